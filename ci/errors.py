@@ -1,0 +1,55 @@
+"""What ends a run that cannot go on.
+
+CiError               any of them: one sentence, one hint, one exit code
+├── ConfigError       2  a file or a flag of the user's is wrong
+├── BuildError        3  the kernel does not compile
+├── RemoteError       4  the host, the link or our own machinery failed
+├── ProtocolError     5  a tool answered in a form we cannot read
+└── IncompleteError   6  results are missing; `invoke collect RUN` goes on
+
+A wrong, racy or slow kernel is no exception: it is a Verdict (ci.model).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class CiError(Exception):
+    """A run cannot go on; `message` says what is wrong, `hint` what to do next."""
+
+    exit_code: ClassVar[int] = 4
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+class ConfigError(CiError):
+    exit_code = 2
+
+
+class BuildError(CiError):
+    """The compiler refused the kernel; `details` is its own output, file:line first."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, hint: str = "", *, details: str = "") -> None:
+        super().__init__(message, hint)
+        self.details = details
+
+
+class RemoteError(CiError):
+    exit_code = 4
+
+
+class ProtocolError(CiError):
+    exit_code = 5
+
+
+class IncompleteError(CiError):
+    exit_code = 6

@@ -19,7 +19,7 @@ SCHEMA = 1
 class Outcome(StrEnum):
     """PASS and FAIL speak of the kernel, ERROR of us or the host, SKIP says why it was not run."""
 
-    PASS = "pass"  # noqa: S105 - an outcome, not a password
+    PASS = "pass"
     FAIL = "fail"
     ERROR = "error"
     SKIP = "skip"
@@ -50,11 +50,16 @@ class Pattern(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A judgement and what it rests on; `evidence` are short lines a person can check."""
+    """A judgement and what it rests on; `evidence` are short lines a person can check.
+
+    An error whose cause is a tool's answer that nobody can read (garbled, cut, summary missing)
+    says `unreadable`: the task then exits 5, for any other error 4 (ci.report.verdict).
+    """
 
     outcome: Outcome
     summary: str
     evidence: tuple[str, ...] = ()
+    unreadable: bool = False
 
 
 def combine(verdicts: Iterable[Verdict]) -> Outcome:
@@ -405,7 +410,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The whole story, written as run.json from the launch on and completed when results are back."""
+    """The whole story: run.json exists before the first connection and is completed when results are back."""
 
     id: str
     kernel: Kernel
@@ -415,7 +420,7 @@ class Run:
     plan: Plan
     provenance: Provenance
     started_utc: str
-    state: Literal["launched", "finished", "incomplete"]
+    state: Literal["prepared", "launched", "finished", "incomplete"]
     jobs: tuple[StageJob, ...] = ()
     box: Box | None = None
     stages: tuple[StageRecord, ...] = ()

@@ -1,0 +1,18 @@
+"""A Run on paper: JUnit, Markdown, GitHub, the terminal, the exit code. Reads records only."""
+
+from ci.report.console import describe_error, render_plan, render_table
+from ci.report.files import write_reports
+from ci.report.junit import render_junit
+from ci.report.markdown import render_summary
+from ci.report.verdict import exit_code, run_word
+
+__all__ = [
+    "describe_error",
+    "exit_code",
+    "render_junit",
+    "render_plan",
+    "render_summary",
+    "render_table",
+    "run_word",
+    "write_reports",
+]

@@ -1,0 +1,137 @@
+"""summary.md: a run in ten lines, the verdict first and the next command last."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable
+
+from ci.model import Check, DeviceKind, Run, StageKind, StageRecord
+from ci.report.text import markdown, markdown_code
+from ci.report.verdict import (
+    describe_finding,
+    device_label,
+    faults,
+    is_incomplete,
+    measured,
+    missing,
+    run_word,
+    stage_word,
+)
+
+
+def render_summary(run: Run) -> str:
+    """Render the ten lines. Every label derives from the records, never from what was asked for."""
+    lines = [
+        f"# {run_word(run)}: {markdown(run.kernel.name)}, {run.arch}, {markdown(run.variant)}",
+        _item("first fault", _first_fault(run)),
+        _item("ran on", _where(run)),
+        _item("stages", _stages(run)),
+        _item("checks", _checks(run)),
+        _item("accepted", _accepted(run)),
+        _item("timing", _timing(run)),
+        _item("missing", _missing(run)),
+        _item("built from", _origin(run)),
+        _item("next", markdown_code(next_command(run))),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def next_command(run: Run) -> str:
+    """Say what brings a person further from here."""
+    remote = shlex.quote(run.remote.name)
+    if is_incomplete(run):
+        return f"ci/invoke collect {run.id}"
+    first = next(iter(faults(run)), None)
+    if first is None and run.stages:
+        profiled = any(stage.kind is StageKind.PROFILE for stage in run.stages)
+        if profiled or run.remote.device is DeviceKind.EMULATOR:
+            return f"ci/invoke remote-test --remote {remote}"
+        return f"ci/invoke profile --remote {remote}"
+    if first is None or first.stage.kind is StageKind.PREFLIGHT:
+        return "ci/invoke doctor"
+    return f"ci/invoke remote-test --remote {remote} --only {shlex.quote(first.stage.name)}"
+
+
+def _item(name: str, text: str) -> str:
+    return f"- **{name}**: {text}"
+
+
+def _first_fault(run: Run) -> str:
+    found = faults(run)
+    if not found:
+        return "none" if run.stages else "no stage left a record"
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return f"{markdown(found[0].sentence)}{more}"
+
+
+def _where(run: Run) -> str:
+    """Name the devices that answered; nothing recorded means that nothing ran."""
+    seen = dict.fromkeys(f"{device_label(s)}, {measured(s)}" for s in run.stages)
+    where = "; ".join(markdown(label) for label in seen) or "nothing"
+    driver = run.box.driver if run.box else ""
+    details = [
+        f"remote {markdown(run.remote.name)}",
+        driver and f"driver {markdown(driver)}",
+        f"{run.started_utc} to {run.finished_utc or 'unknown'}",
+    ]
+    return f"{where}; {', '.join(filter(None, details))}"
+
+
+def _stages(run: Run) -> str:
+    return ", ".join(f"{markdown(s.name)} {stage_word(s)}" for s in run.stages) or "none"
+
+
+def _checks(run: Run) -> str:
+    counts = Counter(str(c.verdict.outcome) for s in run.stages for c in s.checks)
+    words = ("pass", "fail", "error", "skip")
+    notes = dict.fromkeys(note for s in run.stages for note in s.notes)
+    said = "; ".join(markdown(note) for note in notes)
+    return ", ".join(f"{counts[word]} {word}" for word in words) + (f"; {said}" if said else "")
+
+
+def _accepted(run: Run) -> str:
+    found = [f for s in run.stages for c in s.checks for f in c.findings if f.accepted]
+    return "; ".join(markdown(describe_finding(f)) for f in found) or "none"
+
+
+def _timing(run: Run) -> str:
+    """The figure with what it was taken on: a stand-in's or an emulator's time is called that."""
+    stages = [s for s in run.stages if s.kind is StageKind.TIMING]
+    if not stages:
+        return "not in this run"
+    return "; ".join(_timing_of(stage, run.kernel.label) for stage in stages)
+
+
+def _timing_of(stage: StageRecord, label: str) -> str:
+    facts = [_fact(stage.checks, name) for name in ("median", "samples", "regime")]
+    known = [f"{name} {value}" for name, value in facts if value]
+    said = ", ".join(known) or stage.verdict.summary
+    tail = f"; {label}" if label else ""
+    return markdown(f"{stage_word(stage)}: {said} ({device_label(stage)}, {measured(stage)}){tail}")
+
+
+def _fact(checks: Iterable[Check], name: str) -> tuple[str, str]:
+    return name, next((c.facts[name] for c in checks if name in c.facts), "")
+
+
+def _missing(run: Run) -> str:
+    absent = [*missing(run), *_not_run(run)]
+    return "; ".join(markdown(reason) for reason in absent) or "nothing"
+
+
+def _not_run(run: Run) -> Iterable[str]:
+    """Stages that were skipped, grouped by their reason: most share one."""
+    reasons: dict[str, list[str]] = {}
+    for stage in run.stages:
+        if stage_word(stage) == "skip":
+            reasons.setdefault(stage.verdict.summary, []).append(stage.name)
+    return (f"{', '.join(names)} not run: {reason}" for reason, names in reasons.items())
+
+
+def _origin(run: Run) -> str:
+    p = run.provenance
+    changed = f" with changes {p.dirty_sha256[:12]}" if p.dirty_sha256 else ""
+    commit = f"commit {p.commit[:12]}{changed}" if p.commit else "no git commit"
+    builds = ", ".join(f"{name} {key[:12]}" for name, key in p.builds.items())
+    return markdown("; ".join(filter(None, (commit, builds and f"builds {builds}", p.toolchain))))

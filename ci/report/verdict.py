@@ -1,0 +1,151 @@
+"""What a whole run comes to: one word, one exit code, the first fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ci.model import (
+    Check,
+    DeviceKind,
+    Finding,
+    Outcome,
+    Run,
+    StageRecord,
+    Verdict,
+    combine,
+)
+from ci.report.text import one_line
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that keeps a run from passing, and where in the kernel it is if a tool said so."""
+
+    stage: StageRecord
+    verdict: Verdict
+    check: Check | None = None
+    finding: Finding | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.stage.name} / {self.check.name}" if self.check else self.stage.name
+
+    @property
+    def sentence(self) -> str:
+        """Say it in words; the finding speaks if there is one, as it knows the line."""
+        if self.finding is None:
+            return one_line(f"{self.name}: {self.verdict.summary}")
+        return one_line(f"{self.stage.name}: {describe_finding(self.finding)}")
+
+
+def run_outcome(run: Run) -> Outcome:
+    """Join every verdict of the run. A check outvotes a stage that claims more than it."""
+    return combine(v for stage in run.stages for v in stage_verdicts(stage))
+
+
+def is_incomplete(run: Run) -> bool:
+    """Say whether results may still be brought back; a run never launched has none."""
+    return run.state != "prepared" and bool(missing(run) or run.state != "finished")
+
+
+def missing(run: Run) -> tuple[str, ...]:
+    """Name what did not come back; a launched stage without a record is missing, never passed."""
+    if run.state == "prepared":
+        return ()
+    recorded = {stage.name for stage in run.stages}
+    silent = [job.name for job in run.jobs if job.name not in recorded]
+    return (*run.missing, *(f"stage {name}: it left no record" for name in silent))
+
+
+def exit_code(run: Run) -> int:
+    """Return what the task exits with: any fail 1; else incomplete 6, unreadable 5, error 4."""
+    outcome = run_outcome(run)
+    if outcome is Outcome.FAIL:
+        return 1
+    if is_incomplete(run):
+        return 6
+    if outcome is Outcome.PASS:
+        return 0
+    verdicts = (v for stage in run.stages for v in stage_verdicts(stage))
+    return 5 if any(v.unreadable and v.outcome is Outcome.ERROR for v in verdicts) else 4
+
+
+def run_word(run: Run) -> str:
+    """The run in a word or two: `pass`, `pass (1 accepted)`, `fail`, `error`, `incomplete`."""
+    outcome = run_outcome(run)
+    if outcome is not Outcome.FAIL and is_incomplete(run):
+        return "incomplete"
+    if outcome is Outcome.SKIP:  # nothing was run, so nothing is known
+        return str(Outcome.ERROR)
+    return _word(outcome, (c for stage in run.stages for c in stage.checks))
+
+
+def stage_word(stage: StageRecord) -> str:
+    return _word(combine(stage_verdicts(stage)), stage.checks)
+
+
+def check_word(check: Check) -> str:
+    return _word(check.verdict.outcome, (check,))
+
+
+def stage_verdicts(stage: StageRecord) -> tuple[Verdict, ...]:
+    return (stage.verdict, *(check.verdict for check in stage.checks))
+
+
+def faults(run: Run) -> tuple[Fault, ...]:
+    """Name what went wrong: the kernel's faults first, then errors, each in the plan's order."""
+    return tuple(
+        fault
+        for outcome in (Outcome.FAIL, Outcome.ERROR)
+        for stage in run.stages
+        for fault in _stage_faults(stage, outcome)
+    )
+
+
+def device_label(stage: StageRecord) -> str:
+    """`gpu NVIDIA H200`, or `emulator` whatever machine it imitates."""
+    if stage.device is DeviceKind.EMULATOR:
+        return "emulator"
+    return f"gpu {one_line(stage.machine) or '(name unknown)'}"
+
+
+def measured(stage: StageRecord) -> str:
+    return "measured" if stage.device is DeviceKind.GPU else "emulated, not measured"
+
+
+def describe_finding(finding: Finding) -> str:
+    """One line: what, in which kernel, at which line, by which threads, under which fingerprint."""
+    parts = [
+        " ".join(filter(None, (finding.tool, finding.kind))) + f": {finding.message}",
+        finding.kernel and f"kernel {finding.kernel}",
+        finding.file and f"at {location(finding)}",
+        finding.threads and f"threads {finding.threads}",
+        f"{finding.count} times" if finding.count > 1 else "",
+        finding.fingerprint and f"fingerprint {finding.fingerprint}",
+        finding.accepted and f"accepted: {finding.accepted}",
+    ]
+    return one_line("; ".join(filter(None, parts)))
+
+
+def location(finding: Finding) -> str:
+    return f"{finding.file}:{finding.line}" if finding.line else finding.file
+
+
+def _word(outcome: Outcome, checks: Iterable[Check]) -> str:
+    accepted = sum(1 for check in checks for f in check.findings if f.accepted)
+    if outcome is Outcome.PASS and accepted:
+        return f"{outcome} ({accepted} accepted)"
+    return str(outcome)
+
+
+def _stage_faults(stage: StageRecord, outcome: Outcome) -> Iterable[Fault]:
+    found = False
+    for check in stage.checks:
+        if check.verdict.outcome is outcome:
+            found = True
+            open_findings = tuple(f for f in check.findings if not f.accepted)
+            for finding in open_findings or (None,):
+                yield Fault(stage, check.verdict, check, finding)
+    if stage.verdict.outcome is outcome and not found:
+        yield Fault(stage, stage.verdict)

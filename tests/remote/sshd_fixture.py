@@ -1,0 +1,206 @@
+"""Real OpenSSH servers on loopback, each with keys of its own, for the time of one test."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.model import Remote
+
+SSHD = Path("/usr/sbin/sshd")
+_POLICY = Path("/usr/sbin/policy-rc.d")
+
+
+@dataclass(frozen=True)
+class Sshd:
+    """A running server. `home` is $HOME of what runs there: no .bashrc of the developer's runs."""
+
+    port: int
+    user: str
+    folder: Path
+    home: Path
+    host_key: str
+    identity: Path
+    process: subprocess.Popen[bytes]
+    host: str = "127.0.0.1"
+
+    def remote(self, **changes: Any) -> Remote:  # noqa: ANN401 - fields of Remote
+        """Return a record that pins this server's key."""
+        box = Remote(
+            name="box",
+            arch="sm_90a",
+            host=self.host,
+            user=self.user,
+            port=self.port,
+            identity_file=str(self.identity),
+            host_key=self.host_key,
+            connect_timeout_s=10.0,
+        )
+        return replace(box, **changes)
+
+    def known_hosts_line(self) -> str:
+        return f"[{self.host}]:{self.port} {self.host_key}\n"
+
+    def sessions(self) -> list[int]:
+        """Return the pids of the sshd processes that serve connections."""
+        parents = {self.process.pid}
+        found: list[int] = []
+        for stat in sorted(Path("/proc").glob("[0-9]*/stat"), key=lambda p: int(p.parent.name)):
+            try:
+                name, _, rest = stat.read_text().partition("(")[2].rpartition(")")
+            except OSError:
+                continue
+            if name.startswith("sshd") and int(rest.split()[1]) in parents:
+                parents.add(int(stat.parent.name))
+                found.append(int(stat.parent.name))
+        return found
+
+    def cut(self) -> None:
+        """Kill what serves the open connections, as a crash of the box's sshd would."""
+        for pid in self.sessions():
+            os.kill(pid, signal.SIGKILL)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(10)
+        self.cut()
+
+
+def install_openssh_server() -> None:
+    """Install openssh-server when root on Debian or Ubuntu, without letting it start by itself."""
+    if SSHD.exists():
+        return
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        pytest.fail(
+            "these tests need sshd; install it with `sudo apt-get install openssh-server`",
+            pytrace=False,
+        )
+    ours = not _POLICY.exists()
+    if ours:
+        _POLICY.write_text("#!/bin/sh\nexit 101\n")
+        _POLICY.chmod(0o755)
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    try:
+        subprocess.run(["apt-get", "update", "-qq"], check=True, env=env, capture_output=True)
+        subprocess.run(
+            ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "openssh-server"],
+            check=True,
+            env=env,
+            capture_output=True,
+        )
+    except subprocess.CalledProcessError as e:
+        pytest.fail(f"apt-get could not install openssh-server: {e.stderr.decode()[-300:]}")
+    finally:
+        if ours:
+            _POLICY.unlink()
+
+
+def make_key(path: Path, kind: str = "ed25519", *, passphrase: str = "") -> str:
+    """Make a key pair and return the public half, `type base64`."""
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "test", "-f", str(path)],
+        check=True,
+    )
+    return " ".join(path.with_name(f"{path.name}.pub").read_text().split()[:2])
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def start_server(
+    folder: Path, *, port: int = 0, key_kind: str = "ed25519", options: str = ""
+) -> Sshd:
+    """Start sshd with its own keys under `folder` and wait until the port says "SSH-"."""
+    home = folder / "home"
+    home.mkdir(parents=True)
+    host_key = make_key(folder / "host_key", key_kind)
+    authorized = make_key(folder / "identity")
+    (folder / "authorized_keys").write_text(authorized + "\n")
+    port = port or free_port()
+    path = f"{Path(sys.executable).resolve().parent}:/usr/local/bin:/usr/bin:/bin"
+    (folder / "sshd_config").write_text(
+        f"""Port {port}
+ListenAddress 127.0.0.1
+HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/authorized_keys
+PidFile {folder}/pid
+UsePAM no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin yes
+StrictModes no
+UseDNS no
+MaxSessions 64
+MaxStartups 64
+SetEnv HOME={home} PATH={path}
+Subsystem sftp internal-sftp
+{options}
+"""
+    )
+    if os.geteuid() == 0:
+        # Where sshd separates privileges; made at boot, and a container may never have booted.
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    with (folder / "sshd.log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(SSHD), "-D", "-e", "-f", str(folder / "sshd_config")],
+            stdin=subprocess.DEVNULL,
+            stderr=log,
+            start_new_session=True,
+        )
+    server = Sshd(port, getpass.getuser(), folder, home, host_key, folder / "identity", process)
+    deadline = time.monotonic() + 10
+    while not _speaks_ssh(port):
+        if process.poll() is not None or time.monotonic() > deadline:
+            server.stop()
+            pytest.fail(f"sshd did not start: {(folder / 'sshd.log').read_text()[-500:]}")
+    return server
+
+
+def _speaks_ssh(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1) as connection:
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def openssh() -> None:
+    install_openssh_server()
+
+
+@pytest.fixture
+def start_sshd(openssh: None, tmp_path: Path) -> Iterator[Callable[..., Sshd]]:
+    """Start any number of servers; all are stopped by pid when the test ends."""
+    running: list[Sshd] = []
+
+    def start(**settings: Any) -> Sshd:  # noqa: ANN401 - the settings of start_server
+        folder = Path(tempfile.mkdtemp(prefix="sshd-", dir=tmp_path))
+        running.append(start_server(folder, **settings))
+        return running[-1]
+
+    yield start
+    for server in running:
+        server.stop()
+
+
+@pytest.fixture
+def sshd(start_sshd: Callable[..., Sshd]) -> Sshd:
+    return start_sshd()

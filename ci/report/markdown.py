@@ -6,15 +6,17 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable
 
-from ci.model import Check, DeviceKind, Run, StageKind, StageRecord
+from ci.model import Check, DeviceKind, Outcome, Run, StageKind, StageRecord
 from ci.report.text import markdown, markdown_code
 from ci.report.verdict import (
     describe_finding,
     device_label,
     faults,
+    has_run,
     is_incomplete,
     measured,
     missing,
+    run_outcome,
     run_word,
     stage_word,
 )
@@ -39,18 +41,19 @@ def render_summary(run: Run) -> str:
 
 def next_command(run: Run) -> str:
     """Say what brings a person further from here."""
-    remote = shlex.quote(run.remote.name)
+    target = shlex.join(["--remote", run.remote.name, "--kernel", run.kernel.name])
     if is_incomplete(run):
         return f"ci/invoke collect {run.id}"
     first = next(iter(faults(run)), None)
-    if first is None and run.stages:
+    if run_outcome(run) is Outcome.PASS:
         profiled = any(stage.kind is StageKind.PROFILE for stage in run.stages)
-        if profiled or run.remote.device is DeviceKind.EMULATOR:
-            return f"ci/invoke remote-test --remote {remote}"
-        return f"ci/invoke profile --remote {remote}"
+        verb = "remote-test" if profiled or run.remote.device is DeviceKind.EMULATOR else "profile"
+        return f"ci/invoke {verb} {target}"
     if first is None or first.stage.kind is StageKind.PREFLIGHT:
         return "ci/invoke doctor"
-    return f"ci/invoke remote-test --remote {remote} --only {shlex.quote(first.stage.name)}"
+    if first.stage.kind is StageKind.PROFILE:
+        return f"ci/invoke profile {target}"
+    return f"ci/invoke remote-test {target} --only {shlex.quote(first.stage.name)}"
 
 
 def _item(name: str, text: str) -> str:
@@ -59,16 +62,18 @@ def _item(name: str, text: str) -> str:
 
 def _first_fault(run: Run) -> str:
     found = faults(run)
+    if not found and run.stages:
+        return "none so far" if is_incomplete(run) else "none"
     if not found:
-        return "none" if run.stages else "no stage left a record"
+        return "no stage left a record"
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     return f"{markdown(found[0].sentence)}{more}"
 
 
 def _where(run: Run) -> str:
-    """Name the devices that answered; nothing recorded means that nothing ran."""
-    seen = dict.fromkeys(f"{device_label(s)}, {measured(s)}" for s in run.stages)
-    where = "; ".join(markdown(label) for label in seen) or "nothing"
+    """Name the devices that answered."""
+    seen = dict.fromkeys(f"{device_label(s)}, {measured(s)}" for s in run.stages if has_run(s))
+    where = "; ".join(markdown(label) for label in seen) or "no device: no stage was run"
     driver = run.box.driver if run.box else ""
     details = [
         f"remote {markdown(run.remote.name)}",
@@ -104,6 +109,8 @@ def _timing(run: Run) -> str:
 
 
 def _timing_of(stage: StageRecord, label: str) -> str:
+    if not has_run(stage):
+        return markdown(f"{stage_word(stage)}: {stage.verdict.summary}")
     facts = [_fact(stage.checks, name) for name in ("median", "samples", "regime")]
     known = [f"{name} {value}" for name, value in facts if value]
     said = ", ".join(known) or stage.verdict.summary

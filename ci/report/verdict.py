@@ -11,6 +11,7 @@ from ci.model import (
     Finding,
     Outcome,
     Run,
+    StageKind,
     StageRecord,
     Verdict,
     combine,
@@ -36,7 +37,8 @@ class Fault:
         """Say it in words; the finding speaks if there is one, as it knows the line."""
         if self.finding is None:
             return one_line(f"{self.name}: {self.verdict.summary}")
-        return one_line(f"{self.stage.name}: {describe_finding(self.finding)}")
+        found = describe_finding(self.finding)
+        return found if self.finding.tool == self.stage.name else f"{self.stage.name}: {found}"
 
 
 def run_outcome(run: Run) -> Outcome:
@@ -110,7 +112,14 @@ def device_label(stage: StageRecord) -> str:
     return f"gpu {one_line(stage.machine) or '(name unknown)'}"
 
 
+def has_run(stage: StageRecord) -> bool:
+    """Say whether the device did anything: preflight reads a probe, a skipped stage nothing."""
+    return stage.kind is not StageKind.PREFLIGHT and stage_word(stage) != Outcome.SKIP
+
+
 def measured(stage: StageRecord) -> str:
+    if not has_run(stage):
+        return "not run on the device"
     return "measured" if stage.device is DeviceKind.GPU else "emulated, not measured"
 
 

@@ -1,0 +1,251 @@
+"""Runs made by hand: one for every way a run can end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ci.model import (
+    Box,
+    Check,
+    Command,
+    DeviceKind,
+    Finding,
+    Kernel,
+    Outcome,
+    Plan,
+    Provenance,
+    Remote,
+    Run,
+    Stage,
+    StageJob,
+    StageKind,
+    StageRecord,
+    Verdict,
+)
+
+NASTY = "\x1b[31mred\x00 \ud800 \U0001f525 ü]]>&<b>%0A\n::error::x|`*_\ufffe"
+"""Colours, NUL, a lone surrogate, CDATA's end, markup, a workflow command: all in one message."""
+
+H200 = Remote(name="h200", arch="sm_90a", kind="embedded")
+BOX = Box(
+    hostname="box-17",
+    python="3.12.3",
+    glibc="2.39",
+    workdir="/tmp/kernelrig",
+    free_bytes=1 << 36,
+    driver="580.159.04",
+    gpus=({"name": "NVIDIA H200", "uuid": "GPU-1"},),
+)
+KERNEL = Kernel(
+    name="patch_embed",
+    sources={"sm_90a": "cuda_patch_embed_fp8.cu"},
+    variants={},
+    label="stand-in on plain CUDA cores; its time is not the project's",
+)
+PROVENANCE = Provenance(
+    commit="0123456789abcdef0123456789abcdef01234567",
+    dirty_sha256="",
+    kernelrig_version="0.1.0",
+    command_line="invoke remote-test --remote h200",
+    host="laptop Linux x86_64",
+    builds={"patch_embed-sm_90a-production": "aabbccddeeff00112233445566778899"},
+    toolchain="13.0.88",
+)
+OUT_OF_BOUNDS = Finding(
+    tool="memcheck",
+    kind="invalid write",
+    message="Invalid __global__ write of size 2 bytes",
+    kernel="patch_embed_gemm",
+    file="kernel/cuda_patch_embed_fp8.cu",
+    line=123,
+    threads="(0,0,0) to (31,0,0) in block (3,0,0)",
+    count=32,
+    fingerprint="5e1f00d5",
+)
+
+
+def stage(
+    name: str,
+    kind: StageKind,
+    *checks: Check,
+    verdict: Verdict,
+    seconds: float = 1.5,
+    device: DeviceKind = DeviceKind.GPU,
+    machine: str = "NVIDIA H200",
+    notes: tuple[str, ...] = (),
+) -> StageRecord:
+    return StageRecord(
+        name=name,
+        kind=kind,
+        device=device,
+        machine=machine,
+        verdict=verdict,
+        checks=checks,
+        notes=notes,
+        started_utc="2026-11-21T12:00:00Z",
+        seconds=seconds,
+    )
+
+
+def passed(summary: str = "all 1053696 elements equal", *evidence: str) -> Verdict:
+    return Verdict(Outcome.PASS, summary, evidence)
+
+
+def failed(summary: str, *evidence: str) -> Verdict:
+    return Verdict(Outcome.FAIL, summary, evidence)
+
+
+def broken(summary: str, *, unreadable: bool = False) -> Verdict:
+    return Verdict(Outcome.ERROR, summary, unreadable=unreadable)
+
+
+def skipped(summary: str) -> Verdict:
+    return Verdict(Outcome.SKIP, summary)
+
+
+PREFLIGHT = stage(
+    "preflight",
+    StageKind.PREFLIGHT,
+    Check("driver", passed("driver 580.159.04 is at least 580"), facts={"driver": "580.159.04"}),
+    verdict=passed("1 check passed"),
+    seconds=0.25,
+)
+CHECKSUM = stage(
+    "checksum",
+    StageKind.CHECKSUM,
+    Check("integer", passed(), seconds=0.75, facts={"elements": "1053696", "pattern": "integer"}),
+    verdict=passed(),
+)
+MEMCHECK = stage(
+    "memcheck",
+    StageKind.SANITIZER,
+    Check("memcheck", passed("0 errors, and the kernel was seen"), seconds=9.0),
+    verdict=passed("0 errors, and the kernel was seen"),
+    seconds=1234.5,
+    notes=("tensor memory not covered",),
+)
+TIMING = stage(
+    "timing",
+    StageKind.TIMING,
+    Check(
+        "timing",
+        passed("median 5.300 ms of 200 samples"),
+        seconds=3.0,
+        facts={"median": "5.300 ms", "samples": "200", "regime": "steady after 1.0 s"},
+    ),
+    verdict=passed("median 5.300 ms of 200 samples"),
+)
+FAILED_MEMCHECK = stage(
+    "memcheck",
+    StageKind.SANITIZER,
+    Check(
+        "finding 5e1f00d5",
+        failed("memcheck found an error", "ERROR SUMMARY: 32 errors"),
+        seconds=9.0,
+        findings=(OUT_OF_BOUNDS,),
+    ),
+    verdict=failed("memcheck found an error"),
+    notes=("tensor memory not covered",),
+)
+SKIPPED_TIMING = stage(
+    "timing", StageKind.TIMING, verdict=skipped("checksum did not pass"), seconds=0.0
+)
+
+
+def run(*stages: StageRecord, device: DeviceKind = DeviceKind.GPU) -> Run:
+    """A finished run of these stages, all of them planned."""
+    return Run(
+        id="20261121T120000Z-patch_embed-h200-beef",
+        kernel=KERNEL,
+        variant="production",
+        arch="sm_90a",
+        remote=replace(H200, device=device),
+        plan=Plan("default", tuple(Stage(s.name, s.kind) for s in stages)),
+        provenance=PROVENANCE,
+        started_utc="2026-11-21T12:00:00Z",
+        state="finished",
+        jobs=tuple(
+            StageJob(s.name, s.kind, (Command(s.name, ("../../build/siglip_vision",), 60.0),))
+            for s in stages
+            if s.kind is not StageKind.PREFLIGHT
+        ),
+        box=BOX,
+        stages=stages,
+        finished_utc="2026-11-21T12:03:20Z",
+    )
+
+
+def nasty_run() -> Run:
+    """A run in which every word that came from elsewhere is out to break the report."""
+    finding = replace(OUT_OF_BOUNDS, message=NASTY, kernel=NASTY, file=NASTY, threads=NASTY)
+    check = Check(NASTY, failed(NASTY, NASTY), findings=(finding,), facts={NASTY: NASTY})
+    record = stage("memcheck", StageKind.SANITIZER, check, verdict=failed(NASTY), machine=NASTY)
+    return replace(
+        run(record),
+        box=replace(BOX, hostname=NASTY, driver=NASTY),
+        provenance=replace(PROVENANCE, commit=NASTY, toolchain=NASTY),
+        kernel=replace(KERNEL, label=NASTY),
+    )
+
+
+ACCEPTED_MEMCHECK = replace(
+    MEMCHECK,
+    checks=(
+        Check(
+            "finding 5e1f00d5",
+            passed("accepted until 2027-01-01"),
+            findings=(replace(OUT_OF_BOUNDS, accepted="the allocator pads, see issue 12"),),
+        ),
+    ),
+    verdict=passed("accepted until 2027-01-01"),
+)
+PASS = run(PREFLIGHT, CHECKSUM, MEMCHECK, TIMING)
+ACCEPTED = run(PREFLIGHT, ACCEPTED_MEMCHECK)
+FAIL = run(PREFLIGHT, CHECKSUM, FAILED_MEMCHECK, SKIPPED_TIMING)
+ERROR = run(
+    stage(
+        "preflight",
+        StageKind.PREFLIGHT,
+        verdict=broken("no python3 on the box"),
+        machine="",
+    ),
+    SKIPPED_TIMING,
+)
+UNREADABLE = run(
+    PREFLIGHT,
+    stage(
+        "memcheck",
+        StageKind.SANITIZER,
+        Check("memcheck", broken("memcheck printed no summary", unreadable=True)),
+        verdict=broken("memcheck printed no summary"),
+    ),
+)
+INCOMPLETE = replace(
+    run(PREFLIGHT, CHECKSUM),
+    state="incomplete",
+    missing=("box-17 does not answer: connection refused",),
+)
+EMULATED = run(
+    stage(
+        "checksum",
+        StageKind.CHECKSUM,
+        Check("integer", passed()),
+        verdict=passed(),
+        device=DeviceKind.EMULATOR,
+        machine="NVIDIA B200",
+    ),
+    replace(TIMING, device=DeviceKind.EMULATOR, machine="NVIDIA B200"),
+    device=DeviceKind.EMULATOR,
+)
+NOTHING = run()
+ALL = {
+    "pass": PASS,
+    "accepted": ACCEPTED,
+    "fail": FAIL,
+    "error": ERROR,
+    "unreadable": UNREADABLE,
+    "incomplete": INCOMPLETE,
+    "emulated": EMULATED,
+    "nothing": NOTHING,
+    "nasty": nasty_run(),
+}

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from lxml import etree
+
+import ci.report
+from ci.model import Check, Run, StageKind
+from ci.report.junit import render_junit
+from tests.report import runs
+
+DATA = Path(__file__).parents[1] / "data" / "report"
+OURS = etree.XMLSchema(file=str(Path(ci.report.__file__).with_name("junit.xsd")))
+JUNIT_10 = etree.XMLSchema(file=str(DATA / "junit-10.xsd"))
+
+
+@pytest.mark.parametrize("run", runs.ALL.values(), ids=runs.ALL)
+def test_every_kind_of_run_is_valid(run: Run) -> None:
+    OURS.assertValid(etree.fromstring(render_junit(run)))
+
+
+@pytest.mark.parametrize("run", runs.ALL.values(), ids=runs.ALL)
+def test_without_the_properties_of_cases_it_is_plain_junit_10(run: Run) -> None:
+    tree = etree.fromstring(render_junit(run))
+    for properties in tree.findall("testsuite/testcase/properties"):
+        properties.getparent().remove(properties)
+    for timed in [tree, *tree.findall("testsuite")]:
+        if float(timed.get("time")) >= 1000:  # there 1,234.567 stands for 1234.567
+            timed.set("time", "999.000")
+    JUNIT_10.assertValid(tree)
+
+
+@pytest.mark.parametrize("name", ["pass", "fail", "incomplete", "emulated"])
+def test_the_document_is_the_one_that_was_reviewed(name: str) -> None:
+    assert render_junit(runs.ALL[name]).decode() == (DATA / f"{name}.junit.xml").read_text()
+
+
+def test_the_same_run_gives_the_same_bytes() -> None:
+    assert render_junit(copy.deepcopy(runs.FAIL)) == render_junit(runs.FAIL)
+
+
+def test_outcomes_become_the_elements_of_junit() -> None:
+    root = _parse(
+        runs.run(
+            runs.CHECKSUM,
+            runs.FAILED_MEMCHECK,
+            runs.UNREADABLE.stages[1],
+            runs.SKIPPED_TIMING,
+        )
+    )
+    cases = root.findall("testsuite/testcase")
+    assert [[child.tag for child in case if child.tag != "properties"] for case in cases] == [
+        ["system-out"],
+        ["failure"],
+        ["error"],
+        ["skipped"],
+    ]
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("4", "1", "1")
+
+
+def test_a_finding_stands_in_the_message_with_everything_needed_to_find_it() -> None:
+    failure = _parse(runs.run(runs.FAILED_MEMCHECK)).find(".//failure")
+    assert failure is not None
+    message = failure.get("message", "")
+    for part in (
+        "memcheck",
+        "patch_embed_gemm",
+        "kernel/cuda_patch_embed_fp8.cu:123",
+        "(0,0,0) to (31,0,0) in block (3,0,0)",
+        "5e1f00d5",
+    ):
+        assert part in message
+    assert "ERROR SUMMARY: 32 errors" in (failure.text or "")
+
+
+def test_facts_are_properties_of_their_case() -> None:
+    case = _parse(runs.run(runs.CHECKSUM)).find(".//testcase")
+    assert case is not None
+    assert {p.get("name"): p.get("value") for p in case.iterfind("properties/property")} == {
+        "elements": "1053696",
+        "pattern": "integer",
+    }
+
+
+def test_an_accepted_finding_passes_and_stays_visible() -> None:
+    root = _parse(runs.ACCEPTED)
+    assert (root.get("failures"), root.get("errors")) == ("0", "0")
+    accepted = [
+        p.get("value", "") for p in root.iterfind(".//testcase//property[@name='accepted']")
+    ]
+    assert len(accepted) == 1
+    assert accepted[0].endswith("accepted: the allocator pads, see issue 12")
+    verdicts = {p.get("value") for p in root.iterfind(".//property[@name='run.verdict']")}
+    assert verdicts == {"pass (1 accepted)"}
+
+
+def test_every_suite_names_the_device_that_answered() -> None:
+    assert [s.get("name") for s in _parse(runs.PASS)] == [
+        "preflight (gpu NVIDIA H200)",
+        "checksum (gpu NVIDIA H200)",
+        "memcheck (gpu NVIDIA H200)",
+        "timing (gpu NVIDIA H200)",
+    ]
+    assert [s.get("name") for s in _parse(runs.EMULATED)] == [
+        "checksum (emulator)",
+        "timing (emulator)",
+    ]
+    assert b"B200" not in render_junit(runs.EMULATED)
+
+
+def test_a_stage_that_failed_as_a_whole_counts_though_its_checks_passed() -> None:
+    check = Check("integer", runs.passed())
+    record = runs.stage("checksum", StageKind.CHECKSUM, check, verdict=runs.failed("ran too long"))
+    root = _parse(runs.run(record))
+    assert (root.get("tests"), root.get("failures")) == ("2", "1")
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (runs.NOTHING, "no stage left a record"),
+        (runs.INCOMPLETE, "box-17 does not answer: connection refused"),
+        (replace(runs.PASS, stages=runs.PASS.stages[:-1]), "stage timing: it left no record"),
+    ],
+)
+def test_what_is_missing_is_an_error_never_silence(run: Run, message: str) -> None:
+    errors = _parse(run).findall("testsuite[@name='collect']/testcase/error")
+    assert [e.get("message") for e in errors] == [message]
+
+
+def test_nothing_from_a_tool_breaks_the_document_and_nothing_of_it_vanishes() -> None:
+    failure = _parse(runs.nasty_run()).find(".//failure")
+    assert failure is not None
+    assert failure.get("message", "").startswith(
+        "\\x1b[31mred\\x00 \\ud800 \U0001f525 ü]]>&<b>%0A / ::error::x|`*_\\ufffe; "
+    )
+
+
+def test_the_schema_refuses_a_case_with_two_answers() -> None:
+    tree = etree.fromstring(render_junit(runs.run(runs.FAILED_MEMCHECK)))
+    case = tree.find("testsuite/testcase")
+    assert case is not None
+    etree.SubElement(case, "error", message="x", type="error")
+    assert not OURS.validate(tree)
+
+
+def _parse(run: Run) -> ET.Element:
+    return ET.fromstring(render_junit(run))

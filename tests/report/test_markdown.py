@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ci.model import Run, StageKind
+from ci.report.markdown import next_command, render_summary
+from tests.report import runs
+
+DATA = Path(__file__).parents[1] / "data" / "report"
+
+
+@pytest.mark.parametrize("name", ["pass", "accepted", "fail", "error", "incomplete", "emulated"])
+def test_the_summary_is_the_one_that_was_reviewed(name: str) -> None:
+    assert render_summary(runs.ALL[name]) == (DATA / f"{name}.summary.md").read_text()
+
+
+@pytest.mark.parametrize("run", runs.ALL.values(), ids=runs.ALL)
+def test_every_summary_has_ten_lines_whatever_the_tools_said(run: Run) -> None:
+    text = render_summary(run)
+    assert len(text.splitlines()) == 10
+    assert text.endswith("`\n")
+
+
+@pytest.mark.parametrize("name", sorted(set(runs.ALL) - {"pass", "accepted", "emulated"}))
+def test_nothing_but_a_pass_is_called_one(name: str) -> None:
+    assert not render_summary(runs.ALL[name]).startswith("# pass")
+
+
+def test_an_emulated_time_is_never_called_measured() -> None:
+    timing = render_summary(runs.EMULATED).splitlines()[6]
+    assert "(emulator, emulated, not measured)" in timing
+    assert "B200" not in render_summary(runs.EMULATED)
+
+
+def test_the_kernels_label_stands_beside_its_time() -> None:
+    timing = render_summary(runs.PASS).splitlines()[6]
+    assert "median 5.300 ms" in timing
+    assert timing.endswith("stand-in on plain CUDA cores; its time is not the project's")
+
+
+@pytest.mark.parametrize(
+    ("run", "command"),
+    [
+        (runs.PASS, "ci/invoke profile --remote h200 --kernel patch_embed"),
+        (
+            runs.run(runs.stage("profile", StageKind.PROFILE, verdict=runs.passed())),
+            "ci/invoke remote-test --remote h200 --kernel patch_embed",
+        ),
+        (
+            runs.run(runs.stage("profile", StageKind.PROFILE, verdict=runs.failed("NaN"))),
+            "ci/invoke profile --remote h200 --kernel patch_embed",
+        ),
+        (runs.FAIL, "ci/invoke remote-test --remote h200 --kernel patch_embed --only memcheck"),
+        (runs.ERROR, "ci/invoke doctor"),
+        (runs.NOTHING, "ci/invoke doctor"),
+        (runs.INCOMPLETE, "ci/invoke collect 20261121T120000Z-patch_embed-h200-beef"),
+        (
+            replace(runs.FAIL, state="launched"),
+            "ci/invoke collect 20261121T120000Z-patch_embed-h200-beef",
+        ),
+    ],
+)
+def test_the_next_command_goes_on_from_where_the_run_ended(run: Run, command: str) -> None:
+    assert next_command(run) == command

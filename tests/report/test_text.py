@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from ci.report.text import columns, markdown, markdown_code, one_line, printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\ttext\n", "plain\ttext\n"),
+        ("\x1b[2J\x07\x00", "\\x1b[2J\\x07\\x00"),
+        ("a\rb\x85\u2028c", "a\\rb\\x85\\u2028c"),
+        ("\udcff\ufffe\U0010ffff", "\\udcff\\ufffe\\U0010ffff"),
+        ("Größe \U0001f525", "Größe \U0001f525"),
+    ],
+)
+def test_what_cannot_be_shown_is_spelled_out(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_lines_are_joined_and_empty_ones_dropped() -> None:
+    assert one_line("  first\n\n\tsecond \n") == "first / second"
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("patch_embed_gemm", "patch_embed_gemm"),
+        ("Invalid __global__ write", "Invalid \\_\\_global\\_\\_ write"),
+        ("std::vector<int> a[3] * b", "std::vector&lt;int> a\\[3\\] \\* b"),
+        ("`rm` \\", "\\`rm\\` \\\\"),
+    ],
+)
+def test_markdown_shows_words_literally(text: str, source: str) -> None:
+    assert markdown(text) == source
+
+
+def test_a_backtick_does_not_end_a_code_span() -> None:
+    assert markdown_code("a`b") == "`a'b`"
+
+
+def test_columns_stand_under_each_other_without_trailing_spaces() -> None:
+    assert columns([("a", "bbb", ""), ("aaaa", "b", "c")]) == "a     bbb\naaaa  b    c"

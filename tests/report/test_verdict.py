@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ci.model import Check, DeviceKind, Run, StageKind, StageRecord
+from ci.report.verdict import (
+    describe_finding,
+    device_label,
+    exit_code,
+    faults,
+    measured,
+    run_word,
+    stage_word,
+)
+from tests.report import runs
+
+INCOMPLETE_AND_FAILED = replace(runs.FAIL, state="incomplete", missing=("stage timing",))
+INCOMPLETE_AND_UNREADABLE = replace(runs.UNREADABLE, state="incomplete", missing=("x",))
+UNREADABLE_AND_DEAD = runs.run(
+    *runs.UNREADABLE.stages,
+    runs.stage("timing", StageKind.TIMING, verdict=runs.broken("the GPU is gone")),
+)
+ONLY_SKIPS = runs.run(runs.SKIPPED_TIMING)
+SILENT_STAGE = replace(runs.PASS, stages=runs.PASS.stages[:-1])
+
+
+@pytest.mark.parametrize(
+    ("run", "code", "word"),
+    [
+        (runs.PASS, 0, "pass"),
+        (runs.ACCEPTED, 0, "pass (1 accepted)"),
+        (runs.EMULATED, 0, "pass"),
+        (runs.FAIL, 1, "fail"),
+        (INCOMPLETE_AND_FAILED, 1, "fail"),
+        (runs.ERROR, 4, "error"),
+        (runs.UNREADABLE, 5, "error"),
+        (UNREADABLE_AND_DEAD, 5, "error"),
+        (runs.INCOMPLETE, 6, "incomplete"),
+        (INCOMPLETE_AND_UNREADABLE, 6, "incomplete"),
+        (replace(runs.PASS, state="launched"), 6, "incomplete"),
+        (replace(runs.PASS, missing=("stages/04-timing",)), 6, "incomplete"),
+        (SILENT_STAGE, 6, "incomplete"),
+        (runs.NOTHING, 4, "error"),
+        (replace(runs.NOTHING, state="prepared"), 4, "error"),
+        (ONLY_SKIPS, 4, "error"),
+    ],
+)
+def test_the_exit_code_and_the_word_follow_from_every_verdict(
+    run: Run, code: int, word: str
+) -> None:
+    assert (exit_code(run), run_word(run)) == (code, word)
+
+
+def test_a_stage_that_claims_more_than_its_checks_does_not_pass() -> None:
+    check = Check("integer", runs.failed("3 mismatches"))
+    boaster = runs.stage("checksum", StageKind.CHECKSUM, check, verdict=runs.passed())
+    assert stage_word(boaster) == "fail"
+    assert exit_code(runs.run(boaster)) == 1
+
+
+def test_a_skipped_stage_does_not_spoil_a_pass_nor_make_one() -> None:
+    assert exit_code(runs.run(runs.CHECKSUM, runs.SKIPPED_TIMING)) == 0
+    assert exit_code(runs.run(runs.SKIPPED_TIMING)) == 4
+
+
+def test_the_kernels_faults_come_before_our_errors() -> None:
+    dead = runs.stage("smoke", StageKind.CHECKSUM, verdict=runs.broken("no space left on device"))
+    found = faults(runs.run(dead, runs.FAILED_MEMCHECK))
+    assert [fault.sentence for fault in found] == [
+        "memcheck invalid write: Invalid __global__ write of size 2 bytes; kernel "
+        "patch_embed_gemm; at kernel/cuda_patch_embed_fp8.cu:123; threads (0,0,0) to (31,0,0) "
+        "in block (3,0,0); 32 times; fingerprint 5e1f00d5",
+        "smoke: no space left on device",
+    ]
+
+
+def test_an_accepted_finding_is_no_fault_and_says_why() -> None:
+    assert faults(runs.ACCEPTED) == ()
+    finding = runs.ACCEPTED_MEMCHECK.checks[0].findings[0]
+    assert describe_finding(finding).endswith("accepted: the allocator pads, see issue 12")
+
+
+def test_a_finding_without_a_place_says_only_what_is_known() -> None:
+    finding = replace(
+        runs.OUT_OF_BOUNDS, kernel="", file="", line=0, threads="", count=1, fingerprint=""
+    )
+    assert describe_finding(finding) == (
+        "memcheck invalid write: Invalid __global__ write of size 2 bytes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("record", "label", "results"),
+    [
+        (runs.CHECKSUM, "gpu NVIDIA H200", "measured"),
+        (replace(runs.CHECKSUM, machine=""), "gpu (name unknown)", "measured"),
+        (runs.EMULATED.stages[0], "emulator", "emulated, not measured"),
+    ],
+)
+def test_the_label_says_what_answered(record: StageRecord, label: str, results: str) -> None:
+    assert (device_label(record), measured(record)) == (label, results)
+
+
+def test_an_emulator_never_carries_the_name_of_the_gpu_it_imitates() -> None:
+    record = runs.EMULATED.stages[0]
+    assert record.device is DeviceKind.EMULATOR
+    assert record.machine == "NVIDIA B200"
+    assert "B200" not in device_label(record)

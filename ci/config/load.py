@@ -84,7 +84,7 @@ def load_plan(root: Path, name: str) -> Plan:
             line = document.line(("stages", before.index(stage.name)))
             text = f"duplicate stage '{stage.name}'; it stands on line {line} already"
             yield Complaint(("name",), text)
-        yield from stage_rules(stage, before)
+        yield from stage_rules(stage, [name for name in dict.fromkeys(before) if name])
 
     return Plan(name, read_file(document, PlanFile, "stages", rules).stages)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.config.load import LOCAL_REMOTES, load_remotes, read_remotes, remote_sources
+from ci.config.rules import remote_rules
 from ci.config.source import Document, parse_yaml, read_yaml
 from ci.errors import ConfigError
 from ci.model import Remote
@@ -36,15 +37,18 @@ def add_remote(root: Path, remote: Remote, *, replace: bool = False) -> Path:
             f"remote '{remote.name}' is {_address(known)} already: {place}",
             f"choose another name, or say that {_address(remote)} takes its place",
         )
+    wrong = [complaint.text for complaint in remote_rules(remote)]
+    if wrong:
+        raise ConfigError(f"remote '{remote.name}' cannot be added: {'; '.join(wrong)}")
     path = root / LOCAL_REMOTES
     document = read_yaml(path, LOCAL_REMOTES) if path.exists() else parse_yaml(_NEW, LOCAL_REMOTES)
     wanted = {**read_remotes(document), remote.name: remote}
     text = set_entry(document, remote)
     # The text was edited by lines: what it says now is read back before anything is written.
-    if read_remotes(parse_yaml(text, LOCAL_REMOTES)) != wanted:
+    if _says(text) != wanted:
         raise ConfigError(
-            f"{LOCAL_REMOTES} is written in a way that cannot be edited",
-            f"add the entry by hand:\n{''.join(_lines(remote, 2))}",
+            f"{LOCAL_REMOTES} is written in a way that we cannot edit",
+            f"put this under 'remotes' yourself:\n{''.join(_lines(remote, 2)).rstrip()}",
         )
     write_atomic(path, text)
     return path
@@ -56,8 +60,6 @@ def set_entry(document: Document, remote: Remote) -> str:
     Comments inside a replaced entry go with it; all others stay.
     """
     lines = document.text.splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        lines[-1] += "\n"
     section = document.spots.get(("remotes",))
     if section is None:
         return "".join([*lines, "remotes:\n", *_lines(remote, 2)])
@@ -77,6 +79,13 @@ def set_entry(document: Document, remote: Remote) -> str:
     column = entries[0].column if entries else 2
     lines[first:end] = _lines(remote, column)
     return "".join(lines)
+
+
+def _says(text: str) -> dict[str, Remote] | None:
+    try:
+        return read_remotes(parse_yaml(text, LOCAL_REMOTES))
+    except ConfigError:
+        return None
 
 
 def _address(remote: Remote) -> str:

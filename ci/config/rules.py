@@ -67,7 +67,7 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
             yield Complaint(("sources", arch), f"no file '{source}' in {folder.name}/{near}")
     for key, values in (("accum_tol", kernel.accum_tol), ("budgets", kernel.budgets)):
         for arch in values:
-            if arch not in kernel.sources:
+            if kernel.sources and arch not in kernel.sources:
                 known = ", ".join(kernel.sources)
                 yield Complaint(
                     (key, arch), f"'{key}' names '{arch}', which has no source; sources: {known}"

@@ -90,6 +90,7 @@ def read_yaml(path: Path, label: str) -> Document:
 
 
 def parse_yaml(text: str, label: str) -> Document:
+    text = text if text.endswith("\n") else text + "\n"
     try:
         node = yaml.compose(text, _Loader)
     except yaml.MarkedYAMLError as e:
@@ -149,10 +150,11 @@ class _Walk:
         return values
 
     def note(self, loc: Loc, start: yaml.Node, end: yaml.Node) -> None:
-        first, last = start.start_mark.line, end.end_mark.line + (end.end_mark.column > 0)
-        # A block's end mark stands before the next token: comments and blank lines are not its own.
-        last = min(last, len(self.lines))
+        first, last, in_line = start.start_mark.line, end.end_mark.line, end.end_mark.column > 0
+        braces = isinstance(end, yaml.CollectionNode) and bool(end.flow_style)
+        if in_line and (braces or isinstance(end, yaml.ScalarNode)):
+            last += 1
+        # A block's end mark stands before the next token: what lies between is not its own.
         while last > first + 1 and re.fullmatch(r"\s*(#.*)?", self.lines[last - 1]):
             last -= 1
-        braces = isinstance(end, yaml.CollectionNode) and bool(end.flow_style)
         self.spots[loc] = Spot(first, max(last, first + 1), start.start_mark.column, braces)

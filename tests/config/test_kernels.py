@@ -1,0 +1,147 @@
+"""Mistakes in kernels.yaml come back with file, line and what is allowed."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from ci import config
+from ci.model import AcceptedFinding, Budget, Case, Shape
+from tests.config.projects import Project, mistakes
+
+KERNEL = """\
+schema: 1
+kernels:
+  gemm:
+    kernel_regex: gemm_kernel
+    sources: {sm_90a: gemm.cu}
+    variants:
+      production: {program: gemm, defines: {DEPTH: 4, SCALE: 1e-5, NAME: deep}, libs: [cuda]}
+    cases: {smoke: {images: 1}, sanitizer: {images: 7, ctas: 4}}
+    shape: {rows_per_image: 196, n: 768, k: 768}
+    accum_tol: {sm_90a: 1e-5}
+    budgets: {sm_90a: {spill_bytes: 0}}
+    accepted:
+      - {tool: racecheck, fingerprint: ab, tool_version: "2025.3", reason: r, expires: 2027-03-31}
+"""
+
+
+def kernel_mistakes(project: Project, old: str, new: str) -> list[str]:
+    assert old in KERNEL
+    project("kernel/gemm.cu", "")
+    root = project("kernel/kernels.yaml", KERNEL.replace(old, new))
+    return mistakes(lambda: config.load_kernels(root))
+
+
+def test_a_kernel_is_read_whole(project: Project) -> None:
+    project("kernel/gemm.cu", "")
+    kernel = config.load_kernels(project("kernel/kernels.yaml", KERNEL))["gemm"]
+    assert kernel.name == "gemm"
+    assert kernel.level == 1
+    assert kernel.variants["production"].name == "production"
+    assert kernel.variants["production"].defines == {"DEPTH": 4, "SCALE": 0.00001, "NAME": "deep"}
+    assert kernel.variants["production"].libs == ("cuda",)
+    assert kernel.cases["sanitizer"] == Case("sanitizer", images=7, ctas=4)
+    assert kernel.shape == Shape(196, 768, 768)
+    assert kernel.accum_tol == {"sm_90a": 0.00001}
+    assert kernel.budgets == {"sm_90a": Budget(spill_bytes=0)}
+    assert kernel.accepted == (
+        AcceptedFinding("racecheck", "ab", "2025.3", "r", date(2027, 3, 31)),
+    )
+
+
+def test_a_level_0_program_needs_sources_and_variants_alone(project: Project) -> None:
+    project("kernel/p.cpp", "")
+    text = (
+        "schema: 1\nkernels:\n  p:\n    level: 0\n    cuda: false\n"
+        "    sources: {sm_90a: p.cpp}\n    variants: {production: {program: p}}\n"
+    )
+    kernel = config.load_kernels(project("kernel/kernels.yaml", text))["p"]
+    assert (kernel.level, kernel.cuda, kernel.cases) == (0, False, {})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "mistake"),
+    [
+        (
+            "    shape: {rows_per_image: 196, n: 768, k: 768}\n",
+            "",
+            "3: missing key 'shape' in 'gemm'; level 1 needs it",
+        ),
+        (
+            "smoke: {images: 1}, sanitizer: {images: 7, ctas: 4}",
+            "",
+            "3: missing key 'cases' in 'gemm'; level 1 needs it",
+        ),
+        (
+            "kernel_regex: gemm_kernel",
+            "label: x",
+            "3: missing key 'kernel_regex' in 'gemm'; level 1 needs it",
+        ),
+        (
+            "gemm_kernel",
+            '"gemm("',
+            "4: 'kernel_regex' is no regular expression: "
+            "missing ), unterminated subpattern at position 4",
+        ),
+        ("gemm.cu", "gem.cu", "5: no file 'gem.cu' in kernel/; did you mean 'gemm.cu'?"),
+        (
+            "sources: {sm_90a: gemm.cu}",
+            "sources: {}",
+            "5: 'sources' of 'gemm' is empty; it needs one at least",
+        ),
+        (
+            "accum_tol: {sm_90a: 1e-5}",
+            "accum_tol: {sm_80: 1e-5}",
+            "10: 'accum_tol' names 'sm_80', which has no source; sources: sm_90a",
+        ),
+        (
+            "accum_tol: {sm_90a: 1e-5}",
+            "accum_tol: {sm_90a: .nan}",
+            "10: 'sm_90a' must be more than 0, not nan",
+        ),
+        (
+            "accum_tol: {sm_90a: 1e-5}",
+            'accum_tol: {sm_90a: "1e-5"}',
+            "10: 'sm_90a' must be a number, not '1e-5'; take it out of its quotes",
+        ),
+        (
+            "spill_bytes: 0",
+            "spils: 0",
+            "11: unknown key 'spils'; known keys: registers, shared_bytes, spill_bytes, "
+            "stack_bytes; did you mean 'spill_bytes'?",
+        ),
+        (
+            "DEPTH: 4",
+            "DEPTH: true",
+            "7: 'DEPTH' must be text or a whole number or a number, not true",
+        ),
+        ("DEPTH: 4", "2D: 4", "7: '2D' cannot be a name in 'defines'; use letters, digits and '_'"),
+        ("program: gemm,", "", "7: missing key 'program' in 'production'"),
+        (
+            "program: gemm,",
+            "program: a/b,",
+            "7: 'a/b' cannot be a name; use letters, digits, '.', '_' and '-': it names folders",
+        ),
+        ("images: 1}", "images: 0}", "8: 'images' must be more than 0, not 0"),
+        ("ctas: 4", "ctas: -1", "8: 'ctas' must be 0 (every SM) or more, not -1"),
+        ("n: 768", "n: 7e2", "9: 'n' must be a whole number, not 700.0"),
+        (
+            "2027-03-31",
+            "2027-02-30",
+            "13: 'expires' must be a date such as 2027-03-31, not '2027-02-30'",
+        ),
+        ('"2025.3"', "2025.3", "13: 'tool_version' must be text, not 2025.3; put it in quotes"),
+        ("kernels:", "kernels: {}\nx:", "3: unknown key 'x'; known keys: kernels, schema"),
+    ],
+)
+def test_a_mistake_in_a_kernel_is_named(project: Project, old: str, new: str, mistake: str) -> None:
+    assert kernel_mistakes(project, old, new) == [f"kernel/kernels.yaml:{mistake}"]
+
+
+def test_a_project_without_kernels_says_so(tmp_path: Path) -> None:
+    assert mistakes(lambda: config.load_kernels(tmp_path)) == [
+        "cannot read kernel/kernels.yaml: no such file or directory"
+    ]

@@ -1,0 +1,76 @@
+"""Mistakes in plans come back with file, line and what is allowed."""
+
+from __future__ import annotations
+
+from ci import config
+from ci.model import Pattern, Plan, Stage, StageKind
+from tests.config.projects import Project, mistakes
+
+
+def plan_mistakes(project: Project, stages: str) -> list[str]:
+    root = project("ci/plans/mine.yaml", f"schema: 1\nstages:\n{stages}")
+    return mistakes(lambda: config.load_plan(root, "mine"))
+
+
+def test_a_plan_takes_its_name_from_its_file(project: Project) -> None:
+    root = project(
+        "ci/plans/mine.yaml",
+        "schema: 1\nstages:\n"
+        "  - {name: pre, kind: preflight}\n"
+        "  - {name: sum, kind: checksum, needs: [pre], patterns: [integer], time_s: 2}\n",
+    )
+    assert config.load_plan(root, "mine") == Plan(
+        "mine",
+        (
+            Stage("pre", StageKind.PREFLIGHT),
+            Stage(
+                "sum",
+                StageKind.CHECKSUM,
+                needs=("pre",),
+                patterns=(Pattern.INTEGER,),
+                time_s=2.0,
+            ),
+        ),
+    )
+
+
+def test_every_mistake_of_a_plan_is_reported_at_once(project: Project) -> None:
+    stages = """\
+  - {name: pre, kind: preflight}
+  - {name: smoke, kind: checksum, needs: [pre, smke, race]}
+  - {name: smoke, kind: checksum, patterns: [integer, rndom]}
+  - {name: race, kind: sanitizer, needs: [smoke]}
+  - {kind: timing, tool: memchek}
+  - {name: time, kind: timing, tool: memcheck, needs: [rase], time_s: 0}
+  - {name: time, kind: timing}
+"""
+    assert plan_mistakes(project, stages) == [
+        "ci/plans/mine.yaml:4: 'smoke' needs 'race', which is no earlier stage; "
+        "earlier stages: pre",
+        "ci/plans/mine.yaml:4: 'smoke' needs 'smke', which is no earlier stage; "
+        "earlier stages: pre",
+        "ci/plans/mine.yaml:5: item 2 of 'patterns' must be one of constant, integer, random, "
+        "not 'rndom'; did you mean 'random'?",
+        "ci/plans/mine.yaml:6: missing key 'tool' in stage 'race'; a sanitizer stage needs it",
+        "ci/plans/mine.yaml:7: 'tool' must be one of memcheck, racecheck, initcheck, synccheck, "
+        "not 'memchek'; did you mean 'memcheck'?",
+        "ci/plans/mine.yaml:7: missing key 'name' in item 5 of 'stages'",
+        "ci/plans/mine.yaml:8: 'time' needs 'rase', which is no earlier stage; "
+        "earlier stages: pre, smoke, race; did you mean 'race'?",
+        "ci/plans/mine.yaml:8: 'time_s' must be more than 0, not 0",
+        "ci/plans/mine.yaml:8: a timing stage takes no 'tool'",
+        "ci/plans/mine.yaml:9: duplicate stage 'time'; it stands on line 8 already",
+    ]
+
+
+def test_an_unknown_plan_is_answered_with_the_known_ones(project: Project) -> None:
+    root = project("ci/plans/defect.yaml", "")
+    (line,) = mistakes(lambda: config.load_plan(root, "defekt"))
+    assert line.startswith("unknown plan 'defekt'; plans: ")
+    assert line.endswith("; did you mean 'defect'?")
+
+
+def test_a_plan_of_the_project_comes_before_the_package_s_own(project: Project) -> None:
+    text = "schema: 1\nstages:\n  - {name: only, kind: preflight}\n"
+    root = project("ci/plans/default.yaml", text)
+    assert config.load_plan(root, "default").stages == (Stage("only", StageKind.PREFLIGHT),)

@@ -1,0 +1,170 @@
+"""Mistakes in remotes.yaml come back with file, line and what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ci import config
+from ci.model import Remote
+from tests.config.projects import Project, mistakes
+
+
+def remote_mistakes(project: Project, entries: str) -> list[str]:
+    root = project("remotes.yaml", f"schema: 1\nremotes:\n{entries}")
+    return mistakes(lambda: config.load_remotes(root))
+
+
+def test_a_remote_takes_its_name_from_its_key_and_the_rest_from_its_defaults(
+    project: Project,
+) -> None:
+    root = project("remotes.yaml", "schema: 1\nremotes:\n  box: {arch: sm_90a, host: h}\n")
+    assert config.load_remotes(root) == {"box": Remote("box", "sm_90a", host="h")}
+
+
+def test_a_local_entry_replaces_the_shared_one_as_a_whole_and_says_where_it_stands(
+    project: Project,
+) -> None:
+    project(
+        "remotes.yaml",
+        "schema: 1\nremotes:\n"
+        "  a: {arch: sm_90a, host: shared, user: root}\n"
+        "  b: {arch: sm_90a, host: b}\n",
+    )
+    root = project("remotes.local.yaml", "schema: 1\nremotes:\n  a: {arch: sm_100a, host: mine}\n")
+    assert config.load_remotes(root)["a"] == Remote("a", "sm_100a", host="mine")
+    assert config.remote_sources(root) == {
+        "a": "remotes.local.yaml:3 (instead of remotes.yaml:3)",
+        "b": "remotes.yaml:4",
+    }
+
+
+def test_a_project_without_remotes_has_none(tmp_path: Path) -> None:
+    assert config.load_remotes(tmp_path) == {}
+
+
+def test_remotes_that_are_all_commented_out_are_none(project: Project) -> None:
+    assert config.load_remotes(project("remotes.yaml", "schema: 1\nremotes:\n  # a: {}\n")) == {}
+
+
+def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Project) -> None:
+    entries = """\
+  a: {arch: sm_90a, port: "22", timeout: 3}
+  b:
+    arch: 90
+    kind: shh
+  c:
+    arch: sm90
+    host: root@h
+  a: {}
+  d:
+"""
+    assert remote_mistakes(project, entries) == [
+        "remotes.yaml:3: 'port' must be a whole number, not '22'; take it out of its quotes",
+        "remotes.yaml:3: unknown key 'timeout'; known keys: arch, connect_timeout_s, device, env, "
+        "gpu, host, host_key, identity_file, jump, kind, port, python, tools, user, workdir",
+        "remotes.yaml:5: 'arch' must be text, not 90; put it in quotes",
+        "remotes.yaml:6: 'kind' must be one of ssh, embedded, not 'shh'; did you mean 'ssh'?",
+        "remotes.yaml:8: 'sm90' is no arch; write it as sm_90a or sm_100a",
+        "remotes.yaml:9: 'host' is the address alone, not 'root@h'; 'user' and 'port' are keys",
+        "remotes.yaml:10: duplicate key 'a'; it stands on line 3 already",
+        "remotes.yaml:11: 'd' must be a mapping, not empty",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "mistake"),
+    [
+        ("{arch: sm_90a}", "missing key 'host' in 'a'; an ssh remote needs one"),
+        ("{host: h}", "missing key 'arch' in 'a'"),
+        (
+            "{arch: sm_90a, kind: embedded, user: u}",
+            "an embedded remote is this machine: it takes no 'user'",
+        ),
+        ("{arch: sm_90a, host: h, port: 70000}", "'port' must be 1 to 65535, not 70000"),
+        ("{arch: sm_90a, host: h, port: 22.5}", "'port' must be a whole number, not 22.5"),
+        ("{arch: sm_90a, host: h, port: true}", "'port' must be a whole number, not true"),
+        ("{arch: sm_90a, host: h, env: [X]}", "'env' must be a mapping, not a list"),
+        ("{arch: sm_90a, host: h, env: {X: 1}}", "'X' must be text, not 1; put it in quotes"),
+        (
+            '{arch: sm_90a, host: h, env: {"X Y": z}}',
+            "'X Y' cannot be a name in 'env'; use letters, digits and '_'",
+        ),
+        (
+            "{arch: sm_90a, host: h, connect_timeout_s: 0}",
+            "'connect_timeout_s' must be more than 0, not 0",
+        ),
+        (
+            "{arch: sm_90a, host: h, connect_timeout_s: 1:30}",
+            "'connect_timeout_s' must be a number, not '1:30'",
+        ),
+        (
+            "{arch: sm_90a, host: h, name: a}",
+            "unknown key 'name'; known keys: arch, connect_timeout_s, device, env, gpu, host, "
+            "host_key, identity_file, jump, kind, port, python, tools, user, workdir",
+        ),
+        ("!!python/name:os.system x", "'x' cannot be a tag:yaml.org,2002:python/name:os.system"),
+    ],
+)
+def test_a_remote_is_refused_with_its_reason(project: Project, entry: str, mistake: str) -> None:
+    assert f"remotes.yaml:3: {mistake}" in remote_mistakes(project, f"  a: {entry}\n")
+
+
+def test_a_remote_that_cannot_name_a_folder_is_refused(project: Project) -> None:
+    assert remote_mistakes(project, '  "../x": {arch: sm_90a, host: h}\n') == [
+        "remotes.yaml:3: '../x' cannot be a name; use letters, digits, '.', '_' and '-': "
+        "it names folders"
+    ]
+
+
+def test_words_that_yaml_1_1_reads_as_something_else_are_text(project: Project) -> None:
+    entries = "  no: {arch: sm_90a, host: on, user: yes, gpu: 1:30, host_key: 2027-03-31}\n"
+    root = project("remotes.yaml", f"schema: 1\nremotes:\n{entries}")
+    assert config.load_remotes(root) == {
+        "no": Remote("no", "sm_90a", host="on", user="yes", gpu="1:30", host_key="2027-03-31")
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ["remotes.yaml:1: the file must be a mapping, not empty"]),
+        ("- a\n", ["remotes.yaml:1: the file must be a mapping, not a list"]),
+        ("remotes: {}\n", ["remotes.yaml:1: missing key 'schema' in the file"]),
+        ("schema: 2\n", ["remotes.yaml:1: 'schema' must be one of 1, not 2"]),
+        (
+            "schema: 1\nremote: {}\n",
+            [
+                "remotes.yaml:2: unknown key 'remote'; known keys: remotes, schema; "
+                "did you mean 'remotes'?"
+            ],
+        ),
+        ("schema: 1\nremotes: [a]\n", ["remotes.yaml:2: 'remotes' must be a mapping, not a list"]),
+        (
+            "schema: 1\nremotes:\n\ta: 1\n",
+            ["remotes.yaml:3: not YAML: found character '\\t' that cannot start any token"],
+        ),
+        ("schema: 1\n\n\x07\n", ["remotes.yaml:3: not YAML: character 0x7"]),
+        ("schema: 1\n---\nschema: 1\n", ["remotes.yaml:2: not YAML: but found another document"]),
+        (
+            "schema: 1\nremotes: &r\n  a: *r\n",
+            [
+                "remotes.yaml:3: the alias at 'a' contains itself",
+                "remotes.yaml:3: 'a' must be a mapping, not empty",
+            ],
+        ),
+    ],
+)
+def test_a_file_of_another_form_is_refused(
+    project: Project, text: str, expected: list[str]
+) -> None:
+    root = project("remotes.yaml", text)
+    assert sorted(mistakes(lambda: config.load_remotes(root))) == sorted(expected)
+
+
+def test_a_file_that_is_no_utf_8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "remotes.yaml").write_bytes(b"schema: 1 # \xff\n")
+    assert mistakes(lambda: config.load_remotes(tmp_path)) == [
+        "remotes.yaml: not UTF-8 text; save it as UTF-8"
+    ]

@@ -1,0 +1,73 @@
+"""The JSON Schemas are current, and our own YAML files keep to them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci.config.schema import FILES, SCHEMAS, json_schema, write_schemas
+from ci.proc import Completed, run_process
+
+ROOT = Path(__file__).parents[2]
+OWN_FILES = [
+    ("remotes", ROOT / "remotes.yaml"),
+    ("kernels", ROOT / "kernel/kernels.yaml"),
+    *(("plan", path) for path in sorted((ROOT / "ci/plans").glob("*.yaml"))),
+]
+
+
+def check(schema: str, path: Path) -> Completed:
+    command = Path(sys.executable).with_name("check-jsonschema")
+    return run_process(
+        [command, "--verbose", "--schemafile", SCHEMAS / f"{schema}.schema.json", path]
+    )
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_committed_schema_is_the_one_the_records_make(name: str, tmp_path: Path) -> None:
+    write_schemas(tmp_path)
+    file = f"{name}.schema.json"
+    assert (SCHEMAS / file).read_text() == (tmp_path / file).read_text(), "run python -m ci.config"
+
+
+def test_a_schema_names_what_is_needed_and_allows_nothing_unknown() -> None:
+    stage = json_schema(FILES["plan"])["$defs"]["Stage"]
+    assert stage["required"] == ["name", "kind"]
+    assert stage["additionalProperties"] is False
+    remote = json_schema(FILES["remotes"])["$defs"]["Remote"]
+    assert remote["required"] == ["arch"]
+    assert "name" not in remote["properties"]
+    assert remote["properties"]["kind"] == {
+        "default": "ssh",
+        "enum": ["ssh", "embedded"],
+        "type": "string",
+    }
+
+
+@pytest.mark.parametrize(("schema", "path"), OWN_FILES, ids=lambda value: Path(value).stem)
+def test_our_own_file_keeps_to_its_schema_and_names_it_for_editors(schema: str, path: Path) -> None:
+    checked = check(schema, path)
+    assert checked.exit_code == 0, checked.stdout
+    first = path.read_text().splitlines()[0]
+    named = first.removeprefix("# yaml-language-server: $schema=")
+    assert (path.parent / named).resolve() == (SCHEMAS / f"{schema}.schema.json").resolve()
+
+
+def test_a_wrong_file_does_not_keep_to_the_schema(tmp_path: Path) -> None:
+    path = tmp_path / "remotes.yaml"
+    path.write_text("schema: 1\nremotes:\n  a: {arch: sm_90a, port: '22', timeout: 3}\n")
+    checked = check("remotes", path)
+    assert checked.exit_code == 1
+    assert "'timeout' was unexpected" in checked.stdout
+    assert "'22' is not of type 'integer'" in checked.stdout
+
+
+def test_the_schemas_travel_as_json(tmp_path: Path) -> None:
+    write_schemas(tmp_path)
+    for path in tmp_path.iterdir():
+        assert json.loads(path.read_text())["$schema"] == (
+            "https://json-schema.org/draft/2020-12/schema"
+        )

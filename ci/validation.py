@@ -113,7 +113,7 @@ def _complaints(kind: type, value: object, errors: Iterable[ErrorDetails]) -> It
     for loc, alternatives in wanted.items():
         got, words = inputs[loc], " or ".join(alternatives)
         hint = "; put it in quotes" if words == "text" and isinstance(got, int | float) else ""
-        if words in ("a whole number", "a number") and re.fullmatch(r"[0-9.]+", str(got)):
+        if words in ("a whole number", "a number") and re.fullmatch(r"[0-9.e+-]+", str(got)):
             hint = "; take it out of its quotes" if isinstance(got, str) else hint
         if words.startswith("one of ") and isinstance(got, str):
             hint = nearest(got, words.removeprefix("one of ").split(", "))

@@ -1,0 +1,172 @@
+"""A conversation with the agent: start it on a channel, then one frame for another.
+
+A frame is a line of JSON; its key `bytes` says how many bytes of payload follow it. Ticks, which
+only show that the link is alive, are dropped here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+from ci.errors import CiError, ProtocolError, RemoteError
+from ci.model import Remote
+from ci.remote.channel import Channel, LinkLost, Opener
+
+AGENT = Path(__file__).with_name("agent.py")
+MARKER = b"\nKERNELRIG-AGENT 1\n"
+CHUNK = 1 << 18
+NOISE_LIMIT = 1 << 20  # what a login shell may print before the agent speaks
+LINE_LIMIT = 64 << 20
+
+# One line without `!` or newline, which every login shell quotes right; Python 2 parses it too.
+BOOT = (
+    "import sys;v=sys.version_info;"
+    'v<(3,9) and sys.exit("kernelrig needs python 3.9 or newer, this is %d.%d"%v[:2]);'
+    "s=sys.stdin.buffer.read(int(sys.argv[1]));"
+    'exec(compile(s,"agent.py","exec"),{"__name__":"__main__","KERNELRIG_SOURCE":s})'
+)
+
+Frame: TypeAlias = dict[str, Any]
+
+HINTS = {
+    "full": "free space there, or run `invoke clean`",
+    "busy": "one run a box at a time: wait, or bring it back with `invoke collect`",
+}
+
+
+class BoxRefused(RemoteError):
+    """The agent answered with a refusal; `kind` says which."""
+
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message, HINTS.get(kind, ""))
+        self.kind = kind
+
+
+class AgentSession:
+    """One agent on one channel. After LinkLost another session may go on where this one was."""
+
+    def __init__(self, opener: Opener, remote: Remote) -> None:
+        source = AGENT.read_bytes()
+        self._remote = remote
+        self._buffer = bytearray()
+        self._channel: Channel = opener.open([remote.python, "-c", BOOT, str(len(source))])
+        try:
+            self._start(source)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def _start(self, source: bytes) -> None:
+        try:
+            self._channel.write(source)
+        except RemoteError as e:
+            # A box without python closes its end at once; how it ended says more than the write.
+            if self._channel.exit_status() is None:
+                raise LinkLost(e.message, e.hint) from e
+        while (at := self._buffer.find(MARKER)) < 0:
+            if len(self._buffer) > NOISE_LIMIT:
+                raise ProtocolError(
+                    f"{self._remote.name}: the login shell printed {len(self._buffer)} bytes and"
+                    " the agent did not start",
+                    "make it print nothing when it is not interactive",
+                )
+            if not self._fill():
+                raise self._not_started()
+        del self._buffer[: at + len(MARKER)]
+
+    def _not_started(self) -> CiError:
+        name, python = self._remote.name, self._remote.python
+        status = self._channel.exit_status()
+        said = (self._channel.stderr() or self._buffer.decode(errors="replace")).strip()
+        last = said.splitlines()[-1].strip() if said else "it says nothing"
+        hint = "install python 3.9 or newer there, or set 'python' of this remote to one"
+        if "kernelrig needs python" in last:
+            return RemoteError(f"{name}: {last}", hint)
+        if status == 127:
+            return RemoteError(f"{name}: there is no '{python}' on the box", hint)
+        if status is None:
+            return LinkLost(f"{name}: the link dropped before the agent started")
+        return ProtocolError(f"{name}: '{python}' did not start the agent (exit {status}): {last}")
+
+    # frames
+
+    def send(self, header: Frame, payload: Iterable[bytes] = ()) -> None:
+        try:
+            self._channel.write(json.dumps(header).encode() + b"\n")
+            for chunk in payload:
+                self._channel.write(chunk)
+        except RemoteError as e:
+            raise LinkLost(e.message, e.hint) from e
+
+    def frame(self, on_frame: Callable[[], None] | None = None) -> Frame:
+        """Return the next frame that is no tick (`on_frame` hears of all); a refusal is raised."""
+        while True:
+            header = self._header()
+            if on_frame is not None:
+                on_frame()
+            if "error" in header:
+                text = f"{self._remote.name}: {header['error']}"
+                raise BoxRefused(text, str(header.get("kind", "")))
+            if "tick" not in header:
+                return header
+
+    def ask(self, header: Frame, payload: Iterable[bytes] = ()) -> Frame:
+        self.send(header, payload)
+        return self.frame()
+
+    def payload(self, size: int) -> Iterator[bytes]:
+        while size > 0:
+            if not self._buffer:
+                self._more()
+            chunk = bytes(self._buffer[:size])
+            del self._buffer[:size]
+            size -= len(chunk)
+            yield chunk
+
+    def _header(self) -> Frame:
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
+            if searched > LINE_LIMIT:
+                raise ProtocolError(f"{self._remote.name}: the agent sends a line without end")
+            self._more()
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        try:
+            header = json.loads(line)
+        except ValueError as e:
+            text = f"{self._remote.name}: the agent sends no frame: {line[:80]!r}"
+            raise ProtocolError(text) from e
+        if not isinstance(header, dict):
+            raise ProtocolError(f"{self._remote.name}: the agent sends no frame: {line[:80]!r}")
+        return header
+
+    def _more(self) -> None:
+        if self._fill():
+            return
+        status = self._channel.exit_status()
+        if status is None:
+            raise LinkLost(f"{self._remote.name}: the link dropped")
+        said = self._channel.stderr().strip().splitlines()
+        last = said[-1].strip() if said else "it says nothing"
+        raise ProtocolError(f"{self._remote.name}: the agent ended (exit {status}): {last}")
+
+    def _fill(self) -> bool:
+        try:
+            chunk = self._channel.read(CHUNK)
+        except RemoteError as e:
+            raise LinkLost(e.message, e.hint) from e
+        self._buffer += chunk
+        return bool(chunk)

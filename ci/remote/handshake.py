@@ -89,7 +89,7 @@ def connect_hop(hop: Hop, before: Any | None, known: HostKeyCheck, link_timeout_
         "transport_factory": make_transport,
     }
     if before is None:
-        connect["sock"] = dial(hop, link_timeout_s)
+        connect["sock"] = _dial(hop, link_timeout_s)
     # lazy: neither fabric.yaml nor ssh_config is read here; the hop already holds what counts.
     config = fabric.Config(
         lazy=True,
@@ -120,11 +120,40 @@ def connect_hop(hop: Hop, before: Any | None, known: HostKeyCheck, link_timeout_
     return connection
 
 
-def dial(hop: Hop, link_timeout_s: float) -> socket.socket:
+def show_host_key(
+    hop: Hop,
+    before: Any | None,  # noqa: ANN401 - a Fabric connection
+    key_types: Sequence[str],
+    link_timeout_s: float,
+) -> HostKey | None:
+    """Return the key `hop` shows when asked for one of `key_types`, None if it has none of them."""
+    began = time.monotonic()
+    transport = None
+    try:
+        if before is None:
+            sock: Any = _dial(hop, link_timeout_s)
+        else:
+            sock = before.transport.open_channel("direct-tcpip", (hop.host, hop.port), ("", 0))
+        transport = paramiko.Transport(sock)
+        transport.banner_timeout = transport.handshake_timeout = hop.timeout_s
+        transport.get_security_options().key_types = tuple(key_types)
+        transport.start_client(timeout=2 * hop.timeout_s)
+        key = transport.get_remote_server_key()
+    except paramiko.ssh_exception.IncompatiblePeer:
+        return None
+    except (OSError, EOFError, paramiko.SSHException) as e:
+        raise _explain(e, hop, before, time.monotonic() - began) from e
+    finally:
+        if transport is not None:
+            transport.close()
+    return HostKey(key.get_name(), key.asbytes())
+
+
+def _dial(hop: Hop, link_timeout_s: float) -> socket.socket:
     try:
         sock = socket.create_connection((hop.host, hop.port), hop.timeout_s)
     except socket.gaierror as e:
-        raise RemoteError(f"'{hop.host}' does not resolve to an address: {e.strerror}") from e
+        raise LinkLost(f"'{hop.host}' does not resolve to an address: {e.strerror}") from e
     except TimeoutError as e:
         raise LinkLost(
             f"{hop.address} did not answer within {hop.timeout_s:g} s", "is the box up?"

@@ -108,7 +108,7 @@ class Session:
         remote: Remote,
         *,
         home: SshHome | None = None,
-        silence_s: float = 60.0,
+        silence_s: float = 30.0,
         link_timeout_s: float = 20.0,
     ) -> None:
         self.remote = remote

@@ -1,0 +1,49 @@
+"""From a remote's record to a link with the agent on it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ci.log import say
+from ci.model import Remote
+
+if TYPE_CHECKING:
+    from ci.remote.box import BoxLink
+
+
+@contextlib.contextmanager
+def connect(remote: Remote, *, root: Path) -> Iterator[BoxLink]:
+    """Yield the link to `remote`; an embedded host lives as long as the link does.
+
+    `root` is the repository, against which a relative identity_file is read.
+    """
+    # Fabric and asyncssh take 0.4 s to import; tasks without a remote must not wait for them.
+    from ci.remote.box import connect_box
+    from ci.remote.embedded import embedded_host
+    from ci.remote.route import SshHome
+    from ci.remote.session import Session
+
+    with contextlib.ExitStack() as stack:
+        home = SshHome.of_user()
+        if remote.kind == "embedded":
+            host = stack.enter_context(embedded_host())
+            home = SshHome.empty()
+            remote = replace(
+                remote,
+                host=host.host,
+                port=host.port,
+                user=host.user,
+                identity_file=str(host.identity),
+                host_key=host.host_key,
+                jump="",
+            )
+            say(f"embedded SSH host on {host.host}:{host.port}")
+        elif remote.identity_file:
+            identity = root / Path(remote.identity_file).expanduser()
+            remote = replace(remote, identity_file=str(identity))
+        session = stack.enter_context(Session(remote, home=home))
+        yield connect_box(session, remote)

@@ -1,5 +1,20 @@
-"""Fixtures that several areas share come from the plugins named here."""
+"""What holds for every test: the developer's home, keys and CI runner are not there."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+
 pytest_plugins = ("tests.remote.sshd_fixture",)
+
+OUTSIDE = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "SSH_AUTH_SOCK")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        for name in OUTSIDE:
+            patch.delenv(name, raising=False)
+        yield

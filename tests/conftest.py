@@ -1,4 +1,7 @@
-"""What holds for every test: the developer's home, keys and CI runner are not there."""
+"""What holds for every test, and the plugins whose fixtures several areas share.
+
+The developer's home, keys and the CI runner are not there: no test reads or writes them.
+"""
 
 from __future__ import annotations
 

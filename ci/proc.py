@@ -1,4 +1,4 @@
-"""The one place that starts a process on this machine (exempt: the on-box agent, the embedded host)."""
+"""The one place that starts a process here (exempt: the on-box agent, the embedded host)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,3 +69,42 @@ def run_process(
             ) from e
         raise
     return Completed(words, process.returncode, stdout, stderr, time.monotonic() - began)
+
+
+def stream_process(
+    argv: Sequence[str | Path], *, cwd: Path, echo: Callable[[str], None], timeout_s: float
+) -> Completed:
+    """Run `argv` like `run_process`, handing on each line as it comes; stderr is in stdout.
+
+    At the time limit the process group is killed and what was said until then is returned, the exit
+    code -9: of a test run that hangs, the last line is the one that matters.
+    """
+    words = tuple(str(word) for word in argv)
+    began = time.monotonic()
+    try:
+        started = subprocess.Popen(
+            words,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except (FileNotFoundError, PermissionError) as e:
+        raise ConfigError(f"cannot run {words[0]}: {e.strerror}", "run `invoke doctor`") from e
+    said: list[str] = []
+    limit = threading.Timer(timeout_s, os.killpg, (started.pid, signal.SIGKILL))
+    limit.start()
+    with started as process:
+        try:
+            for line in process.stdout or ():
+                said.append(line)
+                echo(line.rstrip("\n"))
+            process.wait()
+        finally:
+            limit.cancel()
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    return Completed(words, process.returncode, "".join(said), "", time.monotonic() - began)

@@ -23,7 +23,7 @@ def render_plan(plan: Plan, jobs: Sequence[StageJob], remote: Remote) -> str:
 
 def render_table(run: Run) -> str:
     """Render a row a stage, then every fault and the verdict; the last line is the one to read."""
-    rows: list[tuple[str, ...]] = [("stage", "verdict", "seconds", "summary")]
+    rows = [("stage", "verdict", "seconds", "summary")]
     rows += [
         (one_line(s.name), stage_word(s), f"{s.seconds:.1f}", one_line(s.verdict.summary))
         for s in run.stages

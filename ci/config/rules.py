@@ -15,6 +15,7 @@ from ci.validation import Complaint, nearest
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ARCH = re.compile(r"sm_[0-9]+[af]?")
+_HOST_KEY = re.compile(r"[a-z][a-z0-9@.-]* [A-Za-z0-9+/]+=*( .*)?")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -39,6 +40,12 @@ def remote_rules(remote: Remote) -> Iterator[Complaint]:
         yield Complaint(
             ("host",),
             f"'host' is the address alone, not '{remote.host}'; 'user' and 'port' are keys",
+        )
+    if remote.host_key and not _HOST_KEY.fullmatch(remote.host_key):
+        yield Complaint(
+            ("host_key",),
+            f"'host_key' is '{remote.host_key[:60]}'; it must be the key itself, as "
+            "`ssh-ed25519 AAAA...`: `invoke remote-add` writes it",
         )
     if not 0 <= remote.port <= 65535:
         yield Complaint(("port",), f"'port' must be 1 to 65535, not {remote.port}")

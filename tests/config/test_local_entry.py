@@ -44,7 +44,7 @@ def test_the_first_remote_makes_the_file(tmp_path: Path) -> None:
 def test_everything_an_entry_can_say_comes_back_as_it_went_in(tmp_path: Path) -> None:
     remote = Remote(
         "box", "sm_100a", kind="ssh", host="2001:db8::1", user="no", port=40022,
-        identity_file="~/.ssh/id a", host_key="SHA256:a+/b=", jump="me@gate", workdir="/w # x",
+        identity_file="~/.ssh/id a", host_key="ssh-rsa a+/b=", jump="me@gate", workdir="/w # x",
         device=DeviceKind.EMULATOR, gpu="1e5", tools="ship", python="python3.12",
         connect_timeout_s=2.5, env={"A": "1", "B": "täglich: \"x\"\n", "C": ""},
     )  # fmt: skip
@@ -63,11 +63,13 @@ def test_a_new_entry_goes_to_the_end_and_keeps_every_comment(tmp_path: Path) -> 
 
 def test_an_update_replaces_its_own_lines_alone(tmp_path: Path) -> None:
     (tmp_path / "remotes.local.yaml").write_text(WRITTEN)
-    text = add(tmp_path, Remote("cheap", "sm_90a", host="198.51.100.4", host_key="SHA256:abc"))
+    text = add(
+        tmp_path, Remote("cheap", "sm_90a", host="198.51.100.4", host_key="ssh-ed25519 AAAA+/=")
+    )
     assert text == WRITTEN.replace(
         "    cheap:      # by the hour\n        arch: sm_90a\n        host: 198.51.100.4\n",
         "    cheap:\n      arch: sm_90a\n"
-        '      host: "198.51.100.4"\n      host_key: "SHA256:abc"\n',
+        '      host: "198.51.100.4"\n      host_key: "ssh-ed25519 AAAA+/="\n',
     )
 
 

@@ -92,6 +92,11 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
             "'X Y' cannot be a name in 'env'; use letters, digits and '_'",
         ),
         (
+            "{arch: sm_90a, host: h, host_key: SHA256:abc}",
+            "'host_key' is 'SHA256:abc'; it must be the key itself, as `ssh-ed25519 AAAA...`: "
+            "`invoke remote-add` writes it",
+        ),
+        (
             "{arch: sm_90a, host: h, connect_timeout_s: 0}",
             "'connect_timeout_s' must be more than 0, not 0",
         ),
@@ -119,10 +124,10 @@ def test_a_remote_that_cannot_name_a_folder_is_refused(project: Project) -> None
 
 
 def test_words_that_yaml_1_1_reads_as_something_else_are_text(project: Project) -> None:
-    entries = "  no: {arch: sm_90a, host: on, user: yes, gpu: 1:30, host_key: 2027-03-31}\n"
+    entries = "  no: {arch: sm_90a, host: on, user: yes, gpu: 1:30, python: 2027-03-31}\n"
     root = project("remotes.yaml", f"schema: 1\nremotes:\n{entries}")
     assert config.load_remotes(root) == {
-        "no": Remote("no", "sm_90a", host="on", user="yes", gpu="1:30", host_key="2027-03-31")
+        "no": Remote("no", "sm_90a", host="on", user="yes", gpu="1:30", python="2027-03-31")
     }
 
 

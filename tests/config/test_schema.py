@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ci import config
 from ci.config.schema import FILES, SCHEMAS, json_schema, write_schemas
 from ci.proc import Completed, run_process
 
@@ -15,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 OWN_FILES = [
     ("remotes", ROOT / "remotes.yaml"),
     ("kernels", ROOT / "kernel/kernels.yaml"),
+    ("kernels", ROOT / "tests/data/cpu_program/kernels.yaml"),
+    ("plan", ROOT / "tests/data/cpu_program/quick.yaml"),
     *(("plan", path) for path in sorted((ROOT / "ci/plans").glob("*.yaml"))),
 ]
 
@@ -54,6 +57,13 @@ def test_our_own_file_keeps_to_its_schema_and_names_it_for_editors(schema: str, 
     first = path.read_text().splitlines()[0]
     named = first.removeprefix("# yaml-language-server: $schema=")
     assert (path.parent / named).resolve() == (SCHEMAS / f"{schema}.schema.json").resolve()
+
+
+def test_our_own_files_are_read_without_a_mistake() -> None:
+    assert "local" in config.load_remotes(ROOT)
+    assert "patch_embed" in config.load_kernels(ROOT)
+    for plan in (ROOT / "ci/plans").glob("*.yaml"):
+        assert config.load_plan(ROOT, plan.stem).stages
 
 
 def test_a_wrong_file_does_not_keep_to_the_schema(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""What neither the schema nor zizmor says of our workflows, and the box's owner relies on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ci.model import Run, StageRecord
+
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def _load(path: Path) -> dict[str, Any]:
+    # YAML 1.1 reads the key `on` as true
+    loaded = yaml.safe_load(path.read_text())
+    return {("on" if key is True else key): value for key, value in loaded.items()}
+
+
+GPU = _load(ROOT / ".github" / "workflows" / "gpu.yml")
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_actions_are_pinned_by_hash_with_their_version_beside_it(path: Path) -> None:
+    used = re.findall(r"uses: (.*)", path.read_text())
+    assert used
+    for action in used:
+        assert re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_no_expression_is_pasted_into_a_shell(path: Path) -> None:
+    for job in _load(path)["jobs"].values():
+        for step in job["steps"]:
+            assert "${{" not in step.get("run", "")
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_jobs_may_read_the_repository_and_nothing_more(path: Path) -> None:
+    workflow = _load(path)
+    assert workflow["permissions"] == {}
+    for job in workflow["jobs"].values():
+        assert job["permissions"] == {"contents": "read"}
+
+
+def test_a_forks_pull_request_reaches_no_job_with_secrets() -> None:
+    assert "pull_request_target" not in GPU["on"]
+    holders = [name for name, job in GPU["jobs"].items() if "secrets." in str(job)]
+    assert holders == ["run"]
+    # `run` follows `build`, and is skipped with it
+    assert GPU["jobs"]["run"]["needs"] == "build"
+    assert "if" not in GPU["jobs"]["run"]
+    condition = GPU["jobs"]["build"]["if"]
+    assert "github.event.pull_request.head.repo.full_name == github.repository &&" in condition
+
+
+def test_one_run_a_box_at_a_time_and_none_is_cut_short() -> None:
+    assert GPU["jobs"]["run"]["concurrency"] == {"group": "gpu-box", "cancel-in-progress": False}
+
+
+def test_results_come_back_whatever_happened() -> None:
+    upload = GPU["jobs"]["run"]["steps"][-1]
+    assert upload["uses"].startswith("actions/upload-artifact@")
+    assert upload["if"] == "always()"
+    assert upload["with"]["path"] == "artifacts/runs"
+
+
+def test_the_box_is_added_with_a_pinned_key_and_the_gpu_it_must_have() -> None:
+    (add,) = [s for s in GPU["jobs"]["run"]["steps"] if "remote-add" in s.get("run", "")]
+    for words in ('--fingerprint "$BOX_FINGERPRINT"', '--arch "$ARCH"', '--gpu "$GPU"'):
+        assert words in add["run"]
+
+
+def test_the_workflows_own_assertion_reads_fields_that_exist() -> None:
+    (step,) = [s for s in GPU["jobs"]["run"]["steps"] if s.get("name", "").startswith("Assert")]
+    assert "if" not in step
+    assert '.device == "gpu" and .machine == $gpu' in step["run"]
+    assert "stages" in {f.name for f in fields(Run)}
+    assert {"kind", "device", "machine"} <= {f.name for f in fields(StageRecord)}

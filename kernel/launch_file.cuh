@@ -1,0 +1,134 @@
+// describe: the launch as a file (launch.json, comb.npy), for the emulator. No GPU, no driver, no CUDA call.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "buffers.cuh"
+#include "failure.cuh"
+#include "json.cuh"
+#include "options.cuh"
+#include "phase_clock.cuh"
+#include "problem.cuh"
+
+namespace kernelrig {
+
+#define KERNELRIG_FIRST_OF(first, ...) first
+
+// How many SMs "every SM" means where no device can be asked: the one arch this binary was built for.
+inline int sm_count_of_build() {
+#ifdef __CUDA_ARCH_LIST__
+  constexpr int arch = KERNELRIG_FIRST_OF(__CUDA_ARCH_LIST__, 0);
+#else
+  constexpr int arch = 0;
+#endif
+  return arch >= 1000 && arch < 1100 ? 148 : 132;
+}
+
+template <class T>
+void append_list(Json& json, const char* name, const std::vector<T>& values) {
+  json.key(name).open('[');
+  for (const T value : values) json.value(value);
+  json.close(']');
+}
+
+inline void append_extent(Json& json, const char* name, const dim3& extent) {
+  append_list(json, name, std::vector<unsigned>{extent.x, extent.y, extent.z});
+}
+
+inline void append_buffer(Json& json, const char* name, const char* dtype, std::vector<uint64_t> shape) {
+  json.line().key(name).open('{').field("dtype", dtype);
+  append_list(json, "shape", shape);
+  json.key("fill").open('{');
+}
+
+inline void append_operand(Json& json, const char* name, const Options& options,
+                           std::vector<uint64_t> shape) {
+  append_buffer(json, name, "e4m3", std::move(shape));
+  json.field("kind", pattern_name(options.pattern));
+  if (options.pattern == Pattern::CONSTANT) {
+    json.field("value", 1.5);
+  } else {
+    json.field("seed", options.seed).field("role", "operand");
+  }
+  json.close('}').close('}');
+}
+
+inline void append_tensor_map(Json& json, const TensorMap& map) {
+  json.line().key(map.name.c_str()).open('{').field("buffer", map.buffer).field("dtype", map.dtype);
+  append_list(json, "dims", map.dims);
+  append_list(json, "strides_bytes", map.strides_bytes);
+  append_list(json, "box", map.box);
+  append_list(json, "element_strides", map.element_strides);
+  json.field("interleave", map.interleave).field("swizzle", map.swizzle);
+  json.field("l2_promotion", map.l2_promotion).field("oob_fill", map.oob_fill).close('}');
+}
+
+inline std::string launch_text(const Options& options, const Problem& p, const std::string& entry,
+                               const Geometry& geometry, const LaunchArgs& launch,
+                               uint64_t workspace_bytes, uint64_t phases) {
+  const uint64_t m = p.m, n = p.n, k = p.k, positions = p.rows_per_image;
+  Json json;
+  json.open('{').line().field("schema", 1).line().field("entry", entry);
+  append_extent(json.line(), "grid", geometry.grid);
+  append_extent(json, "block", geometry.block);
+  append_extent(json, "cluster", geometry.cluster);
+  json.line().field("dynamic_smem_bytes", geometry.dynamic_smem_bytes);
+  json.line().key("buffers").open('{');
+  append_operand(json, "A", options, {m, k});
+  append_operand(json, "B", options, {n, k});
+  append_buffer(json, "comb", "bf16", {positions, n});
+  json.field("kind", "file").field("path", "comb.npy").close('}').close('}');
+  append_buffer(json, "C", "bf16", {m, n});
+  json.field("kind", "undefined").close('}').close('}');
+  if (workspace_bytes > 0) {
+    append_buffer(json, "workspace", "u8", {workspace_bytes});
+    json.field("kind", "undefined").close('}').close('}');
+  }
+  if (phases > 0) {
+    append_buffer(json, "phase_clocks", "u64", {static_cast<uint64_t>(geometry.ctas()), phases});
+    json.field("kind", "undefined").close('}').close('}');
+  }
+  json.close('}').line().key("tensor_maps").open('{');
+  for (const TensorMap& map : launch.tensor_maps) append_tensor_map(json, map);
+  json.close('}').line().key("args").open('[');
+  for (const Argument& argument : launch.args) {
+    json.open('{');
+    if (argument.name.empty()) {
+      json.field(argument.kind.c_str(), argument.number);
+    } else {
+      json.field(argument.kind.c_str(), argument.name);
+    }
+    json.close('}');
+  }
+  return json.close(']').close('}').text() + "\n";
+}
+
+// A two-dimensional .npy (format 1.0) of 16-bit words; BF16 travels as its raw bits.
+inline std::string npy_of_words(const std::vector<uint16_t>& words, size_t rows, size_t columns) {
+  std::string header = "{'descr': '<u2', 'fortran_order': False, 'shape': (" + std::to_string(rows) + ", " +
+                       std::to_string(columns) + "), }";
+  while ((10 + header.size() + 1) % 64 != 0) header += ' ';
+  header += '\n';
+  std::string file("\x93NUMPY\x01\x00", 8);
+  file += static_cast<char>(header.size() & 0xFF);
+  file += static_cast<char>(header.size() >> 8);
+  file += header;
+  for (const uint16_t word : words) {
+    file += static_cast<char>(word & 0xFF);
+    file += static_cast<char>(word >> 8);
+  }
+  return file;
+}
+
+inline void write_launch_file(const Options& options, const Problem& p, const std::string& launch) {
+  const std::string npy =
+      npy_of_words(combined_table(p, options.pattern, options.seed), p.rows_per_image, p.n);
+  // comb first: whoever sees launch.json finds what it names
+  std::string trouble = write_whole(options.out + "/comb.npy", npy.data(), npy.size());
+  if (trouble.empty()) trouble = write_whole(options.out + "/launch.json", launch.data(), launch.size());
+  if (!trouble.empty()) throw UsageError{trouble};
+}
+
+}  // namespace kernelrig

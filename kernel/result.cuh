@@ -1,0 +1,164 @@
+// The result file: everything a run saw, for Python to judge. No verdict is ever read off stdout.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "failure.cuh"
+#include "json.cuh"
+#include "nvml.cuh"
+#include "options.cuh"
+#include "phase_clock.cuh"
+#include "problem.cuh"
+
+namespace kernelrig {
+
+struct DeviceFacts {
+  bool known = false;
+  std::string name, uuid, compute_capability, driver;
+  int driver_cuda = 0, runtime_cuda = 0;
+  int sm_count = 0, l2_bytes = 0, memory_bus_width_bits = 0;
+  int memory_clock_khz = 0, max_sm_clock_khz = 0;
+};
+
+struct Mismatch {
+  bool found = false;
+  long long row = 0, column = 0;
+  uint16_t got_bits = 0, wanted_bits = 0;
+};
+
+struct Comparison {
+  bool made = false;
+  Pattern pattern = Pattern::RANDOM;
+  uint64_t seed = 0;
+  unsigned long long elements = 0, mismatches = 0, nan_count = 0;
+  double max_abs_error = 0.0;
+  double max_rel_error = 0.0;  // relative to max(|acc|, |comb|, |C|), as the tolerance is
+  double accum_tol = 0.0;
+  Mismatch first;
+};
+
+struct Sample {
+  int row, column;
+  uint16_t bits;
+};
+
+struct Result {
+  std::string program, kernel, label;
+  Options options;
+  Problem problem{};
+  int exit_code = 0;
+  std::string regime;
+  DeviceFacts device;
+  Clocks before, after;
+  std::vector<Clocks> during;
+  std::vector<float> samples_ms;
+  bool has_checksum = false;
+  double checksum = 0.0;
+  std::vector<Sample> sampled;
+  Comparison compared, verified_after_timing;
+  std::vector<PhaseCycles> phases;
+  bool failed = false;
+  Failure failure{};
+};
+
+inline void append_device(Json& json, const DeviceFacts& device) {
+  json.key("device");
+  if (!device.known) {
+    json.null();
+    return;
+  }
+  json.open('{').field("name", device.name).field("uuid", device.uuid);
+  json.field("compute_capability", device.compute_capability).field("driver", device.driver);
+  json.field("driver_cuda", device.driver_cuda).field("runtime_cuda", device.runtime_cuda);
+  json.field("sm_count", device.sm_count).field("l2_bytes", device.l2_bytes);
+  json.field("memory_bus_width_bits", device.memory_bus_width_bits);
+  json.field("memory_clock_khz", device.memory_clock_khz);
+  json.field("max_sm_clock_khz", device.max_sm_clock_khz).close('}');
+}
+
+inline void append_comparison(Json& json, const char* name, const Comparison& comparison) {
+  json.line().key(name);
+  if (!comparison.made) {
+    json.null();
+    return;
+  }
+  json.open('{').field("pattern", pattern_name(comparison.pattern)).field("seed", comparison.seed);
+  json.field("elements", comparison.elements).field("mismatches", comparison.mismatches);
+  json.field("nan_count", comparison.nan_count);
+  json.field("max_abs_error", comparison.max_abs_error);
+  json.field("max_rel_error", comparison.max_rel_error).field("accum_tol", comparison.accum_tol);
+  json.key("first_mismatch");
+  if (comparison.first.found) {
+    json.open('{').field("row", comparison.first.row).field("column", comparison.first.column);
+    json.field("got", static_cast<double>(float_from_bf16(comparison.first.got_bits)));
+    json.field("wanted", static_cast<double>(float_from_bf16(comparison.first.wanted_bits)));
+    json.field("got_bits", static_cast<int>(comparison.first.got_bits));
+    json.field("wanted_bits", static_cast<int>(comparison.first.wanted_bits)).close('}');
+  } else {
+    json.null();
+  }
+  json.close('}');
+}
+
+inline std::string result_text(const Result& result) {
+  Json json;
+  json.open('{').line().field("schema", 1).field("program", result.program);
+  json.field("kernel", result.kernel).field("label", result.label);
+  json.line().field("mode", mode_name(result.options.mode));
+  json.field("pattern", pattern_name(result.options.pattern)).field("seed", result.options.seed);
+  json.key("case").open('{').field("images", result.problem.images);
+  json.field("ctas", result.problem.ctas).close('}');
+  json.key("shape").open('{').field("m", result.problem.m).field("n", result.problem.n);
+  json.field("k", result.problem.k).close('}').field("exit_code", result.exit_code);
+  json.line().key("regime");
+  result.regime.empty() ? json.null() : json.value(result.regime);
+  append_device(json.line(), result.device);
+  json.line().key("clocks").open('{').key("before");
+  append_clocks(json, result.before);
+  json.key("after");
+  append_clocks(json, result.after);
+  if (!result.during.empty()) {
+    json.key("during").open('[');
+    for (const Clocks& clocks : result.during) append_clocks(json, clocks);
+    json.close(']');
+  }
+  json.close('}').line().key("samples_ms").open('[');
+  for (const float sample : result.samples_ms) json.value(static_cast<double>(sample));
+  json.close(']').line().key("checksum");
+  result.has_checksum ? json.value(result.checksum) : json.null();
+  json.line().key("sampled").open('[');
+  for (const Sample& sample : result.sampled) {
+    json.open('[').value(sample.row).value(sample.column).value(static_cast<int>(sample.bits)).close(']');
+  }
+  json.close(']');
+  append_comparison(json, "compared", result.compared);
+  append_comparison(json, "verified_after_timing", result.verified_after_timing);
+  if (!result.phases.empty()) {
+    json.line().key("phases").open('[');
+    for (const PhaseCycles& phase : result.phases) {
+      json.open('{').field("name", phase.name).field("mean_cycles", phase.mean_cycles);
+      json.field("max_cycles", phase.max_cycles).close('}');
+    }
+    json.close(']');
+  }
+  json.line().key("error");
+  if (result.failed) {
+    json.open('{').field("name", result.failure.name).field("code", result.failure.code);
+    json.field("text", result.failure.text).field("where", result.failure.where).close('}');
+  } else {
+    json.null();
+  }
+  return json.close('}').text() + "\n";
+}
+
+inline std::string write_result(const Result& result) {
+  if (result.options.result.empty()) return "";
+  const std::string text = result_text(result);
+  return write_whole(result.options.result, text.data(), text.size());
+}
+
+}  // namespace kernelrig

@@ -19,10 +19,12 @@ T = TypeVar("T")
 
 def to_json(record: object) -> str:
     """Return `record` as JSON text that `from_json` turns into an equal record."""
-    # warnings=False: what a run found is written, even with a list where a tuple should be.
     kind: type = type(record)
-    text = adapter(kind).dump_json((record,), warnings=False)
-    return json.dumps(json.loads(text)[0], indent=2) + "\n"
+    # warnings=False: what a run found is written, even with a list where a tuple should be.
+    (value,) = adapter(kind).dump_python((record,), mode="json", warnings=False)
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    # A file name on the box may hold bytes that are no text: they become '?', the run stays.
+    return text.encode(errors="replace").decode() + "\n"
 
 
 def from_json(kind: type[T], path: Path) -> T:
@@ -34,7 +36,7 @@ def from_json(kind: type[T], path: Path) -> T:
     except json.JSONDecodeError as e:
         place = f"line {e.lineno} column {e.colno}"
         raise ProtocolError(f"{path} is no JSON from {place} on; it is cut short or damaged") from e
-    except (UnicodeDecodeError, RecursionError) as e:
+    except (ValueError, RecursionError) as e:  # no UTF-8, 5000 digits, 5000 brackets
         raise ProtocolError(f"{path} is no JSON; it is damaged") from e
     if any(f.name == "schema" for f in dataclasses.fields(kind)):  # type: ignore[arg-type]
         _refuse_other_schema(path, value)

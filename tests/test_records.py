@@ -148,6 +148,13 @@ def test_infinite_seconds_survive(tmp_path: Path) -> None:
     assert records.from_json(CommandResult, path) == result
 
 
+def test_a_name_that_is_no_text_costs_its_own_character_alone(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    result = CommandResult("x", EndedBy.EXIT, 0, detail="wrote a\udcffb")
+    path.write_text(records.to_json(result), encoding="utf-8")
+    assert records.from_json(CommandResult, path).detail == "wrote a?b"
+
+
 def refusal(kind: type, path: Path) -> str:
     """Return what is said of `path`, with its folder left out."""
     with pytest.raises(ProtocolError) as caught:
@@ -162,6 +169,7 @@ def refusal(kind: type, path: Path) -> str:
         (b"", "run.json is no JSON from line 1 column 1 on; it is cut short or damaged"),
         (b'{"\xff', "run.json is no JSON; it is damaged"),
         (b"[" * 100_000, "run.json is no JSON; it is damaged"),
+        (b"9" * 5000, "run.json is no JSON; it is damaged"),
         (b"[]", "run.json has no schema number; it is none of our files"),
         (b'{"id": "x"}', "run.json has no schema number; it is none of our files"),
         (

@@ -254,11 +254,7 @@ template <class Gemm>
 int measure(const Options& options) {
   Result result;
   result.program = KERNELRIG_PROGRAM;
-#ifdef KERNELRIG_KERNEL_REGEX
-  result.kernel = KERNELRIG_KERNEL_REGEX;
-#else
   result.kernel = Gemm::ENTRY;
-#endif
   result.label = KERNELRIG_LABEL;
   result.options = options;
   result.problem = make_problem<Gemm>(options.images, options.ctas);

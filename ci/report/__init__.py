@@ -4,11 +4,13 @@ from ci.report.console import describe_error, render_plan, render_table
 from ci.report.files import write_reports
 from ci.report.junit import render_junit
 from ci.report.markdown import render_summary
+from ci.report.progress import progress
 from ci.report.verdict import exit_code, run_word
 
 __all__ = [
     "describe_error",
     "exit_code",
+    "progress",
     "render_junit",
     "render_plan",
     "render_summary",

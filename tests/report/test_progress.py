@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ci.report.progress import progress, progress_line
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        ({"event": "stage_started", "stage": "smoke"}, "smoke: started"),
+        (
+            {
+                "event": "command_ended",
+                "stage": "smoke",
+                "command": "golden",
+                "ended_by": "exit",
+                "exit": 71,
+                "seconds": 0.25,
+                "reused_from": "",
+            },
+            "smoke: golden ended by exit 71 after 0.2 s",
+        ),
+        (
+            {
+                "event": "command_ended",
+                "stage": "smoke",
+                "command": "golden",
+                "ended_by": "time limit",
+                "exit": None,
+                "seconds": 60.04,
+            },
+            "smoke: golden ended by time limit after 60.0 s",
+        ),
+        (
+            {
+                "event": "command_ended",
+                "stage": "memcheck",
+                "command": "selftest",
+                "reused_from": "2026-11-21T12:00:00Z",
+            },
+            "memcheck: selftest kept from 2026-11-21T12:00:00Z",
+        ),
+        ({"event": "stage_ended", "stage": "smoke", "ok": True}, "smoke: ended"),
+        (
+            {"event": "stage_ended", "stage": "smoke", "ok": False},
+            "smoke: ended, not as it should",
+        ),
+        (
+            {"event": "stage_not_run", "stage": "timing", "reason": "checksum did not pass"},
+            "timing: not run: checksum did not pass",
+        ),
+        ({"event": "health", "stage": "smoke", "healthy": True}, ""),
+        ({"event": "health", "stage": "smoke", "healthy": None}, ""),
+        (
+            {"event": "health", "stage": "smoke", "healthy": False},
+            "smoke: the GPU no longer answers",
+        ),
+        (
+            {"event": "agent_lost", "detail": "killed\nby somebody"},
+            "the agent on the box was lost: killed / by somebody",
+        ),
+        (
+            {"event": "finished", "reason": "all stages were run"},
+            "the box is done: all stages were run",
+        ),
+        ({"event": "run_started"}, ""),
+        ({"event": "of a later version"}, ""),
+        ({}, ""),
+    ],
+)
+def test_an_event_becomes_a_line_for_people(event: dict[str, Any], line: str) -> None:
+    assert progress_line(event) == line
+
+
+def test_the_agents_word_is_never_called_a_pass() -> None:
+    assert "pass" not in progress_line({"event": "stage_ended", "stage": "smoke", "ok": True})
+
+
+def test_progress_goes_to_stderr_and_silence_stays_silent(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    progress({"event": "run_started"})
+    assert capsys.readouterr() == ("", "")
+    progress({"event": "stage_started", "stage": "\x1b[2Jsmoke"})
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.endswith("] \\x1b[2Jsmoke: started\n")

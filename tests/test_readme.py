@@ -1,0 +1,95 @@
+"""The README names every task, flag and exit code, and no command in the repository is made up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from invoke import Task
+
+import tasks
+from ci.errors import CiError
+from ci.report.markdown import next_command
+from tests.report import runs
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+TASKS: dict[str, Task[Callable[..., None]]] = {name: tasks.ns[name] for name in tasks.ns.task_names}
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / ".ci" / "run",
+    *sorted((ROOT / ".github" / "workflows").glob("*.yml")),
+]
+
+
+def flags(task: Task[Callable[..., None]]) -> set[str]:
+    # Task.help is emptied while Invoke parses; get_arguments() is what the parser itself sees
+    return {
+        f"--{name.replace('_', '-')}"
+        for argument in task.get_arguments()
+        for name in argument.names
+    }
+
+
+def commands(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Find `ci/invoke TASK --flags`, on one line or continued with a backslash."""
+    for match in re.finditer(r"\bci/invoke ([a-z][a-z-]*)([^`#\n]*)", text.replace("\\\n", " ")):
+        yield match[1], tuple(re.findall(r"(?<![\w-])--[a-z][a-z-]*", match[2]))
+
+
+def table_rows(heading: str) -> dict[str, str]:
+    """Read the table whose first column is called `heading`: first cell -> the whole row."""
+    lines = README.splitlines()
+    start = next(
+        (i for i, line in enumerate(lines) if re.match(rf"\|\s*{heading}\s*\|", line)), None
+    )
+    assert start is not None, f"README.md has no table whose first column is '{heading}'"
+    rows = {}
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows[line.split("|")[1].strip()] = line
+    return rows
+
+
+def test_the_table_of_tasks_is_the_list_of_tasks() -> None:
+    listed = [cell.strip("`").split()[0] for cell in table_rows("task")]
+    assert sorted(listed) == sorted(TASKS)
+
+
+def test_every_flag_in_the_table_exists() -> None:
+    for cell in table_rows("task"):
+        name = cell.strip("`").split()[0]
+        assert set(re.findall(r"--[a-z][a-z-]*", cell)) <= flags(TASKS[name]), name
+
+
+@pytest.mark.parametrize("name", sorted(TASKS))
+def test_every_task_and_every_flag_of_it_has_help(name: str) -> None:
+    task = TASKS[name]
+    assert (task.__doc__ or "").strip(), f"task {name} has no docstring"
+    for argument in task.get_arguments():
+        assert argument.help, f"{name} --{argument.name} has no help"
+
+
+def test_the_table_of_exit_codes_is_the_one_the_code_has() -> None:
+    raised = {kind.exit_code for kind in (CiError, *CiError.__subclasses__())}
+    assert [int(cell) for cell in table_rows("code")] == sorted({0, 1} | raised)
+    assert sorted({0, 1} | raised) == [0, 1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_command_that_is_written_down_can_be_typed(path: Path) -> None:
+    found = list(commands(path.read_text()))
+    assert found, f"{path.name} shows no command of ours"
+    for name, used in found:
+        assert name in TASKS, f"{path.name}: no task is called '{name}'"
+        assert set(used) <= flags(TASKS[name]), f"{path.name}: ci/invoke {name}"
+
+
+@pytest.mark.parametrize("kind", sorted(set(runs.ALL) - {"nasty"}))
+def test_the_next_command_of_a_report_can_be_typed(kind: str) -> None:
+    ((name, used),) = commands(next_command(runs.ALL[kind]))
+    assert name in TASKS
+    assert set(used) <= flags(TASKS[name])

@@ -76,7 +76,7 @@ def combine(verdicts: Iterable[Verdict]) -> Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A host we run on. `ssh` is a box with sshd; `embedded` is this machine, through our own SSH host."""
+    """A host we run on: `ssh` a box with sshd, `embedded` this machine through our own SSH host."""
 
     name: str
     arch: str
@@ -196,7 +196,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """The CUDA tools chosen, and why. `root` is a CUDA_HOME layout; versions as the tools print them."""
+    """The CUDA tools chosen, and why. `root` is a CUDA_HOME; versions as the tools print them."""
 
     root: Path
     nvcc: Path
@@ -255,7 +255,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One program start on the box. The agent gates on `ok_exit` alone; verdicts are made here later.
+    """One program start on the box. The agent gates on `ok_exit` alone; verdicts come later, here.
 
     `once` names work whose good result is kept on the box and reused (a tool's self-test).
     `core_dump` starts the program so that a hang can be dumped before it is killed.
@@ -323,7 +323,7 @@ class StageResult:
     gpu_healthy_after: bool | None = None
 
 
-# --- results ---------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +344,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One JUnit case: a question, its verdict, and the findings behind it. Facts are label -> value."""
+    """One JUnit case: a question, its verdict, the findings behind it. Facts are label -> value."""
 
     name: str
     verdict: Verdict
@@ -371,7 +371,7 @@ class StageRecord:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool on the box (or shipped to it): where, which version, which options its --help lists."""
+    """A tool on the box (or shipped to it): where, which version, which options --help lists."""
 
     path: str
     version: str
@@ -410,7 +410,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The whole story: run.json exists before the first connection and is completed when results are back."""
+    """The whole story: run.json exists before the first connection, complete when results are."""
 
     id: str
     kernel: Kernel

@@ -188,15 +188,30 @@ def descendants(root: int) -> set[int]:
     return found
 
 
-def signal_all(pids: Iterable[int], number: int) -> None:
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            os.kill(pid, number)
-
-
 def signal_group(leader: int, number: int) -> None:
     with contextlib.suppress(OSError):
         os.killpg(leader, number)
+
+
+def is_running(pid: int) -> bool:
+    stat = process_stat(pid)
+    return stat is not None and stat[0] not in "ZX"
+
+
+def kill_all(find: Callable[[], Iterable[int]], beat: Callable[[], None]) -> int:
+    """Kill what `find` finds until it finds nothing more; return how many processes that were."""
+    seen: set[int] = set()
+    limit = time.monotonic() + KILL_WAIT_S
+    while True:
+        found = [pid for pid in find() if is_running(pid)]
+        if not found or time.monotonic() > limit:
+            return len(seen)
+        seen.update(found)
+        for pid in found:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        beat()
+        time.sleep(0.002)
 
 
 def run_tool(argv: list[str], limit_s: float) -> tuple[int | None, str]:
@@ -600,11 +615,12 @@ class Server:
     def end_orphans(self) -> int:
         """End processes of runs of this workdir whose agent is gone; return how many."""
         runs = self.workdir / "runs"
-        dead = [
-            p for p, run in marks().items() if (runs / run).is_dir() and not agent_of(runs / run)
-        ]
-        signal_all(dead, signal.SIGKILL)
-        return len(dead)
+
+        def find() -> list[int]:
+            mine = ((pid, runs / run) for pid, run in marks().items())
+            return [pid for pid, run in mine if run.is_dir() and agent_of(run) is None]
+
+        return kill_all(find, lambda: None)
 
     def launch(self, request: Json) -> Json:
         job = request["job"]
@@ -688,10 +704,9 @@ class Server:
                 return {"end": "interrupted"}
 
     def bury(self, run: Path) -> str:
-        left = [pid for pid, name in marks().items() if name == run.name]
-        signal_all(left, signal.SIGKILL)
-        ended = f"; {len(left)} processes it left were ended" if left else ""
-        return f"the agent on the box died{ended}"
+        left = self.end_orphans()
+        ended = f"; {left} processes that it left were ended" if left else ""
+        return f"the agent of run {run.name} died{ended}"
 
     def manifest(self, request: Json) -> Json:
         run = self.known_run(request)
@@ -1083,29 +1098,15 @@ class Runner:
 
     def end_strays(self) -> int:
         """Kill what a command left behind: what carries our marker, and what we have inherited."""
-        seen: set[int] = set()
-        limit = time.monotonic() + KILL_WAIT_S
-        while True:
-            self.reap()
+
+        def find() -> set[int]:
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
             mine = {pid for pid, run in marks().items() if run == self.run.name}
-            strays = {p for p in mine | descendants(os.getpid()) if self.is_running(p)}
-            if not strays or time.monotonic() > limit:
-                return len(seen)
-            seen |= strays
-            signal_all(strays, signal.SIGKILL)
-            self.beat()
-            time.sleep(0.002)
+            return mine | descendants(os.getpid())
 
-    @staticmethod
-    def is_running(pid: int) -> bool:
-        stat = process_stat(pid)
-        return stat is not None and stat[0] not in "ZX"
-
-    @staticmethod
-    def reap() -> None:
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+        return kill_all(find, self.beat)
 
     def tidy(self, stage: Json, command: Json, folder: Path, logs: list[Path]) -> None:
         """Cut what a log got past its limit before we looked, and remove the dump pipes."""

@@ -1,0 +1,309 @@
+"""The agent runs what it was given, within limits, and tells everything; no process outlives it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci.model import CommandResult, EndedBy
+from tests.remote.local_box import PYTHON, Event, LocalBox, is_running, job, shell
+
+AGENT = Path("ci/remote/agent.py")
+
+
+def only(results: tuple[CommandResult, ...]) -> CommandResult:
+    assert len(results) == 1
+    return results[0]
+
+
+def test_the_agent_is_python_3_9_and_imports_the_standard_library_alone() -> None:
+    tree = ast.parse(AGENT.read_text(), feature_version=(3, 9))
+    names = {
+        alias.name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    } | {
+        str(node.module).split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+    }
+    assert names - sys.stdlib_module_names == set()
+
+
+def test_exit_codes_and_output_come_back(box: LocalBox) -> None:
+    jobs = [
+        job(
+            "smoke",
+            shell("good", "pwd; echo careful >&2"),
+            shell("bad", "exit 71"),
+            shell("tolerated", "exit 3", ok_exit=(0, 3)),
+        )
+    ]
+    (result,), events = box.run(jobs)
+    assert [(c.name, c.ended_by, c.exit_code) for c in result.commands] == [
+        ("good", EndedBy.EXIT, 0),
+        ("bad", EndedBy.EXIT, 71),
+        ("tolerated", EndedBy.EXIT, 3),
+    ]
+    folder = box.back / "stages" / "01-smoke"
+    assert (folder / "good.stdout.log").read_text().endswith("/runs/run-1/stages/01-smoke\n")
+    assert (folder / "good.stderr.log").read_text() == "careful\n"
+    assert [e["event"] for e in events] == [
+        "run_started",
+        "stage_started",
+        *["command_started", "command_ended"] * 3,
+        "stage_ended",
+        "finished",
+    ]
+
+
+def test_a_command_sees_no_input_its_own_environment_and_the_marker(box: LocalBox) -> None:
+    box.env = {"FROM_REMOTE": "a b", "BOTH": "remote"}
+    script = 'cat; echo "$FROM_REMOTE|$BOTH|$KERNELRIG_RUN"'
+    box.run([job("smoke", shell("env", script, env={"BOTH": "command"}))])
+    written = (box.back / "stages/01-smoke/env.stdout.log").read_text()
+    assert written == "a b|command|run-1\n"
+
+
+def test_a_signal_is_told_as_a_signal(box: LocalBox) -> None:
+    (result,), _ = box.run([job("smoke", shell("crash", "kill -SEGV $$"))])
+    command = only(result.commands)
+    assert (command.ended_by, command.signal, command.exit_code) == (EndedBy.SIGNAL, 11, None)
+
+
+def test_a_program_that_is_not_there_is_told_and_the_run_goes_on(box: LocalBox) -> None:
+    missing = shell("missing", "")
+    jobs = [job("one", type(missing)("missing", ("./nothing",), 5.0)), job("two", shell("b", ":"))]
+    (one, two), _ = box.run(jobs)
+    assert only(one.commands).ended_by is EndedBy.NOT_STARTED
+    assert only(one.commands).detail == "./nothing: No such file or directory"
+    assert only(two.commands).exit_code == 0
+
+
+def test_a_command_that_ignores_term_ends_at_its_time_limit(box: LocalBox) -> None:
+    script = "trap '' TERM; echo $$; while :; do sleep 1000; done"
+    (result,), _ = box.run([job("smoke", shell("hang", script, 0.2))])
+    command = only(result.commands)
+    assert command.ended_by is EndedBy.TIME_LIMIT
+    assert command.detail == "it ran 0.2 s, all it may"
+    assert not is_running(int((box.back / "stages/01-smoke/hang.stdout.log").read_text()))
+
+
+def test_output_is_cut_at_its_limit(box: LocalBox) -> None:
+    stage = job("smoke", shell("noisy", "while :; do echo again; done"), output_bytes=10_000)
+    (result,), _ = box.run([stage])
+    assert only(result.commands).ended_by is EndedBy.OUTPUT_LIMIT
+    assert (box.back / "stages/01-smoke/noisy.stdout.log").stat().st_size == 10_000
+
+
+def test_files_are_bounded_too(box: LocalBox) -> None:
+    script = "head -c 3000000 /dev/zero > big; sleep 1000"
+    (result,), _ = box.run([job("smoke", shell("writer", script), disk_bytes=2_000_000)])
+    assert only(result.commands).ended_by is EndedBy.DISK_LIMIT
+    assert only(result.commands).detail == "more than 2000000 bytes of files"
+
+
+@pytest.mark.parametrize("then", ["sleep 1000", "exit 1"])
+def test_a_full_disk_is_told_and_stops_the_run(small_box: LocalBox, then: str) -> None:
+    script = f"cat /dev/zero > big; {then}"
+    (one, two), events = small_box.run([job("one", shell("fill", script)), job("two")])
+    assert only(one.commands).ended_by is EndedBy.DISK_FULL
+    assert two.not_run.startswith("the disk is full")
+    assert events[-1]["event"] == "finished"
+
+
+STRAY = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execve("/bin/sh", ["sh", "-c", "echo $$ > part; mv part pid; exec sleep 1000"], {})
+    os._exit(0)
+while not os.path.exists("pid"):
+    time.sleep(0.01)
+"""
+
+
+def test_a_child_that_forked_away_and_dropped_the_marker_is_ended(box: LocalBox) -> None:
+    stray = shell("stray", "")
+    command = type(stray)("stray", (PYTHON, "-c", STRAY), 30.0)
+    (result,), events = box.run([job("smoke", command)])
+    assert only(result.commands).exit_code == 0
+    assert next(e for e in events if e["event"] == "command_ended")["strays"] == 1
+    assert not is_running(int((box.back / "stages/01-smoke/pid").read_text()))
+
+
+def test_a_killed_agent_shows_as_lost_and_leaves_no_process(box: LocalBox) -> None:
+    """A journal that stops in mid-run says so for each command and stage that was to come."""
+    pids: list[int] = []
+
+    def kill(event: Event) -> None:
+        if event["event"] == "command_started":
+            agent = json.loads((box.workdir / "runs/run-1/agent.json").read_text())
+            pids.extend((agent["pid"], event["pid"]))
+            os.kill(agent["pid"], signal.SIGKILL)
+
+    jobs = [
+        job("one", shell("long", "sleep 1000"), shell("next", ":")),
+        job("two", shell("b", ":")),
+    ]
+    (one, two), events = box.run(jobs, on_event=kill)
+    assert events[-1]["event"] == "agent_lost"
+    assert [c.ended_by for c in one.commands] == [EndedBy.LOST, EndedBy.NOT_STARTED]
+    assert two.not_run == "the agent on the box was lost before it came to this"
+    assert [is_running(pid) for pid in pids] == [False, False]
+
+
+def test_a_cancelled_run_ends_at_once_and_says_so(box: LocalBox) -> None:
+    def cancel(event: Event) -> None:
+        if event["event"] == "command_started":
+            assert box.link().cancel("run-1") is True
+
+    jobs = [
+        job("one", shell("long", "sleep 1000"), shell("next", ":")),
+        job("two", shell("b", ":")),
+    ]
+    (one, two), events = box.run(jobs, on_event=cancel)
+    assert [(c.ended_by, c.detail) for c in one.commands] == [
+        (EndedBy.SIGNAL, "cancelled"),
+        (EndedBy.NOT_STARTED, "the run was cancelled"),
+    ]
+    assert two.not_run == "the run was cancelled"
+    assert events[-1]["reason"] == "the run was cancelled"
+    assert box.link().cancel("run-1") is False
+
+
+def test_a_stage_waits_for_the_stages_it_needs(box: LocalBox) -> None:
+    jobs = [
+        job("checksum", shell("a", "exit 71")),
+        job("timing", shell("b", ":"), needs=("checksum",)),
+        job("profile", shell("c", ":"), needs=("timing",)),
+        job("apart", shell("d", ":"), needs=("not in this plan",)),
+    ]
+    (_, timing, profile, apart), _ = box.run(jobs)
+    assert timing.not_run == "needs 'checksum', which did not pass"
+    assert profile.not_run == "needs 'timing', which was not run"
+    assert only(apart.commands).exit_code == 0
+
+
+def test_stop_at_first_ends_the_run_after_the_stage_that_did_not_pass(box: LocalBox) -> None:
+    jobs = [job("one", shell("a", "exit 1"), shell("b", ":")), job("two", shell("c", ":"))]
+    (one, two), _ = box.run(jobs, stop_at_first=True)
+    assert [c.exit_code for c in one.commands] == [1, 0]
+    assert two.not_run == "stopped at the first stage that did not pass, 'one'"
+
+
+FAKE_SMI = """
+case "$1" in
+-q) echo "==============NVSMI LOG==============" ;;
+--query-gpu=*,compute_cap,*) cat "$(dirname "$0")/gpu.csv" ;;
+--version) echo "NVIDIA-SMI version  : 580.159.04" ;;
+esac
+"""
+H200 = (
+    "NVIDIA H200, GPU-a5bd4633-6f01-a84b-e013-e43defd24dcb, 580.159.04, 9.0, 00000000:00:06.0,"
+    " 345, 3201, 1980, 80.89, 700.00, 37, 0x0000000000000001, Disabled, 0, 143771, 0\n"
+)
+
+# Speaks the CUDA driver's side of a user-triggered core dump: a pipe to read, a core to write.
+HANGING = """
+import os, sys, time
+pipe, core = (os.environ[n].replace("%p", str(os.getpid())) for n in
+              ("CUDA_COREDUMP_PIPE", "CUDA_COREDUMP_FILE"))
+assert os.environ["CUDA_ENABLE_USER_TRIGGERED_COREDUMP"] == "1"
+os.mkfifo(pipe)
+with open(pipe, "rb") as f:
+    f.read(1)
+with open(core, "wb") as f:
+    f.write(b"CUDA core")
+sys.exit("cudaDeviceSynchronize(): unspecified launch failure")
+"""
+
+
+def test_a_hung_kernel_is_dumped_before_it_is_ended(box: LocalBox) -> None:
+    box.on_path("nvidia-smi", FAKE_SMI)
+    box.on_path("cuda-gdb", 'echo "$3"; cat "${3##* }"; echo; echo "$@"')
+    hang = shell("hang", "")
+    command = type(hang)("hang", (PYTHON, "-c", HANGING), 0.5, core_dump=True)
+    (result,), _ = box.run([job("smoke", command)])
+    folder = box.back / "stages/01-smoke"
+    assert only(result.commands).ended_by is EndedBy.TIME_LIMIT
+    assert only(result.commands).detail == "it ran 0.5 s, all it may; core dumped"
+    assert (folder / "hang.gdb.txt").read_text().splitlines() == [
+        "target cudacore hang.core",
+        "CUDA core",
+        "-batch -ex target cudacore hang.core -ex info cuda kernels -ex info cuda warps"
+        " -ex info cuda threads",
+    ]
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "hang.core",
+        "hang.gdb.txt",
+        "hang.nvidia-smi.txt",
+        "hang.stderr.log",
+        "hang.stdout.log",
+    ]
+
+
+def test_a_hang_outside_cuda_has_no_core_and_says_why(box: LocalBox) -> None:
+    (result,), _ = box.run([job("smoke", shell("hang", "sleep 1000", 0.1, core_dump=True))])
+    detail = only(result.commands).detail
+    assert detail == "it ran 0.1 s, all it may; no core dump: the program opened no dump pipe"
+
+
+DEAD_DRIVER = """
+extern "C" int cuInit(unsigned) { return 999; }
+extern "C" int cuGetErrorString(int, const char **text) { *text = "unknown error"; return 0; }
+"""
+
+
+def test_a_gpu_that_no_longer_answers_ends_the_run(box: LocalBox) -> None:
+    box.on_path("nvidia-smi", FAKE_SMI)
+    box.file("tools/gpu.csv", H200)
+    source = box.file("driver/cuda.cpp", DEAD_DRIVER)
+    library = source.with_name("libcuda.so.1")
+    subprocess.run(["g++", "-shared", "-fPIC", "-o", library, source], check=True)
+    box.env = {"LD_LIBRARY_PATH": str(library.parent)}
+    jobs = [job("one", shell("a", "exit 70"), shell("b", ":")), job("two", shell("c", ":"))]
+    (one, two), _ = box.run(jobs)
+    assert one.gpu_healthy_after is False
+    gone = "the GPU no longer answers after one/a: cuInit gave 999: unknown error"
+    assert [(c.ended_by, c.detail) for c in one.commands] == [
+        (EndedBy.EXIT, ""),
+        (EndedBy.NOT_STARTED, gone),
+    ]
+    assert two.not_run == gone
+
+
+def test_a_once_result_is_kept_and_used_again_with_its_files(box: LocalBox) -> None:
+    test = shell("self", "echo found > report.xml; echo ran >> ../../../../ran", once="tool 1.0")
+    (first,), _ = box.run([job("memcheck", test)], run_id="run-1")
+    (second,), _ = box.run([job("memcheck", test)], run_id="run-2")
+    assert only(first.commands).reused_from == ""
+    assert only(second.commands).reused_from != ""
+    assert only(second.commands).exit_code == 0
+    assert (box.workdir / "ran").read_text() == "ran\n"
+    again = box.workdir / "runs/run-2/stages/01-memcheck"
+    assert (again / "report.xml").read_text() == "found\n"
+
+
+def test_a_once_result_that_was_altered_is_made_again(box: LocalBox) -> None:
+    test = shell("self", "echo found > report.xml", once="tool 1.0")
+    box.run([job("memcheck", test)], run_id="run-1")
+    (kept,) = (box.workdir / "once").glob("*/files/report.xml")
+    kept.write_text("none\n")
+    (second,), _ = box.run([job("memcheck", test)], run_id="run-2")
+    assert only(second.commands).reused_from == ""
+    assert kept.read_text() == "found\n"
+
+
+def test_a_once_result_that_was_not_good_is_not_kept(box: LocalBox) -> None:
+    box.run([job("memcheck", shell("self", "exit 1", once="tool 1.0"))])
+    assert not (box.workdir / "once").exists()

@@ -1,0 +1,401 @@
+"""A box is reached over links that drop; nothing is sent twice, nothing that came back is lost."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ci.errors import IncompleteError, ProtocolError, RemoteError
+from ci.model import EndedBy, Tool
+from ci.remote.box import connect_box
+from ci.remote.journal import read_journal
+from ci.remote.protocol import AGENT, AgentSession, BoxRefused
+from ci.remote.transfer import inside
+from ci.rundir import sha256_file
+from tests.remote.local_box import (
+    PYTHON,
+    Event,
+    LocalBox,
+    LocalChannel,
+    LocalOpener,
+    is_running,
+    job,
+    shell,
+)
+
+SOURCE_BYTES = AGENT.stat().st_size
+
+
+# starting the agent
+
+
+def test_a_box_without_python_is_one_sentence(box: LocalBox) -> None:
+    remote = type(box.remote)("box", "sm_90a", python="python-of-nobody")
+    with pytest.raises(RemoteError) as error:
+        connect_box(box.opener, remote)
+    assert error.value.message == "box: there is no 'python-of-nobody' on the box"
+    assert error.value.hint == (
+        "install python 3.9 or newer there, or set 'python' of this remote to one"
+    )
+
+
+def test_an_old_python_is_named_with_its_version(box: LocalBox) -> None:
+    script = "import sys; sys.version_info = (3, 6, 8); exec(sys.argv.pop(1))"
+    old = box.file("old/python", f"#!/bin/sh\nshift\nexec {PYTHON} -c '{script}' \"$@\"\n", 0o755)
+    remote = type(box.remote)("box", "sm_90a", python=str(old))
+    with pytest.raises(RemoteError) as error:
+        connect_box(box.opener, remote)
+    assert error.value.message == "box: kernelrig needs python 3.9 or newer, this is 3.6"
+
+
+def test_a_python_that_fails_otherwise_is_quoted(box: LocalBox) -> None:
+    broken = box.file("broken/python", "#!/bin/sh\necho 'libz.so: not found' >&2; exit 1\n", 0o755)
+    remote = type(box.remote)("box", "sm_90a", python=str(broken))
+    with pytest.raises(ProtocolError) as error:
+        connect_box(box.opener, remote)
+    said = f"box: '{broken}' did not start the agent (exit 1): libz.so: not found"
+    assert error.value.message == said
+
+
+def test_what_a_login_shell_prints_first_is_passed_over(box: LocalBox) -> None:
+    box.opener.before = "echo 'Welcome to the box'; printf 'no newline'; "
+    assert box.link().facts.workdir == str(box.workdir)
+
+
+def test_a_login_shell_that_never_stops_printing_is_named(box: LocalBox) -> None:
+    box.opener.before = "yes; "
+    with pytest.raises(ProtocolError) as error:
+        box.link()
+    assert "and the agent did not start" in error.value.message
+
+
+def test_a_workdir_that_cannot_be_is_one_sentence(box: LocalBox) -> None:
+    box.workdir.write_text("a file\n")
+    with pytest.raises(RemoteError) as error:
+        box.link()
+    assert error.value.message == f"box: {box.workdir}: File exists"
+
+
+# facts
+
+SANITIZER_HELP = """
+  -h [ --help ]                         Produce this help message.
+  --check-bulk-copy arg (=yes)          Enables checks related to the PTX cp.async.bulk
+  --error-exitcode arg                  When this is set, it is returned
+"""
+SMI = """
+case "$1" in
+*,compute_cap,*) echo "NVIDIA H200, GPU-a5bd4633, 580.159.04, 9.0, 00000000:00:06.0, 345, 3201,\
+ 1980, 80.89, 700.00, 37, 0x0000000000000001, Disabled, 0, 143771, 0" ;;
+--query-compute-apps=*) echo "4711, /usr/bin/other, 1024" ;;
+--version) echo "NVIDIA-SMI version  : 580.159.04" ;;
+esac
+"""
+
+
+def test_the_facts_of_a_gpu_box_are_gathered(box: LocalBox) -> None:
+    box.on_path("nvidia-smi", SMI)
+    version = "echo 'Version 2025.3.1.0 (build 36400806) (public-release)'"
+    helping = f"cat <<'END'{SANITIZER_HELP}END"
+    box.on_path("compute-sanitizer", f'if [ "$1" = --help ]; then\n{helping}\nelse {version}; fi')
+    facts = box.link().facts
+    assert facts.driver == "580.159.04"
+    (gpu,) = facts.gpus
+    assert gpu["name"] == "NVIDIA H200"
+    assert gpu["compute_cap"] == "9.0"
+    assert gpu["memory.total"] == "143771"
+    assert facts.gpu_processes == ("4711, /usr/bin/other, 1024",)
+    assert facts.tools["compute-sanitizer"] == Tool(
+        str(box.folder / "here/tools/compute-sanitizer"),
+        "2025.3.1.0",
+        ("--check-bulk-copy", "--error-exitcode", "--help"),
+    )
+    assert facts.free_bytes > 0
+
+
+def test_a_probe_that_fails_is_a_problem_not_a_crash(box: LocalBox) -> None:
+    box.on_path("nvidia-smi", "echo 'Failed to initialize NVML: Unknown Error'; exit 9")
+    facts = box.link().facts
+    assert facts.gpus == ()
+    assert (
+        "nvidia-smi does not tell of the GPUs (exit 9): Failed to initialize NVML: Unknown Error"
+        in facts.problems
+    )
+
+
+# shipping
+
+
+def shipment(box: LocalBox, **contents: bytes) -> dict[str, Path]:
+    paths = [box.file(name, content) for name, content in contents.items()]
+    return {sha256_file(path): path for path in paths}
+
+
+def test_a_second_ship_sends_nothing(box: LocalBox) -> None:
+    files = shipment(box, a=b"a" * 1000, b=b"b" * 2000)
+    first, second = box.link().ship(files), box.link().ship(files)
+    assert (first.blobs, first.blobs_sent, first.bytes_sent) == (2, 2, 3000)
+    assert (second.blobs, second.blobs_sent, second.bytes_sent) == (2, 0, 0)
+
+
+def test_a_corrupted_blob_is_noticed_and_sent_again(box: LocalBox) -> None:
+    files = shipment(box, a=b"a" * 1000, b=b"b" * 2000)
+    box.link().ship(files)
+    blob = box.workdir / "blobs" / sha256_file(box.folder / "here/a")
+    blob.chmod(0o644)
+    blob.write_bytes(b"A" * 1000)
+    again = box.link().ship(files)
+    assert (again.blobs_sent, again.bytes_sent, again.resent) == (1, 1000, 1)
+    assert blob.read_bytes() == b"a" * 1000
+
+
+def test_a_torn_transfer_goes_on_where_it_was(box: LocalBox) -> None:
+    files = shipment(box, a=b"a" * 100_000, b=b"b" * 100_000)
+    box.opener.writes = [SOURCE_BYTES + 150_000]
+    shipped = box.link().ship(files)
+    assert box.opener.opened == 2
+    assert (shipped.blobs_sent, shipped.bytes_sent) == (1, 100_000)
+    assert sorted(p.name for p in (box.workdir / "blobs").iterdir()) == sorted(files)
+
+
+def test_a_file_that_is_not_what_was_announced_is_refused(box: LocalBox) -> None:
+    path = box.file("a", b"changed since")
+    with pytest.raises(RemoteError) as error:
+        box.link().ship({"0" * 64: path})
+    assert error.value.message == "a: what arrives is not what was announced"
+    assert list((box.workdir / "blobs").iterdir()) == []
+
+
+def test_what_does_not_fit_is_refused_before_it_travels(small_box: LocalBox) -> None:
+    path = small_box.file("a", bytes(8_000_000))
+    with pytest.raises(BoxRefused) as error:
+        small_box.link().ship({"0" * 64: path})
+    assert error.value.message.startswith("box: 8000000 bytes to ship, but only ")
+    assert error.value.hint == "free space there, or run `invoke clean`"
+
+
+def test_a_disk_that_fills_while_blobs_arrive_is_named_and_left_clean(
+    small_box: LocalBox,
+) -> None:
+    """Other programs fill disks too: the check beforehand is not enough."""
+    with AgentSession(small_box.opener, small_box.remote) as session:
+        session.ask({"op": "hello", "workdir": str(small_box.workdir)})
+        put = {"op": "put", "blobs": [{"sha256": "0" * 64, "bytes": 8_000_000}]}
+        with pytest.raises(BoxRefused) as error:
+            session.ask(put, [bytes(8_000_000)])
+        assert error.value.message.startswith("box: the disk is full: ")
+        assert list((small_box.workdir / "blobs").iterdir()) == []
+        assert session.ask({"op": "need", "blobs": {}})["missing"] == []
+
+
+# launching
+
+
+def test_files_are_laid_out_with_their_modes_and_archives_unpacked(box: LocalBox) -> None:
+    program = box.file("program", "#!/bin/sh\necho ran\n", 0o755)
+    archive = box.folder / "tool.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.add(program, "bin/tool")
+    files = {"build/program": program, "data/plain": box.file("x", "1"), "tools/": archive}
+    both = "../../build/program; ../../tools/bin/tool; test ! -x ../../data/plain"
+    ((result,), _) = box.run([job("smoke", shell("both", both))], files=files)
+    assert result.commands[0].exit_code == 0
+    assert (box.back / "stages/01-smoke/both.stdout.log").read_text() == "ran\nran\n"
+
+
+def test_launch_ships_what_is_not_there(box: LocalBox) -> None:
+    link = box.link()
+    program = box.file("program", "#!/bin/sh\n", 0o755)
+    link.launch("run-1", [job("smoke")], {"build/program": program}, stop_at_first=False)
+    assert (box.workdir / "runs/run-1/build/program").read_text() == "#!/bin/sh\n"
+
+
+def test_a_launch_whose_answer_was_lost_runs_once(box: LocalBox) -> None:
+    jobs = [job("smoke", shell("a", "echo ran >> ../../../../ran"))]
+    box.link().launch("run-1", jobs, {}, stop_at_first=False)
+    link = box.link()
+    link.launch("run-1", jobs, {}, stop_at_first=False)
+    link.follow("run-1", lambda _: None)
+    assert (box.workdir / "ran").read_text() == "ran\n"
+
+
+def test_a_run_id_is_never_used_for_another_job(box: LocalBox) -> None:
+    box.run([job("smoke")])
+    with pytest.raises(RemoteError) as error:
+        box.link().launch("run-1", [job("timing")], {}, stop_at_first=False)
+    assert error.value.message == "box: run run-1 is already on this box, with another job"
+
+
+def test_one_run_a_box_at_a_time_and_the_refusal_names_it(box: LocalBox) -> None:
+    link = box.link()
+    link.launch("run-1", [job("smoke", shell("a", "sleep 1000"))], {}, stop_at_first=False)
+    with pytest.raises(BoxRefused) as error:
+        box.link().launch("run-2", [job("smoke")], {}, stop_at_first=False)
+    assert error.value.message == "box: run run-1 is using this box"
+    assert not (box.workdir / "runs/run-2").exists()
+    assert link.cancel("run-1") is True
+    box.link().launch("run-2", [job("smoke")], {}, stop_at_first=False)
+
+
+# following
+
+
+def test_a_follow_over_links_that_drop_tells_every_event_once(box: LocalBox) -> None:
+    commands = [shell(f"c{i}", ":") for i in range(6)]
+    link = box.link()
+    link.launch("run-1", [job("smoke", *commands)], {}, stop_at_first=False)
+    link.close()
+    box.opener.reads = [700, 900, 1100]
+    opened = box.opener.opened
+    events: list[Event] = []
+    link.follow("run-1", events.append)
+    assert box.opener.opened == opened + 4
+    ended = [e["command"] for e in events if e["event"] == "command_ended"]
+    assert ended == ["c0", "c1", "c2", "c3", "c4", "c5"]
+    assert [e["event"] for e in events].count("finished") == 1
+
+
+class GoneOpener(LocalOpener):
+    """A box that can no longer be reached once `gone` is set."""
+
+    gone = False
+
+    def open(self, argv: Sequence[str]) -> LocalChannel:
+        if self.gone:
+            raise RemoteError("box: connection refused")
+        return super().open(argv)
+
+
+def test_a_link_that_stays_away_ends_in_the_command_that_goes_on(box: LocalBox) -> None:
+    box.opener = opener = GoneOpener()
+    link = box.link(give_up_s=0.05)
+    link.launch("run-1", [job("smoke", shell("a", "sleep 1000"))], {}, stop_at_first=False)
+
+    def leave(event: Event) -> None:
+        if event["event"] == "command_started":
+            opener.gone = True
+            opener.channels[-1].process.kill()
+
+    with pytest.raises(IncompleteError) as error:
+        link.follow("run-1", leave)
+    assert error.value.exit_code == 6
+    assert error.value.hint == "what was launched goes on there: `invoke collect run-1`"
+    opener.gone = False
+    assert box.link().cancel("run-1") is True
+
+
+def test_a_client_that_vanishes_loses_nothing(box: LocalBox) -> None:
+    """The command ends only after the first link is gone; a second link brings everything."""
+    jobs = [job("one", shell("a", "while [ ! -e ../../go ]; do sleep 0.01; done; echo done"))]
+    first = box.link()
+    first.launch("run-1", [*jobs, job("two", shell("b", "exit 3"))], {}, stop_at_first=False)
+    first.close()
+    (box.workdir / "runs/run-1/go").touch()
+    second = box.link()
+    second.follow("run-1", lambda _: None)
+    assert second.collect("run-1", box.back) == ()
+    (one,) = read_journal(box.back / "journal.jsonl", jobs)
+    assert one.commands[0].ended_by is EndedBy.EXIT
+    assert (box.back / "stages/01-one/a.stdout.log").read_text() == "done\n"
+
+
+def test_an_unknown_run_is_named(box: LocalBox) -> None:
+    with pytest.raises(RemoteError) as error:
+        box.link().collect("run-9", box.back)
+    assert error.value.message == f"box: run run-9 is not under {box.workdir}"
+
+
+# collecting
+
+
+def stamps(folder: Path) -> dict[str, int]:
+    return {str(p.relative_to(folder)): p.stat().st_mtime_ns for p in folder.rglob("*.log")}
+
+
+def test_a_second_collect_brings_only_what_is_missing_or_altered(box: LocalBox) -> None:
+    box.run([job("smoke", shell("a", "echo one"), shell("b", "echo two"))])
+    folder = box.back / "stages/01-smoke"
+    (folder / "a.stdout.log").unlink()
+    (folder / "b.stderr.log").write_text("altered\n")
+    before = stamps(folder)
+    assert box.link().collect("run-1", box.back) == ()
+    after = stamps(folder)
+    assert {name for name in after if after[name] != before.get(name)} == {
+        "a.stdout.log",
+        "b.stderr.log",
+    }
+    assert (folder / "a.stdout.log").read_text() == "one\n"
+
+
+def test_a_collect_over_a_link_that_drops_goes_on_with_the_next_file(box: LocalBox) -> None:
+    script = "for i in 1 2 3 4; do head -c 50000 /dev/zero > $i; done"
+    box.run([job("smoke", shell("a", script))])
+    again = box.folder / "again"
+    box.opener.reads = [120_000]
+    opened = box.opener.opened
+    assert box.link().collect("run-1", again) == ()
+    assert box.opener.opened == opened + 2
+    assert [(again / f"stages/01-smoke/{i}").stat().st_size for i in range(1, 5)] == [50_000] * 4
+    assert list(again.rglob("*.part")) == []
+
+
+def test_a_run_that_is_still_going_can_be_collected_as_far_as_it_is(box: LocalBox) -> None:
+    link = box.link()
+    grow = shell("a", "echo begun; while :; do echo more; done", 60.0)
+    link.launch("run-1", [job("smoke", grow, output_bytes=1 << 40)], {}, stop_at_first=False)
+    log = box.workdir / "runs/run-1/stages/01-smoke/a.stdout.log"
+    while not (log.is_file() and log.stat().st_size):
+        os.sched_yield()
+    assert link.collect("run-1", box.back) == ()
+    assert link.cancel("run-1") is True
+    assert (box.back / "stages/01-smoke/a.stdout.log").read_bytes().startswith(b"begun\nmore\n")
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../run.json", "stages/../../x", ""])
+def test_a_box_cannot_write_outside_the_run(name: str) -> None:
+    with pytest.raises(ProtocolError) as error:
+        inside(Path("runs/run-1"), name)
+    assert error.value.message == f"the box lists a file outside its run: '{name}'"
+
+
+# cleaning
+
+
+def age(folder: Path, days: float) -> None:
+    then = time.time() - days * 86400
+    for path in [folder, *folder.rglob("*")]:
+        os.utime(path, (then, then), follow_symlinks=False)
+
+
+def test_clean_removes_old_runs_and_blobs_that_no_kept_run_uses(box: LocalBox) -> None:
+    old, new = box.file("old", b"o" * 100_000, 0o755), box.file("new", b"n" * 1000, 0o755)
+    box.run([job("smoke")], run_id="run-1", files={"build/p": old})
+    box.run([job("smoke")], run_id="run-2", files={"build/p": new})
+    age(box.workdir, 10)
+    age(box.workdir / "runs/run-2", 1)
+    freed = box.link().clean(5)
+    assert [p.name for p in (box.workdir / "runs").iterdir()] == ["run-2"]
+    assert [p.name for p in (box.workdir / "blobs").iterdir()] == [sha256_file(new)]
+    assert 100_000 <= freed < 1_000_000
+
+
+def test_clean_leaves_a_run_that_goes_on_alone(box: LocalBox) -> None:
+    link = box.link()
+    link.launch("run-1", [job("smoke", shell("a", "sleep 1000"))], {}, stop_at_first=False)
+    age(box.workdir, 10)
+    link.clean(0)
+    assert (box.workdir / "runs/run-1/job.json").is_file()
+    pids: list[int] = []
+
+    def stop(event: Event) -> None:
+        if event["event"] == "command_started":
+            pids.append(event["pid"])
+            assert box.link().cancel("run-1") is True
+
+    link.follow("run-1", stop)
+    assert [is_running(pid) for pid in pids] == [False]

@@ -1,0 +1,125 @@
+"""A journal is read as far as it goes; what it does not tell of is named, never guessed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ci.errors import ProtocolError
+from ci.model import CommandResult, EndedBy, StageResult
+from ci.remote.journal import read_journal
+from tests.remote.local_box import job, shell
+
+UTC = "2026-11-21T12:58:10Z"
+JOBS = (
+    job("smoke", shell("integer", ":"), shell("random", ":")),
+    job("timing", shell("time", ":")),
+)
+
+STARTED = [
+    {"event": "run_started", "utc": UTC, "t": 0.0, "run": "run-1", "pid": 7, "start": 9},
+    {"event": "stage_started", "utc": UTC, "t": 0.0, "stage": "smoke", "index": 1},
+    {"event": "command_started", "utc": UTC, "t": 0.1, "stage": "smoke", "command": "integer"},
+]
+ENDED = {
+    "event": "command_ended",
+    "utc": UTC,
+    "t": 1.5,
+    "stage": "smoke",
+    "command": "integer",
+    "ok": False,
+    "started_utc": UTC,
+    "ended_by": "exit",
+    "detail": "",
+    "exit": 71,
+    "signal": None,
+    "seconds": 1.4,
+    "reused_from": "",
+    "strays": 0,
+}
+
+
+def write(path: Path, *events: object, tail: str = "") -> Path:
+    path.write_text("".join(json.dumps(e) + "\n" for e in events) + tail)
+    return path
+
+
+def test_a_command_that_never_ended_is_lost(tmp_path: Path) -> None:
+    journal = write(tmp_path / "journal.jsonl", *STARTED)
+    assert read_journal(journal, JOBS) == (
+        StageResult(
+            "smoke",
+            (
+                CommandResult(
+                    "integer",
+                    EndedBy.LOST,
+                    started_utc=UTC,
+                    detail="the agent on the box was lost while it ran",
+                ),
+                CommandResult(
+                    "random",
+                    EndedBy.NOT_STARTED,
+                    detail="the agent on the box was lost before it came to this",
+                ),
+            ),
+        ),
+        StageResult("timing", not_run="the agent on the box was lost before it came to this"),
+    )
+
+
+def test_a_torn_last_line_is_dropped(tmp_path: Path) -> None:
+    journal = write(tmp_path / "journal.jsonl", *STARTED, tail='{"event": "command_en')
+    smoke, _ = read_journal(journal, JOBS)
+    assert smoke.commands[0].ended_by is EndedBy.LOST
+
+
+def test_a_torn_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path) -> None:
+    journal = write(tmp_path / "journal.jsonl", *STARTED, tail='{"event": "comm\n{"event": "x"}\n')
+    with pytest.raises(ProtocolError) as error:
+        read_journal(journal, JOBS)
+    assert error.value.message == f'{journal}:4: no JSON: b\'{{"event": "comm\\n\''
+
+
+def test_an_event_without_what_it_should_say_is_an_error(tmp_path: Path) -> None:
+    broken = {"event": "command_ended", "stage": "smoke", "command": "integer"}
+    journal = write(tmp_path / "journal.jsonl", *STARTED, broken)
+    with pytest.raises(ProtocolError) as error:
+        read_journal(journal, JOBS)
+    assert error.value.message == (
+        f"{journal}: an event lacks what it should say: KeyError('ended_by')"
+    )
+
+
+def test_results_health_and_reasons_are_read(tmp_path: Path) -> None:
+    journal = write(
+        tmp_path / "journal.jsonl",
+        *STARTED,
+        ENDED,
+        {"event": "health", "stage": "smoke", "command": "integer", "healthy": True},
+        {
+            "event": "stage_not_run",
+            "stage": "timing",
+            "reason": "needs 'smoke', which did not pass",
+        },
+        {"event": "finished", "reason": "all stages were run"},
+    )
+    smoke, timing = read_journal(journal, JOBS)
+    assert smoke.commands[0] == CommandResult(
+        "integer", EndedBy.EXIT, exit_code=71, started_utc=UTC, seconds=1.4
+    )
+    assert smoke.gpu_healthy_after is True
+    assert timing == StageResult("timing", not_run="needs 'smoke', which did not pass")
+
+
+def test_an_agent_that_failed_gives_its_reason_to_what_was_to_come(tmp_path: Path) -> None:
+    failed = {"event": "finished", "reason": "the agent failed: OSError(5)"}
+    journal = write(tmp_path / "journal.jsonl", *STARTED, {"event": "agent_error"}, failed)
+    _, timing = read_journal(journal, JOBS)
+    assert timing.not_run == "the agent failed: OSError(5)"
+
+
+def test_no_journal_means_that_nothing_was_run(tmp_path: Path) -> None:
+    smoke, _ = read_journal(tmp_path / "journal.jsonl", JOBS)
+    assert smoke == StageResult("smoke", not_run="the run left no journal")

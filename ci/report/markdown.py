@@ -111,7 +111,7 @@ def _timing(run: Run) -> str:
 def _timing_of(stage: StageRecord, label: str) -> str:
     if not has_run(stage):
         return markdown(f"{stage_word(stage)}: {stage.verdict.summary}")
-    facts = [_fact(stage.checks, name) for name in ("median", "samples", "regime")]
+    facts = [_fact(stage.checks, name) for name in ("median", "throughput", "samples", "regime")]
     known = [f"{name} {value}" for name, value in facts if value]
     said = ", ".join(known) or stage.verdict.summary
     tail = f"; {label}" if label else ""

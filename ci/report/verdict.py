@@ -149,12 +149,14 @@ def _word(outcome: Outcome, checks: Iterable[Check]) -> str:
 
 
 def _stage_faults(stage: StageRecord, outcome: Outcome) -> Iterable[Fault]:
-    found = False
-    for check in stage.checks:
-        if check.verdict.outcome is outcome:
-            found = True
-            open_findings = tuple(f for f in check.findings if not f.accepted)
-            for finding in open_findings or (None,):
-                yield Fault(stage, check.verdict, check, finding)
-    if stage.verdict.outcome is outcome and not found:
+    """A stage's faults of one kind; what a tool found comes before that the tool found something."""
+    checks = [check for check in stage.checks if check.verdict.outcome is outcome]
+    found = [(c, tuple(f for f in c.findings if not f.accepted)) for c in checks]
+    for check, findings in found:
+        for finding in findings:
+            yield Fault(stage, check.verdict, check, finding)
+    for check, findings in found:
+        if not findings:
+            yield Fault(stage, check.verdict, check)
+    if stage.verdict.outcome is outcome and not checks:
         yield Fault(stage, stage.verdict)

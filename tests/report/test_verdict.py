@@ -76,6 +76,15 @@ def test_the_kernels_faults_come_before_our_errors() -> None:
     ]
 
 
+def test_what_a_tool_found_comes_before_that_it_found_something() -> None:
+    tool = Check("memcheck: run", runs.failed("32 errors, listed beside"))
+    record = replace(runs.FAILED_MEMCHECK, checks=(tool, *runs.FAILED_MEMCHECK.checks))
+    assert [fault.name for fault in faults(runs.run(record))] == [
+        "memcheck / finding 5e1f00d5",
+        "memcheck / memcheck: run",
+    ]
+
+
 def test_an_accepted_finding_is_no_fault_and_says_why() -> None:
     assert faults(runs.ACCEPTED) == ()
     finding = runs.ACCEPTED_MEMCHECK.checks[0].findings[0]

@@ -42,6 +42,20 @@ class EmbeddedHost:
     host_key: str
 
 
+class _Guests(asyncssh.SSHServer):
+    """Keeps note of the open connections, so that the server can close them."""
+
+    def __init__(self, connections: set[asyncssh.SSHServerConnection]) -> None:
+        self._connections = connections
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        self._own = conn
+        self._connections.add(conn)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.discard(self._own)
+
+
 class EmbeddedServer:
     """Serves `exec` requests; each command is a process group that ends with its channel.
 
@@ -54,6 +68,7 @@ class EmbeddedServer:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="embedded-ssh")
         self._acceptor: asyncssh.SSHAcceptor | None = None
+        self._connections: set[asyncssh.SSHServerConnection] = set()
         self._serving: set[asyncio.Task[None]] = set()
 
     def start(self) -> int:
@@ -76,6 +91,7 @@ class EmbeddedServer:
         self._acceptor = await asyncssh.listen(
             _LOOPBACK,
             0,
+            server_factory=lambda: _Guests(self._connections),
             server_host_keys=[self._host_key],
             authorized_client_keys=asyncssh.import_authorized_keys(
                 self._client_key.export_public_key().decode()
@@ -97,20 +113,29 @@ class EmbeddedServer:
         if self._acceptor is not None:
             self._acceptor.close()
             await self._acceptor.wait_closed()
-        for task in self._serving:
-            task.cancel()
-        await asyncio.gather(*self._serving, return_exceptions=True)
+        for connection in tuple(self._connections):
+            connection.abort()
+            await connection.wait_closed()
+        while self._serving:
+            await asyncio.gather(*self._serving, return_exceptions=True)
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        """Hold on to a task that _close has to wait for."""
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
 
     async def _serve(self, channel: asyncssh.SSHServerProcess[bytes]) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
+        self._keep(task)
         if channel.command is None:
             channel.stderr.write(b"kernelrig's own SSH host runs commands only\n")
             channel.exit(1)
             return
-        process = await asyncio.create_subprocess_exec(
+        # As asyncio.create_subprocess_exec does it, which keeps the transport to itself; pipes that
+        # a detached grandchild holds open would never be closed then.
+        transport, protocol = await self._loop.subprocess_exec(
+            lambda: asyncio.subprocess.SubprocessStreamProtocol(_CHUNK, self._loop),
             "/bin/sh",
             "-c",
             channel.command,
@@ -120,6 +145,7 @@ class EmbeddedServer:
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
+        process = asyncio.subprocess.Process(transport, protocol, self._loop)
         feeding = asyncio.create_task(self._feed(channel, process))
         running = asyncio.create_task(self._run(channel, process))
         closing = asyncio.create_task(channel.wait_closed())
@@ -128,7 +154,8 @@ class EmbeddedServer:
         finally:
             for helper in (feeding, running, closing):
                 helper.cancel()
-            await asyncio.shield(_end_group(process))
+            # Not awaited here: asyncssh may cancel us a second time, and the group must still end.
+            self._keep(asyncio.create_task(_end_group(process, transport)))
 
     async def _run(
         self, channel: asyncssh.SSHServerProcess[bytes], process: asyncio.subprocess.Process
@@ -178,16 +205,20 @@ class EmbeddedServer:
                 await process.stdin.drain()
 
 
-async def _end_group(process: asyncio.subprocess.Process) -> None:
+async def _end_group(
+    process: asyncio.subprocess.Process, transport: asyncio.SubprocessTransport
+) -> None:
     """End what is left of a command's process group: TERM, and KILL after a moment."""
-    if not _signal_group(process.pid, signal.SIGTERM):
-        await process.wait()
-        return
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_GRACE_S):
-            await process.wait()
-    _signal_group(process.pid, signal.SIGKILL)
-    await process.wait()
+    for descriptor in (0, 1, 2):
+        pipe = transport.get_pipe_transport(descriptor)
+        if pipe is not None:
+            pipe.close()  # asyncio reports the end of a process only after the ends of its pipes
+    if _signal_group(process.pid, signal.SIGTERM):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE_S):
+                await process.wait()
+        _signal_group(process.pid, signal.SIGKILL)
+    transport.close()
 
 
 def _signal_group(group: int, number: int) -> bool:

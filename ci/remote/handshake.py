@@ -184,15 +184,17 @@ def _explain(error: Exception, hop: Hop, before: Any | None, seconds: float) -> 
         reason = {1: "it forbids forwarding", 2: "no connection"}.get(error.code, error.text)
         jump = f"{before.host}:{before.port}" if before else "the jump host"
         return LinkLost(f"jump host {jump} cannot reach {hop.address}: {reason}")
-    if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
-        return RemoteError(f"{hop.address} and we have no algorithm in common: {error}")
     text = str(error)
+    if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
+        if "version" in text:
+            return RemoteError(f"{hop.address} does not speak SSH version 2")
+        return RemoteError(f"{hop.address} and we have no algorithm in common: {text}")
     if "banner" in text or "protocol version" in text or "No existing session" in text:
         if "Indecipherable" in text or "Invalid" in text:
             return RemoteError(f"{hop.address} does not speak SSH", "is the port right?")
         if seconds > 0.9 * hop.timeout_s:
             return LinkLost(
-                f"{hop.address} took the connection and said nothing for {seconds:.0f} s",
+                f"{hop.address} took the connection and said nothing for {hop.timeout_s:g} s",
                 "is it an SSH server, and is the box alive?",
             )
         return LinkLost(

@@ -44,7 +44,7 @@ class SshChannel:
                     raise self._closed("takes no more input")
                 view = view[sent:]
         except TimeoutError as e:
-            raise self._lost(f"took no data for {self._raw.gettimeout():.0f} s") from e
+            raise self._lost(f"took no data for {self._raw.gettimeout():g} s") from e
         except _LINK_ERRORS as e:
             raise self._closed("takes no more input") from e
 
@@ -52,7 +52,7 @@ class SshChannel:
         try:
             data: bytes = self._raw.recv(limit)
         except TimeoutError as e:
-            raise self._lost(f"said nothing for {self._raw.gettimeout():.0f} s") from e
+            raise self._lost(f"said nothing for {self._raw.gettimeout():g} s") from e
         # paramiko gives b"" for an end and for a dead link alike: only the server's word is an end.
         if not data and not self._raw.eof_received and self._raw.exit_status == -1:
             raise self._lost("dropped the connection")

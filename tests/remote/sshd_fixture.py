@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import shutil
@@ -71,12 +72,13 @@ class Sshd:
     def cut(self) -> None:
         """Kill what serves the open connections, as a crash of the box's sshd would."""
         for pid in self.sessions():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def stop(self) -> None:
+        self.cut()
         self.process.terminate()
         self.process.wait(10)
-        self.cut()
 
 
 def install_openssh_server() -> None:
@@ -204,3 +206,20 @@ def start_sshd(openssh: None, tmp_path: Path) -> Iterator[Callable[..., Sshd]]:
 @pytest.fixture
 def sshd(start_sshd: Callable[..., Sshd]) -> Sshd:
     return start_sshd()
+
+
+@pytest.fixture
+def ssh_agent() -> Iterator[Path]:
+    """Yield the socket of an ssh-agent of the test's own."""
+    # A socket's path has a limit of 108 bytes, which a test's own folder can exceed.
+    with tempfile.TemporaryDirectory(prefix="agent-") as folder:
+        path = Path(folder) / "socket"
+        agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL)
+        try:
+            deadline = time.monotonic() + 10
+            while not path.exists():
+                assert time.monotonic() < deadline
+            yield path
+        finally:
+            agent.terminate()
+            agent.wait(10)

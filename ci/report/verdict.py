@@ -149,7 +149,7 @@ def _word(outcome: Outcome, checks: Iterable[Check]) -> str:
 
 
 def _stage_faults(stage: StageRecord, outcome: Outcome) -> Iterable[Fault]:
-    """A stage's faults of one kind; what a tool found comes before that the tool found something."""
+    """A stage's faults of one kind; what a tool found comes before that it found something."""
     checks = [check for check in stage.checks if check.verdict.outcome is outcome]
     found = [(c, tuple(f for f in c.findings if not f.accepted)) for c in checks]
     for check, findings in found:

@@ -46,4 +46,6 @@ def connect(remote: Remote, *, root: Path) -> Iterator[BoxLink]:
             identity = root / Path(remote.identity_file).expanduser()
             remote = replace(remote, identity_file=str(identity))
         session = stack.enter_context(Session(remote, home=home))
-        yield connect_box(session, remote)
+        link = connect_box(session, remote)
+        stack.callback(link.close)
+        yield link

@@ -16,7 +16,7 @@ from ci.proc import run_process
 
 
 def provenance(root: Path, builds: Sequence[Build]) -> Provenance:
-    """Describe this tree and this machine; outside a git checkout `commit` is empty, not an error."""
+    """Describe this tree and this machine; `commit` is empty outside a git checkout."""
     return Provenance(
         commit=_git(root, "rev-parse", "HEAD").strip(),
         dirty_sha256=_dirty(root),

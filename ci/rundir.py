@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -72,3 +74,14 @@ def write_manifest(run: Path) -> None:
         if p.is_file() and p.name != "manifest.json"
     }
     write_json(run / "manifest.json", {"schema": 1, "files": files})
+
+
+def prune(folder: Path, days: int) -> int:
+    """Remove entries of `folder` untouched for `days`; return the bytes freed."""
+    limit = time.time() - days * 86400
+    freed = 0
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        if entry.stat().st_mtime < limit:
+            freed += sum(p.stat().st_size for p in entry.rglob("*") if p.is_file())
+            shutil.rmtree(entry)
+    return freed

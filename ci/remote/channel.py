@@ -1,4 +1,4 @@
-"""The seam between the SSH connection and what is spoken over it: one remote process, bytes both ways."""
+"""The seam between the connection and what is spoken over it: a remote process, bytes both ways."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ci.errors import RemoteError
 
 
 class LinkLost(RemoteError):
-    """The connection dropped or fell silent; what runs on the box goes on, and another try may do."""
+    """The connection dropped or fell silent; what runs on the box goes on: try again."""
 
 
 class Channel(Protocol):
@@ -18,7 +18,7 @@ class Channel(Protocol):
     def write(self, data: bytes) -> None: ...
 
     def read(self, limit: int) -> bytes:
-        """Block for up to `limit` bytes; b"" is the end of its stdout, a silent link is an error."""
+        """Block for up to `limit` bytes; b"" is the end of stdout, a silent link is an error."""
         ...
 
     def stderr(self) -> str:

@@ -1,0 +1,349 @@
+"""The one place that knows the order, and the one that catches what cannot go on.
+
+    config -> toolchain -> build -> preflight -> ship
+        -> stages (on the box) -> collect -> verdicts -> report
+
+Each arrow is a frozen record. A run directory exists before the first connection, so that whatever
+happens after is on file: a host that does not answer is an error there, never a missing report.
+"""
+
+from __future__ import annotations
+
+import shutil
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ci import build, config, records, report, rundir, stages, toolchain
+from ci.errors import CiError, IncompleteError, ProtocolError
+from ci.log import say
+from ci.model import (
+    Build,
+    Kernel,
+    Outcome,
+    Plan,
+    Remote,
+    Run,
+    Stage,
+    StageJob,
+    StageKind,
+    StageRecord,
+    StageResult,
+    Verdict,
+)
+from ci.provenance import provenance
+from ci.remote.box import BoxLink
+from ci.remote.connection import connect
+from ci.remote.hostkeys import resolve_remote
+from ci.remote.journal import read_journal
+from ci.selection import (
+    SELFTEST,
+    choose_kernel,
+    choose_remote,
+    choose_targets,
+    narrow,
+    require_cases,
+)
+
+RUNS = Path("artifacts/runs")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What the user asked to have run; empty = choose, and say so where there is no choice."""
+
+    remote: str
+    kernel: str = ""
+    variant: str = "production"
+    plan: str = "default"
+    only: tuple[str, ...] = ()
+    build_folders: tuple[Path, ...] = ()
+    system_cuda: bool = False
+    stop_at_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is known before the box is touched. `builds`: the kernel's, then the self-test's."""
+
+    kernel: Kernel
+    remote: Remote
+    plan: Plan
+    builds: tuple[Build, ...]
+
+    @property
+    def build(self) -> Build:
+        return self.builds[0]
+
+    @property
+    def selftest(self) -> Build | None:
+        return self.builds[1] if len(self.builds) > 1 else None
+
+
+def build_kernels(
+    root: Path,
+    *,
+    kernel: str = "",
+    arch: str = "",
+    variant: str = "",
+    everything: bool = False,
+    system_cuda: bool = False,
+) -> tuple[Build, ...]:
+    """Build what was named; `everything`: each kernel but the baselines, each arch and variant."""
+    kernels = config.load_kernels(root)
+    if everything and not kernel:
+        chosen = [k for k in kernels.values() if not k.baseline]
+    else:
+        chosen = [choose_kernel(kernels, kernel)]
+    requests = [
+        build.Request(k, a, v)
+        for k in chosen
+        for a, v in choose_targets(k, arch, variant, everything=everything)
+    ]
+    return _build(root, requests, system_cuda=system_cuda)
+
+
+def plan_jobs(root: Path, request: RunRequest) -> tuple[Prepared, tuple[StageJob, ...]]:
+    """Say what a run would do, without touching the box: its tools' options are not probed yet."""
+    p = _prepare(root, request)
+    return p, stages.stage_jobs(p.plan, p.kernel, p.build, p.selftest, None, p.remote)
+
+
+def run_on_remote(root: Path, request: RunRequest) -> Run:
+    """Build, ship, run, bring back, judge, report."""
+    prepared = _prepare(root, request)
+    run = _open_run(root, prepared)
+    folder = root / RUNS / run.id
+    say(f"run {run.id}")
+    try:
+        with connect(prepared.remote, root=root) as link:
+            run = _launch(root, folder, run, prepared, link, stop_at_first=request.stop_at_first)
+            return run if run.state == "finished" else _bring_back(folder, run, link)
+    except (KeyboardInterrupt, CiError) as e:
+        # run.json says whether the box was asked to start: `run` here may be older than that.
+        run = records.from_json(Run, folder / "run.json")
+        if run.state == "prepared":
+            reason = str(e) or "interrupted by the user"
+            _finish(folder, run, (_preflight_error(run, reason), *_skipped(run, "never reached")))
+            raise
+        return _interrupted(folder, run, e)
+
+
+def collect(root: Path, name: str) -> Run:
+    """Go on with a run whose client went away: follow it to its end and bring everything back."""
+    folder = rundir.find_run(root / RUNS, name)
+    run = records.from_json(Run, folder / "run.json")
+    if not run.jobs:
+        say("nothing was launched in this run; its report is complete")
+        return run
+    try:
+        with connect(run.remote, root=root) as link:
+            return _bring_back(folder, replace(run, missing=()), link)
+    except (KeyboardInterrupt, CiError) as e:
+        return _interrupted(folder, run, e)
+
+
+def add_remote(
+    root: Path,
+    name: str,
+    target: str,
+    fingerprint: str,
+    *,
+    arch: str,
+    gpu: str,
+    identity_file: str,
+    replace_entry: bool,
+) -> str:
+    """Pin a box's host key in remotes.local.yaml and say how to use it."""
+    remote = resolve_remote(name, target, fingerprint, arch=arch, identity_file=identity_file)
+    path = config.add_remote(root, replace(remote, gpu=gpu), replace=replace_entry)
+    return f"{path.name}: remote '{name}' written; try `invoke remote-test --remote {name}`"
+
+
+def clean(root: Path, name: str, days: int) -> str:
+    """Prune builds here that are older than `days`, or runs and unused blobs on the box `name`."""
+    if name:
+        with connect(choose_remote(config.load_remotes(root), name), root=root) as link:
+            return f"freed {link.clean(days) / 1e6:.1f} MB on {name}"
+    freed = rundir.prune(root / "artifacts/builds", days)
+    return f"freed {freed / 1e6:.1f} MB of builds; runs are results and stay until you remove them"
+
+
+def doctor(root: Path, *, system_cuda: bool = False) -> tuple[str, bool]:
+    """Return what this machine has in lines, and whether a build can be made here."""
+    items = toolchain.describe(root, system=system_cuda)
+    return "\n".join(map(str, items)), all(item.ok for item in items)
+
+
+def record_crash(root: Path, error: Exception) -> str:
+    """Put a failure of ours on file and return the one sentence the user reads."""
+    path = root / "artifacts" / f"crash-{rundir.utc_now().replace(':', '')}.txt"
+    rundir.write_atomic(path, "".join(traceback.format_exception(error)))
+    return f"kernelrig failed: {type(error).__name__}: {error}; the whole story is in {path}"
+
+
+def _build(
+    root: Path, requests: Sequence[build.Request], *, system_cuda: bool
+) -> tuple[Build, ...]:
+    if not requests:
+        return ()
+    tools = toolchain.find_toolchain(root, system=system_cuda)
+    for arch in sorted({r.arch for r in requests}):
+        toolchain.require_arch(tools, arch)
+    return build.build_all(root, requests, tools)
+
+
+def _prepare(root: Path, request: RunRequest) -> Prepared:
+    """Everything that can be wrong without the box is found here: names, cases, compile errors."""
+    remote = choose_remote(config.load_remotes(root), request.remote)
+    kernels = config.load_kernels(root)
+    plan = narrow(config.load_plan(root, request.plan), request.only)
+    given = {b.kernel: b for b in map(build.load_build, request.build_folders)}
+    named = request.kernel or next((name for name in given if name != SELFTEST), "")
+    kernel = choose_kernel(kernels, named)
+    require_cases(kernel, plan)
+    wanted = [kernel]
+    if kernel.cuda and any(s.kind is StageKind.SANITIZER for s in plan.stages):
+        wanted.append(choose_kernel(kernels, SELFTEST))
+    requests = [
+        build.Request(k, a, v)
+        for k in wanted
+        if k.name not in given
+        for a, v in choose_targets(k, remote.arch, request.variant if k is kernel else "")
+    ]
+    built = {b.kernel: b for b in _build(root, requests, system_cuda=request.system_cuda)}
+    return Prepared(kernel, remote, plan, tuple((given | built)[k.name] for k in wanted))
+
+
+def _open_run(root: Path, prepared: Prepared) -> Run:
+    """Make the run directory: the binary that is about to be judged lies in it from the start."""
+    run = Run(
+        id=rundir.new_run_id(prepared.kernel.name, prepared.remote.name),
+        kernel=prepared.kernel,
+        variant=prepared.build.variant,
+        arch=prepared.build.arch,
+        remote=prepared.remote,
+        plan=prepared.plan,
+        provenance=provenance(root, prepared.builds),
+        started_utc=rundir.utc_now(),
+        state="prepared",
+    )
+    folder = root / RUNS / run.id
+    shutil.copytree(prepared.build.folder, folder / "build")
+    _save(folder, run)
+    return run
+
+
+def _launch(
+    root: Path, folder: Path, run: Run, p: Prepared, link: BoxLink, *, stop_at_first: bool
+) -> Run:
+    """Judge the box from its probe, and start the stages on it only if it can give an answer."""
+    run = replace(run, box=link.facts)
+    checked = stages.preflight(p.kernel, p.builds, link.facts, p.remote, p.plan)
+    if checked.verdict.outcome is not Outcome.PASS:
+        return _finish(folder, run, (checked, *_skipped(run, "preflight did not pass")))
+    jobs = stages.stage_jobs(p.plan, p.kernel, p.build, p.selftest, link.facts, p.remote)
+    files = {f"build/{b.program}": b.binary for b in p.builds}
+    if p.remote.tools == "ship" and any(j.kind is StageKind.SANITIZER for j in jobs):
+        files["tools/"] = toolchain.fetch_sanitizer_wheel(root)
+    say(str(link.ship({rundir.sha256_file(path): path for path in files.values()})))
+    # On file before the box is told: a client that dies in between can still be collected after.
+    run = replace(run, jobs=jobs, stages=(checked,), state="launched")
+    _save(folder, run)
+    link.launch(run.id, jobs, files, stop_at_first=stop_at_first)
+    return run
+
+
+def _bring_back(folder: Path, run: Run, link: BoxLink) -> Run:
+    """Follow to the end, fetch what exists, judge it here. What is missing is said, not guessed."""
+    missing: tuple[str, ...] = ()
+    try:
+        link.follow(run.id, report.progress)
+    except IncompleteError as e:
+        missing = (e.message,)
+    missing += link.collect(run.id, folder)
+    return _judge(folder, replace(run, missing=missing))
+
+
+def _judge(folder: Path, run: Run) -> Run:
+    """Reach every verdict from the files that came back: the same files give the same verdicts."""
+    if run.box is None:
+        raise ProtocolError(f"{folder / 'run.json'} has no record of the box it ran on")
+    built = build.load_build(folder / "build")
+    results = {r.name: r for r in read_journal(folder / "journal.jsonl", run.jobs)}
+    folders = {
+        j.name: rundir.stage_folder(folder, i, j.name) for i, j in enumerate(run.jobs, start=1)
+    }
+    jobs = {j.name: j for j in run.jobs}
+    judged = {s.name: s for s in run.stages if s.kind is StageKind.PREFLIGHT}
+    for stage in run.plan.stages:
+        if stage.kind is StageKind.PREFLIGHT:
+            continue
+        context = stages.Context(
+            kernel=run.kernel,
+            build=built,
+            box=run.box,
+            remote=run.remote,
+            earlier=dict(judged),
+            today=datetime.now(UTC).date(),
+        )
+        result = results.get(
+            stage.name, StageResult(stage.name, not_run="the journal does not name it")
+        )
+        try:
+            judged[stage.name] = stages.read_stage(
+                stage, jobs[stage.name], result, folders[stage.name], context
+            )
+        except (
+            CiError,
+            OSError,
+        ) as e:  # a reader that cannot read is an error record, not a lost run
+            judged[stage.name] = _record(run, stage, Outcome.ERROR, str(e))
+    return _finish(folder, run, tuple(judged.values()))
+
+
+def _interrupted(folder: Path, run: Run, why: BaseException) -> Run:
+    """Keep what is known and say how to go on: the stages go on without us on the box."""
+    reason = str(why) or "interrupted by the user"
+    run = replace(run, state="incomplete", missing=(reason,))
+    _save(folder, run)
+    report.write_reports(run, folder)
+    say(f"{reason}; the box goes on: `invoke collect {run.id}` brings the results")
+    return run
+
+
+def _finish(folder: Path, run: Run, judged: tuple[StageRecord, ...]) -> Run:
+    run = replace(
+        run,
+        stages=judged,
+        state="incomplete" if run.missing else "finished",
+        finished_utc=rundir.utc_now(),
+    )
+    _save(folder, run)
+    report.write_reports(run, folder)
+    return run
+
+
+def _save(folder: Path, run: Run) -> None:
+    rundir.write_atomic(folder / "run.json", records.to_json(run))
+
+
+def _preflight_error(run: Run, reason: str) -> StageRecord:
+    return _record(run, Stage("preflight", StageKind.PREFLIGHT), Outcome.ERROR, reason)
+
+
+def _skipped(run: Run, reason: str) -> tuple[StageRecord, ...]:
+    return tuple(
+        _record(run, s, Outcome.SKIP, reason)
+        for s in run.plan.stages
+        if s.kind is not StageKind.PREFLIGHT
+    )
+
+
+def _record(run: Run, stage: Stage, outcome: Outcome, reason: str) -> StageRecord:
+    machine = run.box.gpus[0].get("name", "") if run.box and run.box.gpus else ""
+    return StageRecord(
+        stage.name, stage.kind, run.remote.device, machine, Verdict(outcome, reason), checks=()
+    )

@@ -1,0 +1,223 @@
+"""Invoke tasks: flags in, exit code out. What they do stands in ci.pipeline."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import ParamSpec
+
+from invoke import Collection, Context, Exit, task
+
+from ci import lint, pipeline
+from ci.build import table
+from ci.errors import CiError
+from ci.model import Run
+from ci.report import describe_error, exit_code, render_plan, render_table
+
+ROOT = Path(__file__).resolve().parent
+P = ParamSpec("P")
+
+KERNEL = "kernel of kernel/kernels.yaml; default: the only one"
+REMOTE = "where to run: a name of remotes.yaml or remotes.local.yaml"
+BUILD = "folder under artifacts/builds made elsewhere; may be given several times"
+SYSTEM_CUDA = "use the toolkit of CUDA_HOME or PATH in place of the pinned wheels"
+
+
+def answers(body: Callable[P, int]) -> Callable[P, None]:
+    """Turn what a task returns or raises into an exit code and at most a few lines."""
+
+    @functools.wraps(body)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            code = body(*args, **kwargs)
+        except CiError as e:
+            raise Exit(describe_error(e), code=e.exit_code) from None
+        except KeyboardInterrupt:
+            raise Exit("interrupted", code=6) from None
+        except Exception as e:
+            raise Exit(pipeline.record_crash(ROOT, e), code=4) from None
+        if code:
+            raise Exit(code=code)
+
+    return run
+
+
+def show(run: Run) -> int:
+    print(render_table(run), end="")
+    return exit_code(run)
+
+
+@task(
+    help={
+        "kernel": KERNEL,
+        "arch": "sm_100a, sm_90a ...; default: every arch the kernel has",
+        "variant": "production, timing, debug ...; default: production",
+        "all": "every kernel but the baselines, every arch, every variant",
+        "system_cuda": SYSTEM_CUDA,
+    }
+)
+@answers
+def build(
+    c: Context,
+    kernel: str = "",
+    arch: str = "",
+    variant: str = "",
+    all: bool = False,
+    system_cuda: bool = False,
+) -> int:
+    """Cross-compile kernels into artifacts/builds; nothing changed, no compiler started."""
+    builds = pipeline.build_kernels(
+        ROOT, kernel=kernel, arch=arch, variant=variant, everything=all, system_cuda=system_cuda
+    )
+    print(table(builds))
+    return 0
+
+
+@task(
+    name="remote-test",
+    iterable=["build"],
+    help={
+        "remote": REMOTE,
+        "kernel": KERNEL,
+        "variant": "which variant to run",
+        "plan": "plan of ci/plans",
+        "only": "stages to run, separated by commas; preflight always runs",
+        "build": BUILD,
+        "system_cuda": SYSTEM_CUDA,
+        "stop_at_first": "end the run at the first stage that does not pass",
+        "dry_run": "print the plan and touch no box",
+    },
+)
+@answers
+def remote_test(
+    c: Context,
+    build: list[str],
+    remote: str = "",
+    kernel: str = "",
+    variant: str = "production",
+    plan: str = "default",
+    only: str = "",
+    system_cuda: bool = False,
+    stop_at_first: bool = False,
+    dry_run: bool = False,
+) -> int:
+    """Ship a build to a box, run the plan there, bring back results, JUnit and a summary."""
+    request = pipeline.RunRequest(
+        remote=remote,
+        kernel=kernel,
+        variant=variant,
+        plan=plan,
+        only=tuple(filter(None, only.split(","))),
+        build_folders=tuple(map(Path, build)),
+        system_cuda=system_cuda,
+        stop_at_first=stop_at_first,
+    )
+    if dry_run:
+        prepared, jobs = pipeline.plan_jobs(ROOT, request)
+        print(render_plan(prepared.plan, jobs, prepared.remote), end="")
+        return 0
+    return show(pipeline.run_on_remote(ROOT, request))
+
+
+@task(
+    iterable=["build"],
+    help={
+        "remote": REMOTE,
+        "kernel": KERNEL,
+        "variant": "which variant to profile",
+        "build": BUILD,
+        "system_cuda": SYSTEM_CUDA,
+    },
+)
+@answers
+def profile(
+    c: Context,
+    build: list[str],
+    remote: str = "",
+    kernel: str = "",
+    variant: str = "production",
+    system_cuda: bool = False,
+) -> int:
+    """Profile one launch with Nsight Compute on a box; bring back the report and its CSV pages."""
+    request = pipeline.RunRequest(
+        remote=remote,
+        kernel=kernel,
+        variant=variant,
+        plan="profile",
+        build_folders=tuple(map(Path, build)),
+        system_cuda=system_cuda,
+    )
+    return show(pipeline.run_on_remote(ROOT, request))
+
+
+@task(help={"run": "run id, a unique part of it, or its folder"})
+@answers
+def collect(c: Context, run: str) -> int:
+    """Bring back everything of a run whose client went away, and judge it."""
+    return show(pipeline.collect(ROOT, run))
+
+
+@task(
+    name="remote-add",
+    help={
+        "name": "what to call it",
+        "target": "USER@HOST[:PORT]",
+        "fingerprint": "the key's SHA256:... as the provider shows it; default: trust what is shown",
+        "arch": "sm_100a (B200), sm_90a (H200) ...",
+        "gpu": "what the device must be called, for example 'NVIDIA B200'",
+        "identity_file": "private key to log in with; default: the agent and ssh_config",
+        "replace": "overwrite an entry of the same name",
+    },
+)
+@answers
+def remote_add(
+    c: Context,
+    name: str,
+    target: str,
+    fingerprint: str = "",
+    arch: str = "sm_100a",
+    gpu: str = "",
+    identity_file: str = "",
+    replace: bool = False,
+) -> int:
+    """Show a box's host key and, where the fingerprint matches, pin it in remotes.local.yaml."""
+    said = pipeline.add_remote(
+        ROOT,
+        name,
+        target,
+        fingerprint,
+        arch=arch,
+        gpu=gpu,
+        identity_file=identity_file,
+        replace_entry=replace,
+    )
+    print(said)
+    return 0
+
+
+@task(help={"remote": "prune this box instead of this machine", "days": "keep what is younger"})
+@answers
+def clean(c: Context, remote: str = "", days: int = 14) -> int:
+    """Prune old builds here, or old runs and unused blobs on a box; results here are kept."""
+    print(pipeline.clean(ROOT, remote, days))
+    return 0
+
+
+@task(help={"system_cuda": SYSTEM_CUDA})
+@answers
+def doctor(c: Context, system_cuda: bool = False) -> int:
+    """Say what this machine has, which tools were chosen and why, what mends what is missing."""
+    report, healthy = pipeline.doctor(ROOT, system_cuda=system_cuda)
+    print(report)
+    return 0 if healthy else 4
+
+
+@task(help={"long": "also run the tests marked long"})
+@answers
+def test(c: Context, long: bool = False) -> int:
+    """Run what CI runs: tests, lint, types, import contracts, schemas, workflow audit."""
+    return lint.run_all(ROOT, long=long)
+
+
+ns = Collection(build, clean, collect, doctor, profile, remote_add, remote_test, test)

@@ -189,8 +189,9 @@ def _build(
 ) -> tuple[Build, ...]:
     if not requests:
         return ()
-    tools = toolchain.find_toolchain(root, system=system_cuda)
-    for arch in sorted({r.arch for r in requests}):
+    needs_cuda = any(r.kernel.cuda for r in requests)
+    tools = toolchain.find_toolchain(root, system=system_cuda, cuda=needs_cuda)
+    for arch in sorted({r.arch for r in requests if r.kernel.cuda}):
         toolchain.require_arch(tools, arch)
     return build.build_all(root, requests, tools)
 

@@ -29,7 +29,7 @@ def choose_remote(remotes: Mapping[str, Remote], wanted: str) -> Remote:
 
 
 def choose_kernel(kernels: Mapping[str, Kernel], wanted: str) -> Kernel:
-    """Return the kernel called `wanted`; without a name, the only one that is no tool or baseline."""
+    """Return the kernel called `wanted`; without one, the only one that is no tool or baseline."""
     if wanted in kernels:
         return kernels[wanted]
     own = [k for k in kernels.values() if not k.baseline and k.name != SELFTEST]

@@ -4,6 +4,9 @@ Commands run in the repository root with relative paths, in an environment of th
 user's CPATH or NVCC_APPEND_FLAGS say is in no key, so it may be in no binary. PWD is spelled
 /proc/self/cwd, which is the same everywhere: nvcc's front end writes it into the line table,
 where a checkout's place would stand otherwise.
+
+libstdc++ and libgcc are linked in, and --gc-sections takes out again what the kernel does not call:
+Debian 12's libstdc++ alone asks for glibc 2.36 (arc4random), its libgcc for 2.35.
 """
 
 from __future__ import annotations
@@ -89,6 +92,7 @@ def _nvcc_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...
         *("-gencode", f"arch={virtual},code={request.arch}"),
         *("-ccbin", str(tools.host_compiler)),
         *("-Xcompiler", "-static-libstdc++,-static-libgcc"),
+        *("-Xlinker", "--gc-sections"),
         *("-Xptxas", "-v"),
         *(nvcc_define(name, value) for name, value in _defines(request)),
         *request.way.nvcc_flags,
@@ -107,6 +111,7 @@ def _host_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...
         "-O3",
         "-static-libstdc++",
         "-static-libgcc",
+        "-Wl,--gc-sections",
         *(host_define(name, value) for name, value in _defines(request)),
         *request.way.nvcc_flags,
         request.source,

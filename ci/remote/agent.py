@@ -862,8 +862,9 @@ class Ending:
 class Runner:
     """Runs the stages of one job in order. Single-threaded: every wait goes through `wait`."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, lock: int) -> None:
         self.run = run
+        self.lock = lock
         self.job: Json = json.loads((run / "job.json").read_bytes())
         self.journal = Journal(run)
         self.cancelled = False
@@ -894,6 +895,7 @@ class Runner:
             self.stop = f"the agent failed: {e!r}"
             self.journal.write("agent_error", detail=traceback.format_exc())
         self.end_strays()
+        os.close(self.lock)  # whoever reads `finished` may launch the next run
         self.journal.write("finished", reason=self.stop or "all stages were run")
 
     def on_cancel(self, *_: object) -> None:
@@ -1255,7 +1257,7 @@ def run_daemon(folder: str, lock: str) -> NoReturn:
     if os.fork():
         os._exit(0)
     os.set_inheritable(int(lock), False)
-    Runner(Path(folder)).main()
+    Runner(Path(folder), int(lock)).main()
     sys.exit(0)
 
 

@@ -107,8 +107,10 @@ class AgentSession:
             self._channel.write(json.dumps(header).encode() + b"\n")
             for chunk in payload:
                 self._channel.write(chunk)
+        except LinkLost:
+            raise
         except RemoteError as e:
-            raise LinkLost(e.message, e.hint) from e
+            raise self._ended() from e
 
     def frame(self, on_frame: Callable[[], None] | None = None) -> Frame:
         """Return the next frame that is no tick (`on_frame` hears of all); a refusal is raised."""
@@ -154,14 +156,16 @@ class AgentSession:
         return header
 
     def _more(self) -> None:
-        if self._fill():
-            return
+        if not self._fill():
+            raise self._ended()
+
+    def _ended(self) -> CiError:
         status = self._channel.exit_status()
         if status is None:
-            raise LinkLost(f"{self._remote.name}: the link dropped")
+            return LinkLost(f"{self._remote.name}: the link dropped")
         said = self._channel.stderr().strip().splitlines()
         last = said[-1].strip() if said else "it says nothing"
-        raise ProtocolError(f"{self._remote.name}: the agent ended (exit {status}): {last}")
+        return ProtocolError(f"{self._remote.name}: the agent ended (exit {status}): {last}")
 
     def _fill(self) -> bool:
         try:

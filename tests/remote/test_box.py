@@ -239,7 +239,9 @@ def test_one_run_a_box_at_a_time_and_the_refusal_names_it(box: LocalBox) -> None
     assert error.value.message == "box: run run-1 is using this box"
     assert not (box.workdir / "runs/run-2").exists()
     assert link.cancel("run-1") is True
-    box.link().launch("run-2", [job("smoke")], {}, stop_at_first=False)
+    link.launch("run-2", [job("smoke")], {}, stop_at_first=False)
+    link.follow("run-2", lambda _: None)
+    link.launch("run-3", [job("smoke")], {}, stop_at_first=False)
 
 
 # following

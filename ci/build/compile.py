@@ -85,7 +85,7 @@ def _compile(
     depends = read_depends(headers.read_text(), request, wanted, tools, root)
     headers.unlink()
     inputs = _settled_inputs(root, depends, began_ns)
-    key = entry_key(wanted, inputs)
+    key = entry_key(depends, inputs)
     folder = entry_folder(root, request, key)
     command = (*argv, *output_argv(request, str(folder.relative_to(root))))
     (part / "compile.log").write_text(f"{shlex.join(command)}\n{log}")

@@ -44,8 +44,8 @@ def request_key(request: Request, argv: Sequence[str], tools: Toolchain, root: P
     return _digest([SCHEMA, request.name, request.way.program, words, versions])
 
 
-def entry_key(request_key: str, inputs: dict[str, str]) -> str:
-    return _digest([request_key, sorted(inputs.items())])
+def entry_key(depends: Depends, inputs: dict[str, str]) -> str:
+    return _digest([depends.request, sorted(inputs.items()), depends.shadows])
 
 
 def find_entry(root: Path, request: Request, wanted: str) -> Build | None:
@@ -58,7 +58,7 @@ def find_entry(root: Path, request: Request, wanted: str) -> Build | None:
             if depends.request != wanted or not is_current(depends, request, root):
                 continue
             inputs = hash_inputs(root, depends.project)
-            if inputs is None or folder != entry_folder(root, request, entry_key(wanted, inputs)):
+            if inputs is None or folder != entry_folder(root, request, entry_key(depends, inputs)):
                 continue
             return replace(load_build(folder), reused=True, compile_s=0.0)
         except (ConfigError, ProtocolError) as e:

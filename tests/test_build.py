@@ -266,7 +266,7 @@ def test_a_build_that_was_carried_elsewhere_is_checked(checkout: Checkout, tmp_p
     assert str(caught.value) == (
         f"{carried} is damaged: demo is not what was built; build it again, or fetch it again"
     )
-    with pytest.raises(ConfigError, match="it has no build.json"):
+    with pytest.raises(ConfigError, match=r"it has no build\.json"):
         load_build(tmp_path)
 
 

@@ -163,7 +163,7 @@ def collect(c: Context, run: str) -> int:
     help={
         "name": "what to call it",
         "target": "USER@HOST[:PORT]",
-        "fingerprint": "SHA256:... of its host key as the provider shows it; default: trust what it shows",
+        "fingerprint": "SHA256:... of its host key; default: trust what it shows",
         "arch": "sm_100a (B200), sm_90a (H200) ...",
         "gpu": "what the device must be called, for example 'NVIDIA B200'",
         "identity_file": "private key to log in with; default: the agent and ssh_config",

@@ -26,10 +26,11 @@ class Outcome(StrEnum):
 
 
 class DeviceKind(StrEnum):
-    """What executes the kernel on a remote; every label in every report derives from it."""
+    """What executed the kernel; every label in every report derives from it."""
 
     GPU = "gpu"
     EMULATOR = "emulator"
+    CPU = "cpu"  # a level-0 program without CUDA; never a remote's device
 
 
 class StageKind(StrEnum):
@@ -88,7 +89,7 @@ class Remote:
     host_key: str = ""
     jump: str = ""
     workdir: str = "~/.kernelrig"
-    device: DeviceKind = DeviceKind.GPU
+    device: Literal[DeviceKind.GPU, DeviceKind.EMULATOR] = DeviceKind.GPU
     gpu: str = ""
     tools: Literal["box", "ship"] = "box"
     python: str = "python3"
@@ -395,6 +396,24 @@ class Box:
     problems: tuple[str, ...] = ()
 
 
+def executor(kernel: Kernel, remote: Remote, box: Box | None) -> tuple[DeviceKind, str]:
+    """Return what executes `kernel` there and its own name, never the one that was asked for."""
+    if not kernel.cuda:
+        return DeviceKind.CPU, box.hostname if box else ""
+    return remote.device, box.gpus[0].get("name", "") if box and box.gpus else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """What travelled to the box; `resent` counts blobs found corrupted there or on the way."""
+
+    blobs: int
+    blobs_sent: int
+    bytes_sent: int
+    seconds: float
+    resent: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """Where a run comes from: enough to make it again."""
@@ -423,6 +442,7 @@ class Run:
     state: Literal["prepared", "launched", "finished", "incomplete"]
     jobs: tuple[StageJob, ...] = ()
     box: Box | None = None
+    shipped: Shipped | None = None
     stages: tuple[StageRecord, ...] = ()
     missing: tuple[str, ...] = ()
     finished_utc: str = ""

@@ -32,6 +32,7 @@ from ci.model import (
     StageRecord,
     StageResult,
     Verdict,
+    executor,
 )
 from ci.provenance import provenance
 from ci.remote.box import BoxLink
@@ -249,9 +250,10 @@ def _launch(
     files = {f"build/{b.program}": b.binary for b in p.builds}
     if p.remote.tools == "ship" and any(j.kind is StageKind.SANITIZER for j in jobs):
         files["tools/"] = toolchain.fetch_sanitizer_wheel(root)
-    say(str(link.ship({rundir.sha256_file(path): path for path in files.values()})))
+    shipped = link.ship({rundir.sha256_file(path): path for path in files.values()})
+    say(f"shipped {shipped.blobs_sent} of {shipped.blobs} files, {shipped.bytes_sent} bytes")
     # On file before the box is told: a client that dies in between can still be collected after.
-    run = replace(run, jobs=jobs, stages=(checked,), state="launched")
+    run = replace(run, jobs=jobs, stages=(checked,), shipped=shipped, state="launched")
     _save(folder, run)
     link.launch(run.id, jobs, files, stop_at_first=stop_at_first)
     return run
@@ -344,7 +346,5 @@ def _skipped(run: Run, reason: str) -> tuple[StageRecord, ...]:
 
 
 def _record(run: Run, stage: Stage, outcome: Outcome, reason: str) -> StageRecord:
-    machine = run.box.gpus[0].get("name", "") if run.box and run.box.gpus else ""
-    return StageRecord(
-        stage.name, stage.kind, run.remote.device, machine, Verdict(outcome, reason), checks=()
-    )
+    device, machine = executor(run.kernel, run.remote, run.box)
+    return StageRecord(stage.name, stage.kind, device, machine, Verdict(outcome, reason), checks=())

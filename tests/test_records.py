@@ -219,10 +219,10 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
         ),
         (
             '"variant": "production"',
-            '"variant": "production", "speed": 1',
-            "run.json is no Run: at speed: unknown key 'speed'; known keys: arch, box, "
-            "finished_utc, id, jobs, kernel, missing, plan, provenance, remote, schema, stages, "
-            "started_utc, state, variant",
+            '"variant": "production", "quux": 1',
+            "run.json is no Run: at quux: unknown key 'quux'; known keys: arch, box, "
+            "finished_utc, id, jobs, kernel, missing, plan, provenance, remote, schema, shipped, "
+            "stages, started_utc, state, variant",
         ),
     ],
 )

@@ -16,10 +16,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from ci.errors import IncompleteError, ProtocolError, RemoteError
 from ci.log import say
-from ci.model import Box, DeviceKind, Remote, StageJob
+from ci.model import Box, DeviceKind, Remote, Shipped, StageJob
 from ci.remote.channel import LinkLost, Opener
 from ci.remote.protocol import AgentSession, BoxRefused
-from ci.remote.transfer import Shipped, fetch_run, send_missing
+from ci.remote.transfer import fetch_run, send_missing
 from ci.rundir import sha256_file
 
 LONGEST_PAUSE_S = 10.0

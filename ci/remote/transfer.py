@@ -19,17 +19,6 @@ TRIES = 3  # for bytes that arrive wrong; a link that drops is somebody else's m
 
 
 @dataclass(frozen=True, slots=True)
-class Shipped:
-    """What a ship came to; `resent` counts blobs found corrupted on the box or on the way."""
-
-    blobs: int
-    blobs_sent: int
-    bytes_sent: int
-    seconds: float
-    resent: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Listed:
     """A file of a run as the box's manifest lists it."""
 

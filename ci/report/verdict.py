@@ -106,10 +106,10 @@ def faults(run: Run) -> tuple[Fault, ...]:
 
 
 def device_label(stage: StageRecord) -> str:
-    """`gpu NVIDIA H200`, or `emulator` whatever machine it imitates."""
+    """`gpu NVIDIA H200`, `cpu hostname`, or `emulator` whatever machine it imitates."""
     if stage.device is DeviceKind.EMULATOR:
         return "emulator"
-    return f"gpu {one_line(stage.machine) or '(name unknown)'}"
+    return f"{stage.device} {one_line(stage.machine) or '(name unknown)'}"
 
 
 def has_run(stage: StageRecord) -> bool:
@@ -120,7 +120,7 @@ def has_run(stage: StageRecord) -> bool:
 def measured(stage: StageRecord) -> str:
     if not has_run(stage):
         return "not run on the device"
-    return "measured" if stage.device is DeviceKind.GPU else "emulated, not measured"
+    return "emulated, not measured" if stage.device is DeviceKind.EMULATOR else "measured"
 
 
 def describe_finding(finding: Finding) -> str:

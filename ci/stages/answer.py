@@ -1,0 +1,102 @@
+"""A stage's answer put together: checks, the verdict that follows from them, the record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ci.model import (
+    Check,
+    CommandResult,
+    Outcome,
+    Stage,
+    StageRecord,
+    StageResult,
+    Verdict,
+    combine,
+)
+from ci.stages.context import Context
+
+TAIL_LINES = 5
+
+
+def failed(summary: str, *evidence: str) -> Verdict:
+    return Verdict(Outcome.FAIL, summary, tuple(e for e in evidence if e))
+
+
+def broken(summary: str, *evidence: str) -> Verdict:
+    """Return the verdict that could not be reached: our fault or the host's, never the kernel's."""
+    return Verdict(Outcome.ERROR, summary, tuple(e for e in evidence if e))
+
+
+def unreadable(summary: str, *evidence: str) -> Verdict:
+    """Return the error of an answer that is missing, cut short or garbled."""
+    return replace(broken(summary, *evidence), unreadable=True)
+
+
+def passed(summary: str, *evidence: str) -> Verdict:
+    return Verdict(Outcome.PASS, summary, tuple(e for e in evidence if e))
+
+
+def skipped(summary: str) -> Verdict:
+    return Verdict(Outcome.SKIP, summary)
+
+
+def join_checks(checks: Sequence[Check]) -> Verdict:
+    """Return the verdict of all checks; its summary is the first decisive check's own."""
+    outcome = combine(c.verdict for c in checks)
+    decisive = [c for c in checks if c.verdict.outcome is outcome]
+    if not decisive:
+        return broken("the stage has no checks: nothing was established")
+    if outcome is Outcome.PASS:
+        accepted = sum(1 for c in checks for f in c.findings if f.accepted)
+        note = f" ({accepted} accepted)" if accepted else ""
+        if len(decisive) == 1:
+            return passed(decisive[0].verdict.summary + note)
+        return passed(f"{len(decisive)} checks passed{note}")
+    first = decisive[0].verdict
+    more = f" (and {len(decisive) - 1} more)" if len(decisive) > 1 else ""
+    return replace(first, summary=first.summary + more)
+
+
+def stage_record(
+    stage: Stage,
+    result: StageResult,
+    context: Context,
+    checks: Sequence[Check],
+    notes: Sequence[str] = (),
+) -> StageRecord:
+    """Return the whole answer; its device and machine come from the context alone."""
+    return StageRecord(
+        name=stage.name,
+        kind=stage.kind,
+        device=context.device,
+        machine=context.machine,
+        verdict=join_checks(checks),
+        checks=tuple(checks),
+        commands=result.commands,
+        notes=tuple(notes),
+        started_utc=result.commands[0].started_utc if result.commands else "",
+        seconds=sum(c.seconds for c in result.commands),
+    )
+
+
+def find_command(result: StageResult, name: str) -> CommandResult | None:
+    """Return what the journal says of the command, None if it says nothing."""
+    return next((c for c in result.commands if c.name == name), None)
+
+
+def read_log(folder: Path, command: str, stream: str = "stdout") -> str | None:
+    """Return a command's output, None if it did not come back."""
+    path = folder / f"{command}.{stream}.log"
+    return path.read_text(errors="replace") if path.is_file() else None
+
+
+def log_tail(folder: Path, command: str) -> tuple[str, ...]:
+    """Return the last lines of stderr, or else of stdout: where programs say why they gave up."""
+    for stream in ("stderr", "stdout"):
+        lines = (read_log(folder, command, stream) or "").split("\n")
+        if said := [line.strip() for line in lines if line.strip()]:
+            return tuple(said[-TAIL_LINES:])
+    return ()

@@ -1,0 +1,62 @@
+"""What the argv builders are given, and what the readers know besides the files that came back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from ci.model import Box, Build, Case, DeviceKind, Kernel, Remote, Stage, StageRecord, executor
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a stage's commands are made from; no box yet (None) in a dry run."""
+
+    kernel: Kernel
+    build: Build
+    selftest: Build | None
+    box: Box | None
+    remote: Remote
+
+    @property
+    def program(self) -> str:
+        """The program's path as seen from a stage's folder on the box."""
+        return f"../../build/{self.build.program}"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a verdict may rest on besides the stage's own files.
+
+    `earlier` are the records of the stages before. `source_root` is the folder that the build's
+    inputs are named from: with it a finding's fingerprint holds the text of its source line.
+    """
+
+    kernel: Kernel
+    build: Build
+    box: Box
+    remote: Remote
+    earlier: Mapping[str, StageRecord]
+    today: date
+    source_root: Path | None = None
+
+    @property
+    def device(self) -> DeviceKind:
+        return executor(self.kernel, self.remote, self.box)[0]
+
+    @property
+    def machine(self) -> str:
+        """The device's own name, as the box says it; never the one that was asked for."""
+        return executor(self.kernel, self.remote, self.box)[1]
+
+
+def stage_case(kernel: Kernel, stage: Stage) -> Case:
+    """Return the stage's case; a stage that names none takes the kernel's `full`."""
+    return kernel.cases[stage.case or "full"]
+
+
+def case_text(case: Case) -> str:
+    """Return the case as the programs' `--case` wants it."""
+    return f"images={case.images},ctas={case.ctas}"

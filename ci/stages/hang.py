@@ -1,0 +1,81 @@
+"""Which warp waits where: reads what cuda-gdb printed of a hung kernel's core dump."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+LANES = 32
+
+_TRIPLE = r"\(\s*\d+,\s*\d+,\s*\d+\)"
+# A row of `info cuda threads`: from block, thread to block, thread, count, pc, file, line.
+_ROW = re.compile(
+    rf"^\*?\s*({_TRIPLE})\s+({_TRIPLE})\s+({_TRIPLE})\s+({_TRIPLE})"
+    r"\s+(\d+)\s+0x[0-9a-f]+\s+(\S.*?)\s+(\d+)\s*$"
+)
+_KERNEL = re.compile(r"^#\d+\s+(?:0x[0-9a-f]+ in )?([\w:<>~, ]+?)(?:<<<|\s*\()", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Threads of one range that stand at one source line."""
+
+    kernel: str
+    first_block: str
+    first_thread: str
+    last_block: str
+    last_thread: str
+    threads: int
+    file: str
+    line: int
+
+    @property
+    def warp(self) -> int:
+        """The warp of the first thread in its CTA, for CTAs that are one-dimensional (ours are)."""
+        return int(self.first_thread.strip("()").split(",")[0]) // LANES
+
+    @property
+    def place(self) -> str:
+        return f"{PurePosixPath(self.file).name}:{self.line}"
+
+
+def parse_triage(text: str) -> tuple[Waiting, ...]:
+    """Return the thread ranges still on the GPU; empty if cuda-gdb named none."""
+    named = _KERNEL.search(text)
+    kernel = named.group(1).strip() if named else ""
+    rows = [found for line in text.split("\n") if (found := _ROW.match(line))]
+    return tuple(
+        Waiting(
+            kernel=kernel,
+            first_block=row[1].replace(" ", ""),
+            first_thread=row[2].replace(" ", ""),
+            last_block=row[3].replace(" ", ""),
+            last_thread=row[4].replace(" ", ""),
+            threads=int(row[5]),
+            file=row[6],
+            line=int(row[7]),
+        )
+        for row in rows
+    )
+
+
+def describe_wait(waiting: Sequence[Waiting]) -> str:
+    """Return one sentence that names the first waiting warp, its source line, and how many more."""
+    first = waiting[0]
+    same = sum(1 for w in waiting if (w.file, w.line) == (first.file, first.line)) - 1
+    elsewhere = sorted({w.place for w in waiting} - {first.place})
+    text = (
+        f"warp {first.warp} of CTA {first.first_block} waits at {first.place}"
+        f" in {first.kernel or 'an unnamed kernel'}"
+    )
+    if same:
+        text += f", {same} more {'range' if same == 1 else 'ranges'} of threads with it"
+    return text + (f"; others at {', '.join(elsewhere)}" if elsewhere else "")
+
+
+def read_triage(folder: Path, command: str) -> tuple[Waiting, ...]:
+    """Return what the triage of the command's hang found; empty where there was none."""
+    path = folder / f"{command}.gdb.txt"
+    return parse_triage(path.read_text(errors="replace")) if path.is_file() else ()

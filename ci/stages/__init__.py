@@ -1,0 +1,13 @@
+"""What runs on the box: argv builders for each kind of stage, and readers of what came back.
+
+Pure: nothing here starts a process or opens a connection, so that any client that holds a run
+directory reaches the same verdicts from it.
+"""
+
+from ci.stages.context import Context
+from ci.stages.jobs import stage_jobs
+from ci.stages.preflight import preflight
+from ci.stages.sanitizer import SHIPPED_SANITIZER
+from ci.stages.verdicts import read_stage
+
+__all__ = ["SHIPPED_SANITIZER", "Context", "preflight", "read_stage", "stage_jobs"]

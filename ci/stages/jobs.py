@@ -1,0 +1,60 @@
+"""From a plan to what the agent runs: a table from a stage's kind to its argv builder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ci.model import Box, Build, Command, Kernel, Plan, Remote, Stage, StageJob, StageKind
+from ci.stages.checksum import checksum_commands
+from ci.stages.context import Setup
+from ci.stages.profile import profile_commands
+from ci.stages.program import program_commands
+from ci.stages.sanitizer import sanitizer_commands
+from ci.stages.timing import timing_commands
+
+_BUILDERS: dict[tuple[int, StageKind], Callable[[Stage, Setup], tuple[Command, ...]]] = {
+    (1, StageKind.CHECKSUM): checksum_commands,
+    (1, StageKind.SANITIZER): sanitizer_commands,
+    (1, StageKind.TIMING): timing_commands,
+    (1, StageKind.PROFILE): profile_commands,
+    (0, StageKind.CHECKSUM): program_commands,
+    (0, StageKind.SANITIZER): sanitizer_commands,
+    (0, StageKind.PROFILE): profile_commands,
+}
+
+_NEED_CUDA = (StageKind.SANITIZER, StageKind.PROFILE)
+
+
+def why_not(kernel: Kernel, stage: Stage) -> str:
+    """Return why a stage has nothing to run for this kernel, empty if it has."""
+    if (kernel.level, stage.kind) not in _BUILDERS:
+        return f"{kernel.name} is a level-{kernel.level} program: it knows no {stage.kind} mode"
+    if stage.kind in _NEED_CUDA and not kernel.cuda:
+        return f"{kernel.name} is a CPU program (cuda: false)"
+    return ""
+
+
+def stage_jobs(
+    plan: Plan,
+    kernel: Kernel,
+    build: Build,
+    selftest: Build | None,
+    box: Box | None,
+    remote: Remote,
+) -> tuple[StageJob, ...]:
+    """Return a job for every stage but preflight; one that does not apply has no commands."""
+    setup = Setup(kernel, build, selftest, box, remote)
+    return tuple(
+        StageJob(
+            name=stage.name,
+            kind=stage.kind,
+            commands=()
+            if why_not(kernel, stage)
+            else _BUILDERS[kernel.level, stage.kind](stage, setup),
+            needs=stage.needs,
+            output_bytes=stage.output_mb << 20,
+            disk_bytes=stage.disk_mb << 20,
+        )
+        for stage in plan.stages
+        if stage.kind is not StageKind.PREFLIGHT
+    )

@@ -1,0 +1,61 @@
+"""From what came back to a verdict: a table from a stage's kind to its reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ci.model import (
+    Check,
+    Outcome,
+    Stage,
+    StageJob,
+    StageKind,
+    StageRecord,
+    StageResult,
+    Verdict,
+)
+from ci.stages.answer import broken, skipped, stage_record
+from ci.stages.checksum import read_checksum
+from ci.stages.context import Context
+from ci.stages.jobs import why_not
+from ci.stages.profile import read_profile
+from ci.stages.program import read_program
+from ci.stages.sanitizer_verdict import read_sanitizer
+from ci.stages.timing import read_timing
+
+Reader = Callable[[Stage, StageJob, StageResult, Path, Context], StageRecord]
+
+_READERS: dict[tuple[int, StageKind], Reader] = {
+    (1, StageKind.CHECKSUM): read_checksum,
+    (1, StageKind.SANITIZER): read_sanitizer,
+    (1, StageKind.TIMING): read_timing,
+    (1, StageKind.PROFILE): read_profile,
+    (0, StageKind.CHECKSUM): read_program,
+    (0, StageKind.SANITIZER): read_sanitizer,
+    (0, StageKind.PROFILE): read_profile,
+}
+
+
+def read_stage(
+    stage: Stage, job: StageJob, result: StageResult, folder: Path, context: Context
+) -> StageRecord:
+    """Judge one stage from the journal and its files; what is not established is no pass."""
+    if reason := why_not(context.kernel, stage):
+        return stage_record(stage, result, context, [Check(stage.name, skipped(reason))])
+    if result.not_run:
+        verdict = _judge_not_run(result.not_run, context)
+        return stage_record(stage, result, context, [Check(stage.name, verdict)])
+    return _READERS[context.kernel.level, stage.kind](stage, job, result, folder, context)
+
+
+def _judge_not_run(reason: str, context: Context) -> Verdict:
+    """A stage held back by one that failed is skipped; one that vanished on its own is an error."""
+    bad = [
+        r.name
+        for r in context.earlier.values()
+        if r.verdict.outcome in (Outcome.FAIL, Outcome.ERROR)
+    ]
+    if bad:
+        return skipped(f"not run: {reason} (after {', '.join(bad)})")
+    return broken(f"not run: {reason}")

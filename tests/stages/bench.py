@@ -1,0 +1,244 @@
+"""A kernel, a build, a box and result files as a good run on an H200 leaves them, for spoiling."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from copy import deepcopy
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from ci.model import (
+    Box,
+    Build,
+    Case,
+    Check,
+    CommandResult,
+    DeviceKind,
+    EndedBy,
+    Kernel,
+    Outcome,
+    Plan,
+    Remote,
+    Shape,
+    Stage,
+    StageJob,
+    StageKind,
+    StageRecord,
+    StageResult,
+    Tool,
+    Variant,
+    Verdict,
+)
+from ci.stages import Context, stage_jobs
+from tests.stages import outputs
+
+DATA = Path(__file__).parents[1] / "data"
+UUID = "GPU-a5bd4633-6f01-a84b-e013-e43defd24dcb"
+LABEL = "stand-in on plain CUDA cores; its time is not the project's"
+TOL = 1e-5
+IMAGES = 7
+
+KERNEL = Kernel(
+    name="patch_embed",
+    sources={"sm_90a": "cuda_patch_embed_fp8.cu"},
+    variants={"production": Variant("production", "siglip_vision")},
+    kernel_regex="patch_embed_gemm",
+    label=LABEL,
+    cases={
+        "smoke": Case("smoke", 1),
+        "sanitizer": Case("sanitizer", IMAGES, 4),
+        "full": Case("full", IMAGES),
+    },
+    accum_tol={"sm_90a": TOL},
+    shape=Shape(outputs.ROWS_PER_IMAGE, outputs.N, outputs.K),
+)
+
+CPU_KERNEL = Kernel(
+    name="cpu_program",
+    sources={"sm_90a": "program.cc"},
+    variants={"production": Variant("production", "cpu_program")},
+    level=0,
+    args=("--loops", "3"),
+    expected_lines=("sum 42",),
+    cuda=False,
+)
+
+
+def build(kernel: str = "patch_embed", program: str = "siglip_vision", **changes: Any) -> Build:  # noqa: ANN401 - any field
+    fields: dict[str, Any] = {
+        "kernel": kernel,
+        "arch": "sm_90a",
+        "variant": "production",
+        "key": "0123456789abcdef",
+        "folder": Path("artifacts/builds/x"),
+        "program": program,
+        "command": ("nvcc",),
+        "toolchain_version": "13.0.88",
+        "resources": (),
+        "glibc": "2.34",
+        "min_driver": "580.65.06",
+        "inputs": {},
+        "files": {},
+        "compile_s": 1.0,
+    }
+    return Build(**(fields | changes))
+
+
+SELFTEST = build("sanitizer_selftest", "sanitizer_selftest", key="fedcba9876543210")
+
+SANITIZER_OPTIONS = (
+    "--check-bulk-copy",
+    "--check-warpgroup-mma",
+    "--racecheck-deadlock-timeout",
+    "--racecheck-memcpy-async",
+)
+
+BOX = Box(
+    hostname="box-17",
+    python="3.12.3",
+    glibc="2.39",
+    workdir="/tmp/kernelrig",
+    free_bytes=64 << 30,
+    driver="580.159.04",
+    gpus=(
+        {
+            "name": "NVIDIA H200",
+            "uuid": UUID,
+            "driver_version": "580.159.04",
+            "compute_cap": "9.0",
+            "mig.mode.current": "Disabled",
+        },
+    ),
+    gpu_counters_admin_only=False,
+    tools={
+        "compute-sanitizer": Tool(
+            "/usr/local/cuda/bin/compute-sanitizer", "2025.3.1.0", SANITIZER_OPTIONS
+        ),
+        "ncu": Tool("/usr/local/cuda/bin/ncu", "2025.3.1.0"),
+    },
+)
+
+H200 = Remote(name="h200", arch="sm_90a", kind="embedded", gpu="H200")
+
+
+def context(**changes: Any) -> Context:  # noqa: ANN401 - any field
+    fields: dict[str, Any] = {
+        "kernel": KERNEL,
+        "build": build(),
+        "box": BOX,
+        "remote": H200,
+        "earlier": {},
+        "today": date(2026, 11, 21),
+    }
+    return Context(**(fields | changes))
+
+
+def job(stage: Stage, ctx: Context) -> StageJob:
+    plan = Plan("test", (stage,))
+    return stage_jobs(plan, ctx.kernel, ctx.build, SELFTEST, ctx.box, ctx.remote)[0]
+
+
+def exited(name: str, code: int, seconds: float = 1.5) -> CommandResult:
+    return CommandResult(
+        name, EndedBy.EXIT, code, started_utc="2026-11-21T12:00:00Z", seconds=seconds
+    )
+
+
+def ended(stage: Stage, *commands: CommandResult) -> StageResult:
+    return StageResult(stage.name, commands)
+
+
+def record(name: str, kind: StageKind, outcome: Outcome = Outcome.PASS) -> StageRecord:
+    verdict = Verdict(outcome, f"{name} said so")
+    return StageRecord(name, kind, DeviceKind.GPU, "NVIDIA H200", verdict, (Check(name, verdict),))
+
+
+CLOCK = {
+    "sm_mhz": 1395,
+    "memory_mhz": 3201,
+    "power_w": 698.5,
+    "power_limit_w": 700.0,
+    "temperature_c": 61,
+    "throttle_reasons": "0x0000000000000004",
+}
+
+
+def comparison(pattern: str, seed: int, elements: int) -> dict[str, Any]:
+    return {
+        "pattern": pattern,
+        "seed": seed,
+        "elements": elements,
+        "mismatches": 0,
+        "nan_count": 0,
+        "max_abs_error": 0.0,
+        "max_rel_error": 0.0,
+        "accum_tol": TOL,
+        "first_mismatch": None,
+    }
+
+
+def result(mode: str, pattern: str, seed: int = 0, *, ctas: int = 0) -> dict[str, Any]:
+    """Return a good result of IMAGES images as the harness writes it."""
+    m = IMAGES * outputs.ROWS_PER_IMAGE
+    shown = (pattern, 2) if mode == "time" else (pattern, seed)
+    return {
+        "schema": 1,
+        "program": "siglip_vision",
+        "kernel": "patch_embed_gemm",
+        "label": LABEL,
+        "mode": mode,
+        "pattern": pattern,
+        "seed": seed,
+        "case": {"images": IMAGES, "ctas": ctas},
+        "shape": {"m": m, "n": outputs.N, "k": outputs.K},
+        "exit_code": 0,
+        "regime": "steady after 1.0 s" if mode == "time" else None,
+        "device": {
+            "name": "NVIDIA H200",
+            "uuid": UUID,
+            "compute_capability": "9.0",
+            "driver": "580.159.04",
+            "driver_cuda": 13000,
+            "runtime_cuda": 13000,
+            "sm_count": 132,
+            "l2_bytes": 62914560,
+            "memory_bus_width_bits": 6016,
+            "memory_clock_khz": 3201000,
+            "max_sm_clock_khz": 1980000,
+        },
+        "clocks": {"before": CLOCK, "after": CLOCK}
+        | ({"during": [CLOCK, None, CLOCK]} if mode == "time" else {}),
+        "samples_ms": [0.25, 0.5, 0.75, 1.0] if mode == "time" else [],
+        "checksum": 12.0,
+        "sampled": outputs.sampled(*shown, IMAGES),
+        "compared": comparison(pattern, seed, m * outputs.N) if mode == "check" else None,
+        "verified_after_timing": comparison(pattern, 2, m * outputs.N) if mode == "time" else None,
+        "error": None,
+    }
+
+
+def spoilt(good: dict[str, Any], path: str, value: object) -> dict[str, Any]:
+    """Return a copy with the value at a dotted path replaced; `DELETE` takes the key away."""
+    bad = deepcopy(good)
+    *way, last = path.split(".")
+    inner: Any = bad
+    for step in way:
+        inner = inner[step]
+    if value is DELETE:
+        del inner[last]
+    else:
+        inner[last] = value
+    return bad
+
+
+DELETE = object()
+
+
+def write(folder: Path, files: Mapping[str, str | dict[str, Any]]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        text = content if isinstance(content, str) else json.dumps(content)
+        (folder / name).write_text(text)
+    return folder

@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.model import CommandResult, EndedBy, Outcome, Pattern, Stage, StageKind, StageRecord
+from ci.stages import Context, read_stage
+from tests.stages import bench, outputs
+
+STAGE = Stage(
+    "checksum", StageKind.CHECKSUM, case="full", patterns=(Pattern.INTEGER,), time_s=120.0
+)
+ELEMENTS = bench.IMAGES * outputs.ROWS_PER_IMAGE * outputs.N
+MISMATCH = {
+    "row": 3,
+    "column": 17,
+    "got": -8.0,
+    "wanted": 5.0,
+    "got_bits": 49408,
+    "wanted_bits": 16544,
+}
+
+
+def read(
+    folder: Path,
+    content: dict[str, Any] | str | None,
+    end: int | CommandResult = 0,
+    *,
+    stage: Stage = STAGE,
+    name: str = "integer-0",
+    ctx: Context | None = None,
+) -> StageRecord:
+    ctx = ctx or bench.context()
+    run = end if isinstance(end, CommandResult) else bench.exited(name, end)
+    bench.write(folder, {} if content is None else {f"{name}.json": content})
+    return read_stage(stage, bench.job(stage, ctx), bench.ended(stage, run), folder, ctx)
+
+
+def good(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any value of a result file
+    return bench.result("check", "integer") | changes
+
+
+def test_each_pattern_and_seed_is_a_command_and_a_constant_case_has_no_seeds() -> None:
+    stage = replace(STAGE, patterns=tuple(Pattern), seeds=(0, 1))
+    job = bench.job(stage, bench.context())
+    assert [c.name for c in job.commands] == [
+        "constant-0",
+        "integer-0",
+        "integer-1",
+        "random-0",
+        "random-1",
+    ]
+    assert job.commands[4].argv == (
+        *("../../build/siglip_vision", "--mode", "check", "--case", "images=7,ctas=0"),
+        *("--pattern", "random", "--seed", "1", "--watchdog", "150", "--result", "random-1.json"),
+    )
+    assert all(c.core_dump and c.ok_exit == (0,) for c in job.commands)
+
+
+@pytest.mark.parametrize("pattern", list(Pattern))
+def test_a_right_result_passes(tmp_path: Path, pattern: Pattern) -> None:
+    stage = replace(STAGE, patterns=(pattern,))
+    content = bench.result("check", pattern.value)
+    record = read(tmp_path, content, stage=stage, name=f"{pattern.value}-0")
+    assert record.verdict.outcome is Outcome.PASS
+    assert record.verdict.summary == "all 1792 elements right, 1792 recomputed"
+    assert record.checks[0].name == f"{pattern.value} seed 0, images=7,ctas=0"
+    assert record.checks[0].facts["label"] == bench.LABEL
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        *((key, bench.DELETE) for key in sorted(good())),
+        ("case.images", 8),
+        ("case.ctas", 4),
+        ("pattern", "random"),
+        ("seed", 1),
+        ("mode", "once"),
+        ("program", "siglip_debug"),
+        ("kernel", "patch_embed_gemm_reference"),
+        ("shape.m", 27),
+        ("shape.n", 63),
+        ("exit_code", 71),
+        ("schema", 2),
+        ("device", None),
+        ("device.uuid", "GPU-another"),
+        ("device.compute_capability", "10.0"),
+        ("compared", None),
+        ("compared.elements", 0),
+        ("compared.elements", ELEMENTS - 1),
+        ("compared.nan_count", 1),
+        ("compared.mismatches", 1),
+        ("compared.max_abs_error", None),
+        ("compared.max_rel_error", float("nan")),
+        ("compared.accum_tol", 5e-4),
+        ("checksum", None),
+        ("checksum", float("nan")),
+        ("sampled", []),
+        ("sampled", outputs.sampled("integer", 0, bench.IMAGES)[:1023]),
+        ("sampled", outputs.sampled("integer", 0, bench.IMAGES)[:1700]),
+        ("sampled", [[0, 0, 0]] * 1792),
+        ("sampled", [[99, 0, 0], *outputs.sampled("integer", 0, bench.IMAGES)]),
+        ("sampled", "1792 elements"),
+    ],
+)
+def test_a_result_with_anything_missing_or_strange_is_an_error(
+    tmp_path: Path, path: str, value: object
+) -> None:
+    record = read(tmp_path, bench.spoilt(good(), path, value))
+    assert record.verdict.outcome is Outcome.ERROR
+
+
+@pytest.mark.parametrize("content", [None, "", "{", "[]", "null", '{"schema": 1}'])
+def test_a_good_exit_without_a_whole_result_file_is_an_unreadable_answer(
+    tmp_path: Path, content: str | None
+) -> None:
+    record = read(tmp_path, content)
+    assert record.verdict.outcome is Outcome.ERROR
+    assert record.verdict.unreadable
+
+
+def test_a_mismatch_names_row_column_got_and_wanted(tmp_path: Path) -> None:
+    compared = bench.comparison("integer", 0, ELEMENTS)
+    compared |= {"mismatches": 12, "nan_count": 2, "first_mismatch": MISMATCH}
+    record = read(tmp_path, good(exit_code=71, compared=compared), 71)
+    assert record.verdict.outcome is Outcome.FAIL
+    assert record.verdict.summary == (
+        "row 3, column 17: got -8.0, wanted 5.0; 12 of 1792 elements wrong, 2 NaN"
+    )
+
+
+def test_a_nan_output_is_shown_by_its_bits(tmp_path: Path) -> None:
+    first = MISMATCH | {"got": None, "got_bits": 0x7FFF}
+    compared = bench.comparison("integer", 0, ELEMENTS)
+    compared |= {"mismatches": 1, "nan_count": 1, "first_mismatch": first, "max_abs_error": None}
+    record = read(tmp_path, good(exit_code=71, compared=compared), 71)
+    assert record.verdict.summary.startswith(
+        "row 3, column 17: got NaN or infinity (0x7fff), wanted 5.0"
+    )
+
+
+def test_an_exit_code_that_contradicts_the_comparison_is_an_error(tmp_path: Path) -> None:
+    assert read(tmp_path, good(exit_code=71), 71).verdict.outcome is Outcome.ERROR
+
+
+def test_an_element_that_only_our_own_recomputation_calls_wrong_fails(tmp_path: Path) -> None:
+    wrong = good()
+    wrong["sampled"][1000][2] ^= 0x80
+    record = read(tmp_path, wrong)
+    assert record.verdict.outcome is Outcome.FAIL
+    assert "row 15, column 40" in record.verdict.summary
+    assert "1 of 1792" in record.verdict.summary
+
+
+def test_the_golden_checksum_must_be_the_seeds(tmp_path: Path) -> None:
+    shape = replace(bench.KERNEL.shape, k=768) if bench.KERNEL.shape else None
+    ctx = bench.context(kernel=replace(bench.KERNEL, shape=shape))
+    stage = replace(STAGE, patterns=(Pattern.CONSTANT,))
+    content = bench.result("check", "constant") | {"checksum": 1769472.0}
+    content["shape"]["k"] = 768
+    content["sampled"] = [[r, c, 0x44D8] for r, c, _ in content["sampled"]]
+    record = read(tmp_path, content, stage=stage, name="constant-0", ctx=ctx)
+    assert record.verdict.outcome is Outcome.PASS
+    content["checksum"] = 1769471.0
+    record = read(tmp_path, content, stage=stage, name="constant-0", ctx=ctx)
+    assert record.verdict.outcome is Outcome.FAIL
+    assert record.verdict.summary == "the first 1024 outputs sum to 1769471.0, wanted 1769472.0"
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        *((c, Outcome.FAIL) for c in (700, 710, 714, 715, 716, 717, 718, 719, 721)),
+        *((c, Outcome.ERROR) for c in (2, 46, 100, 209, 701, 711, 720, 999)),
+    ],
+)
+def test_a_cuda_error_is_the_kernels_fault_or_ours_by_its_number(
+    tmp_path: Path, code: int, outcome: Outcome
+) -> None:
+    error = {"name": "cudaErrorX", "code": code, "text": "it failed", "where": "harness.cuh:9"}
+    content = good(exit_code=70, error=error, compared=None, sampled=[], checksum=None)
+    record = read(tmp_path, content, 70)
+    assert record.verdict.outcome is outcome
+    assert f"cudaErrorX ({code}): it failed, at harness.cuh:9" in record.verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        (1, Outcome.ERROR),
+        (2, Outcome.ERROR),
+        (70, Outcome.ERROR),
+        (71, Outcome.FAIL),
+        (72, Outcome.ERROR),
+        (73, Outcome.FAIL),
+        (127, Outcome.ERROR),
+    ],
+)
+def test_without_a_result_file_the_exit_code_speaks(
+    tmp_path: Path, code: int, outcome: Outcome
+) -> None:
+    assert read(tmp_path, None, code).verdict.outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("how", "signal", "outcome"),
+    [
+        (EndedBy.SIGNAL, 11, Outcome.FAIL),
+        (EndedBy.SIGNAL, 6, Outcome.FAIL),
+        (EndedBy.SIGNAL, 9, Outcome.ERROR),
+        (EndedBy.SIGNAL, 15, Outcome.ERROR),
+        (EndedBy.TIME_LIMIT, None, Outcome.FAIL),
+        (EndedBy.OUTPUT_LIMIT, None, Outcome.ERROR),
+        (EndedBy.DISK_LIMIT, None, Outcome.ERROR),
+        (EndedBy.DISK_FULL, None, Outcome.ERROR),
+        (EndedBy.NOT_STARTED, None, Outcome.ERROR),
+        (EndedBy.LOST, None, Outcome.ERROR),
+        (EndedBy.EXIT, None, Outcome.ERROR),
+    ],
+)
+def test_how_a_bare_kernel_ended_decides_even_beside_a_good_result(
+    tmp_path: Path, how: EndedBy, signal: int | None, outcome: Outcome
+) -> None:
+    end = CommandResult("integer-0", how, signal=signal, detail="so it was")
+    assert read(tmp_path, good(), end).verdict.outcome is outcome
+
+
+def test_a_hang_names_the_waiting_warp_and_its_line_first(tmp_path: Path) -> None:
+    triage = (bench.DATA / "cuda-gdb/13.0-hang.gdb.txt").read_text()
+    bench.write(tmp_path, {"integer-0.gdb.txt": triage})
+    record = read(tmp_path, None, CommandResult("integer-0", EndedBy.TIME_LIMIT))
+    assert record.verdict.summary == (
+        "warp 1 of CTA (0,0,0) waits at kernels.cu:38 in hang_kernel,"
+        " 7 more ranges of threads with it; integer-0 did not end within 120 s"
+    )
+
+
+def test_a_command_that_the_journal_leaves_out_is_an_error(tmp_path: Path) -> None:
+    stage = replace(STAGE, seeds=(0, 1))
+    record = read(tmp_path, good(), stage=stage)
+    assert [c.verdict.outcome for c in record.checks] == [Outcome.PASS, Outcome.ERROR]
+    assert record.verdict.outcome is Outcome.ERROR
+
+
+def test_a_stage_without_patterns_established_nothing(tmp_path: Path) -> None:
+    record = read(tmp_path, good(), stage=replace(STAGE, patterns=()))
+    assert record.verdict.outcome is Outcome.ERROR
+
+
+def test_an_arch_without_a_tolerance_is_an_error(tmp_path: Path) -> None:
+    ctx = bench.context(kernel=replace(bench.KERNEL, accum_tol={}))
+    assert read(tmp_path, good(), ctx=ctx).verdict.outcome is Outcome.ERROR
+
+
+def test_labels_come_from_the_device_that_ran_it(tmp_path: Path) -> None:
+    record = read(tmp_path, good())
+    assert (record.device, record.machine) == ("gpu", "NVIDIA H200")

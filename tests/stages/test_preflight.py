@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ci.model import Outcome, Plan, Remote, Stage, StageKind, StageRecord
+from ci.stages import preflight
+from ci.stages.preflight import version_tuple
+from tests.stages import bench
+
+RUN = Plan(
+    "default",
+    (
+        Stage("preflight", StageKind.PREFLIGHT),
+        Stage("checksum", StageKind.CHECKSUM, case="full"),
+        Stage("memcheck", StageKind.SANITIZER, case="sanitizer", tool="memcheck"),
+    ),
+)
+PROFILE = Plan("profile", (Stage("profile", StageKind.PROFILE, case="full"),))
+GPU = bench.BOX.gpus[0]
+
+
+def check(
+    *,
+    remote: Remote = bench.H200,
+    plan: Plan = RUN,
+    gpu: dict[str, str] | None = None,
+    **box: Any,  # noqa: ANN401 - any field of a box
+) -> StageRecord:
+    changes = box | ({"gpus": (GPU | gpu,)} if gpu else {})
+    builds = (bench.build(), bench.SELFTEST)
+    return preflight(bench.KERNEL, builds, replace(bench.BOX, **changes), remote, plan)
+
+
+def test_a_good_box_passes_every_check() -> None:
+    record = check()
+    assert record.verdict.outcome is Outcome.PASS
+    assert {c.verdict.outcome for c in record.checks} == {Outcome.PASS}
+    assert record.machine == "NVIDIA H200"
+    assert [c.name for c in record.checks] == [
+        "python",
+        "glibc",
+        "disk",
+        "GPU",
+        "GPU name",
+        "compute capability for sm_90a",
+        "driver",
+        "MIG",
+        "nobody else on the GPU",
+        "compute-sanitizer",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"python": ""},
+            "no python3 on box-17: the agent needs 3.9 or newer; install it there",
+        ),
+        (
+            {"python": "3.8.10"},
+            "python 3.8.10 on box-17, the agent needs 3.9 or newer;"
+            " name a newer one as `python` in remotes.yaml",
+        ),
+        (
+            {"glibc": "2.31"},
+            "glibc 2.31 on box-17, the build needs 2.34;"
+            " build on an older distribution, or rent a newer image",
+        ),
+        ({"glibc": ""}, "the glibc of box-17 is not known, the build needs 2.34"),
+        (
+            {"free_bytes": 1 << 20},
+            "0.0 GB free under /tmp/kernelrig, 2.1 GB needed;"
+            " run `invoke clean`, or name another `workdir` in remotes.yaml",
+        ),
+        ({"gpus": ()}, "no GPU on box-17: nvidia-smi lists none; choose another remote"),
+        (
+            {"gpu": {"name": "NVIDIA H100 80GB HBM3"}},
+            "the GPU is 'NVIDIA H100 80GB HBM3', remotes.yaml asks for 'H200';"
+            " rent that one, or change `gpu`",
+        ),
+        (
+            {"gpu": {"compute_cap": "10.0"}},
+            "sm_90a code runs on compute capability 9.0 only, NVIDIA H200 has 10.0;"
+            " build for sm_100a (`arch` in remotes.yaml)",
+        ),
+        (
+            {"gpu": {"compute_cap": "8.9"}},
+            "sm_90a code runs on compute capability 9.0 only, NVIDIA H200 has 8.9;"
+            " choose another remote",
+        ),
+        (
+            {"gpu": {"compute_cap": ""}},
+            "sm_90a code runs on compute capability 9.0 only, NVIDIA H200 has an unknown one;"
+            " choose another remote",
+        ),
+        (
+            {"driver": "570.133.20"},
+            "driver 570.133.20 on box-17, the build needs 580.65.06; rent an image with a newer"
+            " driver, install cuda-compat, or build with an older toolkit through CUDA_HOME",
+        ),
+        ({"driver": ""}, "the driver of box-17 is not known, the build needs 580.65.06"),
+        (
+            {"gpu": {"mig.mode.current": "Enabled"}},
+            "MIG is on for NVIDIA H200: a slice is not the GPU;"
+            " switch it off with `nvidia-smi -mig 0`",
+        ),
+        (
+            {"gpu_processes": ("4711, python, 1024",)},
+            "somebody else uses the GPU: 4711, python, 1024; wait, or end it",
+        ),
+        ({"tools": {}}, "no compute-sanitizer on box-17; set `tools: ship` for this remote"),
+        ({"problems": ("nvidia-smi hangs",)}, "nvidia-smi hangs"),
+    ],
+)
+def test_each_thing_that_is_wrong_with_a_box_is_one_sentence(
+    changes: dict[str, Any], sentence: str
+) -> None:
+    record = check(**changes)
+    assert record.verdict.outcome is Outcome.ERROR
+    assert [c.verdict.summary for c in record.checks if c.verdict.outcome is Outcome.ERROR] == [
+        sentence
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arch", "capability", "outcome"),
+    [
+        ("sm_90a", "9.0", Outcome.PASS),
+        ("sm_100a", "10.0", Outcome.PASS),
+        ("sm_100a", "10.3", Outcome.ERROR),
+        ("sm_100a", "9.0", Outcome.ERROR),
+        ("sm_77a", "7.7", Outcome.ERROR),
+    ],
+)
+def test_a_code_runs_on_its_own_compute_capability_alone(
+    arch: str, capability: str, outcome: Outcome
+) -> None:
+    box = replace(bench.BOX, gpus=(GPU | {"compute_cap": capability},))
+    record = preflight(bench.KERNEL, [bench.build(arch=arch)], box, bench.H200, RUN)
+    assert record.verdict.outcome is outcome
+
+
+def test_a_remote_that_names_no_gpu_takes_any() -> None:
+    record = check(remote=replace(bench.H200, gpu=""))
+    assert record.verdict.outcome is Outcome.PASS
+    assert record.checks[4].verdict.outcome is Outcome.SKIP
+
+
+def test_the_shipped_sanitizer_needs_none_on_the_box() -> None:
+    record = check(remote=replace(bench.H200, tools="ship"), tools={})
+    assert record.verdict.outcome is Outcome.PASS
+    assert record.checks[-1].verdict.summary == "compute-sanitizer 2026.4.0.0 (ship)"
+
+
+def test_a_plan_without_sanitizers_needs_no_sanitizer() -> None:
+    plan = Plan("only", RUN.stages[:2])
+    assert check(plan=plan, tools={}).verdict.outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("admin_only", "user", "outcome"),
+    [
+        (False, "", Outcome.PASS),
+        (True, "", Outcome.ERROR),
+        (True, "ubuntu", Outcome.ERROR),
+        (True, "root", Outcome.PASS),
+        (None, "", Outcome.PASS),
+    ],
+)
+def test_a_profile_needs_counters_that_this_user_may_read(
+    admin_only: bool | None, user: str, outcome: Outcome
+) -> None:
+    remote = replace(bench.H200, user=user)
+    record = check(plan=PROFILE, remote=remote, gpu_counters_admin_only=admin_only)
+    assert record.verdict.outcome is outcome
+
+
+def test_a_profile_needs_ncu_and_no_other_plan_does() -> None:
+    record = check(plan=PROFILE, tools={})
+    assert record.verdict.summary == "no ncu on box-17; install Nsight Compute there"
+    assert check(gpu_counters_admin_only=True).verdict.outcome is Outcome.PASS
+
+
+def test_a_cpu_program_needs_no_gpu_and_says_so() -> None:
+    box = replace(bench.BOX, gpus=(), driver="", tools={}, problems=("no nvidia-smi",))
+    build = bench.build("cpu_program", "cpu_program", min_driver="")
+    record = preflight(bench.CPU_KERNEL, [build], box, bench.H200, RUN)
+    assert record.verdict.outcome is Outcome.PASS
+    skips = [c.verdict.summary for c in record.checks if c.verdict.outcome is Outcome.SKIP]
+    assert skips == ["cpu_program is a CPU program (cuda: false)"] * 3
+
+
+def test_a_build_that_does_not_say_its_driver_is_an_error() -> None:
+    record = preflight(bench.KERNEL, [bench.build(min_driver="")], bench.BOX, bench.H200, RUN)
+    assert record.verdict.outcome is Outcome.ERROR
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("580.159.04", (580, 159, 4)),
+        ("2.34", (2, 34)),
+        ("3.13.0rc1", (3, 13, 0)),
+        ("GLIBC", ()),
+        ("", ()),
+    ],
+)
+def test_versions_compare_as_numbers(text: str, numbers: tuple[int, ...]) -> None:
+    assert version_tuple(text) == numbers

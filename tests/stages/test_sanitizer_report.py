@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import pytest
+
+from ci.errors import ProtocolError
+from ci.model import Finding
+from ci.stages.sanitizer_report import make_findings, parse_log, parse_xml
+from tests.stages.bench import DATA
+
+CAPTURES = DATA / "sanitizer"
+
+
+def no_text(file: str, line: int) -> str:
+    return ""
+
+
+def findings_of(tool: str, capture: str) -> tuple[Finding, ...]:
+    return make_findings(tool, parse_xml((CAPTURES / f"{capture}.xml").read_text()), no_text)
+
+
+@pytest.mark.parametrize(
+    ("capture", "total", "not_listed"),
+    [
+        ("2025.3.1-memcheck-clean", 0, 0),
+        ("2025.3.1-racecheck-clean", 0, 0),
+        ("2025.3.1-memcheck-oob", 2, 0),
+        ("2025.3.1-initcheck-oob", 1, 0),
+        ("2025.3.1-initcheck-uninit", 3072, 2972),
+        ("2025.3.1-racecheck-race", 3, 0),
+        ("2025.3.1-synccheck-divergent", 64, 0),
+        ("2026.4.0-racecheck-race", 3, 0),
+        ("2026.4.0-memcheck-oob", 2, 0),
+    ],
+)
+def test_the_printed_summary_is_counted(capture: str, total: int, not_listed: int) -> None:
+    log = parse_log((CAPTURES / f"{capture}.stdout.txt").read_text())
+    assert (log.total, log.not_listed, log.summaries) == (total, not_listed, 1)
+
+
+def test_warnings_count_as_much_as_errors() -> None:
+    log = parse_log("========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)\n")
+    assert log.total == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "ERROR SUMMARY: 0 errors\n",
+        "========= ERROR SUMMARY: 0 err",
+        "done========= ERROR SUMMARY: 0 errors\n",
+        (CAPTURES / "2025.3.1-memcheck-nocuda.stdout.txt").read_text(),
+    ],
+)
+def test_what_is_no_summary_is_not_taken_for_one(text: str) -> None:
+    assert parse_log(text).total is None
+
+
+def test_complaints_are_the_tools_own_and_not_the_heads_of_records() -> None:
+    race = parse_log((CAPTURES / "2025.3.1-racecheck-race.stdout.txt").read_text())
+    assert race.complaints == ()
+    dead = parse_log((CAPTURES / "2025.3.1-racecheck-oob.stdout.txt").read_text())
+    assert dead.complaints == ("Target application returned an error",)
+    nocuda = parse_log((CAPTURES / "2025.3.1-memcheck-nocuda.stdout.txt").read_text())
+    assert nocuda.complaints == (
+        "Error: Target application terminated before first instrumented API call",
+    )
+
+
+def test_an_out_of_bounds_store_is_a_finding_with_its_line_and_thread() -> None:
+    store, api = findings_of("memcheck", "2025.3.1-memcheck-oob")
+    assert (store.kind, store.kernel, store.line) == ("Invalid __global__ write", "oob_kernel", 14)
+    assert store.file == "/tmp/cap/kernels.cu"
+    assert store.threads == "thread (127,0,0) of CTA (7,0,0)"
+    assert (api.kind, api.file, api.line) == ("cudaErrorLaunchFailure", "", 0)
+
+
+def test_the_same_race_of_three_launches_is_one_finding() -> None:
+    (race,) = findings_of("racecheck", "2025.3.1-racecheck-race")
+    assert (race.kind, race.count, race.line) == ("Race condition", 3, 19)
+    assert race.message == (
+        "Race condition between Write and Read at kernels.cu:19 and kernels.cu:20"
+    )
+
+
+def test_both_versions_of_the_tool_give_the_race_one_fingerprint() -> None:
+    (old,) = findings_of("racecheck", "2025.3.1-racecheck-race")
+    (new,) = findings_of("racecheck", "2026.4.0-racecheck-race")
+    assert old.fingerprint == new.fingerprint
+
+
+def test_uninitialised_reads_of_many_threads_are_one_finding() -> None:
+    (read,) = findings_of("initcheck", "2025.3.1-initcheck-uninit")
+    assert read.kind == "Uninitialized __global__ memory read"
+    assert (read.count, read.kernel, read.line) == (100, "uninit_kernel", 24)
+    assert read.threads.endswith(" and 99 more")
+
+
+def test_a_record_without_a_level_is_an_error() -> None:
+    (barrier,) = findings_of("synccheck", "2025.3.1-synccheck-divergent")
+    assert barrier.message == "Barrier error: Divergent thread(s) in warp"
+    assert (barrier.count, barrier.line) == (64, 28)
+
+
+def test_an_unwritten_output_that_the_host_copies_has_no_line_and_is_found() -> None:
+    (copied,) = findings_of("initcheck", "2025.3.1-initcheck-oob")
+    assert (copied.kind, copied.line) == ("Host API uninitialized memory access", 0)
+
+
+def test_warning_records_count_and_info_records_do_not() -> None:
+    text = (CAPTURES / "2025.3.1-racecheck-race.xml").read_text()
+    assert len(parse_xml(text.replace("<level>Error", "<level>Warning"))) == 3
+    assert parse_xml(text.replace("<level>Error", "<level>Info")) == ()
+
+
+def test_a_fingerprint_survives_a_rerun_and_moved_lines() -> None:
+    text = (CAPTURES / "2025.3.1-memcheck-oob.xml").read_text()
+    rerun = text.replace("0x7f3fb3802ffc", "0x7eee00000ffc").replace("<line>14<", "<line>99<")
+    moved = rerun.replace("/tmp/cap/", "/home/ci/kernel/").replace("<x>127<", "<x>126<")
+    first = make_findings("memcheck", parse_xml(text), no_text)[0]
+    second = make_findings("memcheck", parse_xml(moved), no_text)[0]
+    assert second.line == 99
+    assert first.fingerprint == second.fingerprint
+
+
+def test_another_function_tool_or_source_line_has_another_fingerprint() -> None:
+    text = (CAPTURES / "2025.3.1-memcheck-oob.xml").read_text()
+    other = text.replace("<func>oob_kernel<", "<func>other_kernel<")
+    prints = {
+        make_findings("memcheck", parse_xml(text), no_text)[0].fingerprint,
+        make_findings("memcheck", parse_xml(other), no_text)[0].fingerprint,
+        make_findings("racecheck", parse_xml(text), no_text)[0].fingerprint,
+        make_findings("memcheck", parse_xml(text), lambda f, n: "out[i] = x;")[0].fingerprint,
+    }
+    assert len(prints) == 4
+
+
+def test_two_lines_that_look_alike_never_share_a_fingerprint() -> None:
+    text = (CAPTURES / "2025.3.1-memcheck-oob.xml").read_text()
+    record = text[text.index("  <record>") : text.index("</record>") + len("</record>\n")]
+    twice = text.replace(record, record + record.replace("<line>14<", "<line>15<"))
+    first, second, _ = make_findings("memcheck", parse_xml(twice), no_text)
+    assert second.fingerprint == f"{first.fingerprint}-2"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "<ComputeSanitizerOutput>",
+        "<Other/>",
+        "<ComputeSanitizerOutput><oops/></ComputeSanitizerOutput>",
+        (CAPTURES / "2025.3.1-memcheck-oob.xml").read_text()[:1500],
+    ],
+)
+def test_xml_that_is_not_whole_is_refused(text: str) -> None:
+    with pytest.raises(ProtocolError):
+        parse_xml(text)
+
+
+def test_a_deadlock_line_names_the_waiting_threads() -> None:
+    log = parse_log((CAPTURES / "2025.3.1-racecheck-hang.stdout.txt").read_text())
+    assert log.total is None
+    assert len(log.deadlocks) == 8
+    (finding,) = make_findings("racecheck", log.deadlocks, no_text)
+    assert finding.kind == "Deadlock in Cuda::barrier wait"
+    assert (finding.kernel, finding.file, finding.line) == ("hang_kernel", "kernels.cu", 39)
+    assert finding.threads == "thread (32,0,0) of CTA (4,0,0) and 7 more"

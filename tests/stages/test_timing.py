@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.model import (
+    CommandResult,
+    EndedBy,
+    Outcome,
+    Stage,
+    StageKind,
+    StageRecord,
+)
+from ci.stages import Context, read_stage
+from ci.stages.timing import nearest_rank
+from tests.stages import bench, outputs
+
+STAGE = Stage("timing", StageKind.TIMING, case="full", time_s=180.0, samples=4)
+ELEMENTS = bench.IMAGES * outputs.ROWS_PER_IMAGE * outputs.N
+CHECKED = {
+    "smoke": bench.record("smoke", StageKind.CHECKSUM),
+    "checksum": bench.record("checksum", StageKind.CHECKSUM),
+}
+
+
+def good(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any value of a result file
+    return bench.result("time", "random") | changes
+
+
+def read(
+    folder: Path,
+    content: dict[str, Any] | str | None,
+    end: int | CommandResult = 0,
+    *,
+    ctx: Context | None = None,
+) -> StageRecord:
+    ctx = ctx or bench.context(earlier=CHECKED)
+    run = end if isinstance(end, CommandResult) else bench.exited("timing", end)
+    bench.write(folder, {} if content is None else {"timing.json": content})
+    return read_stage(STAGE, bench.job(STAGE, ctx), bench.ended(STAGE, run), folder, ctx)
+
+
+def test_the_timed_run_is_one_command_on_random_data() -> None:
+    (command,) = bench.job(STAGE, bench.context()).commands
+    assert command.argv == (
+        *("../../build/siglip_vision", "--mode", "time", "--case", "images=7,ctas=0"),
+        *("--pattern", "random", "--seed", "0", "--warmup-s", "1", "--samples", "4"),
+        *("--watchdog", "210", "--result", "timing.json"),
+    )
+
+
+def test_a_true_time_passes_with_all_that_belongs_to_it(tmp_path: Path) -> None:
+    record = read(tmp_path, good())
+    assert record.verdict.outcome is Outcome.PASS
+    assert record.verdict.summary == (
+        "0.500 ms, 0.00 TFLOP/s, median of 4, steady after 1.0 s, random data, NVIDIA H200"
+        " [stand-in on plain CUDA cores; its time is not the project's]"
+    )
+    facts = record.checks[0].facts
+    assert facts["label"] == bench.LABEL
+    assert facts["device"] == "gpu NVIDIA H200"
+    assert [facts[n] for n in ("median", "p5", "p95", "least", "most", "samples")] == [
+        "0.5000 ms",
+        "0.2500 ms",
+        "1.0000 ms",
+        "0.2500 ms",
+        "1.0000 ms",
+        "4",
+    ]
+    assert facts["regime"] == "steady after 1.0 s"
+    assert facts["SM clock"] == "1395 MHz"
+    assert facts["throttle reasons"] == "0x0000000000000004"
+    assert facts["speed of light at"] == "1395 MHz, highest sampled"
+
+
+def test_every_statistic_is_a_sample_that_was_observed() -> None:
+    samples = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2]
+    assert [nearest_rank(samples, p) for p in (0, 5, 50, 95, 100)] == [0.1, 0.1, 0.4, 3.2, 3.2]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        *((key, bench.DELETE) for key in sorted(good())),
+        ("samples_ms", []),
+        ("samples_ms", [0.25, 0.5, 0.75]),
+        ("samples_ms", [0.25, 0.5, 0.75, 1.0, 1.25]),
+        ("samples_ms", [0.25, 0.5, 0.75, None]),
+        ("samples_ms", [0.25, 0.5, 0.75, float("nan")]),
+        ("samples_ms", [0.25, 0.5, 0.75, float("inf")]),
+        ("samples_ms", [0.25, 0.5, 0.75, 0.0]),
+        ("samples_ms", [0.25, 0.5, 0.75, -1.0]),
+        ("samples_ms", ["0.25", 0.5, 0.75, 1.0]),
+        ("samples_ms", [1e-9, 0.5, 0.75, 1.0]),
+        ("regime", None),
+        ("regime", ""),
+        ("pattern", "constant"),
+        ("mode", "check"),
+        ("case.images", 1),
+        ("device.uuid", "GPU-another"),
+        ("device.compute_capability", "8.9"),
+        ("device.sm_count", 0),
+        ("verified_after_timing", None),
+        ("verified_after_timing.seed", 0),
+        ("verified_after_timing.elements", 0),
+        ("verified_after_timing.mismatches", 3),
+        ("verified_after_timing.accum_tol", 1.0),
+        ("verified_after_timing.max_abs_error", None),
+        ("sampled", []),
+    ],
+)
+def test_a_time_with_anything_missing_or_strange_is_an_error_without_figures(
+    tmp_path: Path, path: str, value: object
+) -> None:
+    record = read(tmp_path, bench.spoilt(good(), path, value))
+    assert record.verdict.outcome is Outcome.ERROR
+    assert record.checks[0].facts == {}
+
+
+def test_a_sample_that_beats_the_speed_of_light_is_refused(tmp_path: Path) -> None:
+    record = read(tmp_path, good(samples_ms=[1e-9, 0.5, 0.75, 1.0]))
+    assert record.verdict.outcome is Outcome.ERROR
+    assert "beats the speed of light" in record.verdict.summary
+
+
+def test_a_wrong_output_after_timing_fails_and_names_the_element(tmp_path: Path) -> None:
+    first = {
+        "row": 3,
+        "column": 17,
+        "got": -8.0,
+        "wanted": 5.0,
+        "got_bits": 49408,
+        "wanted_bits": 16544,
+    }
+    verified = bench.comparison("random", 2, ELEMENTS) | {"mismatches": 5, "first_mismatch": first}
+    record = read(tmp_path, good(exit_code=71, verified_after_timing=verified), 71)
+    assert record.verdict.outcome is Outcome.FAIL
+    assert record.verdict.summary.startswith("after timing: row 3, column 17: got -8.0")
+
+
+def test_outputs_after_timing_are_recomputed_here_too(tmp_path: Path) -> None:
+    wrong = good()
+    wrong["sampled"][1000][2] ^= 0x4000
+    assert read(tmp_path, wrong).verdict.outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAIL, Outcome.ERROR, Outcome.SKIP])
+def test_a_time_does_not_count_beside_a_checksum_that_did_not_pass(
+    tmp_path: Path, outcome: Outcome
+) -> None:
+    earlier = CHECKED | {"checksum": bench.record("checksum", StageKind.CHECKSUM, outcome)}
+    record = read(tmp_path, good(), ctx=bench.context(earlier=earlier))
+    assert record.verdict.outcome is Outcome.SKIP
+    assert record.verdict.summary == "not counted: checksum stage checksum did not pass"
+    assert record.checks[0].facts == {}
+
+
+def test_a_time_does_not_count_without_any_checksum(tmp_path: Path) -> None:
+    earlier = {"memcheck": bench.record("memcheck", StageKind.SANITIZER)}
+    record = read(tmp_path, good(), ctx=bench.context(earlier=earlier))
+    assert record.verdict.outcome is Outcome.SKIP
+    assert "no checksum stage ran" in record.verdict.summary
+
+
+@pytest.mark.parametrize(("code", "outcome"), [(70, Outcome.ERROR), (73, Outcome.FAIL)])
+def test_a_timed_run_that_died_is_judged_by_its_exit_code(
+    tmp_path: Path, code: int, outcome: Outcome
+) -> None:
+    assert read(tmp_path, None, code).verdict.outcome is outcome
+
+
+def test_a_timed_run_at_its_limit_fails(tmp_path: Path) -> None:
+    end = CommandResult("timing", EndedBy.TIME_LIMIT)
+    assert read(tmp_path, good(), end).verdict.outcome is Outcome.FAIL
+
+
+def test_a_timed_run_that_the_journal_does_not_know_is_an_error(tmp_path: Path) -> None:
+    ctx = bench.context(earlier=CHECKED)
+    bench.write(tmp_path, {"timing.json": good()})
+    record = read_stage(STAGE, bench.job(STAGE, ctx), bench.ended(STAGE), tmp_path, ctx)
+    assert record.verdict.outcome is Outcome.ERROR
+
+
+def test_a_kernel_without_a_label_has_none(tmp_path: Path) -> None:
+    ctx = bench.context(earlier=CHECKED, kernel=replace(bench.KERNEL, label=""))
+    record = read(tmp_path, good(label=""), ctx=ctx)
+    assert record.verdict.outcome is Outcome.PASS
+    assert "label" not in record.checks[0].facts
+    assert "[" not in record.verdict.summary

@@ -40,9 +40,10 @@ from typing import Any, BinaryIO, NoReturn, cast
 MARKER = b"KERNELRIG-AGENT 1"
 RUN_VARIABLE = "KERNELRIG_RUN"
 CHUNK = 1 << 18
+QUIET_S = 60.0  # the daemon's heart beats every second
 TICK_S = 2.0  # the client takes longer silence for a dead link
 POLL_S = 0.05
-GRACE_S = 3.0  # between TERM and KILL
+GRACE_S = 2.0  # between TERM and KILL
 KILL_WAIT_S = 10.0  # a process in a driver call may take this long to die, or never
 CORE_WAIT_S = 20.0  # measured on an H200: the core stands within 2 s
 CORE_STABLE_S = 0.5
@@ -473,6 +474,8 @@ def libc_version() -> str:
 
 def gather_facts(workdir: Path) -> Json:
     problems: list[str] = []
+    if os.statvfs(workdir).f_flag & os.ST_NOEXEC:
+        problems.append(f"programs cannot be run from {workdir}: it is mounted noexec")
     paths = {name: path for name in TOOL_VERSIONS for path in [find_tool(name)] if path}
     smi = paths.get("nvidia-smi")
     with ThreadPoolExecutor() as pool:
@@ -691,6 +694,7 @@ class Server:
         """Stream journal lines from a byte offset on, until the run is over or its agent is."""
         run = self.known_run(request)
         offset = request["offset"]
+        told = False
         while True:
             agent = agent_of(run)  # asked before reading: its last words are read after its death
             for event, behind in list(journal_events(run / "journal.jsonl", offset)):
@@ -700,6 +704,11 @@ class Server:
                     return {"end": "finished"}
             if not agent:
                 return {"end": "lost", "detail": self.bury(run)}
+            quiet = seconds_since_beat(run)
+            if quiet > QUIET_S and not told:
+                told = True  # stopped, or in a system call that hangs: alive, but no more
+                event = {"event": "note", "text": f"the agent shows no life for {quiet:.0f} s"}
+                self.wire.send({"event": event, "offset": offset})
             if self.wire.interrupted(POLL_S):
                 return {"end": "interrupted"}
 
@@ -783,6 +792,12 @@ def agent_of(run: Path) -> tuple[int, int] | None:
     except (OSError, ValueError, KeyError):
         return None
     return found if is_alive(*found) else None
+
+
+def seconds_since_beat(run: Path) -> float:
+    with contextlib.suppress(FileNotFoundError):  # a disk full from the start has no place for it
+        return time.time() - (run / "heartbeat").stat().st_mtime
+    return 0.0
 
 
 def journal_events(path: Path, offset: int) -> Iterator[tuple[Json, int]]:
@@ -887,6 +902,7 @@ class Runner:
         for ignored in (signal.SIGHUP, signal.SIGINT):
             signal.signal(ignored, signal.SIG_IGN)
         LIBC.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: double-forked children come back to us
+        self.beat()
         self.journal.write("run_started", run=self.run.name, python=platform.python_version(), **me)
         try:
             self.run_stages()
@@ -998,7 +1014,7 @@ class Runner:
             self.note_gpu(command, folder)
         self.end(process, ending)
         ending.strays = self.end_strays()
-        if core:
+        if core and not self.cancelled:
             self.read_core(core, command, folder, ending)
         self.tidy(stage, command, folder, logs)
         if ending.ended_by == "exit":
@@ -1169,7 +1185,7 @@ class Runner:
         limit = time.monotonic() + CORE_WAIT_S
         sizes: dict[Path, int] = {}
         stable_since = time.monotonic()
-        while time.monotonic() < limit:
+        while time.monotonic() < limit and not self.cancelled:
             now = {p: p.stat().st_size for p in self.named(folder, prefix)}
             if now != sizes:
                 sizes, stable_since = now, time.monotonic()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci.model import Command, DeviceKind, Remote, StageJob, StageKind, StageResult
+from ci.model import Command, Remote, StageJob, StageKind, StageResult
 from ci.remote.box import BoxLink, connect_box
 from ci.remote.channel import LinkLost
 from ci.remote.journal import read_journal
@@ -120,7 +120,6 @@ class LocalBox:
     folder: Path
     opener: LocalOpener = field(default_factory=LocalOpener)
     env: dict[str, str] = field(default_factory=dict)
-    device: DeviceKind = DeviceKind.GPU
     links: list[BoxLink] = field(default_factory=list)
 
     @property
@@ -135,7 +134,6 @@ class LocalBox:
             workdir=str(self.workdir),
             python=PYTHON,
             env=self.env,
-            device=self.device,
         )
 
     def link(self, give_up_s: float = 20.0) -> BoxLink:

@@ -162,6 +162,21 @@ def test_a_killed_agent_shows_as_lost_and_leaves_no_process(box: LocalBox) -> No
     assert [is_running(pid) for pid in pids] == [False, False]
 
 
+def test_an_agent_that_no_longer_moves_is_told_of(box: LocalBox) -> None:
+    def stop_and_go(event: Event) -> None:
+        agent = json.loads((box.workdir / "runs/run-1/agent.json").read_text())["pid"]
+        if event["event"] == "command_started":
+            os.kill(agent, signal.SIGSTOP)
+            os.utime(box.workdir / "runs/run-1/heartbeat", (1, 1))
+        if event["event"] == "note":
+            os.kill(agent, signal.SIGCONT)
+            assert box.link().cancel("run-1") is True
+
+    _, events = box.run([job("one", shell("long", "sleep 1000"))], on_event=stop_and_go)
+    notes = [e["text"] for e in events if e["event"] == "note"]
+    assert [text.startswith("the agent shows no life for ") for text in notes] == [True]
+
+
 def test_a_cancelled_run_ends_at_once_and_says_so(box: LocalBox) -> None:
     def cancel(event: Event) -> None:
         if event["event"] == "command_started":

@@ -112,12 +112,13 @@ class EmbeddedServer:
     async def _close(self) -> None:
         if self._acceptor is not None:
             self._acceptor.close()
-            await self._acceptor.wait_closed()
         for connection in tuple(self._connections):
             connection.abort()
             await connection.wait_closed()
         while self._serving:
             await asyncio.gather(*self._serving, return_exceptions=True)
+        if self._acceptor is not None:
+            await self._acceptor.wait_closed()  # from Python 3.12 on it waits for connections too
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         """Hold on to a task that _close has to wait for."""

@@ -1,0 +1,80 @@
+"""What one remote command costs by our session, beside the ssh client; real sshd on loopback.
+
+Run by hand: `python tests/benchmarks/command.py [ROUNDS]`. Each figure is the median; ssh is timed
+as a whole process, our new connection without the 0.4 s that importing Fabric takes once a run.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from ci.model import Remote
+from ci.remote.embedded import embedded_host
+from ci.remote.route import SshHome
+from ci.remote.session import Session
+from tests.benchmarks.ship import client_options, seconds
+from tests.remote.sshd_fixture import install_openssh_server, start_server
+
+
+def run_true(session: Session) -> None:
+    channel = session.open(["true"])
+    while channel.read(1 << 16):
+        pass
+    if channel.exit_status() != 0:
+        raise RuntimeError(channel.stderr())
+    channel.close()
+
+
+def new_connection(remote: Remote) -> None:
+    with Session(remote, home=SshHome.empty()) as session:
+        run_true(session)
+
+
+def main(rounds: int) -> None:
+    install_openssh_server()
+    with tempfile.TemporaryDirectory() as name, embedded_host() as host:
+        own = Remote(
+            "self",
+            "sm_90a",
+            host=host.host,
+            port=host.port,
+            user=host.user,
+            identity_file=str(host.identity),
+            host_key=host.host_key,
+        )
+        server = start_server(Path(name) / "sshd")
+        remote = server.remote()
+        ssh = ["ssh", *client_options(server), server.host, "true"]
+        taken: dict[str, list[float]] = {}
+        try:
+            with (
+                Session(remote, home=SshHome.empty()) as session,
+                Session(own, home=SshHome.empty()) as own_session,
+            ):
+                ways: dict[str, Callable[[], object]] = {
+                    "ssh, whole process": lambda: subprocess.run(ssh, check=True),
+                    "new connection + command": lambda: new_connection(remote),
+                    "command, open connection": lambda: run_true(session),
+                    "embedded: new connection": lambda: new_connection(own),
+                    "embedded: command, open": lambda: run_true(own_session),
+                }
+                for _ in range(rounds):
+                    for way, action in ways.items():
+                        taken.setdefault(way, []).append(seconds(action))
+        finally:
+            server.stop()
+    sys.stdout.write(f"loopback, {os.cpu_count()} cores, median of {rounds}\n")
+    for way, times in taken.items():
+        sys.stdout.write(f"{way:26} {1000 * median(times):7.1f} ms\n")
+
+
+if __name__ == "__main__":
+    main(int((*sys.argv[1:2], "20")[0]))

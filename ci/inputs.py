@@ -111,12 +111,12 @@ def _e4m3_table() -> Floats:
 E4M3_VALUES = _e4m3_table()
 """The value of each E4M3 code: 1-4-3, bias 7, no infinity, 448 the largest, 0x7F and 0xFF NaN."""
 
-_MIDPOINTS = (E4M3_VALUES[:126].astype(np.float64) + E4M3_VALUES[1:127]) / 2
+_MIDPOINTS = (E4M3_VALUES[:126] + E4M3_VALUES[1:127]) / np.float32(2.0)
 
 
 def e4m3_codes(values: Floats) -> Codes:
     """Round to E4M3, nearest even, saturating at 448."""
-    magnitudes = np.abs(values).astype(np.float64)
+    magnitudes = np.abs(values)
     codes = np.searchsorted(_MIDPOINTS, magnitudes)
     # On a midpoint the search stops below it: right where that code is even.
     tie = _MIDPOINTS[np.minimum(codes, 125)] == magnitudes

@@ -1,5 +1,5 @@
-// Device memory of one problem, and how it is filled: by small kernels in check and time, by plain copies
-// from the host in once, where no kernel but the one under the microscope may run.
+// Device memory of one problem, and how it is filled: by small kernels in check and time, by plain
+// copies from the host in once, where no kernel but the one under the microscope may run.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,47 +17,46 @@
 namespace kernelrig {
 
 class DeviceMemory {
- public:
+public:
   explicit DeviceMemory(size_t bytes) : bytes_(bytes) {
-    if (bytes > 0) KERNELRIG_CUDA(cudaMalloc(&address_, bytes));
+    if (bytes > 0)
+      KERNELRIG_CUDA(cudaMalloc(&address_, bytes));
   }
-  DeviceMemory(DeviceMemory&& other) noexcept
+  DeviceMemory(DeviceMemory &&other) noexcept
       : address_(std::exchange(other.address_, nullptr)), bytes_(other.bytes_) {}
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-  ~DeviceMemory() { cudaFree(address_); }  // its status would only repeat the error that got us here
+  DeviceMemory(const DeviceMemory &) = delete;
+  DeviceMemory &operator=(const DeviceMemory &) = delete;
+  ~DeviceMemory() { cudaFree(address_); } // its status would only repeat the error that got us here
 
-  template <class T>
-  T* as() const {
-    return static_cast<T*>(address_);
-  }
+  template <class T> T *as() const { return static_cast<T *>(address_); }
   size_t bytes() const { return bytes_; }
 
- private:
-  void* address_ = nullptr;
+private:
+  void *address_ = nullptr;
   size_t bytes_;
 };
 
-constexpr int POISON_BYTE = 0xFF;  // BF16 0xFFFF is a NaN: an output nobody wrote cannot pass for a number
+constexpr int POISON_BYTE =
+    0xFF; // BF16 0xFFFF is a NaN: an output nobody wrote cannot pass for a number
 
 // One complete set of inputs and outputs.
 struct ProblemMemory {
   DeviceMemory a, b, comb, c, workspace, phase_clocks;
 
-  ProblemMemory(const Problem& p, size_t workspace_bytes, size_t phase_bytes)
+  ProblemMemory(const Problem &p, size_t workspace_bytes, size_t phase_bytes)
       : a(static_cast<size_t>(p.m) * p.k), b(static_cast<size_t>(p.n) * p.k),
         comb(sizeof(uint16_t) * p.rows_per_image * p.n), c(sizeof(uint16_t) * p.m * p.n),
         workspace(workspace_bytes), phase_clocks(phase_bytes) {}
 
   Buffers buffers() const {
-    return {a.as<uint8_t>(),    b.as<uint8_t>(),        comb.as<uint16_t>(),
-            c.as<uint16_t>(),   workspace.as<void>(),   phase_clocks.as<unsigned long long>()};
+    return {a.as<uint8_t>(),  b.as<uint8_t>(),      comb.as<uint16_t>(),
+            c.as<uint16_t>(), workspace.as<void>(), phase_clocks.as<unsigned long long>()};
   }
 
   size_t input_bytes() const { return a.bytes() + b.bytes() + comb.bytes(); }
 };
 
-inline std::vector<uint16_t> combined_table(const Problem& p, Pattern pattern, uint64_t seed) {
+inline std::vector<uint16_t> combined_table(const Problem &p, Pattern pattern, uint64_t seed) {
   const InputBases bases = input_bases(seed);
   std::vector<uint16_t> table(static_cast<size_t>(p.rows_per_image) * p.n);
   for (size_t i = 0; i < table.size(); ++i) {
@@ -66,19 +65,22 @@ inline std::vector<uint16_t> combined_table(const Problem& p, Pattern pattern, u
   return table;
 }
 
-__global__ void fill_operand(uint8_t* operand, Pattern pattern, uint64_t base, uint64_t elements) {
+__global__ void fill_operand(uint8_t *operand, Pattern pattern, uint64_t base, uint64_t elements) {
   const uint64_t stride = static_cast<uint64_t>(gridDim.x) * blockDim.x;
-  for (uint64_t i = blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x; i < elements; i += stride) {
+  for (uint64_t i = blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x; i < elements;
+       i += stride) {
     operand[i] = operand_at(pattern, base, i);
   }
 }
 
-inline void fill_on_device(const ProblemMemory& memory, const Problem& p, Pattern pattern, uint64_t seed,
-                           cudaStream_t stream) {
+inline void fill_on_device(const ProblemMemory &memory, const Problem &p, Pattern pattern,
+                           uint64_t seed, cudaStream_t stream) {
   const InputBases bases = input_bases(seed);
-  fill_operand<<<1024, 256, 0, stream>>>(memory.a.as<uint8_t>(), pattern, bases.a, memory.a.bytes());
+  fill_operand<<<1024, 256, 0, stream>>>(memory.a.as<uint8_t>(), pattern, bases.a,
+                                         memory.a.bytes());
   KERNELRIG_CUDA(cudaGetLastError());
-  fill_operand<<<1024, 256, 0, stream>>>(memory.b.as<uint8_t>(), pattern, bases.b, memory.b.bytes());
+  fill_operand<<<1024, 256, 0, stream>>>(memory.b.as<uint8_t>(), pattern, bases.b,
+                                         memory.b.bytes());
   KERNELRIG_CUDA(cudaGetLastError());
   const std::vector<uint16_t> table = combined_table(p, pattern, seed);
   KERNELRIG_CUDA(cudaMemcpyAsync(memory.comb.as<void>(), table.data(), memory.comb.bytes(),
@@ -86,27 +88,30 @@ inline void fill_on_device(const ProblemMemory& memory, const Problem& p, Patter
   KERNELRIG_CUDA(cudaStreamSynchronize(stream));
 }
 
-inline void poison_on_device(const DeviceMemory& memory, cudaStream_t stream) {
-  if (memory.bytes() == 0) return;
+inline void poison_on_device(const DeviceMemory &memory, cudaStream_t stream) {
+  if (memory.bytes() == 0)
+    return;
   KERNELRIG_CUDA(cudaMemsetAsync(memory.as<void>(), POISON_BYTE, memory.bytes(), stream));
 }
 
 constexpr size_t COPY_PIECE_BYTES = size_t{64} << 20;
 
-// Produce `memory` in pieces on the host with make(first byte, end byte, where to) and copy them over.
-template <class Make>
-void copy_in_pieces(const DeviceMemory& memory, Make make) {
+// Produce `memory` in pieces on the host with make(first byte, end byte, where to) and copy them
+// over.
+template <class Make> void copy_in_pieces(const DeviceMemory &memory, Make make) {
   std::vector<uint8_t> piece(std::min(memory.bytes(), COPY_PIECE_BYTES));
   for (size_t begin = 0; begin < memory.bytes(); begin += piece.size()) {
     const size_t bytes = std::min(piece.size(), memory.bytes() - begin);
     make(begin, begin + bytes, piece.data());
-    KERNELRIG_CUDA(cudaMemcpy(memory.as<uint8_t>() + begin, piece.data(), bytes, cudaMemcpyHostToDevice));
+    KERNELRIG_CUDA(
+        cudaMemcpy(memory.as<uint8_t>() + begin, piece.data(), bytes, cudaMemcpyHostToDevice));
   }
 }
 
-inline void fill_operand_on_host(const DeviceMemory& memory, Pattern pattern, uint64_t base) {
-  copy_in_pieces(memory, [&](size_t begin, size_t end, uint8_t* piece) {
-    const size_t workers = std::clamp<size_t>((end - begin) >> 20, 1, std::thread::hardware_concurrency() + 1);
+inline void fill_operand_on_host(const DeviceMemory &memory, Pattern pattern, uint64_t base) {
+  copy_in_pieces(memory, [&](size_t begin, size_t end, uint8_t *piece) {
+    const size_t workers =
+        std::clamp<size_t>((end - begin) >> 20, 1, std::thread::hardware_concurrency() + 1);
     const size_t share = (end - begin + workers - 1) / workers;
     std::vector<std::thread> threads;
     for (size_t from = begin; from < end; from += share) {
@@ -116,23 +121,26 @@ inline void fill_operand_on_host(const DeviceMemory& memory, Pattern pattern, ui
         }
       });
     }
-    for (std::thread& thread : threads) thread.join();
+    for (std::thread &thread : threads)
+      thread.join();
   });
 }
 
-// Everything a launch reads or may leave unwritten, without starting a kernel. The workspace stays as
-// the allocator gave it: a read of it is then a read of memory nobody wrote.
-inline void fill_on_host(const ProblemMemory& memory, const Problem& p, Pattern pattern, uint64_t seed) {
+// Everything a launch reads or may leave unwritten, without starting a kernel. The workspace stays
+// as the allocator gave it: a read of it is then a read of memory nobody wrote.
+inline void fill_on_host(const ProblemMemory &memory, const Problem &p, Pattern pattern,
+                         uint64_t seed) {
   const InputBases bases = input_bases(seed);
   fill_operand_on_host(memory.a, pattern, bases.a);
   fill_operand_on_host(memory.b, pattern, bases.b);
   const std::vector<uint16_t> table = combined_table(p, pattern, seed);
-  KERNELRIG_CUDA(cudaMemcpy(memory.comb.as<void>(), table.data(), memory.comb.bytes(), cudaMemcpyHostToDevice));
-  for (const DeviceMemory* written : {&memory.c, &memory.phase_clocks}) {
-    copy_in_pieces(*written, [](size_t begin, size_t end, uint8_t* piece) {
+  KERNELRIG_CUDA(cudaMemcpy(memory.comb.as<void>(), table.data(), memory.comb.bytes(),
+                            cudaMemcpyHostToDevice));
+  for (const DeviceMemory *written : {&memory.c, &memory.phase_clocks}) {
+    copy_in_pieces(*written, [](size_t begin, size_t end, uint8_t *piece) {
       std::fill(piece, piece + (end - begin), static_cast<uint8_t>(POISON_BYTE));
     });
   }
 }
 
-}  // namespace kernelrig
+} // namespace kernelrig

@@ -1,23 +1,25 @@
-// The fused patch-embed product on plain CUDA cores: the stand-in. It is correct and runs on any arch, so
-// that everything around a kernel can be built and tried; its time is not the project's.
+// The fused patch-embed product on plain CUDA cores: the stand-in. It is correct and runs on any
+// arch, so that everything around a kernel can be built and tried; its time is not the project's.
 //
 //   C[M, 768] = bf16(A[M, 768] x B[768, 768]^T) +bf16 comb[row % 196, 768]       M = images x 196
 //
 // A, B: E4M3, row-major, K contiguous. comb, C: BF16, row-major. FP32 accumulation in K order. Any
 // images >= 1 and ctas >= 0; rows past M are read as zero and never stored.
 //
-// A persistent CTA of 256 threads walks 128 x 128 output tiles, columns fastest, in K steps of 32. All
-// warps have one role. A step's codes go from gmem through registers, are decoded to FP32 once, and lie
-// K-major in a ring of two slots in smem; thread micro-tiles are 8 x 8.
+// A persistent CTA of 256 threads walks 128 x 128 output tiles, columns fastest, in K steps of 32.
+// All warps have one role. A step's codes go from gmem through registers, are decoded to FP32 once,
+// and lie K-major in a ring of two slots in smem; thread micro-tiles are 8 x 8.
 //
 //   turn t:   fetch codes of t+1 (gmem -> registers)
 //             multiply slot t % 2 into the accumulators
 //             publish t+1 (registers -> slot (t+1) % 2)      last read in turn t-1, a barrier ago
 //             last K step of a tile: store C, clear accumulators
-//             __syncthreads       every warp arrives: slot t % 2 is released, slot (t+1) % 2 has arrived
+//             __syncthreads       every warp arrives: slot t % 2 is released, slot (t+1) % 2 has
+//             arrived
 //
-// Turns run on across tiles: the ring never drains before the CTA's last tile. No wait here can hang on
-// its own, so KERNELRIG_WATCHDOG_NS (debug) has nothing to bound. Reading: CUTLASS's SIMT GEMM.
+// Turns run on across tiles: the ring never drains before the CTA's last tile. No wait here can
+// hang on its own, so KERNELRIG_WATCHDOG_NS (debug) has nothing to bound. Reading: CUTLASS's SIMT
+// GEMM.
 
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>
@@ -43,7 +45,7 @@ struct Config {
   static constexpr int BLOCK_K = 32;
   static constexpr int THREADS = 256;
   static constexpr int LOAD_PIPE_DEPTH = 2;
-  static constexpr int CODES_PER_FETCH = 16;  // one 128-bit load
+  static constexpr int CODES_PER_FETCH = 16; // one 128-bit load
   static constexpr int K_STEPS = K / BLOCK_K;
   static constexpr int TILES_ACROSS = N / BLOCK_N;
   static constexpr int SLOT_FLOATS = BLOCK_K * (BLOCK_M + BLOCK_N);
@@ -59,12 +61,12 @@ struct Config {
 enum Phase { FETCH, MULTIPLY, PUBLISH, STORE, BARRIER, PHASE_COUNT };
 
 struct Params {
-  const uint8_t* a;
-  const uint8_t* b;
-  const __nv_bfloat16* comb;
-  __nv_bfloat16* c;
+  const uint8_t *a;
+  const uint8_t *b;
+  const __nv_bfloat16 *comb;
+  __nv_bfloat16 *c;
   int m;
-  unsigned long long* phase_clocks;
+  unsigned long long *phase_clocks;
 };
 
 __device__ __forceinline__ int tile_of(int turn) {
@@ -76,7 +78,7 @@ struct Codes {
   uint4 a, b;
 };
 
-__device__ __forceinline__ Codes fetch(const uint8_t* a, const uint8_t* b, int m, int turn) {
+__device__ __forceinline__ Codes fetch(const uint8_t *a, const uint8_t *b, int m, int turn) {
   const int tile = tile_of(turn);
   const int line = threadIdx.x % Config::BLOCK_M;
   const int k = turn % Config::K_STEPS * Config::BLOCK_K +
@@ -84,8 +86,8 @@ __device__ __forceinline__ Codes fetch(const uint8_t* a, const uint8_t* b, int m
   const size_t row = static_cast<size_t>(tile / Config::TILES_ACROSS) * Config::BLOCK_M + line;
   const size_t column = static_cast<size_t>(tile % Config::TILES_ACROSS) * Config::BLOCK_N + line;
   Codes codes;
-  codes.a = row < m ? __ldg(reinterpret_cast<const uint4*>(a + row * Config::K + k)) : uint4{};
-  codes.b = __ldg(reinterpret_cast<const uint4*>(b + column * Config::K + k));
+  codes.a = row < m ? __ldg(reinterpret_cast<const uint4 *>(a + row * Config::K + k)) : uint4{};
+  codes.b = __ldg(reinterpret_cast<const uint4 *>(b + column * Config::K + k));
   return codes;
 }
 
@@ -96,9 +98,10 @@ __device__ __forceinline__ float2 decode_pair(uint32_t codes) {
 }
 
 // Lanes of a warp hold neighbouring lines: each of the 16 stores fills all 32 banks once.
-__device__ __forceinline__ void publish_lines(float* lines, const uint4& codes) {
+__device__ __forceinline__ void publish_lines(float *lines, const uint4 &codes) {
   const int line = threadIdx.x % Config::BLOCK_M;
-  float* to = lines + threadIdx.x / Config::BLOCK_M * Config::CODES_PER_FETCH * Config::BLOCK_M + line;
+  float *to =
+      lines + threadIdx.x / Config::BLOCK_M * Config::CODES_PER_FETCH * Config::BLOCK_M + line;
   const uint32_t words[4] = {codes.x, codes.y, codes.z, codes.w};
 #pragma unroll
   for (int pair = 0; pair < Config::CODES_PER_FETCH / 2; ++pair) {
@@ -108,13 +111,14 @@ __device__ __forceinline__ void publish_lines(float* lines, const uint4& codes) 
   }
 }
 
-__device__ __forceinline__ void publish(float* slot, const Codes& codes) {
+__device__ __forceinline__ void publish(float *slot, const Codes &codes) {
   publish_lines(slot, codes.a);
   publish_lines(slot + Config::BLOCK_K * Config::BLOCK_M, codes.b);
 }
 
-// Where a thread's 8 x 8 outputs lie in a tile: warps 4 down and 2 across, lanes 4 down and 8 across,
-// each with two groups of four rows and two of four columns, so that smem reads are 128 bits wide.
+// Where a thread's 8 x 8 outputs lie in a tile: warps 4 down and 2 across, lanes 4 down and 8
+// across, each with two groups of four rows and two of four columns, so that smem reads are 128
+// bits wide.
 struct Place {
   int row, column;
 
@@ -129,16 +133,17 @@ struct Place {
   static constexpr int NEXT_COLUMNS = 32;
 };
 
-__device__ __forceinline__ void load_eight(float (&to)[8], const float* from, int next) {
-  const float4 low = *reinterpret_cast<const float4*>(from);
-  const float4 high = *reinterpret_cast<const float4*>(from + next);
+__device__ __forceinline__ void load_eight(float (&to)[8], const float *from, int next) {
+  const float4 low = *reinterpret_cast<const float4 *>(from);
+  const float4 high = *reinterpret_cast<const float4 *>(from + next);
   to[0] = low.x, to[1] = low.y, to[2] = low.z, to[3] = low.w;
   to[4] = high.x, to[5] = high.y, to[6] = high.z, to[7] = high.w;
 }
 
-__device__ __forceinline__ void multiply(float (&acc)[8][8], const float* slot, const Place& place) {
-  const float* a = slot + place.row;
-  const float* b = slot + Config::BLOCK_K * Config::BLOCK_M + place.column;
+__device__ __forceinline__ void multiply(float (&acc)[8][8], const float *slot,
+                                         const Place &place) {
+  const float *a = slot + place.row;
+  const float *b = slot + Config::BLOCK_K * Config::BLOCK_M + place.column;
 #pragma unroll 8
   for (int k = 0; k < Config::BLOCK_K; ++k) {
     float rows[8], columns[8];
@@ -147,39 +152,43 @@ __device__ __forceinline__ void multiply(float (&acc)[8][8], const float* slot, 
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
 #pragma unroll
-      for (int j = 0; j < 8; ++j) acc[i][j] = fmaf(rows[i], columns[j], acc[i][j]);
+      for (int j = 0; j < 8; ++j)
+        acc[i][j] = fmaf(rows[i], columns[j], acc[i][j]);
     }
   }
 }
 
 // Four outputs in one 64-bit store: bf16(acc), then a second rounding in the sum with comb.
-__device__ __forceinline__ void store_four(__nv_bfloat16* c, const __nv_bfloat16* comb, const float* acc) {
-  const __nv_bfloat162* add = reinterpret_cast<const __nv_bfloat162*>(comb);
-  __nv_bfloat162 sums[2];
+__device__ __forceinline__ void store_four(__nv_bfloat16 *c, const __nv_bfloat16 *comb,
+                                           const float *acc) {
+  const __nv_bfloat162 *add = reinterpret_cast<const __nv_bfloat162 *>(comb);
+  alignas(8) __nv_bfloat162 sums[2];
   sums[0] = __hadd2(__floats2bfloat162_rn(acc[0], acc[1]), add[0]);
   sums[1] = __hadd2(__floats2bfloat162_rn(acc[2], acc[3]), add[1]);
-  *reinterpret_cast<uint2*>(c) = *reinterpret_cast<const uint2*>(sums);
+  *reinterpret_cast<uint2 *>(c) = *reinterpret_cast<const uint2 *>(sums);
 }
 
-__device__ __forceinline__ void store(float (&acc)[8][8], const __nv_bfloat16* comb, __nv_bfloat16* c,
-                                      int m, int tile, const Place& place) {
+__device__ __forceinline__ void store(float (&acc)[8][8], const __nv_bfloat16 *comb,
+                                      __nv_bfloat16 *c, int m, int tile, const Place &place) {
   const int column = tile % Config::TILES_ACROSS * Config::BLOCK_N + place.column;
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    const int row = tile / Config::TILES_ACROSS * Config::BLOCK_M + place.row + i / 4 * Place::NEXT_ROWS + i % 4;
-    if (row >= m) continue;
-    const __nv_bfloat16* comb_row = comb + row % Config::ROWS_PER_IMAGE * Config::N + column;
-    __nv_bfloat16* c_row = c + static_cast<size_t>(row) * Config::N + column;
+    const int row = tile / Config::TILES_ACROSS * Config::BLOCK_M + place.row +
+                    i / 4 * Place::NEXT_ROWS + i % 4;
+    if (row >= m)
+      continue;
+    const __nv_bfloat16 *comb_row = comb + row % Config::ROWS_PER_IMAGE * Config::N + column;
+    __nv_bfloat16 *c_row = c + static_cast<size_t>(row) * Config::N + column;
     store_four(c_row, comb_row, &acc[i][0]);
     store_four(c_row + Place::NEXT_COLUMNS, comb_row + Place::NEXT_COLUMNS, &acc[i][4]);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(Config::THREADS)
-patch_embed_gemm(const uint8_t* a, const uint8_t* b, const __nv_bfloat16* comb, __nv_bfloat16* c, int m,
-                 unsigned long long* phase_clocks) {
+    patch_embed_gemm(const uint8_t *a, const uint8_t *b, const __nv_bfloat16 *comb,
+                     __nv_bfloat16 *c, int m, unsigned long long *phase_clocks) {
   extern __shared__ float4 dynamic_smem[];
-  float* const ring = reinterpret_cast<float*>(dynamic_smem);
+  float *const ring = reinterpret_cast<float *>(dynamic_smem);
   const int tiles = (m + Config::BLOCK_M - 1) / Config::BLOCK_M * Config::TILES_ACROSS;
   const int own_tiles = (tiles - static_cast<int>(blockIdx.x) + gridDim.x - 1) / gridDim.x;
   const int turns = own_tiles * Config::K_STEPS;
@@ -193,32 +202,36 @@ patch_embed_gemm(const uint8_t* a, const uint8_t* b, const __nv_bfloat16* comb, 
   for (int turn = 0; turn < turns; ++turn) {
     const bool more = turn + 1 < turns;
     Codes next{};
-    if (more) next = fetch(a, b, m, turn + 1);
+    if (more)
+      next = fetch(a, b, m, turn + 1);
     clock.mark(FETCH);
     multiply(acc, ring + turn % Config::LOAD_PIPE_DEPTH * Config::SLOT_FLOATS, place);
     clock.mark(MULTIPLY);
-    if (more) publish(ring + (turn + 1) % Config::LOAD_PIPE_DEPTH * Config::SLOT_FLOATS, next);
+    if (more)
+      publish(ring + (turn + 1) % Config::LOAD_PIPE_DEPTH * Config::SLOT_FLOATS, next);
     clock.mark(PUBLISH);
     if (turn % Config::K_STEPS == Config::K_STEPS - 1) {
       store(acc, comb, c, m, tile_of(turn), place);
 #pragma unroll
-      for (int i = 0; i < 64; ++i) acc[i / 8][i % 8] = 0.0f;
+      for (int i = 0; i < 64; ++i)
+        acc[i / 8][i % 8] = 0.0f;
     }
     clock.mark(STORE);
     __syncthreads();
     clock.mark(BARRIER);
   }
-  if (threadIdx.x == 0) clock.write(phase_clocks + blockIdx.x * PHASE_COUNT);
+  if (threadIdx.x == 0)
+    clock.write(phase_clocks + blockIdx.x * PHASE_COUNT);
 }
 
-void launch(const Params& params, const Geometry& geometry, cudaStream_t stream) {
+void launch(const Params &params, const Geometry &geometry, cudaStream_t stream) {
   cudaLaunchConfig_t config{};
   config.gridDim = geometry.grid;
   config.blockDim = geometry.block;
   config.dynamicSmemBytes = geometry.dynamic_smem_bytes;
   config.stream = stream;
-  KERNELRIG_CUDA(cudaLaunchKernelEx(&config, patch_embed_gemm, params.a, params.b, params.comb, params.c,
-                                    params.m, params.phase_clocks));
+  KERNELRIG_CUDA(cudaLaunchKernelEx(&config, patch_embed_gemm, params.a, params.b, params.comb,
+                                    params.c, params.m, params.phase_clocks));
 }
 
 struct Gemm {
@@ -227,13 +240,13 @@ struct Gemm {
   static constexpr int ROWS_PER_IMAGE = Config::ROWS_PER_IMAGE;
   static constexpr int N = Config::N;
   static constexpr int K = Config::K;
-  static constexpr const char* PHASES[PHASE_COUNT] = {"all warps: fetch", "all warps: multiply",
+  static constexpr const char *PHASES[PHASE_COUNT] = {"all warps: fetch", "all warps: multiply",
                                                       "all warps: publish", "all warps: store",
                                                       "all warps: barrier"};
 
-  static size_t workspace_bytes(const Problem&) { return 0; }
+  static size_t workspace_bytes(const Problem &) { return 0; }
 
-  static Geometry geometry(const Problem& problem, int sm_count) {
+  static Geometry geometry(const Problem &problem, int sm_count) {
     const int tiles = (problem.m + Config::BLOCK_M - 1) / Config::BLOCK_M * Config::TILES_ACROSS;
     Geometry geometry;
     geometry.grid = dim3(std::min(tiles, problem.ctas == 0 ? sm_count : problem.ctas));
@@ -242,28 +255,28 @@ struct Gemm {
     return geometry;
   }
 
-  static Params prepare(const Problem& problem, const Buffers& buffers) {
-    KERNELRIG_CUDA(cudaFuncSetAttribute(patch_embed_gemm, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                        Config::DYNAMIC_SMEM_BYTES));
+  static Params prepare(const Problem &problem, const Buffers &buffers) {
+    KERNELRIG_CUDA(cudaFuncSetAttribute(
+        patch_embed_gemm, cudaFuncAttributeMaxDynamicSharedMemorySize, Config::DYNAMIC_SMEM_BYTES));
     return {buffers.a,
             buffers.b,
-            reinterpret_cast<const __nv_bfloat16*>(buffers.comb),
-            reinterpret_cast<__nv_bfloat16*>(buffers.c),
+            reinterpret_cast<const __nv_bfloat16 *>(buffers.comb),
+            reinterpret_cast<__nv_bfloat16 *>(buffers.c),
             problem.m,
             buffers.phase_clocks};
   }
 
-  static void launch(const Params& params, const Geometry& geometry, cudaStream_t stream) {
+  static void launch(const Params &params, const Geometry &geometry, cudaStream_t stream) {
     ::launch(params, geometry, stream);
   }
 
-  static LaunchArgs arguments(const Problem& problem) {
-    return {{Argument::buffer("A"), Argument::buffer("B"), Argument::buffer("comb"), Argument::buffer("C"),
-             Argument::i32(problem.m), Argument::phase_clocks()},
+  static LaunchArgs arguments(const Problem &problem) {
+    return {{Argument::buffer("A"), Argument::buffer("B"), Argument::buffer("comb"),
+             Argument::buffer("C"), Argument::i32(problem.m), Argument::phase_clocks()},
             {}};
   }
 };
 
-}  // namespace
+} // namespace
 
-int main(int argc, char** argv) { return harness_main<Gemm>(argc, argv); }
+int main(int argc, char **argv) { return harness_main<Gemm>(argc, argv); }

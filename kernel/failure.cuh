@@ -1,4 +1,5 @@
-// How a program behind the harness ends: its exit codes, and the one exception that carries the reason.
+// How a program behind the harness ends: its exit codes, and the one exception that carries the
+// reason.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -31,21 +32,22 @@ struct Failure {
   std::string where;
 };
 
-inline std::string source_place(const char* file, int line) {
-  const char* slash = std::strrchr(file, '/');
+inline std::string source_place(const char *file, int line) {
+  const char *slash = std::strrchr(file, '/');
   return std::string(slash == nullptr ? file : slash + 1) + ":" + std::to_string(line);
 }
 
-inline void require_cuda(cudaError_t status, const char* file, int line) {
-  if (status == cudaSuccess) return;
+inline void require_cuda(cudaError_t status, const char *file, int line) {
+  if (status == cudaSuccess)
+    return;
   // 98 is what some calls answer instead of 209 when the binary holds no code for this GPU.
-  const bool no_code_for_it = status == cudaErrorNoKernelImageForDevice ||
-                              status == cudaErrorInvalidDeviceFunction;
+  const bool no_code_for_it =
+      status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction;
   throw Failure{no_code_for_it ? EXIT_WRONG_DEVICE : EXIT_CUDA, cudaGetErrorName(status),
                 static_cast<int>(status), cudaGetErrorString(status), source_place(file, line)};
 }
 
-}  // namespace kernelrig
+} // namespace kernelrig
 
 // Every CUDA call goes through this: a refusal ends the run with code, name, text, file and line.
 #define KERNELRIG_CUDA(call) ::kernelrig::require_cuda((call), __FILE__, __LINE__)

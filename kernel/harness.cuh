@@ -1,5 +1,6 @@
-// The host side of every kernel: arguments, inputs, poison, reference, comparison, timing, result file,
-// launch description. A kernel file includes this one header; what it must define is said in problem.cuh.
+// The host side of every kernel: arguments, inputs, poison, reference, comparison, timing, result
+// file, launch description. A kernel file includes this one header; what it must define is said in
+// problem.cuh.
 //
 //   failure, json, options     how a run ends, what it writes, what it was asked
 //   inputs, buffers            the bits of the inputs, the memory they lie in
@@ -43,19 +44,18 @@
 
 namespace kernelrig {
 
-template <class Gemm>
-std::vector<std::string> phase_names() {
-  if (!TIMING_BUILD) return {};
+template <class Gemm> std::vector<std::string> phase_names() {
+  if (!TIMING_BUILD)
+    return {};
   return {std::begin(Gemm::PHASES), std::end(Gemm::PHASES)};
 }
 
 // One set of buffers and the launch prepared on it.
-template <class Gemm>
-struct Set {
+template <class Gemm> struct Set {
   ProblemMemory memory;
   typename Gemm::Params params;
 
-  Set(const Problem& p, const Geometry& geometry)
+  Set(const Problem &p, const Geometry &geometry)
       : memory(p, Gemm::workspace_bytes(p),
                phase_names<Gemm>().size() * sizeof(unsigned long long) * geometry.ctas()),
         params(Gemm::prepare(p, memory.buffers())) {}
@@ -67,29 +67,30 @@ inline DeviceFacts device_facts(int device) {
   DeviceFacts facts;
   facts.known = true;
   facts.name = properties.name;
-  const auto* id = reinterpret_cast<const unsigned char*>(properties.uuid.bytes);
+  const auto *id = reinterpret_cast<const unsigned char *>(properties.uuid.bytes);
   char uuid[48];
   std::snprintf(uuid, sizeof uuid,
-                "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0], id[1],
-                id[2], id[3], id[4], id[5], id[6], id[7], id[8], id[9], id[10], id[11], id[12], id[13],
-                id[14], id[15]);
+                "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0],
+                id[1], id[2], id[3], id[4], id[5], id[6], id[7], id[8], id[9], id[10], id[11],
+                id[12], id[13], id[14], id[15]);
   facts.uuid = uuid;
-  facts.compute_capability = std::to_string(properties.major) + "." + std::to_string(properties.minor);
+  facts.compute_capability =
+      std::to_string(properties.major) + "." + std::to_string(properties.minor);
   facts.sm_count = properties.multiProcessorCount;
   facts.l2_bytes = properties.l2CacheSize;
   facts.memory_bus_width_bits = properties.memoryBusWidth;
   KERNELRIG_CUDA(cudaDriverGetVersion(&facts.driver_cuda));
   KERNELRIG_CUDA(cudaRuntimeGetVersion(&facts.runtime_cuda));
-  KERNELRIG_CUDA(cudaDeviceGetAttribute(&facts.memory_clock_khz, cudaDevAttrMemoryClockRate, device));
+  KERNELRIG_CUDA(
+      cudaDeviceGetAttribute(&facts.memory_clock_khz, cudaDevAttrMemoryClockRate, device));
   KERNELRIG_CUDA(cudaDeviceGetAttribute(&facts.max_sm_clock_khz, cudaDevAttrClockRate, device));
   return facts;
 }
 
 // A session on one device: what the modes share.
-template <class Gemm>
-class Session {
- public:
-  Session(const Options& options, Result& result, Watchdog& watchdog)
+template <class Gemm> class Session {
+public:
+  Session(const Options &options, Result &result, Watchdog &watchdog)
       : options_(options), result_(result), watchdog_(watchdog),
         problem_(make_problem<Gemm>(options.images, options.ctas)) {
     doing("looking at the device");
@@ -97,7 +98,7 @@ class Session {
     KERNELRIG_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     result_.device = device_facts(options.device);
     cudaFuncAttributes attributes{};
-    KERNELRIG_CUDA(cudaFuncGetAttributes(&attributes, reference_compare));  // wrong device: 209
+    KERNELRIG_CUDA(cudaFuncGetAttributes(&attributes, reference_compare)); // wrong device: 209
     nvml_ = std::make_unique<Nvml>(result_.device.uuid);
     result_.device.driver = nvml_->driver();
     result_.before = nvml_->read();
@@ -106,19 +107,27 @@ class Session {
 
   void run() {
     switch (options_.mode) {
-      case Mode::CHECK: check(); break;
-      case Mode::TIME: time(); break;
-      case Mode::ONCE: once(); break;
-      default: show(); break;
+    case Mode::CHECK:
+      check();
+      break;
+    case Mode::TIME:
+      time();
+      break;
+    case Mode::ONCE:
+      once();
+      break;
+    default:
+      show();
+      break;
     }
     result_.after = nvml_->read();
   }
 
- private:
-  void doing(const std::string& what) { watchdog_.doing(what, result_); }
+private:
+  void doing(const std::string &what) { watchdog_.doing(what, result_); }
 
   // Fresh inputs, poisoned outputs, one launch, every element compared.
-  Comparison verify(Set<Gemm>& set, Pattern pattern, uint64_t seed) {
+  Comparison verify(Set<Gemm> &set, Pattern pattern, uint64_t seed) {
     doing(std::string("filling inputs, ") + pattern_name(pattern));
     fill_on_device(set.memory, problem_, pattern, seed, stream_);
     poison_on_device(set.memory.c, stream_);
@@ -128,10 +137,12 @@ class Session {
     KERNELRIG_CUDA(cudaGetLastError());
     KERNELRIG_CUDA(cudaStreamSynchronize(stream_));
     doing("the device reference");
-    const Comparison comparison = compare_all(problem_, pattern, seed, static_cast<float>(KERNELRIG_ACCUM_TOL),
-                                              set.memory.c.template as<uint16_t>(), stream_);
+    const Comparison comparison =
+        compare_all(problem_, pattern, seed, static_cast<float>(KERNELRIG_ACCUM_TOL),
+                    set.memory.c.template as<uint16_t>(), stream_);
     read_outputs(set.memory.c.template as<uint16_t>(), problem_, result_);
-    if (comparison.mismatches != 0) result_.exit_code = EXIT_MISMATCH;
+    if (comparison.mismatches != 0)
+      result_.exit_code = EXIT_MISMATCH;
     return comparison;
   }
 
@@ -149,7 +160,8 @@ class Session {
     Set<Gemm> set(problem_, geometry_);
     fill_on_host(set.memory, problem_, options_.pattern, options_.seed);
     doing("the kernel");
-    for (int i = 0; i < options_.samples; ++i) Gemm::launch(set.params, geometry_, stream_);
+    for (int i = 0; i < options_.samples; ++i)
+      Gemm::launch(set.params, geometry_, stream_);
     KERNELRIG_CUDA(cudaGetLastError());
     KERNELRIG_CUDA(cudaStreamSynchronize(stream_));
     read_outputs(set.memory.c.template as<uint16_t>(), problem_, result_);
@@ -163,10 +175,11 @@ class Session {
     doing("filling inputs to rotate over");
     std::vector<std::unique_ptr<Set<Gemm>>> sets;
     size_t input_bytes = 0;
-    // a launch must find nothing of its inputs in L2: all sets together are more than three times as large
+    // a launch must find nothing of its inputs in L2: all sets together are more than three times
+    // as large
     while (sets.size() < 2 || input_bytes <= 3 * static_cast<size_t>(result_.device.l2_bytes)) {
       sets.push_back(std::make_unique<Set<Gemm>>(problem_, geometry_));
-      const ProblemMemory& memory = sets.back()->memory;
+      const ProblemMemory &memory = sets.back()->memory;
       fill_on_device(memory, problem_, Pattern::RANDOM, options_.seed + sets.size() - 1, stream_);
       poison_on_device(memory.c, stream_);
       poison_on_device(memory.workspace, stream_);
@@ -177,8 +190,8 @@ class Session {
     result_.regime = regime;
     doing("timing");
     Timing timing = time_launches(
-        [&](long long i) { Gemm::launch(sets[i % sets.size()]->params, geometry_, stream_); }, stream_,
-        options_.warmup_s, options_.samples, *nvml_);
+        [&](long long i) { Gemm::launch(sets[i % sets.size()]->params, geometry_, stream_); },
+        stream_, options_.warmup_s, options_.samples, *nvml_);
     result_.samples_ms = std::move(timing.samples_ms);
     result_.during = std::move(timing.during);
     result_.after = nvml_->read();
@@ -190,8 +203,10 @@ class Session {
     std::printf("%s data, %s, %zu samples rotating over %zu sets of inputs\n",
                 pattern_name(Pattern::RANDOM), regime, result_.samples_ms.size(), sets.size());
     std::printf("Custom kernel: %.3f ms  %.2f TFLOPS\n", ms, flop / ms * 1e-9);
-    if (!result_.phases.empty()) print_phases(result_.phases, geometry_.ctas());
-    if (options_.mode == Mode::TIME || result_.exit_code != EXIT_OK) say_comparison(result_.verified_after_timing);
+    if (!result_.phases.empty())
+      print_phases(result_.phases, geometry_.ctas());
+    if (options_.mode == Mode::TIME || result_.exit_code != EXIT_OK)
+      say_comparison(result_.verified_after_timing);
     return std::move(sets[0]);
   }
 
@@ -200,58 +215,64 @@ class Session {
     const std::unique_ptr<Set<Gemm>> set = time();
     result_.compared = verify(*set, Pattern::CONSTANT, options_.seed);
     say_outputs(*set);
-    if (result_.compared.mismatches != 0) say_comparison(result_.compared);
+    if (result_.compared.mismatches != 0)
+      say_comparison(result_.compared);
   }
 
-  void read_phase_clocks(const Set<Gemm>& set) {
-    if (set.memory.phase_clocks.bytes() == 0) return;
+  void read_phase_clocks(const Set<Gemm> &set) {
+    if (set.memory.phase_clocks.bytes() == 0)
+      return;
     result_.phases = read_phases(set.memory.phase_clocks.template as<unsigned long long>(),
                                  geometry_.ctas(), phase_names<Gemm>());
   }
 
   void say_device() const {
-    if (!result_.label.empty()) std::printf("%s\n", result_.label.c_str());
+    if (!result_.label.empty())
+      std::printf("%s\n", result_.label.c_str());
     std::printf("%s on %s, %d images, grid of %d CTAs\n", result_.kernel.c_str(),
                 result_.device.name.c_str(), problem_.images, geometry_.ctas());
   }
 
-  void say_outputs(const Set<Gemm>& set) const {
+  void say_outputs(const Set<Gemm> &set) const {
     uint16_t head[4];
-    KERNELRIG_CUDA(cudaMemcpy(head, set.memory.c.template as<void>(), sizeof head, cudaMemcpyDeviceToHost));
+    KERNELRIG_CUDA(
+        cudaMemcpy(head, set.memory.c.template as<void>(), sizeof head, cudaMemcpyDeviceToHost));
     std::printf("Checksum (first 1024): %.6f\nC[0,0..3] =", result_.checksum);
-    for (const uint16_t bits : head) std::printf(" %.1f", float_from_bf16(bits));
+    for (const uint16_t bits : head)
+      std::printf(" %.1f", float_from_bf16(bits));
     std::printf("\n");
   }
 
-  static void say_comparison(const Comparison& comparison) {
-    std::printf("%s pattern, seed %llu: %llu of %llu elements differ from the reference, %llu of them NaN\n",
+  static void say_comparison(const Comparison &comparison) {
+    std::printf("%s pattern, seed %llu: %llu of %llu elements differ from the reference, %llu of "
+                "them NaN\n",
                 pattern_name(comparison.pattern), static_cast<unsigned long long>(comparison.seed),
                 comparison.mismatches, comparison.elements, comparison.nan_count);
-    if (!comparison.first.found) return;
-    std::printf("first at C[%lld, %lld]: got %g, wanted %g\n", comparison.first.row, comparison.first.column,
-                float_from_bf16(comparison.first.got_bits), float_from_bf16(comparison.first.wanted_bits));
+    if (!comparison.first.found)
+      return;
+    std::printf("first at C[%lld, %lld]: got %g, wanted %g\n", comparison.first.row,
+                comparison.first.column, float_from_bf16(comparison.first.got_bits),
+                float_from_bf16(comparison.first.wanted_bits));
   }
 
-  const Options& options_;
-  Result& result_;
-  Watchdog& watchdog_;
+  const Options &options_;
+  Result &result_;
+  Watchdog &watchdog_;
   const Problem problem_;
   Geometry geometry_;
   std::unique_ptr<Nvml> nvml_;
   cudaStream_t stream_ = nullptr;
 };
 
-template <class Gemm>
-void describe(const Options& options) {
+template <class Gemm> void describe(const Options &options) {
   const Problem problem = make_problem<Gemm>(options.images, options.ctas);
-  const std::string launch =
-      launch_text(options, problem, Gemm::ENTRY, Gemm::geometry(problem, sm_count_of_build()),
-                  Gemm::arguments(problem), Gemm::workspace_bytes(problem), phase_names<Gemm>().size());
+  const std::string launch = launch_text(
+      options, problem, Gemm::ENTRY, Gemm::geometry(problem, sm_count_of_build()),
+      Gemm::arguments(problem), Gemm::workspace_bytes(problem), phase_names<Gemm>().size());
   write_launch_file(options, problem, launch);
 }
 
-template <class Gemm>
-int measure(const Options& options) {
+template <class Gemm> int measure(const Options &options) {
   Result result;
   result.program = KERNELRIG_PROGRAM;
   result.kernel = Gemm::ENTRY;
@@ -260,20 +281,21 @@ int measure(const Options& options) {
   result.problem = make_problem<Gemm>(options.images, options.ctas);
   if (!options.result.empty()) {
     const std::string trouble = refusal_to_write(options.result);
-    if (!trouble.empty()) throw UsageError{trouble};
+    if (!trouble.empty())
+      throw UsageError{trouble};
   }
   Watchdog watchdog(options.watchdog_s);
   try {
     Session<Gemm>(options, result, watchdog).run();
-  } catch (const Failure& failure) {
+  } catch (const Failure &failure) {
     result.failed = true;
     result.failure = failure;
-  } catch (const std::exception& error) {  // the host is out of memory or of threads
+  } catch (const std::exception &error) { // the host is out of memory or of threads
     result.failed = true;
     result.failure = {EXIT_CUDA, "hostError", 0, error.what(), source_place(__FILE__, __LINE__)};
   }
   if (result.failed) {
-    const Failure& failure = result.failure;
+    const Failure &failure = result.failure;
     result.exit_code = failure.exit_code;
     std::fprintf(stderr, "%s: %s: %s (%d) at %s\n", KERNELRIG_PROGRAM, failure.text.c_str(),
                  failure.name.c_str(), failure.code, failure.where.c_str());
@@ -287,23 +309,23 @@ int measure(const Options& options) {
   return result.exit_code;
 }
 
-template <class Gemm>
-int harness_main(int argc, char** argv) {
+template <class Gemm> int harness_main(int argc, char **argv) {
   try {
     const Options options = parse_options(argc, argv);
     if (options.help) {
       std::fputs(usage_text(KERNELRIG_PROGRAM).c_str(), stdout);
       return EXIT_OK;
     }
-    if (options.mode != Mode::DESCRIBE) return measure<Gemm>(options);
+    if (options.mode != Mode::DESCRIBE)
+      return measure<Gemm>(options);
     describe<Gemm>(options);
     return EXIT_OK;
-  } catch (const UsageError& error) {
+  } catch (const UsageError &error) {
     std::fprintf(stderr, "%s: %s\n", KERNELRIG_PROGRAM, error.sentence.c_str());
     return EXIT_USAGE;
   }
 }
 
-}  // namespace kernelrig
+} // namespace kernelrig
 
 using kernelrig::harness_main;

@@ -1,5 +1,5 @@
-// The inputs every side agrees on: the same bits on host, device, in Python (ci/inputs.py) and in the
-// emulator. Plain C++ as well, so that a host compiler can read it without CUDA.
+// The inputs every side agrees on: the same bits on host, device, in Python (ci/inputs.py) and in
+// the emulator. Plain C++ as well, so that a host compiler can read it without CUDA.
 //
 //   h(name, seed, i) = splitmix64((fnv1a64(name) ^ splitmix64(seed)) + i * GOLDEN_GAMMA)   mod 2^64
 //   u                = (h >> 40) * 2^-24                                            in [0, 1)
@@ -21,11 +21,14 @@ namespace kernelrig {
 
 enum class Pattern { CONSTANT, INTEGER, RANDOM };
 
-inline const char* pattern_name(Pattern pattern) {
+inline const char *pattern_name(Pattern pattern) {
   switch (pattern) {
-    case Pattern::CONSTANT: return "constant";
-    case Pattern::INTEGER: return "integer";
-    default: return "random";
+  case Pattern::CONSTANT:
+    return "constant";
+  case Pattern::INTEGER:
+    return "integer";
+  default:
+    return "random";
   }
 }
 
@@ -38,7 +41,7 @@ KERNELRIG_HD uint64_t splitmix64(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-inline uint64_t fnv1a64(const char* text) {
+inline uint64_t fnv1a64(const char *text) {
   uint64_t hash = 0xcbf29ce484222325ull;
   for (; *text != '\0'; ++text) {
     hash = (hash ^ static_cast<unsigned char>(*text)) * 0x100000001b3ull;
@@ -47,7 +50,7 @@ inline uint64_t fnv1a64(const char* text) {
 }
 
 // What one named buffer under one seed starts from; the device gets this number, never the name.
-inline uint64_t hash_base(const char* name, uint64_t seed) {
+inline uint64_t hash_base(const char *name, uint64_t seed) {
   return fnv1a64(name) ^ splitmix64(seed);
 }
 
@@ -84,7 +87,8 @@ KERNELRIG_HD float bits_float(uint32_t bits) {
 // BF16 by round-to-nearest-even; every NaN becomes the canonical 0x7FFF, as cvt.rn.bf16 makes it.
 KERNELRIG_HD uint16_t bf16_from_float(float value) {
   const uint32_t bits = float_bits(value);
-  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return 0x7FFF;
+  if ((bits & 0x7FFFFFFFu) > 0x7F800000u)
+    return 0x7FFF;
   return static_cast<uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
 }
 
@@ -103,17 +107,21 @@ KERNELRIG_HD uint8_t e4m3_from_float(float value) {
   const uint32_t bits = float_bits(value);
   const uint32_t sign = (bits >> 24) & 0x80u;
   const uint32_t magnitude = bits & 0x7FFFFFFFu;
-  if (magnitude > 0x7F800000u) return static_cast<uint8_t>(sign | 0x7F);
-  if (magnitude >= 0x43E80000u) return static_cast<uint8_t>(sign | 0x7E);  // 464: halfway past 448
+  if (magnitude > 0x7F800000u)
+    return static_cast<uint8_t>(sign | 0x7F);
+  if (magnitude >= 0x43E80000u)
+    return static_cast<uint8_t>(sign | 0x7E); // 464: halfway past 448
   const int exponent = static_cast<int>(magnitude >> 23) - 127;
-  const int kept = exponent < -6 ? -6 : exponent;  // below 2^-6 the quantum stays 2^-9
+  const int kept = exponent < -6 ? -6 : exponent; // below 2^-6 the quantum stays 2^-9
   const int shift = 20 + kept - exponent;
-  if (exponent < -126 || shift > 24) return static_cast<uint8_t>(sign);  // under half of 2^-9
+  if (exponent < -126 || shift > 24)
+    return static_cast<uint8_t>(sign); // under half of 2^-9
   const uint32_t significand = (magnitude & 0x7FFFFFu) | 0x800000u;
   const uint32_t half = 1u << (shift - 1);
   uint32_t steps = significand >> shift;
   const uint32_t rest = significand & ((half << 1) - 1);
-  if (rest > half || (rest == half && (steps & 1u))) ++steps;
+  if (rest > half || (rest == half && (steps & 1u)))
+    ++steps;
   return static_cast<uint8_t>(sign | ((static_cast<uint32_t>(kept + 6) << 3) + steps));
 }
 
@@ -121,8 +129,10 @@ KERNELRIG_HD float float_from_e4m3(uint8_t code) {
   const uint32_t sign = static_cast<uint32_t>(code & 0x80u) << 24;
   const uint32_t exponent = (code >> 3) & 15u;
   const uint32_t mantissa = code & 7u;
-  if ((code & 0x7Fu) == 0x7Fu) return bits_float(sign | 0x7FC00000u);
-  if (exponent == 0) return bits_float(sign | float_bits(static_cast<float>(mantissa) * 0x1p-9f));
+  if ((code & 0x7Fu) == 0x7Fu)
+    return bits_float(sign | 0x7FC00000u);
+  if (exponent == 0)
+    return bits_float(sign | float_bits(static_cast<float>(mantissa) * 0x1p-9f));
   return bits_float(sign | ((exponent + 120u) << 23) | (mantissa << 20));
 }
 
@@ -131,7 +141,8 @@ KERNELRIG_HD float whole_part(float value) { return static_cast<float>(static_ca
 
 // An element of A or B, as its E4M3 code.
 KERNELRIG_HD uint8_t operand_at(Pattern pattern, uint64_t base, uint64_t index) {
-  if (pattern == Pattern::CONSTANT) return e4m3_from_float(1.5f);
+  if (pattern == Pattern::CONSTANT)
+    return e4m3_from_float(1.5f);
   const float u = unit_at(base, index);
   if (pattern == Pattern::INTEGER) {
     return e4m3_from_float(whole_part(scale_then_add(u, 3.0f, 0.0f)) - 1.0f);
@@ -141,9 +152,11 @@ KERNELRIG_HD uint8_t operand_at(Pattern pattern, uint64_t base, uint64_t index) 
 
 // An element of bias or pos_embed, before the sum of the two is rounded to BF16.
 KERNELRIG_HD float table_at(Pattern pattern, uint64_t base, uint64_t index) {
-  if (pattern == Pattern::CONSTANT) return 0.0f;
+  if (pattern == Pattern::CONSTANT)
+    return 0.0f;
   const float u = unit_at(base, index);
-  if (pattern == Pattern::INTEGER) return whole_part(scale_then_add(u, 17.0f, 0.0f)) - 8.0f;
+  if (pattern == Pattern::INTEGER)
+    return whole_part(scale_then_add(u, 17.0f, 0.0f)) - 8.0f;
   return scale_then_add(u, 2.0f, -1.0f);
 }
 
@@ -165,4 +178,4 @@ inline InputBases input_bases(uint64_t seed) {
           hash_base("pos_embed", seed)};
 }
 
-}  // namespace kernelrig
+} // namespace kernelrig

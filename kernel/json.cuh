@@ -13,81 +13,84 @@
 namespace kernelrig {
 
 class Json {
- public:
-  Json& open(char bracket) {
+public:
+  Json &open(char bracket) {
     separate();
     text_ += bracket;
     first_ = true;
     return *this;
   }
 
-  Json& close(char bracket) {
+  Json &close(char bracket) {
     text_ += bracket;
     first_ = false;
     return *this;
   }
 
-  Json& key(const char* name) {
+  Json &key(const char *name) {
     separate();
     quote(name);
     text_ += ": ";
-    first_ = true;  // the value follows without a comma
+    first_ = true; // the value follows without a comma
     return *this;
   }
 
-  Json& value(const std::string& text) {
+  Json &value(const std::string &text) {
     separate();
     quote(text);
     return *this;
   }
-  Json& value(const char* text) { return value(std::string(text)); }
-  Json& value(bool flag) { return raw(flag ? "true" : "false"); }
-  Json& value(int number) { return raw(std::to_string(number)); }
-  Json& value(unsigned number) { return raw(std::to_string(number)); }
-  Json& value(long long number) { return raw(std::to_string(number)); }
-  Json& value(unsigned long number) { return raw(std::to_string(number)); }
-  Json& value(unsigned long long number) { return raw(std::to_string(number)); }
+  Json &value(const char *text) { return value(std::string(text)); }
+  Json &value(bool flag) { return raw(flag ? "true" : "false"); }
+  Json &value(int number) { return raw(std::to_string(number)); }
+  Json &value(unsigned number) { return raw(std::to_string(number)); }
+  Json &value(long long number) { return raw(std::to_string(number)); }
+  Json &value(unsigned long number) { return raw(std::to_string(number)); }
+  Json &value(unsigned long long number) { return raw(std::to_string(number)); }
 
   // JSON has no NaN and no infinity: they become null, and the bits beside them tell the rest.
-  Json& value(double number) {
-    if (!std::isfinite(number)) return null();
+  Json &value(double number) {
+    if (!std::isfinite(number))
+      return null();
     char buffer[40];
     std::snprintf(buffer, sizeof buffer, "%.9g", number);
     // whole numbers keep their point, so that a reader sees a float
-    if (std::strpbrk(buffer, ".e") == nullptr) std::strcat(buffer, ".0");
+    if (std::strpbrk(buffer, ".e") == nullptr)
+      std::strcat(buffer, ".0");
     return raw(buffer);
   }
 
-  Json& null() { return raw("null"); }
+  Json &null() { return raw("null"); }
 
-  template <class T>
-  Json& field(const char* name, const T& content) {
+  template <class T> Json &field(const char *name, const T &content) {
     key(name);
     return value(content);
   }
 
-  Json& line() {
+  Json &line() {
     pending_line_ = true;
     return *this;
   }
 
-  const std::string& text() const { return text_; }
+  const std::string &text() const { return text_; }
 
- private:
-  Json& raw(const std::string& token) {
+private:
+  Json &raw(const std::string &token) {
     separate();
     text_ += token;
     return *this;
   }
 
   void separate() {
-    if (!first_) text_ += pending_line_ ? "," : ", ";
-    if (pending_line_) text_ += "\n  ";
+    if (!first_)
+      text_ += pending_line_ ? "," : ", ";
+    if (pending_line_)
+      text_ += "\n  ";
     pending_line_ = false;
     first_ = false;
   }
 
-  void quote(const std::string& text) {
+  void quote(const std::string &text) {
     text_ += '"';
     for (const char c : text) {
       if (c == '"' || c == '\\') {
@@ -111,27 +114,30 @@ class Json {
 
 // Write a file so that a reader sees all of it or none: temporary name, fsync, rename. Returns the
 // reason it could not, or an empty string.
-inline std::string write_whole(const std::string& path, const void* data, size_t bytes) {
+inline std::string write_whole(const std::string &path, const void *data, size_t bytes) {
   const std::string part = path + ".part" + std::to_string(getpid());
-  std::FILE* file = std::fopen(part.c_str(), "wb");
-  if (file == nullptr) return "cannot write " + path + ": " + std::strerror(errno);
+  std::FILE *file = std::fopen(part.c_str(), "wb");
+  if (file == nullptr)
+    return "cannot write " + path + ": " + std::strerror(errno);
   bool good = std::fwrite(data, 1, bytes, file) == bytes && std::fflush(file) == 0;
   good = good && fsync(fileno(file)) == 0;
   const int reason = errno;
-  if (std::fclose(file) == 0 && good && std::rename(part.c_str(), path.c_str()) == 0) return "";
+  if (std::fclose(file) == 0 && good && std::rename(part.c_str(), path.c_str()) == 0)
+    return "";
   const std::string sentence = "cannot write " + path + ": " + std::strerror(good ? errno : reason);
   std::remove(part.c_str());
   return sentence;
 }
 
 // The reason `path` cannot be written, asked before any work is done for it; leaves nothing behind.
-inline std::string refusal_to_write(const std::string& path) {
+inline std::string refusal_to_write(const std::string &path) {
   const std::string part = path + ".part" + std::to_string(getpid());
-  std::FILE* file = std::fopen(part.c_str(), "wb");
-  if (file == nullptr) return "cannot write " + path + ": " + std::strerror(errno);
+  std::FILE *file = std::fopen(part.c_str(), "wb");
+  if (file == nullptr)
+    return "cannot write " + path + ": " + std::strerror(errno);
   std::fclose(file);
   std::remove(part.c_str());
   return "";
 }
 
-}  // namespace kernelrig
+} // namespace kernelrig

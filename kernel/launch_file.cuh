@@ -1,4 +1,5 @@
-// describe: the launch as a file (launch.json, comb.npy), for the emulator. No GPU, no driver, no CUDA call.
+// describe: the launch as a file (launch.json, comb.npy), for the emulator. No GPU, no driver, no
+// CUDA call.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ namespace kernelrig {
 
 #define KERNELRIG_FIRST_OF(first, ...) first
 
-// How many SMs "every SM" means where no device can be asked: the one arch this binary was built for.
+// How many SMs "every SM" means where no device can be asked: the one arch this binary was built
+// for.
 inline int sm_count_of_build() {
 #ifdef __CUDA_ARCH_LIST__
   constexpr int arch = KERNELRIG_FIRST_OF(__CUDA_ARCH_LIST__, 0);
@@ -26,24 +28,25 @@ inline int sm_count_of_build() {
   return arch >= 1000 && arch < 1100 ? 148 : 132;
 }
 
-template <class T>
-void append_list(Json& json, const char* name, const std::vector<T>& values) {
+template <class T> void append_list(Json &json, const char *name, const std::vector<T> &values) {
   json.key(name).open('[');
-  for (const T value : values) json.value(value);
+  for (const T value : values)
+    json.value(value);
   json.close(']');
 }
 
-inline void append_extent(Json& json, const char* name, const dim3& extent) {
+inline void append_extent(Json &json, const char *name, const dim3 &extent) {
   append_list(json, name, std::vector<unsigned>{extent.x, extent.y, extent.z});
 }
 
-inline void append_buffer(Json& json, const char* name, const char* dtype, std::vector<uint64_t> shape) {
+inline void append_buffer(Json &json, const char *name, const char *dtype,
+                          std::vector<uint64_t> shape) {
   json.line().key(name).open('{').field("dtype", dtype);
   append_list(json, "shape", shape);
   json.key("fill").open('{');
 }
 
-inline void append_operand(Json& json, const char* name, const Options& options,
+inline void append_operand(Json &json, const char *name, const Options &options,
                            std::vector<uint64_t> shape) {
   append_buffer(json, name, "e4m3", std::move(shape));
   json.field("kind", pattern_name(options.pattern));
@@ -55,7 +58,7 @@ inline void append_operand(Json& json, const char* name, const Options& options,
   json.close('}').close('}');
 }
 
-inline void append_tensor_map(Json& json, const TensorMap& map) {
+inline void append_tensor_map(Json &json, const TensorMap &map) {
   json.line().key(map.name.c_str()).open('{').field("buffer", map.buffer).field("dtype", map.dtype);
   append_list(json, "dims", map.dims);
   append_list(json, "strides_bytes", map.strides_bytes);
@@ -65,8 +68,8 @@ inline void append_tensor_map(Json& json, const TensorMap& map) {
   json.field("l2_promotion", map.l2_promotion).field("oob_fill", map.oob_fill).close('}');
 }
 
-inline std::string launch_text(const Options& options, const Problem& p, const std::string& entry,
-                               const Geometry& geometry, const LaunchArgs& launch,
+inline std::string launch_text(const Options &options, const Problem &p, const std::string &entry,
+                               const Geometry &geometry, const LaunchArgs &launch,
                                uint64_t workspace_bytes, uint64_t phases) {
   const uint64_t m = p.m, n = p.n, k = p.k, positions = p.rows_per_image;
   Json json;
@@ -91,9 +94,10 @@ inline std::string launch_text(const Options& options, const Problem& p, const s
     json.field("kind", "undefined").close('}').close('}');
   }
   json.close('}').line().key("tensor_maps").open('{');
-  for (const TensorMap& map : launch.tensor_maps) append_tensor_map(json, map);
+  for (const TensorMap &map : launch.tensor_maps)
+    append_tensor_map(json, map);
   json.close('}').line().key("args").open('[');
-  for (const Argument& argument : launch.args) {
+  for (const Argument &argument : launch.args) {
     json.open('{');
     if (argument.name.empty()) {
       json.field(argument.kind.c_str(), argument.number);
@@ -106,10 +110,11 @@ inline std::string launch_text(const Options& options, const Problem& p, const s
 }
 
 // A two-dimensional .npy (format 1.0) of 16-bit words; BF16 travels as its raw bits.
-inline std::string npy_of_words(const std::vector<uint16_t>& words, size_t rows, size_t columns) {
-  std::string header = "{'descr': '<u2', 'fortran_order': False, 'shape': (" + std::to_string(rows) + ", " +
-                       std::to_string(columns) + "), }";
-  while ((10 + header.size() + 1) % 64 != 0) header += ' ';
+inline std::string npy_of_words(const std::vector<uint16_t> &words, size_t rows, size_t columns) {
+  std::string header = "{'descr': '<u2', 'fortran_order': False, 'shape': (" +
+                       std::to_string(rows) + ", " + std::to_string(columns) + "), }";
+  while ((10 + header.size() + 1) % 64 != 0)
+    header += ' ';
   header += '\n';
   std::string file("\x93NUMPY\x01\x00", 8);
   file += static_cast<char>(header.size() & 0xFF);
@@ -122,13 +127,15 @@ inline std::string npy_of_words(const std::vector<uint16_t>& words, size_t rows,
   return file;
 }
 
-inline void write_launch_file(const Options& options, const Problem& p, const std::string& launch) {
+inline void write_launch_file(const Options &options, const Problem &p, const std::string &launch) {
   const std::string npy =
       npy_of_words(combined_table(p, options.pattern, options.seed), p.rows_per_image, p.n);
   // comb first: whoever sees launch.json finds what it names
   std::string trouble = write_whole(options.out + "/comb.npy", npy.data(), npy.size());
-  if (trouble.empty()) trouble = write_whole(options.out + "/launch.json", launch.data(), launch.size());
-  if (!trouble.empty()) throw UsageError{trouble};
+  if (trouble.empty())
+    trouble = write_whole(options.out + "/launch.json", launch.data(), launch.size());
+  if (!trouble.empty())
+    throw UsageError{trouble};
 }
 
-}  // namespace kernelrig
+} // namespace kernelrig

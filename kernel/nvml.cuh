@@ -1,5 +1,5 @@
-// Clocks, power, temperature and throttle reasons through NVML, found at run time: a box without it, or
-// with a partitioned GPU, costs the figures and nothing else.
+// Clocks, power, temperature and throttle reasons through NVML, found at run time: a box without
+// it, or with a partitioned GPU, costs the figures and nothing else.
 #pragma once
 
 #include <dlfcn.h>
@@ -21,7 +21,7 @@ struct Clocks {
   unsigned long long throttle_reasons = 0;
 };
 
-inline void append_clocks(Json& json, const Clocks& clocks) {
+inline void append_clocks(Json &json, const Clocks &clocks) {
   if (!clocks.known) {
     json.null();
     return;
@@ -34,18 +34,22 @@ inline void append_clocks(Json& json, const Clocks& clocks) {
 }
 
 class Nvml {
- public:
+public:
   // `uuid` as CUDA prints it, GPU-...: the order of devices is not the same in both libraries.
-  explicit Nvml(const std::string& uuid) {
+  explicit Nvml(const std::string &uuid) {
     library_ = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library_ == nullptr) return;
+    if (library_ == nullptr)
+      return;
     const auto init = find<int (*)()>("nvmlInit_v2");
-    const auto by_uuid = find<int (*)(const char*, void**)>("nvmlDeviceGetHandleByUUID");
-    const auto driver = find<int (*)(char*, unsigned)>("nvmlSystemGetDriverVersion");
-    if (init == nullptr || init() != 0) return;
+    const auto by_uuid = find<int (*)(const char *, void **)>("nvmlDeviceGetHandleByUUID");
+    const auto driver = find<int (*)(char *, unsigned)>("nvmlSystemGetDriverVersion");
+    if (init == nullptr || init() != 0)
+      return;
     char text[96] = "";
-    if (driver != nullptr && driver(text, sizeof text) == 0) driver_ = text;
-    if (by_uuid == nullptr || by_uuid(uuid.c_str(), &device_) != 0) device_ = nullptr;
+    if (driver != nullptr && driver(text, sizeof text) == 0)
+      driver_ = text;
+    if (by_uuid == nullptr || by_uuid(uuid.c_str(), &device_) != 0)
+      device_ = nullptr;
     clock_ = find<decltype(clock_)>("nvmlDeviceGetClockInfo");
     power_ = find<decltype(power_)>("nvmlDeviceGetPowerUsage");
     power_limit_ = find<decltype(power_limit_)>("nvmlDeviceGetEnforcedPowerLimit");
@@ -57,38 +61,41 @@ class Nvml {
   }
 
   // The library stays loaded: the process ends soon, and its shutdown has hung on sick drivers.
-  const std::string& driver() const { return driver_; }
+  const std::string &driver() const { return driver_; }
 
   Clocks read() const {
-    constexpr int SM = 1, MEMORY = 2, GPU_TEMPERATURE = 0;  // NVML's own numbers
+    constexpr int SM = 1, MEMORY = 2, GPU_TEMPERATURE = 0; // NVML's own numbers
     Clocks clocks;
-    if (device_ == nullptr || clock_ == nullptr) return clocks;
+    if (device_ == nullptr || clock_ == nullptr)
+      return clocks;
     clocks.known = clock_(device_, SM, &clocks.sm_mhz) == 0;
     clock_(device_, MEMORY, &clocks.memory_mhz);
     unsigned milliwatts = 0;
-    if (power_ != nullptr && power_(device_, &milliwatts) == 0) clocks.power_w = milliwatts / 1e3;
+    if (power_ != nullptr && power_(device_, &milliwatts) == 0)
+      clocks.power_w = milliwatts / 1e3;
     if (power_limit_ != nullptr && power_limit_(device_, &milliwatts) == 0) {
       clocks.power_limit_w = milliwatts / 1e3;
     }
-    if (temperature_ != nullptr) temperature_(device_, GPU_TEMPERATURE, &clocks.temperature_c);
-    if (reasons_ != nullptr) reasons_(device_, &clocks.throttle_reasons);
+    if (temperature_ != nullptr)
+      temperature_(device_, GPU_TEMPERATURE, &clocks.temperature_c);
+    if (reasons_ != nullptr)
+      reasons_(device_, &clocks.throttle_reasons);
     return clocks;
   }
 
- private:
-  template <class Function>
-  Function find(const char* name) const {
+private:
+  template <class Function> Function find(const char *name) const {
     return reinterpret_cast<Function>(dlsym(library_, name));
   }
 
-  void* library_ = nullptr;
-  void* device_ = nullptr;
+  void *library_ = nullptr;
+  void *device_ = nullptr;
   std::string driver_;
-  int (*clock_)(void*, int, unsigned*) = nullptr;
-  int (*power_)(void*, unsigned*) = nullptr;
-  int (*power_limit_)(void*, unsigned*) = nullptr;
-  int (*temperature_)(void*, int, unsigned*) = nullptr;
-  int (*reasons_)(void*, unsigned long long*) = nullptr;
+  int (*clock_)(void *, int, unsigned *) = nullptr;
+  int (*power_)(void *, unsigned *) = nullptr;
+  int (*power_limit_)(void *, unsigned *) = nullptr;
+  int (*temperature_)(void *, int, unsigned *) = nullptr;
+  int (*reasons_)(void *, unsigned long long *) = nullptr;
 };
 
-}  // namespace kernelrig
+} // namespace kernelrig

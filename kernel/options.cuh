@@ -15,31 +15,31 @@ namespace kernelrig {
 
 enum class Mode { NONE, CHECK, TIME, ONCE, DESCRIBE };
 
-inline const char* mode_name(Mode mode) {
-  static const char* const names[] = {"none", "check", "time", "once", "describe"};
+inline const char *mode_name(Mode mode) {
+  static const char *const names[] = {"none", "check", "time", "once", "describe"};
   return names[static_cast<int>(mode)];
 }
 
 struct Options {
-  int images = 4736;  // the full problem
-  int ctas = 0;       // 0: every SM
+  int images = 4736; // the full problem
+  int ctas = 0;      // 0: every SM
   Mode mode = Mode::NONE;
   Pattern pattern = Pattern::RANDOM;
   uint64_t seed = 0;
   double warmup_s = 1.0;
   int samples = 0;
   int device = 0;
-  double watchdog_s = 0.0;  // 0: off
+  double watchdog_s = 0.0; // 0: off
   std::string out;
   std::string result;
   bool help = false;
 };
 
-constexpr int MAX_IMAGES = 1000000;  // M = 196 million rows still fits an int
+constexpr int MAX_IMAGES = 1000000; // M = 196 million rows still fits an int
 constexpr int MAX_CTAS = 65535;
 constexpr int MAX_SAMPLES = 1000000;
 
-inline std::string usage_text(const std::string& program) {
+inline std::string usage_text(const std::string &program) {
   return "usage: " + program +
          " [--case images=N,ctas=N] [--mode check|time|once|describe]\n"
          "       [--pattern constant|integer|random] [--seed N] [--warmup-s S] [--samples N]\n"
@@ -49,9 +49,9 @@ inline std::string usage_text(const std::string& program) {
          "            73 the watchdog fired\n";
 }
 
-inline uint64_t parse_whole(const std::string& what, const std::string& text, uint64_t low,
+inline uint64_t parse_whole(const std::string &what, const std::string &text, uint64_t low,
                             uint64_t high) {
-  char* end = nullptr;
+  char *end = nullptr;
   errno = 0;
   const uint64_t number = std::strtoull(text.c_str(), &end, 10);
   const bool starts_right = !text.empty() && text[0] >= '0' && text[0] <= '9';
@@ -62,8 +62,8 @@ inline uint64_t parse_whole(const std::string& what, const std::string& text, ui
   return number;
 }
 
-inline double parse_seconds(const std::string& what, const std::string& text) {
-  char* end = nullptr;
+inline double parse_seconds(const std::string &what, const std::string &text) {
+  char *end = nullptr;
   const double number = std::strtod(text.c_str(), &end);
   const bool starts_right = !text.empty() && (text[0] == '.' || (text[0] >= '0' && text[0] <= '9'));
   if (!starts_right || *end != '\0' || !(number >= 0.0 && number <= 1e6)) {
@@ -72,19 +72,21 @@ inline double parse_seconds(const std::string& what, const std::string& text) {
   return number;
 }
 
-inline void parse_case(const std::string& text, Options& options) {
+inline void parse_case(const std::string &text, Options &options) {
   std::set<std::string> seen;
   size_t begin = 0;
   while (begin <= text.size()) {
     size_t end = text.find(',', begin);
-    if (end == std::string::npos) end = text.size();
+    if (end == std::string::npos)
+      end = text.size();
     const std::string part = text.substr(begin, end - begin);
     const size_t equals = part.find('=');
     const std::string key = part.substr(0, equals);
     if (equals == std::string::npos || (key != "images" && key != "ctas")) {
       throw UsageError{"--case has '" + part + "': images=N and ctas=N are known"};
     }
-    if (!seen.insert(key).second) throw UsageError{"--case names " + key + " twice"};
+    if (!seen.insert(key).second)
+      throw UsageError{"--case names " + key + " twice"};
     const std::string number = part.substr(equals + 1);
     if (key == "images") {
       options.images = static_cast<int>(parse_whole("images in --case", number, 1, MAX_IMAGES));
@@ -95,22 +97,24 @@ inline void parse_case(const std::string& text, Options& options) {
   }
 }
 
-inline Mode parse_mode(const std::string& text) {
+inline Mode parse_mode(const std::string &text) {
   for (const Mode mode : {Mode::CHECK, Mode::TIME, Mode::ONCE, Mode::DESCRIBE}) {
-    if (text == mode_name(mode)) return mode;
+    if (text == mode_name(mode))
+      return mode;
   }
   throw UsageError{"--mode is '" + text + "': one of check, time, once, describe is wanted"};
 }
 
-inline Pattern parse_pattern(const std::string& text) {
+inline Pattern parse_pattern(const std::string &text) {
   for (const Pattern pattern : {Pattern::CONSTANT, Pattern::INTEGER, Pattern::RANDOM}) {
-    if (text == pattern_name(pattern)) return pattern;
+    if (text == pattern_name(pattern))
+      return pattern;
   }
   throw UsageError{"--pattern is '" + text + "': one of constant, integer, random is wanted"};
 }
 
 // What only makes sense together is refused apart, rather than ignored.
-inline void settle(const std::set<std::string>& given, Options& options) {
+inline void settle(const std::set<std::string> &given, Options &options) {
   const bool timed = options.mode == Mode::TIME || options.mode == Mode::NONE;
   if (given.count("--pattern") == 0) {
     // whole numbers show a single lost product; once and describe take them for the same reason
@@ -119,20 +123,24 @@ inline void settle(const std::set<std::string>& given, Options& options) {
     throw UsageError{std::string("--pattern ") + pattern_name(options.pattern) +
                      " goes with --mode check, once or describe: timing is on random data"};
   }
-  if (options.samples == 0) options.samples = timed ? 100 : 1;
+  if (options.samples == 0)
+    options.samples = timed ? 100 : 1;
   if (given.count("--samples") != 0 && !timed && options.mode != Mode::ONCE) {
     throw UsageError{"--samples goes with --mode time or once"};
   }
-  if (given.count("--warmup-s") != 0 && !timed) throw UsageError{"--warmup-s goes with --mode time"};
+  if (given.count("--warmup-s") != 0 && !timed)
+    throw UsageError{"--warmup-s goes with --mode time"};
   if (options.mode == Mode::DESCRIBE) {
-    if (options.out.empty()) throw UsageError{"--mode describe needs --out DIR, a folder that exists"};
-    if (!options.result.empty()) throw UsageError{"--mode describe writes no result: drop --result"};
+    if (options.out.empty())
+      throw UsageError{"--mode describe needs --out DIR, a folder that exists"};
+    if (!options.result.empty())
+      throw UsageError{"--mode describe writes no result: drop --result"};
   } else if (!options.out.empty()) {
     throw UsageError{"--out goes with --mode describe; results go to --result FILE"};
   }
 }
 
-inline Options parse_options(int argc, char** argv) {
+inline Options parse_options(int argc, char **argv) {
   Options options;
   std::set<std::string> given;
   for (int i = 1; i < argc; ++i) {
@@ -144,34 +152,49 @@ inline Options parse_options(int argc, char** argv) {
     const size_t equals = name.find('=');
     const bool joined = name.rfind("--", 0) == 0 && equals != std::string::npos;
     std::string value = joined ? name.substr(equals + 1) : "";
-    if (joined) name.resize(equals);
+    if (joined)
+      name.resize(equals);
     static const std::set<std::string> known = {
         "--case",    "--mode",   "--pattern",  "--seed", "--warmup-s",
         "--samples", "--device", "--watchdog", "--out",  "--result"};
     if (known.count(name) == 0) {
       std::string all;
-      for (const std::string& one : known) all += (all.empty() ? "" : ", ") + one;
+      for (const std::string &one : known)
+        all += (all.empty() ? "" : ", ") + one;
       throw UsageError{"unknown option '" + name + "': known are " + all};
     }
-    if (!given.insert(name).second) throw UsageError{name + " is given twice"};
+    if (!given.insert(name).second)
+      throw UsageError{name + " is given twice"};
     if (!joined) {
-      if (i + 1 == argc) throw UsageError{name + " needs a value"};
+      if (i + 1 == argc)
+        throw UsageError{name + " needs a value"};
       value = argv[++i];
     }
-    if (value.empty()) throw UsageError{name + " needs a value"};
-    if (name == "--case") parse_case(value, options);
-    if (name == "--mode") options.mode = parse_mode(value);
-    if (name == "--pattern") options.pattern = parse_pattern(value);
-    if (name == "--seed") options.seed = parse_whole(name, value, 0, UINT64_MAX);
-    if (name == "--warmup-s") options.warmup_s = parse_seconds(name, value);
-    if (name == "--samples") options.samples = static_cast<int>(parse_whole(name, value, 1, MAX_SAMPLES));
-    if (name == "--device") options.device = static_cast<int>(parse_whole(name, value, 0, 1023));
-    if (name == "--watchdog") options.watchdog_s = parse_seconds(name, value);
-    if (name == "--out") options.out = value;
-    if (name == "--result") options.result = value;
+    if (value.empty())
+      throw UsageError{name + " needs a value"};
+    if (name == "--case")
+      parse_case(value, options);
+    if (name == "--mode")
+      options.mode = parse_mode(value);
+    if (name == "--pattern")
+      options.pattern = parse_pattern(value);
+    if (name == "--seed")
+      options.seed = parse_whole(name, value, 0, UINT64_MAX);
+    if (name == "--warmup-s")
+      options.warmup_s = parse_seconds(name, value);
+    if (name == "--samples")
+      options.samples = static_cast<int>(parse_whole(name, value, 1, MAX_SAMPLES));
+    if (name == "--device")
+      options.device = static_cast<int>(parse_whole(name, value, 0, 1023));
+    if (name == "--watchdog")
+      options.watchdog_s = parse_seconds(name, value);
+    if (name == "--out")
+      options.out = value;
+    if (name == "--result")
+      options.result = value;
   }
   settle(given, options);
   return options;
 }
 
-}  // namespace kernelrig
+} // namespace kernelrig

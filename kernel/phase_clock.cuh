@@ -1,8 +1,8 @@
-// Where a CTA's time goes, in a timing build (KERNELRIG_TIMING): each mark() charges the cycles since the
-// one before to a phase. In every other build all of it compiles to nothing.
+// Where a CTA's time goes, in a timing build (KERNELRIG_TIMING): each mark() charges the cycles
+// since the one before to a phase. In every other build all of it compiles to nothing.
 //
-// A kernel names its phases in `Gemm::PHASES` and lets one thread of each role write its clock out once,
-// after its last tile.
+// A kernel names its phases in `Gemm::PHASES` and lets one thread of each role write its clock out
+// once, after its last tile.
 #pragma once
 
 #include <cstdio>
@@ -14,8 +14,7 @@
 
 namespace kernelrig {
 
-template <int PHASE_COUNT>
-struct PhaseClock {
+template <int PHASE_COUNT> struct PhaseClock {
 #ifdef KERNELRIG_TIMING
   long long cycles[PHASE_COUNT] = {};
   long long last = 0;
@@ -28,7 +27,7 @@ struct PhaseClock {
     last = now;
   }
 
-  __device__ __forceinline__ void write(unsigned long long* clocks) const {
+  __device__ __forceinline__ void write(unsigned long long *clocks) const {
     for (int phase = 0; phase < PHASE_COUNT; ++phase) {
       clocks[phase] = static_cast<unsigned long long>(cycles[phase]);
     }
@@ -36,7 +35,7 @@ struct PhaseClock {
 #else
   __device__ __forceinline__ void start() {}
   __device__ __forceinline__ void mark(int) {}
-  __device__ __forceinline__ void write(unsigned long long*) const {}
+  __device__ __forceinline__ void write(unsigned long long *) const {}
 #endif
 };
 
@@ -46,8 +45,8 @@ struct PhaseCycles {
   unsigned long long max_cycles;
 };
 
-inline std::vector<PhaseCycles> read_phases(const unsigned long long* device_clocks, int ctas,
-                                            const std::vector<std::string>& names) {
+inline std::vector<PhaseCycles> read_phases(const unsigned long long *device_clocks, int ctas,
+                                            const std::vector<std::string> &names) {
   std::vector<unsigned long long> clocks(static_cast<size_t>(ctas) * names.size());
   KERNELRIG_CUDA(cudaMemcpy(clocks.data(), device_clocks, clocks.size() * sizeof clocks[0],
                             cudaMemcpyDeviceToHost));
@@ -57,21 +56,24 @@ inline std::vector<PhaseCycles> read_phases(const unsigned long long* device_clo
     for (int cta = 0; cta < ctas; ++cta) {
       const unsigned long long cycles = clocks[cta * names.size() + phase];
       row.mean_cycles += static_cast<double>(cycles) / ctas;
-      if (cycles > row.max_cycles) row.max_cycles = cycles;
+      if (cycles > row.max_cycles)
+        row.max_cycles = cycles;
     }
     phases.push_back(row);
   }
   return phases;
 }
 
-inline void print_phases(const std::vector<PhaseCycles>& phases, int ctas) {
+inline void print_phases(const std::vector<PhaseCycles> &phases, int ctas) {
   double total = 0.0;
-  for (const PhaseCycles& phase : phases) total += phase.mean_cycles;
-  std::printf("%-24s %14s %7s %14s   (%d CTAs)\n", "phase", "mean cycles", "share", "max cycles", ctas);
-  for (const PhaseCycles& phase : phases) {
+  for (const PhaseCycles &phase : phases)
+    total += phase.mean_cycles;
+  std::printf("%-24s %14s %7s %14s   (%d CTAs)\n", "phase", "mean cycles", "share", "max cycles",
+              ctas);
+  for (const PhaseCycles &phase : phases) {
     std::printf("%-24s %14.0f %6.1f%% %14llu\n", phase.name.c_str(), phase.mean_cycles,
                 total > 0.0 ? 100.0 * phase.mean_cycles / total : 0.0, phase.max_cycles);
   }
 }
 
-}  // namespace kernelrig
+} // namespace kernelrig

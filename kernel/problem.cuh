@@ -1,23 +1,26 @@
-// The seam between the harness and a kernel: what a kernel is given, and what it must say of itself.
+// The seam between the harness and a kernel: what a kernel is given, and what it must say of
+// itself.
 //
 // A kernel file defines `struct Gemm` and its main is `return harness_main<Gemm>(argc, argv);`
 //
 //   struct Gemm {
 //     static constexpr char ENTRY[];              the kernel function's name, extern "C" or unique
 //     static constexpr int ROWS_PER_IMAGE, N, K;
-//     static constexpr const char* PHASES[];      "role: phase", what a timing build's clocks are called
-//     using Params = ...;                         what one launch needs: tensor maps, pointers, sizes
-//     static size_t workspace_bytes(const Problem&);
-//     static Geometry geometry(const Problem&, int sm_count);       pure: describe calls it without a GPU
-//     static Params prepare(const Problem&, const Buffers&);        once per set of buffers; may encode
+//     static constexpr const char* PHASES[];      "role: phase", what a timing build's clocks are
+//     called using Params = ...;                         what one launch needs: tensor maps,
+//     pointers, sizes static size_t workspace_bytes(const Problem&); static Geometry geometry(const
+//     Problem&, int sm_count);       pure: describe calls it without a GPU static Params
+//     prepare(const Problem&, const Buffers&);        once per set of buffers; may encode
 //                                                                   tensor maps and set attributes
-//     static void launch(const Params&, const Geometry&, cudaStream_t);   one launch of ENTRY, no other
-//     static LaunchArgs arguments(const Problem&);   pure: the kernel's parameters in order, and its maps
+//     static void launch(const Params&, const Geometry&, cudaStream_t);   one launch of ENTRY, no
+//     other static LaunchArgs arguments(const Problem&);   pure: the kernel's parameters in order,
+//     and its maps
 //   };
 //
-// C = bf16(acc) +bf16 comb[row % ROWS_PER_IMAGE], acc the FP32 product sum of A [M, K] and B [N, K] in
-// E4M3, all row-major. Every buffer starts on a 256-byte boundary. `workspace` holds nothing the kernel
-// may rely on: NaN patterns in check and time, bytes nobody wrote in once (so that initcheck sees a read).
+// C = bf16(acc) +bf16 comb[row % ROWS_PER_IMAGE], acc the FP32 product sum of A [M, K] and B [N, K]
+// in E4M3, all row-major. Every buffer starts on a 256-byte boundary. `workspace` holds nothing the
+// kernel may rely on: NaN patterns in check and time, bytes nobody wrote in once (so that initcheck
+// sees a read).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -37,7 +40,7 @@ constexpr bool TIMING_BUILD = false;
 
 struct Problem {
   int images;
-  int ctas;  // the cap on the grid; 0: every SM
+  int ctas; // the cap on the grid; 0: every SM
   int m, n, k;
   int rows_per_image;
 };
@@ -50,16 +53,16 @@ struct Geometry {
 };
 
 struct Buffers {
-  const uint8_t* a;
-  const uint8_t* b;
-  const uint16_t* comb;  // BF16 bits, [rows_per_image, n]
-  uint16_t* c;           // BF16 bits, [m, n]
-  void* workspace;
-  unsigned long long* phase_clocks;  // [ctas, phases] in a timing build, else null
+  const uint8_t *a;
+  const uint8_t *b;
+  const uint16_t *comb; // BF16 bits, [rows_per_image, n]
+  uint16_t *c;          // BF16 bits, [m, n]
+  void *workspace;
+  unsigned long long *phase_clocks; // [ctas, phases] in a timing build, else null
 };
 
-// A tensor map in cuTensorMapEncodeTiled's own terms, so that describe and the encoder of a kernel read
-// one record. dims and box fastest first; strides_bytes without the fastest.
+// A tensor map in cuTensorMapEncodeTiled's own terms, so that describe and the encoder of a kernel
+// read one record. dims and box fastest first; strides_bytes without the fastest.
 struct TensorMap {
   std::string name;
   std::string buffer;
@@ -74,15 +77,15 @@ struct TensorMap {
   std::string oob_fill = "zeros";
 };
 
-// One kernel parameter: {"buffer": "A"}, {"tensor_map": "A_map"} or a scalar under its type's name. The
-// buffers are A, B, comb, C, and workspace and phase_clocks where the kernel has them.
+// One kernel parameter: {"buffer": "A"}, {"tensor_map": "A_map"} or a scalar under its type's name.
+// The buffers are A, B, comb, C, and workspace and phase_clocks where the kernel has them.
 struct Argument {
   std::string kind;
   std::string name;
   long long number = 0;
 
-  static Argument buffer(const std::string& name) { return {"buffer", name}; }
-  static Argument tensor_map(const std::string& name) { return {"tensor_map", name}; }
+  static Argument buffer(const std::string &name) { return {"buffer", name}; }
+  static Argument tensor_map(const std::string &name) { return {"tensor_map", name}; }
   static Argument i32(long long number) { return {"i32", "", number}; }
   static Argument u32(long long number) { return {"u32", "", number}; }
   static Argument null() { return {"u64", "", 0}; }
@@ -94,9 +97,8 @@ struct LaunchArgs {
   std::vector<TensorMap> tensor_maps;
 };
 
-template <class Gemm>
-Problem make_problem(int images, int ctas) {
+template <class Gemm> Problem make_problem(int images, int ctas) {
   return {images, ctas, images * Gemm::ROWS_PER_IMAGE, Gemm::N, Gemm::K, Gemm::ROWS_PER_IMAGE};
 }
 
-}  // namespace kernelrig
+} // namespace kernelrig

@@ -1,11 +1,12 @@
-// The device reference: every output again on plain CUDA cores, compared where it is made. It shares no
-// line with any kernel: own indexing, own decoding, and operands made anew from the hash, so that a kernel
-// that damaged its inputs is not compared with its own damage. It may use nothing a kernel file defines.
+// The device reference: every output again on plain CUDA cores, compared where it is made. It
+// shares no line with any kernel: own indexing, own decoding, and operands made anew from the hash,
+// so that a kernel that damaged its inputs is not compared with its own damage. It may use nothing
+// a kernel file defines.
 //
-// The random pattern is right within slack + 1 BF16 ulp of max(|acc|, |comb|, |C|), slack = accum_tol * sum
-// |a b|; or where the two roundings of some accumulator within the slack land. The second is for an acc on a
-// BF16 tie whose sum with comb is a tie too: seen once in 7e8 outputs, two ulp apart and both right. The
-// other patterns are compared bit for bit.
+// The random pattern is right within slack + 1 BF16 ulp of max(|acc|, |comb|, |C|), slack =
+// accum_tol * sum |a b|; or where the two roundings of some accumulator within the slack land. The
+// second is for an acc on a BF16 tie whose sum with comb is a tie too: seen once in 7e8 outputs,
+// two ulp apart and both right. The other patterns are compared bit for bit.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -36,14 +37,15 @@ struct Wanted {
 
 struct Tally {
   unsigned long long mismatches, nan_count, beyond_exact, first_mismatch;
-  unsigned max_abs_bits, max_rel_bits;  // of non-negative floats, which order as their bits do
+  unsigned max_abs_bits, max_rel_bits; // of non-negative floats, which order as their bits do
 };
 
-constexpr float LARGEST_EXACT = 256.0f;  // whole numbers up to here are exact in BF16
+constexpr float LARGEST_EXACT = 256.0f; // whole numbers up to here are exact in BF16
 
 KERNELRIG_HD float bf16_ulp(float magnitude) {
   uint32_t exponent = float_bits(magnitude) >> 23;
-  if (exponent < 1) exponent = 1;
+  if (exponent < 1)
+    exponent = 1;
   // 2^(exponent - 7); below 2^-119 that is no normal FP32 number, and no output of ours is so small
   return exponent <= 7 ? 0x1p-126f : bits_float((exponent - 7) << 23);
 }
@@ -53,7 +55,7 @@ KERNELRIG_HD float largest_of(float a, float b, float c) {
 }
 
 // One element on the host, for the report of a mismatch.
-inline Wanted wanted_at(const ReferenceProblem& p, long long row, long long column) {
+inline Wanted wanted_at(const ReferenceProblem &p, long long row, long long column) {
   Wanted wanted{};
   for (int k = 0; k < p.k; ++k) {
     const double a = float_from_e4m3(operand_at(p.pattern, p.bases.a, row * p.k + k));
@@ -61,24 +63,27 @@ inline Wanted wanted_at(const ReferenceProblem& p, long long row, long long colu
     wanted.acc += a * b;
     wanted.abs_sum += std::fabs(a * b);
   }
-  wanted.comb_bits = combined_at(p.pattern, p.bases.bias, p.bases.pos_embed, row % p.rows_per_image,
-                                 column, p.n);
+  wanted.comb_bits =
+      combined_at(p.pattern, p.bases.bias, p.bases.pos_embed, row % p.rows_per_image, column, p.n);
   wanted.bits = bf16_add(bf16_from_float(static_cast<float>(wanted.acc)), wanted.comb_bits);
   return wanted;
 }
 
-// Both roundings never fall as acc rises: what lies between the outputs of acc -+ slack is reachable.
+// Both roundings never fall as acc rises: what lies between the outputs of acc -+ slack is
+// reachable.
 KERNELRIG_HD bool is_reachable(float got, double acc, double slack, uint16_t comb_bits) {
   const uint16_t low = bf16_add(bf16_from_float(static_cast<float>(acc - slack)), comb_bits);
   const uint16_t high = bf16_add(bf16_from_float(static_cast<float>(acc + slack)), comb_bits);
   return float_from_bf16(low) <= got && got <= float_from_bf16(high);
 }
 
-constexpr int REFERENCE_TILE = 64;   // outputs of a CTA in each direction, 4 x 4 a thread, strided by 16
-constexpr int REFERENCE_DEPTH = 32;  // products summed in FP32 before they join the FP64 sum
+constexpr int REFERENCE_TILE =
+    64; // outputs of a CTA in each direction, 4 x 4 a thread, strided by 16
+constexpr int REFERENCE_DEPTH = 32; // products summed in FP32 before they join the FP64 sum
 
-__device__ inline void tally_element(const ReferenceProblem& p, Tally* tally, unsigned long long index,
-                                     float acc, float abs_sum, uint16_t comb_bits, uint16_t got_bits) {
+__device__ inline void tally_element(const ReferenceProblem &p, Tally *tally,
+                                     unsigned long long index, float acc, float abs_sum,
+                                     uint16_t comb_bits, uint16_t got_bits) {
   const uint16_t wanted_bits = bf16_add(bf16_from_float(acc), comb_bits);
   const float got = float_from_bf16(got_bits);
   const float wanted = float_from_bf16(wanted_bits);
@@ -89,7 +94,8 @@ __device__ inline void tally_element(const ReferenceProblem& p, Tally* tally, un
     const float error = fabsf(got - wanted);
     const float slack = p.accum_tol * abs_sum;
     wrong = !(error <= bf16_ulp(scale) + slack) && !is_reachable(got, acc, slack, comb_bits);
-    if (!is_nan && error > 0.0f) atomicMax(&tally->max_rel_bits, float_bits(error / scale));
+    if (!is_nan && error > 0.0f)
+      atomicMax(&tally->max_rel_bits, float_bits(error / scale));
   } else {
     wrong = got_bits != wanted_bits;
     const float scale = largest_of(acc, float_from_bf16(comb_bits), wanted);
@@ -97,19 +103,22 @@ __device__ inline void tally_element(const ReferenceProblem& p, Tally* tally, un
       atomicMax(&tally->max_rel_bits, float_bits(fabsf(got - wanted) / scale));
     }
   }
-  if (p.pattern == Pattern::INTEGER && (fabsf(wanted) > LARGEST_EXACT || fabsf(acc) > LARGEST_EXACT)) {
+  if (p.pattern == Pattern::INTEGER &&
+      (fabsf(wanted) > LARGEST_EXACT || fabsf(acc) > LARGEST_EXACT)) {
     atomicAdd(&tally->beyond_exact, 1ull);
   }
-  if (!is_nan && got != wanted) atomicMax(&tally->max_abs_bits, float_bits(fabsf(got - wanted)));
-  if (is_nan) atomicAdd(&tally->nan_count, 1ull);
+  if (!is_nan && got != wanted)
+    atomicMax(&tally->max_abs_bits, float_bits(fabsf(got - wanted)));
+  if (is_nan)
+    atomicAdd(&tally->nan_count, 1ull);
   if (wrong) {
     atomicAdd(&tally->mismatches, 1ull);
     atomicMin(&tally->first_mismatch, index);
   }
 }
 
-__global__ void __launch_bounds__(256) reference_compare(ReferenceProblem p, const uint16_t* c,
-                                                         Tally* tally) {
+__global__ void __launch_bounds__(256)
+    reference_compare(ReferenceProblem p, const uint16_t *c, Tally *tally) {
   __shared__ float a_part[REFERENCE_DEPTH][REFERENCE_TILE + 1];
   __shared__ float b_part[REFERENCE_DEPTH][REFERENCE_TILE + 1];
   const int row_zero = blockIdx.x * REFERENCE_TILE;
@@ -125,12 +134,14 @@ __global__ void __launch_bounds__(256) reference_compare(ReferenceProblem p, con
       const uint64_t row = row_zero + line;
       const uint64_t column = column_zero + line;
       const bool k_inside = k_zero + k < p.k;
-      a_part[k][line] = k_inside && row < p.m
-                            ? float_from_e4m3(operand_at(p.pattern, p.bases.a, row * p.k + k_zero + k))
-                            : 0.0f;
-      b_part[k][line] = k_inside && column < p.n
-                            ? float_from_e4m3(operand_at(p.pattern, p.bases.b, column * p.k + k_zero + k))
-                            : 0.0f;
+      a_part[k][line] =
+          k_inside && row < p.m
+              ? float_from_e4m3(operand_at(p.pattern, p.bases.a, row * p.k + k_zero + k))
+              : 0.0f;
+      b_part[k][line] =
+          k_inside && column < p.n
+              ? float_from_e4m3(operand_at(p.pattern, p.bases.b, column * p.k + k_zero + k))
+              : 0.0f;
     }
     __syncthreads();
     float part[4][4] = {};
@@ -149,7 +160,8 @@ __global__ void __launch_bounds__(256) reference_compare(ReferenceProblem p, con
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
 #pragma unroll
-      for (int j = 0; j < 4; ++j) acc[i][j] += part[i][j];
+      for (int j = 0; j < 4; ++j)
+        acc[i][j] += part[i][j];
     }
     __syncthreads();
   }
@@ -159,35 +171,39 @@ __global__ void __launch_bounds__(256) reference_compare(ReferenceProblem p, con
     for (int j = 0; j < 4; ++j) {
       const long long row = row_zero + down + 16 * i;
       const long long column = column_zero + across + 16 * j;
-      if (row >= p.m || column >= p.n) continue;
+      if (row >= p.m || column >= p.n)
+        continue;
       const unsigned long long index = static_cast<unsigned long long>(row) * p.n + column;
       const uint16_t comb_bits = combined_at(p.pattern, p.bases.bias, p.bases.pos_embed,
                                              row % p.rows_per_image, column, p.n);
-      tally_element(p, tally, index, static_cast<float>(acc[i][j]), abs_sum[i][j], comb_bits, c[index]);
+      tally_element(p, tally, index, static_cast<float>(acc[i][j]), abs_sum[i][j], comb_bits,
+                    c[index]);
     }
   }
 }
 
 // Compare all of `c` (device memory) and say how it differs. Waits for the stream.
-inline Comparison compare_all(const Problem& problem, Pattern pattern, uint64_t seed, float accum_tol,
-                              const uint16_t* c, cudaStream_t stream) {
-  const ReferenceProblem p{problem.m, problem.n, problem.k, problem.rows_per_image,
+inline Comparison compare_all(const Problem &problem, Pattern pattern, uint64_t seed,
+                              float accum_tol, const uint16_t *c, cudaStream_t stream) {
+  const ReferenceProblem p{problem.m, problem.n,         problem.k, problem.rows_per_image,
                            pattern,   input_bases(seed), accum_tol};
   Tally tally{0, 0, 0, ~0ull, 0, 0};
-  Tally* device_tally = nullptr;
+  Tally *device_tally = nullptr;
   KERNELRIG_CUDA(cudaMalloc(&device_tally, sizeof tally));
   KERNELRIG_CUDA(cudaMemcpy(device_tally, &tally, sizeof tally, cudaMemcpyHostToDevice));
-  const dim3 grid((p.m + REFERENCE_TILE - 1) / REFERENCE_TILE, (p.n + REFERENCE_TILE - 1) / REFERENCE_TILE);
+  const dim3 grid((p.m + REFERENCE_TILE - 1) / REFERENCE_TILE,
+                  (p.n + REFERENCE_TILE - 1) / REFERENCE_TILE);
   reference_compare<<<grid, 256, 0, stream>>>(p, c, device_tally);
   KERNELRIG_CUDA(cudaGetLastError());
   KERNELRIG_CUDA(cudaStreamSynchronize(stream));
   KERNELRIG_CUDA(cudaMemcpy(&tally, device_tally, sizeof tally, cudaMemcpyDeviceToHost));
   KERNELRIG_CUDA(cudaFree(device_tally));
   if (tally.beyond_exact != 0) {
-    throw Failure{EXIT_CUDA, "kernelrigBeyondExact", 0,
-                  std::to_string(tally.beyond_exact) +
-                      " wanted outputs of the integer pattern exceed 256: bit for bit proves nothing here",
-                  source_place(__FILE__, __LINE__)};
+    throw Failure{
+        EXIT_CUDA, "kernelrigBeyondExact", 0,
+        std::to_string(tally.beyond_exact) +
+            " wanted outputs of the integer pattern exceed 256: bit for bit proves nothing here",
+        source_place(__FILE__, __LINE__)};
   }
   Comparison comparison;
   comparison.made = true;
@@ -200,14 +216,15 @@ inline Comparison compare_all(const Problem& problem, Pattern pattern, uint64_t 
   comparison.max_rel_error = bits_float(tally.max_rel_bits);
   comparison.accum_tol = accum_tol;
   if (tally.mismatches != 0) {
-    Mismatch& first = comparison.first;
+    Mismatch &first = comparison.first;
     first.found = true;
     first.row = static_cast<long long>(tally.first_mismatch / problem.n);
     first.column = static_cast<long long>(tally.first_mismatch % problem.n);
     first.wanted_bits = wanted_at(p, first.row, first.column).bits;
-    KERNELRIG_CUDA(cudaMemcpy(&first.got_bits, c + tally.first_mismatch, 2, cudaMemcpyDeviceToHost));
+    KERNELRIG_CUDA(
+        cudaMemcpy(&first.got_bits, c + tally.first_mismatch, 2, cudaMemcpyDeviceToHost));
   }
   return comparison;
 }
 
-}  // namespace kernelrig
+} // namespace kernelrig

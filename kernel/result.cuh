@@ -36,7 +36,7 @@ struct Comparison {
   uint64_t seed = 0;
   unsigned long long elements = 0, mismatches = 0, nan_count = 0;
   double max_abs_error = 0.0;
-  double max_rel_error = 0.0;  // relative to max(|acc|, |comb|, |C|), as the tolerance is
+  double max_rel_error = 0.0; // relative to max(|acc|, |comb|, |C|), as the tolerance is
   double accum_tol = 0.0;
   Mismatch first;
 };
@@ -65,7 +65,7 @@ struct Result {
   Failure failure{};
 };
 
-inline void append_device(Json& json, const DeviceFacts& device) {
+inline void append_device(Json &json, const DeviceFacts &device) {
   json.key("device");
   if (!device.known) {
     json.null();
@@ -80,7 +80,7 @@ inline void append_device(Json& json, const DeviceFacts& device) {
   json.field("max_sm_clock_khz", device.max_sm_clock_khz).close('}');
 }
 
-inline void append_comparison(Json& json, const char* name, const Comparison& comparison) {
+inline void append_comparison(Json &json, const char *name, const Comparison &comparison) {
   json.line().key(name);
   if (!comparison.made) {
     json.null();
@@ -104,7 +104,7 @@ inline void append_comparison(Json& json, const char* name, const Comparison& co
   json.close('}');
 }
 
-inline std::string result_text(const Result& result) {
+inline std::string result_text(const Result &result) {
   Json json;
   json.open('{').line().field("schema", 1).field("program", result.program);
   json.field("kernel", result.kernel).field("label", result.label);
@@ -123,23 +123,29 @@ inline std::string result_text(const Result& result) {
   append_clocks(json, result.after);
   if (!result.during.empty()) {
     json.key("during").open('[');
-    for (const Clocks& clocks : result.during) append_clocks(json, clocks);
+    for (const Clocks &clocks : result.during)
+      append_clocks(json, clocks);
     json.close(']');
   }
   json.close('}').line().key("samples_ms").open('[');
-  for (const float sample : result.samples_ms) json.value(static_cast<double>(sample));
+  for (const float sample : result.samples_ms)
+    json.value(static_cast<double>(sample));
   json.close(']').line().key("checksum");
   result.has_checksum ? json.value(result.checksum) : json.null();
   json.line().key("sampled").open('[');
-  for (const Sample& sample : result.sampled) {
-    json.open('[').value(sample.row).value(sample.column).value(static_cast<int>(sample.bits)).close(']');
+  for (const Sample &sample : result.sampled) {
+    json.open('[')
+        .value(sample.row)
+        .value(sample.column)
+        .value(static_cast<int>(sample.bits))
+        .close(']');
   }
   json.close(']');
   append_comparison(json, "compared", result.compared);
   append_comparison(json, "verified_after_timing", result.verified_after_timing);
   if (!result.phases.empty()) {
     json.line().key("phases").open('[');
-    for (const PhaseCycles& phase : result.phases) {
+    for (const PhaseCycles &phase : result.phases) {
       json.open('{').field("name", phase.name).field("mean_cycles", phase.mean_cycles);
       json.field("max_cycles", phase.max_cycles).close('}');
     }
@@ -155,10 +161,11 @@ inline std::string result_text(const Result& result) {
   return json.close('}').text() + "\n";
 }
 
-inline std::string write_result(const Result& result) {
-  if (result.options.result.empty()) return "";
+inline std::string write_result(const Result &result) {
+  if (result.options.result.empty())
+    return "";
   const std::string text = result_text(result);
   return write_whole(result.options.result, text.data(), text.size());
 }
 
-}  // namespace kernelrig
+} // namespace kernelrig

@@ -1,9 +1,10 @@
-// One seeded bug per sanitizer tool: run as PROGRAM memcheck|racecheck|initcheck|synccheck|none under the
-// tool of that name, which must complain of the kernel selftest_<name> and of no other. A tool that stays
-// silent here has not looked, and its clean reports are worth nothing. `none` must come out clean.
+// One seeded bug per sanitizer tool: run as PROGRAM memcheck|racecheck|initcheck|synccheck|none
+// under the tool of that name, which must complain of the kernel selftest_<name> and of no other. A
+// tool that stays silent here has not looked, and its clean reports are worth nothing. `none` must
+// come out clean.
 //
-// The bugs are the smallest that real kernels have: a store of one element past an allocation, a missing
-// barrier, a buffer half filled, a barrier inside a branch.
+// The bugs are the smallest that real kernels have: a store of one element past an allocation, a
+// missing barrier, a buffer half filled, a barrier inside a branch.
 
 #include <cuda_runtime.h>
 
@@ -20,30 +21,31 @@ constexpr int ELEMENTS = 1024;
 
 __device__ __forceinline__ int element_index() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-extern "C" __global__ void selftest_memcheck(float* out, const float* in) {
+extern "C" __global__ void selftest_memcheck(float *out, const float *in) {
   const int i = element_index();
-  out[i == ELEMENTS - 1 ? ELEMENTS : i] = in[i];  // the last thread stores one element too far
+  out[i == ELEMENTS - 1 ? ELEMENTS : i] = in[i]; // the last thread stores one element too far
 }
 
-extern "C" __global__ void selftest_racecheck(float* out, const float* in) {
+extern "C" __global__ void selftest_racecheck(float *out, const float *in) {
   __shared__ float mirror[THREADS];
   const int i = element_index();
   mirror[threadIdx.x] = in[i];
-  out[i] = mirror[THREADS - 1 - threadIdx.x];  // no barrier between the write and the read
+  out[i] = mirror[THREADS - 1 - threadIdx.x]; // no barrier between the write and the read
 }
 
-extern "C" __global__ void selftest_initcheck(float* out, const float* in) {
+extern "C" __global__ void selftest_initcheck(float *out, const float *in) {
   const int i = element_index();
-  out[i] = in[ELEMENTS + i];  // allocated, never written
+  out[i] = in[ELEMENTS + i]; // allocated, never written
 }
 
-extern "C" __global__ void selftest_synccheck(float* out, const float* in) {
+extern "C" __global__ void selftest_synccheck(float *out, const float *in) {
   const int i = element_index();
-  if (threadIdx.x < 40) __syncthreads();  // eight lanes of the second warp arrive, the others do not
+  if (threadIdx.x < 40)
+    __syncthreads(); // eight lanes of the second warp arrive, the others do not
   out[i] = in[i];
 }
 
-extern "C" __global__ void selftest_none(float* out, const float* in) {
+extern "C" __global__ void selftest_none(float *out, const float *in) {
   __shared__ float mirror[THREADS];
   const int i = element_index();
   mirror[threadIdx.x] = in[i];
@@ -52,8 +54,8 @@ extern "C" __global__ void selftest_none(float* out, const float* in) {
 }
 
 struct Bug {
-  const char* tool;
-  void (*kernel)(float*, const float*);
+  const char *tool;
+  void (*kernel)(float *, const float *);
 };
 
 constexpr Bug BUGS[] = {{"memcheck", selftest_memcheck},
@@ -62,9 +64,9 @@ constexpr Bug BUGS[] = {{"memcheck", selftest_memcheck},
                         {"synccheck", selftest_synccheck},
                         {"none", selftest_none}};
 
-void run(const Bug& bug) {
-  float* in = nullptr;
-  float* out = nullptr;
+void run(const Bug &bug) {
+  float *in = nullptr;
+  float *out = nullptr;
   KERNELRIG_CUDA(cudaMalloc(&in, 2 * ELEMENTS * sizeof(float)));
   KERNELRIG_CUDA(cudaMalloc(&out, ELEMENTS * sizeof(float)));
   const std::vector<float> zeros(ELEMENTS);
@@ -77,14 +79,15 @@ void run(const Bug& bug) {
   KERNELRIG_CUDA(cudaFree(out));
 }
 
-}  // namespace
+} // namespace
 
-int main(int argc, char** argv) {
-  for (const Bug& bug : BUGS) {
-    if (argc != 2 || std::string(argv[1]) != bug.tool) continue;
+int main(int argc, char **argv) {
+  for (const Bug &bug : BUGS) {
+    if (argc != 2 || std::string(argv[1]) != bug.tool)
+      continue;
     try {
       run(bug);
-    } catch (const kernelrig::Failure& failure) {
+    } catch (const kernelrig::Failure &failure) {
       std::fprintf(stderr, "sanitizer_selftest: %s: %s (%d) at %s\n", failure.text.c_str(),
                    failure.name.c_str(), failure.code, failure.where.c_str());
       return failure.exit_code;

@@ -1,5 +1,5 @@
-// Steady load, then one CUDA-event sample a launch. The queue never runs dry in between: the host waits
-// for the batch before the one it has just queued.
+// Steady load, then one CUDA-event sample a launch. The queue never runs dry in between: the host
+// waits for the batch before the one it has just queued.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,20 +15,20 @@
 namespace kernelrig {
 
 class Event {
- public:
+public:
   Event() { KERNELRIG_CUDA(cudaEventCreate(&event_)); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
+  Event(const Event &) = delete;
+  Event &operator=(const Event &) = delete;
   ~Event() { cudaEventDestroy(event_); }
   void record(cudaStream_t stream) { KERNELRIG_CUDA(cudaEventRecord(event_, stream)); }
   void wait() { KERNELRIG_CUDA(cudaEventSynchronize(event_)); }
-  float ms_since(const Event& begin) const {
+  float ms_since(const Event &begin) const {
     float ms = 0.0f;
     KERNELRIG_CUDA(cudaEventElapsedTime(&ms, begin.event_, event_));
     return ms;
   }
 
- private:
+private:
   cudaEvent_t event_ = nullptr;
 };
 
@@ -37,9 +37,9 @@ struct Timing {
   std::vector<Clocks> during;
 };
 
-constexpr double BATCH_S = 0.05;        // work queued ahead: long enough to hide a read of the clocks
-constexpr int LARGEST_BATCH = 64;       // events and launches stay well inside the driver's queue
-constexpr double CLOCKS_EVERY_S = 0.1;  // NVML reads cost milliseconds of host time
+constexpr double BATCH_S = 0.05;  // work queued ahead: long enough to hide a read of the clocks
+constexpr int LARGEST_BATCH = 64; // events and launches stay well inside the driver's queue
+constexpr double CLOCKS_EVERY_S = 0.1; // NVML reads cost milliseconds of host time
 
 inline double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -47,16 +47,19 @@ inline double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 // launch(i) queues launch number i on `stream` and turns to the next set of inputs.
 template <class Launch>
-Timing time_launches(Launch launch, cudaStream_t stream, double warmup_s, int samples, const Nvml& nvml) {
+Timing time_launches(Launch launch, cudaStream_t stream, double warmup_s, int samples,
+                     const Nvml &nvml) {
   long long launched = 0;
   int batch = 1;
   Event fences[2];
   const auto begin = std::chrono::steady_clock::now();
   for (int turn = 0; turn < 2 || seconds_since(begin) < warmup_s; ++turn) {
-    for (int i = 0; i < batch; ++i) launch(launched++);
+    for (int i = 0; i < batch; ++i)
+      launch(launched++);
     fences[turn % 2].record(stream);
-    if (turn == 0) continue;
-    fences[(turn + 1) % 2].wait();  // the batch before this one
+    if (turn == 0)
+      continue;
+    fences[(turn + 1) % 2].wait(); // the batch before this one
     const double mean_s = seconds_since(begin) / std::max(1ll, launched - batch);
     batch = std::clamp(static_cast<int>(BATCH_S / mean_s), 1, LARGEST_BATCH);
   }
@@ -71,15 +74,17 @@ Timing time_launches(Launch launch, cudaStream_t stream, double warmup_s, int sa
       launch(launched++);
       stops[queued].record(stream);
     }
-    if (waited_for >= 0) stops[waited_for].wait();
+    if (waited_for >= 0)
+      stops[waited_for].wait();
     if (seconds_since(clocks_read) >= CLOCKS_EVERY_S) {
       timing.during.push_back(nvml.read());
       clocks_read = std::chrono::steady_clock::now();
     }
   }
-  timing.during.push_back(nvml.read());  // the last batch still runs
+  timing.during.push_back(nvml.read()); // the last batch still runs
   stops.back().wait();
-  for (int i = 0; i < samples; ++i) timing.samples_ms.push_back(stops[i].ms_since(starts[i]));
+  for (int i = 0; i < samples; ++i)
+    timing.samples_ms.push_back(stops[i].ms_since(starts[i]));
   return timing;
 }
 
@@ -90,4 +95,4 @@ inline double median(std::vector<float> samples) {
   return samples.size() % 2 == 1 ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2.0;
 }
 
-}  // namespace kernelrig
+} // namespace kernelrig

@@ -1,5 +1,6 @@
-// The last resort against a kernel that never ends: at its limit the process writes its result and leaves
-// with exit code 73. The agent on the box has a limit of its own; this one is for people and for plain ssh.
+// The last resort against a kernel that never ends: at its limit the process writes its result and
+// leaves with exit code 73. The agent on the box has a limit of its own; this one is for people and
+// for plain ssh.
 #pragma once
 
 #include <unistd.h>
@@ -16,15 +17,16 @@
 namespace kernelrig {
 
 class Watchdog {
- public:
+public:
   explicit Watchdog(double limit_s) : limit_s_(limit_s) {
-    if (limit_s_ > 0.0) thread_ = std::thread([this] { wait(); });
+    if (limit_s_ > 0.0)
+      thread_ = std::thread([this] { wait(); });
   }
 
   ~Watchdog() { stop(); }
 
   // Tell what begins now, and what is known so far; the file written at the limit says both.
-  void doing(const std::string& what, const Result& so_far) {
+  void doing(const std::string &what, const Result &so_far) {
     const std::lock_guard<std::mutex> lock(mutex_);
     what_ = what;
     record_ = so_far;
@@ -37,23 +39,26 @@ class Watchdog {
       stopped_ = true;
     }
     wake_.notify_all();
-    if (thread_.joinable()) thread_.join();
+    if (thread_.joinable())
+      thread_.join();
   }
 
- private:
+private:
   void wait() {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto limit = std::chrono::duration<double>(limit_s_);
-    if (wake_.wait_for(lock, limit, [this] { return stopped_; })) return;
+    if (wake_.wait_for(lock, limit, [this] { return stopped_; }))
+      return;
     char text[160];
     std::snprintf(text, sizeof text, "not done after %g s, busy with: %s", limit_s_, what_.c_str());
     record_.exit_code = EXIT_WATCHDOG;
     record_.failed = true;
-    record_.failure = {EXIT_WATCHDOG, "watchdog", EXIT_WATCHDOG, text, source_place(__FILE__, __LINE__)};
+    record_.failure = {EXIT_WATCHDOG, "watchdog", EXIT_WATCHDOG, text,
+                       source_place(__FILE__, __LINE__)};
     write_result(record_);
     std::fprintf(stderr, "watchdog: %s\n", text);
     std::fflush(nullptr);
-    _exit(EXIT_WATCHDOG);  // the main thread sits in a CUDA call that will not return
+    _exit(EXIT_WATCHDOG); // the main thread sits in a CUDA call that will not return
   }
 
   const double limit_s_;
@@ -65,4 +70,4 @@ class Watchdog {
   bool stopped_ = false;
 };
 
-}  // namespace kernelrig
+} // namespace kernelrig

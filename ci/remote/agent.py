@@ -885,7 +885,7 @@ class Runner:
         self.cancelled = False
         self.stop = ""  # why no further stage is run
         self.beaten = 0.0
-        self.once = run.parent.parent / "once"
+        self.once = Once(run.parent.parent / "once")
 
     def beat(self) -> None:
         if time.monotonic() - self.beaten >= 1.0:
@@ -980,57 +980,21 @@ class Runner:
             where = f"{stage['name']}/{command['name']}"
             self.stop = f"the GPU no longer answers after {where}: {found['detail']}"
 
-    # one command
-
     def run_or_reuse(self, stage: Json, command: Json, folder: Path) -> Ending:
         if self.stop:
             return Ending("not started", self.stop)
-        ending = self.reuse(command, folder) if command["once"] else None
+        ending = self.once.reuse(command, folder) if command["once"] else None
         if ending is not None:
             return ending
         before = set(folder.rglob("*"))
-        ending = self.run_command(stage, command, folder)
+        ending = Attempt(self, stage, command, folder).run()
         if command["once"] and ending.ended_by == "exit" and ending.exit in command["ok_exit"]:
-            self.keep(command, folder, sorted(set(folder.rglob("*")) - before), ending)
+            trouble = self.once.keep(command, folder, set(folder.rglob("*")) - before, ending)
+            if trouble:
+                self.journal.write("note", text=trouble)
         return ending
 
-    def run_command(self, stage: Json, command: Json, folder: Path) -> Ending:
-        logs = [folder / f"{command['name']}.{stream}.log" for stream in ("stdout", "stderr")]
-        began = time.monotonic()
-        env = self.environment(command, folder)
-        try:
-            with logs[0].open("wb") as out, logs[1].open("wb") as err:
-                process = self.start(command["argv"], folder, env, out, err)
-        except OSError as e:
-            return Ending("not started", f"{command['argv'][0]}: {e.strerror}")
-        self.journal.write(
-            "command_started", stage=stage["name"], command=command["name"], pid=process.pid
-        )
-        ending = self.watch(process, stage, command, folder, logs)
-        ending.seconds = round(time.monotonic() - began, 3)
-        core = ""
-        if ending.ended_by == "time limit":
-            core = self.take_core(process, command, folder, ending) if command["core_dump"] else ""
-            self.note_gpu(command, folder)
-        self.end(process, ending)
-        ending.strays = self.end_strays()
-        if core and not self.cancelled:
-            self.read_core(core, command, folder, ending)
-        self.tidy(stage, command, folder, logs)
-        if ending.ended_by == "exit":
-            self.judge_exit(process, command, ending)
-        return ending
-
-    def environment(self, command: Json, folder: Path) -> dict[str, str]:
-        env = {**os.environ, **self.job["env"], **command["env"], RUN_VARIABLE: self.run.name}
-        if command["core_dump"]:
-            env["CUDA_ENABLE_USER_TRIGGERED_COREDUMP"] = "1"
-            env["CUDA_COREDUMP_PIPE"] = str(folder / f"{command['name']}.pipe_%p")
-            env["CUDA_COREDUMP_FILE"] = str(folder / f"{command['name']}.core_%p")
-            env["CUDA_COREDUMP_GENERATION_FLAGS"] = (
-                "skip_nonrelocated_elf_images,skip_global_memory,skip_local_memory,skip_abort"
-            )
-        return env
+    # processes
 
     def start(
         self, argv: list[str], folder: Path, env: dict[str, str], out: BinaryIO, err: BinaryIO
@@ -1038,7 +1002,7 @@ class Runner:
         return subprocess.Popen(
             argv,
             cwd=folder,
-            env=env,
+            env={**os.environ, **self.job["env"], **env, RUN_VARIABLE: self.run.name},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
@@ -1059,60 +1023,21 @@ class Runner:
             pause = min(pause * 2, POLL_S)
         return True
 
-    def watch(
-        self,
-        process: subprocess.Popen[bytes],
-        stage: Json,
-        command: Json,
-        folder: Path,
-        logs: list[Path],
-    ) -> Ending:
-        """Wait until the command ends or passes a limit; what to do about it is the caller's."""
-        deadline = time.monotonic() + command["time_s"]
-        at_start = tree_bytes(folder)
-        floor = floor_bytes(folder)
-        look_at = 0.0
-        pause = 0.001
-        while not self.wait(process, min(pause, max(0.0, deadline - time.monotonic()))):
-            pause = min(pause * 2, POLL_S)
-            now = time.monotonic()
-            if self.cancelled:
-                return Ending("signal", "cancelled")
-            if now >= deadline:
-                return Ending("time limit", f"it ran {command['time_s']:g} s, all it may")
-            if sum(log.stat().st_size for log in logs) > stage["output_bytes"]:
-                return Ending("output limit", f"more than {stage['output_bytes']} bytes of output")
-            if free_bytes(folder) < floor:
-                return Ending("disk full", f"the disk is full: less than {floor} bytes free")
-            if now >= look_at:
-                grown = tree_bytes(folder) - at_start
-                # A folder of many files takes a while to measure: spend a tenth of the time on it.
-                look_at = time.monotonic() + max(0.2, 10 * (time.monotonic() - now))
-                if grown > stage["disk_bytes"]:
-                    return Ending("disk limit", f"more than {stage['disk_bytes']} bytes of files")
-        return Ending("exit")
-
-    def judge_exit(self, process: subprocess.Popen[bytes], command: Json, ending: Ending) -> None:
-        code = process.returncode
-        if code not in command["ok_exit"] and self.disk_reason():
-            ending.ended_by = "disk full"
-            ending.add(self.disk_reason())
-        elif code < 0:
-            ending.ended_by, ending.signal = "signal", -code
-        else:
-            ending.exit = code
-
-    def end(self, process: subprocess.Popen[bytes], ending: Ending) -> None:
-        """End a command's process group: TERM, a grace, KILL."""
-        if process.poll() is None:
-            signal_group(process.pid, signal.SIGTERM)
-            if not self.wait(process, GRACE_S):
-                signal_group(process.pid, signal.SIGKILL)
-                self.wait(process, KILL_WAIT_S)
-        if process.returncode is None:
-            ending.add(f"process {process.pid} does not die of KILL")
-        elif process.returncode < 0 and ending.ended_by == "signal":
-            ending.signal = -process.returncode
+    def run_beside(self, argv: list[str], output: Path, limit_s: float) -> int | None:
+        """Run a tool of ours, its output into a file; None when it did not end in time."""
+        try:
+            with output.open("wb") as out:
+                process = self.start(argv, output.parent, {}, out, out)
+        except OSError as e:
+            output.write_text(f"{argv[0]}: {e.strerror}\n")
+            return None
+        if self.wait(process, limit_s):
+            return process.returncode
+        signal_group(process.pid, signal.SIGKILL)
+        self.wait(process, 1.0)
+        with output.open("a") as f:
+            f.write(f"{argv[0]} did not end within {limit_s:.0f} s\n")
+        return None
 
     def end_strays(self) -> int:
         """Kill what a command left behind: what carries our marker, and what we have inherited."""
@@ -1126,101 +1051,188 @@ class Runner:
 
         return kill_all(find, self.beat)
 
-    def tidy(self, stage: Json, command: Json, folder: Path, logs: list[Path]) -> None:
+
+class Attempt:
+    """One command, from its start to the end of the last process that it left."""
+
+    def __init__(self, runner: Runner, stage: Json, command: Json, folder: Path) -> None:
+        self.runner = runner
+        self.stage = stage
+        self.command = command
+        self.folder = folder
+        self.logs = [self.file(f"{stream}.log") for stream in ("stdout", "stderr")]
+        self.process: subprocess.Popen[bytes]
+        self.ending: Ending
+
+    def file(self, kind: str) -> Path:
+        return self.folder / f"{self.command['name']}.{kind}"
+
+    def files(self, kind: str) -> list[Path]:
+        prefix = self.file(kind).name
+        return sorted(p for p in self.folder.iterdir() if p.name.startswith(prefix))
+
+    def run(self) -> Ending:
+        runner, argv = self.runner, self.command["argv"]
+        env = self.environment()
+        began = time.monotonic()
+        try:
+            with self.logs[0].open("wb") as out, self.logs[1].open("wb") as err:
+                self.process = runner.start(argv, self.folder, env, out, err)
+        except OSError as e:
+            return Ending("not started", f"{argv[0]}: {e.strerror}")
+        names = {"stage": self.stage["name"], "command": self.command["name"]}
+        runner.journal.write("command_started", pid=self.process.pid, **names)
+        self.ending = self.watch()
+        self.ending.seconds = round(time.monotonic() - began, 3)
+        dumped = False
+        if self.ending.ended_by == "time limit":
+            dumped = self.command["core_dump"] and self.take_core()
+            self.note_gpu()
+        self.end()
+        self.ending.strays = runner.end_strays()
+        if dumped and not runner.cancelled:
+            self.read_core()
+        self.tidy()
+        if self.ending.ended_by == "exit":
+            self.judge_exit()
+        return self.ending
+
+    def environment(self) -> dict[str, str]:
+        env: dict[str, str] = dict(self.command["env"])
+        if self.command["core_dump"]:
+            env["CUDA_ENABLE_USER_TRIGGERED_COREDUMP"] = "1"
+            env["CUDA_COREDUMP_PIPE"] = str(self.file("pipe_%p"))
+            env["CUDA_COREDUMP_FILE"] = str(self.file("core_%p"))
+            env["CUDA_COREDUMP_GENERATION_FLAGS"] = (
+                "skip_nonrelocated_elf_images,skip_global_memory,skip_local_memory,skip_abort"
+            )
+        return env
+
+    def watch(self) -> Ending:
+        """Wait until the command ends or passes a limit; what to do about it is the caller's."""
+        time_s, stage = self.command["time_s"], self.stage
+        deadline = time.monotonic() + time_s
+        at_start = tree_bytes(self.folder)
+        floor = floor_bytes(self.folder)
+        look_at = 0.0
+        pause = 0.001
+        while not self.runner.wait(self.process, min(pause, max(0.0, deadline - time.monotonic()))):
+            pause = min(pause * 2, POLL_S)
+            now = time.monotonic()
+            if self.runner.cancelled:
+                return Ending("signal", "cancelled")
+            if now >= deadline:
+                return Ending("time limit", f"it ran {time_s:g} s, all it may")
+            if sum(log.stat().st_size for log in self.logs) > stage["output_bytes"]:
+                return Ending("output limit", f"more than {stage['output_bytes']} bytes of output")
+            if free_bytes(self.folder) < floor:
+                return Ending("disk full", f"the disk is full: less than {floor} bytes free")
+            if now >= look_at:
+                grown = tree_bytes(self.folder) - at_start
+                # A folder of many files takes a while to measure: spend a tenth of the time on it.
+                look_at = time.monotonic() + max(0.2, 10 * (time.monotonic() - now))
+                if grown > stage["disk_bytes"]:
+                    return Ending("disk limit", f"more than {stage['disk_bytes']} bytes of files")
+        return Ending("exit")
+
+    def end(self) -> None:
+        """End the command's process group: TERM, a grace, KILL."""
+        process, ending = self.process, self.ending
+        if process.poll() is None:
+            signal_group(process.pid, signal.SIGTERM)
+            if not self.runner.wait(process, GRACE_S):
+                signal_group(process.pid, signal.SIGKILL)
+                self.runner.wait(process, KILL_WAIT_S)
+        if process.returncode is None:
+            ending.add(f"process {process.pid} does not die of KILL")
+        elif process.returncode < 0 and ending.ended_by == "signal":
+            ending.signal = -process.returncode
+
+    def judge_exit(self) -> None:
+        code, ending = self.process.returncode, self.ending
+        full = self.runner.disk_reason()
+        if code not in self.command["ok_exit"] and full:
+            ending.ended_by, ending.detail = "disk full", full
+        elif code < 0:
+            ending.ended_by, ending.signal = "signal", -code
+        else:
+            ending.exit = code
+
+    def tidy(self) -> None:
         """Cut what a log got past its limit before we looked, and remove the dump pipes."""
-        for log in logs:
-            if log.stat().st_size > stage["output_bytes"]:
-                os.truncate(log, stage["output_bytes"])
-        for pipe in self.named(folder, f"{command['name']}.pipe_"):
+        for log in self.logs:
+            if log.stat().st_size > self.stage["output_bytes"]:
+                os.truncate(log, self.stage["output_bytes"])
+        for pipe in self.files("pipe_"):
             pipe.unlink()
 
     # a hang: core dump, nvidia-smi, cuda-gdb
 
-    @staticmethod
-    def named(folder: Path, prefix: str) -> list[Path]:
-        return sorted(p for p in folder.iterdir() if p.name.startswith(prefix))
-
-    def run_beside(self, argv: list[str], output: Path, limit_s: float) -> int | None:
-        """Run a tool of ours, its output into a file; None when it did not end in time."""
-        env = {**os.environ, **self.job["env"], RUN_VARIABLE: self.run.name}
-        try:
-            with output.open("wb") as out:
-                process = self.start(argv, output.parent, env, out, out)
-        except OSError as e:
-            output.write_text(f"{argv[0]}: {e.strerror}\n")
-            return None
-        if self.wait(process, limit_s):
-            return process.returncode
-        signal_group(process.pid, signal.SIGKILL)
-        self.wait(process, 1.0)
-        with output.open("a") as f:
-            f.write(f"{argv[0]} did not end within {limit_s:.0f} s\n")
-        return None
-
-    def take_core(
-        self, process: subprocess.Popen[bytes], command: Json, folder: Path, ending: Ending
-    ) -> str:
+    def take_core(self) -> bool:
         """Ask the CUDA driver for a core of the hung kernel: one byte into its pipe."""
         asked = False
-        for pipe in self.named(folder, f"{command['name']}.pipe_"):
+        for pipe in self.files("pipe_"):
             with contextlib.suppress(OSError):  # ENXIO: nobody reads this one any more
                 descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
                 asked = os.write(descriptor, b"1") == 1 or asked
                 os.close(descriptor)
         if not asked:
-            ending.add("no core dump: the program opened no dump pipe")
-            return ""
-        cores = self.wait_for_cores(process, folder, f"{command['name']}.core_")
+            self.ending.add("no core dump: the program opened no dump pipe")
+            return False
+        cores = self.wait_for_cores()
         if not cores:
-            ending.add(f"no core dump within {CORE_WAIT_S:.0f} s")
-            return ""
-        name = f"{command['name']}.core"
-        cores[0].replace(folder / name)
-        return name
+            self.ending.add(f"no core dump within {CORE_WAIT_S:.0f} s")
+            return False
+        cores[0].replace(self.file("core"))
+        return True
 
-    def wait_for_cores(
-        self, process: subprocess.Popen[bytes], folder: Path, prefix: str
-    ) -> list[Path]:
+    def wait_for_cores(self) -> list[Path]:
         """Wait for a core that has stopped growing (the driver writes it in pieces)."""
         limit = time.monotonic() + CORE_WAIT_S
         sizes: dict[Path, int] = {}
         stable_since = time.monotonic()
-        while time.monotonic() < limit and not self.cancelled:
-            now = {p: p.stat().st_size for p in self.named(folder, prefix)}
+        while time.monotonic() < limit and not self.runner.cancelled:
+            now = {p: p.stat().st_size for p in self.files("core_")}
             if now != sizes:
                 sizes, stable_since = now, time.monotonic()
             stable = time.monotonic() - stable_since >= CORE_STABLE_S
-            if stable and (any(sizes.values()) or process.poll() is not None):
+            if stable and (any(sizes.values()) or self.process.poll() is not None):
                 break
-            self.beat()
+            self.runner.beat()
             time.sleep(POLL_S)
         return [path for path, size in sizes.items() if size]
 
-    def note_gpu(self, command: Json, folder: Path) -> None:
+    def note_gpu(self) -> None:
         smi = find_tool("nvidia-smi")
         if smi:
-            self.run_beside([smi, "-q"], folder / f"{command['name']}.nvidia-smi.txt", SMI_S)
+            self.runner.run_beside([smi, "-q"], self.file("nvidia-smi.txt"), SMI_S)
 
-    def read_core(self, core: str, command: Json, folder: Path, ending: Ending) -> None:
+    def read_core(self) -> None:
         """Let cuda-gdb say which warps wait at which line."""
         gdb = find_tool("cuda-gdb")
         if gdb is None:
-            ending.add("core dumped, but there is no cuda-gdb to read it")
+            self.ending.add("core dumped, but there is no cuda-gdb to read it")
             return
-        argv = [gdb, "-batch", "-ex", f"target cudacore {core}"]
+        argv = [gdb, "-batch", "-ex", f"target cudacore {self.file('core').name}"]
         for what in ("kernels", "warps", "threads"):
             argv += ["-ex", f"info cuda {what}"]
-        code = self.run_beside(argv, folder / f"{command['name']}.gdb.txt", GDB_S)
-        ending.add("core dumped" if code == 0 else f"core dumped, cuda-gdb exited with {code}")
+        code = self.runner.run_beside(argv, self.file("gdb.txt"), GDB_S)
+        said = "core dumped" if code == 0 else f"core dumped, cuda-gdb exited with {code}"
+        self.ending.add(said)
 
-    # results kept for later runs
 
-    def kept(self, command: Json) -> Path:
-        return self.once / hashlib.sha256(command["once"].encode()).hexdigest()[:32]
+class Once:
+    """Good results of `once` commands, kept on the box with their files for later runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, command: Json) -> Path:
+        return self.folder / hashlib.sha256(command["once"].encode()).hexdigest()[:32]
 
     def reuse(self, command: Json, folder: Path) -> Ending | None:
         """Bring back the files of an earlier good run of the same thing, if they are all whole."""
-        kept = self.kept(command)
+        kept = self.path(command)
         try:
             record = json.loads((kept / "result.json").read_bytes())
             for name, sha in record["files"].items():
@@ -1237,14 +1249,14 @@ class Runner:
         ending.reused_from = record["utc"]
         return ending
 
-    def keep(self, command: Json, folder: Path, files: list[Path], ending: Ending) -> None:
-        """Keep the files a command made; a result that cannot be kept is made again next time."""
-        kept = self.kept(command)
+    def keep(self, command: Json, folder: Path, files: set[Path], ending: Ending) -> str:
+        """Keep the files a command made; what goes wrong with that is returned, and no harm."""
+        kept = self.path(command)
         part = kept.with_name(f"{kept.name}.{os.getpid()}.part")
         record: Json = {"key": command["once"], "utc": utc_now(), "files": {}}
         record.update(exit=ending.exit, seconds=ending.seconds, detail=ending.detail)
         try:
-            for path in files:
+            for path in sorted(files):
                 if path.is_file() and not path.is_symlink():
                     name = str(path.relative_to(folder))
                     target = part / "files" / name
@@ -1256,7 +1268,8 @@ class Runner:
             part.replace(kept)
         except OSError as e:
             shutil.rmtree(part, ignore_errors=True)
-            self.journal.write("note", text=f"'{command['once']}' could not be kept: {e}")
+            return f"'{command['once']}' could not be kept for later runs: {e}"
+        return ""
 
 
 LIBC = ctypes.CDLL(None, use_errno=True)

@@ -14,9 +14,12 @@ from pathlib import Path
 import pytest
 
 from ci.build import Request, build_all, load_build, table
+from ci.build.resources import parse_ptxas_log
 from ci.errors import BuildError, ConfigError
 from ci.model import Build, Kernel, Toolchain, Variant
 from ci.proc import run_process
+
+DATA = Path(__file__).parent / "data" / "build"
 
 PROGRAM = """#include <cstdio>
 #include "demo.h"
@@ -278,6 +281,14 @@ def test_a_variant_or_arch_that_is_not_there_is_named(checkout: Checkout) -> Non
         with pytest.raises(ConfigError) as caught:
             build_all(checkout.root, [Request(checkout.kernel, arch, variant)], checkout.tools)
         assert caught.value.message == message
+
+
+def test_the_table_counts_what_the_kernel_and_its_callees_spill(checkout: Checkout) -> None:
+    functions = parse_ptxas_log((DATA / "ptxas-13.0.88-spills.txt").read_text(), "spiller")
+    harness = replace(functions[1], name="fill", spill_load_bytes=4)
+    callee = replace(functions[2], spill_store_bytes=6)
+    spilling = replace(checkout.build(), resources=(functions[0], harness, callee))
+    assert table([spilling]).splitlines()[1].split()[3:6] == ["32", "1250", "1200"]
 
 
 def test_the_table_says_what_was_built_and_what_was_not_needed(checkout: Checkout) -> None:

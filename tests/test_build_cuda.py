@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.build import Request, build_all, table
+from ci.build import Request, build_all, load_build, table
 from ci.errors import BuildError
 from ci.model import Build, Kernel, Toolchain, Variant
 from ci.proc import run_process
@@ -162,4 +162,14 @@ def test_a_compile_error_begins_with_file_and_line_and_ends_with_the_command(
     assert lines[0] == 'kernel/bad.cu:3: error: identifier "missing" is undefined'
     assert lines[-1].startswith("command: env -i PATH=")
     assert " -gencode arch=compute_90a,code=sm_90a " in lines[-1]
-    assert lines[-1].endswith(" -o /tmp/demo_program")
+    assert lines[-1].endswith(" --keep-dir /tmp -o /tmp/demo_program")
+
+
+def test_the_command_on_record_makes_the_same_program_again(
+    builds: tuple[Build, ...], root: Path
+) -> None:
+    before = builds[0].binary.read_bytes()
+    builds[0].binary.unlink()
+    assert run_process(builds[0].command, cwd=root).exit_code == 0
+    assert builds[0].binary.read_bytes() == before
+    assert load_build(builds[0].folder).files == builds[0].files

@@ -67,11 +67,11 @@ def compile_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, .
 
 
 def output_argv(request: Request, out: str) -> tuple[str, ...]:
-    """Return the rest: where the results go. The same nvcc run leaves cubin and PTX in keep/."""
+    """Return the rest: where the results go. The same nvcc run leaves cubin and PTX there."""
     program, headers = f"{out}/{request.way.program}", ("-MD", "-MF", f"{out}/headers.d")
     if not request.kernel.cuda:
         return (*headers, "-o", program)
-    return (*headers, "--keep", "--keep-dir", f"{out}/keep", "-o", program)
+    return (*headers, "--keep", "--keep-dir", out, "-o", program)
 
 
 def shown_path(path: Path, root: Path) -> str:

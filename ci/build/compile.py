@@ -83,7 +83,6 @@ def _compile(
             say(line)
     headers = part / "headers.d"
     depends = read_depends(headers.read_text(), request, wanted, tools, root)
-    headers.unlink()
     inputs = _settled_inputs(root, depends, began_ns)
     key = entry_key(depends, inputs)
     folder = entry_folder(root, request, key)
@@ -93,7 +92,7 @@ def _compile(
     if request.kernel.cuda:
         resources = parse_ptxas_log(log, request.kernel.kernel_regex)
         _keep_device_code(request, tools, part)
-    shutil.rmtree(part / "keep")
+    _sweep(part, request.way.program)
     glibc = highest_glibc(part / request.way.program)
     driver = minimum_driver(tools.version, request.arch) if request.kernel.cuda else ""
     _write_resources(part, resources, glibc, driver)
@@ -130,18 +129,26 @@ def _settled_inputs(root: Path, depends: Depends, began_ns: int) -> dict[str, st
 def _keep_device_code(request: Request, tools: Toolchain, part: Path) -> None:
     """Keep cubin and PTX of the very nvcc run that made the program, and disassemble the cubin."""
     stem, program = Path(request.source).stem, request.way.program
-    cubin = _one_of(part / "keep", stem, request.arch, "cubin")
+    cubin = _one_of(part, stem, request.arch, "cubin")
     if is_relocatable(cubin.read_bytes()):
-        cubin = part / "keep" / f"{program}_dlink.cubin"
+        cubin = part / f"{program}_dlink.cubin"
     virtual = request.arch.replace("sm_", "compute_")
     cubin.rename(part / f"{program}.cubin")
-    _one_of(part / "keep", stem, virtual, "ptx").rename(part / f"{program}.ptx")
+    _one_of(part, stem, virtual, "ptx").rename(part / f"{program}.ptx")
     cubin = part / f"{program}.cubin"
     done = run_process([tools.nvdisasm, "-c", "-gi", cubin], timeout_s=COMPILE_LIMIT_S)
     if done.exit_code:
         said = done.stderr.strip().splitlines() or ["nothing"]
         raise ProtocolError(f"nvdisasm cannot read the cubin of {request.name}: {said[0]}")
     (part / f"{program}.sass").write_text(done.stdout)
+
+
+def _sweep(part: Path, program: str) -> None:
+    """Remove what nvcc kept besides: some 10 MB of preprocessed text."""
+    wanted = {program, "compile.log", *(f"{program}.{kind}" for kind in ("cubin", "ptx", "sass"))}
+    for path in part.iterdir():
+        if path.name not in wanted:
+            path.unlink()
 
 
 def _one_of(keep: Path, stem: str, arch: str, suffix: str) -> Path:
@@ -169,7 +176,7 @@ def _tool_versions(request: Request, tools: Toolchain) -> str:
 def _readable(done: Completed, part: Path, root: Path) -> str:
     """Return what the compiler said, with `file:line:` and paths relative to the repository."""
     text = (done.stdout + done.stderr).replace(f"{CWD}/", "").replace(f"{root}/", "")
-    return _PLACE.sub(r"\1:\2: ", text.replace(f"{part.relative_to(root)}/keep/", ""))
+    return _PLACE.sub(r"\1:\2: ", text.replace(f"{part.relative_to(root)}/", ""))
 
 
 def _compile_error(

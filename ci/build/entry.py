@@ -98,7 +98,7 @@ def open_part(root: Path) -> Path:
         if time.time() - _mtime(old) > _ABANDONED_S:
             shutil.rmtree(old, ignore_errors=True)
     part = builds / f".part-{os.urandom(6).hex()}"
-    (part / "keep").mkdir(parents=True)
+    part.mkdir()
     return part
 
 

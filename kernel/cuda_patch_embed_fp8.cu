@@ -14,8 +14,7 @@
 //             multiply slot t % 2 into the accumulators
 //             publish t+1 (registers -> slot (t+1) % 2)      last read in turn t-1, a barrier ago
 //             last K step of a tile: store C, clear accumulators
-//             __syncthreads       every warp arrives: slot t % 2 is released, slot (t+1) % 2 has
-//             arrived
+//             __syncthreads       all warps: slot t % 2 is released, slot (t+1) % 2 has arrived
 //
 // Turns run on across tiles: the ring never drains before the CTA's last tile. No wait here can
 // hang on its own, so KERNELRIG_WATCHDOG_NS (debug) has nothing to bound. Reading: CUTLASS's SIMT

@@ -1,5 +1,4 @@
-// describe: the launch as a file (launch.json, comb.npy), for the emulator. No GPU, no driver, no
-// CUDA call.
+// describe: the launch as a file (launch.json, comb.npy) for the emulator, without a CUDA call.
 #pragma once
 
 #include <cstdint>

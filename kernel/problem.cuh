@@ -1,20 +1,24 @@
-// The seam between the harness and a kernel: what a kernel is given, and what it must say of
-// itself.
+// The seam between the harness and a kernel: what a kernel is given, what it must say of itself.
 //
 // A kernel file defines `struct Gemm` and its main is `return harness_main<Gemm>(argc, argv);`
 //
 //   struct Gemm {
-//     static constexpr char ENTRY[];              the kernel function's name, extern "C" or unique
+//     // the kernel function's name: extern "C", or unique in the module
+//     static constexpr char ENTRY[];
 //     static constexpr int ROWS_PER_IMAGE, N, K;
-//     static constexpr const char* PHASES[];      "role: phase", what a timing build's clocks are
-//     called using Params = ...;                         what one launch needs: tensor maps,
-//     pointers, sizes static size_t workspace_bytes(const Problem&); static Geometry geometry(const
-//     Problem&, int sm_count);       pure: describe calls it without a GPU static Params
-//     prepare(const Problem&, const Buffers&);        once per set of buffers; may encode
-//                                                                   tensor maps and set attributes
-//     static void launch(const Params&, const Geometry&, cudaStream_t);   one launch of ENTRY, no
-//     other static LaunchArgs arguments(const Problem&);   pure: the kernel's parameters in order,
-//     and its maps
+//     // "role: phase", what the clocks of a timing build are called
+//     static constexpr const char *PHASES[];
+//     // what one launch needs: tensor maps, pointers, sizes
+//     using Params = ...;
+//     static size_t workspace_bytes(const Problem &);
+//     // pure, as describe calls it without a GPU; sm_count is then that of the arch built for
+//     static Geometry geometry(const Problem &, int sm_count);
+//     // once per set of buffers: encode tensor maps, set function attributes
+//     static Params prepare(const Problem &, const Buffers &);
+//     // one launch of ENTRY and of nothing else, every call through KERNELRIG_CUDA
+//     static void launch(const Params &, const Geometry &, cudaStream_t);
+//     // pure: the kernel's parameters in order, and the tensor maps among them
+//     static LaunchArgs arguments(const Problem &);
 //   };
 //
 // C = bf16(acc) +bf16 comb[row % ROWS_PER_IMAGE], acc the FP32 product sum of A [M, K] and B [N, K]

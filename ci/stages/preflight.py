@@ -5,6 +5,7 @@ Whatever is wrong here is the host's or the choice of host: an error, never the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from ci.model import (
@@ -123,7 +124,7 @@ def _gpu(builds: Sequence[Build], box: Box, remote: Remote) -> Iterator[tuple[st
     yield "GPU", passed(f"{name}, {gpu.get('uuid', 'no UUID')}")
     if not remote.gpu:
         yield "GPU name", skipped("remotes.yaml names no `gpu` for this remote")
-    elif remote.gpu in name:
+    elif re.search(rf"(?<!\w){re.escape(remote.gpu)}(?!\w)", name):  # no GB200 passes for a B200
         yield "GPU name", passed(f"{name} is the {remote.gpu} that was asked for")
     else:
         yield (

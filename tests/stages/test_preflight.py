@@ -144,6 +144,25 @@ def test_a_code_runs_on_its_own_compute_capability_alone(
     assert record.verdict.outcome is outcome
 
 
+@pytest.mark.parametrize(
+    ("asked", "found", "outcome"),
+    [
+        ("H200", "NVIDIA H200", Outcome.PASS),
+        ("NVIDIA H200", "NVIDIA H200", Outcome.PASS),
+        ("H100", "NVIDIA H100 80GB HBM3", Outcome.PASS),
+        ("B200", "NVIDIA GB200", Outcome.ERROR),
+        ("H20", "NVIDIA H200", Outcome.ERROR),
+        ("h200", "NVIDIA H200", Outcome.ERROR),
+        ("H200", "", Outcome.ERROR),
+    ],
+)
+def test_no_other_gpu_passes_for_the_one_asked_for(
+    asked: str, found: str, outcome: Outcome
+) -> None:
+    record = check(remote=replace(bench.H200, gpu=asked), gpu={"name": found})
+    assert record.checks[4].verdict.outcome is outcome
+
+
 def test_a_remote_that_names_no_gpu_takes_any() -> None:
     record = check(remote=replace(bench.H200, gpu=""))
     assert record.verdict.outcome is Outcome.PASS

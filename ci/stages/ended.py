@@ -61,6 +61,8 @@ def judge_exit(name: str, code: int, error: CudaError | None, tail: tuple[str, .
         return broken(f"{name}: a CUDA call failed, and no result says which", *tail)
     if code == EXIT_MISMATCH:
         return failed(f"{name}: outputs differ from the reference, and no result says where", *tail)
+    if code == EXIT_WATCHDOG and error is not None:
+        return failed(f"{name}: {error.text}, says the program's own watchdog", *tail)
     if code == EXIT_WATCHDOG:
         return failed(f"{name}: the program's own watchdog fired: the kernel did not end", *tail)
     if code == EXIT_DEVICE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -32,9 +33,12 @@ class Waiting:
     line: int
 
     @property
-    def warp(self) -> int:
-        """The warp of the first thread in its CTA, for CTAs that are one-dimensional (ours are)."""
-        return int(self.first_thread.strip("()").split(",")[0]) // LANES
+    def warps(self) -> str:
+        """The warps in their CTA, for CTAs that are one-dimensional (ours are)."""
+        first, last = (
+            int(t.strip("()").split(",")[0]) // LANES for t in (self.first_thread, self.last_thread)
+        )
+        return f"warp {first}" if first == last else f"warps {first} to {last}"
 
     @property
     def place(self) -> str:
@@ -62,17 +66,22 @@ def parse_triage(text: str) -> tuple[Waiting, ...]:
 
 
 def describe_wait(waiting: Sequence[Waiting]) -> str:
-    """Return one sentence that names the first waiting warp, its source line, and how many more."""
-    first = waiting[0]
-    same = sum(1 for w in waiting if (w.file, w.line) == (first.file, first.line)) - 1
-    elsewhere = sorted({w.place for w in waiting} - {first.place})
-    text = (
-        f"warp {first.warp} of CTA {first.first_block} waits at {first.place}"
-        f" in {first.kernel or 'an unnamed kernel'}"
+    """Return one sentence: which warps wait at which lines, the fewest threads first.
+
+    Where one warp waits for an event and the others for that warp, the odd one out is the cause.
+    """
+    at: dict[str, list[Waiting]] = defaultdict(list)
+    for w in waiting:
+        at[w.place].append(w)
+    groups = sorted(at.values(), key=lambda same: sum(w.threads for w in same))
+    told = "; ".join(
+        f"{same[0].warps} of CTA {same[0].first_block} {verb} at {same[0].place}"
+        + (f" and {len(same) - 1} more" if len(same) > 1 else "")
+        for same, verb in (
+            (g, "waits" if g[0].warps.startswith("warp ") else "wait") for g in groups
+        )
     )
-    if same:
-        text += f", {same} more {'range' if same == 1 else 'ranges'} of threads with it"
-    return text + (f"; others at {', '.join(elsewhere)}" if elsewhere else "")
+    return f"{waiting[0].kernel or 'an unnamed kernel'} hangs: {told}"
 
 
 def read_triage(folder: Path, command: str) -> tuple[Waiting, ...]:

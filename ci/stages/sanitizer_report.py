@@ -17,6 +17,9 @@ from xml.etree import ElementTree
 from ci.errors import ProtocolError
 from ci.model import Finding
 
+DEADLOCK = "Deadlock"
+"""How the kind of a racecheck deadlock begins."""
+
 _PREFIX = "========= "
 _SUMMARY = re.compile(
     r"(?:ERROR SUMMARY: ([\d,]+) errors?"
@@ -36,7 +39,7 @@ _NOISE = re.compile(r"0x[0-9a-fA-F]+|\d[\d,.]*")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A point in a kernel; all empty for an API error, which has none."""
+    """A line of source, and the function that it belongs to."""
 
     function: str = ""
     file: str = ""
@@ -45,18 +48,31 @@ class Place:
     @property
     def text(self) -> str:
         name = PurePosixPath(self.file).name
-        return f"{name}:{self.line}" if name else self.function
+        return f"{name}:{self.line}" if name else "an unknown line"
 
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """One record of the tool, before equal ones are joined."""
+    """One thing the tool complained of, before equal ones are joined.
+
+    `places` are where it stands: first the line in the kernel itself, then what was inlined there;
+    of a race, its two ends; of an API error, none. `kernel` is empty where the tool does not say.
+    """
 
     kind: str
     message: str
     places: tuple[Place, ...]
+    kernel: str = ""
     thread: str = ""
     block: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The XML: how many records it lists, and what they are about; a race may have many ends."""
+
+    count: int
+    hazards: tuple[Hazard, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +106,11 @@ def parse_log(stdout: str) -> ToolLog:
     not_listed = sum(_number(m[1]) for line in lines if (m := _NOT_PRINTED.search(line)))
     deadlocks = tuple(
         Hazard(
-            f"Deadlock in {m['what']}",
-            f"Deadlock in {m['what']}: the waiting threads never went on",
-            (Place(m["func"].split("(")[0], m["file"], int(m["line"])),),
-            m["thread"],
-            m["block"],
+            f"{DEADLOCK} in {m['what']}",
+            f"{DEADLOCK} in {m['what']}: the waiting threads never went on",
+            (Place(_bare(m["func"]), m["file"], int(m["line"])),),
+            thread=m["thread"],
+            block=m["block"],
         )
         for line in lines
         if (m := _DEADLOCK.match(line))
@@ -116,7 +132,7 @@ def _number(text: str | None) -> int:
     return int(text.replace(",", "")) if text else 0
 
 
-def parse_xml(text: str) -> tuple[Hazard, ...]:
+def parse_xml(text: str) -> Records:
     """Return every record at warning level or above; ProtocolError if the file is not whole."""
     try:
         root = ElementTree.fromstring(text)
@@ -127,37 +143,63 @@ def parse_xml(text: str) -> tuple[Hazard, ...]:
     strange = [child.tag for child in root if child.tag != "record"]
     if strange:
         raise ProtocolError(f"the tool's XML has '{strange[0]}' where records are wanted")
-    return tuple(_hazard(r) for r in root if r.findtext("level", "Error").lower() != "info")
+    records = [r for r in root if r.findtext("level", "Error").lower() != "info"]
+    hazards = [h for r in records for h in (_races(r) or [_hazard(r)])]
+    return Records(len(records), tuple(hazards))
 
 
 def _hazard(record: ElementTree.Element) -> Hazard:
-    text = record.findtext("what/text", "").strip()
+    text = record.findtext("what/text", "").strip() or record.findtext("kind", "unnamed record")
     detail = record.findtext("what/type", "").strip()
     message = f"{text}: {detail}" if detail else text
-    kind = re.sub(r" of size .*", "", text)
+    kind = re.sub(r"( of size |: ).*", "", text)
     if record.findtext("kind") == "Api":
         kind = record.findtext("what/error", kind)
-    where = [*record.findall("where"), *record.findall("what/source/where")]
-    where += record.findall("what/destination/where")
-    if accesses := [record.find(f"what/{end}") for end in ("source", "destination")]:
-        sides = [f"{a.findtext('direction', 'access')}" for a in accesses if a is not None]
-        message += f" between {' and '.join(sides)}" if sides else ""
+    frames = [*record.findall("where"), *record.findall("deviceStack/frame")]
+    outward = [_place(f) for f in frames]
+    message += "".join(f" in {p.function} at {p.text}" for p in outward[:-1])
     return Hazard(
-        kind or record.findtext("kind", "unnamed record"),
-        message or record.findtext("kind", "unnamed record"),
-        tuple(_place(w) for w in where),
+        kind,
+        message,
+        tuple(reversed(outward)),
+        outward[-1].function if outward else "",
         _triple(record.find("who/threadIdx")),
         _triple(record.find("who/blockIdx")),
     )
 
 
-def _place(where: ElementTree.Element) -> Place:
+def _races(record: ElementTree.Element) -> list[Hazard]:
+    """Return a hazard for each pair of ends; which end is the source changes between runs."""
+    source, others = record.find("what/source"), record.findall("what/destination")
+    if source is None or not others:
+        return []
+    text = record.findtext("what/text", "Race").strip()
+    return [_race(text, source, other) for other in others]
+
+
+def _race(text: str, source: ElementTree.Element, other: ElementTree.Element) -> Hazard:
+    ends = sorted(
+        ((_place(e.find("where")), e.findtext("direction", "Access")) for e in (source, other)),
+        key=lambda end: (end[0].file, end[0].line, end[1]),
+    )
+    told = " and ".join(f"{way} in {p.function} at {p.text}" for p, way in ends)
+    return Hazard(text, f"{text} between {told}", tuple(p for p, _ in ends))
+
+
+def _place(where: ElementTree.Element | None) -> Place:
+    if where is None:
+        return Place()
     line = where.findtext("line", "0")
     return Place(
-        where.findtext("func", "").split("(")[0],
+        _bare(where.findtext("func", "")),
         where.findtext("path", ""),
         int(line) if line.isdigit() else 0,
     )
+
+
+def _bare(function: str) -> str:
+    """Return a function's name without parameters and namespaces, as the XML has it."""
+    return function.split("(")[0].split("::")[-1]
 
 
 def _triple(index: ElementTree.Element | None) -> str:
@@ -166,37 +208,41 @@ def _triple(index: ElementTree.Element | None) -> str:
     return f"({','.join(index.findtext(axis, '?') for axis in 'xyz')})"
 
 
-def make_findings(tool: str, hazards: Iterable[Hazard], line_text: LineText) -> tuple[Finding, ...]:
+def make_findings(
+    tool: str, hazards: Iterable[Hazard], line_text: LineText, kernel: str = ""
+) -> tuple[Finding, ...]:
     """Join equal hazards: one finding for each kind and source line, however many threads met it.
 
-    Where two lines have one fingerprint, the later ones are numbered: a reviewed finding must
-    never cover a second place that looks like it.
+    `kernel` is the one that the program launches, for hazards that do not name theirs. Where two
+    places have one fingerprint, the later are numbered: a reviewed finding must never cover a
+    second place that looks like it.
     """
     groups: dict[tuple[str, str, tuple[Place, ...]], list[Hazard]] = defaultdict(list)
     for h in hazards:
         groups[h.kind, _NOISE.sub("#", h.message), h.places].append(h)
-    findings = []
+    prints: dict[tuple[str, str, tuple[Place, ...]], str] = {}
     seen: dict[str, int] = defaultdict(int)
-    for (kind, stripped, places), same in groups.items():
-        base = _fingerprint(tool, kind, stripped, places, line_text)
+    for key in sorted(groups, key=lambda k: [(p.file, p.line) for p in k[2]]):
+        base = _fingerprint(tool, *key, line_text)
         seen[base] += 1
-        number = seen[base]
-        at = places[0] if places else Place()
-        also = f" at {' and '.join(p.text for p in places)}" if len(places) > 1 else ""
-        findings.append(
-            Finding(
-                tool=tool,
-                kind=kind,
-                message=same[0].message + also,
-                kernel=at.function,
-                file=at.file,
-                line=at.line,
-                threads=_threads(same),
-                count=len(same),
-                fingerprint=base if number == 1 else f"{base}-{number}",
-            )
-        )
-    return tuple(findings)
+        prints[key] = base if seen[base] == 1 else f"{base}-{seen[base]}"
+    return tuple(_finding(tool, same, kernel, prints[key]) for key, same in groups.items())
+
+
+def _finding(tool: str, same: Sequence[Hazard], kernel: str, fingerprint: str) -> Finding:
+    first = same[0]
+    at = first.places[0] if first.places else Place()
+    return Finding(
+        tool=tool,
+        kind=first.kind,
+        message=first.message,
+        kernel=(first.kernel or kernel or at.function) if first.places else "",
+        file=at.file,
+        line=at.line,
+        threads=_threads(same),
+        count=len(same),
+        fingerprint=fingerprint,
+    )
 
 
 def _fingerprint(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ci.errors import ProtocolError
 from ci.model import (
@@ -43,7 +43,15 @@ from ci.stages.hang import describe_wait, read_triage
 from ci.stages.program import missing_lines
 from ci.stages.result import Asked, find_impostor, load_result
 from ci.stages.sanitizer import ERROR_EXIT, PATTERN, sanitizer_tool, selftest_name
-from ci.stages.sanitizer_report import Hazard, ToolLog, make_findings, parse_log, parse_xml
+from ci.stages.sanitizer_report import (
+    DEADLOCK,
+    Hazard,
+    Records,
+    ToolLog,
+    make_findings,
+    parse_log,
+    parse_xml,
+)
 from ci.stages.source import source_key, source_lines
 
 NO_CUDA_EXIT = 255
@@ -74,7 +82,7 @@ def read_sanitizer(
     report = _read_report(stage, folder)
     findings = [
         accept(replace(f, file=source_key(f.file, context.build)), tool, context)
-        for f in make_findings(stage.tool, report.everything, source_lines(context))
+        for f in _findings(stage, report, context)
     ]
     run = _judge_run(stage, command, ended, folder, context, report, findings)
     facts = {
@@ -92,28 +100,34 @@ def read_sanitizer(
     )
 
 
+def _findings(stage: Stage, report: Report, context: Context) -> tuple[Finding, ...]:
+    """Findings that name no kernel are this one's: `--mode once` launches no other."""
+    kernel = context.kernel.kernel_regex if context.kernel.level else ""
+    return make_findings(stage.tool, report.everything, source_lines(context), kernel)
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """The two halves of the tool's answer; `unreadable` says why there is no XML half."""
 
     log: ToolLog
-    hazards: tuple[Hazard, ...]
+    records: Records
     unreadable: str = ""
 
     @property
     def everything(self) -> tuple[Hazard, ...]:
-        return (*self.hazards, *self.log.deadlocks)
+        return (*self.records.hazards, *self.log.deadlocks)
 
 
 def _read_report(stage: Stage, folder: Path) -> Report:
     log = parse_log(read_log(folder, stage.tool) or "")
     path = folder / f"{stage.tool}.xml"
     if not path.is_file():
-        return Report(log, (), f"{path.name} is missing: the tool wrote no record")
+        return Report(log, Records(0, ()), f"{path.name} is missing: the tool wrote no record")
     try:
         return Report(log, parse_xml(path.read_text(errors="replace")))
     except ProtocolError as e:
-        return Report(log, (), e.message)
+        return Report(log, Records(0, ()), e.message)
 
 
 def _judge_run(
@@ -142,7 +156,7 @@ def _judge_run(
         return failed(f"{log.summary}, and no record says which: {report.unreadable}", *tail)
     if report.unreadable:
         return unreadable(report.unreadable)
-    listed = len(report.hazards)
+    listed = report.records.count
     if log.total > listed + len(report.log.deadlocks) and ended.exit_code == ERROR_EXIT:
         return failed(f"{log.summary}, of which {listed} are listed: the others are not known")
     if log.total not in (listed, listed + len(report.log.deadlocks)):
@@ -161,11 +175,11 @@ def _judge_limit(
 ) -> Verdict:
     """A tool at its limit is an error, unless somebody names the warp that waits."""
     limit = f"{command.name} did not end within {command.time_s:.0f} s"
-    if report.log.deadlocks and any(not f.accepted for f in findings):
-        at = report.log.deadlocks[0]
-        return failed(
-            f"{at.kind}: thread {at.thread} of CTA {at.block} at {at.places[0].text}; {limit}"
-        )
+    stuck = [f for f in findings if f.kind.startswith(DEADLOCK) and not f.accepted]
+    if stuck:
+        odd = min(stuck, key=lambda f: f.count)  # the crowd waits for the odd one out
+        at = f"{PurePosixPath(odd.file).name}:{odd.line}"
+        return failed(f"{odd.kind}: {odd.threads} at {at}; {limit}")
     if waiting := read_triage(folder, command.name):
         return failed(f"{describe_wait(waiting)}; {limit}")
     return broken(

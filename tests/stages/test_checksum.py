@@ -234,8 +234,8 @@ def test_a_hang_names_the_waiting_warp_and_its_line_first(tmp_path: Path) -> Non
     bench.write(tmp_path, {"integer-0.gdb.txt": triage})
     record = read(tmp_path, None, CommandResult("integer-0", EndedBy.TIME_LIMIT))
     assert record.verdict.summary == (
-        "warp 1 of CTA (0,0,0) waits at kernels.cu:38 in hang_kernel,"
-        " 7 more ranges of threads with it; integer-0 did not end within 120 s"
+        "hang_kernel hangs: warp 1 of CTA (0,0,0) waits at kernels.cu:38 and 7 more;"
+        " integer-0 did not end within 120 s"
     )
 
 
@@ -259,3 +259,12 @@ def test_an_arch_without_a_tolerance_is_an_error(tmp_path: Path) -> None:
 def test_labels_come_from_the_device_that_ran_it(tmp_path: Path) -> None:
     record = read(tmp_path, good())
     assert (record.device, record.machine) == ("gpu", "NVIDIA H200")
+
+
+def test_the_programs_own_watchdog_says_what_it_waited_for(tmp_path: Path) -> None:
+    text = "not done after 3 s, busy with: the kernel, integer pattern"
+    error = {"name": "watchdog", "code": 73, "text": text, "where": "watchdog.cuh:52"}
+    content = good(exit_code=73, error=error, compared=None, sampled=[], checksum=None)
+    record = read(tmp_path, content, 73)
+    assert record.verdict.outcome is Outcome.FAIL
+    assert record.verdict.summary == f"integer-0: {text}, says the program's own watchdog"

@@ -12,25 +12,24 @@ def test_the_triage_names_every_range_of_threads_still_on_the_gpu() -> None:
     waiting = parse_triage(HANG)
     assert len(waiting) == 8
     first = waiting[0]
-    assert (first.kernel, first.warp, first.threads) == ("hang_kernel", 1, 32)
+    assert (first.kernel, first.warps, first.threads) == ("hang_kernel", "warp 1", 32)
     assert (first.first_block, first.first_thread) == ("(0,0,0)", "(32,0,0)")
     assert first.place == "kernels.cu:38"
     assert [w.first_block for w in waiting][4] == "(4,0,0)"
 
 
-def test_the_sentence_names_warp_line_and_kernel() -> None:
+def test_the_sentence_names_kernel_warp_and_line() -> None:
     assert describe_wait(parse_triage(HANG)) == (
-        "warp 1 of CTA (0,0,0) waits at kernels.cu:38 in hang_kernel,"
-        " 7 more ranges of threads with it"
+        "hang_kernel hangs: warp 1 of CTA (0,0,0) waits at kernels.cu:38 and 7 more"
     )
 
 
-def test_threads_elsewhere_are_named_too() -> None:
-    moved = HANG.replace(
-        "(7,0,0)  (63,0,0)    32 0x00007f3a6f7a0240 /tmp/cap/kernels.cu    38",
-        "(7,0,0)  (63,0,0)    32 0x00007f3a6f7a0240 /tmp/cap/kernels.cu    40",
+def test_the_odd_one_out_comes_before_the_crowd_that_waits_for_it() -> None:
+    crowd = (DATA / "cuda-gdb/13.0-crowd.gdb.txt").read_text()
+    assert describe_wait(parse_triage(crowd)) == (
+        "patch_embed_gemm hangs: warp 3 of CTA (0,0,0) waits at cuda_patch_embed_fp8.cu:180;"
+        " warps 0 to 2 of CTA (0,0,0) wait at cuda_patch_embed_fp8.cu:212 and 1 more"
     )
-    assert describe_wait(parse_triage(moved)).endswith("; others at kernels.cu:40")
 
 
 def test_a_triage_that_names_nobody_is_empty(tmp_path: Path) -> None:

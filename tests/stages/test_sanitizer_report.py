@@ -4,6 +4,7 @@ import pytest
 
 from ci.errors import ProtocolError
 from ci.model import Finding
+from ci.stages.sanitizer import WISHES
 from ci.stages.sanitizer_report import make_findings, parse_log, parse_xml
 from tests.stages.bench import DATA
 
@@ -15,7 +16,9 @@ def no_text(file: str, line: int) -> str:
 
 
 def findings_of(tool: str, capture: str) -> tuple[Finding, ...]:
-    return make_findings(tool, parse_xml((CAPTURES / f"{capture}.xml").read_text()), no_text)
+    return make_findings(
+        tool, parse_xml((CAPTURES / f"{capture}.xml").read_text()).hazards, no_text
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,7 +82,8 @@ def test_the_same_race_of_three_launches_is_one_finding() -> None:
     (race,) = findings_of("racecheck", "2025.3.1-racecheck-race")
     assert (race.kind, race.count, race.line) == ("Race condition", 3, 19)
     assert race.message == (
-        "Race condition between Write and Read at kernels.cu:19 and kernels.cu:20"
+        "Race condition between Write in race_kernel at kernels.cu:19"
+        " and Read in race_kernel at kernels.cu:20"
     )
 
 
@@ -109,16 +113,16 @@ def test_an_unwritten_output_that_the_host_copies_has_no_line_and_is_found() -> 
 
 def test_warning_records_count_and_info_records_do_not() -> None:
     text = (CAPTURES / "2025.3.1-racecheck-race.xml").read_text()
-    assert len(parse_xml(text.replace("<level>Error", "<level>Warning"))) == 3
-    assert parse_xml(text.replace("<level>Error", "<level>Info")) == ()
+    assert parse_xml(text.replace("<level>Error", "<level>Warning")).count == 3
+    assert parse_xml(text.replace("<level>Error", "<level>Info")).count == 0
 
 
 def test_a_fingerprint_survives_a_rerun_and_moved_lines() -> None:
     text = (CAPTURES / "2025.3.1-memcheck-oob.xml").read_text()
     rerun = text.replace("0x7f3fb3802ffc", "0x7eee00000ffc").replace("<line>14<", "<line>99<")
     moved = rerun.replace("/tmp/cap/", "/home/ci/kernel/").replace("<x>127<", "<x>126<")
-    first = make_findings("memcheck", parse_xml(text), no_text)[0]
-    second = make_findings("memcheck", parse_xml(moved), no_text)[0]
+    first = make_findings("memcheck", parse_xml(text).hazards, no_text)[0]
+    second = make_findings("memcheck", parse_xml(moved).hazards, no_text)[0]
     assert second.line == 99
     assert first.fingerprint == second.fingerprint
 
@@ -127,10 +131,12 @@ def test_another_function_tool_or_source_line_has_another_fingerprint() -> None:
     text = (CAPTURES / "2025.3.1-memcheck-oob.xml").read_text()
     other = text.replace("<func>oob_kernel<", "<func>other_kernel<")
     prints = {
-        make_findings("memcheck", parse_xml(text), no_text)[0].fingerprint,
-        make_findings("memcheck", parse_xml(other), no_text)[0].fingerprint,
-        make_findings("racecheck", parse_xml(text), no_text)[0].fingerprint,
-        make_findings("memcheck", parse_xml(text), lambda f, n: "out[i] = x;")[0].fingerprint,
+        make_findings("memcheck", parse_xml(text).hazards, no_text)[0].fingerprint,
+        make_findings("memcheck", parse_xml(other).hazards, no_text)[0].fingerprint,
+        make_findings("racecheck", parse_xml(text).hazards, no_text)[0].fingerprint,
+        make_findings("memcheck", parse_xml(text).hazards, lambda f, n: "out[i] = x;")[
+            0
+        ].fingerprint,
     }
     assert len(prints) == 4
 
@@ -139,7 +145,7 @@ def test_two_lines_that_look_alike_never_share_a_fingerprint() -> None:
     text = (CAPTURES / "2025.3.1-memcheck-oob.xml").read_text()
     record = text[text.index("  <record>") : text.index("</record>") + len("</record>\n")]
     twice = text.replace(record, record + record.replace("<line>14<", "<line>15<"))
-    first, second, _ = make_findings("memcheck", parse_xml(twice), no_text)
+    first, second, _ = make_findings("memcheck", parse_xml(twice).hazards, no_text)
     assert second.fingerprint == f"{first.fingerprint}-2"
 
 
@@ -166,3 +172,40 @@ def test_a_deadlock_line_names_the_waiting_threads() -> None:
     assert finding.kind == "Deadlock in Cuda::barrier wait"
     assert (finding.kernel, finding.file, finding.line) == ("hang_kernel", "kernels.cu", 39)
     assert finding.threads == "thread (32,0,0) of CTA (4,0,0) and 7 more"
+
+
+def test_an_inlined_function_is_named_beside_the_kernels_own_line() -> None:
+    store, *api = findings_of("memcheck", "2025.3.1-memcheck-inlined")
+    assert (store.kernel, store.line, store.count) == ("patch_embed_gemm", 203, 64)
+    assert store.message == (
+        "Invalid __global__ write of size 8 bytes is out of bounds"
+        " in store_four at cuda_patch_embed_fp8.cu:161 in store at cuda_patch_embed_fp8.cu:173"
+    )
+    assert [f.kind for f in api] == ["cudaErrorLaunchFailure"] * 2
+
+
+def test_a_race_of_many_ends_is_a_finding_for_each_pair_of_lines() -> None:
+    records = parse_xml((CAPTURES / "2025.3.1-racecheck-inlined.xml").read_text())
+    found = make_findings("racecheck", records.hazards, no_text, "patch_embed_gemm")
+    assert (records.count, len(found)) == (32, 4)
+    assert {f.kernel for f in found} == {"patch_embed_gemm"}
+    assert found[0].message == (
+        "Race condition between Write in publish_lines at cuda_patch_embed_fp8.cu:106"
+        " and Read in load_eight at cuda_patch_embed_fp8.cu:133"
+    )
+
+
+def test_a_race_whose_ends_swap_roles_in_a_rerun_is_the_same_race() -> None:
+    text = (CAPTURES / "2025.3.1-racecheck-race.xml").read_text()
+    swapped = text.replace("source>", "x>").replace("destination>", "source>")
+    swapped = swapped.replace("x>", "destination>").replace("        <count>4096</count>\n", "")
+    (first,) = make_findings("racecheck", parse_xml(text).hazards, no_text)
+    (again,) = make_findings("racecheck", parse_xml(swapped).hazards, no_text)
+    assert (again.message, again.fingerprint) == (first.message, first.fingerprint)
+
+
+def test_a_dump_of_launches_counts_as_an_error_and_is_therefore_never_asked_for() -> None:
+    log = parse_log((CAPTURES / "2026.4.0-memcheck-launches.stdout.txt").read_text())
+    assert log.total == 1
+    assert findings_of("memcheck", "2026.4.0-memcheck-launches") == ()
+    assert "--dump-kernel-launches" not in [option for _, option, _ in WISHES]

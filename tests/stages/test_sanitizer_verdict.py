@@ -181,6 +181,11 @@ def test_wrong_outputs_under_a_clean_tool_fail(tmp_path: Path) -> None:
         ),
         ("racecheck", "2025.3.1-racecheck-race", "racecheck: Race condition at kernels.cu:19"),
         (
+            "racecheck",
+            "2025.3.1-racecheck-inlined",
+            "racecheck: Race condition at cuda_patch_embed_fp8.cu:106",
+        ),
+        (
             "initcheck",
             "2025.3.1-initcheck-oob",
             "initcheck: Host API uninitialized memory access",
@@ -296,10 +301,22 @@ def test_a_tool_at_its_limit_that_named_a_deadlock_fails_with_the_waiting_thread
     record = read(tmp_path, "racecheck", left, TIME_LIMIT)
     assert record.verdict.outcome is Outcome.FAIL
     assert record.verdict.summary.startswith(
-        "Deadlock in Cuda::barrier wait: thread (32,0,0) of CTA (4,0,0) at kernels.cu:39;"
+        "Deadlock in Cuda::barrier wait: thread (32,0,0) of CTA (4,0,0) and 7 more"
+        " at kernels.cu:39;"
         " racecheck did not end within 300 s"
     )
     assert record.checks[-1].findings[0].line == 39
+
+
+def test_of_several_deadlocks_the_odd_one_out_is_named_first(tmp_path: Path) -> None:
+    said = capture("2025.3.1-racecheck-barriers.stdout.txt")
+    turned = "\n".join(reversed(said.split("\n")))
+    record = read(tmp_path, "racecheck", files("racecheck", said=turned), TIME_LIMIT)
+    assert record.verdict.summary.startswith(
+        "Deadlock in Cuda::barrier wait: thread (96,0,0) of CTA (0,0,0)"
+        " at cuda_patch_embed_fp8.cu:188; racecheck did not end"
+    )
+    assert [c.findings[0].count for c in record.checks if c.findings] == [7, 1]
 
 
 def test_a_tool_at_its_limit_whose_triage_names_a_warp_fails(tmp_path: Path) -> None:
@@ -328,7 +345,7 @@ def accepting(**changes: Any) -> Context:  # noqa: ANN401 - any field
     return bench.context(kernel=kernel)
 
 
-RACE = "749fb0cc267e8ed1"
+RACE = "b8a4864e6432949c"
 
 
 def racing() -> dict[str, Any]:

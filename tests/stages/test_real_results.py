@@ -1,0 +1,102 @@
+"""Result files as the harness wrote them on an H200, through the readers as they stand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ci.model import Case, Outcome, Pattern, Shape, Stage, StageKind, StageRecord
+from ci.stages import Context, read_stage
+from tests.stages import bench
+
+SEVEN = {"seven": Case("seven", 7), "sanitizer": Case("sanitizer", 7, 4), "one": Case("one", 1)}
+
+
+def real(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(
+        (bench.DATA / "results" / f"schema1-h200-{name}.json").read_text()
+    )
+    return content
+
+
+def context(content: dict[str, Any], **changes: Any) -> Context:  # noqa: ANN401 - any field
+    """Return a context of the box and the program that wrote the file."""
+    gpu = bench.BOX.gpus[0] | {"uuid": content["device"]["uuid"]}
+    kernel = replace(bench.KERNEL, cases=SEVEN, shape=Shape(196, 768, 768))
+    fields: dict[str, Any] = {
+        "box": replace(bench.BOX, gpus=(gpu,)),
+        "kernel": kernel,
+        "build": bench.build(program=content["program"]),
+        "earlier": {"checksum": bench.record("checksum", StageKind.CHECKSUM)},
+    }
+    return bench.context(**(fields | changes))
+
+
+def read(
+    folder: Path, stage: Stage, name: str, files: dict[str, Any], code: int, ctx: Context
+) -> StageRecord:
+    bench.write(folder, files)
+    result = bench.ended(stage, bench.exited(f"{name}-selftest", 86), bench.exited(name, code))
+    return read_stage(stage, bench.job(stage, ctx), result, folder, ctx)
+
+
+def test_a_right_kernels_check_passes(tmp_path: Path) -> None:
+    content = real("check-integer")
+    stage = Stage("checksum", StageKind.CHECKSUM, "sanitizer", (Pattern.INTEGER,))
+    ctx = context(content)
+    record = read(tmp_path, stage, "integer-0", {"integer-0.json": content}, 0, ctx)
+    assert record.verdict.outcome is Outcome.PASS
+    assert record.verdict.summary == "all 1053696 elements right, 1261 recomputed"
+
+
+def test_two_swapped_columns_fail_and_the_first_wrong_element_is_named(tmp_path: Path) -> None:
+    content = real("swapped-columns")
+    stage = Stage("checksum", StageKind.CHECKSUM, "sanitizer", (Pattern.RANDOM,))
+    ctx = context(content)
+    record = read(tmp_path, stage, "random-0", {"random-0.json": content}, 71, ctx)
+    assert record.verdict.outcome is Outcome.FAIL
+    assert record.verdict.summary == (
+        "row 0, column 0: got -12.5625, wanted -9.375; 525367 of 1053696 elements wrong"
+    )
+
+
+def test_a_binary_for_another_arch_is_our_error(tmp_path: Path) -> None:
+    content = real("wrong-arch")
+    stage = Stage("smoke", StageKind.CHECKSUM, "one", (Pattern.INTEGER,))
+    build = bench.build(program=content["program"], arch="sm_100a")
+    ctx = context(content, build=build)
+    record = read(tmp_path, stage, "integer-0", {"integer-0.json": content}, 72, ctx)
+    assert record.verdict.outcome is Outcome.ERROR
+    assert record.verdict.summary == ("the result speaks of compute capability 9.0, asked was 10.0")
+
+
+def test_a_real_time_passes_and_carries_its_label(tmp_path: Path) -> None:
+    content = real("time")
+    stage = Stage("timing", StageKind.TIMING, "seven", samples=len(content["samples_ms"]))
+    record = read(tmp_path, stage, "timing", {"timing.json": content}, 0, context(content))
+    assert record.verdict.outcome is Outcome.PASS
+    assert record.verdict.summary.endswith(f"NVIDIA H200 [{bench.LABEL}]")
+    facts = record.checks[0].facts
+    assert facts["speed of light"] == "0.0008 ms (compute bound)"
+    assert facts["SM clock"] == "1980 MHz"
+
+
+def test_a_real_clean_run_under_memcheck_passes(tmp_path: Path) -> None:
+    content = real("once-memcheck")
+    stage = Stage("memcheck", StageKind.SANITIZER, "sanitizer", tool="memcheck")
+    captures = bench.DATA / "sanitizer"
+    files: dict[str, Any] = {
+        "memcheck-selftest.stdout.log": (
+            captures / "2025.3.1-memcheck-inlined.stdout.txt"
+        ).read_text(),
+        "memcheck.stdout.log": (captures / "2025.3.1-memcheck-clean.stdout.txt").read_text(),
+        "memcheck.xml": (captures / "2025.3.1-memcheck-clean.xml").read_text(),
+        "memcheck.json": content,
+    }
+    record = read(tmp_path, stage, "memcheck", files, 0, context(content))
+    assert record.verdict.outcome is Outcome.PASS
+    files["memcheck.json"]["sampled"][0][2] ^= 0x80
+    record = read(tmp_path, stage, "memcheck", files, 0, context(content))
+    assert record.verdict.outcome is Outcome.FAIL

@@ -1,4 +1,4 @@
-"""What compute-sanitizer said: its XML records, its printed summary, and findings made of both.
+"""What compute-sanitizer said: its XML records and its printed summary.
 
 The XML has what a finding is made of; only the printed summary says that the tool came to its end.
 Read from versions 2025.3.1 and 2026.4.0. A record without a level (synccheck, API) is an error.
@@ -6,16 +6,12 @@ Read from versions 2025.3.1 and 2026.4.0. A record without a level (synccheck, A
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from xml.etree import ElementTree
 
 from ci.errors import ProtocolError
-from ci.model import Finding
 
 DEADLOCK = "Deadlock"
 """How the kind of a racecheck deadlock begins."""
@@ -34,7 +30,6 @@ _DEADLOCK = re.compile(
 # What the tool says of itself or the program, as opposed to the first line of a record.
 _COMPLAINT = re.compile(r"(Error:|Warning:|Fatal|Internal|Target application)")
 _RECORD_HEAD = re.compile(r"(Error|Warning): (Race reported|Detected possible deadlock)")
-_NOISE = re.compile(r"0x[0-9a-fA-F]+|\d[\d,.]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +80,6 @@ class ToolLog:
     not_listed: int
     complaints: tuple[str, ...]
     deadlocks: tuple[Hazard, ...]
-
-
-LineText = Callable[[str, int], str]
-"""(file, line) -> the text of that source line, empty where it is not known."""
 
 
 def parse_log(stdout: str) -> ToolLog:
@@ -206,62 +197,3 @@ def _triple(index: ElementTree.Element | None) -> str:
     if index is None:
         return ""
     return f"({','.join(index.findtext(axis, '?') for axis in 'xyz')})"
-
-
-def make_findings(
-    tool: str, hazards: Iterable[Hazard], line_text: LineText, kernel: str = ""
-) -> tuple[Finding, ...]:
-    """Join equal hazards: one finding for each kind and source line, however many threads met it.
-
-    `kernel` is the one that the program launches, for hazards that do not name theirs. Where two
-    places have one fingerprint, the later are numbered: a reviewed finding must never cover a
-    second place that looks like it.
-    """
-    groups: dict[tuple[str, str, tuple[Place, ...]], list[Hazard]] = defaultdict(list)
-    for h in hazards:
-        groups[h.kind, _NOISE.sub("#", h.message), h.places].append(h)
-    prints: dict[tuple[str, str, tuple[Place, ...]], str] = {}
-    seen: dict[str, int] = defaultdict(int)
-    for key in sorted(groups, key=lambda k: [(p.file, p.line) for p in k[2]]):
-        base = _fingerprint(tool, *key, line_text)
-        seen[base] += 1
-        prints[key] = base if seen[base] == 1 else f"{base}-{seen[base]}"
-    return tuple(_finding(tool, same, kernel, prints[key]) for key, same in groups.items())
-
-
-def _finding(tool: str, same: Sequence[Hazard], kernel: str, fingerprint: str) -> Finding:
-    first = same[0]
-    at = first.places[0] if first.places else Place()
-    return Finding(
-        tool=tool,
-        kind=first.kind,
-        message=first.message,
-        kernel=(first.kernel or kernel or at.function) if first.places else "",
-        file=at.file,
-        line=at.line,
-        threads=_threads(same),
-        count=len(same),
-        fingerprint=fingerprint,
-    )
-
-
-def _fingerprint(
-    tool: str, kind: str, stripped: str, places: Sequence[Place], line_text: LineText
-) -> str:
-    """Name a finding by what survives a rerun and moved lines: no address, no line number."""
-    parts = [tool, kind, stripped]
-    for p in places:
-        parts += [
-            p.function,
-            PurePosixPath(p.file).name,
-            " ".join(line_text(p.file, p.line).split()),
-        ]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-
-
-def _threads(same: Sequence[Hazard]) -> str:
-    first = same[0]
-    if not first.thread:
-        return ""
-    more = len({(h.thread, h.block) for h in same}) - 1
-    return f"thread {first.thread} of CTA {first.block}" + (f" and {more} more" if more else "")

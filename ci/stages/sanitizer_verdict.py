@@ -39,6 +39,7 @@ from ci.stages.answer import (
 from ci.stages.checksum import judge_sampled
 from ci.stages.context import Context, stage_case
 from ci.stages.ended import judge_exit, judge_lost
+from ci.stages.findings import make_findings
 from ci.stages.hang import describe_wait, read_triage
 from ci.stages.program import missing_lines
 from ci.stages.result import Asked, find_impostor, load_result
@@ -48,7 +49,6 @@ from ci.stages.sanitizer_report import (
     Hazard,
     Records,
     ToolLog,
-    make_findings,
     parse_log,
     parse_xml,
 )

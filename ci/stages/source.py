@@ -7,7 +7,7 @@ from pathlib import Path
 from ci.model import Build
 from ci.rundir import sha256_file
 from ci.stages.context import Context
-from ci.stages.sanitizer_report import LineText
+from ci.stages.findings import LineText
 
 
 def source_key(file: str, build: Build) -> str:

@@ -4,8 +4,9 @@ import pytest
 
 from ci.errors import ProtocolError
 from ci.model import Finding
+from ci.stages.findings import make_findings
 from ci.stages.sanitizer import WISHES
-from ci.stages.sanitizer_report import make_findings, parse_log, parse_xml
+from ci.stages.sanitizer_report import parse_log, parse_xml
 from tests.stages.bench import DATA
 
 CAPTURES = DATA / "sanitizer"
@@ -120,7 +121,7 @@ def test_warning_records_count_and_info_records_do_not() -> None:
 def test_a_fingerprint_survives_a_rerun_and_moved_lines() -> None:
     text = (CAPTURES / "2025.3.1-memcheck-oob.xml").read_text()
     rerun = text.replace("0x7f3fb3802ffc", "0x7eee00000ffc").replace("<line>14<", "<line>99<")
-    moved = rerun.replace("/tmp/cap/", "/home/ci/kernel/").replace("<x>127<", "<x>126<")
+    moved = rerun.replace("/tmp/cap/", "/builder/kernel/").replace("<x>127<", "<x>126<")
     first = make_findings("memcheck", parse_xml(text).hazards, no_text)[0]
     second = make_findings("memcheck", parse_xml(moved).hazards, no_text)[0]
     assert second.line == 99

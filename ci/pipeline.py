@@ -121,7 +121,7 @@ def run_on_remote(root: Path, request: RunRequest) -> Run:
     try:
         with connect(prepared.remote, root=root) as link:
             run = _launch(root, folder, run, prepared, link, stop_at_first=request.stop_at_first)
-            return run if run.state == "finished" else _bring_back(folder, run, link)
+            return run if run.state == "finished" else _bring_back(root, folder, run, link)
     except (KeyboardInterrupt, CiError) as e:
         # run.json says whether the box was asked to start: `run` here may be older than that.
         run = records.from_json(Run, folder / "run.json")
@@ -141,7 +141,7 @@ def collect(root: Path, name: str) -> Run:
         return run
     try:
         with connect(run.remote, root=root) as link:
-            return _bring_back(folder, replace(run, missing=()), link)
+            return _bring_back(root, folder, replace(run, missing=()), link)
     except (KeyboardInterrupt, CiError) as e:
         return _interrupted(folder, run, e)
 
@@ -259,7 +259,7 @@ def _launch(
     return run
 
 
-def _bring_back(folder: Path, run: Run, link: BoxLink) -> Run:
+def _bring_back(root: Path, folder: Path, run: Run, link: BoxLink) -> Run:
     """Follow to the end, fetch what exists, judge it here. What is missing is said, not guessed."""
     missing: tuple[str, ...] = ()
     try:
@@ -267,10 +267,10 @@ def _bring_back(folder: Path, run: Run, link: BoxLink) -> Run:
     except IncompleteError as e:
         missing = (e.message,)
     missing += link.collect(run.id, folder)
-    return _judge(folder, replace(run, missing=missing))
+    return _judge(root, folder, replace(run, missing=missing))
 
 
-def _judge(folder: Path, run: Run) -> Run:
+def _judge(root: Path, folder: Path, run: Run) -> Run:
     """Reach every verdict from the files that came back: the same files give the same verdicts."""
     if run.box is None:
         raise ProtocolError(f"{folder / 'run.json'} has no record of the box it ran on")
@@ -291,6 +291,7 @@ def _judge(folder: Path, run: Run) -> Run:
             remote=run.remote,
             earlier=dict(judged),
             today=datetime.now(UTC).date(),
+            source_root=root,
         )
         result = results.get(
             stage.name, StageResult(stage.name, not_run="the journal does not name it")

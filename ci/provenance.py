@@ -17,9 +17,10 @@ from ci.proc import run_process
 
 def provenance(root: Path, builds: Sequence[Build]) -> Provenance:
     """Describe this tree and this machine; `commit` is empty outside a git checkout."""
+    commit = _git(root, "rev-parse", "HEAD").strip()
     return Provenance(
-        commit=_git(root, "rev-parse", "HEAD").strip(),
-        dirty_sha256=_dirty(root),
+        commit=commit,
+        dirty_sha256=_dirty(root) if commit else "",
         kernelrig_version=__version__,
         command_line=shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         host=f"{platform.node()} {platform.system()} {platform.machine()}",

@@ -547,7 +547,10 @@ class Server:
             return {"error": f"the agent failed at {request['op']}: {e!r}", "kind": "bug"}
 
     def full_text(self) -> str:
-        return f"the disk is full: {free_bytes(self.workdir)} bytes free under {self.workdir}"
+        disk = os.statvfs(self.workdir)
+        no_inodes = disk.f_files and not disk.f_favail  # where f_files is 0 nobody counts them
+        left = "no inode" if no_inodes else f"{free_bytes(self.workdir)} bytes"
+        return f"the disk is full: {left} free under {self.workdir}"
 
     def hello(self, request: Json) -> Json:
         self.workdir = Path.home() / Path(request["workdir"]).expanduser()

@@ -32,7 +32,7 @@ BOOT = (
 Frame: TypeAlias = dict[str, Any]
 
 HINTS = {
-    "full": "free space there, or run `invoke clean`",
+    "full": "free space there, or run `invoke clean --remote {remote}`",
     "busy": "one run a box at a time: wait, or bring it back with `invoke collect`",
 }
 
@@ -40,8 +40,8 @@ HINTS = {
 class BoxRefused(RemoteError):
     """The agent answered with a refusal; `kind` says which."""
 
-    def __init__(self, message: str, kind: str) -> None:
-        super().__init__(message, HINTS.get(kind, ""))
+    def __init__(self, remote: str, text: str, kind: str) -> None:
+        super().__init__(f"{remote}: {text}", HINTS.get(kind, "").format(remote=remote))
         self.kind = kind
 
 
@@ -119,8 +119,8 @@ class AgentSession:
             if on_frame is not None:
                 on_frame()
             if "error" in header:
-                text = f"{self._remote.name}: {header['error']}"
-                raise BoxRefused(text, str(header.get("kind", "")))
+                text, kind = str(header["error"]), str(header.get("kind", ""))
+                raise BoxRefused(self._remote.name, text, kind)
             if "tick" not in header:
                 return header
 

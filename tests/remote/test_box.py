@@ -176,7 +176,7 @@ def test_what_does_not_fit_is_refused_before_it_travels(small_box: LocalBox) -> 
     with pytest.raises(BoxRefused) as error:
         small_box.link().ship({"0" * 64: path})
     assert error.value.message.startswith("box: 8000000 bytes to ship, but only ")
-    assert error.value.hint == "free space there, or run `invoke clean`"
+    assert error.value.hint == "free space there, or run `invoke clean --remote box`"
 
 
 def test_a_disk_that_fills_while_blobs_arrive_is_named_and_left_clean(

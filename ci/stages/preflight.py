@@ -39,7 +39,7 @@ def preflight(
     checks += [
         Check("python", _python(box)),
         Check("glibc", _glibc(builds, box)),
-        Check("disk", _disk(plan, box)),
+        Check("disk", _disk(plan, box, remote)),
     ]
     if kernel.cuda:
         checks += [Check(name, verdict) for name, verdict in _gpu(builds, box, remote)]
@@ -101,12 +101,13 @@ def _glibc(builds: Sequence[Build], box: Box) -> Verdict:
     return passed(f"glibc {box.glibc}, needed {needed}")
 
 
-def _disk(plan: Plan, box: Box) -> Verdict:
-    needed = max((s.disk_mb << 20 for s in plan.stages), default=0) + MIN_FREE_BYTES
+def _disk(plan: Plan, box: Box, remote: Remote) -> Verdict:
+    run = (s for s in plan.stages if s.kind is not StageKind.PREFLIGHT)
+    needed = max((s.disk_mb << 20 for s in run), default=0) + MIN_FREE_BYTES
     if box.free_bytes < needed:
         return broken(
             f"{box.free_bytes / 1e9:.1f} GB free under {box.workdir}, {needed / 1e9:.1f} GB needed;"
-            " run `invoke clean`, or name another `workdir` in remotes.yaml"
+            f" run `invoke clean --remote {remote.name}`, or name another `workdir` in remotes.yaml"
         )
     return passed(f"{box.free_bytes / 1e9:.1f} GB free under {box.workdir}")
 

@@ -74,7 +74,7 @@ def test_a_good_box_passes_every_check() -> None:
         (
             {"free_bytes": 1 << 20},
             "0.0 GB free under /tmp/kernelrig, 2.1 GB needed;"
-            " run `invoke clean`, or name another `workdir` in remotes.yaml",
+            " run `invoke clean --remote h200`, or name another `workdir` in remotes.yaml",
         ),
         ({"gpus": ()}, "no GPU on box-17: nvidia-smi lists none; choose another remote"),
         (

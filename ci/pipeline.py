@@ -41,6 +41,7 @@ from ci.remote.hostkeys import resolve_remote
 from ci.remote.journal import read_journal
 from ci.selection import (
     SELFTEST,
+    choose_builds,
     choose_kernel,
     choose_remote,
     choose_targets,
@@ -202,9 +203,10 @@ def _prepare(root: Path, request: RunRequest) -> Prepared:
     remote = choose_remote(config.load_remotes(root), request.remote)
     kernels = config.load_kernels(root)
     plan = narrow(config.load_plan(root, request.plan), request.only)
-    given = {b.kernel: b for b in map(build.load_build, request.build_folders)}
-    named = request.kernel or next((name for name in given if name != SELFTEST), "")
+    loaded = tuple(map(build.load_build, request.build_folders))
+    named = request.kernel or next((b.kernel for b in loaded if b.kernel != SELFTEST), "")
     kernel = choose_kernel(kernels, named)
+    given = choose_builds(loaded, kernel.name, remote.arch)
     require_cases(kernel, plan)
     wanted = [kernel]
     if kernel.cuda and any(s.kind is StageKind.SANITIZER for s in plan.stages):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ci.errors import ConfigError
-from ci.model import Kernel, Plan, Remote, StageKind
+from ci.model import Build, Kernel, Plan, Remote, StageKind
 
 SELFTEST = "sanitizer_selftest"
 """The kernel whose seeded bugs prove that a sanitizer sees what it should on a box."""
@@ -53,6 +53,25 @@ def choose_targets(
     else:
         variants = [choose(kernel.variants, "production", f"variant of {kernel.name}")]
     return tuple((a, v) for a in archs for v in variants)
+
+
+def choose_builds(given: Sequence[Build], kernel: str, arch: str) -> dict[str, Build]:
+    """Return the builds to run by kernel; of several for one kernel, the only one for `arch`."""
+    chosen: dict[str, Build] = {}
+    for name in dict.fromkeys(b.kernel for b in given):
+        if name not in (kernel, SELFTEST):
+            raise ConfigError(
+                f"--build gives a build of {name}, the run is of {kernel}", "leave one of them out"
+            )
+        several = [b for b in given if b.kernel == name]
+        fitting = [b for b in several if b.arch == arch] if len(several) > 1 else several
+        if len(fitting) != 1:
+            folders = ", ".join(b.folder.name for b in several)
+            raise ConfigError(
+                f"--build gives {len(fitting)} builds of {name} for {arch}: {folders}", "name one"
+            )
+        chosen[name] = fitting[0]
+    return chosen
 
 
 def narrow(plan: Plan, only: Sequence[str]) -> Plan:

@@ -39,6 +39,7 @@ from ci.remote.box import BoxLink
 from ci.remote.connection import connect
 from ci.remote.hostkeys import resolve_remote
 from ci.remote.journal import read_journal
+from ci.remote.protocol import BoxRefused
 from ci.selection import (
     SELFTEST,
     choose_builds,
@@ -137,8 +138,9 @@ def collect(root: Path, name: str) -> Run:
     """Go on with a run whose client went away: follow it to its end and bring everything back."""
     folder = rundir.find_run(root / RUNS, name)
     run = records.from_json(Run, folder / "run.json")
-    if not run.jobs:
-        say("nothing was launched in this run; its report is complete")
+    if run.state == "finished" or not run.jobs:
+        what = "everything of this run is here" if run.jobs else "nothing was launched in this run"
+        say(f"{what}: there is nothing to collect")
         return run
     try:
         with connect(run.remote, root=root) as link:
@@ -257,7 +259,11 @@ def _launch(
     # On file before the box is told: a client that dies in between can still be collected after.
     run = replace(run, jobs=jobs, stages=(checked,), shipped=shipped, state="launched")
     _save(folder, run)
-    link.launch(run.id, jobs, files, stop_at_first=stop_at_first)
+    try:
+        link.launch(run.id, jobs, files, stop_at_first=stop_at_first)
+    except BoxRefused:  # its word that nothing was started: there will be nothing to collect
+        _save(folder, replace(run, jobs=(), stages=(), state="prepared"))
+        raise
     return run
 
 
@@ -265,10 +271,15 @@ def _bring_back(root: Path, folder: Path, run: Run, link: BoxLink) -> Run:
     """Follow to the end, fetch what exists, judge it here. What is missing is said, not guessed."""
     missing: tuple[str, ...] = ()
     try:
-        link.follow(run.id, report.progress)
-    except IncompleteError as e:
-        missing = (e.message,)
-    missing += link.collect(run.id, folder)
+        try:
+            link.follow(run.id, report.progress)
+        except IncompleteError as e:
+            missing = (e.message,)
+        missing += link.collect(run.id, folder)
+    except BoxRefused as e:
+        if e.kind != "unknown run":
+            raise
+        say(f"{e.message}: never started there, or pruned since; what is here is all there is")
     return _judge(root, folder, replace(run, missing=missing))
 
 

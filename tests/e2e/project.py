@@ -1,0 +1,182 @@
+"""A project driven through its command line, and what a person can see of each call."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self, TextIO
+
+from lxml import etree
+
+from ci import records
+from ci.model import Remote, Run, StageRecord
+from tests.cpu_project import make_cpu_project
+
+REPOSITORY = Path(__file__).parents[2]
+_STAMP = re.compile(r"\[ *\d+\.\d\] ")
+_SCHEMA = REPOSITORY / "ci/report/junit.xsd"
+_LIMIT_S = 60
+
+# cwd is the stage's folder: four steps up is the workdir of the box.
+KERNELS = {
+    "fills": ["--fill", "16", "--hang"],
+    "waits": ["--say", "before", "--wait-for", "../../../../go", "--say", "after"],
+    "fills_later": ["--say", "before", "--wait-for", "../../../../go", "--fill", "64", "--hang"],
+}
+_PLAN = """\
+schema: 1
+stages:
+  - {{name: preflight, kind: preflight}}
+  - {{name: program, kind: checksum, time_s: {time_s}, output_mb: 1, disk_mb: 8}}
+"""
+# The limit is far away for programs that wait for the test, and near for those that hang.
+PLANS = {"patient": 60.0, "brief": 2.0}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one call left: its exit code, both streams, and the run directory if it made one."""
+
+    exit_code: int | None
+    stdout: str
+    stderr: str
+    root: Path
+
+    @property
+    def sentences(self) -> list[str]:
+        """Return what stderr says beside progress: the sentence a failed call owes, or nothing."""
+        return [line for line in self.stderr.splitlines() if not _STAMP.match(line)]
+
+    @property
+    def progress(self) -> list[str]:
+        lines = self.stderr.splitlines()
+        return [_STAMP.sub("", line, count=1) for line in lines if _STAMP.match(line)]
+
+    @property
+    def folder(self) -> Path:
+        names = [line.split()[1] for line in self.progress if re.fullmatch(r"run \S+", line)]
+        assert len(names) == 1, self.stderr
+        return self.root / "artifacts/runs" / names[0]
+
+    @property
+    def run(self) -> Run:
+        return read_run(self.folder)
+
+
+@dataclass(frozen=True)
+class Project:
+    root: Path
+
+    def invoke(self, *words: str, env: Mapping[str, str] | None = None) -> Answer:
+        """Type `invoke WORDS` in the project's folder and wait for the end."""
+        with self.start(*words, env=env) as client:
+            return client.end()
+
+    def start(self, *words: str, env: Mapping[str, str] | None = None) -> Client:
+        stdout = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - open as long as the client
+        process = subprocess.Popen(
+            [sys.executable, "-m", "invoke", *words],
+            cwd=self.root,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY), **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        return Client(process, stdout, self.root)
+
+    def test(self, kernel: str, plan: str, *words: str, remote: str = "box") -> Answer:
+        return self.invoke(*run_words(kernel, plan, remote), *words)
+
+    def runs(self) -> list[Path]:
+        return sorted(p.parent for p in self.root.glob("artifacts/runs/*/run.json"))
+
+
+class Client:
+    """A call under way, whose progress a test reads as it comes; killed if it takes too long."""
+
+    def __init__(self, process: subprocess.Popen[str], stdout: TextIO, root: Path) -> None:
+        assert process.stderr is not None
+        self.process = process
+        self._stdout = stdout
+        self._stderr = process.stderr
+        self._root = root
+        self._heard = ""
+        self._limit = threading.Timer(_LIMIT_S, process.kill)
+        self._limit.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._limit.cancel()
+        self.process.kill()
+        self.process.wait()
+        self._stdout.close()
+        self._stderr.close()
+
+    def hear(self, text: str) -> Answer:
+        """Read progress until a line ends with `text`; return what is known by then."""
+        for line in self._stderr:
+            self._heard += line
+            if line.rstrip().endswith(text):
+                return self._answer(None)
+        raise AssertionError(f"never said '{text}':\n{self._heard}")
+
+    def end(self) -> Answer:
+        """Read what is left to read and wait for the end."""
+        self._heard += self._stderr.read()
+        return self._answer(self.process.wait())
+
+    def _answer(self, exit_code: int | None) -> Answer:
+        self._stdout.seek(0)
+        return Answer(exit_code, self._stdout.read(), self._heard, self._root)
+
+
+def make_project(root: Path, builds: Path | None, *remotes: Remote) -> Project:
+    """Write a project with the real tasks; `builds` is a store of builds to share."""
+    make_cpu_project(root, remotes=remotes, kernels=KERNELS)
+    shutil.copy(REPOSITORY / "tasks.py", root)
+    for name, time_s in PLANS.items():
+        (root / f"ci/plans/{name}.yaml").write_text(_PLAN.format(time_s=time_s))
+    if builds is not None:
+        (root / "artifacts").mkdir()
+        (root / "artifacts/builds").symlink_to(builds)
+    return Project(root)
+
+
+MakeProject = Callable[..., Project]
+"""Makes the test's project with the remotes it is given."""
+
+
+def run_words(kernel: str, plan: str, remote: str = "box") -> tuple[str, ...]:
+    return ("remote-test", "--remote", remote, "--kernel", kernel, "--plan", plan)
+
+
+def read_run(folder: Path) -> Run:
+    return records.from_json(Run, folder / "run.json")
+
+
+def stage_of(run: Run, name: str) -> StageRecord:
+    return {stage.name: stage for stage in run.stages}[name]
+
+
+def read_junit(folder: Path) -> dict[str, str]:
+    """Return `suite/case` -> `pass`, or `failure: message` and the like, of a valid junit.xml."""
+    document = etree.parse(folder / "junit.xml")
+    etree.XMLSchema(etree.parse(_SCHEMA)).assertValid(document)
+    found = {}
+    for suite in document.getroot().iterfind("testsuite"):
+        for case in suite.iterfind("testcase"):
+            said = [e for e in case if e.tag in ("failure", "error", "skipped")]
+            words = [f"{e.tag}: {e.get('message')}" for e in said]
+            found[f"{suite.get('name').split(' (')[0]}/{case.get('name')}"] = (*words, "pass")[0]
+    return found

@@ -1,0 +1,38 @@
+"""What the user chooses, and what is said where there is no such choice; no box is touched."""
+
+from __future__ import annotations
+
+from tests.e2e.box import LoopbackBox
+from tests.e2e.project import Project, run_words
+
+
+def test_without_a_remote_the_remotes_are_named(project: Project) -> None:
+    answer = project.invoke("remote-test", "--kernel", "passes")
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    assert answer.sentences == [
+        "no remote was named; remotes: box, local;"
+        " pass --remote NAME, or add one with `invoke remote-add NAME USER@HOST`"
+    ]
+
+
+def test_an_unknown_stage_is_refused_with_the_known_ones(project: Project) -> None:
+    answer = project.test("passes", "quick", "--only", "program,timing")
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    assert answer.sentences == [
+        "unknown stage of plan quick 'timing'; known: after, again, preflight, program"
+    ]
+    assert project.runs() == []
+
+
+def test_a_dry_run_prints_the_plan_and_touches_no_box(project: Project, box: LoopbackBox) -> None:
+    answer = project.invoke(*run_words("waits", "quick"), "--only", "again", "--dry-run")
+    assert (answer.exit_code, answer.sentences) == (0, [])
+    assert answer.stdout == (
+        "plan quick on box (ssh, device gpu, sm_90a)\n"
+        " 1 preflight: preflight, judged here from the probe\n"
+        " 2 again: checksum, needs preflight; at most output 1 MB, disk 8 MB\n"
+        "     program (3 s): ../../build/cpu_program"
+        " --say before --wait-for ../../../../go --say after\n"
+    )
+    assert not box.workdir.exists()
+    assert project.runs() == []

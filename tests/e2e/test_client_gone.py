@@ -1,0 +1,74 @@
+"""A client that goes away in mid-stage loses nothing: the box goes on, and `collect` brings it."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from tests.e2e.box import LoopbackBox, marked_processes
+from tests.e2e.project import Answer, MakeProject, Project, read_junit, read_run, run_words
+from tests.remote.sshd_fixture import Sshd
+
+WAITS = run_words("waits", "patient")
+
+
+def check_everything_came(answer: Answer, folder: Path) -> None:
+    assert (answer.exit_code, answer.sentences) == (0, [])
+    run = read_run(folder)
+    assert (run.state, run.missing) == ("finished", ())
+    assert read_junit(folder)["program/cpu_program runs"] == "pass"
+    assert (folder / "stages/01-program/program.stdout.log").read_text() == "before\nafter\n"
+    assert (folder / "manifest.json").is_file()
+
+
+def test_a_client_killed_in_mid_stage_is_made_up_for_by_collect(
+    project: Project, box: LoopbackBox
+) -> None:
+    with project.start(*WAITS) as client:
+        folder = client.hear("program: started").folder
+        client.process.kill()
+    assert read_run(folder).state == "launched"
+    box.await_event(folder.name, "command_started")
+    assert len(marked_processes(folder.name)) == 1
+    box.go()
+    check_everything_came(project.invoke("collect", folder.name), folder)
+    assert box.events(folder.name).count("command_started") == 1
+    assert marked_processes(folder.name) == []
+
+
+def test_ctrl_c_exits_6_and_names_the_command_that_goes_on(
+    project: Project, box: LoopbackBox
+) -> None:
+    with project.start(*WAITS) as client:
+        client.hear("program: started")
+        client.process.send_signal(signal.SIGINT)
+        answer = client.end()
+    folder = answer.folder
+    assert (answer.exit_code, answer.sentences) == (6, [])
+    assert answer.progress[-1] == (
+        "interrupted by the user; the box goes on:"
+        f" `invoke collect {folder.name}` brings the results"
+    )
+    assert read_run(folder).state == "incomplete"
+    assert read_junit(folder)["collect/missing 1"] == "error: interrupted by the user"
+    box.go()
+    check_everything_came(project.invoke("collect", folder.name[-4:]), folder)
+    assert "collect/missing 1" not in read_junit(folder)
+
+
+def test_a_connection_cut_in_mid_stage_is_made_again_by_the_client_itself(
+    make: MakeProject, sshd: Sshd, tmp_path: Path
+) -> None:
+    box = LoopbackBox(sshd, tmp_path / "box")
+    with make(box.remote()).start(*WAITS) as client:
+        client.hear("program: started")
+        sshd.cut()
+        client.hear("connecting again")
+        box.go()
+        answer = client.end()
+    check_everything_came(answer, answer.folder)
+    assert [line for line in answer.progress if line.startswith("program: ")] == [
+        "program: started",
+        *[line for line in answer.progress if "ended by exit 0" in line],
+        "program: ended",
+    ]

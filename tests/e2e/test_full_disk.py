@@ -1,0 +1,88 @@
+"""A box whose disk is full, or becomes so: one sentence, and what exists comes back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ci.proc import run_process
+from tests.e2e.box import LoopbackBox
+from tests.e2e.project import Project, read_junit, run_words
+
+Mount = Callable[[str], None]
+
+
+@pytest.fixture
+def mount(box: LoopbackBox) -> Iterator[Mount]:
+    """Make the box's workdir a disk of its own; called again, that disk changes its size."""
+    sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    if sudo and shutil.which("sudo") is None:
+        pytest.fail("a disk that can be full is mounted: run as root, or install sudo")
+    mounted = False
+
+    def mount_with(options: str) -> None:
+        nonlocal mounted
+        again = "remount," if mounted else f"uid={os.getuid()},"
+        argv = [*sudo, "mount", "-t", "tmpfs", "-o", again + options, "tmpfs", str(box.workdir)]
+        done = run_process(argv)
+        if done.exit_code:
+            pytest.fail(f"no disk could be mounted: {done.stderr}", pytrace=False)
+        mounted = True
+
+    box.workdir.mkdir()
+    yield mount_with
+    if mounted:
+        run_process([*sudo, "umount", "--lazy", box.workdir])
+
+
+def test_a_disk_that_is_too_small_is_refused_before_anything_is_shipped(
+    project: Project, box: LoopbackBox, mount: Mount
+) -> None:
+    mount("size=4m")
+    answer = project.test("passes", "brief")
+    assert (answer.exit_code, answer.sentences) == (4, [])
+    sentence = (
+        f"0.0 GB free under {box.workdir}, 1.1 GB needed;"
+        " run `invoke clean --remote box`, or name another `workdir` in remotes.yaml"
+    )
+    assert f"error: preflight / disk: {sentence}" in answer.stdout.splitlines()
+    assert read_junit(answer.folder)["preflight/disk"] == f"error: {sentence}"
+    assert answer.run.shipped is None
+    assert list((box.workdir / "blobs").iterdir()) == []
+
+
+def test_a_disk_that_has_no_room_for_another_file_refuses_what_is_shipped(
+    project: Project, box: LoopbackBox, mount: Mount
+) -> None:
+    mount("size=2g,nr_inodes=3")  # the root, blobs, runs
+    answer = project.test("passes", "brief")
+    sentence = (
+        f"box: the disk is full: no inode free under {box.workdir};"
+        " free space there, or run `invoke clean --remote box`"
+    )
+    assert (answer.exit_code, answer.sentences) == (4, [sentence])
+    assert read_junit(answer.folder) == {
+        "preflight/stage": f"error: {sentence}",
+        "program/stage": "skipped: never reached",
+    }
+
+
+def test_a_disk_that_fills_in_mid_stage_is_an_error_and_what_exists_comes_back(
+    project: Project, box: LoopbackBox, mount: Mount
+) -> None:
+    mount("size=1100m")  # what preflight asks for; the agent keeps a hundredth of it free
+    with project.start(*run_words("fills_later", "patient")) as client:
+        client.hear("program: started")
+        mount("size=16m")
+        box.go()
+        answer = client.end()
+    assert (answer.exit_code, answer.sentences) == (4, [])
+    ended = read_junit(answer.folder)["program/cpu_program runs"]
+    assert ended.startswith("error: program was ended by disk full: the disk is full: ")
+    stage = answer.folder / "stages/01-program"
+    assert (stage / "program.stdout.log").read_text() == "before\n"
+    assert (stage / "ballast").stat().st_size > 0
+    assert box.events(answer.folder.name)[-1] == "finished"

@@ -1,0 +1,61 @@
+"""A rented box made known, used and tidied up by the commands a user types."""
+
+from __future__ import annotations
+
+from ci import config
+from ci.remote.knownhosts import parse_host_key
+from tests.e2e.box import LoopbackBox
+from tests.e2e.project import MakeProject
+
+
+def test_a_box_is_pinned_by_its_fingerprint_used_and_pruned(
+    make: MakeProject, box: LoopbackBox
+) -> None:
+    project, key = make(), parse_host_key(box.sshd.host_key)
+    added = project.invoke(
+        "remote-add", "rented", f"{box.sshd.user}@{box.address}",
+        "--fingerprint", key.fingerprint, "--arch", "sm_90a",
+        "--identity-file", str(box.sshd.identity),
+    )  # fmt: skip
+    assert (added.exit_code, added.sentences) == (0, [])
+    assert added.progress == [f"host key of {box.address}: {key}"]
+    assert added.stdout == (
+        "remotes.local.yaml: remote 'rented' written; try `invoke remote-test --remote rented`\n"
+    )
+    assert config.load_remotes(project.root)["rented"].host_key == box.sshd.host_key
+
+    ran = project.test("passes", "brief", remote="rented")
+    assert (ran.exit_code, ran.sentences) == (0, [])
+    runs = box.sshd.home / ".kernelrig/runs"
+    assert [p.name for p in runs.iterdir()] == [ran.folder.name]
+
+    pruned = project.invoke("clean", "--remote", "rented", "--days", "0")
+    assert (pruned.exit_code, pruned.sentences) == (0, [])
+    assert pruned.stdout == "freed 0.3 MB on rented\n"
+    assert list(runs.iterdir()) == []
+    assert (ran.folder / "manifest.json").is_file()
+
+
+def test_a_fingerprint_of_another_box_is_refused_and_nothing_written(
+    make: MakeProject, box: LoopbackBox
+) -> None:
+    project, shown = make(), parse_host_key(box.sshd.host_key)
+    wanted = "SHA256:" + 43 * "A"
+    answer = project.invoke("remote-add", "rented", box.address, "--fingerprint", wanted)
+    assert (answer.exit_code, answer.stdout) == (4, "")
+    assert answer.sentences == [
+        f"{box.address} does not have the key {wanted}: it shows {shown};"
+        " nothing was written; is the address right, is the fingerprint of this box?"
+    ]
+    assert not (project.root / "remotes.local.yaml").exists()
+
+
+def test_what_is_no_fingerprint_is_refused_before_the_box_is_asked(
+    make: MakeProject, box: LoopbackBox
+) -> None:
+    answer = make().invoke("remote-add", "rented", box.address, "--fingerprint", "MD5:16:27:ac")
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    assert answer.sentences == [
+        "'MD5:16:27:ac' is no SHA256 fingerprint;"
+        " give it as `ssh-keygen -lf FILE` prints it: SHA256: and 43 characters"
+    ]

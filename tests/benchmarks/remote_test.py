@@ -15,13 +15,13 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.benchmarks.ship import client_options, seconds
 from tests.cpu_project import make_cpu_project
 from tests.remote.sshd_fixture import Sshd, install_openssh_server, start_server
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAM_ARGS = ["--write", "made.txt", "made", "--say", "all is well"]
 
 

@@ -168,11 +168,19 @@ Subsystem sftp internal-sftp
         )
     server = Sshd(port, getpass.getuser(), folder, home, host_key, folder / "identity", process)
     deadline = time.monotonic() + 10
-    while not _speaks_ssh(port):
+    # Asking the port is a session too: a server is ready when that one is gone again.
+    while not (_speaks_ssh(port) and _quiet(server, deadline)):
         if process.poll() is not None or time.monotonic() > deadline:
             server.stop()
             pytest.fail(f"sshd did not start: {(folder / 'sshd.log').read_text()[-500:]}")
     return server
+
+
+def _quiet(server: Sshd, deadline: float) -> bool:
+    while server.sessions():
+        if time.monotonic() > deadline:
+            return False
+    return True
 
 
 def _speaks_ssh(port: int) -> bool:

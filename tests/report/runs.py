@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 from ci.model import (
     Box,
@@ -152,7 +153,10 @@ SKIPPED_TIMING = stage(
 )
 
 
-def run(*stages: StageRecord, device: DeviceKind = DeviceKind.GPU) -> Run:
+def run(
+    *stages: StageRecord,
+    device: Literal[DeviceKind.GPU, DeviceKind.EMULATOR] = DeviceKind.GPU,
+) -> Run:
     """A finished run of these stages, all of them planned."""
     return Run(
         id="20261121T120000Z-patch_embed-h200-beef",

@@ -10,4 +10,6 @@ _BEGAN = time.monotonic()
 
 def say(line: str) -> None:
     """Print one line of progress. Results never go here: stdout and files carry those."""
-    print(f"[{time.monotonic() - _BEGAN:7.1f}] {line}", file=sys.stderr, flush=True)  # noqa: T201 - the one printer of progress
+    # One write: builds speak from several threads, and print writes the end of a line apart.
+    sys.stderr.write(f"[{time.monotonic() - _BEGAN:7.1f}] {line}\n")
+    sys.stderr.flush()

@@ -42,8 +42,14 @@ class Fault:
 
 
 def run_outcome(run: Run) -> Outcome:
-    """Join every verdict of the run. A check outvotes a stage that claims more than it."""
-    return combine(v for stage in run.stages for v in stage_verdicts(stage))
+    """Join every verdict of the run. A check outvotes a stage that claims more than it.
+
+    A box that passed preflight and then had nothing to run says nothing of the kernel: a skip.
+    """
+    outcome = combine(v for stage in run.stages for v in stage_verdicts(stage))
+    on_box = [s for s in run.stages if s.kind is not StageKind.PREFLIGHT]
+    nothing_ran = bool(on_box) and not any(map(has_run, on_box))
+    return Outcome.SKIP if nothing_ran and outcome is Outcome.PASS else outcome
 
 
 def is_incomplete(run: Run) -> bool:

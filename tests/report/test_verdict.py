@@ -45,6 +45,8 @@ SILENT_STAGE = replace(runs.PASS, stages=runs.PASS.stages[:-1])
         (runs.NOTHING, 4, "error"),
         (replace(runs.NOTHING, state="prepared"), 4, "error"),
         (ONLY_SKIPS, 4, "error"),
+        (runs.run(runs.PREFLIGHT, runs.SKIPPED_TIMING), 4, "error"),
+        (runs.run(runs.PREFLIGHT), 0, "pass"),
     ],
 )
 def test_the_exit_code_and_the_word_follow_from_every_verdict(

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ci import build, config, records, report, rundir, stages, toolchain
-from ci.errors import CiError, IncompleteError, ProtocolError
+from ci.errors import CiError, ConfigError, IncompleteError, ProtocolError
 from ci.log import say
 from ci.model import (
     Build,
@@ -210,6 +210,7 @@ def _prepare(root: Path, request: RunRequest) -> Prepared:
     kernel = choose_kernel(kernels, named)
     given = choose_builds(loaded, kernel.name, remote.arch)
     require_cases(kernel, plan)
+    _require_work(kernel, plan)
     wanted = [kernel]
     if kernel.cuda and any(s.kind is StageKind.SANITIZER for s in plan.stages):
         wanted.append(choose_kernel(kernels, SELFTEST))
@@ -221,6 +222,13 @@ def _prepare(root: Path, request: RunRequest) -> Prepared:
     ]
     built = {b.kernel: b for b in _build(root, requests, system_cuda=request.system_cuda)}
     return Prepared(kernel, remote, plan, tuple((given | built)[k.name] for k in wanted))
+
+
+def _require_work(kernel: Kernel, plan: Plan) -> None:
+    """Refuse a plan none of whose stages can do anything with this kernel."""
+    reasons = [stages.why_not(kernel, s) for s in plan.stages if s.kind is not StageKind.PREFLIGHT]
+    if reasons and all(reasons):
+        raise ConfigError(f"plan {plan.name} has no stage to run: {reasons[0]}")
 
 
 def _open_run(root: Path, prepared: Prepared) -> Run:

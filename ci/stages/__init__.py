@@ -5,9 +5,9 @@ directory reaches the same verdicts from it.
 """
 
 from ci.stages.context import Context
-from ci.stages.jobs import stage_jobs
+from ci.stages.jobs import stage_jobs, why_not
 from ci.stages.preflight import preflight
 from ci.stages.sanitizer import SHIPPED_SANITIZER
 from ci.stages.verdicts import read_stage
 
-__all__ = ["SHIPPED_SANITIZER", "Context", "preflight", "read_stage", "stage_jobs"]
+__all__ = ["SHIPPED_SANITIZER", "Context", "preflight", "read_stage", "stage_jobs", "why_not"]

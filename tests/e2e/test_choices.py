@@ -24,6 +24,15 @@ def test_an_unknown_stage_is_refused_with_the_known_ones(project: Project) -> No
     assert project.runs() == []
 
 
+def test_a_plan_with_nothing_for_this_kernel_is_refused(project: Project) -> None:
+    answer = project.invoke("profile", "--remote", "box", "--kernel", "passes")
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    assert answer.sentences == [
+        "plan profile has no stage to run: passes is a CPU program (cuda: false)"
+    ]
+    assert project.runs() == []
+
+
 def test_a_dry_run_prints_the_plan_and_touches_no_box(project: Project, box: LoopbackBox) -> None:
     answer = project.invoke(*run_words("waits", "quick"), "--only", "again", "--dry-run")
     assert (answer.exit_code, answer.sentences) == (0, [])

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ci.errors import ProtocolError
-from ci.inputs import recompute
 from ci.model import (
     Check,
     Command,
@@ -180,6 +179,8 @@ def judge_sampled(seen: HarnessResult, seed: int, context: Context) -> Verdict |
     shape = context.kernel.shape
     if shape is None:
         return broken("kernels.yaml gives the kernel no shape: nothing can be recomputed")
+    from ci.inputs import recompute  # numpy takes 0.1 s, which every other task is spared
+
     differing = recompute(
         seen.sampled,
         pattern=Pattern(seen.pattern),

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-AGENT = ROOT / "ci" / "remote" / "agent.py"
+AGENT = ROOT / "ci" / "remote" / "agent"
 MAX_LINES = 400
 LONGER = {
     "ci/model.py": "every record in one place: a table of dataclasses",
-    "ci/remote/agent.py": "shipped to the box as one file, so that nothing is installed there",
 }
 # What came after 3.9 and still parses there
 AFTER_3_9_KEYWORDS = {"dataclass": {"slots", "kw_only"}, "field": {"kw_only"}, "zip": {"strict"}}
@@ -30,33 +29,52 @@ AFTER_3_9_NAMES = {
 }
 
 
-def test_the_agent_imports_nothing_but_the_standard_library() -> None:
-    imported = set()
-    for node in ast.walk(ast.parse(AGENT.read_text())):
-        if isinstance(node, ast.Import):
-            imported |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "the agent is alone on the box: no relative imports"
-            imported.add((node.module or "").split(".")[0])
-    assert "tomllib" not in imported, "tomllib came with Python 3.11"
-    assert imported <= sys.stdlib_module_names
+def agent_trees(feature_version: tuple[int, int] | None = None) -> list[tuple[str, ast.Module]]:
+    return [
+        (path.name, ast.parse(path.read_text(), feature_version=feature_version))
+        for path in sorted(AGENT.glob("*.py"))
+    ]
+
+
+def test_the_agent_imports_itself_and_the_standard_library_alone() -> None:
+    absolute, own = set(), set()
+    for _, tree in agent_trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                absolute |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                absolute.add(str(node.module).split(".")[0])
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 1, "there is nothing above the agent on the box"
+                own |= {node.module} if node.module else {alias.name for alias in node.names}
+    assert "tomllib" not in absolute, "tomllib came with Python 3.11"
+    assert absolute <= sys.stdlib_module_names
+    assert own <= {path.stem for path in AGENT.glob("*.py")}
+
+
+def test_what_runs_by_its_text_alone_imports_nothing_of_the_agent() -> None:
+    for name in ("memory.py", "gpu_add.py"):
+        assert "from ." not in (AGENT / name).read_text(), name
 
 
 def test_the_agent_is_python_3_9() -> None:
-    tree = ast.parse(AGENT.read_text(), feature_version=(3, 9))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            used = {keyword.arg for keyword in node.keywords}
-            assert not used & AFTER_3_9_KEYWORDS.get(called, set()), f"agent.py:{node.lineno}"
-        if isinstance(node, ast.Attribute | ast.Name):
-            name = node.attr if isinstance(node, ast.Attribute) else node.id
-            assert name not in AFTER_3_9_NAMES, f"agent.py:{node.lineno}"
-        assert not isinstance(node, ast.Match | ast.TryStar), f"agent.py:{node.lineno}"
+    for file, tree in agent_trees(feature_version=(3, 9)):
+        for node in ast.walk(tree):
+            where = f"{file}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.Call):
+                called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+                used = {keyword.arg for keyword in node.keywords}
+                assert not used & AFTER_3_9_KEYWORDS.get(called, set()), where
+            if isinstance(node, ast.Attribute | ast.Name):
+                name = node.attr if isinstance(node, ast.Attribute) else node.id
+                assert name not in AFTER_3_9_NAMES, where
+            assert not isinstance(node, ast.Match | ast.TryStar), where
 
 
 def test_unions_in_the_agents_annotations_are_never_evaluated() -> None:
-    assert "\nfrom __future__ import annotations\n" in AGENT.read_text()
+    for path in AGENT.glob("*.py"):
+        if path.name != "__init__.py":
+            assert "\nfrom __future__ import annotations\n" in path.read_text(), path.name
 
 
 def test_no_file_is_longer_than_a_few_screens_without_a_reason() -> None:

@@ -8,26 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from ci.errors import CiError, ProtocolError, RemoteError
 from ci.model import Remote
+from ci.remote.archive import BOOT, agent_archive
 from ci.remote.channel import Channel, LinkLost, Opener
 
-AGENT = Path(__file__).with_name("agent.py")
 MARKER = b"\nKERNELRIG-AGENT 1\n"
 CHUNK = 1 << 18
 NOISE_LIMIT = 1 << 20  # what a login shell may print before the agent speaks
 LINE_LIMIT = 64 << 20
-
-# One line without `!` or newline, which every login shell quotes right; Python 2 parses it too.
-BOOT = (
-    "import sys;v=sys.version_info;"
-    'v<(3,9) and sys.exit("kernelrig needs python 3.9 or newer, this is %d.%d"%v[:2]);'
-    "s=sys.stdin.buffer.read(int(sys.argv[1]));"
-    'exec(compile(s,"agent.py","exec"),{"__name__":"__main__","KERNELRIG_SOURCE":s})'
-)
 
 Frame: TypeAlias = dict[str, Any]
 
@@ -49,12 +40,12 @@ class AgentSession:
     """One agent on one channel. After LinkLost another session may go on where this one was."""
 
     def __init__(self, opener: Opener, remote: Remote) -> None:
-        source = AGENT.read_bytes()
+        archive = agent_archive()
         self._remote = remote
         self._buffer = bytearray()
-        self._channel: Channel = opener.open([remote.python, "-c", BOOT, str(len(source))])
+        self._channel: Channel = opener.open([remote.python, "-c", BOOT, str(len(archive))])
         try:
-            self._start(source)
+            self._start(archive)
         except BaseException:
             self.close()
             raise
@@ -68,9 +59,9 @@ class AgentSession:
     def close(self) -> None:
         self._channel.close()
 
-    def _start(self, source: bytes) -> None:
+    def _start(self, archive: bytes) -> None:
         try:
-            self._channel.write(source)
+            self._channel.write(archive)
         except RemoteError as e:
             # A box without python closes its end at once; how it ended says more than the write.
             if self._channel.exit_status() is None:

@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import signal
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from ci.model import CommandResult, EndedBy
 from tests.remote.local_box import PYTHON, Event, LocalBox, is_running, job, shell
 
-AGENT = Path("ci/remote/agent.py")
-
 
 def only(results: tuple[CommandResult, ...]) -> CommandResult:
     assert len(results) == 1
     return results[0]
-
-
-def test_the_agent_is_python_3_9_and_imports_the_standard_library_alone() -> None:
-    tree = ast.parse(AGENT.read_text(), feature_version=(3, 9))
-    names = {
-        alias.name.split(".")[0]
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import)
-        for alias in node.names
-    } | {
-        str(node.module).split(".")[0]
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-    }
-    assert names - sys.stdlib_module_names == set()
 
 
 def test_exit_codes_and_output_come_back(box: LocalBox) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tarfile
 import time
@@ -12,9 +13,10 @@ import pytest
 
 from ci.errors import IncompleteError, ProtocolError, RemoteError
 from ci.model import EndedBy, Tool
+from ci.remote.archive import agent_archive
 from ci.remote.box import connect_box
 from ci.remote.journal import read_journal
-from ci.remote.protocol import AGENT, AgentSession, BoxRefused
+from ci.remote.protocol import AgentSession, BoxRefused
 from ci.remote.transfer import inside
 from ci.rundir import sha256_file
 from tests.remote.local_box import (
@@ -28,7 +30,7 @@ from tests.remote.local_box import (
     shell,
 )
 
-SOURCE_BYTES = AGENT.stat().st_size
+ARCHIVE_BYTES = len(agent_archive())
 
 
 # starting the agent
@@ -156,7 +158,7 @@ def test_a_corrupted_blob_is_noticed_and_sent_again(box: LocalBox) -> None:
 
 def test_a_torn_transfer_goes_on_where_it_was(box: LocalBox) -> None:
     files = shipment(box, a=b"a" * 100_000, b=b"b" * 100_000)
-    box.opener.writes = [SOURCE_BYTES + 150_000]
+    box.opener.writes = [ARCHIVE_BYTES + 150_000]
     shipped = box.link().ship(files)
     assert box.opener.opened == 2
     assert (shipped.blobs_sent, shipped.bytes_sent) == (1, 100_000)
@@ -191,6 +193,29 @@ def test_a_disk_that_fills_while_blobs_arrive_is_named_and_left_clean(
         assert error.value.message.startswith("box: the disk is full: ")
         assert list((small_box.workdir / "blobs").iterdir()) == []
         assert session.ask({"op": "need", "blobs": {}})["missing"] == []
+
+
+def fill(disk: Path) -> None:
+    with contextlib.suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
+        while filler.write(bytes(1 << 12)):
+            pass
+
+
+def test_a_box_whose_disk_is_full_is_still_reached_collected_and_cleaned(
+    small_box: LocalBox,
+) -> None:
+    """The agent needs no room of its own: it is what makes some."""
+    small_box.run([job("smoke", shell("a", "echo kept"))])
+    fill(small_box.workdir)
+    again = small_box.folder / "again"
+    link = small_box.link()
+    assert link.collect("run-1", again) == ()
+    assert (again / "stages/01-smoke/a.stdout.log").read_text() == "kept\n"
+    with pytest.raises(BoxRefused) as error:
+        link.launch("run-2", [job("smoke")], {}, stop_at_first=False)
+    assert error.value.message.startswith("box: the disk is full: ")
+    age(small_box.workdir, 10)
+    assert link.clean(5) > 100_000
 
 
 # launching

@@ -1,0 +1,123 @@
+"""One command, from its start to the end of the last process that it left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from .answer import Json
+from .children import Children
+from .files import disk_reason, floor_bytes, free_bytes, tree_bytes
+from .hang import Hang
+from .journal import Ending, Journal
+from .processes import GRACE_S, KILL_WAIT_S, POLL_S, signal_group
+
+
+class Attempt:
+    """Starts a command and watches its limits; `run` returns once nothing of it is left."""
+
+    def __init__(
+        self, children: Children, journal: Journal, stage: Json, command: Json, folder: Path
+    ) -> None:
+        self.children = children
+        self.journal = journal
+        self.stage = stage
+        self.command = command
+        self.folder = folder
+        self.hang = Hang(command["name"], folder, children)
+        self.logs = [folder / f"{command['name']}.{s}.log" for s in ("stdout", "stderr")]
+        self.process: subprocess.Popen[bytes]
+        self.ending: Ending
+
+    def run(self) -> Ending:
+        command, argv = self.command, self.command["argv"]
+        env = dict(command["env"], **(self.hang.environment() if command["core_dump"] else {}))
+        began = time.monotonic()
+        try:
+            with self.logs[0].open("wb") as out, self.logs[1].open("wb") as err:
+                self.process = self.children.start(argv, self.folder, env, out, err)
+        except OSError as e:
+            return Ending("not started", f"{argv[0]}: {e.strerror}")
+        names = {"stage": self.stage["name"], "command": command["name"]}
+        self.journal.write("command_started", pid=self.process.pid, **names)
+        self.ending = self.watch()
+        self.ending.seconds = round(time.monotonic() - began, 3)
+        dumped = False
+        if self.ending.ended_by == "time limit":
+            dumped = command["core_dump"] and self.take_core()
+            self.hang.note_gpu()
+        self.end()
+        self.ending.strays = self.children.end_strays()
+        if dumped and not self.children.cancelled:
+            self.ending.add(self.hang.read_core())
+        self.tidy()
+        if self.ending.ended_by == "exit":
+            self.judge_exit()
+        return self.ending
+
+    def take_core(self) -> bool:
+        trouble = self.hang.take_core(self.process)
+        if trouble:
+            self.ending.add(trouble)
+        return not trouble
+
+    def watch(self) -> Ending:
+        """Wait until the command ends or passes a limit; what to do about it is the caller's."""
+        time_s, stage = self.command["time_s"], self.stage
+        deadline = time.monotonic() + time_s
+        at_start = tree_bytes(self.folder)
+        floor = floor_bytes(self.folder)
+        look_at = 0.0
+        pause = 0.001
+        wait = self.children.wait
+        while not wait(self.process, min(pause, max(0.0, deadline - time.monotonic()))):
+            pause = min(pause * 2, POLL_S)
+            now = time.monotonic()
+            if self.children.cancelled:
+                return Ending("signal", "cancelled")
+            if now >= deadline:
+                return Ending("time limit", f"it ran {time_s:g} s, all it may")
+            if sum(log.stat().st_size for log in self.logs) > stage["output_bytes"]:
+                return Ending("output limit", f"more than {stage['output_bytes']} bytes of output")
+            if free_bytes(self.folder) < floor:
+                return Ending("disk full", f"the disk is full: less than {floor} bytes free")
+            if now >= look_at:
+                grown = tree_bytes(self.folder) - at_start
+                # A folder of many files takes a while to measure: spend a tenth of the time on it.
+                look_at = time.monotonic() + max(0.2, 10 * (time.monotonic() - now))
+                if grown > stage["disk_bytes"]:
+                    return Ending("disk limit", f"more than {stage['disk_bytes']} bytes of files")
+        return Ending("exit")
+
+    def end(self) -> None:
+        """End the command's process group: TERM, a grace, KILL."""
+        process, ending = self.process, self.ending
+        if process.poll() is None:
+            signal_group(process.pid, signal.SIGTERM)
+            if not self.children.wait(process, GRACE_S):
+                signal_group(process.pid, signal.SIGKILL)
+                self.children.wait(process, KILL_WAIT_S)
+        if process.returncode is None:
+            ending.add(f"process {process.pid} does not die of KILL")
+        elif process.returncode < 0 and ending.ended_by == "signal":
+            ending.signal = -process.returncode
+
+    def judge_exit(self) -> None:
+        code, ending = self.process.returncode, self.ending
+        full = disk_reason(self.folder)
+        if code not in self.command["ok_exit"] and full:
+            ending.ended_by, ending.detail = "disk full", full
+        elif code < 0:
+            ending.ended_by, ending.signal = "signal", -code
+        else:
+            ending.exit = code
+
+    def tidy(self) -> None:
+        """Cut what a log got past its limit before we looked, and remove the dump pipes."""
+        for log in self.logs:
+            if log.stat().st_size > self.stage["output_bytes"]:
+                os.truncate(log, self.stage["output_bytes"])
+        self.hang.remove_pipes()

@@ -1,0 +1,101 @@
+"""The processes that a run starts. Single-threaded: every wait goes through `wait`."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import BinaryIO
+
+from . import daemon
+from .processes import POLL_S, RUN_VARIABLE, descendants, kill_all, marks, signal_group
+
+BEAT_S = 1.0
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_agent() -> None:
+    """In the child, before exec: a killed agent takes its command along; no host core dumps."""
+    LIBC.prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def adopt_orphans() -> None:
+    """Let double-forked children come back to us."""
+    LIBC.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+
+
+class Children:
+    """Starts, waits for and ends processes that carry the run's marker, the heart beating."""
+
+    def __init__(self, run: Path, env: dict[str, str]) -> None:
+        self.run = run
+        self.env = env
+        self.cancelled = False
+        self.beaten = 0.0
+
+    def beat(self) -> None:
+        if time.monotonic() - self.beaten >= BEAT_S:
+            self.beaten = time.monotonic()
+            daemon.beat(self.run)
+
+    def start(
+        self, argv: list[str], folder: Path, env: dict[str, str], out: BinaryIO, err: BinaryIO
+    ) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            argv,
+            cwd=folder,
+            env={**os.environ, **self.env, **env, RUN_VARIABLE: self.run.name},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+            preexec_fn=die_with_agent,
+        )
+
+    def wait(self, process: subprocess.Popen[bytes], limit_s: float) -> bool:
+        """Wait for the end of a process, heart beating; false when it did not come in time."""
+        deadline = time.monotonic() + limit_s
+        pause = 0.001
+        while process.poll() is None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            self.beat()
+            time.sleep(min(pause, left))
+            pause = min(pause * 2, POLL_S)
+        return True
+
+    def run_beside(self, argv: list[str], output: Path, limit_s: float) -> int | None:
+        """Run a tool of ours, its output into a file; None when it did not end in time."""
+        try:
+            with output.open("wb") as out:
+                process = self.start(argv, output.parent, {}, out, out)
+        except OSError as e:
+            output.write_text(f"{argv[0]}: {e.strerror}\n")
+            return None
+        if self.wait(process, limit_s):
+            return process.returncode
+        signal_group(process.pid, signal.SIGKILL)
+        self.wait(process, 1.0)
+        with output.open("a") as f:
+            f.write(f"{argv[0]} did not end within {limit_s:.0f} s\n")
+        return None
+
+    def end_strays(self) -> int:
+        """Kill what a command left behind: what carries our marker, and what we have inherited."""
+
+        def find() -> set[int]:
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            mine = {pid for pid, run in marks().items() if run == self.run.name}
+            return mine | descendants(os.getpid())
+
+        return kill_all(find, self.beat)

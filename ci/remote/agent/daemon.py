@@ -1,0 +1,73 @@
+"""The detached agent of a run: how it is started, and whether it lives."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from .answer import Json, Refused
+from .files import write_file
+from .processes import RUN_VARIABLE, is_alive, process_stat
+
+ARCHIVE = "agent.pyz"
+START_S = 10.0
+
+
+def start_daemon(run: Path, lock: int) -> None:
+    """Start the daemon and wait for its first journal line, so that `launched` means it."""
+    argv = [sys.executable or "python3", str(run / ARCHIVE), "run", str(run), str(lock)]
+    env = {name: value for name, value in os.environ.items() if name != RUN_VARIABLE}
+    with (run / "agent.log").open("ab") as log:
+        subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=run,
+            env=env,
+            pass_fds=(lock,),
+            start_new_session=True,
+            check=False,
+            timeout=30,
+        )
+    limit = time.monotonic() + START_S
+    journal = run / "journal.jsonl"
+    while not (journal.is_file() and journal.stat().st_size):
+        if time.monotonic() > limit:
+            said = (run / "agent.log").read_text(errors="replace").strip().splitlines()
+            raise Refused(f"the agent did not start: {said[-1] if said else 'it says nothing'}")
+        time.sleep(0.005)
+
+
+def enter(run: Path) -> Json:
+    """Leave word, as the daemon of this run, of who that is; return it."""
+    stat = process_stat(os.getpid())
+    me = {"pid": os.getpid(), "start": stat[2] if stat else 0}
+    write_file(run / "agent.json", json.dumps(me).encode())
+    return me
+
+
+def beat(run: Path) -> None:
+    with contextlib.suppress(OSError):
+        (run / "heartbeat").touch()
+
+
+def agent_of(run: Path) -> tuple[int, int] | None:
+    """Return (pid, start time) of the run's living daemon, None when there is none."""
+    try:
+        entry = json.loads((run / "agent.json").read_bytes())
+        found = int(entry["pid"]), int(entry["start"])
+    except (OSError, ValueError, KeyError):
+        return None
+    return found if is_alive(*found) else None
+
+
+def seconds_since_beat(run: Path) -> float:
+    with contextlib.suppress(FileNotFoundError):  # a disk full from the start has no place for it
+        return time.time() - (run / "heartbeat").stat().st_mtime
+    return 0.0

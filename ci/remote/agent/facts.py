@@ -1,0 +1,110 @@
+"""What this box is and has; a probe that fails is one of its problems."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from .answer import Json
+from .files import free_bytes
+from .processes import run_tool
+from .tools import PROBE_S, TOOL_VERSIONS, describe_tool, find_tool
+
+GPU_CORE_FIELDS = ("name", "uuid", "driver_version")
+GPU_FIELDS = (
+    *GPU_CORE_FIELDS,
+    "compute_cap",
+    "pci.bus_id",
+    "clocks.sm",
+    "clocks.mem",
+    "clocks.max.sm",
+    "power.draw",
+    "power.limit",
+    "temperature.gpu",
+    "clocks_event_reasons.active",
+    "mig.mode.current",
+    "memory.used",
+    "memory.total",
+    "ecc.errors.uncorrected.volatile.total",
+)
+
+
+def query_gpus(smi: str, problems: list[str]) -> list[dict[str, str]]:
+    for fields in (GPU_FIELDS, GPU_CORE_FIELDS):
+        argv = [smi, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+        code, output = run_tool(argv, PROBE_S)
+        rows = [
+            [v.strip() for v in line.split(",")] for line in output.splitlines() if line.strip()
+        ]
+        if code == 0 and rows and all(len(row) == len(fields) for row in rows):
+            return [{name: row[i] for i, name in enumerate(fields)} for row in rows]
+        first = output.strip().splitlines()[0] if output.strip() else "no output"
+        problems.append(f"nvidia-smi does not tell of the GPUs (exit {code}): {first}")
+        if code is None:
+            break
+    return []
+
+
+def query_gpu_processes(smi: str, problems: list[str]) -> list[str]:
+    argv = [smi, "--query-compute-apps=pid,process_name,used_memory"]
+    code, output = run_tool([*argv, "--format=csv,noheader,nounits"], PROBE_S)
+    if code != 0:
+        problems.append(f"nvidia-smi does not tell who uses the GPU (exit {code})")
+        return []
+    return [line.strip() for line in output.splitlines() if line.strip()]
+
+
+def driver_version(gpus: list[dict[str, str]]) -> str:
+    if gpus:
+        return gpus[0]["driver_version"]
+    with contextlib.suppress(OSError):
+        text = Path("/proc/driver/nvidia/version").read_text()
+        found = re.search(r"Kernel Module\D*?(\d+\.[\d.]+)", text)
+        return found.group(1) if found else ""
+    return ""
+
+
+def counters_admin_only() -> bool | None:
+    with contextlib.suppress(OSError):
+        text = Path("/proc/driver/nvidia/params").read_text()
+        found = re.search(r"RmProfilingAdminOnly: (\d)", text)
+        return found.group(1) != "0" if found else None
+    return None
+
+
+def libc_version() -> str:
+    """`2.39` on glibc, empty on another libc (whose name no glibc binary can use)."""
+    with contextlib.suppress(ValueError, OSError):
+        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+        return version if name == "glibc" else ""
+    return ""
+
+
+def gather_facts(workdir: Path) -> Json:
+    problems: list[str] = []
+    if os.statvfs(workdir).f_flag & os.ST_NOEXEC:
+        problems.append(f"programs cannot be run from {workdir}: it is mounted noexec")
+    paths = {name: path for name in TOOL_VERSIONS for path in [find_tool(name)] if path}
+    smi = paths.get("nvidia-smi")
+    with ThreadPoolExecutor() as pool:
+        tools = {n: pool.submit(describe_tool, n, p, problems) for n, p in paths.items()}
+        gpus = pool.submit(query_gpus, smi, problems) if smi else None
+        users = pool.submit(query_gpu_processes, smi, problems) if smi else None
+    found = gpus.result() if gpus else []
+    return {
+        "hostname": platform.node(),
+        "python": platform.python_version(),
+        "glibc": libc_version(),
+        "workdir": str(workdir),
+        "free_bytes": free_bytes(workdir),
+        "driver": driver_version(found),
+        "gpus": found,
+        "gpu_processes": users.result() if users else [],
+        "gpu_counters_admin_only": counters_admin_only(),
+        "tools": {name: tool.result() for name, tool in tools.items()},
+        "problems": sorted(problems),
+    }

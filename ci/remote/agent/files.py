@@ -1,0 +1,88 @@
+"""Files and the disk they lie on."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+
+from .answer import Refused
+
+CHUNK = 1 << 18
+FLOOR_BYTES = 64 << 20  # below this much free disk nothing goes on (1% of a small disk)
+
+
+def sha256_head(path: Path, size: int) -> str:
+    """Hash the first `size` bytes: a log may grow while it is being fetched."""
+    digest = hashlib.sha256()
+    with path.open("rb") as f:
+        while size > 0:
+            chunk = f.read(min(CHUNK, size))
+            if not chunk:
+                break
+            digest.update(chunk)
+            size -= len(chunk)
+    return digest.hexdigest()
+
+
+def free_bytes(path: Path) -> int:
+    disk = os.statvfs(path)
+    return disk.f_bavail * disk.f_frsize
+
+
+def floor_bytes(path: Path) -> int:
+    disk = os.statvfs(path)
+    return min(FLOOR_BYTES, disk.f_blocks * disk.f_frsize // 100)
+
+
+def full_text(path: Path) -> str:
+    """Return the sentence for a write that found no room under `path`."""
+    disk = os.statvfs(path)
+    no_inodes = disk.f_files and not disk.f_favail  # where f_files is 0 nobody counts them
+    left = "no inode" if no_inodes else f"{free_bytes(path)} bytes"
+    return f"the disk is full: {left} free under {path}"
+
+
+def disk_reason(path: Path) -> str:
+    """Return the sentence for a disk with too little room to go on, empty where there is enough."""
+    free = free_bytes(path)
+    return f"the disk is full: {free} bytes free" if free < floor_bytes(path) else ""
+
+
+def tree_bytes(folder: Path) -> int:
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(f"{parent}/{name}").st_size
+    return total
+
+
+def remove_tree(path: Path) -> int:
+    """Remove a file or folder; return the bytes that came free (a hard link's with its last)."""
+    freed = 0
+    if path.is_dir() and not path.is_symlink():
+        for child in list(path.iterdir()):
+            freed += remove_tree(child)
+        path.rmdir()
+        return freed
+    status = path.lstat()
+    path.unlink()
+    return status.st_size if status.st_nlink == 1 else 0
+
+
+def write_file(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.part")
+    with temporary.open("wb") as f:
+        f.write(data)
+        f.flush()
+        os.fsync(f.fileno())
+    temporary.replace(path)
+
+
+def safe_relative(text: str) -> Path:
+    path = Path(text)
+    if path.is_absolute() or ".." in path.parts or not path.parts:
+        raise Refused(f"'{text}' is no path inside the run")
+    return path

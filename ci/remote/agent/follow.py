@@ -1,0 +1,56 @@
+"""Tell the client of a run while it goes on, and end it on the client's word."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from .answer import Json
+from .daemon import agent_of, seconds_since_beat
+from .journal import journal_events
+from .processes import GRACE_S, KILL_WAIT_S, POLL_S, is_alive
+from .wire import Wire
+from .workdir import Workdir
+
+QUIET_S = 60.0  # the daemon's heart beats every second
+
+
+def follow(wire: Wire, workdir: Workdir, run: Path, offset: int) -> Json:
+    """Stream journal lines from a byte offset on, until the run is over or its agent is."""
+    told = False
+    while True:
+        agent = agent_of(run)  # asked before reading: its last words are read after its death
+        for event, behind in list(journal_events(run / "journal.jsonl", offset)):
+            offset = behind
+            wire.send({"event": event, "offset": offset})
+            if event["event"] == "finished":
+                return {"end": "finished"}
+        if not agent:
+            return {"end": "lost", "detail": bury(workdir, run)}
+        quiet = seconds_since_beat(run)
+        if quiet > QUIET_S and not told:
+            told = True  # stopped, or in a system call that hangs: alive, but no more
+            event = {"event": "note", "text": f"the agent shows no life for {quiet:.0f} s"}
+            wire.send({"event": event, "offset": offset})
+        if wire.interrupted(POLL_S):
+            return {"end": "interrupted"}
+
+
+def bury(workdir: Workdir, run: Path) -> str:
+    left = workdir.end_orphans()
+    ended = f"; {left} processes that it left were ended" if left else ""
+    return f"the agent of run {run.name} died{ended}"
+
+
+def cancel(run: Path) -> bool:
+    """End a run and all its processes; false when it was over, or will not end."""
+    agent = agent_of(run)
+    if agent is None:
+        return False
+    os.kill(agent[0], signal.SIGTERM)
+    limit = time.monotonic() + 2 * (GRACE_S + KILL_WAIT_S)
+    while is_alive(*agent) and time.monotonic() < limit:
+        time.sleep(POLL_S)
+    return not is_alive(*agent)

@@ -1,0 +1,39 @@
+"""Ask the GPU for an addition, in a process of its own: a sick driver may never answer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from importlib.abc import InspectLoader
+from types import ModuleType
+from typing import cast
+
+from . import gpu_add
+from .answer import Json
+
+HEALTH_S = 30.0
+
+
+def source(module: ModuleType) -> str:
+    """Return a module's own text, wherever it was imported from."""
+    spec = module.__spec__
+    assert spec is not None
+    return cast(InspectLoader, spec.loader).get_source(spec.name) or ""
+
+
+PROGRAM = source(gpu_add)
+
+
+def health_argv() -> list[str]:
+    """Return the command that asks; its program travels in it, so that it needs no file."""
+    return [sys.executable or "python3", "-c", PROGRAM]
+
+
+def parse_health(code: int | None, output: str) -> Json:
+    if code is None:
+        return {"healthy": False, "detail": f"no answer within {HEALTH_S:.0f} s"}
+    with contextlib.suppress(ValueError, IndexError):
+        answer = json.loads(output.strip().splitlines()[-1])
+        return {"healthy": answer["healthy"], "detail": answer["detail"]}
+    return {"healthy": False, "detail": f"the probe exited with {code}"}

@@ -1,0 +1,85 @@
+"""The journal of a run: one line of JSON an event, appended, fsynced, never rewritten."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from .answer import Json
+
+BALLAST_BYTES = 256 << 10
+
+
+def utc_now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def lay_ballast(run: Path) -> None:
+    (run / "ballast").write_bytes(os.urandom(BALLAST_BYTES))
+
+
+class Journal:
+    """One fsynced JSON line an event. The ballast goes so that a full disk can be told of."""
+
+    def __init__(self, run: Path) -> None:
+        self.ballast = run / "ballast"
+        self.began = time.monotonic()
+        self.file = os.open(
+            run / "journal.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+
+    def write(self, event: str, **fields: object) -> None:
+        seconds = round(time.monotonic() - self.began, 3)
+        line = json.dumps({"event": event, "utc": utc_now(), "t": seconds, **fields}) + "\n"
+        try:
+            self._append(line.encode())
+        except OSError as e:
+            if e.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self.ballast.unlink(missing_ok=True)
+            self._append(line.encode())
+
+    def _append(self, line: bytes) -> None:
+        whole = os.fstat(self.file).st_size
+        try:
+            view = memoryview(line)
+            while view:
+                view = view[os.write(self.file, view) :]
+            os.fsync(self.file)
+        except OSError:
+            os.ftruncate(self.file, whole)  # never half a line before another
+            raise
+
+
+class Ending:
+    """How a command ended, as the journal words it."""
+
+    def __init__(self, ended_by: str, detail: str = "") -> None:
+        self.ended_by = ended_by
+        self.detail = detail
+        self.exit: int | None = None
+        self.signal: int | None = None
+        self.seconds = 0.0
+        self.reused_from = ""
+        self.strays = 0
+
+    def add(self, detail: str) -> None:
+        self.detail = f"{self.detail}; {detail}" if self.detail else detail
+
+    def fields(self) -> Json:
+        return dict(vars(self))
+
+
+def journal_events(path: Path, offset: int) -> Iterator[tuple[Json, int]]:
+    """Yield (event, offset behind it) for whole lines only; the last may still be under way."""
+    with path.open("rb") as f:
+        f.seek(offset)
+        for line in f:
+            if not line.endswith(b"\n"):
+                return
+            offset += len(line)
+            yield json.loads(line), offset

@@ -1,0 +1,57 @@
+"""Lay a run's folder out from shipped blobs and start its daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from .answer import Json, Refused
+from .blobs import Blobs, unpack_tar
+from .daemon import ARCHIVE, start_daemon
+from .files import safe_relative, write_file
+from .journal import lay_ballast
+from .workdir import Workdir
+
+
+def launch(workdir: Workdir, job: Json, archive: bytes) -> bool:
+    """Start the job's run; false when it was started before: launched twice, it runs once."""
+    run = workdir.run_folder(job["run"])
+    if (run / "journal.jsonl").is_file():
+        # The first answer was lost with its link.
+        if json.loads((run / "job.json").read_bytes()) == job:
+            return False
+        raise Refused(f"run {run.name} is already on this box, with another job")
+    lock = workdir.take_lock(run.name)
+    try:
+        workdir.end_orphans()
+        shutil.rmtree(run, ignore_errors=True)
+        lay_out(run, job, workdir.blobs)
+        lay_ballast(run)
+        write_file(run / ARCHIVE, archive)
+        write_file(run / "job.json", json.dumps(job).encode())
+        start_daemon(run, lock)
+    except BaseException:
+        shutil.rmtree(run, ignore_errors=True)
+        raise
+    finally:
+        os.close(lock)
+    return True
+
+
+def lay_out(run: Path, job: Json, blobs: Blobs) -> None:
+    (run / "stages").mkdir(parents=True)
+    for entry in job["files"]:
+        blob = blobs.path(entry["sha256"])
+        target = run / safe_relative(entry["path"])
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not blob.is_file():
+            raise Refused(f"the blob of {entry['path']} is not on the box", "missing blob")
+        if entry.get("unpack"):
+            unpack_tar(blob, target)
+        elif entry["mode"] & 0o111:
+            os.link(blob, target)
+        else:
+            shutil.copyfile(blob, target)
+            target.chmod(entry["mode"])

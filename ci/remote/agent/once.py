@@ -1,0 +1,64 @@
+"""Results that stay good: what a tool's self-test gave is kept on the box for later runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+from .answer import Json
+from .files import sha256_head, write_file
+from .journal import Ending, utc_now
+
+
+class Once:
+    """Good results of `once` commands, kept on the box with their files for later runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, command: Json) -> Path:
+        return self.folder / hashlib.sha256(command["once"].encode()).hexdigest()[:32]
+
+    def reuse(self, command: Json, folder: Path) -> Ending | None:
+        """Bring back the files of an earlier good run of the same thing, if they are all whole."""
+        kept = self.path(command)
+        try:
+            record = json.loads((kept / "result.json").read_bytes())
+            for name, sha in record["files"].items():
+                path = kept / "files" / name
+                if sha256_head(path, path.stat().st_size) != sha:
+                    return None
+            for name in record["files"]:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(kept / "files" / name, folder / name)
+        except (OSError, ValueError, KeyError):
+            return None
+        ending = Ending("exit", record["detail"])
+        ending.exit, ending.seconds = record["exit"], record["seconds"]
+        ending.reused_from = record["utc"]
+        return ending
+
+    def keep(self, command: Json, folder: Path, files: set[Path], ending: Ending) -> str:
+        """Keep the files a command made; what goes wrong with that is returned, and no harm."""
+        kept = self.path(command)
+        part = kept.with_name(f"{kept.name}.{os.getpid()}.part")
+        record: Json = {"key": command["once"], "utc": utc_now(), "files": {}}
+        record.update(exit=ending.exit, seconds=ending.seconds, detail=ending.detail)
+        try:
+            for path in sorted(files):
+                if path.is_file() and not path.is_symlink():
+                    name = str(path.relative_to(folder))
+                    target = part / "files" / name
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(path, target)
+                    record["files"][name] = sha256_head(path, path.stat().st_size)
+            write_file(part / "result.json", json.dumps(record).encode())
+            shutil.rmtree(kept, ignore_errors=True)
+            part.replace(kept)
+        except OSError as e:
+            shutil.rmtree(part, ignore_errors=True)
+            return f"'{command['once']}' could not be kept for later runs: {e}"
+        return ""

@@ -1,0 +1,114 @@
+"""Processes of this machine, as /proc tells of them, and how they are ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+RUN_VARIABLE = "KERNELRIG_RUN"
+POLL_S = 0.05
+GRACE_S = 2.0  # between TERM and KILL
+KILL_WAIT_S = 10.0  # a process in a driver call may take this long to die, or never
+
+
+def all_pids() -> Iterator[int]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            yield int(entry.name)
+
+
+def process_stat(pid: int) -> tuple[str, int, int] | None:
+    """Return (state, parent, start time in ticks since boot), None for no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    fields = text[text.rindex(")") + 2 :].split()
+    return fields[0], int(fields[1]), int(fields[19])
+
+
+def is_alive(pid: int, start: int) -> bool:
+    """A pid is used again after a while; with its start time it names one process."""
+    stat = process_stat(pid)
+    return stat is not None and stat[0] not in "ZX" and stat[2] == start
+
+
+def marks() -> dict[int, str]:
+    """Return pid -> run id of every process (that we may look at) that carries the marker."""
+    wanted = f"{RUN_VARIABLE}=".encode()
+    found = {}
+    for pid in all_pids():
+        with contextlib.suppress(OSError):
+            for word in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                if word.startswith(wanted) and pid != os.getpid():
+                    found[pid] = word[len(wanted) :].decode(errors="replace")
+    return found
+
+
+def descendants(root: int) -> set[int]:
+    stats = {pid: process_stat(pid) for pid in all_pids()}
+    children: dict[int, list[int]] = {}
+    for pid, stat in stats.items():
+        if stat is not None and stat[0] not in "ZX":
+            children.setdefault(stat[1], []).append(pid)
+    found: set[int] = set()
+    todo = [root]
+    while todo:
+        for pid in children.get(todo.pop(), ()):
+            if pid not in found:
+                found.add(pid)
+                todo.append(pid)
+    return found
+
+
+def signal_group(leader: int, number: int) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(leader, number)
+
+
+def is_running(pid: int) -> bool:
+    stat = process_stat(pid)
+    return stat is not None and stat[0] not in "ZX"
+
+
+def kill_all(find: Callable[[], Iterable[int]], beat: Callable[[], None]) -> int:
+    """Kill what `find` finds until it finds nothing more; return how many processes that were."""
+    seen: set[int] = set()
+    limit = time.monotonic() + KILL_WAIT_S
+    while True:
+        found = [pid for pid in find() if is_running(pid)]
+        if not found or time.monotonic() > limit:
+            return len(seen)
+        seen.update(found)
+        for pid in found:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        beat()
+        time.sleep(0.002)
+
+
+def run_tool(argv: list[str], limit_s: float) -> tuple[int | None, str]:
+    """Run a short tool; (None, why) when it cannot start or does not end in time."""
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as e:
+        return None, f"{argv[0]} cannot be started: {e.strerror}"
+    try:
+        output, _ = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        signal_group(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=1)
+        return None, f"{argv[0]} did not end within {limit_s:.0f} s"
+    return process.returncode, output.decode(errors="replace")

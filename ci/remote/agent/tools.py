@@ -1,0 +1,50 @@
+"""The tools of CUDA and its driver on this box: where they are, and what they can."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from .answer import Json
+from .processes import run_tool
+
+PROBE_S = 10.0
+TOOL_VERSIONS = {
+    "compute-sanitizer": r"Version (\d[\w.]*)",
+    "ncu": r"Version (\d[\w.]*)",
+    "cuda-gdb": r"(?:cuda-gdb|CUDA Debugger)\s+(\d[\w.]*)",
+    "nvidia-smi": r"NVIDIA-SMI version\s*:\s*(\d[\w.]*)",
+}
+TOOLS_WITH_OPTIONS = ("compute-sanitizer", "ncu")
+
+
+def newest_first(paths: Iterable[Path]) -> list[Path]:
+    return sorted(paths, key=lambda p: [int(n) for n in re.findall(r"\d+", str(p))], reverse=True)
+
+
+def find_tool(name: str) -> str | None:
+    """Look on PATH, then where CUDA and Nsight Compute install themselves off PATH."""
+    folders = [Path(f) for f in os.environ.get("PATH", "").split(":") if f.startswith("/")]
+    folders += [Path("/usr/local/cuda/bin"), *newest_first(Path("/usr/local").glob("cuda-*/bin"))]
+    folders += newest_first(Path("/opt/nvidia/nsight-compute").glob("*"))
+    for folder in folders:
+        path = folder / name
+        if path.is_file() and os.access(path, os.X_OK):
+            return str(path)
+    return None
+
+
+def describe_tool(name: str, path: str, problems: list[str]) -> Json:
+    code, output = run_tool([path, "--version"], PROBE_S)
+    found = re.search(TOOL_VERSIONS[name], output)
+    if found is None:
+        problems.append(f"{path} --version says no version (exit {code})")
+    options: list[str] = []
+    if name in TOOLS_WITH_OPTIONS:
+        code, output = run_tool([path, "--help"], PROBE_S)
+        options = sorted(set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", output)))
+        if not options:
+            problems.append(f"{path} --help lists no options (exit {code})")
+    return {"path": path, "version": found.group(1) if found else "", "options": options}

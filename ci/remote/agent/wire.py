@@ -1,0 +1,70 @@
+"""The wire to the client: a line of JSON, then as many payload bytes as its `bytes` says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import select
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from typing import cast
+
+from .answer import Json
+from .files import CHUNK
+
+MARKER = b"KERNELRIG-AGENT 1"
+TICK_S = 2.0  # the client takes longer silence for a dead link
+
+
+class Wire:
+    """Frames over stdin and stdout. While we work a tick goes out every few seconds."""
+
+    def __init__(self) -> None:
+        self.input = cast(io.BufferedReader, sys.stdin.buffer)
+        self.output = os.dup(1)
+        os.dup2(2, 1)  # a stray print must not garble the frames
+        self.sending = threading.Lock()
+        self.working = False
+        self._write(b"\n" + MARKER + b"\n")
+        threading.Thread(target=self._tick, daemon=True).start()
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self.output, view) :]
+
+    def _tick(self) -> None:
+        with contextlib.suppress(OSError):  # a client that left is noticed by the main thread
+            while True:
+                time.sleep(TICK_S)
+                if self.working:
+                    self.send({"tick": True})
+
+    def receive(self) -> Json | None:
+        line = self.input.readline()
+        return json.loads(line) if line.endswith(b"\n") else None
+
+    def payload(self, size: int) -> Iterator[bytes]:
+        while size > 0:
+            chunk = self.input.read(min(CHUNK, size))
+            if not chunk:
+                raise EOFError
+            size -= len(chunk)
+            yield chunk
+
+    def send(self, header: Json, payload: Iterable[bytes] = ()) -> None:
+        with self.sending:
+            self._write(json.dumps(header).encode() + b"\n")
+            for chunk in payload:
+                self._write(chunk)
+
+    def interrupted(self, wait_s: float) -> bool:
+        """Wait; true as soon as the client left or asks for something else."""
+        ready, _, _ = select.select([self.input], [], [], wait_s)
+        if ready and not self.input.peek(1):
+            raise EOFError
+        return bool(ready)

@@ -1,0 +1,101 @@
+"""The agent's folder on the box: blobs, runs, kept results, and the lock that runs share.
+
+The lock is the folder's, not the machine's: runs under two workdirs of one box, or of two users,
+hold two locks and may disturb each other. What tells of it is the facts: who else uses the GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import time
+from pathlib import Path
+
+from .answer import Refused
+from .blobs import Blobs
+from .daemon import agent_of
+from .files import remove_tree
+from .processes import kill_all, marks
+
+FRESH_BLOB_S = 600.0  # a blob this new may belong to a run that is about to be launched
+
+
+class Workdir:
+    """What lies there under which name."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.runs = path / "runs"
+        self.once = path / "once"
+        self.blobs = Blobs(path / "blobs")
+
+    def make(self) -> None:
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.access(self.path, os.W_OK):
+            raise Refused(f"{self.path} cannot be written to")
+        for folder in (self.runs, self.blobs.folder):
+            folder.mkdir(exist_ok=True)
+
+    def run_folder(self, run_id: str) -> Path:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", run_id):
+            raise Refused(f"'{run_id}' is no run id")
+        return self.runs / run_id
+
+    def known_run(self, run_id: str) -> Path:
+        run = self.run_folder(run_id)
+        if not (run / "journal.jsonl").is_file():
+            raise Refused(f"run {run.name} is not under {self.path}", "unknown run")
+        return run
+
+    def take_lock(self, run_id: str) -> int:
+        """Take the lock: one run a workdir at a time. The daemon inherits it and holds it."""
+        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(lock, 4096, 0).decode(errors="replace").strip()
+            os.close(lock)
+            raise Refused(f"run {holder} is using this box", "busy") from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, run_id.encode(), 0)
+        return lock
+
+    def end_orphans(self) -> int:
+        """End processes of runs of this workdir whose agent is gone; return how many."""
+
+        def find() -> list[int]:
+            mine = ((pid, self.runs / run) for pid, run in marks().items())
+            return [pid for pid, run in mine if run.is_dir() and agent_of(run) is None]
+
+        return kill_all(find, lambda: None)
+
+    def prune(self, keep_s: float) -> tuple[int, list[str]]:
+        """Remove what is older: ended runs, blobs of no kept run, once results.
+
+        Return the bytes that came free and the names of the runs removed.
+        """
+        oldest = time.time() - keep_s
+        freed = 0
+        removed: list[str] = []
+        used: set[str] = set()
+        for run in sorted(self.runs.iterdir()):
+            touched = [p.stat().st_mtime for p in (run, run / "journal.jsonl") if p.exists()]
+            if agent_of(run) is None and max(touched) <= oldest:
+                freed += remove_tree(run)
+                removed.append(run.name)
+                continue
+            with contextlib.suppress(OSError, ValueError):
+                job = json.loads((run / "job.json").read_bytes())
+                used.update(entry["sha256"] for entry in job["files"])
+        fresh = time.time() - FRESH_BLOB_S
+        self.blobs.remove_stale_parts()
+        for blob in self.blobs.folder.iterdir():
+            if blob.name not in used and blob.stat().st_mtime <= min(oldest, fresh):
+                freed += remove_tree(blob)
+        for kept in list(self.once.iterdir()) if self.once.is_dir() else []:
+            if kept.stat().st_mtime <= oldest:
+                freed += remove_tree(kept)
+        return freed, removed

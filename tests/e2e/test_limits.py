@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.e2e.box import LoopbackBox, marked_processes
+from tests.e2e.box import marked_processes
 from tests.e2e.project import Project, read_junit, stage_of
 
 
-def test_a_hang_ends_at_its_limit_and_leaves_no_process(project: Project, box: LoopbackBox) -> None:
+def test_a_hang_ends_at_its_limit_and_leaves_no_process(project: Project) -> None:
     answer = project.test("hangs_and_strays", "brief")
     assert (answer.exit_code, answer.sentences) == (1, [])
     assert read_junit(answer.folder)["program/cpu_program runs"] == (

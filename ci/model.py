@@ -273,12 +273,17 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class StageJob:
-    """A stage as the agent runs it: all its commands in order, whatever each of them exits with."""
+    """A stage as the agent runs it: all its commands in order, whatever each of them exits with.
+
+    It is not run behind a stage in `needs` that did not pass, nor behind one in `needs_end` that
+    had a command ended at its time limit: after a hang, hanging again costs rented minutes.
+    """
 
     name: str
     kind: StageKind
     commands: tuple[Command, ...]
     needs: tuple[str, ...] = ()
+    needs_end: tuple[str, ...] = ()
     output_bytes: int = 64 << 20
     disk_bytes: int = 1 << 30
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ci.model import Box, Build, Command, Kernel, Plan, Remote, Stage, StageJob, StageKind
 from ci.stages.checksum import checksum_commands
@@ -52,9 +52,15 @@ def stage_jobs(
             if why_not(kernel, stage)
             else _BUILDERS[kernel.level, stage.kind](stage, setup),
             needs=stage.needs,
+            needs_end=_bare_runs(plan.stages[:index]),
             output_bytes=stage.output_mb << 20,
             disk_bytes=stage.disk_mb << 20,
         )
-        for stage in plan.stages
+        for index, stage in enumerate(plan.stages)
         if stage.kind is not StageKind.PREFLIGHT
     )
+
+
+def _bare_runs(earlier: Sequence[Stage]) -> tuple[str, ...]:
+    """Name the stages that run the program as it is: what hangs there hangs under any tool."""
+    return tuple(stage.name for stage in earlier if stage.kind is StageKind.CHECKSUM)

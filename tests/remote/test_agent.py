@@ -189,6 +189,30 @@ def test_a_stage_waits_for_the_stages_it_needs(box: LocalBox) -> None:
     assert only(apart.commands).exit_code == 0
 
 
+def test_nothing_is_run_that_would_hang_as_an_earlier_stage_did(box: LocalBox) -> None:
+    jobs = [
+        job("smoke", shell("a", "sleep 1000", 0.1), shell("b", ":")),
+        job("racecheck", shell("c", "echo ran >> ../../ran"), needs_end=("smoke",)),
+        job("timing", shell("d", ":"), needs=("racecheck",)),
+        job("apart", shell("e", ":")),
+    ]
+    (smoke, racecheck, timing, apart), _ = box.run(jobs)
+    assert [c.ended_by for c in smoke.commands] == [EndedBy.TIME_LIMIT, EndedBy.EXIT]
+    assert racecheck.not_run == "'smoke' did not end by itself: this would wait the same way"
+    assert not (box.workdir / "runs/run-1/ran").exists()
+    assert timing.not_run == "needs 'racecheck', which was not run"
+    assert only(apart.commands).exit_code == 0
+
+
+def test_a_stage_that_failed_but_ended_holds_back_only_those_that_need_it(box: LocalBox) -> None:
+    jobs = [
+        job("smoke", shell("a", "exit 71"), shell("b", "kill -SEGV $$")),
+        job("racecheck", shell("c", ":"), needs_end=("smoke", "not in this plan")),
+    ]
+    (_, racecheck), _ = box.run(jobs)
+    assert only(racecheck.commands).exit_code == 0
+
+
 def test_stop_at_first_ends_the_run_after_the_stage_that_did_not_pass(box: LocalBox) -> None:
     jobs = [job("one", shell("a", "exit 1"), shell("b", ":")), job("two", shell("c", ":"))]
     (one, two), _ = box.run(jobs, stop_at_first=True)

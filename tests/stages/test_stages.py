@@ -66,6 +66,22 @@ def test_every_stage_but_preflight_becomes_a_job_with_its_limits() -> None:
     assert {c.time_s for c in jobs[0].commands} == {30.0}
 
 
+def test_every_job_waits_for_the_bare_runs_before_it_to_end_by_themselves() -> None:
+    """A kernel that waits for ever would else wait under each sanitizer, up to its time limit."""
+    plan = load_plan(ROOT, "default")
+    jobs = stage_jobs(plan, bench.KERNEL, bench.build(), bench.SELFTEST, None, bench.H200)
+    smoke = ("smoke",)
+    assert [(j.name, j.needs_end) for j in jobs] == [
+        ("smoke", ()),
+        ("synccheck", smoke),
+        ("racecheck", smoke),
+        ("memcheck", smoke),
+        ("initcheck", smoke),
+        ("checksum", smoke),
+        ("timing", ("smoke", "checksum")),
+    ]
+
+
 def test_jobs_can_be_planned_before_any_box_was_seen() -> None:
     plan = load_plan(ROOT, "default")
     jobs = stage_jobs(plan, bench.KERNEL, bench.build(), bench.SELFTEST, None, bench.H200)

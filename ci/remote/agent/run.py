@@ -31,6 +31,8 @@ class Runner:
         self.children = Children(run, self.job["env"])
         self.once = Once(run.parent.parent / "once")
         self.stop = ""  # why no further stage is run
+        self.unmet: dict[str, str] = {}  # stage -> why it is nothing to build on
+        self.hung: set[str] = set()  # stages that had a command ended at its time limit
 
     def main(self) -> None:
         """Run everything; whatever happens, the journal's last line says how it ended."""
@@ -56,18 +58,26 @@ class Runner:
         self.stop = "the run was cancelled"
 
     def run_stages(self) -> None:
-        unmet: dict[str, str] = {}
         for index, stage in enumerate(self.job["stages"], 1):
             name = stage["name"]
-            needed = [f"needs '{n}', which {unmet[n]}" for n in stage["needs"] if n in unmet]
-            reason = self.stop or disk_reason(self.run) or "".join(needed[:1])
+            reason = self.stop or disk_reason(self.run) or self.held_back(stage)
             if reason:
                 self.journal.write("stage_not_run", stage=name, index=index, reason=reason)
-                unmet[name] = "was not run"
+                self.unmet[name] = "was not run"
             elif not self.run_stage(index, stage):
-                unmet[name] = "did not pass"
+                self.unmet[name] = "did not pass"
                 if self.job["stop_at_first"] and not self.stop:
                     self.stop = f"stopped at the first stage that did not pass, '{name}'"
+
+    def held_back(self, stage: Json) -> str:
+        """Return which earlier stage holds this one back, and why; empty if none does."""
+        for name in stage["needs"]:
+            if name in self.unmet:
+                return f"needs '{name}', which {self.unmet[name]}"
+        for name in stage["needs_end"]:
+            if name in self.hung:
+                return f"'{name}' did not end by itself: this would wait the same way"
+        return ""
 
     def run_stage(self, index: int, stage: Json) -> bool:
         folder = self.run / "stages" / f"{index:02d}-{stage['name']}"
@@ -87,6 +97,8 @@ class Runner:
                 **ending.fields(),
             )
             passed = passed and ok
+            if ending.ended_by == "time limit":
+                self.hung.add(stage["name"])
             if ending.ended_by == "disk full":
                 self.stop = self.stop or ending.detail
             if not ok and not self.stop:

@@ -170,13 +170,10 @@ class BoxLink:
         self._got_further = time.monotonic()
 
     def _connected(self) -> AgentSession:
+        # LinkLost alone is tried again. Another host key, a refused login or a python that is gone
+        # stays what it is, and five minutes of asking would only look like an attack.
         if self._session is None:
-            try:
-                self._session = AgentSession(self._opener, self.remote)
-            except ProtocolError:
-                raise
-            except RemoteError as e:  # the box answered before: until the deadline it may again
-                raise LinkLost(e.message, e.hint) from e
+            self._session = AgentSession(self._opener, self.remote)
             self._greet(self._session)
         return self._session
 

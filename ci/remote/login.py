@@ -9,6 +9,7 @@ from typing import Any
 import paramiko
 
 from ci.errors import RemoteError
+from ci.remote.channel import LinkLost
 from ci.remote.route import Hop
 
 
@@ -21,13 +22,14 @@ class KeyLogin(paramiko.auth_strategy.AuthStrategy):  # type: ignore[misc]  # it
         self._tried: list[str] = []
 
     def authenticate(self, transport: Any) -> None:  # noqa: ANN401 - a paramiko transport
-        """Log in or raise RemoteError."""
+        """Log in or raise RemoteError; LinkLost if the link, not the server, put an end to it."""
         agent = paramiko.Agent() if self._hop.use_agent else None
         try:
             for label, key in self._keys(agent):
                 try:
                     transport.auth_publickey(self._hop.user, key)
-                except paramiko.AuthenticationException:
+                except paramiko.AuthenticationException as e:
+                    self._check_link(transport, str(e))
                     self._tried.append(f"{label} (refused)")
                 if transport.is_authenticated():
                     return
@@ -41,6 +43,18 @@ class KeyLogin(paramiko.auth_strategy.AuthStrategy):  # type: ignore[misc]  # it
             + (", ".join(self._tried) or "there is no identity_file, no agent, no ~/.ssh/id_*"),
             "name the right key as identity_file of the remote, or load it into ssh-agent",
         )
+
+    def _check_link(self, transport: Any, text: str) -> None:  # noqa: ANN401 - a paramiko transport
+        """Raise LinkLost for what paramiko calls a failed login too: silence, or a dropped link.
+
+        A server that has seen enough keys ends the link as well, but not before it refused one.
+        """
+        who = f"the login of user {self._hop.user}"
+        if "timeout" in text:
+            seconds = f"{self._hop.timeout_s:g} s"
+            raise LinkLost(f"{self._hop.address} did not answer {who} within {seconds}")
+        if not transport.is_active() and not any(t.endswith("(refused)") for t in self._tried):
+            raise LinkLost(f"{self._hop.address} broke off {who}")
 
     def _keys(self, agent: Any | None) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
         wanted: set[str] = set()

@@ -135,11 +135,22 @@ class Session:
         raw = self._open_channel()
         raw.settimeout(self.silence_s if silence_s is None else silence_s)
         # paramiko waits without a limit for the answer to an exec request: this ends that wait.
-        timer = threading.Timer(self._limit_s, raw.close)
+        waited_enough = threading.Event()
+
+        def give_up() -> None:
+            waited_enough.set()
+            raw.close()
+
+        timer = threading.Timer(self._limit_s, give_up)
         timer.start()
         try:
             raw.exec_command(command)
         except _LINK_ERRORS as e:
+            if waited_enough.is_set():
+                text = (
+                    f"{self._where} did not say within {self._limit_s:g} s that {argv[0]} started"
+                )
+                raise LinkLost(text) from e
             if self._alive():
                 raise RemoteError(f"{self._where} did not start {argv[0]}") from e
             raise LinkLost(f"{self._where} dropped the connection") from e
@@ -168,8 +179,8 @@ class Session:
         if self._alive():
             try:
                 return self._chain[-1].transport.open_session()
-            except paramiko.ChannelException as e:
-                raise RemoteError(f"{self._where} opened no channel: {e.text}") from e
+            except paramiko.ChannelException as e:  # room may come: an earlier one is just ending
+                raise LinkLost(f"{self._where} opened no channel: {e.text}") from e
             except _LINK_ERRORS:
                 pass  # it died without our seeing it
         self._connect()

@@ -15,6 +15,7 @@ from ci.errors import IncompleteError, ProtocolError, RemoteError
 from ci.model import EndedBy, Tool
 from ci.remote.archive import agent_archive
 from ci.remote.box import connect_box
+from ci.remote.channel import LinkLost
 from ci.remote.journal import read_journal
 from ci.remote.protocol import AgentSession, BoxRefused
 from ci.remote.transfer import inside
@@ -294,8 +295,41 @@ class GoneOpener(LocalOpener):
 
     def open(self, argv: Sequence[str]) -> LocalChannel:
         if self.gone:
-            raise RemoteError("box: connection refused")
+            raise LinkLost("box: connection refused")
         return super().open(argv)
+
+
+class ClosedOpener(LocalOpener):
+    """A box that lets us in for one link, and shows another host key from then on."""
+
+    asked = 0
+
+    def open(self, argv: Sequence[str]) -> LocalChannel:
+        self.asked += 1
+        if self.asked > 1:
+            raise RemoteError("the host key of box changed", "somebody may be in between")
+        return super().open(argv)
+
+
+def test_a_link_that_is_refused_is_not_asked_for_again(box: LocalBox) -> None:
+    box.opener = opener = ClosedOpener()
+    link = box.link(give_up_s=1000.0)
+    opener.channels[-1].process.kill()
+    with pytest.raises(RemoteError) as error:
+        link.ship({})
+    assert error.value.message == "the host key of box changed"
+    assert error.value.hint == "somebody may be in between"
+    assert opener.asked == 2
+
+
+def test_a_python_that_is_gone_when_the_link_comes_back_is_told_at_once(box: LocalBox) -> None:
+    link = box.link(give_up_s=1000.0)
+    box.opener.before = "exit 127; "
+    box.opener.channels[-1].process.kill()
+    with pytest.raises(RemoteError) as error:
+        link.ship({})
+    assert error.value.message == f"box: there is no '{PYTHON}' on the box"
+    assert box.opener.opened == 2
 
 
 def test_a_link_that_stays_away_ends_in_the_command_that_goes_on(box: LocalBox) -> None:

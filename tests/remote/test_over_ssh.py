@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,32 @@ def test_a_connection_cut_in_mid_run_is_made_again_and_nothing_told_twice(
         "finished",
     ]
     check_everything_came(remote, tmp_path / "back", tmp_path)
+
+
+def test_a_host_key_that_changes_in_mid_run_ends_the_link_at_once(
+    start_sshd: Callable[..., Sshd], tmp_path: Path
+) -> None:
+    """It is not tried again for minutes: who is in between is given no second chance."""
+    sshd = start_sshd()
+    remote = sshd.remote(workdir=str(tmp_path / "box"))
+    with connect(remote, root=tmp_path) as link:
+        sshd.stop()
+        start_sshd(port=sshd.port)
+        with pytest.raises(RemoteError) as error:
+            link.ship({})
+    assert error.value.message.startswith(f"the host key of 127.0.0.1:{sshd.port} changed: ")
+
+
+def test_a_login_that_is_refused_in_mid_run_ends_the_link_at_once(
+    sshd: Sshd, tmp_path: Path
+) -> None:
+    remote = sshd.remote(workdir=str(tmp_path / "box"))
+    with connect(remote, root=tmp_path) as link:
+        (sshd.folder / "authorized_keys").write_text("")
+        sshd.cut()
+        with pytest.raises(RemoteError) as error:
+            link.ship({})
+    assert "with none of our keys" in error.value.message
 
 
 CLIENT = """

@@ -1,0 +1,65 @@
+"""What may be tried again and what may not: a link that broke, or a server that said no."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from ci.errors import RemoteError
+from ci.model import Remote
+from ci.remote.channel import LinkLost
+from ci.remote.route import SshHome
+from ci.remote.session import Session
+from tests.remote.odd_server import drop, odd_server, refuse
+
+
+def reconnecting(remote: Remote) -> RemoteError:
+    """Return what a session that was connected before says of this server."""
+    session = Session(remote, home=SshHome.empty())
+    session._connected_before = True  # else a first connection makes one error of all
+    with session, pytest.raises(RemoteError) as error:
+        session.open(["true"])
+    return error.value
+
+
+def test_a_login_that_is_refused_is_no_lost_link(tmp_path: Path) -> None:
+    with odd_server(tmp_path, on_login=refuse) as remote:
+        error = reconnecting(remote)
+    assert not isinstance(error, LinkLost)
+    assert "let user nobody in with none of our keys" in error.message
+
+
+def test_a_link_that_breaks_in_the_login_is_a_lost_link(tmp_path: Path) -> None:
+    with odd_server(tmp_path, on_login=drop) as remote:
+        error = reconnecting(remote)
+    assert isinstance(error, LinkLost)
+    assert error.message == f"127.0.0.1:{remote.port} broke off the login of user nobody"
+
+
+def test_a_link_that_falls_silent_in_the_login_is_a_lost_link(tmp_path: Path) -> None:
+    over = threading.Event()
+    with odd_server(tmp_path, on_login=lambda _: over.wait(30)) as remote:
+        error = reconnecting(remote)
+        over.set()
+    assert isinstance(error, LinkLost)
+    asked = f"127.0.0.1:{remote.port} did not answer the login of user nobody"
+    assert error.message == f"{asked} within 0.5 s"
+
+
+def test_a_command_that_is_refused_is_no_lost_link(tmp_path: Path) -> None:
+    with odd_server(tmp_path, on_exec=refuse) as remote:
+        error = reconnecting(remote)
+    assert not isinstance(error, LinkLost)
+    assert error.message == "remote 'odd' (127.0.0.1) did not start true"
+
+
+def test_a_link_that_falls_silent_when_a_command_is_to_start_is_a_lost_link(tmp_path: Path) -> None:
+    over = threading.Event()
+    with odd_server(tmp_path, on_exec=lambda _: over.wait(30)) as remote:
+        error = reconnecting(remote)
+        over.set()
+    assert isinstance(error, LinkLost)
+    said = "remote 'odd' (127.0.0.1) did not say within 0.5 s that true started"
+    assert error.message == said

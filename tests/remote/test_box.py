@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import tarfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -172,6 +174,16 @@ def test_a_file_that_is_not_what_was_announced_is_refused(box: LocalBox) -> None
         box.link().ship({"0" * 64: path})
     assert error.value.message == "a: what arrives is not what was announced"
     assert list((box.workdir / "blobs").iterdir()) == []
+
+
+def test_a_disk_without_room_for_the_workdir_is_one_sentence(small_box: LocalBox) -> None:
+    disk = small_box.workdir
+    subprocess.run(["mount", "-o", "remount,nr_inodes=2", disk], check=True)
+    remote = replace(small_box.remote, workdir=str(disk / "new" / "kernelrig"))
+    with pytest.raises(BoxRefused) as error:
+        connect_box(small_box.opener, remote)
+    said = f"box: the disk is full: no inode free under {disk}/new/kernelrig"
+    assert error.value.message == said
 
 
 def test_what_does_not_fit_is_refused_before_it_travels(small_box: LocalBox) -> None:

@@ -37,10 +37,11 @@ def floor_bytes(path: Path) -> int:
 
 
 def full_text(path: Path) -> str:
-    """Return the sentence for a write that found no room under `path`."""
-    disk = os.statvfs(path)
+    """Return the sentence for a write that found no room under `path`, which may not exist yet."""
+    there = next(p for p in (path, *path.parents) if p.exists())
+    disk = os.statvfs(there)
     no_inodes = disk.f_files and not disk.f_favail  # where f_files is 0 nobody counts them
-    left = "no inode" if no_inodes else f"{free_bytes(path)} bytes"
+    left = "no inode" if no_inodes else f"{free_bytes(there)} bytes"
     return f"the disk is full: {left} free under {path}"
 
 

@@ -29,12 +29,14 @@ class Attempt:
         self.folder = folder
         self.hang = Hang(command["name"], folder, children)
         self.logs = [folder / f"{command['name']}.{s}.log" for s in ("stdout", "stderr")]
+        self.bytes_before = 0
         self.process: subprocess.Popen[bytes]
         self.ending: Ending
 
     def run(self) -> Ending:
         command, argv = self.command, self.command["argv"]
         env = dict(command["env"], **(self.hang.environment() if command["core_dump"] else {}))
+        self.bytes_before = tree_bytes(self.folder)
         began = time.monotonic()
         try:
             with self.logs[0].open("wb") as out, self.logs[1].open("wb") as err:
@@ -68,7 +70,6 @@ class Attempt:
         """Wait until the command ends or passes a limit; what to do about it is the caller's."""
         time_s, stage = self.command["time_s"], self.stage
         deadline = time.monotonic() + time_s
-        at_start = tree_bytes(self.folder)
         floor = floor_bytes(self.folder)
         look_at = 0.0
         pause = 0.001
@@ -85,7 +86,7 @@ class Attempt:
             if free_bytes(self.folder) < floor:
                 return Ending("disk full", f"the disk is full: less than {floor} bytes free")
             if now >= look_at:
-                grown = tree_bytes(self.folder) - at_start
+                grown = tree_bytes(self.folder) - self.bytes_before
                 # A folder of many files takes a while to measure: spend a tenth of the time on it.
                 look_at = time.monotonic() + max(0.2, 10 * (time.monotonic() - now))
                 if grown > stage["disk_bytes"]:

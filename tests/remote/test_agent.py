@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -119,6 +120,24 @@ def test_a_child_that_forked_away_and_dropped_the_marker_is_ended(box: LocalBox)
     assert only(result.commands).exit_code == 0
     assert next(e for e in events if e["event"] == "command_ended")["strays"] == 1
     assert not is_running(int((box.back / "stages/01-smoke/pid").read_text()))
+
+
+def test_a_run_of_the_same_name_under_another_workdir_is_left_alone(
+    box: LocalBox, tmp_path: Path
+) -> None:
+    other = LocalBox(tmp_path / "other")
+    here: list[CommandResult] = []
+
+    def run_here(event: Event) -> None:
+        if event["event"] == "command_started":
+            ((result,), _) = box.run([job("smoke", shell("a", ":"))])
+            here.extend(result.commands)
+            (other.workdir / "runs/run-1/go").touch()
+
+    wait = "while [ ! -e ../../go ]; do sleep 0.01; done"
+    ((there,), _) = other.run([job("smoke", shell("b", wait))], on_event=run_here)
+    other.close()
+    assert [(c.ended_by, c.exit_code) for c in [*here, *there.commands]] == [(EndedBy.EXIT, 0)] * 2
 
 
 def test_a_killed_agent_shows_as_lost_and_leaves_no_process(box: LocalBox) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from . import daemon
-from .processes import POLL_S, RUN_VARIABLE, descendants, kill_all, marks, signal_group
+from .processes import POLL_S, descendants, kill_all, marker, marks, signal_group
 
 BEAT_S = 1.0
 
@@ -51,7 +51,7 @@ class Children:
         return subprocess.Popen(
             argv,
             cwd=folder,
-            env={**os.environ, **self.env, **env, RUN_VARIABLE: self.run.name},
+            env={**os.environ, **self.env, **env, **marker(self.run)},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
@@ -95,7 +95,7 @@ class Children:
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
-            mine = {pid for pid, run in marks().items() if run == self.run.name}
+            mine = {pid for pid, run in marks(self.run.parents[1]).items() if run == self.run.name}
             return mine | descendants(os.getpid())
 
         return kill_all(find, self.beat)

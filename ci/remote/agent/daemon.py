@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .answer import Json, Refused
 from .files import write_file
-from .processes import RUN_VARIABLE, is_alive, process_stat
+from .processes import is_alive, marker, process_stat
 
 ARCHIVE = "agent.pyz"
 START_S = 10.0
@@ -21,7 +21,7 @@ START_S = 10.0
 def start_daemon(run: Path, lock: int) -> None:
     """Start the daemon and wait for its first journal line, so that `launched` means it."""
     argv = [sys.executable or "python3", str(run / ARCHIVE), "run", str(run), str(lock)]
-    env = {name: value for name, value in os.environ.items() if name != RUN_VARIABLE}
+    env = {name: value for name, value in os.environ.items() if name not in marker(run)}
     with (run / "agent.log").open("ab") as log:
         subprocess.run(
             argv,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 RUN_VARIABLE = "KERNELRIG_RUN"
+WORKDIR_VARIABLE = "KERNELRIG_WORKDIR"
 POLL_S = 0.05
 GRACE_S = 2.0  # between TERM and KILL
 KILL_WAIT_S = 10.0  # a process in a driver call may take this long to die, or never
@@ -38,14 +39,21 @@ def is_alive(pid: int, start: int) -> bool:
     return stat is not None and stat[0] not in "ZX" and stat[2] == start
 
 
-def marks() -> dict[int, str]:
-    """Return pid -> run id of every process (that we may look at) that carries the marker."""
+def marker(run: Path) -> dict[str, str]:
+    """Return what every process of a run has in its environment; ids are those of one workdir."""
+    return {RUN_VARIABLE: run.name, WORKDIR_VARIABLE: str(run.parents[1].resolve())}
+
+
+def marks(workdir: Path) -> dict[int, str]:
+    """Return pid -> run id of every process (that we may look at) of a run under this workdir."""
+    ours = os.fsencode(f"{WORKDIR_VARIABLE}={workdir.resolve()}")
     wanted = f"{RUN_VARIABLE}=".encode()
     found = {}
     for pid in all_pids():
         with contextlib.suppress(OSError):
-            for word in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                if word.startswith(wanted) and pid != os.getpid():
+            words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            for word in words if ours in words and pid != os.getpid() else ():
+                if word.startswith(wanted):
                     found[pid] = word[len(wanted) :].decode(errors="replace")
     return found
 

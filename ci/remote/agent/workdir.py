@@ -67,7 +67,7 @@ class Workdir:
         """End processes of runs of this workdir whose agent is gone; return how many."""
 
         def find() -> list[int]:
-            mine = ((pid, self.runs / run) for pid, run in marks().items())
+            mine = ((pid, self.runs / run) for pid, run in marks(self.path).items())
             return [pid for pid, run in mine if run.is_dir() and agent_of(run) is None]
 
         return kill_all(find, lambda: None)

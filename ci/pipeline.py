@@ -30,7 +30,6 @@ from ci.model import (
     StageJob,
     StageKind,
     StageRecord,
-    StageResult,
     Verdict,
     executor,
 )
@@ -288,45 +287,59 @@ def _bring_back(root: Path, folder: Path, run: Run, link: BoxLink) -> Run:
         if e.kind != "unknown run":
             raise
         say(f"{e.message}: never started there, or pruned since; what is here is all there is")
-    return _judge(root, folder, replace(run, missing=missing))
+    return judge(root, folder, replace(run, missing=missing))
 
 
-def _judge(root: Path, folder: Path, run: Run) -> Run:
-    """Reach every verdict from the files that came back: the same files give the same verdicts."""
+def judge(root: Path, folder: Path, run: Run) -> Run:
+    """Reach every verdict from the files that came back: the same files give the same verdicts.
+
+    A journal that cannot be believed stays so however often it is fetched: every stage is then an
+    error, and the run is over. Raises CiError where this folder itself is damaged.
+    """
     if run.box is None:
         raise ProtocolError(f"{folder / 'run.json'} has no record of the box it ran on")
-    built = build.load_build(folder / "build")
-    results = {r.name: r for r in read_journal(folder / "journal.jsonl", run.jobs)}
-    folders = {
-        j.name: rundir.stage_folder(folder, i, j.name) for i, j in enumerate(run.jobs, start=1)
-    }
-    jobs = {j.name: j for j in run.jobs}
+    context = stages.Context(
+        kernel=run.kernel,
+        build=_load_judged(folder, run),
+        box=run.box,
+        remote=run.remote,
+        earlier={},
+        today=datetime.now(UTC).date(),
+        source_root=root,
+    )
     judged = {s.name: s for s in run.stages if s.kind is StageKind.PREFLIGHT}
-    for stage in run.plan.stages:
-        if stage.kind is StageKind.PREFLIGHT:
-            continue
-        context = stages.Context(
-            kernel=run.kernel,
-            build=built,
-            box=run.box,
-            remote=run.remote,
-            earlier=dict(judged),
-            today=datetime.now(UTC).date(),
-            source_root=root,
-        )
-        result = results.get(
-            stage.name, StageResult(stage.name, not_run="the journal does not name it")
-        )
+    try:
+        results = {r.name: r for r in read_journal(folder / "journal.jsonl", run.jobs, run.id)}
+    except ProtocolError as e:
+        lost = (_record(run, stage, _as_verdict(e)) for stage in _on_the_box(run))
+        return _finish(folder, run, (*judged.values(), *lost))
+    jobs = {job.name: (i, job) for i, job in enumerate(run.jobs, start=1)}
+    for stage in _on_the_box(run):
+        context = replace(context, earlier=dict(judged))
         try:
+            index, job = jobs[stage.name]
+            stage_folder = rundir.stage_folder(folder, index, job.name)
             judged[stage.name] = stages.read_stage(
-                stage, jobs[stage.name], result, folders[stage.name], context
+                stage, job, results[stage.name], stage_folder, context
             )
-        except (
-            CiError,
-            OSError,
-        ) as e:  # a reader that cannot read is an error record, not a lost run
-            judged[stage.name] = _record(run, stage, Outcome.ERROR, str(e))
+        except Exception as e:  # a reader that fails is an error of ours, not a lost run
+            judged[stage.name] = _record(run, stage, _as_verdict(e))
     return _finish(folder, run, tuple(judged.values()))
+
+
+def _load_judged(folder: Path, run: Run) -> Build:
+    """Return the build that the run shipped; any other in its place is refused."""
+    built = build.load_build(folder / "build")
+    name = f"{built.kernel}-{built.arch}-{built.variant}"
+    if (
+        name != f"{run.kernel.name}-{run.arch}-{run.variant}"
+        or run.provenance.builds.get(name) != built.key
+    ):
+        raise ProtocolError(
+            f"{folder / 'build'} holds {name} {built.key[:12]}, which is not what was run",
+            f"it ran {', '.join(f'{n} {k[:12]}' for n, k in run.provenance.builds.items())}",
+        )
+    return built
 
 
 def _interrupted(folder: Path, run: Run, why: BaseException) -> Run:
@@ -356,17 +369,24 @@ def _save(folder: Path, run: Run) -> None:
 
 
 def _preflight_error(run: Run, reason: str) -> StageRecord:
-    return _record(run, Stage("preflight", StageKind.PREFLIGHT), Outcome.ERROR, reason)
+    stage = Stage("preflight", StageKind.PREFLIGHT)
+    return _record(run, stage, Verdict(Outcome.ERROR, reason))
 
 
 def _skipped(run: Run, reason: str) -> tuple[StageRecord, ...]:
-    return tuple(
-        _record(run, s, Outcome.SKIP, reason)
-        for s in run.plan.stages
-        if s.kind is not StageKind.PREFLIGHT
-    )
+    return tuple(_record(run, s, Verdict(Outcome.SKIP, reason)) for s in _on_the_box(run))
 
 
-def _record(run: Run, stage: Stage, outcome: Outcome, reason: str) -> StageRecord:
+def _on_the_box(run: Run) -> tuple[Stage, ...]:
+    return tuple(s for s in run.plan.stages if s.kind is not StageKind.PREFLIGHT)
+
+
+def _record(run: Run, stage: Stage, verdict: Verdict) -> StageRecord:
+    """Return the record of a stage that no reader has judged."""
     device, machine = executor(run.kernel, run.remote, run.box)
-    return StageRecord(stage.name, stage.kind, device, machine, Verdict(outcome, reason), checks=())
+    return StageRecord(stage.name, stage.kind, device, machine, verdict, checks=())
+
+
+def _as_verdict(error: Exception) -> Verdict:
+    reason = str(error) if isinstance(error, CiError) else f"{type(error).__name__}: {error}"
+    return Verdict(Outcome.ERROR, reason, unreadable=isinstance(error, ProtocolError))

@@ -1,23 +1,37 @@
-"""Read what the agent's journal says of each stage, also when the agent did not live to its end."""
+"""Read what the agent's journal says of each stage, also when the agent did not live to its end.
+
+The agent writes each event once, in order, for one run: a journal of another run, or one that tells
+of a thing twice, is damaged, and nothing in it is believed.
+"""
 
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from ci.errors import ProtocolError
 from ci.model import Command, CommandResult, EndedBy, StageJob, StageResult
+from ci.validation import convert
 
 Event: TypeAlias = dict[str, Any]
 
 LOST = "the agent on the box was lost before it came to this"
+_ONCE = ("run_started", "stage_started", "stage_not_run", "command_started", "command_ended")
+"""Kinds of events that tell of each run, stage or command once."""
 
 
-def read_journal(path: Path, jobs: Sequence[StageJob]) -> tuple[StageResult, ...]:
-    """Return a result for every job, in order; what the journal does not tell of was not run."""
+def read_journal(path: Path, jobs: Sequence[StageJob], run_id: str) -> tuple[StageResult, ...]:
+    """Return a result for every job, in order; what the journal does not tell of was not run.
+
+    Raises ProtocolError for a journal that is garbled, contradicts itself or is another run's.
+    """
     events = list(read_events(path))
+    if fault := _find_fault(events, run_id):
+        raise ProtocolError(f"{path}: {fault}")
     ending = next((e for e in reversed(events) if e["event"] in ("finished", "agent_error")), None)
     reason = LOST if ending is None else str(ending.get("reason") or ending.get("detail"))
     if not path.is_file():
@@ -25,7 +39,8 @@ def read_journal(path: Path, jobs: Sequence[StageJob]) -> tuple[StageResult, ...
     try:
         return tuple(_stage(job, _about(events, job.name), reason) for job in jobs)
     except (KeyError, TypeError, ValueError) as e:
-        raise ProtocolError(f"{path}: an event lacks what it should say: {e!r}") from e
+        what = f"lacks {e}" if isinstance(e, KeyError) else f"says what it cannot: {e}"
+        raise ProtocolError(f"{path}: an event {what}") from e
 
 
 def read_events(path: Path) -> Iterator[Event]:
@@ -41,6 +56,19 @@ def read_events(path: Path) -> Iterator[Event]:
         if not isinstance(event, dict) or "event" not in event:
             raise ProtocolError(f"{path}:{number}: no event: {line[:80]!r}")
         yield event
+
+
+def _find_fault(events: Sequence[Event], run_id: str) -> str:
+    """Return what shows that this is not the story of the run, empty if nothing does."""
+    told = Counter((e["event"], str(e.get("stage")), str(e.get("command"))) for e in events)
+    for (kind, stage, command), times in told.items():
+        if kind in _ONCE and times > 1:
+            return f"{kind} stands there {times} times for stage {stage}, command {command}"
+        if kind == "stage_started" and told["stage_not_run", stage, command]:
+            return f"{stage} was started, and not run"
+    if events and (events[0]["event"], events[0].get("run")) != ("run_started", run_id):
+        return f"it is not the journal of {run_id}: it begins with {json.dumps(events[0])[:80]}"
+    return ""
 
 
 def _about(events: Sequence[Event], stage: str) -> dict[str, list[Event]]:
@@ -70,17 +98,27 @@ def _command(
     command: Command, started: Event | None, ended: Event | None, reason: str
 ) -> CommandResult:
     if ended is not None:
-        return CommandResult(
-            command.name,
-            EndedBy(ended["ended_by"]),
-            exit_code=ended["exit"],
-            signal=ended["signal"],
-            started_utc=ended["started_utc"],
-            seconds=ended["seconds"],
-            detail=ended["detail"],
-            reused_from=ended["reused_from"],
-        )
+        return _ended(command.name, ended)
     if started is not None:
         detail = "the agent on the box was lost while it ran"
         return CommandResult(command.name, EndedBy.LOST, started_utc=started["utc"], detail=detail)
     return CommandResult(command.name, EndedBy.NOT_STARTED, detail=reason)
+
+
+def _ended(name: str, event: Event) -> CommandResult:
+    told = {
+        "name": name,
+        "exit_code": event["exit"],
+        **{k: event[k] for k in ("ended_by", "signal", "started_utc", "seconds")},
+        **{k: event[k] for k in ("detail", "reused_from")},
+    }
+    result, complaints = convert(CommandResult, told)
+    if result is None:
+        raise ValueError(f"command_ended of {name}: {complaints[0].text}")
+    if (result.ended_by is EndedBy.EXIT) != (result.exit_code is not None):
+        raise ValueError(
+            f"command_ended of {name}: ended by {result.ended_by}, exit {event['exit']}"
+        )
+    if not 0 <= result.seconds < math.inf:
+        raise ValueError(f"command_ended of {name}: it took {result.seconds} s")
+    return result

@@ -179,7 +179,7 @@ class LocalBox:
         link.follow(run_id, take)
         assert link.collect(run_id, self.back) == ()
         link.close()
-        return read_journal(self.back / "journal.jsonl", jobs), events
+        return read_journal(self.back / "journal.jsonl", jobs, run_id), events
 
     @property
     def back(self) -> Path:

@@ -372,7 +372,7 @@ def test_a_client_that_vanishes_loses_nothing(box: LocalBox) -> None:
     second = box.link()
     second.follow("run-1", lambda _: None)
     assert second.collect("run-1", box.back) == ()
-    (one,) = read_journal(box.back / "journal.jsonl", jobs)
+    (one,) = read_journal(box.back / "journal.jsonl", jobs, "run-1")
     assert one.commands[0].ended_by is EndedBy.EXIT
     assert (box.back / "stages/01-one/a.stdout.log").read_text() == "done\n"
 

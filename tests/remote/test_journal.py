@@ -48,7 +48,7 @@ def write(path: Path, *events: object, tail: str = "") -> Path:
 
 def test_a_command_that_never_ended_is_lost(tmp_path: Path) -> None:
     journal = write(tmp_path / "journal.jsonl", *STARTED)
-    assert read_journal(journal, JOBS) == (
+    assert read_journal(journal, JOBS, "run-1") == (
         StageResult(
             "smoke",
             (
@@ -71,14 +71,14 @@ def test_a_command_that_never_ended_is_lost(tmp_path: Path) -> None:
 
 def test_a_torn_last_line_is_dropped(tmp_path: Path) -> None:
     journal = write(tmp_path / "journal.jsonl", *STARTED, tail='{"event": "command_en')
-    smoke, _ = read_journal(journal, JOBS)
+    smoke, _ = read_journal(journal, JOBS, "run-1")
     assert smoke.commands[0].ended_by is EndedBy.LOST
 
 
 def test_a_torn_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path) -> None:
     journal = write(tmp_path / "journal.jsonl", *STARTED, tail='{"event": "comm\n{"event": "x"}\n')
     with pytest.raises(ProtocolError) as error:
-        read_journal(journal, JOBS)
+        read_journal(journal, JOBS, "run-1")
     assert error.value.message == f'{journal}:4: no JSON: b\'{{"event": "comm\\n\''
 
 
@@ -86,10 +86,8 @@ def test_an_event_without_what_it_should_say_is_an_error(tmp_path: Path) -> None
     broken = {"event": "command_ended", "stage": "smoke", "command": "integer"}
     journal = write(tmp_path / "journal.jsonl", *STARTED, broken)
     with pytest.raises(ProtocolError) as error:
-        read_journal(journal, JOBS)
-    assert error.value.message == (
-        f"{journal}: an event lacks what it should say: KeyError('ended_by')"
-    )
+        read_journal(journal, JOBS, "run-1")
+    assert error.value.message == (f"{journal}: an event lacks 'exit'")
 
 
 def test_results_health_and_reasons_are_read(tmp_path: Path) -> None:
@@ -105,7 +103,7 @@ def test_results_health_and_reasons_are_read(tmp_path: Path) -> None:
         },
         {"event": "finished", "reason": "all stages were run"},
     )
-    smoke, timing = read_journal(journal, JOBS)
+    smoke, timing = read_journal(journal, JOBS, "run-1")
     assert smoke.commands[0] == CommandResult(
         "integer", EndedBy.EXIT, exit_code=71, started_utc=UTC, seconds=1.4
     )
@@ -116,10 +114,69 @@ def test_results_health_and_reasons_are_read(tmp_path: Path) -> None:
 def test_an_agent_that_failed_gives_its_reason_to_what_was_to_come(tmp_path: Path) -> None:
     failed = {"event": "finished", "reason": "the agent failed: OSError(5)"}
     journal = write(tmp_path / "journal.jsonl", *STARTED, {"event": "agent_error"}, failed)
-    _, timing = read_journal(journal, JOBS)
+    _, timing = read_journal(journal, JOBS, "run-1")
     assert timing.not_run == "the agent failed: OSError(5)"
 
 
 def test_no_journal_means_that_nothing_was_run(tmp_path: Path) -> None:
-    smoke, _ = read_journal(tmp_path / "journal.jsonl", JOBS)
+    smoke, _ = read_journal(tmp_path / "journal.jsonl", JOBS, "run-1")
     assert smoke == StageResult("smoke", not_run="the run left no journal")
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"exit": False}, "'exit_code' must be a whole number, not false"),
+        ({"exit": "0"}, "'exit_code' must be a whole number, not '0'; take it out of its quotes"),
+        ({"exit": None}, "ended by exit, exit None"),
+        ({"ended_by": "time limit"}, "ended by time limit, exit 71"),
+        ({"seconds": "1"}, "'seconds' must be a number, not '1'; take it out of its quotes"),
+        ({"seconds": -1.0}, "it took -1.0 s"),
+        ({"seconds": float("nan")}, "it took nan s"),
+        ({"started_utc": 5}, "'started_utc' must be text, not 5; put it in quotes"),
+    ],
+)
+def test_an_end_that_no_command_can_have_is_an_error(
+    tmp_path: Path, change: dict[str, object], complaint: str
+) -> None:
+    journal = write(tmp_path / "journal.jsonl", *STARTED, ENDED | change)
+    with pytest.raises(ProtocolError) as error:
+        read_journal(journal, JOBS, "run-1")
+    assert error.value.message == (
+        f"{journal}: an event says what it cannot: command_ended of integer: {complaint}"
+    )
+
+
+def test_an_unknown_way_to_end_is_an_error(tmp_path: Path) -> None:
+    journal = write(tmp_path / "journal.jsonl", *STARTED, ENDED | {"ended_by": "exploded"})
+    with pytest.raises(ProtocolError, match="'ended_by' must be one of exit, signal, time limit"):
+        read_journal(journal, JOBS, "run-1")
+
+
+def test_a_journal_that_tells_of_one_end_twice_is_believed_in_nothing(tmp_path: Path) -> None:
+    journal = write(tmp_path / "journal.jsonl", *STARTED, ENDED, ENDED | {"exit": 0})
+    with pytest.raises(ProtocolError) as error:
+        read_journal(journal, JOBS, "run-1")
+    assert error.value.message == (
+        f"{journal}: command_ended stands there 2 times for stage smoke, command integer"
+    )
+
+
+def test_a_stage_cannot_have_been_started_and_not_run(tmp_path: Path) -> None:
+    not_run = {"event": "stage_not_run", "stage": "smoke", "reason": "the disk is full"}
+    journal = write(tmp_path / "journal.jsonl", *STARTED, not_run)
+    with pytest.raises(ProtocolError) as error:
+        read_journal(journal, JOBS, "run-1")
+    assert error.value.message == f"{journal}: smoke was started, and not run"
+
+
+@pytest.mark.parametrize("events", [STARTED[1:], [STARTED[0] | {"run": "run-2"}, *STARTED[1:]]])
+def test_the_journal_of_another_run_is_an_error(
+    tmp_path: Path, events: list[dict[str, object]]
+) -> None:
+    journal = write(tmp_path / "journal.jsonl", *events)
+    with pytest.raises(ProtocolError) as error:
+        read_journal(journal, JOBS, "run-1")
+    assert error.value.message.startswith(
+        f"{journal}: it is not the journal of run-1: it begins with {{"
+    )

@@ -30,7 +30,7 @@ def check_everything_came(remote: Remote, destination: Path, root: Path) -> None
     with connect(remote, root=root) as link:
         link.follow("run-1", lambda _: None)
         assert link.collect("run-1", destination) == ()
-    results = read_journal(destination / "journal.jsonl", JOBS)
+    results = read_journal(destination / "journal.jsonl", JOBS, "run-1")
     assert [(r.commands[0].ended_by, r.commands[0].exit_code) for r in results] == [
         (EndedBy.EXIT, 3),
         (EndedBy.EXIT, 3),

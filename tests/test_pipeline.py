@@ -1,0 +1,204 @@
+"""What came back, judged without a box: the run directory of a CPU program, for spoiling."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci import pipeline, records, rundir
+from ci.errors import ConfigError, ProtocolError
+from ci.model import (
+    Box,
+    Build,
+    Check,
+    Command,
+    DeviceKind,
+    Kernel,
+    Outcome,
+    Plan,
+    Provenance,
+    Remote,
+    Run,
+    Stage,
+    StageJob,
+    StageKind,
+    StageRecord,
+    Variant,
+    Verdict,
+)
+from ci.report import exit_code, run_word
+
+RUN = "20261121T120000Z-greets-box-beef"
+UTC = "2026-11-21T12:00:00Z"
+KEY = "aabbccddeeff0011"
+GREETS = Kernel(
+    name="greets",
+    sources={"sm_90a": "greets.cpp"},
+    variants={"production": Variant("production", "greets")},
+    level=0,
+    cuda=False,
+    expected_lines=("hello",),
+)
+STAGES = (Stage("preflight", StageKind.PREFLIGHT), Stage("program", StageKind.CHECKSUM))
+JOURNAL: tuple[dict[str, Any], ...] = (
+    {"event": "run_started", "run": RUN},
+    {"event": "stage_started", "stage": "program", "index": 1},
+    {"event": "command_started", "stage": "program", "command": "program", "utc": UTC},
+    {
+        "event": "command_ended",
+        "stage": "program",
+        "command": "program",
+        "ended_by": "exit",
+        "exit": 0,
+        "signal": None,
+        "seconds": 0.5,
+        "started_utc": UTC,
+        "detail": "",
+        "reused_from": "",
+    },
+    {"event": "stage_ended", "stage": "program", "ok": True},
+    {"event": "finished", "reason": "all stages were run"},
+)
+
+
+def build_in(folder: Path, **changes: Any) -> Build:  # noqa: ANN401 - any field
+    """Put a build in `folder` and return it."""
+    folder.mkdir(parents=True)
+    (folder / "greets").write_text("#!/bin/sh\necho hello\n")
+    build = Build(
+        kernel="greets",
+        arch="sm_90a",
+        variant="production",
+        key=KEY,
+        folder=folder,
+        program="greets",
+        command=("g++",),
+        toolchain_version="g++ 12",
+        resources=(),
+        glibc="2.34",
+        min_driver="",
+        inputs={},
+        files={"greets": rundir.sha256_file(folder / "greets")},
+        compile_s=1.0,
+    )
+    build = replace(build, **changes)
+    (folder / "build.json").write_text(records.to_json(build))
+    return build
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run directory in which everything is as it should be."""
+    run = tmp_path / RUN
+    build_in(run / "build")
+    stage = run / "stages/01-program"
+    stage.mkdir(parents=True)
+    (stage / "program.stdout.log").write_text("hello\n")
+    write_journal(run, *JOURNAL)
+    return run
+
+
+def launched() -> Run:
+    good = Verdict(Outcome.PASS, "3 checks passed")
+    preflight = StageRecord(
+        "preflight", StageKind.PREFLIGHT, DeviceKind.CPU, "box-17", good, (Check("python", good),)
+    )
+    return Run(
+        id=RUN,
+        kernel=GREETS,
+        variant="production",
+        arch="sm_90a",
+        remote=Remote(name="box", arch="sm_90a", kind="embedded"),
+        plan=Plan("default", STAGES),
+        provenance=Provenance("", "", "0.1.0", "", "", {"greets-sm_90a-production": KEY}, ""),
+        started_utc=UTC,
+        state="launched",
+        jobs=(
+            StageJob(
+                "program",
+                StageKind.CHECKSUM,
+                (Command("program", ("../../build/greets",), 60.0),),
+            ),
+        ),
+        box=Box("box-17", "3.12.3", "2.39", "/tmp/kernelrig", 64 << 30),
+        stages=(preflight,),
+    )
+
+
+def write_journal(folder: Path, *events: dict[str, Any]) -> None:
+    (folder / "journal.jsonl").write_text("".join(json.dumps(e) + "\n" for e in events))
+
+
+def judge(folder: Path, run: Run | None = None) -> Run:
+    return pipeline.judge(folder.parent, folder, run or launched())
+
+
+def test_a_run_of_which_all_came_back_passes(folder: Path) -> None:
+    run = judge(folder)
+    assert (run.state, run_word(run), exit_code(run)) == ("finished", "pass", 0)
+    assert records.from_json(Run, folder / "run.json") == run
+    assert sorted(p.name for p in folder.iterdir() if p.is_file()) == [
+        "journal.jsonl",
+        "junit.xml",
+        "manifest.json",
+        "run.json",
+        "summary.md",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code", "summary"),
+    [
+        (lambda f: (f / "journal.jsonl").unlink(), 4, "not run: the run left no journal"),
+        (lambda f: write_journal(f, *JOURNAL[1:]), 5, "it is not the journal of"),
+        (lambda f: write_journal(f, {**JOURNAL[0], "run": "other"}), 5, "it is not the journal of"),
+        (lambda f: write_journal(f, *JOURNAL, JOURNAL[3]), 5, "command_ended stands there 2 times"),
+        (lambda f: write_journal(f, *JOURNAL[:3]), 4, "program was ended by lost"),
+        (lambda f: write_journal(f, *JOURNAL[:1]), 4, "not run: the agent on the box was lost"),
+        (
+            lambda f: write_journal(f, *JOURNAL[:3], JOURNAL[3] | {"ended_by": "exploded"}),
+            5,
+            "'ended_by' must be one of",
+        ),
+        (lambda f: (f / "stages/01-program/program.stdout.log").unlink(), 4, "is missing"),
+    ],
+)
+def test_a_run_that_is_spoilt_ends_with_an_error_and_its_reports(
+    folder: Path, spoil: Callable[[Path], None], code: int, summary: str
+) -> None:
+    spoil(folder)
+    run = judge(folder)
+    assert (run.state, run_word(run), exit_code(run)) == ("finished", "error", code)
+    assert summary in run.stages[1].verdict.summary
+    assert (folder / "junit.xml").is_file()
+
+
+def test_a_reader_that_fails_costs_its_own_stage_alone(folder: Path) -> None:
+    """No job for a stage of the plan: nothing of ours should write that, and it is no crash."""
+    plan = Plan("default", (*STAGES, Stage("again", StageKind.CHECKSUM)))
+    run = judge(folder, replace(launched(), plan=plan))
+    assert [s.verdict.outcome for s in run.stages] == [Outcome.PASS, Outcome.PASS, Outcome.ERROR]
+    assert run.stages[2].verdict.summary == "KeyError: 'again'"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"key": "0123456789ab"}, {"arch": "sm_100a"}, {"variant": "debug"}]
+)
+def test_another_build_in_the_place_of_the_one_that_ran_is_refused(
+    tmp_path: Path, folder: Path, changes: dict[str, str]
+) -> None:
+    (folder / "build").rename(tmp_path / "the one")
+    build_in(folder / "build", **changes)
+    with pytest.raises(ProtocolError, match="which is not what was run; it ran greets-sm_90a"):
+        judge(folder)
+
+
+def test_a_replaced_binary_is_refused(folder: Path) -> None:
+    (folder / "build/greets").write_text("#!/bin/sh\necho hello # and more\n")
+    with pytest.raises(ConfigError, match="greets is not what was built"):
+        judge(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.errors import CiError, ConfigError
+
+_RUNNING: set[subprocess.Popen[str]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ def run_process(
         )
     except (FileNotFoundError, PermissionError) as e:
         raise ConfigError(f"cannot run {words[0]}: {e.strerror}", "run `invoke doctor`") from e
+    _RUNNING.add(process)
     try:
         stdout, stderr = process.communicate(timeout=timeout_s)
     except BaseException as e:
@@ -68,7 +72,17 @@ def run_process(
                 f"{words[0]} did not end within {timeout_s:.0f} s", shlex.join(words)
             ) from e
         raise
+    finally:
+        _RUNNING.discard(process)
     return Completed(words, process.returncode, stdout, stderr, time.monotonic() - began)
+
+
+def end_processes() -> None:
+    """Kill what `run_process` waits for in other threads: Ctrl-C reaches the main thread alone."""
+    for process in tuple(_RUNNING):
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def stream_process(

@@ -5,6 +5,7 @@ The developer's home, keys and the CI runner are not there: no test reads or wri
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,13 @@ import pytest
 pytest_plugins = ("tests.remote.sshd_fixture", "tests.toolchain_fixture")
 
 OUTSIDE = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "SSH_AUTH_SOCK")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ctrl_c_is_heard() -> None:
+    """Undo `command &` of a script: it has SIGINT ignored, and so would all that tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,6 +14,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+FREE_SOME = "free some: `invoke clean`, or remove artifacts/builds"
+"""What to do when the disk is full."""
+
 
 class CiError(Exception):
     """A run cannot go on; `message` says what is wrong, `hint` what to do next."""

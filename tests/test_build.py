@@ -15,7 +15,7 @@ import pytest
 
 from ci.build import Request, build_all, load_build, table
 from ci.build.resources import parse_ptxas_log
-from ci.errors import BuildError, ConfigError
+from ci.errors import BuildError, CiError, ConfigError
 from ci.model import Build, Kernel, Toolchain, Variant
 from ci.proc import run_process
 
@@ -237,6 +237,44 @@ def test_several_failures_are_told_together(checkout: Checkout) -> None:
         "2 of 2 builds failed: a-sm_90a-production does not compile; "
         "b-sm_90a-production does not compile"
     )
+
+
+def test_what_the_compiler_says_of_two_archs_alike_stands_once(checkout: Checkout) -> None:
+    sources = {"sm_90a": "bad.cpp", "sm_100a": "bad.cpp"}
+    kernel = replace(checkout.kernel, sources=sources)
+    (checkout.root / "kernel" / "bad.cpp").write_text("int main() { x; }\n")
+    with pytest.raises(BuildError) as caught:
+        build_all(
+            checkout.root, [Request(kernel, a, "production") for a in sources], checkout.tools
+        )
+    details = caught.value.details
+    assert details.count("kernel/bad.cpp:1:14: error: ") == 1
+    assert [line.split()[0] for line in details.splitlines()[-2:]] == ["command:", "command:"]
+
+
+def test_a_full_disk_is_not_the_kernels_fault(checkout: Checkout) -> None:
+    checkout.tools.host_compiler.write_text(
+        "#!/bin/sh\necho 'fatal error: when writing output to x.ii: No space left on device'\n"
+        "echo 'compilation terminated.'\nexit 1\n"
+    )
+    with pytest.raises(CiError) as caught:
+        checkout.build()
+    assert caught.value.exit_code == 4
+    assert str(caught.value) == (
+        "no room to compile demo-sm_90a-production: fatal error: when writing output to x.ii: "
+        "No space left on device; free some: `invoke clean`, or remove artifacts/builds"
+    )
+
+
+def test_ctrl_c_ends_the_compilers_and_waits_for_none(checkout: Checkout) -> None:
+    ended = checkout.root / "ended"
+    checkout.tools.host_compiler.write_text(
+        f'#!/bin/sh\nkill -INT $PPID\nsleep 60\necho late >"{ended}"\nexit 1\n'
+    )
+    with pytest.raises(KeyboardInterrupt):
+        checkout.build()
+    assert not ended.exists()
+    assert list((checkout.root / "artifacts" / "builds").iterdir()) == []
 
 
 def test_two_calls_at_once_agree(checkout: Checkout) -> None:

@@ -17,15 +17,16 @@ from ci.build.depends import Depends, hash_inputs, read_depends
 from ci.build.elf import highest_glibc, is_relocatable
 from ci.build.entry import entry_folder, entry_key, find_entry, open_part, publish, request_key
 from ci.build.resources import minimum_driver, parse_ptxas_log
-from ci.errors import BuildError, ProtocolError
+from ci.errors import FREE_SOME, BuildError, CiError, ProtocolError
 from ci.log import say
 from ci.model import SCHEMA, Build, FunctionResources, Toolchain
-from ci.proc import Completed, run_process
+from ci.proc import Completed, end_processes, run_process
 from ci.rundir import write_json
 
 COMPILE_LIMIT_S = 1800.0
 SHOWN_LINES = 80
 _PLACE = re.compile(r"^(\S+?)\((\d+)\): ", re.MULTILINE)
+_FULL = "No space left on device"
 _ERROR = re.compile(r"\berror\b", re.IGNORECASE)
 
 
@@ -42,7 +43,9 @@ def build_all(root: Path, requests: Sequence[Request], tools: Toolchain) -> tupl
             failures = [e for f in futures.values() if isinstance(e := f.exception(), BuildError)]
             others = [e for f in futures.values() if (e := f.exception()) and e not in failures]
         except BaseException:
+            # Leaving the block waits for the compilers: for minutes, were they let go on.
             pool.shutdown(wait=False, cancel_futures=True)
+            end_processes()
             raise
     if others:
         raise others[0]
@@ -77,6 +80,8 @@ def _compile(
     done = run_process(command, cwd=root, timeout_s=COMPILE_LIMIT_S)
     log = _readable(done, part, root)
     if done.exit_code:
+        if full := next((line for line in log.splitlines() if _FULL in line), ""):
+            raise CiError(f"no room to compile {request.name}: {full.strip()}", FREE_SOME)
         raise _compile_error(request, done, log, (*argv, *output_argv(request, "/tmp")))
     for line in log.splitlines():
         if "warning" in line:
@@ -200,5 +205,10 @@ def _joined(failures: Sequence[BuildError], total: int) -> BuildError:
     if len(failures) == 1:
         return failures[0]
     names = "; ".join(e.message for e in failures)
-    details = "\n\n".join(e.details for e in failures if e.details)
+    # Two archs of a source fail alike: what the compiler says stands once, above their commands.
+    said: dict[str, list[str]] = {}
+    for e in failures:
+        text, _, command = e.details.rpartition("\ncommand: ")
+        said.setdefault(text, []).append(f"command: {command}" if command else "")
+    details = "\n\n".join("\n".join([text, *filter(None, said[text])]) for text in said if text)
     return BuildError(f"{len(failures)} of {total} builds failed: {names}", details=details)

@@ -260,6 +260,7 @@ class Command:
 
     `once` names work whose good result is kept on the box and reused (a tool's self-test).
     `core_dump` starts the program so that a hang can be dumped before it is killed.
+    `stdout` names the file for its standard output where that is a result, not a log.
     """
 
     name: str
@@ -269,11 +270,13 @@ class Command:
     env: dict[str, str] = field(default_factory=dict)
     once: str = ""
     core_dump: bool = False
+    stdout: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class StageJob:
-    """A stage as the agent runs it: all its commands in order, whatever each of them exits with.
+    """A stage as the agent runs it: all its commands in order, whatever each of them exits with,
+    but none behind one that had to be ended at its time limit.
 
     It is not run behind a stage in `needs` that did not pass, nor behind one in `needs_end` that
     had a command ended at its time limit: after a hang, hanging again costs rented minutes.

@@ -89,7 +89,10 @@ def find_command(result: StageResult, name: str) -> CommandResult | None:
 
 def read_log(folder: Path, command: str, stream: str = "stdout") -> str | None:
     """Return a command's output, None if it did not come back."""
-    path = folder / f"{command}.{stream}.log"
+    return read_text(folder / f"{command}.{stream}.log")
+
+
+def read_text(path: Path) -> str | None:
     return path.read_text(errors="replace") if path.is_file() else None
 
 

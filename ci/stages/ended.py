@@ -47,6 +47,8 @@ def judge_end(command: Command, ended: CommandResult, folder: Path) -> Verdict |
 
 def judge_lost(command: Command, ended: CommandResult) -> Verdict:
     """Return the error that stands for an end which says nothing about the kernel."""
+    if ended.ended_by is EndedBy.NOT_STARTED:
+        return broken(f"{command.name} was not started: {ended.detail or 'no reason was given'}")
     how = f"signal {ended.signal}" if ended.ended_by is EndedBy.SIGNAL else ended.ended_by.value
     detail = f": {ended.detail}" if ended.detail else ""
     return broken(f"{command.name} was ended by {how}{detail}")

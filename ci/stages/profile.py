@@ -24,6 +24,7 @@ from ci.stages.answer import (
     log_tail,
     passed,
     read_log,
+    read_text,
     stage_record,
     unreadable,
 )
@@ -32,6 +33,7 @@ from ci.stages.context import Context, Setup, case_text, stage_case
 from ci.stages.ended import judge_lost
 
 PROFILE, RAW, DETAILS = "profile", "raw", "details"
+RAW_CSV, DETAILS_CSV = "profile-raw.csv", "profile-details.csv"
 REPORT = "profile.ncu-rep"
 SKIP, LAUNCHES = 2, 3
 
@@ -54,7 +56,7 @@ _FORBIDDEN = "ERR_NVGPUCTRPERM"
 
 
 def profile_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
-    """Return the profiled run and the two exports of its report, whose stdout are the CSV files.
+    """Return the profiled run and the two exports of its report as CSV.
 
     Clocks are left as they are, and the third launch is taken: the first two warm up.
     """
@@ -67,12 +69,17 @@ def profile_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
         *("-k", f"regex:{setup.kernel.kernel_regex}", "-f", "-o", PROFILE),
         *_program_argv(stage, setup),
     )
-    exports = (
-        (page, (ncu, "--import", REPORT, "--page", page, "--csv")) for page in (RAW, DETAILS)
-    )
     return (
         Command(PROFILE, profiled, stage.time_s),
-        *(Command(page, argv, stage.time_s) for page, argv in exports),
+        *(
+            Command(
+                page,
+                (ncu, "--import", REPORT, "--page", page, "--csv"),
+                stage.time_s,
+                stdout=csv_file,
+            )
+            for page, csv_file in ((RAW, RAW_CSV), (DETAILS, DETAILS_CSV))
+        ),
     )
 
 
@@ -118,8 +125,8 @@ def read_profile(
     stage: Stage, job: StageJob, result: StageResult, folder: Path, context: Context
 ) -> StageRecord:
     """Judge the report by what stands in it: a profiler that missed the kernel exits with 0 too."""
-    raw = parse_page(read_log(folder, RAW) or "", units_row=True)
-    details = parse_page(read_log(folder, DETAILS) or "", units_row=False)
+    raw = parse_page(read_text(folder / RAW_CSV) or "", units_row=True)
+    details = parse_page(read_text(folder / DETAILS_CSV) or "", units_row=False)
     wrong = _judge_commands(job, result, folder) or _judge_pages(raw, details, folder, context)
     run = find_command(result, PROFILE)
     facts = {} if wrong else _facts(raw, folder, context)

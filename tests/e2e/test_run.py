@@ -48,7 +48,7 @@ def test_the_run_directory_has_everything(first: Answer) -> None:
     stages = [
         f"stages/{stage}/{name}"
         for stage in ("01-program", "02-again", "03-after")
-        for name in ("program.stdout.log", "program.stderr.log", "made.txt")
+        for name in ("program.command", "program.stdout.log", "program.stderr.log", "made.txt")
     ]
     build = ("cpu_program", "build.json", "compile.log", "depends.json", "resources.json")
     assert files == {

@@ -210,13 +210,14 @@ def test_a_stage_waits_for_the_stages_it_needs(box: LocalBox) -> None:
 
 def test_nothing_is_run_that_would_hang_as_an_earlier_stage_did(box: LocalBox) -> None:
     jobs = [
-        job("smoke", shell("a", "sleep 1000", 0.1), shell("b", ":")),
+        job("smoke", shell("a", "sleep 1000", 0.1), shell("b", "echo ran >> ../../ran")),
         job("racecheck", shell("c", "echo ran >> ../../ran"), needs_end=("smoke",)),
         job("timing", shell("d", ":"), needs=("racecheck",)),
         job("apart", shell("e", ":")),
     ]
     (smoke, racecheck, timing, apart), _ = box.run(jobs)
-    assert [c.ended_by for c in smoke.commands] == [EndedBy.TIME_LIMIT, EndedBy.EXIT]
+    assert [c.ended_by for c in smoke.commands] == [EndedBy.TIME_LIMIT, EndedBy.NOT_STARTED]
+    assert smoke.commands[1].detail == "a command before it did not end by itself"
     assert racecheck.not_run == "'smoke' did not end by itself: this would wait the same way"
     assert not (box.workdir / "runs/run-1/ran").exists()
     assert timing.not_run == "needs 'racecheck', which was not run"
@@ -282,6 +283,7 @@ def test_a_hung_kernel_is_dumped_before_it_is_ended(box: LocalBox) -> None:
         " -ex info cuda threads",
     ]
     assert sorted(p.name for p in folder.iterdir()) == [
+        "hang.command",
         "hang.core",
         "hang.gdb.txt",
         "hang.nvidia-smi.txt",

@@ -23,8 +23,8 @@ def good() -> dict[str, str]:
     return {
         "profile.stdout.log": (CAPTURES / "2025.3.1-run.stdout.txt").read_text(),
         "profile.ncu-rep": "NVR",
-        "raw.stdout.log": RAW,
-        "details.stdout.log": DETAILS,
+        "profile-raw.csv": RAW,
+        "profile-details.csv": DETAILS,
     }
 
 
@@ -87,18 +87,18 @@ def test_a_report_without_any_one_of_its_parts_is_an_error(
 def test_a_key_metric_that_is_no_number_is_an_error(
     tmp_path: Path, metric: str, value: str | None
 ) -> None:
-    record = read(tmp_path, good() | {"raw.stdout.log": raw_with(metric, value)})
+    record = read(tmp_path, good() | {"profile-raw.csv": raw_with(metric, value)})
     assert record.verdict.outcome is Outcome.ERROR
     assert metric in record.verdict.summary
 
 
 def test_a_page_that_was_written_back_unchanged_still_passes(tmp_path: Path) -> None:
-    left = good() | {"raw.stdout.log": raw_with("gpu__time_duration.sum", "2.272000")}
+    left = good() | {"profile-raw.csv": raw_with("gpu__time_duration.sum", "2.272000")}
     assert read(tmp_path, left).verdict.outcome is Outcome.PASS
 
 
 def test_a_duration_of_nothing_is_an_error(tmp_path: Path) -> None:
-    left = good() | {"raw.stdout.log": raw_with("gpu__time_duration.sum", "0")}
+    left = good() | {"profile-raw.csv": raw_with("gpu__time_duration.sum", "0")}
     assert read(tmp_path, left).verdict.outcome is Outcome.ERROR
 
 
@@ -106,27 +106,27 @@ def test_a_duration_of_nothing_is_an_error(tmp_path: Path) -> None:
     "found", ["patch_embed_gemm_reference(Params)", "void fill(float *)", "gemm(Params)"]
 )
 def test_another_kernel_is_an_error_that_names_it(tmp_path: Path, found: str) -> None:
-    left = good() | {"raw.stdout.log": RAW.replace("patch_embed_gemm(Params)", found)}
+    left = good() | {"profile-raw.csv": RAW.replace("patch_embed_gemm(Params)", found)}
     record = read(tmp_path, left)
     assert record.verdict.outcome is Outcome.ERROR
     assert function_name(found) in record.verdict.summary
 
 
 def test_a_details_page_of_another_kernel_is_an_error(tmp_path: Path) -> None:
-    left = good() | {"details.stdout.log": DETAILS.replace("patch_embed_gemm(", "other(")}
+    left = good() | {"profile-details.csv": DETAILS.replace("patch_embed_gemm(", "other(")}
     assert read(tmp_path, left).verdict.outcome is Outcome.ERROR
 
 
 @pytest.mark.parametrize("section", ["Warp State Statistics", "Scheduler Statistics"])
 def test_a_section_that_is_not_in_the_report_is_an_error(tmp_path: Path, section: str) -> None:
-    left = good() | {"details.stdout.log": DETAILS.replace(section, "Occupancy")}
+    left = good() | {"profile-details.csv": DETAILS.replace(section, "Occupancy")}
     record = read(tmp_path, left)
     assert record.verdict.summary == f"section {section} is not in the report"
 
 
 def test_two_kernels_in_the_report_are_an_error(tmp_path: Path) -> None:
     row = RAW.rstrip("\n").split("\n")[-1]
-    record = read(tmp_path, good() | {"raw.stdout.log": RAW + row + "\n"})
+    record = read(tmp_path, good() | {"profile-raw.csv": RAW + row + "\n"})
     assert record.verdict.outcome is Outcome.ERROR
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -28,7 +29,11 @@ class Attempt:
         self.command = command
         self.folder = folder
         self.hang = Hang(command["name"], folder, children)
-        self.logs = [folder / f"{command['name']}.{s}.log" for s in ("stdout", "stderr")]
+        name = command["name"]
+        self.logs = [
+            folder / (command["stdout"] or f"{name}.stdout.log"),
+            folder / f"{name}.stderr.log",
+        ]
         self.bytes_before = 0
         self.process: subprocess.Popen[bytes]
         self.ending: Ending
@@ -37,6 +42,7 @@ class Attempt:
         command, argv = self.command, self.command["argv"]
         env = dict(command["env"], **(self.hang.environment() if command["core_dump"] else {}))
         self.bytes_before = tree_bytes(self.folder)
+        self.note_command()
         began = time.monotonic()
         try:
             with self.logs[0].open("wb") as out, self.logs[1].open("wb") as err:
@@ -59,6 +65,13 @@ class Attempt:
         if self.ending.ended_by == "exit":
             self.judge_exit()
         return self.ending
+
+    def note_command(self) -> None:
+        """Leave the command as a shell takes it, from the stage's folder: for whoever looks in."""
+        env = [f"{name}={value}" for name, value in sorted(self.command["env"].items())]
+        words = [*(["env", *env] if env else []), *self.command["argv"]]
+        line = " ".join(shlex.quote(word) for word in words)
+        (self.folder / f"{self.command['name']}.command").write_text(line + "\n")
 
     def take_core(self) -> bool:
         trouble = self.hang.take_core(self.process)

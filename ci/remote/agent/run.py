@@ -125,6 +125,8 @@ class Runner:
     def run_or_reuse(self, stage: Json, command: Json, folder: Path) -> Ending:
         if self.stop:
             return Ending("not started", self.stop)
+        if stage["name"] in self.hung:
+            return Ending("not started", "a command before it did not end by itself")
         ending = self.once.reuse(command, folder) if command["once"] else None
         if ending is not None:
             return ending

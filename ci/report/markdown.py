@@ -47,8 +47,8 @@ def next_command(run: Run) -> str:
     first = next(iter(faults(run)), None)
     if run_outcome(run) is Outcome.PASS:
         profiled = any(stage.kind is StageKind.PROFILE for stage in run.stages)
-        verb = "remote-test" if profiled or run.remote.device is DeviceKind.EMULATOR else "profile"
-        return f"ci/invoke {verb} {target}"
+        on_gpu = run.kernel.cuda and run.remote.device is DeviceKind.GPU
+        return f"ci/invoke {'profile' if on_gpu and not profiled else 'remote-test'} {target}"
     if first is None or first.stage.kind is StageKind.PREFLIGHT:
         return "ci/invoke doctor"
     if first.stage.kind is StageKind.PROFILE:

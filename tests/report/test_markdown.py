@@ -46,6 +46,10 @@ def test_the_kernels_label_stands_beside_its_time() -> None:
     [
         (runs.PASS, "ci/invoke profile --remote h200 --kernel patch_embed"),
         (
+            replace(runs.PASS, kernel=replace(runs.PASS.kernel, cuda=False)),
+            "ci/invoke remote-test --remote h200 --kernel patch_embed",
+        ),
+        (
             runs.run(runs.stage("profile", StageKind.PROFILE, verdict=runs.passed())),
             "ci/invoke remote-test --remote h200 --kernel patch_embed",
         ),

@@ -12,10 +12,23 @@ A wrong, racy or slow kernel is no exception: it is a Verdict (ci.model).
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 from typing import ClassVar
 
 FREE_SOME = "free some: `invoke clean`, or remove artifacts/builds"
 """What to do when the disk is full."""
+
+_MAKE_OURS = "give this user the right to it"
+_CLOSED = {
+    errno.ENOSPC: FREE_SOME,
+    errno.EDQUOT: FREE_SOME,
+    errno.EROFS: _MAKE_OURS,
+    errno.EACCES: _MAKE_OURS,
+    errno.EPERM: _MAKE_OURS,
+}
+"""What a disk that is full, or closed to us, says, and what mends it."""
 
 
 class CiError(Exception):
@@ -56,3 +69,17 @@ class ProtocolError(CiError):
 
 class IncompleteError(CiError):
     exit_code = 6
+
+
+def refused_by_disk(error: OSError) -> CiError | None:
+    """Put into words what a disk says that is full, or closed to us; None for all else."""
+    name, code = error.filename, error.errno
+    if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
+        # What copytree collects: (from, to, why) of each file, where `why` is a text by now.
+        _, name, why = error.args[0][0]
+        code = next((n for n in _CLOSED if f"[Errno {n}]" in str(why)), None)
+    full = _CLOSED.get(code or 0) == FREE_SOME
+    if code not in _CLOSED or not (name or full):
+        return None
+    what = f"cannot use {name}" if name else "cannot write under artifacts"
+    return CiError(f"{what}: {os.strerror(code).lower()}", _CLOSED[code])

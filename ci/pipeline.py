@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ci import build, config, records, report, rundir, stages, toolchain
-from ci.errors import CiError, ConfigError, IncompleteError, ProtocolError
+from ci.errors import CiError, ConfigError, IncompleteError, ProtocolError, refused_by_disk
 from ci.log import say
 from ci.model import (
     Build,
@@ -123,7 +123,7 @@ def run_on_remote(root: Path, request: RunRequest) -> Run:
         with connect(prepared.remote, root=root) as link:
             run = _launch(root, folder, run, prepared, link, stop_at_first=request.stop_at_first)
             return run if run.state == "finished" else _bring_back(root, folder, run, link)
-    except (KeyboardInterrupt, CiError) as e:
+    except (KeyboardInterrupt, CiError, OSError) as e:
         # run.json says whether the box was asked to start: `run` here may be older than that.
         run = records.from_json(Run, folder / "run.json")
         if run.state == "prepared":
@@ -144,7 +144,7 @@ def collect(root: Path, name: str) -> Run:
     try:
         with connect(run.remote, root=root) as link:
             return _bring_back(root, folder, replace(run, missing=()), link)
-    except (KeyboardInterrupt, CiError) as e:
+    except (KeyboardInterrupt, CiError, OSError) as e:
         return _interrupted(folder, run, e)
 
 
@@ -181,10 +181,16 @@ def doctor(root: Path, *, system_cuda: bool = False) -> tuple[str, bool]:
 
 
 def record_crash(root: Path, error: Exception) -> str:
-    """Put a failure of ours on file and return the one sentence the user reads."""
+    """Return the one sentence the user reads; a failure of ours is put on file besides."""
+    if isinstance(error, OSError) and (refused := refused_by_disk(error)):
+        return str(refused)
     path = root / "artifacts" / f"crash-{rundir.utc_now().replace(':', '')}.txt"
-    rundir.write_atomic(path, "".join(traceback.format_exception(error)))
-    return f"kernelrig failed: {type(error).__name__}: {error}; the whole story is in {path}"
+    said = f"kernelrig failed: {type(error).__name__}: {error}"
+    try:
+        rundir.write_atomic(path, "".join(traceback.format_exception(error)))
+    except OSError as e:
+        return f"{said}; its story could not be written to {path}: {e.strerror}"
+    return f"{said}; the whole story is in {path}"
 
 
 def _build(
@@ -244,8 +250,12 @@ def _open_run(root: Path, prepared: Prepared) -> Run:
         state="prepared",
     )
     folder = root / RUNS / run.id
-    shutil.copytree(prepared.build.folder, folder / "build")
-    _save(folder, run)
+    try:
+        shutil.copytree(prepared.build.folder, folder / "build")
+        _save(folder, run)
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)  # half a run directory says nothing to anybody
+        raise
     return run
 
 
@@ -344,10 +354,14 @@ def _load_judged(folder: Path, run: Run) -> Build:
 
 def _interrupted(folder: Path, run: Run, why: BaseException) -> Run:
     """Keep what is known and say how to go on: the stages go on without us on the box."""
-    reason = str(why) or "interrupted by the user"
+    refused = refused_by_disk(why) if isinstance(why, OSError) else None
+    reason = str(refused or why) or "interrupted by the user"
     run = replace(run, state="incomplete", missing=(reason,))
-    _save(folder, run)
-    report.write_reports(run, folder)
+    try:
+        _save(folder, run)
+        report.write_reports(run, folder)
+    except OSError as e:  # a full disk here: the box has everything still, and that is what counts
+        say(f"the reports in {folder} are not up to date: {refused_by_disk(e) or e}")
     say(f"{reason}; the box goes on: `invoke collect {run.id}` brings the results")
     return run
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec
@@ -11,7 +12,7 @@ from invoke import Collection, Context, Exit, task
 
 from ci import lint, pipeline
 from ci.build import table
-from ci.errors import CiError
+from ci.errors import CiError, ConfigError
 from ci.model import Run
 from ci.report import describe_error, exit_code, render_plan, render_table
 
@@ -196,11 +197,18 @@ def remote_add(
     return 0
 
 
-@task(help={"remote": "prune this box instead of this machine", "days": "keep what is younger"})
+@task(
+    help={
+        "remote": "prune this box instead of this machine",
+        "days": "keep what is younger; default: 14",
+    }
+)
 @answers
-def clean(c: Context, remote: str = "", days: int = 14) -> int:
+def clean(c: Context, remote: str = "", days: str = "14") -> int:
     """Prune old builds here, or old runs and unused blobs on a box; results here are kept."""
-    print(pipeline.clean(ROOT, remote, days))
+    if not re.fullmatch(r"[0-9]{1,5}", days):  # as an int, Invoke answers `abc` with a traceback
+        raise ConfigError(f"--days must be a whole number of days, 0 or more, not '{days}'")
+    print(pipeline.clean(ROOT, remote, int(days)))
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import sys
 import tarfile
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -207,6 +208,36 @@ def test_a_wheel_that_cannot_be_had_is_one_sentence(tmp_path: Path, offline: Pat
     assert [p.name for p in (tmp_path / "artifacts" / "tools").iterdir()] == [".cuda.lock"]
 
 
+@pytest.mark.parametrize(
+    ("story", "sentence"),
+    [
+        (
+            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on "
+            "device\n",
+            "no room for the cuda wheels under {tools}; "
+            "free some: `invoke clean`, or remove artifacts/builds",
+        ),
+        (
+            'ERROR: Exception:\nTraceback (most recent call last):\n  File "x", line 1, in y\n'
+            "ValueError: odd\n",
+            "pip could not fetch the cuda wheels: ValueError: odd; it needs the package index, or "
+            "a folder with these wheels: PIP_NO_INDEX=1 PIP_FIND_LINKS=DIR (some-tool==1.0)",
+        ),
+    ],
+)
+def test_what_pip_could_not_do_is_told_from_what_it_could_not_find(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, story: str, sentence: str
+) -> None:
+    write_pins(tmp_path, cuda="some-tool==1.0")
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{story}END\nexit 2\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(CiError) as caught:
+        fetch_wheels(tmp_path, "cuda")
+    assert str(caught.value) == sentence.format(tools=tmp_path / "artifacts" / "tools")
+
+
 def test_the_sanitizer_travels_with_its_exec_bits_and_without_its_manual(
     tmp_path: Path, offline: Path
 ) -> None:
@@ -239,6 +270,16 @@ def test_doctor_fetches_nothing_and_says_what_it_sees(tmp_path: Path) -> None:
     )
     assert lines["python"].startswith("ok       python     3.")
     assert not (tmp_path / "artifacts").exists()
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root writes everywhere")
+def test_doctor_sees_a_folder_of_results_that_is_closed(tmp_path: Path) -> None:
+    write_pins(tmp_path, cuda="some-tool==1.0")
+    closed = tmp_path / "artifacts"
+    closed.mkdir(mode=0o500)
+    assert f"missing  disk       {closed} cannot be written to; make it writable: {closed}" in [
+        str(item) for item in describe(tmp_path)
+    ]
 
 
 def test_doctor_names_what_mends_a_missing_compiler(

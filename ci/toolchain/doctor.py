@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ci.errors import CiError
+from ci.errors import FREE_SOME, CiError
 from ci.toolchain.find import MINIMUM_CUDA, find_host_compiler, find_toolchain, release
 from ci.toolchain.wheels import wheel_tree
 
@@ -48,9 +48,7 @@ def _look(root: Path, *, system: bool) -> Iterator[Item]:
     except CiError as e:
         yield Item("tools", False, e.message, e.hint)
     yield _ssh_config()
-    free = shutil.disk_usage(root).free
-    mend = "free some: `invoke clean`, or remove artifacts/builds"
-    yield Item("disk", free >= ENOUGH_BYTES, f"{free / 2**30:.1f} GiB free under {root}", mend)
+    yield _disk(root)
 
 
 def _cuda(root: Path, *, system: bool) -> Iterator[Item]:
@@ -63,6 +61,16 @@ def _cuda(root: Path, *, system: bool) -> Iterator[Item]:
     yield Item("host", True, tools.host_compiler_version)
     known = [arch for arch, least in MINIMUM_CUDA.items() if least <= release(tools)]
     yield Item("archs", True, " ".join(known))
+
+
+def _disk(root: Path) -> Item:
+    """Look where the results go: that may be another disk than the checkout's."""
+    folder = root / "artifacts" if (root / "artifacts").is_dir() else root
+    if not os.access(folder, os.W_OK):
+        return Item("disk", False, f"{folder} cannot be written to", f"make it writable: {folder}")
+    free = shutil.disk_usage(folder).free
+    text = f"{free / 2**30:.1f} GiB free under {folder}"
+    return Item("disk", free >= ENOUGH_BYTES, text, FREE_SOME)
 
 
 def _ssh_config() -> Item:

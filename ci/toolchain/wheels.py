@@ -17,7 +17,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from ci.errors import CiError, ConfigError
+from ci.errors import FREE_SOME, CiError, ConfigError
 from ci.log import say
 from ci.proc import run_process
 
@@ -64,6 +64,8 @@ def _install(tree: Path, extra: str, pins: tuple[str, ...]) -> None:
     try:
         # PIP_USER in somebody's settings contradicts --target.
         done = run_process(argv, env={**os.environ, "PIP_USER": "0"}, timeout_s=3600)
+        if done.exit_code and "No space left on device" in done.stderr:
+            raise CiError(f"no room for the {extra} wheels under {tree.parent}", FREE_SOME)
         if done.exit_code:
             raise CiError(
                 f"pip could not fetch the {extra} wheels: {_last_error(done.stderr)}",
@@ -78,6 +80,8 @@ def _install(tree: Path, extra: str, pins: tuple[str, ...]) -> None:
 def _last_error(stderr: str) -> str:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    if errors[-1:] == ["Exception:"]:  # a traceback of pip's stands below; its end says most
+        errors = lines[-1:]
     return (errors or lines or ["it said nothing"])[-1]
 
 

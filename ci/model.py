@@ -404,11 +404,28 @@ class Box:
     problems: tuple[str, ...] = ()
 
 
+def visible_gpu(remote: Remote, box: Box | None) -> dict[str, str]:
+    """Return what the box says of the GPU that a program takes there, empty if there is none.
+
+    The first of the box, or the first that the remote's CUDA_VISIBLE_DEVICES names, by its index in
+    PCI order or by the beginning of its UUID.
+    """
+    gpus = box.gpus if box else ()
+    named = remote.env.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return gpus[0] if gpus else {}
+    word = named.split(",")[0].strip()
+    if word.isdecimal():
+        return gpus[int(word)] if int(word) < len(gpus) else {}
+    fitting = [g for g in gpus if word and g.get("uuid", "").startswith(word)]
+    return fitting[0] if len(fitting) == 1 else {}
+
+
 def executor(kernel: Kernel, remote: Remote, box: Box | None) -> tuple[DeviceKind, str]:
     """Return what executes `kernel` there and its own name, never the one that was asked for."""
     if not kernel.cuda:
         return DeviceKind.CPU, box.hostname if box else ""
-    return remote.device, box.gpus[0].get("name", "") if box and box.gpus else ""
+    return remote.device, visible_gpu(remote, box).get("name", "")
 
 
 @dataclass(frozen=True, slots=True)

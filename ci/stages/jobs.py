@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ci.model import Box, Build, Command, Kernel, Plan, Remote, Stage, StageJob, StageKind
 from ci.stages.checksum import checksum_commands
@@ -21,6 +22,9 @@ _BUILDERS: dict[tuple[int, StageKind], Callable[[Stage, Setup], tuple[Command, .
     (0, StageKind.SANITIZER): sanitizer_commands,
     (0, StageKind.PROFILE): profile_commands,
 }
+
+ONE_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+"""Let CUDA count several GPUs as nvidia-smi does: of itself it takes the fastest first."""
 
 _NEED_CUDA = (StageKind.SANITIZER, StageKind.PROFILE)
 
@@ -48,9 +52,7 @@ def stage_jobs(
         StageJob(
             name=stage.name,
             kind=stage.kind,
-            commands=()
-            if why_not(kernel, stage)
-            else _BUILDERS[kernel.level, stage.kind](stage, setup),
+            commands=_commands(stage, setup),
             needs=stage.needs,
             needs_end=_bare_runs(plan.stages[:index]),
             output_bytes=stage.output_mb << 20,
@@ -59,6 +61,15 @@ def stage_jobs(
         for index, stage in enumerate(plan.stages)
         if stage.kind is not StageKind.PREFLIGHT
     )
+
+
+def _commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
+    if why_not(setup.kernel, stage):
+        return ()
+    commands = _BUILDERS[setup.kernel.level, stage.kind](stage, setup)
+    if setup.box is None or len(setup.box.gpus) < 2:
+        return commands
+    return tuple(replace(c, env={**c.env, **ONE_ORDER}) for c in commands)
 
 
 def _bare_runs(earlier: Sequence[Stage]) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from ci.model import (
     StageRecord,
     Verdict,
     executor,
+    visible_gpu,
 )
 from ci.stages.answer import broken, join_checks, passed, skipped
 from ci.stages.result import COMPUTE_CAPABILITIES
@@ -113,14 +114,23 @@ def _disk(plan: Plan, box: Box, remote: Remote) -> Verdict:
 
 
 def _gpu(builds: Sequence[Build], box: Box, remote: Remote) -> Iterator[tuple[str, Verdict]]:
-    """Judge the first GPU: the one a program takes that is told nothing else."""
+    """Judge the GPU that a program takes there, and no other."""
     if not box.gpus:
         yield (
             "GPU",
             broken(f"no GPU on {box.hostname}: nvidia-smi lists none; choose another remote"),
         )
         return
-    gpu = box.gpus[0]
+    gpu = visible_gpu(remote, box)
+    if not gpu:
+        yield (
+            "GPU",
+            broken(
+                f"CUDA_VISIBLE_DEVICES is '{remote.env.get('CUDA_VISIBLE_DEVICES')}' for remote"
+                f" '{remote.name}', which names none of its {len(box.gpus)} GPUs"
+            ),
+        )
+        return
     name = gpu.get("name", "")
     yield "GPU", passed(f"{name}, {gpu.get('uuid', 'no UUID')}")
     if not remote.gpu:

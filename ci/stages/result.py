@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.errors import ProtocolError
-from ci.model import Case, Pattern
+from ci.model import Case, Pattern, visible_gpu
 from ci.records import from_json
 from ci.stages.context import Context
 
-MIN_SAMPLED = 1024
 COMPUTE_CAPABILITIES = {"sm_90a": "9.0", "sm_100a": "10.0"}
 """'a' code runs on exactly this compute capability and on nothing newer."""
 
@@ -156,7 +155,6 @@ def find_impostor(seen: HarnessResult, asked: Asked, exit_code: int, context: Co
     kernel, build, case = context.kernel, context.build, asked.case
     shape = kernel.shape
     wanted_arch = COMPUTE_CAPABILITIES.get(build.arch, build.arch)
-    uuids = {g.get("uuid", "") for g in context.box.gpus}
     device = seen.device
     pairs = [
         ("schema", seen.schema, 1),
@@ -180,6 +178,11 @@ def find_impostor(seen: HarnessResult, asked: Asked, exit_code: int, context: Co
         return f"the result speaks of kernel {seen.kernel}, asked was {kernel.kernel_regex}"
     if device is None:
         return "" if exit_code else "the result names no device"
-    if device.uuid not in uuids:
-        return f"the result comes from GPU {device.uuid}, the box has {', '.join(sorted(uuids))}"
+    gpu = visible_gpu(context.remote, context.box)
+    if not device.uuid or device.uuid != gpu.get("uuid"):
+        judged = f"{gpu.get('name', 'no name')}, {gpu.get('uuid', 'no UUID')}"
+        return (
+            f"the result comes from {device.name}, {device.uuid}; the GPU that was judged is"
+            f" {judged}: say which to use by CUDA_VISIBLE_DEVICES in the remote's `env`"
+        )
     return ""

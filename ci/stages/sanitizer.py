@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from ci.model import Box, Command, Pattern, Remote, Stage, Tool
+from ci.model import Box, Command, Pattern, Remote, Stage, Tool, visible_gpu
 from ci.stages.checksum import watchdog_s
 from ci.stages.context import Setup, case_text, stage_case
 
@@ -95,9 +95,9 @@ def _selftest_commands(
     if setup.selftest is None:
         return ()
     command = (*argv, f"../../build/{setup.selftest.program}", stage.tool)
-    gpus = [g.get("uuid", "") for g in setup.box.gpus] if setup.box else []
+    gpu = visible_gpu(setup.remote, setup.box).get("uuid", "")
     driver = setup.box.driver if setup.box else ""
-    basis = [*command, tool.version, setup.selftest.key, driver, *gpus]
+    basis = [*command, tool.version, setup.selftest.key, driver, gpu]
     key = hashlib.sha256("\0".join(basis).encode()).hexdigest()[:24]
     return (
         Command(

@@ -36,11 +36,11 @@ from ci.stages.answer import (
     stage_record,
     unreadable,
 )
-from ci.stages.checksum import judge_sampled
 from ci.stages.context import Context, stage_case
 from ci.stages.ended import judge_exit, judge_lost
 from ci.stages.findings import make_findings
 from ci.stages.hang import describe_wait, read_triage
+from ci.stages.outputs import judge_sampled
 from ci.stages.program import missing_lines
 from ci.stages.result import Asked, find_impostor, load_result
 from ci.stages.sanitizer import ERROR_EXIT, PATTERN, sanitizer_tool, selftest_name

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from ci.errors import ProtocolError
 from ci.model import (
     Check,
     Command,
@@ -24,21 +24,13 @@ from ci.model import (
     StageResult,
     Verdict,
 )
-from ci.stages.answer import (
-    broken,
-    failed,
-    find_command,
-    log_tail,
-    passed,
-    skipped,
-    stage_record,
-    unreadable,
-)
-from ci.stages.checksum import describe_mismatch, judge_compared, judge_sampled, watchdog_s
+from ci.stages.answer import broken, find_command, passed, skipped, stage_record
+from ci.stages.checksum import watchdog_s
 from ci.stages.context import Context, Setup, case_text, stage_case
-from ci.stages.ended import EXIT_MISMATCH, judge_end, judge_exit
+from ci.stages.harness import read_harness
 from ci.stages.lightspeed import Lightspeed, lightspeed, product_flop
-from ci.stages.result import Asked, HarnessResult, find_impostor, load_result
+from ci.stages.outputs import judge_compared, judge_sampled
+from ci.stages.result import Asked, HarnessResult
 
 COMMAND = "timing"
 
@@ -74,7 +66,7 @@ def read_timing(
 def _judge_gate(context: Context) -> Verdict | None:
     checksums = [r for r in context.earlier.values() if r.kind is StageKind.CHECKSUM]
     if not checksums:
-        return skipped("not counted: no checksum stage ran in this run; add one to --only")
+        return broken("not counted: no checksum stage is in this run; add one to --only")
     bad = [r.name for r in checksums if r.verdict.outcome is not Outcome.PASS]
     return skipped(f"not counted: checksum stage {bad[0]} did not pass") if bad else None
 
@@ -82,22 +74,11 @@ def _judge_gate(context: Context) -> Verdict | None:
 def _judge(
     stage: Stage, command: Command, ended: CommandResult, folder: Path, context: Context
 ) -> tuple[Verdict, dict[str, str]]:
-    if (verdict := judge_end(command, ended, folder)) is not None:
-        return verdict, {}
-    code = ended.exit_code if ended.exit_code is not None else -1
-    tail = log_tail(folder, COMMAND)
-    try:
-        seen = load_result(folder / f"{COMMAND}.json")
-    except ProtocolError as e:
-        if code == 0:
-            return unreadable(e.message, *tail), {}
-        return judge_exit(COMMAND, code, None, (e.message, *tail)), {}
     asked = Asked("time", stage_case(context.kernel, stage), stage.seeds[0], Pattern.RANDOM)
-    if impostor := find_impostor(seen, asked, code, context):
-        return broken(impostor), {}
-    if code not in (0, EXIT_MISMATCH):
-        return judge_exit(COMMAND, code, seen.error, tail), {}
-    wrong = _judge_verified(seen, context, stage.seeds[0], code) or _judge_samples(stage, seen)
+    seen = read_harness(command, ended, asked, folder, context)
+    if isinstance(seen, Verdict):
+        return seen, {}
+    wrong = _judge_verified(seen, context) or _judge_samples(stage, seen)
     if wrong is not None:
         return wrong, {}
     samples = sorted(s for s in seen.samples_ms if s is not None)
@@ -113,17 +94,17 @@ def _judge(
     return passed(_headline(seen, samples, facts, context)), facts
 
 
-def _judge_verified(seen: HarnessResult, context: Context, seed: int, code: int) -> Verdict | None:
+def _judge_verified(seen: HarnessResult, context: Context) -> Verdict | None:
     """The output must be right after timing too, on inputs that the timed launches never saw."""
     verified = seen.verified_after_timing
     if verified is None:
         return broken("the output was not verified after timing")
-    if verified.seed == seed:
+    if verified.seed == seen.seed:
         return broken("the output was verified on the timed inputs, not on fresh ones")
-    if verified.mismatches and code == EXIT_MISMATCH:
-        return failed(f"after timing: {describe_mismatch(verified)}")
-    wrong = judge_compared(verified, seen, context, exit_code=code)
-    return wrong or judge_sampled(seen, verified.seed, context)
+    wrong = judge_compared(verified, Pattern.RANDOM, verified.seed, seen, context)
+    if wrong is None:
+        return judge_sampled(seen, verified.seed, context)
+    return replace(wrong, summary=f"after timing: {wrong.summary}")
 
 
 def _judge_samples(stage: Stage, seen: HarnessResult) -> Verdict | None:

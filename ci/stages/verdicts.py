@@ -46,7 +46,18 @@ def read_stage(
     if result.not_run:
         verdict = _judge_not_run(result.not_run, context)
         return stage_record(stage, result, context, [Check(stage.name, verdict)])
-    return _READERS[context.kernel.level, stage.kind](stage, job, result, folder, context)
+    record = _READERS[context.kernel.level, stage.kind](stage, job, result, folder, context)
+    unmet = [n for n in stage.needs if _outcome(n, context) is not Outcome.PASS]
+    if not unmet or record.verdict.outcome is not Outcome.PASS:
+        return record
+    # The agent knows exit codes alone: what it took for a pass may have been none.
+    verdict = skipped(f"not counted: it needs {unmet[0]}, which did not pass")
+    return stage_record(stage, result, context, [Check(stage.name, verdict)])
+
+
+def _outcome(name: str, context: Context) -> Outcome:
+    earlier = context.earlier.get(name)
+    return earlier.verdict.outcome if earlier else Outcome.SKIP
 
 
 def _judge_not_run(reason: str, context: Context) -> Verdict:

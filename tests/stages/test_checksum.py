@@ -97,6 +97,13 @@ def test_a_right_result_passes(tmp_path: Path, pattern: Pattern) -> None:
         ("compared.max_abs_error", None),
         ("compared.max_rel_error", float("nan")),
         ("compared.accum_tol", 5e-4),
+        ("compared.mismatches", -1),
+        ("compared.nan_count", -1),
+        ("compared.pattern", "constant"),
+        ("compared.seed", 1),
+        ("compared.max_abs_error", 0.5),
+        ("compared.first_mismatch", MISMATCH),
+        ("error", {"name": "cudaErrorAssert", "code": 710, "text": "assert", "where": "x.cu:1"}),
         ("checksum", None),
         ("checksum", float("nan")),
         ("sampled", []),
@@ -105,6 +112,9 @@ def test_a_right_result_passes(tmp_path: Path, pattern: Pattern) -> None:
         ("sampled", [[0, 0, 0]] * 1792),
         ("sampled", [[99, 0, 0], *outputs.sampled("integer", 0, bench.IMAGES)]),
         ("sampled", "1792 elements"),
+        ("sampled", [[0, 0, 1 << 16], *outputs.sampled("integer", 0, bench.IMAGES)]),
+        ("sampled", [[0, 0, -1], *outputs.sampled("integer", 0, bench.IMAGES)]),
+        ("sampled", [[10**30, 0, 0], *outputs.sampled("integer", 0, bench.IMAGES)]),
     ],
 )
 def test_a_result_with_anything_missing_or_strange_is_an_error(
@@ -121,6 +131,19 @@ def test_a_good_exit_without_a_whole_result_file_is_an_unreadable_answer(
     record = read(tmp_path, content)
     assert record.verdict.outcome is Outcome.ERROR
     assert record.verdict.unreadable
+
+
+def test_counts_that_cancel_out_are_no_pass(tmp_path: Path) -> None:
+    content = bench.spoilt(good(), "compared.mismatches", -1)
+    record = read(tmp_path, bench.spoilt(content, "compared.nan_count", 1))
+    assert record.verdict.summary == "-1 mismatches and 1 NaN are no counts"
+
+
+@pytest.mark.parametrize("bits", [0x7FC1, 0xFFFF, 0x7FFF, 0])
+def test_an_output_still_full_of_poison_fails(tmp_path: Path, bits: int) -> None:
+    poisoned = [[row, column, bits] for row, column, _ in good()["sampled"]]
+    record = read(tmp_path, good(sampled=poisoned))
+    assert record.verdict.outcome is Outcome.FAIL
 
 
 def test_a_mismatch_names_row_column_got_and_wanted(tmp_path: Path) -> None:

@@ -230,3 +230,37 @@ def test_a_build_that_does_not_say_its_driver_is_an_error() -> None:
 )
 def test_versions_compare_as_numbers(text: str, numbers: tuple[int, ...]) -> None:
     assert version_tuple(text) == numbers
+
+
+TWO = (GPU | {"name": "NVIDIA H100 80GB HBM3", "uuid": "GPU-11aa"}, GPU | {"uuid": "GPU-22bb"})
+
+
+@pytest.mark.parametrize(
+    ("visible", "machine"),
+    [
+        (None, "NVIDIA H100 80GB HBM3"),
+        ("0", "NVIDIA H100 80GB HBM3"),
+        ("1", "NVIDIA H200"),
+        ("1,0", "NVIDIA H200"),
+        ("GPU-22bb", "NVIDIA H200"),
+        ("GPU-22", "NVIDIA H200"),
+    ],
+)
+def test_of_several_gpus_the_one_that_a_program_takes_is_judged(
+    visible: str | None, machine: str
+) -> None:
+    env = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    record = check(remote=replace(bench.H200, env=env), gpus=TWO)
+    assert record.machine == machine
+    good = machine == "NVIDIA H200"
+    assert record.verdict.outcome is (Outcome.PASS if good else Outcome.ERROR)
+
+
+@pytest.mark.parametrize("visible", ["2", "", "-1", "GPU-", "GPU-33", "NoDevFiles"])
+def test_a_choice_that_names_no_gpu_of_the_box_is_an_error(visible: str) -> None:
+    remote = replace(bench.H200, env={"CUDA_VISIBLE_DEVICES": visible})
+    record = check(remote=remote, gpus=TWO)
+    assert record.verdict.summary == (
+        f"CUDA_VISIBLE_DEVICES is '{visible}' for remote 'h200', which names none of its 2 GPUs"
+    )
+    assert record.machine == ""

@@ -51,6 +51,15 @@ def test_a_right_kernels_check_passes(tmp_path: Path) -> None:
     assert record.verdict.summary == "all 1053696 elements right, 1261 recomputed"
 
 
+def test_a_tile_that_nobody_looked_into_is_an_error(tmp_path: Path) -> None:
+    content = real("check-integer")
+    content["sampled"] = [s for s in content["sampled"] if (s[0] // 256, s[1] // 256) != (3, 1)]
+    stage = Stage("checksum", StageKind.CHECKSUM, "sanitizer", (Pattern.INTEGER,))
+    record = read(tmp_path, stage, "integer-0", {"integer-0.json": content}, 0, context(content))
+    assert record.verdict.outcome is Outcome.ERROR
+    assert record.verdict.summary == "17 of 18 tiles hold a sampled element, all must"
+
+
 def test_two_swapped_columns_fail_and_the_first_wrong_element_is_named(tmp_path: Path) -> None:
     content = real("swapped-columns")
     stage = Stage("checksum", StageKind.CHECKSUM, "sanitizer", (Pattern.RANDOM,))
@@ -100,3 +109,26 @@ def test_a_real_clean_run_under_memcheck_passes(tmp_path: Path) -> None:
     files["memcheck.json"]["sampled"][0][2] ^= 0x80
     record = read(tmp_path, stage, "memcheck", files, 0, context(content))
     assert record.verdict.outcome is Outcome.FAIL
+
+
+def test_a_result_of_the_boxs_other_gpu_is_an_error(tmp_path: Path) -> None:
+    """Of one compute capability, so that nothing but the UUID tells them apart."""
+    content = real("check-integer")
+    good = context(content)
+    (gpu,) = good.box.gpus
+    first = gpu | {"name": "NVIDIA H100 80GB HBM3", "uuid": "GPU-11aa"}
+    ctx = replace(good, box=replace(good.box, gpus=(first, gpu)))
+    stage = Stage("checksum", StageKind.CHECKSUM, "sanitizer", (Pattern.INTEGER,))
+    record = read(tmp_path, stage, "integer-0", {"integer-0.json": content}, 0, ctx)
+    assert record.verdict.outcome is Outcome.ERROR
+    assert record.verdict.summary == (
+        f"the result comes from NVIDIA H200, {gpu['uuid']}; the GPU that was judged is"
+        " NVIDIA H100 80GB HBM3, GPU-11aa: say which to use by CUDA_VISIBLE_DEVICES in the"
+        " remote's `env`"
+    )
+    second = replace(ctx.remote, env={"CUDA_VISIBLE_DEVICES": "1"})
+    record = read(
+        tmp_path, stage, "integer-0", {"integer-0.json": content}, 0, replace(ctx, remote=second)
+    )
+    assert record.verdict.outcome is Outcome.PASS
+    assert record.machine == "NVIDIA H200"

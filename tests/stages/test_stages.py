@@ -183,6 +183,32 @@ def test_a_stage_not_run_is_skipped_only_behind_one_that_did_not_pass(
     assert "stopped at the first stage" in record.verdict.summary
 
 
+@pytest.mark.parametrize("outcome", [Outcome.FAIL, Outcome.ERROR, Outcome.SKIP])
+def test_a_pass_does_not_count_behind_a_needed_stage_that_is_none(
+    tmp_path: Path, outcome: Outcome
+) -> None:
+    stage = Stage("checksum", StageKind.CHECKSUM, "full", (Pattern.INTEGER,), needs=("memcheck",))
+    bench.write(tmp_path, {"integer-0.json": bench.result("check", "integer")})
+    result = bench.ended(stage, bench.exited("integer-0", 0))
+    for earlier, wanted, summary in (
+        (Outcome.PASS, Outcome.PASS, "all 1792 elements right, 1792 recomputed"),
+        (outcome, Outcome.SKIP, "not counted: it needs memcheck, which did not pass"),
+    ):
+        memcheck = bench.record("memcheck", StageKind.SANITIZER, earlier)
+        ctx = bench.context(earlier={"memcheck": memcheck})
+        record = read_stage(stage, bench.job(stage, ctx), result, tmp_path, ctx)
+        assert (record.verdict.outcome, record.verdict.summary) == (wanted, summary)
+
+
+def test_several_gpus_are_counted_in_one_order() -> None:
+    two = replace(bench.BOX, gpus=(*bench.BOX.gpus, bench.BOX.gpus[0] | {"uuid": "GPU-two"}))
+    stage = Stage("smoke", StageKind.CHECKSUM, "smoke", (Pattern.INTEGER,))
+    (one,) = bench.job(stage, bench.context()).commands
+    (of_two,) = bench.job(stage, bench.context(box=two)).commands
+    assert one.env == {}
+    assert of_two.env == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+
+
 def test_a_plan_of_another_kind_of_kernel_has_nothing_in_common_with_ours() -> None:
     plan = Plan("mixed", tuple(KINDS.values()))
     names = [j.name for j in stage_jobs(plan, CPU.kernel, CPU.build, None, None, CPU.remote)]

@@ -106,6 +106,8 @@ def test_every_statistic_is_a_sample_that_was_observed() -> None:
         ("verified_after_timing", None),
         ("verified_after_timing.seed", 0),
         ("verified_after_timing.elements", 0),
+        ("verified_after_timing.pattern", "constant"),
+        ("verified_after_timing.mismatches", -1),
         ("verified_after_timing.mismatches", 3),
         ("verified_after_timing.accum_tol", 1.0),
         ("verified_after_timing.max_abs_error", None),
@@ -161,8 +163,8 @@ def test_a_time_does_not_count_beside_a_checksum_that_did_not_pass(
 def test_a_time_does_not_count_without_any_checksum(tmp_path: Path) -> None:
     earlier = {"memcheck": bench.record("memcheck", StageKind.SANITIZER)}
     record = read(tmp_path, good(), ctx=bench.context(earlier=earlier))
-    assert record.verdict.outcome is Outcome.SKIP
-    assert "no checksum stage ran" in record.verdict.summary
+    assert record.verdict.outcome is Outcome.ERROR
+    assert "no checksum stage is in this run" in record.verdict.summary
 
 
 @pytest.mark.parametrize(("code", "outcome"), [(70, Outcome.ERROR), (73, Outcome.FAIL)])

@@ -25,12 +25,15 @@ case "$*" in
 "-c import pip"*) [ -e "${{0%/*}}/pip" ] ;;
 "-c import sys; print"*) echo python3.11-venv ;;
 --version) echo "Python 3.11.2" ;;
-"-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && cp "$0" "$3/bin/pip" ;;
+"-m venv "*)
+    [ ! -e "{calls}.interrupt" ] || {{ kill -INT 0; echo "Traceback"; exit 130; }}
+    mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && cp "$0" "$3/bin/pip" ;;
 "-m pip "*)
     mkdir "{calls}.busy" || echo overlap >>"{calls}"
     echo "$*" >>"{calls}"
     rmdir "{calls}.busy"
-    [ ! -e "{calls}.fail" ] || {{ echo "ERROR: No matching distribution found for x"; exit 1; }} ;;
+    [ ! -e "{calls}.fail" ] || {{ echo "      ERROR: No matching distribution found for x"
+        echo "ERROR: No matching distribution found for x"; exit 1; }} ;;
 *) shift && echo "$*" && exit 7 ;;
 esac
 """
@@ -199,10 +202,10 @@ def test_a_failing_pip_is_shown_and_the_next_call_starts_over(machine: Machine) 
     done = machine.invoke("doctor")
     assert done.exit_code == 4
     assert done.stderr.splitlines()[2:] == [
-        "ERROR: No matching distribution found for x",
-        "ci/invoke: pip could not install kernelrig into .venv (exit 1, its last lines stand "
-        "above); it needs the package index, or a folder of wheels: "
-        "PIP_NO_INDEX=1 PIP_FIND_LINKS=DIR ci/invoke ...",
+        "pip: No matching distribution found for x",
+        "ci/invoke: pip could not install kernelrig into .venv (exit 1, all it said: "
+        ".venv/pip.log); it needs the package index, or a folder of wheels (README.md says how to "
+        "fill one): PIP_NO_INDEX=1 PIP_FIND_LINKS=DIR ci/invoke ...",
     ]
     failing.unlink()
     half_made = machine.root / ".venv" / "half made"
@@ -219,3 +222,33 @@ def test_calls_at_the_same_time_install_once(machine: Machine) -> None:
         done = list(pool.map(lambda _: machine.invoke("doctor"), range(4)))
     assert [d.exit_code for d in done] == [7, 7, 7, 7]
     assert len(machine.pip_calls) == 1
+
+
+def test_a_question_installs_nothing_that_only_its_task_needs(machine: Machine) -> None:
+    machine.add_python()
+    assert machine.invoke("--help", "test").exit_code == 7
+    assert machine.invoke("build", "--help").exit_code == 7
+    assert [call.rsplit(" ", 1)[1] for call in machine.pip_calls] == ["checkout"]
+
+
+def test_a_dry_run_builds_and_so_needs_the_compiler(machine: Machine) -> None:
+    machine.add_python()
+    done = machine.invoke("remote-test", "--dry-run")
+    assert done.exit_code == 4
+    assert done.stderr.startswith("ci/invoke: no g++ on PATH, and kernels need one")
+
+
+def test_ctrl_c_while_the_environment_is_made_is_one_sentence(machine: Machine) -> None:
+    machine.add_python()
+    interrupt = Path(f"{machine.calls}.interrupt")
+    interrupt.touch()
+    done = machine.invoke("doctor")
+    assert (done.exit_code, done.stderr.splitlines()) == (
+        6,
+        [
+            "ci/invoke: making .venv with Python 3.11.2",
+            "ci/invoke: interrupted; .venv is not ready, the next call goes on with it",
+        ],
+    )
+    interrupt.unlink()
+    assert machine.invoke("doctor").exit_code == 7

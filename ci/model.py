@@ -278,8 +278,8 @@ class StageJob:
     """A stage as the agent runs it: all its commands in order, whatever each of them exits with.
 
     After a command that was ended at its time limit the stage's others are not started. It is not
-    run behind a stage in `needs` that did not pass, nor behind one in `needs_end` that had a command
-    ended at its time limit: after a hang, hanging again costs rented minutes.
+    run behind a stage in `needs` that did not pass, nor behind one in `needs_end` that had a
+    command ended at its time limit: after a hang, hanging again costs rented minutes.
     """
 
     name: str

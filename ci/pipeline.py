@@ -46,7 +46,7 @@ from ci.selection import (
     choose_remote,
     choose_targets,
     narrow,
-    require_cases,
+    require_sense,
 )
 
 RUNS = Path("artifacts/runs")
@@ -214,7 +214,7 @@ def _prepare(root: Path, request: RunRequest) -> Prepared:
     named = request.kernel or next((b.kernel for b in loaded if b.kernel != SELFTEST), "")
     kernel = choose_kernel(kernels, named)
     given = choose_builds(loaded, kernel.name, remote.arch)
-    require_cases(kernel, plan)
+    require_sense(kernel, plan)
     _require_work(kernel, plan)
     wanted = [kernel]
     if kernel.cuda and any(s.kind is StageKind.SANITIZER for s in plan.stages):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from ci.errors import ConfigError
-from ci.model import Build, Kernel, Plan, Remote, StageKind
+from ci.model import Build, Kernel, Pattern, Plan, Remote, StageKind
 
 SELFTEST = "sanitizer_selftest"
 """The kernel whose seeded bugs prove that a sanitizer sees what it should on a box."""
@@ -87,8 +87,20 @@ def narrow(plan: Plan, only: Sequence[str]) -> Plan:
     )
 
 
-def require_cases(kernel: Kernel, plan: Plan) -> None:
-    """Refuse a plan that asks a level-1 kernel for a case it has not got."""
-    for stage in plan.stages if kernel.level else ():
-        if stage.case:
-            choose(kernel.cases, stage.case, f"case of {kernel.name} (stage {stage.name})")
+def require_sense(kernel: Kernel, plan: Plan) -> None:
+    """Refuse a plan that a level-1 kernel could not pass, before anybody pays for a box."""
+    on_box = [s for s in plan.stages if s.kind is not StageKind.PREFLIGHT] if kernel.level else []
+    for stage in on_box:
+        choose(kernel.cases, stage.case or "full", f"case of {kernel.name} (stage {stage.name})")
+        if stage.kind is StageKind.CHECKSUM and not stage.patterns:
+            raise ConfigError(
+                f"stage {stage.name} of plan {plan.name} has no patterns: it would check nothing",
+                f"patterns: {', '.join(Pattern)}",
+            )
+    timed = [s.name for s in on_box if s.kind is StageKind.TIMING]
+    if timed and all(s.kind is not StageKind.CHECKSUM for s in on_box):
+        raise ConfigError(
+            f"stage {timed[0]} of plan {plan.name} would not count: a time needs a checksum stage"
+            " in the same run",
+            "add one to --only",
+        )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -113,6 +114,12 @@ def stage_rules(stage: Stage, before: Sequence[str]) -> Iterator[Complaint]:
         )
     if stage.kind is not StageKind.SANITIZER and stage.tool:
         yield Complaint(("tool",), f"a {stage.kind.value} stage takes no 'tool'")
+    for key in ("patterns", "seeds", "needs"):
+        for value, times in Counter(getattr(stage, key)).items():
+            if times > 1:
+                yield Complaint((key,), f"'{key}' of '{stage.name}' names {value} {times} times")
+    if not stage.seeds:
+        yield Complaint(("seeds",), f"'seeds' of '{stage.name}' is empty; it needs one at least")
     for key in ("time_s", "output_mb", "disk_mb", "samples"):
         yield from _positive((key,), getattr(stage, key))
     if stage.warmup_s < 0:

@@ -63,6 +63,22 @@ def test_every_mistake_of_a_plan_is_reported_at_once(project: Project) -> None:
     ]
 
 
+def test_a_thing_named_twice_or_not_at_all_is_a_mistake(project: Project) -> None:
+    """Two commands of one name would write over each other's results."""
+    stages = """\
+  - {name: pre, kind: preflight}
+  - {name: sum, kind: checksum, patterns: [integer, random, integer], needs: [pre, pre]}
+  - {name: again, kind: checksum, patterns: [integer], seeds: [1, 1]}
+  - {name: never, kind: checksum, patterns: [integer], seeds: []}
+"""
+    assert plan_mistakes(project, stages) == [
+        "ci/plans/mine.yaml:4: 'needs' of 'sum' names pre 2 times",
+        "ci/plans/mine.yaml:4: 'patterns' of 'sum' names integer 2 times",
+        "ci/plans/mine.yaml:5: 'seeds' of 'again' names 1 2 times",
+        "ci/plans/mine.yaml:6: 'seeds' of 'never' is empty; it needs one at least",
+    ]
+
+
 def test_an_unknown_plan_is_answered_with_the_known_ones(project: Project) -> None:
     root = project("ci/plans/defect.yaml", "")
     (line,) = mistakes(lambda: config.load_plan(root, "defekt"))

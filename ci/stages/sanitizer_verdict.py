@@ -150,6 +150,8 @@ def _judge_run(
         return unreadable(f"{stage.tool} printed no summary ({why}): nothing is established", *tail)
     if log.summaries != 1:
         return unreadable(f"{log.summaries} summaries were printed, one is wanted")
+    if log.summary.startswith("RACECHECK") != (stage.tool == "racecheck"):
+        return unreadable(f"'{log.summary}' is no summary of {stage.tool}")
     if ended.exit_code not in (0, ERROR_EXIT):
         return _judge_death(stage, ended.exit_code, folder, context)
     if report.unreadable and log.total and ended.exit_code == ERROR_EXIT:
@@ -165,6 +167,10 @@ def _judge_run(
         return broken(f"{stage.tool} exits {ERROR_EXIT} and finds nothing", *tail)
     if any(not f.accepted for f in findings):
         return passed(f"{stage.tool} ran to its end: {log.summary}")
+    if log.not_listed:
+        return failed(
+            f"{log.summary}, and {log.not_listed} more were not listed: nobody knows them"
+        )
     if log.complaints:
         return broken(f"{stage.tool} says: {log.complaints[0]}")
     return _judge_proof(stage, folder, context) or passed(f"{stage.tool}: {log.summary}")

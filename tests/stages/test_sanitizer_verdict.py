@@ -124,6 +124,15 @@ def test_an_exit_of_0_with_a_spoilt_answer_is_an_error(tmp_path: Path, said: str
     assert record.verdict.outcome is Outcome.ERROR
 
 
+@pytest.mark.parametrize("tool", list(SEEDED))
+def test_the_summary_of_another_tool_is_an_error(tmp_path: Path, tool: str) -> None:
+    of_race = capture("2025.3.1-racecheck-clean.stdout.txt")
+    left = files(tool) | {f"{tool}.stdout.log": CLEAN if tool == "racecheck" else of_race}
+    record = read(tmp_path, tool, left)
+    assert record.verdict.outcome is Outcome.ERROR
+    assert record.verdict.summary.endswith(f"is no summary of {tool}")
+
+
 def test_an_answer_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     record = read(tmp_path, "memcheck", files("memcheck", xml="<ComputeSanitizerOutput>"))
     assert record.verdict.unreadable
@@ -375,6 +384,15 @@ def test_an_accepted_finding_does_not_cover_what_was_not_listed(tmp_path: Path) 
     )
     record = read(tmp_path, "racecheck", left, 86, ctx=accepting())
     assert record.verdict.outcome is Outcome.FAIL
+
+
+def test_an_accepted_finding_does_not_cover_what_the_summary_leaves_out(tmp_path: Path) -> None:
+    """racecheck counts what it displays; past --print-limit the rest stands on a line below."""
+    left = racing()
+    left["racecheck.stdout.log"] += "========= RACECHECK SUMMARY: 5 hazards were not printed.\n"
+    record = read(tmp_path, "racecheck", left, 86, ctx=accepting())
+    assert record.verdict.outcome is Outcome.FAIL
+    assert "and 5 more were not listed" in record.verdict.summary
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,8 @@ def error_commands(run: Run, root: Path) -> list[str]:
     lines = [_annotation(fault, root) for fault in faults(run)]
     if is_incomplete(run) or not run.stages:
         what = "; ".join(missing(run)) or "no stage left a record"
-        lines.append(_command({"title": "results are missing"}, what))
+        # Before the last that is shown: ten findings must not hide that there may be more.
+        lines.insert(MAX_ANNOTATIONS - 1, _command({"title": "results are missing"}, what))
     return lines[:MAX_ANNOTATIONS]
 
 

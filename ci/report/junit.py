@@ -6,8 +6,9 @@ its reason. junit-xml builds the tree; what it cannot say is added in `_complete
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 from xml.etree import ElementTree as ET
 
 from junit_xml import TestCase, TestSuite
@@ -52,8 +53,8 @@ def render_junit(run: Run) -> bytes:
         element = _junit_suite(run, suite).build_xml_doc()
         _complete(element, suite)
         root.append(element)
-    for count in ("tests", "failures", "errors"):
-        root.set(count, str(sum(int(e.get(count, "0")) for e in root)))
+    for kind in ("tests", "failures", "errors"):
+        root.set(kind, str(sum(int(e.get(kind, "0")) for e in root)))
     root.set("time", f"{sum(suite.seconds for suite in suites):.3f}")
     ET.indent(root)
     document: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
@@ -67,7 +68,7 @@ def _stage_suite(run: Run, stage: StageRecord) -> _Suite:
         cases.insert(0, _Case("stage", stage.verdict))
     return _Suite(
         name=f"{stage.name} ({device_label(stage)})",
-        cases=tuple(cases),
+        cases=_distinct(cases),
         seconds=stage.seconds,
         timestamp=stage.started_utc,
         properties={
@@ -79,6 +80,18 @@ def _stage_suite(run: Run, stage: StageRecord) -> _Suite:
             **{f"note.{i}": note for i, note in enumerate(stage.notes, start=1)},
         },
     )
+
+
+def _distinct(cases: Sequence[_Case]) -> tuple[_Case, ...]:
+    """Number the later cases of a name: readers join cases of one name, and lose a verdict."""
+    taken: set[str] = set()
+    told = []
+    for case in cases:
+        names = (case.name if i == 1 else f"{case.name} ({i})" for i in count(1))
+        name = next(n for n in names if one_line(n) not in taken)
+        taken.add(one_line(name))
+        told.append(replace(case, name=name))
+    return tuple(told)
 
 
 def _absent_suite(run: Run) -> _Suite:

@@ -109,12 +109,13 @@ def _timing(run: Run) -> str:
 
 
 def _timing_of(stage: StageRecord, label: str) -> str:
-    if not has_run(stage):
-        return markdown(f"{stage_word(stage)}: {stage.verdict.summary}")
     facts = [_fact(stage.checks, name) for name in ("median", "throughput", "samples", "regime")]
-    known = [f"{name} {value}" for name, value in facts if value]
-    said = ", ".join(known) or stage.verdict.summary
-    tail = f"; {label}" if label else ""
+    if not has_run(stage) or not any(value for _, value in facts):
+        return markdown(f"{stage_word(stage)}: {stage.verdict.summary}")
+    said = ", ".join(f"{name} {value}" for name, value in facts if value)
+    # What the binary says of itself counts: kernels.yaml may be newer than the build.
+    _, own = _fact(stage.checks, "label")
+    tail = f"; {own or label}" if own or label else ""
     return markdown(f"{stage_word(stage)}: {said} ({device_label(stage)}, {measured(stage)}){tail}")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ci.model import (
     Check,
     DeviceKind,
+    EndedBy,
     Finding,
     Outcome,
     Run,
@@ -44,12 +45,12 @@ class Fault:
 def run_outcome(run: Run) -> Outcome:
     """Join every verdict of the run. A check outvotes a stage that claims more than it.
 
-    A box that passed preflight and then had nothing to run says nothing of the kernel: a skip.
+    A box that passed preflight, and nothing that passed on it, says nothing of the kernel: a skip.
     """
     outcome = combine(v for stage in run.stages for v in stage_verdicts(stage))
     on_box = [s for s in run.stages if s.kind is not StageKind.PREFLIGHT]
-    nothing_ran = bool(on_box) and not any(map(has_run, on_box))
-    return Outcome.SKIP if nothing_ran and outcome is Outcome.PASS else outcome
+    nothing = bool(on_box) and all(s.verdict.outcome is not Outcome.PASS for s in on_box)
+    return Outcome.SKIP if nothing and outcome is Outcome.PASS else outcome
 
 
 def is_incomplete(run: Run) -> bool:
@@ -62,7 +63,8 @@ def missing(run: Run) -> tuple[str, ...]:
     if run.state == "prepared":
         return ()
     recorded = {stage.name for stage in run.stages}
-    silent = [job.name for job in run.jobs if job.name not in recorded]
+    planned = dict.fromkeys([*(s.name for s in run.plan.stages), *(j.name for j in run.jobs)])
+    silent = [name for name in planned if name not in recorded]
     return (*run.missing, *(f"stage {name}: it left no record" for name in silent))
 
 
@@ -93,10 +95,6 @@ def stage_word(stage: StageRecord) -> str:
     return _word(combine(stage_verdicts(stage)), stage.checks)
 
 
-def check_word(check: Check) -> str:
-    return _word(check.verdict.outcome, (check,))
-
-
 def stage_verdicts(stage: StageRecord) -> tuple[Verdict, ...]:
     return (stage.verdict, *(check.verdict for check in stage.checks))
 
@@ -119,8 +117,8 @@ def device_label(stage: StageRecord) -> str:
 
 
 def has_run(stage: StageRecord) -> bool:
-    """Say whether the device did anything: preflight reads a probe, a skipped stage nothing."""
-    return stage.kind is not StageKind.PREFLIGHT and stage_word(stage) != Outcome.SKIP
+    """Say whether the device did anything: what was lost before its start was not measured."""
+    return any(c.ended_by is not EndedBy.NOT_STARTED for c in stage.commands)
 
 
 def measured(stage: StageRecord) -> str:

@@ -78,8 +78,13 @@ def stage_record(
         commands=result.commands,
         notes=tuple(notes),
         started_utc=result.commands[0].started_utc if result.commands else "",
-        seconds=sum(c.seconds for c in result.commands),
+        seconds=sum(map(seconds_here, result.commands)),
     )
+
+
+def seconds_here(ended: CommandResult) -> float:
+    """Return what a command took in this run: a result kept from an earlier one took nothing."""
+    return 0.0 if ended.reused_from else ended.seconds
 
 
 def find_command(result: StageResult, name: str) -> CommandResult | None:

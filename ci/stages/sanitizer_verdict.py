@@ -33,6 +33,7 @@ from ci.stages.answer import (
     log_tail,
     passed,
     read_log,
+    seconds_here,
     stage_record,
     unreadable,
 )
@@ -246,4 +247,4 @@ def _selftest_check(stage: Stage, result: StageResult, folder: Path) -> Check:
     else:
         kept = f", kept from {ended.reused_from}" if ended.reused_from else ""
         verdict = passed(f"{stage.tool} catches its seeded bug{kept}")
-    return Check(title, verdict, ended.seconds)
+    return Check(title, verdict, seconds_here(ended))

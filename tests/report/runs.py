@@ -9,7 +9,9 @@ from ci.model import (
     Box,
     Check,
     Command,
+    CommandResult,
     DeviceKind,
+    EndedBy,
     Finding,
     Kernel,
     Outcome,
@@ -75,6 +77,8 @@ def stage(
     machine: str = "NVIDIA H200",
     notes: tuple[str, ...] = (),
 ) -> StageRecord:
+    """Return a record; what was skipped or is judged from the probe started no command."""
+    idle = kind is StageKind.PREFLIGHT or verdict.outcome is Outcome.SKIP
     return StageRecord(
         name=name,
         kind=kind,
@@ -82,6 +86,7 @@ def stage(
         machine=machine,
         verdict=verdict,
         checks=checks,
+        commands=() if idle else (CommandResult(name, EndedBy.EXIT, 0),),
         notes=notes,
         started_utc="2026-11-21T12:00:00Z",
         seconds=seconds,

@@ -59,6 +59,8 @@ def test_no_more_annotations_than_github_shows(root: Path) -> None:
     checks = [Check(f"case {i}", runs.failed(f"mismatch {i}")) for i in range(40)]
     record = runs.stage("checksum", StageKind.CHECKSUM, *checks, verdict=runs.failed("many"))
     assert len(error_commands(runs.run(record), root)) == 10
+    cut = replace(runs.run(record), state="incomplete", missing=("stage timing",))
+    assert error_commands(cut, root)[9] == "::error title=results are missing::stage timing"
 
 
 @pytest.mark.parametrize(

@@ -150,3 +150,15 @@ def test_the_schema_refuses_a_case_with_two_answers() -> None:
 
 def _parse(run: Run) -> ET.Element:
     return ET.fromstring(render_junit(run))
+
+
+def test_no_two_cases_of_a_suite_have_one_name() -> None:
+    """Two findings of one kind on one line: readers would show one of them."""
+    check = runs.FAILED_MEMCHECK.checks[0]
+    three = [check, check, replace(check, name=f"{check.name} (2)")]
+    root = _parse(runs.run(replace(runs.FAILED_MEMCHECK, checks=tuple(three))))
+    assert [case.get("name") for case in root.findall("testsuite/testcase")] == [
+        "finding 5e1f00d5",
+        "finding 5e1f00d5 (2)",
+        "finding 5e1f00d5 (2) (2)",
+    ]

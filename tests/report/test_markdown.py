@@ -41,6 +41,20 @@ def test_the_kernels_label_stands_beside_its_time() -> None:
     assert timing.endswith("stand-in on plain CUDA cores; its time is not the project's")
 
 
+def test_the_label_in_the_binary_counts_where_kernels_yaml_has_none() -> None:
+    (check,) = runs.TIMING.checks
+    told = replace(check, facts={**check.facts, "label": "stand-in, says the binary"})
+    run = runs.run(runs.CHECKSUM, replace(runs.TIMING, checks=(told,)))
+    unlabelled = replace(run, kernel=replace(run.kernel, label=""))
+    assert render_summary(unlabelled).splitlines()[6].endswith("; stand-in, says the binary")
+
+
+def test_a_time_that_does_not_count_has_no_figures() -> None:
+    skipped = replace(runs.TIMING, verdict=runs.skipped("not counted"), checks=())
+    timing = render_summary(runs.run(runs.CHECKSUM, skipped)).splitlines()[6]
+    assert timing == "- **timing**: skip: not counted"
+
+
 @pytest.mark.parametrize(
     ("run", "command"),
     [

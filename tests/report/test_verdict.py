@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ci.model import Check, DeviceKind, Run, StageKind, StageRecord
+from ci.model import Check, CommandResult, DeviceKind, EndedBy, Run, StageKind, StageRecord
 from ci.report.verdict import (
     describe_finding,
     device_label,
@@ -23,6 +23,13 @@ UNREADABLE_AND_DEAD = runs.run(
     runs.stage("timing", StageKind.TIMING, verdict=runs.broken("the GPU is gone")),
 )
 ONLY_SKIPS = runs.run(runs.SKIPPED_TIMING)
+NOT_COUNTED = replace(runs.TIMING, verdict=runs.skipped("not counted"), checks=())
+NEVER_STARTED = replace(
+    runs.CHECKSUM,
+    verdict=runs.broken("integer-0 was not started: the disk is full"),
+    checks=(),
+    commands=(CommandResult("integer-0", EndedBy.NOT_STARTED),),
+)
 SILENT_STAGE = replace(runs.PASS, stages=runs.PASS.stages[:-1])
 
 
@@ -47,6 +54,8 @@ SILENT_STAGE = replace(runs.PASS, stages=runs.PASS.stages[:-1])
         (ONLY_SKIPS, 4, "error"),
         (runs.run(runs.PREFLIGHT, runs.SKIPPED_TIMING), 4, "error"),
         (runs.run(runs.PREFLIGHT), 0, "pass"),
+        (runs.run(runs.PREFLIGHT, NOT_COUNTED), 4, "error"),
+        (replace(runs.PASS, jobs=(), stages=(runs.PREFLIGHT,)), 6, "incomplete"),
     ],
 )
 def test_the_exit_code_and_the_word_follow_from_every_verdict(
@@ -108,6 +117,9 @@ def test_a_finding_without_a_place_says_only_what_is_known() -> None:
         (runs.CHECKSUM, "gpu NVIDIA H200", "measured"),
         (replace(runs.CHECKSUM, machine=""), "gpu (name unknown)", "measured"),
         (runs.EMULATED.stages[0], "emulator", "emulated, not measured"),
+        (runs.PREFLIGHT, "gpu NVIDIA H200", "not run on the device"),
+        (runs.SKIPPED_TIMING, "gpu NVIDIA H200", "not run on the device"),
+        (NEVER_STARTED, "gpu NVIDIA H200", "not run on the device"),
     ],
 )
 def test_the_label_says_what_answered(record: StageRecord, label: str, results: str) -> None:

@@ -291,6 +291,7 @@ def test_a_kept_self_test_says_from_when_it_is(tmp_path: Path) -> None:
     assert record.checks[0].verdict.summary == (
         "memcheck catches its seeded bug, kept from 2026-11-20T08:00:00Z"
     )
+    assert (record.checks[0].seconds, record.seconds) == (0.0, 1.5)
 
 
 TIME_LIMIT = CommandResult("racecheck", EndedBy.TIME_LIMIT, seconds=300.0)

@@ -171,6 +171,8 @@ def find_impostor(seen: HarnessResult, asked: Asked, exit_code: int, context: Co
         pairs.append(("shape", (seen.shape.m, seen.shape.n, seen.shape.k), wanted))
     if device is not None:
         pairs.append(("compute capability", device.compute_capability, wanted_arch))
+        if device.driver and context.box.driver:
+            pairs.append(("driver", device.driver, context.box.driver))
     for what, found, expected in pairs:
         if found != expected:
             return f"the result speaks of {what} {found}, asked was {expected}"

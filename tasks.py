@@ -165,10 +165,10 @@ def collect(c: Context, run: str) -> int:
         "name": "what to call it",
         "target": "USER@HOST[:PORT]",
         "fingerprint": "SHA256:... of its host key; default: trust what it shows",
-        "arch": "sm_100a (B200), sm_90a (H200) ...",
+        "arch": "sm_100a (B200), sm_90a (H200) ...; default: as it was, or sm_100a",
         "gpu": "what the device must be called, for example 'NVIDIA B200'",
         "identity_file": "private key to log in with; default: the agent and ssh_config",
-        "replace": "overwrite an entry of the same name",
+        "replace": "overwrite an entry of the same name; default: what is not named here stays",
     },
 )
 @answers
@@ -177,12 +177,12 @@ def remote_add(
     name: str,
     target: str,
     fingerprint: str = "",
-    arch: str = "sm_100a",
+    arch: str = "",
     gpu: str = "",
     identity_file: str = "",
     replace: bool = False,
 ) -> int:
-    """Show a box's host key and, where the fingerprint matches, pin it in remotes.local.yaml."""
+    """Show a box's host key and pin it in remotes.local.yaml; with a fingerprint, only that key."""
     said = pipeline.add_remote(
         ROOT,
         name,

@@ -159,9 +159,24 @@ def add_remote(
     identity_file: str,
     replace_entry: bool,
 ) -> str:
-    """Pin a box's host key in remotes.local.yaml and say how to use it."""
-    remote = resolve_remote(name, target, fingerprint, arch=arch, identity_file=identity_file)
-    path = config.add_remote(root, replace(remote, gpu=gpu), replace=replace_entry)
+    """Pin a box's host key in remotes.local.yaml and say how to use it.
+
+    The key of a box that is known may be pinned anew: what was not named then stays as it was.
+    """
+    shown = resolve_remote(
+        name, target, fingerprint, arch=arch or "sm_100a", identity_file=identity_file
+    )
+    remote = replace(shown, gpu=gpu)
+    if not replace_entry and (known := config.known_entry(root, remote)):
+        remote = replace(
+            known,
+            arch=arch or known.arch,
+            user=shown.user or known.user,
+            identity_file=identity_file or known.identity_file,
+            host_key=shown.host_key,
+            gpu=gpu or known.gpu,
+        )
+    path = config.add_remote(root, remote, replace=replace_entry)
     return f"{path.name}: remote '{name}' written; try `invoke remote-test --remote {name}`"
 
 

@@ -1,6 +1,13 @@
 """What the user wrote down, read once into frozen records: remotes, kernels, plans."""
 
 from ci.config.load import load_kernels, load_plan, load_remotes, remote_sources
-from ci.config.local_entry import add_remote
+from ci.config.local_entry import add_remote, known_entry
 
-__all__ = ["add_remote", "load_kernels", "load_plan", "load_remotes", "remote_sources"]
+__all__ = [
+    "add_remote",
+    "known_entry",
+    "load_kernels",
+    "load_plan",
+    "load_remotes",
+    "remote_sources",
+]

@@ -35,7 +35,7 @@ def add_remote(root: Path, remote: Remote, *, replace: bool = False) -> Path:
         place = remote_sources(root)[remote.name]
         raise ConfigError(
             f"remote '{remote.name}' is {_address(known)} already: {place}",
-            f"choose another name, or say that {_address(remote)} takes its place",
+            f"choose another name, or pass --replace: {_address(remote)} takes its place",
         )
     wrong = [complaint.text for complaint in remote_rules(remote)]
     if wrong:
@@ -52,6 +52,12 @@ def add_remote(root: Path, remote: Remote, *, replace: bool = False) -> Path:
         )
     write_atomic(path, text)
     return path
+
+
+def known_entry(root: Path, remote: Remote) -> Remote | None:
+    """Return the entry of the same name for the same address: what an update starts from."""
+    known = load_remotes(root).get(remote.name)
+    return known if known is not None and _address(known) == _address(remote) else None
 
 
 def set_entry(document: Document, remote: Remote) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,7 @@ def test_another_address_under_the_same_name_is_refused_unless_it_replaces(
         config.add_remote(tmp_path, moved)
     assert str(caught.value) == (
         "remote 'good' is 203.0.113.7:40022 already: remotes.local.yaml:10; "
-        "choose another name, or say that 203.0.113.9:40023 takes its place"
+        "choose another name, or pass --replace: 203.0.113.9:40023 takes its place"
     )
     assert (tmp_path / "remotes.local.yaml").read_text() == WRITTEN
     text = add(tmp_path, moved, replace=True)
@@ -101,8 +102,16 @@ def test_a_shared_remote_of_that_name_is_a_clash_too(tmp_path: Path) -> None:
         config.add_remote(tmp_path, Remote("local", "sm_90a", host="h"))
     assert str(caught.value) == (
         "remote 'local' is this machine already: remotes.yaml:3; "
-        "choose another name, or say that h takes its place"
+        "choose another name, or pass --replace: h takes its place"
     )
+
+
+def test_an_update_starts_from_the_entry_of_that_name_and_address(tmp_path: Path) -> None:
+    (tmp_path / "remotes.local.yaml").write_text(WRITTEN)
+    here = Remote("good", "sm_90a", host="203.0.113.7", port=40022)
+    assert config.known_entry(tmp_path, here) == replace(here, arch="sm_100a")
+    assert config.known_entry(tmp_path, replace(here, port=40023)) is None
+    assert config.known_entry(tmp_path, replace(here, name="new")) is None
 
 
 @pytest.mark.parametrize(

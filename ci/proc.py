@@ -45,44 +45,23 @@ def run_process(
     The process gets a group of its own, ended as a whole at the time limit, so that no child of a
     compiler driver is left behind. Raises ConfigError for a missing program, CiError at the limit.
     """
-    words = tuple(str(word) for word in argv)
     began = time.monotonic()
-    try:
-        process = subprocess.Popen(
-            words,
-            cwd=cwd,
-            env=None if env is None else dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-    except (FileNotFoundError, PermissionError) as e:
-        raise ConfigError(f"cannot run {words[0]}: {e.strerror}", "run `invoke doctor`") from e
+    process = _start(argv, cwd=cwd, env=env, stderr=subprocess.PIPE)
     _RUNNING.add(process)
     try:
         stdout, stderr = process.communicate(timeout=timeout_s)
     except BaseException as e:
-        os.killpg(process.pid, signal.SIGKILL)
+        _kill(process)
         process.communicate()
         if isinstance(e, subprocess.TimeoutExpired):
+            words = _words(argv)
             raise CiError(
                 f"{words[0]} did not end within {timeout_s:.0f} s", shlex.join(words)
             ) from e
         raise
     finally:
         _RUNNING.discard(process)
-    return Completed(words, process.returncode, stdout, stderr, time.monotonic() - began)
-
-
-def end_processes() -> None:
-    """Kill what `run_process` waits for in other threads: Ctrl-C reaches the main thread alone."""
-    for process in tuple(_RUNNING):
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+    return Completed(_words(argv), process.returncode, stdout, stderr, time.monotonic() - began)
 
 
 def stream_process(
@@ -93,25 +72,11 @@ def stream_process(
     At the time limit the process group is killed and what was said until then is returned, the exit
     code -9: of a test run that hangs, the last line is the one that matters.
     """
-    words = tuple(str(word) for word in argv)
     began = time.monotonic()
-    try:
-        started = subprocess.Popen(
-            words,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-    except (FileNotFoundError, PermissionError) as e:
-        raise ConfigError(f"cannot run {words[0]}: {e.strerror}", "run `invoke doctor`") from e
     said: list[str] = []
-    limit = threading.Timer(timeout_s, os.killpg, (started.pid, signal.SIGKILL))
-    limit.start()
-    with started as process:
+    with _start(argv, cwd=cwd, env=None, stderr=subprocess.STDOUT) as process:
+        limit = threading.Timer(timeout_s, _kill, (process,))
+        limit.start()
         try:
             for line in process.stdout or ():
                 said.append(line)
@@ -119,6 +84,45 @@ def stream_process(
             process.wait()
         finally:
             limit.cancel()
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-    return Completed(words, process.returncode, "".join(said), "", time.monotonic() - began)
+            _kill(process)
+    return Completed(_words(argv), process.returncode, "".join(said), "", time.monotonic() - began)
+
+
+def end_processes() -> None:
+    """Kill what `run_process` waits for in other threads: Ctrl-C reaches the main thread alone."""
+    for process in tuple(_RUNNING):
+        _kill(process)
+
+
+def _words(argv: Sequence[str | Path]) -> tuple[str, ...]:
+    return tuple(str(word) for word in argv)
+
+
+def _start(
+    argv: Sequence[str | Path], *, cwd: Path | None, env: Mapping[str, str] | None, stderr: int
+) -> subprocess.Popen[str]:
+    """Start `argv` as the head of a process group; ConfigError if there is no such program."""
+    words = _words(argv)
+    try:
+        return subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except (FileNotFoundError, NotADirectoryError, PermissionError) as e:
+        if cwd is not None and not cwd.is_dir():
+            raise ConfigError(f"cannot run {words[0]} in {cwd}: it is no folder") from e
+        raise ConfigError(f"cannot run {words[0]}: {e.strerror}", "run `invoke doctor`") from e
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """Kill the group of a process that was not waited for yet: its number is still its own."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)

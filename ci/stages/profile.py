@@ -8,10 +8,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci.errors import ProtocolError
 from ci.model import (
     Check,
     Command,
     EndedBy,
+    Pattern,
     Stage,
     StageJob,
     StageRecord,
@@ -31,11 +33,13 @@ from ci.stages.answer import (
 from ci.stages.checksum import watchdog_s
 from ci.stages.context import Context, Setup, case_text, stage_case
 from ci.stages.ended import judge_lost
+from ci.stages.result import Asked, find_impostor, load_result
 
 PROFILE, RAW, DETAILS = "profile", "raw", "details"
 RAW_CSV, DETAILS_CSV = "profile-raw.csv", "profile-details.csv"
 REPORT = "profile.ncu-rep"
 SKIP, LAUNCHES = 2, 3
+PATTERN = Pattern.RANDOM
 
 KEY_METRICS = (
     "gpu__time_duration.sum",
@@ -89,7 +93,7 @@ def _program_argv(stage: Stage, setup: Setup) -> tuple[str, ...]:
     return (
         *(setup.program, "--mode", "once", "--samples", str(LAUNCHES)),
         *("--case", case_text(stage_case(setup.kernel, stage))),
-        *("--pattern", "random", "--seed", str(stage.seeds[0])),
+        *("--pattern", PATTERN.value, "--seed", str(stage.seeds[0])),
         *("--watchdog", watchdog_s(stage), "--result", f"{PROFILE}.json"),
     )
 
@@ -127,7 +131,11 @@ def read_profile(
     """Judge the report by what stands in it: a profiler that missed the kernel exits with 0 too."""
     raw = parse_page(read_text(folder / RAW_CSV) or "", units_row=True)
     details = parse_page(read_text(folder / DETAILS_CSV) or "", units_row=False)
-    wrong = _judge_commands(job, result, folder) or _judge_pages(raw, details, folder, context)
+    wrong = (
+        _judge_commands(job, result, folder)
+        or _judge_program(stage, folder, context)
+        or _judge_pages(raw, details, folder, context)
+    )
     run = find_command(result, PROFILE)
     facts = {} if wrong else _facts(raw, folder, context)
     verdict = wrong or passed(f"{facts['kernel']} profiled; open it with `{facts['open']}`")
@@ -164,6 +172,21 @@ def _judge_commands(job: StageJob, result: StageResult, folder: Path) -> Verdict
     return None
 
 
+def _judge_program(stage: Stage, folder: Path, context: Context) -> Verdict | None:
+    """Return what shows that not the asked case was profiled, or not on the GPU that was judged."""
+    if context.kernel.level == 0:
+        return None
+    try:
+        seen = load_result(folder / f"{PROFILE}.json")
+    except ProtocolError as e:
+        return unreadable(f"nothing says what was profiled: {e.message}")
+    asked = Asked("once", stage_case(context.kernel, stage), stage.seeds[0], PATTERN)
+    impostor = find_impostor(seen, asked, 0, context)
+    if impostor or seen.error is not None:
+        return broken(impostor or f"the result of a profiled run holds an error: {seen.error}")
+    return None
+
+
 def _judge_pages(raw: Page, details: Page, folder: Path, context: Context) -> Verdict | None:
     report = folder / REPORT
     if not report.is_file() or not report.stat().st_size:
@@ -174,7 +197,7 @@ def _judge_pages(raw: Page, details: Page, folder: Path, context: Context) -> Ve
         return broken(f"{len(raw.rows)} kernels stand in the raw page, one launch was asked for")
     row = raw.rows[0]
     wanted = context.kernel.kernel_regex
-    found = function_name(row["Kernel Name"])
+    found = function_name(row.get("Kernel Name", ""))
     if not re.fullmatch(wanted, found):
         return broken(f"the report holds kernel {found}, wanted was {wanted}")
     for metric in KEY_METRICS:
@@ -182,7 +205,7 @@ def _judge_pages(raw: Page, details: Page, folder: Path, context: Context) -> Ve
             return broken(f"{metric} is '{row.get(metric, 'missing')}': ncu may not know this chip")
     if not _number(row[KEY_METRICS[0]]):
         return broken(f"{KEY_METRICS[0]} is 0: nothing was measured")
-    if any(function_name(r["Kernel Name"]) != found for r in details.rows):
+    if any(function_name(r.get("Kernel Name", "")) != found for r in details.rows):
         return broken("the details page speaks of another kernel")
     measured = {
         r.get("Section Name", "")

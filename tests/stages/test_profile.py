@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,17 +19,18 @@ DETAILS = (
 )
 
 
-def good() -> dict[str, str]:
+def good() -> dict[str, Any]:
     """Return what a good run leaves: the captured report, its kernel named like ours."""
     return {
         "profile.stdout.log": (CAPTURES / "2025.3.1-run.stdout.txt").read_text(),
         "profile.ncu-rep": "NVR",
         "profile-raw.csv": RAW,
         "profile-details.csv": DETAILS,
+        "profile.json": bench.result("once", "random"),
     }
 
 
-def read(folder: Path, left: dict[str, str], *ends: CommandResult) -> StageRecord:
+def read(folder: Path, left: dict[str, Any], *ends: CommandResult) -> StageRecord:
     ctx = bench.context()
     bench.write(folder, left)
     ends = ends or tuple(bench.exited(n, 0) for n in ("profile", "raw", "details"))
@@ -114,6 +116,27 @@ def test_another_kernel_is_an_error_that_names_it(tmp_path: Path, found: str) ->
 
 def test_a_details_page_of_another_kernel_is_an_error(tmp_path: Path) -> None:
     left = good() | {"profile-details.csv": DETAILS.replace("patch_embed_gemm(", "other(")}
+    assert read(tmp_path, left).verdict.outcome is Outcome.ERROR
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("case.images", 1),
+        ("pattern", "constant"),
+        ("mode", "check"),
+        ("program", "siglip_timing"),
+        ("device.uuid", "GPU-another"),
+        ("device", None),
+        ("exit_code", 70),
+        ("error", {"name": "cudaErrorAssert", "code": 710, "text": "assert", "where": "x.cu:1"}),
+    ],
+)
+def test_a_profile_of_another_case_or_gpu_is_an_error(
+    tmp_path: Path, path: str, value: object
+) -> None:
+    left = good()
+    left["profile.json"] = bench.spoilt(left["profile.json"], path, value)
     assert read(tmp_path, left).verdict.outcome is Outcome.ERROR
 
 

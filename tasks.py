@@ -10,7 +10,7 @@ from typing import ParamSpec
 
 from invoke import Collection, Context, Exit, task
 
-from ci import lint, pipeline
+from ci import lint, pipeline, preparation
 from ci.build import table
 from ci.errors import CiError, ConfigError
 from ci.model import Run
@@ -68,7 +68,7 @@ def build(
     system_cuda: bool = False,
 ) -> int:
     """Cross-compile kernels into artifacts/builds; nothing changed, no compiler started."""
-    builds = pipeline.build_kernels(
+    builds = preparation.build_kernels(
         ROOT, kernel=kernel, arch=arch, variant=variant, everything=all, system_cuda=system_cuda
     )
     print(table(builds))
@@ -104,7 +104,7 @@ def remote_test(
     dry_run: bool = False,
 ) -> int:
     """Ship a build to a box, run the plan there, bring back results, JUnit and a summary."""
-    request = pipeline.RunRequest(
+    request = preparation.RunRequest(
         remote=remote,
         kernel=kernel,
         variant=variant,
@@ -141,7 +141,7 @@ def profile(
     system_cuda: bool = False,
 ) -> int:
     """Profile one launch with Nsight Compute on a box; bring back the report and its CSV pages."""
-    request = pipeline.RunRequest(
+    request = preparation.RunRequest(
         remote=remote,
         kernel=kernel,
         variant=variant,

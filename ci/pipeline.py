@@ -11,20 +11,16 @@ from __future__ import annotations
 
 import shutil
 import traceback
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ci import build, config, records, report, rundir, stages, toolchain
-from ci.errors import CiError, ConfigError, IncompleteError, ProtocolError, refused_by_disk
+from ci.errors import CiError, IncompleteError, ProtocolError, refused_by_disk
 from ci.log import say
 from ci.model import (
     Build,
-    Kernel,
     Outcome,
-    Plan,
-    Remote,
     Run,
     Stage,
     StageJob,
@@ -33,89 +29,27 @@ from ci.model import (
     Verdict,
     executor,
 )
+from ci.preparation import Prepared, RunRequest, prepare
 from ci.provenance import provenance
 from ci.remote.box import BoxLink
 from ci.remote.connection import connect
 from ci.remote.hostkeys import resolve_remote
 from ci.remote.journal import read_journal
 from ci.remote.protocol import BoxRefused
-from ci.selection import (
-    SELFTEST,
-    choose_builds,
-    choose_kernel,
-    choose_remote,
-    choose_targets,
-    narrow,
-    require_sense,
-)
+from ci.selection import choose_remote
 
 RUNS = Path("artifacts/runs")
 
 
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """What the user asked to have run; empty = choose, and say so where there is no choice."""
-
-    remote: str
-    kernel: str = ""
-    variant: str = "production"
-    plan: str = "default"
-    only: tuple[str, ...] = ()
-    build_folders: tuple[Path, ...] = ()
-    system_cuda: bool = False
-    stop_at_first: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """What is known before the box is touched. `builds`: the kernel's, then the self-test's."""
-
-    kernel: Kernel
-    remote: Remote
-    plan: Plan
-    builds: tuple[Build, ...]
-
-    @property
-    def build(self) -> Build:
-        return self.builds[0]
-
-    @property
-    def selftest(self) -> Build | None:
-        return self.builds[1] if len(self.builds) > 1 else None
-
-
-def build_kernels(
-    root: Path,
-    *,
-    kernel: str = "",
-    arch: str = "",
-    variant: str = "",
-    everything: bool = False,
-    system_cuda: bool = False,
-) -> tuple[Build, ...]:
-    """Build what was named; `everything`: each kernel but the baselines, each arch and variant."""
-    kernels = config.load_kernels(root)
-    if everything and not kernel:
-        chosen = [k for k in kernels.values() if not k.baseline]
-    else:
-        chosen = [choose_kernel(kernels, kernel)]
-    requests = [
-        build.Request(k, a, v)
-        for k in chosen
-        for a, v in choose_targets(k, arch, variant, everything=everything)
-    ]
-    return _build(root, requests, system_cuda=system_cuda)
-
-
 def plan_jobs(root: Path, request: RunRequest) -> tuple[Prepared, tuple[StageJob, ...]]:
     """Say what a run would do, without touching the box: its tools' options are not probed yet."""
-    p = _prepare(root, request)
+    p = prepare(root, request)
     return p, stages.stage_jobs(p.plan, p.kernel, p.build, p.selftest, None, p.remote)
 
 
 def run_on_remote(root: Path, request: RunRequest) -> Run:
     """Build, ship, run, bring back, judge, report."""
-    prepared = _prepare(root, request)
+    prepared = prepare(root, request)
     run = _open_run(root, prepared)
     folder = root / RUNS / run.id
     say(f"run {run.id}")
@@ -123,11 +57,11 @@ def run_on_remote(root: Path, request: RunRequest) -> Run:
         with connect(prepared.remote, root=root) as link:
             run = _launch(root, folder, run, prepared, link, stop_at_first=request.stop_at_first)
             return run if run.state == "finished" else _bring_back(root, folder, run, link)
-    except (KeyboardInterrupt, CiError, OSError) as e:
+    except (KeyboardInterrupt, Exception) as e:
         # run.json says whether the box was asked to start: `run` here may be older than that.
         run = records.from_json(Run, folder / "run.json")
-        if run.state == "prepared":
-            reason = str(e) or "interrupted by the user"
+        if not run.jobs:
+            reason = _reason(e)
             _finish(folder, run, (_preflight_error(run, reason), *_skipped(run, "never reached")))
             raise
         return _interrupted(folder, run, e)
@@ -140,11 +74,13 @@ def collect(root: Path, name: str) -> Run:
     if run.state == "finished" or not run.jobs:
         what = "everything of this run is here" if run.jobs else "nothing was launched in this run"
         say(f"{what}: there is nothing to collect")
+        if not (folder / "manifest.json").is_file():  # killed before the last report was written
+            report.write_reports(run, folder)
         return run
     try:
         with connect(run.remote, root=root) as link:
             return _bring_back(root, folder, replace(run, missing=()), link)
-    except (KeyboardInterrupt, CiError, OSError) as e:
+    except (KeyboardInterrupt, Exception) as e:
         return _interrupted(folder, run, e)
 
 
@@ -208,49 +144,6 @@ def record_crash(root: Path, error: Exception) -> str:
     return f"{said}; the whole story is in {path}"
 
 
-def _build(
-    root: Path, requests: Sequence[build.Request], *, system_cuda: bool
-) -> tuple[Build, ...]:
-    if not requests:
-        return ()
-    needs_cuda = any(r.kernel.cuda for r in requests)
-    tools = toolchain.find_toolchain(root, system=system_cuda, cuda=needs_cuda)
-    for arch in sorted({r.arch for r in requests if r.kernel.cuda}):
-        toolchain.require_arch(tools, arch)
-    return build.build_all(root, requests, tools)
-
-
-def _prepare(root: Path, request: RunRequest) -> Prepared:
-    """Everything that can be wrong without the box is found here: names, cases, compile errors."""
-    remote = choose_remote(config.load_remotes(root), request.remote)
-    kernels = config.load_kernels(root)
-    plan = narrow(config.load_plan(root, request.plan), request.only)
-    loaded = tuple(map(build.load_build, request.build_folders))
-    named = request.kernel or next((b.kernel for b in loaded if b.kernel != SELFTEST), "")
-    kernel = choose_kernel(kernels, named)
-    given = choose_builds(loaded, kernel.name, remote.arch)
-    require_sense(kernel, plan)
-    _require_work(kernel, plan)
-    wanted = [kernel]
-    if kernel.cuda and any(s.kind is StageKind.SANITIZER for s in plan.stages):
-        wanted.append(choose_kernel(kernels, SELFTEST))
-    requests = [
-        build.Request(k, a, v)
-        for k in wanted
-        if k.name not in given
-        for a, v in choose_targets(k, remote.arch, request.variant if k is kernel else "")
-    ]
-    built = {b.kernel: b for b in _build(root, requests, system_cuda=request.system_cuda)}
-    return Prepared(kernel, remote, plan, tuple((given | built)[k.name] for k in wanted))
-
-
-def _require_work(kernel: Kernel, plan: Plan) -> None:
-    """Refuse a plan none of whose stages can do anything with this kernel."""
-    reasons = [stages.why_not(kernel, s) for s in plan.stages if s.kind is not StageKind.PREFLIGHT]
-    if reasons and all(reasons):
-        raise ConfigError(f"plan {plan.name} has no stage to run: {reasons[0]}")
-
-
 def _open_run(root: Path, prepared: Prepared) -> Run:
     """Make the run directory: the binary that is about to be judged lies in it from the start."""
     run = Run(
@@ -284,9 +177,12 @@ def _launch(
         return _finish(folder, run, (checked, *_skipped(run, "preflight did not pass")))
     jobs = stages.stage_jobs(p.plan, p.kernel, p.build, p.selftest, link.facts, p.remote)
     files = {f"build/{b.program}": b.binary for b in p.builds}
+    # What travels is what was checked when the build was loaded, not what lies there by now.
+    blobs = {b.files[b.program]: b.binary for b in p.builds}
     if p.remote.tools == "ship" and any(j.kind is StageKind.SANITIZER for j in jobs):
-        files["tools/"] = toolchain.fetch_sanitizer_wheel(root)
-    shipped = link.ship({rundir.sha256_file(path): path for path in files.values()})
+        files["tools/"] = wheel = toolchain.fetch_sanitizer_wheel(root)
+        blobs[rundir.sha256_file(wheel)] = wheel
+    shipped = link.ship(blobs)
     say(f"shipped {shipped.blobs_sent} of {shipped.blobs} files, {shipped.bytes_sent} bytes")
     # On file before the box is told: a client that dies in between can still be collected after.
     run = replace(run, jobs=jobs, stages=(checked,), shipped=shipped, state="launched")
@@ -369,8 +265,7 @@ def _load_judged(folder: Path, run: Run) -> Build:
 
 def _interrupted(folder: Path, run: Run, why: BaseException) -> Run:
     """Keep what is known and say how to go on: the stages go on without us on the box."""
-    refused = refused_by_disk(why) if isinstance(why, OSError) else None
-    reason = str(refused or why) or "interrupted by the user"
+    reason = _reason(why)
     run = replace(run, state="incomplete", missing=(reason,))
     try:
         _save(folder, run)
@@ -378,7 +273,18 @@ def _interrupted(folder: Path, run: Run, why: BaseException) -> Run:
     except OSError as e:  # a full disk here: the box has everything still, and that is what counts
         say(f"the reports in {folder} are not up to date: {refused_by_disk(e) or e}")
     say(f"{reason}; the box goes on: `invoke collect {run.id}` brings the results")
+    if not isinstance(why, KeyboardInterrupt | CiError | OSError):
+        raise why  # a failure of ours: its story belongs on file too
     return run
+
+
+def _reason(error: BaseException) -> str:
+    """Put into words what ended a run; what nobody foresaw is named by its type."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted by the user"
+    if isinstance(error, OSError) and (refused := refused_by_disk(error)):
+        return str(refused)
+    return str(error) if isinstance(error, CiError) else f"{type(error).__name__}: {error}"
 
 
 def _finish(folder: Path, run: Run, judged: tuple[StageRecord, ...]) -> Run:
@@ -417,5 +323,4 @@ def _record(run: Run, stage: Stage, verdict: Verdict) -> StageRecord:
 
 
 def _as_verdict(error: Exception) -> Verdict:
-    reason = str(error) if isinstance(error, CiError) else f"{type(error).__name__}: {error}"
-    return Verdict(Outcome.ERROR, reason, unreadable=isinstance(error, ProtocolError))
+    return Verdict(Outcome.ERROR, _reason(error), unreadable=isinstance(error, ProtocolError))

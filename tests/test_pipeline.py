@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from ci import pipeline, records, rundir
-from ci.errors import ConfigError, ProtocolError
+from ci.errors import CiError, ConfigError, ProtocolError, RemoteError
 from ci.model import (
     Box,
     Build,
@@ -24,6 +25,7 @@ from ci.model import (
     Provenance,
     Remote,
     Run,
+    Shipped,
     Stage,
     StageJob,
     StageKind,
@@ -31,7 +33,9 @@ from ci.model import (
     Variant,
     Verdict,
 )
+from ci.preparation import RunRequest, build_kernels
 from ci.report import exit_code, run_word
+from tests.cpu_project import make_cpu_project
 
 RUN = "20261121T120000Z-greets-box-beef"
 UTC = "2026-11-21T12:00:00Z"
@@ -130,6 +134,54 @@ def launched() -> Run:
     )
 
 
+class Link:
+    """A box that has everything already: what is asked of it is told, or goes wrong as wished."""
+
+    def __init__(self, **failures: Exception) -> None:
+        self.failures = failures
+        self.asked: list[str] = []
+        self.shipped: dict[str, Path] = {}
+
+    @property
+    def facts(self) -> Box:
+        self._ask("facts")
+        return Box("box-17", "3.12.3", "2.39", "/tmp/kernelrig", 64 << 30)
+
+    def ship(self, blobs: dict[str, Path]) -> Shipped:
+        self._ask("ship")
+        self.shipped = blobs
+        return Shipped(len(blobs), 0, 0, 0.0)
+
+    def launch(self, *_: object, **__: object) -> None:
+        self._ask("launch")
+
+    def follow(self, *_: object) -> None:
+        self._ask("follow")
+
+    def collect(self, *_: object) -> tuple[str, ...]:
+        self._ask("collect")
+        return ()
+
+    def _ask(self, what: str) -> None:
+        self.asked.append(what)
+        if what in self.failures:
+            raise self.failures[what]
+
+
+def run_project(
+    root: Path, monkeypatch: pytest.MonkeyPatch, link: Link, *builds: Path
+) -> tuple[Run | None, Run]:
+    """Run a CPU program there; return what came of it, None if it raised, and run.json."""
+    monkeypatch.setattr(pipeline, "connect", lambda *_, **__: nullcontext(link))
+    request = RunRequest("local", kernel="passes", plan="quick", build_folders=builds)
+    try:
+        came: Run | None = pipeline.run_on_remote(root, request)
+    except (ValueError, CiError):
+        came = None
+    (file,) = (root / pipeline.RUNS).glob("*/run.json")
+    return came, records.from_json(Run, file)
+
+
 def write_journal(folder: Path, *events: dict[str, Any]) -> None:
     (folder / "journal.jsonl").write_text("".join(json.dumps(e) + "\n" for e in events))
 
@@ -202,3 +254,71 @@ def test_a_replaced_binary_is_refused(folder: Path) -> None:
     (folder / "build/greets").write_text("#!/bin/sh\necho hello # and more\n")
     with pytest.raises(ConfigError, match="greets is not what was built"):
         judge(folder)
+
+
+@pytest.mark.parametrize("where", ["facts", "ship"])
+@pytest.mark.parametrize("what", [ValueError("nobody foresaw this"), RemoteError("it is dead")])
+def test_what_goes_wrong_before_the_launch_is_on_file_for_every_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, what: Exception
+) -> None:
+    root = make_cpu_project(tmp_path)
+    came, kept = run_project(root, monkeypatch, Link(**{where: what}))
+    assert came is None
+    assert (kept.state, run_word(kept), exit_code(kept)) == ("finished", "error", 4)
+    assert {s.name for s in kept.stages} == {s.name for s in kept.plan.stages}
+    assert str(what) in kept.stages[0].verdict.summary
+    assert (root / pipeline.RUNS / kept.id / "junit.xml").is_file()
+
+
+@pytest.mark.parametrize("where", ["launch", "follow", "collect"])
+def test_what_goes_wrong_after_the_launch_leaves_a_run_that_can_be_collected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    root = make_cpu_project(tmp_path)
+    came, kept = run_project(root, monkeypatch, Link(**{where: ValueError("unforeseen")}))
+    assert came is None
+    assert (kept.state, exit_code(kept), kept.missing) == (
+        "incomplete",
+        6,
+        ("ValueError: unforeseen",),
+    )
+    monkeypatch.setattr(pipeline, "connect", lambda *_, **__: nullcontext(Link()))
+    again = pipeline.collect(root, kept.id)
+    assert (again.state, exit_code(again)) == ("finished", 4)  # the box has no journal either
+
+
+def test_a_binary_that_was_replaced_since_it_was_checked_does_not_travel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The box is told the hash on record, and takes no bytes that have another."""
+    root = make_cpu_project(tmp_path)
+    (built,) = build_kernels(root, kernel="passes", arch="sm_90a")
+
+    class Slow(Link):
+        def ship(self, blobs: dict[str, Path]) -> Shipped:
+            assert rundir.sha256_file(built.binary) not in blobs
+            return super().ship(blobs)
+
+        @property
+        def facts(self) -> Box:
+            built.binary.unlink()
+            built.binary.write_text("#!/bin/sh\n")
+            return super().facts
+
+    link = Slow()
+    run_project(root, monkeypatch, link, built.folder)
+    assert link.shipped == {built.files[built.program]: built.binary}
+
+
+def test_collecting_a_finished_run_writes_the_reports_that_a_killed_client_did_not(
+    folder: Path,
+) -> None:
+    root = folder.parent
+    judge(folder)
+    runs = root / pipeline.RUNS
+    runs.mkdir(parents=True)
+    home = folder.rename(runs / RUN)
+    for name in ("junit.xml", "summary.md", "manifest.json"):
+        (home / name).unlink()
+    assert exit_code(pipeline.collect(root, RUN)) == 0
+    assert {"junit.xml", "summary.md", "manifest.json"} <= {p.name for p in home.iterdir()}

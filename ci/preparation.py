@@ -1,0 +1,118 @@
+"""What a run is made of before the box is touched: the remote, the kernel, the plan, the builds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci import build, config, stages, toolchain
+from ci.errors import ConfigError
+from ci.model import Build, Kernel, Plan, Remote, StageKind
+from ci.selection import (
+    SELFTEST,
+    choose_builds,
+    choose_kernel,
+    choose_remote,
+    choose_targets,
+    narrow,
+    require_sense,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What the user asked to have run; empty = choose, and say so where there is no choice."""
+
+    remote: str
+    kernel: str = ""
+    variant: str = "production"
+    plan: str = "default"
+    only: tuple[str, ...] = ()
+    build_folders: tuple[Path, ...] = ()
+    system_cuda: bool = False
+    stop_at_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is known before the box is touched. `builds`: the kernel's, then the self-test's."""
+
+    kernel: Kernel
+    remote: Remote
+    plan: Plan
+    builds: tuple[Build, ...]
+
+    @property
+    def build(self) -> Build:
+        return self.builds[0]
+
+    @property
+    def selftest(self) -> Build | None:
+        return self.builds[1] if len(self.builds) > 1 else None
+
+
+def build_kernels(
+    root: Path,
+    *,
+    kernel: str = "",
+    arch: str = "",
+    variant: str = "",
+    everything: bool = False,
+    system_cuda: bool = False,
+) -> tuple[Build, ...]:
+    """Build what was named; `everything`: each kernel but the baselines, each arch and variant."""
+    kernels = config.load_kernels(root)
+    if everything and not kernel:
+        chosen = [k for k in kernels.values() if not k.baseline]
+    else:
+        chosen = [choose_kernel(kernels, kernel)]
+    requests = [
+        build.Request(k, a, v)
+        for k in chosen
+        for a, v in choose_targets(k, arch, variant, everything=everything)
+    ]
+    return _build(root, requests, system_cuda=system_cuda)
+
+
+def prepare(root: Path, request: RunRequest) -> Prepared:
+    """Everything that can be wrong without the box is found here: names, cases, compile errors."""
+    remote = choose_remote(config.load_remotes(root), request.remote)
+    kernels = config.load_kernels(root)
+    plan = narrow(config.load_plan(root, request.plan), request.only)
+    loaded = tuple(map(build.load_build, request.build_folders))
+    named = request.kernel or next((b.kernel for b in loaded if b.kernel != SELFTEST), "")
+    kernel = choose_kernel(kernels, named)
+    given = choose_builds(loaded, kernel.name, remote.arch)
+    require_sense(kernel, plan)
+    _require_work(kernel, plan)
+    wanted = [kernel]
+    if kernel.cuda and any(s.kind is StageKind.SANITIZER for s in plan.stages):
+        wanted.append(choose_kernel(kernels, SELFTEST))
+    requests = [
+        build.Request(k, a, v)
+        for k in wanted
+        if k.name not in given
+        for a, v in choose_targets(k, remote.arch, request.variant if k is kernel else "")
+    ]
+    built = {b.kernel: b for b in _build(root, requests, system_cuda=request.system_cuda)}
+    return Prepared(kernel, remote, plan, tuple((given | built)[k.name] for k in wanted))
+
+
+def _require_work(kernel: Kernel, plan: Plan) -> None:
+    """Refuse a plan none of whose stages can do anything with this kernel."""
+    reasons = [stages.why_not(kernel, s) for s in plan.stages if s.kind is not StageKind.PREFLIGHT]
+    if reasons and all(reasons):
+        raise ConfigError(f"plan {plan.name} has no stage to run: {reasons[0]}")
+
+
+def _build(
+    root: Path, requests: Sequence[build.Request], *, system_cuda: bool
+) -> tuple[Build, ...]:
+    if not requests:
+        return ()
+    needs_cuda = any(r.kernel.cuda for r in requests)
+    tools = toolchain.find_toolchain(root, system=system_cuda, cuda=needs_cuda)
+    for arch in sorted({r.arch for r in requests if r.kernel.cuda}):
+        toolchain.require_arch(tools, arch)
+    return build.build_all(root, requests, tools)

@@ -58,6 +58,7 @@ JOURNAL: tuple[dict[str, Any], ...] = (
         "stage": "program",
         "command": "program",
         "ended_by": "exit",
+        "ok": True,
         "exit": 0,
         "signal": None,
         "seconds": 0.5,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from ci.validation import convert
 Event: TypeAlias = dict[str, Any]
 
 LOST = "the agent on the box was lost before it came to this"
+_UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _ONCE = ("run_started", "stage_started", "stage_not_run", "command_started", "command_ended")
 """Kinds of events that tell of each run, stage or command once."""
 
@@ -37,7 +39,10 @@ def read_journal(path: Path, jobs: Sequence[StageJob], run_id: str) -> tuple[Sta
     if not path.is_file():
         reason = "the run left no journal"
     try:
-        return tuple(_stage(job, _about(events, job.name), reason) for job in jobs)
+        return tuple(
+            _stage(job, index, _about(events, job.name), reason)
+            for index, job in enumerate(jobs, start=1)
+        )
     except (KeyError, TypeError, ValueError) as e:
         what = f"lacks {e}" if isinstance(e, KeyError) else f"says what it cannot: {e}"
         raise ProtocolError(f"{path}: an event {what}") from e
@@ -80,10 +85,13 @@ def _about(events: Sequence[Event], stage: str) -> dict[str, list[Event]]:
     return found
 
 
-def _stage(job: StageJob, events: dict[str, list[Event]], reason: str) -> StageResult:
+def _stage(job: StageJob, index: int, events: dict[str, list[Event]], reason: str) -> StageResult:
     if "stage_started" not in events:
         told = events.get("stage_not_run", [])
         return StageResult(job.name, not_run=told[-1]["reason"] if told else reason)
+    (start,) = events["stage_started"]
+    if start["index"] != index:  # its files lie in a folder of that number
+        raise ValueError(f"{job.name} was started as stage {start['index']}, it is stage {index}")
     started = {e["command"]: e for e in events.get("command_started", [])}
     ended = {e["command"]: e for e in events.get("command_ended", [])}
     health = events.get("health", [])
@@ -98,27 +106,38 @@ def _command(
     command: Command, started: Event | None, ended: Event | None, reason: str
 ) -> CommandResult:
     if ended is not None:
-        return _ended(command.name, ended)
+        return _ended(command, ended)
     if started is not None:
         detail = "the agent on the box was lost while it ran"
         return CommandResult(command.name, EndedBy.LOST, started_utc=started["utc"], detail=detail)
     return CommandResult(command.name, EndedBy.NOT_STARTED, detail=reason)
 
 
-def _ended(name: str, event: Event) -> CommandResult:
+def _ended(command: Command, event: Event) -> CommandResult:
+    """Return how the command ended; ValueError for an end that no command of ours can have."""
     told = {
-        "name": name,
+        "name": command.name,
         "exit_code": event["exit"],
         **{k: event[k] for k in ("ended_by", "signal", "started_utc", "seconds")},
         **{k: event[k] for k in ("detail", "reused_from")},
     }
     result, complaints = convert(CommandResult, told)
     if result is None:
-        raise ValueError(f"command_ended of {name}: {complaints[0].text}")
-    if (result.ended_by is EndedBy.EXIT) != (result.exit_code is not None):
-        raise ValueError(
-            f"command_ended of {name}: ended by {result.ended_by}, exit {event['exit']}"
-        )
-    if not 0 <= result.seconds < math.inf:
-        raise ValueError(f"command_ended of {name}: it took {result.seconds} s")
+        raise ValueError(f"command_ended of {command.name}: {complaints[0].text}")
+    if strange := _find_strange(command, result, event["ok"]):
+        raise ValueError(f"command_ended of {command.name}: {strange}")
     return result
+
+
+def _find_strange(command: Command, ended: CommandResult, ok: object) -> str:
+    """Return what about an end contradicts itself or its command, empty if nothing does."""
+    by_exit = ended.ended_by is EndedBy.EXIT
+    if by_exit != (ended.exit_code is not None) or (by_exit and ended.signal is not None):
+        return f"ended by {ended.ended_by}, exit {ended.exit_code}, signal {ended.signal}"
+    if ok is not (by_exit and ended.exit_code in command.ok_exit):
+        return f"exit {ended.exit_code} is called {'good' if ok else 'bad'}"
+    if ended.reused_from and not command.once:
+        return f"kept from {ended.reused_from}, and it may not be kept"
+    if not 0 <= ended.seconds < math.inf:
+        return f"it took {ended.seconds} s"
+    return "" if _UTC.fullmatch(ended.started_utc) else f"it started at '{ended.started_utc}'"

@@ -47,12 +47,19 @@ def read_stage(
         verdict = _judge_not_run(result.not_run, context)
         return stage_record(stage, result, context, [Check(stage.name, verdict)])
     record = _READERS[context.kernel.level, stage.kind](stage, job, result, folder, context)
-    unmet = [n for n in stage.needs if _outcome(n, context) is not Outcome.PASS]
-    if not unmet or record.verdict.outcome is not Outcome.PASS:
+    spoilt = _judge_around(stage, result, context)
+    if spoilt is None or record.verdict.outcome is not Outcome.PASS:
         return record
+    return stage_record(stage, result, context, [Check(stage.name, spoilt)])
+
+
+def _judge_around(stage: Stage, result: StageResult, context: Context) -> Verdict | None:
+    """Return what keeps a stage that would pass by itself from counting."""
+    if result.gpu_healthy_after is False:
+        return broken("the GPU no longer answered after it: what it wrote is not to be trusted")
     # The agent knows exit codes alone: what it took for a pass may have been none.
-    verdict = skipped(f"not counted: it needs {unmet[0]}, which did not pass")
-    return stage_record(stage, result, context, [Check(stage.name, verdict)])
+    unmet = [n for n in stage.needs if _outcome(n, context) is not Outcome.PASS]
+    return skipped(f"not counted: it needs {unmet[0]}, which did not pass") if unmet else None
 
 
 def _outcome(name: str, context: Context) -> Outcome:

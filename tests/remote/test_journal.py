@@ -128,8 +128,13 @@ def test_no_journal_means_that_nothing_was_run(tmp_path: Path) -> None:
     [
         ({"exit": False}, "'exit_code' must be a whole number, not false"),
         ({"exit": "0"}, "'exit_code' must be a whole number, not '0'; take it out of its quotes"),
-        ({"exit": None}, "ended by exit, exit None"),
-        ({"ended_by": "time limit"}, "ended by time limit, exit 71"),
+        ({"exit": None}, "ended by exit, exit None, signal None"),
+        ({"signal": 11}, "ended by exit, exit 71, signal 11"),
+        ({"ended_by": "time limit"}, "ended by time limit, exit 71, signal None"),
+        ({"ok": True}, "exit 71 is called good"),
+        ({"exit": 0}, "exit 0 is called bad"),
+        ({"reused_from": UTC}, f"kept from {UTC}, and it may not be kept"),
+        ({"started_utc": "yesterday"}, "it started at 'yesterday'"),
         ({"seconds": "1"}, "'seconds' must be a number, not '1'; take it out of its quotes"),
         ({"seconds": -1.0}, "it took -1.0 s"),
         ({"seconds": float("nan")}, "it took nan s"),
@@ -160,6 +165,12 @@ def test_a_journal_that_tells_of_one_end_twice_is_believed_in_nothing(tmp_path: 
     assert error.value.message == (
         f"{journal}: command_ended stands there 2 times for stage smoke, command integer"
     )
+
+
+def test_a_stage_that_was_another_in_the_order_is_an_error(tmp_path: Path) -> None:
+    journal = write(tmp_path / "journal.jsonl", STARTED[0], STARTED[1] | {"index": 2}, ENDED)
+    with pytest.raises(ProtocolError, match="smoke was started as stage 2, it is stage 1"):
+        read_journal(journal, JOBS, "run-1")
 
 
 def test_a_stage_cannot_have_been_started_and_not_run(tmp_path: Path) -> None:

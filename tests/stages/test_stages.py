@@ -200,6 +200,21 @@ def test_a_pass_does_not_count_behind_a_needed_stage_that_is_none(
         assert (record.verdict.outcome, record.verdict.summary) == (wanted, summary)
 
 
+@pytest.mark.parametrize(
+    ("healthy", "outcome"),
+    [(True, Outcome.PASS), (None, Outcome.PASS), (False, Outcome.ERROR)],
+)
+def test_a_gpu_that_no_longer_answers_leaves_no_pass(
+    tmp_path: Path, healthy: bool | None, outcome: Outcome
+) -> None:
+    stage = Stage("checksum", StageKind.CHECKSUM, "full", (Pattern.INTEGER,))
+    bench.write(tmp_path, {"integer-0.json": bench.result("check", "integer")})
+    ctx = bench.context()
+    ended = replace(bench.ended(stage, bench.exited("integer-0", 0)), gpu_healthy_after=healthy)
+    record = read_stage(stage, bench.job(stage, ctx), ended, tmp_path, ctx)
+    assert record.verdict.outcome is outcome
+
+
 def test_several_gpus_are_counted_in_one_order() -> None:
     two = replace(bench.BOX, gpus=(*bench.BOX.gpus, bench.BOX.gpus[0] | {"uuid": "GPU-two"}))
     stage = Stage("smoke", StageKind.CHECKSUM, "smoke", (Pattern.INTEGER,))

@@ -100,13 +100,15 @@ def stage_verdicts(stage: StageRecord) -> tuple[Verdict, ...]:
 
 
 def faults(run: Run) -> tuple[Fault, ...]:
-    """Name what went wrong: the kernel's faults first, then errors, each in the plan's order."""
-    return tuple(
-        fault
-        for outcome in (Outcome.FAIL, Outcome.ERROR)
-        for stage in run.stages
-        for fault in _stage_faults(stage, outcome)
-    )
+    """Name what went wrong: the kernel's faults first, then errors, each in the plan's order.
+
+    Where all that was to run was skipped, the reasons for that are what went wrong.
+    """
+    stages, outcomes = run.stages, [Outcome.FAIL, Outcome.ERROR]
+    if run_outcome(run) is Outcome.SKIP:
+        stages = tuple(s for s in stages if s.kind is not StageKind.PREFLIGHT) or stages
+        outcomes = [Outcome.SKIP]
+    return tuple(fault for o in outcomes for stage in stages for fault in _stage_faults(stage, o))
 
 
 def device_label(stage: StageRecord) -> str:

@@ -87,6 +87,12 @@ def test_the_kernels_faults_come_before_our_errors() -> None:
     ]
 
 
+def test_a_run_that_established_nothing_says_why() -> None:
+    run = runs.run(runs.PREFLIGHT, runs.SKIPPED_TIMING)
+    assert [fault.sentence for fault in faults(run)] == ["timing: checksum did not pass"]
+    assert faults(runs.run(runs.CHECKSUM, runs.SKIPPED_TIMING)) == ()
+
+
 def test_what_a_tool_found_comes_before_that_it_found_something() -> None:
     tool = Check("memcheck: run", runs.failed("32 errors, listed beside"))
     record = replace(runs.FAILED_MEMCHECK, checks=(tool, *runs.FAILED_MEMCHECK.checks))

@@ -181,7 +181,8 @@ def find_impostor(seen: HarnessResult, asked: Asked, exit_code: int, context: Co
     if device is None:
         return "" if exit_code else "the result names no device"
     gpu = visible_gpu(context.remote, context.box)
-    if not device.uuid or device.uuid != gpu.get("uuid"):
+    same_name = device.name == gpu.get("name", device.name)
+    if not device.uuid or device.uuid != gpu.get("uuid") or not same_name:
         judged = f"{gpu.get('name', 'no name')}, {gpu.get('uuid', 'no UUID')}"
         return (
             f"the result comes from {device.name}, {device.uuid}; the GPU that was judged is"

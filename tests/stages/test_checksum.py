@@ -88,6 +88,7 @@ def test_a_right_result_passes(tmp_path: Path, pattern: Pattern) -> None:
         ("schema", 2),
         ("device", None),
         ("device.uuid", "GPU-another"),
+        ("device.name", "NVIDIA B200"),
         ("device.uuid", ""),
         ("device.driver", "570.86.15"),
         ("device.compute_capability", "10.0"),

@@ -39,6 +39,8 @@ from ci.remote.protocol import BoxRefused
 from ci.selection import choose_remote
 
 RUNS = Path("artifacts/runs")
+SOURCES = "sources"
+"""The folder of a run for the sources behind its build."""
 
 
 def plan_jobs(root: Path, request: RunRequest) -> tuple[Prepared, tuple[StageJob, ...]]:
@@ -160,11 +162,25 @@ def _open_run(root: Path, prepared: Prepared) -> Run:
     folder = root / RUNS / run.id
     try:
         shutil.copytree(prepared.build.folder, folder / "build")
+        if prepared.selftest is not None:
+            _keep_sources(root, folder, prepared.build)
         _save(folder, run)
     except OSError:
         shutil.rmtree(folder, ignore_errors=True)  # half a run directory says nothing to anybody
         raise
     return run
+
+
+def _keep_sources(root: Path, folder: Path, built: Build) -> None:
+    """Keep what the build was made of: a finding's fingerprint holds the text of its line.
+
+    Who edits the kernel while it runs, or judges later, reaches the same verdicts that way.
+    """
+    for name, digest in built.inputs.items():
+        source, kept = root / name, folder / SOURCES / name
+        inside = kept.resolve().is_relative_to((folder / SOURCES).resolve())
+        if inside and source.is_file() and rundir.sha256_file(source) == digest:
+            rundir.write_atomic(kept, source.read_bytes())
 
 
 def _launch(
@@ -226,7 +242,7 @@ def judge(root: Path, folder: Path, run: Run) -> Run:
         remote=run.remote,
         earlier={},
         today=datetime.now(UTC).date(),
-        source_root=root,
+        source_root=sources if (sources := folder / SOURCES).is_dir() else root,
     )
     judged = {s.name: s for s in run.stages if s.kind is StageKind.PREFLIGHT}
     try:

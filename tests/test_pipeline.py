@@ -33,7 +33,7 @@ from ci.model import (
     Variant,
     Verdict,
 )
-from ci.preparation import RunRequest, build_kernels
+from ci.preparation import RunRequest, build_kernels, prepare
 from ci.report import exit_code, run_word
 from tests.cpu_project import make_cpu_project
 
@@ -309,6 +309,24 @@ def test_a_binary_that_was_replaced_since_it_was_checked_does_not_travel(
     link = Slow()
     run_project(root, monkeypatch, link, built.folder)
     assert link.shipped == {built.files[built.program]: built.binary}
+
+
+def test_a_run_keeps_the_sources_that_its_findings_are_named_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what the build read, and only what is still as the build read it."""
+    root = make_cpu_project(tmp_path)
+    (built,) = build_kernels(root, kernel="passes", arch="sm_90a")
+    (source,) = built.inputs
+    strangers = {"../outside.cu": "00", "gone.cuh": "00"}
+    prepared = prepare(root, RunRequest("local", kernel="passes", plan="quick"))
+    several = replace(built, inputs={**built.inputs, **strangers})
+    monkeypatch.setattr(pipeline, "prepare", lambda *_: replace(prepared, builds=(several, built)))
+    (tmp_path / "outside.cu").write_text("")
+    _, kept = run_project(root, monkeypatch, Link(launch=RemoteError("busy")))
+    folder = root / pipeline.RUNS / kept.id / pipeline.SOURCES
+    assert [str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()] == [source]
+    assert (folder / source).read_bytes() == (root / source).read_bytes()
 
 
 def test_collecting_a_finished_run_writes_the_reports_that_a_killed_client_did_not(

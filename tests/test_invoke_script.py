@@ -120,6 +120,18 @@ def test_without_a_compiler_a_task_that_compiles_stops_and_others_go_on(machine:
     assert machine.invoke("doctor").exit_code == 7
 
 
+def test_without_git_the_tests_stop_and_a_build_goes_on(machine: Machine) -> None:
+    machine.add_python()
+    machine.add("g++", "#!/bin/sh\n")
+    done = machine.invoke("test")
+    assert (done.exit_code, done.stderr) == (
+        4,
+        "ci/invoke: no git on PATH, and the tests need it; "
+        "install it with: sudo apt-get install git\n",
+    )
+    assert machine.invoke("build").exit_code == 7
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root installs with apt")
 def test_root_on_debian_installs_the_compiler_with_apt(machine: Machine) -> None:
     if not Path("/etc/debian_version").exists():
@@ -166,7 +178,8 @@ def test_pip_runs_once_and_again_when_the_project_changes(machine: Machine) -> N
 
 def test_only_the_tests_get_what_only_they_need(machine: Machine) -> None:
     machine.add_python()
-    machine.add("g++", "#!/bin/sh\n")
+    for tool in ("g++", "git"):
+        machine.add(tool, "#!/bin/sh\n")
     machine.invoke("doctor")
     machine.invoke("test")
     machine.invoke("doctor")

@@ -48,18 +48,24 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]  # its 
         if shown in self.accepted:
             return
         where = self._hop.address
-        pin = f"`{self._pin} --fingerprint {shown.fingerprint}`"
         if self.accepted:
             source = "pinned" if self._hop.pinned else "in known_hosts"
             raise RemoteError(
                 f"the host key of {where} changed: it shows {shown},"
                 f" {source} is {' or '.join(map(str, self.accepted))}",
+                # Not the key that was shown: whoever is in between would be pinned by a paste.
                 "somebody may be in between"
-                + (f"; if the machine is a new one, {pin}" if self._pin else ""),
+                + (
+                    f"; if the machine is a new one, `{self._pin} --fingerprint SHA256:...`"
+                    " with what its provider says"
+                    if self._pin
+                    else ""
+                ),
             )
         raise RemoteError(
             f"the host key of {where} is not known: it shows {shown}",
-            f"compare the fingerprint with what the box or its provider says, then {pin}"
+            "compare the fingerprint with what the box or its provider says, then"
+            f" `{self._pin} --fingerprint {shown.fingerprint}`"
             if self._pin
             else f"it is a jump host: log in once with `ssh -p {self._hop.port}"
             f" {self._hop.user}@{self._hop.host}` so that known_hosts has it",

@@ -56,7 +56,7 @@ def choose_targets(
 
 
 def choose_builds(given: Sequence[Build], kernel: str, arch: str) -> dict[str, Build]:
-    """Return the builds to run by kernel; of several for one kernel, the only one for `arch`."""
+    """Return the builds to run by kernel: of each the only one for `arch`, the remote's."""
     chosen: dict[str, Build] = {}
     for name in dict.fromkeys(b.kernel for b in given):
         if name not in (kernel, SELFTEST):
@@ -64,11 +64,14 @@ def choose_builds(given: Sequence[Build], kernel: str, arch: str) -> dict[str, B
                 f"--build gives a build of {name}, the run is of {kernel}", "leave one of them out"
             )
         several = [b for b in given if b.kernel == name]
-        fitting = [b for b in several if b.arch == arch] if len(several) > 1 else several
+        fitting = [b for b in several if b.arch == arch]
         if len(fitting) != 1:
             folders = ", ".join(b.folder.name for b in several)
+            count = len(fitting) or "no"
             raise ConfigError(
-                f"--build gives {len(fitting)} builds of {name} for {arch}: {folders}", "name one"
+                f"--build gives {count} build{'s' * (len(fitting) > 1)} of {name} for {arch}, the"
+                f" remote's arch: {folders}",
+                "name one" if fitting else f"`invoke build --kernel {name} --arch {arch}` makes it",
             )
         chosen[name] = fitting[0]
     return chosen

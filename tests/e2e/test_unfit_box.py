@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,7 +118,8 @@ def test_a_gpu_that_cannot_run_the_build_is_told_by_its_own_nvidia_smi(
     check: str,
     sentence: str,
 ) -> None:
-    project = add_kernel(make(with_gpu(box, tmp_path, {**H200, **changes})))
+    remote = replace(with_gpu(box, tmp_path, {**H200, **changes}), arch=arch)
+    project = add_kernel(make(remote))
     answer = project.test("tiny", "brief", "--build", str(tiny[arch].folder))
     check_unfit(answer, check, sentence.format(host=os.uname().nodename))
     assert answer.run.box is not None
@@ -153,3 +155,17 @@ def test_a_glibc_older_than_the_builds_is_told_with_both_versions(
         " build on an older distribution, or rent a newer image"
     )
     check_unfit(answer, "glibc", sentence)
+
+
+def test_a_build_of_another_arch_than_the_remote_s_never_gets_to_the_box(
+    tiny: dict[str, Build], make: MakeProject, box: LoopbackBox
+) -> None:
+    project = add_kernel(make(box.remote()))
+    answer = project.test("tiny", "brief", "--build", str(tiny["sm_100a"].folder))
+    assert (answer.exit_code, answer.sentences) == (
+        2,
+        [
+            "--build gives no build of tiny for sm_90a, the remote's arch:"
+            f" {tiny['sm_100a'].folder.name}; `invoke build --kernel tiny --arch sm_90a` makes it"
+        ],
+    )

@@ -21,6 +21,7 @@ from ci.log import say
 from ci.model import (
     Build,
     Outcome,
+    Remote,
     Run,
     Stage,
     StageJob,
@@ -101,9 +102,9 @@ def add_remote(
 
     The key of a box that is known may be pinned anew: what was not named then stays as it was.
     """
-    shown = resolve_remote(
-        name, target, fingerprint, arch=arch or "sm_100a", identity_file=identity_file
-    )
+    arch_meant = arch or "sm_100a"
+    config.require_addable(Remote(name, arch_meant, host="not asked yet"))
+    shown = resolve_remote(name, target, fingerprint, arch=arch_meant, identity_file=identity_file)
     remote = replace(shown, gpu=gpu)
     if not replace_entry and (known := config.known_entry(root, remote)):
         remote = replace(

@@ -63,7 +63,10 @@ def find_run(runs: Path, name: str) -> Path:
         return found[0]
     if not found:
         raise ConfigError(f"no run matches '{name}' under {runs}", f"list them with `ls {runs}`")
-    raise ConfigError(f"'{name}' matches {len(found)} runs: {', '.join(p.name for p in found)}")
+    raise ConfigError(
+        f"'{name}' matches {len(found)} runs: {', '.join(p.name for p in found)}",
+        "give more of the one you mean",
+    )
 
 
 def write_manifest(run: Path) -> None:

@@ -20,3 +20,21 @@ def test_clean_refuses_what_is_no_number_of_days_and_removes_nothing(days: str) 
         "",
         f"--days must be a whole number of days, 0 or more, not '{days}'\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bad name!"], "remote 'bad name!' cannot be added: 'bad name!' cannot be a name;"),
+        (["box", "--arch", "blackwell"], "remote 'box' cannot be added: 'blackwell' is no arch;"),
+    ],
+)
+def test_remote_add_refuses_an_impossible_entry_before_it_asks_the_box(
+    words: list[str], said: str
+) -> None:
+    name, *flags = words
+    # Nobody listens on port 1: a connection would be told of first.
+    argv = [sys.executable, "-m", "invoke", "remote-add", name, "root@127.0.0.1:1", *flags]
+    done = run_process(argv, cwd=ROOT)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(said)

@@ -1,7 +1,7 @@
 """What the user wrote down, read once into frozen records: remotes, kernels, plans."""
 
 from ci.config.load import load_kernels, load_plan, load_remotes, remote_sources
-from ci.config.local_entry import add_remote, known_entry
+from ci.config.local_entry import add_remote, known_entry, require_addable
 
 __all__ = [
     "add_remote",
@@ -10,4 +10,5 @@ __all__ = [
     "load_plan",
     "load_remotes",
     "remote_sources",
+    "require_addable",
 ]

@@ -37,9 +37,7 @@ def add_remote(root: Path, remote: Remote, *, replace: bool = False) -> Path:
             f"remote '{remote.name}' is {_address(known)} already: {place}",
             f"choose another name, or pass --replace: {_address(remote)} takes its place",
         )
-    wrong = [complaint.text for complaint in remote_rules(remote)]
-    if wrong:
-        raise ConfigError(f"remote '{remote.name}' cannot be added: {'; '.join(wrong)}")
+    require_addable(remote)
     path = root / LOCAL_REMOTES
     document = read_yaml(path, LOCAL_REMOTES) if path.exists() else parse_yaml(_NEW, LOCAL_REMOTES)
     wanted = {**read_remotes(document), remote.name: remote}
@@ -58,6 +56,13 @@ def known_entry(root: Path, remote: Remote) -> Remote | None:
     """Return the entry of the same name for the same address: what an update starts from."""
     known = load_remotes(root).get(remote.name)
     return known if known is not None and _address(known) == _address(remote) else None
+
+
+def require_addable(remote: Remote) -> None:
+    """Refuse what no file may say of a remote; nothing needs to be connected to for that."""
+    wrong = [complaint.text for complaint in remote_rules(remote)]
+    if wrong:
+        raise ConfigError(f"remote '{remote.name}' cannot be added: {'; '.join(wrong)}")
 
 
 def set_entry(document: Document, remote: Remote) -> str:

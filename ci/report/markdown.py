@@ -49,8 +49,10 @@ def next_command(run: Run) -> str:
         profiled = any(stage.kind is StageKind.PROFILE for stage in run.stages)
         on_gpu = run.kernel.cuda and run.remote.device is DeviceKind.GPU
         return f"ci/invoke {'profile' if on_gpu and not profiled else 'remote-test'} {target}"
-    if first is None or first.stage.kind is StageKind.PREFLIGHT:
+    if first is None:
         return "ci/invoke doctor"
+    if first.stage.kind is StageKind.PREFLIGHT:  # mended on the box, and then all of it again
+        return f"ci/invoke remote-test {target}"
     if first.stage.kind is StageKind.PROFILE:
         return f"ci/invoke profile {target}"
     return f"ci/invoke remote-test {target} --only {shlex.quote(first.stage.name)}"

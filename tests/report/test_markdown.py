@@ -72,7 +72,7 @@ def test_a_time_that_does_not_count_has_no_figures() -> None:
             "ci/invoke profile --remote h200 --kernel patch_embed",
         ),
         (runs.FAIL, "ci/invoke remote-test --remote h200 --kernel patch_embed --only memcheck"),
-        (runs.ERROR, "ci/invoke doctor"),
+        (runs.ERROR, "ci/invoke remote-test --remote h200 --kernel patch_embed"),
         (runs.NOTHING, "ci/invoke doctor"),
         (runs.INCOMPLETE, "ci/invoke collect 20261121T120000Z-patch_embed-h200-beef"),
         (

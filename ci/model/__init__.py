@@ -1,0 +1,59 @@
+"""The records that flow from step to step, and the verdicts they carry.
+
+Everything here is frozen: a step returns a new record, it never edits one. Records that are written
+to disk carry `schema`.
+"""
+
+from ci.model.box import Box, Shipped, Tool, executor, visible_gpu
+from ci.model.build import Build, FunctionResources, Toolchain
+from ci.model.configuration import (
+    AcceptedFinding,
+    Budget,
+    Case,
+    Kernel,
+    Plan,
+    Remote,
+    Shape,
+    Stage,
+    Variant,
+)
+from ci.model.job import Command, CommandResult, EndedBy, StageJob, StageResult
+from ci.model.run import Check, Finding, Provenance, Run, StageRecord
+from ci.model.verdict import SCHEMA, DeviceKind, Outcome, Pattern, StageKind, Verdict, combine
+
+__all__ = [
+    "SCHEMA",
+    "AcceptedFinding",
+    "Box",
+    "Budget",
+    "Build",
+    "Case",
+    "Check",
+    "Command",
+    "CommandResult",
+    "DeviceKind",
+    "EndedBy",
+    "Finding",
+    "FunctionResources",
+    "Kernel",
+    "Outcome",
+    "Pattern",
+    "Plan",
+    "Provenance",
+    "Remote",
+    "Run",
+    "Shape",
+    "Shipped",
+    "Stage",
+    "StageJob",
+    "StageKind",
+    "StageRecord",
+    "StageResult",
+    "Tool",
+    "Toolchain",
+    "Variant",
+    "Verdict",
+    "combine",
+    "executor",
+    "visible_gpu",
+]

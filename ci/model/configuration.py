@@ -1,0 +1,126 @@
+"""What the user wrote down: remotes, kernels, plans. Names come from the keys of the files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Literal
+
+from ci.model.verdict import DeviceKind, Pattern, StageKind
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A host we run on: `ssh` a box with sshd, `embedded` this machine through our own SSH host."""
+
+    name: str
+    arch: str
+    kind: Literal["ssh", "embedded"] = "ssh"
+    host: str = ""
+    user: str = ""
+    port: int = 0
+    identity_file: str = ""
+    host_key: str = ""
+    jump: str = ""
+    workdir: str = "~/.kernelrig"
+    device: Literal[DeviceKind.GPU, DeviceKind.EMULATOR] = DeviceKind.GPU
+    gpu: str = ""
+    tools: Literal["box", "ship"] = "box"
+    python: str = "python3"
+    connect_timeout_s: float = 15.0
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to compile a kernel; `defines` are -D names with their values."""
+
+    name: str
+    program: str
+    defines: dict[str, str | int | float] = field(default_factory=dict)
+    nvcc_flags: tuple[str, ...] = ()
+    libs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A problem size: `images` x 196 rows; `ctas` caps the grid, 0 = every SM."""
+
+    name: str
+    images: int
+    ctas: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The most a build may use; None = not limited."""
+
+    registers: int | None = None
+    spill_bytes: int | None = None
+    stack_bytes: int | None = None
+    shared_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The product behind a case, for napkin figures: rows per image, N, K."""
+
+    rows_per_image: int
+    n: int
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedFinding:
+    """A reviewed sanitizer finding that is not the kernel's fault, until `expires`."""
+
+    tool: str
+    fingerprint: str
+    tool_version: str
+    reason: str
+    expires: date
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What we build. Level 1 speaks kernel-binary's command line; level 0 is any program."""
+
+    name: str
+    sources: dict[str, str]
+    variants: dict[str, Variant]
+    level: Literal[0, 1] = 1
+    kernel_regex: str = ""
+    label: str = ""
+    baseline: bool = False
+    cases: dict[str, Case] = field(default_factory=dict)
+    accum_tol: dict[str, float] = field(default_factory=dict)
+    shape: Shape | None = None
+    budgets: dict[str, Budget] = field(default_factory=dict)
+    accepted: tuple[AcceptedFinding, ...] = ()
+    args: tuple[str, ...] = ()
+    expected_lines: tuple[str, ...] = ()
+    cuda: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step on the box as the plan words it; limits hold for each command of the stage."""
+
+    name: str
+    kind: StageKind
+    case: str = ""
+    patterns: tuple[Pattern, ...] = ()
+    seeds: tuple[int, ...] = (0,)
+    tool: Literal["", "memcheck", "racecheck", "initcheck", "synccheck"] = ""
+    needs: tuple[str, ...] = ()
+    time_s: float = 60.0
+    output_mb: int = 64
+    disk_mb: int = 1024
+    warmup_s: float = 1.0
+    samples: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    name: str
+    stages: tuple[Stage, ...]

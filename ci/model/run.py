@@ -1,0 +1,89 @@
+"""Results: findings, checks, stages, and the run they make up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ci.model.box import Box, Shipped
+from ci.model.configuration import Kernel, Plan, Remote
+from ci.model.job import CommandResult, StageJob
+from ci.model.verdict import SCHEMA, DeviceKind, StageKind, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing a tool complained of; `fingerprint` survives a rerun and a moved line."""
+
+    tool: str
+    kind: str
+    message: str
+    kernel: str = ""
+    file: str = ""
+    line: int = 0
+    threads: str = ""
+    count: int = 1
+    fingerprint: str = ""
+    accepted: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One JUnit case: a question, its verdict, the findings behind it. Facts are label -> value."""
+
+    name: str
+    verdict: Verdict
+    seconds: float = 0.0
+    findings: tuple[Finding, ...] = ()
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StageRecord:
+    """A stage's whole answer. `machine` is the device's own name, never what was asked for."""
+
+    name: str
+    kind: StageKind
+    device: DeviceKind
+    machine: str
+    verdict: Verdict
+    checks: tuple[Check, ...]
+    commands: tuple[CommandResult, ...] = ()
+    notes: tuple[str, ...] = ()
+    started_utc: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a run comes from: enough to make it again."""
+
+    commit: str
+    dirty_sha256: str
+    kernelrig_version: str
+    command_line: str
+    host: str
+    builds: dict[str, str]
+    toolchain: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The whole story: run.json exists before the first connection, complete when results are."""
+
+    id: str
+    kernel: Kernel
+    variant: str
+    arch: str
+    remote: Remote
+    plan: Plan
+    provenance: Provenance
+    started_utc: str
+    state: Literal["prepared", "launched", "finished", "incomplete"]
+    jobs: tuple[StageJob, ...] = ()
+    box: Box | None = None
+    shipped: Shipped | None = None
+    stages: tuple[StageRecord, ...] = ()
+    missing: tuple[str, ...] = ()
+    finished_utc: str = ""
+    schema: int = SCHEMA

@@ -1,0 +1,66 @@
+"""The words every record is made of: outcomes, kinds, patterns, and the verdict they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+SCHEMA = 1
+"""The version that every file of ours says of itself."""
+
+
+class Outcome(StrEnum):
+    """PASS and FAIL speak of the kernel, ERROR of us or the host, SKIP says why it was not run."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    ERROR = "error"
+    SKIP = "skip"
+
+
+class DeviceKind(StrEnum):
+    """What executed the kernel; every label in every report derives from it."""
+
+    GPU = "gpu"
+    EMULATOR = "emulator"
+    CPU = "cpu"  # a level-0 program without CUDA; never a remote's device
+
+
+class StageKind(StrEnum):
+    PREFLIGHT = "preflight"
+    CHECKSUM = "checksum"
+    SANITIZER = "sanitizer"
+    TIMING = "timing"
+    PROFILE = "profile"
+
+
+class Pattern(StrEnum):
+    """How the inputs are filled (the values and their reasons: ci.inputs)."""
+
+    CONSTANT = "constant"
+    INTEGER = "integer"
+    RANDOM = "random"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A judgement and what it rests on; `evidence` are short lines a person can check.
+
+    An error whose cause is a tool's answer that nobody can read (garbled, cut, summary missing)
+    says `unreadable`: the task then exits 5, for any other error 4 (ci.report.verdict).
+    """
+
+    outcome: Outcome
+    summary: str
+    evidence: tuple[str, ...] = ()
+    unreadable: bool = False
+
+
+def combine(verdicts: Iterable[Verdict]) -> Outcome:
+    """Join verdicts: any fail wins, then any error; nothing at all is an error, never a pass."""
+    outcomes = {v.outcome for v in verdicts}
+    for outcome in (Outcome.FAIL, Outcome.ERROR, Outcome.PASS, Outcome.SKIP):
+        if outcome in outcomes:
+            return outcome
+    return Outcome.ERROR

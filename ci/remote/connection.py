@@ -32,15 +32,7 @@ def connect(remote: Remote, *, root: Path) -> Iterator[BoxLink]:
         if remote.kind == "embedded":
             host = stack.enter_context(embedded_host())
             home = SshHome.empty()
-            remote = replace(
-                remote,
-                host=host.host,
-                port=host.port,
-                user=host.user,
-                identity_file=str(host.identity),
-                host_key=host.host_key,
-                jump="",
-            )
+            remote = host.reach(remote)
             say(f"embedded SSH host on {host.host}:{host.port}")
         elif remote.identity_file:
             identity = root / Path(remote.identity_file).expanduser()

@@ -16,12 +16,13 @@ import signal
 import tempfile
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import asyncssh
 
 from ci.errors import RemoteError
+from ci.model import Remote
 
 _CHUNK = 64 << 10
 _GRACE_S = 1.0  # between TERM and KILL, once a channel is closed
@@ -40,6 +41,18 @@ class EmbeddedHost:
     user: str
     identity: Path
     host_key: str
+
+    def reach(self, remote: Remote) -> Remote:
+        """Return `remote` as an ssh session finds it: at this address, with this run's keys."""
+        return replace(
+            remote,
+            host=self.host,
+            port=self.port,
+            user=self.user,
+            identity_file=str(self.identity),
+            host_key=self.host_key,
+            jump="",
+        )
 
 
 class _Guests(asyncssh.SSHServer):

@@ -41,15 +41,7 @@ def new_connection(remote: Remote) -> None:
 def main(rounds: int) -> None:
     install_openssh_server()
     with tempfile.TemporaryDirectory() as name, embedded_host() as host:
-        own = Remote(
-            "self",
-            "sm_90a",
-            host=host.host,
-            port=host.port,
-            user=host.user,
-            identity_file=str(host.identity),
-            host_key=host.host_key,
-        )
+        own = host.reach(Remote("self", "sm_90a"))
         server = start_server(Path(name) / "sshd")
         remote = server.remote()
         ssh = ["ssh", *client_options(server), server.host, "true"]

@@ -25,15 +25,7 @@ from ci.remote.session import Session
 @pytest.fixture
 def remote() -> Iterator[Remote]:
     with embedded_host() as host:
-        yield Remote(
-            "self",
-            "sm_90a",
-            host=host.host,
-            port=host.port,
-            user=host.user,
-            identity_file=str(host.identity),
-            host_key=host.host_key,
-        )
+        yield host.reach(Remote("self", "sm_90a"))
 
 
 @pytest.fixture
@@ -131,15 +123,7 @@ def test_closing_a_channel_ends_the_whole_process_group(session: Session) -> Non
 
 def test_a_detached_process_outlives_channel_connection_and_host() -> None:
     with embedded_host() as host:
-        remote = Remote(
-            "self",
-            "sm_90a",
-            host=host.host,
-            port=host.port,
-            user=host.user,
-            identity_file=str(host.identity),
-            host_key=host.host_key,
-        )
+        remote = host.reach(Remote("self", "sm_90a"))
         with Session(remote, home=SshHome.empty()) as session:
             start = "setsid sh -c 'echo $$; exec >/dev/null; exec sleep 60' </dev/null 2>&1 & wait"
             channel = session.open(["sh", "-c", start])
@@ -150,15 +134,7 @@ def test_a_detached_process_outlives_channel_connection_and_host() -> None:
 
 def test_stopping_the_host_ends_what_was_started_on_it() -> None:
     with embedded_host() as host:
-        remote = Remote(
-            "self",
-            "sm_90a",
-            host=host.host,
-            port=host.port,
-            user=host.user,
-            identity_file=str(host.identity),
-            host_key=host.host_key,
-        )
+        remote = host.reach(Remote("self", "sm_90a"))
         session = Session(remote, home=SshHome.empty())
         pid = int(session.open(["sh", "-c", "echo $$; exec sleep 60"]).read(100))
         folder = host.identity.parent

@@ -249,10 +249,10 @@ def judge(root: Path, folder: Path, run: Run) -> Run:
     try:
         results = {r.name: r for r in read_journal(folder / "journal.jsonl", run.jobs, run.id)}
     except ProtocolError as e:
-        lost = (_record(run, stage, _as_verdict(e)) for stage in _on_the_box(run))
+        lost = (_record(run, stage, _as_verdict(e)) for stage in run.plan.on_box)
         return _finish(folder, run, (*judged.values(), *lost))
     jobs = {job.name: (i, job) for i, job in enumerate(run.jobs, start=1)}
-    for stage in _on_the_box(run):
+    for stage in run.plan.on_box:
         context = replace(context, earlier=dict(judged))
         try:
             index, job = jobs[stage.name]
@@ -326,11 +326,7 @@ def _preflight_error(run: Run, reason: str) -> StageRecord:
 
 
 def _skipped(run: Run, reason: str) -> tuple[StageRecord, ...]:
-    return tuple(_record(run, s, Verdict(Outcome.SKIP, reason)) for s in _on_the_box(run))
-
-
-def _on_the_box(run: Run) -> tuple[Stage, ...]:
-    return tuple(s for s in run.plan.stages if s.kind is not StageKind.PREFLIGHT)
+    return tuple(_record(run, s, Verdict(Outcome.SKIP, reason)) for s in run.plan.on_box)
 
 
 def _record(run: Run, stage: Stage, verdict: Verdict) -> StageRecord:

@@ -101,7 +101,7 @@ def prepare(root: Path, request: RunRequest) -> Prepared:
 
 def _require_work(kernel: Kernel, plan: Plan) -> None:
     """Refuse a plan none of whose stages can do anything with this kernel."""
-    reasons = [stages.why_not(kernel, s) for s in plan.stages if s.kind is not StageKind.PREFLIGHT]
+    reasons = [stages.why_not(kernel, s) for s in plan.on_box]
     if reasons and all(reasons):
         raise ConfigError(f"plan {plan.name} has no stage to run: {reasons[0]}")
 

@@ -92,7 +92,7 @@ def narrow(plan: Plan, only: Sequence[str]) -> Plan:
 
 def require_sense(kernel: Kernel, plan: Plan) -> None:
     """Refuse a plan that a level-1 kernel could not pass, before anybody pays for a box."""
-    on_box = [s for s in plan.stages if s.kind is not StageKind.PREFLIGHT] if kernel.level else []
+    on_box = plan.on_box if kernel.level else ()
     for stage in on_box:
         choose(kernel.cases, stage.case or "full", f"case of {kernel.name} (stage {stage.name})")
         if stage.kind is StageKind.CHECKSUM and not stage.patterns:

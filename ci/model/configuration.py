@@ -124,3 +124,8 @@ class Stage:
 class Plan:
     name: str
     stages: tuple[Stage, ...]
+
+    @property
+    def on_box(self) -> tuple[Stage, ...]:
+        """The stages the agent runs: all but preflight, which is judged here from the probe."""
+        return tuple(s for s in self.stages if s.kind is not StageKind.PREFLIGHT)

@@ -103,8 +103,7 @@ def _glibc(builds: Sequence[Build], box: Box) -> Verdict:
 
 
 def _disk(plan: Plan, box: Box, remote: Remote) -> Verdict:
-    run = (s for s in plan.stages if s.kind is not StageKind.PREFLIGHT)
-    needed = max((s.disk_mb << 20 for s in run), default=0) + MIN_FREE_BYTES
+    needed = max((s.disk_mb << 20 for s in plan.on_box), default=0) + MIN_FREE_BYTES
     if box.free_bytes < needed:
         return broken(
             f"{box.free_bytes / 1e9:.1f} GB free under {box.workdir}, {needed / 1e9:.1f} GB needed;"

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ci.model import Case, Kernel, Remote, Variant
+from ci.model import Case, Kernel, Remote, Role, Variant
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -25,7 +25,7 @@ T = TypeVar("T")
 Loc = tuple[str | int, ...]
 """The way to a value: keys and list indices from the top."""
 
-NAMED_BY_KEY: tuple[type, ...] = (Remote, Kernel, Variant, Case)
+NAMED_BY_KEY: tuple[type, ...] = (Remote, Kernel, Variant, Case, Role)
 """Records whose name is their key in the file, so that `name` is no key of theirs."""
 
 _WANTED = {

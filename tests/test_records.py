@@ -60,7 +60,7 @@ RUN = Run(
         cases={"smoke": Case("smoke", 1, 2)},
         accum_tol={"sm_90a": 0.0005},
         shape=Shape(196, 768, 768),
-        budgets={"sm_90a": Budget(registers=128)},
+        budgets={"sm_90a": {"production": Budget(registers=128)}},
         accepted=(AcceptedFinding("racecheck", "ab", "2025.3", "r", date(2027, 3, 31)),),
         args=("--x",),
         expected_lines=("ok",),

@@ -10,7 +10,7 @@ from ci.config.rules import kernel_rules, remote_rules, stage_rules
 from ci.config.schema import KernelsFile, PlanFile, RemotesFile
 from ci.config.source import Document, read_yaml
 from ci.errors import ConfigError
-from ci.model import Case, Kernel, Plan, Remote, Stage, Variant
+from ci.model import Case, Kernel, Plan, Remote, Role, Stage, Variant
 from ci.validation import Complaint, Loc, convert, nearest, unknown_key
 
 T = TypeVar("T")
@@ -28,6 +28,7 @@ _NAMED_BY_KEY: dict[type, tuple[tuple[tuple[str, ...], type], ...]] = {
         (("kernels",), Kernel),
         (("kernels", "*", "variants"), Variant),
         (("kernels", "*", "cases"), Case),
+        (("kernels", "*", "sass", "*", "roles"), Role),
     ),
     PlanFile: (),
 }

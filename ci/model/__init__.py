@@ -18,7 +18,9 @@ from ci.model.configuration import (
     Variant,
 )
 from ci.model.job import Command, CommandResult, EndedBy, StageJob, StageResult
+from ci.model.rule import Role, Rule, SassRule, SassRules
 from ci.model.run import Check, Finding, Provenance, Run, StageRecord
+from ci.model.tunable import Tunable
 from ci.model.verdict import SCHEMA, DeviceKind, Outcome, Pattern, StageKind, Verdict, combine
 
 __all__ = [
@@ -41,7 +43,11 @@ __all__ = [
     "Plan",
     "Provenance",
     "Remote",
+    "Role",
+    "Rule",
     "Run",
+    "SassRule",
+    "SassRules",
     "Shape",
     "Shipped",
     "Stage",
@@ -51,6 +57,7 @@ __all__ = [
     "StageResult",
     "Tool",
     "Toolchain",
+    "Tunable",
     "Variant",
     "Verdict",
     "combine",

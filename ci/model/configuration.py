@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Literal
 
+from ci.model.rule import SassRules
+from ci.model.tunable import Tunable
 from ci.model.verdict import DeviceKind, Pattern, StageKind
 
 
@@ -53,12 +55,18 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The most a build may use; None = not limited."""
+    """The most a build may use; None = not limited. Shared memory is static + dynamic bytes a CTA.
+
+    `ctas_per_sm` is the least that must fit on an SM.
+    """
 
     registers: int | None = None
     spill_bytes: int | None = None
     stack_bytes: int | None = None
+    local_instructions: int | None = None
     shared_bytes: int | None = None
+    barriers: int | None = None
+    ctas_per_sm: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,10 @@ class AcceptedFinding:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What we build. Level 1 speaks kernel-binary's command line; level 0 is any program."""
+    """What we build. Level 1 speaks kernel-binary's command line; level 0 is any program.
+
+    `budgets` are by arch, then by variant; `tunables` and `sass` by arch.
+    """
 
     name: str
     sources: dict[str, str]
@@ -95,7 +106,9 @@ class Kernel:
     cases: dict[str, Case] = field(default_factory=dict)
     accum_tol: dict[str, float] = field(default_factory=dict)
     shape: Shape | None = None
-    budgets: dict[str, Budget] = field(default_factory=dict)
+    budgets: dict[str, dict[str, Budget]] = field(default_factory=dict)
+    tunables: dict[str, dict[str, Tunable]] = field(default_factory=dict)
+    sass: dict[str, SassRules] = field(default_factory=dict)
     accepted: tuple[AcceptedFinding, ...] = ()
     args: tuple[str, ...] = ()
     expected_lines: tuple[str, ...] = ()
@@ -127,5 +140,6 @@ class Plan:
 
     @property
     def on_box(self) -> tuple[Stage, ...]:
-        """The stages the agent runs: all but preflight, which is judged here from the probe."""
-        return tuple(s for s in self.stages if s.kind is not StageKind.PREFLIGHT)
+        """The stages the agent runs; the others are judged here, without the box."""
+        here = (StageKind.CHECK, StageKind.PREFLIGHT)
+        return tuple(s for s in self.stages if s.kind not in here)

@@ -25,9 +25,11 @@ class DeviceKind(StrEnum):
     GPU = "gpu"
     EMULATOR = "emulator"
     CPU = "cpu"  # a level-0 program without CUDA; never a remote's device
+    STATIC = "static"  # nothing was executed: the build itself was read
 
 
 class StageKind(StrEnum):
+    CHECK = "check"
     PREFLIGHT = "preflight"
     CHECKSUM = "checksum"
     SANITIZER = "sanitizer"

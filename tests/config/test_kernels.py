@@ -22,7 +22,7 @@ kernels:
     cases: {smoke: {images: 1}, sanitizer: {images: 7, ctas: 4}}
     shape: {rows_per_image: 196, n: 768, k: 768}
     accum_tol: {sm_90a: 1e-5}
-    budgets: {sm_90a: {spill_bytes: 0}}
+    budgets: {sm_90a: {production: {spill_bytes: 0}}}
     accepted:
       - {tool: racecheck, fingerprint: ab, tool_version: "2025.3", reason: r, expires: 2027-03-31}
 """
@@ -46,7 +46,7 @@ def test_a_kernel_is_read_whole(project: Project) -> None:
     assert kernel.cases["sanitizer"] == Case("sanitizer", images=7, ctas=4)
     assert kernel.shape == Shape(196, 768, 768)
     assert kernel.accum_tol == {"sm_90a": 0.00001}
-    assert kernel.budgets == {"sm_90a": Budget(spill_bytes=0)}
+    assert kernel.budgets == {"sm_90a": {"production": Budget(spill_bytes=0)}}
     assert kernel.accepted == (
         AcceptedFinding("racecheck", "ab", "2025.3", "r", date(2027, 3, 31)),
     )
@@ -110,8 +110,8 @@ def test_a_level_0_program_needs_sources_and_variants_alone(project: Project) ->
         (
             "spill_bytes: 0",
             "spils: 0",
-            "11: unknown key 'spils'; known keys: registers, shared_bytes, spill_bytes, "
-            "stack_bytes; did you mean 'spill_bytes'?",
+            "11: unknown key 'spils'; known keys: barriers, ctas_per_sm, local_instructions, "
+            "registers, shared_bytes, spill_bytes, stack_bytes; did you mean 'spill_bytes'?",
         ),
         (
             "DEPTH: 4",

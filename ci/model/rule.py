@@ -1,0 +1,61 @@
+"""What a static check asks: the rules that are ours, and those that kernels.yaml writes down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A question answered without a GPU. R0xx resources, S0xx SASS, W0xx warp roles, P0xx PTX,
+    F0xx fingerprint, T0xx tunables; `name` is kebab-case.
+    """
+
+    code: str
+    name: str
+    what: str
+    why: str
+    mend: str
+
+    @property
+    def title(self) -> str:
+        """What the rule's Check is called."""
+        return f"{self.code} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class SassRule(Rule):
+    """A rule over the disassembly: exactly one of must_have, must_not_have, count, order.
+
+    An opcode pattern is a mnemonic up to any of its dots: LDTM finds LDTM.x32. A count is an
+    expression over the tunables. An order says that on every path to the last of its patterns the
+    one before it was met, since the latest `since` if there is one, else since the entry.
+    `function` is a regular expression, by default the kernel's.
+    """
+
+    function: str = ""
+    role: str = ""
+    within: Literal["function", "loops"] = "function"
+    must_have: tuple[str, ...] = ()
+    must_not_have: tuple[str, ...] = ()
+    count: dict[str, str] = field(default_factory=dict)
+    order: tuple[str, ...] = ()
+    since: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A warp role, known by the instructions that only it issues."""
+
+    name: str
+    issues: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SassRules:
+    """What is expected of the SASS of one source; a build of another source is not judged by it."""
+
+    source: str
+    roles: dict[str, Role] = field(default_factory=dict)
+    rules: tuple[SassRule, ...] = ()

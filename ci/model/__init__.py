@@ -19,9 +19,22 @@ from ci.model.configuration import (
 )
 from ci.model.job import Command, CommandResult, EndedBy, StageJob, StageResult
 from ci.model.rule import Role, Rule, SassRule, SassRules
-from ci.model.run import Check, Finding, Provenance, Run, StageRecord
+from ci.model.run import Check, Finding, Provenance, Run, StageRecord, join_checks
 from ci.model.tunable import Tunable
-from ci.model.verdict import SCHEMA, DeviceKind, Outcome, Pattern, StageKind, Verdict, combine
+from ci.model.verdict import (
+    SCHEMA,
+    DeviceKind,
+    Outcome,
+    Pattern,
+    StageKind,
+    Verdict,
+    broken,
+    combine,
+    failed,
+    passed,
+    skipped,
+    unreadable,
+)
 
 __all__ = [
     "SCHEMA",
@@ -60,7 +73,13 @@ __all__ = [
     "Tunable",
     "Variant",
     "Verdict",
+    "broken",
     "combine",
     "executor",
+    "failed",
+    "join_checks",
+    "passed",
+    "skipped",
+    "unreadable",
     "visible_gpu",
 ]

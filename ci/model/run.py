@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ci.model.box import Box, Shipped
 from ci.model.configuration import Kernel, Plan, Remote
 from ci.model.job import CommandResult, StageJob
-from ci.model.verdict import SCHEMA, DeviceKind, StageKind, Verdict
+from ci.model.verdict import (
+    SCHEMA,
+    DeviceKind,
+    Outcome,
+    StageKind,
+    Verdict,
+    broken,
+    combine,
+    passed,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +97,20 @@ class Run:
     missing: tuple[str, ...] = ()
     finished_utc: str = ""
     schema: int = SCHEMA
+
+
+def join_checks(checks: Sequence[Check]) -> Verdict:
+    """Return the verdict of all checks; its summary is the first decisive check's own."""
+    outcome = combine(c.verdict for c in checks)
+    decisive = [c for c in checks if c.verdict.outcome is outcome]
+    if not decisive:
+        return broken("the stage has no checks: nothing was established")
+    if outcome is Outcome.PASS:
+        accepted = sum(1 for c in checks for f in c.findings if f.accepted)
+        note = f" ({accepted} accepted)" if accepted else ""
+        if len(decisive) == 1:
+            return passed(decisive[0].verdict.summary + note)
+        return passed(f"{len(decisive)} checks passed{note}")
+    first = decisive[0].verdict
+    more = f" (and {len(decisive) - 1} more)" if len(decisive) > 1 else ""
+    return replace(first, summary=first.summary + more)

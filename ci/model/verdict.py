@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 SCHEMA = 1
@@ -57,6 +57,28 @@ class Verdict:
     summary: str
     evidence: tuple[str, ...] = ()
     unreadable: bool = False
+
+
+def failed(summary: str, *evidence: str) -> Verdict:
+    return Verdict(Outcome.FAIL, summary, tuple(e for e in evidence if e))
+
+
+def broken(summary: str, *evidence: str) -> Verdict:
+    """Return the verdict that could not be reached: our fault or the host's, never the kernel's."""
+    return Verdict(Outcome.ERROR, summary, tuple(e for e in evidence if e))
+
+
+def unreadable(summary: str, *evidence: str) -> Verdict:
+    """Return the error of an answer that is missing, cut short or garbled."""
+    return replace(broken(summary, *evidence), unreadable=True)
+
+
+def passed(summary: str, *evidence: str) -> Verdict:
+    return Verdict(Outcome.PASS, summary, tuple(e for e in evidence if e))
+
+
+def skipped(summary: str) -> Verdict:
+    return Verdict(Outcome.SKIP, summary)
 
 
 def combine(verdicts: Iterable[Verdict]) -> Outcome:

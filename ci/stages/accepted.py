@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ci.model import AcceptedFinding, Check, Finding, Stage, Tool
-from ci.stages.answer import failed, passed
+from ci.model import AcceptedFinding, Check, Finding, Stage, Tool, failed, passed
 from ci.stages.context import Context
 
 

@@ -1,63 +1,14 @@
-"""A stage's answer put together: checks, the verdict that follows from them, the record."""
+"""A stage's answer put together: the logs it rests on, the record that comes of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from ci.model import (
-    Check,
-    CommandResult,
-    Outcome,
-    Stage,
-    StageRecord,
-    StageResult,
-    Verdict,
-    combine,
-)
+from ci.model import Check, CommandResult, Stage, StageRecord, StageResult, join_checks
 from ci.stages.context import Context
 
 TAIL_LINES = 5
-
-
-def failed(summary: str, *evidence: str) -> Verdict:
-    return Verdict(Outcome.FAIL, summary, tuple(e for e in evidence if e))
-
-
-def broken(summary: str, *evidence: str) -> Verdict:
-    """Return the verdict that could not be reached: our fault or the host's, never the kernel's."""
-    return Verdict(Outcome.ERROR, summary, tuple(e for e in evidence if e))
-
-
-def unreadable(summary: str, *evidence: str) -> Verdict:
-    """Return the error of an answer that is missing, cut short or garbled."""
-    return replace(broken(summary, *evidence), unreadable=True)
-
-
-def passed(summary: str, *evidence: str) -> Verdict:
-    return Verdict(Outcome.PASS, summary, tuple(e for e in evidence if e))
-
-
-def skipped(summary: str) -> Verdict:
-    return Verdict(Outcome.SKIP, summary)
-
-
-def join_checks(checks: Sequence[Check]) -> Verdict:
-    """Return the verdict of all checks; its summary is the first decisive check's own."""
-    outcome = combine(c.verdict for c in checks)
-    decisive = [c for c in checks if c.verdict.outcome is outcome]
-    if not decisive:
-        return broken("the stage has no checks: nothing was established")
-    if outcome is Outcome.PASS:
-        accepted = sum(1 for c in checks for f in c.findings if f.accepted)
-        note = f" ({accepted} accepted)" if accepted else ""
-        if len(decisive) == 1:
-            return passed(decisive[0].verdict.summary + note)
-        return passed(f"{len(decisive)} checks passed{note}")
-    first = decisive[0].verdict
-    more = f" (and {len(decisive) - 1} more)" if len(decisive) > 1 else ""
-    return replace(first, summary=first.summary + more)
 
 
 def stage_record(

@@ -16,8 +16,13 @@ from ci.model import (
     StageRecord,
     StageResult,
     Verdict,
+    broken,
+    passed,
 )
-from ci.stages.answer import broken, find_command, passed, stage_record
+from ci.stages.answer import (
+    find_command,
+    stage_record,
+)
 from ci.stages.context import Context, Setup, case_text, stage_case
 from ci.stages.harness import read_harness
 from ci.stages.outputs import judge_compared, judge_golden, judge_sampled

@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from ci.model import Command, CommandResult, EndedBy, Verdict
-from ci.stages.answer import broken, failed, log_tail
+from ci.model import Command, CommandResult, EndedBy, Verdict, broken, failed
+from ci.stages.answer import (
+    log_tail,
+)
 from ci.stages.hang import describe_wait, read_triage
 from ci.stages.result import CudaError
 

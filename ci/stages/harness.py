@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ci.errors import ProtocolError
-from ci.model import Command, CommandResult, Verdict
-from ci.stages.answer import broken, log_tail, unreadable
+from ci.model import Command, CommandResult, Verdict, broken, unreadable
+from ci.stages.answer import (
+    log_tail,
+)
 from ci.stages.context import Context
 from ci.stages.ended import EXIT_MISMATCH, judge_end, judge_exit
 from ci.stages.result import Asked, HarnessResult, find_impostor, load_result

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 
-from ci.model import Pattern, Verdict
-from ci.stages.answer import broken, failed
+from ci.model import Pattern, Verdict, broken, failed
 from ci.stages.context import Context
 from ci.stages.ended import EXIT_MISMATCH
 from ci.stages.result import Compared, HarnessResult

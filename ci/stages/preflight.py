@@ -18,10 +18,13 @@ from ci.model import (
     StageKind,
     StageRecord,
     Verdict,
+    broken,
     executor,
+    join_checks,
+    passed,
+    skipped,
     visible_gpu,
 )
-from ci.stages.answer import broken, join_checks, passed, skipped
 from ci.stages.result import COMPUTE_CAPABILITIES
 from ci.stages.sanitizer import TOOL as SANITIZER
 from ci.stages.sanitizer import sanitizer_tool

@@ -19,16 +19,16 @@ from ci.model import (
     StageRecord,
     StageResult,
     Verdict,
+    broken,
+    passed,
+    unreadable,
 )
 from ci.stages.answer import (
-    broken,
     find_command,
     log_tail,
-    passed,
     read_log,
     read_text,
     stage_record,
-    unreadable,
 )
 from ci.stages.checksum import watchdog_s
 from ci.stages.context import Context, Setup, case_text, stage_case

@@ -14,13 +14,13 @@ from ci.model import (
     StageRecord,
     StageResult,
     Verdict,
-)
-from ci.stages.answer import (
     broken,
     failed,
+    passed,
+)
+from ci.stages.answer import (
     find_command,
     log_tail,
-    passed,
     read_log,
     stage_record,
 )

@@ -24,18 +24,18 @@ from ci.model import (
     StageRecord,
     StageResult,
     Verdict,
+    broken,
+    failed,
+    passed,
+    unreadable,
 )
 from ci.stages.accepted import accept, finding_check, unseen_notes
 from ci.stages.answer import (
-    broken,
-    failed,
     find_command,
     log_tail,
-    passed,
     read_log,
     seconds_here,
     stage_record,
-    unreadable,
 )
 from ci.stages.context import Context, stage_case
 from ci.stages.ended import judge_exit, judge_lost

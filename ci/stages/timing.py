@@ -23,8 +23,14 @@ from ci.model import (
     StageRecord,
     StageResult,
     Verdict,
+    broken,
+    passed,
+    skipped,
 )
-from ci.stages.answer import broken, find_command, passed, skipped, stage_record
+from ci.stages.answer import (
+    find_command,
+    stage_record,
+)
 from ci.stages.checksum import watchdog_s
 from ci.stages.context import Context, Setup, case_text, stage_case
 from ci.stages.harness import read_harness

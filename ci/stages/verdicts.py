@@ -14,8 +14,12 @@ from ci.model import (
     StageRecord,
     StageResult,
     Verdict,
+    broken,
+    skipped,
 )
-from ci.stages.answer import broken, skipped, stage_record
+from ci.stages.answer import (
+    stage_record,
+)
 from ci.stages.checksum import read_checksum
 from ci.stages.context import Context
 from ci.stages.jobs import why_not

@@ -1,0 +1,52 @@
+"""A rule's answer: the Check that says what was found, and how to mend it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from ci.model import Check, Finding, Rule, broken, failed, passed, skipped
+
+_NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
+
+
+def place(rule: Rule, message: str, *, kernel: str = "", file: str = "", line: int = 0) -> Finding:
+    """Return a place that breaks `rule`; its fingerprint survives moved lines and addresses."""
+    words = [rule.code, kernel, PurePosixPath(file).name, _NUMBER.sub("#", message)]
+    return Finding(
+        tool="check",
+        kind=rule.name,
+        message=message,
+        kernel=kernel,
+        file=file,
+        line=line,
+        fingerprint=hashlib.sha256("\0".join(words).encode()).hexdigest()[:16],
+    )
+
+
+def judged(
+    rule: Rule,
+    findings: Sequence[Finding],
+    said: str,
+    facts: Mapping[str, str] | None = None,
+) -> Check:
+    """Return the answer of a rule that was judged: it holds if nothing was found."""
+    what = f"what: {rule.what}"
+    verdict = failed(said, *_advice(rule)) if findings else passed(said, what)
+    return Check(rule.title, verdict, findings=tuple(findings), facts=dict(facts or {}))
+
+
+def not_judged(rule: Rule, reason: str) -> Check:
+    """Return the answer of a rule that could not be judged: an error, never a pass."""
+    return Check(rule.title, broken(reason, *_advice(rule)))
+
+
+def not_asked(rule: Rule, reason: str) -> Check:
+    """Return the answer of a rule that has nothing to say of this build."""
+    return Check(rule.title, skipped(reason))
+
+
+def _advice(rule: Rule) -> tuple[str, ...]:
+    return (f"what: {rule.what}", f"why: {rule.why}", f"mend: {rule.mend}")

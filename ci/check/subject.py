@@ -1,0 +1,47 @@
+"""What a static check judges: one build, and what kernels.yaml says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ci.model import Budget, Kernel, Role, SassRules
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A kernel as one arch and variant has it."""
+
+    kernel: Kernel
+    arch: str
+    variant: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.kernel.name}-{self.arch}-{self.variant}"
+
+    @property
+    def source(self) -> str:
+        """The kernel's own file, as kernels.yaml names it: findings stand on its lines."""
+        return self.kernel.sources[self.arch]
+
+    @property
+    def budget(self) -> Budget | None:
+        return self.kernel.budgets.get(self.arch, {}).get(self.variant)
+
+    @property
+    def sass(self) -> SassRules | None:
+        """What is expected of the SASS; None where it is said of another source alone."""
+        said = self.kernel.sass.get(self.arch)
+        return said if said and said.source == self.source else None
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        return self.sass.roles if self.sass else {}
+
+    @property
+    def tunables(self) -> dict[str, int]:
+        """The value of each tunable in this build: the default, or what the variant sets."""
+        defines = self.kernel.variants[self.variant].defines
+        known = self.kernel.tunables.get(self.arch, {})
+        return {name: int(defines.get(name, t.default)) for name, t in known.items()}

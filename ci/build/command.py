@@ -128,7 +128,7 @@ def _defines(request: Request) -> list[tuple[str, str]]:
     kernel, way = request.kernel, request.way
     ours = [
         ("KERNELRIG_PROGRAM", c_string(way.program)),
-        ("KERNELRIG_LABEL", c_string(kernel.label)),
+        ("KERNELRIG_LABEL", c_string(kernel.label_for(request.arch))),
         ("KERNELRIG_KERNEL_REGEX", c_string(kernel.kernel_regex)),
     ]
     if request.arch in kernel.accum_tol:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ci.model import Kernel, Remote, Stage, StageKind
-from ci.validation import Complaint, nearest
+from ci.validation import Complaint, Loc, nearest
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ARCH = re.compile(r"sm_[0-9]+[af]?")
@@ -73,22 +73,16 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
         if not (folder / source).is_file():
             near = nearest(source, (p.name for p in folder.iterdir()))
             yield Complaint(("sources", arch), f"no file '{source}' in {folder.name}/{near}")
-    for key, values in (("accum_tol", kernel.accum_tol), ("budgets", kernel.budgets)):
+    for key, values in (
+        ("label", () if isinstance(kernel.label, str) else kernel.label),
+        ("accum_tol", kernel.accum_tol),
+        ("budgets", kernel.budgets),
+    ):
         for arch in values:
-            if kernel.sources and arch not in kernel.sources:
-                known = ", ".join(kernel.sources)
-                yield Complaint(
-                    (key, arch), f"'{key}' names '{arch}', which has no source; sources: {known}"
-                )
+            yield from _source_rule((key, arch), key, arch, kernel)
     for arch, tolerance in kernel.accum_tol.items():
         yield from _positive(("accum_tol", arch), tolerance)
-    for variant in kernel.variants.values():
-        way = ("variants", variant.name)
-        for complaint in name_rule(variant.name):
-            yield Complaint(way, complaint.text)
-        for complaint in name_rule(variant.program):
-            yield Complaint((*way, "program"), complaint.text)
-        yield from _identifiers((*way, "defines"), variant.defines)
+    yield from _variant_rules(kernel)
     for case in kernel.cases.values():
         for complaint in name_rule(case.name):
             yield Complaint(("cases", case.name), complaint.text)
@@ -98,6 +92,30 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
                 ("cases", case.name, "ctas"),
                 f"'ctas' must be 0 (every SM) or more, not {case.ctas}",
             )
+
+
+def _variant_rules(kernel: Kernel) -> Iterator[Complaint]:
+    writers: dict[str, str] = {}
+    for variant in kernel.variants.values():
+        way = ("variants", variant.name)
+        for complaint in name_rule(variant.name):
+            yield Complaint(way, complaint.text)
+        for complaint in name_rule(variant.program):
+            yield Complaint((*way, "program"), complaint.text)
+        yield from _identifiers((*way, "defines"), variant.defines)
+        for i, arch in enumerate(variant.archs):
+            yield from _source_rule((*way, "archs", i), "archs", arch, kernel)
+        other = writers.setdefault(variant.program, variant.name)
+        # A level-0 program writes no result file: what it printed is known by its folder.
+        if kernel.level == 1 and other != variant.name:
+            text = f"'{variant.program}' is the program of variant '{other}' already"
+            yield Complaint((*way, "program"), f"{text}: a result file must say which one wrote it")
+
+
+def _source_rule(way: Loc, key: str, arch: str, kernel: Kernel) -> Iterator[Complaint]:
+    if kernel.sources and arch not in kernel.sources:
+        known = ", ".join(kernel.sources)
+        yield Complaint(way, f"'{key}' names '{arch}', which has no source; sources: {known}")
 
 
 def stage_rules(stage: Stage, before: Sequence[str]) -> Iterator[Complaint]:
@@ -114,6 +132,8 @@ def stage_rules(stage: Stage, before: Sequence[str]) -> Iterator[Complaint]:
         )
     if stage.kind is not StageKind.SANITIZER and stage.tool:
         yield Complaint(("tool",), f"a {stage.kind.value} stage takes no 'tool'")
+    if stage.variant and stage.kind in (StageKind.PREFLIGHT, StageKind.CHECK):
+        yield Complaint(("variant",), f"a {stage.kind.value} stage runs no program: no 'variant'")
     for key in ("patterns", "seeds", "needs"):
         for value, times in Counter(getattr(stage, key)).items():
             if times > 1:

@@ -35,13 +35,17 @@ class Remote:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to compile a kernel; `defines` are -D names with their values."""
+    """One way to compile a kernel; `defines` are -D names with their values.
+
+    `archs` are those that it exists for; empty = every arch of the kernel.
+    """
 
     name: str
     program: str
     defines: dict[str, str | int | float] = field(default_factory=dict)
     nvcc_flags: tuple[str, ...] = ()
     libs: tuple[str, ...] = ()
+    archs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,8 @@ class AcceptedFinding:
 class Kernel:
     """What we build. Level 1 speaks kernel-binary's command line; level 0 is any program.
 
-    `budgets` are by arch, then by variant; `tunables` and `sass` by arch.
+    `budgets` are by arch, then by variant; `tunables` and `sass` by arch. `label` is one text for
+    every arch or a text an arch: where a stand-in serves one arch, only that one's is called so.
     """
 
     name: str
@@ -101,7 +106,7 @@ class Kernel:
     variants: dict[str, Variant]
     level: Literal[0, 1] = 1
     kernel_regex: str = ""
-    label: str = ""
+    label: str | dict[str, str] = ""
     baseline: bool = False
     cases: dict[str, Case] = field(default_factory=dict)
     accum_tol: dict[str, float] = field(default_factory=dict)
@@ -114,10 +119,29 @@ class Kernel:
     expected_lines: tuple[str, ...] = ()
     cuda: bool = True
 
+    def label_for(self, arch: str) -> str:
+        """Return what every report must say of a build for `arch`, empty if nothing."""
+        return self.label if isinstance(self.label, str) else self.label.get(arch, "")
+
+    def archs_of(self, variant: str) -> tuple[str, ...]:
+        """Return the archs that have `variant`, none if the kernel does not know it."""
+        known = self.variants.get(variant)
+        return (known.archs or tuple(self.sources)) if known else ()
+
+    def lacks(self, variant: str, arch: str) -> str:
+        """Return why there is no build of a known `variant` for `arch`, empty if there is one."""
+        if arch in self.archs_of(variant):
+            return ""
+        archs = ", ".join(self.archs_of(variant))
+        return f"{self.name} has no variant {variant} for {arch}; it is for {archs}"
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step on the box as the plan words it; limits hold for each command of the stage."""
+    """One step on the box as the plan words it; limits hold for each command of the stage.
+
+    `variant` is what it runs in place of the run's own variant.
+    """
 
     name: str
     kind: StageKind
@@ -131,6 +155,7 @@ class Stage:
     disk_mb: int = 1024
     warmup_s: float = 1.0
     samples: int = 200
+    variant: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class StageRecord:
-    """A stage's whole answer. `machine` is the device's own name, never what was asked for."""
+    """A stage's whole answer. `machine` is the device's own name, never what was asked for.
+
+    `variant` is that of the build which the stage was for, the run's or one of its own.
+    """
 
     name: str
     kind: StageKind
@@ -62,6 +65,7 @@ class StageRecord:
     notes: tuple[str, ...] = ()
     started_utc: str = ""
     seconds: float = 0.0
+    variant: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,7 @@ def _absent_suite(run: Run) -> _Suite:
 
 
 def _origin(run: Run) -> dict[str, str]:
+    label = run.kernel.label_for(run.arch)
     return {
         "kernel": run.kernel.name,
         "arch": run.arch,
@@ -115,7 +116,7 @@ def _origin(run: Run) -> dict[str, str]:
         "remote": run.remote.name,
         "commit": run.provenance.commit,
         "dirty_sha256": run.provenance.dirty_sha256,
-        **({"label": run.kernel.label} if run.kernel.label else {}),
+        **({"label": label} if label else {}),
     }
 
 

@@ -107,7 +107,7 @@ def _timing(run: Run) -> str:
     stages = [s for s in run.stages if s.kind is StageKind.TIMING]
     if not stages:
         return "not in this run"
-    return "; ".join(_timing_of(stage, run.kernel.label) for stage in stages)
+    return "; ".join(_timing_of(stage, run.kernel.label_for(run.arch)) for stage in stages)
 
 
 def _timing_of(stage: StageRecord, label: str) -> str:

@@ -43,6 +43,10 @@ class Context:
     source_root: Path | None = None
 
     @property
+    def label(self) -> str:
+        return self.kernel.label_for(self.build.arch)
+
+    @property
     def device(self) -> DeviceKind:
         return executor(self.kernel, self.remote, self.box)[0]
 

@@ -233,7 +233,7 @@ def _facts(raw: Page, folder: Path, context: Context) -> dict[str, str]:
         "open": f"ncu-ui {folder.parent.name}/{folder.name}/{REPORT}",
         "kernel": function_name(row["Kernel Name"]),
         "device": f"{context.device.value} {context.machine}",
-        "label": context.kernel.label,
+        "label": context.label,
         "ncu": ncu.version if ncu else "",
         **{m: f"{row[m]} {raw.units.get(m, '')}".strip() for m in KEY_METRICS},
     }

@@ -138,7 +138,7 @@ def timing_facts(
     clocks = list(seen.clocks)
     facts = {
         "device": f"{context.device.value} {context.machine}",
-        "label": seen.label or context.kernel.label,
+        "label": seen.label or context.label,
         "median": f"{median:.4f} ms",
         "p5": f"{nearest_rank(ordered, 5):.4f} ms",
         "p95": f"{nearest_rank(ordered, 95):.4f} ms",

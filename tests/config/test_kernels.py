@@ -63,6 +63,41 @@ def test_a_level_0_program_needs_sources_and_variants_alone(project: Project) ->
 
 
 @pytest.mark.parametrize(
+    ("label", "of_90a", "of_100a"),
+    [
+        ("label: stand-in", "stand-in", "stand-in"),
+        ("label: {sm_90a: stand-in}", "stand-in", ""),
+        ("kernel_regex: ''", "", ""),
+    ],
+)
+def test_a_label_is_for_every_arch_or_for_one(
+    project: Project, label: str, of_90a: str, of_100a: str
+) -> None:
+    project("kernel/p.cpp", "")
+    text = (
+        f"schema: 1\nkernels:\n  p:\n    level: 0\n    {label}\n"
+        "    sources: {sm_90a: p.cpp, sm_100a: p.cpp}\n    variants: {production: {program: p}}\n"
+    )
+    kernel = config.load_kernels(project("kernel/kernels.yaml", text))["p"]
+    assert (kernel.label_for("sm_90a"), kernel.label_for("sm_100a")) == (of_90a, of_100a)
+
+
+def test_variants_of_a_level_0_program_may_share_its_name(project: Project) -> None:
+    project("kernel/p.cpp", "")
+    text = (
+        "schema: 1\nkernels:\n  p:\n    level: 0\n"
+        "    sources: {sm_90a: p.cpp, sm_100a: p.cpp}\n"
+        "    variants: {production: {program: p}, guard: {program: p, archs: [sm_100a]}}\n"
+    )
+    kernel = config.load_kernels(project("kernel/kernels.yaml", text))["p"]
+    assert kernel.archs_of("production") == ("sm_90a", "sm_100a")
+    assert kernel.archs_of("guard") == ("sm_100a",)
+    assert kernel.archs_of("gaurd") == ()
+    assert kernel.lacks("guard", "sm_100a") == ""
+    assert kernel.lacks("guard", "sm_90a") == "p has no variant guard for sm_90a; it is for sm_100a"
+
+
+@pytest.mark.parametrize(
     ("old", "new", "mistake"),
     [
         (
@@ -106,6 +141,27 @@ def test_a_level_0_program_needs_sources_and_variants_alone(project: Project) ->
             "accum_tol: {sm_90a: 1e-5}",
             'accum_tol: {sm_90a: "1e-5"}',
             "10: 'sm_90a' must be a number, not '1e-5'; take it out of its quotes",
+        ),
+        (
+            "kernel_regex: gemm_kernel",
+            "kernel_regex: gemm_kernel\n    label: {sm_80: stand-in}",
+            "5: 'label' names 'sm_80', which has no source; sources: sm_90a",
+        ),
+        (
+            "kernel_regex: gemm_kernel",
+            "kernel_regex: gemm_kernel\n    label: 5",
+            "5: 'label' must be text or a mapping, not 5",
+        ),
+        (
+            "program: gemm,",
+            "program: gemm, archs: [sm_90a, sm_100a],",
+            "7: 'archs' names 'sm_100a', which has no source; sources: sm_90a",
+        ),
+        (
+            "    cases:",
+            "      guard: {program: gemm}\n    cases:",
+            "8: 'gemm' is the program of variant 'production' already:"
+            " a result file must say which one wrote it",
         ),
         (
             "spill_bytes: 0",

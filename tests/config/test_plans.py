@@ -79,6 +79,16 @@ def test_a_thing_named_twice_or_not_at_all_is_a_mistake(project: Project) -> Non
     ]
 
 
+def test_a_stage_that_runs_no_program_takes_no_variant(project: Project) -> None:
+    stages = """\
+  - {name: pre, kind: preflight, variant: guard}
+  - {name: guard, kind: checksum, patterns: [integer], variant: guard}
+"""
+    assert plan_mistakes(project, stages) == [
+        "ci/plans/mine.yaml:3: a preflight stage runs no program: no 'variant'",
+    ]
+
+
 def test_an_unknown_plan_is_answered_with_the_known_ones(project: Project) -> None:
     root = project("ci/plans/defect.yaml", "")
     (line,) = mistakes(lambda: config.load_plan(root, "defekt"))

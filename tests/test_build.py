@@ -16,7 +16,7 @@ import pytest
 from ci.build import Request, build_all, load_build, table
 from ci.build.resources import parse_ptxas_log
 from ci.errors import BuildError, CiError, ConfigError
-from ci.model import Build, Kernel, Toolchain, Variant
+from ci.model import Build, Kernel, Toolchain, Tunable, Variant
 from ci.proc import run_process
 
 DATA = Path(__file__).parent / "data" / "build"
@@ -121,6 +121,16 @@ def test_a_missing_header_is_an_error_and_no_reuse(checkout: Checkout) -> None:
     assert caught.value.details.startswith(
         "kernel/demo.cpp:2:10: fatal error: demo.h: No such file"
     )
+
+
+def test_every_tunable_is_passed_and_a_variant_overrides_it(checkout: Checkout) -> None:
+    (checkout.root / "kernel" / "demo.cpp").write_text(
+        '#include <cstdio>\nint main() { std::printf("%d %d", DEPTH, UNROLL); }\n'
+    )
+    tunables = {"sm_90a": {"DEPTH": Tunable(4, (3, 4, 5)), "UNROLL": Tunable(6, (1, 6))}}
+    way = replace(checkout.kernel.variants["production"], defines={"UNROLL": 1})
+    checkout.kernel = replace(checkout.kernel, tunables=tunables, variants={"production": way})
+    assert said_by(checkout.build()) == "4 1"
 
 
 def test_other_flags_defines_and_tools_are_another_build(checkout: Checkout) -> None:

@@ -43,6 +43,8 @@ class Request:
         if self.variant not in self.kernel.variants:
             known = ", ".join(self.kernel.variants)
             raise ConfigError(f"{self.kernel.name} has no variant '{self.variant}'; known: {known}")
+        if why := self.kernel.lacks(self.variant, self.arch):
+            raise ConfigError(why)
         return self.kernel.variants[self.variant]
 
     @property
@@ -133,4 +135,5 @@ def _defines(request: Request) -> list[tuple[str, str]]:
     ]
     if request.arch in kernel.accum_tol:
         ours.append(("KERNELRIG_ACCUM_TOL", repr(float(kernel.accum_tol[request.arch]))))
-    return [*ours, *((name, define_value(name, value)) for name, value in way.defines.items())]
+    chosen = kernel.tuned(request.arch, request.variant) | way.defines
+    return [*ours, *((name, define_value(name, value)) for name, value in chosen.items())]

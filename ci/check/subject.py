@@ -41,7 +41,5 @@ class Subject:
 
     @property
     def tunables(self) -> dict[str, int]:
-        """The value of each tunable in this build: the default, or what the variant sets."""
-        defines = self.kernel.variants[self.variant].defines
-        known = self.kernel.tunables.get(self.arch, {})
-        return {name: int(defines.get(name, t.default)) for name, t in known.items()}
+        """The value of each tunable in this build."""
+        return self.kernel.tuned(self.arch, self.variant)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from ci.config.expectations import budget_rules, sass_rules, tunable_rules
 from ci.model import Kernel, Remote, Stage, StageKind
 from ci.validation import Complaint, Loc, nearest
 
@@ -77,12 +78,17 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
         ("label", () if isinstance(kernel.label, str) else kernel.label),
         ("accum_tol", kernel.accum_tol),
         ("budgets", kernel.budgets),
+        ("tunables", kernel.tunables),
+        ("sass", kernel.sass),
     ):
         for arch in values:
             yield from _source_rule((key, arch), key, arch, kernel)
     for arch, tolerance in kernel.accum_tol.items():
         yield from _positive(("accum_tol", arch), tolerance)
     yield from _variant_rules(kernel)
+    yield from budget_rules(kernel)
+    yield from tunable_rules(kernel)
+    yield from sass_rules(kernel)
     for case in kernel.cases.values():
         for complaint in name_rule(case.name):
             yield Complaint(("cases", case.name), complaint.text)

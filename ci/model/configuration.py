@@ -123,6 +123,11 @@ class Kernel:
         """Return what every report must say of a build for `arch`, empty if nothing."""
         return self.label if isinstance(self.label, str) else self.label.get(arch, "")
 
+    def tuned(self, arch: str, variant: str) -> dict[str, int]:
+        """Return the value of each tunable in a build: what the variant defines, or the default."""
+        known, defines = self.tunables.get(arch, {}), self.variants[variant].defines
+        return {name: int(defines.get(name, t.default)) for name, t in known.items()}
+
     def archs_of(self, variant: str) -> tuple[str, ...]:
         """Return the archs that have `variant`, none if the kernel does not know it."""
         known = self.variants.get(variant)
@@ -130,10 +135,10 @@ class Kernel:
 
     def lacks(self, variant: str, arch: str) -> str:
         """Return why there is no build of a known `variant` for `arch`, empty if there is one."""
-        if arch in self.archs_of(variant):
+        archs = self.archs_of(variant)
+        if arch in archs:
             return ""
-        archs = ", ".join(self.archs_of(variant))
-        return f"{self.name} has no variant {variant} for {arch}; it is for {archs}"
+        return f"{self.name} has no variant {variant} for {arch}; it is for {', '.join(archs)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,137 @@
+"""Mistakes in budgets, tunables and SASS rules come back with file, line and what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ci import config
+from ci.model import Budget, Role, SassRule, Tunable
+from tests.config.projects import Project, mistakes
+
+KERNEL = """\
+schema: 1
+kernels:
+  gemm:
+    level: 0
+    sources: {sm_100a: gemm.cu}
+    variants:
+      production: {program: gemm, defines: {DEPTH: 5, KERNELRIG_TIMING: 1}}
+    budgets: {sm_100a: {production: {registers: 236}}}
+    tunables:
+      sm_100a:
+        DEPTH: {default: 4, values: [3, 4, 5], structural: true}
+        UNROLL: {default: 6, values: [1, 2, 3, 6]}
+    sass:
+      sm_100a:
+        source: gemm.cu
+        roles:
+          product: {issues: [UTCQMMA]}
+        rules:
+          - {code: S001, name: mma-is-there, what: a, why: b, mend: c, must_have: [UTCQMMA.2CTA]}
+          - {code: S002, name: mma-count, what: a, why: b, mend: c, role: product,
+             count: {UTCQMMA: 4 * UNROLL}}
+          - {code: S003, name: fence-first, what: a, why: b, mend: c,
+             order: [FENCE, UTMASTG], since: STS}
+"""
+
+
+def load(project: Project, old: str = "", new: str = "") -> Path:
+    assert old in KERNEL
+    project("kernel/gemm.cu", "")
+    return project("kernel/kernels.yaml", KERNEL.replace(old, new) if old else KERNEL)
+
+
+def test_what_a_kernel_is_held_to_is_read_whole(project: Project) -> None:
+    kernel = config.load_kernels(load(project))["gemm"]
+    assert kernel.budgets == {"sm_100a": {"production": Budget(registers=236)}}
+    assert kernel.tunables["sm_100a"]["DEPTH"] == Tunable(4, (3, 4, 5), structural=True)
+    said = kernel.sass["sm_100a"]
+    assert said.roles == {"product": Role("product", ("UTCQMMA",))}
+    assert said.rules[1] == SassRule(
+        "S002", "mma-count", "a", "b", "c", role="product", count={"UTCQMMA": "4 * UNROLL"}
+    )
+
+
+def test_a_variant_changes_a_tunable_and_leaves_the_others(project: Project) -> None:
+    kernel = config.load_kernels(load(project))["gemm"]
+    assert kernel.tuned("sm_100a", "production") == {"DEPTH": 5, "UNROLL": 6}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "mistake"),
+    [
+        (
+            "{production: {registers",
+            "{producton: {registers",
+            "8: 'budgets' names 'producton', which is no variant; variants: production; "
+            "did you mean 'production'?",
+        ),
+        ("DEPTH: 5", "DEPTH: 7", "7: 'DEPTH' must be one of 3, 4, 5, not 7"),
+        ("DEPTH: 5", "DEPTH: '5'", "7: 'DEPTH' must be one of 3, 4, 5, not 5"),
+        (
+            "DEPTH: 5",
+            "DEPT: 5",
+            "7: 'DEPT' is no tunable of 'gemm'; did you mean 'DEPTH'?; tunables: DEPTH, UNROLL",
+        ),
+        (
+            "default: 4",
+            "default: 6",
+            "11: 'default' of 'DEPTH' is 6, which is not among its values: 3, 4, 5",
+        ),
+        ("[3, 4, 5]", "[3, 4, 5, 3]", "11: 'values' of 'DEPTH' holds one twice"),
+        (
+            "      sm_100a:\n        DEPTH",
+            "      sm_80:\n        DEPTH",
+            "10: 'tunables' names 'sm_80', which has no source; sources: sm_100a",
+        ),
+        (
+            "        UNROLL",
+            "        KERNELRIG_X",
+            "12: 'KERNELRIG_X' cannot be a tunable; KERNELRIG_* is the harness's",
+        ),
+        (
+            "      sm_100a:\n        source",
+            "      sm_80:\n        source",
+            "14: 'sass' names 'sm_80', which has no source; sources: sm_100a",
+        ),
+        (
+            "product: {issues: [UTCQMMA]}",
+            "product: {issues: []}",
+            "17: role 'product' issues nothing: what is it?",
+        ),
+        ("S001", "R001", "19: 'code' must be S and three digits, not 'R001'"),
+        ("S003", "S001", "19: 'S001' stands 2 times"),
+        ("mma-is-there", "Mma_is", "19: 'name' must be in kebab-case, not 'Mma_is'"),
+        (
+            ", must_have: [UTCQMMA.2CTA]",
+            "",
+            "19: 'S001' must have exactly one of must_have, must_not_have, count, order, not none",
+        ),
+        ("role: product,", "role: load,", "20: 'load' is no role; roles: product"),
+        ("4 * UNROLL", "4 * ROLL", "21: no tunable is called 'ROLL'; tunables: DEPTH, UNROLL"),
+        ("[FENCE, UTMASTG]", "[UTMASTG]", "23: 'order' needs two patterns or more"),
+        (
+            "must_have: [UTCQMMA.2CTA]",
+            "must_have: [UTCQMMA.2CTA], since: STS",
+            "19: 'since' belongs to an 'order'",
+        ),
+        (
+            "since: STS",
+            "since: STS, within: loops",
+            "23: an 'order' is judged over the whole function",
+        ),
+        (
+            "must_have: [UTCQMMA.2CTA]",
+            'must_have: [UTCQMMA.2CTA], function: "gemm("',
+            "19: 'function' is no regular expression: "
+            "missing ), unterminated subpattern at position 4",
+        ),
+        ("mend: c, must", "must", "19: missing key 'mend' in item 1 of 'rules'"),
+    ],
+)
+def test_a_mistake_is_named(project: Project, old: str, new: str, mistake: str) -> None:
+    root = load(project, old, new)
+    first = mistakes(lambda: config.load_kernels(root))[0]
+    assert first == f"kernel/kernels.yaml:{mistake}"

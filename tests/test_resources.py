@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from ci.build.elf import highest_glibc, is_relocatable, needed_versions
-from ci.build.resources import base_name, minimum_driver, parse_ptxas_log
+from ci.build.resources import minimum_driver, parse_ptxas_log
 from ci.errors import ProtocolError
 from ci.model import FunctionResources, Toolchain
 from ci.proc import run_process
+from ci.symbol import base_name
 
 DATA = Path(__file__).parent / "data" / "build"
 

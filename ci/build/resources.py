@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ci.errors import ProtocolError
 from ci.model import FunctionResources
+from ci.symbol import is_called
 
 _PROPERTIES = re.compile(r"Function properties for (?:'(?P<quoted>[^']+)'|(?P<name>\S+))")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -28,23 +29,9 @@ def parse_ptxas_log(log: str, first: str = "") -> tuple[FunctionResources, ...]:
     """
 
     def comes_later(function: FunctionResources) -> bool:
-        return not (first and re.search(first, base_name(function.name)))
+        return not (first and is_called(first, function.name))
 
     return tuple(sorted(_functions(log), key=comes_later))
-
-
-def base_name(mangled: str) -> str:
-    """Return a function's own name out of its mangled one: what `ncu -k` and the user call it."""
-    if not mangled.startswith("_Z"):
-        return mangled
-    rest = re.sub(r"^_Z(?:N[KVr]*)?", "", mangled)
-    name = ""
-    while number := re.match(r"L?(\d+)", rest):
-        start = number.end()
-        name, rest = rest[start : start + int(number[1])], rest[start + int(number[1]) :]
-        if not mangled.startswith("_ZN"):
-            break
-    return name or mangled
 
 
 def minimum_driver(cuda_version: str, arch: str) -> str:

@@ -24,16 +24,13 @@
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
-#include "harness.cuh"
+#include <cstdint>
+
+#include "phase_clock.cuh"
 
 namespace {
 
-using kernelrig::Argument;
-using kernelrig::Buffers;
-using kernelrig::Geometry;
-using kernelrig::LaunchArgs;
 using kernelrig::PhaseClock;
-using kernelrig::Problem;
 
 struct Config {
   static constexpr int ROWS_PER_IMAGE = 196;
@@ -223,6 +220,21 @@ extern "C" __global__ void __launch_bounds__(Config::THREADS)
     clock.write(phase_clocks + blockIdx.x * PHASE_COUNT);
 }
 
+} // namespace
+
+#ifndef KERNELRIG_DEVICE_ONLY
+
+#include "harness.cuh"
+
+namespace {
+
+using kernelrig::Argument;
+using kernelrig::Buffers;
+using kernelrig::Geometry;
+using kernelrig::LaunchArgs;
+using kernelrig::PhaseTable;
+using kernelrig::Problem;
+
 void launch(const Params &params, const Geometry &geometry, cudaStream_t stream) {
   cudaLaunchConfig_t config{};
   config.gridDim = geometry.grid;
@@ -239,6 +251,7 @@ struct Gemm {
   static constexpr int ROWS_PER_IMAGE = Config::ROWS_PER_IMAGE;
   static constexpr int N = Config::N;
   static constexpr int K = Config::K;
+  static constexpr int COMB_BLOCK = Config::N;
   static constexpr const char *PHASES[PHASE_COUNT] = {"all warps: fetch", "all warps: multiply",
                                                       "all warps: publish", "all warps: store",
                                                       "all warps: barrier"};
@@ -252,6 +265,13 @@ struct Gemm {
     geometry.block = dim3(Config::THREADS);
     geometry.dynamic_smem_bytes = Config::DYNAMIC_SMEM_BYTES;
     return geometry;
+  }
+
+  static int phase_rows(const Problem &, const Geometry &geometry) { return geometry.ctas(); }
+
+  static std::string phase_report(const PhaseTable &table, const Problem &, const Geometry &,
+                                  double) {
+    return kernelrig::phase_table_text(table);
   }
 
   static Params prepare(const Problem &problem, const Buffers &buffers) {
@@ -279,3 +299,5 @@ struct Gemm {
 } // namespace
 
 int main(int argc, char **argv) { return harness_main<Gemm>(argc, argv); }
+
+#endif // KERNELRIG_DEVICE_ONLY

@@ -1,34 +1,29 @@
 // The host side of every kernel: arguments, inputs, poison, reference, comparison, timing, result
-// file, launch description. A kernel file includes this one header; what it must define is said in
-// problem.cuh.
+// file, launch description. A kernel file includes this one header for its host part; what it
+// must define is said in problem.cuh.
 //
 //   failure, json, options     how a run ends, what it writes, what it was asked
 //   inputs, buffers            the bits of the inputs, the memory they lie in
 //   reference, sampling        every element on the device, some of them for Python
-//   timing, nvml, phase_clock  samples, clocks, where a CTA's time goes
-//   result, watchdog, launch_file
+//   timing, nvml               samples and clocks
+//   phase_clock, phase_table, role_report
+//                              where a CTA's or a tile's time goes
+//   tensor_map, tensor_map_rules
+//                              the driver's encoder, and a sentence where it would refuse
+//   session, result, watchdog, launch_file
 #pragma once
-
-#include <cuda_runtime.h>
 
 #include <cstdio>
 #include <exception>
-#include <memory>
 #include <string>
-#include <vector>
 
-#include "buffers.cuh"
 #include "failure.cuh"
-#include "inputs.cuh"
 #include "launch_file.cuh"
-#include "nvml.cuh"
 #include "options.cuh"
-#include "phase_clock.cuh"
 #include "problem.cuh"
-#include "reference.cuh"
 #include "result.cuh"
-#include "sampling.cuh"
-#include "timing.cuh"
+#include "session.cuh"
+#include "tensor_map.cuh"
 #include "watchdog.cuh"
 
 // The build passes these; the defaults serve a kernel compiled by hand.
@@ -38,237 +33,15 @@
 #ifndef KERNELRIG_LABEL
 #define KERNELRIG_LABEL ""
 #endif
-#ifndef KERNELRIG_ACCUM_TOL
-#define KERNELRIG_ACCUM_TOL 1.0e-5
-#endif
 
 namespace kernelrig {
 
-template <class Gemm> std::vector<std::string> phase_names() {
-  if (!TIMING_BUILD)
-    return {};
-  return {std::begin(Gemm::PHASES), std::end(Gemm::PHASES)};
-}
-
-// One set of buffers and the launch prepared on it.
-template <class Gemm> struct Set {
-  ProblemMemory memory;
-  typename Gemm::Params params;
-
-  Set(const Problem &p, const Geometry &geometry)
-      : memory(p, Gemm::workspace_bytes(p),
-               phase_names<Gemm>().size() * sizeof(unsigned long long) * geometry.ctas()),
-        params(Gemm::prepare(p, memory.buffers())) {}
-};
-
-inline DeviceFacts device_facts(int device) {
-  cudaDeviceProp properties{};
-  KERNELRIG_CUDA(cudaGetDeviceProperties(&properties, device));
-  DeviceFacts facts;
-  facts.known = true;
-  facts.name = properties.name;
-  const auto *id = reinterpret_cast<const unsigned char *>(properties.uuid.bytes);
-  char uuid[48];
-  std::snprintf(uuid, sizeof uuid,
-                "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0],
-                id[1], id[2], id[3], id[4], id[5], id[6], id[7], id[8], id[9], id[10], id[11],
-                id[12], id[13], id[14], id[15]);
-  facts.uuid = uuid;
-  facts.compute_capability =
-      std::to_string(properties.major) + "." + std::to_string(properties.minor);
-  facts.sm_count = properties.multiProcessorCount;
-  facts.l2_bytes = properties.l2CacheSize;
-  facts.memory_bus_width_bits = properties.memoryBusWidth;
-  KERNELRIG_CUDA(cudaDriverGetVersion(&facts.driver_cuda));
-  KERNELRIG_CUDA(cudaRuntimeGetVersion(&facts.runtime_cuda));
-  KERNELRIG_CUDA(
-      cudaDeviceGetAttribute(&facts.memory_clock_khz, cudaDevAttrMemoryClockRate, device));
-  KERNELRIG_CUDA(cudaDeviceGetAttribute(&facts.max_sm_clock_khz, cudaDevAttrClockRate, device));
-  return facts;
-}
-
-// A session on one device: what the modes share.
-template <class Gemm> class Session {
-public:
-  Session(const Options &options, Result &result, Watchdog &watchdog)
-      : options_(options), result_(result), watchdog_(watchdog),
-        problem_(make_problem<Gemm>(options.images, options.ctas)) {
-    doing("looking at the device");
-    KERNELRIG_CUDA(cudaSetDevice(options.device));
-    KERNELRIG_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-    result_.device = device_facts(options.device);
-    cudaFuncAttributes attributes{};
-    KERNELRIG_CUDA(cudaFuncGetAttributes(&attributes, reference_compare)); // wrong device: 209
-    nvml_ = std::make_unique<Nvml>(result_.device.uuid);
-    result_.device.driver = nvml_->driver();
-    result_.before = nvml_->read();
-    geometry_ = Gemm::geometry(problem_, result_.device.sm_count);
-  }
-
-  void run() {
-    switch (options_.mode) {
-    case Mode::CHECK:
-      check();
-      break;
-    case Mode::TIME:
-      time();
-      break;
-    case Mode::ONCE:
-      once();
-      break;
-    default:
-      show();
-      break;
-    }
-    result_.after = nvml_->read();
-  }
-
-private:
-  void doing(const std::string &what) { watchdog_.doing(what, result_); }
-
-  // Fresh inputs, poisoned outputs, one launch, every element compared.
-  Comparison verify(Set<Gemm> &set, Pattern pattern, uint64_t seed) {
-    doing(std::string("filling inputs, ") + pattern_name(pattern));
-    fill_on_device(set.memory, problem_, pattern, seed, stream_);
-    poison_on_device(set.memory.c, stream_);
-    poison_on_device(set.memory.workspace, stream_);
-    doing(std::string("the kernel, ") + pattern_name(pattern) + " pattern");
-    Gemm::launch(set.params, geometry_, stream_);
-    KERNELRIG_CUDA(cudaGetLastError());
-    KERNELRIG_CUDA(cudaStreamSynchronize(stream_));
-    doing("the device reference");
-    const Comparison comparison =
-        compare_all(problem_, pattern, seed, static_cast<float>(KERNELRIG_ACCUM_TOL),
-                    set.memory.c.template as<uint16_t>(), stream_);
-    read_outputs(set.memory.c.template as<uint16_t>(), problem_, result_);
-    if (comparison.mismatches != 0)
-      result_.exit_code = EXIT_MISMATCH;
-    return comparison;
-  }
-
-  void check() {
-    Set<Gemm> set(problem_, geometry_);
-    result_.compared = verify(set, options_.pattern, options_.seed);
-    read_phase_clocks(set);
-    say_device();
-    say_outputs(set);
-    say_comparison(result_.compared);
-  }
-
-  void once() {
-    doing("filling inputs on the host");
-    Set<Gemm> set(problem_, geometry_);
-    fill_on_host(set.memory, problem_, options_.pattern, options_.seed);
-    doing("the kernel");
-    for (int i = 0; i < options_.samples; ++i)
-      Gemm::launch(set.params, geometry_, stream_);
-    KERNELRIG_CUDA(cudaGetLastError());
-    KERNELRIG_CUDA(cudaStreamSynchronize(stream_));
-    read_outputs(set.memory.c.template as<uint16_t>(), problem_, result_);
-    read_phase_clocks(set);
-    say_device();
-    say_outputs(set);
-  }
-
-  // Leaves the outputs of the verification in the result, and its set for whoever wants to look on.
-  std::unique_ptr<Set<Gemm>> time() {
-    doing("filling inputs to rotate over");
-    std::vector<std::unique_ptr<Set<Gemm>>> sets;
-    size_t input_bytes = 0;
-    // a launch must find nothing of its inputs in L2: all sets together are more than three times
-    // as large
-    while (sets.size() < 2 || input_bytes <= 3 * static_cast<size_t>(result_.device.l2_bytes)) {
-      sets.push_back(std::make_unique<Set<Gemm>>(problem_, geometry_));
-      const ProblemMemory &memory = sets.back()->memory;
-      fill_on_device(memory, problem_, Pattern::RANDOM, options_.seed + sets.size() - 1, stream_);
-      poison_on_device(memory.c, stream_);
-      poison_on_device(memory.workspace, stream_);
-      input_bytes += memory.input_bytes();
-    }
-    char regime[48];
-    std::snprintf(regime, sizeof regime, "steady after %.1f s", options_.warmup_s);
-    result_.regime = regime;
-    doing("timing");
-    Timing timing = time_launches(
-        [&](long long i) { Gemm::launch(sets[i % sets.size()]->params, geometry_, stream_); },
-        stream_, options_.warmup_s, options_.samples, *nvml_);
-    result_.samples_ms = std::move(timing.samples_ms);
-    result_.during = std::move(timing.during);
-    result_.after = nvml_->read();
-    result_.verified_after_timing = verify(*sets[0], Pattern::RANDOM, options_.seed + sets.size());
-    read_phase_clocks(*sets[0]);
-    say_device();
-    const double ms = median(result_.samples_ms);
-    const double flop = 2.0 * problem_.m * problem_.n * problem_.k;
-    std::printf("%s data, %s, %zu samples rotating over %zu sets of inputs\n",
-                pattern_name(Pattern::RANDOM), regime, result_.samples_ms.size(), sets.size());
-    std::printf("Custom kernel: %.3f ms  %.2f TFLOPS\n", ms, flop / ms * 1e-9);
-    if (!result_.phases.empty())
-      print_phases(result_.phases, geometry_.ctas());
-    if (options_.mode == Mode::TIME || result_.exit_code != EXIT_OK)
-      say_comparison(result_.verified_after_timing);
-    return std::move(sets[0]);
-  }
-
-  // The seed's own run, for people: timing on random data, then the golden case.
-  void show() {
-    const std::unique_ptr<Set<Gemm>> set = time();
-    result_.compared = verify(*set, Pattern::CONSTANT, options_.seed);
-    say_outputs(*set);
-    if (result_.compared.mismatches != 0)
-      say_comparison(result_.compared);
-  }
-
-  void read_phase_clocks(const Set<Gemm> &set) {
-    if (set.memory.phase_clocks.bytes() == 0)
-      return;
-    result_.phases = read_phases(set.memory.phase_clocks.template as<unsigned long long>(),
-                                 geometry_.ctas(), phase_names<Gemm>());
-  }
-
-  void say_device() const {
-    if (!result_.label.empty())
-      std::printf("%s\n", result_.label.c_str());
-    std::printf("%s on %s, %d images, grid of %d CTAs\n", result_.kernel.c_str(),
-                result_.device.name.c_str(), problem_.images, geometry_.ctas());
-  }
-
-  void say_outputs(const Set<Gemm> &set) const {
-    uint16_t head[4];
-    KERNELRIG_CUDA(
-        cudaMemcpy(head, set.memory.c.template as<void>(), sizeof head, cudaMemcpyDeviceToHost));
-    std::printf("Checksum (first 1024): %.6f\nC[0,0..3] =", result_.checksum);
-    for (const uint16_t bits : head)
-      std::printf(" %.1f", float_from_bf16(bits));
-    std::printf("\n");
-  }
-
-  static void say_comparison(const Comparison &comparison) {
-    std::printf("%s pattern, seed %llu: %llu of %llu elements differ from the reference, %llu of "
-                "them NaN\n",
-                pattern_name(comparison.pattern), static_cast<unsigned long long>(comparison.seed),
-                comparison.mismatches, comparison.elements, comparison.nan_count);
-    if (!comparison.first.found)
-      return;
-    std::printf("first at C[%lld, %lld]: got %g, wanted %g\n", comparison.first.row,
-                comparison.first.column, float_from_bf16(comparison.first.got_bits),
-                float_from_bf16(comparison.first.wanted_bits));
-  }
-
-  const Options &options_;
-  Result &result_;
-  Watchdog &watchdog_;
-  const Problem problem_;
-  Geometry geometry_;
-  std::unique_ptr<Nvml> nvml_;
-  cudaStream_t stream_ = nullptr;
-};
-
 template <class Gemm> void describe(const Options &options) {
   const Problem problem = make_problem<Gemm>(options.images, options.ctas);
-  const std::string launch = launch_text(
-      options, problem, Gemm::ENTRY, Gemm::geometry(problem, sm_count_of_build()),
-      Gemm::arguments(problem), Gemm::workspace_bytes(problem), phase_names<Gemm>().size());
+  const Geometry geometry = Gemm::geometry(problem, sm_count_of_build());
+  const std::string launch =
+      launch_text(options, problem, Gemm::ENTRY, geometry, Gemm::arguments(problem),
+                  Gemm::workspace_bytes(problem), phase_shape<Gemm>(problem, geometry));
   write_launch_file(options, problem, launch);
 }
 
@@ -279,6 +52,8 @@ template <class Gemm> int measure(const Options &options) {
   result.label = KERNELRIG_LABEL;
   result.options = options;
   result.problem = make_problem<Gemm>(options.images, options.ctas);
+  // a case that the kernel cannot take is a wrong word, and needs no GPU to be refused
+  Gemm::geometry(result.problem, sm_count_of_build());
   if (!options.result.empty()) {
     const std::string trouble = refusal_to_write(options.result);
     if (!trouble.empty())

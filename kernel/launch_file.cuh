@@ -9,7 +9,6 @@
 #include "failure.cuh"
 #include "json.cuh"
 #include "options.cuh"
-#include "phase_clock.cuh"
 #include "problem.cuh"
 
 namespace kernelrig {
@@ -69,8 +68,8 @@ inline void append_tensor_map(Json &json, const TensorMap &map) {
 
 inline std::string launch_text(const Options &options, const Problem &p, const std::string &entry,
                                const Geometry &geometry, const LaunchArgs &launch,
-                               uint64_t workspace_bytes, uint64_t phases) {
-  const uint64_t m = p.m, n = p.n, k = p.k, positions = p.rows_per_image;
+                               uint64_t workspace_bytes, const std::vector<uint64_t> &phase_shape) {
+  const uint64_t m = p.m, n = p.n, k = p.k;
   Json json;
   json.open('{').line().field("schema", 1).line().field("entry", entry);
   append_extent(json.line(), "grid", geometry.grid);
@@ -80,7 +79,7 @@ inline std::string launch_text(const Options &options, const Problem &p, const s
   json.line().key("buffers").open('{');
   append_operand(json, "A", options, {m, k});
   append_operand(json, "B", options, {n, k});
-  append_buffer(json, "comb", "bf16", {positions, n});
+  append_buffer(json, "comb", "bf16", combined_shape(p));
   json.field("kind", "file").field("path", "comb.npy").close('}').close('}');
   append_buffer(json, "C", "bf16", {m, n});
   json.field("kind", "undefined").close('}').close('}');
@@ -88,8 +87,8 @@ inline std::string launch_text(const Options &options, const Problem &p, const s
     append_buffer(json, "workspace", "u8", {workspace_bytes});
     json.field("kind", "undefined").close('}').close('}');
   }
-  if (phases > 0) {
-    append_buffer(json, "phase_clocks", "u64", {static_cast<uint64_t>(geometry.ctas()), phases});
+  if (!phase_shape.empty()) {
+    append_buffer(json, "phase_clocks", "u64", phase_shape);
     json.field("kind", "undefined").close('}').close('}');
   }
   json.close('}').line().key("tensor_maps").open('{');
@@ -108,10 +107,13 @@ inline std::string launch_text(const Options &options, const Problem &p, const s
   return json.close(']').close('}').text() + "\n";
 }
 
-// A two-dimensional .npy (format 1.0) of 16-bit words; BF16 travels as its raw bits.
-inline std::string npy_of_words(const std::vector<uint16_t> &words, size_t rows, size_t columns) {
-  std::string header = "{'descr': '<u2', 'fortran_order': False, 'shape': (" +
-                       std::to_string(rows) + ", " + std::to_string(columns) + "), }";
+// An .npy (format 1.0) of 16-bit words; BF16 travels as its raw bits.
+inline std::string npy_of_words(const std::vector<uint16_t> &words,
+                                const std::vector<uint64_t> &shape) {
+  std::string header = "{'descr': '<u2', 'fortran_order': False, 'shape': (";
+  for (size_t i = 0; i < shape.size(); ++i)
+    header += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  header += "), }";
   while ((10 + header.size() + 1) % 64 != 0)
     header += ' ';
   header += '\n';
@@ -128,7 +130,7 @@ inline std::string npy_of_words(const std::vector<uint16_t> &words, size_t rows,
 
 inline void write_launch_file(const Options &options, const Problem &p, const std::string &launch) {
   const std::string npy =
-      npy_of_words(combined_table(p, options.pattern, options.seed), p.rows_per_image, p.n);
+      npy_of_words(combined_table(p, options.pattern, options.seed), combined_shape(p));
   // comb first: whoever sees launch.json finds what it names
   std::string trouble = write_whole(options.out + "/comb.npy", npy.data(), npy.size());
   if (trouble.empty())

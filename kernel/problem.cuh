@@ -1,24 +1,39 @@
 // The seam between the harness and a kernel: what a kernel is given, what it must say of itself.
 //
-// A kernel file defines `struct Gemm` and its main is `return harness_main<Gemm>(argc, argv);`
+// A kernel file has two parts. The first is the kernel function alone and includes only what runs
+// on the device (phase_clock.cuh). The second stands under `#ifndef KERNELRIG_DEVICE_ONLY`: it
+// includes harness.cuh, defines `struct Gemm`, and its main is `return harness_main<Gemm>(argc,
+// argv);` so that `nvcc -cubin -DKERNELRIG_DEVICE_ONLY` compiles the function and nothing else.
 //
 //   struct Gemm {
 //     // the kernel function's name: extern "C", or unique in the module
 //     static constexpr char ENTRY[];
 //     static constexpr int ROWS_PER_IMAGE, N, K;
+//     // comb lies [N / COMB_BLOCK][ROWS_PER_IMAGE][COMB_BLOCK], so that a warp whose lanes are
+//     rows
+//     // reads it coalesced; N: plain row-major
+//     static constexpr int COMB_BLOCK;
 //     // "role: phase", what the clocks of a timing build are called
 //     static constexpr const char *PHASES[];
 //     // what one launch needs: tensor maps, pointers, sizes
 //     using Params = ...;
 //     static size_t workspace_bytes(const Problem &);
-//     // pure, as describe calls it without a GPU; sm_count is then that of the arch built for
+//     // pure, as describe calls it without a GPU; sm_count is then that of the arch built for.
+//     // Throws UsageError where the kernel cannot take the cap on the grid.
 //     static Geometry geometry(const Problem &, int sm_count);
+//     // pure: phase_clocks is [phase_rows, phases]; a row is a CTA, or a tile
+//     static int phase_rows(const Problem &, const Geometry &);
+//     // pure: what a timing build prints for people; phase_table_text is the plain one
+//     static std::string phase_report(const PhaseTable &, const Problem &, const Geometry &,
+//                                     double sm_ghz);
 //     // once per set of buffers: encode tensor maps, set function attributes
 //     static Params prepare(const Problem &, const Buffers &);
 //     // one launch of ENTRY and of nothing else, every call through KERNELRIG_CUDA
 //     static void launch(const Params &, const Geometry &, cudaStream_t);
 //     // pure: the kernel's parameters in order, and the tensor maps among them
 //     static LaunchArgs arguments(const Problem &);
+//     // pure; only where the phases are those of role_report.cuh: its figures join the result file
+//     static RoleCounts role_counts(const Problem &, const Geometry &);
 //   };
 //
 // C = bf16(acc) +bf16 comb[row % ROWS_PER_IMAGE], acc the FP32 product sum of A [M, K] and B [N, K]
@@ -34,19 +49,17 @@
 #include <string>
 #include <vector>
 
-namespace kernelrig {
+#include "phase_clock.cuh"
+#include "tensor_map_rules.cuh"
 
-#ifdef KERNELRIG_TIMING
-constexpr bool TIMING_BUILD = true;
-#else
-constexpr bool TIMING_BUILD = false;
-#endif
+namespace kernelrig {
 
 struct Problem {
   int images;
   int ctas; // the cap on the grid; 0: every SM
   int m, n, k;
   int rows_per_image;
+  int comb_block;
 };
 
 struct Geometry {
@@ -59,26 +72,10 @@ struct Geometry {
 struct Buffers {
   const uint8_t *a;
   const uint8_t *b;
-  const uint16_t *comb; // BF16 bits, [rows_per_image, n]
+  const uint16_t *comb; // BF16 bits, [n / comb_block, rows_per_image, comb_block]
   uint16_t *c;          // BF16 bits, [m, n]
   void *workspace;
-  unsigned long long *phase_clocks; // [ctas, phases] in a timing build, else null
-};
-
-// A tensor map in cuTensorMapEncodeTiled's own terms, so that describe and the encoder of a kernel
-// read one record. dims and box fastest first; strides_bytes without the fastest.
-struct TensorMap {
-  std::string name;
-  std::string buffer;
-  std::string dtype;
-  std::vector<uint64_t> dims;
-  std::vector<uint64_t> strides_bytes;
-  std::vector<uint32_t> box;
-  std::vector<uint32_t> element_strides;
-  std::string interleave = "none";
-  std::string swizzle = "none";
-  std::string l2_promotion = "none";
-  std::string oob_fill = "zeros";
+  unsigned long long *phase_clocks; // [phase_rows, phases] in a timing build, else null
 };
 
 // One kernel parameter: {"buffer": "A"}, {"tensor_map": "A_map"} or a scalar under its type's name.
@@ -102,7 +99,11 @@ struct LaunchArgs {
 };
 
 template <class Gemm> Problem make_problem(int images, int ctas) {
-  return {images, ctas, images * Gemm::ROWS_PER_IMAGE, Gemm::N, Gemm::K, Gemm::ROWS_PER_IMAGE};
+  static_assert(Gemm::COMB_BLOCK > 0 && Gemm::N % Gemm::COMB_BLOCK == 0,
+                "the combined table is cut into whole blocks of columns");
+  return {images,          ctas,    images * Gemm::ROWS_PER_IMAGE,
+          Gemm::N,         Gemm::K, Gemm::ROWS_PER_IMAGE,
+          Gemm::COMB_BLOCK};
 }
 
 } // namespace kernelrig

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,9 @@
 #include "json.cuh"
 #include "nvml.cuh"
 #include "options.cuh"
-#include "phase_clock.cuh"
+#include "phase_table.cuh"
 #include "problem.cuh"
+#include "role_report.cuh"
 
 namespace kernelrig {
 
@@ -60,7 +62,9 @@ struct Result {
   double checksum = 0.0;
   std::vector<Sample> sampled;
   Comparison compared, verified_after_timing;
-  std::vector<PhaseCycles> phases;
+  int phase_rows = 0; // each phase says how many of them it was recorded in
+  std::vector<Figures> phases;
+  std::optional<RoleFigures> roles;
   bool failed = false;
   Failure failure{};
 };
@@ -145,11 +149,13 @@ inline std::string result_text(const Result &result) {
   append_comparison(json, "verified_after_timing", result.verified_after_timing);
   if (!result.phases.empty()) {
     json.line().key("phases").open('[');
-    for (const PhaseCycles &phase : result.phases) {
-      json.open('{').field("name", phase.name).field("mean_cycles", phase.mean_cycles);
-      json.field("max_cycles", phase.max_cycles).close('}');
-    }
-    json.close(']');
+    for (const Figures &phase : result.phases)
+      append_figures(json, phase);
+    json.close(']').field("phase_rows", result.phase_rows);
+  }
+  if (result.roles) {
+    json.line().key("roles");
+    append_roles(json, *result.roles);
   }
   json.line().key("error");
   if (result.failed) {

@@ -168,5 +168,5 @@ def test_without_a_gpu_the_result_says_which_call_failed_and_where(
     assert seen.label == "stand-in on plain CUDA cores; its time is not the project's"
     assert seen.error is not None
     assert seen.error.code in (35, 100)  # no driver, or no device
-    assert seen.error.where.startswith("harness.cuh:")
+    assert seen.error.where.startswith("session.cuh:")
     assert [p.name for p in tmp_path.iterdir()] == ["r.json"]

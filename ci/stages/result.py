@@ -90,11 +90,37 @@ class CudaError:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What a timing variant counted of one phase of its warps' work."""
+    """What a timing variant counted of one phase of its warps' work, over the rows that have it.
+
+    p95 is the smallest value that at least 95% of them do not exceed; of no rows all are null.
+    """
 
     name: str
-    mean_cycles: float
-    max_cycles: float
+    rows: int
+    mean_cycles: float | None
+    min_cycles: int | None
+    max_cycles: int | None
+    p95_cycles: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """The report by warp role: W0 loads, W1 multiplies, from W2 on the tile before is stored.
+
+    The epilogue's figures leave out the drained tiles, each cluster's last: no product runs above
+    them. `spread_of_means_cycles` is of phase 1, over the epilogue's warps.
+    """
+
+    tiles: int
+    clusters: int
+    k_steps: int
+    epilogue_warps: int
+    drained_tiles: int
+    sm_ghz: float
+    launch_ms: float
+    spread_of_means_cycles: float
+    symmetric: bool
+    figures: tuple[Phase, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +154,8 @@ class HarnessResult:
     verified_after_timing: Compared | None
     error: CudaError | None
     phases: tuple[Phase, ...] = ()
+    phase_rows: int = 0
+    roles: Roles | None = None
 
 
 @dataclass(frozen=True, slots=True)

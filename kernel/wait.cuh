@@ -1,0 +1,37 @@
+// Waiting for a phase of an mbarrier. In a debug build (KERNELRIG_WATCHDOG_NS) a wait that lasts
+// longer ends the kernel as a failed assertion: the driver prints the barrier's name, block and
+// thread, and the program ends with cudaErrorAssert.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+
+#include "ptx.cuh"
+
+namespace kernelrig {
+
+template <class TryWait>
+__device__ __forceinline__ void wait_until(TryWait try_wait, [[maybe_unused]] const char *barrier) {
+#ifdef KERNELRIG_WATCHDOG_NS
+  const uint64_t begin = ptx::global_ns();
+  while (!try_wait()) {
+    if (ptx::global_ns() - begin > KERNELRIG_WATCHDOG_NS)
+      __assert_fail(barrier, __FILE__, __LINE__, __func__);
+  }
+#else
+  while (!try_wait()) {
+  }
+#endif
+}
+
+// Until the phase of this parity is over; what its arrivals published is then visible.
+__device__ __forceinline__ void wait(uint32_t barrier, uint32_t parity, const char *name) {
+  wait_until([=] { return ptx::mbarrier_try_wait(barrier, parity); }, name);
+}
+
+// The same for arrivals that carry tcgen05 order alone.
+__device__ __forceinline__ void wait_relaxed(uint32_t barrier, uint32_t parity, const char *name) {
+  wait_until([=] { return ptx::mbarrier_try_wait_relaxed_cluster(barrier, parity); }, name);
+}
+
+} // namespace kernelrig

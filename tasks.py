@@ -14,7 +14,7 @@ from ci import lint, pipeline, preparation
 from ci.build import table
 from ci.errors import CiError, ConfigError
 from ci.model import Run
-from ci.report import describe_error, exit_code, render_plan, render_table
+from ci.report import describe_error, exit_code, render_table
 
 ROOT = Path(__file__).resolve().parent
 P = ParamSpec("P")
@@ -115,8 +115,7 @@ def remote_test(
         stop_at_first=stop_at_first,
     )
     if dry_run:
-        prepared, jobs = pipeline.plan_jobs(ROOT, request)
-        print(render_plan(prepared.plan, jobs, prepared.remote), end="")
+        print(pipeline.describe_plan(ROOT, request), end="")
         return 0
     return show(pipeline.run_on_remote(ROOT, request))
 

@@ -20,11 +20,11 @@ from ci.errors import CiError, IncompleteError, ProtocolError, refused_by_disk
 from ci.log import say
 from ci.model import (
     Build,
+    Builds,
     Outcome,
     Remote,
     Run,
     Stage,
-    StageJob,
     StageKind,
     StageRecord,
     Verdict,
@@ -37,17 +37,19 @@ from ci.remote.connection import connect
 from ci.remote.hostkeys import resolve_remote
 from ci.remote.journal import read_journal
 from ci.remote.protocol import BoxRefused
-from ci.selection import choose_remote
+from ci.selection import choose_remote, stage_variants
 
 RUNS = Path("artifacts/runs")
 SOURCES = "sources"
 """The folder of a run for the sources behind its build."""
 
 
-def plan_jobs(root: Path, request: RunRequest) -> tuple[Prepared, tuple[StageJob, ...]]:
+def describe_plan(root: Path, request: RunRequest) -> str:
     """Say what a run would do, without touching the box: its tools' options are not probed yet."""
     p = prepare(root, request)
-    return p, stages.stage_jobs(p.plan, p.kernel, p.build, p.selftest, None, p.remote)
+    jobs = stages.stage_jobs(p.plan, p.kernel, p.builds, None, p.remote)
+    skipped = {s.name: stages.why_not(p.kernel, p.builds.own.arch, s) for s in p.plan.on_box}
+    return report.render_plan(p.plan, jobs, p.remote, skipped)
 
 
 def run_on_remote(root: Path, request: RunRequest) -> Run:
@@ -152,19 +154,20 @@ def _open_run(root: Path, prepared: Prepared) -> Run:
     run = Run(
         id=rundir.new_run_id(prepared.kernel.name, prepared.remote.name),
         kernel=prepared.kernel,
-        variant=prepared.build.variant,
-        arch=prepared.build.arch,
+        variant=prepared.builds.own.variant,
+        arch=prepared.builds.own.arch,
         remote=prepared.remote,
         plan=prepared.plan,
-        provenance=provenance(root, prepared.builds),
+        provenance=provenance(root, tuple(prepared.builds)),
         started_utc=rundir.utc_now(),
         state="prepared",
     )
     folder = root / RUNS / run.id
     try:
-        shutil.copytree(prepared.build.folder, folder / "build")
-        if prepared.selftest is not None:
-            _keep_sources(root, folder, prepared.build)
+        for variant, built in prepared.builds.by_variant.items():
+            shutil.copytree(built.folder, rundir.build_folder(folder, variant))
+            if prepared.builds.selftest is not None:
+                _keep_sources(root, folder, built)
         _save(folder, run)
     except OSError:
         shutil.rmtree(folder, ignore_errors=True)  # half a run directory says nothing to anybody
@@ -189,11 +192,12 @@ def _launch(
 ) -> Run:
     """Judge the box from its probe, and start the stages on it only if it can give an answer."""
     run = replace(run, box=link.facts)
-    checked = stages.preflight(p.kernel, p.builds, link.facts, p.remote, p.plan)
+    checked = stages.preflight(p.kernel, tuple(p.builds), link.facts, p.remote, p.plan)
     if checked.verdict.outcome is not Outcome.PASS:
         return _finish(folder, run, (checked, *_skipped(run, "preflight did not pass")))
-    jobs = stages.stage_jobs(p.plan, p.kernel, p.build, p.selftest, link.facts, p.remote)
-    files = {f"build/{b.program}": b.binary for b in p.builds}
+    jobs = stages.stage_jobs(p.plan, p.kernel, p.builds, link.facts, p.remote)
+    placed = [*p.builds.by_variant.items(), *((("", t),) if (t := p.builds.selftest) else ())]
+    files = {str(rundir.build_folder(Path(), v) / b.program): b.binary for v, b in placed}
     # What travels is what was checked when the build was loaded, not what lies there by now.
     blobs = {b.files[b.program]: b.binary for b in p.builds}
     if p.remote.tools == "ship" and any(j.kind is StageKind.SANITIZER for j in jobs):
@@ -236,9 +240,10 @@ def judge(root: Path, folder: Path, run: Run) -> Run:
     """
     if run.box is None:
         raise ProtocolError(f"{folder / 'run.json'} has no record of the box it ran on")
+    builds = _load_judged(folder, run)
     context = stages.Context(
         kernel=run.kernel,
-        build=_load_judged(folder, run),
+        build=builds.own,
         box=run.box,
         remote=run.remote,
         earlier={},
@@ -253,8 +258,10 @@ def judge(root: Path, folder: Path, run: Run) -> Run:
         return _finish(folder, run, (*judged.values(), *lost))
     jobs = {job.name: (i, job) for i, job in enumerate(run.jobs, start=1)}
     for stage in run.plan.on_box:
-        context = replace(context, earlier=dict(judged))
+        context = replace(context, earlier=dict(judged), build=builds.own)
         try:
+            if not stages.why_not(run.kernel, run.arch, stage):
+                context = replace(context, build=builds.build_for(stage))
             index, job = jobs[stage.name]
             stage_folder = rundir.stage_folder(folder, index, job.name)
             judged[stage.name] = stages.read_stage(
@@ -265,16 +272,28 @@ def judge(root: Path, folder: Path, run: Run) -> Run:
     return _finish(folder, run, tuple(judged.values()))
 
 
-def _load_judged(folder: Path, run: Run) -> Build:
-    """Return the build that the run shipped; any other in its place is refused."""
-    built = build.load_build(folder / "build")
+def _load_judged(folder: Path, run: Run) -> Builds:
+    """Return the builds of the kernel that the run shipped; any other in their place is refused."""
+    named = stage_variants(run.kernel, run.plan, run.arch)
+    return Builds(
+        own=_load_shipped(rundir.build_folder(folder), run, run.variant),
+        variants={
+            v: _load_shipped(rundir.build_folder(folder, v), run, v)
+            for v in named
+            if v != run.variant
+        },
+    )
+
+
+def _load_shipped(folder: Path, run: Run, variant: str) -> Build:
+    built = build.load_build(folder)
     name = f"{built.kernel}-{built.arch}-{built.variant}"
     if (
-        name != f"{run.kernel.name}-{run.arch}-{run.variant}"
+        name != f"{run.kernel.name}-{run.arch}-{variant}"
         or run.provenance.builds.get(name) != built.key
     ):
         raise ProtocolError(
-            f"{folder / 'build'} holds {name} {built.key[:12]}, which is not what was run",
+            f"{folder} holds {name} {built.key[:12]}, which is not what was run",
             f"it ran {', '.join(f'{n} {k[:12]}' for n, k in run.provenance.builds.items())}",
         )
     return built
@@ -332,7 +351,8 @@ def _skipped(run: Run, reason: str) -> tuple[StageRecord, ...]:
 def _record(run: Run, stage: Stage, verdict: Verdict) -> StageRecord:
     """Return the record of a stage that no reader has judged."""
     device, machine = executor(run.kernel, run.remote, run.box)
-    return StageRecord(stage.name, stage.kind, device, machine, verdict, checks=())
+    variant = stage.variant or run.variant
+    return StageRecord(stage.name, stage.kind, device, machine, verdict, (), variant=variant)
 
 
 def _as_verdict(error: Exception) -> Verdict:

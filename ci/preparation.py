@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ci import build, config, stages, toolchain
 from ci.errors import ConfigError
-from ci.model import Build, Kernel, Plan, Remote, StageKind
+from ci.model import Build, Builds, Kernel, Plan, Remote, StageKind
 from ci.selection import (
     SELFTEST,
     choose_builds,
@@ -17,6 +17,7 @@ from ci.selection import (
     choose_targets,
     narrow,
     require_sense,
+    stage_variants,
 )
 
 
@@ -36,20 +37,12 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What is known before the box is touched. `builds`: the kernel's, then the self-test's."""
+    """What is known before the box is touched."""
 
     kernel: Kernel
     remote: Remote
     plan: Plan
-    builds: tuple[Build, ...]
-
-    @property
-    def build(self) -> Build:
-        return self.builds[0]
-
-    @property
-    def selftest(self) -> Build | None:
-        return self.builds[1] if len(self.builds) > 1 else None
+    builds: Builds
 
 
 def build_kernels(
@@ -83,25 +76,39 @@ def prepare(root: Path, request: RunRequest) -> Prepared:
     loaded = tuple(map(build.load_build, request.build_folders))
     named = request.kernel or next((b.kernel for b in loaded if b.kernel != SELFTEST), "")
     kernel = choose_kernel(kernels, named)
-    given = choose_builds(loaded, kernel.name, remote.arch)
     require_sense(kernel, plan)
-    _require_work(kernel, plan)
-    wanted = [kernel]
-    if kernel.cuda and any(s.kind is StageKind.SANITIZER for s in plan.stages):
-        wanted.append(choose_kernel(kernels, SELFTEST))
-    requests = [
-        build.Request(k, a, v)
-        for k in wanted
-        if k.name not in given
-        for a, v in choose_targets(k, remote.arch, request.variant if k is kernel else "")
-    ]
-    built = {b.kernel: b for b in _build(root, requests, system_cuda=request.system_cuda)}
-    return Prepared(kernel, remote, plan, tuple((given | built)[k.name] for k in wanted))
+    _require_work(kernel, remote.arch, plan)
+    variants = stage_variants(kernel, plan, remote.arch)
+    given = choose_builds(
+        loaded, kernel.name, remote.arch, [v for v in variants if v != request.variant]
+    )
+    own = given.get((kernel.name, ""))
+    variant = own.variant if own else request.variant
+    wanted = {
+        (kernel.name, ""): (kernel, variant),
+        **{(kernel.name, v): (kernel, v) for v in variants if v != variant},
+    }
+    sanitizers = kernel.cuda and any(s.kind is StageKind.SANITIZER for s in plan.stages)
+    if sanitizers:
+        wanted[SELFTEST, ""] = (choose_kernel(kernels, SELFTEST), "")
+    requests = {
+        place: build.Request(k, *choose_targets(k, remote.arch, v)[0])
+        for place, (k, v) in wanted.items()
+        if place not in given
+    }
+    made = _build(root, tuple(requests.values()), system_cuda=request.system_cuda)
+    found = given | dict(zip(requests, made, strict=True))
+    builds = Builds(
+        own=found[kernel.name, ""],
+        variants={v: found[name, v] for name, v in wanted if v},
+        selftest=found[SELFTEST, ""] if sanitizers else None,
+    )
+    return Prepared(kernel, remote, plan, builds)
 
 
-def _require_work(kernel: Kernel, plan: Plan) -> None:
+def _require_work(kernel: Kernel, arch: str, plan: Plan) -> None:
     """Refuse a plan none of whose stages can do anything with this kernel."""
-    reasons = [stages.why_not(kernel, s) for s in plan.on_box]
+    reasons = [stages.why_not(kernel, arch, s) for s in plan.on_box]
     if reasons and all(reasons):
         raise ConfigError(f"plan {plan.name} has no stage to run: {reasons[0]}")
 

@@ -54,6 +54,11 @@ def stage_folder(run: Path, index: int, name: str) -> Path:
     return run / "stages" / f"{index:02d}-{name}"
 
 
+def build_folder(run: Path, variant: str = "") -> Path:
+    """The folder of the run's own build, or of a variant that a stage runs; here and on the box."""
+    return run / "variants" / variant if variant else run / "build"
+
+
 def find_run(runs: Path, name: str) -> Path:
     """Return the run directory that `name` means: a path, an id, or an id's unique part."""
     if (Path(name) / "run.json").is_file():

@@ -44,7 +44,10 @@ def choose_kernel(kernels: Mapping[str, Kernel], wanted: str) -> Kernel:
 def choose_targets(
     kernel: Kernel, arch: str, variant: str, *, everything: bool = False
 ) -> tuple[tuple[str, str], ...]:
-    """Return the (arch, variant) pairs meant: every arch, and production, unless words say else."""
+    """Return the (arch, variant) pairs meant: every arch, and production, unless words say else.
+
+    A variant that is for some archs is meant for these alone.
+    """
     archs = [choose(kernel.sources, arch, f"arch of {kernel.name}")] if arch else kernel.sources
     if variant:
         variants: Collection[str] = [choose(kernel.variants, variant, f"variant of {kernel.name}")]
@@ -52,12 +55,26 @@ def choose_targets(
         variants = kernel.variants
     else:
         variants = [choose(kernel.variants, "production", f"variant of {kernel.name}")]
-    return tuple((a, v) for a in archs for v in variants)
+    pairs = tuple((a, v) for a in archs for v in variants if not kernel.lacks(v, a))
+    if not pairs:
+        raise ConfigError("; ".join(kernel.lacks(v, arch) for v in variants))
+    return pairs
 
 
-def choose_builds(given: Sequence[Build], kernel: str, arch: str) -> dict[str, Build]:
-    """Return the builds to run by kernel: of each the only one for `arch`, the remote's."""
-    chosen: dict[str, Build] = {}
+def stage_variants(kernel: Kernel, plan: Plan, arch: str) -> tuple[str, ...]:
+    """Return the variants that stages name and the kernel has for `arch`, each once."""
+    named = dict.fromkeys(s.variant for s in plan.on_box if s.variant)
+    return tuple(v for v in named if not kernel.lacks(v, arch))
+
+
+def choose_builds(
+    given: Sequence[Build], kernel: str, arch: str, named: Collection[str]
+) -> dict[tuple[str, str], Build]:
+    """Return the builds for `arch`, the remote's, by kernel and by the variant that a stage names.
+
+    Under ("name", "") stands what is of none of the variants `named`: of each kernel one at most.
+    """
+    chosen: dict[tuple[str, str], Build] = {}
     for name in dict.fromkeys(b.kernel for b in given):
         if name not in (kernel, SELFTEST):
             raise ConfigError(
@@ -65,15 +82,21 @@ def choose_builds(given: Sequence[Build], kernel: str, arch: str) -> dict[str, B
             )
         several = [b for b in given if b.kernel == name]
         fitting = [b for b in several if b.arch == arch]
-        if len(fitting) != 1:
+        if not fitting:
             folders = ", ".join(b.folder.name for b in several)
-            count = len(fitting) or "no"
             raise ConfigError(
-                f"--build gives {count} build{'s' * (len(fitting) > 1)} of {name} for {arch}, the"
-                f" remote's arch: {folders}",
-                "name one" if fitting else f"`invoke build --kernel {name} --arch {arch}` makes it",
+                f"--build gives no build of {name} for {arch}, the remote's arch: {folders}",
+                f"`invoke build --kernel {name} --arch {arch}` makes it",
             )
-        chosen[name] = fitting[0]
+        for b in fitting:
+            place = (name, b.variant if b.variant in named else "")
+            if other := chosen.get(place):
+                raise ConfigError(
+                    f"--build gives 2 builds of {name} for {arch}, the remote's arch:"
+                    f" {other.folder.name}, {b.folder.name}",
+                    "name one",
+                )
+            chosen[place] = b
     return chosen
 
 
@@ -91,7 +114,14 @@ def narrow(plan: Plan, only: Sequence[str]) -> Plan:
 
 
 def require_sense(kernel: Kernel, plan: Plan) -> None:
-    """Refuse a plan that a level-1 kernel could not pass, before anybody pays for a box."""
+    """Refuse a plan that the kernel could not pass, before anybody pays for a box.
+
+    A variant that the kernel does not know is a mistake, in the plan or in the choice of it. One
+    that it has for other archs is none: that stage is skipped, and says so.
+    """
+    for stage in (s for s in plan.on_box if s.variant):
+        what = f"variant of {kernel.name} (stage {stage.name} of plan {plan.name})"
+        choose(kernel.variants, stage.variant, what)
     on_box = plan.on_box if kernel.level else ()
     for stage in on_box:
         choose(kernel.cases, stage.case or "full", f"case of {kernel.name} (stage {stage.name})")
@@ -100,10 +130,13 @@ def require_sense(kernel: Kernel, plan: Plan) -> None:
                 f"stage {stage.name} of plan {plan.name} has no patterns: it would check nothing",
                 f"patterns: {', '.join(Pattern)}",
             )
-    timed = [s.name for s in on_box if s.kind is StageKind.TIMING]
-    if timed and all(s.kind is not StageKind.CHECKSUM for s in on_box):
+    checked = {s.variant for s in on_box if s.kind is StageKind.CHECKSUM}
+    timed = [s for s in on_box if s.kind is StageKind.TIMING and s.variant not in checked]
+    if timed:
+        own = " of the run's own variant" if checked else ""
+        of_it = f" of variant {timed[0].variant}" if timed[0].variant else own
         raise ConfigError(
-            f"stage {timed[0]} of plan {plan.name} would not count: a time needs a checksum stage"
-            " in the same run",
+            f"stage {timed[0].name} of plan {plan.name} would not count: a time needs a checksum"
+            f" stage{of_it} in the same run",
             "add one to --only",
         )

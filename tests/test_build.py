@@ -331,6 +331,31 @@ def test_a_variant_or_arch_that_is_not_there_is_named(checkout: Checkout) -> Non
         assert caught.value.message == message
 
 
+def test_a_variant_of_another_arch_is_refused(checkout: Checkout) -> None:
+    kernel = replace(
+        checkout.kernel,
+        sources={"sm_90a": "demo.cpp", "sm_100a": "demo.cpp"},
+        variants={"guard": Variant("guard", "demo", archs=("sm_100a",))},
+    )
+    with pytest.raises(ConfigError) as caught:
+        build_all(checkout.root, [Request(kernel, "sm_90a", "guard")], checkout.tools)
+    assert caught.value.message == "demo has no variant guard for sm_90a; it is for sm_100a"
+
+
+def test_a_build_carries_the_label_of_its_arch(checkout: Checkout) -> None:
+    checkout.kernel = replace(
+        checkout.kernel,
+        sources={"sm_90a": "demo.cpp", "sm_100a": "demo.cpp"},
+        label={"sm_100a": "a stand-in"},
+    )
+    builds = build_all(
+        checkout.root,
+        [Request(checkout.kernel, a, "production") for a in checkout.kernel.sources],
+        checkout.tools,
+    )
+    assert [said_by(b) for b in builds] == ["demo||said|1", "demo|a stand-in|said|1"]
+
+
 def test_the_table_counts_what_the_kernel_and_its_callees_spill(checkout: Checkout) -> None:
     functions = parse_ptxas_log((DATA / "ptxas-13.0.88-spills.txt").read_text(), "spiller")
     harness = replace(functions[1], name="fill", spill_load_bytes=4)

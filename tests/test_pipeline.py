@@ -16,6 +16,7 @@ from ci.errors import CiError, ConfigError, ProtocolError, RemoteError
 from ci.model import (
     Box,
     Build,
+    Builds,
     Check,
     Command,
     DeviceKind,
@@ -321,7 +322,9 @@ def test_a_run_keeps_the_sources_that_its_findings_are_named_by(
     strangers = {"../outside.cu": "00", "gone.cuh": "00"}
     prepared = prepare(root, RunRequest("local", kernel="passes", plan="quick"))
     several = replace(built, inputs={**built.inputs, **strangers})
-    monkeypatch.setattr(pipeline, "prepare", lambda *_: replace(prepared, builds=(several, built)))
+    monkeypatch.setattr(
+        pipeline, "prepare", lambda *_: replace(prepared, builds=Builds(several, selftest=built))
+    )
     (tmp_path / "outside.cu").write_text("")
     _, kept = run_project(root, monkeypatch, Link(launch=RemoteError("busy")))
     folder = root / pipeline.RUNS / kept.id / pipeline.SOURCES

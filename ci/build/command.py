@@ -43,8 +43,6 @@ class Request:
         if self.variant not in self.kernel.variants:
             known = ", ".join(self.kernel.variants)
             raise ConfigError(f"{self.kernel.name} has no variant '{self.variant}'; known: {known}")
-        if why := self.kernel.lacks(self.variant, self.arch):
-            raise ConfigError(why)
         return self.kernel.variants[self.variant]
 
     @property
@@ -53,6 +51,8 @@ class Request:
         if self.arch not in self.kernel.sources:
             known = ", ".join(self.kernel.sources)
             raise ConfigError(f"{self.kernel.name} has no source for {self.arch}; archs: {known}")
+        if why := self.kernel.lacks(self.variant, self.arch):
+            raise ConfigError(why)
         source = os.path.normpath(KERNELS / self.kernel.sources[self.arch])
         if not re.fullmatch(r"[\w./+-]+", source, re.ASCII):
             raise ConfigError(

@@ -5,7 +5,7 @@ to disk carry `schema`.
 """
 
 from ci.model.box import Box, Shipped, Tool, executor, visible_gpu
-from ci.model.build import Build, FunctionResources, Toolchain
+from ci.model.build import Build, Builds, FunctionResources, Toolchain
 from ci.model.configuration import (
     AcceptedFinding,
     Budget,
@@ -42,6 +42,7 @@ __all__ = [
     "Box",
     "Budget",
     "Build",
+    "Builds",
     "Case",
     "Check",
     "Command",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from ci.model.configuration import Stage
 from ci.model.verdict import SCHEMA
 
 
@@ -63,3 +65,32 @@ class Build:
     @property
     def binary(self) -> Path:
         return self.folder / self.program
+
+
+@dataclass(frozen=True, slots=True)
+class Builds:
+    """The builds of one run: its `own`, those that stages name by variant, the self-test's."""
+
+    own: Build
+    variants: dict[str, Build] = field(default_factory=dict)
+    selftest: Build | None = None
+
+    def __iter__(self) -> Iterator[Build]:
+        yield from self.by_variant.values()
+        if self.selftest is not None:
+            yield self.selftest
+
+    @property
+    def by_variant(self) -> dict[str, Build]:
+        """The kernel's builds under the names that `variant_for` gives them: "" is the run's."""
+        return {"": self.own, **self.variants}
+
+    def variant_for(self, stage: Stage) -> str:
+        """Return the variant that the stage runs in place of the run's own, empty if it does not.
+
+        A stage may name the very variant that the whole run is of: there is one build of it.
+        """
+        return "" if stage.variant == self.own.variant else stage.variant
+
+    def build_for(self, stage: Stage) -> Build:
+        return self.by_variant[self.variant_for(stage)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ci.errors import BuildError, CiError
 from ci.model import Command, Plan, Remote, Run, Stage, StageJob
@@ -11,13 +11,20 @@ from ci.report.text import columns, one_line, printable
 from ci.report.verdict import device_label, faults, missing, run_word, stage_word
 
 
-def render_plan(plan: Plan, jobs: Sequence[StageJob], remote: Remote) -> str:
-    """Render what a run would do: every stage, its limits, and each command as a shell takes it."""
+def render_plan(
+    plan: Plan, jobs: Sequence[StageJob], remote: Remote, skipped: Mapping[str, str]
+) -> str:
+    """Render what a run would do: every stage, its limits, and each command as a shell takes it.
+
+    `skipped` says why a stage has nothing to run.
+    """
     by_name = {job.name: job for job in jobs}
     where = f"{remote.name} ({remote.kind}, device {remote.device}, {remote.arch})"
     lines = [f"plan {plan.name} on {where}"]
     for number, stage in enumerate(plan.stages, start=1):
         lines += _stage_lines(number, stage, by_name.get(stage.name))
+        if reason := skipped.get(stage.name):
+            lines.append(f"     skipped: {reason}")
     return "\n".join(lines) + "\n"
 
 
@@ -51,7 +58,8 @@ def _stage_lines(number: int, stage: Stage, job: StageJob | None) -> list[str]:
     if job is None:
         return [f"{number:2} {stage.name}: {stage.kind}, judged here from the probe{needs}"]
     limits = f"output {_mb(job.output_bytes)}, disk {_mb(job.disk_bytes)}"
-    head = f"{number:2} {stage.name}: {stage.kind}{needs}; at most {limits}"
+    variant = f" of variant {stage.variant}" if stage.variant else ""
+    head = f"{number:2} {stage.name}: {stage.kind}{variant}{needs}; at most {limits}"
     return [head, *(_command_line(command) for command in job.commands)]
 
 

@@ -76,7 +76,7 @@ def _stage_suite(run: Run, stage: StageRecord) -> _Suite:
             "results": measured(stage),
             "stage.kind": stage.kind,
             "run.verdict": run_word(run),
-            **_origin(run),
+            **_origin(run, stage.variant),
             **{f"note.{i}": note for i, note in enumerate(stage.notes, start=1)},
         },
     )
@@ -107,12 +107,12 @@ def _absent_suite(run: Run) -> _Suite:
     )
 
 
-def _origin(run: Run) -> dict[str, str]:
+def _origin(run: Run, variant: str = "") -> dict[str, str]:
     label = run.kernel.label_for(run.arch)
     return {
         "kernel": run.kernel.name,
         "arch": run.arch,
-        "variant": run.variant,
+        "variant": variant or run.variant,
         "remote": run.remote.name,
         "commit": run.provenance.commit,
         "dirty_sha256": run.provenance.dirty_sha256,
@@ -136,7 +136,8 @@ def _check_case(check: Check) -> _Case:
 
 
 def _junit_suite(run: Run, suite: _Suite) -> TestSuite:
-    classname = ".".join((run.kernel.name, run.arch, run.variant, suite.name.split(" (")[0]))
+    variant = suite.properties["variant"]
+    classname = ".".join((run.kernel.name, run.arch, variant, suite.name.split(" (")[0]))
     return TestSuite(
         one_line(suite.name),
         [_junit_case(case, one_line(classname)) for case in suite.cases],

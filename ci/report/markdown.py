@@ -41,21 +41,25 @@ def render_summary(run: Run) -> str:
 
 def next_command(run: Run) -> str:
     """Say what brings a person further from here."""
-    target = shlex.join(["--remote", run.remote.name, "--kernel", run.kernel.name])
+    words = ["--remote", run.remote.name, "--kernel", run.kernel.name]
+    words += ["--variant", run.variant] if run.variant != "production" else []
+    profile = f"ci/invoke profile {shlex.join(words)}"
+    words += ["--plan", run.plan.name] if run.plan.name not in ("default", "profile") else []
+    again = f"ci/invoke remote-test {shlex.join(words)}"
     if is_incomplete(run):
         return f"ci/invoke collect {run.id}"
     first = next(iter(faults(run)), None)
     if run_outcome(run) is Outcome.PASS:
         profiled = any(stage.kind is StageKind.PROFILE for stage in run.stages)
         on_gpu = run.kernel.cuda and run.remote.device is DeviceKind.GPU
-        return f"ci/invoke {'profile' if on_gpu and not profiled else 'remote-test'} {target}"
+        return profile if on_gpu and not profiled else again
     if first is None:
         return "ci/invoke doctor"
     if first.stage.kind is StageKind.PREFLIGHT:  # mended on the box, and then all of it again
-        return f"ci/invoke remote-test {target}"
+        return again
     if first.stage.kind is StageKind.PROFILE:
-        return f"ci/invoke profile {target}"
-    return f"ci/invoke remote-test {target} --only {shlex.quote(first.stage.name)}"
+        return profile
+    return f"{again} --only {shlex.quote(first.stage.name)}"
 
 
 def _item(name: str, text: str) -> str:
@@ -86,7 +90,9 @@ def _where(run: Run) -> str:
 
 
 def _stages(run: Run) -> str:
-    return ", ".join(f"{markdown(s.name)} {stage_word(s)}" for s in run.stages) or "none"
+    """Name each stage with its word; one of another variant than the run's with that as well."""
+    named = ((s, "" if s.variant in ("", run.variant) else f" ({s.variant})") for s in run.stages)
+    return ", ".join(f"{markdown(s.name + v)} {stage_word(s)}" for s, v in named) or "none"
 
 
 def _checks(run: Run) -> str:

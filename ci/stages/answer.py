@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from ci.model import Check, CommandResult, Stage, StageRecord, StageResult, join_checks
+from ci.model import Build, Check, CommandResult, Stage, StageRecord, StageResult, join_checks
 from ci.stages.context import Context
 
 TAIL_LINES = 5
@@ -18,7 +19,12 @@ def stage_record(
     checks: Sequence[Check],
     notes: Sequence[str] = (),
 ) -> StageRecord:
-    """Return the whole answer; its device and machine come from the context alone."""
+    """Return the whole answer; its device and machine come from the context alone.
+
+    Where the stage names a variant of its own, each verdict says which build it rests on.
+    """
+    if stage.variant == context.build.variant:
+        checks = [_on_build(check, context.build) for check in checks]
     return StageRecord(
         name=stage.name,
         kind=stage.kind,
@@ -30,7 +36,14 @@ def stage_record(
         notes=tuple(notes),
         started_utc=result.commands[0].started_utc if result.commands else "",
         seconds=sum(map(seconds_here, result.commands)),
+        variant=stage.variant or context.build.variant,
     )
+
+
+def _on_build(check: Check, build: Build) -> Check:
+    told = f"variant {build.variant}: {build.program}, build {build.key[:12]}"
+    verdict = replace(check.verdict, evidence=(*check.verdict.evidence, told))
+    return replace(check, verdict=verdict)
 
 
 def seconds_here(ended: CommandResult) -> float:

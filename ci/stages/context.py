@@ -8,22 +8,27 @@ from datetime import date
 from pathlib import Path
 
 from ci.model import Box, Build, Case, DeviceKind, Kernel, Remote, Stage, StageRecord, executor
+from ci.rundir import build_folder
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a stage's commands are made from; no box yet (None) in a dry run."""
+    """What a stage's commands are made from; no box yet (None) in a dry run.
+
+    `variant` is what the stage runs in place of the run's own, empty if it does not.
+    """
 
     kernel: Kernel
     build: Build
     selftest: Build | None
     box: Box | None
     remote: Remote
+    variant: str = ""
 
     @property
     def program(self) -> str:
         """The program's path as seen from a stage's folder on the box."""
-        return f"../../build/{self.build.program}"
+        return str(build_folder(Path("../.."), self.variant) / self.build.program)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ci.model import Box, Build, Command, Kernel, Plan, Remote, Stage, StageJob, StageKind
+from ci.model import Box, Builds, Command, Kernel, Plan, Remote, Stage, StageJob, StageKind
 from ci.stages.checksum import checksum_commands
 from ci.stages.context import Setup
 from ci.stages.profile import profile_commands
@@ -29,49 +29,65 @@ ONE_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 _NEED_CUDA = (StageKind.SANITIZER, StageKind.PROFILE)
 
 
-def why_not(kernel: Kernel, stage: Stage) -> str:
-    """Return why a stage has nothing to run for this kernel, empty if it has."""
+def why_not(kernel: Kernel, arch: str, stage: Stage) -> str:
+    """Return why a stage has nothing to run for this kernel on `arch`, empty if it has."""
     if (kernel.level, stage.kind) not in _BUILDERS:
         return f"{kernel.name} is a level-{kernel.level} program: it knows no {stage.kind} mode"
     if stage.kind in _NEED_CUDA and not kernel.cuda:
         return f"{kernel.name} is a CPU program (cuda: false)"
-    return ""
+    return kernel.lacks(stage.variant, arch) if stage.variant else ""
 
 
 def stage_jobs(
     plan: Plan,
     kernel: Kernel,
-    build: Build,
-    selftest: Build | None,
+    builds: Builds,
     box: Box | None,
     remote: Remote,
 ) -> tuple[StageJob, ...]:
-    """Return a job for every stage but preflight; one that does not apply has no commands."""
-    setup = Setup(kernel, build, selftest, box, remote)
+    """Return a job for every stage on the box; one that does not apply has no commands."""
     return tuple(
         StageJob(
             name=stage.name,
             kind=stage.kind,
-            commands=_commands(stage, setup),
+            commands=_commands(stage, kernel, builds, box, remote),
             needs=stage.needs,
-            needs_end=_bare_runs(plan.stages[:index]),
+            needs_end=_bare_runs(stage, plan.stages[:index], builds),
             output_bytes=stage.output_mb << 20,
             disk_bytes=stage.disk_mb << 20,
         )
         for index, stage in enumerate(plan.stages)
-        if stage.kind is not StageKind.PREFLIGHT
+        if stage in plan.on_box
     )
 
 
-def _commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
-    if why_not(setup.kernel, stage):
+def _commands(
+    stage: Stage, kernel: Kernel, builds: Builds, box: Box | None, remote: Remote
+) -> tuple[Command, ...]:
+    if why_not(kernel, builds.own.arch, stage):
         return ()
-    commands = _BUILDERS[setup.kernel.level, stage.kind](stage, setup)
-    if setup.box is None or len(setup.box.gpus) < 2:
+    setup = Setup(
+        kernel=kernel,
+        build=builds.build_for(stage),
+        selftest=builds.selftest,
+        box=box,
+        remote=remote,
+        variant=builds.variant_for(stage),
+    )
+    commands = _BUILDERS[kernel.level, stage.kind](stage, setup)
+    if box is None or len(box.gpus) < 2:
         return commands
     return tuple(replace(c, env={**c.env, **ONE_ORDER}) for c in commands)
 
 
-def _bare_runs(earlier: Sequence[Stage]) -> tuple[str, ...]:
-    """Name the stages that run the program as it is: what hangs there hangs under any tool."""
-    return tuple(stage.name for stage in earlier if stage.kind is StageKind.CHECKSUM)
+def _bare_runs(stage: Stage, earlier: Sequence[Stage], builds: Builds) -> tuple[str, ...]:
+    """Name the stages that run the same program as it is: what hangs there hangs under any tool.
+
+    Another variant is another program: a debug build ends the very wait that hung, and names it.
+    """
+    variant = builds.variant_for(stage)
+    return tuple(
+        before.name
+        for before in earlier
+        if before.kind is StageKind.CHECKSUM and builds.variant_for(before) == variant
+    )

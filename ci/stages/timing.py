@@ -55,7 +55,10 @@ def timing_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
 def read_timing(
     stage: Stage, job: StageJob, result: StageResult, folder: Path, context: Context
 ) -> StageRecord:
-    """Judge one timed run; a time counts only where every checksum of this run passed."""
+    """Judge one timed run; a time counts only where every checksum of this run passed.
+
+    One of the timed variant there must be. Another variant's may have been skipped, no more.
+    """
     gate = _judge_gate(context)
     if gate is not None:
         return stage_record(stage, result, context, [Check("time", gate)])
@@ -71,9 +74,12 @@ def read_timing(
 
 def _judge_gate(context: Context) -> Verdict | None:
     checksums = [r for r in context.earlier.values() if r.kind is StageKind.CHECKSUM]
-    if not checksums:
-        return broken("not counted: no checksum stage is in this run; add one to --only")
-    bad = [r.name for r in checksums if r.verdict.outcome is not Outcome.PASS]
+    own = [r for r in checksums if r.variant == context.build.variant]
+    if not own:
+        what = f"no checksum stage of variant {context.build.variant} is in this run"
+        return broken(f"not counted: {what}; add one to --only")
+    others = [r for r in checksums if r not in own and r.verdict.outcome is not Outcome.SKIP]
+    bad = [r.name for r in (*own, *others) if r.verdict.outcome is not Outcome.PASS]
     return skipped(f"not counted: checksum stage {bad[0]} did not pass") if bad else None
 
 

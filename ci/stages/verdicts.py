@@ -45,7 +45,7 @@ def read_stage(
     stage: Stage, job: StageJob, result: StageResult, folder: Path, context: Context
 ) -> StageRecord:
     """Judge one stage from the journal and its files; what is not established is no pass."""
-    if reason := why_not(context.kernel, stage):
+    if reason := why_not(context.kernel, context.build.arch, stage):
         return stage_record(stage, result, context, [Check(stage.name, skipped(reason))])
     if result.not_run:
         verdict = _judge_not_run(result.not_run, context)

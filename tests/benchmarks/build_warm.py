@@ -37,7 +37,9 @@ def report(name: str, samples: list[float]) -> None:
 def main(repeats: int) -> None:
     tools = find_toolchain(REPOSITORY)
     kernels = config.load_kernels(REPOSITORY)
-    requests = [Request(k, a, v) for k in kernels.values() for a in k.sources for v in k.variants]
+    requests = [
+        Request(k, a, v) for k in kernels.values() for v in k.variants for a in k.archs_of(v)
+    ]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         shutil.copytree(REPOSITORY / "kernel", root / "kernel")

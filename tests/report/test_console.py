@@ -22,7 +22,7 @@ def test_the_plan_shows_every_command_as_a_shell_would_take_it() -> None:
         Command("golden", argv, 7.5, env={"B": "2", "A": "1 2"}),
     )
     job = StageJob("smoke", StageKind.CHECKSUM, commands, output_bytes=3 << 19)
-    assert render_plan(plan, [job], runs.H200) == (
+    assert render_plan(plan, [job], runs.H200, {}) == (
         "plan default on h200 (embedded, device gpu, sm_90a)\n"
         " 1 preflight: preflight, judged here from the probe\n"
         " 2 smoke: checksum, needs preflight; at most output 1.5 MB, disk 1024 MB\n"

@@ -12,6 +12,7 @@ from typing import Any
 from ci.model import (
     Box,
     Build,
+    Builds,
     Case,
     Check,
     CommandResult,
@@ -87,6 +88,7 @@ def build(kernel: str = "patch_embed", program: str = "siglip_vision", **changes
 
 
 SELFTEST = build("sanitizer_selftest", "sanitizer_selftest", key="fedcba9876543210")
+BUILDS = Builds(build(), selftest=SELFTEST)
 
 SANITIZER_OPTIONS = (
     "--check-bulk-copy",
@@ -137,7 +139,8 @@ def context(**changes: Any) -> Context:  # noqa: ANN401 - any field
 
 def job(stage: Stage, ctx: Context) -> StageJob:
     plan = Plan("test", (stage,))
-    return stage_jobs(plan, ctx.kernel, ctx.build, SELFTEST, ctx.box, ctx.remote)[0]
+    builds = Builds(ctx.build, selftest=SELFTEST)
+    return stage_jobs(plan, ctx.kernel, builds, ctx.box, ctx.remote)[0]
 
 
 def exited(name: str, code: int, seconds: float = 1.5) -> CommandResult:
@@ -150,9 +153,12 @@ def ended(stage: Stage, *commands: CommandResult) -> StageResult:
     return StageResult(stage.name, commands)
 
 
-def record(name: str, kind: StageKind, outcome: Outcome = Outcome.PASS) -> StageRecord:
+def record(
+    name: str, kind: StageKind, outcome: Outcome = Outcome.PASS, variant: str = "production"
+) -> StageRecord:
     verdict = Verdict(outcome, f"{name} said so")
-    return StageRecord(name, kind, DeviceKind.GPU, "NVIDIA H200", verdict, (Check(name, verdict),))
+    checks = (Check(name, verdict),)
+    return StageRecord(name, kind, DeviceKind.GPU, "NVIDIA H200", verdict, checks, variant=variant)
 
 
 CLOCK = {

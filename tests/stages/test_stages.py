@@ -10,6 +10,7 @@ import pytest
 
 from ci.config import load_plan
 from ci.model import (
+    Builds,
     CommandResult,
     EndedBy,
     Outcome,
@@ -58,7 +59,7 @@ def test_the_profile_plan_profiles() -> None:
 def test_every_stage_but_preflight_becomes_a_job_with_its_limits() -> None:
     plan = load_plan(ROOT, "default")
     ctx = bench.context()
-    jobs = stage_jobs(plan, ctx.kernel, ctx.build, bench.SELFTEST, ctx.box, ctx.remote)
+    jobs = stage_jobs(plan, ctx.kernel, bench.BUILDS, ctx.box, ctx.remote)
     assert [j.name for j in jobs] == [s.name for s in plan.stages[1:]]
     assert [len(j.commands) for j in jobs] == [2, 2, 2, 2, 2, 5, 1]
     assert jobs[-1].needs == ("smoke", "checksum")
@@ -69,7 +70,7 @@ def test_every_stage_but_preflight_becomes_a_job_with_its_limits() -> None:
 def test_every_job_waits_for_the_bare_runs_before_it_to_end_by_themselves() -> None:
     """A kernel that waits for ever would else wait under each sanitizer, up to its time limit."""
     plan = load_plan(ROOT, "default")
-    jobs = stage_jobs(plan, bench.KERNEL, bench.build(), bench.SELFTEST, None, bench.H200)
+    jobs = stage_jobs(plan, bench.KERNEL, bench.BUILDS, None, bench.H200)
     smoke = ("smoke",)
     assert [(j.name, j.needs_end) for j in jobs] == [
         ("smoke", ()),
@@ -84,7 +85,7 @@ def test_every_job_waits_for_the_bare_runs_before_it_to_end_by_themselves() -> N
 
 def test_jobs_can_be_planned_before_any_box_was_seen() -> None:
     plan = load_plan(ROOT, "default")
-    jobs = stage_jobs(plan, bench.KERNEL, bench.build(), bench.SELFTEST, None, bench.H200)
+    jobs = stage_jobs(plan, bench.KERNEL, bench.BUILDS, None, bench.H200)
     assert jobs[1].commands[0].argv[0] == "compute-sanitizer"
 
 
@@ -226,7 +227,7 @@ def test_several_gpus_are_counted_in_one_order() -> None:
 
 def test_a_plan_of_another_kind_of_kernel_has_nothing_in_common_with_ours() -> None:
     plan = Plan("mixed", tuple(KINDS.values()))
-    names = [j.name for j in stage_jobs(plan, CPU.kernel, CPU.build, None, None, CPU.remote)]
+    names = [j.name for j in stage_jobs(plan, CPU.kernel, Builds(CPU.build), None, CPU.remote)]
     assert names == ["smoke", "memcheck", "timing", "profile"]
 
 

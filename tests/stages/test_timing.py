@@ -164,7 +164,7 @@ def test_a_time_does_not_count_without_any_checksum(tmp_path: Path) -> None:
     earlier = {"memcheck": bench.record("memcheck", StageKind.SANITIZER)}
     record = read(tmp_path, good(), ctx=bench.context(earlier=earlier))
     assert record.verdict.outcome is Outcome.ERROR
-    assert "no checksum stage is in this run" in record.verdict.summary
+    assert "no checksum stage of variant production is in this run" in record.verdict.summary
 
 
 @pytest.mark.parametrize(("code", "outcome"), [(70, Outcome.ERROR), (73, Outcome.FAIL)])
@@ -184,6 +184,13 @@ def test_a_timed_run_that_the_journal_does_not_know_is_an_error(tmp_path: Path) 
     bench.write(tmp_path, {"timing.json": good()})
     record = read_stage(STAGE, bench.job(STAGE, ctx), bench.ended(STAGE), tmp_path, ctx)
     assert record.verdict.outcome is Outcome.ERROR
+
+
+def test_a_label_is_that_of_the_arch_that_was_timed(tmp_path: Path) -> None:
+    for label, wanted in (({"sm_90a": "a stand-in"}, "a stand-in"), ({"sm_100a": "not it"}, None)):
+        ctx = bench.context(earlier=CHECKED, kernel=replace(bench.KERNEL, label=label))
+        record = read(tmp_path, good(label=""), ctx=ctx)
+        assert record.checks[0].facts.get("label") == wanted
 
 
 def test_a_kernel_without_a_label_has_none(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 from ci.errors import CiError, ConfigError
 
 _RUNNING: set[subprocess.Popen[str]] = set()
+_STARTING = threading.Lock()
+"""Held from a process's start until it is in _RUNNING: `end_processes` misses none in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,9 @@ def run_process(
     compiler driver is left behind. Raises ConfigError for a missing program, CiError at the limit.
     """
     began = time.monotonic()
-    process = _start(argv, cwd=cwd, env=env, stderr=subprocess.PIPE)
-    _RUNNING.add(process)
+    with _STARTING:
+        process = _start(argv, cwd=cwd, env=env, stderr=subprocess.PIPE)
+        _RUNNING.add(process)
     try:
         stdout, stderr = process.communicate(timeout=timeout_s)
     except BaseException as e:
@@ -90,7 +93,9 @@ def stream_process(
 
 def end_processes() -> None:
     """Kill what `run_process` waits for in other threads: Ctrl-C reaches the main thread alone."""
-    for process in tuple(_RUNNING):
+    with _STARTING:
+        running = tuple(_RUNNING)
+    for process in running:
         _kill(process)
 
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from ci.build.command import CWD, Request, compile_argv, output_argv
 from ci.build.depends import Depends, hash_inputs, read_depends
 from ci.build.elf import highest_glibc, is_relocatable
 from ci.build.entry import entry_folder, entry_key, find_entry, open_part, publish, request_key
+from ci.build.pool import run_jobs
 from ci.build.resources import minimum_driver, parse_ptxas_log
 from ci.errors import FREE_SOME, BuildError, CiError, ProtocolError
 from ci.log import say
 from ci.model import SCHEMA, Build, FunctionResources, Toolchain
-from ci.proc import Completed, end_processes, run_process
+from ci.proc import Completed, run_process
 from ci.rundir import write_json
 
 COMPILE_LIMIT_S = 1800.0
@@ -35,22 +35,15 @@ def build_all(root: Path, requests: Sequence[Request], tools: Toolchain) -> tupl
 
     Every request is tried before a BuildError tells of those that failed.
     """
-    distinct = list(dict.fromkeys(r.name for r in requests))
     by_name = {r.name: r for r in requests}
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        try:
-            futures = {n: pool.submit(build_one, root, by_name[n], tools) for n in distinct}
-            failures = [e for f in futures.values() if isinstance(e := f.exception(), BuildError)]
-            others = [e for f in futures.values() if (e := f.exception()) and e not in failures]
-        except BaseException:
-            # Leaving the block waits for the compilers: for minutes, were they let go on.
-            pool.shutdown(wait=False, cancel_futures=True)
-            end_processes()
-            raise
+    jobs = [partial(build_one, root, request, tools) for request in by_name.values()]
+    futures = dict(zip(by_name, run_jobs(jobs), strict=True))
+    failures = [e for f in futures.values() if isinstance(e := f.exception(), BuildError)]
+    others = [e for f in futures.values() if (e := f.exception()) and e not in failures]
     if others:
         raise others[0]
     if failures:
-        raise _joined(failures, len(distinct))
+        raise _joined(failures, len(by_name))
     return tuple(futures[r.name].result() for r in requests)
 
 

@@ -252,6 +252,60 @@ def test_another_build_in_the_place_of_the_one_that_ran_is_refused(
         judge(folder)
 
 
+GUARD = Stage("guard", StageKind.CHECKSUM, variant="guard")
+GUARD_KEY = "0011223344556677"
+
+
+def launched_with_guard(folder: Path, *archs: str) -> Run:
+    """Put the run's second build and stage into its folder and return the run."""
+    build_in(folder / "variants/guard", variant="guard", key=GUARD_KEY)
+    (folder / "stages/02-guard").mkdir()
+    (folder / "stages/02-guard/program.stdout.log").write_text("hello\n")
+    own = [e | {"stage": "guard"} if "stage" in e else e for e in JOURNAL[1:-1]]
+    write_journal(folder, *JOURNAL[:-1], *(e | {"index": 2} for e in own), JOURNAL[-1])
+    run = launched()
+    builds = {**run.provenance.builds, "greets-sm_90a-guard": GUARD_KEY}
+    command = Command("program", ("../../variants/guard/greets",), 60.0)
+    return replace(
+        run,
+        kernel=replace(
+            GREETS, variants={**GREETS.variants, "guard": Variant("guard", "greets", archs=archs)}
+        ),
+        plan=Plan("default", (*STAGES, GUARD)),
+        provenance=replace(run.provenance, builds=builds),
+        jobs=(*run.jobs, StageJob("guard", StageKind.CHECKSUM, (command,))),
+    )
+
+
+def test_a_stage_of_another_variant_is_judged_by_that_build(folder: Path) -> None:
+    run = judge(folder, launched_with_guard(folder))
+    assert [(s.name, s.variant, s.verdict.outcome) for s in run.stages[1:]] == [
+        ("program", "production", Outcome.PASS),
+        ("guard", "guard", Outcome.PASS),
+    ]
+    (own,), (guard,) = (s.checks for s in run.stages[1:])
+    assert own.verdict.evidence == ()
+    assert guard.verdict.evidence == ("variant guard: greets, build 001122334455",)
+
+
+def test_a_variant_that_the_arch_has_not_got_is_looked_for_nowhere(folder: Path) -> None:
+    launch = launched_with_guard(folder, "sm_100a")
+    (folder / "variants/guard/build.json").unlink()
+    run = judge(folder, launch)
+    assert (run_word(run), exit_code(run)) == ("pass", 0)
+    assert (run.stages[2].verdict.outcome, run.stages[2].verdict.summary) == (
+        Outcome.SKIP,
+        "greets has no variant guard for sm_90a; it is for sm_100a",
+    )
+
+
+def test_the_runs_own_build_in_the_place_of_a_variant_is_refused(folder: Path) -> None:
+    run = launched_with_guard(folder)
+    (folder / "variants/guard/build.json").write_bytes((folder / "build/build.json").read_bytes())
+    with pytest.raises(ProtocolError, match="variants/guard holds greets-sm_90a-production"):
+        judge(folder, run)
+
+
 def test_a_replaced_binary_is_refused(folder: Path) -> None:
     (folder / "build/greets").write_text("#!/bin/sh\necho hello # and more\n")
     with pytest.raises(ConfigError, match="greets is not what was built"):

@@ -32,6 +32,18 @@ def test_the_plan_shows_every_command_as_a_shell_would_take_it() -> None:
     )
 
 
+def test_the_plan_shows_a_stages_own_variant_and_what_will_not_run_and_why() -> None:
+    stage = Stage("tmem-guard", StageKind.CHECKSUM, needs=("smoke",), variant="guard")
+    job = StageJob("tmem-guard", StageKind.CHECKSUM, ())
+    why = {"tmem-guard": "patch_embed has no variant guard for sm_90a; it is for sm_100a"}
+    assert render_plan(Plan("blackwell", (stage,)), [job], runs.H200, why) == (
+        "plan blackwell on h200 (embedded, device gpu, sm_90a)\n"
+        " 1 tmem-guard: checksum of variant guard, needs smoke;"
+        " at most output 64 MB, disk 1024 MB\n"
+        "     skipped: patch_embed has no variant guard for sm_90a; it is for sm_100a\n"
+    )
+
+
 def test_the_table_ends_with_the_verdict() -> None:
     assert render_table(runs.FAIL) == (
         "stage      verdict  seconds  summary\n"

@@ -112,6 +112,26 @@ def test_every_suite_names_the_device_that_answered() -> None:
     assert b"B200" not in render_junit(runs.EMULATED)
 
 
+def test_every_suite_and_case_names_the_variant_that_was_run() -> None:
+    guard = replace(runs.CHECKSUM, name="tmem-guard", variant="guard")
+    suites = _parse(runs.run(runs.PREFLIGHT, runs.CHECKSUM, guard)).findall("testsuite")
+    named = [s.find("properties/property[@name='variant']") for s in suites]
+    assert [p.get("value") for p in named if p is not None] == ["production", "production", "guard"]
+    cases = [s.find("testcase") for s in suites]
+    assert [c.get("classname") for c in cases if c is not None] == [
+        "patch_embed.sm_90a.production.preflight",
+        "patch_embed.sm_90a.production.checksum",
+        "patch_embed.sm_90a.guard.tmem-guard",
+    ]
+
+
+def test_the_label_of_another_arch_is_none_of_this_run() -> None:
+    for label, wanted in (({"sm_90a": "a stand-in"}, ["a stand-in"]), ({"sm_100a": "it"}, [])):
+        run = replace(runs.run(runs.CHECKSUM), kernel=replace(runs.KERNEL, label=label))
+        properties = _parse(run).iterfind("testsuite/properties/property[@name='label']")
+        assert [p.get("value") for p in properties] == wanted
+
+
 def test_a_stage_that_failed_as_a_whole_counts_though_its_checks_passed() -> None:
     check = Check("integer", runs.passed())
     record = runs.stage("checksum", StageKind.CHECKSUM, check, verdict=runs.failed("ran too long"))

@@ -41,6 +41,19 @@ def test_the_kernels_label_stands_beside_its_time() -> None:
     assert timing.endswith("stand-in on plain CUDA cores; its time is not the project's")
 
 
+def test_the_label_is_that_of_the_arch_that_ran() -> None:
+    for label, end in (({"sm_90a": "a stand-in"}, "; a stand-in"), ({"sm_100a": "it"}, ")")):
+        run = replace(runs.PASS, kernel=replace(runs.PASS.kernel, label=label))
+        assert render_summary(run).splitlines()[6].endswith(end)
+
+
+def test_a_stage_of_another_variant_than_the_runs_says_so() -> None:
+    guard = replace(runs.CHECKSUM, name="tmem-guard", variant="guard")
+    own = replace(runs.CHECKSUM, variant="production")
+    line = render_summary(runs.run(runs.PREFLIGHT, own, guard)).splitlines()[3]
+    assert line == "- **stages**: preflight pass, checksum pass, tmem-guard (guard) pass"
+
+
 def test_the_label_in_the_binary_counts_where_kernels_yaml_has_none() -> None:
     (check,) = runs.TIMING.checks
     told = replace(check, facts={**check.facts, "label": "stand-in, says the binary"})
@@ -73,6 +86,15 @@ def test_a_time_that_does_not_count_has_no_figures() -> None:
         ),
         (runs.FAIL, "ci/invoke remote-test --remote h200 --kernel patch_embed --only memcheck"),
         (runs.ERROR, "ci/invoke remote-test --remote h200 --kernel patch_embed"),
+        (
+            replace(runs.FAIL, plan=replace(runs.FAIL.plan, name="blackwell"), variant="debug"),
+            "ci/invoke remote-test --remote h200 --kernel patch_embed --variant debug"
+            " --plan blackwell --only memcheck",
+        ),
+        (
+            replace(runs.PASS, plan=replace(runs.PASS.plan, name="blackwell")),
+            "ci/invoke profile --remote h200 --kernel patch_embed",
+        ),
         (runs.NOTHING, "ci/invoke doctor"),
         (runs.INCOMPLETE, "ci/invoke collect 20261121T120000Z-patch_embed-h200-beef"),
         (

@@ -6,10 +6,9 @@
 //   inputs, buffers            the bits of the inputs, the memory they lie in
 //   reference, sampling        every element on the device, some of them for Python
 //   timing, nvml               samples and clocks
-//   phase_clock, phase_table, role_report
-//                              where a CTA's or a tile's time goes
-//   tensor_map, tensor_map_rules
-//                              the driver's encoder, and a sentence where it would refuse
+//   phase_clock, phase_table   where the time of a CTA or of a tile goes
+//   role_figures, role_report  the same by warp role
+//   tensor_map_rules, tensor_map  a sentence where the driver would refuse, the driver
 //   session, result, watchdog, launch_file
 #pragma once
 
@@ -22,6 +21,7 @@
 #include "options.cuh"
 #include "problem.cuh"
 #include "result.cuh"
+#include "role_report.cuh"
 #include "session.cuh"
 #include "tensor_map.cuh"
 #include "watchdog.cuh"

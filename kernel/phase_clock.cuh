@@ -2,8 +2,8 @@
 // one before to a phase. In every other build all of it compiles to nothing.
 //
 // A kernel names its phases in `Gemm::PHASES`, and its phase_clocks are [phase_rows, phases]. One
-// thread of each role carries a clock of that role's phases, and either writes it once, after its
-// last tile (a row a CTA), or flushes it after every tile (a row a tile).
+// thread of each role has a clock of that role's phases and writes it to the row's cells: the same
+// clock after its last tile where a row is a CTA, a fresh one for each tile where a row is a tile.
 #pragma once
 
 namespace kernelrig {
@@ -33,20 +33,10 @@ template <int PHASE_COUNT> struct PhaseClock {
       clocks[phase] = static_cast<unsigned long long>(cycles[phase]);
     }
   }
-
-  // Write and begin the next tile at zero. What the stores cost falls to its first phase, unless
-  // start() follows.
-  __device__ __forceinline__ void flush(unsigned long long *clocks) {
-    write(clocks);
-#pragma unroll
-    for (int phase = 0; phase < PHASE_COUNT; ++phase)
-      cycles[phase] = 0;
-  }
 #else
   __device__ __forceinline__ void start() {}
   __device__ __forceinline__ void mark(int) {}
   __device__ __forceinline__ void write(unsigned long long *) const {}
-  __device__ __forceinline__ void flush(unsigned long long *) {}
 #endif
 };
 

@@ -116,25 +116,19 @@ append_line(std::string &text, const char *format, ...) {
 inline std::string phase_table_text(const PhaseTable &table) {
   const std::vector<Figures> phases = phase_figures(table);
   double total = 0.0;
-  size_t fewest = static_cast<size_t>(table.rows);
-  for (const Figures &phase : phases) {
+  for (const Figures &phase : phases)
     total += phase.rows == 0 ? 0.0 : phase.mean;
-    fewest = std::min(fewest, phase.rows);
-  }
   std::string text;
-  append_line(text, "%-24s %14s %7s %14s %14s %14s   (%d rows)", "phase", "mean cycles", "share",
+  append_line(text, "%-24s %14s %7s %14s %14s %14s   rows of %d", "phase", "mean cycles", "share",
               "min cycles", "p95 cycles", "max cycles", table.rows);
   for (const Figures &phase : phases) {
     if (phase.rows == 0) {
-      append_line(text, "%-24s was recorded by no row", phase.name.c_str());
+      append_line(text, "%-24s nobody recorded it", phase.name.c_str());
       continue;
     }
-    append_line(text, "%-24s %14.0f %6.1f%% %14llu %14llu %14llu", phase.name.c_str(), phase.mean,
-                total > 0.0 ? 100.0 * phase.mean / total : 0.0, phase.min, phase.p95, phase.max);
-  }
-  if (fewest < static_cast<size_t>(table.rows)) {
-    append_line(text, "up to %zu of %d rows recorded nothing and are left out",
-                static_cast<size_t>(table.rows) - fewest, table.rows);
+    append_line(text, "%-24s %14.0f %6.1f%% %14llu %14llu %14llu %6zu", phase.name.c_str(),
+                phase.mean, total > 0.0 ? 100.0 * phase.mean / total : 0.0, phase.min, phase.p95,
+                phase.max, phase.rows);
   }
   return text;
 }

@@ -32,8 +32,8 @@
 //     static void launch(const Params &, const Geometry &, cudaStream_t);
 //     // pure: the kernel's parameters in order, and the tensor maps among them
 //     static LaunchArgs arguments(const Problem &);
-//     // pure; only where the phases are those of role_report.cuh: its figures join the result file
-//     static RoleCounts role_counts(const Problem &, const Geometry &);
+//     // pure; only where the phases are those of role_figures.cuh: its figures join the result
+//     file static RoleCounts role_counts(const Problem &, const Geometry &);
 //   };
 //
 // C = bf16(acc) +bf16 comb[row % ROWS_PER_IMAGE], acc the FP32 product sum of A [M, K] and B [N, K]

@@ -14,7 +14,7 @@
 #include "options.cuh"
 #include "phase_table.cuh"
 #include "problem.cuh"
-#include "role_report.cuh"
+#include "role_figures.cuh"
 
 namespace kernelrig {
 

@@ -6,7 +6,10 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "failure.cuh"
 #include "tensor_map_rules.cuh"
@@ -20,14 +23,7 @@ namespace tensor_map_numbers {
 
 template <class Entry, size_t COUNT>
 constexpr bool is_at(const Entry (&table)[COUNT], size_t number, const char *name) {
-  const char *found = nullptr;
-  if constexpr (std::is_same_v<Entry, TensorMapType>)
-    found = table[number].name;
-  else
-    found = table[number];
-  for (; *found != '\0' && *found == *name; ++found, ++name) {
-  }
-  return *found == *name;
+  return std::string_view(name_of(table[number])) == name;
 }
 
 static_assert(is_at(TENSOR_MAP_TYPES, CU_TENSOR_MAP_DATA_TYPE_UINT8, "u8") &&

@@ -44,8 +44,8 @@ inline constexpr const char *OOB_FILLS[] = {"zeros", "nan"};
 
 constexpr unsigned SWIZZLE_SPANS[] = {0, 32, 64, 128}; // bytes, in the order of SWIZZLES
 
-inline const char *name_of(const char *entry) { return entry; }
-inline const char *name_of(const TensorMapType &entry) { return entry.name; }
+constexpr const char *name_of(const char *entry) { return entry; }
+constexpr const char *name_of(const TensorMapType &entry) { return entry.name; }
 
 // The number of `name` in its table, -1 where it is not there.
 template <class Entry, size_t COUNT>
@@ -72,9 +72,8 @@ std::string refuse_name(const char *field, const Entry (&table)[COUNT], const st
 inline std::string refuse_count(const char *field, size_t count, size_t wanted) {
   if (count == wanted)
     return "";
-  return std::string(field) + " has " + std::to_string(count) +
-         " entries: " + std::to_string(wanted) + " are wanted for a map of " +
-         "the rank that dims has";
+  return std::string(field) + " has " + std::to_string(count) + " entries: the rank of dims asks " +
+         "for " + std::to_string(wanted);
 }
 
 inline std::string entry_of(const char *field, size_t i, uint64_t value) {
@@ -126,8 +125,8 @@ inline std::string refuse_together(const TensorMap &map, uint64_t address) {
   if (map.interleave == "32B" && map.swizzle != "32B")
     return "swizzle is " + map.swizzle + ": interleave 32B goes with swizzle 32B alone";
   if (address % alignment != 0) {
-    return "the address of " + map.buffer + " ends in " + std::to_string(address % alignment) +
-           ": a multiple of " + std::to_string(alignment) + " bytes is wanted";
+    return "the address of " + map.buffer + " lies " + std::to_string(address % alignment) +
+           " past a multiple of " + std::to_string(alignment) + " bytes: a multiple is wanted";
   }
   if (map.oob_fill == "nan" && !TENSOR_MAP_TYPES[number_of(TENSOR_MAP_TYPES, map.dtype)].is_float)
     return "oob_fill is nan: " + map.dtype + " has none, zeros is wanted";

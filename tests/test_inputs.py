@@ -31,10 +31,10 @@ from ci.inputs import (
 )
 from ci.model import Pattern
 from ci.proc import run_process
+from tests.host_program import compile_for_host
 
-REPOSITORY = Path(__file__).parents[1]
 DATA = Path(__file__).parent / "data/inputs"
-KERNEL, SOURCE = REPOSITORY / "kernel", DATA / "print_inputs.cpp"
+SOURCE = DATA / "print_inputs.cpp"
 PATTERNS = (Pattern.CONSTANT, Pattern.INTEGER, Pattern.RANDOM)
 N, K, ROWS_PER_IMAGE = 768, 768, 196
 
@@ -45,24 +45,7 @@ ON_H200 = json.loads((DATA / "580.159.04-h200-check-images7.json").read_text())
 @pytest.fixture(scope="module")
 def print_inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the program that prints what kernel/inputs.cuh makes, compiled without CUDA."""
-    program = tmp_path_factory.mktemp("inputs") / "print_inputs"
-    built = run_process(
-        [
-            "g++",
-            "-std=c++17",
-            "-O3",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-o",
-            program,
-            "-I",
-            KERNEL,
-            SOURCE,
-        ]
-    )
-    assert built.exit_code == 0, built.stderr
-    return program
+    return compile_for_host(SOURCE, tmp_path_factory.mktemp("inputs") / "print_inputs")
 
 
 def at(index: int) -> Indices:

@@ -108,7 +108,7 @@ class Roles:
     """The report by warp role: W0 loads, W1 multiplies, from W2 on the tile before is stored.
 
     The epilogue's figures leave out the drained tiles, each cluster's last: no product runs above
-    them. `spread_of_means_cycles` is of phase 1, over the epilogue's warps.
+    them. `spread_of_means_cycles` is of phase 1, over the epilogue's warps; null of no tile.
     """
 
     tiles: int
@@ -118,8 +118,8 @@ class Roles:
     drained_tiles: int
     sm_ghz: float
     launch_ms: float
-    spread_of_means_cycles: float
-    symmetric: bool
+    spread_of_means_cycles: float | None
+    symmetric: bool | None
     figures: tuple[Phase, ...]
 
 

@@ -1,0 +1,142 @@
+"""What a timing build says of a made table of cycles; every figure was worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ci.proc import run_process
+from ci.records import from_json
+from ci.stages.result import Phase, Roles
+from tests.host_program import compile_for_host
+
+SOURCE = Path(__file__).parents[1] / "data/kernel/print_report.cpp"
+
+REPORT = """\
+=== W0 TIMING (clock64, 5 tiles across 2 clusters) ===
+  Not recorded and left out: 1 of 6
+  Per-tile averages (cycles / ns at 2.0 GHz):
+    Ring wait:                  300 cycles /  150.0 ns  (81.1%)
+    Issue:                       70 cycles /   35.0 ns  (18.9%)
+    Total tile:                 370 cycles /  185.0 ns
+  Ring wait range: min=100 max=500 (5.0x spread)
+  Issue range: min=50 max=90 (1.8x spread)
+
+=== W1 TIMING (clock64, 5 tiles across 2 clusters) ===
+  Not recorded and left out: 1 of 6
+  Per-tile averages (cycles / ns at 2.0 GHz):
+    Epilogue mbar wait:        1000 cycles /  500.0 ns
+    TMA stage-0 wait:           500 cycles /  250.0 ns
+    K-loop (6 ki \N{MULTIPLICATION SIGN} 4 MMA):     4000 cycles / 2000.0 ns
+    Total tile:                5500 cycles / 2750.0 ns
+    Overhead (epi+tma0):       1500 cycles /  750.0 ns  (27.3% of tile)
+  K-loop range: min=3200 max=4800 (1.5x spread)
+  Total tile range: min=3900 max=7100 (1.8x spread)
+  Expected total cycles (wall clock): 6000
+
+=== EPILOGUE PER-WARP PHASE 1 TIMING (W2-W5, 3 tiles across 2 clusters) ===
+  Not recorded and left out: 1 of 4
+  Per-warp Phase 1 (cycles):
+    W2 (ew=0, rg=2):  avg=4400  min=4000  max=4800  p95=4800
+    W3 (ew=1, rg=3):  avg=4200  min=4100  max=4300  p95=4300
+    W4 (ew=2, rg=0):  avg=4600  min=4200  max=5000  p95=5000
+    W5 (ew=3, rg=1):  avg=4700  min=4300  max=5100  p95=5100
+  Spread of per-warp averages: 500 cycles (max_avg - min_avg)
+  Inter-warp spread per tile (max-min Phase 1 across warps):
+    Average: 533 cycles
+    Min: 300  Max: 800  P95: 800 cycles
+  => ASYMMETRIC (avg spread 500 >= 200 cyc): some warps are slower by their place: a queue or a bank
+
+=== EPILOGUE PHASE TIMING (W3/ew=1, 3 tiles across 2 clusters) ===
+  Not recorded and left out: 1 of 4
+  Per-tile averages (cycles / ns at 2.0 GHz):
+    Mainloop mbar wait:         510 cycles /  255.0 ns  (10.3%)
+    Phase 1 (TMEM->SMEM):      4200 cycles / 2100.0 ns  (84.7%)
+    Phase 2 (SMEM->global):     250 cycles /  125.0 ns  (5.0%)
+    Total (wait+work):         4960 cycles / 2480.0 ns
+    Work only (P1+P2):         4450 cycles / 2225.0 ns
+  Mainloop wait range: min=310 max=710 (2.3x spread)
+  Phase 1 range: min=4100 max=4300 (1.0x spread)
+  Phase 2 range: min=210 max=290 (1.4x spread)
+"""
+PLAIN = """\
+phase                       mean cycles   share     min cycles     p95 cycles     max cycles   rows of 4
+all warps: fetch                     25    7.7%             10             40             40      4
+all warps: multiply                 300   92.3%            100            500            500      3
+all warps: never         nobody recorded it
+"""  # noqa: E501 - as it is printed
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_for_host(SOURCE, tmp_path_factory.mktemp("report") / "print_report")
+
+
+def say(program: Path, *words: str) -> str:
+    done = run_process([program, *words])
+    assert (done.exit_code, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_p95_is_the_smallest_value_that_95_percent_do_not_exceed(program: Path) -> None:
+    """Of the whole numbers from 1 up: how many, mean, min, max, p95."""
+    assert say(program, "figures").splitlines() == [
+        "1: 1 1 1 1",
+        "10: 5.5 1 10 10",
+        "20: 10.5 1 20 19",
+        "21: 11 1 21 20",
+        "100: 50.5 1 100 95",
+    ]
+
+
+def test_the_plain_table_counts_what_was_recorded_alone(program: Path) -> None:
+    assert say(program, "plain") == PLAIN
+
+
+def test_the_report_by_role_leaves_out_what_nobody_wrote_and_what_nothing_overlaps(
+    program: Path,
+) -> None:
+    assert say(program, "roles") == REPORT
+
+
+def test_warps_are_called_asymmetric_from_200_cycles_on(program: Path) -> None:
+    verdicts = [
+        next(line for line in say(program, "even", more).splitlines() if "=>" in line)
+        for more in ("199", "200")
+    ]
+    assert verdicts == [
+        "  => SYMMETRIC (avg spread 199 < 200 cyc): no warp is slower by its place",
+        "  => ASYMMETRIC (avg spread 200 >= 200 cyc): "
+        "some warps are slower by their place: a queue or a bank",
+    ]
+
+
+def test_with_one_tile_a_cluster_the_epilogue_has_nothing_to_show(program: Path) -> None:
+    text = say(program, "drained")
+    assert text.endswith(
+        "\n=== EPILOGUE PER-WARP PHASE 1 TIMING (W2-W5, 0 tiles across 6 clusters) ===\n"
+        "\n=== EPILOGUE PHASE TIMING (W3/ew=1, 0 tiles across 6 clusters) ===\n"
+    )
+
+
+def test_phases_that_are_not_those_of_the_roles_are_refused(program: Path) -> None:
+    assert say(program, "misnamed") == (
+        "a report by role of 5 epilogue warps cannot have 17 phases\n"
+    )
+
+
+def test_the_result_file_has_the_same_figures(program: Path, tmp_path: Path) -> None:
+    (tmp_path / "roles.json").write_text(say(program, "json"))
+    roles = from_json(Roles, tmp_path / "roles.json")
+    assert (roles.tiles, roles.clusters, roles.k_steps, roles.drained_tiles) == (6, 2, 6, 2)
+    assert (roles.sm_ghz, roles.launch_ms) == (2.0, 0.003)
+    assert (roles.spread_of_means_cycles, roles.symmetric) == (500.0, False)
+    figures = {phase.name: phase for phase in roles.figures}
+    assert len(figures) == 24
+    assert figures["W0: total"] == Phase("W0: total", 5, 370.0, 150, 590, 590)
+    assert figures["W1: K loop"] == Phase("W1: K loop", 5, 4000.0, 3200, 4800, 4800)
+    assert figures["W5: phase 1"] == Phase("W5: phase 1", 3, 4700.0, 4300, 5100, 5100)
+    assert figures["W3: total"] == Phase("W3: total", 3, 4960.0, 4620, 5300, 5300)
+    spread = figures["epilogue: spread of phase 1"]
+    assert spread == Phase("epilogue: spread of phase 1", 3, 533.333333, 300, 800, 800)

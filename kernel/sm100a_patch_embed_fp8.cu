@@ -49,48 +49,65 @@
 #include "tcgen05.cuh"
 #include "wait.cuh"
 
-// Tunables; kernels.yaml lists the values worth trying and passes what it chose.
-#ifndef LOAD_PIPE_DEPTH // stages of the ring
+// Tunables. kernels.yaml lists the values worth trying and passes what it chose; these defaults
+// serve a compile by hand.
+//
+//   LOAD_PIPE_DEPTH      stages of the ring
+//   BLOCK_N              columns of a tile
+//   EPILOGUE_WARPS       4, or 5: the fifth shares the first one's lanes
+//   TMEM_LOAD_WIDTH      columns of one tcgen05.ld
+//   TMEM_LOADS_IN_FLIGHT 2: the next load is under way while one is converted
+//   PHASE1_UNROLL        boxes of 64 columns read back as one software pipeline
+//   STORE_INTERLEAVE     0: boxes are stored after the read-back; n: when n - 1 more are staged
+//   EARLY_RELEASE        1: the accumulator is given back before its last columns are staged
+//   STAGGER_CYCLES       epilogue warp e starts each tile e times this later
+//   CVT_ADD_FUSED        1: convert, add, stage 8 columns at a time; 0: a load at a time, by step
+//   K_LOOP_UNROLL        K steps of 128 in one body
+//   SNAKE_ORDER          1: every other row of tiles runs backwards
+//   L2_PROMOTION         of the loads' maps: 0 none, 1 64, 2 128, 3 256 bytes
+//   A_CACHE_HINT         A, B, C in L2: 0 no hint, 1 evict first, 2 evict last
+//   B_CACHE_HINT
+//   C_CACHE_HINT
+#ifndef LOAD_PIPE_DEPTH
 #define LOAD_PIPE_DEPTH 4
 #endif
-#ifndef BLOCK_N // columns of a tile
+#ifndef BLOCK_N
 #define BLOCK_N 256
 #endif
 #ifndef EPILOGUE_WARPS
 #define EPILOGUE_WARPS 4
 #endif
-#ifndef TMEM_LOAD_WIDTH // columns of one tcgen05.ld
+#ifndef TMEM_LOAD_WIDTH
 #define TMEM_LOAD_WIDTH 32
 #endif
-#ifndef TMEM_LOADS_IN_FLIGHT // 2: the next load is under way while one is converted
+#ifndef TMEM_LOADS_IN_FLIGHT
 #define TMEM_LOADS_IN_FLIGHT 2
 #endif
-#ifndef PHASE1_UNROLL // boxes read back as one software pipeline
+#ifndef PHASE1_UNROLL
 #define PHASE1_UNROLL 4
 #endif
-#ifndef STORE_INTERLEAVE // 0: boxes are stored after the read-back; n: when n - 1 more are staged
+#ifndef STORE_INTERLEAVE
 #define STORE_INTERLEAVE 1
 #endif
-#ifndef EARLY_RELEASE // 1: give the accumulator back before its last columns are staged
+#ifndef EARLY_RELEASE
 #define EARLY_RELEASE 1
 #endif
-#ifndef STAGGER_CYCLES // epilogue warp e starts each tile e times this later
+#ifndef STAGGER_CYCLES
 #define STAGGER_CYCLES 64
 #endif
-#ifndef CVT_ADD_FUSED // 1: convert, add and stage 8 columns at a time; 0: a whole load, step by
-                      // step
+#ifndef CVT_ADD_FUSED
 #define CVT_ADD_FUSED 1
 #endif
-#ifndef K_LOOP_UNROLL // K steps of 128 in one body
+#ifndef K_LOOP_UNROLL
 #define K_LOOP_UNROLL 6
 #endif
-#ifndef SNAKE_ORDER // 1: every other row of tiles runs backwards
+#ifndef SNAKE_ORDER
 #define SNAKE_ORDER 1
 #endif
-#ifndef L2_PROMOTION // of the loads' maps: 0 none, 1 64, 2 128, 3 256 bytes
+#ifndef L2_PROMOTION
 #define L2_PROMOTION 2
 #endif
-#ifndef A_CACHE_HINT // 0 none, 1 evict first, 2 evict last
+#ifndef A_CACHE_HINT
 #define A_CACHE_HINT 1
 #endif
 #ifndef B_CACHE_HINT

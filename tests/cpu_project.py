@@ -25,13 +25,15 @@ def make_cpu_project(
     """Write a project into `root` and return it.
 
     Its kernels are those of tests/data/cpu_program/kernels.yaml; `kernels` adds more, name -> the
-    program's arguments. Plans: the package's, and `quick`, whose limits are small. Remotes:
-    `local`, an embedded one, and `remotes`, as `remote-add` would write them.
+    program's arguments. Plans: the package's, and two whose limits are small: `quick`, and
+    `guarded`, of which a stage has a variant of its own. Remotes: `local`, an embedded one, and
+    `remotes`, as `remote-add` would write them.
     """
     (root / "kernel").mkdir(parents=True)
     (root / "ci/plans").mkdir(parents=True)
     shutil.copy(SOURCE / "cpu_program.cpp", root / "kernel")
-    shutil.copy(SOURCE / "quick.yaml", root / "ci/plans")
+    for plan in ("quick.yaml", "guarded.yaml"):
+        shutil.copy(SOURCE / plan, root / "ci/plans")
     text = (SOURCE / "kernels.yaml").read_text()
     for name, args in (kernels or {}).items():
         text += f"  {name}: {json.dumps(_kernel(args))}\n"  # JSON is YAML

@@ -33,10 +33,11 @@ def run(program: Path, folder: Path, *flags: str) -> Completed:
 def test_it_does_what_it_is_told_in_order(program: Path, tmp_path: Path) -> None:
     done = run(
         program, tmp_path,
-        "--say", "a b", "--complain", "c", "--env", "NAME", "--env", "NONE",
+        "--say", "a b", "--complain", "c", "--env", "NAME", "--env", "NONE", "--built-as",
         "--write", "made.txt", "text", "--wait-for", "made.txt", "--exit", "3", "--say", "never",
     )  # fmt: skip
-    assert (done.exit_code, done.stdout, done.stderr) == (3, "a b\nNAME=value\nNONE=\n", "c\n")
+    said = "a b\nNAME=value\nNONE=\nbuilt as nothing in particular\n"
+    assert (done.exit_code, done.stdout, done.stderr) == (3, said, "c\n")
     assert (tmp_path / "made.txt").read_text() == "text\n"
 
 
@@ -88,7 +89,7 @@ def test_its_project_is_read_whole(tmp_path: Path) -> None:
     kernels = config.load_kernels(root)
     assert list(kernels) == [
         "passes", "fails", "says_the_wrong_thing", "crashes", "hangs", "strays",
-        "hangs_and_strays", "floods", "fills_the_disk", "waits",
+        "hangs_and_strays", "floods", "fills_the_disk", "guarded", "waits",
     ]  # fmt: skip
     assert {(k.level, k.cuda) for k in kernels.values()} == {(0, False)}
     assert kernels["waits"].args == ("--wait-for", str(tmp_path / "go"))

@@ -18,6 +18,7 @@ OWN_FILES = [
     ("kernels", ROOT / "kernel/kernels.yaml"),
     ("kernels", ROOT / "tests/data/cpu_program/kernels.yaml"),
     ("plan", ROOT / "tests/data/cpu_program/quick.yaml"),
+    ("plan", ROOT / "tests/data/cpu_program/guarded.yaml"),
     *(("plan", path) for path in sorted((ROOT / "ci/plans").glob("*.yaml"))),
 ]
 

@@ -8,6 +8,7 @@
 //   --ignore-term       SIGTERM does nothing    --crash SIGNAL      die by this signal
 //   --flood MB          print so many MB        --fill MB           write so many MB to ./ballast
 //   --stray FILE        leave a process of another session, its pid in FILE
+//   --built-as          print what this build was told that it is
 //   --exit N            end with this code
 //
 // Codes of its own: 0 done, 2 usage, 28 no space left on the disk, 75 a wait reached its limit.
@@ -26,6 +27,9 @@
 
 #ifndef KERNELRIG_PROGRAM
 #define KERNELRIG_PROGRAM "cpu_program"
+#endif
+#ifndef BUILT_AS
+#define BUILT_AS "nothing in particular"
 #endif
 
 namespace {
@@ -160,6 +164,8 @@ int main(int argc, char **argv) {
       fill(std::strtoul(value(), nullptr, 10));
     } else if (flag == "--stray") {
       leave_stray(value());
+    } else if (flag == "--built-as") {
+      print(stdout, "built as " BUILT_AS);
     } else if (flag == "--exit") {
       return std::atoi(value());
     } else {

@@ -19,6 +19,10 @@ class Frame:
     line: int
     function: str = ""
 
+    @property
+    def text(self) -> str:
+        return f"{PurePosixPath(self.file).name}:{self.line} {self.function}".rstrip()
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -31,16 +35,24 @@ class Place:
 
         `source` is the file's path or the end of it: `kernel.cu` is found in `kernel/kernel.cu`.
         """
-        wanted = PurePosixPath(source).parts
-        for frame in reversed(self.frames):
-            if PurePosixPath(frame.file).parts[-len(wanted) :] == wanted:
-                return frame
-        return self.frames[-1] if self.frames else Frame("", 0)
+        held = [f for f in self.frames if _is_of(f, source)] or self.frames
+        return held[-1] if held else Frame("", 0)
+
+    def inner(self, source: str) -> Frame:
+        """Return the innermost frame in the file `source`: the line of a function of its own that
+        was inlined, where `own` is that function's call.
+        """
+        return next((f for f in self.frames if _is_of(f, source)), self.own(source))
 
     @property
-    def helper(self) -> Frame | None:
-        """Return the innermost frame of what was inlined, None for code written in place."""
-        return self.frames[0] if len(self.frames) > 1 else None
+    def text(self) -> str:
+        """The whole chain: `ptx.cuh:88 mbarrier_try_wait, in kernel.cu:301 load_inputs, in ...`."""
+        return ", in ".join(f.text for f in self.frames)
+
+
+def _is_of(frame: Frame, source: str) -> bool:
+    wanted = PurePosixPath(source).parts
+    return PurePosixPath(frame.file).parts[-len(wanted) :] == wanted
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def live_by_line(function: Function, live: Mapping[int, Live], source: str) -> t
     """Return each line of the kernel's own file with its worst instruction, worst line first."""
     worst: dict[tuple[str, int], LineLive] = {}
     for i in function.instructions:
-        frame, now = i.place.own(source), live[i.address]
+        frame, now = i.place.inner(source), live[i.address]
         held = worst.get((frame.file, frame.line))
         if frame.file and (held is None or now.general > held.live.general):
             worst[frame.file, frame.line] = LineLive(frame, i, now)

@@ -121,7 +121,8 @@ class _Reader:
         file, line = found[1].removeprefix(_COMPILED_UNDER), int(found[2])
         if self.inlined_at and self.inlined_at != (file, line):
             raise _UnreadableError(f"expected {self.inlined_at[0]}, line {self.inlined_at[1]}")
-        self.chain.append(Frame(file, line, self.functions.get((file, line), "")))
+        named = self.functions.get((found[1], line)) or self.functions.get((file, line), "")
+        self.chain.append(Frame(file, line, named))
         self.inlined_at = None
         if found[3] is not None:
             self.inlined_at = (found[3].removeprefix(_COMPILED_UNDER), int(found[4]))

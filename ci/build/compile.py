@@ -71,7 +71,7 @@ def _compile(
     began_ns = time.time_ns()
     command = (*argv, *output_argv(request, str(part.relative_to(root))))
     done = run_process(command, cwd=root, timeout_s=COMPILE_LIMIT_S)
-    log = _readable(done, part, root)
+    log = readable_log(done, root).replace(f"{part.relative_to(root)}/", "")
     if done.exit_code:
         if full := next((line for line in log.splitlines() if _FULL in line), ""):
             raise CiError(f"no room to compile {request.name}: {full.strip()}", FREE_SOME)
@@ -171,10 +171,10 @@ def _tool_versions(request: Request, tools: Toolchain) -> str:
     return f"nvcc {tools.version}, {host}" if request.kernel.cuda else host
 
 
-def _readable(done: Completed, part: Path, root: Path) -> str:
+def readable_log(done: Completed, root: Path) -> str:
     """Return what the compiler said, with `file:line:` and paths relative to the repository."""
     text = (done.stdout + done.stderr).replace(f"{CWD}/", "").replace(f"{root}/", "")
-    return _PLACE.sub(r"\1:\2: ", text.replace(f"{part.relative_to(root)}/", ""))
+    return _PLACE.sub(r"\1:\2: ", text)
 
 
 def _compile_error(

@@ -43,9 +43,9 @@ def not_judged(rule: Rule, reason: str) -> Check:
     return Check(rule.title, broken(reason, *_advice(rule)))
 
 
-def not_asked(rule: Rule, reason: str) -> Check:
+def not_asked(rule: Rule, reason: str, facts: Mapping[str, str] | None = None) -> Check:
     """Return the answer of a rule that has nothing to say of this build."""
-    return Check(rule.title, skipped(reason))
+    return Check(rule.title, skipped(reason), facts=dict(facts or {}))
 
 
 def _advice(rule: Rule) -> tuple[str, ...]:

@@ -21,6 +21,11 @@ class Subject:
         return f"{self.kernel.name}-{self.arch}-{self.variant}"
 
     @property
+    def function(self) -> str:
+        """What findings call the kernel where no function of its is meant in particular."""
+        return self.kernel.kernel_regex or self.kernel.name
+
+    @property
     def source(self) -> str:
         """The kernel's own file, as kernels.yaml names it: findings stand on its lines."""
         return self.kernel.sources[self.arch]

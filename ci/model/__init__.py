@@ -20,7 +20,9 @@ from ci.model.configuration import (
 from ci.model.job import Command, CommandResult, EndedBy, StageJob, StageResult
 from ci.model.rule import Role, Rule, SassRule, SassRules
 from ci.model.run import Check, Finding, Provenance, Run, StageRecord, join_checks
+from ci.model.tried import TriedSet
 from ci.model.tunable import Tunable
+from ci.model.usage import AcceptedBuild, AcceptedBuilds, Usage
 from ci.model.verdict import (
     SCHEMA,
     DeviceKind,
@@ -38,6 +40,8 @@ from ci.model.verdict import (
 
 __all__ = [
     "SCHEMA",
+    "AcceptedBuild",
+    "AcceptedBuilds",
     "AcceptedFinding",
     "Box",
     "Budget",
@@ -71,7 +75,9 @@ __all__ = [
     "StageResult",
     "Tool",
     "Toolchain",
+    "TriedSet",
     "Tunable",
+    "Usage",
     "Variant",
     "Verdict",
     "broken",

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from ci.model import Check, Finding, Rule, broken, failed, passed, skipped
+from ci.sass import Instruction
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
@@ -24,6 +25,15 @@ def place(rule: Rule, message: str, *, kernel: str = "", file: str = "", line: i
         line=line,
         fingerprint=hashlib.sha256("\0".join(words).encode()).hexdigest()[:16],
     )
+
+
+def at_instruction(
+    rule: Rule, message: str, kernel: str, instruction: Instruction, source: str
+) -> Finding:
+    """Return a place in the SASS, on its line of `source`; inlined helpers are named beside it."""
+    frame = instruction.place.own(source)
+    inlined = f" ({instruction.place.text})" if len(instruction.place.frames) > 1 else ""
+    return place(rule, f"{message}{inlined}", kernel=kernel, file=frame.file, line=frame.line)
 
 
 def judged(

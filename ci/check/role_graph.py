@@ -29,7 +29,7 @@ _LEAVES = ("EXIT", "RET", "KILL")
 @dataclass(frozen=True, slots=True)
 class RoleBlocks:
     """What a role runs. `work` are the blocks that issue what it is known by; `missing` the
-    patterns that nobody issues; `places` the connected pieces its blocks make up.
+    patterns that nobody issues. No warp comes from one of its `places` to another: they are copies.
     """
 
     role: Role
@@ -58,13 +58,14 @@ class RoleGraph:
 
     def instructions(self, role: str) -> tuple[Instruction, ...]:
         """Return what the role runs, the functions that it calls included."""
-        return self._run(self.roles[role].blocks)
+        return self.run(self.roles[role].blocks)
 
     def loop_instructions(self, role: str) -> tuple[Instruction, ...]:
         """Return what stands in the role's loops, the functions that they call included."""
-        return self._run({b for loop in self.roles[role].loops for b in loop.blocks})
+        return self.run({b for loop in self.roles[role].loops for b in loop.blocks})
 
-    def _run(self, blocks: Iterable[int]) -> tuple[Instruction, ...]:
+    def run(self, blocks: Iterable[int]) -> tuple[Instruction, ...]:
+        """Return what stands in `blocks`, and in the functions that they call."""
         blocks = frozenset(blocks)
         called = (i for flow in self.flow.called(blocks) for i in flow.instructions)
         return (*self.flow.within(blocks), *called)
@@ -100,7 +101,7 @@ def part_roles(flow: Flow, roles: Mapping[str, Role]) -> RoleGraph:
     return RoleGraph(
         flow=flow,
         roles={
-            name: _role_blocks(flow, role, own[name], work[name], shared, loops)
+            name: _role_blocks(flow, role, own[name], work[name], loops)
             for name, role in roles.items()
         },
         prologue=frozenset(prologue),
@@ -132,20 +133,27 @@ def _role_blocks(
     role: Role,
     own: set[int],
     work: frozenset[int],
-    shared: Mapping[int, frozenset[str]],
     loops: tuple[Loop, ...],
 ) -> RoleBlocks:
     issued = [*flow.within(work), *(i for f in flow.called(work) for i in f.instructions)]
-    held = own | {block for block, names in shared.items() if role.name in names}
-    pieces = nx.weakly_connected_components(flow.graph.subgraph(held))
     return RoleBlocks(
         role,
         frozenset(own),
         work,
         tuple(p for p in role.issues if not any(i.matches(p) for i in issued)),
-        tuple(sorted((frozenset(piece) for piece in pieces if piece & work), key=min)),
+        _places(flow, work),
         tuple(loop for loop in loops if loop.header in own),
     )
+
+
+def _places(flow: Flow, work: frozenset[int]) -> tuple[frozenset[int], ...]:
+    """Group the work by what one warp can come by."""
+    together: nx.Graph[int] = nx.Graph()
+    together.add_nodes_from(work)
+    for block in work:
+        together.add_edges_from((block, other) for other in _spread(flow.graph, [block]) & work)
+    pieces = nx.connected_components(together)
+    return tuple(sorted((frozenset(piece) for piece in pieces), key=min))
 
 
 def _spread(graph: nx.DiGraph[int], starts: Iterable[int]) -> set[int]:

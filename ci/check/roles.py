@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import networkx as nx
 
-from ci.check.answer import judged, not_asked, place
+from ci.check.answer import at_instruction, judged, not_asked, place
 from ci.check.role_graph import RoleBlocks, RoleGraph, issues
 from ci.model import Check, Finding, Rule
 from ci.sass import Flow, Instruction, Loop, barriers, dominates, dominators, whole_cta
@@ -108,7 +108,7 @@ def _missing(graph: RoleGraph) -> Iterator[Finding]:
 def _copies(graph: RoleGraph, source: str) -> Iterator[Finding]:
     for name, held in graph.roles.items():
         for copy in held.places[1:]:
-            at = _first_issue(graph.flow, copy & held.work, held)
+            at = _first_issue(graph.flow, copy, held)
             yield _finding(
                 ONCE, graph, at, source, f"{name} stands in {len(held.places)} places, here again"
             )
@@ -162,15 +162,7 @@ def _gatherings(graph: RoleGraph, source: str) -> Iterator[Finding]:
 
 
 def _finding(rule: Rule, graph: RoleGraph, at: Instruction, source: str, message: str) -> Finding:
-    frame = at.place.own(source)
-    inlined = f" ({at.place.text})" if len(at.place.frames) > 1 else ""
-    return place(
-        rule,
-        f"{message}{inlined}",
-        kernel=graph.flow.function.name,
-        file=frame.file,
-        line=frame.line,
-    )
+    return at_instruction(rule, message, graph.flow.function.name, at, source)
 
 
 def _first_issue(flow: Flow, blocks: Iterable[int], held: RoleBlocks) -> Instruction:

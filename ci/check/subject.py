@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ci.model import Budget, Kernel, Role, SassRules
+from ci.symbol import is_called
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,10 @@ class Subject:
     def function(self) -> str:
         """What findings call the kernel where no function of its is meant in particular."""
         return self.kernel.kernel_regex or self.kernel.name
+
+    def means(self, function: str, regex: str = "") -> bool:
+        """Say whether a function is one that is judged: by `regex`, or else by the kernel's own."""
+        return is_called(regex or self.kernel.kernel_regex, function)
 
     @property
     def source(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ci.errors import ConfigError
 from ci.expression import evaluate
@@ -21,13 +21,7 @@ HARNESS = "KERNELRIG_"
 
 def budget_rules(kernel: Kernel) -> Iterator[Complaint]:
     for arch, budgets in kernel.budgets.items():
-        for variant in budgets:
-            if variant not in kernel.variants:
-                known = ", ".join(kernel.variants)
-                text = f"'budgets' names '{variant}', which is no variant; variants: {known}"
-                yield Complaint(
-                    ("budgets", arch, variant), text + nearest(variant, kernel.variants)
-                )
+        yield from _known_variants(("budgets", arch), budgets, kernel)
 
 
 def tunable_rules(kernel: Kernel) -> Iterator[Complaint]:
@@ -52,11 +46,22 @@ def sass_rules(kernel: Kernel) -> Iterator[Complaint]:
                 yield Complaint((*way, "roles", name), f"role '{name}' issues nothing: what is it?")
         codes = Counter(rule.code for rule in said.rules)
         defaults = {name: t.default for name, t in kernel.tunables.get(arch, {}).items()}
+        for i, latency in enumerate(said.latencies):
+            yield from _expression((*way, "latencies", i, "warps"), latency.warps, defaults)
         for i, rule in enumerate(said.rules):
             here: Loc = (*way, "rules", i)
             if codes[rule.code] > 1:
                 yield Complaint((*here, "code"), f"'{rule.code}' stands {codes[rule.code]} times")
             yield from (Complaint((*here, *c.loc), c.text) for c in _rule(rule, said, defaults))
+            yield from _known_variants((*here, "variants"), rule.variants, kernel)
+
+
+def _known_variants(way: Loc, variants: Iterable[str], kernel: Kernel) -> Iterator[Complaint]:
+    for variant in variants:
+        if variant not in kernel.variants:
+            known = ", ".join(kernel.variants)
+            text = f"'{variant}' is no variant of '{kernel.name}'; variants: {known}"
+            yield Complaint((*way, variant), text + nearest(variant, kernel.variants))
 
 
 def _define_rules(kernel: Kernel) -> Iterator[Complaint]:
@@ -101,10 +106,14 @@ def _rule(rule: SassRule, said: SassRules, defaults: dict[str, int]) -> Iterator
     except re.error as e:
         yield Complaint(("function",), f"'function' is no regular expression: {e}")
     for pattern, expression in rule.count.items():
-        try:
-            evaluate(expression, defaults)
-        except ConfigError as e:
-            yield Complaint(("count", pattern), e.message)
+        yield from _expression(("count", pattern), expression, defaults)
+
+
+def _expression(way: Loc, text: str, defaults: dict[str, int]) -> Iterator[Complaint]:
+    try:
+        evaluate(text, defaults)
+    except ConfigError as e:
+        yield Complaint(way, e.message)
 
 
 def _listed(values: tuple[int, ...]) -> str:

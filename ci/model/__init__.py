@@ -18,7 +18,7 @@ from ci.model.configuration import (
     Variant,
 )
 from ci.model.job import Command, CommandResult, EndedBy, StageJob, StageResult
-from ci.model.rule import Role, Rule, SassRule, SassRules
+from ci.model.rule import Latency, Role, Rule, SassRule, SassRules
 from ci.model.run import Check, Finding, Provenance, Run, StageRecord, join_checks
 from ci.model.tried import TriedSet
 from ci.model.tunable import Tunable
@@ -56,6 +56,7 @@ __all__ = [
     "Finding",
     "FunctionResources",
     "Kernel",
+    "Latency",
     "Outcome",
     "Pattern",
     "Plan",

@@ -31,11 +31,13 @@ class SassRule(Rule):
     An opcode pattern is a mnemonic up to any of its dots: LDTM finds LDTM.x32. A count is an
     expression over the tunables. An order says that on every path to the last of its patterns the
     one before it was met, since the latest `since` if there is one, else since the entry.
-    `function` is a regular expression, by default the kernel's.
+    `function` is a regular expression, by default the kernel's; `variants` those that are asked,
+    by default all.
     """
 
     function: str = ""
     role: str = ""
+    variants: tuple[str, ...] = ()
     within: Literal["function", "loops"] = "function"
     must_have: tuple[str, ...] = ()
     must_not_have: tuple[str, ...] = ()
@@ -53,9 +55,23 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
+class Latency:
+    """An asynchronous load to tell of: how many instructions stand between it and its wait.
+
+    Told, and never judged: instructions times `warps` (an expression over the tunables) are an
+    estimate of the cycles that hide `cycles` of latency.
+    """
+
+    load: str
+    cycles: int
+    warps: str = "1"
+
+
+@dataclass(frozen=True, slots=True)
 class SassRules:
     """What is expected of the SASS of one source; a build of another source is not judged by it."""
 
     source: str
     roles: dict[str, Role] = field(default_factory=dict)
+    latencies: tuple[Latency, ...] = ()
     rules: tuple[SassRule, ...] = ()

@@ -65,7 +65,7 @@ def test_a_variant_changes_a_tunable_and_leaves_the_others(project: Project) -> 
         (
             "{production: {registers",
             "{producton: {registers",
-            "8: 'budgets' names 'producton', which is no variant; variants: production; "
+            "8: 'producton' is no variant of 'gemm'; variants: production; "
             "did you mean 'production'?",
         ),
         ("DEPTH: 5", "DEPTH: 7", "7: 'DEPTH' must be one of 3, 4, 5, not 7"),

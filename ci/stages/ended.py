@@ -6,9 +6,8 @@ import signal
 from pathlib import Path
 
 from ci.model import Command, CommandResult, EndedBy, Verdict, broken, failed
-from ci.stages.answer import (
-    log_tail,
-)
+from ci.stages.answer import log_tail
+from ci.stages.assertion import Assertion
 from ci.stages.hang import describe_wait, read_triage
 from ci.stages.result import CudaError
 
@@ -56,11 +55,22 @@ def judge_lost(command: Command, ended: CommandResult) -> Verdict:
     return broken(f"{command.name} was ended by {how}{detail}")
 
 
-def judge_exit(name: str, code: int, error: CudaError | None, tail: tuple[str, ...]) -> Verdict:
-    """Return what a bad exit code means by itself, where no result file says more."""
+def judge_exit(
+    name: str,
+    code: int,
+    error: CudaError | None,
+    tail: tuple[str, ...],
+    asserted: tuple[Assertion, ...] = (),
+) -> Verdict:
+    """Return what a bad exit code means by itself, where no result file says more.
+
+    Of an assertion CUDA's error says only that it failed: what the device printed goes first.
+    """
+    said = [str(assertion) for assertion in asserted]
     if code == EXIT_CUDA and error is not None:
         kind = failed if error.code in KERNEL_FAULTS else broken
-        return kind(f"{name}: {error}")
+        return kind("; ".join([*said[:1], f"{name}: {error}"]), *said[1:], *tail)
+    tail = (*said, *tail)
     if code == EXIT_CUDA:
         return broken(f"{name}: a CUDA call failed, and no result says which", *tail)
     if code == EXIT_MISMATCH:

@@ -9,6 +9,7 @@ from ci.model import Command, CommandResult, Verdict, broken, unreadable
 from ci.stages.answer import (
     log_tail,
 )
+from ci.stages.assertion import read_assertions
 from ci.stages.context import Context
 from ci.stages.ended import EXIT_MISMATCH, judge_end, judge_exit
 from ci.stages.result import Asked, HarnessResult, find_impostor, load_result
@@ -24,17 +25,17 @@ def read_harness(
     if (verdict := judge_end(command, ended, folder)) is not None:
         return verdict
     code = ended.exit_code if ended.exit_code is not None else -1
-    tail = log_tail(folder, command.name)
+    tail, asserted = log_tail(folder, command.name), read_assertions(folder, command.name)
     try:
         seen = load_result(folder / f"{command.name}.json")
     except ProtocolError as e:
         if code == 0:
             return unreadable(e.message, *tail)
-        return judge_exit(command.name, code, None, (e.message, *tail))
+        return judge_exit(command.name, code, None, (e.message, *tail), asserted)
     if impostor := find_impostor(seen, asked, code, context):
         return broken(impostor)
     if code not in (0, EXIT_MISMATCH):
-        return judge_exit(command.name, code, seen.error, tail)
+        return judge_exit(command.name, code, seen.error, tail, asserted)
     if seen.error is not None:
         return broken(f"exit code {code}, and the result holds an error: {seen.error}")
     return seen

@@ -37,6 +37,7 @@ from ci.stages.answer import (
     seconds_here,
     stage_record,
 )
+from ci.stages.assertion import read_assertions
 from ci.stages.context import Context, stage_case
 from ci.stages.ended import judge_exit, judge_lost
 from ci.stages.findings import make_findings
@@ -197,14 +198,16 @@ def _judge_limit(
 def _judge_death(stage: Stage, code: int, folder: Path, context: Context) -> Verdict:
     """The tool counted nothing, and the program ended badly: its own exit code speaks."""
     name, tail = f"the program under {stage.tool}", log_tail(folder, stage.tool)
+    asserted = read_assertions(folder, stage.tool)
     if context.kernel.level == 0:
         return failed(f"{name}: exit code {code}, wanted 0", *tail)
     try:
         seen = load_result(folder / f"{stage.tool}.json")
     except ProtocolError as e:
-        return judge_exit(name, code, None, (e.message, *tail))
+        return judge_exit(name, code, None, (e.message, *tail), asserted)
     impostor = find_impostor(seen, _asked(stage, context), code, context)
-    return judge_exit(name, code, None if impostor else seen.error, (impostor, *tail))
+    error = None if impostor else seen.error
+    return judge_exit(name, code, error, (impostor, *tail), asserted)
 
 
 def _judge_proof(stage: Stage, folder: Path, context: Context) -> Verdict | None:

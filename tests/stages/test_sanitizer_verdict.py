@@ -249,6 +249,20 @@ def test_a_kernel_that_died_under_a_silent_tool_is_judged_by_its_cuda_error(
     assert f"cudaErrorX ({code}): it died, at harness.cuh:9" in record.verdict.summary
 
 
+def test_a_wait_that_gave_up_under_a_silent_tool_names_its_barrier(tmp_path: Path) -> None:
+    error = {"name": "cudaErrorAssert", "code": 710, "text": "assert", "where": "session.cuh:9"}
+    left = files("synccheck", said=capture("2025.3.1-synccheck-oob.stdout.txt"))
+    left["synccheck.json"] = once(exit_code=70, error=error, sampled=[], checksum=None)
+    left["synccheck.stderr.log"] = (
+        "mbarrier:0: wait_until: block: [1,0,0], thread: [0,0,0] Assertion `accum_ready` failed.\n"
+    )
+    record = read(tmp_path, "synccheck", left, 70)
+    assert record.verdict.outcome is Outcome.FAIL
+    assert record.verdict.summary.startswith(
+        "accum_ready never came: warp 0 of CTA (1,0,0) gave up waiting; the program under"
+    )
+
+
 def test_a_program_that_died_and_left_no_result_is_an_error(tmp_path: Path) -> None:
     left = files("synccheck", said=capture("2025.3.1-synccheck-oob.stdout.txt"))
     del left["synccheck.json"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ci.config import load_plan
+from ci.config import load_kernels, load_plan
 from ci.model import (
     Builds,
     CommandResult,
@@ -21,7 +21,7 @@ from ci.model import (
     StageRecord,
     StageResult,
 )
-from ci.stages import Context, read_stage, stage_jobs
+from ci.stages import Context, read_stage, stage_jobs, why_not
 from tests.stages import bench
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +47,29 @@ def test_the_default_plan_asks_cheap_questions_first_and_times_last() -> None:
     full = plan.stages[-2]
     assert full.patterns == (Pattern.CONSTANT, Pattern.INTEGER, Pattern.RANDOM)
     assert full.seeds == (0, 1)
+
+
+def test_the_blackwell_plan_is_the_default_one_and_the_guard_behind_smoke() -> None:
+    default, blackwell = load_plan(ROOT, "default").stages, load_plan(ROOT, "blackwell").stages
+    assert tuple(s for s in blackwell if s.name != "tmem-guard") == default
+    (guard,) = (s for s in blackwell if s.name == "tmem-guard")
+    assert blackwell.index(guard) == [s.name for s in blackwell].index("smoke") + 1
+    assert (guard.kind, guard.variant, guard.case) == (StageKind.CHECKSUM, "guard", "sanitizer")
+    assert guard.patterns == (Pattern.INTEGER,)
+
+
+@pytest.mark.parametrize(
+    ("arch", "why"),
+    [
+        ("sm_100a", ""),
+        ("sm_90a", "patch_embed has no variant guard for sm_90a; it is for sm_100a"),
+    ],
+)
+def test_the_guard_of_the_blackwell_plan_is_for_the_kernel_of_that_arch(
+    arch: str, why: str
+) -> None:
+    (guard,) = (s for s in load_plan(ROOT, "blackwell").stages if s.variant)
+    assert why_not(load_kernels(ROOT)["patch_embed"], arch, guard) == why
 
 
 def test_the_profile_plan_profiles() -> None:

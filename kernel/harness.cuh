@@ -5,7 +5,7 @@
 //   failure, json, options     how a run ends, what it writes, what it was asked
 //   inputs, buffers            the bits of the inputs, the memory they lie in
 //   reference, sampling        every element on the device, some of them for Python
-//   timing, nvml               samples and clocks
+//   device, timing, nvml       the GPU, samples, clocks
 //   phase_clock, phase_table   where the time of a CTA or of a tile goes
 //   role_figures, role_report  the same by warp role
 //   tensor_map_rules, tensor_map  a sentence where the driver would refuse, the driver

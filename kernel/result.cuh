@@ -1,13 +1,12 @@
 // The result file: everything a run saw, for Python to judge. No verdict is ever read off stdout.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "device.cuh"
 #include "failure.cuh"
 #include "json.cuh"
 #include "nvml.cuh"
@@ -17,14 +16,6 @@
 #include "role_figures.cuh"
 
 namespace kernelrig {
-
-struct DeviceFacts {
-  bool known = false;
-  std::string name, uuid, compute_capability, driver;
-  int driver_cuda = 0, runtime_cuda = 0;
-  int sm_count = 0, l2_bytes = 0, memory_bus_width_bits = 0;
-  int memory_clock_khz = 0, max_sm_clock_khz = 0;
-};
 
 struct Mismatch {
   bool found = false;
@@ -68,21 +59,6 @@ struct Result {
   bool failed = false;
   Failure failure{};
 };
-
-inline void append_device(Json &json, const DeviceFacts &device) {
-  json.key("device");
-  if (!device.known) {
-    json.null();
-    return;
-  }
-  json.open('{').field("name", device.name).field("uuid", device.uuid);
-  json.field("compute_capability", device.compute_capability).field("driver", device.driver);
-  json.field("driver_cuda", device.driver_cuda).field("runtime_cuda", device.runtime_cuda);
-  json.field("sm_count", device.sm_count).field("l2_bytes", device.l2_bytes);
-  json.field("memory_bus_width_bits", device.memory_bus_width_bits);
-  json.field("memory_clock_khz", device.memory_clock_khz);
-  json.field("max_sm_clock_khz", device.max_sm_clock_khz).close('}');
-}
 
 inline void append_comparison(Json &json, const char *name, const Comparison &comparison) {
   json.line().key(name);

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "buffers.cuh"
+#include "device.cuh"
 #include "failure.cuh"
 #include "inputs.cuh"
 #include "nvml.cuh"
@@ -66,32 +66,6 @@ template <class Gemm> struct Set {
       : memory(p, Gemm::workspace_bytes(p), phase_bytes<Gemm>(p, geometry)),
         params(Gemm::prepare(p, memory.buffers())) {}
 };
-
-inline DeviceFacts device_facts(int device) {
-  cudaDeviceProp properties{};
-  KERNELRIG_CUDA(cudaGetDeviceProperties(&properties, device));
-  DeviceFacts facts;
-  facts.known = true;
-  facts.name = properties.name;
-  const auto *id = reinterpret_cast<const unsigned char *>(properties.uuid.bytes);
-  char uuid[48];
-  std::snprintf(uuid, sizeof uuid,
-                "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0],
-                id[1], id[2], id[3], id[4], id[5], id[6], id[7], id[8], id[9], id[10], id[11],
-                id[12], id[13], id[14], id[15]);
-  facts.uuid = uuid;
-  facts.compute_capability =
-      std::to_string(properties.major) + "." + std::to_string(properties.minor);
-  facts.sm_count = properties.multiProcessorCount;
-  facts.l2_bytes = properties.l2CacheSize;
-  facts.memory_bus_width_bits = properties.memoryBusWidth;
-  KERNELRIG_CUDA(cudaDriverGetVersion(&facts.driver_cuda));
-  KERNELRIG_CUDA(cudaRuntimeGetVersion(&facts.runtime_cuda));
-  KERNELRIG_CUDA(
-      cudaDeviceGetAttribute(&facts.memory_clock_khz, cudaDevAttrMemoryClockRate, device));
-  KERNELRIG_CUDA(cudaDeviceGetAttribute(&facts.max_sm_clock_khz, cudaDevAttrClockRate, device));
-  return facts;
-}
 
 template <class Gemm> class Session {
 public:

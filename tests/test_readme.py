@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from invoke import Argument, Collection, Task
 
+from ci.config import load_kernels
 from ci.errors import CiError
 from ci.report.markdown import next_command
 from tests.report import runs
@@ -57,6 +58,17 @@ def table_rows(heading: str) -> dict[str, str]:
 def test_the_table_of_tasks_is_the_list_of_tasks() -> None:
     listed = [cell.strip("`").split()[0] for cell in table_rows("task")]
     assert sorted(listed) == sorted(TASKS)
+
+
+def test_the_table_of_variants_is_what_the_kernel_has() -> None:
+    kernel = load_kernels(ROOT)["patch_embed"]
+    every = {name: set(kernel.archs_of(name)) for name in kernel.variants}
+    cells = [
+        [c.strip().strip("`") for c in row.split("|")[1:3]]
+        for row in table_rows("variant").values()
+    ]
+    told = {name: set(kernel.sources) if archs == "all" else {archs} for name, archs in cells}
+    assert told == every
 
 
 def test_every_flag_in_the_table_exists() -> None:

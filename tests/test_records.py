@@ -52,10 +52,11 @@ RUN = Run(
                 defines={"A": 1, "B": 0.5, "C": "text", "D": "1", "E": 2.0},
                 nvcc_flags=("-lineinfo",),
                 libs=("cuda",),
+                archs=("sm_90a",),
             )
         },
         kernel_regex="gemm_.*",
-        label="a \"label\" with 'quotes', ünïcode and \x1b[0m",
+        label={"sm_90a": "a \"label\" with 'quotes', ünïcode and \x1b[0m"},
         baseline=True,
         cases={"smoke": Case("smoke", 1, 2)},
         accum_tol={"sm_90a": 0.0005},
@@ -70,7 +71,11 @@ RUN = Run(
     remote=Remote("box", "sm_90a", host="h", device=DeviceKind.EMULATOR, env={"A": "b"}),
     plan=Plan(
         "default",
-        (Stage("sum", StageKind.CHECKSUM, "smoke", (Pattern.RANDOM,), (0, 1), needs=("pre",)),),
+        (
+            Stage("pre", StageKind.PREFLIGHT),
+            Stage("sum", StageKind.CHECKSUM, "smoke", (Pattern.RANDOM,), (0, 1), needs=("pre",)),
+            Stage("guard", StageKind.CHECKSUM, variant="guard"),
+        ),
     ),
     provenance=Provenance("abc", "", "0.1.0", "invoke x", "here", {"production": "k"}, "13.0"),
     started_utc="2026-11-21T12:00:00Z",
@@ -108,6 +113,7 @@ RUN = Run(
             ("note",),
             "2026",
             2.0,
+            "guard",
         ),
     ),
     missing=("stages/01-sum/x",),

@@ -8,7 +8,8 @@
 //   device, timing, nvml       the GPU, samples, clocks
 //   phase_clock, phase_table   where the time of a CTA or of a tile goes
 //   role_figures, role_report  the same by warp role
-//   tensor_map_rules, tensor_map  a sentence where the driver would refuse, the driver
+//   tensor_map_rules, tensor_map
+//                              what the driver encodes, said before it is asked; the encoder
 //   session, result, watchdog, launch_file
 #pragma once
 

@@ -9,9 +9,8 @@
 //     // the kernel function's name: extern "C", or unique in the module
 //     static constexpr char ENTRY[];
 //     static constexpr int ROWS_PER_IMAGE, N, K;
-//     // comb lies [N / COMB_BLOCK][ROWS_PER_IMAGE][COMB_BLOCK], so that a warp whose lanes are
-//     rows
-//     // reads it coalesced; N: plain row-major
+//     // comb lies [N / COMB_BLOCK][ROWS_PER_IMAGE][COMB_BLOCK]: a warp whose lanes are rows
+//     // reads it coalesced; N is plain row-major
 //     static constexpr int COMB_BLOCK;
 //     // "role: phase", what the clocks of a timing build are called
 //     static constexpr const char *PHASES[];
@@ -32,8 +31,9 @@
 //     static void launch(const Params &, const Geometry &, cudaStream_t);
 //     // pure: the kernel's parameters in order, and the tensor maps among them
 //     static LaunchArgs arguments(const Problem &);
-//     // pure; only where the phases are those of role_figures.cuh: its figures join the result
-//     file static RoleCounts role_counts(const Problem &, const Geometry &);
+//     // pure; only where the phases are those of role_figures.cuh, whose figures then join the
+//     // result file
+//     static RoleCounts role_counts(const Problem &, const Geometry &);
 //   };
 //
 // C = bf16(acc) +bf16 comb[row % ROWS_PER_IMAGE], acc the FP32 product sum of A [M, K] and B [N, K]

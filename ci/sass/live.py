@@ -77,6 +77,8 @@ def live_by_line(function: Function, live: Mapping[int, Live], source: str) -> t
     """Return each line of the kernel's own file with its worst instruction, worst line first."""
     worst: dict[tuple[str, int], LineLive] = {}
     for i in function.instructions:
+        if i.root == "NOP" and i.address not in live:
+            continue  # padding behind the end: -plr does not print it
         frame, now = i.place.inner(source), live[i.address]
         held = worst.get((frame.file, frame.line))
         if frame.file and (held is None or now.general > held.live.general):

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from ci.model import Check, Finding, Rule, broken, failed, passed, skipped
+from ci.errors import CiError, ProtocolError
+from ci.model import Check, Finding, Rule, broken, failed, passed, skipped, unreadable
 from ci.sass import Instruction
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
@@ -48,9 +49,11 @@ def judged(
     return Check(rule.title, verdict, findings=tuple(findings), facts=dict(facts or {}))
 
 
-def not_judged(rule: Rule, reason: str) -> Check:
+def not_judged(rule: Rule, reason: str | CiError) -> Check:
     """Return the answer of a rule that could not be judged: an error, never a pass."""
-    return Check(rule.title, broken(reason, *_advice(rule)))
+    garbled = isinstance(reason, ProtocolError)
+    answer = unreadable if garbled else broken
+    return Check(rule.title, answer(str(reason), *_advice(rule)))
 
 
 def not_asked(rule: Rule, reason: str, facts: Mapping[str, str] | None = None) -> Check:

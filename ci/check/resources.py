@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ci.check.answer import judged, not_asked, not_judged, place
+from ci.check.answer import at_instruction, judged, not_asked, not_judged, place
 from ci.check.launch import Launch
 from ci.check.occupancy import Limits, ctas_per_sm, limits_of
 from ci.check.subject import Subject
-from ci.model import Build, Check, FunctionResources, Outcome, Rule, Usage, Verdict
+from ci.model import Build, Check, Finding, FunctionResources, Outcome, Rule, Usage, Verdict
+from ci.sass import Function
 from ci.symbol import is_called
 
 _BUDGET = "or raise the budget in kernel/kernels.yaml, if the figure is meant to be so"
@@ -100,8 +101,22 @@ def kernel_functions(
     return tuple(f for f in functions if f.registers and is_called(regex, f.name))
 
 
+def local_accesses(subject: Subject, functions: Sequence[Function]) -> tuple[Finding, ...]:
+    """Return every instruction that reads or writes local memory, on its line."""
+    rule = RULES["local_instructions"]
+    return tuple(
+        at_instruction(rule, f"{i.opcode} at {i.address:#x}", f.name, i, subject.source)
+        for f in functions
+        for i in f.instructions
+        if i.matches("LDL") or i.matches("STL")
+    )
+
+
 def check_resources(
-    subject: Subject, usage: Usage | None, launch: Launch | Verdict
+    subject: Subject,
+    usage: Usage | None,
+    launch: Launch | Verdict,
+    local: Sequence[Finding],
 ) -> Iterator[Check]:
     """Judge every figure against its budget, and against what the arch can give at all."""
     if usage is None:
@@ -117,7 +132,8 @@ def check_resources(
         facts = {name: str(used)}
         if name == "ctas_per_sm" and isinstance(launch, Launch):
             facts |= _occupancy_facts(limits, launch, usage)
-        yield _judge(subject, rule, name, used, facts, limits)
+        places = local if name == "local_instructions" else ()
+        yield _judge(subject, rule, name, used, facts, limits, places)
 
 
 def _judge(
@@ -127,6 +143,7 @@ def _judge(
     used: int,
     facts: Mapping[str, str],
     limits: Limits | None,
+    places: Sequence[Finding],
 ) -> Check:
     budget = getattr(subject.budget, name, None)
     words = name.replace("_", " ")
@@ -141,7 +158,7 @@ def _judge(
     least = name == "ctas_per_sm"
     kept = used >= budget if least else used <= budget
     said = f"{used} {words}, the budget is {'at least' if least else 'at most'} {budget}"
-    found = [] if kept else [place(rule, said, kernel=subject.function)]
+    found = () if kept else places or (place(rule, said, kernel=subject.function),)
     return judged(rule, found, said, {**facts, "budget": str(budget)})
 
 

@@ -10,7 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest_plugins = ("tests.remote.sshd_fixture", "tests.toolchain_fixture")
+pytest_plugins = (
+    "tests.remote.sshd_fixture",
+    "tests.sass_fixture",
+    "tests.toolchain_fixture",
+)
 
 OUTSIDE = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "SSH_AUTH_SOCK")
 

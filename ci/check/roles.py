@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import networkx as nx
 
-from ci.check.answer import at_instruction, judged, not_asked, place
+from ci.check.answer import at_instruction, judged, not_asked, not_judged, place
+from ci.check.role_dispatch import parted_warps, roles_of_threads, warps_text
 from ci.check.role_graph import RoleBlocks, RoleGraph, issues
 from ci.model import Check, Finding, Rule
 from ci.sass import Flow, Instruction, Loop, barriers, dominates, dominators, whole_cta
@@ -41,13 +42,22 @@ APART = Rule(
     "the warps of the other roles never come to it: the kernel hangs, or they meet at another one",
     "use an mbarrier, or a named barrier with the count of the role's own threads",
 )
-RULES = (FOUND, ONCE, DISJOINT, APART)
+BY_WARP = Rule(
+    "W005",
+    "role-by-warp",
+    "the lanes of a warp all come to the same role",
+    "a warp whose lanes part runs one role after the other, and its `.aligned` instructions, which"
+    " want the whole warp, are undefined",
+    "branch on threadIdx.x / 32, and elect a lane inside the role",
+)
+RULES = (FOUND, ONCE, DISJOINT, APART, BY_WARP)
+MOST_THREADS = 1024
 
 
-def check_roles(graph: RoleGraph, source: str) -> tuple[Check, ...]:
+def check_roles(graph: RoleGraph, source: str, threads: int = MOST_THREADS) -> tuple[Check, ...]:
     """Judge the roles of a function; `source` is the kernel's own file, findings are on its lines.
 
-    The facts of the first Check list what each role consists of.
+    `threads` are those of a CTA. The facts of the first Check list what each role consists of.
     """
     if not graph.roles:
         return tuple(
@@ -59,6 +69,7 @@ def check_roles(graph: RoleGraph, source: str) -> tuple[Check, ...]:
         _answer(ONCE, _copies(graph, source), f"in one place each: {names}"),
         _answer(DISJOINT, _meetings(graph, source), f"disjoint: {names}"),
         _answer(APART, _gatherings(graph, source), f"none in: {names}"),
+        _by_warp(graph, source, threads),
     )
 
 
@@ -163,6 +174,27 @@ def _gatherings(graph: RoleGraph, source: str) -> Iterator[Finding]:
 
 def _finding(rule: Rule, graph: RoleGraph, at: Instruction, source: str, message: str) -> Finding:
     return at_instruction(rule, message, graph.flow.function.name, at, source)
+
+
+def _by_warp(graph: RoleGraph, source: str, threads: int) -> Check:
+    if len(graph.roles) < 2:
+        return not_asked(BY_WARP, "a single role is not parted from any other")
+    if graph.shared or not graph.dispatch:
+        return not_judged(BY_WARP, "no dispatch parts the roles: see the rules above")
+    told = roles_of_threads(graph, threads)
+    if isinstance(told, str):
+        return not_judged(BY_WARP, told)
+    branch = graph.flow.blocks[min(graph.dispatch)].last
+    found = [
+        _finding(BY_WARP, graph, branch, source, f"lanes of warp {warp} part: {_list(names)}")
+        for warp, names in parted_warps(told).items()
+    ]
+    who = {name: warps_text(told, name) for name in graph.roles}
+    return _answer(BY_WARP, found, ", ".join(f"{n}: {w}" for n, w in who.items()), who)
+
+
+def _list(names: Sequence[str]) -> str:
+    return " and ".join(name or "no role" for name in names)
 
 
 def _first_issue(flow: Flow, blocks: Iterable[int], held: RoleBlocks) -> Instruction:

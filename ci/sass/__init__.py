@@ -8,6 +8,7 @@ from ci.sass.live import LineLive, Live, live_by_line, live_registers_argv, pars
 from ci.sass.loops import Loop, dominates, dominators, natural_loops
 from ci.sass.parse import parse_sass
 from ci.sass.paths import Breach, breaches
+from ci.sass.value import Values
 from ci.sass.waits import LoadWait, load_waits
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Loop",
     "Module",
     "Place",
+    "Values",
     "barriers",
     "breaches",
     "control_flow",

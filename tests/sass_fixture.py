@@ -1,0 +1,96 @@
+"""Real disassembly to read: probes compiled once a session, by the toolchain that builds kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ci.model import Toolchain
+from ci.proc import run_process
+from ci.sass import Flow, Module, control_flow, parse_sass
+from tests.toolchain_fixture import REPOSITORY
+
+PROBES = Path("tests/sass/probes")
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A compiled source: its cubin, and what `nvdisasm -c -gi` says of it."""
+
+    cubin: Path
+    text: str
+    nvdisasm: Path
+
+    @property
+    def module(self) -> Module:
+        return parse_sass(self.text)
+
+    def flow(self, function: str) -> Flow:
+        return control_flow(self.module, function)
+
+    def disassemble(self, *words: str) -> str:
+        done = run_process([self.nvdisasm, *words, self.cubin])
+        assert done.exit_code == 0, done.stderr
+        return done.stdout
+
+
+Compile = Callable[..., Probe]
+"""(source relative to the repository, arch, *flags of nvcc) -> the probe."""
+
+
+@pytest.fixture(scope="session")
+def compile_sass(cuda_toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    made: dict[tuple[str, ...], Probe] = {}
+
+    def compile_once(source: str, arch: str, *flags: str) -> Probe:
+        if (key := (source, arch, *flags)) not in made:
+            out = tmp_path_factory.mktemp("probe") / "probe.cubin"
+            made[key] = _compile(cuda_toolchain, source, arch, flags, out)
+        return made[key]
+
+    return compile_once
+
+
+def _compile(
+    tools: Toolchain, source: str, arch: str, flags: tuple[str, ...], out: Path
+) -> Probe:
+    # As ci.build does it: no path of this machine gets into the line table.
+    path = f"PATH={tools.root / 'bin'}:{tools.host_compiler.parent}:/usr/bin:/bin"
+    argv = ["env", "-i", path, "LC_ALL=C", "PWD=/proc/self/cwd", tools.nvcc, "-std=c++17", "-O3"]
+    virtual = arch.replace("sm_", "compute_")
+    argv += ["-lineinfo", "-gencode", f"arch={virtual},code={arch}", "-ccbin", tools.host_compiler]
+    done = run_process([*argv, *flags, "-cubin", "-o", out, source], cwd=REPOSITORY)
+    assert done.exit_code == 0, done.stderr
+    told = run_process([tools.nvdisasm, "-c", "-gi", out])
+    assert told.exit_code == 0, told.stderr
+    return Probe(out, told.stdout, tools.nvdisasm)
+
+
+@pytest.fixture(scope="session")
+def roles_100a(compile_sass: Compile) -> Probe:
+    return compile_sass(f"{PROBES}/roles_sm100a.cu", "sm_100a")
+
+
+@pytest.fixture(scope="session")
+def guarded_100a(compile_sass: Compile) -> Probe:
+    return compile_sass(
+        f"{PROBES}/roles_sm100a.cu", "sm_100a", "-Xptxas", "--g-tensor-memory-access-check"
+    )
+
+
+@pytest.fixture(scope="session")
+def roles_90a(compile_sass: Compile) -> Probe:
+    return compile_sass(f"{PROBES}/roles_sm90a.cu", "sm_90a")
+
+
+@pytest.fixture(scope="session")
+def odd_100a(compile_sass: Compile) -> Probe:
+    return compile_sass(f"{PROBES}/odd_code.cu", "sm_100a")
+
+
+@pytest.fixture(scope="session")
+def odd_90a(compile_sass: Compile) -> Probe:
+    return compile_sass(f"{PROBES}/odd_code.cu", "sm_90a", "-DPRINTS")

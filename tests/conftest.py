@@ -12,8 +12,8 @@ import pytest
 
 pytest_plugins = (
     "tests.remote.sshd_fixture",
-    "tests.sass_fixture",
     "tests.toolchain_fixture",
+    "tests.sass_fixture",  # after the toolchain's, which it imports
 )
 
 OUTSIDE = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "SSH_AUTH_SOCK")

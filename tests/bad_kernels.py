@@ -1,16 +1,27 @@
-"""Kernels that must be caught: each patch of tests/bad on a copy of our kernel folder."""
+"""Kernels that must be caught: each patch of tests/bad on a copy of our kernel folder.
+
+A patch is called by its path there without the suffix; those in sm100a/ break the megakernel. Above
+its first `---` stands a head of `key: text` lines that says what it breaks and what sees it.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
+from ci import config
+from ci.build import Request
+from ci.build.command import compile_argv
+from ci.build.tried import ONLY_DEVICE
+from ci.model import Toolchain
 from ci.proc import run_process
 
 REPOSITORY = Path(__file__).parents[1]
 PATCHES = Path(__file__).parent / "bad"
-PATCHED = Path("kernel/cuda_patch_embed_fp8.cu")
 
 FAULTS = (
     "divergent-barrier",
@@ -23,6 +34,17 @@ FAULTS = (
     "unwritten-tile",
 )
 
+MEGAKERNEL_FAULTS = tuple(sorted(f"sm100a/{p.stem}" for p in PATCHES.glob("sm100a/*.patch")))
+
+_DEBUG_LINES = re.compile(r"^\t\.(?:loc|file)\t.*\n", re.MULTILINE)
+_DEBUG_SECTION = "\t.section\t.debug"
+
+
+def read_head(fault: str) -> dict[str, str]:
+    """Return what the patch says of itself, in its order."""
+    head, _, _ = (PATCHES / f"{fault}.patch").read_text().partition("\n\n")
+    return dict(line.split(": ", 1) for line in head.splitlines())
+
 
 def make_bad_project(fault: str, root: Path) -> Path:
     """Copy the kernel folder into `root`, break the kernel and return `root`, for ci.build.
@@ -31,11 +53,48 @@ def make_bad_project(fault: str, root: Path) -> Path:
     make every test that waits for it a test of the good kernel.
     """
     shutil.copytree(REPOSITORY / "kernel", root / "kernel")
-    before = (root / PATCHED).read_bytes()
+    before = _sources(root)
     # Below a work tree git would take the paths as that tree's, and skip them without a word.
     env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(root.parent)}
     patch = PATCHES / f"{fault}.patch"
     applied = run_process(["git", "apply", "-p1", patch], cwd=root, env=env)
-    if applied.exit_code != 0 or (root / PATCHED).read_bytes() == before:
-        raise AssertionError(f"{patch.name} no longer applies to {PATCHED}: {applied.stderr}")
+    if applied.exit_code != 0 or _sources(root) == before:
+        raise AssertionError(f"{patch.name} no longer applies to kernel/: {applied.stderr}")
     return root
+
+
+def _sources(root: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (root / "kernel").iterdir()}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCode:
+    """What nvcc makes of a kernel for the GPU. `ptx` is without the lines that only say where an
+    instruction comes from, `sass` with the machine code, as scoreboards stand there alone.
+    """
+
+    ptx: str
+    sass: str
+    cubin: bytes
+    log: str
+
+
+def compile_megakernel(root: Path, tools: Toolchain) -> DeviceCode:
+    """Compile the project's production kernel for sm_100a, the part that runs on the GPU alone."""
+    request = Request(config.load_kernels(root)["patch_embed"], "sm_100a", "production")
+    with tempfile.TemporaryDirectory(prefix="kernelrig-") as folder:
+        cubin = Path(folder) / "kernel.cubin"
+        argv = [*compile_argv(request, tools, root), *ONLY_DEVICE]
+        made = run_process([*argv, "--keep", "--keep-dir", folder, "-o", cubin], cwd=root)
+        if made.exit_code:
+            raise AssertionError(f"{root.name} does not compile:\n{made.stdout}{made.stderr}")
+        ptx = (Path(folder) / Path(request.source).with_suffix(".ptx").name).read_text()
+        listed = run_process([tools.nvdisasm, "-c", "-hex", cubin])
+        if listed.exit_code:
+            raise AssertionError(f"{root.name} does not disassemble:\n{listed.stderr}")
+        return DeviceCode(
+            ptx=_DEBUG_LINES.sub("", ptx).partition(_DEBUG_SECTION)[0],
+            sass=listed.stdout,
+            cubin=cubin.read_bytes(),
+            log=made.stdout + made.stderr,
+        )

@@ -28,7 +28,8 @@ from ci.rundir import write_atomic
 from ci.sass import parse_sass
 
 TRIED = Path("artifacts/tunables")
-_ONLY_DEVICE = ("-cubin", "-DKERNELRIG_DEVICE_ONLY")
+ONLY_DEVICE = ("-cubin", "-DKERNELRIG_DEVICE_ONLY")
+"""What makes a compile command stop at the cubin, and leave the harness out."""
 _ASSERT = re.compile(r'^kernel/\S+:\d+: error: static assertion failed with "(.*)"$')
 _ERROR = re.compile(
     r"^\S+:\d+: (?:fatal |internal )?error\b|^\S*(?:error|fatal)\s*:", re.IGNORECASE
@@ -54,7 +55,7 @@ def _try_set(
     root: Path, build: Build, request: Request, values: dict[str, int], tools: Toolchain
 ) -> TriedSet:
     request = _with(request, values)
-    argv = (*compile_argv(request, tools, root), *_ONLY_DEVICE)
+    argv = (*compile_argv(request, tools, root), *ONLY_DEVICE)
     words = [build.key, request_key(request, argv, tools, root)]
     name = hashlib.sha256(json.dumps(words).encode()).hexdigest()[:16]
     kept = root / TRIED / f"{request.name}-{name}.json"

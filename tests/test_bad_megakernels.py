@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -80,7 +81,9 @@ def codes(
         source.write_text(f"// one line more\n{source.read_text()}")
         return compile_megakernel(root, cuda_toolchain)
 
-    made = run_jobs([compile_moved, *(partial(compile_fault, f) for f in MEGAKERNEL_FAULTS)])
+    jobs: list[Callable[[], DeviceCode]] = [compile_moved]
+    jobs += (partial(compile_fault, fault) for fault in MEGAKERNEL_FAULTS)
+    made = run_jobs(jobs)
     return dict(zip(("", *MEGAKERNEL_FAULTS), made, strict=True))
 
 

@@ -6,12 +6,20 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import Protocol
 
 from ci.errors import CiError, ProtocolError
 from ci.model import Check, Finding, Rule, broken, failed, passed, skipped, unreadable
-from ci.sass import Instruction
+from ci.place import Place
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
+
+
+class Placed(Protocol):
+    """An instruction that knows where it comes from."""
+
+    @property
+    def place(self) -> Place: ...
 
 
 def place(rule: Rule, message: str, *, kernel: str = "", file: str = "", line: int = 0) -> Finding:
@@ -29,9 +37,9 @@ def place(rule: Rule, message: str, *, kernel: str = "", file: str = "", line: i
 
 
 def at_instruction(
-    rule: Rule, message: str, kernel: str, instruction: Instruction, source: str
+    rule: Rule, message: str, kernel: str, instruction: Placed, source: str
 ) -> Finding:
-    """Return a place in the SASS, on its line of `source`; inlined helpers are named beside it."""
+    """Return a place in SASS or PTX, on its line of `source`, inlined helpers named beside it."""
     frame = instruction.place.own(source)
     inlined = f" ({instruction.place.text})" if len(instruction.place.frames) > 1 else ""
     return place(rule, f"{message}{inlined}", kernel=kernel, file=frame.file, line=frame.line)

@@ -1,0 +1,99 @@
+"""A rule over PTX: what it looks at, how it judges it, and what its answer says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ci.check.answer import at_instruction, judged, not_asked, not_judged
+from ci.check.ptx.paths import Paths, TooManyPathsError
+from ci.check.ptx.pointers import Pointers
+from ci.model import Check, Finding, Rule
+from ci.ptx import Function, Instruction, Module, Symbol, control_flow
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A place where a rule is broken, and how."""
+
+    at: Instruction
+    how: str
+
+
+@dataclass(slots=True)
+class Code:
+    """The entry that is judged; `source` is the kernel's own file, `called` what it calls."""
+
+    function: Function
+    source: str
+    called: tuple[Function, ...]
+    paths: Paths = field(init=False)
+    pointers: Pointers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.paths = Paths(control_flow(self.function))
+        self.pointers = Pointers(self.function)
+
+    def all(self, kind: Callable[[Instruction], bool]) -> list[Instruction]:
+        """Return the instructions of a kind that can be reached."""
+        reached = self.paths.flow.graph
+        block_of = self.paths.flow.block_of
+        return [i for i in self.function.instructions if block_of[i.index] in reached and kind(i)]
+
+    def where(self, instruction: Instruction) -> str:
+        """Return where another instruction stands that a message speaks of."""
+        line = instruction.place.inner(self.source).text
+        return f"{instruction.mnemonic} at {line or f'line {instruction.line} of the PTX'}"
+
+    def way_out(self, at: Instruction | None) -> str:
+        return "the end of the text" if at is None else self.where(at)
+
+
+@dataclass(frozen=True, slots=True)
+class PtxRule:
+    """`sites` are what is judged, called `what` in the answer; without any there is no question."""
+
+    rule: Rule
+    what: str
+    sites: Callable[[Instruction], bool]
+    judge: Callable[[Code], Iterable[Breach]]
+
+    def answer(self, code: Code) -> Check:
+        sites, name = code.all(self.sites), code.function.name
+        hidden = [f.name for f in code.called if any(map(self.sites, f.instructions))]
+        if hidden:
+            return not_judged(
+                self.rule, f"'{hidden[0]}' has {self.what}, and '{name}' calls it: not followed"
+            )
+        if not sites:
+            return not_asked(self.rule, f"no {self.what} in '{name}'")
+        try:
+            findings = list(self._findings(code))
+        except TooManyPathsError as e:
+            return not_judged(self.rule, str(e))
+        count = f"{len(sites)} {self.what}"
+        said = f"{count} judged" if not findings else f"{len(findings)} of {count} break it"
+        return judged(self.rule, findings, said, {self.what: str(len(sites))})
+
+    def _findings(self, code: Code) -> Iterator[Finding]:
+        told = dict.fromkeys((b.at, b.how) for b in self.judge(code))
+        for at, how in sorted(told, key=lambda t: t[0].index):
+            yield at_instruction(self.rule, how, code.function.name, at, code.source)
+
+
+def called_functions(module: Module, function: Function) -> tuple[Function, ...]:
+    """Return every function with a body that may run when `function` does."""
+    found: dict[str, Function] = {}
+    waiting = [function]
+    while waiting:
+        for instruction in waiting.pop().instructions:
+            if instruction.opcode != "call":
+                continue
+            names = [o.name for o in instruction.operands if isinstance(o, Symbol)]
+            # Through a register it may be any.
+            indirect = not any(module.function(n) for n in names)
+            for other in module.functions if indirect else map(module.function, names):
+                if other and other.has_body and not other.is_entry and other.name not in found:
+                    found[other.name] = other
+                    waiting.append(other)
+    return tuple(found.values())

@@ -1,0 +1,224 @@
+"""P004, P007, P010, P012: tensor memory is taken, read, given back, in that order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import reduce
+
+from ci.check.ptx.condition import Facts, widened
+from ci.check.ptx.judge import Breach, Code, PtxRule
+from ci.check.ptx.kinds import is_cluster_wait, is_mbarrier_arrive, is_tcgen05
+from ci.check.ptx.paths import Walk
+from ci.model import Rule
+from ci.ptx import Instruction, Integer
+
+_Held = frozenset[int]
+
+
+def is_alloc(i: Instruction) -> bool:
+    return is_tcgen05(i, "alloc")
+
+
+def is_dealloc(i: Instruction) -> bool:
+    return is_tcgen05(i, "dealloc")
+
+
+def is_load(i: Instruction) -> bool:
+    return is_tcgen05(i, "ld")
+
+
+def is_pair_dealloc(i: Instruction) -> bool:
+    return is_dealloc(i) and i.has("cta_group::2")
+
+
+def _columns(i: Instruction) -> int | None:
+    return next((o.value for o in reversed(i.operands) if isinstance(o, Integer)), None)
+
+
+def _leaks(code: Code) -> Iterator[Breach]:
+    allocs, deallocs = code.all(is_alloc), code.all(is_dealloc)
+    taken = {_columns(i) for i in allocs}
+    for i in deallocs:
+        if None not in taken and _columns(i) not in {None, *taken}:
+            sizes = " or ".join(str(n) for n in taken)
+            yield Breach(i, f"{_columns(i)} columns are given back where {sizes} were taken")
+    leaks, freed = _followed(code)
+    for index, ways_out in leaks.items():
+        alloc = code.function.instructions[index]
+        if not deallocs:
+            yield Breach(alloc, f"nothing gives back what {alloc.mnemonic} takes")
+        elif index in freed or (ways_out := _forgotten(code)):
+            yield Breach(alloc, f"{alloc.mnemonic} is not given back on a way to {ways_out[0]}")
+
+
+def _followed(code: Code) -> tuple[dict[int, list[str]], set[int]]:
+    """Return the allocs that some thread leaves with, by what it leaves, and those it frees."""
+    leaks: dict[int, list[str]] = defaultdict(list)
+    freed: set[int] = set()
+
+    def step(held: _Held, i: Instruction, facts: Facts) -> _Held:
+        if is_alloc(i):
+            return held | {i.index}
+        gone = {h for h in held if _fits(code.function.instructions[h], i)}
+        freed.update(gone)
+        return held - gone
+
+    def leave(held: _Held, at: Instruction | None, facts: Facts) -> None:
+        for index in held:
+            leaks[index].append(code.way_out(at))
+
+    none: _Held = frozenset()
+    code.paths.walk(Walk(none, lambda i: is_alloc(i) or is_dealloc(i), step, leave))
+    return leaks, freed
+
+
+def _fits(alloc: Instruction, dealloc: Instruction) -> bool:
+    return None in (_columns(alloc), _columns(dealloc)) or _columns(alloc) == _columns(dealloc)
+
+
+def _forgotten(code: Code) -> list[str]:
+    """Return how threads that may give back leave without it, where no allocating one does.
+
+    Another warp may give back what one took. Its threads are those that can come to a dealloc.
+    """
+    ways_out: list[str] = []
+    seen = code.paths.reached(is_dealloc, code.paths.asked)
+
+    def leave(done: bool, at: Instruction | None, facts: Facts) -> None:
+        if not done:
+            ways_out.append(code.way_out(at))
+
+    who = reduce(widened, seen.values())
+    code.paths.walk(Walk(False, is_dealloc, lambda done, i, facts: True, leave, who))
+    return ways_out
+
+
+def _early_releases(code: Code) -> Iterator[Breach]:
+    """Follow a load: (its index, whether a fence for another thread stands behind it)."""
+    found: list[Breach] = []
+
+    def step(
+        load: tuple[int, bool] | None, i: Instruction, facts: Facts
+    ) -> tuple[int, bool] | None:
+        if is_load(i):
+            return i.index, False
+        if load is None or i.has("wait::ld"):
+            return None
+        if i.has("fence::before_thread_sync"):
+            return load[0], True
+        if load[1] or is_dealloc(i):
+            where = code.where(code.function.instructions[load[0]])
+            found.append(Breach(i, f"{i.mnemonic} gives away what {where} may still read"))
+        return load
+
+    def asks(i: Instruction) -> bool:
+        return i.opcode == "tcgen05" or hands_over(i)
+
+    code.paths.walk(Walk(None, asks, step))
+    yield from found
+
+
+def hands_over(i: Instruction) -> bool:
+    """Say whether another thread may go on for it: an arrive on any barrier but the warp's own."""
+    if i.opcode in ("bar", "barrier"):
+        return not i.has("warp") and bool(i.flags & {"sync", "arrive", "red"})
+    return is_mbarrier_arrive(i)
+
+
+def _late_allocs(code: Code) -> Iterator[Breach]:
+    found: list[Breach] = []
+
+    def step(given_up: int | None, i: Instruction, facts: Facts) -> int | None:
+        if not is_alloc(i):
+            return i.index
+        if given_up is not None:
+            where = code.where(code.function.instructions[given_up])
+            found.append(Breach(i, f"{i.mnemonic} may come after {where}"))
+        return given_up
+
+    code.paths.walk(Walk(None, lambda i: is_alloc(i) or _gives_up(i), step))
+    yield from found
+
+
+def _gives_up(i: Instruction) -> bool:
+    return is_tcgen05(i, "relinquish_alloc_permit")
+
+
+def _lone_deallocs(code: Code) -> Iterator[Breach]:
+    found: list[Breach] = []
+
+    def step(alloc: int | None, i: Instruction, facts: Facts) -> int | None:
+        if is_alloc(i):
+            return i.index
+        if is_cluster_wait(i):
+            return None
+        if alloc is not None:
+            where = code.where(code.function.instructions[alloc])
+            found.append(Breach(i, f"no barrier.cluster.wait stands between {where} and this"))
+        return alloc
+
+    def asks(i: Instruction) -> bool:
+        return is_alloc(i) or is_cluster_wait(i) or is_pair_dealloc(i)
+
+    code.paths.walk(Walk(None, asks, step))
+    yield from found
+
+
+LEAK = PtxRule(
+    Rule(
+        "P004",
+        "tensor-memory-leak",
+        "tcgen05.dealloc gives back what tcgen05.alloc takes, as many columns, on every way to the"
+        " end",
+        "tensor memory must be given back before the kernel ends: the next CTA on the SM waits for"
+        " it for ever (PTX ISA 9.1, 9.7.16.7)",
+        "tcgen05.dealloc with the columns of the alloc, behind the last use, before every exit",
+    ),
+    "tcgen05.alloc",
+    is_alloc,
+    _leaks,
+)
+
+LOAD_NOT_WAITED = PtxRule(
+    Rule(
+        "P007",
+        "load-not-waited",
+        "between a tcgen05.ld and the arrive that hands its columns over stands a"
+        " tcgen05.wait::ld, and between it and a dealloc",
+        "the load is asynchronous: a use of its registers waits for it and orders nothing, and the"
+        " next product may overwrite what is still being read (PTX ISA 9.1, 9.7.16.6.4.5)",
+        "tcgen05.wait::ld, then tcgen05.fence::before_thread_sync, then the arrive",
+    ),
+    "tcgen05.ld",
+    is_load,
+    _early_releases,
+)
+
+ALLOC_AFTER_RELINQUISH = PtxRule(
+    Rule(
+        "P010",
+        "alloc-after-relinquish",
+        "no tcgen05.alloc comes after a tcgen05.relinquish_alloc_permit",
+        "a CTA that gave up the permit may not allocate again: hardware traps (PTX ISA 9.1,"
+        " 9.7.16.7)",
+        "relinquish behind the last alloc",
+    ),
+    "tcgen05.relinquish_alloc_permit",
+    _gives_up,
+    _late_allocs,
+)
+
+DEALLOC_WITHOUT_CLUSTER_BARRIER = PtxRule(
+    Rule(
+        "P012",
+        "dealloc-without-cluster-barrier",
+        "between the alloc of a CTA pair and its dealloc lies a cluster barrier",
+        "both CTAs take part in either: one that gives back before the other has taken fails or"
+        " hangs (PTX ISA 9.1, 9.7.16.5, tables 47 and 48)",
+        "barrier.cluster.arrive and .wait behind the last use of tensor memory, before the dealloc",
+    ),
+    "tcgen05.dealloc of a pair",
+    is_pair_dealloc,
+    _lone_deallocs,
+)

@@ -1,0 +1,60 @@
+"""PTX as data: text to nodes, each with its line and the place it was compiled from."""
+
+from ci.ptx.flow import NEVER_RETURN, Block, Edge, Flow, control_flow
+from ci.ptx.nodes import Directive, Function, Guard, Instruction, Module, Pragma
+from ci.ptx.operands import (
+    Address,
+    Arguments,
+    Component,
+    Float,
+    Integer,
+    Label,
+    Negated,
+    Operand,
+    Pair,
+    Prototype,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Targets,
+    TensorAddress,
+    Variable,
+    Vector,
+)
+from ci.ptx.parse.module import parse_ptx
+from ci.ptx.results import results
+
+__all__ = [
+    "NEVER_RETURN",
+    "Address",
+    "Arguments",
+    "Block",
+    "Component",
+    "Directive",
+    "Edge",
+    "Float",
+    "Flow",
+    "Function",
+    "Guard",
+    "Instruction",
+    "Integer",
+    "Label",
+    "Module",
+    "Negated",
+    "Operand",
+    "Pair",
+    "Pragma",
+    "Prototype",
+    "Register",
+    "Sink",
+    "Special",
+    "Symbol",
+    "Targets",
+    "TensorAddress",
+    "Variable",
+    "Vector",
+    "control_flow",
+    "parse_ptx",
+    "results",
+]

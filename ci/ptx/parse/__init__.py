@@ -1,0 +1,1 @@
+"""PTX text to nodes: lexer, names, declarations, operands, bodies, the module."""

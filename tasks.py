@@ -10,11 +10,11 @@ from typing import ParamSpec
 
 from invoke import Collection, Context, Exit, task
 
-from ci import lint, pipeline, preparation
+from ci import checking, lint, pipeline, preparation
 from ci.build import table
 from ci.errors import CiError, ConfigError
 from ci.model import Run
-from ci.report import describe_error, exit_code, render_table
+from ci.report import describe_error, exit_code, render_checks, render_sets, render_table
 
 ROOT = Path(__file__).resolve().parent
 P = ParamSpec("P")
@@ -72,6 +72,62 @@ def build(
         ROOT, kernel=kernel, arch=arch, variant=variant, everything=all, system_cuda=system_cuda
     )
     print(table(builds))
+    return 0
+
+
+@task(
+    iterable=["build"],
+    help={
+        "kernel": KERNEL,
+        "arch": "sm_100a, sm_90a ...; default: every arch the kernel has",
+        "variant": "default: production and every variant that has budgets",
+        "build": BUILD,
+        "accept": "write the figures of what passes into kernel/accepted.json",
+        "tunables": "compile every set of tunables that is tried, in place of the rules",
+        "system_cuda": SYSTEM_CUDA,
+    },
+)
+@answers
+def check(
+    c: Context,
+    build: list[str],
+    kernel: str = "",
+    arch: str = "",
+    variant: str = "",
+    accept: bool = False,
+    tunables: bool = False,
+    system_cuda: bool = False,
+) -> int:
+    """Judge builds without a GPU: resources, SASS, warp roles, PTX, and what changed."""
+    request = preparation.CheckRequest(
+        kernel=kernel,
+        arch=arch,
+        variant=variant,
+        build_folders=tuple(map(Path, build)),
+        system_cuda=system_cuda,
+        accept=accept,
+    )
+    if tunables:
+        run = checking.check_tunables(ROOT, request)
+        print(render_sets(run))
+    else:
+        run = checking.check(ROOT, request)
+        print(render_checks(run))
+    return show(run)
+
+
+@task(
+    name="sass-diff",
+    help={
+        "a": "folder of a build, or KERNEL-ARCH-VARIANT, which is built",
+        "b": "the other one",
+        "system_cuda": SYSTEM_CUDA,
+    },
+)
+@answers
+def sass_diff(c: Context, a: str, b: str, system_cuda: bool = False) -> int:
+    """Show by function what changed between the SASS of two builds."""
+    print(checking.compare(ROOT, a, b, system_cuda=system_cuda))
     return 0
 
 
@@ -227,4 +283,6 @@ def test(c: Context, long: bool = False) -> int:
     return lint.run_all(ROOT, long=long)
 
 
-ns = Collection(build, clean, collect, doctor, profile, remote_add, remote_test, test)
+ns = Collection(
+    build, check, clean, collect, doctor, profile, remote_add, remote_test, sass_diff, test
+)

@@ -1,6 +1,6 @@
 """The one place that knows the order, and the one that catches what cannot go on.
 
-    config -> toolchain -> build -> preflight -> ship
+    config -> toolchain -> build -> check -> preflight -> ship
         -> stages (on the box) -> collect -> verdicts -> report
 
 Each arrow is a frozen record. A run directory exists before the first connection, so that whatever
@@ -9,13 +9,13 @@ happens after is on file: a host that does not answer is an error there, never a
 
 from __future__ import annotations
 
-import shutil
 import traceback
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ci import build, config, records, report, rundir, stages, toolchain
+from ci import build, config, filing, records, report, rundir, stages, toolchain
+from ci.checking import check_first
 from ci.errors import CiError, IncompleteError, ProtocolError, refused_by_disk
 from ci.log import say
 from ci.model import (
@@ -26,22 +26,15 @@ from ci.model import (
     Run,
     Stage,
     StageKind,
-    StageRecord,
     Verdict,
-    executor,
 )
 from ci.preparation import Prepared, RunRequest, prepare
-from ci.provenance import provenance
 from ci.remote.box import BoxLink
 from ci.remote.connection import connect
 from ci.remote.hostkeys import resolve_remote
 from ci.remote.journal import read_journal
 from ci.remote.protocol import BoxRefused
 from ci.selection import choose_remote, stage_variants
-
-RUNS = Path("artifacts/runs")
-SOURCES = "sources"
-"""The folder of a run for the sources behind its build."""
 
 
 def describe_plan(root: Path, request: RunRequest) -> str:
@@ -55,10 +48,13 @@ def describe_plan(root: Path, request: RunRequest) -> str:
 def run_on_remote(root: Path, request: RunRequest) -> Run:
     """Build, ship, run, bring back, judge, report."""
     prepared = prepare(root, request)
-    run = _open_run(root, prepared)
-    folder = root / RUNS / run.id
+    run = filing.open_run(root, prepared)
+    folder = root / filing.RUNS / run.id
     say(f"run {run.id}")
     try:
+        run = check_first(root, folder, run, prepared.builds)
+        if run.state == "finished":
+            return run
         with connect(prepared.remote, root=root) as link:
             run = _launch(root, folder, run, prepared, link, stop_at_first=request.stop_at_first)
             return run if run.state == "finished" else _bring_back(root, folder, run, link)
@@ -66,17 +62,18 @@ def run_on_remote(root: Path, request: RunRequest) -> Run:
         # run.json says whether the box was asked to start: `run` here may be older than that.
         run = records.from_json(Run, folder / "run.json")
         if not run.jobs:
-            reason = _reason(e)
-            _finish(folder, run, (_preflight_error(run, reason), *_skipped(run, "never reached")))
+            unfit = filing.record(run, _preflight(run), Verdict(Outcome.ERROR, filing.reason(e)))
+            run = replace(run, stages=(*run.stages, unfit))
+            filing.finish(folder, run, (*run.stages, *filing.skipped(run, "never reached")))
             raise
         return _interrupted(folder, run, e)
 
 
 def collect(root: Path, name: str) -> Run:
     """Go on with a run whose client went away: follow it to its end and bring everything back."""
-    folder = rundir.find_run(root / RUNS, name)
+    folder = rundir.find_run(root / filing.RUNS, name)
     run = records.from_json(Run, folder / "run.json")
-    if run.state == "finished" or not run.jobs:
+    if run.state == "finished" or not run.jobs or run.remote is None:
         what = "everything of this run is here" if run.jobs else "nothing was launched in this run"
         say(f"{what}: there is nothing to collect")
         if not (folder / "manifest.json").is_file():  # killed before the last report was written
@@ -149,44 +146,6 @@ def record_crash(root: Path, error: Exception) -> str:
     return f"{said}; the whole story is in {path}"
 
 
-def _open_run(root: Path, prepared: Prepared) -> Run:
-    """Make the run directory: the binary that is about to be judged lies in it from the start."""
-    run = Run(
-        id=rundir.new_run_id(prepared.kernel.name, prepared.remote.name),
-        kernel=prepared.kernel,
-        variant=prepared.builds.own.variant,
-        arch=prepared.builds.own.arch,
-        remote=prepared.remote,
-        plan=prepared.plan,
-        provenance=provenance(root, tuple(prepared.builds)),
-        started_utc=rundir.utc_now(),
-        state="prepared",
-    )
-    folder = root / RUNS / run.id
-    try:
-        for variant, built in prepared.builds.by_variant.items():
-            shutil.copytree(built.folder, rundir.build_folder(folder, variant))
-            if prepared.builds.selftest is not None:
-                _keep_sources(root, folder, built)
-        _save(folder, run)
-    except OSError:
-        shutil.rmtree(folder, ignore_errors=True)  # half a run directory says nothing to anybody
-        raise
-    return run
-
-
-def _keep_sources(root: Path, folder: Path, built: Build) -> None:
-    """Keep what the build was made of: a finding's fingerprint holds the text of its line.
-
-    Who edits the kernel while it runs, or judges later, reaches the same verdicts that way.
-    """
-    for name, digest in built.inputs.items():
-        source, kept = root / name, folder / SOURCES / name
-        inside = kept.resolve().is_relative_to((folder / SOURCES).resolve())
-        if inside and source.is_file() and rundir.sha256_file(source) == digest:
-            rundir.write_atomic(kept, source.read_bytes())
-
-
 def _launch(
     root: Path, folder: Path, run: Run, p: Prepared, link: BoxLink, *, stop_at_first: bool
 ) -> Run:
@@ -194,7 +153,9 @@ def _launch(
     run = replace(run, box=link.facts)
     checked = stages.preflight(p.kernel, tuple(p.builds), link.facts, p.remote, p.plan)
     if checked.verdict.outcome is not Outcome.PASS:
-        return _finish(folder, run, (checked, *_skipped(run, "preflight did not pass")))
+        run = replace(run, stages=(*run.stages, checked))
+        skipped = filing.skipped(run, "preflight did not pass")
+        return filing.finish(folder, run, (*run.stages, *skipped))
     jobs = stages.stage_jobs(p.plan, p.kernel, p.builds, link.facts, p.remote)
     placed = [*p.builds.by_variant.items(), *((("", t),) if (t := p.builds.selftest) else ())]
     files = {str(rundir.build_folder(Path(), v) / b.program): b.binary for v, b in placed}
@@ -206,14 +167,22 @@ def _launch(
     shipped = link.ship(blobs)
     say(f"shipped {shipped.blobs_sent} of {shipped.blobs} files, {shipped.bytes_sent} bytes")
     # On file before the box is told: a client that dies in between can still be collected after.
-    run = replace(run, jobs=jobs, stages=(checked,), shipped=shipped, state="launched")
-    _save(folder, run)
+    before = run
+    judged = (*run.stages, checked)
+    run = replace(run, jobs=jobs, stages=judged, shipped=shipped, state="launched")
+    filing.save(folder, run)
     try:
         link.launch(run.id, jobs, files, stop_at_first=stop_at_first)
     except BoxRefused:  # its word that nothing was started: there will be nothing to collect
-        _save(folder, replace(run, jobs=(), stages=(), state="prepared"))
+        filing.save(folder, replace(before, shipped=shipped))
         raise
     return run
+
+
+def _preflight(run: Run) -> Stage:
+    """Return what stands for the box in the plan: whatever ends a run before its start is its."""
+    named = (s for s in run.plan.stages if s.kind is StageKind.PREFLIGHT)
+    return next(named, Stage("preflight", StageKind.PREFLIGHT))
 
 
 def _bring_back(root: Path, folder: Path, run: Run, link: BoxLink) -> Run:
@@ -238,7 +207,7 @@ def judge(root: Path, folder: Path, run: Run) -> Run:
     A journal that cannot be believed stays so however often it is fetched: every stage is then an
     error, and the run is over. Raises CiError where this folder itself is damaged.
     """
-    if run.box is None:
+    if run.box is None or run.remote is None:
         raise ProtocolError(f"{folder / 'run.json'} has no record of the box it ran on")
     builds = _load_judged(folder, run)
     context = stages.Context(
@@ -248,14 +217,14 @@ def judge(root: Path, folder: Path, run: Run) -> Run:
         remote=run.remote,
         earlier={},
         today=datetime.now(UTC).date(),
-        source_root=sources if (sources := folder / SOURCES).is_dir() else root,
+        source_root=sources if (sources := folder / filing.SOURCES).is_dir() else root,
     )
-    judged = {s.name: s for s in run.stages if s.kind is StageKind.PREFLIGHT}
+    judged = {s.name: s for s in run.stages if not s.kind.on_box}
     try:
         results = {r.name: r for r in read_journal(folder / "journal.jsonl", run.jobs, run.id)}
     except ProtocolError as e:
-        lost = (_record(run, stage, _as_verdict(e)) for stage in run.plan.on_box)
-        return _finish(folder, run, (*judged.values(), *lost))
+        lost = (filing.record(run, stage, filing.as_verdict(e)) for stage in run.plan.on_box)
+        return filing.finish(folder, run, (*judged.values(), *lost))
     jobs = {job.name: (i, job) for i, job in enumerate(run.jobs, start=1)}
     for stage in run.plan.on_box:
         context = replace(context, earlier=dict(judged), build=builds.own)
@@ -268,8 +237,8 @@ def judge(root: Path, folder: Path, run: Run) -> Run:
                 stage, job, results[stage.name], stage_folder, context
             )
         except Exception as e:  # a reader that fails is an error of ours, not a lost run
-            judged[stage.name] = _record(run, stage, _as_verdict(e))
-    return _finish(folder, run, tuple(judged.values()))
+            judged[stage.name] = filing.record(run, stage, filing.as_verdict(e))
+    return filing.finish(folder, run, tuple(judged.values()))
 
 
 def _load_judged(folder: Path, run: Run) -> Builds:
@@ -301,10 +270,10 @@ def _load_shipped(folder: Path, run: Run, variant: str) -> Build:
 
 def _interrupted(folder: Path, run: Run, why: BaseException) -> Run:
     """Keep what is known and say how to go on: the stages go on without us on the box."""
-    reason = _reason(why)
+    reason = filing.reason(why)
     run = replace(run, state="incomplete", missing=(reason,))
     try:
-        _save(folder, run)
+        filing.save(folder, run)
         report.write_reports(run, folder)
     except OSError as e:  # a full disk here: the box has everything still, and that is what counts
         say(f"the reports in {folder} are not up to date: {refused_by_disk(e) or e}")
@@ -312,48 +281,3 @@ def _interrupted(folder: Path, run: Run, why: BaseException) -> Run:
     if not isinstance(why, KeyboardInterrupt | CiError | OSError):
         raise why  # a failure of ours: its story belongs on file too
     return run
-
-
-def _reason(error: BaseException) -> str:
-    """Put into words what ended a run; what nobody foresaw is named by its type."""
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted by the user"
-    if isinstance(error, OSError) and (refused := refused_by_disk(error)):
-        return str(refused)
-    return str(error) if isinstance(error, CiError) else f"{type(error).__name__}: {error}"
-
-
-def _finish(folder: Path, run: Run, judged: tuple[StageRecord, ...]) -> Run:
-    run = replace(
-        run,
-        stages=judged,
-        state="incomplete" if run.missing else "finished",
-        finished_utc=rundir.utc_now(),
-    )
-    _save(folder, run)
-    report.write_reports(run, folder)
-    return run
-
-
-def _save(folder: Path, run: Run) -> None:
-    rundir.write_atomic(folder / "run.json", records.to_json(run))
-
-
-def _preflight_error(run: Run, reason: str) -> StageRecord:
-    stage = Stage("preflight", StageKind.PREFLIGHT)
-    return _record(run, stage, Verdict(Outcome.ERROR, reason))
-
-
-def _skipped(run: Run, reason: str) -> tuple[StageRecord, ...]:
-    return tuple(_record(run, s, Verdict(Outcome.SKIP, reason)) for s in run.plan.on_box)
-
-
-def _record(run: Run, stage: Stage, verdict: Verdict) -> StageRecord:
-    """Return the record of a stage that no reader has judged."""
-    device, machine = executor(run.kernel, run.remote, run.box)
-    variant = stage.variant or run.variant
-    return StageRecord(stage.name, stage.kind, device, machine, verdict, (), variant=variant)
-
-
-def _as_verdict(error: Exception) -> Verdict:
-    return Verdict(Outcome.ERROR, _reason(error), unreadable=isinstance(error, ProtocolError))

@@ -8,10 +8,12 @@ from pathlib import Path
 
 from ci import build, config, stages, toolchain
 from ci.errors import ConfigError
-from ci.model import Build, Builds, Kernel, Plan, Remote, StageKind
+from ci.model import Build, Builds, Kernel, Plan, Remote, StageKind, Toolchain
 from ci.selection import (
     SELFTEST,
+    checked_targets,
     choose_builds,
+    choose_given,
     choose_kernel,
     choose_remote,
     choose_targets,
@@ -19,6 +21,7 @@ from ci.selection import (
     require_sense,
     stage_variants,
 )
+from ci.validation import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,27 @@ class Prepared:
     builds: Builds
 
 
+@dataclass(frozen=True, slots=True)
+class CheckRequest:
+    """What the user asked to have checked; `build_folders` in place of what would be built here."""
+
+    kernel: str = ""
+    arch: str = ""
+    variant: str = ""
+    build_folders: tuple[Path, ...] = ()
+    system_cuda: bool = False
+    accept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Checkable:
+    """The builds of one kernel, and the tools that made them; None if they were made elsewhere."""
+
+    kernel: Kernel
+    builds: tuple[Build, ...]
+    tools: Toolchain | None
+
+
 def build_kernels(
     root: Path,
     *,
@@ -66,6 +90,59 @@ def build_kernels(
         for a, v in choose_targets(k, arch, variant, everything=everything)
     ]
     return _build(root, requests, system_cuda=system_cuda)
+
+
+def prepare_check(root: Path, request: CheckRequest) -> Checkable:
+    """Build what is to be checked: production and what has budgets, unless words say else."""
+    kernels = config.load_kernels(root)
+    given = tuple(map(build.load_build, request.build_folders))
+    kernel = choose_kernel(kernels, request.kernel or next((b.kernel for b in given), ""))
+    if not kernel.cuda:
+        raise ConfigError(f"{kernel.name} is a CPU program: without running it there is no verdict")
+    if given:
+        return Checkable(kernel, choose_given(kernel, given, request.arch, request.variant), None)
+    targets = checked_targets(kernel, request.arch, request.variant)
+    requests = [build.Request(kernel, a, v) for a, v in targets]
+    tools = _find_tools(root, requests, system_cuda=request.system_cuda)
+    return Checkable(kernel, build.build_all(root, requests, tools), tools)
+
+
+def prepare_sets(root: Path, request: CheckRequest) -> tuple[Checkable, Toolchain]:
+    """Build the variant whose tunables are to be tried, for each arch that has any."""
+    kernel = choose_kernel(config.load_kernels(root), request.kernel)
+    targets = choose_targets(kernel, request.arch, request.variant)
+    requests = [build.Request(kernel, a, v) for a, v in targets if kernel.tunables.get(a)]
+    if not requests:
+        archs = ", ".join(dict.fromkeys(a for a, _ in targets))
+        raise ConfigError(f"{kernel.name} has no tunables for {archs}; see kernel/kernels.yaml")
+    tools = _find_tools(root, requests, system_cuda=request.system_cuda)
+    return Checkable(kernel, build.build_all(root, requests, tools), tools), tools
+
+
+def prepare_named(
+    root: Path, names: Sequence[str], *, system_cuda: bool = False
+) -> tuple[Build, ...]:
+    """Return the build that each name means: a folder's, or that of KERNEL-ARCH-VARIANT, now."""
+    kernels = config.load_kernels(root)
+    known = {
+        f"{k.name}-{a}-{v}": build.Request(k, a, v)
+        for k in kernels.values()
+        for a in k.sources
+        for v in k.variants
+        if k.cuda and not k.lacks(v, a)
+    }
+    for name in names:
+        if name not in known and not Path(name).is_dir():
+            near = nearest(name, known)
+            raise ConfigError(
+                f"'{name}' is no folder of a build, and no KERNEL-ARCH-VARIANT{near}",
+                "see `ls artifacts/builds`, and kernel/kernels.yaml",
+            )
+    # A folder that is called like a build is the folder: it can be named in no other way.
+    wanted = [known[n] for n in dict.fromkeys(names) if not Path(n).is_dir()]
+    built = _build(root, wanted, system_cuda=system_cuda)
+    made = {r.name: b for r, b in zip(wanted, built, strict=True)}
+    return tuple(made.get(n) or build.load_build(Path(n)) for n in names)
 
 
 def prepare(root: Path, request: RunRequest) -> Prepared:
@@ -118,8 +195,13 @@ def _build(
 ) -> tuple[Build, ...]:
     if not requests:
         return ()
+    tools = _find_tools(root, requests, system_cuda=system_cuda)
+    return build.build_all(root, requests, tools)
+
+
+def _find_tools(root: Path, requests: Sequence[build.Request], *, system_cuda: bool) -> Toolchain:
     needs_cuda = any(r.kernel.cuda for r in requests)
     tools = toolchain.find_toolchain(root, system=system_cuda, cuda=needs_cuda)
     for arch in sorted({r.arch for r in requests if r.kernel.cuda}):
         toolchain.require_arch(tools, arch)
-    return build.build_all(root, requests, tools)
+    return tools

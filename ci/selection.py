@@ -61,6 +61,43 @@ def choose_targets(
     return pairs
 
 
+def checked_targets(kernel: Kernel, arch: str, variant: str) -> tuple[tuple[str, str], ...]:
+    """Return the (arch, variant) pairs that a check means: production and every one with a budget,
+    unless words say else.
+    """
+    pairs = choose_targets(kernel, arch, variant)
+    if variant:
+        return pairs
+    more = [(a, v) for a, _ in pairs for v in kernel.budgets.get(a, {}) if not kernel.lacks(v, a)]
+    return tuple(
+        sorted(dict.fromkeys([*pairs, *more]), key=lambda pair: list(kernel.sources).index(pair[0]))
+    )
+
+
+def choose_given(
+    kernel: Kernel, given: Sequence[Build], arch: str, variant: str
+) -> tuple[Build, ...]:
+    """Return the builds to check; each must be one that kernels.yaml knows, and named once."""
+    names: set[str] = set()
+    for b in given:
+        name = f"{b.kernel}-{b.arch}-{b.variant}"
+        if b.kernel != kernel.name:
+            raise ConfigError(f"--build gives a build of {b.kernel}, the check is of {kernel.name}")
+        choose(kernel.sources, b.arch, f"arch of {kernel.name}")
+        choose(kernel.variants, b.variant, f"variant of {kernel.name}")
+        if name in names:
+            raise ConfigError(
+                f"--build gives two builds of {name}", "name one, or `sass-diff` them"
+            )
+        if (arch and b.arch != arch) or (variant and b.variant != variant):
+            raise ConfigError(
+                f"--build gives {name}, which is not what --arch and --variant say",
+                "leave them out",
+            )
+        names.add(name)
+    return tuple(given)
+
+
 def stage_variants(kernel: Kernel, plan: Plan, arch: str) -> tuple[str, ...]:
     """Return the variants that stages name and the kernel has for `arch`, each once."""
     named = dict.fromkeys(s.variant for s in plan.on_box if s.variant)
@@ -101,7 +138,10 @@ def choose_builds(
 
 
 def narrow(plan: Plan, only: Sequence[str]) -> Plan:
-    """Keep the stages named; preflight always runs, and a dropped stage is no longer waited for."""
+    """Keep the stages named; preflight always runs, and a dropped stage is no longer waited for.
+
+    The check runs only if it is named: who tries something on a box need not mend all of it first.
+    """
     if not only:
         return plan
     for name in only:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ci import pipeline, records, rundir
+from ci import filing, pipeline, records, rundir
 from ci.errors import CiError, ConfigError, ProtocolError, RemoteError
 from ci.model import (
     Box,
@@ -180,7 +180,7 @@ def run_project(
         came: Run | None = pipeline.run_on_remote(root, request)
     except (ValueError, CiError):
         came = None
-    (file,) = (root / pipeline.RUNS).glob("*/run.json")
+    (file,) = (root / filing.RUNS).glob("*/run.json")
     return came, records.from_json(Run, file)
 
 
@@ -323,7 +323,7 @@ def test_what_goes_wrong_before_the_launch_is_on_file_for_every_stage(
     assert (kept.state, run_word(kept), exit_code(kept)) == ("finished", "error", 4)
     assert {s.name for s in kept.stages} == {s.name for s in kept.plan.stages}
     assert str(what) in kept.stages[0].verdict.summary
-    assert (root / pipeline.RUNS / kept.id / "junit.xml").is_file()
+    assert (root / filing.RUNS / kept.id / "junit.xml").is_file()
 
 
 @pytest.mark.parametrize("where", ["launch", "follow", "collect"])
@@ -381,7 +381,7 @@ def test_a_run_keeps_the_sources_that_its_findings_are_named_by(
     )
     (tmp_path / "outside.cu").write_text("")
     _, kept = run_project(root, monkeypatch, Link(launch=RemoteError("busy")))
-    folder = root / pipeline.RUNS / kept.id / pipeline.SOURCES
+    folder = root / filing.RUNS / kept.id / filing.SOURCES
     assert [str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()] == [source]
     assert (folder / source).read_bytes() == (root / source).read_bytes()
 
@@ -391,7 +391,7 @@ def test_collecting_a_finished_run_writes_the_reports_that_a_killed_client_did_n
 ) -> None:
     root = folder.parent
     judge(folder)
-    runs = root / pipeline.RUNS
+    runs = root / filing.RUNS
     runs.mkdir(parents=True)
     home = folder.rename(runs / RUN)
     for name in ("junit.xml", "summary.md", "manifest.json"):

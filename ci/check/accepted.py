@@ -31,7 +31,7 @@ def load_accepted(root: Path) -> AcceptedBuilds:
     return from_json(AcceptedBuilds, path) if path.is_file() else AcceptedBuilds()
 
 
-def accept(root: Path, builds: Mapping[str, AcceptedBuild]) -> Path:
+def accept_figures(root: Path, builds: Mapping[str, AcceptedBuild]) -> Path:
     """Write the figures of these builds in place of what was accepted of them."""
     merged = {**load_accepted(root).builds, **builds}
     write_atomic(root / ACCEPTED, to_json(AcceptedBuilds(dict(sorted(merged.items())))))

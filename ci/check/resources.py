@@ -178,7 +178,6 @@ def _occupancy(
 def _occupancy_facts(limits: Limits | None, launch: Launch, usage: Usage) -> dict[str, str]:
     fitting = _occupancy(limits, launch, usage.registers, usage.shared_bytes or 0)
     return {
-        "threads": str(launch.threads),
-        "cluster": str(launch.cluster_ctas),
-        **{f"CTAs by {what}": str(number) for what, number in fitting.items()},
+        "launch": f"{launch.threads} threads in clusters of {launch.cluster_ctas}",
+        "fit by": ", ".join(f"{what} {number}" for what, number in fitting.items()),
     }

@@ -171,5 +171,4 @@ class Plan:
     @property
     def on_box(self) -> tuple[Stage, ...]:
         """The stages the agent runs; the others are judged here, without the box."""
-        here = (StageKind.CHECK, StageKind.PREFLIGHT)
-        return tuple(s for s in self.stages if s.kind not in here)
+        return tuple(s for s in self.stages if s.kind.on_box)

@@ -89,7 +89,7 @@ class Run:
     kernel: Kernel
     variant: str
     arch: str
-    remote: Remote
+    remote: Remote | None
     plan: Plan
     provenance: Provenance
     started_utc: str

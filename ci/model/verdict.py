@@ -29,12 +29,19 @@ class DeviceKind(StrEnum):
 
 
 class StageKind(StrEnum):
+    """What a stage is; the agent on the box runs all but the first two."""
+
     CHECK = "check"
     PREFLIGHT = "preflight"
     CHECKSUM = "checksum"
     SANITIZER = "sanitizer"
     TIMING = "timing"
     PROFILE = "profile"
+
+    @property
+    def on_box(self) -> bool:
+        """Say whether the box runs it; the others are judged here, from the builds or the probe."""
+        return self not in (StageKind.CHECK, StageKind.PREFLIGHT)
 
 
 class Pattern(StrEnum):

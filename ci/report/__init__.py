@@ -1,5 +1,6 @@
 """A Run on paper: JUnit, Markdown, GitHub, the terminal, the exit code. Reads records only."""
 
+from ci.report.checks import render_checks, render_sets
 from ci.report.console import describe_error, render_plan, render_table
 from ci.report.files import write_reports
 from ci.report.junit import render_junit
@@ -11,8 +12,10 @@ __all__ = [
     "describe_error",
     "exit_code",
     "progress",
+    "render_checks",
     "render_junit",
     "render_plan",
+    "render_sets",
     "render_summary",
     "render_table",
     "run_word",

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from ci.errors import BuildError, CiError
-from ci.model import Command, Plan, Remote, Run, Stage, StageJob
+from ci.model import Command, DeviceKind, Plan, Remote, Run, Stage, StageJob, StageKind
 from ci.report.text import columns, one_line, printable
 from ci.report.verdict import device_label, faults, missing, run_word, stage_word
 
@@ -35,7 +35,9 @@ def render_table(run: Run) -> str:
         (one_line(s.name), stage_word(s), f"{s.seconds:.1f}", one_line(s.verdict.summary))
         for s in run.stages
     ]
-    devices = ", ".join(dict.fromkeys(device_label(s) for s in run.stages)) or "nothing ran"
+    # What was only read ran nowhere: its device is named where there is no other.
+    ran = [s for s in run.stages if s.device is not DeviceKind.STATIC] or run.stages
+    devices = ", ".join(dict.fromkeys(device_label(s) for s in ran)) or "nothing ran"
     lines = [
         columns(rows),
         *(f"{fault.verdict.outcome}: {fault.sentence}" for fault in faults(run)),
@@ -56,7 +58,8 @@ def describe_error(error: CiError) -> str:
 def _stage_lines(number: int, stage: Stage, job: StageJob | None) -> list[str]:
     needs = f", needs {' and '.join(stage.needs)}" if stage.needs else ""
     if job is None:
-        return [f"{number:2} {stage.name}: {stage.kind}, judged here from the probe{needs}"]
+        basis = "builds, before the box is touched" if stage.kind is StageKind.CHECK else "probe"
+        return [f"{number:2} {stage.name}: {stage.kind}, judged here from the {basis}{needs}"]
     limits = f"output {_mb(job.output_bytes)}, disk {_mb(job.disk_bytes)}"
     variant = f" of variant {stage.variant}" if stage.variant else ""
     head = f"{number:2} {stage.name}: {stage.kind}{variant}{needs}; at most {limits}"

@@ -108,12 +108,13 @@ def _absent_suite(run: Run) -> _Suite:
 
 
 def _origin(run: Run, variant: str = "") -> dict[str, str]:
-    label = run.kernel.label_for(run.arch)
+    labels = dict.fromkeys(run.kernel.label_for(arch) for arch in run.arch.split("+"))
+    label = "; ".join(filter(None, labels))
     return {
         "kernel": run.kernel.name,
         "arch": run.arch,
         "variant": variant or run.variant,
-        "remote": run.remote.name,
+        **({"remote": run.remote.name} if run.remote else {}),
         "commit": run.provenance.commit,
         "dirty_sha256": run.provenance.dirty_sha256,
         **({"label": label} if label else {}),

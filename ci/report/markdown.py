@@ -41,6 +41,9 @@ def render_summary(run: Run) -> str:
 
 def next_command(run: Run) -> str:
     """Say what brings a person further from here."""
+    first = next(iter(faults(run)), None)
+    if run.remote is None or (first and first.stage.kind is StageKind.CHECK):
+        return _next_check(run, first.stage if first else None)
     words = ["--remote", run.remote.name, "--kernel", run.kernel.name]
     words += ["--variant", run.variant] if run.variant != "production" else []
     profile = f"ci/invoke profile {shlex.join(words)}"
@@ -48,7 +51,6 @@ def next_command(run: Run) -> str:
     again = f"ci/invoke remote-test {shlex.join(words)}"
     if is_incomplete(run):
         return f"ci/invoke collect {run.id}"
-    first = next(iter(faults(run)), None)
     if run_outcome(run) is Outcome.PASS:
         profiled = any(stage.kind is StageKind.PROFILE for stage in run.stages)
         on_gpu = run.kernel.cuda and run.remote.device is DeviceKind.GPU
@@ -60,6 +62,16 @@ def next_command(run: Run) -> str:
     if first.stage.kind is StageKind.PROFILE:
         return profile
     return f"{again} --only {shlex.quote(first.stage.name)}"
+
+
+def _next_check(run: Run, first: StageRecord | None) -> str:
+    """Go on from a verdict that took no box: to the box, or to the same question once more."""
+    words = ["--kernel", run.kernel.name]
+    if first is None:
+        return f"ci/invoke remote-test {shlex.join(words)}"
+    words += ["--arch", run.arch] if run.arch in run.kernel.sources else []
+    words += ["--tunables"] if run.plan.name == "tunables" else ["--variant", first.variant]
+    return f"ci/invoke check {shlex.join(words)}"
 
 
 def _item(name: str, text: str) -> str:
@@ -79,10 +91,11 @@ def _first_fault(run: Run) -> str:
 def _where(run: Run) -> str:
     """Name the devices that answered."""
     seen = dict.fromkeys(f"{device_label(s)}, {measured(s)}" for s in run.stages if has_run(s))
-    where = "; ".join(markdown(label) for label in seen) or "no device: no stage was run"
+    nothing = "no stage was run" if run.remote else "the builds were read, nothing was run"
+    where = "; ".join(markdown(label) for label in seen) or f"no device: {nothing}"
     driver = run.box.driver if run.box else ""
     details = [
-        f"remote {markdown(run.remote.name)}",
+        f"remote {markdown(run.remote.name)}" if run.remote else "",
         driver and f"driver {markdown(driver)}",
         f"{run.started_utc} to {run.finished_utc or 'unknown'}",
     ]

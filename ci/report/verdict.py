@@ -12,7 +12,6 @@ from ci.model import (
     Finding,
     Outcome,
     Run,
-    StageKind,
     StageRecord,
     Verdict,
     combine,
@@ -48,7 +47,7 @@ def run_outcome(run: Run) -> Outcome:
     A box that passed preflight, and nothing that passed on it, says nothing of the kernel: a skip.
     """
     outcome = combine(v for stage in run.stages for v in stage_verdicts(stage))
-    on_box = [s for s in run.stages if s.kind is not StageKind.PREFLIGHT]
+    on_box = [s for s in run.stages if s.kind.on_box]
     nothing = bool(on_box) and all(s.verdict.outcome is not Outcome.PASS for s in on_box)
     return Outcome.SKIP if nothing and outcome is Outcome.PASS else outcome
 
@@ -106,15 +105,15 @@ def faults(run: Run) -> tuple[Fault, ...]:
     """
     stages, outcomes = run.stages, [Outcome.FAIL, Outcome.ERROR]
     if run_outcome(run) is Outcome.SKIP:
-        stages = tuple(s for s in stages if s.kind is not StageKind.PREFLIGHT) or stages
+        stages = tuple(s for s in stages if s.kind.on_box) or stages
         outcomes = [Outcome.SKIP]
     return tuple(fault for o in outcomes for stage in stages for fault in _stage_faults(stage, o))
 
 
 def device_label(stage: StageRecord) -> str:
-    """`gpu NVIDIA H200`, `cpu hostname`, or `emulator` whatever machine it imitates."""
-    if stage.device is DeviceKind.EMULATOR:
-        return "emulator"
+    """`gpu NVIDIA H200`, `cpu hostname`, `emulator` whatever machine it imitates, or `static`."""
+    if stage.device in (DeviceKind.EMULATOR, DeviceKind.STATIC):
+        return str(stage.device)
     return f"{stage.device} {one_line(stage.machine) or '(name unknown)'}"
 
 
@@ -124,6 +123,8 @@ def has_run(stage: StageRecord) -> bool:
 
 
 def measured(stage: StageRecord) -> str:
+    if stage.device is DeviceKind.STATIC:
+        return "read from the build, nothing was run"
     if not has_run(stage):
         return "not run on the device"
     return "emulated, not measured" if stage.device is DeviceKind.EMULATOR else "measured"

@@ -40,7 +40,8 @@ CPU = bench.context(
 def test_the_default_plan_asks_cheap_questions_first_and_times_last() -> None:
     plan = load_plan(ROOT, "default")
     assert [s.name for s in plan.stages] == [
-        *("preflight", "smoke", "synccheck", "racecheck", "memcheck", "initcheck"),
+        *("check", "preflight"),
+        *("smoke", "synccheck", "racecheck", "memcheck", "initcheck"),
         *("checksum", "timing"),
     ]
     assert plan.stages[-1].needs == ("smoke", "checksum")
@@ -74,16 +75,17 @@ def test_the_guard_of_the_blackwell_plan_is_for_the_kernel_of_that_arch(
 
 def test_the_profile_plan_profiles() -> None:
     assert [s.kind for s in load_plan(ROOT, "profile").stages] == [
+        StageKind.CHECK,
         StageKind.PREFLIGHT,
         StageKind.PROFILE,
     ]
 
 
-def test_every_stage_but_preflight_becomes_a_job_with_its_limits() -> None:
+def test_every_stage_but_those_judged_here_becomes_a_job_with_its_limits() -> None:
     plan = load_plan(ROOT, "default")
     ctx = bench.context()
     jobs = stage_jobs(plan, ctx.kernel, bench.BUILDS, ctx.box, ctx.remote)
-    assert [j.name for j in jobs] == [s.name for s in plan.stages[1:]]
+    assert [j.name for j in jobs] == [s.name for s in plan.stages[2:]]
     assert [len(j.commands) for j in jobs] == [2, 2, 2, 2, 2, 5, 1]
     assert jobs[-1].needs == ("smoke", "checksum")
     assert (jobs[0].output_bytes, jobs[0].disk_bytes) == (64 << 20, 1 << 30)

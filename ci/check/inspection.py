@@ -1,0 +1,153 @@
+"""One build, asked every question that takes no GPU: what `invoke check` does to each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ci.check import accepted as acceptance
+from ci.check import fingerprint, roles, sass_rules
+from ci.check.accepted import check_accepted
+from ci.check.answer import not_judged
+from ci.check.beside import latency_notes, live_notes
+from ci.check.fingerprint import check_fingerprint
+from ci.check.launch import Launch, describe
+from ci.check.resources import RULES, check_resources, local_accesses, measure
+from ci.check.role_graph import RoleGraph, part_roles
+from ci.check.role_graph_dot import role_dot, write_picture
+from ci.check.roles import check_roles
+from ci.check.sass_rules import check_sass
+from ci.check.subject import Subject
+from ci.errors import CiError, ProtocolError
+from ci.model import AcceptedBuild, Build, Check, Kernel, Rule, Verdict, broken, skipped
+from ci.sass import Function, Module, control_flow, parse_sass
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What a build came to; `figures` are what `--accept` writes, None if nobody could say."""
+
+    checks: tuple[Check, ...]
+    notes: tuple[str, ...] = ()
+    figures: AcceptedBuild | None = None
+
+
+def inspect_build(
+    kernel: Kernel,
+    build: Build,
+    folder: Path,
+    then: AcceptedBuild | None,
+    *,
+    accept: bool = False,
+    nvdisasm: Path | None = None,
+) -> Inspection:
+    """Judge `build` by every rule; pictures and tables go into `folder`.
+
+    `then` is what was accepted of it; with `accept` its own figures take that place. Without
+    nvdisasm nothing is told of live registers, which nothing is judged by.
+    """
+    subject = Subject(kernel, build.arch, build.variant)
+    launch = _launch(subject, build)
+    try:
+        module = read_module(build)
+        functions = [f for f in module.functions if f.is_entry and subject.means(f.name)]
+        if not functions:
+            raise ProtocolError(f"the disassembly has no kernel called '{subject.function}'")
+    except CiError as e:
+        checks = [not_judged(rule, e) for rule in _all_rules(subject)]
+        return Inspection(tuple(checks))
+    local = local_accesses(subject, functions)
+    usage = measure(subject, build, len(local), launch)
+    prints = {fingerprint.stable_name(f.name): fingerprint.fingerprint(f) for f in functions}
+    figures = AcceptedBuild(build.toolchain_version, usage, prints) if usage else None
+    then = figures if accept else then
+    checks = list(check_resources(subject, usage, launch, local))
+    if figures:
+        checks.append(check_accepted(subject, figures, then))
+    threads = launch.threads if isinstance(launch, Launch) else roles.MOST_THREADS
+    graphs = _Graphs(subject, module, functions)
+    rules = subject.sass.rules if subject.sass else (sass_rules.NONE_ASKED,)
+    checks += _family(rules, lambda: check_sass(subject, graphs.all()))
+    checks += _family(roles.RULES, lambda: _roles(subject, graphs.all(), threads))
+    checks.append(check_fingerprint(subject, prints, then))
+    notes = _tell(
+        lambda: _pictures(subject, graphs.all(), folder),
+        lambda: latency_notes(subject, graphs.all(), build),
+        lambda: live_notes(subject, functions, build, folder, nvdisasm) if nvdisasm else (),
+    )
+    return Inspection(tuple(checks), notes, figures)
+
+
+def read_module(build: Build) -> Module:
+    """Return the disassembly that the build keeps; a build without one was made by other rules."""
+    path = build.binary.with_name(f"{build.program}.sass")
+    if not path.is_file():
+        raise ProtocolError(f"{build.folder} holds no {path.name}", "build it again")
+    return parse_sass(path.read_text())
+
+
+@dataclass(slots=True)
+class _Graphs:
+    """The control-flow graphs, made once: each family that needs them says if they cannot be."""
+
+    subject: Subject
+    module: Module
+    functions: Sequence[Function]
+    made: tuple[RoleGraph, ...] = ()
+
+    def all(self) -> tuple[RoleGraph, ...]:
+        if not self.made:
+            flows = (control_flow(self.module, f.name) for f in self.functions)
+            self.made = tuple(part_roles(flow, self.subject.roles) for flow in flows)
+        return self.made
+
+
+def _launch(subject: Subject, build: Build) -> Launch | Verdict:
+    """Return how the program says that it launches, or why nobody can say."""
+    if not subject.kernel.level:
+        return skipped("a level-0 program does not say how it launches its kernels")
+    try:
+        return describe(build, next(iter(subject.kernel.cases.values())))
+    except CiError as e:
+        return broken(str(e))
+
+
+def _roles(subject: Subject, graphs: Sequence[RoleGraph], threads: int) -> Iterator[Check]:
+    for graph in graphs:
+        yield from check_roles(graph, subject.source, threads)
+
+
+def _pictures(subject: Subject, graphs: Sequence[RoleGraph], folder: Path) -> tuple[str, ...]:
+    for graph in graphs:
+        name = graph.flow.function.name
+        text = role_dot(graph, subject.source, f"{name}, {subject.name}")
+        write_picture(text, folder / f"roles-{fingerprint.stable_name(name)}.dot")
+    return ()
+
+
+def _family(rules: Iterable[Rule], ask: Callable[[], Iterable[Check]]) -> Sequence[Check]:
+    """Return a family's answers; what keeps it from being asked is an error of each rule."""
+    try:
+        return list(ask())
+    except CiError as e:
+        return [not_judged(rule, e) for rule in rules]
+
+
+def _tell(*tellers: Callable[[], Iterable[str]]) -> tuple[str, ...]:
+    """Return what is told beside the rules; what cannot be told is said, and judges nothing."""
+    notes: list[str] = []
+    for tell in tellers:
+        try:
+            notes += tell()
+        except CiError as e:
+            notes.append(f"not told: {e}")
+    return tuple(notes)
+
+
+def _all_rules(subject: Subject) -> Iterator[Rule]:
+    yield from RULES.values()
+    yield acceptance.RULE
+    yield from subject.sass.rules if subject.sass else ()
+    yield from roles.RULES
+    yield fingerprint.RULE

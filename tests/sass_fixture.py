@@ -1,4 +1,4 @@
-"""Real disassembly to read: probes compiled once a session, by the toolchain that builds kernels."""
+"""Real disassembly to read: probes compiled once a session, by the toolchain of the builds."""
 
 from __future__ import annotations
 
@@ -54,9 +54,7 @@ def compile_sass(cuda_toolchain: Toolchain, tmp_path_factory: pytest.TempPathFac
     return compile_once
 
 
-def _compile(
-    tools: Toolchain, source: str, arch: str, flags: tuple[str, ...], out: Path
-) -> Probe:
+def _compile(tools: Toolchain, source: str, arch: str, flags: tuple[str, ...], out: Path) -> Probe:
     # As ci.build does it: no path of this machine gets into the line table.
     path = f"PATH={tools.root / 'bin'}:{tools.host_compiler.parent}:/usr/bin:/bin"
     argv = ["env", "-i", path, "LC_ALL=C", "PWD=/proc/self/cwd", tools.nvcc, "-std=c++17", "-O3"]

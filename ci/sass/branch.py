@@ -49,10 +49,9 @@ def branch(instruction: Instruction, labels: Mapping[str, int]) -> Branch | None
     if i.root in _ENDS:
         return Branch(falls=i.conditional or any(o.lstrip("!")[:1] == "P" for o in i.operands))
     if i.root == "CALL":
-        found = _SYMBOL.search(i.operands[-1]) if i.operands else None
-        return Branch(
-            falls=i.conditional, callee=found[1] if found and len(i.operands) == 1 else "?"
-        )
+        # In `CALL.REL.NOINC R6 `(f)` the symbol is where the register counts from.
+        found = _SYMBOL.fullmatch(", ".join(i.operands))
+        return Branch(falls=i.conditional, callee=found[1] if found else "?")
     if i.matches("BPT.TRAP"):
         return Branch(falls=i.conditional, traps=True)
     if i.root not in _MENTION and any(_LABEL.search(o) for o in i.operands):

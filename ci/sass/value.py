@@ -13,54 +13,11 @@ from dataclasses import dataclass, field
 
 from ci.sass.code import Instruction
 from ci.sass.flow import Flow
+from ci.sass.writes import REGISTER, may_write
 
 _MASK = 0xFFFFFFFF
 _WARP = 32
-_REGISTER = re.compile(r"(U?R)(\d+)(?:\.reuse)?")
 _COMPARE = re.compile(r"U?ISETP\.(EQ|NE|LT|LE|GT|GE)(\.U32)?\.(AND|OR|XOR)")
-_NO_RESULT = frozenset(
-    (
-        "ST",
-        "STG",
-        "STS",
-        "STL",
-        "STAS",
-        "RED",
-        "REDG",
-        "BAR",
-        "BRA",
-        "BRX",
-        "EXIT",
-        "RET",
-        "WARPSYNC",
-    )
-)
-_WIDTHS = (("LDTM", 128), ("HGMMA", 128), ("QGMMA", 128), ("IGMMA", 128), ("BGMMA", 128))
-_NARROW = frozenset(
-    (
-        *(
-            "MOV",
-            "UMOV",
-            "IMAD",
-            "IADD3",
-            "UIADD3",
-            "VIADD",
-            "UVIADD",
-            "LEA",
-            "ULEA",
-            "SHF",
-            "USHF",
-        ),
-        *("LOP3", "ULOP3", "PRMT", "UPRMT", "SEL", "USEL", "VIMNMX", "IABS", "MUFU", "S2R", "S2UR"),
-        *("R2UR", "SHFL", "LDC", "LDCU", "ISETP", "UISETP", "PLOP3", "UPLOP3", "ELECT", "VOTE"),
-        *("LD", "LDG", "LDS", "LDL", "ATOM", "ATOMS", "ATOMG"),
-    )
-)
-"""Their result is as wide as their name says; of what is not known here any width is possible."""
-
-_UNKNOWN_WIDTH = 8
-"""Registers that one result takes at most: 256 bits are the widest load."""
-
 Point = tuple[int, int]
 """A block, and an instruction's place in it: the value before that instruction is meant."""
 
@@ -94,7 +51,7 @@ class Values:
         """Return what `operand` is to an instruction at `at`, as 32 bits without a sign."""
         if operand in ("RZ", "URZ"):
             return 0
-        if _REGISTER.fullmatch(operand):
+        if REGISTER.fullmatch(operand):
             return self._last(operand.removesuffix(".reuse"), at, thread)
         if re.fullmatch(r"-?0x[0-9a-f]+", operand):
             return int(operand, 16) & _MASK
@@ -114,7 +71,7 @@ class Values:
             block, end = waiting.pop()
             code = self.flow.blocks[block].instructions
             for n in range(end - 1, -1, -1):
-                if not _may_write(code[n], name):
+                if not may_write(code[n], name):
                     continue
                 runs = self.predicate(code[n].guard or "PT", (block, n), thread)
                 if runs is not False:
@@ -128,33 +85,6 @@ class Values:
                 if block == self.flow.entry:
                     found.add(None)
         return found.pop() if len(found) == 1 else None
-
-
-def _may_write(i: Instruction, name: str) -> bool:
-    """Tell whether `i` writes the register or predicate `name`, or might.
-
-    Results stand first: a register, behind a predicate or before two of them, or two registers.
-    """
-    if i.root in _NO_RESULT:
-        return False
-    if i.root == "CALL":
-        return True
-    if not (wanted := _REGISTER.fullmatch(name)):
-        return name in i.operands[:3] or "PR" in i.operands[:1]
-    one = i.root in _NARROW and "ENL2" not in i.opcode and _REGISTER.match(i.operands[0])
-    places = i.operands[: 1 if one else 2]
-    results = [r for o in places if (r := _REGISTER.fullmatch(o)) and r[1] == wanted[1]]
-    return any(int(r[2]) <= int(wanted[2]) < int(r[2]) + _width(i) for r in results)
-
-
-def _width(i: Instruction) -> int:
-    for root, width in _WIDTHS:
-        if i.root == root:
-            return width
-    for word, width in ((".64", 2), (".WIDE", 2), (".128", 4), (".256", 8)):
-        if word in i.opcode and i.root in _NARROW:
-            return width
-    return 1 if i.root in _NARROW else _UNKNOWN_WIDTH
 
 
 _Result = Callable[[Values, Instruction, str, Point, int], int | None]
@@ -193,7 +123,7 @@ def _shift(values: Values, i: Instruction, name: str, at: Point, thread: int) ->
 
 def _logic(values: Values, i: Instruction, name: str, at: Point, thread: int) -> int | None:
     """`LOP3.LUT R9, R4, R9, RZ, 0x3c, !PT`; a predicate in front says that the result is not 0."""
-    tested = not _REGISTER.fullmatch(i.operands[0]) and i.operands[0] not in ("RZ", "URZ")
+    tested = not REGISTER.fullmatch(i.operands[0]) and i.operands[0] not in ("RZ", "URZ")
     if name not in i.operands[: 1 + tested] or i.operands[-1] not in ("!PT", "!UPT"):
         return None
     numbers = [values.number(o, at, thread) for o in i.operands[1 + tested : -1]]

@@ -115,7 +115,7 @@ def _launch(subject: Subject, build: Build) -> Launch | Verdict:
 
 def _roles(subject: Subject, graphs: Sequence[RoleGraph], threads: int) -> Iterator[Check]:
     for graph in graphs:
-        yield from check_roles(graph, subject.source, threads)
+        yield from check_roles(graph, subject.source, threads, subject.tunables)
 
 
 def _pictures(subject: Subject, graphs: Sequence[RoleGraph], folder: Path) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import networkx as nx
 from ci.check.answer import at_instruction, judged, not_asked, not_judged, place
 from ci.check.role_dispatch import parted_warps, roles_of_threads, warps_text
 from ci.check.role_graph import RoleBlocks, RoleGraph, issues
+from ci.expression import evaluate
 from ci.model import Check, Finding, Rule
 from ci.sass import Flow, Instruction, Loop, barriers, dominates, dominators, whole_cta
 
@@ -23,7 +24,7 @@ FOUND = Rule(
 ONCE = Rule(
     "W002",
     "role-once",
-    "each role's code stands in one place",
+    "each role's code stands once, or in as many places as kernels.yaml says",
     "a second copy takes room in the instruction cache, and is tuned and read apart from the first",
     "branch once on the warp index, and let the warps of a role differ by data alone",
 )
@@ -54,7 +55,12 @@ RULES = (FOUND, ONCE, DISJOINT, APART, BY_WARP)
 MOST_THREADS = 1024
 
 
-def check_roles(graph: RoleGraph, source: str, threads: int = MOST_THREADS) -> tuple[Check, ...]:
+def check_roles(
+    graph: RoleGraph,
+    source: str,
+    threads: int = MOST_THREADS,
+    tunables: Mapping[str, int] | None = None,
+) -> tuple[Check, ...]:
     """Judge the roles of a function; `source` is the kernel's own file, findings are on its lines.
 
     `threads` are those of a CTA. The facts of the first Check list what each role consists of.
@@ -66,7 +72,7 @@ def check_roles(graph: RoleGraph, source: str, threads: int = MOST_THREADS) -> t
     names = ", ".join(graph.roles)
     return (
         _answer(FOUND, _missing(graph), f"found: {names}", role_facts(graph, source)),
-        _answer(ONCE, _copies(graph, source), f"in one place each: {names}"),
+        _answer(ONCE, _copies(graph, source, tunables or {}), _places(graph)),
         _answer(DISJOINT, _meetings(graph, source), f"disjoint: {names}"),
         _answer(APART, _gatherings(graph, source), f"none in: {names}"),
         _by_warp(graph, source, threads),
@@ -116,13 +122,21 @@ def _missing(graph: RoleGraph) -> Iterator[Finding]:
             yield place(FOUND, f"{name} is known by {pattern}, which nobody issues", kernel=kernel)
 
 
-def _copies(graph: RoleGraph, source: str) -> Iterator[Finding]:
+def _copies(graph: RoleGraph, source: str, tunables: Mapping[str, int]) -> Iterator[Finding]:
     for name, held in graph.roles.items():
-        for copy in held.places[1:]:
-            at = _first_issue(graph.flow, copy, held)
-            yield _finding(
-                ONCE, graph, at, source, f"{name} stands in {len(held.places)} places, here again"
-            )
+        wanted = evaluate(held.role.places, tunables)
+        if held.places and len(held.places) != wanted:
+            at = _first_issue(graph.flow, held.places[-1], held)
+            message = f"{name} stands in {_count(len(held.places))}, not {wanted}"
+            yield _finding(ONCE, graph, at, source, message)
+
+
+def _places(graph: RoleGraph) -> str:
+    return ", ".join(f"{n} in {_count(len(held.places))}" for n, held in graph.roles.items())
+
+
+def _count(places: int) -> str:
+    return f"{places} place" if places == 1 else f"{places} places"
 
 
 def _meetings(graph: RoleGraph, source: str) -> Iterator[Finding]:

@@ -41,11 +41,12 @@ def tunable_rules(kernel: Kernel) -> Iterator[Complaint]:
 def sass_rules(kernel: Kernel) -> Iterator[Complaint]:
     for arch, said in kernel.sass.items():
         way: Loc = ("sass", arch)
+        defaults = {name: t.default for name, t in kernel.tunables.get(arch, {}).items()}
         for name, role in said.roles.items():
             if not role.issues:
                 yield Complaint((*way, "roles", name), f"role '{name}' issues nothing: what is it?")
+            yield from _expression((*way, "roles", name, "places"), role.places, defaults)
         codes = Counter(rule.code for rule in said.rules)
-        defaults = {name: t.default for name, t in kernel.tunables.get(arch, {}).items()}
         for i, latency in enumerate(said.latencies):
             yield from _expression((*way, "latencies", i, "warps"), latency.warps, defaults)
         for i, rule in enumerate(said.rules):

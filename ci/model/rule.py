@@ -48,10 +48,15 @@ class SassRule(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A warp role, known by the instructions that only it issues."""
+    """A warp role, known by the instructions that only it issues.
+
+    `places` says how often its code stands there, as an expression over the tunables: a role whose
+    warps are of two kinds may have a copy for each.
+    """
 
     name: str
     issues: tuple[str, ...]
+    places: str = "1"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ci import ptx as ptx_text
 from ci.check import accepted as acceptance
 from ci.check import fingerprint, roles, sass_rules
 from ci.check.accepted import check_accepted
@@ -13,15 +14,19 @@ from ci.check.answer import not_judged
 from ci.check.beside import latency_notes, live_notes
 from ci.check.fingerprint import check_fingerprint
 from ci.check.launch import Launch, describe
+from ci.check.ptx import RULES as ASKED_OF_PTX
+from ci.check.ptx import check_ptx
 from ci.check.resources import RULES, check_resources, local_accesses, measure
 from ci.check.role_graph import RoleGraph, part_roles
 from ci.check.role_graph_dot import role_dot, write_picture
 from ci.check.roles import check_roles
 from ci.check.sass_rules import check_sass
 from ci.check.subject import Subject
-from ci.errors import CiError, ProtocolError
+from ci.errors import CiError, ConfigError, ProtocolError
 from ci.model import AcceptedBuild, Build, Check, Kernel, Rule, Verdict, broken, skipped
 from ci.sass import Function, Module, control_flow, parse_sass
+
+PTX_RULES = tuple(asked.rule for asked in ASKED_OF_PTX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,11 @@ def inspect_build(
     subject = Subject(kernel, build.arch, build.variant)
     launch = _launch(subject, build)
     try:
-        module = read_module(build)
+        ptx: ptx_text.Module | CiError = read_ptx(build)
+    except CiError as e:
+        ptx = e
+    try:
+        module = read_module(build, {} if isinstance(ptx, CiError) else named_lines(ptx))
         functions = [f for f in module.functions if f.is_entry and subject.means(f.name)]
         if not functions:
             raise ProtocolError(f"the disassembly has no kernel called '{subject.function}'")
@@ -70,6 +79,7 @@ def inspect_build(
     rules = subject.sass.rules if subject.sass else (sass_rules.NONE_ASKED,)
     checks += _family(rules, lambda: check_sass(subject, graphs.all()))
     checks += _family(roles.RULES, lambda: _roles(subject, graphs.all(), threads))
+    checks += _family(PTX_RULES, lambda: _ptx(subject, functions, ptx))
     checks.append(check_fingerprint(subject, prints, then))
     notes = _tell(
         lambda: _pictures(subject, graphs.all(), folder),
@@ -79,12 +89,30 @@ def inspect_build(
     return Inspection(tuple(checks), notes, figures)
 
 
-def read_module(build: Build) -> Module:
-    """Return the disassembly that the build keeps; a build without one was made by other rules."""
-    path = build.binary.with_name(f"{build.program}.sass")
+def read_module(build: Build, functions: Mapping[tuple[str, int], str] | None = None) -> Module:
+    """Return the disassembly that the build keeps; `functions` are those its lines stand in."""
+    return parse_sass(_kept(build, "sass"), functions)
+
+
+def read_ptx(build: Build) -> ptx_text.Module:
+    """Return the PTX that the build keeps. The user never wrote it: what is wrong in it is ours."""
+    try:
+        return ptx_text.parse_ptx(_kept(build, "ptx"), f"{build.program}.ptx")
+    except ConfigError as e:
+        raise ProtocolError(e.message, e.hint) from e
+
+
+def named_lines(ptx: ptx_text.Module) -> dict[tuple[str, int], str]:
+    """Return the function that each source line stands in: the SASS says lines alone."""
+    frames = (f for fn in ptx.functions for i in fn.instructions for f in i.place.frames)
+    return {(f.file, f.line): f.function for f in frames if f.function}
+
+
+def _kept(build: Build, suffix: str) -> str:
+    path = build.binary.with_name(f"{build.program}.{suffix}")
     if not path.is_file():
         raise ProtocolError(f"{build.folder} holds no {path.name}", "build it again")
-    return parse_sass(path.read_text())
+    return path.read_text(errors="replace")
 
 
 @dataclass(slots=True)
@@ -114,8 +142,26 @@ def _launch(subject: Subject, build: Build) -> Launch | Verdict:
 
 
 def _roles(subject: Subject, graphs: Sequence[RoleGraph], threads: int) -> Iterator[Check]:
-    for graph in graphs:
-        yield from check_roles(graph, subject.source, threads, subject.tunables)
+    asked = graphs if subject.roles else graphs[:1]
+    for graph in asked:
+        checks = check_roles(graph, subject.source, threads, subject.tunables)
+        yield from _named(checks, graph.flow.function.name, len(asked))
+
+
+def _ptx(
+    subject: Subject, functions: Sequence[Function], ptx: ptx_text.Module | CiError
+) -> Iterator[Check]:
+    if isinstance(ptx, CiError):
+        raise ptx
+    for function in functions:
+        checks = check_ptx(ptx, function.name, subject.source)
+        yield from _named(checks, function.name, len(functions))
+
+
+def _named(checks: Iterable[Check], function: str, several: int) -> Iterator[Check]:
+    """Tell the answers of several functions apart: of one, the rule's name is enough."""
+    for check in checks:
+        yield replace(check, name=f"{check.name} ({function})") if several > 1 else check
 
 
 def _pictures(subject: Subject, graphs: Sequence[RoleGraph], folder: Path) -> tuple[str, ...]:
@@ -150,4 +196,5 @@ def _all_rules(subject: Subject) -> Iterator[Rule]:
     yield acceptance.RULE
     yield from subject.sass.rules if subject.sass else ()
     yield from roles.RULES
+    yield from PTX_RULES
     yield fingerprint.RULE

@@ -47,7 +47,8 @@ def _found(check: Check) -> tuple[str, Iterator[str]]:
     joined = ", ".join(facts)
     plain = check.verdict.outcome is Outcome.PASS and facts and len(joined) <= _SHORT
     said = joined if plain else check.verdict.summary
-    return one_line(said), _beneath(check, () if plain else facts)
+    told = plain or check.verdict.outcome is Outcome.SKIP  # why it was not judged is enough
+    return one_line(said), _beneath(check, () if told else facts)
 
 
 def _beneath(check: Check, facts: Iterable[str]) -> Iterator[str]:

@@ -16,7 +16,7 @@ __device__ __forceinline__ void wait_until(TryWait try_wait, [[maybe_unused]] co
   const uint64_t begin = ptx::global_ns();
   while (!try_wait()) {
     if (ptx::global_ns() - begin > KERNELRIG_WATCHDOG_NS)
-      __assert_fail(barrier, __FILE__, __LINE__, __func__);
+      __assert_fail(barrier, "mbarrier", 0, "wait_until"); // what failed is no line of a file
   }
 #else
   while (!try_wait()) {

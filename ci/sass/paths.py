@@ -57,14 +57,15 @@ _Way = tuple[int, int, tuple[int, ...], Instruction | None]
 
 
 def _begins(flow: Flow, inside: set[int], since: Wanted | None) -> Iterator[_Way]:
-    for block in sorted(inside):
-        if block == flow.entry or set(flow.graph.predecessors(block)) - inside:
-            yield block, 0, (block,), None
-        if since:
+    if since:
+        for block in sorted(inside):
             code = flow.blocks[block].instructions
             yield from ((block, n + 1, (block,), i) for n, i in enumerate(code) if since(i))
             if any(since(i) for callee in flow.called([block]) for i in callee.instructions):
                 yield block, len(code), (block,), code[-1]
+    for block in sorted(inside):
+        if block == flow.entry or set(flow.graph.predecessors(block)) - inside:
+            yield block, 0, (block,), None
 
 
 def _is_met(

@@ -47,19 +47,25 @@ def _nearest(flow: Flow, issue: Mapping[int, Issue], block: int, at: int) -> Loa
     board = issue[load.address].sets_on_write
     if board is None:
         return LoadWait(load, None)
-    # Each entry: instructions passed, cycles, block, where in it.
+    found: dict[int, Instruction] = {}
+    # Instructions passed, cycles, block, place in it: of two ways the shorter is gone first.
     ways = [(0, issue[load.address].stall, block, at + 1)]
     seen: set[int] = set()
     while ways:
         passed, cycles, block, at = heapq.heappop(ways)
+        if block in found and at < 0:
+            return LoadWait(load, found[block], passed, cycles)
         for i in flow.blocks[block].instructions[at:]:
             if board in _awaited(i, issue[i.address]):
-                return LoadWait(load, i, passed, cycles)
+                found[i.address] = i
+                heapq.heappush(ways, (passed, cycles, i.address, -1))
+                break
             passed, cycles = passed + 1, cycles + issue[i.address].stall
-        for follower in flow.graph.successors(block):
-            if follower not in seen:
-                seen.add(follower)
+        else:
+            for follower in set(flow.graph.successors(block)) - seen:
                 heapq.heappush(ways, (passed, cycles, follower, 0))
+        if at == 0:
+            seen.add(block)  # a loop may come back to what stands before the load
     return LoadWait(load, None)
 
 

@@ -12,12 +12,13 @@ from ci.check.ptx.cluster import PEER_BEFORE_CLUSTER_BARRIER
 from ci.check.ptx.judge import Code, PtxRule, called_functions
 from ci.check.ptx.lanes import ALIGNED_BY_ONE_LANE
 from ci.check.ptx.mbarriers import BYTES_NEVER_EXPECTED, INIT_WITHOUT_FENCE, REMOTE_ARRIVE_SCOPE
-from ci.check.ptx.proxy import STORE_WITHOUT_PROXY_FENCE
+from ci.check.ptx.proxy import COPY_BEFORE_THE_OTHERS, STORE_WITHOUT_PROXY_FENCE
+from ci.check.ptx.tensor_loads import LOAD_NOT_WAITED, LOAD_READ_EARLY
 from ci.check.ptx.tensor_memory import (
+    ADDRESS_NOT_PUBLISHED,
     ALLOC_AFTER_RELINQUISH,
     DEALLOC_WITHOUT_CLUSTER_BARRIER,
     LEAK,
-    LOAD_NOT_WAITED,
 )
 from ci.model import Check
 from ci.ptx import Module
@@ -35,6 +36,9 @@ RULES: tuple[PtxRule, ...] = (
     ALLOC_AFTER_RELINQUISH,
     PEER_BEFORE_CLUSTER_BARRIER,
     DEALLOC_WITHOUT_CLUSTER_BARRIER,
+    COPY_BEFORE_THE_OTHERS,
+    ADDRESS_NOT_PUBLISHED,
+    LOAD_READ_EARLY,
 )
 
 __all__ = ["RULES", "check_ptx"]

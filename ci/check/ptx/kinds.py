@@ -75,5 +75,16 @@ def is_mbarrier_arrive(i: Instruction) -> bool:
     return i.opcode == "mbarrier" and bool(i.flags & {"arrive", "arrive_drop"})
 
 
+def releases_in_cta(i: Instruction) -> bool:
+    """Say whether other threads of the CTA that see it see what this one wrote before."""
+    if i.has("relaxed") or i.has("proxy"):
+        return False
+    if i.opcode == "fence":
+        return not i.flags & {"acquire", "mbarrier_init"}
+    if i.opcode in ("bar", "barrier"):
+        return not i.has("warp") and bool(i.flags & {"sync", "arrive", "red"})
+    return i.opcode == "membar" or is_mbarrier_arrive(i)
+
+
 def is_tcgen05(i: Instruction, operation: str) -> bool:
     return i.opcode == "tcgen05" and i.has(operation)

@@ -1,4 +1,4 @@
-"""P001: generic stores need a proxy fence before an asynchronous copy may read them."""
+"""P001, P013: what generic stores need before an asynchronous copy may read them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ci.check.ptx.condition import Facts
 from ci.check.ptx.judge import Breach, Code, PtxRule
 from ci.check.ptx.kinds import is_proxy_fence, reads_shared, source_of
+from ci.check.ptx.lanes import Lanes
 from ci.check.ptx.paths import Walk
 from ci.model import Rule
 from ci.ptx import Address, Instruction
@@ -19,7 +20,7 @@ _STORES = frozenset({"st", "stmatrix", "wmma", "atom", "red"})
 _UNKNOWN = 2**40
 
 
-def judge(code: Code) -> Iterator[Breach]:
+def _unfenced(code: Code) -> Iterator[Breach]:
     found: list[Breach] = []
     pointers = code.pointers
     stores = {i.index for i in code.all(lambda i: is_generic_store(i, code))}
@@ -44,6 +45,40 @@ def judge(code: Code) -> Iterator[Breach]:
     yield from found
 
 
+def _before_the_others(code: Code) -> Iterator[Breach]:
+    """Follow what a whole warp stores to a copy that one of its lanes makes."""
+    found: list[Breach] = []
+    pointers = code.pointers
+    stores = {i.index for i in code.all(lambda i: is_generic_store(i, code))}
+    lanes = Lanes(code.paths, lambda i: i.index in stores or reads_shared(i))
+
+    def step(written: int | None, i: Instruction, facts: Facts) -> int | None:
+        if i.index in stores:
+            return written if lanes.chosen(i.index) else i.index
+        if not reads_shared(i):
+            return None
+        if written is not None and (how := lanes.chosen(i.index)):
+            store = code.function.instructions[written]
+            there, source = pointers.at(target_of(store)), pointers.at(source_of(i))
+            if not pointers.apart(there, bytes_of(store), source):
+                told = f"{i.mnemonic} of a lane chosen by {how} does not wait for the other lanes'"
+                found.append(Breach(i, f"{told} {code.where(store)}"))
+        return written
+
+    def asks(i: Instruction) -> bool:
+        return i.index in stores or reads_shared(i) or _gathers(i)
+
+    code.paths.walk(Walk(None, asks, step))
+    yield from found
+
+
+def _gathers(i: Instruction) -> bool:
+    """Say whether the thread has waited for others behind it, and sees what they wrote."""
+    if i.opcode in ("bar", "barrier"):
+        return bool(i.flags & {"sync", "red", "wait"})
+    return i.opcode == "mbarrier" and bool(i.flags & {"try_wait", "test_wait"})
+
+
 STORE_WITHOUT_PROXY_FENCE = PtxRule(
     Rule(
         "P001",
@@ -56,7 +91,21 @@ STORE_WITHOUT_PROXY_FENCE = PtxRule(
     ),
     "bulk copies out of shared memory",
     reads_shared,
-    judge,
+    _unfenced,
+)
+
+COPY_BEFORE_THE_OTHERS = PtxRule(
+    Rule(
+        "P013",
+        "copy-before-the-others",
+        "between stores of a whole warp and a bulk copy by one of its lanes stands a barrier",
+        "lanes are threads: neither elect.sync nor running in step orders their memory, only"
+        " barriers do (PTX ISA 9.1, 8.5 and 9.7.13.2)",
+        "bar.warp.sync behind the proxy fence, before the lane is elected",
+    ),
+    "bulk copies out of shared memory",
+    reads_shared,
+    _before_the_others,
 )
 
 

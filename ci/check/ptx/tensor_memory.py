@@ -1,4 +1,4 @@
-"""P004, P007, P010, P012: tensor memory is taken, read, given back, in that order."""
+"""P004, P010, P012, P014: tensor memory is taken, made known, and given back."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import reduce
 
-from ci.check.ptx.condition import Facts, widened
+from ci.check.ptx.condition import Facts, allowed, widened
 from ci.check.ptx.judge import Breach, Code, PtxRule
-from ci.check.ptx.kinds import is_cluster_wait, is_mbarrier_arrive, is_tcgen05
+from ci.check.ptx.kinds import is_cluster_wait, is_tcgen05, releases_in_cta
 from ci.check.ptx.paths import Walk
 from ci.model import Rule
 from ci.ptx import Instruction, Integer
 
+_OWN = frozenset({"shared", "shared::cta"})
 _Held = frozenset[int]
 
 
@@ -22,10 +23,6 @@ def is_alloc(i: Instruction) -> bool:
 
 def is_dealloc(i: Instruction) -> bool:
     return is_tcgen05(i, "dealloc")
-
-
-def is_load(i: Instruction) -> bool:
-    return is_tcgen05(i, "ld")
 
 
 def is_pair_dealloc(i: Instruction) -> bool:
@@ -94,38 +91,6 @@ def _forgotten(code: Code) -> list[str]:
     return ways_out
 
 
-def _early_releases(code: Code) -> Iterator[Breach]:
-    """Follow a load: (its index, whether a fence for another thread stands behind it)."""
-    found: list[Breach] = []
-
-    def step(
-        load: tuple[int, bool] | None, i: Instruction, facts: Facts
-    ) -> tuple[int, bool] | None:
-        if is_load(i):
-            return i.index, False
-        if load is None or i.has("wait::ld"):
-            return None
-        if i.has("fence::before_thread_sync"):
-            return load[0], True
-        if load[1] or is_dealloc(i):
-            where = code.where(code.function.instructions[load[0]])
-            found.append(Breach(i, f"{i.mnemonic} gives away what {where} may still read"))
-        return load
-
-    def asks(i: Instruction) -> bool:
-        return i.opcode == "tcgen05" or hands_over(i)
-
-    code.paths.walk(Walk(None, asks, step))
-    yield from found
-
-
-def hands_over(i: Instruction) -> bool:
-    """Say whether another thread may go on for it: an arrive on any barrier but the warp's own."""
-    if i.opcode in ("bar", "barrier"):
-        return not i.has("warp") and bool(i.flags & {"sync", "arrive", "red"})
-    return is_mbarrier_arrive(i)
-
-
 def _late_allocs(code: Code) -> Iterator[Breach]:
     found: list[Breach] = []
 
@@ -165,6 +130,44 @@ def _lone_deallocs(code: Code) -> Iterator[Breach]:
     yield from found
 
 
+def _unpublished(code: Code) -> Iterator[Breach]:
+    """Follow an alloc to a read of the address that it wrote, by warps that did not take part."""
+    found: list[Breach] = []
+    roots = code.paths.values.numbered
+    keep = frozenset(r.number for r in roots)
+    allocs = {code.pointers.at(i.operands[0]): i for i in code.all(is_alloc) if i.operands}
+    known = {pointer: i for pointer, i in allocs.items() if pointer.offset is not None}
+    reading = {
+        i.index: known[pointer]
+        for i in code.all(lambda i: i.opcode == "ld" and bool(i.flags & _OWN))
+        if (pointer := code.pointers.at(i.operands[1])) in known
+    }
+    who = code.paths.reached(lambda i: is_alloc(i) or i.index in reading, keep)
+
+    def by_others(i: Instruction, alloc: Instruction) -> bool:
+        return any(
+            allowed(who[i.index], root) & ~allowed(who[alloc.index], root)
+            for root in roots
+            if i.index in who and alloc.index in who
+        )
+
+    def step(alloc: int | None, i: Instruction, facts: Facts) -> int | None:
+        if is_alloc(i):
+            return i.index
+        if alloc is None or releases_in_cta(i):
+            return None
+        taken = code.function.instructions[alloc]
+        if reading[i.index] == taken and by_others(i, taken):
+            found.append(Breach(i, f"{i.mnemonic} reads what {code.where(taken)} did not publish"))
+        return alloc
+
+    def asks(i: Instruction) -> bool:
+        return is_alloc(i) or i.index in reading or releases_in_cta(i)
+
+    code.paths.walk(Walk(None, asks, step))
+    yield from found
+
+
 LEAK = PtxRule(
     Rule(
         "P004",
@@ -178,21 +181,6 @@ LEAK = PtxRule(
     "tcgen05.alloc",
     is_alloc,
     _leaks,
-)
-
-LOAD_NOT_WAITED = PtxRule(
-    Rule(
-        "P007",
-        "load-not-waited",
-        "between a tcgen05.ld and the arrive that hands its columns over stands a"
-        " tcgen05.wait::ld, and between it and a dealloc",
-        "the load is asynchronous: a use of its registers waits for it and orders nothing, and the"
-        " next product may overwrite what is still being read (PTX ISA 9.1, 9.7.16.6.4.5)",
-        "tcgen05.wait::ld, then tcgen05.fence::before_thread_sync, then the arrive",
-    ),
-    "tcgen05.ld",
-    is_load,
-    _early_releases,
 )
 
 ALLOC_AFTER_RELINQUISH = PtxRule(
@@ -221,4 +209,19 @@ DEALLOC_WITHOUT_CLUSTER_BARRIER = PtxRule(
     "tcgen05.dealloc of a pair",
     is_pair_dealloc,
     _lone_deallocs,
+)
+
+ADDRESS_NOT_PUBLISHED = PtxRule(
+    Rule(
+        "P014",
+        "address-not-published",
+        "between a tcgen05.alloc and a read of the address that it wrote, by other warps, stands a"
+        " barrier or an arrive that releases",
+        "the address is a word of shared memory like any other: a relaxed barrier publishes nothing"
+        " (PTX ISA 9.1, 8.8 and 9.7.13.3)",
+        "bar.sync, or barrier.cluster.arrive.release and .wait, between the alloc and the load",
+    ),
+    "tcgen05.alloc",
+    is_alloc,
+    _unpublished,
 )

@@ -37,6 +37,7 @@ FAULTS = (
 MEGAKERNEL_FAULTS = tuple(sorted(f"sm100a/{p.stem}" for p in PATCHES.glob("sm100a/*.patch")))
 
 _DEBUG_LINES = re.compile(r"^\t\.(?:loc|file)\t.*\n", re.MULTILINE)
+_WORD = re.compile(r" */\* (0x[0-9a-f]{16}) \*/")
 _DEBUG_SECTION = "\t.section\t.debug"
 
 
@@ -69,13 +70,15 @@ def _sources(root: Path) -> dict[str, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCode:
-    """What nvcc makes of a kernel for the GPU. `ptx` is without the lines that only say where an
-    instruction comes from, `sass` with the machine code, as scoreboards stand there alone.
+    """What nvcc makes of a kernel for the GPU, and says of it.
+
+    `ptx` is without the lines that only say where an instruction comes from. `words` are the
+    machine code: which scoreboards an instruction waits for does not stand in the SASS.
     """
 
     ptx: str
     sass: str
-    cubin: bytes
+    words: tuple[str, ...]
     log: str
 
 
@@ -94,7 +97,7 @@ def compile_megakernel(root: Path, tools: Toolchain) -> DeviceCode:
             raise AssertionError(f"{root.name} does not disassemble:\n{listed.stderr}")
         return DeviceCode(
             ptx=_DEBUG_LINES.sub("", ptx).partition(_DEBUG_SECTION)[0],
-            sass=listed.stdout,
-            cubin=cubin.read_bytes(),
+            sass=_WORD.sub("", listed.stdout),
+            words=tuple(_WORD.findall(listed.stdout)),
             log=made.stdout + made.stderr,
         )

@@ -10,9 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from ci import config
 from ci.build.pool import run_jobs
 from ci.build.resources import parse_ptxas_log
-from ci.model import Toolchain
+from ci.check.ptx import check_ptx
+from ci.check.role_graph import part_roles
+from ci.check.roles import check_roles
+from ci.check.sass_rules import check_sass
+from ci.check.subject import Subject
+from ci.model import Outcome, Toolchain
+from ci.ptx import parse_ptx
+from ci.sass import control_flow, parse_sass
 from tests.bad_kernels import (
     MEGAKERNEL_FAULTS,
     REPOSITORY,
@@ -62,6 +70,8 @@ KINDS = frozenset(
 )
 """The emulator's kinds of findings that some fault shows as; at least one of its own must come."""
 
+ENTRY = "patch_embed_gemm"
+
 
 @pytest.fixture(scope="module")
 def codes(
@@ -83,8 +93,7 @@ def codes(
 
     jobs: list[Callable[[], DeviceCode]] = [compile_moved]
     jobs += (partial(compile_fault, fault) for fault in MEGAKERNEL_FAULTS)
-    made = run_jobs(jobs)
-    return dict(zip(("", *MEGAKERNEL_FAULTS), made, strict=True))
+    return dict(zip(("", *MEGAKERNEL_FAULTS), run_jobs(jobs), strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +121,7 @@ def test_a_fault_changes_the_code(
     (kernel,) = parse_ptxas_log(bad.log)
     assert (kernel.spill_store_bytes, kernel.spill_load_bytes) == (0, 0)
     assert bad.ptx != good.ptx
-    assert (bad.sass == good.sass) == (fault in SAME_SASS)
+    assert (bad.words == good.words) == (fault in SAME_SASS)
 
 
 def test_a_moved_line_changes_no_code(
@@ -120,6 +129,45 @@ def test_a_moved_line_changes_no_code(
 ) -> None:
     """Or the test above would find a change in every patch."""
     moved = codes[""].result()
-    assert "patch_embed_gemm" in good.ptx
+    assert ENTRY in good.ptx
     assert "UTCQMMA.2CTA" in good.sass
-    assert (moved.ptx, moved.sass) == (good.ptx, good.sass)
+    assert good.words
+    assert (moved.ptx, moved.words) == (good.ptx, good.words)
+
+
+def caught_by(code: DeviceCode) -> list[str]:
+    """Return the rules of `invoke check` that the code breaks, over PTX, SASS and warp roles."""
+    kernel = config.load_kernels(REPOSITORY)["patch_embed"]
+    subject = Subject(kernel, "sm_100a", "production")
+    graph = part_roles(control_flow(parse_sass(code.sass), ENTRY), subject.roles)
+    checks = [
+        *check_ptx(parse_ptx(code.ptx, "the PTX"), ENTRY),
+        *check_sass(subject, [graph]),
+        *check_roles(graph, subject.source, tunables=subject.tunables),
+    ]
+    return [check.name for check in checks if check.verdict.outcome is Outcome.FAIL]
+
+
+def named_rules(fault: str) -> list[str]:
+    said = read_head(fault).get("without a GPU", "nothing")
+    return [] if said == "nothing" else said.split(", ")
+
+
+def test_no_rule_catches_the_good_kernel(good: DeviceCode) -> None:
+    assert caught_by(good) == []
+
+
+@pytest.mark.parametrize("fault", [f for f in MEGAKERNEL_FAULTS if named_rules(f)])
+def test_a_fault_is_caught_by_the_rules_that_its_patch_names(
+    fault: str, codes: dict[str, Future[DeviceCode]]
+) -> None:
+    assert caught_by(codes[fault].result()) == named_rules(fault)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", [f for f in MEGAKERNEL_FAULTS if not named_rules(f)])
+def test_a_fault_that_no_rule_is_said_to_catch_waits_for_the_emulator(
+    fault: str, codes: dict[str, Future[DeviceCode]]
+) -> None:
+    """One that fails here has become visible without a GPU: say so in its patch."""
+    assert caught_by(codes[fault].result()) == []

@@ -39,7 +39,8 @@ def _check(subject: Subject, rule: SassRule, graphs: Sequence[RoleGraph]) -> Che
     found: list[Finding] = []
     facts: dict[str, str] = {}
     for graph in graphs:
-        if rule.role and not graph.roles[rule.role].blocks:
+        asked_for = rule.must_have or rule.count  # of a role that is not there, there is nothing
+        if rule.role and not graph.roles[rule.role].blocks and not asked_for:
             return not_judged(rule, f"role {rule.role} was not found in {_name(graph)}")
         question = next(ask for form, ask in _FORMS.items() if getattr(rule, form))
         answer = question(subject, rule, graph)

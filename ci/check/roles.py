@@ -74,8 +74,7 @@ def check_roles(
         _answer(FOUND, _missing(graph), f"found: {names}", role_facts(graph, source)),
         _answer(ONCE, _copies(graph, source, tunables or {}), _places(graph)),
         _answer(DISJOINT, _meetings(graph, source), f"disjoint: {names}"),
-        _answer(APART, _gatherings(graph, source), f"none in: {names}"),
-        _by_warp(graph, source, threads),
+        *(_among(graph, source, threads) if len(graph.roles) > 1 else _alone()),
     )
 
 
@@ -92,7 +91,7 @@ def role_facts(graph: RoleGraph, source: str) -> dict[str, str]:
                 f"{len(held.blocks)} blocks",
                 f"{len(list(graph.flow.within(held.blocks)))} instructions",
                 f"work at {first.place.inner(source).text}",
-                f"{len(spins)} loops that only wait",
+                f"loops that only wait: {len(spins)}",
             )
         )
         for loop in held.loops:
@@ -190,9 +189,18 @@ def _finding(rule: Rule, graph: RoleGraph, at: Instruction, source: str, message
     return at_instruction(rule, message, graph.flow.function.name, at, source)
 
 
+def _among(graph: RoleGraph, source: str, threads: int) -> Iterator[Check]:
+    yield _answer(APART, _gatherings(graph, source), f"none in: {', '.join(graph.roles)}")
+    yield _by_warp(graph, source, threads)
+
+
+def _alone() -> Iterator[Check]:
+    yield from (
+        not_asked(rule, "a single role is apart from no other") for rule in (APART, BY_WARP)
+    )
+
+
 def _by_warp(graph: RoleGraph, source: str, threads: int) -> Check:
-    if len(graph.roles) < 2:
-        return not_asked(BY_WARP, "a single role is not parted from any other")
     if graph.shared or not graph.dispatch:
         return not_judged(BY_WARP, "no dispatch parts the roles: see the rules above")
     told = roles_of_threads(graph, threads)

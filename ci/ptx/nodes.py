@@ -59,6 +59,10 @@ class Instruction:
     def has(self, *qualifiers: str) -> bool:
         return self.flags.issuperset(qualifiers)
 
+    def operand(self, place: int) -> Operand | None:
+        """Return the operand there; None where there are fewer: nobody has counted them yet."""
+        return self.operands[place] if place < len(self.operands) else None
+
     def __str__(self) -> str:
         guard = f"{self.guard} " if self.guard else ""
         operands = ", ".join(str(o) for o in self.operands)

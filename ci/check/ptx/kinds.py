@@ -24,9 +24,9 @@ def reads_shared(i: Instruction) -> bool:
     return is_bulk(i) and i.has("shared::cta") and (i.has("bulk_group") or to_other_cta)
 
 
-def source_of(i: Instruction) -> Operand:
+def source_of(i: Instruction) -> Operand | None:
     """Return the address that a bulk copy reads: the first is where to."""
-    return i.operands[1]
+    return i.operand(1)
 
 
 def is_bulk_commit(i: Instruction) -> bool:

@@ -135,12 +135,12 @@ def _unpublished(code: Code) -> Iterator[Breach]:
     found: list[Breach] = []
     roots = code.paths.values.numbered
     keep = frozenset(r.number for r in roots)
-    allocs = {code.pointers.at(i.operands[0]): i for i in code.all(is_alloc) if i.operands}
+    allocs = {code.pointers.at(i.operand(0)): i for i in code.all(is_alloc)}
     known = {pointer: i for pointer, i in allocs.items() if pointer.offset is not None}
     reading = {
         i.index: known[pointer]
         for i in code.all(lambda i: i.opcode == "ld" and bool(i.flags & _OWN))
-        if (pointer := code.pointers.at(i.operands[1])) in known
+        if (pointer := code.pointers.at(i.operand(1))) in known
     }
     who = code.paths.reached(lambda i: is_alloc(i) or i.index in reading, keep)
 

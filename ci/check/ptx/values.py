@@ -44,6 +44,7 @@ _BOUNDED = {"laneid": range(LANES), "cluster_ctarank": range(16)}
 _MOVING = ("clock", "pm", "globaltimer", "smid", "warpid")
 """Special registers that may say something else the next time."""
 _INVERSE = {"ne": "eq", "ge": "lt", "gt": "le", "hs": "lo", "hi": "ls"}
+_ALL_LANES = (1 << LANES) - 1
 _BOOLEAN = (0, 1)
 _TRUE = 0b10
 
@@ -122,8 +123,8 @@ class Values:
         opcode, operands = instruction.opcode, instruction.operands
         if opcode == "elect":
             # The same lane for the same mask, every time.
-            mask = operands[-1]
-            key = str(mask) if isinstance(mask, Integer) else register
+            mask = instruction.operand(1)
+            key = mask.value & _ALL_LANES if isinstance(mask, Integer) else register
             return Among(self._root(("elect", key), "elect.sync", _BOOLEAN), _TRUE)
         if opcode == "setp" and len(operands) == 3 and isinstance(operands[0], Register):
             a, b = (self._number(o) for o in operands[1:])
@@ -224,7 +225,7 @@ class Values:
             if None not in operands:
                 return self._root((_base(instruction)[0], *operands), str(register), domain)
         if instruction.opcode == "ld" and instruction.has("param"):
-            key = (instruction.mnemonic, str(instruction.operands[1]))
+            key = (instruction.mnemonic, str(instruction.operand(1)))
             return self._root(key, str(register), domain)
         if self._flow.block_of[instruction.index] in self._flow.looped:
             return None

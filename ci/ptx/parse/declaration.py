@@ -11,6 +11,8 @@ from ci.ptx.parse.lexer import DOTTED, WORD, Tokens
 from ci.ptx.parse.names import Names, Range
 from ci.ptx.types import BYTES, LINKAGE, SPACES
 
+UNNAMED = -1
+"""The index of a register parameter that a prototype gives no name."""
 _DEEPEST = 16
 _LANES = {".v2": 2, ".v4": 4, ".v8": 8}
 _MOST_BYTES = 2**40
@@ -66,13 +68,15 @@ def parameters(tokens: Tokens, names: Names) -> tuple[Variable | Register, ...]:
         head = _head(tokens, frozenset())
         at = tokens.at
         name = tokens.word("a parameter's name")
-        if head.space == "reg":
+        if head.space != "reg":
+            variable = _variable(tokens, names, head, name)
+            found.append(variable)
+            if name != "_":
+                names.declare(name, variable, at)
+        elif name == "_":
+            found.append(Register(name, head.type, UNNAMED, head.lanes))
+        else:
             found.append(names.declare_register(name, head.type, head.lanes, at))
-            continue
-        variable = _variable(tokens, names, head, name)
-        if name != "_":
-            names.declare(name, variable, at)
-        found.append(variable)
     tokens.expect(")")
     return tuple(found)
 

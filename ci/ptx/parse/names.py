@@ -42,7 +42,7 @@ class Scope:
     labels: dict[str, Label] = field(default_factory=dict)
 
     def unique(self, name: str) -> str:
-        return f"{name}${self.number}" if self.number else name
+        return f"{name}${self.number}" if self.number and name != "_" else name
 
 
 class Names:

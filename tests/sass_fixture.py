@@ -57,9 +57,10 @@ def compile_sass(cuda_toolchain: Toolchain, tmp_path_factory: pytest.TempPathFac
 def _compile(tools: Toolchain, source: str, arch: str, flags: tuple[str, ...], out: Path) -> Probe:
     # As ci.build does it: no path of this machine gets into the line table.
     path = f"PATH={tools.root / 'bin'}:{tools.host_compiler.parent}:/usr/bin:/bin"
-    argv = ("env", "-i", path, "LC_ALL=C", "PWD=/proc/self/cwd", tools.nvcc, "-std=c++17", "-O3")
+    env = ("env", "-i", path, "LC_ALL=C", "PWD=/proc/self/cwd")
+    argv = (*env, str(tools.nvcc), "-std=c++17", "-O3")
     target = f"arch={arch.replace('sm_', 'compute_')},code={arch}"
-    how = ("-lineinfo", "-gencode", target, "-ccbin", tools.host_compiler, *flags)
+    how = ("-lineinfo", "-gencode", target, "-ccbin", str(tools.host_compiler), *flags)
     done = run_process([*argv, *how, "-cubin", "-o", out, source], cwd=REPOSITORY)
     assert done.exit_code == 0, done.stderr
     told = run_process([tools.nvdisasm, "-c", "-gi", out])

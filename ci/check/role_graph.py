@@ -170,9 +170,8 @@ def _spread(graph: nx.DiGraph[int], starts: Iterable[int]) -> set[int]:
 
 def _traps(flow: Flow) -> set[int]:
     """Return the blocks from which only a trap can be reached: no exit, and no endless loop."""
-    ends = [b for b in flow.graph if flow.graph.out_degree(b) == 0]
-    trapped = {b for b in ends if flow.blocks[b].last.root not in _LEAVES}
+    leaves = {b for b in flow.graph if flow.blocks[b].last.root in _LEAVES}
     rounds = [c for c in nx.strongly_connected_components(flow.graph) if len(c) > 1]
-    leads_on = (set(ends) - trapped).union(*rounds)
-    leads_on |= {b for b in flow.graph if flow.graph.has_edge(b, b)}
-    return set(flow.graph) - _spread(flow.graph.reverse(copy=False), leads_on)
+    turns = {b for b in flow.graph if flow.graph.has_edge(b, b)}
+    backwards = flow.graph.reverse(copy=False)
+    return set(flow.graph) - _spread(backwards, leaves.union(turns, *rounds))

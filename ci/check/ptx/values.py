@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable
 
 from ci.check.ptx.arithmetic import PURE, comparison, type_of
-from ci.check.ptx.condition import Among, Both, Condition, Either, Root, negated
+from ci.check.ptx.condition import Among, Both, Condition, Either, Root, negated, roots_of
 from ci.check.ptx.samples import (
     LANES,
     Choice,
@@ -61,14 +61,20 @@ class Values:
         self._roots: dict[Hashable, Root] = {}
         self._numbers: dict[Register, Value] = {}
         self._conditions: dict[Register, Condition] = {}
+        self._nearby: dict[Register, Value] = {}
         self._in_block: dict[Register, tuple[int, Condition]] = {}
+        self._flags: dict[Register, Root | None] = {}
+        self._at = 0
         self._telling = telling(flow.function)
         self.threads = threads_of(flow.function)
         self.tid = self._root("%tid.x", "%tid.x", range(self.threads or _MOST_THREADS))
-        for instruction in flow.function.instructions:
-            for register in results(instruction):
-                if len(self._writes[register]) == 1 and not instruction.guard:
-                    self._learn(instruction, register)
+        for block in flow.blocks:
+            self._nearby.clear()
+            for instruction in flow.instructions(block):
+                self._at = instruction.index
+                for register in results(instruction):
+                    if len(self._writes[register]) == 1 and not instruction.guard:
+                        self._learn(instruction, register)
 
     @property
     def elected(self) -> tuple[Root, ...]:
@@ -95,12 +101,14 @@ class Values:
 
     def flag(self, register: Register) -> Root | None:
         """Return the root of a register that has no one value, but is given constants."""
-        writes = self._writes[register]
-        given = [n for w in writes if (n := given_constant(w)) is not None]
-        if len(writes) < 2 or not given:
-            return None
-        domain = _BOOLEAN if register.type == "pred" else sorted({*self._telling, *given})
-        return self._root(register, str(register), domain)
+        if register not in self._flags:
+            writes = self._writes[register]
+            given = {n for w in writes if (n := given_constant(w)) is not None}
+            domain = _BOOLEAN if register.type == "pred" else sorted(given.union(self._telling))
+            is_flag = len(writes) > 1 and given
+            root = self._root(register, str(register), domain) if is_flag else None
+            self._flags[register] = root
+        return self._flags[register]
 
     def _learn(self, instruction: Instruction, register: Register) -> None:
         if register.type != "pred":
@@ -108,16 +116,17 @@ class Values:
             if value is None and (root := self._opaque(instruction, register, self._telling)):
                 value = identity(root)
             if value is not None:
-                self._numbers[register] = value
+                held = self._nearby if self._of_flags(value) else self._numbers
+                held[register] = value
             return
         condition = self._condition(instruction, register)
         if condition is None and (root := self._opaque(instruction, register, _BOOLEAN)):
             condition = Among(root, _TRUE)
             condition = negated(condition) if _base(instruction)[1] else condition
-        if condition is not None:
+        if condition is not None and self._of_flags(condition):
+            self._in_block[register] = (self._flow.block_of[instruction.index], condition)
+        elif condition is not None:
             self._conditions[register] = condition
-        elif (asked := self._asked_flag(instruction)) is not None:
-            self._in_block[register] = (self._flow.block_of[instruction.index], asked)
 
     def _condition(self, instruction: Instruction, register: Register) -> Condition | None:
         opcode, operands = instruction.opcode, instruction.operands
@@ -142,16 +151,16 @@ class Values:
                 return Either(left, right)
         return None
 
-    def _asked_flag(self, instruction: Instruction) -> Condition | None:
-        """Return what a `setp` asks of a flag, if the flag stays as it is to the block's end."""
-        match instruction.opcode, instruction.operands:
-            case "setp", (Register(), Register() as flag, Integer(value)):
-                root = self.flag(flag)
-                end = self._flow.blocks[self._flow.block_of[instruction.index]].end
-                written = (w.index for w in self._writes[flag])
-                if root and not any(instruction.index < index < end for index in written):
-                    return compare(instruction, identity(root), constant(value))
-        return None
+    def _of_flags(self, known: Value | Condition) -> bool:
+        """Say whether it rests on a flag, and so holds in its block alone."""
+        match known:
+            case Samples(root, _):
+                roots = {root} - {None}
+            case Choice(condition, _, _):
+                roots = set(roots_of(condition))
+            case _:
+                roots = set(roots_of(known))
+        return any(root in self._flags.values() for root in roots)
 
     def _asked(self, operand: Operand) -> Condition | None:
         match operand:
@@ -167,12 +176,22 @@ class Values:
     def _number(self, operand: Operand) -> Value | None:
         match operand:
             case Register():
-                return self._numbers.get(operand)
+                return (
+                    self._numbers.get(operand) or self._nearby.get(operand) or self._kept(operand)
+                )
             case Integer(value):
                 return constant(value & (2**64 - 1))
             case Special():
                 return self._special(operand)
         return None
+
+    def _kept(self, register: Register) -> Samples | None:
+        """Return what a flag holds, if it stays as it is to the end of this block."""
+        root = self.flag(register) if register.type != "pred" else None
+        end = self._flow.blocks[self._flow.block_of[self._at]].end
+        if root is None or any(self._at < w.index < end for w in self._writes[register]):
+            return None
+        return identity(root)
 
     def _special(self, special: Special) -> Samples | None:
         if str(special) == "%tid.x":
@@ -236,8 +255,10 @@ class Values:
         match operand:
             case Register(type="pred") | Negated():
                 return self._asked(operand)
-            case Register() | Special():
-                return self._number(operand)
+            case Register():
+                return self._numbers.get(operand)
+            case Special():
+                return self._special(operand)
             case Integer() | Symbol():
                 return str(operand)
         return None

@@ -21,7 +21,6 @@ from ci.check import (
     read_module,
     sass_diff,
 )
-from ci.errors import CiError
 from ci.log import say
 from ci.model import (
     AcceptedBuild,
@@ -63,7 +62,7 @@ def check(root: Path, request: CheckRequest) -> Run:
             found = inspect_build(
                 p.kernel, built, home, known.get(name), accept=request.accept, nvdisasm=nvdisasm
             )
-        except CiError as e:
+        except Exception as e:  # a check that crashes is an error of ours, not a lost run
             checked = filing.record(run, stage, filing.as_verdict(e))
         else:
             checked = _record(stage, found.checks, found.notes, began, utc)
@@ -132,12 +131,12 @@ def _check_all(root: Path, folder: Path, run: Run, stage: Stage, builds: Builds)
         say(f"checking {name}")
         try:
             found = inspect_build(run.kernel, built, home / variant, known.get(name))
-        except CiError as e:
+        except Exception as e:  # as above
             found = Inspection((Check("build", filing.as_verdict(e)),))
         before = f"{variant}: " if variant else ""
         checks += (replace(check, name=before + check.name) for check in found.checks)
         notes += (before + note for note in found.notes)
-    return _record(stage, checks, notes, began, utc)
+    return _record(replace(stage, variant=run.variant), checks, notes, began, utc)
 
 
 def _stages(builds: Iterable[Build]) -> tuple[Stage, ...]:

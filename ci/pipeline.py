@@ -123,7 +123,8 @@ def clean(root: Path, name: str, days: int) -> str:
     if name:
         with connect(choose_remote(config.load_remotes(root), name), root=root) as link:
             return f"freed {link.clean(days) / 1e6:.1f} MB on {name}"
-    freed = rundir.prune(root / "artifacts/builds", days)
+    made = ("artifacts/builds", "artifacts/tunables")
+    freed = sum(rundir.prune(root / folder, days) for folder in made)
     return f"freed {freed / 1e6:.1f} MB of builds; runs are results and stay until you remove them"
 
 

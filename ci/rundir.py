@@ -90,6 +90,7 @@ def prune(folder: Path, days: int) -> int:
     freed = 0
     for entry in folder.iterdir() if folder.is_dir() else ():
         if entry.stat().st_mtime < limit:
-            freed += sum(p.stat().st_size for p in entry.rglob("*") if p.is_file())
-            shutil.rmtree(entry)
+            files = [entry] if entry.is_file() else [p for p in entry.rglob("*") if p.is_file()]
+            freed += sum(p.stat().st_size for p in files)
+            entry.unlink() if entry.is_file() else shutil.rmtree(entry)
     return freed

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from ci.errors import ConfigError
-from ci.model import Build, Case, Kernel, Pattern, Plan, Stage, StageKind, Variant
+from ci.model import Budget, Build, Case, Kernel, Pattern, Plan, Stage, StageKind, Variant
 from ci.selection import (
+    checked_targets,
     choose_builds,
     choose_targets,
     narrow,
@@ -40,6 +41,36 @@ def test_a_plan_keeps_its_order_and_its_preflight(only: tuple[str, ...], names: 
     plan = narrow(PLAN, only)
     require_sense(KERNEL, plan)
     assert [s.name for s in plan.stages] == names
+
+
+def test_the_check_is_left_out_where_it_is_not_named() -> None:
+    plan = replace(PLAN, stages=(Stage("check", StageKind.CHECK), *PLAN.stages))
+    assert [s.name for s in narrow(plan, ("memcheck",)).stages] == ["preflight", "memcheck"]
+    assert [s.name for s in narrow(plan, ("check",)).stages] == ["check", "preflight"]
+
+
+def test_a_check_means_production_and_what_has_a_budget() -> None:
+    ways = {
+        "production": Variant("production", "p"),
+        "timing": Variant("timing", "t"),
+        "guard": Variant("guard", "g", archs=("sm_100a",)),
+        "debug": Variant("debug", "d"),
+    }
+    limits = {"timing": Budget(), "guard": Budget()}
+    kernel = Kernel(
+        "gemm",
+        {"sm_100a": "a.cu", "sm_90a": "b.cu"},
+        ways,
+        budgets={"sm_100a": limits, "sm_90a": limits},
+    )
+    assert checked_targets(kernel, "", "") == (
+        ("sm_100a", "production"),
+        ("sm_100a", "timing"),
+        ("sm_100a", "guard"),
+        ("sm_90a", "production"),
+        ("sm_90a", "timing"),
+    )
+    assert checked_targets(kernel, "sm_90a", "debug") == (("sm_90a", "debug"),)
 
 
 @pytest.mark.parametrize("only", [("timing",), ("timing", "memcheck"), ("timing", "preflight")])

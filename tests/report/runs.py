@@ -24,6 +24,7 @@ from ci.model import (
     StageKind,
     StageRecord,
     Verdict,
+    join_checks,
 )
 
 NASTY = "\x1b[31mred\x00 \ud800 \U0001f525 ü]]>&<b>%0A\n::error::x|`*_\ufffe"
@@ -247,6 +248,62 @@ EMULATED = run(
     device=DeviceKind.EMULATOR,
 )
 NOTHING = run()
+SPILLS = Finding(
+    tool="check",
+    kind="local-memory",
+    message="STL at 0x1230",
+    kernel="patch_embed_gemm",
+    file="kernel/sm100a_patch_embed_fp8.cu",
+    line=415,
+)
+
+
+def static_run(*checks: Check, name: str = "sm_100a-production") -> Run:
+    """A run that judged builds: no remote, no box, nothing was executed."""
+    stage = StageRecord(
+        name,
+        StageKind.CHECK,
+        DeviceKind.STATIC,
+        "",
+        join_checks(checks),
+        checks,
+        notes=("most live registers: 207 at sm100a_patch_embed_fp8.cu:505",),
+        variant="production",
+    )
+    return Run(
+        id="20261121T120000Z-patch_embed-check-c0de",
+        kernel=replace(KERNEL, label={"sm_90a": KERNEL.label_for("sm_90a")}),
+        variant="production",
+        arch="sm_100a",
+        remote=None,
+        plan=Plan("check", (Stage(name, StageKind.CHECK),)),
+        provenance=PROVENANCE,
+        started_utc="2026-11-21T12:00:00Z",
+        state="finished",
+        stages=(stage,),
+        finished_utc="2026-11-21T12:00:09Z",
+    )
+
+
+REGISTERS = Check(
+    "R001 registers",
+    Verdict(Outcome.PASS, "210 registers, the budget is at most 236"),
+    facts={"registers": "210", "budget": "236"},
+)
+CHECKED = static_run(
+    REGISTERS,
+    Check("R008 accepted", Verdict(Outcome.SKIP, "nothing is accepted yet")),
+)
+SPILLING = static_run(
+    REGISTERS,
+    Check(
+        "R004 local-memory",
+        Verdict(Outcome.FAIL, "1 local instructions, the budget is at most 0", ("mend: unroll",)),
+        findings=(SPILLS,),
+        facts={"local_instructions": "1", "budget": "0"},
+    ),
+)
+
 ALL = {
     "pass": PASS,
     "accepted": ACCEPTED,
@@ -257,4 +314,6 @@ ALL = {
     "emulated": EMULATED,
     "nothing": NOTHING,
     "nasty": nasty_run(),
+    "checked": CHECKED,
+    "spilling": SPILLING,
 }

@@ -22,11 +22,8 @@ class Probe:
 
     cubin: Path
     text: str
+    module: Module
     nvdisasm: Path
-
-    @property
-    def module(self) -> Module:
-        return parse_sass(self.text)
 
     def flow(self, function: str) -> Flow:
         return control_flow(self.module, function)
@@ -65,7 +62,7 @@ def _compile(tools: Toolchain, source: str, arch: str, flags: tuple[str, ...], o
     assert done.exit_code == 0, done.stderr
     told = run_process([tools.nvdisasm, "-c", "-gi", out])
     assert told.exit_code == 0, told.stderr
-    return Probe(out, told.stdout, tools.nvdisasm)
+    return Probe(out, told.stdout, parse_sass(told.stdout), tools.nvdisasm)
 
 
 @pytest.fixture(scope="session")

@@ -6,12 +6,9 @@ import pytest
 
 from ci.check.role_dispatch import parted_warps, roles_of_threads, warps_text
 from ci.check.role_graph import part_roles
-from ci.model import Role
-from tests.check.test_roles import BLACKWELL, HOPPER
+from tests.check.probe_roles import BLACKWELL, HOPPER, SMALL
 from tests.sass.text import flow_of
 from tests.sass_fixture import Probe
-
-TWO = {"load": Role("load", ("LOAD",)), "multiply": Role("multiply", ("MULTIPLY",))}
 
 
 def test_each_thread_of_a_real_kernel_has_its_role(roles_100a: Probe) -> None:
@@ -62,7 +59,7 @@ def test_threads_that_pass_all_roles_by_have_none() -> None:
         "MULTIPLY R0",
         "EXIT",
     )
-    told = roles_of_threads(part_roles(flow, TWO), 128)
+    told = roles_of_threads(part_roles(flow, SMALL), 128)
     # Who left before the dispatch is not asked there, and would have gone the last way.
     assert told == ["load"] * 32 + ["multiply"] * 96
 
@@ -81,5 +78,5 @@ def test_a_loop_in_front_of_the_roles_cannot_be_followed() -> None:
         "MULTIPLY R0",
         "EXIT",
     )
-    told = roles_of_threads(part_roles(flow, TWO), 64)
+    told = roles_of_threads(part_roles(flow, SMALL), 64)
     assert told == "'@P1 BRA `(.L_x_0)' at 0x60 hangs on more than the thread's index"

@@ -5,12 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ci.check.role_graph import RoleGraph, part_roles
-from ci.model import Role
-from tests.check.test_roles import BLACKWELL, HOPPER
+from tests.check.probe_roles import BLACKWELL, HOPPER, SMALL
 from tests.sass.text import flow_of
 from tests.sass_fixture import Probe
-
-TWO = {"load": Role("load", ("LOAD",)), "multiply": Role("multiply", ("MULTIPLY",))}
 
 
 def owners(graph: RoleGraph) -> dict[int, list[str]]:
@@ -43,7 +40,7 @@ def test_before_behind_and_beside_the_roles_blocks_have_their_names() -> None:
             "@P4 EXIT",  # 9: where all of them come
             "BPT.TRAP 0x1",  # 10
         ),
-        TWO,
+        SMALL,
     )
     assert owners(graph) == {
         0: ["prologue"],
@@ -60,15 +57,15 @@ def test_before_behind_and_beside_the_roles_blocks_have_their_names() -> None:
 
 
 def test_what_no_role_comes_to_is_idle() -> None:
-    graph = part_roles(flow_of("@P0 EXIT", "@P1 BRA `(.L_x_1)", "EXIT", ".L_x_1:", "EXIT"), TWO)
+    graph = part_roles(flow_of("@P0 EXIT", "@P1 BRA `(.L_x_1)", "EXIT", ".L_x_1:", "EXIT"), SMALL)
     assert {name for names in owners(graph).values() for name in names} == {"idle"}
     assert graph.roles["load"].missing == ("LOAD",)
     assert graph.roles["load"].places == ()
 
 
 def test_a_block_between_two_roles_work_is_shared_by_them() -> None:
-    graph = part_roles(flow_of("LOAD R0", "BRA `(.L_x_1)", ".L_x_1:", "MULTIPLY R0", "EXIT"), TWO)
-    assert graph.shared == {0: frozenset(TWO), 0x20: frozenset(TWO)}
+    graph = part_roles(flow_of("LOAD R0", "BRA `(.L_x_1)", ".L_x_1:", "MULTIPLY R0", "EXIT"), SMALL)
+    assert graph.shared == {0: frozenset(SMALL), 0x20: frozenset(SMALL)}
     assert graph.roles["load"].blocks == frozenset()
 
 
@@ -87,7 +84,7 @@ def test_work_in_a_called_function_is_the_callers() -> None:
             "STL [R1], R0",
             "RET.REL.NODEC R2 `(f)",
         ),
-        TWO,
+        SMALL,
     )
     assert graph.roles["load"].missing == ()
     assert graph.roles["load"].work == {0x10}
@@ -110,14 +107,14 @@ def test_a_trap_that_two_roles_come_to_is_no_tail_of_theirs() -> None:
             "BPT.TRAP 0x1",
             "BRA `(.L_x_1)",
         ),
-        TWO,
+        SMALL,
     )
     assert (graph.tail, graph.shared) == (frozenset(), {})
     assert graph.traps == {0x70}
 
 
 def test_a_loop_without_an_end_is_no_trap() -> None:
-    graph = part_roles(flow_of("LOAD R0", ".L_x_1:", "NOP", "BRA `(.L_x_1)"), TWO)
+    graph = part_roles(flow_of("LOAD R0", ".L_x_1:", "NOP", "BRA `(.L_x_1)"), SMALL)
     assert graph.traps == frozenset()
 
 

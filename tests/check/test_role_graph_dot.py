@@ -9,14 +9,13 @@ import pytest
 
 from ci.check.role_graph import part_roles
 from ci.check.role_graph_dot import role_dot, write_picture
-from ci.model import Role
-from tests.check.test_roles import BLACKWELL, HOPPER
+from tests.check.probe_roles import BLACKWELL, HOPPER, SMALL
 from tests.sass.text import flow_of
 from tests.sass_fixture import Probe
 
 NODE = re.compile(r'^"(0x[0-9a-f]+)" \[fillcolor="([^"]+)"', re.M)
 ARROW = re.compile(r'^"(0x[0-9a-f]+)" -> "(0x[0-9a-f]+)"', re.M)
-SMALL = """digraph "f" {
+PICTURE = """digraph "f" {
 graph [rankdir=TB, ranksep=0.3, fontname="Helvetica", labelloc=t, label="two \\"roles\\""];
 node [shape=box, style=filled, fontname="Helvetica", fontsize=10, margin="0.08,0.05"];
 edge [fontname="Helvetica", fontsize=9, arrowsize=0.6];
@@ -61,8 +60,7 @@ def test_a_small_graph_is_drawn_like_this() -> None:
         ".L_x_2:",
         "BPT.TRAP 0x1",
     )
-    roles = {"load": Role("load", ("LOAD",)), "multiply": Role("multiply", ("MULTIPLY",))}
-    assert role_dot(part_roles(flow, roles), "f.cu", 'two "roles"') == SMALL
+    assert role_dot(part_roles(flow, SMALL), "f.cu", 'two "roles"') == PICTURE
 
 
 @pytest.mark.parametrize(

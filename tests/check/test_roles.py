@@ -9,18 +9,10 @@ import pytest
 from ci.check.role_graph import part_roles
 from ci.check.roles import RULES, check_roles
 from ci.model import Check, Outcome, Role
+from tests.check.probe_roles import BLACKWELL, HOPPER
 from tests.sass.text import flow_of
 from tests.sass_fixture import Probe
 
-BLACKWELL = {
-    "loader": Role("loader", ("UTMALDG",)),
-    "product": Role("product", ("UTCQMMA", "UTCBAR")),
-    "epilogue": Role("epilogue", ("LDTM", "UTMASTG")),
-}
-HOPPER = {
-    "loader": Role("loader", ("UTMALDG",)),
-    "consumer": Role("consumer", ("QGMMA", "UTMASTG")),
-}
 NAMES = ["W001 role-found", "W002 role-once", "W003 roles-disjoint", "W004 role-apart"]
 
 

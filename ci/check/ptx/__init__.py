@@ -13,7 +13,7 @@ from ci.check.ptx.judge import Code, PtxRule, called_functions
 from ci.check.ptx.lanes import ALIGNED_BY_ONE_LANE
 from ci.check.ptx.mbarriers import BYTES_NEVER_EXPECTED, INIT_WITHOUT_FENCE, REMOTE_ARRIVE_SCOPE
 from ci.check.ptx.proxy import COPY_BEFORE_THE_OTHERS, STORE_WITHOUT_PROXY_FENCE
-from ci.check.ptx.tensor_loads import LOAD_NOT_WAITED, LOAD_READ_EARLY
+from ci.check.ptx.tensor_loads import LOAD_NOT_WAITED
 from ci.check.ptx.tensor_memory import (
     ADDRESS_NOT_PUBLISHED,
     ALLOC_AFTER_RELINQUISH,
@@ -38,7 +38,6 @@ RULES: tuple[PtxRule, ...] = (
     DEALLOC_WITHOUT_CLUSTER_BARRIER,
     COPY_BEFORE_THE_OTHERS,
     ADDRESS_NOT_PUBLISHED,
-    LOAD_READ_EARLY,
 )
 
 __all__ = ["RULES", "check_ptx"]

@@ -1,4 +1,8 @@
-"""P007, P015: what tcgen05.ld reads is there, and read, when tcgen05.wait::ld says so."""
+"""P007: what tcgen05.ld reads is read when tcgen05.wait::ld says so.
+
+A use of its registers may come before: PTX keeps true register dependences in a thread, and says
+that they order nothing else (PTX ISA 9.1, 9.7.16.6.4.5).
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,7 @@ from ci.check.ptx.judge import Breach, Code, PtxRule
 from ci.check.ptx.kinds import is_mbarrier_arrive, is_tcgen05
 from ci.check.ptx.paths import Walk
 from ci.model import Rule
-from ci.ptx import Instruction, Register, reads, results
-
-_Pending = frozenset[tuple[Register, int]]
-"""Registers, and the load that each still waits for."""
+from ci.ptx import Instruction
 
 
 def is_load(i: Instruction) -> bool:
@@ -51,48 +52,6 @@ def hands_over(i: Instruction) -> bool:
     return is_mbarrier_arrive(i)
 
 
-def _early_uses(code: Code) -> Iterator[Breach]:
-    """Follow registers that are being loaded; a copy of one is nvcc's own, and no use yet."""
-    found: list[Breach] = []
-    watched = _watched(code)
-
-    def step(pending: _Pending, i: Instruction, facts: Facts) -> _Pending:
-        if i.has("wait::ld"):
-            return frozenset()
-        early = {r: load for r, load in pending if r in reads(i)}
-        if is_load(i):
-            coming = {(r, i.index) for r in results(i)}
-        elif i.opcode == "mov":
-            coming = {(r, load) for r in results(i) for load in early.values()}
-        else:
-            coming = set()
-            for load in set(early.values()):
-                where = code.where(code.function.instructions[load])
-                found.append(Breach(i, f"{i.mnemonic} reads what {where} may not have read yet"))
-                # Told once a load: its next use is the same mistake.
-                pending = frozenset(p for p in pending if p[1] != load)
-        return frozenset(p for p in pending if p[0] not in results(i)) | coming
-
-    def asks(i: Instruction) -> bool:
-        return i.has("wait::ld") or any(r in watched for r in (*reads(i), *results(i)))
-
-    none: _Pending = frozenset()
-    code.paths.walk(Walk(none, asks, step))
-    yield from found
-
-
-def _watched(code: Code) -> set[Register]:
-    """Return the registers that loads write, and the copies of them."""
-    watched = {r for i in code.all(is_load) for r in results(i)}
-    count = -1
-    while count != len(watched):
-        count = len(watched)
-        for i in code.function.instructions:
-            if i.opcode == "mov" and any(r in watched for r in reads(i)):
-                watched.update(results(i))
-    return watched
-
-
 LOAD_NOT_WAITED = PtxRule(
     Rule(
         "P007",
@@ -106,18 +65,4 @@ LOAD_NOT_WAITED = PtxRule(
     "tcgen05.ld",
     is_load,
     _early_releases,
-)
-
-LOAD_READ_EARLY = PtxRule(
-    Rule(
-        "P015",
-        "load-read-early",
-        "no register of a tcgen05.ld is computed with before a tcgen05.wait::ld",
-        "the load is asynchronous, and its registers are undefined until the wait: that today's"
-        " hardware waits for each of them is nowhere promised (PTX ISA 9.1, 9.7.16.8)",
-        "tcgen05.wait::ld between the load and the first use of what it loads",
-    ),
-    "tcgen05.ld",
-    is_load,
-    _early_uses,
 )

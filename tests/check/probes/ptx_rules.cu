@@ -31,8 +31,8 @@ enum Fault {
   DEALLOC_WITHOUT_CLUSTER_BARRIER,
   COPY_BEFORE_THE_OTHERS,
   ADDRESS_NOT_PUBLISHED,
-  LOAD_READ_EARLY,
   // Right as well, in other ways:
+  READ_BEFORE_THE_WAIT,
   FREED_BY_ANOTHER_WARP,
   FENCED_BY_THE_COPYING_LANE,
   COUNTED_BY_ONE_LANE_OF_A_NUMBER,
@@ -85,13 +85,13 @@ __device__ __forceinline__ void epilogue(uint32_t smem, uint32_t tmem, const Ten
     tcgen05::fence_after_thread_sync();
     uint32_t columns[16];
     tcgen05::load_columns(columns, tmem);
-    if constexpr (FAULT != LOAD_READ_EARLY && FAULT != LOAD_NOT_WAITED)
+    if constexpr (FAULT != READ_BEFORE_THE_WAIT && FAULT != LOAD_NOT_WAITED)
       tcgen05::wait_load();
     uint32_t words[4] = {};
     if constexpr (FAULT != LOAD_NOT_WAITED)
       for (int i = 0; i < 16; ++i)
         words[i % 4] ^= columns[i];
-    if constexpr (FAULT == LOAD_READ_EARLY)
+    if constexpr (FAULT == READ_BEFORE_THE_WAIT)
       tcgen05::wait_load();
     ptx::store_shared(smem + threadIdx.x % 32 * 16, words);
     __shared__ int noted;
@@ -234,7 +234,7 @@ ENTRY(peer_before_cluster_barrier, PEER_BEFORE_CLUSTER_BARRIER)
 ENTRY(dealloc_without_cluster_barrier, DEALLOC_WITHOUT_CLUSTER_BARRIER)
 ENTRY(copy_before_the_others, COPY_BEFORE_THE_OTHERS)
 ENTRY(address_not_published, ADDRESS_NOT_PUBLISHED)
-ENTRY(load_read_early, LOAD_READ_EARLY)
+ENTRY(read_before_the_wait, READ_BEFORE_THE_WAIT)
 ENTRY(freed_by_another_warp, FREED_BY_ANOTHER_WARP)
 ENTRY(fenced_by_the_copying_lane, FENCED_BY_THE_COPYING_LANE)
 ENTRY(counted_by_one_lane_of_a_number, COUNTED_BY_ONE_LANE_OF_A_NUMBER)

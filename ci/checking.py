@@ -95,7 +95,8 @@ def check_tunables(root: Path, request: CheckRequest) -> Run:
 def check_first(root: Path, folder: Path, run: Run, builds: Builds) -> Run:
     """Check what a run would ship, if its plan says so: what fails here, fails before the box.
 
-    The run that comes back is finished if there is no more to be done.
+    The run that comes back is finished if there is no more to be done. What cannot be judged here
+    is an error of the run's as well, but none that keeps the GPU from giving its answers.
     """
     stage = next((s for s in run.plan.stages if s.kind is StageKind.CHECK), None)
     if stage is None:
@@ -106,7 +107,7 @@ def check_first(root: Path, folder: Path, run: Run, builds: Builds) -> Run:
         reason = f"{run.kernel.name} is a CPU program (cuda: false)"
         checked = filing.record(run, stage, Verdict(Outcome.SKIP, reason))
     run = replace(run, stages=(checked,))
-    if checked.verdict.outcome in _BAD:
+    if checked.verdict.outcome is Outcome.FAIL:
         skipped = filing.skipped(run, f"{stage.name} did not pass")
         return filing.finish(folder, run, (*run.stages, *skipped))
     filing.save(folder, run)

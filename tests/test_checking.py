@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from ci.preparation import CheckRequest, RunRequest
 from ci.report import exit_code, render_checks, render_sets, render_summary, render_table
 from tests.cpu_project import make_cpu_project
 from tests.demo_project import copy_project, make_demo_project
+from tests.toolchain_fixture import REPOSITORY
 
 Project = Callable[..., Path]
 """(*edits) -> a copy of the built demonstration, with these changes."""
@@ -230,10 +232,7 @@ def test_a_run_whose_check_fails_touches_no_box(
 ) -> None:
     root = project(("kernel/kernels.yaml", "shared_bytes: 1280", "shared_bytes: 1279"))
 
-    def connect(*_: object, **__: object) -> None:
-        raise AssertionError("the box was touched")
-
-    monkeypatch.setattr(pipeline, "connect", connect)
+    monkeypatch.setattr(pipeline, "connect", refuse)
     run = pipeline.run_on_remote(root, RunRequest("local", plan="quick"))
     assert (exit_code(run), run.state, run.box) == (1, "finished", None)
     assert [(s.name, s.verdict.outcome) for s in run.stages] == [
@@ -250,19 +249,24 @@ def test_a_run_whose_check_fails_touches_no_box(
     )
 
 
+def refuse(*_: object, **__: object) -> None:
+    """Stand in the place of `connect`."""
+    raise ConfigError("the box was asked")
+
+
+def launched_run(root: Path) -> Run:
+    (file,) = (root / filing.RUNS).glob("*-demo-local-*/run.json")
+    return records.from_json(Run, file)
+
+
 def test_a_run_whose_check_passes_goes_on_to_the_box(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = project()
-
-    def connect(*_: object, **__: object) -> None:
-        raise ConfigError("the box was asked")
-
-    monkeypatch.setattr(pipeline, "connect", connect)
+    monkeypatch.setattr(pipeline, "connect", refuse)
     with pytest.raises(ConfigError, match="the box was asked"):
         pipeline.run_on_remote(root, RunRequest("local", plan="quick"))
-    (file,) = (root / filing.RUNS).glob("*-demo-local-*/run.json")
-    kept = records.from_json(Run, file)
+    kept = launched_run(root)
     assert [(s.name, s.verdict.outcome) for s in kept.stages] == [
         ("check", Outcome.PASS),
         ("preflight", Outcome.ERROR),
@@ -271,7 +275,7 @@ def test_a_run_whose_check_passes_goes_on_to_the_box(
     assert kept.stages[0].device is DeviceKind.STATIC
 
 
-def test_a_check_that_crashes_is_an_error_on_file_and_touches_no_box(
+def test_a_check_that_crashes_is_an_error_on_file_and_keeps_nobody_from_the_box(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = project()
@@ -280,15 +284,19 @@ def test_a_check_that_crashes_is_an_error_on_file_and_touches_no_box(
         raise KeyError("nobody foresaw this")
 
     monkeypatch.setattr(checking, "inspect_build", crash)
-    run = pipeline.run_on_remote(root, RunRequest("local", plan="quick"))
-    assert (exit_code(run), run.state, run.box) == (4, "finished", None)
-    assert run.stages[0].verdict.summary == "KeyError: 'nobody foresaw this'"
-    assert [s.name for s in run.stages] == ["check", "preflight", "program"]
     alone = check(root, CheckRequest())
     assert (exit_code(alone), alone.stages[0].verdict.summary) == (
         4,
         "KeyError: 'nobody foresaw this'",
     )
+    monkeypatch.setattr(pipeline, "connect", refuse)
+    with pytest.raises(ConfigError, match="the box was asked"):
+        pipeline.run_on_remote(root, RunRequest("local", plan="quick"))
+    assert [(s.name, s.verdict.outcome) for s in launched_run(root).stages] == [
+        ("check", Outcome.ERROR),
+        ("preflight", Outcome.ERROR),
+        ("program", Outcome.SKIP),
+    ]
 
 
 def test_the_diff_of_two_variants_is_shown_by_function(project: Project) -> None:
@@ -363,6 +371,24 @@ def test_a_set_that_compiles_to_something_else_fails(
     assert exit_code(run) == 1
     assert said in bad[name].verdict.summary
     assert f"fail  {name}: " in render_sets(run)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("arch", ["sm_100a", "sm_90a"])
+def test_the_kernel_of_this_repository_passes_in_every_variant_with_a_budget(
+    arch: str, cuda_toolchain: Toolchain, tmp_path: Path
+) -> None:
+    root = tmp_path / "project"
+    shutil.copytree(REPOSITORY / "kernel", root / "kernel")
+    for name in ("pyproject.toml", "artifacts/tools"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).symlink_to(REPOSITORY / name)
+    run = check(root, CheckRequest(kernel="patch_embed", arch=arch))
+    assert exit_code(run) == 0, render_checks(run)
+    assert {v for c, v in verdicts(run).items() if c.startswith("R00")} <= {
+        Outcome.PASS,
+        Outcome.SKIP,
+    }
 
 
 def test_a_kernel_without_tunables_says_so(project: Project) -> None:

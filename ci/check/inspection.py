@@ -26,6 +26,11 @@ from ci.errors import CiError, ConfigError, ProtocolError
 from ci.model import AcceptedBuild, Build, Check, Kernel, Rule, Verdict, broken, skipped
 from ci.sass import Function, Module, control_flow, parse_sass
 
+LEVEL_0 = (
+    "a level-0 program knows no mode: with `describe` shared memory and occupancy were judged here,"
+    " with `check` every element on the box, with `time` its speed, with `once` one launch alone"
+)
+"""What a program of another hand would gain."""
 PTX_RULES = tuple(asked.rule for asked in ASKED_OF_PTX)
 
 
@@ -82,6 +87,7 @@ def inspect_build(
     checks += _family(PTX_RULES, lambda: _ptx(subject, functions, ptx))
     checks.append(check_fingerprint(subject, prints, then))
     notes = _tell(
+        lambda: () if kernel.level else (LEVEL_0,),
         lambda: _pictures(subject, graphs.all(), folder),
         lambda: latency_notes(subject, graphs.all(), build),
         lambda: live_notes(subject, functions, build, folder, nvdisasm) if nvdisasm else (),

@@ -74,7 +74,8 @@ def inspect_build(
     local = local_accesses(subject, functions)
     usage = measure(subject, build, len(local), launch)
     prints = {fingerprint.stable_name(f.name): fingerprint.fingerprint(f) for f in functions}
-    figures = AcceptedBuild(build.toolchain_version, usage, prints) if usage else None
+    device_compiler = build.toolchain_version.partition(",")[0]  # the host's makes no SASS
+    figures = AcceptedBuild(device_compiler, usage, prints) if usage else None
     then = figures if accept else then
     checks = list(check_resources(subject, usage, launch, local))
     if figures:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from ci import config
 from ci.check.accepted import accept_figures, check_accepted, load_accepted
 from ci.errors import ProtocolError
 from ci.model import AcceptedBuild, Outcome, Usage
 from tests.check.builds import made_subject
+from tests.toolchain_fixture import REPOSITORY
 
 USAGE = Usage(210, 0, 0, 0, 0, 196708, 1)
 THEN = AcceptedBuild("nvcc 13.0.88", USAGE, {"gemm": "c90ed14b1a9572c9"})
@@ -87,3 +89,13 @@ def test_another_compiler_is_told() -> None:
     check = check_accepted(made_subject(), replace(THEN, toolchain="nvcc 13.1"), THEN)
     assert check.facts == {"toolchain": "nvcc 13.0.88 -> nvcc 13.1"}
     assert check.verdict.outcome is Outcome.PASS
+
+
+def test_what_is_accepted_here_is_a_build_that_kernels_yaml_knows() -> None:
+    known = {
+        f"{k.name}-{arch}-{variant}"
+        for k in config.load_kernels(REPOSITORY).values()
+        for arch, budgets in k.budgets.items()
+        for variant in budgets
+    }
+    assert load_accepted(REPOSITORY).builds.keys() == known

@@ -14,6 +14,7 @@ pytest_plugins = (
     "tests.remote.sshd_fixture",
     "tests.toolchain_fixture",
     "tests.sass_fixture",  # after the toolchain's, which it imports
+    "tests.ptx_fixture",
 )
 
 OUTSIDE = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "SSH_AUTH_SOCK")

@@ -1,6 +1,5 @@
 """PTX as data: text to nodes, each with its line and the place it was compiled from."""
 
-from ci.ptx.access import reads, results
 from ci.ptx.flow import NEVER_RETURN, Block, Edge, Flow, control_flow
 from ci.ptx.nodes import Directive, Function, Guard, Instruction, Module, Pragma
 from ci.ptx.operands import (
@@ -24,6 +23,7 @@ from ci.ptx.operands import (
     Vector,
 )
 from ci.ptx.parse.module import parse_ptx
+from ci.ptx.results import results
 
 __all__ = [
     "NEVER_RETURN",
@@ -56,6 +56,5 @@ __all__ = [
     "Vector",
     "control_flow",
     "parse_ptx",
-    "reads",
     "results",
 ]

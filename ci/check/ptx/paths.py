@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from ci.check.ptx.condition import Facts, Root, assume, forget, learn, roots_of, widened
 from ci.check.ptx.samples import given_constant
 from ci.check.ptx.values import Values
-from ci.ptx import Block, Flow, Guard, Instruction, Register, results
+from ci.ptx import Block, Flow, Guard, Instruction, results
 
 State = TypeVar("State", bound=Hashable)
 
@@ -52,13 +52,13 @@ class Paths:
     flow: Flow
     values: Values = field(init=False)
     _live: list[frozenset[int]] = field(init=False)
-    _flags: dict[Register, Root] = field(init=False)
+    _writes: dict[int, tuple[Root, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.values = Values(self.flow)
         self._live = self._asked_from()
-        flags = {r: self.values.flag(r) for r in self.flow.function.registers}
-        self._flags = {r: root for r, root in flags.items() if root and root.number in self.asked}
+        written = {i.index: self._flags_in(i) for i in self.flow.function.instructions}
+        self._writes = {index: roots for index, roots in written.items() if roots}
 
     @property
     def asked(self) -> frozenset[int]:
@@ -100,7 +100,7 @@ class Paths:
         return [
             i
             for i in self.flow.instructions(block)
-            if rule.asks(i) or i.opcode in _LEAVES or any(r in self._flags for r in results(i))
+            if rule.asks(i) or i.opcode in _LEAVES or i.index in self._writes
         ]
 
     def _through(
@@ -117,9 +117,8 @@ class Paths:
                     able = self.under(instruction.guard, instruction, facts)
                     if able is not None:
                         rule.leave(state, instruction, able)
-            for register in results(instruction):
-                if root := self._flags.get(register):
-                    ways = [(_given(facts, root, instruction), state) for facts, state in ways]
+            for root in self._writes.get(instruction.index, ()):
+                ways = [(_given(facts, root, instruction), state) for facts, state in ways]
         return ways
 
     def _at(
@@ -153,6 +152,11 @@ class Paths:
         """Add to the facts that the guard holds; None if it cannot."""
         condition = self.values.holds(guard, at) if guard else None
         return facts if condition is None else assume(facts, condition)
+
+    def _flags_in(self, instruction: Instruction) -> tuple[Root, ...]:
+        """Return the flags that an instruction writes and some guard asks about."""
+        roots = (self.values.flag(register) for register in results(instruction))
+        return tuple(root for root in roots if root and root.number in self.asked)
 
     def _asked_from(self) -> list[frozenset[int]]:
         """Return for each block the roots that guards ask about, there or further on."""

@@ -84,6 +84,8 @@ def parameters(tokens: Tokens, names: Names) -> tuple[Variable | Register, ...]:
 def _head(tokens: Tokens, linkage: frozenset[str]) -> Head:
     head = Head(tokens.line(), linkage=linkage)
     at = tokens.at
+    if tokens.kind != DOTTED:
+        raise tokens.wanted("a declaration")
     for text in _dotted(tokens):
         if text[1:] in SPACES and not head.space:
             head.space = text[1:]

@@ -109,6 +109,9 @@ def prepare_check(root: Path, request: CheckRequest) -> Checkable:
 
 def prepare_sets(root: Path, request: CheckRequest) -> tuple[Checkable, Toolchain]:
     """Build the variant whose tunables are to be tried, for each arch that has any."""
+    if request.accept or request.build_folders:
+        given = "--accept" if request.accept else "--build"
+        raise ConfigError(f"--tunables compiles sets of its own: it takes no {given}")
     kernel = choose_kernel(config.load_kernels(root), request.kernel)
     targets = choose_targets(kernel, request.arch, request.variant)
     requests = [build.Request(kernel, a, v) for a, v in targets if kernel.tunables.get(a)]

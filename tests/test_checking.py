@@ -391,6 +391,21 @@ def test_the_kernel_of_this_repository_passes_in_every_variant_with_a_budget(
     }
 
 
+@pytest.mark.parametrize(
+    ("request_", "flag"),
+    [
+        (CheckRequest(accept=True), "--accept"),
+        (CheckRequest(build_folders=(Path("build"),)), "--build"),
+    ],
+)
+def test_sets_of_tunables_are_neither_accepted_nor_given(
+    tmp_path: Path, request_: CheckRequest, flag: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_tunables(tmp_path, request_)
+    assert caught.value.message == f"--tunables compiles sets of its own: it takes no {flag}"
+
+
 def test_a_kernel_without_tunables_says_so(project: Project) -> None:
     root = project(("kernel/kernels.yaml", "    tunables:\n      sm_90a:\n", "    unused:\n"))
     text = (root / "kernel/kernels.yaml").read_text()

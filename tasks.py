@@ -9,12 +9,21 @@ from pathlib import Path
 from typing import ParamSpec
 
 from invoke import Collection, Context, Exit, task
+from invoke.main import program
 
 from ci import checking, lint, pipeline, preparation
 from ci.build import table
+from ci.contenders import BenchRequest
 from ci.errors import CiError, ConfigError
 from ci.model import Run
-from ci.report import describe_error, exit_code, render_checks, render_sets, render_table
+from ci.report import (
+    describe_error,
+    exit_code,
+    render_bench,
+    render_checks,
+    render_sets,
+    render_table,
+)
 
 ROOT = Path(__file__).resolve().parent
 P = ParamSpec("P")
@@ -207,6 +216,90 @@ def profile(
     return show(pipeline.run_on_remote(ROOT, request))
 
 
+@task(
+    iterable=["also"],
+    help={
+        "a": "KERNEL[:VARIANT][@REV], @REV, NAME=DIR or DIR: what the others are compared with",
+        "b": "the other one; more of them may follow",
+        "also": "one more; `bench A B C` says the same as `bench A B --also C`",
+        "remote": REMOTE,
+        "processes": "of each build; default: 10, which take less than 20 s of kernels of 1 ms",
+        "minutes": "instead: about so long, at 1.2 s a process beside its load",
+        "warmup_s": "seconds of load in each process before its samples; default: 0.5",
+        "settle_s": "the same of the first process, which only warms the card; default: 1.5",
+        "samples": "of each process; default: 350",
+        "case": "case of kernel/kernels.yaml; default: full",
+        "gate": "exit 1 if another is slower than A by more than so many percent",
+        "force": "compare even what differs in GPU, driver, power limit or regime, and say so",
+        "system_cuda": SYSTEM_CUDA,
+        "dry_run": "show the processes in their order, and touch nothing",
+    },
+)
+@answers
+def bench(
+    c: Context,
+    a: str,
+    b: str,
+    also: list[str],
+    remote: str = "",
+    processes: str = "",
+    minutes: str = "",
+    warmup_s: str = "0.5",
+    settle_s: str = "1.5",
+    samples: str = "350",
+    case: str = "full",
+    gate: str = "",
+    force: bool = False,
+    system_cuda: bool = False,
+    dry_run: bool = False,
+) -> int:
+    """Compare builds, run in turn on one box: faster, slower or undecided, with the interval."""
+    request = BenchRequest(
+        words=(a, b, *also),
+        remote=remote,
+        processes=int(number("processes", processes, whole=True)) if processes else None,
+        minutes=number("minutes", minutes) if minutes else None,
+        warmup_s=number("warmup-s", warmup_s),
+        settle_s=number("settle-s", settle_s),
+        samples=int(number("samples", samples, whole=True)),
+        case=case,
+        gate_percent=number("gate", gate) if gate else None,
+        force=force,
+        system_cuda=system_cuda,
+    )
+    if dry_run:
+        print(pipeline.describe_plan(ROOT, request), end="")
+        return 0
+    run = pipeline.run_on_remote(ROOT, request)
+    print(render_bench(run), end="")
+    return show(run)
+
+
+def number(flag: str, text: str, *, whole: bool = False) -> float:
+    """Read a number: of a flag that is an int, Invoke answers `abc` with a traceback."""
+    if not re.fullmatch(r"[0-9]{1,7}" if whole else r"[0-9]{1,7}(\.[0-9]{1,6})?", text):
+        kind = "whole number" if whole else "number"
+        raise ConfigError(f"--{flag} must be a {kind}, 0 or more, not '{text}'")
+    return float(text)
+
+
+def name_all(words: list[str]) -> None:
+    """Let `bench A B C` mean `bench A B --also C`: Invoke has no list of positional words."""
+    if "bench" not in words:
+        return
+    named, at = 0, words.index("bench") + 1
+    while at < len(words):
+        if words[at].startswith("-"):
+            alone = words[at] in ("--force", "--system-cuda", "--dry-run") or "=" in words[at]
+            at += 1 if alone else 2
+            continue
+        named += 1
+        if named > 2:
+            words.insert(at, "--also")
+            at += 1
+        at += 1
+
+
 @task(help={"run": "run id, a unique part of it, or its folder"})
 @answers
 def collect(c: Context, run: str) -> int:
@@ -284,5 +377,8 @@ def test(c: Context, long: bool = False) -> int:
 
 
 ns = Collection(
-    build, check, clean, collect, doctor, profile, remote_add, remote_test, sass_diff, test
+    bench, build, check, clean, collect, doctor, profile, remote_add, remote_test, sass_diff, test
 )
+
+# This module is read between the words that are Invoke's own and those that are its tasks'.
+name_all(program.core.unparsed if hasattr(program, "core") else [])

@@ -60,6 +60,9 @@ def open_run(root: Path, prepared: Prepared) -> Run:
     p, own = prepared, prepared.builds.own
     builds = tuple(p.builds)
     run = new_run(root, p.kernel, p.remote, p.plan, builds, arch=own.arch, variant=own.variant)
+    if p.bench is not None:  # two of them may be builds of one name
+        named = {c.name: c.key for c in p.bench.contenders}
+        run = replace(run, bench=p.bench, provenance=replace(run.provenance, builds=named))
     folder = root / RUNS / run.id
     try:
         for variant, built in p.builds.by_variant.items():
@@ -129,3 +132,23 @@ def record(run: Run, stage: Stage, verdict: Verdict) -> StageRecord:
 
 def as_verdict(error: Exception) -> Verdict:
     return Verdict(Outcome.ERROR, reason(error), unreadable=isinstance(error, ProtocolError))
+
+
+def passed_checks(root: Path, key: str, day: str) -> str:
+    """Return the run of `day` (YYYYMMDD) in which exactly the build `key` passed, empty if none.
+
+    What has to have passed are the checks without a GPU and the checksums. A run that cannot be
+    read says nothing.
+    """
+    for path in sorted((root / RUNS).glob(f"{day}T*/run.json"), reverse=True):
+        try:
+            run = records.from_json(Run, path)
+        except ProtocolError:
+            continue
+        own = run.provenance.builds.get(f"{run.kernel.name}-{run.arch}-{run.variant}")
+        kinds = (StageKind.CHECK, StageKind.CHECKSUM)
+        asked = [s for s in run.stages if s.kind in kinds and s.variant in ("", run.variant)]
+        right = all(s.verdict.outcome is Outcome.PASS for s in asked)
+        if own == key and right and {s.kind for s in asked} == set(kinds):
+            return run.id
+    return ""

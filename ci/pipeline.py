@@ -14,17 +14,21 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ci import build, config, filing, records, report, rundir, stages, toolchain
+from ci import benching, build, config, filing, records, report, rundir, stages, toolchain
 from ci.checking import check_first
+from ci.contenders import BenchRequest, prepare_bench
 from ci.errors import CiError, IncompleteError, ProtocolError, refused_by_disk
 from ci.log import say
 from ci.model import (
+    Box,
     Build,
     Builds,
+    Contender,
     Outcome,
     Remote,
     Run,
     Stage,
+    StageJob,
     StageKind,
     Verdict,
 )
@@ -37,17 +41,21 @@ from ci.remote.protocol import BoxRefused
 from ci.selection import choose_remote, stage_variants
 
 
-def describe_plan(root: Path, request: RunRequest) -> str:
+def describe_plan(root: Path, request: RunRequest | BenchRequest) -> str:
     """Say what a run would do, without touching the box: its tools' options are not probed yet."""
-    p = prepare(root, request)
-    jobs = stages.stage_jobs(p.plan, p.kernel, p.builds, None, p.remote)
-    skipped = {s.name: stages.why_not(p.kernel, p.builds.own.arch, s) for s in p.plan.on_box}
+    p = _prepare(root, request)
+    jobs = _jobs(p, None)
+    skipped = (
+        {}
+        if p.bench
+        else {s.name: stages.why_not(p.kernel, p.builds.own.arch, s) for s in p.plan.on_box}
+    )
     return report.render_plan(p.plan, jobs, p.remote, skipped)
 
 
-def run_on_remote(root: Path, request: RunRequest) -> Run:
+def run_on_remote(root: Path, request: RunRequest | BenchRequest) -> Run:
     """Build, ship, run, bring back, judge, report."""
-    prepared = prepare(root, request)
+    prepared = _prepare(root, request)
     run = filing.open_run(root, prepared)
     folder = root / filing.RUNS / run.id
     say(f"run {run.id}")
@@ -56,7 +64,8 @@ def run_on_remote(root: Path, request: RunRequest) -> Run:
         if run.state == "finished":
             return run
         with connect(prepared.remote, root=root) as link:
-            run = _launch(root, folder, run, prepared, link, stop_at_first=request.stop_at_first)
+            stop = isinstance(request, RunRequest) and request.stop_at_first
+            run = _launch(root, folder, run, prepared, link, stop_at_first=stop)
             return run if run.state == "finished" else _bring_back(root, folder, run, link)
     except (KeyboardInterrupt, Exception) as e:
         # run.json says whether the box was asked to start: `run` here may be older than that.
@@ -147,6 +156,18 @@ def record_crash(root: Path, error: Exception) -> str:
     return f"{said}; the whole story is in {path}"
 
 
+def _prepare(root: Path, request: RunRequest | BenchRequest) -> Prepared:
+    if isinstance(request, BenchRequest):
+        return prepare_bench(root, request)
+    return prepare(root, request)
+
+
+def _jobs(p: Prepared, box: Box | None) -> tuple[StageJob, ...]:
+    if p.bench is not None:
+        return benching.jobs(p.plan, p.bench, p.builds, box, p.remote)
+    return stages.stage_jobs(p.plan, p.kernel, p.builds, box, p.remote)
+
+
 def _launch(
     root: Path, folder: Path, run: Run, p: Prepared, link: BoxLink, *, stop_at_first: bool
 ) -> Run:
@@ -157,7 +178,7 @@ def _launch(
         run = replace(run, stages=(*run.stages, checked))
         skipped = filing.skipped(run, "preflight did not pass")
         return filing.finish(folder, run, (*run.stages, *skipped))
-    jobs = stages.stage_jobs(p.plan, p.kernel, p.builds, link.facts, p.remote)
+    jobs = _jobs(p, link.facts)
     placed = [*p.builds.by_variant.items(), *((("", t),) if (t := p.builds.selftest) else ())]
     files = {str(rundir.build_folder(Path(), v) / b.program): b.binary for v, b in placed}
     # What travels is what was checked when the build was loaded, not what lies there by now.
@@ -230,13 +251,16 @@ def judge(root: Path, folder: Path, run: Run) -> Run:
     for stage in run.plan.on_box:
         context = replace(context, earlier=dict(judged), build=builds.own)
         try:
+            index, job = jobs[stage.name]
+            found = rundir.stage_folder(folder, index, job.name)
+            if run.bench is not None:
+                judged[stage.name] = benching.judge(
+                    root, folder, run, job, results[stage.name], found, context, builds
+                )
+                continue
             if not stages.why_not(run.kernel, run.arch, stage):
                 context = replace(context, build=builds.build_for(stage))
-            index, job = jobs[stage.name]
-            stage_folder = rundir.stage_folder(folder, index, job.name)
-            judged[stage.name] = stages.read_stage(
-                stage, job, results[stage.name], stage_folder, context
-            )
+            judged[stage.name] = stages.read_stage(stage, job, results[stage.name], found, context)
         except Exception as e:  # a reader that fails is an error of ours, not a lost run
             judged[stage.name] = filing.record(run, stage, filing.as_verdict(e))
     return filing.finish(folder, run, tuple(judged.values()))
@@ -244,6 +268,9 @@ def judge(root: Path, folder: Path, run: Run) -> Run:
 
 def _load_judged(folder: Path, run: Run) -> Builds:
     """Return the builds of the kernel that the run shipped; any other in their place is refused."""
+    if run.bench is not None:
+        places = {c.place: _load_contender(folder, c) for c in run.bench.contenders}
+        return Builds(own=places.pop(""), variants=places)
     named = stage_variants(run.kernel, run.plan, run.arch)
     return Builds(
         own=_load_shipped(rundir.build_folder(folder), run, run.variant),
@@ -265,6 +292,16 @@ def _load_shipped(folder: Path, run: Run, variant: str) -> Build:
         raise ProtocolError(
             f"{folder} holds {name} {built.key[:12]}, which is not what was run",
             f"it ran {', '.join(f'{n} {k[:12]}' for n, k in run.provenance.builds.items())}",
+        )
+    return built
+
+
+def _load_contender(folder: Path, contender: Contender) -> Build:
+    place = rundir.build_folder(folder, contender.place)
+    built = build.load_build(place)
+    if built.key != contender.key:
+        raise ProtocolError(
+            f"{place} holds {built.key[:12]}, which is not what was run as {contender.name}"
         )
     return built
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ci import build, config, stages, toolchain
 from ci.errors import ConfigError
-from ci.model import Build, Builds, Kernel, Plan, Remote, StageKind, Toolchain
+from ci.model import Bench, Build, Builds, Kernel, Plan, Remote, StageKind, Toolchain
 from ci.selection import (
     SELFTEST,
     checked_targets,
@@ -46,6 +46,7 @@ class Prepared:
     remote: Remote
     plan: Plan
     builds: Builds
+    bench: Bench | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def build_kernels(
         for k in chosen
         for a, v in choose_targets(k, arch, variant, everything=everything)
     ]
-    return _build(root, requests, system_cuda=system_cuda)
+    return build_requests(root, requests, system_cuda=system_cuda)
 
 
 def prepare_check(root: Path, request: CheckRequest) -> Checkable:
@@ -143,7 +144,7 @@ def prepare_named(
             )
     # A folder that is called like a build is the folder: it can be named in no other way.
     wanted = [known[n] for n in dict.fromkeys(names) if not Path(n).is_dir()]
-    built = _build(root, wanted, system_cuda=system_cuda)
+    built = build_requests(root, wanted, system_cuda=system_cuda)
     made = {r.name: b for r, b in zip(wanted, built, strict=True)}
     return tuple(made.get(n) or build.load_build(Path(n)) for n in names)
 
@@ -176,7 +177,7 @@ def prepare(root: Path, request: RunRequest) -> Prepared:
         for place, (k, v) in wanted.items()
         if place not in given
     }
-    made = _build(root, tuple(requests.values()), system_cuda=request.system_cuda)
+    made = build_requests(root, tuple(requests.values()), system_cuda=request.system_cuda)
     found = given | dict(zip(requests, made, strict=True))
     builds = Builds(
         own=found[kernel.name, ""],
@@ -193,9 +194,10 @@ def _require_work(kernel: Kernel, arch: str, plan: Plan) -> None:
         raise ConfigError(f"plan {plan.name} has no stage to run: {reasons[0]}")
 
 
-def _build(
+def build_requests(
     root: Path, requests: Sequence[build.Request], *, system_cuda: bool
 ) -> tuple[Build, ...]:
+    """Return a build for each request, by the tools that they need and this machine has."""
     if not requests:
         return ()
     tools = _find_tools(root, requests, system_cuda=system_cuda)

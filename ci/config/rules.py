@@ -132,6 +132,10 @@ def stage_rules(stage: Stage, before: Sequence[str]) -> Iterator[Complaint]:
             known = f"earlier stages: {', '.join(before)}" if before else "it is the first"
             text = f"'{stage.name}' needs '{need}', which is no earlier stage; {known}"
             yield Complaint(("needs", i), text + nearest(need, before))
+    if stage.kind is StageKind.BENCH:
+        yield Complaint(
+            ("kind",), "no plan holds a bench stage; `invoke bench` makes one of its own"
+        )
     if stage.kind is StageKind.SANITIZER and not stage.tool:
         yield Complaint(
             (), f"missing key 'tool' in stage '{stage.name}'; a sanitizer stage needs it"

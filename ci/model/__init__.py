@@ -4,6 +4,17 @@ Everything here is frozen: a step returns a new record, it never edits one. Reco
 to disk carry `schema`.
 """
 
+from ci.model.bench import (
+    Bench,
+    BenchResult,
+    Clocked,
+    Comparison,
+    Contender,
+    Surroundings,
+    Timed,
+    Turn,
+    Word,
+)
 from ci.model.box import Box, Shipped, Tool, executor, visible_gpu
 from ci.model.build import Build, Builds, FunctionResources, Toolchain
 from ci.model.configuration import (
@@ -26,6 +37,7 @@ from ci.model.usage import AcceptedBuild, AcceptedBuilds, Usage
 from ci.model.verdict import (
     SCHEMA,
     DeviceKind,
+    Function,
     Outcome,
     Pattern,
     StageKind,
@@ -43,17 +55,23 @@ __all__ = [
     "AcceptedBuild",
     "AcceptedBuilds",
     "AcceptedFinding",
+    "Bench",
+    "BenchResult",
     "Box",
     "Budget",
     "Build",
     "Builds",
     "Case",
     "Check",
+    "Clocked",
     "Command",
     "CommandResult",
+    "Comparison",
+    "Contender",
     "DeviceKind",
     "EndedBy",
     "Finding",
+    "Function",
     "FunctionResources",
     "Kernel",
     "Latency",
@@ -74,13 +92,17 @@ __all__ = [
     "StageKind",
     "StageRecord",
     "StageResult",
+    "Surroundings",
+    "Timed",
     "Tool",
     "Toolchain",
     "TriedSet",
     "Tunable",
+    "Turn",
     "Usage",
     "Variant",
     "Verdict",
+    "Word",
     "broken",
     "combine",
     "executor",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from ci.model.bench import Bench
 from ci.model.box import Box, Shipped
 from ci.model.configuration import Kernel, Plan, Remote
 from ci.model.job import CommandResult, StageJob
@@ -100,6 +101,7 @@ class Run:
     stages: tuple[StageRecord, ...] = ()
     missing: tuple[str, ...] = ()
     finished_utc: str = ""
+    bench: Bench | None = None
     schema: int = SCHEMA
 
 

@@ -37,6 +37,7 @@ class StageKind(StrEnum):
     SANITIZER = "sanitizer"
     TIMING = "timing"
     PROFILE = "profile"
+    BENCH = "bench"
 
     @property
     def on_box(self) -> bool:
@@ -50,6 +51,18 @@ class Pattern(StrEnum):
     CONSTANT = "constant"
     INTEGER = "integer"
     RANDOM = "random"
+
+
+class Function(StrEnum):
+    """What a variant computes: where the table joins, what is rounded (kernel/function.cuh).
+
+    The second is the project's own. A baseline computes what its library can.
+    """
+
+    PRODUCT = "product"
+    ROUND_THEN_ADD = "round_then_add"
+    BIAS_THEN_ADD = "bias_then_add"
+    ADD_THEN_ROUND = "add_then_round"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """A Run on paper: JUnit, Markdown, GitHub, the terminal, the exit code. Reads records only."""
 
+from ci.report.bench import render_bench
 from ci.report.checks import render_checks, render_sets
 from ci.report.console import describe_error, render_plan, render_table
 from ci.report.files import write_reports
@@ -12,6 +13,7 @@ __all__ = [
     "describe_error",
     "exit_code",
     "progress",
+    "render_bench",
     "render_checks",
     "render_junit",
     "render_plan",

@@ -6,7 +6,16 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable
 
-from ci.model import Check, DeviceKind, Outcome, Run, StageKind, StageRecord
+from ci.model import (
+    Bench,
+    Check,
+    DeviceKind,
+    Outcome,
+    Remote,
+    Run,
+    StageKind,
+    StageRecord,
+)
 from ci.report.text import markdown, markdown_code
 from ci.report.verdict import (
     describe_finding,
@@ -44,6 +53,8 @@ def next_command(run: Run) -> str:
     first = next(iter(faults(run)), None)
     if run.remote is None or (first and first.stage.kind is StageKind.CHECK):
         return _next_check(run, first.stage if first else None)
+    if run.bench is not None:
+        return _next_bench(run, run.bench, run.remote)
     words = ["--remote", run.remote.name, "--kernel", run.kernel.name]
     words += ["--variant", run.variant] if run.variant != "production" else []
     profile = f"ci/invoke profile {shlex.join(words)}"
@@ -72,6 +83,14 @@ def _next_check(run: Run, first: StageRecord | None) -> str:
     words += ["--arch", run.arch] if run.arch in run.kernel.sources else []
     words += ["--tunables"] if run.plan.name == "tunables" else ["--variant", first.variant]
     return f"ci/invoke check {shlex.join(words)}"
+
+
+def _next_bench(run: Run, bench: Bench, remote: Remote) -> str:
+    """Compare again: what was given, or is of a commit, lies in the run's own folder."""
+    if is_incomplete(run):
+        return f"ci/invoke collect {run.id}"
+    names = [c.name if "#" not in c.name else c.name.split("#")[0] for c in bench.contenders]
+    return f"ci/invoke bench {shlex.join(names)} --remote {shlex.quote(remote.name)}"
 
 
 def _item(name: str, text: str) -> str:
@@ -123,10 +142,22 @@ def _accepted(run: Run) -> str:
 
 def _timing(run: Run) -> str:
     """The figure with what it was taken on: a stand-in's or an emulator's time is called that."""
+    if run.bench is not None:
+        compared = [s for s in run.stages if s.kind is StageKind.BENCH]
+        return "; ".join(markdown(_compared(s)) for s in compared) or "not in this run"
     stages = [s for s in run.stages if s.kind is StageKind.TIMING]
     if not stages:
         return "not in this run"
     return "; ".join(_timing_of(stage, run.kernel.label_for(run.arch)) for stage in stages)
+
+
+def _compared(stage: StageRecord) -> str:
+    said = [f"{c.name} {c.verdict.summary}" for c in stage.checks if "word" in c.facts]
+    stale = [c.name for c in stage.checks if c.facts.get("checks", "").startswith("stale")]
+    if not said:
+        return f"{stage_word(stage)}: {stage.verdict.summary}"
+    told = f" ({device_label(stage)}, {measured(stage)})"
+    return "; ".join(said) + told + (f"; stale: {', '.join(stale)}" if stale else "")
 
 
 def _timing_of(stage: StageRecord, label: str) -> str:

@@ -4,10 +4,20 @@ Pure: nothing here starts a process or opens a connection, so that any client th
 directory reaches the same verdicts from it.
 """
 
+from ci.stages.bench import bench_job, read_bench
 from ci.stages.context import Context
 from ci.stages.jobs import stage_jobs, why_not
 from ci.stages.preflight import preflight
 from ci.stages.sanitizer import SHIPPED_SANITIZER
 from ci.stages.verdicts import read_stage
 
-__all__ = ["SHIPPED_SANITIZER", "Context", "preflight", "read_stage", "stage_jobs", "why_not"]
+__all__ = [
+    "SHIPPED_SANITIZER",
+    "Context",
+    "bench_job",
+    "preflight",
+    "read_bench",
+    "read_stage",
+    "stage_jobs",
+    "why_not",
+]

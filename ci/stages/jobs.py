@@ -74,7 +74,11 @@ def _commands(
         remote=remote,
         variant=builds.variant_for(stage),
     )
-    commands = _BUILDERS[kernel.level, stage.kind](stage, setup)
+    return in_one_order(_BUILDERS[kernel.level, stage.kind](stage, setup), box)
+
+
+def in_one_order(commands: tuple[Command, ...], box: Box | None) -> tuple[Command, ...]:
+    """Return the commands as a box of several GPUs needs them."""
     if box is None or len(box.gpus) < 2:
         return commands
     return tuple(replace(c, env={**c.env, **ONE_ORDER}) for c in commands)

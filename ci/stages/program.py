@@ -50,14 +50,18 @@ def read_program(
     for command in job.commands:
         ended = find_command(result, command.name)
         verdict = (
-            judge_missing(command) if ended is None else _judge(command, ended, folder, context)
+            judge_missing(command)
+            if ended is None
+            else judge_program(command, ended, folder, context)
         )
         seconds = ended.seconds if ended else 0.0
         checks.append(Check(f"{context.build.program} runs", verdict, seconds))
     return stage_record(stage, result, context, checks)
 
 
-def _judge(command: Command, ended: CommandResult, folder: Path, context: Context) -> Verdict:
+def judge_program(
+    command: Command, ended: CommandResult, folder: Path, context: Context
+) -> Verdict:
     if (verdict := judge_end(command, ended, folder)) is not None:
         return verdict
     if ended.exit_code != 0:

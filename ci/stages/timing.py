@@ -42,14 +42,19 @@ COMMAND = "timing"
 
 
 def timing_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
-    """Return the one timed run: random data, since zeros run a quarter faster than data."""
+    """Return the one timed run."""
+    return (timed_command(COMMAND, stage, setup),)
+
+
+def timed_command(name: str, stage: Stage, setup: Setup) -> Command:
+    """Return a process that times itself: random data, since zeros run a quarter faster."""
     argv = (
         *(setup.program, "--mode", "time", "--case", case_text(stage_case(setup.kernel, stage))),
         *("--pattern", Pattern.RANDOM.value, "--seed", str(stage.seeds[0])),
         *("--warmup-s", f"{stage.warmup_s:g}", "--samples", str(stage.samples)),
-        *("--watchdog", watchdog_s(stage), "--result", f"{COMMAND}.json"),
+        *("--watchdog", watchdog_s(stage), "--result", f"{name}.json"),
     )
-    return (Command(COMMAND, argv, stage.time_s, core_dump=True),)
+    return Command(name, argv, stage.time_s, core_dump=True)
 
 
 def read_timing(
@@ -86,24 +91,44 @@ def _judge_gate(context: Context) -> Verdict | None:
 def _judge(
     stage: Stage, command: Command, ended: CommandResult, folder: Path, context: Context
 ) -> tuple[Verdict, dict[str, str]]:
-    asked = Asked("time", stage_case(context.kernel, stage), stage.seeds[0], Pattern.RANDOM)
-    seen = read_harness(command, ended, asked, folder, context)
+    seen = read_timed(stage, command, ended, folder, context)
     if isinstance(seen, Verdict):
         return seen, {}
-    wrong = _judge_verified(seen, context) or _judge_samples(stage, seen)
-    if wrong is not None:
-        return wrong, {}
     samples = sorted(s for s in seen.samples_ms if s is not None)
     light = lightspeed(seen.shape, seen.device, seen.clocks) if seen.device else None
     if light is None:
-        return broken("no speed of light is known for this device: its samples prove nothing"), {}
-    if samples[0] < light.floor_ms:
-        return broken(
-            f"a sample of {samples[0]:.4f} ms beats the speed of light, {light.floor_ms:.4f} ms"
-            f" ({light.bound} bound at {light.sm_mhz:.0f} MHz): the time is not true"
-        ), {}
+        return _no_lightspeed(), {}
     facts = timing_facts(seen, samples, light, context)
     return passed(_headline(seen, samples, facts, context)), facts
+
+
+def read_timed(
+    stage: Stage, command: Command, ended: CommandResult, folder: Path, context: Context
+) -> HarnessResult | Verdict:
+    """Return what one timed process measured, or why it counts for nothing."""
+    asked = Asked("time", stage_case(context.kernel, stage), stage.seeds[0], Pattern.RANDOM)
+    seen = read_harness(command, ended, asked, folder, context)
+    if isinstance(seen, Verdict):
+        return seen
+    wrong = _judge_verified(seen, context) or _judge_samples(stage, seen) or _judge_true(seen)
+    return wrong or seen
+
+
+def _judge_true(seen: HarnessResult) -> Verdict | None:
+    light = lightspeed(seen.shape, seen.device, seen.clocks) if seen.device else None
+    if light is None:
+        return _no_lightspeed()
+    least = min(s for s in seen.samples_ms if s is not None)
+    if least >= light.floor_ms:
+        return None
+    return broken(
+        f"a sample of {least:.4f} ms beats the speed of light, {light.floor_ms:.4f} ms"
+        f" ({light.bound} bound at {light.sm_mhz:.0f} MHz): the time is not true"
+    )
+
+
+def _no_lightspeed() -> Verdict:
+    return broken("no speed of light is known for this device: its samples prove nothing")
 
 
 def _judge_verified(seen: HarnessResult, context: Context) -> Verdict | None:

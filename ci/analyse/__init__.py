@@ -1,0 +1,10 @@
+"""From samples to statements: the order of processes, and what their times come to.
+
+Pure functions on records of ci.model; NumPy is all they need besides.
+"""
+
+from ci.analyse.compare import compare, noise_percent
+from ci.analyse.order import interleave
+from ci.analyse.surroundings import differences
+
+__all__ = ["compare", "differences", "interleave", "noise_percent"]

@@ -1,0 +1,217 @@
+"""The bench stage: many short timed processes of several builds in turn, as one job in one lease.
+
+Level 1 times itself. A program of level 0 prints a line `sample_ms NUMBER` for each of its samples.
+What the times come to is ci.analyse's business.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ci.model import (
+    Bench,
+    Box,
+    Builds,
+    Check,
+    Clocked,
+    Command,
+    Remote,
+    Stage,
+    StageJob,
+    StageResult,
+    Surroundings,
+    Timed,
+    Turn,
+    Verdict,
+    broken,
+    passed,
+    visible_gpu,
+)
+from ci.stages.answer import find_command, log_tail, read_log
+from ci.stages.context import Context, Setup
+from ci.stages.ended import judge_end, judge_missing
+from ci.stages.jobs import in_one_order
+from ci.stages.program import judge_program
+from ci.stages.result import Clocks, HarnessResult
+from ci.stages.timing import read_timed, timed_command
+
+_SAMPLE = re.compile(r"sample_ms\s+(\S+)")
+
+
+def bench_job(
+    stage: Stage,
+    bench: Bench,
+    turns: Sequence[Turn],
+    builds: Builds,
+    box: Box | None,
+    remote: Remote,
+) -> StageJob:
+    """Return the processes in their order, as commands of one stage."""
+    commands = []
+    for number, turn in enumerate(turns):
+        contender = bench.contenders[turn.contender]
+        built = builds.by_variant[contender.place]
+        setup = Setup(contender.kernel, built, None, box, remote, contender.place)
+        name = command_name(number, turn)
+        if contender.kernel.level:
+            commands.append(timed_command(name, _of_turn(stage, bench, turn), setup))
+        else:
+            argv = (setup.program, *contender.kernel.args)
+            commands.append(Command(name, argv, stage.time_s, core_dump=contender.kernel.cuda))
+    return StageJob(
+        name=stage.name,
+        kind=stage.kind,
+        commands=in_one_order(tuple(commands), box),
+        output_bytes=stage.output_mb << 20,
+        disk_bytes=stage.disk_mb << 20,
+    )
+
+
+def command_name(number: int, turn: Turn) -> str:
+    """`03-b`: sorts by time, and says whose it is."""
+    return f"{number:02d}-{chr(ord('a') + turn.contender)}"
+
+
+def read_bench(
+    stage: Stage,
+    bench: Bench,
+    turns: Sequence[Turn],
+    job: StageJob,
+    result: StageResult,
+    folder: Path,
+    contexts: Sequence[Context],
+) -> tuple[tuple[Check, ...], tuple[Timed, ...]]:
+    """Return a check for each contender, and each process that measured something.
+
+    A contender passes if all its processes did: what computes wrongly once has no time.
+    """
+    planned = {c.name: c for c in job.commands}
+    bad: dict[int, list[Verdict]] = {}
+    timed: list[Timed] = []
+    for number, turn in enumerate(turns):
+        name = command_name(number, turn)
+        command, context = planned.get(name), contexts[turn.contender]
+        if command is None:
+            bad.setdefault(turn.contender, []).append(broken(f"{name} was never planned"))
+            continue
+        of_turn = _of_turn(stage, bench, turn)
+        seen = _read_process(of_turn, turn, command, result, folder, context)
+        if isinstance(seen, Verdict):
+            bad.setdefault(turn.contender, []).append(
+                replace(seen, summary=f"process {name}: {seen.summary}")
+            )
+        else:
+            timed.append(seen)
+    checks = tuple(
+        _contender_check(
+            c.name, bad.get(i, []), [t for t in timed if t.contender == i], contexts[i]
+        )
+        for i, c in enumerate(bench.contenders)
+    )
+    return checks, tuple(timed)
+
+
+def _of_turn(stage: Stage, bench: Bench, turn: Turn) -> Stage:
+    return stage if turn.round else replace(stage, warmup_s=bench.settle_s)
+
+
+def _read_process(
+    stage: Stage,
+    turn: Turn,
+    command: Command,
+    result: StageResult,
+    folder: Path,
+    context: Context,
+) -> Timed | Verdict:
+    ended = find_command(result, command.name)
+    if ended is None:
+        return judge_missing(command)
+    if context.kernel.level:
+        seen = read_timed(stage, command, ended, folder, context)
+        if isinstance(seen, Verdict):
+            return seen
+        samples = tuple(s for s in seen.samples_ms if s is not None)
+        around, clocked = _around(seen), _clocked(seen.clocks)
+    else:
+        if (verdict := judge_end(command, ended, folder)) is not None:
+            return verdict
+        wrong = judge_program(command, ended, folder, context)
+        found = _printed(read_log(folder, command.name) or "")
+        if wrong.outcome != "pass":
+            return wrong
+        if not found or not all(math.isfinite(s) and s > 0 for s in found):
+            said = log_tail(folder, command.name)
+            return broken("it printed no `sample_ms NUMBER` that is a time", *said)
+        gpu = visible_gpu(context.remote, context.box) if context.kernel.cuda else {}
+        samples, clocked = found, Clocked()
+        around = Surroundings(gpu.get("uuid", ""), context.box.driver if gpu else "")
+    return Timed(turn.contender, turn.round, samples, ended.seconds, around, clocked)
+
+
+def _printed(text: str) -> tuple[float, ...]:
+    found = []
+    for line in text.splitlines():
+        if sample := _SAMPLE.fullmatch(line.strip()):
+            try:
+                found.append(float(sample[1]))
+            except ValueError:
+                found.append(math.nan)
+    return tuple(found)
+
+
+def _around(seen: HarnessResult) -> Surroundings:
+    limits = [c.power_limit_w for c in seen.clocks]
+    return Surroundings(
+        gpu=seen.device.uuid if seen.device else "",
+        driver=seen.device.driver if seen.device else "",
+        power_limit_w=min(limits, default=0.0),
+        regime=seen.regime or "",
+        case=",".join(f"{name}={value}" for name, value in seen.case.items()),
+    )
+
+
+def _clocked(clocks: Clocks) -> Clocked:
+    """Return the readings under load; before and after the card may have been idle."""
+    seen = [c for c in clocks.during if c is not None] or list(clocks)
+    return Clocked(
+        sm_mhz=tuple(c.sm_mhz for c in seen),
+        power_w=tuple(c.power_w for c in seen),
+        temperature_c=tuple(c.temperature_c for c in seen),
+        throttle_reasons=tuple(dict.fromkeys(c.throttle_reasons for c in seen)),
+    )
+
+
+def _contender_check(
+    name: str, bad: Sequence[Verdict], timed: Sequence[Timed], context: Context
+) -> Check:
+    """Of several that went wrong the kernel's own fault speaks before what was lost."""
+    seconds = sum(t.seconds for t in timed)
+    if bad:
+        worst = next((v for v in bad if v.outcome == "fail"), bad[0])
+        more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+        return Check(name, replace(worst, summary=worst.summary + more), seconds)
+    facts = {
+        "build": f"{context.build.kernel}-{context.build.arch}-{context.build.variant}"
+        f" {context.build.key[:12]}",
+        "label": context.label,
+        "SM clock": _span([m for t in timed for m in t.clocked.sm_mhz], "MHz"),
+        "power": _span([w for t in timed for w in t.clocked.power_w], "W"),
+        "temperature": _span([c for t in timed for c in t.clocked.temperature_c], "C"),
+        "throttle reasons": ", ".join(
+            sorted({r for t in timed for r in t.clocked.throttle_reasons})
+        ),
+    }
+    said = f"{len(timed)} processes, {sum(len(t.samples_ms) for t in timed)} samples"
+    right = ", every output right behind each" if context.kernel.level else ""
+    return Check(name, passed(said + right), seconds, facts={k: v for k, v in facts.items() if v})
+
+
+def _span(values: Sequence[float], unit: str) -> str:
+    if not values:
+        return ""
+    low, high = min(values), max(values)
+    return f"{low:.0f} {unit}" if low == high else f"{low:.0f} to {high:.0f} {unit}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ci.model import Pattern
+from ci.model import Function, Pattern
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -156,6 +156,54 @@ def combined_bits(
     return bf16_bits(bias + pos)
 
 
+# --- the functions -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Addends:
+    """What joins the product of some outputs, as `function` adds it (kernel/function.cuh)."""
+
+    function: Function
+    bias: Words
+    table: Words
+
+    @property
+    def rounds_twice(self) -> bool:
+        """Say whether the table is added to a rounded number, and the sum rounded again."""
+        return self.function in (Function.ROUND_THEN_ADD, Function.BIAS_THEN_ADD)
+
+    def first_rounded(self, acc: Doubles) -> Floats:
+        """Return the numbers that are rounded to BF16 first."""
+        total = acc.astype(np.float32)
+        if self.function is Function.BIAS_THEN_ADD:
+            return total + bf16_values(self.bias)
+        if self.function is Function.ADD_THEN_ROUND:
+            return total + bf16_values(self.table)
+        return total
+
+    def output(self, acc: Doubles) -> Words:
+        first = bf16_bits(self.first_rounded(acc))
+        return bf16_sum(first, self.table) if self.rounds_twice else first
+
+    def largest_on_the_way(self, acc: Doubles) -> Doubles:
+        """Return the largest number that is rounded, or added between two roundings."""
+        first, output = self.first_rounded(acc), bf16_values(self.output(acc))
+        added = bf16_values(self.table) if self.rounds_twice else np.zeros_like(output)
+        largest = np.maximum(np.abs(first), np.maximum(np.abs(added), np.abs(output)))
+        return largest.astype(np.float64)
+
+
+def addends_at(
+    function: Function, pattern: Pattern, seed: int, positions: Indices, columns: Indices, n: int
+) -> Addends:
+    bias = bf16_bits(table_values(pattern, "bias", seed, columns))
+    if function is Function.BIAS_THEN_ADD:
+        table = bf16_bits(table_values(pattern, "pos_embed", seed, positions * n + columns))
+    else:
+        table = combined_bits(pattern, seed, positions, columns, n)
+    return Addends(function, bias, table)
+
+
 # --- the outputs ---------------------------------------------------------------------------------
 
 
@@ -163,7 +211,7 @@ def combined_bits(
 class Expected:
     """What some outputs should be, and what a right kernel may have made of them instead.
 
-    Right is within `bound` of `bits`, or from `lowest` to `highest`: where the two roundings of an
+    Right is within `bound` of `bits`, or from `lowest` to `highest`: where the roundings of an
     accumulator within accum_tol * sum |a b| can land. The latter is for an accumulator on a BF16
     tie whose sum with the table is a tie again: two ulp apart and both right, once in 7e8 outputs.
     A bound of 0 means bit for bit.
@@ -208,6 +256,7 @@ def expected(
     n: int,
     k: int,
     rows_per_image: int,
+    function: Function = Function.ROUND_THEN_ADD,
 ) -> Expected:
     """Return C[row, column] for each pair, without ever holding the whole of A.
 
@@ -220,14 +269,10 @@ def expected(
         a = _operand_lines(pattern, "A", seed, lines, k)
         products = a[line_of] * b[place[part]]
         acc[part], abs_sum[part] = products.sum(axis=1), np.abs(products).sum(axis=1)
-    comb = combined_bits(pattern, seed, rows % rows_per_image, columns, n)
+    addends = addends_at(function, pattern, seed, rows % rows_per_image, columns, n)
     slack = accum_tol * abs_sum if pattern is Pattern.RANDOM else np.zeros(rows.size)
-    low, bits, high = (
-        bf16_sum(bf16_bits(total.astype(np.float32)), comb)
-        for total in (acc - slack, acc, acc + slack)
-    )
-    values, added = np.abs(bf16_values(bits)), np.abs(bf16_values(comb))
-    bound = bf16_ulp(np.maximum(np.abs(acc), np.maximum(added, values))) + slack
+    low, bits, high = (addends.output(total) for total in (acc - slack, acc, acc + slack))
+    bound = bf16_ulp(addends.largest_on_the_way(acc)) + slack
     if pattern is not Pattern.RANDOM:
         bound = np.zeros(rows.size)
     return Expected(bits, bound, bf16_values(low), bf16_values(high))
@@ -242,6 +287,7 @@ def recompute(
     n: int,
     k: int,
     rows_per_image: int,
+    function: Function = Function.ROUND_THEN_ADD,
 ) -> list[Disagreement]:
     """Return each of the `(row, column, BF16 bits)` that is not what it must be."""
     places = np.array([(row, column) for row, column, _ in sampled], np.int64).reshape(-1, 2)
@@ -255,6 +301,7 @@ def recompute(
         n=n,
         k=k,
         rows_per_image=rows_per_image,
+        function=function,
     )
     got, value = bf16_values(got_bits), bf16_values(wanted.bits)
     return [

@@ -206,7 +206,8 @@ def build_requests(
 
 def _find_tools(root: Path, requests: Sequence[build.Request], *, system_cuda: bool) -> Toolchain:
     needs_cuda = any(r.kernel.cuda for r in requests)
-    tools = toolchain.find_toolchain(root, system=system_cuda, cuda=needs_cuda)
+    extras = sorted({extra for r in requests for extra in r.kernel.extras})
+    tools = toolchain.find_toolchain(root, system=system_cuda, cuda=needs_cuda, extras=extras)
     for arch in sorted({r.arch for r in requests if r.kernel.cuda}):
         toolchain.require_arch(tools, arch)
     return tools

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "failure.cuh"
+#include "function.cuh"
 #include "inputs.cuh"
 #include "problem.cuh"
 
@@ -41,16 +42,18 @@ constexpr int POISON_BYTE =
 
 // One complete set of inputs and outputs.
 struct ProblemMemory {
-  DeviceMemory a, b, comb, c, workspace, phase_clocks;
+  DeviceMemory a, b, comb, bias, c, workspace, phase_clocks;
 
   ProblemMemory(const Problem &p, size_t workspace_bytes, size_t phase_bytes)
       : a(static_cast<size_t>(p.m) * p.k), b(static_cast<size_t>(p.n) * p.k),
-        comb(sizeof(uint16_t) * p.rows_per_image * p.n), c(sizeof(uint16_t) * p.m * p.n),
-        workspace(workspace_bytes), phase_clocks(phase_bytes) {}
+        comb(sizeof(uint16_t) * p.rows_per_image * p.n),
+        bias(p.function == Function::BIAS_THEN_ADD ? sizeof(uint16_t) * p.n : 0),
+        c(sizeof(uint16_t) * p.m * p.n), workspace(workspace_bytes), phase_clocks(phase_bytes) {}
 
   Buffers buffers() const {
-    return {a.as<uint8_t>(),  b.as<uint8_t>(),      comb.as<uint16_t>(),
-            c.as<uint16_t>(), workspace.as<void>(), phase_clocks.as<unsigned long long>()};
+    return {a.as<uint8_t>(),    b.as<uint8_t>(),      comb.as<uint16_t>(),
+            c.as<uint16_t>(),   workspace.as<void>(), phase_clocks.as<unsigned long long>(),
+            bias.as<uint16_t>()};
   }
 
   size_t input_bytes() const { return a.bytes() + b.bytes() + comb.bytes(); }
@@ -65,10 +68,32 @@ inline std::vector<uint16_t> combined_table(const Problem &p, Pattern pattern, u
   for (int block = 0; block < p.n; block += p.comb_block) {
     for (int position = 0; position < p.rows_per_image; ++position) {
       for (int column = block; column < block + p.comb_block; ++column)
-        table.push_back(combined_at(pattern, bases.bias, bases.pos_embed, position, column, p.n));
+        table.push_back(table_entry(p.function, pattern, bases, position, column, p.n));
     }
   }
   return table;
+}
+
+inline std::vector<uint16_t> bias_table(const Problem &p, Pattern pattern, uint64_t seed) {
+  const InputBases bases = input_bases(seed);
+  std::vector<uint16_t> table;
+  for (int column = 0; column < p.n; ++column)
+    table.push_back(bias_entry(pattern, bases, column));
+  return table;
+}
+
+// The small inputs, made on the host in every mode.
+inline void copy_tables(const ProblemMemory &memory, const Problem &p, Pattern pattern,
+                        uint64_t seed, cudaStream_t stream) {
+  const std::vector<uint16_t> table = combined_table(p, pattern, seed);
+  const std::vector<uint16_t> bias = bias_table(p, pattern, seed);
+  KERNELRIG_CUDA(cudaMemcpyAsync(memory.comb.as<void>(), table.data(), memory.comb.bytes(),
+                                 cudaMemcpyHostToDevice, stream));
+  if (memory.bias.bytes() > 0) {
+    KERNELRIG_CUDA(cudaMemcpyAsync(memory.bias.as<void>(), bias.data(), memory.bias.bytes(),
+                                   cudaMemcpyHostToDevice, stream));
+  }
+  KERNELRIG_CUDA(cudaStreamSynchronize(stream));
 }
 
 inline std::vector<uint64_t> combined_shape(const Problem &p) {
@@ -95,10 +120,7 @@ inline void fill_on_device(const ProblemMemory &memory, const Problem &p, Patter
   fill_operand<<<1024, 256, 0, stream>>>(memory.b.as<uint8_t>(), pattern, bases.b,
                                          memory.b.bytes());
   KERNELRIG_CUDA(cudaGetLastError());
-  const std::vector<uint16_t> table = combined_table(p, pattern, seed);
-  KERNELRIG_CUDA(cudaMemcpyAsync(memory.comb.as<void>(), table.data(), memory.comb.bytes(),
-                                 cudaMemcpyHostToDevice, stream));
-  KERNELRIG_CUDA(cudaStreamSynchronize(stream));
+  copy_tables(memory, p, pattern, seed, stream);
 }
 
 inline void poison_on_device(const DeviceMemory &memory, cudaStream_t stream) {
@@ -146,9 +168,7 @@ inline void fill_on_host(const ProblemMemory &memory, const Problem &p, Pattern 
   const InputBases bases = input_bases(seed);
   fill_operand_on_host(memory.a, pattern, bases.a);
   fill_operand_on_host(memory.b, pattern, bases.b);
-  const std::vector<uint16_t> table = combined_table(p, pattern, seed);
-  KERNELRIG_CUDA(cudaMemcpy(memory.comb.as<void>(), table.data(), memory.comb.bytes(),
-                            cudaMemcpyHostToDevice));
+  copy_tables(memory, p, pattern, seed, nullptr);
   for (const DeviceMemory *written : {&memory.c, &memory.phase_clocks}) {
     copy_in_pieces(*written, [](size_t begin, size_t end, uint8_t *piece) {
       std::fill(piece, piece + (end - begin), static_cast<uint8_t>(POISON_BYTE));

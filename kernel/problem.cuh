@@ -27,14 +27,27 @@
 //                                     double sm_ghz);
 //     // once per set of buffers: encode tensor maps, set function attributes
 //     static Params prepare(const Problem &, const Buffers &);
-//     // one launch of ENTRY and of nothing else, every call through KERNELRIG_CUDA
+//     // one launch of ENTRY and of nothing else, every call through KERNELRIG_CUDA; of a library's
+//     // Gemm (below), one run of all its kernels
 //     static void launch(const Params &, const Geometry &, cudaStream_t);
 //     // pure: the kernel's parameters in order, and the tensor maps among them
 //     static LaunchArgs arguments(const Problem &);
 //     // pure; only where the phases are those of role_figures.cuh, whose figures then join the
 //     // result file
 //     static RoleCounts role_counts(const Problem &, const Geometry &);
+//     // only of a baseline: what it computes instead of the project's function (function.cuh)
+//     static constexpr Function FUNCTION;
 //   };
+//
+// A library's Gemm launches kernels that the library chooses. It has no launch to describe, its
+// ENTRY is the filter of kernels.yaml that finds them (ncu -k), its grid is 0 where the library
+// says none, and it has besides:
+//     // before the first prepare, in every mode but once, where no other launch may stand: choose
+//     static void tune(const Problem &, cudaStream_t);
+//     // after every filling of the inputs: copies of them that may be made ahead of time
+//     static void derive(const Params &, cudaStream_t);
+//     // what was chosen: joins the label of the result
+//     static std::string note();
 //
 // C = bf16(acc) +bf16 comb[row % ROWS_PER_IMAGE], acc the FP32 product sum of A [M, K] and B [N, K]
 // in E4M3, all row-major. Every buffer starts on a 256-byte boundary. `workspace` holds nothing the
@@ -47,8 +60,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "function.cuh"
 #include "phase_clock.cuh"
 #include "tensor_map_rules.cuh"
 
@@ -60,6 +75,7 @@ struct Problem {
   int m, n, k;
   int rows_per_image;
   int comb_block;
+  Function function;
 };
 
 struct Geometry {
@@ -72,10 +88,11 @@ struct Geometry {
 struct Buffers {
   const uint8_t *a;
   const uint8_t *b;
-  const uint16_t *comb; // BF16 bits, [n / comb_block, rows_per_image, comb_block]
+  const uint16_t *comb; // BF16 bits, [n / comb_block, rows_per_image, comb_block]: table_entry
   uint16_t *c;          // BF16 bits, [m, n]
   void *workspace;
   unsigned long long *phase_clocks; // [phase_rows, phases] in a timing build, else null
+  const uint16_t *bias;             // BF16 bits, [n], for BIAS_THEN_ADD, else null
 };
 
 // One kernel parameter: {"buffer": "A"}, {"tensor_map": "A_map"} or a scalar under its type's name.
@@ -98,12 +115,29 @@ struct LaunchArgs {
   std::vector<TensorMap> tensor_maps;
 };
 
+template <class Gemm, class = void> struct FunctionOf {
+  static constexpr Function VALUE = Function::ROUND_THEN_ADD;
+};
+template <class Gemm> struct FunctionOf<Gemm, std::void_t<decltype(Gemm::FUNCTION)>> {
+  static constexpr Function VALUE = Gemm::FUNCTION;
+};
+
+// Whether the kernels are a library's.
+template <class Gemm, class = void> struct IsLibrary : std::false_type {};
+template <class Gemm>
+struct IsLibrary<Gemm, std::void_t<decltype(&Gemm::tune)>> : std::true_type {};
+
 template <class Gemm> Problem make_problem(int images, int ctas) {
   static_assert(Gemm::COMB_BLOCK > 0 && Gemm::N % Gemm::COMB_BLOCK == 0,
                 "the combined table is cut into whole blocks of columns");
-  return {images,          ctas,    images * Gemm::ROWS_PER_IMAGE,
-          Gemm::N,         Gemm::K, Gemm::ROWS_PER_IMAGE,
-          Gemm::COMB_BLOCK};
+  return {images,
+          ctas,
+          images * Gemm::ROWS_PER_IMAGE,
+          Gemm::N,
+          Gemm::K,
+          Gemm::ROWS_PER_IMAGE,
+          Gemm::COMB_BLOCK,
+          FunctionOf<Gemm>::VALUE};
 }
 
 } // namespace kernelrig

@@ -6,7 +6,8 @@
 // The random pattern is right within slack + 1 BF16 ulp of max(|acc|, |comb|, |C|), slack =
 // accum_tol * sum |a b|; or where the two roundings of some accumulator within the slack land. The
 // second is for an acc on a BF16 tie whose sum with comb is a tie too: seen once in 7e8 outputs,
-// two ulp apart and both right. The other patterns are compared bit for bit.
+// two ulp apart and both right. The other patterns are compared bit for bit. (A baseline may round
+// elsewhere, and its ulp is then of what it rounds: function.cuh.)
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,6 +16,7 @@
 #include <cstdint>
 
 #include "failure.cuh"
+#include "function.cuh"
 #include "inputs.cuh"
 #include "problem.cuh"
 #include "result.cuh"
@@ -23,6 +25,7 @@ namespace kernelrig {
 
 struct ReferenceProblem {
   int m, n, k, rows_per_image;
+  Function function;
   Pattern pattern;
   InputBases bases;
   float accum_tol;
@@ -31,7 +34,6 @@ struct ReferenceProblem {
 struct Wanted {
   double acc;
   double abs_sum;
-  uint16_t comb_bits;
   uint16_t bits;
 };
 
@@ -50,8 +52,9 @@ KERNELRIG_HD float bf16_ulp(float magnitude) {
   return exponent <= 7 ? 0x1p-126f : bits_float((exponent - 7) << 23);
 }
 
-KERNELRIG_HD float largest_of(float a, float b, float c) {
-  return fmaxf(fabsf(a), fmaxf(fabsf(b), fabsf(c)));
+// What joins the product of one element.
+KERNELRIG_HD Addends addends_of(const ReferenceProblem &p, long long row, long long column) {
+  return addends_at(p.function, p.pattern, p.bases, row % p.rows_per_image, column, p.n);
 }
 
 // One element on the host, for the report of a mismatch.
@@ -63,17 +66,15 @@ inline Wanted wanted_at(const ReferenceProblem &p, long long row, long long colu
     wanted.acc += a * b;
     wanted.abs_sum += std::fabs(a * b);
   }
-  wanted.comb_bits =
-      combined_at(p.pattern, p.bases.bias, p.bases.pos_embed, row % p.rows_per_image, column, p.n);
-  wanted.bits = bf16_add(bf16_from_float(static_cast<float>(wanted.acc)), wanted.comb_bits);
+  wanted.bits = output_of(p.function, static_cast<float>(wanted.acc), addends_of(p, row, column));
   return wanted;
 }
 
-// Both roundings never fall as acc rises: what lies between the outputs of acc -+ slack is
-// reachable.
-KERNELRIG_HD bool is_reachable(float got, double acc, double slack, uint16_t comb_bits) {
-  const uint16_t low = bf16_add(bf16_from_float(static_cast<float>(acc - slack)), comb_bits);
-  const uint16_t high = bf16_add(bf16_from_float(static_cast<float>(acc + slack)), comb_bits);
+// No rounding falls as acc rises: what lies between the outputs of acc -+ slack is reachable.
+KERNELRIG_HD bool is_reachable(Function function, float got, double acc, double slack,
+                               const Addends &addends) {
+  const uint16_t low = output_of(function, static_cast<float>(acc - slack), addends);
+  const uint16_t high = output_of(function, static_cast<float>(acc + slack), addends);
   return float_from_bf16(low) <= got && got <= float_from_bf16(high);
 }
 
@@ -83,28 +84,29 @@ constexpr int REFERENCE_DEPTH = 32; // products summed in FP32 before they join 
 
 __device__ inline void tally_element(const ReferenceProblem &p, Tally *tally,
                                      unsigned long long index, float acc, float abs_sum,
-                                     uint16_t comb_bits, uint16_t got_bits) {
-  const uint16_t wanted_bits = bf16_add(bf16_from_float(acc), comb_bits);
+                                     const Addends &addends, uint16_t got_bits) {
+  const uint16_t wanted_bits = output_of(p.function, acc, addends);
   const float got = float_from_bf16(got_bits);
   const float wanted = float_from_bf16(wanted_bits);
   const bool is_nan = (got_bits & 0x7FFF) > 0x7F80;
+  const float scale = largest_on_the_way(p.function, acc, addends, wanted);
   bool wrong;
   if (p.pattern == Pattern::RANDOM) {
-    const float scale = largest_of(acc, float_from_bf16(comb_bits), wanted);
     const float error = fabsf(got - wanted);
     const float slack = p.accum_tol * abs_sum;
-    wrong = !(error <= bf16_ulp(scale) + slack) && !is_reachable(got, acc, slack, comb_bits);
+    wrong =
+        !(error <= bf16_ulp(scale) + slack) && !is_reachable(p.function, got, acc, slack, addends);
     if (!is_nan && error > 0.0f)
       atomicMax(&tally->max_rel_bits, float_bits(error / scale));
   } else {
     wrong = got_bits != wanted_bits;
-    const float scale = largest_of(acc, float_from_bf16(comb_bits), wanted);
     if (!is_nan && wrong && scale > 0.0f) {
       atomicMax(&tally->max_rel_bits, float_bits(fabsf(got - wanted) / scale));
     }
   }
   if (p.pattern == Pattern::INTEGER &&
-      (fabsf(wanted) > LARGEST_EXACT || fabsf(acc) > LARGEST_EXACT)) {
+      (fabsf(wanted) > LARGEST_EXACT ||
+       fabsf(first_rounded(p.function, acc, addends)) > LARGEST_EXACT)) {
     atomicAdd(&tally->beyond_exact, 1ull);
   }
   if (!is_nan && got != wanted)
@@ -174,10 +176,8 @@ __global__ void __launch_bounds__(256)
       if (row >= p.m || column >= p.n)
         continue;
       const unsigned long long index = static_cast<unsigned long long>(row) * p.n + column;
-      const uint16_t comb_bits = combined_at(p.pattern, p.bases.bias, p.bases.pos_embed,
-                                             row % p.rows_per_image, column, p.n);
-      tally_element(p, tally, index, static_cast<float>(acc[i][j]), abs_sum[i][j], comb_bits,
-                    c[index]);
+      tally_element(p, tally, index, static_cast<float>(acc[i][j]), abs_sum[i][j],
+                    addends_of(p, row, column), c[index]);
     }
   }
 }
@@ -185,8 +185,8 @@ __global__ void __launch_bounds__(256)
 // Compare all of `c` (device memory) and say how it differs. Waits for the stream.
 inline Comparison compare_all(const Problem &problem, Pattern pattern, uint64_t seed,
                               float accum_tol, const uint16_t *c, cudaStream_t stream) {
-  const ReferenceProblem p{problem.m, problem.n,         problem.k, problem.rows_per_image,
-                           pattern,   input_bases(seed), accum_tol};
+  const ReferenceProblem p{problem.m,        problem.n, problem.k,         problem.rows_per_image,
+                           problem.function, pattern,   input_bases(seed), accum_tol};
   Tally tally{0, 0, 0, ~0ull, 0, 0};
   Tally *device_tally = nullptr;
   KERNELRIG_CUDA(cudaMalloc(&device_tally, sizeof tally));

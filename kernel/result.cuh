@@ -88,6 +88,7 @@ inline std::string result_text(const Result &result) {
   Json json;
   json.open('{').line().field("schema", 1).field("program", result.program);
   json.field("kernel", result.kernel).field("label", result.label);
+  json.field("function", function_name(result.problem.function));
   json.line().field("mode", mode_name(result.options.mode));
   json.field("pattern", pattern_name(result.options.pattern)).field("seed", result.options.seed);
   json.key("case").open('{').field("images", result.problem.images);

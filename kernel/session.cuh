@@ -25,6 +25,9 @@
 #include "timing.cuh"
 #include "watchdog.cuh"
 
+#ifndef KERNELRIG_LABEL
+#define KERNELRIG_LABEL ""
+#endif
 #ifndef KERNELRIG_ACCUM_TOL
 #define KERNELRIG_ACCUM_TOL 1.0e-5
 #endif
@@ -85,6 +88,12 @@ public:
   }
 
   void run() {
+    if constexpr (IsLibrary<Gemm>::value) {
+      if (options_.mode != Mode::ONCE) {
+        doing("choosing among the library's algorithms");
+        Gemm::tune(problem_, stream_);
+      }
+    }
     switch (options_.mode) {
     case Mode::CHECK:
       check();
@@ -105,10 +114,26 @@ public:
 private:
   void doing(const std::string &what) { watchdog_.doing(what, result_); }
 
+  std::unique_ptr<Set<Gemm>> make_set() {
+    auto set = std::make_unique<Set<Gemm>>(problem_, geometry_);
+    if constexpr (IsLibrary<Gemm>::value) {
+      const std::string built = KERNELRIG_LABEL;
+      result_.label = (built.empty() ? "" : built + "; ") + Gemm::note();
+    }
+    return set;
+  }
+
+  // The inputs are there: what a library's kernels need of them besides is made.
+  void derive(Set<Gemm> &set) {
+    if constexpr (IsLibrary<Gemm>::value)
+      Gemm::derive(set.params, stream_);
+  }
+
   // Fresh inputs, poisoned outputs, one launch, every element compared.
   Comparison verify(Set<Gemm> &set, Pattern pattern, uint64_t seed) {
     doing(std::string("filling inputs, ") + pattern_name(pattern));
     fill_on_device(set.memory, problem_, pattern, seed, stream_);
+    derive(set);
     poison_on_device(set.memory.c, stream_);
     poison_on_device(set.memory.workspace, stream_);
     poison_on_device(set.memory.phase_clocks, stream_);
@@ -131,27 +156,28 @@ private:
   }
 
   void check() {
-    Set<Gemm> set(problem_, geometry_);
-    result_.compared = verify(set, options_.pattern, options_.seed);
-    read_phase_clocks(set, verified_ms_);
+    const std::unique_ptr<Set<Gemm>> set = make_set();
+    result_.compared = verify(*set, options_.pattern, options_.seed);
+    read_phase_clocks(*set, verified_ms_);
     say_device();
-    say_outputs(set);
+    say_outputs(*set);
     say_comparison(result_.compared);
   }
 
   void once() {
     doing("filling inputs on the host");
-    Set<Gemm> set(problem_, geometry_);
-    fill_on_host(set.memory, problem_, options_.pattern, options_.seed);
+    const std::unique_ptr<Set<Gemm>> set = make_set();
+    fill_on_host(set->memory, problem_, options_.pattern, options_.seed);
+    derive(*set);
     doing("the kernel");
     for (int i = 0; i < options_.samples; ++i)
-      Gemm::launch(set.params, geometry_, stream_);
+      Gemm::launch(set->params, geometry_, stream_);
     KERNELRIG_CUDA(cudaGetLastError());
     KERNELRIG_CUDA(cudaStreamSynchronize(stream_));
-    read_outputs(set.memory.c.template as<uint16_t>(), problem_, result_);
-    read_phase_clocks(set, 0.0);
+    read_outputs(set->memory.c.template as<uint16_t>(), problem_, result_);
+    read_phase_clocks(*set, 0.0);
     say_device();
-    say_outputs(set);
+    say_outputs(*set);
   }
 
   // Leaves the outputs of the verification in the result, and its set for whoever wants to look on.
@@ -162,9 +188,10 @@ private:
     // a launch must find nothing of its inputs in L2: all sets together are more than three times
     // as large
     while (sets.size() < 2 || input_bytes <= 3 * static_cast<size_t>(result_.device.l2_bytes)) {
-      sets.push_back(std::make_unique<Set<Gemm>>(problem_, geometry_));
+      sets.push_back(make_set());
       const ProblemMemory &memory = sets.back()->memory;
       fill_on_device(memory, problem_, Pattern::RANDOM, options_.seed + sets.size() - 1, stream_);
+      derive(*sets.back());
       poison_on_device(memory.c, stream_);
       poison_on_device(memory.workspace, stream_);
       input_bytes += memory.input_bytes();
@@ -233,8 +260,11 @@ private:
   void say_device() const {
     if (!result_.label.empty())
       std::printf("%s\n", result_.label.c_str());
-    std::printf("%s on %s, %d images, grid of %d CTAs\n", result_.kernel.c_str(),
-                result_.device.name.c_str(), problem_.images, geometry_.ctas());
+    const std::string grid = IsLibrary<Gemm>::value
+                                 ? "grids as the library chooses"
+                                 : "grid of " + std::to_string(geometry_.ctas()) + " CTAs";
+    std::printf("%s on %s, %d images, %s\n", result_.kernel.c_str(), result_.device.name.c_str(),
+                problem_.images, grid.c_str());
   }
 
   void say_outputs(const Set<Gemm> &set) const {

@@ -16,7 +16,7 @@ import pytest
 from ci.build import Request, build_all, load_build, table
 from ci.build.resources import parse_ptxas_log
 from ci.errors import BuildError, CiError, ConfigError
-from ci.model import Build, Kernel, Toolchain, Tunable, Variant
+from ci.model import Build, Function, Kernel, Toolchain, Tunable, Variant
 from ci.proc import run_process
 
 DATA = Path(__file__).parent / "data" / "build"
@@ -121,6 +121,38 @@ def test_a_missing_header_is_an_error_and_no_reuse(checkout: Checkout) -> None:
     assert caught.value.details.startswith(
         "kernel/demo.cpp:2:10: fatal error: demo.h: No such file"
     )
+
+
+def test_headers_of_an_extra_are_found_and_are_another_build_under_other_pins(
+    checkout: Checkout,
+) -> None:
+    shutil.rmtree(checkout.root / "kernel")
+    (checkout.root / "kernel").mkdir()
+    (checkout.root / "kernel" / "demo.cpp").write_text(PROGRAM.replace('"demo.h"', "<demo.h>"))
+    checkout.kernel = replace(checkout.kernel, extras=("library",))
+    for number in ("1", "2"):
+        headers = checkout.root / f"artifacts/tools/library-{number}/include"
+        headers.mkdir(parents=True)
+        (headers / "demo.h").write_text(f"#define NUMBER {number}\n")
+        checkout.tools = replace(checkout.tools, extras={"library": headers})
+        built = checkout.build()
+        assert said_by(built).endswith(f"|{number}")
+        assert not built.reused
+        assert "-isystem" in built.command
+        assert list(built.inputs) == ["kernel/demo.cpp"]  # the pins are in the key
+    assert checkout.build().reused
+
+
+def test_a_function_that_is_not_the_projects_reaches_the_compiler(checkout: Checkout) -> None:
+    way = replace(checkout.kernel.variants["production"], function=Function.ADD_THEN_ROUND)
+    (checkout.root / "kernel" / "demo.cpp").write_text(
+        "#include <cstdio>\nenum { ADD_THEN_ROUND = 7 };\n"
+        'int main() { std::printf("%d", KERNELRIG_FUNCTION); }\n'
+    )
+    with pytest.raises(BuildError, match="does not compile"):
+        checkout.build()
+    checkout.kernel = replace(checkout.kernel, variants={"production": way})
+    assert said_by(checkout.build()) == "7"
 
 
 def test_every_tunable_is_passed_and_a_variant_overrides_it(checkout: Checkout) -> None:

@@ -21,6 +21,7 @@ from ci.model import (
     DeviceKind,
     EndedBy,
     Finding,
+    Function,
     FunctionResources,
     Kernel,
     Outcome,
@@ -53,6 +54,7 @@ RUN = Run(
                 nvcc_flags=("-lineinfo",),
                 libs=("cuda",),
                 archs=("sm_90a",),
+                function=Function.BIAS_THEN_ADD,
             )
         },
         kernel_regex="gemm_.*",
@@ -65,6 +67,7 @@ RUN = Run(
         accepted=(AcceptedFinding("racecheck", "ab", "2025.3", "r", date(2027, 3, 31)),),
         args=("--x",),
         expected_lines=("ok",),
+        extras=("library",),
     ),
     variant="production",
     arch="sm_90a",
@@ -128,6 +131,7 @@ BUILD = Build(
 TOOLCHAIN = Toolchain(
     Path("/c"), Path("/c/nvcc"), Path("/c/o"), Path("/c/d"), Path("/usr/bin/g++"),
     "13.0.88", "13.5.37", "13.5.37", "12.2.0", "wheels", "the default",
+    {"library": Path("/l/include")},
 )  # fmt: skip
 
 
@@ -226,7 +230,7 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
         (
             '"variant": "production"',
             '"variant": "production", "quux": 1',
-            "run.json is no Run: at quux: unknown key 'quux'; known keys: arch, box, "
+            "run.json is no Run: at quux: unknown key 'quux'; known keys: arch, bench, box, "
             "finished_utc, id, jobs, kernel, missing, plan, provenance, remote, schema, shipped, "
             "stages, started_utc, state, variant",
         ),

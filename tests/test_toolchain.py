@@ -110,6 +110,26 @@ def test_a_tool_is_asked_for_its_version_once(tmp_path: Path) -> None:
     assert len(calls.read_text().splitlines()) == 4
 
 
+def test_headers_come_from_the_wheels_of_an_extra(
+    tmp_path: Path, offline: Path, host_toolchain: Toolchain
+) -> None:
+    write_pins(tmp_path, cublas="some-library==1.0", docs="some-text==1.0")
+    write_wheel(offline, "some_library", {"nvidia/cu13/include/library.h": b"#define A 1\n"})
+    write_wheel(offline, "some_text", {"text": b"nothing to include"})
+    found = find_toolchain(tmp_path, cuda=False, extras=["cublas"])
+    assert host_toolchain.extras == {}
+    headers = wheel_tree(tmp_path, "cublas") / "nvidia/cu13/include"
+    assert found.extras == {"cublas": headers}
+    assert (headers / "library.h").read_text() == "#define A 1\n"
+    with pytest.raises(ConfigError) as caught:
+        find_toolchain(tmp_path, cuda=False, extras=["docs"])
+    assert str(caught.value) == (
+        "the wheels of extra 'docs' have no headers: no folder"
+        f" {wheel_tree(tmp_path, 'docs')}/nvidia/cu13/include;"
+        " `extras` of a kernel are for wheels with headers alone"
+    )
+
+
 def test_damaged_versions_are_asked_for_again(tmp_path: Path) -> None:
     write_pins(tmp_path, cuda="some-tool==1.0")
     write_tools(wheel_tree(tmp_path, "cuda") / "nvidia" / "cu13", tmp_path / "calls")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ci.build.define import c_string, define_value, host_define, nvcc_define
 from ci.errors import ConfigError
-from ci.model import Kernel, Toolchain, Variant
+from ci.model import Function, Kernel, Toolchain, Variant
 
 KERNELS = Path("kernel")
 """The folder of kernels.yaml, which sources are relative to."""
@@ -97,6 +97,7 @@ def _nvcc_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...
         *("-Xlinker", "--gc-sections"),
         *("-Xptxas", "-v"),
         *(nvcc_define(name, value) for name, value in _defines(request)),
+        *_headers(request, tools, root),
         *request.way.nvcc_flags,
         request.source,
         # The 13.0 wheels' nvcc.profile names lib64, which they have not.
@@ -115,10 +116,17 @@ def _host_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...
         "-static-libgcc",
         "-Wl,--gc-sections",
         *(host_define(name, value) for name, value in _defines(request)),
+        *_headers(request, tools, root),
         *request.way.nvcc_flags,
         request.source,
         *request.way.libs,
     )
+
+
+def _headers(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...]:
+    """A wheel tree's name is a hash of its pins, and so in the key as it stands here."""
+    folders = (shown_path(tools.extras[name], root) for name in request.kernel.extras)
+    return tuple(word for folder in folders for word in ("-isystem", folder))
 
 
 def _environment(tools: Toolchain, *first: str) -> tuple[str, ...]:
@@ -135,5 +143,7 @@ def _defines(request: Request) -> list[tuple[str, str]]:
     ]
     if request.arch in kernel.accum_tol:
         ours.append(("KERNELRIG_ACCUM_TOL", repr(float(kernel.accum_tol[request.arch]))))
+    if way.function is not Function.ROUND_THEN_ADD:
+        ours.append(("KERNELRIG_FUNCTION", way.function.name))
     chosen = kernel.tuned(request.arch, request.variant) | way.defines
     return [*ours, *((name, define_value(name, value)) for name, value in chosen.items())]

@@ -37,7 +37,8 @@ def read_depends(
     words = re.split(r"(?<!\\)\s+", names.replace("\\\n", " ").strip())
     paths = [_tidy(word.replace("\\ ", " ").replace("$$", "$"), root) for word in words if word]
     paths += [_tidy(lib, root) for lib in request.way.libs if (root / lib).is_file()]
-    foreign_roots = ("/usr/", "/lib/", "/opt/rh/", f"{_tidy(str(tools.root), root)}/")
+    homes = (_tidy(str(home), root) for home in (tools.root, *tools.extras.values()))
+    foreign_roots = ("/usr/", "/lib/", "/opt/rh/", *(f"{home}/" for home in homes))
     foreign = {path for path in paths if path.startswith(foreign_roots)}
     project = {*paths, request.source} - foreign
     return Depends(

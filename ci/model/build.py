@@ -13,7 +13,10 @@ from ci.model.verdict import SCHEMA
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """The CUDA tools chosen, and why. `root` is a CUDA_HOME; versions as the tools print them."""
+    """The CUDA tools chosen, and why. `root` is a CUDA_HOME; versions as the tools print them.
+
+    `extras` has the folder of headers of each extra that was asked for.
+    """
 
     root: Path
     nvcc: Path
@@ -26,6 +29,7 @@ class Toolchain:
     host_compiler_version: str
     origin: Literal["wheels", "system"]
     reason: str
+    extras: dict[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ci.model.rule import SassRules
 from ci.model.tunable import Tunable
-from ci.model.verdict import DeviceKind, Pattern, StageKind
+from ci.model.verdict import DeviceKind, Function, Pattern, StageKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class Remote:
 class Variant:
     """One way to compile a kernel; `defines` are -D names with their values.
 
-    `archs` are those that it exists for; empty = every arch of the kernel.
+    `archs` are those that it exists for; empty = every arch of the kernel. `function` is what its
+    outputs are held to, and reaches the compiler where it is not the project's own.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Variant:
     nvcc_flags: tuple[str, ...] = ()
     libs: tuple[str, ...] = ()
     archs: tuple[str, ...] = ()
+    function: Function = Function.ROUND_THEN_ADD
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class Kernel:
 
     `budgets` are by arch, then by variant; `tunables` and `sass` by arch. `label` is one text for
     every arch or a text an arch: where a stand-in serves one arch, only that one's is called so.
+    `extras` are those of pyproject.toml whose wheels have headers that the sources include.
     """
 
     name: str
@@ -118,6 +121,7 @@ class Kernel:
     args: tuple[str, ...] = ()
     expected_lines: tuple[str, ...] = ()
     cuda: bool = True
+    extras: tuple[str, ...] = ()
 
     def label_for(self, arch: str) -> str:
         """Return what every report must say of a build for `arch`, empty if nothing."""

@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from ci.model import Box, Build, Case, DeviceKind, Kernel, Remote, Stage, StageRecord, executor
+from ci.model import (
+    Box,
+    Build,
+    Case,
+    DeviceKind,
+    Function,
+    Kernel,
+    Remote,
+    Stage,
+    StageRecord,
+    executor,
+)
 from ci.rundir import build_folder
 
 
@@ -50,6 +61,11 @@ class Context:
     @property
     def label(self) -> str:
         return self.kernel.label_for(self.build.arch)
+
+    @property
+    def function(self) -> Function:
+        """What the build computes, as kernels.yaml says it."""
+        return self.kernel.variants[self.build.variant].function
 
     @property
     def device(self) -> DeviceKind:

@@ -112,6 +112,7 @@ def judge_sampled(seen: HarnessResult, seed: int, context: Context) -> Verdict |
 
     differing = recompute(
         seen.sampled,
+        function=context.function,
         pattern=Pattern(seen.pattern),
         seed=seed,
         accum_tol=context.kernel.accum_tol[context.build.arch],

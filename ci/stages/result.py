@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ci.errors import ProtocolError
-from ci.model import Case, Pattern, visible_gpu
+from ci.model import Case, Function, Pattern, visible_gpu
 from ci.records import from_json
 from ci.stages.context import Context
 
@@ -156,6 +156,7 @@ class HarnessResult:
     phases: tuple[Phase, ...] = ()
     phase_rows: int = 0
     roles: Roles | None = None
+    function: str = Function.ROUND_THEN_ADD
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +188,7 @@ def find_impostor(seen: HarnessResult, asked: Asked, exit_code: int, context: Co
     pairs = [
         ("schema", seen.schema, 1),
         ("program", seen.program, build.program),
+        ("function", seen.function, context.function),
         ("mode", seen.mode, asked.mode),
         ("case", seen.case, {"images": case.images, "ctas": case.ctas}),
         ("seed", seen.seed, asked.seed),

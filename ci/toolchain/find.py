@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from ci.errors import ConfigError
@@ -36,19 +37,25 @@ WHEEL_HOME = Path("nvidia/cu13")
 _TOOL_VERSION = r"\bV(\d+\.\d+\.\d+)"
 
 
-def find_toolchain(root: Path, *, system: bool = False, cuda: bool = True) -> Toolchain:
+def find_toolchain(
+    root: Path, *, system: bool = False, cuda: bool = True, extras: Sequence[str] = ()
+) -> Toolchain:
     """Return the tools to build with; the pinned wheels are fetched where they are missing.
 
     `system` takes the toolkit of CUDA_HOME or PATH instead. Without `cuda` there is only the host
-    compiler, for kernels marked `cuda: false`, and nothing is fetched.
+    compiler, for kernels marked `cuda: false`, and no toolkit is fetched. `extras` are those of
+    pyproject.toml whose headers are needed besides: their wheels are fetched either way.
     """
     versions = Versions(root / TOOLS / "versions.json")
     host = find_host_compiler()
     host_version = versions.of(host, r"^(.*\S)")
+    headers = {name: _find_headers(root, name) for name in extras}
     none = Path()
     if not cuda:
         why = "no CUDA kernel was asked for"
-        return Toolchain(none, none, none, none, host, "", "", "", host_version, "system", why)
+        return Toolchain(
+            *(none, none, none, none, host), *("", "", "", host_version), "system", why, headers
+        )
     if system:
         home, reason = _system_home()
         mend = "install the whole toolkit, or leave out --system-cuda"
@@ -72,6 +79,7 @@ def find_toolchain(root: Path, *, system: bool = False, cuda: bool = True) -> To
         host_compiler_version=host_version,
         origin="system" if system else "wheels",
         reason=reason,
+        extras=headers,
     )
 
 
@@ -100,6 +108,16 @@ def find_host_compiler() -> Path:
     if not found:
         raise ConfigError("no g++ on PATH", "install it with: sudo apt-get install g++")
     return Path(found).absolute()
+
+
+def _find_headers(root: Path, extra: str) -> Path:
+    headers = fetch_wheels(root, extra) / WHEEL_HOME / "include"
+    if not headers.is_dir():
+        raise ConfigError(
+            f"the wheels of extra '{extra}' have no headers: no folder {headers}",
+            "`extras` of a kernel are for wheels with headers alone",
+        )
+    return headers
 
 
 def _system_home() -> tuple[Path, str]:

@@ -1,0 +1,181 @@
+// cuBLASLt, found at run time: its header says the types, nothing of it is linked.
+//
+// An `Operation` is D[rows, n] = A[rows, k] x B[n, k]^T of this project in the library's terms. It
+// thinks in columns: its first operand is our B (transposed), its second our A, its D our C with
+// rows and columns exchanged, so that its bias, one number a row of D, is ours along n.
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "failure.cuh"
+#include "shared_library.cuh"
+
+namespace kernelrig {
+
+class Cublaslt {
+public:
+  // The one of this process. Throws Failure where there is none.
+  static const Cublaslt &get() {
+    static const Cublaslt library;
+    return library;
+  }
+
+  cublasLtHandle_t handle = nullptr;
+  decltype(&cublasLtCreate) create;
+  decltype(&cublasLtGetVersion) get_version;
+  decltype(&cublasLtGetStatusName) status_name;
+  decltype(&cublasLtGetStatusString) status_text;
+  decltype(&cublasLtMatmul) matmul;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) get_heuristic;
+  decltype(&cublasLtMatmulDescCreate) create_desc;
+  decltype(&cublasLtMatmulDescDestroy) destroy_desc;
+  decltype(&cublasLtMatmulDescSetAttribute) set_desc;
+  decltype(&cublasLtMatrixLayoutCreate) create_layout;
+  decltype(&cublasLtMatrixLayoutDestroy) destroy_layout;
+  decltype(&cublasLtMatrixLayoutSetAttribute) set_layout;
+  decltype(&cublasLtMatmulPreferenceCreate) create_preference;
+  decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference;
+
+  void require(cublasStatus_t status, const char *file, int line) const {
+    if (status != CUBLAS_STATUS_SUCCESS) {
+      throw Failure{EXIT_CUDA, status_name(status), static_cast<int>(status), status_text(status),
+                    source_place(file, line)};
+    }
+  }
+
+  std::string version() const { return "cuBLASLt " + std::to_string(get_version()); }
+
+private:
+  Cublaslt() : library_("KERNELRIG_CUBLASLT", {"libcublasLt.so.13", "libcublasLt.so.12"}) {
+    if (!library_.refusal().empty())
+      refuse("no cuBLASLt: " + library_.refusal());
+    find(create, "cublasLtCreate");
+    find(get_version, "cublasLtGetVersion");
+    find(status_name, "cublasLtGetStatusName");
+    find(status_text, "cublasLtGetStatusString");
+    find(matmul, "cublasLtMatmul");
+    find(get_heuristic, "cublasLtMatmulAlgoGetHeuristic");
+    find(create_desc, "cublasLtMatmulDescCreate");
+    find(destroy_desc, "cublasLtMatmulDescDestroy");
+    find(set_desc, "cublasLtMatmulDescSetAttribute");
+    find(create_layout, "cublasLtMatrixLayoutCreate");
+    find(destroy_layout, "cublasLtMatrixLayoutDestroy");
+    find(set_layout, "cublasLtMatrixLayoutSetAttribute");
+    find(create_preference, "cublasLtMatmulPreferenceCreate");
+    find(destroy_preference, "cublasLtMatmulPreferenceDestroy");
+    find(set_preference, "cublasLtMatmulPreferenceSetAttribute");
+    require(create(&handle), __FILE__, __LINE__);
+  }
+
+  template <class Function> void find(Function &function, const char *name) {
+    function = library_.find<Function>(name);
+    if (function == nullptr)
+      refuse(std::string("this cuBLASLt has no ") + name);
+  }
+
+  [[noreturn]] static void refuse(const std::string &sentence) {
+    throw Failure{EXIT_CUDA, "cublasLtMissing", 0, sentence, source_place(__FILE__, __LINE__)};
+  }
+
+  SharedLibrary library_;
+};
+
+#define KERNELRIG_CUBLASLT_CALL(call)                                                              \
+  ::kernelrig::Cublaslt::get().require((call), __FILE__, __LINE__)
+
+// `batches` products of `rows` rows of A with the one B. The operands of D follow one another; C,
+// where there is one, is the same for every batch.
+class Operation {
+public:
+  Operation(int batches, int rows, int n, int k, const uint16_t *bias) {
+    const Cublaslt &lt = Cublaslt::get();
+    KERNELRIG_CUBLASLT_CALL(lt.create_desc(&desc_, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
+    set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
+    if (bias != nullptr) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_16BF);
+      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+    }
+    const int64_t out = static_cast<int64_t>(rows) * n;
+    b_ = layout(CUDA_R_8F_E4M3, k, n, batches, 0);
+    a_ = layout(CUDA_R_8F_E4M3, k, rows, batches, static_cast<int64_t>(rows) * k);
+    c_ = layout(CUDA_R_16BF, n, rows, batches, 0);
+    d_ = layout(CUDA_R_16BF, n, rows, batches, out);
+  }
+  Operation(const Operation &) = delete;
+  Operation &operator=(const Operation &) = delete;
+  ~Operation() {
+    const Cublaslt &lt = Cublaslt::get();
+    for (const cublasLtMatrixLayout_t layout : {a_, b_, c_, d_})
+      lt.destroy_layout(layout);
+    lt.destroy_desc(desc_);
+  }
+
+  // What the library thinks of for this operation, its own favourite first; `has_c` says whether
+  // the addend is given.
+  std::vector<cublasLtMatmulHeuristicResult_t> heuristics(bool has_c, size_t workspace_bytes,
+                                                          int most) const {
+    const Cublaslt &lt = Cublaslt::get();
+    cublasLtMatmulPreference_t preference = nullptr;
+    KERNELRIG_CUBLASLT_CALL(lt.create_preference(&preference));
+    KERNELRIG_CUBLASLT_CALL(lt.set_preference(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                              &workspace_bytes, sizeof workspace_bytes));
+    std::vector<cublasLtMatmulHeuristicResult_t> found(most);
+    int count = 0;
+    const cublasStatus_t status = lt.get_heuristic(lt.handle, desc_, b_, a_, addend(has_c), d_,
+                                                   preference, most, found.data(), &count);
+    lt.destroy_preference(preference);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED)
+      count = 0;
+    else
+      KERNELRIG_CUBLASLT_CALL(status);
+    found.resize(count);
+    return found;
+  }
+
+  // `c` null: no addend.
+  cublasStatus_t run(const uint8_t *a, const uint8_t *b, const uint16_t *c, uint16_t *d,
+                     const cublasLtMatmulAlgo_t &algo, void *workspace, size_t workspace_bytes,
+                     cudaStream_t stream) const {
+    const Cublaslt &lt = Cublaslt::get();
+    const float alpha = 1.0f, beta = c == nullptr ? 0.0f : 1.0f;
+    return lt.matmul(lt.handle, desc_, &alpha, b, b_, a, a_, &beta, c == nullptr ? d : c,
+                     addend(c != nullptr), d, d_, &algo, workspace, workspace_bytes, stream);
+  }
+
+private:
+  // Without an addend C is D itself: other layouts would rule algorithms out for nothing.
+  cublasLtMatrixLayout_t addend(bool has_c) const { return has_c ? c_ : d_; }
+
+  template <class Value>
+  void set(cublasLtMatmulDescAttributes_t attribute, const Value &value) const {
+    KERNELRIG_CUBLASLT_CALL(Cublaslt::get().set_desc(desc_, attribute, &value, sizeof value));
+  }
+
+  static cublasLtMatrixLayout_t layout(cudaDataType_t type, int rows, int columns, int batches,
+                                       int64_t stride) {
+    const Cublaslt &lt = Cublaslt::get();
+    cublasLtMatrixLayout_t layout = nullptr;
+    KERNELRIG_CUBLASLT_CALL(lt.create_layout(&layout, type, rows, columns, rows));
+    if (batches > 1) {
+      const int32_t count = batches;
+      KERNELRIG_CUBLASLT_CALL(
+          lt.set_layout(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count));
+      KERNELRIG_CUBLASLT_CALL(lt.set_layout(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                            &stride, sizeof stride));
+    }
+    return layout;
+  }
+
+  cublasLtMatmulDesc_t desc_ = nullptr;
+  cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, c_ = nullptr, d_ = nullptr;
+};
+
+} // namespace kernelrig

@@ -1,0 +1,435 @@
+// The baseline: what NVIDIA's own library makes of the patch-embed product, in three ways. A build
+// is one of them; kernels.yaml says which function a variant computes, and the way follows.
+//
+//   PRODUCT         gemm        the product alone: no kernel that adds a table can be faster
+//                               for free, so it is the goal, and not the same function
+//   BIAS_THEN_ADD   bias_add    the product with the bias in its epilogue, then add_table below:
+//                               what a framework does, at its best
+//   ADD_THEN_ROUND  table_as_c  the combined table as C, beta 1: batches of whole images that all
+//                               read the one table (stride 0). An image's 196 rows fill tiles of
+//                               128 badly, so a batch may be more images, with as many copies of
+//                               the table under each other: made once for given weights, as the
+//                               table is, and never timed
+//
+// E4M3 x E4M3 -> BF16, TN, FP32 compute with fast accumulation (CUBLASLT_MATMUL_DESC_FAST_ACCUM:
+// about 13 fractional bits on Hopper), no scales, one workspace of 256 MiB.
+//
+// Which algorithm: the library is asked for 128 heuristics a layout; it may know fewer. All are
+// timed on random data of the very problem, under load and the whole way with its add kernel; the
+// best eight again, in turns. The fastest of them whose every output is right by the device
+// reference, random and bit for bit on whole numbers, is chosen: a wrong one never is, and the
+// harness checks once more, after timing too. What was chosen stands in the result's label with
+// its time. KERNELRIG_CUBLASLT_CHOICE=INDEX takes that one without trying any; `once` takes it or
+// the library's favourite, as no other launch may stand there.
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#ifndef KERNELRIG_IMAGES_A_THREAD
+#define KERNELRIG_IMAGES_A_THREAD 4
+#endif
+
+namespace {
+
+struct Config {
+  static constexpr int ROWS_PER_IMAGE = 196;
+  static constexpr int N = 768;
+  static constexpr int K = 768;
+  static constexpr int COLUMNS_A_VECTOR = 8;                            // one 128-bit access
+  static constexpr int VECTORS = ROWS_PER_IMAGE * N / COLUMNS_A_VECTOR; // of an image
+  static constexpr int THREADS = 192;
+  static constexpr int IMAGES_A_THREAD = KERNELRIG_IMAGES_A_THREAD;
+
+  static_assert(N % COLUMNS_A_VECTOR == 0, "a vector lies in one row");
+  static_assert(VECTORS % THREADS == 0, "no thread is beyond the image");
+};
+
+// A thread keeps its vector of the table and adds it to some images, whose loads are all in flight
+// at once. The last images come first: they are what the product before has left in L2.
+extern "C" __global__ void __launch_bounds__(Config::THREADS)
+    add_table(uint4 *c, const uint4 *table, int images) {
+  const int vector = blockIdx.x * Config::THREADS + threadIdx.x;
+  const int first = (gridDim.y - 1 - blockIdx.y) * Config::IMAGES_A_THREAD;
+  uint4 *const at = c + static_cast<size_t>(first) * Config::VECTORS + vector;
+  const uint4 added = __ldg(table + vector);
+  uint4 sums[Config::IMAGES_A_THREAD];
+#pragma unroll
+  for (int i = 0; i < Config::IMAGES_A_THREAD; ++i) {
+    if (first + i < images)
+      sums[i] = __ldcs(at + static_cast<size_t>(i) * Config::VECTORS);
+  }
+#pragma unroll
+  for (int i = 0; i < Config::IMAGES_A_THREAD; ++i) {
+    if (first + i >= images)
+      break;
+    __nv_bfloat162 *pairs = reinterpret_cast<__nv_bfloat162 *>(&sums[i]);
+    const __nv_bfloat162 *add = reinterpret_cast<const __nv_bfloat162 *>(&added);
+#pragma unroll
+    for (int pair = 0; pair < Config::COLUMNS_A_VECTOR / 2; ++pair)
+      pairs[pair] = __hadd2(pairs[pair], add[pair]);
+    __stcs(at + static_cast<size_t>(i) * Config::VECTORS, sums[i]);
+  }
+}
+
+} // namespace
+
+#ifndef KERNELRIG_DEVICE_ONLY
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cublaslt.cuh"
+#include "harness.cuh"
+
+// The build passes both (function and kernel_regex of kernels.yaml).
+#ifndef KERNELRIG_FUNCTION
+#define KERNELRIG_FUNCTION PRODUCT
+#endif
+#ifndef KERNELRIG_KERNEL_REGEX
+#define KERNELRIG_KERNEL_REGEX ".*"
+#endif
+
+namespace {
+
+using kernelrig::Buffers;
+using kernelrig::Cublaslt;
+using kernelrig::DeviceMemory;
+using kernelrig::EXIT_CUDA;
+using kernelrig::Failure;
+using kernelrig::Function;
+using kernelrig::Geometry;
+using kernelrig::LaunchArgs;
+using kernelrig::Operation;
+using kernelrig::Pattern;
+using kernelrig::PhaseTable;
+using kernelrig::Problem;
+using kernelrig::ProblemMemory;
+using kernelrig::source_place;
+using kernelrig::UsageError;
+
+constexpr Function FUNCTION = Function::KERNELRIG_FUNCTION;
+constexpr bool HAS_BIAS = FUNCTION == Function::BIAS_THEN_ADD;
+constexpr bool HAS_C = FUNCTION == Function::ADD_THEN_ROUND;
+
+static_assert(FUNCTION != Function::ROUND_THEN_ADD, "no way of the library's rounds before C");
+static_assert(!kernelrig::TIMING_BUILD, "there are no clocks in a library's kernels");
+
+constexpr size_t WORKSPACE_BYTES = size_t{256} << 20;
+constexpr int MOST_HEURISTICS = 128; // asked for, a layout
+constexpr int MOST_BATCH_IMAGES = 64;
+constexpr double LOAD_S = 0.5; // before the first try: from here on the clocks are those of load
+constexpr int TRY_LAUNCHES = 3;
+constexpr int FINALISTS = 8, FINAL_ROUNDS = 7, FINAL_LAUNCHES = 20;
+
+// One way to run the whole product: an algorithm, on so many images a batch.
+struct Candidate {
+  int batch_images;
+  cublasLtMatmulAlgo_t algo;
+  double ms = 0.0;
+  int index = 0; // in the list as the library gave it: the same in every process
+};
+
+// How many images a batch may hold: all of them where the table is no part of the product.
+std::vector<int> batch_sizes(const Problem &problem) {
+  if (!HAS_C)
+    return {problem.images};
+  std::vector<int> sizes;
+  for (int images = 1; images <= std::min(MOST_BATCH_IMAGES, problem.images); ++images) {
+    const bool is_power = (images & (images - 1)) == 0;
+    if (problem.images % images == 0 && (is_power || images == problem.images))
+      sizes.push_back(images);
+  }
+  return sizes;
+}
+
+// What a launch needs of one set of buffers.
+struct Prepared {
+  Problem problem;
+  Buffers buffers;
+  std::map<int, std::unique_ptr<Operation>> operations; // by images a batch
+  std::unique_ptr<DeviceMemory> tables;                 // the table, copied under itself
+
+  Prepared(const Problem &problem, const Buffers &buffers, const std::vector<int> &sizes)
+      : problem(problem), buffers(buffers) {
+    for (const int images : sizes) {
+      operations[images] =
+          std::make_unique<Operation>(problem.images / images, images * Config::ROWS_PER_IMAGE,
+                                      Config::N, Config::K, HAS_BIAS ? buffers.bias : nullptr);
+    }
+    if (HAS_C)
+      tables = std::make_unique<DeviceMemory>(sizes.back() * table_bytes());
+  }
+
+  static size_t table_bytes() { return sizeof(uint16_t) * Config::ROWS_PER_IMAGE * Config::N; }
+
+  void copy_tables(cudaStream_t stream) const {
+    for (size_t at = 0; tables != nullptr && at < tables->bytes(); at += table_bytes()) {
+      KERNELRIG_CUDA(cudaMemcpyAsync(tables->as<uint8_t>() + at, buffers.comb, table_bytes(),
+                                     cudaMemcpyDeviceToDevice, stream));
+    }
+  }
+};
+
+// The workspace is one for all sets of buffers: launches follow one another on one stream.
+void *workspace() {
+  static const auto *const memory = new DeviceMemory(WORKSPACE_BYTES); // until the process ends
+  return memory->as<void>();
+}
+
+cublasStatus_t run(const Prepared &on, const Candidate &candidate, cudaStream_t stream) {
+  const Buffers &buffers = on.buffers;
+  const uint16_t *c = HAS_C ? on.tables->as<uint16_t>() : nullptr;
+  const cublasStatus_t status = on.operations.at(candidate.batch_images)
+                                    ->run(buffers.a, buffers.b, c, buffers.c, candidate.algo,
+                                          workspace(), WORKSPACE_BYTES, stream);
+  if (!HAS_BIAS || status != CUBLAS_STATUS_SUCCESS)
+    return status;
+  const int images = on.problem.images;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(Config::VECTORS / Config::THREADS,
+                        (images + Config::IMAGES_A_THREAD - 1) / Config::IMAGES_A_THREAD);
+  config.blockDim = dim3(Config::THREADS);
+  config.stream = stream;
+  KERNELRIG_CUDA(cudaLaunchKernelEx(&config, add_table, reinterpret_cast<uint4 *>(buffers.c),
+                                    reinterpret_cast<const uint4 *>(buffers.comb), images));
+  return status;
+}
+
+std::vector<Candidate> candidates_for(const Prepared &on) {
+  std::vector<Candidate> candidates;
+  for (const auto &[images, operation] : on.operations) {
+    for (const auto &found : operation->heuristics(HAS_C, WORKSPACE_BYTES, MOST_HEURISTICS)) {
+      if (found.state == CUBLAS_STATUS_SUCCESS && found.workspaceSize <= WORKSPACE_BYTES)
+        candidates.push_back({images, found.algo, 0.0, static_cast<int>(candidates.size())});
+    }
+  }
+  if (candidates.empty()) {
+    throw Failure{EXIT_CUDA, "cublasLtNoAlgorithm", CUBLAS_STATUS_NOT_SUPPORTED,
+                  Cublaslt::get().version() + " has no algorithm for this product",
+                  source_place(__FILE__, __LINE__)};
+  }
+  return candidates;
+}
+
+// Queue `launches` of a candidate between two events; false where the library refuses them.
+bool queue(const Prepared &on, const Candidate &candidate, int launches, kernelrig::Event &begin,
+           kernelrig::Event &end, cudaStream_t stream) {
+  begin.record(stream);
+  for (int i = 0; i < launches; ++i) {
+    if (run(on, candidate, stream) != CUBLAS_STATUS_SUCCESS)
+      return false;
+  }
+  end.record(stream);
+  return true;
+}
+
+void load(const Prepared &on, const std::vector<Candidate> &candidates, cudaStream_t stream) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (kernelrig::seconds_since(begin) < LOAD_S) {
+    for (int i = 0; i < FINAL_LAUNCHES; ++i)
+      run(on, candidates.front(), stream);
+    KERNELRIG_CUDA(cudaStreamSynchronize(stream));
+  }
+}
+
+// Each once warm, then a mean over a few launches; a refused one is dropped. The next candidate is
+// queued before this one is waited for, so that the load does not break off between them.
+std::vector<Candidate> try_all(const Prepared &on, const std::vector<Candidate> &candidates,
+                               cudaStream_t stream) {
+  std::vector<kernelrig::Event> begins(candidates.size()), ends(candidates.size());
+  std::vector<bool> ran(candidates.size());
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    ran[i] = run(on, candidates[i], stream) == CUBLAS_STATUS_SUCCESS &&
+             queue(on, candidates[i], TRY_LAUNCHES, begins[i], ends[i], stream);
+    if (i > 0 && ran[i - 1])
+      ends[i - 1].wait();
+  }
+  KERNELRIG_CUDA(cudaStreamSynchronize(stream));
+  std::vector<Candidate> tried;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (!ran[i])
+      continue;
+    tried.push_back(candidates[i]);
+    tried.back().ms = ends[i].ms_since(begins[i]) / TRY_LAUNCHES;
+  }
+  return tried;
+}
+
+// The best few in turns, so that a drift of the clocks is shared: the middle round of each.
+void time_in_turns(const Prepared &on, std::vector<Candidate> &finalists, cudaStream_t stream) {
+  std::vector<std::vector<float>> rounds(finalists.size());
+  std::vector<kernelrig::Event> begins(finalists.size()), ends(finalists.size());
+  for (int round = 0; round < FINAL_ROUNDS; ++round) {
+    for (size_t i = 0; i < finalists.size(); ++i)
+      queue(on, finalists[i], FINAL_LAUNCHES, begins[i], ends[i], stream);
+    KERNELRIG_CUDA(cudaStreamSynchronize(stream));
+    for (size_t i = 0; i < finalists.size(); ++i)
+      rounds[i].push_back(ends[i].ms_since(begins[i]) / FINAL_LAUNCHES);
+  }
+  for (size_t i = 0; i < finalists.size(); ++i)
+    finalists[i].ms = kernelrig::median(rounds[i]);
+}
+
+// One pattern's inputs in place, and the launch after it right in every element?
+bool is_right(const ProblemMemory &memory, const Prepared &on, const Candidate &candidate,
+              Pattern pattern, cudaStream_t stream) {
+  kernelrig::fill_on_device(memory, on.problem, pattern, 0, stream);
+  on.copy_tables(stream);
+  kernelrig::poison_on_device(memory.c, stream);
+  if (run(on, candidate, stream) != CUBLAS_STATUS_SUCCESS)
+    return false;
+  KERNELRIG_CUDA(cudaStreamSynchronize(stream));
+  return kernelrig::compare_all(on.problem, pattern, 0, static_cast<float>(KERNELRIG_ACCUM_TOL),
+                                memory.c.as<uint16_t>(), stream)
+             .mismatches == 0;
+}
+
+// What was chosen in this process, for the one problem that it has.
+struct Chosen {
+  bool made = false;
+  Candidate candidate{};
+  std::string note;
+};
+
+Chosen &chosen() {
+  static Chosen chosen;
+  return chosen;
+}
+
+std::string note_of(const Candidate &candidate, size_t known, const std::string &how) {
+  std::string way = "product alone";
+  if (HAS_BIAS)
+    way = "product with bias, then add_table";
+  if (HAS_C) {
+    way = "table as C, beta 1, " + std::to_string(candidate.batch_images) + " image" +
+          (candidate.batch_images == 1 ? "" : "s") + " a batch";
+  }
+  return Cublaslt::get().version() + ", fast accumulation, 256 MiB workspace; " + way +
+         "; heuristic " + std::to_string(candidate.index) + " of " + std::to_string(known) + ", " +
+         how;
+}
+
+std::string milliseconds(double ms) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4f ms", ms);
+  return text;
+}
+
+void choose_by_word(const std::vector<Candidate> &candidates) {
+  const char *given = std::getenv("KERNELRIG_CUBLASLT_CHOICE");
+  const bool is_given = given != nullptr && *given != '\0';
+  char *end = nullptr;
+  const long index = is_given ? std::strtol(given, &end, 10) : 0;
+  if (is_given && (*end != '\0' || index < 0 || index >= static_cast<long>(candidates.size()))) {
+    throw Failure{EXIT_CUDA, "cublasLtChoice", 0,
+                  std::string("KERNELRIG_CUBLASLT_CHOICE is '") + given + "': the library has " +
+                      std::to_string(candidates.size()) + " heuristics here, counted from 0",
+                  source_place(__FILE__, __LINE__)};
+  }
+  const Candidate &candidate = candidates[index];
+  chosen() = {true, candidate,
+              note_of(candidate, candidates.size(),
+                      is_given ? "as KERNELRIG_CUBLASLT_CHOICE says, none was tried"
+                               : "the library's favourite, none was tried")};
+}
+
+void choose_by_time(const Problem &problem, cudaStream_t stream) {
+  const ProblemMemory memory(problem, 0, 0);
+  const Prepared on(problem, memory.buffers(), batch_sizes(problem));
+  kernelrig::fill_on_device(memory, problem, Pattern::RANDOM, 0, stream);
+  on.copy_tables(stream);
+  const std::vector<Candidate> candidates = candidates_for(on);
+  load(on, candidates, stream);
+  std::vector<Candidate> best = try_all(on, candidates, stream);
+  const auto is_faster = [](const Candidate &a, const Candidate &b) { return a.ms < b.ms; };
+  const size_t tried = best.size();
+  std::sort(best.begin(), best.end(), is_faster);
+  best.resize(std::min<size_t>(best.size(), FINALISTS));
+  time_in_turns(on, best, stream);
+  std::sort(best.begin(), best.end(), is_faster);
+  for (size_t passed_over = 0; passed_over < best.size(); ++passed_over) {
+    const Candidate &candidate = best[passed_over];
+    if (!is_right(memory, on, candidate, Pattern::RANDOM, stream) ||
+        !is_right(memory, on, candidate, Pattern::INTEGER, stream))
+      continue;
+    std::string how =
+        milliseconds(candidate.ms) + ", the best of " + std::to_string(tried) + " that ran";
+    if (passed_over > 0)
+      how += ", " + std::to_string(passed_over) + " faster ones gave wrong outputs";
+    chosen() = {true, candidate, note_of(candidate, candidates.size(), how)};
+    return;
+  }
+  throw Failure{EXIT_CUDA, "cublasLtNoAlgorithm", CUBLAS_STATUS_NOT_SUPPORTED,
+                "the outputs of the " + std::to_string(best.size()) + " fastest of " +
+                    std::to_string(tried) + " algorithms that ran are wrong",
+                source_place(__FILE__, __LINE__)};
+}
+
+struct Gemm {
+  using Params = std::shared_ptr<Prepared>;
+  static constexpr Function FUNCTION = ::FUNCTION;
+  static constexpr char ENTRY[] = KERNELRIG_KERNEL_REGEX;
+  static constexpr int ROWS_PER_IMAGE = Config::ROWS_PER_IMAGE;
+  static constexpr int N = Config::N;
+  static constexpr int K = Config::K;
+  static constexpr int COMB_BLOCK = Config::N;
+  static constexpr const char *PHASES[] = {"none"};
+
+  // Not the harness's, which is one for each set of inputs.
+  static size_t workspace_bytes(const Problem &) { return 0; }
+
+  static Geometry geometry(const Problem &problem, int) {
+    if (problem.ctas != 0) {
+      throw UsageError{"ctas is " + std::to_string(problem.ctas) +
+                       ": the library chooses its own grids; leave it out"};
+    }
+    Geometry geometry;
+    geometry.grid = dim3(0, 0, 0);
+    return geometry;
+  }
+
+  static int phase_rows(const Problem &, const Geometry &) { return 0; }
+
+  static std::string phase_report(const PhaseTable &, const Problem &, const Geometry &, double) {
+    return "";
+  }
+
+  static void tune(const Problem &problem, cudaStream_t stream) {
+    const char *given = std::getenv("KERNELRIG_CUBLASLT_CHOICE");
+    if (given == nullptr || *given == '\0')
+      choose_by_time(problem, stream);
+  }
+
+  static Params prepare(const Problem &problem, const Buffers &buffers) {
+    if (!chosen().made)
+      choose_by_word(candidates_for(Prepared(problem, buffers, batch_sizes(problem))));
+    workspace(); // not within the first timed launch
+    return std::make_shared<Prepared>(problem, buffers,
+                                      std::vector<int>{chosen().candidate.batch_images});
+  }
+
+  static void derive(const Params &params, cudaStream_t stream) { params->copy_tables(stream); }
+
+  static std::string note() { return chosen().note; }
+
+  static void launch(const Params &params, const Geometry &, cudaStream_t stream) {
+    KERNELRIG_CUBLASLT_CALL(run(*params, chosen().candidate, stream));
+  }
+
+  static LaunchArgs arguments(const Problem &) {
+    throw UsageError{"nothing to describe: the library chooses its kernels and their launches"};
+  }
+};
+
+} // namespace
+
+int main(int argc, char **argv) { return harness_main<Gemm>(argc, argv); }
+
+#endif // KERNELRIG_DEVICE_ONLY

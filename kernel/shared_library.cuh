@@ -1,0 +1,47 @@
+// A library that is looked for when the program runs, so that it is built where there is none.
+// Plain C++ as well, so that a host compiler can read it without CUDA.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace kernelrig {
+
+class SharedLibrary {
+public:
+  // The file that the environment variable names, and no other; without it the first of `names`
+  // that the loader finds.
+  SharedLibrary(const char *variable, const std::vector<std::string> &names) {
+    const char *given = std::getenv(variable);
+    const bool is_given = given != nullptr && *given != '\0';
+    std::string first_trouble;
+    for (const std::string &name : is_given ? std::vector<std::string>{given} : names) {
+      handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+      if (handle_ != nullptr)
+        return;
+      const char *said = dlerror();
+      if (first_trouble.empty())
+        first_trouble = said == nullptr ? name : said;
+    }
+    refusal_ = first_trouble + "; say where it lies by " + variable + "=PATH or LD_LIBRARY_PATH";
+  }
+  SharedLibrary(const SharedLibrary &) = delete;
+  SharedLibrary &operator=(const SharedLibrary &) = delete;
+
+  // Why there is none, empty where there is one. It stays loaded until the process ends.
+  const std::string &refusal() const { return refusal_; }
+
+  // Null where the library has no such function.
+  template <class Function> Function find(const char *name) const {
+    return handle_ == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(handle_, name));
+  }
+
+private:
+  void *handle_ = nullptr;
+  std::string refusal_;
+};
+
+} // namespace kernelrig

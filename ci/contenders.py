@@ -186,7 +186,9 @@ def _given(kernels: Mapping[str, Kernel], w: Wanted, remote: Remote) -> tuple[Ke
         raise ConfigError(
             f"{w.name} is a build for {built.arch}, remote {remote.name} wants {remote.arch}"
         )
-    return kernels[choose(kernels, built.kernel, f"kernel of {w.name}")], built, ""
+    kernel = kernels[choose(kernels, built.kernel, f"kernel of {w.name}")]
+    choose(kernel.variants, built.variant, f"variant of {w.name}")
+    return kernel, built, ""
 
 
 def _require_timed(kernel: Kernel, case: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import sys
 from pathlib import Path
 
@@ -38,3 +39,21 @@ def test_remote_add_refuses_an_impossible_entry_before_it_asks_the_box(
     done = run_process(argv, cwd=ROOT)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("bench A B", "bench A B"),
+        ("bench A B C D", "bench A B --also C --also D"),
+        ("bench A B C --remote R", "bench A B --also C --remote R"),
+        ("bench --force A --remote R B C", "bench --force A --remote R B --also C"),
+        ("bench A B --gate=1 C", "bench A B --gate=1 --also C"),
+        ("bench A B --also C", "bench A B --also C"),
+        ("build --all", "build --all"),
+    ],
+)
+def test_bench_takes_as_many_builds_as_are_named(typed: str, meant: str) -> None:
+    words = typed.split()
+    runpy.run_path(str(ROOT / "tasks.py"))["name_all"](words)
+    assert words == meant.split()

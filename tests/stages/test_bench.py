@@ -1,0 +1,121 @@
+"""The bench stage of harness programs: their commands, and what counts of what came back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.model import (
+    Bench,
+    Builds,
+    Contender,
+    Outcome,
+    Stage,
+    StageJob,
+    StageKind,
+    StageResult,
+    Turn,
+    Variant,
+)
+from ci.stages import bench_job, read_bench
+from tests.stages import bench
+
+STAGE = Stage("bench", StageKind.BENCH, case="full", time_s=120.0, warmup_s=0.5, samples=4)
+TURNS = (Turn(0, 0), Turn(0, -1), Turn(0, 1), Turn(1, 1))
+OTHER = replace(bench.build(), program="siglip_timing", key="fedc", variant="timing")
+KERNEL = replace(
+    bench.KERNEL,
+    variants={**bench.KERNEL.variants, "timing": Variant("timing", "siglip_timing")},
+)
+BUILDS = Builds(bench.build(), variants={"b": OTHER})
+BENCH = Bench(
+    contenders=(
+        Contender("ours", "", KERNEL, "production", "sm_90a", "0123456789abcdef"),
+        Contender("timing", "b", KERNEL, "timing", "sm_90a", "fedc"),
+    ),
+    rounds=1,
+    settle_s=1.5,
+)
+NAMES = ("00-a", "01-a", "02-a", "03-b")
+
+
+def job() -> StageJob:
+    return bench_job(STAGE, BENCH, TURNS, BUILDS, bench.BOX, bench.H200)
+
+
+def good(name: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any value of a result file
+    program = "siglip_timing" if name.endswith("b") else "siglip_vision"
+    return bench.result("time", "random") | {"program": program} | changes
+
+
+def read(folder: Path, spoilt: dict[str, dict[str, Any]] | None = None, code: int = 0) -> Any:  # noqa: ANN401 - a pair
+    files = {f"{name}.json": (spoilt or {}).get(name, good(name)) for name in NAMES}
+    bench.write(folder, files)
+    wrong = spoilt or {}
+    result = StageResult(
+        "bench", tuple(bench.exited(n, code if n in wrong else 0, 2.5) for n in NAMES)
+    )
+    contexts = [bench.context(kernel=KERNEL), bench.context(kernel=KERNEL, build=OTHER)]
+    return read_bench(STAGE, BENCH, TURNS, job(), result, folder, contexts)
+
+
+def test_each_process_is_a_command_of_its_own_and_the_first_warms_the_card() -> None:
+    commands = job().commands
+    assert [c.name for c in commands] == list(NAMES)
+    assert commands[3].argv == (
+        *("../../variants/b/siglip_timing", "--mode", "time", "--case", "images=7,ctas=0"),
+        *("--pattern", "random", "--seed", "0", "--warmup-s", "0.5", "--samples", "4"),
+        *("--watchdog", "150", "--result", "03-b.json"),
+    )
+    assert [c.argv[c.argv.index("--warmup-s") + 1] for c in commands] == [
+        "1.5",
+        "0.5",
+        "0.5",
+        "0.5",
+    ]
+
+
+def test_what_came_back_whole_is_timed_with_what_it_ran_in(tmp_path: Path) -> None:
+    checks, timed = read(tmp_path)
+    assert [c.verdict.outcome for c in checks] == [Outcome.PASS, Outcome.PASS]
+    assert checks[0].verdict.summary == "3 processes, 12 samples, every output right behind each"
+    assert [(t.contender, t.round) for t in timed] == [(0, 0), (0, -1), (0, 1), (1, 1)]
+    (_, _, _, last) = timed
+    assert (last.samples_ms, last.seconds) == ((0.25, 0.5, 0.75, 1.0), 2.5)
+    around = last.around
+    assert (around.gpu, around.driver, around.power_limit_w) == (bench.UUID, "580.159.04", 700.0)
+    assert (around.regime, around.case) == ("steady after 1.0 s", "images=7,ctas=0")
+    assert last.clocked.sm_mhz == (1395, 1395)
+    assert checks[1].facts["throttle reasons"] == "0x0000000000000004"
+    assert checks[1].facts["build"] == "patch_embed-sm_90a-timing fedc"
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "outcome"),
+    [
+        ({"samples_ms": [0.25]}, 0, Outcome.ERROR),
+        ({"samples_ms": [1e-9, 0.5, 0.75, 1.0]}, 0, Outcome.ERROR),
+        ({"program": "siglip_vision"}, 0, Outcome.ERROR),
+        ({"verified_after_timing": None}, 0, Outcome.ERROR),
+        ({"regime": None}, 0, Outcome.ERROR),
+        ({"exit_code": 71}, 71, Outcome.ERROR),
+    ],
+)
+def test_one_process_that_cannot_be_believed_spoils_its_contender_alone(
+    tmp_path: Path, changes: dict[str, Any], code: int, outcome: Outcome
+) -> None:
+    checks, timed = read(tmp_path, {"03-b": good("03-b", **changes)}, code)
+    assert [c.verdict.outcome for c in checks] == [Outcome.PASS, outcome]
+    assert checks[1].verdict.summary.startswith("process 03-b: ")
+    assert len(timed) == 3
+
+
+def test_a_process_that_nobody_knows_of_is_an_error(tmp_path: Path) -> None:
+    bench.write(tmp_path, {f"{name}.json": good(name) for name in NAMES})
+    result = StageResult("bench", tuple(bench.exited(n, 0) for n in NAMES[:3]))
+    contexts = [bench.context(kernel=KERNEL), bench.context(kernel=KERNEL, build=OTHER)]
+    checks, _ = read_bench(STAGE, BENCH, TURNS, job(), result, tmp_path, contexts)
+    assert [c.verdict.outcome for c in checks] == [Outcome.PASS, Outcome.ERROR]

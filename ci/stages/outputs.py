@@ -7,11 +7,16 @@ compared with NumPy's on this machine.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from ci.model import Pattern, Verdict, broken, failed
+from ci.model import Function, Pattern, Shape, Verdict, broken, failed
 from ci.stages.context import Context
 from ci.stages.ended import EXIT_MISMATCH
 from ci.stages.result import Compared, HarnessResult
+
+if TYPE_CHECKING:
+    from ci.inputs import Disagreement
 
 MIN_SAMPLED = 1024
 TILE = 256
@@ -108,17 +113,13 @@ def judge_sampled(seen: HarnessResult, seed: int, context: Context) -> Verdict |
     shape = context.kernel.shape
     if shape is None:
         return broken("kernels.yaml gives the kernel no shape: nothing can be recomputed")
-    from ci.inputs import recompute  # numpy takes 0.1 s, which every other task is spared
-
-    differing = recompute(
+    differing = _recompute(
         seen.sampled,
-        function=context.function,
-        pattern=Pattern(seen.pattern),
-        seed=seed,
-        accum_tol=context.kernel.accum_tol[context.build.arch],
-        n=shape.n,
-        k=shape.k,
-        rows_per_image=shape.rows_per_image,
+        context.function,
+        Pattern(seen.pattern),
+        seed,
+        context.kernel.accum_tol[context.build.arch],
+        shape,
     )
     if not differing:
         return None
@@ -126,6 +127,31 @@ def judge_sampled(seen: HarnessResult, seed: int, context: Context) -> Verdict |
         f"{differing[0]}, recomputed from the hash; {len(differing)} of {len(seen.sampled)} differ",
         *(str(d) for d in differing[1:5]),
     )
+
+
+@lru_cache(maxsize=8)
+def _recompute(
+    sampled: tuple[tuple[int, int, int], ...],
+    function: Function,
+    pattern: Pattern,
+    seed: int,
+    accum_tol: float,
+    shape: Shape,
+) -> tuple[Disagreement, ...]:
+    """Recompute what was sampled: all processes of a bench say the same."""
+    from ci.inputs import recompute  # numpy takes 0.1 s, which every other task is spared
+
+    found = recompute(
+        sampled,
+        function=function,
+        pattern=pattern,
+        seed=seed,
+        accum_tol=accum_tol,
+        n=shape.n,
+        k=shape.k,
+        rows_per_image=shape.rows_per_image,
+    )
+    return tuple(found)
 
 
 def judge_golden(seen: HarnessResult) -> Verdict | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
 from ci.model import (
     Bench,
     Check,
+    Contender,
     DeviceKind,
     Outcome,
     Remote,
@@ -29,6 +31,7 @@ from ci.report.verdict import (
     run_word,
     stage_word,
 )
+from ci.rundir import build_folder
 
 
 def render_summary(run: Run) -> str:
@@ -89,8 +92,15 @@ def _next_bench(run: Run, bench: Bench, remote: Remote) -> str:
     """Compare again: what was given, or is of a commit, lies in the run's own folder."""
     if is_incomplete(run):
         return f"ci/invoke collect {run.id}"
-    names = [c.name if "#" not in c.name else c.name.split("#")[0] for c in bench.contenders]
+    names = [_named_again(run, c) for c in bench.contenders]
     return f"ci/invoke bench {shlex.join(names)} --remote {shlex.quote(remote.name)}"
+
+
+def _named_again(run: Run, contender: Contender) -> str:
+    name = contender.name.split("#")[0]
+    ours = name.startswith((contender.kernel.name, "@"))
+    folder = build_folder(Path("artifacts/runs") / run.id, contender.place)
+    return name if ours else f"{name}={folder}"
 
 
 def _item(name: str, text: str) -> str:

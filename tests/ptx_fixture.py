@@ -50,9 +50,10 @@ def assemble(cuda_toolchain: Toolchain) -> Assemble:
 def _compile(tools: Toolchain, source: str, arch: str, flags: tuple[str, ...], out: Path) -> str:
     # As ci.build does it: no path of this machine gets into the line table.
     path = f"PATH={tools.root / 'bin'}:{tools.host_compiler.parent}:/usr/bin:/bin"
-    argv = ["env", "-i", path, "LC_ALL=C", "PWD=/proc/self/cwd", tools.nvcc, "-std=c++17", "-O3"]
+    argv: list[str | Path] = ["env", "-i", path, "LC_ALL=C", "PWD=/proc/self/cwd", tools.nvcc]
     virtual = arch.replace("sm_", "compute_")
-    argv += ["-gencode", f"arch={virtual},code={virtual}", "-ccbin", tools.host_compiler]
+    argv += ["-std=c++17", "-O3", "-ccbin", tools.host_compiler]
+    argv += ["-gencode", f"arch={virtual},code={virtual}"]
     done = run_process([*argv, *flags, "-ptx", "-o", out, source], cwd=REPOSITORY)
     assert done.exit_code == 0, done.stderr
     return out.read_text()

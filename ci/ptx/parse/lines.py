@@ -118,7 +118,8 @@ class Lines:
             outer = self._known.get(inlined_at)
             calls = outer.frames if outer else (self._frame(inlined_at, ""),)
             frames += calls[:_LONGEST_CHAIN]
-        self.current = self._known[spot] = Place(frames)
+        # Line 0 is none: code that stands for no line of the source.
+        self.current = self._known[spot] = Place(frames if spot[1] else ())
 
     def _frame(self, spot: _Spot, function: str) -> Frame:
         file, line, _ = spot

@@ -71,8 +71,8 @@ class PtxRule:
             findings = list(self._findings(code))
         except TooManyPathsError as e:
             return not_judged(self.rule, str(e))
-        count = f"{len(sites)} {self.what}"
-        said = f"{count} judged" if not findings else f"{len(findings)} of {count} break it"
+        said = f"{self.what}: {len(sites)} judged"
+        said += f", {len(findings)} wrong" if findings else ""
         return judged(self.rule, findings, said, {self.what: str(len(sites))})
 
     def _findings(self, code: Code) -> Iterator[Finding]:

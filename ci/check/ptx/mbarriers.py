@@ -39,7 +39,7 @@ def _unfenced_inits(code: Code) -> Iterator[Breach]:
             return i.index
         if init is not None and is_cluster_arrive(i) and i.has("relaxed"):
             where = code.where(code.function.instructions[init])
-            found.append(Breach(i, f"a relaxed {i.mnemonic} does not publish {where}"))
+            found.append(Breach(i, f"{i.mnemonic} does not publish {where}"))
         return None if is_init_fence(i) or is_cluster_fence(i) else init
 
     def asks(i: Instruction) -> bool:

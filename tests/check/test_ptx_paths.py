@@ -1,0 +1,292 @@
+"""Which paths a rule follows, on small hand-written kernels: what tests exclude is no path."""
+
+from __future__ import annotations
+
+import pytest
+
+from ci.check.ptx import check_ptx
+from ci.check.ptx.paths import Paths, Walk
+from ci.model import Check, Outcome
+from ci.ptx import Instruction, control_flow
+from tests.ptx.text import entry, module
+
+STORE = "st.shared.b32 [staging], %r9;"
+FENCE = "fence.proxy.async.shared::cta;"
+COPY = "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [staging], 16;"
+GROUP = "cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 0;"
+SHARED = ".shared .align 16 .b8 staging[64]; .shared .b32 aside;"
+TID = "mov.u32 %r1, %tid.x;"
+WARP = f"{TID} shr.u32 %r2, %r1, 5;"
+
+
+def check(rule: str, body: str, before: str = "", directives: str = ".maxntid 128") -> Check:
+    """Judge a kernel by one rule; it declares a staging buffer and the usual registers."""
+    parsed = module(
+        f"{before}.entry k(.param .u64 p, .param .u32 n) {directives} {{"
+        ".reg .pred %p<20>; .reg .b16 %rs<9>; .reg .b32 %r<40>; .reg .b64 %rd<9>;"
+        f"{SHARED}\n{body}\n}}"
+    )
+    (found,) = (c for c in check_ptx(parsed, "k") if c.name.startswith(rule))
+    return found
+
+
+def verdict(rule: str, body: str, before: str = "", directives: str = ".maxntid 128") -> Outcome:
+    return check(rule, body, before, directives).verdict.outcome
+
+
+def fenced(body: str) -> Outcome:
+    return verdict("P001", f"{body} {GROUP} ret;")
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        (f"{STORE} {COPY}", Outcome.FAIL),
+        (f"{STORE} {FENCE} {COPY}", Outcome.PASS),
+        (f"{STORE} fence.proxy.async; {COPY}", Outcome.PASS),
+        (f"{STORE} fence.proxy.async.global; {COPY}", Outcome.FAIL),
+        (f"{STORE} bar.sync 0; {COPY}", Outcome.FAIL),
+        (f"{FENCE} {STORE} {COPY}", Outcome.FAIL),
+        (f"@%p1 {STORE} {FENCE} {COPY}", Outcome.PASS),
+        (f"{STORE} @%p1 {FENCE} @%p1 {COPY}", Outcome.FAIL),
+        (f"setp.eq.u32 %p1, %r1, 3; {STORE} @%p1 {FENCE} @%p1 {COPY}", Outcome.PASS),
+        (f"{STORE} @%p1 bra L; {FENCE} L: {COPY}", Outcome.FAIL),
+        (f"{STORE} @%p1 bra L; {FENCE} bra M; L: {FENCE} M: {COPY}", Outcome.PASS),
+        (f"L: {COPY} {STORE} @%p1 bra L;", Outcome.FAIL),
+        (f"L: {COPY} {STORE} {FENCE} @%p1 bra L;", Outcome.PASS),
+        (f"cp.async.ca.shared.global [staging], [%rd1], 16; {COPY}", Outcome.FAIL),
+        (f"stmatrix.sync.aligned.m8n8.x1.shared.b16 [staging], {{%r1}}; {COPY}", Outcome.FAIL),
+        (f"atom.shared.add.u32 %r2, [staging], 1; {COPY}", Outcome.FAIL),
+        (f"mbarrier.init.shared::cta.b64 [staging], 1; {COPY}", Outcome.PASS),
+        (f"st.global.b32 [%rd1], 1; {COPY}", Outcome.PASS),
+        (f"st.shared.b32 [aside], 1; {COPY}", Outcome.PASS),
+        (
+            "mov.u64 %rd2, staging; cvta.shared.u64 %rd3, %rd2; st.b32 [%rd3+4], 1;" + COPY,
+            Outcome.FAIL,
+        ),
+        ("ld.param.u64 %rd2, [p]; st.b32 [%rd2], 1;" + COPY, Outcome.PASS),
+        (STORE + COPY.replace("[staging]", "[staging+4]"), Outcome.PASS),
+        (STORE + COPY.replace("[staging]", "[staging+3]"), Outcome.FAIL),
+        (
+            STORE
+            + "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [staging], 16;",
+            Outcome.FAIL,
+        ),
+    ],
+)
+def test_a_store_needs_its_fence_on_every_path_to_a_copy(body: str, outcome: Outcome) -> None:
+    assert fenced(body) is outcome
+
+
+ALLOC = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [aside], 64;"
+DEALLOC = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, 64;"
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        (f"{ALLOC} {DEALLOC} ret;", Outcome.PASS),
+        (f"{ALLOC} ret;", Outcome.FAIL),
+        (f"{ALLOC} trap;", Outcome.PASS),
+        (f"{ALLOC} @%p1 exit; {DEALLOC} ret;", Outcome.FAIL),
+        (f"{ALLOC} L: @%p1 bra L; {DEALLOC}", Outcome.PASS),
+        # One test of the warp in two forms.
+        (
+            f"{WARP} setp.gt.u32 %p1, %r1, 31; @%p1 bra A; {ALLOC} A: bar.sync 0;"
+            f" setp.ne.s32 %p2, %r2, 0; @%p2 bra B; {DEALLOC} B: ret;",
+            Outcome.PASS,
+        ),
+        (
+            f"{WARP} setp.gt.u32 %p1, %r1, 63; @%p1 bra A; {ALLOC} A: bar.sync 0;"
+            f" setp.ne.s32 %p2, %r2, 0; @%p2 bra B; {DEALLOC} B: ret;",
+            Outcome.FAIL,
+        ),
+        # A warp index that was made uniform, and two tests that exclude each other.
+        (
+            f"{WARP} shfl.sync.idx.b32 %r3|%p9, %r2, 0, 31, -1;"
+            f" setp.eq.s32 %p1, %r3, 1; @!%p1 bra A; {ALLOC} A: setp.lt.s32 %p2, %r3, 1; @%p2 ret;"
+            f" setp.eq.s32 %p3, %r3, 1; @%p3 bra B; ret; B: {DEALLOC} ret;",
+            Outcome.PASS,
+        ),
+        # Another warp gives it back, whatever its way; or only on one of its ways.
+        (
+            f"{WARP} setp.ne.u32 %p1, %r2, 0; @%p1 bra A; {ALLOC} A: bar.sync 0;"
+            f" setp.ne.u32 %p2, %r2, 3; @%p2 bra B; {DEALLOC} B: ret;",
+            Outcome.PASS,
+        ),
+        (
+            f"{WARP} setp.ne.u32 %p1, %r2, 0; @%p1 bra A; {ALLOC} A: bar.sync 0;"
+            f" setp.ne.u32 %p2, %r2, 3; @%p2 bra B; @%p9 bra B; {DEALLOC} B: ret;",
+            Outcome.FAIL,
+        ),
+        (f"{ALLOC} {DEALLOC.replace('64', '32')} ret;", Outcome.FAIL),
+        (f"{ALLOC} tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r9, %r8; ret;", Outcome.PASS),
+    ],
+)
+def test_tensor_memory_is_given_back_on_every_way_out(body: str, outcome: Outcome) -> None:
+    assert verdict("P004", body) is outcome
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        (f"{COPY} {GROUP}", Outcome.PASS),
+        (f"{COPY} cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 1;", Outcome.FAIL),
+        (
+            f"{COPY} cp.async.bulk.commit_group; cp.async.bulk.commit_group;"
+            " cp.async.bulk.wait_group 1;",
+            Outcome.PASS,
+        ),
+        (f"{COPY} cp.async.bulk.wait_group 0;", Outcome.FAIL),
+        (f"{GROUP} {COPY}", Outcome.FAIL),
+        (f"L: {COPY} cp.async.bulk.commit_group; @%p1 bra L; {GROUP}", Outcome.PASS),
+        (
+            f"{TID} setp.ne.u32 %p1, %r1, 0; @%p1 bra A; {COPY} cp.async.bulk.commit_group; A:"
+            " and.b32 %r2, %r1, 127; setp.eq.u32 %p2, %r2, 0; @!%p2 bra B;"
+            " cp.async.bulk.wait_group.read 0; B:",
+            Outcome.PASS,
+        ),
+        # A flag that says that there is something to wait for.
+        (
+            f"mov.b16 %rs1, 0; L: @%p1 bra A; {COPY} cp.async.bulk.commit_group; mov.b16 %rs1, 1;"
+            " A: @%p2 bra L; setp.eq.s16 %p3, %rs1, 0; @%p3 bra B; cp.async.bulk.wait_group 0; B:",
+            Outcome.PASS,
+        ),
+        (
+            f"mov.pred %p4, 0; L: @%p1 bra A; {COPY} cp.async.bulk.commit_group; mov.pred %p4, -1;"
+            " A: @%p2 bra L; @!%p4 bra B; cp.async.bulk.wait_group 0; B:",
+            Outcome.PASS,
+        ),
+        (
+            f"mov.b16 %rs1, 0; L: @%p1 bra A; {COPY} cp.async.bulk.commit_group; mov.b16 %rs1, 2;"
+            " A: @%p2 bra L; setp.ne.s16 %p3, %rs1, 1; @%p3 bra B; cp.async.bulk.wait_group 0; B:",
+            Outcome.FAIL,
+        ),
+    ],
+)
+def test_a_copy_is_committed_and_waited_for(body: str, outcome: Outcome) -> None:
+    assert verdict("P006", body) is outcome
+
+
+ELECT = "elect.sync _|%p1, -1;"
+LANE_0 = f"{TID} and.b32 %r2, %r1, 31; setp.eq.u32 %p2, %r2, 0;"
+COMMIT, WAIT = "cp.async.bulk.commit_group;", "cp.async.bulk.wait_group 0;"
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        (f"{ELECT} @%p1 {COPY} @%p1 {COMMIT} @%p1 {WAIT}", Outcome.PASS),
+        (f"{LANE_0} @%p2 {COPY} @%p2 {COMMIT} @%p2 {WAIT}", Outcome.PASS),
+        (f"{ELECT} {LANE_0} @%p1 {COPY} @%p2 {COMMIT} @%p1 {WAIT}", Outcome.FAIL),
+        (f"{ELECT} {LANE_0} @%p1 {COPY} @%p1 {COMMIT} @%p2 {WAIT}", Outcome.FAIL),
+        (f"{ELECT} @%p1 {COPY} {COMMIT} {WAIT}", Outcome.PASS),
+        (
+            "mov.u32 %r1, %laneid; setp.eq.u32 %p2, %r1, 5;"
+            f"{ELECT} @%p1 {COPY} @%p2 {COMMIT} @%p2 {WAIT}",
+            Outcome.FAIL,
+        ),
+        (
+            f"{TID} setp.lt.u32 %p2, %r1, 32; {ELECT} @%p1 {COPY} @%p2 {COMMIT} @%p2 {WAIT}",
+            Outcome.PASS,
+        ),
+    ],
+)
+def test_a_group_is_of_one_lane(body: str, outcome: Outcome) -> None:
+    assert verdict("P005", body) is outcome
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        (f"{ELECT} @!%p1 bra A; bar.sync 0; A: mov.u32 %r5, 1; ret;", Outcome.FAIL),
+        (f"{ELECT} @!%p1 bra A; barrier.cta.sync 0; A: mov.u32 %r5, 1; ret;", Outcome.SKIP),
+        (f"{ELECT} @!%p1 bra A; bar.warp.sync -1; A: mov.u32 %r5, 1; ret;", Outcome.SKIP),
+        (f"{LANE_0} @!%p2 bra A; bar.sync 0; A: mov.u32 %r5, 1; ret;", Outcome.FAIL),
+        # The others have left: nobody is missing.
+        (f"{LANE_0} @!%p2 exit; bar.sync 0; mov.u32 %r5, 1; ret;", Outcome.PASS),
+        (f"{TID} setp.lt.u32 %p2, %r1, 32; @!%p2 bra A; bar.sync 1, 32; A: ret;", Outcome.PASS),
+        (f"{ELECT} @!%p1 bra A; mov.u32 %r3, 1; A: bar.sync 0; ret;", Outcome.PASS),
+    ],
+)
+def test_one_lane_alone_comes_to_nothing_aligned(body: str, outcome: Outcome) -> None:
+    assert verdict("P008", body) is outcome
+
+
+def test_two_elections_of_one_mask_name_one_lane() -> None:
+    twice = f"{ELECT} @%p1 {COPY} @%p1 {COMMIT} elect.sync _|%p3, 0xffffffff; @%p3 {WAIT} ret;"
+    assert verdict("P006", twice) is Outcome.PASS
+    assert verdict("P006", twice.replace("0xffffffff", "15")) is Outcome.FAIL
+
+
+def test_a_bool_of_cpp_is_the_predicate_that_it_was_made_of() -> None:
+    """`selp` and `setp` around a value: what nvcc makes of a bool that asm returned."""
+    body = (
+        f"{ELECT} selp.b32 %r3, 1, 0, %p1; setp.eq.s32 %p2, %r3, 0; @%p2 bra A; {COPY} {COMMIT} A:"
+        f" setp.ne.s32 %p3, %r3, 0; not.pred %p4, %p3; @%p4 bra B; {WAIT} B: ret;"
+    )
+    assert verdict("P006", body) is Outcome.PASS
+
+
+def test_joined_predicates_are_taken_apart() -> None:
+    body = (
+        f"{TID} setp.lt.u32 %p1, %r1, 32; mov.u32 %r2, %cluster_ctarank; setp.eq.u32 %p2, %r2, 0;"
+        f" and.pred %p3, %p1, %p2; @!%p3 bra A; {COPY} {COMMIT} A: @!%p2 bra B; @!%p1 bra B; {WAIT}"
+        " B: ret;"
+    )
+    assert verdict("P006", body) is Outcome.PASS
+    assert verdict("P006", body.replace("and.pred", "or.pred")) is Outcome.FAIL
+
+
+def test_the_same_question_of_unknown_numbers_has_one_answer() -> None:
+    body = (
+        "ld.param.u32 %r1, [n]; mov.u32 %r2, %ctaid.x; setp.ge.u32 %p1, %r2, %r1; @%p1 bra A;"
+        f" {COPY} {COMMIT} A: setp.lt.u32 %p2, %r2, %r1; @!%p2 bra B; {WAIT} B: ret;"
+    )
+    assert verdict("P006", body) is Outcome.PASS
+
+
+def test_a_number_that_a_loop_changes_answers_anew() -> None:
+    body = (
+        f"mov.u32 %r1, 0; L: setp.eq.u32 %p1, %r1, 3; @!%p1 bra A; {COPY} {COMMIT} A:"
+        f" add.u32 %r1, %r1, 1; setp.eq.u32 %p2, %r1, 3; @!%p2 bra B; {WAIT} B: @%p9 bra L; ret;"
+    )
+    assert verdict("P006", body) is Outcome.FAIL
+
+
+def test_what_a_called_function_holds_is_an_error_not_a_pass() -> None:
+    copy = "cp.async.bulk.global.shared::cta.bulk_group [to], [from], 16;"
+    before = f".global .b8 to[16]; .shared .b8 from[16]; .func f() {{ {copy} ret; }} "
+    called = check("P006", f"call f; {COPY} {GROUP} ret;", before)
+    assert called.verdict.outcome is Outcome.ERROR
+    assert called.verdict.summary == (
+        "'f' has bulk copies to global memory, and 'k' calls it: not followed"
+    )
+
+
+def test_more_paths_than_can_be_told_apart_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ci.check.ptx.paths.MOST_STEPS", 3)
+    many = check("P006", f"@%p1 bra A; A: @%p2 bra B; B: @%p3 bra C; C: {COPY} {GROUP} ret;")
+    assert many.verdict.outcome is Outcome.ERROR
+    assert many.verdict.summary == "'k' has more than 3 paths to tell apart"
+
+
+def test_thirty_tests_of_thirty_numbers_are_few_paths() -> None:
+    """Facts are forgotten where nobody asks again: two to the thirty would never end."""
+    tests = "".join(
+        f"ld.param.u32 %r{i}, [n+{4 * i}]; setp.eq.u32 %p{i % 18 + 1}, %r{i}, 7;"
+        f" @%p{i % 18 + 1} bra L{i}; mov.u32 %r39, {i}; L{i}:"
+        for i in range(30)
+    )
+    assert verdict("P006", f"{tests} {COPY} {GROUP} ret;") is Outcome.PASS
+
+
+def test_a_walk_meets_every_way_out() -> None:
+    seen: list[str] = []
+    paths = Paths(control_flow(entry("@%p1 ret; @%p2 bra END; exit; END:")))
+
+    def leave(state: int, at: Instruction | None, facts: object) -> None:
+        seen.append(str(at))
+
+    paths.walk(Walk(0, lambda i: False, lambda state, i, facts: state, leave))
+    assert sorted(seen) == ["@%p1 ret;", "None", "exit;"]

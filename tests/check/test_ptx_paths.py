@@ -23,7 +23,7 @@ def check(rule: str, body: str, before: str = "", directives: str = ".maxntid 12
     """Judge a kernel by one rule; it declares a staging buffer and the usual registers."""
     parsed = module(
         f"{before}.entry k(.param .u64 p, .param .u32 n) {directives} {{"
-        ".reg .pred %p<20>; .reg .b16 %rs<9>; .reg .b32 %r<40>; .reg .b64 %rd<9>;"
+        ".reg .pred %p<40>; .reg .b16 %rs<9>; .reg .b32 %r<40>; .reg .b64 %rd<9>;"
         f"{SHARED}\n{body}\n}}"
     )
     (found,) = (c for c in check_ptx(parsed, "k") if c.name.startswith(rule))
@@ -127,50 +127,54 @@ def test_tensor_memory_is_given_back_on_every_way_out(body: str, outcome: Outcom
     assert verdict("P004", body) is outcome
 
 
+COMMIT, WAIT = "cp.async.bulk.commit_group;", "cp.async.bulk.wait_group.read 0;"
+
+
 @pytest.mark.parametrize(
     ("body", "outcome"),
     [
-        (f"{COPY} {GROUP}", Outcome.PASS),
-        (f"{COPY} cp.async.bulk.commit_group; cp.async.bulk.wait_group.read 1;", Outcome.FAIL),
-        (
-            f"{COPY} cp.async.bulk.commit_group; cp.async.bulk.commit_group;"
-            " cp.async.bulk.wait_group 1;",
-            Outcome.PASS,
-        ),
-        (f"{COPY} cp.async.bulk.wait_group 0;", Outcome.FAIL),
-        (f"{GROUP} {COPY}", Outcome.FAIL),
-        (f"L: {COPY} cp.async.bulk.commit_group; @%p1 bra L; {GROUP}", Outcome.PASS),
-        (
-            f"{TID} setp.ne.u32 %p1, %r1, 0; @%p1 bra A; {COPY} cp.async.bulk.commit_group; A:"
-            " and.b32 %r2, %r1, 127; setp.eq.u32 %p2, %r2, 0; @!%p2 bra B;"
-            " cp.async.bulk.wait_group.read 0; B:",
-            Outcome.PASS,
-        ),
-        # A flag that says that there is something to wait for.
-        (
-            f"mov.b16 %rs1, 0; L: @%p1 bra A; {COPY} cp.async.bulk.commit_group; mov.b16 %rs1, 1;"
-            " A: @%p2 bra L; setp.eq.s16 %p3, %rs1, 0; @%p3 bra B; cp.async.bulk.wait_group 0; B:",
-            Outcome.PASS,
-        ),
-        (
-            f"mov.pred %p4, 0; L: @%p1 bra A; {COPY} cp.async.bulk.commit_group; mov.pred %p4, -1;"
-            " A: @%p2 bra L; @!%p4 bra B; cp.async.bulk.wait_group 0; B:",
-            Outcome.PASS,
-        ),
-        (
-            f"mov.b16 %rs1, 0; L: @%p1 bra A; {COPY} cp.async.bulk.commit_group; mov.b16 %rs1, 2;"
-            " A: @%p2 bra L; setp.ne.s16 %p3, %rs1, 1; @%p3 bra B; cp.async.bulk.wait_group 0; B:",
-            Outcome.FAIL,
-        ),
+        (f"{COPY} {COMMIT} {WAIT}", Outcome.PASS),
+        (f"{COPY} {WAIT}", Outcome.FAIL),
+        (f"{COPY} {WAIT} {COMMIT}", Outcome.PASS),
+        (f"{COMMIT} {WAIT} {COPY}", Outcome.PASS),
+        (f"{COPY} {COMMIT} cp.async.bulk.wait_group.read 3;", Outcome.PASS),
+        (f"L: {COPY} @%p1 bra A; {COMMIT} A: {WAIT} @%p2 bra L;", Outcome.FAIL),
+        (f"L: {COPY} @%p1 {COMMIT} @%p1 {WAIT} @%p2 bra L;", Outcome.FAIL),
+        (f"{COPY} {WAIT} trap;", Outcome.PASS),
     ],
 )
-def test_a_copy_is_committed_and_waited_for(body: str, outcome: Outcome) -> None:
+def test_a_copy_that_is_waited_for_is_committed(body: str, outcome: Outcome) -> None:
     assert verdict("P006", body) is outcome
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "outcome"),
+    [
+        ("mov.b16 %rs1, 0;", "mov.b16 %rs1, 1;", Outcome.PASS),
+        ("mov.b16 %rs1, 0;", "mov.b16 %rs1, 2;", Outcome.PASS),
+        ("mov.b16 %rs1, 0;", "mov.b16 %rs1, %rs2;", Outcome.FAIL),
+        ("mov.b16 %rs1, 1;", "mov.b16 %rs1, 0;", Outcome.FAIL),
+        ("mov.b16 %rs1, 0;", "@%p3 mov.b16 %rs1, 1;", Outcome.FAIL),
+    ],
+)
+def test_a_flag_says_what_was_done(first: str, second: str, outcome: Outcome) -> None:
+    """As nvcc keeps a bool of C++: constants in a register, masked and asked in another block."""
+    asked = "and.b16 %rs3, %rs1, 255; setp.eq.s16 %p4, %rs3, 0;"
+    body = f"{first} @%p1 bra A; {ALLOC} {second} A: {asked} @%p4 bra B; {DEALLOC} B: ret;"
+    assert verdict("P004", body) is outcome
+
+
+def test_a_predicate_may_be_the_flag() -> None:
+    body = (
+        f"mov.pred %p4, 0; @%p1 bra A; {ALLOC} mov.pred %p4, -1; A: mov.u32 %r5, 1;"
+        f" @!%p4 bra B; {DEALLOC} B: ret;"
+    )
+    assert verdict("P004", body) is Outcome.PASS
+    assert verdict("P004", body.replace("-1", "0")) is Outcome.FAIL
 
 
 ELECT = "elect.sync _|%p1, -1;"
 LANE_0 = f"{TID} and.b32 %r2, %r1, 31; setp.eq.u32 %p2, %r2, 0;"
-COMMIT, WAIT = "cp.async.bulk.commit_group;", "cp.async.bulk.wait_group 0;"
 
 
 @pytest.mark.parametrize(
@@ -214,44 +218,44 @@ def test_one_lane_alone_comes_to_nothing_aligned(body: str, outcome: Outcome) ->
 
 
 def test_two_elections_of_one_mask_name_one_lane() -> None:
-    twice = f"{ELECT} @%p1 {COPY} @%p1 {COMMIT} elect.sync _|%p3, 0xffffffff; @%p3 {WAIT} ret;"
-    assert verdict("P006", twice) is Outcome.PASS
-    assert verdict("P006", twice.replace("0xffffffff", "15")) is Outcome.FAIL
+    twice = f"{ELECT} @%p1 {ALLOC} elect.sync _|%p3, 0xffffffff; @%p3 {DEALLOC} ret;"
+    assert verdict("P004", twice) is Outcome.PASS
+    assert verdict("P004", twice.replace("0xffffffff", "15")) is Outcome.FAIL
 
 
 def test_a_bool_of_cpp_is_the_predicate_that_it_was_made_of() -> None:
     """`selp` and `setp` around a value: what nvcc makes of a bool that asm returned."""
     body = (
-        f"{ELECT} selp.b32 %r3, 1, 0, %p1; setp.eq.s32 %p2, %r3, 0; @%p2 bra A; {COPY} {COMMIT} A:"
-        f" setp.ne.s32 %p3, %r3, 0; not.pred %p4, %p3; @%p4 bra B; {WAIT} B: ret;"
+        f"{ELECT} selp.b32 %r3, 1, 0, %p1; setp.eq.s32 %p2, %r3, 0; @%p2 bra A; {ALLOC} A:"
+        f" setp.ne.s32 %p3, %r3, 0; not.pred %p4, %p3; @%p4 bra B; {DEALLOC} B: ret;"
     )
-    assert verdict("P006", body) is Outcome.PASS
+    assert verdict("P004", body) is Outcome.PASS
 
 
 def test_joined_predicates_are_taken_apart() -> None:
     body = (
         f"{TID} setp.lt.u32 %p1, %r1, 32; mov.u32 %r2, %cluster_ctarank; setp.eq.u32 %p2, %r2, 0;"
-        f" and.pred %p3, %p1, %p2; @!%p3 bra A; {COPY} {COMMIT} A: @!%p2 bra B; @!%p1 bra B; {WAIT}"
+        f" and.pred %p3, %p1, %p2; @!%p3 bra A; {ALLOC} A: @!%p2 bra B; @!%p1 bra B; {DEALLOC}"
         " B: ret;"
     )
-    assert verdict("P006", body) is Outcome.PASS
-    assert verdict("P006", body.replace("and.pred", "or.pred")) is Outcome.FAIL
+    assert verdict("P004", body) is Outcome.PASS
+    assert verdict("P004", body.replace("and.pred", "or.pred")) is Outcome.FAIL
 
 
 def test_the_same_question_of_unknown_numbers_has_one_answer() -> None:
     body = (
         "ld.param.u32 %r1, [n]; mov.u32 %r2, %ctaid.x; setp.ge.u32 %p1, %r2, %r1; @%p1 bra A;"
-        f" {COPY} {COMMIT} A: setp.lt.u32 %p2, %r2, %r1; @!%p2 bra B; {WAIT} B: ret;"
+        f" {ALLOC} A: setp.lt.u32 %p2, %r2, %r1; @!%p2 bra B; {DEALLOC} B: ret;"
     )
-    assert verdict("P006", body) is Outcome.PASS
+    assert verdict("P004", body) is Outcome.PASS
 
 
 def test_a_number_that_a_loop_changes_answers_anew() -> None:
     body = (
-        f"mov.u32 %r1, 0; L: setp.eq.u32 %p1, %r1, 3; @!%p1 bra A; {COPY} {COMMIT} A:"
-        f" add.u32 %r1, %r1, 1; setp.eq.u32 %p2, %r1, 3; @!%p2 bra B; {WAIT} B: @%p9 bra L; ret;"
+        f"mov.u32 %r1, 0; L: setp.eq.u32 %p1, %r1, 3; @!%p1 bra A; {ALLOC} A:"
+        f" add.u32 %r1, %r1, 1; setp.eq.u32 %p2, %r1, 3; @!%p2 bra B; {DEALLOC} B: @%p9 bra L; ret;"
     )
-    assert verdict("P006", body) is Outcome.FAIL
+    assert verdict("P004", body) is Outcome.FAIL
 
 
 def test_what_a_called_function_holds_is_an_error_not_a_pass() -> None:
@@ -266,19 +270,28 @@ def test_what_a_called_function_holds_is_an_error_not_a_pass() -> None:
 
 def test_more_paths_than_can_be_told_apart_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ci.check.ptx.paths.MOST_STEPS", 3)
-    many = check("P006", f"@%p1 bra A; A: @%p2 bra B; B: @%p3 bra C; C: {COPY} {GROUP} ret;")
+    many = check("P004", f"@%p1 bra A; A: @%p2 bra B; B: @%p3 bra C; C: {ALLOC} ret;")
     assert many.verdict.outcome is Outcome.ERROR
     assert many.verdict.summary == "'k' has more than 3 paths to tell apart"
 
 
-def test_thirty_tests_of_thirty_numbers_are_few_paths() -> None:
-    """Facts are forgotten where nobody asks again: two to the thirty would never end."""
-    tests = "".join(
-        f"ld.param.u32 %r{i}, [n+{4 * i}]; setp.eq.u32 %p{i % 18 + 1}, %r{i}, 7;"
-        f" @%p{i % 18 + 1} bra L{i}; mov.u32 %r39, {i}; L{i}:"
+def asking(work: str) -> str:
+    """Return thirty tests of thirty parameters, each with some work behind it."""
+    return "".join(
+        f"ld.param.u32 %r{i}, [n+{4 * i}]; setp.eq.u32 %p{i}, %r{i}, 7; @%p{i} bra L{i}; {work} L{i}:"
         for i in range(30)
     )
-    assert verdict("P006", f"{tests} {COPY} {GROUP} ret;") is Outcome.PASS
+
+
+def test_facts_are_forgotten_where_nobody_asks_again() -> None:
+    """Or these were two to the thirty paths."""
+    assert verdict("P004", f"{asking(ALLOC + DEALLOC)} ret;") is Outcome.PASS
+
+
+def test_branches_that_decide_nothing_are_not_told_apart() -> None:
+    """Round a loop every one of them is asked again, and has the same answer."""
+    body = f"{ALLOC} AGAIN: {asking('mov.u32 %r39, 1;')} @%p30 bra AGAIN; @%p31 ret; {DEALLOC} ret;"
+    assert verdict("P004", body) is Outcome.FAIL
 
 
 def test_a_walk_meets_every_way_out() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ci.check.answer import at_instruction, judged, not_asked, not_judged
@@ -10,6 +10,7 @@ from ci.check.ptx.paths import Paths, TooManyPathsError
 from ci.check.ptx.pointers import Pointers
 from ci.model import Check, Finding, Rule
 from ci.ptx import Function, Instruction, Module, Symbol, control_flow
+from ci.symbol import base_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,12 @@ class Code:
     def __post_init__(self) -> None:
         self.paths = Paths(control_flow(self.function))
         self.pointers = Pointers(self.function)
+
+    @property
+    def cluster(self) -> tuple[int, ...]:
+        """The CTAs of a cluster by dimension, where the function itself says so."""
+        said = self.function.directive("reqnctapercluster") or ()
+        return tuple(n for n in said if isinstance(n, int))
 
     def all(self, kind: Callable[[Instruction], bool]) -> list[Instruction]:
         """Return the instructions of a kind that can be reached."""
@@ -59,26 +66,38 @@ class PtxRule:
     judge: Callable[[Code], Iterable[Breach]]
 
     def answer(self, code: Code) -> Check:
-        sites, name = code.all(self.sites), code.function.name
+        sites, name = code.all(self.sites), base_name(code.function.name)
         hidden = [f.name for f in code.called if any(map(self.sites, f.instructions))]
         if hidden:
             return not_judged(
-                self.rule, f"'{hidden[0]}' has {self.what}, and '{name}' calls it: not followed"
+                self.rule,
+                f"'{base_name(hidden[0])}' has {self.what}, and '{name}' calls it: not followed",
             )
         if not sites:
             return not_asked(self.rule, f"no {self.what} in '{name}'")
         try:
-            findings = list(self._findings(code))
+            findings = self._findings(code)
         except TooManyPathsError as e:
             return not_judged(self.rule, str(e))
         said = f"{self.what}: {len(sites)} judged"
         said += f", {len(findings)} wrong" if findings else ""
         return judged(self.rule, findings, said, {self.what: str(len(sites))})
 
-    def _findings(self, code: Code) -> Iterator[Finding]:
-        told = dict.fromkeys((b.at, b.how) for b in self.judge(code))
-        for at, how in sorted(told, key=lambda t: t[0].index):
-            yield at_instruction(self.rule, how, code.function.name, at, code.source)
+    def _findings(self, code: Code) -> list[Finding]:
+        """Return what breaks the rule; if nothing does on more paths than there are, nothing does.
+
+        Few rules need the closer look.
+        """
+        breaches: dict[Breach, None] = {}
+        for precise in (False, True):
+            code.paths.precise = precise
+            breaches = dict.fromkeys(self.judge(code))
+            if not breaches:
+                break
+        return [
+            at_instruction(self.rule, b.how, code.function.name, b.at, code.source)
+            for b in sorted(breaches, key=lambda b: b.at.index)
+        ]
 
 
 def called_functions(module: Module, function: Function) -> tuple[Function, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ci.check.ptx.condition import Facts
 from ci.check.ptx.judge import Breach, Code, PtxRule
-from ci.check.ptx.kinds import is_proxy_fence, reads_shared, source_of
+from ci.check.ptx.kinds import is_mbarrier_wait, is_proxy_fence, reads_shared, source_of
 from ci.check.ptx.lanes import Lanes
 from ci.check.ptx.paths import Walk
 from ci.model import Rule
@@ -76,7 +76,7 @@ def _gathers(i: Instruction) -> bool:
     """Say whether the thread has waited for others behind it, and sees what they wrote."""
     if i.opcode in ("bar", "barrier"):
         return bool(i.flags & {"sync", "red", "wait"})
-    return i.opcode == "mbarrier" and bool(i.flags & {"try_wait", "test_wait"})
+    return is_mbarrier_wait(i)
 
 
 STORE_WITHOUT_PROXY_FENCE = PtxRule(

@@ -8,7 +8,7 @@ from functools import reduce
 
 from ci.check.ptx.condition import Facts, allowed, widened
 from ci.check.ptx.judge import Breach, Code, PtxRule
-from ci.check.ptx.kinds import is_cluster_wait, is_tcgen05, releases_in_cta
+from ci.check.ptx.kinds import is_cluster_wait, is_mbarrier_wait, is_tcgen05, releases_in_cta
 from ci.check.ptx.paths import Walk
 from ci.model import Rule
 from ci.ptx import Instruction, Integer
@@ -80,7 +80,8 @@ def _forgotten(code: Code) -> list[str]:
     Another warp may give back what one took. Its threads are those that can come to a dealloc.
     """
     ways_out: list[str] = []
-    seen = code.paths.reached(is_dealloc, code.paths.asked)
+    roots = code.paths.values.threads_apart
+    seen = code.paths.reached(is_dealloc, frozenset(r.number for r in roots))
 
     def leave(done: bool, at: Instruction | None, facts: Facts) -> None:
         if not done:
@@ -116,15 +117,18 @@ def _lone_deallocs(code: Code) -> Iterator[Breach]:
     def step(alloc: int | None, i: Instruction, facts: Facts) -> int | None:
         if is_alloc(i):
             return i.index
-        if is_cluster_wait(i):
+        if is_cluster_wait(i) or is_mbarrier_wait(i):
             return None
         if alloc is not None:
             where = code.where(code.function.instructions[alloc])
-            found.append(Breach(i, f"no barrier.cluster.wait stands between {where} and this"))
+            found.append(
+                Breach(i, f"nothing that the other CTA does stands between {where} and it")
+            )
         return alloc
 
     def asks(i: Instruction) -> bool:
-        return is_alloc(i) or is_cluster_wait(i) or is_pair_dealloc(i)
+        meets = is_cluster_wait(i) or is_mbarrier_wait(i)
+        return is_alloc(i) or meets or is_pair_dealloc(i)
 
     code.paths.walk(Walk(None, asks, step))
     yield from found
@@ -197,11 +201,12 @@ ALLOC_AFTER_RELINQUISH = PtxRule(
     _late_allocs,
 )
 
-DEALLOC_WITHOUT_CLUSTER_BARRIER = PtxRule(
+DEALLOC_WITHOUT_THE_PEER = PtxRule(
     Rule(
         "P012",
-        "dealloc-without-cluster-barrier",
-        "between the alloc of a CTA pair and its dealloc lies a cluster barrier",
+        "dealloc-without-the-peer",
+        "between the alloc of a CTA pair and its dealloc a thread waits for the other CTA, on a"
+        " cluster barrier or an mbarrier",
         "both CTAs take part in either: one that gives back before the other has taken fails or"
         " hangs (PTX ISA 9.1, 9.7.16.5, tables 47 and 48)",
         "barrier.cluster.arrive and .wait behind the last use of tensor memory, before the dealloc",

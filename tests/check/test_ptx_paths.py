@@ -278,7 +278,8 @@ def test_more_paths_than_can_be_told_apart_are_an_error(monkeypatch: pytest.Monk
 def asking(work: str) -> str:
     """Return thirty tests of thirty parameters, each with some work behind it."""
     return "".join(
-        f"ld.param.u32 %r{i}, [n+{4 * i}]; setp.eq.u32 %p{i}, %r{i}, 7; @%p{i} bra L{i}; {work} L{i}:"
+        f"ld.param.u32 %r{i}, [n+{4 * i}]; setp.eq.u32 %p{i}, %r{i}, 7;"
+        f" @%p{i} bra L{i}; {work} L{i}:"
         for i in range(30)
     )
 

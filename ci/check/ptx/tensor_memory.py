@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import reduce
 
-from ci.check.ptx.condition import Facts, allowed, widened
+from ci.check.ptx.condition import Facts, allowed
 from ci.check.ptx.judge import Breach, Code, PtxRule
 from ci.check.ptx.kinds import is_cluster_wait, is_mbarrier_wait, is_tcgen05, releases_in_cta
 from ci.check.ptx.paths import Walk
@@ -45,7 +44,9 @@ def _leaks(code: Code) -> Iterator[Breach]:
         alloc = code.function.instructions[index]
         if not deallocs:
             yield Breach(alloc, f"nothing gives back what {alloc.mnemonic} takes")
-        elif index in freed or (ways_out := _forgotten(code)):
+        elif index in freed:
+            # Where no path of the thread frees it, another warp does, and what that one rests on
+            # is not told by paths.
             yield Breach(alloc, f"{alloc.mnemonic} is not given back on a way to {ways_out[0]}")
 
 
@@ -72,24 +73,6 @@ def _followed(code: Code) -> tuple[dict[int, list[str]], set[int]]:
 
 def _fits(alloc: Instruction, dealloc: Instruction) -> bool:
     return None in (_columns(alloc), _columns(dealloc)) or _columns(alloc) == _columns(dealloc)
-
-
-def _forgotten(code: Code) -> list[str]:
-    """Return how threads that may give back leave without it, where no allocating one does.
-
-    Another warp may give back what one took. Its threads are those that can come to a dealloc.
-    """
-    ways_out: list[str] = []
-    roots = code.paths.values.threads_apart
-    seen = code.paths.reached(is_dealloc, frozenset(r.number for r in roots))
-
-    def leave(done: bool, at: Instruction | None, facts: Facts) -> None:
-        if not done:
-            ways_out.append(code.way_out(at))
-
-    who = reduce(widened, seen.values())
-    code.paths.walk(Walk(False, is_dealloc, lambda done, i, facts: True, leave, who))
-    return ways_out
 
 
 def _late_allocs(code: Code) -> Iterator[Breach]:

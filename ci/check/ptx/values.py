@@ -86,12 +86,6 @@ class Values:
         """The roots that tell lanes apart by their number."""
         return tuple(r for r in self._roots.values() if r.name in ("%tid.x", "%laneid"))
 
-    @property
-    def threads_apart(self) -> tuple[Root, ...]:
-        """The roots that tell the threads of a cluster apart."""
-        ranked = tuple(r for r in self._roots.values() if r.name == "%cluster_ctarank")
-        return self.numbered + ranked
-
     def holds(self, guard: Guard, at: Instruction) -> Condition | None:
         """Return what the guard of that instruction asks; None if nothing is known of it."""
         found = self._conditions.get(guard.register)

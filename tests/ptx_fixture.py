@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from ci import config
+from ci.build import Request, build_all
 from ci.model import Toolchain
 from ci.proc import run_process
 from tests.toolchain_fixture import REPOSITORY
 
 CompilePtx = Callable[..., str]
 """(source relative to the repository, arch, *flags of nvcc) -> its PTX."""
+OwnPtx = Callable[[str, str, str], str]
+"""(kernel, arch, variant) -> the PTX of its build, from the repository's own store."""
 Assemble = Callable[[str, str], str]
 """(PTX, arch) -> the machine code that ptxas makes of it, encoding and all."""
 
@@ -29,6 +33,18 @@ def compile_ptx(cuda_toolchain: Toolchain, tmp_path_factory: pytest.TempPathFact
         return made[key]
 
     return compile_once
+
+
+@pytest.fixture(scope="session")
+def own_ptx(cuda_toolchain: Toolchain) -> OwnPtx:
+    kernels = config.load_kernels(REPOSITORY)
+
+    def build(kernel: str, arch: str, variant: str) -> str:
+        request = Request(kernels[kernel], arch, variant)
+        (made,) = build_all(REPOSITORY, [request], cuda_toolchain)
+        return (made.folder / made.program).with_suffix(".ptx").read_text()
+
+    return build
 
 
 @pytest.fixture(scope="session")

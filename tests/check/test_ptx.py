@@ -9,7 +9,7 @@ import pytest
 from ci.check.ptx import RULES, check_ptx
 from ci.model import Check, Outcome
 from ci.ptx import Module, parse_ptx
-from tests.ptx_fixture import CompilePtx
+from tests.ptx_fixture import CompilePtx, OwnPtx
 
 PROBE = "tests/check/probes/ptx_rules.cu"
 SOURCE = "ptx_rules.cu"
@@ -81,6 +81,13 @@ def test_a_broken_kernel_breaks_its_rule_alone(entry: str, rule: str, probe: Mod
 @pytest.mark.parametrize("entry", RIGHT)
 def test_a_right_kernel_passes_every_rule(entry: str, probe: Module) -> None:
     checks = check_ptx(probe, entry, SOURCE)
+    assert outcomes(checks, Outcome.PASS) == [r.rule.title for r in RULES]
+
+
+@pytest.mark.parametrize("variant", ["production", "timing", "debug", "guard"])
+def test_the_megakernel_passes_every_rule(variant: str, own_ptx: OwnPtx) -> None:
+    module = parse_ptx(own_ptx("patch_embed", "sm_100a", variant), "megakernel.ptx")
+    checks = check_ptx(module, "patch_embed_gemm", "kernel/sm100a_patch_embed_fp8.cu")
     assert outcomes(checks, Outcome.PASS) == [r.rule.title for r in RULES]
 
 

@@ -258,6 +258,20 @@ def test_a_number_that_a_loop_changes_answers_anew() -> None:
     assert verdict("P004", body) is Outcome.FAIL
 
 
+def test_without_a_cluster_nothing_has_to_be_published_to_one() -> None:
+    found = check("P002", "mbarrier.init.shared::cta.b64 [staging], 1; bar.sync 0; ret;")
+    assert found.verdict.outcome is Outcome.SKIP
+    assert found.verdict.summary == "no barrier.cluster.arrive in 'k'"
+
+
+def test_code_without_lines_is_named_by_those_of_the_ptx() -> None:
+    (finding,) = check("P001", f"{STORE}\n{COPY} ret;").findings
+    assert finding.message == (
+        "cp.async.bulk.global.shared::cta.bulk_group may read what st.shared.b32 at line 5 wrote,"
+        " unfenced (line 6 of the PTX)"
+    )
+
+
 def test_what_a_called_function_holds_is_an_error_not_a_pass() -> None:
     copy = "cp.async.bulk.global.shared::cta.bulk_group [to], [from], 16;"
     before = f".global .b8 to[16]; .shared .b8 from[16]; .func f() {{ {copy} ret; }} "

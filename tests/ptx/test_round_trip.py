@@ -7,14 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ci import config
-from ci.build import Request, build_all
-from ci.model import Toolchain
 from ci.ptx import Module, parse_ptx
 from tests.ptx.flat import flat_ptx
 from tests.ptx.text import HEAD
-from tests.ptx_fixture import Assemble, CompilePtx
-from tests.toolchain_fixture import REPOSITORY
+from tests.ptx_fixture import Assemble, CompilePtx, OwnPtx
 
 LANGUAGE = "tests/ptx/probes/language.cu"
 VARIANTS = ("production", "timing", "debug", "guard")
@@ -49,17 +45,6 @@ CONSTANTS = (
 )
 
 
-@pytest.fixture(scope="module")
-def builds(cuda_toolchain: Toolchain) -> dict[tuple[str, str], str]:
-    """Return the PTX of our own kernels, from the repository's own store."""
-    kernels = config.load_kernels(REPOSITORY)
-    requests = [Request(kernels["patch_embed"], "sm_100a", v) for v in VARIANTS]
-    requests += [Request(kernels["sanitizer_selftest"], "sm_90a", "production")]
-    made = build_all(REPOSITORY, requests, cuda_toolchain)
-    texts = [(b.folder / b.program).with_suffix(".ptx").read_text() for b in made]
-    return {(b.kernel, b.variant): t for b, t in zip(made, texts, strict=True)}
-
-
 def upto_first_entry(text: str) -> str:
     """Cut a module behind its first function with a body: what ptxas has to do twice here.
 
@@ -77,10 +62,8 @@ def check_round_trip(text: str, assemble: Assemble) -> Module:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_megakernel_comes_through(
-    variant: str, builds: dict[tuple[str, str], str], assemble: Assemble
-) -> None:
-    text = builds["patch_embed", variant]
+def test_the_megakernel_comes_through(variant: str, own_ptx: OwnPtx, assemble: Assemble) -> None:
+    text = own_ptx("patch_embed", "sm_100a", variant)
     check_round_trip(upto_first_entry(text), assemble)
     kernel = parse_ptx(text, "whole.ptx").function("patch_embed_gemm")
     assert kernel is not None
@@ -89,8 +72,8 @@ def test_the_megakernel_comes_through(
     assert files == {"sm100a_patch_embed_fp8.cu", ""}  # a few stand for no line
 
 
-def test_the_selftest_comes_through(builds: dict[tuple[str, str], str], assemble: Assemble) -> None:
-    check_round_trip(builds["sanitizer_selftest", "production"], assemble)
+def test_the_selftest_comes_through(own_ptx: OwnPtx, assemble: Assemble) -> None:
+    check_round_trip(own_ptx("sanitizer_selftest", "sm_90a", "production"), assemble)
 
 
 def test_calls_frames_and_tables_of_functions_come_through(
@@ -123,9 +106,9 @@ def test_constants_are_what_ptxas_makes_of_them(assemble: Assemble) -> None:
     )
 
 
-def test_every_instruction_of_the_text_is_read(builds: dict[tuple[str, str], str]) -> None:
+def test_every_instruction_of_the_text_is_read(own_ptx: OwnPtx) -> None:
     """Counted by hand, as it were: nvcc ends every instruction, and all else it ends too."""
-    text = builds["patch_embed", "production"]
+    text = own_ptx("patch_embed", "sm_100a", "production")
     body = upto_first_entry(text).split(".visible .entry patch_embed_gemm", 1)[1]
     ends = (
         body.count(";") - body.count(".reg") - body.count(".pragma") - body.count(".shared .align")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ci.check.ptx.condition import Facts
-from ci.check.ptx.judge import Breach, Code, PtxRule
+from ci.check.ptx.judge import Breach, Code, Kind, PtxRule
 from ci.check.ptx.kinds import is_bulk_commit, is_bulk_store, is_bulk_wait
 from ci.check.ptx.lanes import Lanes
 from ci.check.ptx.paths import Walk
@@ -80,8 +80,7 @@ MIXED = PtxRule(
         " lane's commit and wait are for nothing (PTX ISA 9.1, 9.7.9.27.2 and 9.7.13.14)",
         "elect.sync with the same mask around all three",
     ),
-    "bulk groups' instructions",
-    _grouped,
+    Kind("bulk groups' instructions", _grouped),
     _mixed,
 )
 
@@ -94,7 +93,6 @@ NOT_COMMITTED = PtxRule(
         " written again (PTX ISA 9.1, 9.7.9.27.2)",
         "cp.async.bulk.commit_group behind the copies, in the same lane, before the wait",
     ),
-    "bulk copies to global memory",
-    is_bulk_store,
+    Kind("bulk copies to global memory", is_bulk_store),
     _uncommitted,
 )

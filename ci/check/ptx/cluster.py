@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from ci.check.ptx.condition import Facts
-from ci.check.ptx.judge import Breach, Code, PtxRule
+from ci.check.ptx.judge import Breach, Code, Kind, PtxRule
 from ci.check.ptx.kinds import is_cluster_wait, is_cta_barrier
 from ci.check.ptx.paths import Walk
 from ci.check.ptx.pointers import PEER
@@ -63,7 +63,6 @@ PEER_BEFORE_CLUSTER_BARRIER = PtxRule(
         " there yet, nor are its barriers (PTX ISA 9.1, 9.7.13.3 and 9.7.16.5)",
         "barrier.cluster.arrive and .wait at the top, behind the initialisation of the mbarriers",
     ),
-    "instructions that may reach another CTA",
-    may_touch_peer,
+    Kind("instructions that may reach another CTA", may_touch_peer),
     _too_early,
 )

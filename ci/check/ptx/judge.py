@@ -49,39 +49,49 @@ class Code:
 
     def where(self, instruction: Instruction) -> str:
         """Return where another instruction stands that a message speaks of."""
-        line = instruction.place.inner(self.source).text
-        return f"{instruction.mnemonic} at {line or f'line {instruction.line} of the PTX'}"
+        place = instruction.place
+        line = place.inner(self.source).text if place.frames else f"line {instruction.line}"
+        return f"{instruction.mnemonic} at {line}"
 
     def way_out(self, at: Instruction | None) -> str:
         return "the end of the text" if at is None else self.where(at)
 
 
 @dataclass(frozen=True, slots=True)
+class Kind:
+    """Instructions that a rule is about, by the name that its answer calls them."""
+
+    name: str
+    holds: Callable[[Instruction], bool]
+
+
+@dataclass(frozen=True, slots=True)
 class PtxRule:
-    """`sites` are what is judged, called `what` in the answer; without any there is no question."""
+    """`sites` are what is judged; without any, or without any of `beside`, there is no question."""
 
     rule: Rule
-    what: str
-    sites: Callable[[Instruction], bool]
+    sites: Kind
     judge: Callable[[Code], Iterable[Breach]]
+    beside: Kind | None = None
 
     def answer(self, code: Code) -> Check:
-        sites, name = code.all(self.sites), base_name(code.function.name)
-        hidden = [f.name for f in code.called if any(map(self.sites, f.instructions))]
+        name, what = base_name(code.function.name), self.sites.name
+        hidden = [f.name for f in code.called if any(map(self.sites.holds, f.instructions))]
         if hidden:
+            callee = base_name(hidden[0])
             return not_judged(
-                self.rule,
-                f"'{base_name(hidden[0])}' has {self.what}, and '{name}' calls it: not followed",
+                self.rule, f"'{callee}' has {what}, and '{name}' calls it: not followed"
             )
-        if not sites:
-            return not_asked(self.rule, f"no {self.what} in '{name}'")
+        for kind in (self.sites, self.beside):
+            if kind is not None and not code.all(kind.holds):
+                return not_asked(self.rule, f"no {kind.name} in '{name}'")
         try:
             findings = self._findings(code)
         except TooManyPathsError as e:
             return not_judged(self.rule, str(e))
-        said = f"{self.what}: {len(sites)} judged"
-        said += f", {len(findings)} wrong" if findings else ""
-        return judged(self.rule, findings, said, {self.what: str(len(sites))})
+        count = len(code.all(self.sites.holds))
+        said = f"{what}: {count} judged" + (f", {len(findings)} wrong" if findings else "")
+        return judged(self.rule, findings, said, {what: str(count)})
 
     def _findings(self, code: Code) -> list[Finding]:
         """Return what breaks the rule; if nothing does on more paths than there are, nothing does.
@@ -94,10 +104,12 @@ class PtxRule:
             breaches = dict.fromkeys(self.judge(code))
             if not breaches:
                 break
-        return [
-            at_instruction(self.rule, b.how, code.function.name, b.at, code.source)
-            for b in sorted(breaches, key=lambda b: b.at.index)
-        ]
+        return [self._finding(code, b) for b in sorted(breaches, key=lambda b: b.at.index)]
+
+    def _finding(self, code: Code, breach: Breach) -> Finding:
+        at = breach.at
+        how = breach.how if at.place.frames else f"{breach.how} (line {at.line} of the PTX)"
+        return at_instruction(self.rule, how, code.function.name, at, code.source)
 
 
 def called_functions(module: Module, function: Function) -> tuple[Function, ...]:

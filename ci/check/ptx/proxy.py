@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ci.check.ptx.condition import Facts
-from ci.check.ptx.judge import Breach, Code, PtxRule
+from ci.check.ptx.judge import Breach, Code, Kind, PtxRule
 from ci.check.ptx.kinds import is_mbarrier_wait, is_proxy_fence, reads_shared, source_of
 from ci.check.ptx.lanes import Lanes
 from ci.check.ptx.paths import Walk
@@ -89,8 +89,7 @@ STORE_WITHOUT_PROXY_FENCE = PtxRule(
         " that fence; no barrier stands in for it (PTX ISA 9.1, 9.7.13.4)",
         "fence.proxy.async.shared::cta in every storing thread, then the barrier, then the copy",
     ),
-    "bulk copies out of shared memory",
-    reads_shared,
+    Kind("bulk copies out of shared memory", reads_shared),
     _unfenced,
 )
 
@@ -103,8 +102,7 @@ COPY_BEFORE_THE_OTHERS = PtxRule(
         " barriers do (PTX ISA 9.1, 8.5 and 9.7.13.2)",
         "bar.warp.sync behind the proxy fence, before the lane is elected",
     ),
-    "bulk copies out of shared memory",
-    reads_shared,
+    Kind("bulk copies out of shared memory", reads_shared),
     _before_the_others,
 )
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from ci.check.ptx.condition import Facts, allowed
-from ci.check.ptx.judge import Breach, Code, PtxRule
+from ci.check.ptx.judge import Breach, Code, Kind, PtxRule
 from ci.check.ptx.kinds import is_cluster_wait, is_mbarrier_wait, is_tcgen05, releases_in_cta
 from ci.check.ptx.paths import Walk
 from ci.model import Rule
@@ -165,8 +165,7 @@ LEAK = PtxRule(
         " it for ever (PTX ISA 9.1, 9.7.16.7)",
         "tcgen05.dealloc with the columns of the alloc, behind the last use, before every exit",
     ),
-    "tcgen05.alloc",
-    is_alloc,
+    Kind("tcgen05.alloc", is_alloc),
     _leaks,
 )
 
@@ -179,8 +178,7 @@ ALLOC_AFTER_RELINQUISH = PtxRule(
         " 9.7.16.7)",
         "relinquish behind the last alloc",
     ),
-    "tcgen05.relinquish_alloc_permit",
-    _gives_up,
+    Kind("tcgen05.relinquish_alloc_permit", _gives_up),
     _late_allocs,
 )
 
@@ -194,8 +192,7 @@ DEALLOC_WITHOUT_THE_PEER = PtxRule(
         " hangs (PTX ISA 9.1, 9.7.16.5, tables 47 and 48)",
         "barrier.cluster.arrive and .wait behind the last use of tensor memory, before the dealloc",
     ),
-    "tcgen05.dealloc of a pair",
-    is_pair_dealloc,
+    Kind("tcgen05.dealloc of a pair", is_pair_dealloc),
     _lone_deallocs,
 )
 
@@ -209,7 +206,6 @@ ADDRESS_NOT_PUBLISHED = PtxRule(
         " (PTX ISA 9.1, 8.8 and 9.7.13.3)",
         "bar.sync, or barrier.cluster.arrive.release and .wait, between the alloc and the load",
     ),
-    "tcgen05.alloc",
-    is_alloc,
+    Kind("tcgen05.alloc", is_alloc),
     _unpublished,
 )

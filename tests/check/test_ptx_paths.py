@@ -60,6 +60,7 @@ def fenced(body: str) -> Outcome:
         (f"mbarrier.init.shared::cta.b64 [staging], 1; {COPY}", Outcome.PASS),
         (f"st.global.b32 [%rd1], 1; {COPY}", Outcome.PASS),
         (f"st.shared.b32 [aside], 1; {COPY}", Outcome.PASS),
+        (f"{STORE} st.shared.b32 [aside], 1; {COPY}", Outcome.FAIL),
         (
             "mov.u64 %rd2, staging; cvta.shared.u64 %rd3, %rd2; st.b32 [%rd3+4], 1;" + COPY,
             Outcome.FAIL,
@@ -141,6 +142,7 @@ COMMIT, WAIT = "cp.async.bulk.commit_group;", "cp.async.bulk.wait_group.read 0;"
         (f"L: {COPY} @%p1 bra A; {COMMIT} A: {WAIT} @%p2 bra L;", Outcome.FAIL),
         (f"L: {COPY} @%p1 {COMMIT} @%p1 {WAIT} @%p2 bra L;", Outcome.FAIL),
         (f"{COPY} {WAIT} trap;", Outcome.PASS),
+        (f"{COPY} {WAIT} {COPY}", Outcome.FAIL),
     ],
 )
 def test_a_copy_that_is_waited_for_is_committed(body: str, outcome: Outcome) -> None:
@@ -171,6 +173,81 @@ def test_a_predicate_may_be_the_flag() -> None:
     )
     assert verdict("P004", body) is Outcome.PASS
     assert verdict("P004", body.replace("-1", "%p5")) is Outcome.FAIL
+
+
+LOAD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r3}, [%r9];"
+LOADED = "tcgen05.wait::ld.sync.aligned;"
+BEFORE = "tcgen05.fence::before_thread_sync;"
+ARRIVE = "mbarrier.arrive.shared::cta.b64 _, [aside];"
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        (f"{LOAD} {LOADED} {BEFORE} {ARRIVE}", Outcome.PASS),
+        (f"{LOAD} {BEFORE} {ARRIVE} {LOADED}", Outcome.FAIL),
+        (f"{LOAD} {BEFORE} {LOAD} {ARRIVE} {LOADED}", Outcome.FAIL),
+        (f"{LOAD} {BEFORE} bar.sync 0;", Outcome.FAIL),
+        (f"{LOAD} {BEFORE} bar.warp.sync -1; {LOADED} bar.sync 0;", Outcome.PASS),
+        # Of a load without a fence nobody says that the arrive hands its columns over.
+        (f"{LOAD} {ARRIVE} {LOADED}", Outcome.PASS),
+        (f"{LOAD} {DEALLOC}", Outcome.FAIL),
+        (f"{LOAD} @%p1 bra A; {LOADED} A: {DEALLOC}", Outcome.FAIL),
+        (f"{LOAD} add.u32 %r4, %r3, 1; {LOADED} {DEALLOC}", Outcome.PASS),
+    ],
+)
+def test_a_load_is_waited_for_before_its_columns_are_handed_over(
+    body: str, outcome: Outcome
+) -> None:
+    assert verdict("P007", f"{body} ret;") is outcome
+
+
+PEER = "mapa.shared::cluster.u32 %r3, %r9, 1;"
+TO_PEER = "st.shared::cluster.b32 [%r3], 1;"
+WEAK = "mbarrier.arrive.shared::cluster.b64 _, [%r3];"
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        (f"{PEER} {TO_PEER} {WEAK}", Outcome.FAIL),
+        (f"{PEER} {TO_PEER} {WEAK.replace('arrive', 'arrive.release.cluster')}", Outcome.PASS),
+        (f"{PEER} {TO_PEER} {WEAK.replace('arrive', 'arrive.relaxed.cluster')}", Outcome.FAIL),
+        (f"{PEER} {TO_PEER} fence.acq_rel.cluster; {WEAK}", Outcome.PASS),
+        (f"{PEER} {TO_PEER} fence.acq_rel.cta; {WEAK}", Outcome.FAIL),
+        (f"{PEER} {TO_PEER} membar.gl; {WEAK}", Outcome.PASS),
+        # Tensor memory and nobody's data: the arrive has nothing to publish.
+        (f"{PEER} {WEAK} {TO_PEER}", Outcome.PASS),
+        (f"{PEER} {STORE} {WEAK}", Outcome.PASS),
+        (f"{PEER} {STORE} {WEAK} ld.shared::cluster.b32 %r4, [%r3];", Outcome.FAIL),
+        (f"{PEER} st.global.b32 [%rd1], 1; {WEAK}", Outcome.PASS),
+    ],
+)
+def test_an_arrive_at_a_peer_publishes_what_was_stored_for_it(body: str, outcome: Outcome) -> None:
+    assert verdict("P003", f"{body} ret;") is outcome
+
+
+MEET = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+CLUSTER = ".maxntid 128 .explicitcluster .reqnctapercluster 2, 1, 1"
+
+
+@pytest.mark.parametrize(
+    ("body", "directives", "outcome"),
+    [
+        (f"{PEER} {TO_PEER}", CLUSTER, Outcome.FAIL),
+        (f"{MEET} {PEER} {TO_PEER}", CLUSTER, Outcome.PASS),
+        (f"bar.sync 0; {PEER} {TO_PEER}", CLUSTER, Outcome.FAIL),
+        # The launch says how many CTAs a cluster has: this may be the way of one.
+        (f"bar.sync 0; {PEER} {TO_PEER}", ".maxntid 128", Outcome.PASS),
+        (f"@%p1 bra A; {MEET} A: {PEER} {TO_PEER}", CLUSTER, Outcome.FAIL),
+        ("st.shared::cluster.b32 [%r9], 1;", CLUSTER, Outcome.PASS),
+        (ALLOC.replace("::1", "::2"), CLUSTER, Outcome.FAIL),
+    ],
+)
+def test_nobody_reaches_a_peer_before_they_met(
+    body: str, directives: str, outcome: Outcome
+) -> None:
+    assert verdict("P011", f"{body} ret;", directives=directives) is outcome
 
 
 ELECT = "elect.sync _|%p1, -1;"

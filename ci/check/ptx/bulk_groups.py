@@ -53,7 +53,8 @@ def _uncommitted(code: Code) -> Iterator[Breach]:
 
     def step(before: _Copy, i: Instruction, facts: Facts) -> _Copy:
         if is_bulk_store(i):
-            return i.index, None
+            # One that was waited for in vain stays the worse.
+            return before if before is not None and before[1] is not None else (i.index, None)
         if before is None or is_bulk_commit(i):
             return None
         return before[0], i.index

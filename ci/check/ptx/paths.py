@@ -192,11 +192,8 @@ class _Journey(Generic[State]):
         for edge in block.edges:
             known = self._under(edge.guard, last, facts)
             if known is not None:
-                yield (
-                    edge.target,
-                    forget(known if learns else facts, self._tracked[edge.target]),
-                    state,
-                )
+                kept = forget(known if learns else facts, self._tracked[edge.target])
+                yield edge.target, kept, state
 
     def _under(self, guard: Guard | None, at: Instruction, facts: Facts) -> Facts | None:
         """Add to the facts that the guard holds; None if it cannot."""
@@ -206,11 +203,8 @@ class _Journey(Generic[State]):
         if condition is None:
             return facts
         known = assume(facts, condition)
-        return (
-            None
-            if known is None
-            else forget(known, self._tracked[self._paths.flow.block_of[at.index]])
-        )
+        here = self._paths.flow.block_of[at.index]
+        return None if known is None else forget(known, self._tracked[here])
 
 
 def _given(facts: Facts, root: Root, write: Instruction) -> Facts:

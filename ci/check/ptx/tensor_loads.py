@@ -28,7 +28,8 @@ def _early_releases(code: Code) -> Iterator[Breach]:
         load: tuple[int, bool] | None, i: Instruction, facts: Facts
     ) -> tuple[int, bool] | None:
         if is_load(i):
-            return i.index, False
+            # One that is fenced and not waited for stays the worse.
+            return load if load is not None and load[1] else (i.index, False)
         if load is None or i.has("wait::ld"):
             return None
         if i.has("fence::before_thread_sync"):

@@ -253,20 +253,8 @@ struct Cta {
   }
 };
 
-// A place in the ring, or among the accumulators, and the parity of the phase that ends its wait.
-template <int DEPTH> struct Slot {
-  int index = 0;
-  uint32_t parity = 0;
-
-  __device__ __forceinline__ void advance() {
-    if (++index == DEPTH) {
-      index = 0;
-      parity ^= 1;
-    }
-  }
-};
-using Stage = Slot<Config::STAGES>;
-using Accumulator = Slot<Config::ACCUMULATORS>;
+using Stage = kernelrig::Slot<Config::STAGES>;
+using Accumulator = kernelrig::Slot<Config::ACCUMULATORS>;
 
 struct Tile {
   int row, column; // of C

@@ -211,7 +211,7 @@ def test_constants_are_computed_in_64_bits(text: str, value: int) -> None:
         (".shared .b32 x<3>;", "only registers come in ranges, not .shared"),
         (".shared .b32 x[0];", "an array has 1 element at least, not 0"),
         (".maxntid 3", "'.maxntid' has no place in a function"),
-        (".loc 1 x 3\nret;", "expected file, line and column, not '1 x 3'"),
+        (".loc 1 x 3\nret;", "'.loc' wants a file, a line and a column, as numbers"),
         ("ld.global.b32 %r1, [%rd1;", "expected ']', not ';'"),
         ("ld.global.b32 %r1, [%rd1+8, {%r1}];", "expected ']', not ','"),
         ("mov.b64 {{%r1}}, %rd1;", "expected a register or a constant, not '{'"),

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import re
 
+NEVER_RETURN = frozenset({"__assertfail"})
+"""Functions of the driver's that end the program. What nvcc writes behind their call is padding, or
+another role's code.
+"""
+
 
 def base_name(mangled: str) -> str:
     """Return a function's own name out of its mangled one: what `ncu -k` and the user call it."""

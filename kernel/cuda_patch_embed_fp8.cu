@@ -1,4 +1,4 @@
-// The fused patch-embed product on plain CUDA cores: the stand-in. It is correct and runs on any
+// The fused patch-embed product on plain CUDA cores: for comparison. It is correct and runs on any
 // arch, so that everything around a kernel can be built and tried; its time is not the project's.
 //
 //   C[M, 768] = bf16(A[M, 768] x B[768, 768]^T) +bf16 comb[row % 196, 768]       M = images x 196

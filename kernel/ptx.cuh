@@ -81,6 +81,10 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx(uint32_t barrier, uint
                : "memory");
 }
 
+__device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
 // Carries tcgen05 order and no data: .release.cluster would cost MEMBAR.ALL.GPU here.
 __device__ __forceinline__ void mbarrier_arrive_relaxed_cluster(uint32_t barrier) {
   asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier)
@@ -141,6 +145,39 @@ __device__ __forceinline__ uint64_t l2_evict_last() {
   return policy;
 }
 
+// The box of `map` at (x, y), x fastest, from global to shared memory; its bytes count on
+// `barrier`.
+__device__ __forceinline__ void tma_load_2d(uint32_t to, const void *map, int x, int y,
+                                            uint32_t barrier) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+               "l"(map), "r"(x), "r"(y), "r"(barrier)
+               : "memory");
+}
+
+__device__ __forceinline__ void tma_load_2d(uint32_t to, const void *map, int x, int y,
+                                            uint32_t barrier, uint64_t policy) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+               ".L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
+               "l"(map), "r"(x), "r"(y), "r"(barrier), "l"(policy)
+               : "memory");
+}
+
+__device__ __forceinline__ void tma_load_3d(uint32_t to, const void *map, int x, int y, int z,
+                                            uint32_t barrier) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
+               "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+               : "memory");
+}
+
+// The box into L2; nobody waits for it.
+__device__ __forceinline__ void tma_prefetch_2d(const void *map, int x, int y) {
+  asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(map), "r"(x),
+               "r"(y)
+               : "memory");
+}
+
 // The box of `map` at (x, y), x fastest, from shared to global memory. One of the thread's bulk
 // group.
 __device__ __forceinline__ void tma_store_2d(const void *map, int x, int y, uint32_t from) {
@@ -182,6 +219,19 @@ __device__ __forceinline__ void store_shared(uint32_t address, const uint32_t (&
                : "memory");
 }
 
+// Past the L1, which would keep what nobody reads again.
+__device__ __forceinline__ void store_global(void *address, const uint32_t (&words)[4]) {
+  asm volatile("st.global.L1::no_allocate.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(address),
+               "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+
+__device__ __forceinline__ void load_read_only(uint32_t (&words)[4], const void *address) {
+  asm volatile("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "l"(address));
+}
+
 // 32 bytes at once, sm_100 and later.
 __device__ __forceinline__ void load_read_only(uint32_t (&words)[8], const void *address) {
   asm volatile("ld.global.nc.v8.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"
@@ -190,13 +240,18 @@ __device__ __forceinline__ void load_read_only(uint32_t (&words)[8], const void 
                : "l"(address));
 }
 
-// {low, high} as BF16, nearest even. PTX names the upper half first.
+// {low, high} as BF16, nearest even. PTX names the upper half first. Volatile, as what it rounds
+// may come from an asynchronous product or load: it stays behind the wait.
 __device__ __forceinline__ uint32_t pack_bf16(uint32_t low, uint32_t high) {
   uint32_t pair;
   asm volatile("cvt.rn.bf16x2.f32 %0, %1, %2;"
                : "=r"(pair)
                : "f"(__uint_as_float(high)), "f"(__uint_as_float(low)));
   return pair;
+}
+
+__device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
+  return pack_bf16(__float_as_uint(low), __float_as_uint(high));
 }
 
 __device__ __forceinline__ uint32_t add_bf16(uint32_t a, uint32_t b) {

@@ -57,7 +57,8 @@
 //   EPILOGUE_WARPS       4, or 5: the fifth shares the first one's lanes
 //   TMEM_LOAD_WIDTH      columns of one tcgen05.ld
 //   TMEM_LOADS_IN_FLIGHT 2: the next load is under way while one is converted
-//   PHASE1_UNROLL        boxes of 64 columns read back as one software pipeline
+//   TABLE_AHEAD          1: a pipeline's table is loaded before its accumulators; 0: with each load
+//   PHASE1_UNROLL        boxes of 64 columns read back as one software pipeline, or all there are
 //   STORE_INTERLEAVE     0: boxes are stored after the read-back; n: when n - 1 more are staged
 //   EARLY_RELEASE        1: the accumulator is given back before its last columns are staged
 //   STAGGER_CYCLES       epilogue warp e starts each tile e times this later
@@ -82,6 +83,9 @@
 #endif
 #ifndef TMEM_LOADS_IN_FLIGHT
 #define TMEM_LOADS_IN_FLIGHT 2
+#endif
+#ifndef TABLE_AHEAD
+#define TABLE_AHEAD 1
 #endif
 #ifndef PHASE1_UNROLL
 #define PHASE1_UNROLL 4
@@ -108,7 +112,7 @@
 #define L2_PROMOTION 2
 #endif
 #ifndef A_CACHE_HINT
-#define A_CACHE_HINT 1
+#define A_CACHE_HINT 0
 #endif
 #ifndef B_CACHE_HINT
 #define B_CACHE_HINT 2
@@ -143,7 +147,7 @@ struct Config {
   static constexpr int A_BOX_BYTES = CTA_ROWS * BLOCK_K;
   static constexpr int B_BOX_ROWS = TILE_COLUMNS / CTAS;
   static constexpr int B_BOX_BYTES = B_BOX_ROWS * BLOCK_K;
-  static constexpr int STAGE_BYTES = A_BOX_BYTES + B_BOX_BYTES;
+  static constexpr int STAGE_BYTES = (TILE_ROWS + TILE_COLUMNS) * BLOCK_K / CTAS;
   static constexpr int STAGES = LOAD_PIPE_DEPTH;
 
   static constexpr int LANE_GROUPS = 4;
@@ -188,7 +192,8 @@ struct Config {
                     STAGING_OFFSET % SWIZZLE_PERIOD == 0 && BOX_BYTES % SWIZZLE_PERIOD == 0,
                 "every stage and box must start where the 128B swizzle pattern does: 1024 bytes");
   static_assert(A_BOX_BYTES + B_BOX_BYTES == STAGE_BYTES && CTAS * STAGE_BYTES < 1 << 20,
-                "the bytes expected must be those of the boxes, and a barrier counts to 2^20 - 1");
+                "the bytes expected must be those of the boxes of A and B, and a barrier counts to "
+                "2^20 - 1");
   static_assert(EPILOGUE_WARPS == 4 || EPILOGUE_WARPS == 5,
                 "EPILOGUE_WARPS is 4, a warp for each 32 lanes of tensor memory, or 5, where the "
                 "fifth shares the lanes of the first: fewer do not cover the rows");
@@ -203,13 +208,12 @@ struct Config {
                 "STORE_INTERLEAVE exceeds the boxes of a tile: nothing would be interleaved");
   static_assert(PHASE1_UNROLL == 1 || PHASE1_UNROLL == 2 || PHASE1_UNROLL == 4,
                 "PHASE1_UNROLL is 1, 2 or 4 boxes: it must divide the boxes of a warp");
-  static_assert(PHASE1_UNROLL <= BOXES, "PHASE1_UNROLL exceeds the boxes of a tile");
   static_assert(K_LOOP_UNROLL >= 1 && K_STEPS % K_LOOP_UNROLL == 0,
                 "K_LOOP_UNROLL must divide the 6 K steps of a tile: 1, 2, 3 or 6");
   static_assert(STAGGER_CYCLES >= 0 && STAGGER_CYCLES <= 4096,
                 "STAGGER_CYCLES is 0 to 4096: later starts than a tile's product gain nothing");
-  static_assert((EARLY_RELEASE | SNAKE_ORDER | CVT_ADD_FUSED | 1) == 1,
-                "EARLY_RELEASE, SNAKE_ORDER and CVT_ADD_FUSED are 0 or 1");
+  static_assert((TABLE_AHEAD | EARLY_RELEASE | SNAKE_ORDER | CVT_ADD_FUSED | 1) == 1,
+                "TABLE_AHEAD, EARLY_RELEASE, SNAKE_ORDER and CVT_ADD_FUSED are 0 or 1");
   static_assert(L2_PROMOTION >= 0 && L2_PROMOTION <= 3, "L2_PROMOTION is 0, 1, 2 or 3");
   static_assert(A_CACHE_HINT >= 0 && A_CACHE_HINT <= 2 && B_CACHE_HINT >= 0 && B_CACHE_HINT <= 2 &&
                     C_CACHE_HINT >= 0 && C_CACHE_HINT <= 2,
@@ -249,20 +253,8 @@ struct Cta {
   }
 };
 
-// A place in the ring, or among the accumulators, and the parity of the phase that ends its wait.
-template <int DEPTH> struct Slot {
-  int index = 0;
-  uint32_t parity = 0;
-
-  __device__ __forceinline__ void advance() {
-    if (++index == DEPTH) {
-      index = 0;
-      parity ^= 1;
-    }
-  }
-};
-using Stage = Slot<Config::STAGES>;
-using Accumulator = Slot<Config::ACCUMULATORS>;
+using Stage = kernelrig::Slot<Config::STAGES>;
+using Accumulator = kernelrig::Slot<Config::ACCUMULATORS>;
 
 struct Tile {
   int row, column; // of C
@@ -338,9 +330,9 @@ __device__ __forceinline__ void multiply(const Cta &cta, uint32_t tmem) {
   constexpr uint32_t INSTRUCTION =
       tcgen05::instruction_descriptor(Config::TILE_ROWS, Config::TILE_COLUMNS);
   constexpr uint16_t BOTH_CTAS = 0x3;
-  constexpr int DESCRIPTOR_UNIT = 16; // bytes
-  const uint64_t a_ring = tcgen05::matrix_descriptor(cta.smem);
-  const uint64_t b_ring = tcgen05::matrix_descriptor(cta.smem + Config::A_BOX_BYTES);
+  constexpr uint32_t STAGE_UNITS = Config::STAGE_BYTES / tcgen05::DESCRIPTOR_UNIT;
+  const uint32_t a_ring = tcgen05::descriptor_address(cta.smem);
+  const uint32_t b_ring = tcgen05::descriptor_address(cta.smem + Config::A_BOX_BYTES);
   Stage stage;
   Accumulator accumulator;
   for (int tile = cta.run.first; tile < cta.run.first + cta.run.count; ++tile) {
@@ -357,11 +349,13 @@ __device__ __forceinline__ void multiply(const Cta &cta, uint32_t tmem) {
       tcgen05::fence_after_thread_sync();
       if (step == 0)
         clock.mark(STAGE_0_WAIT);
-      const int from = stage.index * (Config::STAGE_BYTES / DESCRIPTOR_UNIT);
+      const uint32_t from = stage.index * STAGE_UNITS;
 #pragma unroll
-      for (int k = 0; k < Config::BLOCK_K; k += Config::MMA_K) {
-        const int offset = from + k / DESCRIPTOR_UNIT;
-        tcgen05::mma_fp8(d, a_ring + offset, b_ring + offset, INSTRUCTION, step > 0 || k > 0);
+      for (uint32_t k = 0; k < Config::BLOCK_K; k += Config::MMA_K) {
+        const uint32_t units = from + k / tcgen05::DESCRIPTOR_UNIT;
+        tcgen05::mma_fp8(d, tcgen05::matrix_descriptor(a_ring + units),
+                         tcgen05::matrix_descriptor(b_ring + units), INSTRUCTION,
+                         step > 0 || k > 0);
       }
       tcgen05::commit_multicast(cta.smem + Config::INPUTS_RELEASED + 8 * stage.index, BOTH_CTAS);
       stage.advance();
@@ -393,10 +387,15 @@ template <int COLUMNS> struct Epilogue {
   static_assert(BOXES % PIPELINE_BOXES == 0, "a warp's boxes make whole pipelines");
   static_assert(TMEM_LOAD_WIDTH % Config::COMB_BLOCK == 0, "a load covers whole table blocks");
 
-  // The accumulators of TMEM_LOAD_WIDTH columns of a lane's row, and the table's pairs for them.
+  // The accumulators of TMEM_LOAD_WIDTH columns of a lane's row.
   struct Load {
     uint32_t accumulators[TMEM_LOAD_WIDTH];
-    uint32_t comb[TMEM_LOAD_WIDTH / Config::COMB_BLOCK][Config::COMB_BLOCK / 2];
+  };
+
+  // The table's pairs for the loads of one pipeline.
+  static constexpr int BLOCKS_A_LOAD = TMEM_LOAD_WIDTH / Config::COMB_BLOCK;
+  struct Table {
+    uint32_t pairs[LOADS * BLOCKS_A_LOAD][Config::COMB_BLOCK / 2];
   };
 
   const Cta &cta;
@@ -427,8 +426,11 @@ template <int COLUMNS> struct Epilogue {
       const int column = at.column + first_column;
       const int position = (row + threadIdx.x % 32) % Config::ROWS_PER_IMAGE;
       // [columns / COMB_BLOCK][position][COMB_BLOCK]: a warp's 32 rows lie side by side
-      const uint16_t *table =
+      const uint16_t *own_comb =
           comb + column * Config::ROWS_PER_IMAGE + position * Config::COMB_BLOCK;
+      Table table;
+      if (TABLE_AHEAD)
+        load_table(table, own_comb, 0, LOADS);
       wait(cta.smem + Config::ACCUM_READY + 8 * accumulator.index, accumulator.parity,
            "accum_ready");
       clock.mark(ACCUMULATOR_WAIT);
@@ -442,8 +444,12 @@ template <int COLUMNS> struct Epilogue {
       if (STORE_INTERLEAVE == 0)
         wait_for_staging();
 #pragma unroll 1
-      for (int box = 0; box < BOXES; box += PIPELINE_BOXES)
-        read_back(from, table, box, row, column, released);
+      for (int box = 0; box < BOXES; box += PIPELINE_BOXES) {
+        const uint16_t *box_comb = own_comb + box * Config::BOX_COLUMNS * Config::ROWS_PER_IMAGE;
+        if (TABLE_AHEAD && box > 0)
+          load_table(table, box_comb, 0, LOADS);
+        read_back(from, table, box_comb, box, row, column, released);
+      }
       clock.mark(READ_BACK);
       store_rest(row, column);
       if (!EARLY_RELEASE)
@@ -466,24 +472,27 @@ template <int COLUMNS> struct Epilogue {
     }
   }
 
-  // PIPELINE_BOXES boxes from `box` on. Loaded registers never live across a branch: a copy of them
-  // there would be a read before their wait.
-  __device__ __forceinline__ void read_back(uint32_t from, const uint16_t *table, int box, int row,
-                                            int column, uint32_t released) const {
+  // PIPELINE_BOXES boxes from `box` on. The next load is issued before the current one is staged,
+  // and the __syncwarp() behind it keeps it there: ptxas, left alone, sinks it to its own wait.
+  __device__ __forceinline__ void read_back(uint32_t from, Table &table, const uint16_t *box_comb,
+                                            int box, int row, int column, uint32_t released) const {
     constexpr int AHEAD = TMEM_LOADS_IN_FLIGHT - 1;
     Load loads[TMEM_LOADS_IN_FLIGHT];
-    load(loads[0], from, table, box * LOADS_A_BOX);
+    const uint32_t box_from = from + box * Config::BOX_COLUMNS;
+    load(loads[0], box_from, table, box_comb, 0);
 #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
       const int current = box + i / LOADS_A_BOX;
       tcgen05::wait_load();
-      if (i + 1 < LOADS && AHEAD == 1)
-        load(loads[(i + 1) % TMEM_LOADS_IN_FLIGHT], from, table, box * LOADS_A_BOX + i + 1);
+      if (i + 1 < LOADS && AHEAD == 1) {
+        load(loads[(i + 1) % TMEM_LOADS_IN_FLIGHT], box_from, table, box_comb, i + 1);
+        __syncwarp();
+      }
       if (i + 1 == LOADS && EARLY_RELEASE && box + PIPELINE_BOXES == BOXES)
         release(released);
       if (STORE_INTERLEAVE > 0 && i % LOADS_A_BOX == 0)
         wait_for_staging();
-      stage(loads[i % TMEM_LOADS_IN_FLIGHT], current, i % LOADS_A_BOX * TMEM_LOAD_WIDTH);
+      stage(loads[i % TMEM_LOADS_IN_FLIGHT], table, i, current);
       if (i % LOADS_A_BOX == LOADS_A_BOX - 1 && current >= BOXES_BEHIND) {
         publish();
         if (ptx::elect_one()) {
@@ -492,18 +501,24 @@ template <int COLUMNS> struct Epilogue {
         }
       }
       if (i + 1 < LOADS && AHEAD == 0)
-        load(loads[0], from, table, box * LOADS_A_BOX + i + 1);
+        load(loads[0], box_from, table, box_comb, i + 1);
     }
   }
 
-  __device__ __forceinline__ static void load(Load &load, uint32_t from, const uint16_t *table,
-                                              int number) {
+  __device__ __forceinline__ static void load(Load &load, uint32_t from, Table &table,
+                                              const uint16_t *box_comb, int number) {
     tcgen05::load_columns(load.accumulators, from + number * TMEM_LOAD_WIDTH);
+    if (!TABLE_AHEAD)
+      load_table(table, box_comb, number, 1);
+  }
+
+  // The table for `count` loads of a pipeline, from number `first` on.
+  __device__ __forceinline__ static void load_table(Table &table, const uint16_t *box_comb,
+                                                    int first, int count) {
 #pragma unroll
-    for (int i = 0; i < TMEM_LOAD_WIDTH / Config::COMB_BLOCK; ++i) {
-      const int column = number * TMEM_LOAD_WIDTH + i * Config::COMB_BLOCK;
-      ptx::load_read_only(load.comb[i], table + column * Config::ROWS_PER_IMAGE);
-    }
+    for (int i = first * BLOCKS_A_LOAD; i < (first + count) * BLOCKS_A_LOAD; ++i)
+      ptx::load_read_only(table.pairs[i],
+                          box_comb + i * Config::COMB_BLOCK * Config::ROWS_PER_IMAGE);
   }
 
   // Two roundings: bf16(acc), then the sum with the table. Columns 2 i and 2 i + 1 make pair i.
@@ -511,14 +526,17 @@ template <int COLUMNS> struct Epilogue {
     return ptx::pack_bf16(load.accumulators[2 * pair], load.accumulators[2 * pair + 1]);
   }
 
-  __device__ __forceinline__ static uint32_t added(const Load &load, int pair, uint32_t acc) {
+  __device__ __forceinline__ static uint32_t added(const Table &table, int number, int pair,
+                                                   uint32_t acc) {
     constexpr int PAIRS = Config::COMB_BLOCK / 2;
-    return ptx::add_bf16(acc, load.comb[pair / PAIRS][pair % PAIRS]);
+    return ptx::add_bf16(acc, table.pairs[number * BLOCKS_A_LOAD + pair / PAIRS][pair % PAIRS]);
   }
 
-  // Convert and stage one load, `column` columns into its box.
-  __device__ __forceinline__ void stage(const Load &load, int box, int column) const {
+  // Convert and stage load `number` of a pipeline, which lies in `box`.
+  __device__ __forceinline__ void stage(const Load &load, const Table &table, int number,
+                                        int box) const {
     constexpr int UNIT_PAIRS = UNIT_COLUMNS / 2;
+    const int column = number % LOADS_A_BOX * TMEM_LOAD_WIDTH; // in the box
     uint32_t pairs[TMEM_LOAD_WIDTH / 2];
     if constexpr (!CVT_ADD_FUSED) {
 #pragma unroll
@@ -526,7 +544,7 @@ template <int COLUMNS> struct Epilogue {
         pairs[i] = rounded(load, i);
 #pragma unroll
       for (int i = 0; i < TMEM_LOAD_WIDTH / 2; ++i)
-        pairs[i] = added(load, i, pairs[i]);
+        pairs[i] = added(table, number, i, pairs[i]);
     }
 #pragma unroll
     for (int unit = 0; unit < TMEM_LOAD_WIDTH / UNIT_COLUMNS; ++unit) {
@@ -534,7 +552,7 @@ template <int COLUMNS> struct Epilogue {
 #pragma unroll
       for (int i = 0; i < UNIT_PAIRS; ++i) {
         const int pair = unit * UNIT_PAIRS + i;
-        words[i] = CVT_ADD_FUSED ? added(load, pair, rounded(load, pair)) : pairs[pair];
+        words[i] = CVT_ADD_FUSED ? added(table, number, pair, rounded(load, pair)) : pairs[pair];
       }
       // bits 4 to 6 of own_row are the permutation, of the box's base they are zero
       ptx::store_shared((own_row ^ (column + unit * UNIT_COLUMNS) * 2) + box * Config::BOX_BYTES,
@@ -542,10 +560,11 @@ template <int COLUMNS> struct Epilogue {
     }
   }
 
-  // The oldest store of this warp that may still read the box to be written has read it.
+  // The oldest store of this warp that may still read the box to be written has read it. Groups are
+  // the elected lane's; the others have none to wait for, and spare a branch, at which ptxas would
+  // wait for the loads in flight.
   __device__ __forceinline__ static void wait_for_staging() {
-    if (ptx::elect_one())
-      ptx::bulk_wait_group_read<GROUPS_PENDING>();
+    ptx::bulk_wait_group_read<GROUPS_PENDING>();
     __syncwarp();
   }
 

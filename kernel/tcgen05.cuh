@@ -19,10 +19,18 @@ __host__ __device__ constexpr uint32_t instruction_descriptor(uint32_t m, uint32
 
 // K-major, 128B swizzle, 8 rows of 128 bytes a swizzle atom (table 40): bit 32.. the 1024 bytes to
 // the next 8 rows, 46 version 1, 61.. swizzle code 2. The pattern starts at the 1024-byte boundary,
-// so the base offset stays 0. Each CTA of the pair reads its own shared memory at that address.
-__device__ __forceinline__ uint64_t matrix_descriptor(uint32_t shared_address) {
-  constexpr uint64_t STRIDE = 1024 / 16, VERSION = 1, SWIZZLE_128B = 2;
-  return SWIZZLE_128B << 61 | VERSION << 46 | STRIDE << 32 | (shared_address & 0x3FFFF) >> 4;
+// so the base offset stays 0. Each CTA of the pair reads its own shared memory at that address,
+// which is counted in units of 16 bytes and stands alone in the low word: steps are 32-bit
+// additions.
+constexpr int DESCRIPTOR_UNIT = 16;
+
+__device__ __forceinline__ uint32_t descriptor_address(uint32_t shared_address) {
+  return (shared_address & 0x3FFFF) / DESCRIPTOR_UNIT;
+}
+
+__device__ __forceinline__ uint64_t matrix_descriptor(uint32_t descriptor_address) {
+  constexpr uint64_t STRIDE = 1024 / DESCRIPTOR_UNIT, VERSION = 1, SWIZZLE_128B = 2;
+  return SWIZZLE_128B << 61 | VERSION << 46 | STRIDE << 32 | descriptor_address;
 }
 
 // ---- tensor memory: whole warps, one in each CTA of the pair ------------------------------------

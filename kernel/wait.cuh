@@ -34,4 +34,18 @@ __device__ __forceinline__ void wait_relaxed(uint32_t barrier, uint32_t parity, 
   wait_until([=] { return ptx::mbarrier_try_wait_relaxed_cluster(barrier, parity); }, name);
 }
 
+// A place in a ring and the parity of the phase it is in: every use in turn, none left out. A wait
+// knows phases by parity alone, so that two uses behind is one ahead.
+template <int DEPTH> struct Slot {
+  int index = 0;
+  uint32_t parity = 0;
+
+  __device__ __forceinline__ void advance() {
+    if (++index == DEPTH) {
+      index = 0;
+      parity ^= 1;
+    }
+  }
+};
+
 } // namespace kernelrig

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from ci import config
+from ci.build import Request, build_all
 from ci.model import Toolchain
 from ci.proc import run_process
 from tests.toolchain_fixture import REPOSITORY
 
 CompilePtx = Callable[..., str]
 """(source relative to the repository, arch, *flags of nvcc) -> its PTX."""
+OwnPtx = Callable[[str, str, str], str]
+"""(kernel, arch, variant) -> the PTX of its build, from the repository's own store."""
 Assemble = Callable[[str, str], str]
 """(PTX, arch) -> the machine code that ptxas makes of it, encoding and all."""
 
@@ -29,6 +33,18 @@ def compile_ptx(cuda_toolchain: Toolchain, tmp_path_factory: pytest.TempPathFact
         return made[key]
 
     return compile_once
+
+
+@pytest.fixture(scope="session")
+def own_ptx(cuda_toolchain: Toolchain) -> OwnPtx:
+    kernels = config.load_kernels(REPOSITORY)
+
+    def build(kernel: str, arch: str, variant: str) -> str:
+        request = Request(kernels[kernel], arch, variant)
+        (made,) = build_all(REPOSITORY, [request], cuda_toolchain)
+        return (made.folder / made.program).with_suffix(".ptx").read_text()
+
+    return build
 
 
 @pytest.fixture(scope="session")
@@ -50,9 +66,10 @@ def assemble(cuda_toolchain: Toolchain) -> Assemble:
 def _compile(tools: Toolchain, source: str, arch: str, flags: tuple[str, ...], out: Path) -> str:
     # As ci.build does it: no path of this machine gets into the line table.
     path = f"PATH={tools.root / 'bin'}:{tools.host_compiler.parent}:/usr/bin:/bin"
-    argv = ["env", "-i", path, "LC_ALL=C", "PWD=/proc/self/cwd", tools.nvcc, "-std=c++17", "-O3"]
+    argv: list[str | Path] = ["env", "-i", path, "LC_ALL=C", "PWD=/proc/self/cwd", tools.nvcc]
     virtual = arch.replace("sm_", "compute_")
-    argv += ["-gencode", f"arch={virtual},code={virtual}", "-ccbin", tools.host_compiler]
+    argv += ["-std=c++17", "-O3", "-ccbin", tools.host_compiler]
+    argv += ["-gencode", f"arch={virtual},code={virtual}"]
     done = run_process([*argv, *flags, "-ptx", "-o", out, source], cwd=REPOSITORY)
     assert done.exit_code == 0, done.stderr
     return out.read_text()

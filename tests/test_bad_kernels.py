@@ -16,7 +16,7 @@ from tests.bad_kernels import FAULTS, PATCHES, make_bad_project
 
 
 def build(root: Path, tools: Toolchain) -> Build:
-    kernel = config.load_kernels(root)["patch_embed"]
+    kernel = config.load_kernels(root)["patch_embed_cuda"]
     (built,) = build_all(root, [Request(kernel, "sm_90a", "production")], tools)
     return built
 

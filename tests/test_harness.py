@@ -21,7 +21,7 @@ REPOSITORY = Path(__file__).parents[1]
 @pytest.fixture(scope="module")
 def built(cuda_toolchain: Toolchain) -> Build:
     """Return the stand-in for Hopper, from the repository's own store: compiled once a change."""
-    kernel = config.load_kernels(REPOSITORY)["patch_embed"]
+    kernel = config.load_kernels(REPOSITORY)["patch_embed_cuda"]
     (one,) = build_all(REPOSITORY, [Request(kernel, "sm_90a", "production")], cuda_toolchain)
     return one
 

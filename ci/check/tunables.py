@@ -36,7 +36,7 @@ def describe_sets(checks: Sequence[Check], tried: Sequence[TriedSet]) -> tuple[s
     """Say in a few lines what came of all of them."""
     compiled = sum(bool(one.functions) for one in tried)
     sentences = Counter(sentence for one in tried for sentence in one.refused)
-    seconds, reused = sum(one.seconds for one in tried), sum(one.reused for one in tried)
+    seconds, reused = sum(map(_seconds, tried)), sum(one.reused for one in tried)
     return (
         f"{len(tried)} sets of tunables: {compiled} compile, "
         f"{sum(bool(one.refused) for one in tried)} are refused by a static assert, "
@@ -49,11 +49,16 @@ def describe_sets(checks: Sequence[Check], tried: Sequence[TriedSet]) -> tuple[s
 def _check(subject: Subject, one: TriedSet, name: str) -> Check:
     complaints, said = _judge(subject, one)
     found = [place(RULE, f"{name}: {text}", kernel=subject.function) for text in complaints]
-    facts = {"seconds": f"{one.seconds:.1f}"}
+    facts = {}
     if kernels := [f for f in one.functions if is_called(subject.kernel.kernel_regex, f.name)]:
         facts["registers"] = str(max(f.registers for f in kernels))
     check = judged(RULE, found, said, facts)
-    return replace(check, name=f"{RULE.code} {name}", seconds=one.seconds)
+    return replace(check, name=f"{RULE.code} {name}", seconds=_seconds(one))
+
+
+def _seconds(one: TriedSet) -> float:
+    """Return what the compiler took for it just now."""
+    return 0.0 if one.reused else one.seconds
 
 
 def _judge(subject: Subject, one: TriedSet) -> tuple[tuple[str, ...], str]:

@@ -1,6 +1,6 @@
 """PTX as data: text to nodes, each with its line and the place it was compiled from."""
 
-from ci.ptx.flow import NEVER_RETURN, Block, Edge, Flow, control_flow
+from ci.ptx.flow import Block, Edge, Flow, control_flow
 from ci.ptx.nodes import Directive, Function, Guard, Instruction, Module, Pragma
 from ci.ptx.operands import (
     Address,
@@ -26,7 +26,6 @@ from ci.ptx.parse.module import parse_ptx
 from ci.ptx.results import results
 
 __all__ = [
-    "NEVER_RETURN",
     "Address",
     "Arguments",
     "Block",

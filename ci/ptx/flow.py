@@ -13,9 +13,7 @@ import networkx as nx
 
 from ci.ptx.nodes import Function, Guard, Instruction
 from ci.ptx.operands import Label, Symbol, Targets
-
-NEVER_RETURN = frozenset({"__assertfail"})
-"""Functions of the driver's that end the program; nvcc writes a branch behind their calls."""
+from ci.symbol import NEVER_RETURN
 
 _LEAVES = frozenset({"ret", "exit", "trap"})
 

@@ -16,10 +16,7 @@ from ci.errors import ProtocolError
 from ci.sass.branch import Branch
 from ci.sass.code import INSTRUCTION_BYTES, Function, Instruction, Module
 from ci.sass.ending import block_ends, return_addresses
-
-NEVER_RETURN = ("__assertfail",)
-"""Functions of the driver's that end the program. What stands behind their call is padding, or
-another role's code."""
+from ci.symbol import NEVER_RETURN
 
 
 class Edge(StrEnum):

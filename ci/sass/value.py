@@ -18,6 +18,7 @@ from ci.sass.writes import REGISTER, may_write
 _MASK = 0xFFFFFFFF
 _WARP = 32
 _COMPARE = re.compile(r"U?ISETP\.(EQ|NE|LT|LE|GT|GE)(\.U32)?\.(AND|OR|XOR)")
+_PREDICATE = re.compile(r"!?U?P[0-9T]")
 Point = tuple[int, int]
 """A block, and an instruction's place in it: the value before that instruction is meant."""
 
@@ -141,10 +142,26 @@ def _logic(values: Values, i: Instruction, name: str, at: Point, thread: int) ->
 
 
 def _add(values: Values, i: Instruction, name: str, at: Point, thread: int) -> int | None:
-    carries = [o for o in i.operands[1:3] if o.lstrip("!") not in ("PT", "UPT")]
-    if i.opcode in ("IADD3", "UIADD3") and not carries:
-        return _of(3, lambda a, b, c: a + b + c, 3)(values, i, name, at, thread)
+    if i.opcode in ("IADD3", "UIADD3"):
+        carries = [o for o in i.operands[1:] if _PREDICATE.fullmatch(o)]  # since sm_100 written out
+        if set(carries) <= {"PT", "UPT"}:
+            add = _of(3, lambda a, b, c: a + b + c, 1 + len(carries))
+            return add(values, i, name, at, thread)
     return _of(2, lambda a, b: a + b)(values, i, name, at, thread) if "VIADD" in i.root else None
+
+
+def _logic_of_predicates(
+    values: Values, i: Instruction, name: str, at: Point, thread: int
+) -> int | None:
+    """`PLOP3.LUT P0, PT, PT, PT, UP0, 0x80, 0x0`: two tables of three predicates, two results."""
+    if i.opcode not in ("PLOP3.LUT", "UPLOP3.LUT") or name not in i.operands[:2]:
+        return None
+    table = values.number(i.operands[5 + i.operands.index(name)], at, thread)
+    known = [values.predicate(o, at, thread) for o in i.operands[2:5]]
+    if table is None or None in known:
+        return None
+    a, b, c = map(bool, known)
+    return table >> (4 * a + 2 * b + c) & 1
 
 
 def _special(values: Values, i: Instruction, name: str, at: Point, thread: int) -> int | None:
@@ -187,6 +204,8 @@ _RESULTS: dict[str, _Result] = {
     "USHF": _shift,
     "LOP3": _logic,
     "ULOP3": _logic,
+    "PLOP3": _logic_of_predicates,
+    "UPLOP3": _logic_of_predicates,
     "IADD3": _add,
     "UIADD3": _add,
     "VIADD": _add,

@@ -14,6 +14,7 @@ _WIDTHS = {"LDTM": 128, "HGMMA": 128, "QGMMA": 128, "IGMMA": 128, "BGMMA": 128, 
 _NARROW = frozenset().union(
     ("MOV", "IMAD", "IADD3", "VIADD", "LEA", "SHF", "LOP3", "PRMT", "SEL", "VIMNMX", "IABS"),
     ("UMOV", "UIADD3", "UVIADD", "ULEA", "USHF", "ULOP3", "UPRMT", "USEL", "LDCU", "S2UR"),
+    ("ULDC", "UIMAD"),
     ("ISETP", "UISETP", "FSETP", "PLOP3", "UPLOP3", "ELECT", "VOTE", "VOTEU", "P2R", "S2R"),
     ("FADD", "FMUL", "FFMA", "FSEL", "FMNMX", "MUFU", "HADD2", "HMUL2", "HFMA2", "F2FP", "I2FP"),
     ("F2I", "I2F", "R2UR", "SHFL", "REDUX", "LD", "LDC", "LDG", "LDL", "LDS"),

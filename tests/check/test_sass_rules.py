@@ -25,14 +25,17 @@ BREAKS: dict[str, tuple[tuple[Edit, ...], str]] = {
         "18 UTCQMMA of role product, not 24 (4 * K_LOOP_UNROLL)",
     ),
     "S003": (
-        (
+        tuple(
             (
                 TCGEN05,
-                '"cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.tile"\n'
+                f'"cp.async.bulk.tensor.2d.cta_group::2{rest}',
+                f'"cp.async.bulk.tensor.2d{rest}',
+            )
+            for rest in (
+                '.shared::cluster.global.tile"\n               ".mbarrier::complete_tx::bytes [%0]',
+                '.shared::cluster.global.tile"\n'
                 '      ".mbarrier::complete_tx::bytes.L2::cache_hint',
-                '"cp.async.bulk.tensor.2d.shared::cluster.global.tile"\n'
-                '      ".mbarrier::complete_tx::bytes.L2::cache_hint',
-            ),
+            )
         ),
         "no UTMALDG.2D.2CTA of role loader",
     ),

@@ -86,7 +86,7 @@ def test_a_cap_that_the_kernel_cannot_take_is_a_wrong_word_in_every_mode(
 
 def test_the_device_part_alone_is_the_same_code(tmp_path: Path, cuda_toolchain: Toolchain) -> None:
     """So that tunables can be tried without the harness, which costs more than the kernel."""
-    kernel = config.load_kernels(REPOSITORY)["patch_embed"]
+    kernel = config.load_kernels(REPOSITORY)["patch_embed_cuda"]
     request = Request(kernel, "sm_90a", "production")
     (whole,) = build_all(REPOSITORY, [request], cuda_toolchain)
     alone = tmp_path / "alone.cubin"

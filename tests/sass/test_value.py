@@ -30,6 +30,7 @@ def value(*lines: str, register: str = "R1", thread: int = 70) -> int | None:
         ("LOP3.LUT R1, RZ, R0, RZ, 0x33, !PT", 0xFFFFFFB9),  # not
         ("VIADD R1, R0, 0xfffffff0", 54),
         ("IADD3 R1, PT, PT, R0, 0x2, R0", 142),
+        ("IADD3 R1, R0, 0x2, R0", 142),  # as before sm_100
         ("SHFL.IDX PT, R1, R0, RZ, 0x1f", 64),
         ("S2R R1, SR_LANEID", 6),
         ("LDC R1, c[0x0][0x380]", None),
@@ -53,6 +54,10 @@ def test_a_result_follows_from_the_index_or_is_not_known(line: str, result: int 
         ("ISETP.LE.OR P0, PT, R0, 0x1f, !PT", False),
         ("LOP3.LUT P0, RZ, R0, 0x1, RZ, 0xc0, !PT", False),
         ("LOP3.LUT P0, RZ, R0, 0x2, RZ, 0xc0, !PT", True),
+        ("PLOP3.LUT P0, PT, PT, PT, PT, 0x80, 0x0", True),
+        ("PLOP3.LUT P0, PT, PT, !PT, PT, 0x80, 0x0", False),
+        ("PLOP3.LUT PT, P0, PT, PT, PT, 0x80, 0x0", False),
+        ("PLOP3.LUT P0, PT, PT, PT, P1, 0x80, 0x0", None),
         ("ELECT P0, URZ, PT", None),
         ("ISETP.GE.AND P0, PT, R0, R7, PT", None),
     ],

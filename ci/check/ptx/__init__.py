@@ -7,7 +7,7 @@ not followed; a rule that one of them could break says so, and does not pass.
 from __future__ import annotations
 
 from ci.check.answer import not_judged
-from ci.check.ptx.bulk_groups import MIXED, NOT_WAITED
+from ci.check.ptx.bulk_groups import MIXED, NOT_COMMITTED
 from ci.check.ptx.cluster import PEER_BEFORE_CLUSTER_BARRIER
 from ci.check.ptx.judge import Code, PtxRule, called_functions
 from ci.check.ptx.lanes import ALIGNED_BY_ONE_LANE
@@ -17,7 +17,7 @@ from ci.check.ptx.tensor_loads import LOAD_NOT_WAITED
 from ci.check.ptx.tensor_memory import (
     ADDRESS_NOT_PUBLISHED,
     ALLOC_AFTER_RELINQUISH,
-    DEALLOC_WITHOUT_CLUSTER_BARRIER,
+    DEALLOC_WITHOUT_THE_PEER,
     LEAK,
 )
 from ci.model import Check
@@ -29,13 +29,13 @@ RULES: tuple[PtxRule, ...] = (
     REMOTE_ARRIVE_SCOPE,
     LEAK,
     MIXED,
-    NOT_WAITED,
+    NOT_COMMITTED,
     LOAD_NOT_WAITED,
     ALIGNED_BY_ONE_LANE,
     BYTES_NEVER_EXPECTED,
     ALLOC_AFTER_RELINQUISH,
     PEER_BEFORE_CLUSTER_BARRIER,
-    DEALLOC_WITHOUT_CLUSTER_BARRIER,
+    DEALLOC_WITHOUT_THE_PEER,
     COPY_BEFORE_THE_OTHERS,
     ADDRESS_NOT_PUBLISHED,
 )

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ci.check.ptx.condition import Facts
-from ci.check.ptx.judge import Breach, Code, PtxRule
-from ci.check.ptx.kinds import is_bulk_commit, is_bulk_store, is_bulk_wait, left_pending
+from ci.check.ptx.judge import Breach, Code, Kind, PtxRule
+from ci.check.ptx.kinds import is_bulk_commit, is_bulk_store, is_bulk_wait
 from ci.check.ptx.lanes import Lanes
 from ci.check.ptx.paths import Walk
 from ci.model import Rule
 from ci.ptx import Instruction
 
-_MOST_GROUPS = 64
-_Copies = tuple[int | None, int | None, int]
-"""The copy that no commit has taken up, the one in the newest group, and how many are newer."""
+_Copy = tuple[int, int | None] | None
+"""A copy, and the wait that came behind it."""
 
 
 def _grouped(i: Instruction) -> bool:
@@ -48,33 +47,27 @@ def _mixed(code: Code) -> Iterator[Breach]:
     yield from found
 
 
-def _unwaited(code: Code) -> Iterator[Breach]:
+def _uncommitted(code: Code) -> Iterator[Breach]:
+    """Follow a copy that no commit has taken up, to a wait that is not for it, to the end."""
     found: list[Breach] = []
 
-    def step(copies: _Copies, i: Instruction, facts: Facts) -> _Copies:
-        open_copy, grouped, newer = copies
+    def step(before: _Copy, i: Instruction, facts: Facts) -> _Copy:
         if is_bulk_store(i):
-            return i.index, grouped, newer
-        if is_bulk_commit(i):
-            if open_copy is not None:
-                return None, open_copy, 0
-            return None, grouped, min(newer + 1, _MOST_GROUPS) if grouped is not None else 0
-        return (open_copy, None, 0) if newer >= left_pending(i) else copies
+            # One that was waited for in vain stays the worse.
+            return before if before is not None and before[1] is not None else (i.index, None)
+        if before is None or is_bulk_commit(i):
+            return None
+        return before[0], i.index
 
-    def leave(copies: _Copies, at: Instruction | None, facts: Facts) -> None:
-        open_copy, grouped, _ = copies
-        for index, how in (
-            (open_copy, "neither committed nor waited for"),
-            (grouped, "not waited for"),
-        ):
-            if index is not None:
-                copy = code.function.instructions[index]
-                found.append(
-                    Breach(copy, f"{copy.mnemonic} is {how} on a way to {code.way_out(at)}")
-                )
+    def leave(before: _Copy, at: Instruction | None, facts: Facts) -> None:
+        if before is not None and before[1] is not None:
+            copy, wait = (
+                code.function.instructions[index] for index in before if index is not None
+            )
+            how = f"no commit_group takes it up on a way to {code.way_out(at)}"
+            found.append(Breach(copy, f"{code.where(wait)} does not wait for it: {how}"))
 
-    none: _Copies = (None, None, 0)
-    code.paths.walk(Walk(none, _grouped, step, leave))
+    code.paths.walk(Walk(None, _grouped, step, leave))
     yield from found
 
 
@@ -88,21 +81,19 @@ MIXED = PtxRule(
         " lane's commit and wait are for nothing (PTX ISA 9.1, 9.7.9.27.2 and 9.7.13.14)",
         "elect.sync with the same mask around all three",
     ),
-    "bulk groups' instructions",
-    _grouped,
+    Kind("bulk groups' instructions", _grouped),
     _mixed,
 )
 
-NOT_WAITED = PtxRule(
+NOT_COMMITTED = PtxRule(
     Rule(
         "P006",
-        "store-not-waited",
-        "on every way to the end a thread commits its bulk copies and waits until they have read",
-        "the CTA's shared memory is given away when it ends, and the copy reads another CTA's"
-        " bytes (PTX ISA 9.1, 9.7.9.27.2)",
-        "cp.async.bulk.commit_group, and cp.async.bulk.wait_group.read 0 in that lane at the end",
+        "copy-not-committed",
+        "a bulk copy that a thread goes on to wait for is committed to a group",
+        "a wait is for groups, and only a commit makes them: the copy still reads what is then"
+        " written again (PTX ISA 9.1, 9.7.9.27.2)",
+        "cp.async.bulk.commit_group behind the copies, in the same lane, before the wait",
     ),
-    "bulk copies to global memory",
-    is_bulk_store,
-    _unwaited,
+    Kind("bulk copies to global memory", is_bulk_store),
+    _uncommitted,
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from ci.check.ptx.condition import Facts
-from ci.check.ptx.judge import Breach, Code, PtxRule
-from ci.check.ptx.kinds import is_cluster_wait
+from ci.check.ptx.judge import Breach, Code, Kind, PtxRule
+from ci.check.ptx.kinds import is_cluster_wait, is_cta_barrier
 from ci.check.ptx.paths import Walk
 from ci.check.ptx.pointers import PEER
 from ci.model import Rule
@@ -32,15 +33,22 @@ def _touches_peer(i: Instruction, code: Code) -> bool:
 
 def _too_early(code: Code) -> Iterator[Breach]:
     found: list[Breach] = []
+    # A cluster whose size the launch decides may be one CTA, which needs no more than bar.sync.
+    clustered = math.prod(code.cluster) > 1
     touching = {i.index for i in code.all(may_touch_peer) if _touches_peer(i, code)}
 
     def step(met: bool, i: Instruction, facts: Facts) -> bool:
-        if not met and i.index in touching:
+        if i.index not in touching:
+            return True
+        if not met:
             found.append(Breach(i, f"{i.mnemonic} is reached with no barrier.cluster.wait before"))
-        return met or is_cluster_wait(i)
+        return met
+
+    def meets(i: Instruction) -> bool:
+        return is_cluster_wait(i) or (not clustered and is_cta_barrier(i))
 
     def asks(i: Instruction) -> bool:
-        return i.index in touching or is_cluster_wait(i)
+        return i.index in touching or meets(i)
 
     code.paths.walk(Walk(False, asks, step))
     yield from found
@@ -55,7 +63,6 @@ PEER_BEFORE_CLUSTER_BARRIER = PtxRule(
         " there yet, nor are its barriers (PTX ISA 9.1, 9.7.13.3 and 9.7.16.5)",
         "barrier.cluster.arrive and .wait at the top, behind the initialisation of the mbarriers",
     ),
-    "instructions that may reach another CTA",
-    may_touch_peer,
+    Kind("instructions that may reach another CTA", may_touch_peer),
     _too_early,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ci.check.answer import at_instruction, judged, not_asked, not_judged
@@ -10,6 +10,7 @@ from ci.check.ptx.paths import Paths, TooManyPathsError
 from ci.check.ptx.pointers import Pointers
 from ci.model import Check, Finding, Rule
 from ci.ptx import Function, Instruction, Module, Symbol, control_flow
+from ci.symbol import base_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,12 @@ class Code:
         self.paths = Paths(control_flow(self.function))
         self.pointers = Pointers(self.function)
 
+    @property
+    def cluster(self) -> tuple[int, ...]:
+        """The CTAs of a cluster by dimension, where the function itself says so."""
+        said = self.function.directive("reqnctapercluster") or ()
+        return tuple(n for n in said if isinstance(n, int))
+
     def all(self, kind: Callable[[Instruction], bool]) -> list[Instruction]:
         """Return the instructions of a kind that can be reached."""
         reached = self.paths.flow.graph
@@ -42,43 +49,67 @@ class Code:
 
     def where(self, instruction: Instruction) -> str:
         """Return where another instruction stands that a message speaks of."""
-        line = instruction.place.inner(self.source).text
-        return f"{instruction.mnemonic} at {line or f'line {instruction.line} of the PTX'}"
+        place = instruction.place
+        line = place.inner(self.source).text if place.frames else f"line {instruction.line}"
+        return f"{instruction.mnemonic} at {line}"
 
     def way_out(self, at: Instruction | None) -> str:
         return "the end of the text" if at is None else self.where(at)
 
 
 @dataclass(frozen=True, slots=True)
+class Kind:
+    """Instructions that a rule is about, by the name that its answer calls them."""
+
+    name: str
+    holds: Callable[[Instruction], bool]
+
+
+@dataclass(frozen=True, slots=True)
 class PtxRule:
-    """`sites` are what is judged, called `what` in the answer; without any there is no question."""
+    """`sites` are what is judged; without any, or without any of `beside`, there is no question."""
 
     rule: Rule
-    what: str
-    sites: Callable[[Instruction], bool]
+    sites: Kind
     judge: Callable[[Code], Iterable[Breach]]
+    beside: Kind | None = None
 
     def answer(self, code: Code) -> Check:
-        sites, name = code.all(self.sites), code.function.name
-        hidden = [f.name for f in code.called if any(map(self.sites, f.instructions))]
+        name, what = base_name(code.function.name), self.sites.name
+        hidden = [f.name for f in code.called if any(map(self.sites.holds, f.instructions))]
         if hidden:
+            callee = base_name(hidden[0])
             return not_judged(
-                self.rule, f"'{hidden[0]}' has {self.what}, and '{name}' calls it: not followed"
+                self.rule, f"'{callee}' has {what}, and '{name}' calls it: not followed"
             )
-        if not sites:
-            return not_asked(self.rule, f"no {self.what} in '{name}'")
+        for kind in (self.sites, self.beside):
+            if kind is not None and not code.all(kind.holds):
+                return not_asked(self.rule, f"no {kind.name} in '{name}'")
         try:
-            findings = list(self._findings(code))
+            findings = self._findings(code)
         except TooManyPathsError as e:
             return not_judged(self.rule, str(e))
-        count = f"{len(sites)} {self.what}"
-        said = f"{count} judged" if not findings else f"{len(findings)} of {count} break it"
-        return judged(self.rule, findings, said, {self.what: str(len(sites))})
+        count = len(code.all(self.sites.holds))
+        said = f"{what}: {count} judged" + (f", {len(findings)} wrong" if findings else "")
+        return judged(self.rule, findings, said, {what: str(count)})
 
-    def _findings(self, code: Code) -> Iterator[Finding]:
-        told = dict.fromkeys((b.at, b.how) for b in self.judge(code))
-        for at, how in sorted(told, key=lambda t: t[0].index):
-            yield at_instruction(self.rule, how, code.function.name, at, code.source)
+    def _findings(self, code: Code) -> list[Finding]:
+        """Return what breaks the rule; if nothing does on more paths than there are, nothing does.
+
+        Few rules need the closer look.
+        """
+        breaches: dict[Breach, None] = {}
+        for precise in (False, True):
+            code.paths.precise = precise
+            breaches = dict.fromkeys(self.judge(code))
+            if not breaches:
+                break
+        return [self._finding(code, b) for b in sorted(breaches, key=lambda b: b.at.index)]
+
+    def _finding(self, code: Code, breach: Breach) -> Finding:
+        at = breach.at
+        how = breach.how if at.place.frames else f"{breach.how} (line {at.line} of the PTX)"
+        return at_instruction(self.rule, how, code.function.name, at, code.source)
 
 
 def called_functions(module: Module, function: Function) -> tuple[Function, ...]:

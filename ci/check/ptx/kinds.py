@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ci.ptx import Instruction, Integer, Operand
+from ci.ptx import Instruction, Operand
 
 _CLUSTER_OR_WIDER = frozenset({"cluster", "gpu", "sys"})
 _PROXY_SPACES = frozenset({"shared::cta", "shared::cluster", "global"})
@@ -37,11 +37,6 @@ def is_bulk_wait(i: Instruction) -> bool:
     return is_bulk(i) and i.has("wait_group")
 
 
-def left_pending(i: Instruction) -> int:
-    """Return how many of the newest groups a `wait_group` does not wait for."""
-    return next((o.value for o in i.operands if isinstance(o, Integer)), 0)
-
-
 def is_proxy_fence(i: Instruction) -> bool:
     """Say whether it orders generic and asynchronous accesses to shared memory."""
     if i.opcode != "fence" or not i.has("proxy") or not i.flags & {"async", "async::generic"}:
@@ -69,6 +64,16 @@ def is_cluster_arrive(i: Instruction) -> bool:
 
 def is_cluster_wait(i: Instruction) -> bool:
     return i.opcode == "barrier" and i.has("cluster", "wait")
+
+
+def is_cta_barrier(i: Instruction) -> bool:
+    """Say whether the thread waits there for others of its CTA."""
+    barrier = i.opcode in ("bar", "barrier") and not i.flags & {"warp", "cluster"}
+    return barrier and bool(i.flags & {"sync", "red"})
+
+
+def is_mbarrier_wait(i: Instruction) -> bool:
+    return i.opcode == "mbarrier" and bool(i.flags & {"try_wait", "test_wait"})
 
 
 def is_mbarrier_arrive(i: Instruction) -> bool:

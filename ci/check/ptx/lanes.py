@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import networkx as nx
 
 from ci.check.ptx.condition import Facts, Root, allowed
-from ci.check.ptx.judge import Breach, Code, PtxRule
+from ci.check.ptx.judge import Breach, Code, Kind, PtxRule
 from ci.check.ptx.paths import Paths
 from ci.check.ptx.samples import LANES
 from ci.model import Rule
@@ -73,7 +73,6 @@ ALIGNED_BY_ONE_LANE = PtxRule(
         " undefined, most often a hang (PTX ISA 9.1, 9.7.13.1)",
         "take it out of the elected lane's branch, or use the form without .aligned",
     ),
-    "instructions of whole warps",
-    wants_whole_warp,
+    Kind("instructions of whole warps", wants_whole_warp),
     _lone,
 )

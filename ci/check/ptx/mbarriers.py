@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ci.check.ptx.condition import Facts
-from ci.check.ptx.judge import Breach, Code, PtxRule
+from ci.check.ptx.judge import Breach, Code, Kind, PtxRule
 from ci.check.ptx.kinds import (
     is_cluster_arrive,
     is_cluster_fence,
@@ -39,14 +39,13 @@ def _unfenced_inits(code: Code) -> Iterator[Breach]:
             return i.index
         if init is not None and is_cluster_arrive(i) and i.has("relaxed"):
             where = code.where(code.function.instructions[init])
-            found.append(Breach(i, f"a relaxed {i.mnemonic} does not publish {where}"))
+            found.append(Breach(i, f"{i.mnemonic} does not publish {where}"))
         return None if is_init_fence(i) or is_cluster_fence(i) else init
 
     def asks(i: Instruction) -> bool:
         return is_init(i) or is_init_fence(i) or is_cluster_fence(i) or is_cluster_arrive(i)
 
-    if code.all(is_cluster_arrive):
-        code.paths.walk(Walk(None, asks, step))
+    code.paths.walk(Walk(None, asks, step))
     yield from found
 
 
@@ -98,9 +97,9 @@ INIT_WITHOUT_FENCE = PtxRule(
         " not initialised yet (PTX ISA 9.1, 9.7.13.4)",
         "fence.mbarrier_init.release.cluster behind the inits, in the thread that made them",
     ),
-    "mbarrier.init",
-    is_init,
+    Kind("mbarrier.init", is_init),
     _unfenced_inits,
+    beside=Kind("barrier.cluster.arrive", is_cluster_arrive),
 )
 
 REMOTE_ARRIVE_SCOPE = PtxRule(
@@ -113,8 +112,7 @@ REMOTE_ARRIVE_SCOPE = PtxRule(
         " arrive is .release.cta, which ends at the CTA (PTX ISA 9.1, 8.7 and 9.7.13.15.13)",
         "mbarrier.arrive.release.cluster, and .acquire.cluster where it is waited for",
     ),
-    "arrives on mbarriers of the cluster",
-    is_remote_arrive,
+    Kind("arrives on mbarriers of the cluster", is_remote_arrive),
     _weak_arrives,
 )
 
@@ -127,7 +125,6 @@ BYTES_NEVER_EXPECTED = PtxRule(
         " (PTX ISA 9.1, 9.7.13.15.5 and .6)",
         "mbarrier.arrive.expect_tx with the bytes of all copies of the phase",
     ),
-    "copies that count bytes",
-    counts_bytes,
+    Kind("copies that count bytes", counts_bytes),
     _unexpected_bytes,
 )

@@ -1,7 +1,8 @@
 """Every path through a function that its own tests allow, with a state that a rule carries along.
 
 A rule's state changes at the instructions it asked for; two paths that meet with one state and the
-same facts are one from there on. Facts are only kept while some branch ahead still asks about them.
+same facts are one from there on. Facts are learned where a branch decides what the rule gets to
+see, and kept while such a branch ahead still asks about them.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from ci.check.ptx.condition import Facts, Root, assume, forget, learn, roots_of, widened
+from ci.check.ptx.relevance import Relevance
 from ci.check.ptx.samples import given_constant
 from ci.check.ptx.values import Values
 from ci.ptx import Block, Flow, Guard, Instruction, results
+from ci.symbol import base_name
 
 State = TypeVar("State", bound=Hashable)
 
-MOST_STEPS = 300_000
+MOST_STEPS = 100_000
 _LEAVES = frozenset({"ret", "exit"})
 
 
@@ -33,8 +36,8 @@ def nothing(state: object, at: Instruction | None, facts: Facts) -> None:
 class Walk(Generic[State]):
     """What a rule looks at: `step` returns the state behind an instruction that it `asks` for.
 
-    `leave` hears of each way out, with the instruction, or None where the text just ends. Facts
-    about the roots in `keep` are there to the end.
+    `leave` hears of each way out, with the instruction, or None where the text just ends. With
+    `roots`, facts are about those alone, and there to the end.
     """
 
     start: State
@@ -42,140 +45,166 @@ class Walk(Generic[State]):
     step: Callable[[State, Instruction, Facts], State]
     leave: Callable[[State, Instruction | None, Facts], None] = nothing
     facts: Facts = ()
-    keep: frozenset[int] = frozenset()
+    roots: frozenset[int] | None = None
 
 
 @dataclass(slots=True)
 class Paths:
-    """The paths of one function."""
+    """The paths of one function; without `precise`, also those that its tests do not allow."""
 
     flow: Flow
+    precise: bool = True
     values: Values = field(init=False)
-    _live: list[frozenset[int]] = field(init=False)
-    _writes: dict[int, tuple[Root, ...]] = field(init=False)
+    relevance: Relevance = field(init=False)
 
     def __post_init__(self) -> None:
         self.values = Values(self.flow)
-        self._live = self._asked_from()
-        written = {i.index: self._flags_in(i) for i in self.flow.function.instructions}
-        self._writes = {index: roots for index, roots in written.items() if roots}
-
-    @property
-    def asked(self) -> frozenset[int]:
-        """The roots that some guard asks about."""
-        return self._live[0]
+        self.relevance = Relevance(self.flow)
 
     def reached(
-        self, asks: Callable[[Instruction], bool], keep: frozenset[int]
+        self, asks: Callable[[Instruction], bool], roots: frozenset[int]
     ) -> dict[int, Facts]:
-        """Return, by instruction, what is true of whoever comes to it, as far as `keep` goes."""
+        """Return, by instruction, what is true of these roots for whoever comes to it."""
         found: dict[int, Facts] = {}
 
         def step(state: None, i: Instruction, facts: Facts) -> None:
             found[i.index] = widened(found[i.index], facts) if i.index in found else facts
 
-        self.walk(Walk(None, asks, step, keep=keep))
+        self.walk(Walk(None, asks, step, roots=roots))
         return found
 
     def walk(self, rule: Walk[State]) -> None:
         """Take the rule along every path."""
+        journey = _Journey(self, rule)
         seen: set[tuple[int, Facts, State]] = set()
         waiting = [(0, rule.facts, rule.start)]
-        events: dict[int, list[Instruction]] = {}
         while waiting:
             place = waiting.pop()
             if place in seen:
                 continue
             seen.add(place)
             if len(seen) > MOST_STEPS:
-                name = self.flow.function.name
+                name = base_name(self.flow.function.name)
                 raise TooManyPathsError(f"'{name}' has more than {MOST_STEPS} paths to tell apart")
-            block = self.flow.blocks[place[0]]
-            if block.index not in events:
-                events[block.index] = self._events(block, rule)
-            for facts, state in self._through(events[block.index], rule, place[1:]):
-                waiting += self._onwards(block, rule, facts, state)
+            waiting += journey.through(*place)
 
-    def _events(self, block: Block, rule: Walk[State]) -> list[Instruction]:
-        return [
-            i
-            for i in self.flow.instructions(block)
-            if rule.asks(i) or i.opcode in _LEAVES or i.index in self._writes
-        ]
-
-    def _through(
-        self, events: list[Instruction], rule: Walk[State], way: tuple[Facts, State]
-    ) -> list[tuple[Facts, State]]:
-        """Return the facts and states with which the block is left behind its last instruction."""
-        ways = [way]
-        for instruction in events:
-            if rule.asks(instruction):
-                after = [after for way in ways for after in self._at(instruction, rule, way)]
-                ways = list(dict.fromkeys(after))
-            if instruction.opcode in _LEAVES:
-                for facts, state in ways:
-                    able = self.under(instruction.guard, instruction, facts)
-                    if able is not None:
-                        rule.leave(state, instruction, able)
-            for root in self._writes.get(instruction.index, ()):
-                ways = [(_given(facts, root, instruction), state) for facts, state in ways]
-        return ways
-
-    def _at(
-        self, instruction: Instruction, rule: Walk[State], way: tuple[Facts, State]
-    ) -> Iterator[tuple[Facts, State]]:
-        """Return one way on, or two where a guard may hold and may not."""
-        facts, state = way
+    def asked(self, instruction: Instruction) -> frozenset[int]:
+        """Return the roots that the guard of an instruction asks about."""
         guard = instruction.guard
-        able = self.under(guard, instruction, facts)
-        if able is not None:
-            yield able, rule.step(state, instruction, able)
-        if guard is not None:
-            unable = self.under(Guard(guard.register, not guard.negated), instruction, facts)
-            if unable is not None:
-                yield unable, state
+        condition = self.values.holds(guard, instruction) if guard else None
+        return frozenset(r.number for r in roots_of(condition)) if condition is not None else _NONE
 
-    def _onwards(
-        self, block: Block, rule: Walk[State], facts: Facts, state: State
-    ) -> Iterator[tuple[int, Facts, State]]:
-        if block.start == block.end:
-            rule.leave(state, None, facts)
-            return
-        last = self.flow.function.instructions[block.end - 1]
-        for edge in block.edges:
-            known = self.under(edge.guard, last, facts)
-            if known is not None:
-                live = self._live[edge.target] | rule.keep
-                yield edge.target, forget(known, live), state
 
-    def under(self, guard: Guard | None, at: Instruction, facts: Facts) -> Facts | None:
-        """Add to the facts that the guard holds; None if it cannot."""
-        condition = self.values.holds(guard, at) if guard else None
-        return facts if condition is None else assume(facts, condition)
+_NONE: frozenset[int] = frozenset()
 
-    def _flags_in(self, instruction: Instruction) -> tuple[Root, ...]:
-        """Return the flags that an instruction writes and some guard asks about."""
-        roots = (self.values.flag(register) for register in results(instruction))
-        return tuple(root for root in roots if root and root.number in self.asked)
 
-    def _asked_from(self) -> list[frozenset[int]]:
-        """Return for each block the roots that guards ask about, there or further on."""
-        blocks = self.flow.blocks
-        asked = [self._asked_in(block) for block in blocks]
+class _Journey(Generic[State]):
+    """One walk: what it stops at, and what it has to know."""
+
+    def __init__(self, paths: Paths, rule: Walk[State]) -> None:
+        self._paths = paths
+        self._rule = rule
+        self._blocks = paths.flow.blocks
+        self._stops: dict[int, list[Instruction]] = {}
+        for block in paths.flow.blocks:
+            code = paths.flow.instructions(block)
+            self._stops[block.index] = [i for i in code if rule.asks(i) or i.opcode in _LEAVES]
+        tells = rule.leave is not nothing
+        seen = [
+            b.index
+            for b in self._blocks
+            if any(tells or rule.asks(i) for i in self._stops[b.index]) or (tells and not b.edges)
+        ]
+        self._deciding = paths.relevance.deciding(seen)
+        self._tracked = self._roots_from()
+        every = frozenset().union(*self._tracked)
+        for block in self._blocks:
+            writes = [i for i in paths.flow.instructions(block) if self._flags_in(i, every)]
+            stops = {i.index: i for i in (*self._stops[block.index], *writes)}
+            self._stops[block.index] = [stops[index] for index in sorted(stops)]
+
+    def _roots_from(self) -> list[frozenset[int]]:
+        """Return for each block what facts about are worth while, there or further on."""
+        if self._rule.roots is not None:
+            return [self._rule.roots for _ in self._blocks]
+        if not self._paths.precise:
+            return [_NONE for _ in self._blocks]
+        tracked = [self._asked_in(block) for block in self._blocks]
         changed = True
         while changed:
             changed = False
-            for block in reversed(blocks):
-                whole = asked[block.index].union(*(asked[e.target] for e in block.edges))
-                changed |= whole != asked[block.index]
-                asked[block.index] = whole
-        return asked
+            for block in reversed(self._blocks):
+                whole = tracked[block.index].union(*(tracked[e.target] for e in block.edges))
+                changed |= whole != tracked[block.index]
+                tracked[block.index] = whole
+        return tracked
 
     def _asked_in(self, block: Block) -> frozenset[int]:
-        conditions = (
-            self.values.holds(i.guard, i) for i in self.flow.instructions(block) if i.guard
-        )
-        return frozenset(r.number for c in conditions if c is not None for r in roots_of(c))
+        asking = list(self._stops[block.index])
+        if block.index in self._deciding and block.end > block.start:
+            asking.append(self._paths.flow.function.instructions[block.end - 1])
+        return _NONE.union(*(self._paths.asked(i) for i in asking))
+
+    def _flags_in(self, instruction: Instruction, every: frozenset[int]) -> tuple[Root, ...]:
+        """Return the flags that an instruction writes and this walk asks about."""
+        roots = (self._paths.values.flag(register) for register in results(instruction))
+        return tuple(root for root in roots if root and root.number in every)
+
+    def through(self, index: int, facts: Facts, state: State) -> Iterator[tuple[int, Facts, State]]:
+        """Go through a block; return where that leads, with which facts and states."""
+        block, rule = self._blocks[index], self._rule
+        ways = [(facts, state)]
+        for instruction in self._stops[index]:
+            if rule.asks(instruction):
+                after = [after for way in ways for after in self._at(instruction, *way)]
+                ways = list(dict.fromkeys(after))
+            if instruction.opcode in _LEAVES:
+                for known, now in ways:
+                    able = self._under(instruction.guard, instruction, known)
+                    if able is not None:
+                        rule.leave(now, instruction, able)
+            for root in self._flags_in(instruction, self._tracked[index]):
+                ways = [(_given(known, root, instruction), now) for known, now in ways]
+        for known, now in ways:
+            yield from self._onwards(block, known, now)
+
+    def _at(
+        self, instruction: Instruction, facts: Facts, state: State
+    ) -> Iterator[tuple[Facts, State]]:
+        """Return one way on, or two where a guard may hold and may not."""
+        guard = instruction.guard
+        able = self._under(guard, instruction, facts)
+        if able is not None:
+            yield able, self._rule.step(state, instruction, able)
+        if guard is not None:
+            opposite = Guard(guard.register, not guard.negated)
+            if (unable := self._under(opposite, instruction, facts)) is not None:
+                yield unable, state
+
+    def _onwards(
+        self, block: Block, facts: Facts, state: State
+    ) -> Iterator[tuple[int, Facts, State]]:
+        if block.start == block.end:
+            self._rule.leave(state, None, facts)
+            return
+        last = self._paths.flow.function.instructions[block.end - 1]
+        learns = self._rule.roots is not None or block.index in self._deciding
+        for edge in block.edges:
+            known = self._under(edge.guard, last, facts)
+            if known is not None:
+                kept = forget(known if learns else facts, self._tracked[edge.target])
+                yield edge.target, kept, state
+
+    def _under(self, guard: Guard | None, at: Instruction, facts: Facts) -> Facts | None:
+        """Add to the facts that the guard holds; None if it cannot."""
+        if guard is None or not (self._paths.precise or self._rule.roots is not None):
+            return facts
+        condition = self._paths.values.holds(guard, at)
+        if condition is None:
+            return facts
+        known = assume(facts, condition)
+        here = self._paths.flow.block_of[at.index]
+        return None if known is None else forget(known, self._tracked[here])
 
 
 def _given(facts: Facts, root: Root, write: Instruction) -> Facts:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from ci.check.ptx.condition import Facts
-from ci.check.ptx.judge import Breach, Code, PtxRule
-from ci.check.ptx.kinds import is_proxy_fence, reads_shared, source_of
+from ci.check.ptx.judge import Breach, Code, Kind, PtxRule
+from ci.check.ptx.kinds import is_mbarrier_wait, is_proxy_fence, reads_shared, source_of
 from ci.check.ptx.lanes import Lanes
 from ci.check.ptx.paths import Walk
+from ci.check.ptx.pointers import Pointer
 from ci.model import Rule
 from ci.ptx import Address, Instruction
 from ci.ptx.types import BYTES
@@ -18,12 +20,16 @@ _OWN = frozenset({"shared", "shared::cta"})
 _ELSEWHERE = frozenset({"global", "local", "param", "const", "shared::cluster", "async"})
 _STORES = frozenset({"st", "stmatrix", "wmma", "atom", "red"})
 _UNKNOWN = 2**40
+_Indices = frozenset[int]
 
 
 def _unfenced(code: Code) -> Iterator[Breach]:
+    for copies, stores in _pairs(code):
+        yield from _unfenced_from(code, copies, stores)
+
+
+def _unfenced_from(code: Code, copies: _Indices, stores: _Indices) -> Iterator[Breach]:
     found: list[Breach] = []
-    pointers = code.pointers
-    stores = {i.index for i in code.all(lambda i: is_generic_store(i, code))}
 
     def step(written: int | None, i: Instruction, facts: Facts) -> int | None:
         if is_proxy_fence(i):
@@ -31,15 +37,12 @@ def _unfenced(code: Code) -> Iterator[Breach]:
         if i.index in stores:
             return i.index
         if written is not None:
-            store = code.function.instructions[written]
-            how = f"{i.mnemonic} may read what {code.where(store)} wrote, unfenced"
-            size = bytes_of(store)
-            if not pointers.apart(pointers.at(target_of(store)), size, pointers.at(source_of(i))):
-                found.append(Breach(i, how))
+            where = code.where(code.function.instructions[written])
+            found.append(Breach(i, f"{i.mnemonic} may read what {where} wrote, unfenced"))
         return written
 
     def asks(i: Instruction) -> bool:
-        return i.index in stores or is_proxy_fence(i) or reads_shared(i)
+        return i.index in stores or i.index in copies or is_proxy_fence(i)
 
     code.paths.walk(Walk(None, asks, step))
     yield from found
@@ -47,36 +50,55 @@ def _unfenced(code: Code) -> Iterator[Breach]:
 
 def _before_the_others(code: Code) -> Iterator[Breach]:
     """Follow what a whole warp stores to a copy that one of its lanes makes."""
+    lanes = Lanes(code.paths, lambda i: reads_shared(i) or is_generic_store(i, code))
+    for copies, stores in _pairs(code):
+        lone = {index: how for index in copies if (how := lanes.chosen(index))}
+        whole = frozenset(index for index in stores if not lanes.chosen(index))
+        yield from _early_copies(code, lone, whole)
+
+
+def _early_copies(code: Code, copies: dict[int, str], stores: _Indices) -> Iterator[Breach]:
     found: list[Breach] = []
-    pointers = code.pointers
-    stores = {i.index for i in code.all(lambda i: is_generic_store(i, code))}
-    lanes = Lanes(code.paths, lambda i: i.index in stores or reads_shared(i))
 
     def step(written: int | None, i: Instruction, facts: Facts) -> int | None:
         if i.index in stores:
-            return written if lanes.chosen(i.index) else i.index
-        if not reads_shared(i):
+            return i.index
+        if i.index not in copies:
             return None
-        if written is not None and (how := lanes.chosen(i.index)):
-            store = code.function.instructions[written]
-            there, source = pointers.at(target_of(store)), pointers.at(source_of(i))
-            if not pointers.apart(there, bytes_of(store), source):
-                told = f"{i.mnemonic} of a lane chosen by {how} does not wait for the other lanes'"
-                found.append(Breach(i, f"{told} {code.where(store)}"))
+        if written is not None:
+            where = code.where(code.function.instructions[written])
+            chosen = f"{i.mnemonic} of a lane chosen by {copies[i.index]}"
+            found.append(Breach(i, f"{chosen} does not wait for the other lanes' {where}"))
         return written
 
     def asks(i: Instruction) -> bool:
-        return i.index in stores or reads_shared(i) or _gathers(i)
+        return i.index in stores or i.index in copies or _gathers(i)
 
     code.paths.walk(Walk(None, asks, step))
     yield from found
+
+
+def _pairs(code: Code) -> Iterator[tuple[_Indices, _Indices]]:
+    """Return the copies of each source, with the stores that may write what they read."""
+    pointers = code.pointers
+    stores = code.all(lambda i: is_generic_store(i, code))
+    sources: dict[Pointer, set[int]] = defaultdict(set)
+    for copy in code.all(reads_shared):
+        sources[pointers.at(source_of(copy))].add(copy.index)
+    for source, copies in sources.items():
+        near = (
+            s.index
+            for s in stores
+            if not pointers.apart(pointers.at(target_of(s)), bytes_of(s), source)
+        )
+        yield frozenset(copies), frozenset(near)
 
 
 def _gathers(i: Instruction) -> bool:
     """Say whether the thread has waited for others behind it, and sees what they wrote."""
     if i.opcode in ("bar", "barrier"):
         return bool(i.flags & {"sync", "red", "wait"})
-    return i.opcode == "mbarrier" and bool(i.flags & {"try_wait", "test_wait"})
+    return is_mbarrier_wait(i)
 
 
 STORE_WITHOUT_PROXY_FENCE = PtxRule(
@@ -89,8 +111,7 @@ STORE_WITHOUT_PROXY_FENCE = PtxRule(
         " that fence; no barrier stands in for it (PTX ISA 9.1, 9.7.13.4)",
         "fence.proxy.async.shared::cta in every storing thread, then the barrier, then the copy",
     ),
-    "bulk copies out of shared memory",
-    reads_shared,
+    Kind("bulk copies out of shared memory", reads_shared),
     _unfenced,
 )
 
@@ -103,8 +124,7 @@ COPY_BEFORE_THE_OTHERS = PtxRule(
         " barriers do (PTX ISA 9.1, 8.5 and 9.7.13.2)",
         "bar.warp.sync behind the proxy fence, before the lane is elected",
     ),
-    "bulk copies out of shared memory",
-    reads_shared,
+    Kind("bulk copies out of shared memory", reads_shared),
     _before_the_others,
 )
 

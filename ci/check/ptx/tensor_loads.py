@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ci.check.ptx.condition import Facts
-from ci.check.ptx.judge import Breach, Code, PtxRule
+from ci.check.ptx.judge import Breach, Code, Kind, PtxRule
 from ci.check.ptx.kinds import is_mbarrier_arrive, is_tcgen05
 from ci.check.ptx.paths import Walk
 from ci.model import Rule
@@ -28,7 +28,8 @@ def _early_releases(code: Code) -> Iterator[Breach]:
         load: tuple[int, bool] | None, i: Instruction, facts: Facts
     ) -> tuple[int, bool] | None:
         if is_load(i):
-            return i.index, False
+            # One that is fenced and not waited for stays the worse.
+            return load if load is not None and load[1] else (i.index, False)
         if load is None or i.has("wait::ld"):
             return None
         if i.has("fence::before_thread_sync"):
@@ -62,7 +63,6 @@ LOAD_NOT_WAITED = PtxRule(
         " next product may overwrite what is still being read (PTX ISA 9.1, 9.7.16.6.4.5)",
         "tcgen05.wait::ld, then tcgen05.fence::before_thread_sync, then the arrive",
     ),
-    "tcgen05.ld",
-    is_load,
+    Kind("tcgen05.ld", is_load),
     _early_releases,
 )

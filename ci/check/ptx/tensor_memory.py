@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import reduce
 
-from ci.check.ptx.condition import Facts, allowed, widened
-from ci.check.ptx.judge import Breach, Code, PtxRule
-from ci.check.ptx.kinds import is_cluster_wait, is_tcgen05, releases_in_cta
+from ci.check.ptx.condition import Facts, allowed
+from ci.check.ptx.judge import Breach, Code, Kind, PtxRule
+from ci.check.ptx.kinds import is_cluster_wait, is_mbarrier_wait, is_tcgen05, releases_in_cta
 from ci.check.ptx.paths import Walk
 from ci.model import Rule
 from ci.ptx import Instruction, Integer
@@ -45,7 +44,9 @@ def _leaks(code: Code) -> Iterator[Breach]:
         alloc = code.function.instructions[index]
         if not deallocs:
             yield Breach(alloc, f"nothing gives back what {alloc.mnemonic} takes")
-        elif index in freed or (ways_out := _forgotten(code)):
+        elif index in freed:
+            # Where no path of the thread frees it, another warp does, and what that one rests on
+            # is not told by paths.
             yield Breach(alloc, f"{alloc.mnemonic} is not given back on a way to {ways_out[0]}")
 
 
@@ -74,23 +75,6 @@ def _fits(alloc: Instruction, dealloc: Instruction) -> bool:
     return None in (_columns(alloc), _columns(dealloc)) or _columns(alloc) == _columns(dealloc)
 
 
-def _forgotten(code: Code) -> list[str]:
-    """Return how threads that may give back leave without it, where no allocating one does.
-
-    Another warp may give back what one took. Its threads are those that can come to a dealloc.
-    """
-    ways_out: list[str] = []
-    seen = code.paths.reached(is_dealloc, code.paths.asked)
-
-    def leave(done: bool, at: Instruction | None, facts: Facts) -> None:
-        if not done:
-            ways_out.append(code.way_out(at))
-
-    who = reduce(widened, seen.values())
-    code.paths.walk(Walk(False, is_dealloc, lambda done, i, facts: True, leave, who))
-    return ways_out
-
-
 def _late_allocs(code: Code) -> Iterator[Breach]:
     found: list[Breach] = []
 
@@ -116,15 +100,18 @@ def _lone_deallocs(code: Code) -> Iterator[Breach]:
     def step(alloc: int | None, i: Instruction, facts: Facts) -> int | None:
         if is_alloc(i):
             return i.index
-        if is_cluster_wait(i):
+        if is_cluster_wait(i) or is_mbarrier_wait(i):
             return None
         if alloc is not None:
             where = code.where(code.function.instructions[alloc])
-            found.append(Breach(i, f"no barrier.cluster.wait stands between {where} and this"))
+            found.append(
+                Breach(i, f"nothing that the other CTA does stands between {where} and it")
+            )
         return alloc
 
     def asks(i: Instruction) -> bool:
-        return is_alloc(i) or is_cluster_wait(i) or is_pair_dealloc(i)
+        meets = is_cluster_wait(i) or is_mbarrier_wait(i)
+        return is_alloc(i) or meets or is_pair_dealloc(i)
 
     code.paths.walk(Walk(None, asks, step))
     yield from found
@@ -178,8 +165,7 @@ LEAK = PtxRule(
         " it for ever (PTX ISA 9.1, 9.7.16.7)",
         "tcgen05.dealloc with the columns of the alloc, behind the last use, before every exit",
     ),
-    "tcgen05.alloc",
-    is_alloc,
+    Kind("tcgen05.alloc", is_alloc),
     _leaks,
 )
 
@@ -192,22 +178,21 @@ ALLOC_AFTER_RELINQUISH = PtxRule(
         " 9.7.16.7)",
         "relinquish behind the last alloc",
     ),
-    "tcgen05.relinquish_alloc_permit",
-    _gives_up,
+    Kind("tcgen05.relinquish_alloc_permit", _gives_up),
     _late_allocs,
 )
 
-DEALLOC_WITHOUT_CLUSTER_BARRIER = PtxRule(
+DEALLOC_WITHOUT_THE_PEER = PtxRule(
     Rule(
         "P012",
-        "dealloc-without-cluster-barrier",
-        "between the alloc of a CTA pair and its dealloc lies a cluster barrier",
+        "dealloc-without-the-peer",
+        "between the alloc of a CTA pair and its dealloc a thread waits for the other CTA, on a"
+        " cluster barrier or an mbarrier",
         "both CTAs take part in either: one that gives back before the other has taken fails or"
         " hangs (PTX ISA 9.1, 9.7.16.5, tables 47 and 48)",
         "barrier.cluster.arrive and .wait behind the last use of tensor memory, before the dealloc",
     ),
-    "tcgen05.dealloc of a pair",
-    is_pair_dealloc,
+    Kind("tcgen05.dealloc of a pair", is_pair_dealloc),
     _lone_deallocs,
 )
 
@@ -221,7 +206,6 @@ ADDRESS_NOT_PUBLISHED = PtxRule(
         " (PTX ISA 9.1, 8.8 and 9.7.13.3)",
         "bar.sync, or barrier.cluster.arrive.release and .wait, between the alloc and the load",
     ),
-    "tcgen05.alloc",
-    is_alloc,
+    Kind("tcgen05.alloc", is_alloc),
     _unpublished,
 )

@@ -10,7 +10,7 @@ from typing import TypeVar
 from ci.ptx.nodes import Guard, Instruction, Pragma
 from ci.ptx.operands import Label, Operand, Prototype, Targets, Variable
 from ci.ptx.parse.declaration import declare, find_symbol, parameters, starts_declaration
-from ci.ptx.parse.lexer import DOTTED, END, NUMBER, WORD, Tokens
+from ci.ptx.parse.lexer import DOTTED, END, LOC, NUMBER, WORD, Tokens
 from ci.ptx.parse.lines import Lines
 from ci.ptx.parse.names import Names, Waiting
 from ci.ptx.parse.operand import Operands
@@ -60,6 +60,8 @@ class Body:
                 tokens.at += 1
                 if not names.leave():
                     break
+            elif kind == LOC:
+                self._lines.read(tokens)
             elif kind == DOTTED:
                 self._directive(text)
             elif kind == END:
@@ -71,7 +73,7 @@ class Body:
     def _directive(self, text: str) -> None:
         tokens = self._tokens
         if text == ".loc":
-            self._lines.read(tokens)
+            self._lines.read(tokens)  # one that is cut short
         elif text == ".pragma":
             line = tokens.line()
             self.pragmas += [Pragma(t, len(self.instructions), line) for t in pragma(tokens)]

@@ -155,12 +155,15 @@ def _apply(tokens: Tokens, at: int, left: _Value, right: _Value) -> _Value:
         count = min(right.value & (2**64 - 1), 64)
         moved = left.value << count if sign == "<<" else left.value >> count
         return _Number.of(moved, left.unsigned)
+    if sign == "%":
+        # Of unsigned numbers, whatever the operands are: -7 % 3 is 0 to ptxas.
+        remainder = left.value % 2**64 % (right.value % 2**64)
+        return _Number.of(remainder, True)
     unsigned = left.unsigned or right.unsigned
     a, b = (int(v) for v in _common(left, right))
-    if sign in "/%":
+    if sign == "/":
         # Toward zero, as in C.
-        quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-        return _Number.of(quotient if sign == "/" else a - b * quotient, unsigned)
+        return _Number.of(abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1), unsigned)
     return _Number.of(_INTEGER[sign](a, b), unsigned)
 
 

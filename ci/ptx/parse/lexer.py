@@ -2,6 +2,7 @@
 
 A mnemonic is one token with its qualifiers (`mbarrier.try_wait.parity.shared::cta.b64`), and so is
 a register with its part (`%tid.x`): a word may have dotted parts, a directive starts with the dot.
+A whole `.loc` is one, too: of compiled text they are a third.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from bisect import bisect_right
 
 from ci.errors import ConfigError
 
-WORD, NUMBER, DOTTED, STRING, SIGN, END, BAD = range(1, 8)
+WORD, NUMBER, LOC, DOTTED, STRING, SIGN, END, BAD = range(1, 9)
 
 _TOKEN = re.compile(
     r"""(?>\n[ \t]*\#[^\n]* | \s+ | //[^\n]* | /\*.*?\*/)*+ (?:
     ((?:[A-Za-z_][\w$]* | [$%][\w$]+) (?:\.[\w$]+ (?:::\w+)*)*)
   | ( 0[xX][0-9A-Fa-f]+U? | 0[bB][01]+U? | 0[fF][0-9A-Fa-f]{8} | 0[dD][0-9A-Fa-f]{16}
     | \d+\.\d*(?:[eE][+-]?\d+)? | \d+[eE][+-]?\d+ | \.\d+(?:[eE][+-]?\d+)?(?![\w$.:]) | \d+U? )
+  | (\.loc \s+\d+\s+\d+\s+\d+ \b (?:\s*,\s*function_name\s+[\w$.]+(?:\s*\+\s*\d+)?)?
+      (?:\s*,\s*inlined_at\s+\d+\s+\d+\s+\d+\b)?)
   | (\.[\w$]+ (?:::\w+)*)
   | ("(?:[^"\\\n]|\\.)*")
   | (<<|>>|<=|>=|==|!=|&&|\|\||@@|[{}()\[\],;:+\-*%&|^!~?<>=@]|/(?!\*))

@@ -7,16 +7,21 @@ before. nvcc writes `.file` and the names of functions (bytes in `.debug_str`) a
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from ci.place import Frame, Place
 from ci.ptx.parse.constant import parse_integer
-from ci.ptx.parse.lexer import END, NUMBER, WORD, Tokens
+from ci.ptx.parse.lexer import END, Tokens
 from ci.symbol import base_name
 
 _LONGEST_CHAIN = 64
 _NAMES = ".debug_str"
-_THREE_NUMBERS = [NUMBER] * 3
+_LOC = re.compile(
+    r"\.loc\s+(?P<at>\d+\s+\d+\s+\d+)"
+    r"(?:\s*,\s*function_name\s+(?P<name>[\w$.]+)(?:\s*\+\s*(?P<offset>\d+))?)?"
+    r"(?:\s*,\s*inlined_at\s+(?P<outer>\d+\s+\d+\s+\d+))?"
+)
 _Spot = tuple[int, int, int]
 """File, line and column."""
 
@@ -100,43 +105,27 @@ class Lines:
 
     def read(self, tokens: Tokens) -> None:
         """Read a `.loc`; `current` is the place of what follows."""
+        said = _LOC.fullmatch(tokens.text)
+        if said is None:
+            raise tokens.error("'.loc' wants a file, a line and a column, as numbers")
         tokens.at += 1
-        spot = self._spot(tokens)
-        function, inlined_at = self._function, None
-        if tokens.text == "," and tokens.texts[tokens.at + 1] == "function_name":
-            tokens.at += 2
-            function = self._name(tokens)
-            tokens.expect(",")
-            if tokens.word("inlined_at") != "inlined_at":
-                raise tokens.error("expected inlined_at behind function_name", tokens.at - 1)
-            inlined_at = self._spot(tokens)
-        elif tokens.text == "," and tokens.texts[tokens.at + 1] == "inlined_at":
-            tokens.at += 2
-            inlined_at = self._spot(tokens)
+        spot, inlined_at = _spot(said["at"]), said["outer"] and _spot(said["outer"])
+        function = self._function
+        if said["name"]:
+            function = self._files.function(said["name"], int((said["offset"] or "0")[-9:]))
         frames: tuple[Frame, ...] = (self._frame(spot, function),)
-        if inlined_at is not None:
+        if inlined_at:
             outer = self._known.get(inlined_at)
             calls = outer.frames if outer else (self._frame(inlined_at, ""),)
             frames += calls[:_LONGEST_CHAIN]
-        self.current = self._known[spot] = Place(frames)
+        # Line 0 is none: code that stands for no line of the source.
+        self.current = self._known[spot] = Place(frames if spot[1] else ())
 
     def _frame(self, spot: _Spot, function: str) -> Frame:
         file, line, _ = spot
         return Frame(self._files.paths.get(file, ""), line, function)
 
-    def _name(self, tokens: Tokens) -> str:
-        if tokens.kind != WORD and tokens.text != _NAMES:
-            raise tokens.wanted("the label of a function's name")
-        label = tokens.text
-        tokens.at += 1
-        offset = parse_integer(tokens, "an offset") if tokens.take("+") else 0
-        return self._files.function(label, offset)
 
-    @staticmethod
-    def _spot(tokens: Tokens) -> _Spot:
-        at = tokens.at
-        tokens.at += 3
-        numbers = tokens.texts[at : at + 3]
-        if tokens.kinds[at : at + 3] != _THREE_NUMBERS or not "".join(numbers).isdigit():
-            raise tokens.error(f"expected file, line and column, not '{' '.join(numbers)}'", at)
-        return int(numbers[0][:9]), int(numbers[1][:9]), int(numbers[2][:9])
+def _spot(numbers: str) -> _Spot:
+    file, line, column = (int(n[-9:]) for n in numbers.split())
+    return file, line, column

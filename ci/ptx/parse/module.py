@@ -69,7 +69,7 @@ class _Reader:
             self._pragmas += pragma(tokens)
         elif text == ".alias":
             self._read_alias()
-        elif text == ".loc":
+        elif text.startswith(".loc"):
             Lines(self._files, "").read(tokens)
         elif text == "@@":
             self._skip_line()
@@ -168,8 +168,6 @@ class _Reader:
         found = []
         while tokens.kind == DOTTED:
             line, text = tokens.line(), tokens.text
-            if text == ".loc":
-                break
             tokens.at += 1
             if text == ".attribute":
                 found.append(Directive("attribute", tuple(attribute(tokens)), line))

@@ -21,18 +21,18 @@ enum Fault {
   LEAK_WHERE_THERE_IS_NO_TILE,
   COLUMNS_DIFFER,
   MIXED_BULK_GROUPS,
-  STORE_NOT_WAITED,
-  STORE_NOT_COMMITTED,
+  COPY_NOT_COMMITTED,
   LOAD_NOT_WAITED,
   ALIGNED_BY_ONE_LANE,
   BYTES_NEVER_EXPECTED,
   ALLOC_AFTER_RELINQUISH,
   PEER_BEFORE_CLUSTER_BARRIER,
-  DEALLOC_WITHOUT_CLUSTER_BARRIER,
+  DEALLOC_WITHOUT_THE_PEER,
   COPY_BEFORE_THE_OTHERS,
   ADDRESS_NOT_PUBLISHED,
   // Right as well, in other ways:
   READ_BEFORE_THE_WAIT,
+  LEFT_PENDING,
   FREED_BY_ANOTHER_WARP,
   FENCED_BY_THE_COPYING_LANE,
   COUNTED_BY_ONE_LANE_OF_A_NUMBER,
@@ -106,7 +106,7 @@ __device__ __forceinline__ void epilogue(uint32_t smem, uint32_t tmem, const Ten
       if constexpr (FAULT == FENCED_BY_THE_COPYING_LANE)
         ptx::fence_proxy_async_shared();
       ptx::tma_store_2d(&map, 0, tile, smem);
-      if constexpr (FAULT != STORE_NOT_COMMITTED)
+      if constexpr (FAULT != COPY_NOT_COMMITTED)
         ptx::bulk_commit_group();
       if constexpr (FAULT == ALIGNED_BY_ONE_LANE)
         __syncthreads();
@@ -126,7 +126,7 @@ __device__ __forceinline__ void epilogue(uint32_t smem, uint32_t tmem, const Ten
   if constexpr (FAULT == PENDING_FLAG) {
     if (pending)
       ptx::bulk_wait_group_read<0>();
-  } else if constexpr (FAULT == STORE_NOT_WAITED) {
+  } else if constexpr (FAULT == LEFT_PENDING) {
     if (ptx::elect_one())
       ptx::bulk_wait_group_read<1>();
   } else if constexpr (FAULT == COUNTED_BY_ONE_LANE_OF_A_NUMBER || FAULT == MIXED_BULK_GROUPS) {
@@ -143,7 +143,7 @@ __device__ __forceinline__ void body(const TensorMap &map, int tiles, uint32_t *
   const uint32_t smem = ptx::shared_address(dynamic_smem);
   const uint32_t rank = ptx::cluster_rank();
   const int warp = threadIdx.x / 32;
-  constexpr bool apart = FAULT == DEALLOC_WITHOUT_CLUSTER_BARRIER;
+  constexpr bool apart = FAULT == DEALLOC_WITHOUT_THE_PEER;
 
   if (warp == 0 && ptx::elect_one())
     initialise<FAULT>(smem);
@@ -224,17 +224,17 @@ ENTRY(tensor_memory_leak, TENSOR_MEMORY_LEAK)
 ENTRY(leak_where_there_is_no_tile, LEAK_WHERE_THERE_IS_NO_TILE)
 ENTRY(columns_differ, COLUMNS_DIFFER)
 ENTRY(mixed_bulk_groups, MIXED_BULK_GROUPS)
-ENTRY(store_not_waited, STORE_NOT_WAITED)
-ENTRY(store_not_committed, STORE_NOT_COMMITTED)
+ENTRY(copy_not_committed, COPY_NOT_COMMITTED)
 ENTRY(load_not_waited, LOAD_NOT_WAITED)
 ENTRY(aligned_by_one_lane, ALIGNED_BY_ONE_LANE)
 ENTRY(bytes_never_expected, BYTES_NEVER_EXPECTED)
 ENTRY(alloc_after_relinquish, ALLOC_AFTER_RELINQUISH)
 ENTRY(peer_before_cluster_barrier, PEER_BEFORE_CLUSTER_BARRIER)
-ENTRY(dealloc_without_cluster_barrier, DEALLOC_WITHOUT_CLUSTER_BARRIER)
+ENTRY(dealloc_without_the_peer, DEALLOC_WITHOUT_THE_PEER)
 ENTRY(copy_before_the_others, COPY_BEFORE_THE_OTHERS)
 ENTRY(address_not_published, ADDRESS_NOT_PUBLISHED)
 ENTRY(read_before_the_wait, READ_BEFORE_THE_WAIT)
+ENTRY(left_pending, LEFT_PENDING)
 ENTRY(freed_by_another_warp, FREED_BY_ANOTHER_WARP)
 ENTRY(fenced_by_the_copying_lane, FENCED_BY_THE_COPYING_LANE)
 ENTRY(counted_by_one_lane_of_a_number, COUNTED_BY_ONE_LANE_OF_A_NUMBER)

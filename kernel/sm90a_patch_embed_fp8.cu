@@ -1,0 +1,512 @@
+// The fused patch-embed product for the H200: a persistent kernel that keeps its part of the
+// weights in shared memory and its part of the table in registers, so that nothing but A and C
+// moves.
+//
+//   C[M, 768] = bf16(A[M, 768] x B[768, 768]^T) +bf16 comb[row % 196, 768]       M = images x 196
+//
+// A, B: E4M3, row-major, K contiguous; comb, C: BF16, row-major. Any images >= 1, a grid that is a
+// multiple of 3. Rows past M are read as zero and never stored.
+//
+// A CTA owns one of three slices of 256 columns for its whole life: B's slice (192 KB) is loaded
+// once. Its two consumer warpgroups take tiles of 64 rows in turn, one multiplying while the other
+// stores. The three CTAs of a group walk the same rows at the same time: A comes from DRAM once,
+// and from L2 twice.
+//
+// Rows r and r + 196 x 16 share their table rows, and 64 x 49 = 196 x 16: tiles whose numbers are
+// equal modulo 49 add the same 64 rows of the table. Tiles are dealt out sorted by that class, so
+// that a thread loads its 128 table entries once or twice in a run of ~165 tiles.
+//
+// A thread's accumulators of one row are 2 columns out of every 8. The rows of B lie in shared
+// memory so permuted that these are 8 neighbours in C: 16 bytes a store, whole sectors, no staging.
+//
+// What that saves against a tile loop that reads both operands again (128 x 256 tiles): 4.3 GB of B
+// and 1.4 GB of table a launch, L2 to SM, beside 2.1 GB of A. The card is power-limited: bytes that
+// do not move are clock. NOTES.md has the figures.
+//
+// Roles: W0 loads (one elected lane) and asks L2 for the tile after next; warpgroups 1 and 2
+// multiply and store.
+//
+// Shared memory, bytes, at the defaults (LOAD_PIPE_DEPTH 4):
+//
+//        0  B slice: 6 K steps of [256 rows][128 bytes], 32,768 each          128B swizzle
+//   196608  ring: 4 stages of A [64 rows][128 bytes], 8,192 each              128B swizzle
+//   229376  barriers, 8 each: 1 + 4 + 4 + 2
+//   229464  end; of 232,448: 2,984 to spare
+//
+// Barriers, who arrives in a phase, who waits:
+//
+//   weights_arrived          1: W0 with expect_tx, + bytes of B's slice       -> consumers, once
+//   inputs_arrived[stage]    1: W0 with expect_tx, + bytes of the stage       -> the tile's
+//   consumer inputs_released[stage]   4: the warps of the tile's consumer              -> W0
+//   turn[consumer]           4: the warps of the other one, all products of their tile issued
+//
+// The turn is no courtesy: a consumer that skipped the other's stages unseen would be two phases
+// ahead of a barrier, which parity cannot tell from none.
+//
+// FP32 accumulation as wgmma does it for FP8: about 13 fractional bits of the largest addend are
+// kept ("fast accumulation"), all 768 products in one sum.
+
+#include <cuda.h>
+
+#include "phase_clock.cuh"
+#include "ptx.cuh"
+#include "wait.cuh"
+#include "wgmma.cuh"
+
+// Tunables. kernels.yaml lists the values worth trying and passes what it chose; these defaults
+// serve a compile by hand.
+//
+//   LOAD_PIPE_DEPTH   stages of the ring
+//   PREFETCH_TILES    how many of its tiles ahead a consumer's inputs are brought into L2; 0: never
+//   A_CACHE_HINT      A in L2: 0 no hint, 1 evict first, 2 evict last
+//   L2_PROMOTION      of the loads' maps: 0 none, 1 64, 2 128, 3 256 bytes
+#ifndef LOAD_PIPE_DEPTH
+#define LOAD_PIPE_DEPTH 4
+#endif
+#ifndef PREFETCH_TILES
+#define PREFETCH_TILES 1
+#endif
+#ifndef A_CACHE_HINT
+#define A_CACHE_HINT 0
+#endif
+#ifndef L2_PROMOTION
+#define L2_PROMOTION 3
+#endif
+
+namespace {
+
+using kernelrig::PhaseClock;
+using kernelrig::Slot;
+using kernelrig::wait;
+namespace ptx = kernelrig::ptx;
+namespace wgmma = kernelrig::wgmma;
+
+struct Config {
+  static constexpr int ROWS_PER_IMAGE = 196;
+  static constexpr int N = 768;
+  static constexpr int K = 768;
+  static constexpr int SLICE_COLUMNS = 256;
+  static constexpr int SLICES = N / SLICE_COLUMNS;
+  static constexpr int TILE_ROWS = 64;
+  static constexpr int CLASSES = 49; // 64 * 49 is the first multiple of 196
+  static constexpr int BLOCK_K = 128;
+  static constexpr int MMA_K = 32;
+  static constexpr int K_STEPS = K / BLOCK_K;
+  static constexpr int STAGES = LOAD_PIPE_DEPTH;
+
+  static constexpr int CONSUMERS = 2; // warpgroups
+  static constexpr int WARPGROUP = 128;
+  static constexpr int THREADS = WARPGROUP * (1 + CONSUMERS);
+#ifdef KERNELRIG_WATCHDOG_NS // its assertion is a call, which takes more than a loader would keep
+  static constexpr int LOADER_REGISTERS = 96;
+  static constexpr int CONSUMER_REGISTERS = 208;
+#else
+  static constexpr int LOADER_REGISTERS = 24;
+  static constexpr int CONSUMER_REGISTERS = 240;
+#endif
+
+  static constexpr int B_STEP_BYTES = SLICE_COLUMNS * BLOCK_K;
+  static constexpr int STAGE_BYTES = TILE_ROWS * BLOCK_K;
+  static constexpr int RING_OFFSET = K_STEPS * B_STEP_BYTES;
+  static constexpr int WEIGHTS_ARRIVED = RING_OFFSET + STAGES * STAGE_BYTES;
+  static constexpr int INPUTS_ARRIVED = WEIGHTS_ARRIVED + 8;
+  static constexpr int INPUTS_RELEASED = INPUTS_ARRIVED + 8 * STAGES;
+  static constexpr int TURN = INPUTS_RELEASED + 8 * STAGES;
+  static constexpr int SMEM_BYTES = TURN + 8 * CONSUMERS;
+
+  static_assert(CLASSES * TILE_ROWS % ROWS_PER_IMAGE == 0, "a class shares its table rows");
+  static_assert(SMEM_BYTES <= 232448, "the slice of B, the ring and the barriers must fit 227 KB");
+  static_assert(STAGES >= 2, "LOAD_PIPE_DEPTH is at least 2: one stage is loaded, one multiplied");
+  static_assert(RING_OFFSET % 1024 == 0 && STAGE_BYTES % 1024 == 0 && B_STEP_BYTES % 1024 == 0,
+                "every step of B and stage must start where the 128B swizzle pattern does");
+  static_assert(LOADER_REGISTERS + CONSUMERS * CONSUMER_REGISTERS <= 65536 / WARPGROUP,
+                "the warpgroups' registers must fit the SM's 65,536");
+  static_assert(PREFETCH_TILES >= 0 && A_CACHE_HINT >= 0 && A_CACHE_HINT <= 2 &&
+                    L2_PROMOTION >= 0 && L2_PROMOTION <= 3,
+                "PREFETCH_TILES is 0 or more, A_CACHE_HINT 0 to 2, L2_PROMOTION 0 to 3");
+};
+
+// B's rows in shared memory, 8 at a time: row 8 (4 j + i) + 2 q + e of a slice's box holds W's row
+// 8 (4 j + q) + 2 i + e. One TMA box is rows e, q of one (j, i).
+constexpr int BOX_ROWS = 8, BOX_PAIR = 2, BOX_PAIRS = 4;
+
+// What the clocks of a timing build measure, a row a CTA.
+constexpr int LOADER_PHASES = 2, CONSUMER_PHASES = 3;
+constexpr int PHASE_COUNT = LOADER_PHASES + Config::CONSUMERS * CONSUMER_PHASES;
+enum LoaderPhase { RING_WAIT, ISSUE };
+enum ConsumerPhase { TURN_WAIT, MULTIPLY, STORE };
+using LoaderClock = PhaseClock<LOADER_PHASES>;
+using ConsumerClock = PhaseClock<CONSUMER_PHASES>;
+
+// The tiles of one consumer, sorted by class: a contiguous run of that order.
+struct Run {
+  int tiles, first, count;
+
+  __host__ __device__ __forceinline__ Run(int tiles, int consumers, int consumer) : tiles(tiles) {
+    const int left = tiles % consumers;
+    first = consumer * (tiles / consumers) + (consumer < left ? consumer : left);
+    count = tiles / consumers + (consumer < left ? 1 : 0);
+  }
+
+  // The first tiles % CLASSES classes have one tile more than the rest.
+  __host__ __device__ __forceinline__ int tile(int i) const {
+    const int each = tiles / Config::CLASSES, more = tiles % Config::CLASSES;
+    const int at = first + i, wide = more * (each + 1);
+    if (at < wide)
+      return at / (each + 1) + Config::CLASSES * (at % (each + 1));
+    return more + (at - wide) / each + Config::CLASSES * ((at - wide) % each);
+  }
+};
+
+using Stage = Slot<Config::STAGES>;
+
+__device__ __forceinline__ void load_weights(uint32_t smem, const CUtensorMap &b_map, int slice) {
+  const uint32_t arrived = smem + Config::WEIGHTS_ARRIVED;
+  ptx::mbarrier_arrive_expect_tx(arrived, Config::K_STEPS * Config::B_STEP_BYTES);
+  const int first_group = slice * Config::SLICE_COLUMNS / BOX_ROWS;
+  uint32_t to = smem;
+#pragma unroll 1
+  for (int k = 0; k < Config::K; k += Config::BLOCK_K) {
+#pragma unroll 1
+    for (int group = 0; group < Config::SLICE_COLUMNS / BOX_ROWS; ++group) {
+      ptx::tma_load_3d(to, &b_map, k, group % BOX_PAIRS * BOX_PAIR,
+                       first_group + group / BOX_PAIRS * BOX_PAIRS, arrived);
+      to += BOX_ROWS * Config::BLOCK_K;
+    }
+  }
+}
+
+__device__ __forceinline__ void load_inputs(uint32_t smem, const CUtensorMap &a_map, int tiles,
+                                            int consumers, int group, int slice,
+                                            LoaderClock &clock) {
+  const Run runs[Config::CONSUMERS] = {Run(tiles, consumers, Config::CONSUMERS * group),
+                                       Run(tiles, consumers, Config::CONSUMERS * group + 1)};
+  Stage stage;
+  for (int i = 0; i < runs[0].count; ++i) { // the first run is never the shorter one
+#pragma unroll
+    for (int consumer = 0; consumer < Config::CONSUMERS; ++consumer) {
+      if (i >= runs[consumer].count)
+        continue;
+      const int row = runs[consumer].tile(i) * Config::TILE_ROWS;
+      const int ahead = i + PREFETCH_TILES < runs[consumer].count
+                            ? runs[consumer].tile(i + PREFETCH_TILES) * Config::TILE_ROWS
+                            : -1;
+#pragma unroll 1
+      for (int k = 0; k < Config::K; k += Config::BLOCK_K) {
+        wait(smem + Config::INPUTS_RELEASED + 8 * stage.index, stage.parity ^ 1, "inputs_released");
+        clock.mark(RING_WAIT);
+        const uint32_t arrived = smem + Config::INPUTS_ARRIVED + 8 * stage.index;
+        ptx::mbarrier_arrive_expect_tx(arrived, Config::STAGE_BYTES);
+        const uint32_t to = smem + Config::RING_OFFSET + stage.index * Config::STAGE_BYTES;
+        if constexpr (A_CACHE_HINT == 0)
+          ptx::tma_load_2d(to, &a_map, k, row, arrived);
+        if constexpr (A_CACHE_HINT == 1)
+          ptx::tma_load_2d(to, &a_map, k, row, arrived, ptx::l2_evict_first());
+        if constexpr (A_CACHE_HINT == 2)
+          ptx::tma_load_2d(to, &a_map, k, row, arrived, ptx::l2_evict_last());
+        // the three CTAs of a group want the same boxes: each asks for a third
+        if (PREFETCH_TILES > 0 && ahead >= 0 && k / Config::BLOCK_K % Config::SLICES == slice)
+          ptx::tma_prefetch_2d(&a_map, k, ahead);
+        clock.mark(ISSUE);
+        stage.advance();
+      }
+    }
+  }
+}
+
+// A warpgroup's share: its tiles, one after the other.
+struct Consumer {
+  uint32_t smem;
+  int number; // in the CTA
+  int column; // of the thread's first output
+  int row;    // of the thread's first output, in a tile
+  int m;
+  const uint16_t *comb;
+  uint16_t *c;
+
+  static constexpr int BLOCKS = Config::SLICE_COLUMNS / 32; // of 32 columns: 8 to a thread
+  static constexpr int ROWS = 2;                            // of a thread, 8 apart
+  using Table = uint32_t[ROWS][BLOCKS][4];
+
+  __device__ __forceinline__ void load_table(Table &table, int tile) const {
+#pragma unroll
+    for (int h = 0; h < ROWS; ++h) {
+      const int position = (tile * Config::TILE_ROWS + row + 8 * h) % Config::ROWS_PER_IMAGE;
+      const uint16_t *from = comb + position * Config::N + column;
+#pragma unroll
+      for (int block = 0; block < BLOCKS; ++block)
+        ptx::load_read_only(table[h][block], from + 32 * block);
+    }
+  }
+
+  __device__ __forceinline__ void release(int stage) const {
+    if (ptx::elect_one())
+      ptx::mbarrier_arrive(smem + Config::INPUTS_RELEASED + 8 * stage);
+  }
+
+  __device__ __forceinline__ void multiply(float (&acc)[128], Stage &stage, uint64_t a_ring,
+                                           uint64_t b_slice) const {
+    int before = 0;
+#pragma unroll
+    for (int step = 0; step < Config::K_STEPS; ++step) {
+      wait(smem + Config::INPUTS_ARRIVED + 8 * stage.index, stage.parity, "inputs_arrived");
+      wgmma::fence();
+#pragma unroll
+      for (int k = 0; k < Config::BLOCK_K; k += Config::MMA_K) {
+        wgmma::mma_m64n256k32_fp8(acc, a_ring + stage.index * (Config::STAGE_BYTES / 16) + k / 16,
+                                  b_slice + step * (Config::B_STEP_BYTES / 16) + k / 16,
+                                  step > 0 || k > 0);
+      }
+      wgmma::commit_group();
+      if (step == Config::K_STEPS - 1 && ptx::elect_one())
+        ptx::mbarrier_arrive(smem + Config::TURN + 8 * (1 - number));
+      if (step > 0) {
+        wgmma::wait_group<1>();
+        release(before);
+      }
+      before = stage.index;
+      stage.advance();
+    }
+    wgmma::wait_group<0>();
+    release(before);
+  }
+
+  __device__ __forceinline__ void store(const float (&acc)[128], const Table &table,
+                                        int tile) const {
+#pragma unroll
+    for (int h = 0; h < ROWS; ++h) {
+      const int at = tile * Config::TILE_ROWS + row + 8 * h;
+      uint16_t *to = c + static_cast<size_t>(at) * Config::N + column;
+#pragma unroll
+      for (int block = 0; block < BLOCKS; ++block) {
+        uint32_t words[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float *pair = &acc[16 * block + 4 * i + 2 * h];
+          words[i] = ptx::add_bf16(ptx::pack_bf16(pair[0], pair[1]), table[h][block][i]);
+        }
+        if (at < m)
+          ptx::store_global(to + 32 * block, words);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void run(const Run &own, ConsumerClock &clock) const {
+    const uint64_t a_ring = wgmma::matrix_descriptor(smem + Config::RING_OFFSET);
+    const uint64_t b_slice = wgmma::matrix_descriptor(smem);
+    float acc[128];
+    Table table;
+    int table_class = -1;
+    uint32_t turn =
+        number == 0 ? 1 : 0; // the first turn is 0's: a fresh barrier's parity 1 is over
+    Stage stage;
+    wait(smem + Config::WEIGHTS_ARRIVED, 0, "weights_arrived");
+    if (number == 1)
+      skip(stage);
+    for (int i = 0; i < own.count; ++i) {
+      const int tile = own.tile(i);
+      if (tile % Config::CLASSES != table_class) {
+        table_class = tile % Config::CLASSES;
+        load_table(table, tile);
+      }
+      // A wait for a phase must not skip one: the other's tile is taken from the ring first.
+      wait(smem + Config::TURN + 8 * number, turn, "turn");
+      turn ^= 1;
+      clock.mark(TURN_WAIT);
+      multiply(acc, stage, a_ring, b_slice);
+      clock.mark(MULTIPLY);
+      store(acc, table, tile);
+      clock.mark(STORE);
+      skip(stage); // the other warpgroup's tile
+    }
+  }
+
+  __device__ __forceinline__ static void skip(Stage &stage) {
+#pragma unroll
+    for (int i = 0; i < Config::K_STEPS; ++i)
+      stage.advance();
+  }
+};
+
+extern "C" __global__ void __launch_bounds__(Config::THREADS, 1)
+    patch_embed_gemm(const __grid_constant__ CUtensorMap a_map,
+                     const __grid_constant__ CUtensorMap b_map, const uint16_t *comb, uint16_t *c,
+                     int m, unsigned long long *phase_clocks) {
+  extern __shared__ __align__(1024) uint8_t dynamic_smem[];
+  const uint32_t smem = ptx::shared_address(dynamic_smem);
+  const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
+  const int warpgroup = warp / 4;
+  const int slice = blockIdx.x % Config::SLICES;
+  const int group = blockIdx.x / Config::SLICES;
+  const int consumers = Config::CONSUMERS * (gridDim.x / Config::SLICES);
+  const int tiles = (m + Config::TILE_ROWS - 1) / Config::TILE_ROWS;
+  unsigned long long *const clocks = phase_clocks + static_cast<size_t>(blockIdx.x) * PHASE_COUNT;
+
+  if (warp == 0 && ptx::elect_one()) {
+    ptx::prefetch_tensor_map(&a_map);
+    ptx::prefetch_tensor_map(&b_map);
+    ptx::mbarrier_init(smem + Config::WEIGHTS_ARRIVED, 1);
+    for (int stage = 0; stage < Config::STAGES; ++stage) {
+      ptx::mbarrier_init(smem + Config::INPUTS_ARRIVED + 8 * stage, 1);
+      ptx::mbarrier_init(smem + Config::INPUTS_RELEASED + 8 * stage, 4);
+    }
+    for (int consumer = 0; consumer < Config::CONSUMERS; ++consumer)
+      ptx::mbarrier_init(smem + Config::TURN + 8 * consumer, 4);
+    ptx::fence_mbarrier_init();
+  }
+  __syncthreads();
+
+  if (warpgroup == 0) {
+    wgmma::release_registers<Config::LOADER_REGISTERS>();
+    if (warp == 0 && ptx::elect_one()) {
+      LoaderClock clock;
+      load_weights(smem, b_map, slice);
+      clock.start();
+      load_inputs(smem, a_map, tiles, consumers, group, slice, clock);
+      clock.write(clocks);
+    }
+  } else {
+    wgmma::take_registers<Config::CONSUMER_REGISTERS>();
+    const int number = warpgroup - 1;
+    const int lane = threadIdx.x % 32;
+    Consumer consumer;
+    consumer.smem = smem;
+    consumer.number = number;
+    consumer.column = slice * Config::SLICE_COLUMNS + lane % 4 * 8;
+    consumer.row = warp % 4 * 16 + lane / 4;
+    consumer.m = m;
+    consumer.comb = comb;
+    consumer.c = c;
+    ConsumerClock clock;
+    clock.start();
+    consumer.run(Run(tiles, consumers, Config::CONSUMERS * group + number), clock);
+    if (threadIdx.x % Config::WARPGROUP == 0)
+      clock.write(clocks + LOADER_PHASES + number * CONSUMER_PHASES);
+  }
+}
+
+} // namespace
+
+#ifndef KERNELRIG_DEVICE_ONLY
+
+#include <algorithm>
+
+#include "harness.cuh"
+
+namespace {
+
+using kernelrig::Argument;
+using kernelrig::Buffers;
+using kernelrig::encode;
+using kernelrig::Geometry;
+using kernelrig::LaunchArgs;
+using kernelrig::PhaseTable;
+using kernelrig::Problem;
+using kernelrig::TensorMap;
+using kernelrig::UsageError;
+
+struct Params {
+  CUtensorMap a_map, b_map;
+  const uint16_t *comb;
+  uint16_t *c;
+  int m;
+  unsigned long long *phase_clocks;
+};
+
+constexpr const char *PROMOTIONS[] = {"none", "64B", "128B", "256B"};
+
+TensorMap a_map_of(const Problem &problem) {
+  TensorMap map;
+  map.name = "A_map";
+  map.buffer = "A";
+  map.dtype = "u8";
+  map.dims = {Config::K, static_cast<uint64_t>(problem.m)};
+  map.strides_bytes = {Config::K};
+  map.box = {Config::BLOCK_K, Config::TILE_ROWS};
+  map.element_strides = {1, 1};
+  map.swizzle = "128B";
+  map.l2_promotion = PROMOTIONS[L2_PROMOTION];
+  return map;
+}
+
+// B's rows by eights: [768 / 8][8][768].
+TensorMap b_map_of() {
+  TensorMap map;
+  map.name = "B_map";
+  map.buffer = "B";
+  map.dtype = "u8";
+  map.dims = {Config::K, BOX_ROWS, Config::N / BOX_ROWS};
+  map.strides_bytes = {Config::K, Config::K * BOX_ROWS};
+  map.box = {Config::BLOCK_K, BOX_PAIR, BOX_PAIRS};
+  map.element_strides = {1, 1, 1};
+  map.swizzle = "128B";
+  map.l2_promotion = PROMOTIONS[L2_PROMOTION];
+  return map;
+}
+
+struct Gemm {
+  using Params = ::Params;
+  static constexpr char ENTRY[] = "patch_embed_gemm";
+  static constexpr int ROWS_PER_IMAGE = Config::ROWS_PER_IMAGE;
+  static constexpr int N = Config::N;
+  static constexpr int K = Config::K;
+  static constexpr int COMB_BLOCK = N;
+  static constexpr const char *PHASES[PHASE_COUNT] = {
+      "W0: ring wait", "W0: issue",           "WG1: turn and table", "WG1: multiply",
+      "WG1: store",    "WG2: turn and table", "WG2: multiply",       "WG2: store"};
+
+  static size_t workspace_bytes(const Problem &) { return 0; }
+
+  static Geometry geometry(const Problem &problem, int sm_count) {
+    const int tiles = (problem.m + Config::TILE_ROWS - 1) / Config::TILE_ROWS;
+    const int most = problem.ctas == 0 ? sm_count : problem.ctas;
+    if (most < Config::SLICES)
+      throw UsageError{"ctas=" + std::to_string(most) +
+                       " leaves no group of three; give 0 or 3 and more"};
+    Geometry geometry;
+    geometry.grid = dim3(Config::SLICES * std::min((tiles + 1) / 2, most / Config::SLICES));
+    geometry.block = dim3(Config::THREADS);
+    geometry.dynamic_smem_bytes = Config::SMEM_BYTES;
+    return geometry;
+  }
+
+  static Params prepare(const Problem &problem, const Buffers &buffers) {
+    KERNELRIG_CUDA(cudaFuncSetAttribute(
+        patch_embed_gemm, cudaFuncAttributeMaxDynamicSharedMemorySize, Config::SMEM_BYTES));
+    return {encode(a_map_of(problem), buffers.a),
+            encode(b_map_of(), buffers.b),
+            buffers.comb,
+            buffers.c,
+            problem.m,
+            buffers.phase_clocks};
+  }
+
+  static void launch(const Params &params, const Geometry &geometry, cudaStream_t stream) {
+    cudaLaunchConfig_t config{};
+    config.gridDim = geometry.grid;
+    config.blockDim = geometry.block;
+    config.dynamicSmemBytes = geometry.dynamic_smem_bytes;
+    config.stream = stream;
+    KERNELRIG_CUDA(cudaLaunchKernelEx(&config, patch_embed_gemm, params.a_map, params.b_map,
+                                      params.comb, params.c, params.m, params.phase_clocks));
+  }
+
+  static LaunchArgs arguments(const Problem &problem) {
+    return {{Argument::tensor_map("A_map"), Argument::tensor_map("B_map"), Argument::buffer("comb"),
+             Argument::buffer("C"), Argument::i32(problem.m), Argument::phase_clocks()},
+            {a_map_of(problem), b_map_of()}};
+  }
+
+  static int phase_rows(const Problem &, const Geometry &geometry) { return geometry.ctas(); }
+
+  static std::string phase_report(const PhaseTable &table, const Problem &, const Geometry &,
+                                  double) {
+    return kernelrig::phase_table_text(table);
+  }
+};
+
+} // namespace
+
+int main(int argc, char **argv) { return harness_main<Gemm>(argc, argv); }
+
+#endif // KERNELRIG_DEVICE_ONLY

@@ -1,4 +1,4 @@
-"""The megakernel with one thing broken, compiled for the GPU alone, as `ci.check` reads it."""
+"""A kernel of ours with one thing broken, compiled for the GPU alone, as `ci.check` reads it."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def copy_kernels(root: Path, edits: Iterable[Edit] = ()) -> Path:
 
 
 def compile_kernel(
-    root: Path, tools: Toolchain, edits: Iterable[Edit] = (), **defines: int
+    root: Path, tools: Toolchain, edits: Iterable[Edit] = (), arch: str = ARCH, **defines: int
 ) -> Compiled:
     """Compile a broken copy in `root`; `defines` are set without the rules being told of them."""
     copy_kernels(root, edits)
     known = kernel()
     way = known.variants["production"]
     variants = {**known.variants, "production": replace(way, defines={**way.defines, **defines})}
-    request = Request(replace(known, variants=variants), ARCH, "production")
+    request = Request(replace(known, variants=variants), arch, "production")
     cubin = root / "kernel.cubin"
     argv = (*compile_argv(request, tools, root), *ONLY_DEVICE, "-o", str(cubin))
     done = run_process(argv, cwd=root)
@@ -72,4 +72,4 @@ def compile_kernel(
     told = run_process([tools.nvdisasm, "-c", "-gi", cubin])
     assert told.exit_code == 0, told.stderr
     resources = parse_ptxas_log(readable_log(done, root))
-    return Compiled(Subject(known, ARCH, "production"), parse_sass(told.stdout), resources)
+    return Compiled(Subject(known, arch, "production"), parse_sass(told.stdout), resources)

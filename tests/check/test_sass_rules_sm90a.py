@@ -1,86 +1,81 @@
-"""The rules that wait for the Hopper kernel, tried on a small one: right, and broken each way."""
+"""Every SASS rule for the Hopper kernel holds for it, and fails where the code breaks it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ci.check import Subject
-from ci.check.role_graph import part_roles
 from ci.check.sass_rules import check_sass
-from ci.model import Check, Outcome
-from tests.check.megakernel import kernel
-from tests.sass_fixture import PROBES, Compile
-from tests.toolchain_fixture import REPOSITORY
+from ci.model import Check, Outcome, Toolchain
+from tests.check.megakernel import Compiled, Edit, compile_kernel
 
-PROBE = REPOSITORY / PROBES / "roles_sm90a.cu"
+ARCH = "sm_90a"
+SOURCE = "kernel/sm90a_patch_embed_fp8.cu"
+PTX = "kernel/ptx.cuh"
+WGMMA = "kernel/wgmma.cuh"
 
-BREAKS = {
+BREAKS: dict[str, tuple[tuple[Edit, ...], str]] = {
+    "S101": (
+        ((WGMMA, "m64n256k32.f32.e4m3.e4m3", "m64n256k32.f32.e5m2.e4m3"),),
+        "no QGMMA.64x256x32.F32.E4M3.E4M3 of role product",
+    ),
     "S102": (
-        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-        '"\n               " [%0], [%1, {%2, %3}], [%4];" ::"r"(to),\n'
-        '               "l"(map), "r"(0), "r"(y), "r"(bar)\n',
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
-        '"\n               " [%0], [%1], 4096, [%2];" ::"r"(to),\n'
-        '               "l"(map), "r"(bar)\n',
-        "no UTMALDG.2D of role loader",
+        ((SOURCE, "k < Config::BLOCK_K; k += Config::MMA_K", "k < 96; k += Config::MMA_K"),),
+        "18 QGMMA of role product, not 24 (24)",
     ),
     "S103": (
-        "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group",
-        "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group",
-        "no UTMASTG.2D of role product",
+        (
+            (
+                PTX,
+                '"cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier'
+                '::complete_tx::bytes "'
+                '\n               "[%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),\n'
+                '               "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)',
+                '"cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier'
+                '::complete_tx::bytes "'
+                '\n               "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),\n'
+                '               "l"(map), "r"(x), "r"(y + z), "r"(barrier)',
+            ),
+        ),
+        "no UTMALDG.3D of role loader",
     ),
     "S104": (
-        '"fence.proxy.async.shared::cta;\\n"\n',
-        '""\n',
-        "UTMASTG.2D is reached from the STS",
+        ((SOURCE, "ptx::store_global(to + 32 * block, words);", "*to = words[0];"),),
+        "no STG.E.NA.128 of role product",
     ),
     "S105": (
-        "  float d[4] = {};\n",
-        "  float d[4] = {}; volatile float heap[64]; heap[tile % 64] = 1;\n",
+        (
+            (
+                SOURCE,
+                "    for (int i = 0; i < own.count; ++i) {\n",
+                "    volatile float heap[64];\n"
+                "    for (int i = 0; i < own.count; ++i) {\n      heap[i % 64] = 1;\n",
+            ),
+        ),
         "STL",
     ),
 }
+"""What breaks each rule, and how the rule then begins to complain."""
 
 
-def answers(compile_sass: Compile, source: Path, shape: str = "") -> dict[str, Check]:
-    """Judge the probe by the rules for sm_90a as though it were the Hopper kernel."""
-    known = kernel()
-    said = replace(known.sass["sm_90a"], source=source.name)
-    if shape:
-        first = replace(said.rules[0], must_have=(shape,))
-        said = replace(said, rules=(first, *said.rules[1:]))
-    told = replace(
-        known, kernel_regex="^right$", sources={"sm_90a": source.name}, sass={"sm_90a": said}
-    )
-    subject = Subject(told, "sm_90a", "production")
-    flow = compile_sass(str(source), "sm_90a").flow("right")
-    checks = check_sass(subject, [part_roles(flow, subject.roles)])
+def answers(compiled: Compiled) -> dict[str, Check]:
+    checks = check_sass(compiled.subject, [compiled.graph])
     return {check.name.split()[0]: check for check in checks}
 
 
-def test_a_right_kernel_keeps_them_all(compile_sass: Compile) -> None:
-    said = answers(compile_sass, PROBE, shape="QGMMA.64x8x32.F32.E4M3.E4M3")
-    assert sorted(said) == ["S101", *sorted(BREAKS)]
+def test_the_hopper_kernel_keeps_every_rule(cuda_toolchain: Toolchain, tmp_path: Path) -> None:
+    said = answers(compile_kernel(tmp_path / "good", cuda_toolchain, arch=ARCH))
+    assert sorted(said) == sorted(BREAKS)
     assert {check.verdict.outcome for check in said.values()} == {Outcome.PASS}
-
-
-def test_a_narrower_product_is_not_the_one_that_is_meant(compile_sass: Compile) -> None:
-    check = answers(compile_sass, PROBE)["S101"]
-    assert check.verdict.outcome is Outcome.FAIL
-    assert check.verdict.summary == "no QGMMA.64x256x32.F32.E4M3.E4M3 of role product"
 
 
 @pytest.mark.parametrize("code", BREAKS)
 def test_a_rule_fails_on_the_compiled_kernel_that_breaks_it(
-    code: str, compile_sass: Compile, tmp_path: Path
+    code: str, cuda_toolchain: Toolchain, tmp_path: Path
 ) -> None:
-    old, new, complaint = BREAKS[code]
-    text = PROBE.read_text()
-    assert text.count(old) == 1
-    (tmp_path / "broken.cu").write_text(text.replace(old, new))
-    check = answers(compile_sass, tmp_path / "broken.cu")[code]
+    edits, complaint = BREAKS[code]
+    compiled = compile_kernel(tmp_path / "broken", cuda_toolchain, edits, arch=ARCH)
+    check = answers(compiled)[code]
     assert check.verdict.outcome is Outcome.FAIL, check.verdict.summary
     assert check.verdict.summary.startswith(complaint)

@@ -145,13 +145,13 @@ WRONG_WORDS = {
 def test_wrong_words_are_answered_with_one_sentence(words: str, built: Build) -> None:
     done = run(built, *words.split())
     assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr == f"siglip_vision: {WRONG_WORDS[words]}\n"
+    assert done.stderr == f"siglip_cuda: {WRONG_WORDS[words]}\n"
 
 
 def test_help_is_no_error(built: Build) -> None:
     done = run(built, "--help")
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.startswith("usage: siglip_vision [--case images=N,ctas=N] [--mode check|")
+    assert done.stdout.startswith("usage: siglip_cuda [--case images=N,ctas=N] [--mode check|")
 
 
 @pytest.mark.usefixtures("no_gpu")
@@ -163,9 +163,9 @@ def test_without_a_gpu_the_result_says_which_call_failed_and_where(
     assert done.exit_code == 70
     seen = load_result(tmp_path / "r.json")
     assert (seen.mode, seen.pattern, seen.seed, seen.exit_code) == ("check", "integer", 5, 70)
-    assert (seen.program, seen.kernel) == ("siglip_vision", "patch_embed_gemm")
+    assert (seen.program, seen.kernel) == ("siglip_cuda", "patch_embed_gemm")
     assert (seen.case, seen.shape.m) == ({"images": 3, "ctas": 2}, 588)
-    assert seen.label == "stand-in on plain CUDA cores; its time is not the project's"
+    assert seen.label == "plain CUDA cores; its time is not the project's"
     assert seen.error is not None
     assert seen.error.code in (35, 100)  # no driver, or no device
     assert seen.error.where.startswith("session.cuh:")

@@ -45,8 +45,8 @@ def test_the_self_test_comes_first_and_then_the_kernel() -> None:
 @pytest.mark.parametrize(
     ("version", "tool", "wished"),
     [
-        ("2025.3.1", "racecheck", "--racecheck-deadlock-timeout 2000"),
-        ("2026.4.0", "racecheck", "--racecheck-deadlock-timeout 2000"),
+        ("2025.3.1", "racecheck", "--racecheck-deadlock-timeout 60000"),
+        ("2026.4.0", "racecheck", "--racecheck-deadlock-timeout 60000"),
         ("2026.4.0", "racecheck", "--racecheck-fence-proxy-async yes"),
         ("2026.4.0", "initcheck", "--initcheck-address-space all"),
         ("2026.4.0", "memcheck", "--check-tensor-ops yes"),

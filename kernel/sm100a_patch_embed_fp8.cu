@@ -719,7 +719,6 @@ struct Params {
 };
 
 TensorMap operand_map(const char *name, const char *buffer, int rows, int box_rows) {
-  static constexpr const char *PROMOTIONS[] = {"none", "64B", "128B", "256B"};
   TensorMap map;
   map.name = name;
   map.buffer = buffer;
@@ -729,7 +728,7 @@ TensorMap operand_map(const char *name, const char *buffer, int rows, int box_ro
   map.box = {Config::BLOCK_K, static_cast<uint32_t>(box_rows)};
   map.element_strides = {1, 1};
   map.swizzle = "128B";
-  map.l2_promotion = PROMOTIONS[L2_PROMOTION];
+  map.l2_promotion = kernelrig::L2_PROMOTIONS[L2_PROMOTION];
   return map;
 }
 

@@ -23,8 +23,8 @@
 // and 1.4 GB of table a launch, L2 to SM, beside 2.1 GB of A. The card is power-limited: bytes that
 // do not move are clock. NOTES.md has the figures.
 //
-// Roles: W0 loads (one elected lane) and asks L2 for the tile after next; warpgroups 1 and 2
-// multiply and store.
+// Roles: W0 loads (one elected lane), and has L2 fetch what each consumer takes next; warpgroups 1
+// and 2 multiply and store.
 //
 // Shared memory, bytes, at the defaults (LOAD_PIPE_DEPTH 4):
 //
@@ -36,8 +36,8 @@
 // Barriers, who arrives in a phase, who waits:
 //
 //   weights_arrived          1: W0 with expect_tx, + bytes of B's slice       -> consumers, once
-//   inputs_arrived[stage]    1: W0 with expect_tx, + bytes of the stage       -> the tile's
-//   consumer inputs_released[stage]   4: the warps of the tile's consumer              -> W0
+//   inputs_arrived[stage]    1: W0 with expect_tx, + bytes of the stage       -> its consumer
+//   inputs_released[stage]   4: the warps of the tile's consumer              -> W0
 //   turn[consumer]           4: the warps of the other one, all products of their tile issued
 //
 // The turn is no courtesy: a consumer that skipped the other's stages unseen would be two phases
@@ -413,8 +413,6 @@ struct Params {
   unsigned long long *phase_clocks;
 };
 
-constexpr const char *PROMOTIONS[] = {"none", "64B", "128B", "256B"};
-
 TensorMap a_map_of(const Problem &problem) {
   TensorMap map;
   map.name = "A_map";
@@ -425,7 +423,7 @@ TensorMap a_map_of(const Problem &problem) {
   map.box = {Config::BLOCK_K, Config::TILE_ROWS};
   map.element_strides = {1, 1};
   map.swizzle = "128B";
-  map.l2_promotion = PROMOTIONS[L2_PROMOTION];
+  map.l2_promotion = kernelrig::L2_PROMOTIONS[L2_PROMOTION];
   return map;
 }
 
@@ -440,7 +438,7 @@ TensorMap b_map_of() {
   map.box = {Config::BLOCK_K, BOX_PAIR, BOX_PAIRS};
   map.element_strides = {1, 1, 1};
   map.swizzle = "128B";
-  map.l2_promotion = PROMOTIONS[L2_PROMOTION];
+  map.l2_promotion = kernelrig::L2_PROMOTIONS[L2_PROMOTION];
   return map;
 }
 

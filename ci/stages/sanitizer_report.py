@@ -13,23 +13,15 @@ from xml.etree import ElementTree
 
 from ci.errors import ProtocolError
 
-DEADLOCK = "Deadlock"
-"""How the kind of a racecheck deadlock begins."""
-
 _PREFIX = "========= "
 _SUMMARY = re.compile(
     r"(?:ERROR SUMMARY: ([\d,]+) errors?"
     r"|RACECHECK SUMMARY: ([\d,]+) hazards? displayed \(([\d,]+) errors?, ([\d,]+) warnings?\))$"
 )
 _NOT_PRINTED = re.compile(r"SUMMARY: ([\d,]+) (?:errors?|hazards?) (?:was|were) not printed")
-_DEADLOCK = re.compile(
-    r"Deadlock detected in (?P<what>.+?) called by threads starting at (?P<thread>\(\d+,\d+,\d+\))"
-    r" in block (?P<block>\(\d+,\d+,\d+\)).*?"
-    r" at (?P<func>.+?)\+0x[0-9a-f]+ in (?P<file>.+):(?P<line>\d+)"
-)
 # What the tool says of itself or the program, as opposed to the first line of a record.
 _COMPLAINT = re.compile(r"(Error:|Warning:|Fatal|Internal|Target application)")
-_RECORD_HEAD = re.compile(r"(Error|Warning): (Race reported|Detected possible deadlock)")
+_RECORD_HEAD = re.compile(r"(Error|Warning): Race reported")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +71,6 @@ class ToolLog:
     summaries: int
     not_listed: int
     complaints: tuple[str, ...]
-    deadlocks: tuple[Hazard, ...]
 
 
 def parse_log(stdout: str) -> ToolLog:
@@ -95,17 +86,6 @@ def parse_log(stdout: str) -> ToolLog:
         errors, hazards, race_errors, race_warnings = (_number(g) for g in summaries[-1].groups())
         total = max(errors, hazards, race_errors + race_warnings)
     not_listed = sum(_number(m[1]) for line in lines if (m := _NOT_PRINTED.search(line)))
-    deadlocks = tuple(
-        Hazard(
-            f"{DEADLOCK} in {m['what']}",
-            f"{DEADLOCK} in {m['what']}: the waiting threads never went on",
-            (Place(_bare(m["func"]), m["file"], int(m["line"])),),
-            thread=m["thread"],
-            block=m["block"],
-        )
-        for line in lines
-        if (m := _DEADLOCK.match(line))
-    )
     complaints = tuple(
         line for line in lines if _COMPLAINT.match(line) and not _RECORD_HEAD.match(line)
     )
@@ -115,7 +95,6 @@ def parse_log(stdout: str) -> ToolLog:
         len(summaries),
         not_listed,
         complaints,
-        deadlocks,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from ci.errors import ProtocolError
 from ci.model import (
@@ -47,8 +47,6 @@ from ci.stages.program import missing_lines
 from ci.stages.result import Asked, find_impostor, load_result
 from ci.stages.sanitizer import ERROR_EXIT, PATTERN, sanitizer_tool, selftest_name
 from ci.stages.sanitizer_report import (
-    DEADLOCK,
-    Hazard,
     Records,
     ToolLog,
     parse_log,
@@ -105,7 +103,7 @@ def read_sanitizer(
 def _findings(stage: Stage, report: Report, context: Context) -> tuple[Finding, ...]:
     """Findings that name no kernel are this one's: `--mode once` launches no other."""
     kernel = context.kernel.kernel_regex if context.kernel.level else ""
-    return make_findings(stage.tool, report.everything, source_lines(context), kernel)
+    return make_findings(stage.tool, report.records.hazards, source_lines(context), kernel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +113,6 @@ class Report:
     log: ToolLog
     records: Records
     unreadable: str = ""
-
-    @property
-    def everything(self) -> tuple[Hazard, ...]:
-        return (*self.records.hazards, *self.log.deadlocks)
 
 
 def _read_report(stage: Stage, folder: Path) -> Report:
@@ -144,7 +138,7 @@ def _judge_run(
     """Say whether the tool came to its end, and whether all that it counted is listed beside."""
     log, tail = report.log, log_tail(folder, command.name)
     if ended.ended_by is EndedBy.TIME_LIMIT:
-        return _judge_limit(command, folder, report, findings)
+        return _judge_limit(command, folder)
     if ended.ended_by is not EndedBy.EXIT or ended.exit_code is None:
         return judge_lost(command, ended)
     if ended.exit_code == NO_CUDA_EXIT or log.total is None:
@@ -161,9 +155,9 @@ def _judge_run(
     if report.unreadable:
         return unreadable(report.unreadable)
     listed = report.records.count
-    if log.total > listed + len(report.log.deadlocks) and ended.exit_code == ERROR_EXIT:
+    if log.total > listed and ended.exit_code == ERROR_EXIT:
         return failed(f"{log.summary}, of which {listed} are listed: the others are not known")
-    if log.total not in (listed, listed + len(report.log.deadlocks)):
+    if log.total != listed:
         return broken(f"{log.summary}, but {listed} records are listed")
     if ended.exit_code == ERROR_EXIT and not findings:
         return broken(f"{stage.tool} exits {ERROR_EXIT} and finds nothing", *tail)
@@ -178,16 +172,9 @@ def _judge_run(
     return _judge_proof(stage, folder, context) or passed(f"{stage.tool}: {log.summary}")
 
 
-def _judge_limit(
-    command: Command, folder: Path, report: Report, findings: Sequence[Finding]
-) -> Verdict:
+def _judge_limit(command: Command, folder: Path) -> Verdict:
     """A tool at its limit is an error, unless somebody names the warp that waits."""
     limit = f"{command.name} did not end within {command.time_s:.0f} s"
-    stuck = [f for f in findings if f.kind.startswith(DEADLOCK) and not f.accepted]
-    if stuck:
-        odd = min(stuck, key=lambda f: f.count)  # the crowd waits for the odd one out
-        at = f"{PurePosixPath(odd.file).name}:{odd.line}"
-        return failed(f"{odd.kind}: {odd.threads} at {at}; {limit}")
     if waiting := read_triage(folder, command.name):
         return failed(f"{describe_wait(waiting)}; {limit}")
     return broken(

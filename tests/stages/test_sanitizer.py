@@ -45,8 +45,7 @@ def test_the_self_test_comes_first_and_then_the_kernel() -> None:
 @pytest.mark.parametrize(
     ("version", "tool", "wished"),
     [
-        ("2025.3.1", "racecheck", "--racecheck-deadlock-timeout 60000"),
-        ("2026.4.0", "racecheck", "--racecheck-deadlock-timeout 60000"),
+        ("2025.3.1", "racecheck", "--racecheck-memcpy-async yes"),
         ("2026.4.0", "racecheck", "--racecheck-fence-proxy-async yes"),
         ("2026.4.0", "initcheck", "--initcheck-address-space all"),
         ("2026.4.0", "memcheck", "--check-tensor-ops yes"),
@@ -55,6 +54,13 @@ def test_the_self_test_comes_first_and_then_the_kernel() -> None:
 def test_options_that_the_help_lists_are_switched_on(version: str, tool: str, wished: str) -> None:
     argv = tool_argv(Tool("compute-sanitizer", version, options_of(version)), tool)
     assert wished in " ".join(argv)
+
+
+def test_racecheck_does_not_watch_for_deadlocks_which_the_bare_run_finds() -> None:
+    listed = options_of("2025.3.1")
+    assert "--racecheck-deadlock-timeout" in listed
+    argv = tool_argv(Tool("compute-sanitizer", "2025.3.1.0", listed), "racecheck")
+    assert "--racecheck-deadlock-timeout" not in argv
 
 
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck", "initcheck", "synccheck"])

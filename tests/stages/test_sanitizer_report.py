@@ -165,16 +165,6 @@ def test_xml_that_is_not_whole_is_refused(text: str) -> None:
         parse_xml(text)
 
 
-def test_a_deadlock_line_names_the_waiting_threads() -> None:
-    log = parse_log((CAPTURES / "2025.3.1-racecheck-hang.stdout.txt").read_text())
-    assert log.total is None
-    assert len(log.deadlocks) == 8
-    (finding,) = make_findings("racecheck", log.deadlocks, no_text)
-    assert finding.kind == "Deadlock in Cuda::barrier wait"
-    assert (finding.kernel, finding.file, finding.line) == ("hang_kernel", "kernels.cu", 39)
-    assert finding.threads == "thread (32,0,0) of CTA (4,0,0) and 7 more"
-
-
 def test_an_inlined_function_is_named_beside_the_kernels_own_line() -> None:
     store, *api = findings_of("memcheck", "2025.3.1-memcheck-inlined")
     assert (store.kernel, store.line, store.count) == ("patch_embed_gemm", 203, 64)

@@ -317,32 +317,6 @@ def test_a_tool_at_its_limit_is_an_error(tmp_path: Path) -> None:
     assert record.verdict.outcome is Outcome.ERROR
 
 
-def test_a_tool_at_its_limit_that_named_a_deadlock_fails_with_the_waiting_thread(
-    tmp_path: Path,
-) -> None:
-    left = files("racecheck", said=capture("2025.3.1-racecheck-hang.stdout.txt"))
-    del left["racecheck.xml"]
-    record = read(tmp_path, "racecheck", left, TIME_LIMIT)
-    assert record.verdict.outcome is Outcome.FAIL
-    assert record.verdict.summary.startswith(
-        "Deadlock in Cuda::barrier wait: thread (32,0,0) of CTA (4,0,0) and 7 more"
-        " at kernels.cu:39;"
-        " racecheck did not end within 300 s"
-    )
-    assert record.checks[-1].findings[0].line == 39
-
-
-def test_of_several_deadlocks_the_odd_one_out_is_named_first(tmp_path: Path) -> None:
-    said = capture("2025.3.1-racecheck-barriers.stdout.txt")
-    turned = "\n".join(reversed(said.split("\n")))
-    record = read(tmp_path, "racecheck", files("racecheck", said=turned), TIME_LIMIT)
-    assert record.verdict.summary.startswith(
-        "Deadlock in Cuda::barrier wait: thread (96,0,0) of CTA (0,0,0)"
-        " at cuda_patch_embed_fp8.cu:188; racecheck did not end"
-    )
-    assert [c.findings[0].count for c in record.checks if c.findings] == [7, 1]
-
-
 def test_a_tool_at_its_limit_whose_triage_names_a_warp_fails(tmp_path: Path) -> None:
     left = files("racecheck", said="========= COMPUTE-SANITIZER\n")
     left["racecheck.gdb.txt"] = (bench.DATA / "cuda-gdb/13.0-hang.gdb.txt").read_text()
@@ -433,14 +407,6 @@ def test_an_acceptance_of_something_else_does_not_help(
 ) -> None:
     record = read(tmp_path, "racecheck", racing(), 86, ctx=accepting(**changes))
     assert record.verdict.outcome is Outcome.FAIL
-
-
-def test_an_accepted_deadlock_at_the_limit_is_an_error_all_the_same(tmp_path: Path) -> None:
-    left = files("racecheck", said=capture("2025.3.1-racecheck-hang.stdout.txt"))
-    seen = read(tmp_path, "racecheck", left, TIME_LIMIT).checks[-1].findings[0]
-    ctx = accepting(fingerprint=seen.fingerprint)
-    record = read(tmp_path, "racecheck", left, TIME_LIMIT, ctx=ctx)
-    assert record.verdict.outcome is Outcome.ERROR
 
 
 def test_an_accepted_finding_that_was_not_seen_is_mentioned(tmp_path: Path) -> None:

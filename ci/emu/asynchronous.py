@@ -1,0 +1,76 @@
+"""Asynchronous operations: actors of their own beside the warps.
+
+An operation is a generator: what stands between two `yield`s is one event, and the scheduler
+chooses when it happens. Operations of one `stream` happen in the order of their issue: an operation
+starts when the one before it has ended.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(eq=False)
+class Op:
+    """An operation in flight. `at` is the index of the instruction that issued it.
+
+    `clock` belongs to whoever observes; `keys` are woken when it is done.
+    """
+
+    name: str
+    machine: Any
+    rows: Any
+    row: int
+    lane: int
+    at: int
+    proxy: str
+    steps: Iterator[None] = field(default_factory=lambda: iter(()))
+    stream: Hashable | None = None
+    done: bool = False
+    read: bool = False  # its sources have been read
+    clock: Any = None
+
+    @property
+    def warp(self) -> int:
+        """The warp of the issuer, by its number on the machine."""
+        return int(self.rows[self.row])
+
+
+class Engine:
+    """All operations in flight."""
+
+    def __init__(self) -> None:
+        self.heads: list[Op] = []  # those that can take their next step
+        self._behind: dict[Hashable, deque[Op]] = {}
+
+    def issue(self, op: Op) -> None:
+        if op.stream is not None:
+            queue = self._behind.setdefault(op.stream, deque())
+            queue.append(op)
+            if len(queue) > 1:
+                return
+        self.heads.append(op)
+
+    def step(self, op: Op) -> None:
+        """Let `op`, one of the heads, do its next event."""
+        for _ in op.steps:
+            return
+        op.done = op.read = True
+        self.heads.remove(op)
+        if op.stream is not None:
+            queue = self._behind[op.stream]
+            queue.popleft()
+            if queue:
+                self.heads.append(queue[0])
+            else:
+                del self._behind[op.stream]
+        if op.machine.hooks:
+            op.machine.hooks.op_done(op)
+        op.machine.wake(op)
+
+    @property
+    def in_flight(self) -> list[Op]:
+        return self.heads + [op for q in self._behind.values() for op in list(q)[1:]]

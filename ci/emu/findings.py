@@ -1,0 +1,74 @@
+"""What a run found: one record a fault, however many threads and times it was seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+OBSERVER_OF = {
+    "out-of-bounds": "memory",
+    "misaligned": "memory",
+    "descriptor": "memory",
+    "race": "races",
+    "proxy-fence": "races",
+    "uninitialised": "init",
+    "deadlock": "sync",
+    "barrier-misuse": "sync",
+    "tmem": "sync",
+    "leak": "sync",
+    "mismatch": "results",
+    "step-limit": "run",
+}
+"""Kind of a finding -> the observer that makes it, which is named as the GPU stage it stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`message` says what happened, what was expected and how to mend it.
+
+    `cta`, `warp` and `lanes` are of the first thread seen: linear index in the grid, warp of its
+    CTA, bits of the lanes; -1 and 0 where no thread is at fault. `source` is `file:line function`.
+    """
+
+    kind: str
+    severity: str
+    message: str
+    cta: int = -1
+    warp: int = -1
+    lanes: int = 0
+    ptx_line: int = 0
+    source: str = ""
+    count: int = 1
+    schedule: int = 0
+
+
+@dataclass
+class Findings:
+    """The findings of a run, each once."""
+
+    schedule: int = 0
+    _seen: dict[tuple[object, ...], Finding] = field(default_factory=dict)
+
+    def add(self, finding: Finding, same: object = None) -> None:
+        """Count `finding`; findings of one kind, line and `same` are one (default: its message)."""
+        key = (finding.kind, finding.ptx_line, finding.message if same is None else same)
+        known = self._seen.get(key)
+        if known:
+            self._seen[key] = replace(known, count=known.count + finding.count)
+        else:
+            self._seen[key] = replace(finding, schedule=self.schedule)
+
+    def merge(self, others: tuple[Finding, ...]) -> None:
+        """Take over what other schedules found; the first one seen keeps its schedule number."""
+        for other in others:
+            key = (other.kind, other.ptx_line, other.message)
+            known = self._seen.get(key)
+            count = known.count + other.count if known else other.count
+            self._seen[key] = replace(known or other, count=count)
+
+    @property
+    def all(self) -> tuple[Finding, ...]:
+        return tuple(self._seen.values())
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        return tuple(f for f in self._seen.values() if f.severity == "error")

@@ -11,7 +11,7 @@ from typing import ParamSpec
 from invoke import Collection, Context, Exit, task
 from invoke.main import program
 
-from ci import checking, lint, pipeline, preparation
+from ci import acceptance, checking, lint, pipeline, preparation
 from ci.build import table
 from ci.contenders import BenchRequest
 from ci.errors import CiError, ConfigError
@@ -152,6 +152,7 @@ def sass_diff(c: Context, a: str, b: str, system_cuda: bool = False) -> int:
         "build": BUILD,
         "system_cuda": SYSTEM_CUDA,
         "stop_at_first": "end the run at the first stage that does not pass",
+        "gate": "exit 1 if it is slower than the baseline by more than so many percent",
         "dry_run": "print the plan and touch no box",
     },
 )
@@ -166,6 +167,7 @@ def remote_test(
     only: str = "",
     system_cuda: bool = False,
     stop_at_first: bool = False,
+    gate: str = "",
     dry_run: bool = False,
 ) -> int:
     """Ship a build to a box, run the plan there, bring back results, JUnit and a summary."""
@@ -178,6 +180,7 @@ def remote_test(
         build_folders=tuple(map(Path, build)),
         system_cuda=system_cuda,
         stop_at_first=stop_at_first,
+        gate_percent=number("gate", gate) if gate else None,
     )
     if dry_run:
         print(pipeline.describe_plan(ROOT, request), end="")
@@ -302,6 +305,33 @@ def name_all(words: list[str]) -> None:
 
 @task(help={"run": "run id, a unique part of it, or its folder"})
 @answers
+@task(
+    name="baseline-accept",
+    help={
+        "run": "run id, a unique part of it, or its folder",
+        "dirty": "even of a tree with changes on top of its commit",
+        "unchecked": "even of a build that has not passed today's checks",
+        "replace": "drop the runs that are there, of whatever regime",
+    },
+)
+@answers
+def baseline_accept(
+    c: Context, run: str, dirty: bool = False, unchecked: bool = False, replace: bool = False
+) -> int:
+    """Write a run's times into the reviewed baselines of its box class."""
+    waived = acceptance.Waived(dirty=dirty, unchecked=unchecked, replace=replace)
+    print(acceptance.accept(ROOT, run, waived))
+    return 0
+
+
+@task
+@answers
+def baselines(c: Context) -> int:
+    """List the baselines, and which of their builds have not passed today's checks."""
+    print(acceptance.listing(ROOT))
+    return 0
+
+
 def collect(c: Context, run: str) -> int:
     """Bring back everything of a run whose client went away, and judge it."""
     return show(pipeline.collect(ROOT, run))
@@ -377,7 +407,19 @@ def test(c: Context, long: bool = False) -> int:
 
 
 ns = Collection(
-    bench, build, check, clean, collect, doctor, profile, remote_add, remote_test, sass_diff, test
+    baseline_accept,
+    baselines,
+    bench,
+    build,
+    check,
+    clean,
+    collect,
+    doctor,
+    profile,
+    remote_add,
+    remote_test,
+    sass_diff,
+    test,
 )
 
 # This module is read between the words that are Invoke's own and those that are its tasks'.

@@ -19,6 +19,7 @@ from ci.model import (
     Builds,
     Check,
     Comparison,
+    Contender,
     Outcome,
     Plan,
     Remote,
@@ -69,7 +70,7 @@ def judge(
     ]
     own, timed = stages.read_bench(stage, bench, _turns(bench), job, result, found, contexts)
     own = tuple(
-        replace(check, facts={**check.facts, "checks": _checked(root, c.key, run)})
+        replace(check, facts={**check.facts, "checks": _checked(root, c)})
         for check, c in zip(own, bench.contenders, strict=True)
     )
     names = [c.name for c in bench.contenders]
@@ -111,11 +112,9 @@ def _turns(bench: Bench) -> tuple[Turn, ...]:
     return analyse.interleave(len(bench.contenders), bench.rounds)
 
 
-def _checked(root: Path, key: str, run: Run) -> str:
-    """Say whether exactly this build passed the checks of the run's own day."""
-    day = run.started_utc[:10].replace("-", "")
-    passed_in = filing.passed_checks(root, key, day)
-    return f"passed in {passed_in}" if passed_in else "stale: no run of that day passed its checks"
+def _checked(root: Path, c: Contender) -> str:
+    """Say whether exactly this build passed the checks as they stand now."""
+    return filing.standing(root, c.kernel.name, c.arch, c.variant, c.key)
 
 
 def _pair(title: str, seen: Comparison, gate_percent: float | None, unlike: Sequence[str]) -> Check:

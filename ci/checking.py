@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from ci import build, filing, rundir, tunables
+from ci import build, filing, rundir, standards, tunables
 from ci.check import (
     Inspection,
     Subject,
@@ -28,6 +28,7 @@ from ci.model import (
     Builds,
     Check,
     DeviceKind,
+    Kernel,
     Outcome,
     Plan,
     Run,
@@ -68,6 +69,7 @@ def check(root: Path, request: CheckRequest) -> Run:
             checked = _record(stage, found.checks, found.notes, began, utc)
             if found.figures and checked.verdict.outcome not in _BAD:
                 accepted[name] = found.figures
+        checked = _stamped(checked, p.kernel, built, stage)
         run = replace(run, stages=(*run.stages, checked))
         filing.save(folder, run)
     if request.accept:
@@ -103,6 +105,7 @@ def check_first(root: Path, folder: Path, run: Run, builds: Builds) -> Run:
         return run
     if run.kernel.cuda:
         checked = _check_all(root, folder, run, stage, builds)
+        checked = _stamped(checked, run.kernel, builds.own, stage)
     else:
         reason = f"{run.kernel.name} is a CPU program (cuda: false)"
         checked = filing.record(run, stage, Verdict(Outcome.SKIP, reason))
@@ -179,6 +182,12 @@ def _record(
         seconds=time.monotonic() - began,
         variant=stage.variant,
     )
+
+
+def _stamped(record: StageRecord, kernel: Kernel, built: Build, stage: Stage) -> StageRecord:
+    """Put beside a verdict what it is of: the very build, and what was asked of it."""
+    asked = standards.standard(kernel, built.arch, built.variant, stage)
+    return replace(record, build=built.key, standard=asked)
 
 
 def _accept(root: Path, figures: dict[str, AcceptedBuild], asked: Iterable[str]) -> None:

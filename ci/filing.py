@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ci import records, report, rundir
-from ci.errors import CiError, ProtocolError, refused_by_disk
+from ci import config, records, report, rundir, standards
+from ci.errors import CiError, ConfigError, ProtocolError, refused_by_disk
 from ci.model import (
     Build,
     DeviceKind,
@@ -27,6 +28,9 @@ from ci.preparation import Prepared
 from ci.provenance import provenance
 
 RUNS = Path("artifacts/runs")
+STALE = "stale"
+"""What is said of a build that has not passed the checks as they stand now."""
+
 SOURCES = "sources"
 """The folder of a run for the sources behind its build."""
 
@@ -60,6 +64,7 @@ def open_run(root: Path, prepared: Prepared) -> Run:
     p, own = prepared, prepared.builds.own
     builds = tuple(p.builds)
     run = new_run(root, p.kernel, p.remote, p.plan, builds, arch=own.arch, variant=own.variant)
+    run = replace(run, gate_percent=p.gate_percent)
     if p.bench is not None:  # two of them may be builds of one name
         named = {c.name: c.key for c in p.bench.contenders}
         run = replace(run, bench=p.bench, provenance=replace(run.provenance, builds=named))
@@ -134,21 +139,75 @@ def as_verdict(error: Exception) -> Verdict:
     return Verdict(Outcome.ERROR, reason(error), unreadable=isinstance(error, ProtocolError))
 
 
-def passed_checks(root: Path, key: str, day: str) -> str:
-    """Return the run of `day` (YYYYMMDD) in which exactly the build `key` passed, empty if none.
+def standing(
+    root: Path,
+    kernel: str,
+    arch: str,
+    variant: str,
+    key: str,
+    own: Sequence[StageRecord] = (),
+    held: Iterable[str] = (),
+) -> str:
+    """Say whether exactly the build `key` passed the checks as they stand now, or why it is stale.
 
-    What has to have passed are the checks without a GPU and the checksums. A run that cannot be
-    read says nothing.
+    `own` are records that are not on file yet, `held` are standards known to have been met.
     """
-    for path in sorted((root / RUNS).glob(f"{day}T*/run.json"), reverse=True):
+    try:
+        wanted = _todays(root, kernel, arch, variant)
+    except CiError as e:
+        return f"{STALE}: {e.message}"
+    left = {name: asked for name, asked in wanted.items() if asked not in held}
+    met, runs = _met(root, key, left.values(), own)
+    lacking = [name for name, asked in left.items() if not met.get(asked)]
+    if lacking:
+        return f"{STALE}: this build has not passed {', '.join(lacking)} as they stand now"
+    return f"passed in {', '.join(runs)}" if runs else "passed"
+
+
+def met_standards(root: Path, kernel: str, arch: str, variant: str, key: str) -> tuple[str, ...]:
+    """Return the standards of the checks as they stand now that the build has met."""
+    wanted = _todays(root, kernel, arch, variant).values()
+    met, _ = _met(root, key, wanted, ())
+    return tuple(dict.fromkeys(asked for asked in wanted if met.get(asked)))
+
+
+def _todays(root: Path, kernel: str, arch: str, variant: str) -> dict[str, str]:
+    """Return what the plan `default` asks without a tool: of the build, and of its outputs."""
+    known = config.load_kernels(root).get(kernel)
+    if known is None or arch not in known.archs_of(variant):
+        raise ConfigError(f"kernels.yaml has no {kernel}-{arch}-{variant} any more")
+    return standards.standards(known, arch, variant, config.load_plan(root, "default"))
+
+
+_TELLING = (Outcome.PASS, Outcome.FAIL)
+
+
+def _met(
+    root: Path, key: str, wanted: Iterable[str], own: Sequence[StageRecord]
+) -> tuple[dict[str, bool], list[str]]:
+    """Return what became of each standard the last time, and the runs that say so.
+
+    A run that cannot be read says nothing; nor does a check that was skipped or could not be made.
+    """
+    left, met, runs = set(wanted), dict[str, bool](), list[str]()
+    for name, records_of in itertools.chain([("this run", own)], _recorded(root, key)):
+        for record in records_of:
+            outcome, asked = record.verdict.outcome, record.standard
+            if record.build != key or asked not in left or outcome not in _TELLING:
+                continue
+            met[asked] = met.get(asked, True) and outcome is Outcome.PASS
+            runs.append(name)
+        left -= met.keys()
+        if not left:
+            break
+    return met, list(dict.fromkeys(runs))
+
+
+def _recorded(root: Path, key: str) -> Iterator[tuple[str, Sequence[StageRecord]]]:
+    """Yield the stages of each run that knows the build, the last run first."""
+    for path in sorted((root / RUNS).glob("*/run.json"), reverse=True):
         try:
-            run = records.from_json(Run, path)
-        except ProtocolError:
+            if key.encode() in path.read_bytes():
+                yield path.parent.name, records.from_json(Run, path).stages
+        except (ProtocolError, OSError):
             continue
-        own = run.provenance.builds.get(f"{run.kernel.name}-{run.arch}-{run.variant}")
-        kinds = (StageKind.CHECK, StageKind.CHECKSUM)
-        asked = [s for s in run.stages if s.kind in kinds and s.variant in ("", run.variant)]
-        right = all(s.verdict.outcome is Outcome.PASS for s in asked)
-        if own == key and right and {s.kind for s in asked} == set(kinds):
-            return run.id
-    return ""

@@ -14,7 +14,19 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ci import benching, build, config, filing, records, report, rundir, stages, toolchain
+from ci import (
+    baselines,
+    benching,
+    build,
+    config,
+    filing,
+    records,
+    report,
+    rundir,
+    stages,
+    standards,
+    toolchain,
+)
 from ci.checking import check_first
 from ci.contenders import BenchRequest, prepare_bench
 from ci.errors import CiError, IncompleteError, ProtocolError, refused_by_disk
@@ -260,10 +272,12 @@ def judge(root: Path, folder: Path, run: Run) -> Run:
                 continue
             if not stages.why_not(run.kernel, run.arch, stage):
                 context = replace(context, build=builds.build_for(stage))
-            judged[stage.name] = stages.read_stage(stage, job, results[stage.name], found, context)
+            record = stages.read_stage(stage, job, results[stage.name], found, context)
+            asked = standards.standard(run.kernel, run.arch, context.build.variant, stage)
+            judged[stage.name] = replace(record, build=context.build.key, standard=asked)
         except Exception as e:  # a reader that fails is an error of ours, not a lost run
             judged[stage.name] = filing.record(run, stage, filing.as_verdict(e))
-    return filing.finish(folder, run, tuple(judged.values()))
+    return filing.finish(folder, run, baselines.judge(root, folder, run, tuple(judged.values())))
 
 
 def _load_judged(folder: Path, run: Run) -> Builds:

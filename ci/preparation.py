@@ -36,6 +36,7 @@ class RunRequest:
     build_folders: tuple[Path, ...] = ()
     system_cuda: bool = False
     stop_at_first: bool = False
+    gate_percent: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Prepared:
     plan: Plan
     builds: Builds
     bench: Bench | None = None
+    gate_percent: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,8 @@ def prepare(root: Path, request: RunRequest) -> Prepared:
     kernel = choose_kernel(kernels, named)
     require_sense(kernel, plan)
     _require_work(kernel, remote.arch, plan)
+    if request.gate_percent is not None:
+        _require_timing(kernel, remote.arch, plan)
     variants = stage_variants(kernel, plan, remote.arch)
     given = choose_builds(
         loaded, kernel.name, remote.arch, [v for v in variants if v != request.variant]
@@ -184,7 +188,7 @@ def prepare(root: Path, request: RunRequest) -> Prepared:
         variants={v: found[name, v] for name, v in wanted if v},
         selftest=found[SELFTEST, ""] if sanitizers else None,
     )
-    return Prepared(kernel, remote, plan, builds)
+    return Prepared(kernel, remote, plan, builds, gate_percent=request.gate_percent)
 
 
 def _require_work(kernel: Kernel, arch: str, plan: Plan) -> None:
@@ -192,6 +196,13 @@ def _require_work(kernel: Kernel, arch: str, plan: Plan) -> None:
     reasons = [stages.why_not(kernel, arch, s) for s in plan.on_box]
     if reasons and all(reasons):
         raise ConfigError(f"plan {plan.name} has no stage to run: {reasons[0]}")
+
+
+def _require_timing(kernel: Kernel, arch: str, plan: Plan) -> None:
+    timed = [s for s in plan.on_box if s.kind is StageKind.TIMING]
+    if not any(not stages.why_not(kernel, arch, s) for s in timed):
+        why = stages.why_not(kernel, arch, timed[0]) if timed else "it has no timing stage"
+        raise ConfigError(f"--gate would gate nothing in plan {plan.name}: {why}")
 
 
 def build_requests(

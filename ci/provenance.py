@@ -30,9 +30,13 @@ def provenance(root: Path, builds: Sequence[Build]) -> Provenance:
 
 
 def _dirty(root: Path) -> str:
-    """Hash what differs from HEAD, files git does not know included; empty for a clean tree."""
-    diff = _git(root, "diff", "--binary", "HEAD")
-    unknown = _git(root, "ls-files", "--others", "--exclude-standard", "-z").split("\0")
+    """Hash what differs from HEAD, files git does not know included; empty for a clean tree.
+
+    A baseline that was accepted a moment ago is none of what a build is made of.
+    """
+    rest = ("--", ".", ":(exclude)artifacts/baselines")
+    diff = _git(root, "diff", "--binary", "HEAD", *rest)
+    unknown = _git(root, "ls-files", "--others", "--exclude-standard", "-z", *rest).split("\0")
     digest = hashlib.sha256(diff.encode())
     for name in sorted(filter(None, unknown)):
         digest.update(name.encode())

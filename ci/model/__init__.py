@@ -4,6 +4,7 @@ Everything here is frozen: a step returns a new record, it never edits one. Reco
 to disk carry `schema`.
 """
 
+from ci.model.baseline import BASELINE_CHECK, Baseline, Baselines, Beside, BoxClass, TimedRun
 from ci.model.bench import (
     Bench,
     BenchResult,
@@ -51,13 +52,18 @@ from ci.model.verdict import (
 )
 
 __all__ = [
+    "BASELINE_CHECK",
     "SCHEMA",
     "AcceptedBuild",
     "AcceptedBuilds",
     "AcceptedFinding",
+    "Baseline",
+    "Baselines",
     "Bench",
     "BenchResult",
+    "Beside",
     "Box",
+    "BoxClass",
     "Budget",
     "Build",
     "Builds",
@@ -94,6 +100,7 @@ __all__ = [
     "StageResult",
     "Surroundings",
     "Timed",
+    "TimedRun",
     "Tool",
     "Toolchain",
     "TriedSet",

@@ -53,7 +53,8 @@ class Check:
 class StageRecord:
     """A stage's whole answer. `machine` is the device's own name, never what was asked for.
 
-    `variant` is that of the build which the stage was for, the run's or one of its own.
+    `variant` is that of the build which the stage was for, the run's or one of its own. `build` is
+    that build's key and `standard` what it was judged by (ci.standards), where a check was done.
     """
 
     name: str
@@ -67,6 +68,8 @@ class StageRecord:
     started_utc: str = ""
     seconds: float = 0.0
     variant: str = ""
+    build: str = ""
+    standard: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,10 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The whole story: run.json exists before the first connection, complete when results are."""
+    """The whole story: run.json exists before the first connection, complete when results are.
+
+    `gate_percent` is how much slower than the baseline a time may be; None = as it likes.
+    """
 
     id: str
     kernel: Kernel
@@ -102,6 +108,7 @@ class Run:
     missing: tuple[str, ...] = ()
     finished_utc: str = ""
     bench: Bench | None = None
+    gate_percent: float | None = None
     schema: int = SCHEMA
 
 

@@ -7,6 +7,7 @@ from ci.report.files import write_reports
 from ci.report.junit import render_junit
 from ci.report.markdown import render_summary
 from ci.report.progress import progress
+from ci.report.text import render_rows
 from ci.report.verdict import exit_code, run_word
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "render_checks",
     "render_junit",
     "render_plan",
+    "render_rows",
     "render_sets",
     "render_summary",
     "render_table",

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ci.model import (
+    BASELINE_CHECK,
     Bench,
     Check,
     Contender,
@@ -177,7 +178,10 @@ def _timing_of(stage: StageRecord, label: str) -> str:
     said = ", ".join(f"{name} {value}" for name, value in facts if value)
     # What the binary says of itself counts: kernels.yaml may be newer than the build.
     _, own = _fact(stage.checks, "label")
-    tail = f"; {own or label}" if own or label else ""
+    beside = (c.verdict.summary for c in stage.checks if c.name == BASELINE_CHECK)
+    _, checks = _fact(stage.checks, "checks")
+    stale = checks if checks.startswith("stale") else ""
+    tail = "".join(f"; {text}" for text in (own or label, *beside, stale) if text)
     return markdown(f"{stage_word(stage)}: {said} ({device_label(stage)}, {measured(stage)}){tail}")
 
 

@@ -36,6 +36,11 @@ def columns(rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def render_rows(rows: Sequence[tuple[str, ...]]) -> str:
+    """Align a table whose cells may come from anywhere."""
+    return columns([tuple(map(one_line, row)) for row in rows])
+
+
 def _is_plain(c: str) -> bool:
     # isprintable() is false for controls, lone surrogates, unassigned code points and every
     # separator but the space; of what is left, these are not allowed in XML 1.0.

@@ -36,7 +36,7 @@ from ci.stages.context import Context, Setup, case_text, stage_case
 from ci.stages.harness import read_harness
 from ci.stages.lightspeed import Lightspeed, lightspeed, product_flop
 from ci.stages.outputs import judge_compared, judge_sampled
-from ci.stages.result import Asked, HarnessResult
+from ci.stages.result import Asked, HarnessResult, load_result
 
 COMMAND = "timing"
 
@@ -75,6 +75,11 @@ def read_timing(
     verdict, facts = _judge(stage, command, ended, folder, context)
     check = Check("time", verdict, ended.seconds, facts=facts)
     return stage_record(stage, result, context, [check])
+
+
+def load_timing(folder: Path) -> HarnessResult:
+    """Return what a timing stage that was judged before had to judge."""
+    return load_result(folder / f"{COMMAND}.json")
 
 
 def _judge_gate(context: Context) -> Verdict | None:

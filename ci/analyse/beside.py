@@ -1,0 +1,67 @@
+"""One run beside a baseline: is it what another run of the baseline's build might have been?
+
+A run is one process on one day, so one observation. What it may differ by is told from how the
+baseline's runs differ: those on this very card, or else, a card being another than the next one, a
+value for each card. Of fewer than three of either nothing is known of the spread.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import mean, median, stdev
+
+from ci.analyse.interval import t_quantile
+from ci.model import Beside, TimedRun, Word
+
+CONFIDENCE = 0.99
+"""As of a bench: of a hundred runs of an unchanged build one is called faster or slower."""
+
+LEAST_RUNS = 3
+LEAST_SPREAD = 0.001
+"""What processes of one build differ by at the least: three runs may agree better by accident."""
+
+
+def beside(baseline: Sequence[TimedRun], card: str, median_ms: float) -> Beside:
+    """Say what one run of `median_ms` on `card` is beside the runs of a baseline."""
+    if not baseline:
+        raise ValueError("a baseline has a run at the least")
+    by_card: dict[str, list[float]] = {}
+    for run in baseline:
+        by_card.setdefault(run.card, []).append(math.log(run.median_ms))
+    values, basis = _observations(by_card, card)
+    middle = mean(values)
+    seen = math.log(median_ms) - middle
+    if len(values) < LEAST_RUNS:
+        return Beside(Word.UNDECIDED, _percent(seen), math.exp(middle), basis)
+    spread = max(stdev(values), LEAST_SPREAD)
+    factor = t_quantile((1 + CONFIDENCE) / 2, len(values) - 1)
+    half = factor * spread * math.sqrt(1 + 1 / len(values))
+    word = Word.UNDECIDED
+    if abs(seen) > half:
+        word = Word.SLOWER if seen > 0 else Word.FASTER
+    return Beside(
+        word,
+        _percent(seen),
+        math.exp(middle),
+        basis,
+        _percent(seen - half),
+        _percent(seen + half),
+    )
+
+
+def _observations(by_card: Mapping[str, Sequence[float]], card: str) -> tuple[list[float], str]:
+    """Return what the run is one more of, and what that is called."""
+    own = list(by_card.get(card, ()))
+    if len(own) >= LEAST_RUNS:
+        return own, f"{len(own)} runs on this card"
+    if len(by_card) >= LEAST_RUNS:
+        return [median(logs) for logs in by_card.values()], f"{len(by_card)} cards"
+    if own:
+        return own, f"{len(own)} of {LEAST_RUNS} runs on this card"
+    every = [log for logs in by_card.values() for log in logs]
+    return every, f"{len(every)} {'run' if len(every) == 1 else 'runs'}, none on this card"
+
+
+def _percent(log: float) -> float:
+    return math.expm1(min(log, 700.0)) * 100

@@ -246,8 +246,9 @@ def bench(
     also: list[str],
     remote: str = "",
     processes: str = "",
+    rounds: str = "",
     minutes: str = "",
-    warmup_s: str = "0.5",
+    warmup_s: str = "0.3",
     settle_s: str = "1.5",
     samples: str = "350",
     case: str = "full",
@@ -262,6 +263,7 @@ def bench(
         remote=remote,
         processes=int(number("processes", processes, whole=True)) if processes else None,
         minutes=number("minutes", minutes) if minutes else None,
+        rounds=int(number("rounds", rounds, whole=True)) if rounds else None,
         warmup_s=number("warmup-s", warmup_s),
         settle_s=number("settle-s", settle_s),
         samples=int(number("samples", samples, whole=True)),
@@ -303,8 +305,6 @@ def name_all(words: list[str]) -> None:
         at += 1
 
 
-@task(help={"run": "run id, a unique part of it, or its folder"})
-@answers
 @task(
     name="baseline-accept",
     help={
@@ -332,6 +332,8 @@ def baselines(c: Context) -> int:
     return 0
 
 
+@task(help={"run": "run id, a unique part of it, or its folder"})
+@answers
 def collect(c: Context, run: str) -> int:
     """Bring back everything of a run whose client went away, and judge it."""
     return show(pipeline.collect(ROOT, run))

@@ -1,4 +1,4 @@
-"""A comparison of builds on a box: its processes as a job, its files as verdicts.
+"""A comparison of builds on a box: its turns as a job, its files as verdicts.
 
 A difference between two builds is no fault of either: the pair passes, and says faster, slower or
 undecided. With a gate, what is slower than the first by more fails.
@@ -44,7 +44,7 @@ RESULT = "bench.json"
 def jobs(
     plan: Plan, bench: Bench, builds: Builds, box: Box | None, remote: Remote
 ) -> tuple[StageJob, ...]:
-    """Return the one job: all processes in their order, so that one lease holds them."""
+    """Return the one job: all turns, so that one lease holds them."""
     (stage,) = plan.on_box
     return (stages.bench_job(stage, bench, _turns(bench), builds, box, remote),)
 
@@ -82,7 +82,7 @@ def judge(
         if bad:
             pairs.append(Check(title, skipped(f"not compared: {bad} did not pass")))
         elif unlike and not bench.force:
-            why = f"not compared: the processes do not share their {'; '.join(unlike)}"
+            why = f"not compared: the turns do not share their {'; '.join(unlike)}"
             pairs.append(Check(title, broken(f"{why}; --force compares them all the same")))
         else:
             seen = analyse.compare(timed, names, a, b)
@@ -109,7 +109,7 @@ def judge(
 
 
 def _turns(bench: Bench) -> tuple[Turn, ...]:
-    return analyse.interleave(len(bench.contenders), bench.rounds)
+    return analyse.interleave(len(bench.contenders), bench.rounds, bench.processes)
 
 
 def _checked(root: Path, c: Contender) -> str:
@@ -126,7 +126,7 @@ def _pair(title: str, seen: Comparison, gate_percent: float | None, unlike: Sequ
         "noise": "not known" if seen.noise_percent is None else f"{seen.noise_percent:.2f}%",
         "resolves": f"{seen.resolves_percent:.2f}%",
         "medians": f"{seen.a_ms:.4f} and {seen.b_ms:.4f} ms",
-        "processes": f"{seen.processes} of each",
+        "turns": f"{seen.turns} of each",
         "more": _more(seen),
     }
     facts |= {"forced": "; ".join(unlike)} if unlike else {}

@@ -32,20 +32,22 @@ PLAN = "bench"
 _WORD = re.compile(r"(?P<kernel>[\w.-]*)(?::(?P<variant>[\w.-]+))?(?:@(?P<rev>[^\s:]+))?", re.ASCII)
 _NAMED = re.compile(r"(?P<name>[\w.@:-]+)=(?P<folder>.+)", re.ASCII)
 
-PROCESSES, LEAST_PROCESSES = 10, 2
+PROCESSES = 3
+ROUNDS, LEAST_ROUNDS = 10, 2
 START_S, SAMPLE_S = 1.2, 0.001
-"""What a process costs besides its warm-up, and a sample: for turning minutes into processes."""
+"""What a process costs besides its warm-up, and a sample: for turning minutes into rounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchRequest:
-    """What the user asked to have compared. A minute more buys processes, not samples."""
+    """What the user asked to have compared. A minute more buys rounds, not samples."""
 
     words: tuple[str, ...]
     remote: str
     processes: int | None = None
     minutes: float | None = None
-    warmup_s: float = 0.5
+    rounds: int | None = None
+    warmup_s: float = 0.3
     settle_s: float = 1.5
     samples: int = 350
     case: str = "full"
@@ -53,14 +55,14 @@ class BenchRequest:
     force: bool = False
     system_cuda: bool = False
 
-    @property
-    def rounds(self) -> int:
-        if self.processes is not None:
-            return self.processes
+    def count_rounds(self, *, relay: bool) -> int:
+        if self.rounds is not None:
+            return self.rounds
         if self.minutes is None:
-            return PROCESSES
-        each_s = START_S + self.warmup_s + self.samples * SAMPLE_S
-        return max(LEAST_PROCESSES, int(self.minutes * 60 / each_s / len(self.words)))
+            return ROUNDS
+        each_s = self.warmup_s + self.samples * SAMPLE_S + (0.0 if relay else START_S)
+        held_s = self.minutes * 60 - (self.settle_s + 2 * START_S if relay else 0.0)
+        return max(LEAST_ROUNDS, int(held_s / each_s / len(self.words)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,12 @@ def prepare_bench(root: Path, request: BenchRequest) -> Prepared:
         Contender(w.name, place, kernel, built.variant, built.arch, built.key, commit)
         for w, place, (kernel, built, commit) in zip(wanted, places, found, strict=True)
     )
+    relay = all(kernel.level for kernel, _, _ in found)  # a level-0 program knows no turns
+    rounds = request.count_rounds(relay=relay)
+    if rounds < LEAST_ROUNDS:
+        raise ConfigError(
+            f"--rounds must be {LEAST_ROUNDS} or more, not {rounds}", "a round is one observation"
+        )
     stage = Stage(
         PLAN,
         StageKind.BENCH,
@@ -126,7 +134,12 @@ def prepare_bench(root: Path, request: BenchRequest) -> Prepared:
             variants={place: b for place, (_, b, _) in zip(places[1:], found[1:], strict=True)},
         ),
         bench=Bench(
-            contenders, request.rounds, request.settle_s, request.gate_percent, request.force
+            contenders,
+            rounds,
+            request.settle_s,
+            request.gate_percent,
+            request.force,
+            min(request.processes or PROCESSES, rounds) if relay else 0,
         ),
     )
 
@@ -134,13 +147,10 @@ def prepare_bench(root: Path, request: BenchRequest) -> Prepared:
 def _require_sense(request: BenchRequest) -> None:
     if not 2 <= len(request.words) <= len(string.ascii_lowercase):
         raise ConfigError(f"{len(request.words)} builds were named; bench compares 2 to 26")
-    if request.processes is not None and request.minutes is not None:
-        raise ConfigError("--processes and --minutes say the same in two ways", "leave one out")
-    if request.rounds < LEAST_PROCESSES:
-        raise ConfigError(
-            f"--processes must be {LEAST_PROCESSES} or more, not {request.rounds}",
-            "a process is one observation",
-        )
+    if request.rounds is not None and request.minutes is not None:
+        raise ConfigError("--rounds and --minutes say the same in two ways", "leave one out")
+    if request.processes is not None and request.processes < 1:
+        raise ConfigError("--processes must be 1 or more, not 0")
 
 
 def _told_apart(wanted: Sequence[Wanted]) -> tuple[Wanted, ...]:

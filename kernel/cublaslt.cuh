@@ -41,6 +41,11 @@ public:
   decltype(&cublasLtMatmulPreferenceCreate) create_preference;
   decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference;
   decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference;
+  decltype(&cublasLtMatmulAlgoGetIds) get_ids;
+  decltype(&cublasLtMatmulAlgoInit) init_algo;
+  decltype(&cublasLtMatmulAlgoCheck) check_algo;
+  decltype(&cublasLtMatmulAlgoCapGetAttribute) get_cap;
+  decltype(&cublasLtMatmulAlgoConfigSetAttribute) set_config;
 
   void require(cublasStatus_t status, const char *file, int line) const {
     if (status != CUBLAS_STATUS_SUCCESS) {
@@ -70,6 +75,11 @@ private:
     find(create_preference, "cublasLtMatmulPreferenceCreate");
     find(destroy_preference, "cublasLtMatmulPreferenceDestroy");
     find(set_preference, "cublasLtMatmulPreferenceSetAttribute");
+    find(get_ids, "cublasLtMatmulAlgoGetIds");
+    find(init_algo, "cublasLtMatmulAlgoInit");
+    find(check_algo, "cublasLtMatmulAlgoCheck");
+    find(get_cap, "cublasLtMatmulAlgoCapGetAttribute");
+    find(set_config, "cublasLtMatmulAlgoConfigSetAttribute");
     require(create(&handle), __FILE__, __LINE__);
   }
 
@@ -140,6 +150,44 @@ public:
     return found;
   }
 
+  // Would the library run this very operation so, in so much workspace?
+  bool takes(const cublasLtMatmulAlgo_t &algo, bool has_c, size_t workspace_bytes) const {
+    const Cublaslt &lt = Cublaslt::get();
+    cublasLtMatmulHeuristicResult_t found{};
+    return lt.check_algo(lt.handle, desc_, b_, a_, addend(has_c), d_, &algo, &found) ==
+               CUBLAS_STATUS_SUCCESS &&
+           found.state == CUBLAS_STATUS_SUCCESS && found.workspaceSize <= workspace_bytes;
+  }
+
+  // Every algorithm of the library in every setting that this operation can take: tiles, stages,
+  // clusters, order of the tiles, the algorithm's own options. K is never split: the sums would be
+  // rounded on the way. At most `most_checks` settings are asked about, which is said in `checks`.
+  std::vector<cublasLtMatmulAlgo_t> enumerate(bool has_c, size_t workspace_bytes, int most_checks,
+                                              int &checks) const {
+    const Cublaslt &lt = Cublaslt::get();
+    std::vector<int> ids(MOST_IDS);
+    int count = 0;
+    if (lt.get_ids(lt.handle, CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_8F_E4M3, CUDA_R_8F_E4M3,
+                   CUDA_R_16BF, CUDA_R_16BF, MOST_IDS, ids.data(),
+                   &count) != CUBLAS_STATUS_SUCCESS)
+      count = 0;
+    ids.resize(count);
+    std::vector<cublasLtMatmulAlgo_t> found;
+    const int most_of_one = count == 0 ? 0 : most_checks / count;
+    for (const int id : ids) {
+      cublasLtMatmulAlgo_t algo;
+      if (lt.init_algo(lt.handle, CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_8F_E4M3, CUDA_R_8F_E4M3,
+                       CUDA_R_16BF, CUDA_R_16BF, id, &algo) != CUBLAS_STATUS_SUCCESS)
+        continue;
+      for (const Setting &set : settings_of(algo, most_of_one)) {
+        ++checks;
+        if (configure(algo, set) && takes(algo, has_c, workspace_bytes))
+          found.push_back(algo);
+      }
+    }
+    return found;
+  }
+
   // `c` null: no addend.
   cublasStatus_t run(const uint8_t *a, const uint8_t *b, const uint16_t *c, uint16_t *d,
                      const cublasLtMatmulAlgo_t &algo, void *workspace, size_t workspace_bytes,
@@ -151,6 +199,69 @@ public:
   }
 
 private:
+  static constexpr int MOST_IDS = 256;
+
+  struct Setting {
+    uint32_t tile, stages, swizzle, custom;
+    uint16_t cluster;
+  };
+
+  template <class Value>
+  static std::vector<Value> listed(const cublasLtMatmulAlgo_t &algo,
+                                   cublasLtMatmulAlgoCapAttributes_t which, Value otherwise) {
+    const Cublaslt &lt = Cublaslt::get();
+    size_t bytes = 0;
+    std::vector<Value> values;
+    if (lt.get_cap(&algo, which, nullptr, 0, &bytes) == CUBLAS_STATUS_SUCCESS && bytes > 0) {
+      values.resize(bytes / sizeof(Value));
+      if (lt.get_cap(&algo, which, values.data(), bytes, &bytes) != CUBLAS_STATUS_SUCCESS)
+        values.clear();
+    }
+    return values.empty() ? std::vector<Value>{otherwise} : values;
+  }
+
+  static std::vector<Setting> settings_of(const cublasLtMatmulAlgo_t &algo, int most) {
+    const auto tiles = listed<uint32_t>(algo, CUBLASLT_ALGO_CAP_TILE_IDS,
+                                        CUBLASLT_MATMUL_TILE_UNDEFINED);
+    const auto stages = listed<uint32_t>(algo, CUBLASLT_ALGO_CAP_STAGES_IDS,
+                                         CUBLASLT_MATMUL_STAGES_UNDEFINED);
+    const uint32_t swizzles = listed<uint32_t>(algo, CUBLASLT_ALGO_CAP_CTA_SWIZZLING_SUPPORT, 0)[0];
+    const auto customs = listed<int32_t>(algo, CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX, 0)[0];
+    std::vector<Setting> settings;
+    // what differs most turns fastest: a limit then cuts off the finer differences
+    for (int custom = 0; custom <= customs; ++custom) {
+      for (uint32_t swizzle = 0; swizzle <= (swizzles != 0 ? 1u : 0u); ++swizzle) {
+        for (const cublasLtClusterShape_t cluster :
+             {CUBLASLT_CLUSTER_SHAPE_AUTO, CUBLASLT_CLUSTER_SHAPE_2x1x1,
+              CUBLASLT_CLUSTER_SHAPE_1x2x1, CUBLASLT_CLUSTER_SHAPE_1x1x1,
+              CUBLASLT_CLUSTER_SHAPE_4x1x1, CUBLASLT_CLUSTER_SHAPE_1x4x1,
+              CUBLASLT_CLUSTER_SHAPE_2x2x1}) {
+          for (const uint32_t stage : stages) {
+            for (const uint32_t tile : tiles) {
+              if (settings.size() == static_cast<size_t>(most))
+                return settings;
+              settings.push_back({tile, stage, swizzle, static_cast<uint32_t>(custom),
+                                  static_cast<uint16_t>(cluster)});
+            }
+          }
+        }
+      }
+    }
+    return settings;
+  }
+
+  static bool configure(cublasLtMatmulAlgo_t &algo, const Setting &set) {
+    const Cublaslt &lt = Cublaslt::get();
+    const auto put = [&](cublasLtMatmulAlgoConfigAttributes_t which, const auto &value) {
+      return lt.set_config(&algo, which, &value, sizeof value) == CUBLAS_STATUS_SUCCESS;
+    };
+    return put(CUBLASLT_ALGO_CONFIG_TILE_ID, set.tile) &&
+           put(CUBLASLT_ALGO_CONFIG_STAGES_ID, set.stages) &&
+           put(CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, set.swizzle) &&
+           put(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, set.custom) &&
+           put(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, set.cluster);
+  }
+
   // Without an addend C is D itself: other layouts would rule algorithms out for nothing.
   cublasLtMatrixLayout_t addend(bool has_c) const { return has_c ? c_ : d_; }
 

@@ -14,22 +14,26 @@
 // E4M3 x E4M3 -> BF16, TN, FP32 compute with fast accumulation (CUBLASLT_MATMUL_DESC_FAST_ACCUM:
 // about 13 fractional bits on Hopper), no scales, one workspace of 256 MiB.
 //
-// Which algorithm: the library is asked for 128 heuristics a layout; it may know fewer. All are
+// Which algorithm, from three sources, each counted once: what the library's heuristics name for
+// this problem (it was asked for 128 a layout and named 8); what they name for the same product at
+// other numbers of rows, where the library says that it takes it for this one too; and its own
+// list of algorithms in all settings of tile, stages, cluster and order that it takes here. All are
 // timed on random data of the very problem, under load and the whole way with its add kernel; the
-// best eight again, in turns. The fastest of them whose every output is right by the device
-// reference, random and bit for bit on whole numbers, is chosen: a wrong one never is, and the
-// harness checks once more, after timing too. What was chosen stands in the result's label with
-// its time. KERNELRIG_CUBLASLT_CHOICE=INDEX takes that one without trying any; `once` takes it or
-// the library's favourite, as no other launch may stand there.
+// best eight again, in turns; and the best of bias_add with other numbers of images a thread of its
+// add. The fastest of them whose every output is right by the device reference, random and bit for
+// bit on whole numbers, is chosen: a wrong one never is, and the harness checks once more, after
+// timing too. What was chosen stands in the result's label with its time.
+//
+// KERNELRIG_CHOICE_FILE=FILE: what FILE says is taken, without trying any; where there is none, it
+// is written once the choice is made, so that later processes run the same. The library promises
+// that its 64 bytes of an algorithm mean the same to the same version. KERNELRIG_CUBLASLT_CHOICE=
+// INDEX takes that one of the list; `once` takes one of these two or the library's favourite, as
+// no other launch may stand there.
 
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
-
-#ifndef KERNELRIG_IMAGES_A_THREAD
-#define KERNELRIG_IMAGES_A_THREAD 4
-#endif
 
 namespace {
 
@@ -40,7 +44,6 @@ struct Config {
   static constexpr int COLUMNS_A_VECTOR = 8;                            // one 128-bit access
   static constexpr int VECTORS = ROWS_PER_IMAGE * N / COLUMNS_A_VECTOR; // of an image
   static constexpr int THREADS = 192;
-  static constexpr int IMAGES_A_THREAD = KERNELRIG_IMAGES_A_THREAD;
 
   static_assert(N % COLUMNS_A_VECTOR == 0, "a vector lies in one row");
   static_assert(VECTORS % THREADS == 0, "no thread is beyond the image");
@@ -48,20 +51,21 @@ struct Config {
 
 // A thread keeps its vector of the table and adds it to some images, whose loads are all in flight
 // at once. The last images come first: they are what the product before has left in L2.
-extern "C" __global__ void __launch_bounds__(Config::THREADS)
+template <int IMAGES_A_THREAD>
+__global__ void __launch_bounds__(Config::THREADS)
     add_table(uint4 *c, const uint4 *table, int images) {
   const int vector = blockIdx.x * Config::THREADS + threadIdx.x;
-  const int first = (gridDim.y - 1 - blockIdx.y) * Config::IMAGES_A_THREAD;
+  const int first = (gridDim.y - 1 - blockIdx.y) * IMAGES_A_THREAD;
   uint4 *const at = c + static_cast<size_t>(first) * Config::VECTORS + vector;
   const uint4 added = __ldg(table + vector);
-  uint4 sums[Config::IMAGES_A_THREAD];
+  uint4 sums[IMAGES_A_THREAD];
 #pragma unroll
-  for (int i = 0; i < Config::IMAGES_A_THREAD; ++i) {
+  for (int i = 0; i < IMAGES_A_THREAD; ++i) {
     if (first + i < images)
       sums[i] = __ldcs(at + static_cast<size_t>(i) * Config::VECTORS);
   }
 #pragma unroll
-  for (int i = 0; i < Config::IMAGES_A_THREAD; ++i) {
+  for (int i = 0; i < IMAGES_A_THREAD; ++i) {
     if (first + i >= images)
       break;
     __nv_bfloat162 *pairs = reinterpret_cast<__nv_bfloat162 *>(&sums[i]);
@@ -73,6 +77,15 @@ extern "C" __global__ void __launch_bounds__(Config::THREADS)
   }
 }
 
+using Add = void (*)(uint4 *, const uint4 *, int);
+struct AddForm {
+  int images_a_thread;
+  Add kernel;
+};
+// The first is what products are tried with.
+const AddForm ADD_FORMS[] = {
+    {4, add_table<4>}, {1, add_table<1>}, {2, add_table<2>}, {8, add_table<8>}, {16, add_table<16>}};
+
 } // namespace
 
 #ifndef KERNELRIG_DEVICE_ONLY
@@ -80,9 +93,12 @@ extern "C" __global__ void __launch_bounds__(Config::THREADS)
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cublaslt.cuh"
@@ -124,6 +140,8 @@ static_assert(!kernelrig::TIMING_BUILD, "there are no clocks in a library's kern
 constexpr size_t WORKSPACE_BYTES = size_t{256} << 20;
 constexpr int MOST_HEURISTICS = 128; // asked for, a layout
 constexpr int MOST_BATCH_IMAGES = 64;
+constexpr int MOST_CHECKS = 16000;     // settings that the library is asked about, all layouts
+constexpr int MOST_CANDIDATES = 768;   // timed; of more, every so many-th
 constexpr double LOAD_S = 0.5; // before the first try: from here on the clocks are those of load
 constexpr int TRY_LAUNCHES = 3;
 constexpr int FINALISTS = 8, FINAL_ROUNDS = 7, FINAL_LAUNCHES = 20;
@@ -133,7 +151,41 @@ struct Candidate {
   int batch_images;
   cublasLtMatmulAlgo_t algo;
   double ms = 0.0;
-  int index = 0; // in the list as the library gave it: the same in every process
+  int index = 0;           // in the list of all, the same in every process
+  const AddForm *add = ADD_FORMS;
+
+  bool is_as(const Candidate &other) const {
+    return batch_images == other.batch_images &&
+           std::memcmp(algo.data, other.algo.data, sizeof algo.data) == 0;
+  }
+};
+
+// All candidates, in the order of where they are from, and how many each source gave.
+struct Known {
+  std::vector<Candidate> candidates;
+  size_t named = 0, named_elsewhere = 0, listed = 0, left_out = 0;
+  int checks = 0;
+
+  // False where it is known already.
+  bool add(int batch_images, const cublasLtMatmulAlgo_t &algo) {
+    Candidate candidate{batch_images, algo};
+    candidate.index = static_cast<int>(candidates.size());
+    for (const Candidate &other : candidates) {
+      if (candidate.is_as(other))
+        return false;
+    }
+    candidates.push_back(candidate);
+    return true;
+  }
+
+  std::string text() const {
+    std::string text = std::to_string(candidates.size()) + " algorithms: " +
+                       std::to_string(named) + " named by heuristics, " +
+                       std::to_string(named_elsewhere) + " named for other sizes, " +
+                       std::to_string(listed) + " by " + std::to_string(checks) +
+                       " settings asked about";
+    return left_out == 0 ? text : text + " (" + std::to_string(left_out) + " more left out)";
+  }
 };
 
 // How many images a batch may hold: all of them where the table is no part of the product.
@@ -191,31 +243,61 @@ cublasStatus_t run(const Prepared &on, const Candidate &candidate, cudaStream_t 
                                           workspace(), WORKSPACE_BYTES, stream);
   if (!HAS_BIAS || status != CUBLAS_STATUS_SUCCESS)
     return status;
-  const int images = on.problem.images;
+  const int images = on.problem.images, a_thread = candidate.add->images_a_thread;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(Config::VECTORS / Config::THREADS,
-                        (images + Config::IMAGES_A_THREAD - 1) / Config::IMAGES_A_THREAD);
+  config.gridDim = dim3(Config::VECTORS / Config::THREADS, (images + a_thread - 1) / a_thread);
   config.blockDim = dim3(Config::THREADS);
   config.stream = stream;
-  KERNELRIG_CUDA(cudaLaunchKernelEx(&config, add_table, reinterpret_cast<uint4 *>(buffers.c),
+  KERNELRIG_CUDA(cudaLaunchKernelEx(&config, candidate.add->kernel, reinterpret_cast<uint4 *>(buffers.c),
                                     reinterpret_cast<const uint4 *>(buffers.comb), images));
   return status;
 }
 
-std::vector<Candidate> candidates_for(const Prepared &on) {
-  std::vector<Candidate> candidates;
+void add_named(Known &known, size_t &count, int batch_images, const Operation &of,
+               const Operation &operation) {
+  for (const auto &found : of.heuristics(HAS_C, WORKSPACE_BYTES, MOST_HEURISTICS)) {
+    const bool runs = found.state == CUBLAS_STATUS_SUCCESS &&
+                      found.workspaceSize <= WORKSPACE_BYTES &&
+                      (&of == &operation || operation.takes(found.algo, HAS_C, WORKSPACE_BYTES));
+    if (runs && known.add(batch_images, found.algo))
+      ++count;
+  }
+}
+
+// What the heuristics name is first, so that its numbers stay when the rest changes.
+Known known_for(const Prepared &on) {
+  Known known;
+  for (const auto &[images, operation] : on.operations)
+    add_named(known, known.named, images, *operation, *operation);
   for (const auto &[images, operation] : on.operations) {
-    for (const auto &found : operation->heuristics(HAS_C, WORKSPACE_BYTES, MOST_HEURISTICS)) {
-      if (found.state == CUBLAS_STATUS_SUCCESS && found.workspaceSize <= WORKSPACE_BYTES)
-        candidates.push_back({images, found.algo, 0.0, static_cast<int>(candidates.size())});
+    const int batches = on.problem.images / images;
+    for (int rows = 128; rows < on.problem.m / batches; rows *= 2) {
+      const Operation other(batches, rows, Config::N, Config::K,
+                            HAS_BIAS ? on.buffers.bias : nullptr);
+      add_named(known, known.named_elsewhere, images, other, *operation);
     }
   }
-  if (candidates.empty()) {
+  std::vector<std::pair<int, cublasLtMatmulAlgo_t>> listed;
+  const int most_checks = MOST_CHECKS / static_cast<int>(on.operations.size());
+  for (const auto &[images, operation] : on.operations) {
+    for (const auto &algo :
+         operation->enumerate(HAS_C, WORKSPACE_BYTES, most_checks, known.checks))
+      listed.emplace_back(images, algo);
+  }
+  const size_t room = MOST_CANDIDATES - std::min<size_t>(MOST_CANDIDATES, known.candidates.size());
+  const size_t step = room == 0 ? listed.size() + 1 : (listed.size() + room - 1) / room;
+  for (size_t i = 0; i < listed.size(); ++i) {
+    if (step != 0 && i % step != 0)
+      ++known.left_out;
+    else if (known.add(listed[i].first, listed[i].second))
+      ++known.listed;
+  }
+  if (known.candidates.empty()) {
     throw Failure{EXIT_CUDA, "cublasLtNoAlgorithm", CUBLAS_STATUS_NOT_SUPPORTED,
                   Cublaslt::get().version() + " has no algorithm for this product",
                   source_place(__FILE__, __LINE__)};
   }
-  return candidates;
+  return known;
 }
 
 // Queue `launches` of a candidate between two events; false where the library refuses them.
@@ -303,17 +385,18 @@ Chosen &chosen() {
   return chosen;
 }
 
-std::string note_of(const Candidate &candidate, size_t known, const std::string &how) {
+std::string note_of(const Candidate &candidate, const std::string &how) {
   std::string way = "product alone";
-  if (HAS_BIAS)
-    way = "product with bias, then add_table";
+  if (HAS_BIAS) {
+    way = "product with bias, then add_table of " +
+          std::to_string(candidate.add->images_a_thread) + " images a thread";
+  }
   if (HAS_C) {
     way = "table as C, beta 1, " + std::to_string(candidate.batch_images) + " image" +
           (candidate.batch_images == 1 ? "" : "s") + " a batch";
   }
   return Cublaslt::get().version() + ", fast accumulation, 256 MiB workspace; " + way +
-         "; heuristic " + std::to_string(candidate.index) + " of " + std::to_string(known) + ", " +
-         how;
+         "; algorithm " + std::to_string(candidate.index) + ", " + how;
 }
 
 std::string milliseconds(double ms) {
@@ -322,48 +405,138 @@ std::string milliseconds(double ms) {
   return text;
 }
 
-void choose_by_word(const std::vector<Candidate> &candidates) {
-  const char *given = std::getenv("KERNELRIG_CUBLASLT_CHOICE");
-  const bool is_given = given != nullptr && *given != '\0';
+[[noreturn]] void refuse_choice(const std::string &sentence) {
+  throw Failure{EXIT_CUDA, "cublasLtChoice", 0, sentence, source_place(__FILE__, __LINE__)};
+}
+
+std::string variable(const char *name) {
+  const char *given = std::getenv(name);
+  return given == nullptr ? "" : given;
+}
+
+std::string choice_file() { return variable("KERNELRIG_CHOICE_FILE"); }
+
+// What makes a choice good for another process: all that it was made for.
+std::string choice_head(const Problem &problem) {
+  return std::string("kernelrig-choice ") + KERNELRIG_PROGRAM + ' ' +
+         std::to_string(Cublaslt::get().get_version()) + " images " +
+         std::to_string(problem.images);
+}
+
+void write_choice(const Problem &problem) {
+  const Candidate &candidate = chosen().candidate;
+  std::string text = choice_head(problem) + "\nbatch " + std::to_string(candidate.batch_images) +
+                     " index " + std::to_string(candidate.index) + " add " +
+                     std::to_string(candidate.add->images_a_thread) + "\nalgorithm";
+  char word[24];
+  for (const uint64_t part : candidate.algo.data) {
+    std::snprintf(word, sizeof word, " %016llx", static_cast<unsigned long long>(part));
+    text += word;
+  }
+  text += "\n" + chosen().note + "\n";
+  const std::string trouble = kernelrig::write_whole(choice_file(), text.data(), text.size());
+  if (!trouble.empty())
+    refuse_choice(trouble);
+}
+
+// Takes what the file says, if there is one.
+bool choose_by_file(const Prepared &on) {
+  if (choice_file().empty())
+    return false;
+  std::ifstream file(choice_file());
+  if (!file)
+    return false;
+  std::string head, word;
+  std::getline(file, head);
+  if (head != choice_head(on.problem))
+    refuse_choice(choice_file() + " says '" + head + "', wanted is '" + choice_head(on.problem) +
+                  "': remove it");
+  Candidate candidate{};
+  int images_a_thread = 0;
+  file >> word >> candidate.batch_images >> word >> candidate.index >> word >> images_a_thread;
+  file >> word >> std::hex;
+  for (auto &part : candidate.algo.data)
+    file >> part;
+  std::string note;
+  file >> std::ws;
+  std::getline(file, note);
+  const auto form = std::find_if(std::begin(ADD_FORMS), std::end(ADD_FORMS), [&](const auto &one) {
+    return one.images_a_thread == images_a_thread;
+  });
+  const auto operation = on.operations.find(candidate.batch_images);
+  if (!file || form == std::end(ADD_FORMS) || operation == on.operations.end() ||
+      !operation->second->takes(candidate.algo, HAS_C, WORKSPACE_BYTES))
+    refuse_choice(choice_file() + " holds no algorithm that this library takes: remove it");
+  candidate.add = form;
+  chosen() = {true, candidate, note};
+  return true;
+}
+
+void choose_by_word(const Prepared &on) {
+  if (choose_by_file(on))
+    return;
+  const std::string given = variable("KERNELRIG_CUBLASLT_CHOICE");
+  // the library's favourite is the first of the list, whatever else stands in it
+  const std::vector<Candidate> candidates = known_for(on).candidates;
   char *end = nullptr;
-  const long index = is_given ? std::strtol(given, &end, 10) : 0;
-  if (is_given && (*end != '\0' || index < 0 || index >= static_cast<long>(candidates.size()))) {
-    throw Failure{EXIT_CUDA, "cublasLtChoice", 0,
-                  std::string("KERNELRIG_CUBLASLT_CHOICE is '") + given + "': the library has " +
-                      std::to_string(candidates.size()) + " heuristics here, counted from 0",
-                  source_place(__FILE__, __LINE__)};
+  const long index = given.empty() ? 0 : std::strtol(given.c_str(), &end, 10);
+  if (!given.empty() &&
+      (*end != '\0' || index < 0 || index >= static_cast<long>(candidates.size()))) {
+    refuse_choice("KERNELRIG_CUBLASLT_CHOICE is '" + given + "': there are " +
+                  std::to_string(candidates.size()) + " algorithms here, counted from 0");
   }
   const Candidate &candidate = candidates[index];
   chosen() = {true, candidate,
-              note_of(candidate, candidates.size(),
-                      is_given ? "as KERNELRIG_CUBLASLT_CHOICE says, none was tried"
-                               : "the library's favourite, none was tried")};
+              note_of(candidate, given.empty() ? "the library's favourite, none was tried"
+                                               : "as KERNELRIG_CUBLASLT_CHOICE says, none was "
+                                                 "tried")};
 }
+
+// The same product with each form of the add.
+std::vector<Candidate> with_each_add(const Candidate &candidate) {
+  std::vector<Candidate> forms;
+  for (const AddForm &form : ADD_FORMS) {
+    forms.push_back(candidate);
+    forms.back().add = &form;
+  }
+  return forms;
+}
+
+bool is_faster(const Candidate &a, const Candidate &b) { return a.ms < b.ms; }
 
 void choose_by_time(const Problem &problem, cudaStream_t stream) {
   const ProblemMemory memory(problem, 0, 0);
   const Prepared on(problem, memory.buffers(), batch_sizes(problem));
+  if (choose_by_file(on))
+    return;
   kernelrig::fill_on_device(memory, problem, Pattern::RANDOM, 0, stream);
   on.copy_tables(stream);
-  const std::vector<Candidate> candidates = candidates_for(on);
-  load(on, candidates, stream);
-  std::vector<Candidate> best = try_all(on, candidates, stream);
-  const auto is_faster = [](const Candidate &a, const Candidate &b) { return a.ms < b.ms; };
+  const Known known = known_for(on);
+  load(on, known.candidates, stream);
+  std::vector<Candidate> best = try_all(on, known.candidates, stream);
   const size_t tried = best.size();
   std::sort(best.begin(), best.end(), is_faster);
   best.resize(std::min<size_t>(best.size(), FINALISTS));
   time_in_turns(on, best, stream);
   std::sort(best.begin(), best.end(), is_faster);
+  if (HAS_BIAS && !best.empty()) {
+    std::vector<Candidate> forms = with_each_add(best.front());
+    time_in_turns(on, forms, stream);
+    std::sort(forms.begin(), forms.end(), is_faster);
+    best.insert(best.begin(), forms.begin(), forms.end());
+  }
   for (size_t passed_over = 0; passed_over < best.size(); ++passed_over) {
     const Candidate &candidate = best[passed_over];
     if (!is_right(memory, on, candidate, Pattern::RANDOM, stream) ||
         !is_right(memory, on, candidate, Pattern::INTEGER, stream))
       continue;
-    std::string how =
-        milliseconds(candidate.ms) + ", the best of " + std::to_string(tried) + " that ran";
+    std::string how = milliseconds(candidate.ms) + ", the best of " + std::to_string(tried) +
+                      " that ran of " + known.text();
     if (passed_over > 0)
       how += ", " + std::to_string(passed_over) + " faster ones gave wrong outputs";
-    chosen() = {true, candidate, note_of(candidate, candidates.size(), how)};
+    chosen() = {true, candidate, note_of(candidate, how)};
+    if (!choice_file().empty())
+      write_choice(problem);
     return;
   }
   throw Failure{EXIT_CUDA, "cublasLtNoAlgorithm", CUBLAS_STATUS_NOT_SUPPORTED,
@@ -402,14 +575,13 @@ struct Gemm {
   }
 
   static void tune(const Problem &problem, cudaStream_t stream) {
-    const char *given = std::getenv("KERNELRIG_CUBLASLT_CHOICE");
-    if (given == nullptr || *given == '\0')
+    if (variable("KERNELRIG_CUBLASLT_CHOICE").empty())
       choose_by_time(problem, stream);
   }
 
   static Params prepare(const Problem &problem, const Buffers &buffers) {
     if (!chosen().made)
-      choose_by_word(candidates_for(Prepared(problem, buffers, batch_sizes(problem))));
+      choose_by_word(Prepared(problem, buffers, batch_sizes(problem)));
     workspace(); // not within the first timed launch
     return std::make_shared<Prepared>(problem, buffers,
                                       std::vector<int>{chosen().candidate.batch_images});

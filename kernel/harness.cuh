@@ -6,6 +6,7 @@
 //   inputs, buffers            the bits of the inputs, the memory they lie in
 //   reference, sampling        every element on the device, some of them for Python
 //   device, timing, nvml       the GPU, samples, clocks
+//   relay                      turns on the GPU, taken by several processes
 //   phase_clock, phase_table   where the time of a CTA or of a tile goes
 //   role_figures, role_report  the same by warp role
 //   tensor_map_rules, tensor_map

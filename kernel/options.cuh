@@ -1,12 +1,14 @@
 // The command line of every kernel binary: options in, one record or one clear sentence out.
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdint>
 #include <cstdlib>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "failure.cuh"
 #include "inputs.cuh"
@@ -28,6 +30,9 @@ struct Options {
   uint64_t seed = 0;
   double warmup_s = 1.0;
   int samples = 0;
+  std::string relay;      // the file that its processes share; empty: alone
+  std::vector<int> turns; // ours, in rising order
+  double settle_s = 0.0;  // before turn 0, whoever takes it
   int device = 0;
   double watchdog_s = 0.0; // 0: off
   std::string out;
@@ -38,12 +43,14 @@ struct Options {
 constexpr int MAX_IMAGES = 1000000; // M = 196 million rows still fits an int
 constexpr int MAX_CTAS = 65535;
 constexpr int MAX_SAMPLES = 1000000;
+constexpr int MAX_TURNS = 100000;
 
 inline std::string usage_text(const std::string &program) {
   return "usage: " + program +
          " [--case images=N,ctas=N] [--mode check|time|once|describe]\n"
          "       [--pattern constant|integer|random] [--seed N] [--warmup-s S] [--samples N]\n"
-         "       [--device N] [--watchdog S] [--out DIR] [--result FILE]\n"
+         "       [--relay FILE --turns N,N... [--settle-s S]] [--device N] [--watchdog S]\n"
+         "       [--out DIR] [--result FILE]\n"
          "without --mode: timing on random data, then the golden constant case\n"
          "exit codes: 0 ok, 2 usage, 70 a CUDA call failed, 71 mismatch, 72 wrong device,\n"
          "            73 the watchdog fired\n";
@@ -70,6 +77,20 @@ inline double parse_seconds(const std::string &what, const std::string &text) {
     throw UsageError{what + " is '" + text + "': seconds from 0 to 1000000 are wanted"};
   }
   return number;
+}
+
+inline std::vector<int> parse_turns(const std::string &text) {
+  std::vector<int> turns;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const int turn =
+        static_cast<int>(parse_whole("--turns", text.substr(begin, end - begin), 0, MAX_TURNS));
+    if (!turns.empty() && turn <= turns.back())
+      throw UsageError{"--turns is '" + text + "': each is later than the one before"};
+    turns.push_back(turn);
+    begin = end + 1;
+  }
+  return turns;
 }
 
 inline void parse_case(const std::string &text, Options &options) {
@@ -130,6 +151,12 @@ inline void settle(const std::set<std::string> &given, Options &options) {
   }
   if (given.count("--warmup-s") != 0 && !timed)
     throw UsageError{"--warmup-s goes with --mode time"};
+  if (given.count("--relay") != given.count("--turns"))
+    throw UsageError{"--relay FILE and --turns N,N... go together"};
+  if (given.count("--relay") != 0 && options.mode != Mode::TIME)
+    throw UsageError{"--relay goes with --mode time"};
+  if (given.count("--settle-s") != 0 && given.count("--relay") == 0)
+    throw UsageError{"--settle-s goes with --relay"};
   if (options.mode == Mode::DESCRIBE) {
     if (options.out.empty())
       throw UsageError{"--mode describe needs --out DIR, a folder that exists"};
@@ -155,8 +182,8 @@ inline Options parse_options(int argc, char **argv) {
     if (joined)
       name.resize(equals);
     static const std::set<std::string> known = {
-        "--case",    "--mode",   "--pattern",  "--seed", "--warmup-s",
-        "--samples", "--device", "--watchdog", "--out",  "--result"};
+        "--case",    "--mode",   "--pattern",  "--seed", "--warmup-s", "--samples", "--relay",
+        "--turns",   "--settle-s", "--device", "--watchdog", "--out",  "--result"};
     if (known.count(name) == 0) {
       std::string all;
       for (const std::string &one : known)
@@ -184,6 +211,12 @@ inline Options parse_options(int argc, char **argv) {
       options.warmup_s = parse_seconds(name, value);
     if (name == "--samples")
       options.samples = static_cast<int>(parse_whole(name, value, 1, MAX_SAMPLES));
+    if (name == "--relay")
+      options.relay = value;
+    if (name == "--turns")
+      options.turns = parse_turns(value);
+    if (name == "--settle-s")
+      options.settle_s = parse_seconds(name, value);
     if (name == "--device")
       options.device = static_cast<int>(parse_whole(name, value, 0, 1023));
     if (name == "--watchdog")

@@ -19,6 +19,7 @@
 #include "phase_table.cuh"
 #include "problem.cuh"
 #include "reference.cuh"
+#include "relay.cuh"
 #include "result.cuh"
 #include "role_figures.cuh"
 #include "sampling.cuh"
@@ -180,6 +181,36 @@ private:
     say_outputs(*set);
   }
 
+  template <class Launch> void time_once(Launch launch) {
+    doing("timing");
+    add(time_launches(launch, stream_, options_.warmup_s, options_.samples, *nvml_, [] {}));
+  }
+
+  // The samples of our turns follow one another in the result, as many of each. Returns when the
+  // last turn of anybody is over: what comes then may take the GPU from others.
+  template <class Launch> void time_in_relay(Launch launch) {
+    const Relay relay(options_.relay, options_.turns);
+    launch(0); // the module is loaded, and what the kernel is wrong about shows now
+    KERNELRIG_CUDA(cudaStreamSynchronize(stream_));
+    relay.ready();
+    for (const int turn : options_.turns) {
+      doing("waiting for turn " + std::to_string(turn));
+      relay.wait_for(turn);
+      doing("timing in turn " + std::to_string(turn));
+      const double warmup_s = options_.warmup_s + (turn == 0 ? options_.settle_s : 0.0);
+      add(time_launches(launch, stream_, warmup_s, options_.samples, *nvml_,
+                        [&] { relay.over(turn); }));
+    }
+    doing("waiting for the relay's end");
+    relay.wait_for_all();
+  }
+
+  void add(const Timing &timing) {
+    result_.samples_ms.insert(result_.samples_ms.end(), timing.samples_ms.begin(),
+                              timing.samples_ms.end());
+    result_.during.insert(result_.during.end(), timing.during.begin(), timing.during.end());
+  }
+
   // Leaves the outputs of the verification in the result, and its set for whoever wants to look on.
   std::unique_ptr<Set<Gemm>> time() {
     doing("filling inputs to rotate over");
@@ -196,15 +227,14 @@ private:
       poison_on_device(memory.workspace, stream_);
       input_bytes += memory.input_bytes();
     }
-    char regime[48];
-    std::snprintf(regime, sizeof regime, "steady after %.1f s", options_.warmup_s);
+    char regime[64];
+    std::snprintf(regime, sizeof regime, "steady after %.1f s%s", options_.warmup_s,
+                  options_.relay.empty() ? "" : " of each turn of a relay");
     result_.regime = regime;
-    doing("timing");
-    Timing timing = time_launches(
-        [&](long long i) { Gemm::launch(sets[i % sets.size()]->params, geometry_, stream_); },
-        stream_, options_.warmup_s, options_.samples, *nvml_);
-    result_.samples_ms = std::move(timing.samples_ms);
-    result_.during = std::move(timing.during);
+    const auto launch = [&](long long i) {
+      Gemm::launch(sets[i % sets.size()]->params, geometry_, stream_);
+    };
+    options_.relay.empty() ? time_once(launch) : time_in_relay(launch);
     result_.after = nvml_->read();
     result_.verified_after_timing = verify(*sets[0], Pattern::RANDOM, options_.seed + sets.size());
     read_phase_clocks(*sets[0], verified_ms_);

@@ -18,6 +18,7 @@
 //
 // A thread's accumulators of one row are 2 columns out of every 8. The rows of B lie in shared
 // memory so permuted that these are 8 neighbours in C: 16 bytes a store, whole sectors, no staging.
+// (STAGED_BOXES stages C all the same, and stores it by TMA: slower, as that takes a stage's room.)
 //
 // What that saves against a tile loop that reads both operands again (128 x 256 tiles): 4.3 GB of B
 // and 1.4 GB of table a launch, L2 to SM, beside 2.1 GB of A. The card is power-limited: bytes that
@@ -30,6 +31,7 @@
 //
 //        0  B slice: 6 K steps of [256 rows][128 bytes], 32,768 each          128B swizzle
 //   196608  ring: 4 stages of A [64 rows][128 bytes], 8,192 each              128B swizzle
+//   229376  with STAGED_BOXES: C, a warp 1 or 2 boxes of [16 rows][64 bytes], 1,024 each
 //   229376  barriers, 8 each: 1 + 4 + 4 + 2
 //   229464  end; of 232,448: 2,984 to spare
 //
@@ -60,6 +62,8 @@
 //   PREFETCH_TILES    how many of its tiles ahead a consumer's inputs are brought into L2; 0: never
 //   A_CACHE_HINT      A in L2: 0 no hint, 1 evict first, 2 evict last
 //   L2_PROMOTION      of the loads' maps: 0 none, 1 64, 2 128, 3 256 bytes
+//   STAGED_BOXES      of C, 16 rows x 32 columns, in shared memory a warp, for TMA to store; 0: the
+//                     threads store C themselves. 1 leaves room for 3 stages, 2 for 2.
 #ifndef LOAD_PIPE_DEPTH
 #define LOAD_PIPE_DEPTH 4
 #endif
@@ -71,6 +75,9 @@
 #endif
 #ifndef L2_PROMOTION
 #define L2_PROMOTION 3
+#endif
+#ifndef STAGED_BOXES
+#define STAGED_BOXES 0
 #endif
 
 namespace {
@@ -107,20 +114,27 @@ struct Config {
 
   static constexpr int B_STEP_BYTES = SLICE_COLUMNS * BLOCK_K;
   static constexpr int STAGE_BYTES = TILE_ROWS * BLOCK_K;
+  static constexpr int C_BOX_ROWS = 16;
+  static constexpr int C_BOX_COLUMNS = 32;
+  static constexpr int C_BOX_BYTES = C_BOX_ROWS * C_BOX_COLUMNS * 2;
+  static constexpr int WARP_STAGING_BYTES = STAGED_BOXES * C_BOX_BYTES;
   static constexpr int RING_OFFSET = K_STEPS * B_STEP_BYTES;
-  static constexpr int WEIGHTS_ARRIVED = RING_OFFSET + STAGES * STAGE_BYTES;
+  static constexpr int STAGING_OFFSET = RING_OFFSET + STAGES * STAGE_BYTES;
+  static constexpr int WEIGHTS_ARRIVED = STAGING_OFFSET + 4 * CONSUMERS * WARP_STAGING_BYTES;
   static constexpr int INPUTS_ARRIVED = WEIGHTS_ARRIVED + 8;
   static constexpr int INPUTS_RELEASED = INPUTS_ARRIVED + 8 * STAGES;
   static constexpr int TURN = INPUTS_RELEASED + 8 * STAGES;
   static constexpr int SMEM_BYTES = TURN + 8 * CONSUMERS;
 
   static_assert(CLASSES * TILE_ROWS % ROWS_PER_IMAGE == 0, "a class shares its table rows");
-  static_assert(SMEM_BYTES <= 232448, "the slice of B, the ring and the barriers must fit 227 KB");
+  static_assert(SMEM_BYTES <= 232448,
+                "the slice of B, the ring, staging and barriers must fit 227 KB");
   static_assert(STAGES >= 2, "LOAD_PIPE_DEPTH is at least 2: one stage is loaded, one multiplied");
   static_assert(RING_OFFSET % 1024 == 0 && STAGE_BYTES % 1024 == 0 && B_STEP_BYTES % 1024 == 0,
                 "every step of B and stage must start where the 128B swizzle pattern does");
   static_assert(LOADER_REGISTERS + CONSUMERS * CONSUMER_REGISTERS <= 65536 / WARPGROUP,
                 "the warpgroups' registers must fit the SM's 65,536");
+  static_assert(STAGED_BOXES >= 0 && STAGED_BOXES <= 2, "STAGED_BOXES is 0, 1 or 2");
   static_assert(PREFETCH_TILES >= 0 && A_CACHE_HINT >= 0 && A_CACHE_HINT <= 2 &&
                     L2_PROMOTION >= 0 && L2_PROMOTION <= 3,
                 "PREFETCH_TILES is 0 or more, A_CACHE_HINT 0 to 2, L2_PROMOTION 0 to 3");
@@ -223,9 +237,12 @@ struct Consumer {
   int m;
   const uint16_t *comb;
   uint16_t *c;
+  const CUtensorMap *c_map;
+  uint32_t staging; // of the warp
 
   static constexpr int BLOCKS = Config::SLICE_COLUMNS / 32; // of 32 columns: 8 to a thread
   static constexpr int ROWS = 2;                            // of a thread, 8 apart
+  static constexpr int BOXES = STAGED_BOXES > 0 ? STAGED_BOXES : 1;
   using Table = uint32_t[ROWS][BLOCKS][4];
 
   __device__ __forceinline__ void load_table(Table &table, int tile) const {
@@ -271,6 +288,16 @@ struct Consumer {
     release(before);
   }
 
+  // Row `h` of the thread, its 8 columns of `block`.
+  __device__ __forceinline__ static void add_table(uint32_t (&words)[4], const float (&acc)[128],
+                                                   const Table &table, int h, int block) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float *pair = &acc[16 * block + 4 * i + 2 * h];
+      words[i] = ptx::add_bf16(ptx::pack_bf16(pair[0], pair[1]), table[h][block][i]);
+    }
+  }
+
   __device__ __forceinline__ void store(const float (&acc)[128], const Table &table,
                                         int tile) const {
 #pragma unroll
@@ -280,13 +307,36 @@ struct Consumer {
 #pragma unroll
       for (int block = 0; block < BLOCKS; ++block) {
         uint32_t words[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const float *pair = &acc[16 * block + 4 * i + 2 * h];
-          words[i] = ptx::add_bf16(ptx::pack_bf16(pair[0], pair[1]), table[h][block][i]);
-        }
+        add_table(words, acc, table, h, block);
         if (at < m)
           ptx::store_global(to + 32 * block, words);
+      }
+    }
+  }
+
+  // A block of the warp's 16 rows is a box; TMA clips it at row m. Lanes 0 to 31 hold 512 bytes in
+  // their order: no two meet in a bank.
+  __device__ __forceinline__ void store_staged(const float (&acc)[128], const Table &table,
+                                               int tile) const {
+    const int box_row = tile * Config::TILE_ROWS + row / Config::C_BOX_ROWS * Config::C_BOX_ROWS;
+    const int box_column = column / Config::C_BOX_COLUMNS * Config::C_BOX_COLUMNS;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block) {
+      const uint32_t box = staging + block % BOXES * Config::C_BOX_BYTES;
+      if (ptx::elect_one())
+        ptx::bulk_wait_group_read<BOXES - 1>();
+      __syncwarp();
+#pragma unroll
+      for (int h = 0; h < ROWS; ++h) {
+        uint32_t words[4];
+        add_table(words, acc, table, h, block);
+        ptx::store_shared(box + 512 * h + threadIdx.x % 32 * 16, words);
+      }
+      ptx::fence_proxy_async_shared();
+      __syncwarp();
+      if (ptx::elect_one()) {
+        ptx::tma_store_2d(c_map, box_column + 32 * block, box_row, box);
+        ptx::bulk_commit_group();
       }
     }
   }
@@ -315,10 +365,15 @@ struct Consumer {
       clock.mark(TURN_WAIT);
       multiply(acc, stage, a_ring, b_slice);
       clock.mark(MULTIPLY);
-      store(acc, table, tile);
+      if constexpr (STAGED_BOXES > 0)
+        store_staged(acc, table, tile);
+      else
+        store(acc, table, tile);
       clock.mark(STORE);
       skip(stage); // the other warpgroup's tile
     }
+    if (STAGED_BOXES > 0 && ptx::elect_one())
+      ptx::bulk_wait_group_read<0>(); // shared memory is another CTA's when this one is gone
   }
 
   __device__ __forceinline__ static void skip(Stage &stage) {
@@ -331,7 +386,8 @@ struct Consumer {
 extern "C" __global__ void __launch_bounds__(Config::THREADS, 1)
     patch_embed_gemm(const __grid_constant__ CUtensorMap a_map,
                      const __grid_constant__ CUtensorMap b_map, const uint16_t *comb, uint16_t *c,
-                     int m, unsigned long long *phase_clocks) {
+                     int m, unsigned long long *phase_clocks,
+                     const __grid_constant__ CUtensorMap c_map) {
   extern __shared__ __align__(1024) uint8_t dynamic_smem[];
   const uint32_t smem = ptx::shared_address(dynamic_smem);
   const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
@@ -377,6 +433,8 @@ extern "C" __global__ void __launch_bounds__(Config::THREADS, 1)
     consumer.m = m;
     consumer.comb = comb;
     consumer.c = c;
+    consumer.c_map = &c_map;
+    consumer.staging = smem + Config::STAGING_OFFSET + (warp - 4) * Config::WARP_STAGING_BYTES;
     ConsumerClock clock;
     clock.start();
     consumer.run(Run(tiles, consumers, Config::CONSUMERS * group + number), clock);
@@ -411,6 +469,7 @@ struct Params {
   uint16_t *c;
   int m;
   unsigned long long *phase_clocks;
+  CUtensorMap c_map;
 };
 
 TensorMap a_map_of(const Problem &problem) {
@@ -439,6 +498,19 @@ TensorMap b_map_of() {
   map.element_strides = {1, 1, 1};
   map.swizzle = "128B";
   map.l2_promotion = kernelrig::L2_PROMOTIONS[L2_PROMOTION];
+  return map;
+}
+
+// Read with STAGED_BOXES alone.
+TensorMap c_map_of(const Problem &problem) {
+  TensorMap map;
+  map.name = "C_map";
+  map.buffer = "C";
+  map.dtype = "bf16";
+  map.dims = {Config::N, static_cast<uint64_t>(problem.m)};
+  map.strides_bytes = {Config::N * 2};
+  map.box = {Config::C_BOX_COLUMNS, Config::C_BOX_ROWS};
+  map.element_strides = {1, 1};
   return map;
 }
 
@@ -476,7 +548,8 @@ struct Gemm {
             buffers.comb,
             buffers.c,
             problem.m,
-            buffers.phase_clocks};
+            buffers.phase_clocks,
+            encode(c_map_of(problem), buffers.c)};
   }
 
   static void launch(const Params &params, const Geometry &geometry, cudaStream_t stream) {
@@ -486,13 +559,15 @@ struct Gemm {
     config.dynamicSmemBytes = geometry.dynamic_smem_bytes;
     config.stream = stream;
     KERNELRIG_CUDA(cudaLaunchKernelEx(&config, patch_embed_gemm, params.a_map, params.b_map,
-                                      params.comb, params.c, params.m, params.phase_clocks));
+                                      params.comb, params.c, params.m, params.phase_clocks,
+                                      params.c_map));
   }
 
   static LaunchArgs arguments(const Problem &problem) {
     return {{Argument::tensor_map("A_map"), Argument::tensor_map("B_map"), Argument::buffer("comb"),
-             Argument::buffer("C"), Argument::i32(problem.m), Argument::phase_clocks()},
-            {a_map_of(problem), b_map_of()}};
+             Argument::buffer("C"), Argument::i32(problem.m), Argument::phase_clocks(),
+             Argument::tensor_map("C_map")},
+            {a_map_of(problem), b_map_of(), c_map_of(problem)}};
   }
 
   static int phase_rows(const Problem &, const Geometry &geometry) { return geometry.ctas(); }

@@ -45,10 +45,11 @@ inline double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// launch(i) queues launch number i on `stream` and turns to the next set of inputs.
-template <class Launch>
+// launch(i) queues launch number i on `stream` and turns to the next set of inputs. over() is called
+// the moment that the last one has ended.
+template <class Launch, class Over>
 Timing time_launches(Launch launch, cudaStream_t stream, double warmup_s, int samples,
-                     const Nvml &nvml) {
+                     const Nvml &nvml, Over over) {
   long long launched = 0;
   int batch = 1;
   Event fences[2];
@@ -83,6 +84,7 @@ Timing time_launches(Launch launch, cudaStream_t stream, double warmup_s, int sa
   }
   timing.during.push_back(nvml.read()); // the last batch still runs
   stops.back().wait();
+  over();
   for (int i = 0; i < samples; ++i)
     timing.samples_ms.push_back(stops[i].ms_since(starts[i]));
   return timing;

@@ -1,7 +1,8 @@
 """Kernels that must be caught: each patch of tests/bad on a copy of our kernel folder.
 
-A patch is called by its path there without the suffix; those in sm100a/ break the megakernel. Above
-its first `---` stands a head of `key: text` lines that says what it breaks and what sees it.
+A patch is called by its path there without the suffix; those in sm100a/ and sm90a/ break the kernel
+of that arch. Above its first `---` stands a head of `key: text` lines that says what it breaks and
+what sees it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ FAULTS = (
     "unwritten-tile",
 )
 
-MEGAKERNEL_FAULTS = tuple(sorted(f"sm100a/{p.stem}" for p in PATCHES.glob("sm100a/*.patch")))
+MEGAKERNEL_FAULTS, HOPPER_FAULTS = (
+    tuple(sorted(f"{folder}/{p.stem}" for p in PATCHES.glob(f"{folder}/*.patch")))
+    for folder in ("sm100a", "sm90a")
+)
 
 _DEBUG_LINES = re.compile(r"^\t\.(?:loc|file)\t.*\n", re.MULTILINE)
 _WORD = re.compile(r" */\* (0x[0-9a-f]{16}) \*/")
@@ -82,9 +86,11 @@ class DeviceCode:
     log: str
 
 
-def compile_megakernel(root: Path, tools: Toolchain) -> DeviceCode:
-    """Compile the project's production kernel for sm_100a, the part that runs on the GPU alone."""
-    request = Request(config.load_kernels(root)["patch_embed"], "sm_100a", "production")
+def compile_megakernel(
+    root: Path, tools: Toolchain, arch: str = "sm_100a", variant: str = "production"
+) -> DeviceCode:
+    """Compile the project's kernel for `arch`, the part that runs on the GPU alone."""
+    request = Request(config.load_kernels(root)["patch_embed"], arch, variant)
     with tempfile.TemporaryDirectory(prefix="kernelrig-") as folder:
         cubin = Path(folder) / "kernel.cubin"
         argv = [*compile_argv(request, tools, root), *ONLY_DEVICE]

@@ -18,10 +18,11 @@ from ci.check.role_graph import part_roles
 from ci.check.roles import check_roles
 from ci.check.sass_rules import check_sass
 from ci.check.subject import Subject
-from ci.model import Outcome, Toolchain
+from ci.model import Kernel, Outcome, Toolchain
 from ci.ptx import parse_ptx
 from ci.sass import control_flow, parse_sass
 from tests.bad_kernels import (
+    HOPPER_FAULTS,
     MEGAKERNEL_FAULTS,
     REPOSITORY,
     DeviceCode,
@@ -47,6 +48,19 @@ ASKED_FOR = (
     "wrong-swizzle-code",
 )
 
+ASKED_FOR_ON_HOPPER = (
+    "missing-expect-tx",
+    "missing-proxy-fence",
+    "stage-reused-early",
+    "wrong-parity",
+    "wrong-swizzle",
+)
+
+FAULTS = MEGAKERNEL_FAULTS + HOPPER_FAULTS
+
+Way = tuple[str, str]
+"""The arch and the variant that a fault is put into."""
+
 SAME_SASS = {
     "sm100a/missing-barrier-init-fence": "fence.mbarrier_init is no instruction: the async view is"
     " fenced with the inits themselves",
@@ -62,6 +76,7 @@ KINDS = frozenset(
         "descriptor",
         "leak",
         "mismatch",
+        "out-of-bounds",
         "proxy-fence",
         "race",
         "tmem",
@@ -71,74 +86,104 @@ KINDS = frozenset(
 """The emulator's kinds of findings that some fault shows as; at least one of its own must come."""
 
 ENTRY = "patch_embed_gemm"
+PRODUCTS = {"sm_100a": "UTCQMMA.2CTA", "sm_90a": "QGMMA.64x256x32"}
 
 
-@pytest.fixture(scope="module")
-def codes(
-    tmp_path_factory: pytest.TempPathFactory, cuda_toolchain: Toolchain
-) -> dict[str, Future[DeviceCode]]:
-    """Compile every fault, and under "" the good kernel, a line further down."""
-    folder = tmp_path_factory.mktemp("faults")
+def way_of(fault: str) -> Way:
+    arch = {"sm100a": "sm_100a", "sm90a": "sm_90a"}[Path(fault).parent.name]
+    return arch, read_head(fault).get("variant", "production")
 
-    def compile_fault(fault: str) -> DeviceCode:
-        root = make_bad_project(fault, folder / Path(fault).name)
-        return compile_megakernel(root, cuda_toolchain)
 
-    def compile_moved() -> DeviceCode:
-        root = folder / "moved"
+WAYS = tuple(sorted({way_of(fault) for fault in FAULTS}))
+
+
+class Codes:
+    """What becomes of every fault, and of the good kernel, by itself and a line further down.
+
+    All of an arch are compiled, side by side, when the first of them is asked for.
+    """
+
+    def __init__(self, folder: Path, tools: Toolchain) -> None:
+        self._folder, self._tools = folder, tools
+        self._made: dict[object, Future[DeviceCode]] = {}
+
+    def bad(self, fault: str) -> DeviceCode:
+        return self._answer(way_of(fault)[0], fault)
+
+    def good(self, way: Way) -> DeviceCode:
+        return self._answer(way[0], way)
+
+    def moved(self, way: Way) -> DeviceCode:
+        return self._answer(way[0], ("moved", way))
+
+    def _answer(self, arch: str, name: object) -> DeviceCode:
+        if name not in self._made:
+            jobs: dict[object, Callable[[], DeviceCode]] = {}
+            for way in (w for w in WAYS if w[0] == arch):
+                jobs[way] = partial(compile_megakernel, REPOSITORY, self._tools, *way)
+                jobs["moved", way] = partial(self._compile_moved, *way)
+            for fault in (f for f in FAULTS if way_of(f)[0] == arch):
+                jobs[fault] = partial(self._compile_fault, fault)
+            self._made |= zip(jobs, run_jobs(list(jobs.values())), strict=True)
+        return self._made[name].result()
+
+    def _compile_fault(self, fault: str) -> DeviceCode:
+        root = make_bad_project(fault, self._folder / fault.replace("/", "-"))
+        return compile_megakernel(root, self._tools, *way_of(fault))
+
+    def _compile_moved(self, arch: str, variant: str) -> DeviceCode:
+        root = self._folder / f"moved-{arch}-{variant}"
         shutil.copytree(REPOSITORY / "kernel", root / "kernel")
-        source = root / "kernel/sm100a_patch_embed_fp8.cu"
+        source = root / "kernel" / kernel().sources[arch]
         source.write_text(f"// one line more\n{source.read_text()}")
-        return compile_megakernel(root, cuda_toolchain)
+        return compile_megakernel(root, self._tools, arch, variant)
 
-    jobs: list[Callable[[], DeviceCode]] = [compile_moved]
-    jobs += (partial(compile_fault, fault) for fault in MEGAKERNEL_FAULTS)
-    return dict(zip(("", *MEGAKERNEL_FAULTS), run_jobs(jobs), strict=True))
+
+def kernel() -> Kernel:
+    return config.load_kernels(REPOSITORY)["patch_embed"]
 
 
 @pytest.fixture(scope="module")
-def good(cuda_toolchain: Toolchain) -> DeviceCode:
-    return compile_megakernel(REPOSITORY, cuda_toolchain)
+def codes(tmp_path_factory: pytest.TempPathFactory, cuda_toolchain: Toolchain) -> Codes:
+    return Codes(tmp_path_factory.mktemp("faults"), cuda_toolchain)
 
 
 def test_those_that_were_asked_for_are_there() -> None:
     assert set(ASKED_FOR) <= {Path(fault).name for fault in MEGAKERNEL_FAULTS}
+    assert set(ASKED_FOR_ON_HOPPER) <= {Path(fault).name for fault in HOPPER_FAULTS}
 
 
-@pytest.mark.parametrize("fault", MEGAKERNEL_FAULTS)
+@pytest.mark.parametrize("fault", FAULTS)
 def test_a_patch_says_what_it_breaks_why_that_is_wrong_and_who_must_see_it(fault: str) -> None:
     head = read_head(fault)
-    assert list(head) == ["broken", "wrong by", "shows as", "constant data", "without a GPU"]
+    assert list(head)[:5] == ["broken", "wrong by", "shows as", "constant data", "without a GPU"]
+    assert set(head) - {"variant"} == set(list(head)[:5])
     assert set(head["shows as"].split(", ")) <= KINDS
-    assert head["constant data"].startswith(("sees it", "cannot see it"))
+    assert head["constant data"].startswith(("sees ", "cannot see it"))
 
 
-@pytest.mark.parametrize("fault", MEGAKERNEL_FAULTS)
-def test_a_fault_changes_the_code(
-    fault: str, codes: dict[str, Future[DeviceCode]], good: DeviceCode
-) -> None:
-    bad = codes[fault].result()
-    (kernel,) = parse_ptxas_log(bad.log)
-    assert (kernel.spill_store_bytes, kernel.spill_load_bytes) == (0, 0)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_changes_the_code(fault: str, codes: Codes) -> None:
+    bad, good = codes.bad(fault), codes.good(way_of(fault))
+    (resources,) = parse_ptxas_log(bad.log)
+    assert (resources.spill_store_bytes, resources.spill_load_bytes) == (0, 0)
     assert bad.ptx != good.ptx
     assert (bad.words == good.words) == (fault in SAME_SASS)
 
 
-def test_a_moved_line_changes_no_code(
-    codes: dict[str, Future[DeviceCode]], good: DeviceCode
-) -> None:
+@pytest.mark.parametrize("way", WAYS, ids="-".join)
+def test_a_moved_line_changes_no_code(way: Way, codes: Codes) -> None:
     """Or the test above would find a change in every patch."""
-    moved = codes[""].result()
+    moved, good = codes.moved(way), codes.good(way)
     assert ENTRY in good.ptx
-    assert "UTCQMMA.2CTA" in good.sass
+    assert PRODUCTS[way[0]] in good.sass
     assert good.words
     assert (moved.ptx, moved.words) == (good.ptx, good.words)
 
 
-def caught_by(code: DeviceCode) -> list[str]:
+def caught_by(code: DeviceCode, way: Way) -> list[str]:
     """Return the rules of `invoke check` that the code breaks, over PTX, SASS and warp roles."""
-    kernel = config.load_kernels(REPOSITORY)["patch_embed"]
-    subject = Subject(kernel, "sm_100a", "production")
+    subject = Subject(kernel(), *way)
     graph = part_roles(control_flow(parse_sass(code.sass), ENTRY), subject.roles)
     checks = [
         *check_ptx(parse_ptx(code.ptx, "the PTX"), ENTRY),
@@ -153,21 +198,20 @@ def named_rules(fault: str) -> list[str]:
     return [] if said == "nothing" else said.split(", ")
 
 
-def test_no_rule_catches_the_good_kernel(good: DeviceCode) -> None:
-    assert caught_by(good) == []
+@pytest.mark.parametrize("way", WAYS, ids="-".join)
+def test_no_rule_catches_the_good_kernel(way: Way, codes: Codes) -> None:
+    assert caught_by(codes.good(way), way) == []
 
 
-@pytest.mark.parametrize("fault", [f for f in MEGAKERNEL_FAULTS if named_rules(f)])
-def test_a_fault_is_caught_by_the_rules_that_its_patch_names(
-    fault: str, codes: dict[str, Future[DeviceCode]]
-) -> None:
-    assert caught_by(codes[fault].result()) == named_rules(fault)
+@pytest.mark.parametrize("fault", [f for f in FAULTS if named_rules(f)])
+def test_a_fault_is_caught_by_the_rules_that_its_patch_names(fault: str, codes: Codes) -> None:
+    assert caught_by(codes.bad(fault), way_of(fault)) == named_rules(fault)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fault", [f for f in MEGAKERNEL_FAULTS if not named_rules(f)])
-def test_a_fault_that_no_rule_is_said_to_catch_waits_for_the_emulator(
-    fault: str, codes: dict[str, Future[DeviceCode]]
+@pytest.mark.parametrize("fault", [f for f in FAULTS if not named_rules(f)])
+def test_a_fault_that_no_rule_is_said_to_catch_is_left_to_what_runs_it(
+    fault: str, codes: Codes
 ) -> None:
     """One that fails here has become visible without a GPU: say so in its patch."""
-    assert caught_by(codes[fault].result()) == []
+    assert caught_by(codes.bad(fault), way_of(fault)) == []

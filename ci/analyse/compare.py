@@ -1,8 +1,10 @@
 """Faster, slower or undecided: two builds whose processes were run in turn, in one session.
 
-A process is one observation: samples of one process agree to a few tenths of a percent while
-processes differ by more, so many samples of two processes prove nothing. Of each round counts the
-logarithm of the ratio of the two medians, which takes out what both neighbours shared.
+A turn is one observation: samples of one turn agree to a few tenths of a percent while turns differ
+by more, so many samples of two turns prove nothing. Of each round counts the logarithm of the ratio
+of two trimmed means, which takes out what both neighbours shared. Where a process has several
+turns, what processes differ by is seen by how the rounds of one differ from those of another, and
+the interval is never narrower than that makes it.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from statistics import NormalDist, median
+from statistics import NormalDist, mean, median
 
 from ci.analyse.interval import interval, standard_error, t_quantile, trimmed, trimmed_mean
 from ci.analyse.order import WARMS_UP
@@ -25,61 +27,80 @@ LONGEST_MINUTES = 600.0
 """Nobody rents a box for longer than this to learn of one difference."""
 
 
-def compare(processes: Sequence[Timed], names: Sequence[str], a: int, b: int) -> Comparison:
-    """Say what contender `b` is beside `a`; the processes stand in the order they were run in."""
-    rounds = _rounds(processes)
+def compare(turns: Sequence[Timed], names: Sequence[str], a: int, b: int) -> Comparison:
+    """Say what contender `b` is beside `a`; the turns stand in the order they were taken in."""
+    rounds = _rounds(turns)
     both = [(r[a], r[b]) for r in rounds.values() if a in r and b in r]
-    logs = [math.log(median(y.samples_ms) / median(x.samples_ms)) for x, y in both]
+    logs = [_log_ratio(x, y) for x, y in both]
     if not logs:
         raise ValueError(f"no round has both {names[a]} and {names[b]}")
-    mean, (low, high) = trimmed_mean(logs), interval(logs, CONFIDENCE)
-    noise = _noise(processes, len(logs))
-    told = (low > 0 or high < 0) and abs(mean) > (noise or 0.0)
-    word = (Word.SLOWER if mean > 0 else Word.FASTER) if told else Word.UNDECIDED
-    spent_s = sum(p.seconds for p in processes)
+    by_process = [(x.process, y.process) for x, y in both]
+    wider = _widened(logs, by_process)
+    middle, (low, high) = trimmed_mean(logs), interval(logs, CONFIDENCE)
+    low, high = middle - wider * (middle - low), middle + wider * (high - middle)
+    noise = _noise(turns, len(logs))
+    told = (low > 0 or high < 0) and abs(middle) > (noise or 0.0)
+    word = (Word.SLOWER if middle > 0 else Word.FASTER) if told else Word.UNDECIDED
+    spent_s = sum(t.seconds for t in turns)
     return Comparison(
         a=names[a],
         b=names[b],
         word=word,
         a_ms=median(median(x.samples_ms) for x, _ in both),
         b_ms=median(median(y.samples_ms) for _, y in both),
-        percent=_percent(mean),
+        percent=_percent(middle),
         low_percent=_percent(low),
         high_percent=_percent(high),
         noise_percent=None if noise is None else _percent(noise),
-        resolves_percent=_percent(_resolved(standard_error(logs), len(logs))),
-        processes=len(logs),
-        more_minutes=None if told else _more_minutes(mean, logs, spent_s),
+        resolves_percent=_percent(_resolved(wider * standard_error(logs), len(logs))),
+        turns=len(logs),
+        more_minutes=None if told else _more_minutes(middle, wider, logs, spent_s),
     )
 
 
-def noise_percent(processes: Sequence[Timed], rounds: int) -> float | None:
+def noise_percent(turns: Sequence[Timed], rounds: int) -> float | None:
     """Return what a build beside itself comes to in as many rounds; None if none was its own
     neighbour twice.
     """
-    noise = _noise(processes, rounds)
+    noise = _noise(turns, rounds)
     return None if noise is None else _percent(noise)
 
 
-def _rounds(processes: Sequence[Timed]) -> Mapping[int, Mapping[int, Timed]]:
+def _rounds(turns: Sequence[Timed]) -> Mapping[int, Mapping[int, Timed]]:
     rounds: dict[int, dict[int, Timed]] = {}
-    for process in processes:
-        if process.round > WARMS_UP:
-            rounds.setdefault(process.round, {})[process.contender] = process
+    for turn in turns:
+        if turn.round > WARMS_UP:
+            rounds.setdefault(turn.round, {})[turn.contender] = turn
     return rounds
 
 
-def _noise(processes: Sequence[Timed], rounds: int) -> float | None:
+def _log_ratio(x: Timed, y: Timed) -> float:
+    """Return by how much `y` took longer. A mean, as clocks move in steps and a median with them;
+    trimmed, as a launch may be held up.
+    """
+    return math.log(trimmed_mean(y.samples_ms) / trimmed_mean(x.samples_ms))
+
+
+def _widened(logs: Sequence[float], by_process: Sequence[tuple[int, int]]) -> float:
+    """Return what the error must be multiplied by, 1 or more, for processes that differ."""
+    groups: dict[tuple[int, int], list[float]] = {}
+    for log, held in zip(logs, by_process, strict=True):
+        groups.setdefault(held, []).append(log)
+    if len(groups) < 2 or len(groups) == len(logs):
+        return 1.0
+    error, count = standard_error(logs), len(logs)
+    middle = mean(logs)
+    between = sum(len(g) * (mean(g) - middle) ** 2 for g in groups.values()) / (len(groups) - 1)
+    return max(1.0, math.sqrt(between / count) / error) if error else 1.0
+
+
+def _noise(turns: Sequence[Timed], rounds: int) -> float | None:
     """Return the largest mean that neighbours of one build would show by chance.
 
     Their difference is 0 in truth, so that each is a whole degree of freedom.
     """
-    counted = [p for p in processes if p.round != WARMS_UP]
-    alike = [
-        math.log(median(y.samples_ms) / median(x.samples_ms))
-        for x, y in pairwise(counted)
-        if x.contender == y.contender
-    ]
+    counted = [t for t in turns if t.round != WARMS_UP]
+    alike = [_log_ratio(x, y) for x, y in pairwise(counted) if x.contender == y.contender]
     if len(alike) < 2:
         return None
     spread = _spread_about_zero(alike)
@@ -98,14 +119,14 @@ def _resolved(error: float, count: int) -> float:
     return error * (_factor(count) + t_quantile(POWER, _freedom(count)))
 
 
-def _more_minutes(mean: float, logs: Sequence[float], spent_s: float) -> float | None:
+def _more_minutes(seen: float, wider: float, logs: Sequence[float], spent_s: float) -> float | None:
     """Return what would have to be run besides to tell the difference that was seen, if true."""
     count = len(logs)
-    if count < 2 or not mean or not spent_s:
+    if count < 2 or not seen or not spent_s:
         return None
-    spread = standard_error(logs) * math.sqrt(count)
+    spread = wider * standard_error(logs) * math.sqrt(count)
     wanted = count + 1
-    while _resolved(spread / math.sqrt(wanted), wanted) > abs(mean):
+    while _resolved(spread / math.sqrt(wanted), wanted) > abs(seen):
         wanted = math.ceil(wanted * 1.05)
         if spent_s * (wanted / count - 1) > LONGEST_MINUTES * 60:
             return None

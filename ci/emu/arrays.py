@@ -39,6 +39,39 @@ U8, U16, U32, U64 = UNSIGNED[1], UNSIGNED[2], UNSIGNED[4], UNSIGNED[8]
 I8, I16, I32, I64 = SIGNED[1], SIGNED[2], SIGNED[4], SIGNED[8]
 
 
+class Unready:
+    """What stands in a register that may not be read: nobody wrote it, or not yet."""
+
+    __slots__ = ()
+
+
+class Undefined(Unready):
+    """A register that nobody has written."""
+
+    __slots__ = ()
+
+
+UNDEFINED = Undefined()
+
+
+class Pending(Unready):
+    """The result of an asynchronous instruction that has not been waited for.
+
+    `values` is what the register will hold, and is filled in by the operation: a whole (n, 32)
+    array. `tag` names the wait that settles it, `text` says which one that is.
+    """
+
+    __slots__ = ("tag", "text", "values")
+
+    def __init__(self, values: Array, tag: object, text: str) -> None:
+        self.values = values
+        self.tag = tag
+        self.text = text
+
+    def take(self, rows: NDArray[np.intp]) -> Pending:
+        return Pending(self.values[rows], self.tag, self.text)
+
+
 def narrowed(mask: Mask, guard: Array) -> Mask:
     """Return the lanes of `mask` where `guard` holds too."""
     return guard if mask is None else mask & guard

@@ -166,12 +166,13 @@ class GlobalMemory(Arena):
 
 @dataclass
 class Memory:
-    """The spaces of a machine. `shared_bytes` is what a CTA has: static and dynamic, from 0x400."""
+    """The spaces of a machine. `shared_bytes` is what a CTA has, from 0x400: static and dynamic."""
 
     global_: GlobalMemory
     shared: Arena
     local: Arena
     shared_bytes: int = 0
+    dynamic_shared_bytes: int = 0
     local_bytes: int = 0
 
     def arena(self, space: str) -> Arena:

@@ -50,6 +50,7 @@ class Step:
 
     `stop`: it synchronises, fences or starts something: behind it the scheduler may choose.
     `ready`: called before as `ready(crew, mask, *reads)`; None lets all warps run, a `Block` some.
+    `poisons`: its results are `Pending` (and it may read such): an asynchronous load of registers.
     `collective`: "warp" needs all lanes of a warp that have not exited at this instruction
     (`.aligned`), "mask" those in the member mask `members`; a warp's lanes wait for one another.
     """
@@ -62,6 +63,7 @@ class Step:
     ready: Callable[..., Block | None] | None = None
     collective: str = ""
     members: Operand | None = None
+    poisons: bool = False
 
 
 Build = Callable[[Instruction], Step]

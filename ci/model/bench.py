@@ -10,7 +10,7 @@ from ci.model.verdict import SCHEMA
 
 
 class Word(StrEnum):
-    """What is said of B beside A; undecided is an answer, and asks for more processes."""
+    """What is said of B beside A; undecided is an answer, and asks for more turns."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -35,24 +35,31 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A process in its place: the contender whose turn it is, and the round.
+    """A stretch of time on the GPU: the contender whose it is, the round, and which of its
+    processes takes it, counted from 0.
 
     Round 0 warms the card up, round -1 is the first contender beside itself.
     """
 
     contender: int
     round: int
+    process: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What `invoke bench` was asked: `rounds` are processes of each contender."""
+    """What `invoke bench` was asked: in each round each contender has a turn.
+
+    In a relay `processes` of each contender are started together and take its turns one after the
+    other; 0 = each turn is a process of its own, started when the one before has ended.
+    """
 
     contenders: tuple[Contender, ...]
     rounds: int
     settle_s: float
     gate_percent: float | None = None
     force: bool = False
+    processes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,7 @@ class Clocked:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """One process: whose it was, in which round, and every sample of it."""
+    """One turn: whose it was, in which round, and every sample of it; `process` as in Turn."""
 
     contender: int
     round: int
@@ -86,6 +93,7 @@ class Timed:
     seconds: float = 0.0
     around: Surroundings = field(default_factory=Surroundings)
     clocked: Clocked = field(default_factory=Clocked)
+    process: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +115,7 @@ class Comparison:
     high_percent: float
     noise_percent: float | None
     resolves_percent: float
-    processes: int
+    turns: int
     more_minutes: float | None = None
 
     @property
@@ -117,10 +125,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class BenchResult:
-    """bench.json: the processes in their order, and what they come to."""
+    """bench.json: the turns in their order, and what they come to."""
 
     run: str
     names: tuple[str, ...]
-    processes: tuple[Timed, ...]
+    turns: tuple[Timed, ...]
     comparisons: tuple[Comparison, ...]
     schema: int = SCHEMA

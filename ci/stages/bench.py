@@ -1,14 +1,16 @@
-"""The bench stage: many short timed processes of several builds in turn, as one job in one lease.
+"""The bench stage: timed processes of several builds in turn, as one job in one lease.
 
-Level 1 times itself. A program of level 0 prints a line `sample_ms NUMBER` for each of its samples.
-What the times come to is ci.analyse's business.
+Level 1 times itself, and its processes take turns in a relay (relay.py). A program of level 0
+prints a line `sample_ms NUMBER` for each of its samples; where one takes part, each turn is a
+process that is started when the one before has ended. What the times come to is ci.analyse's
+business.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,7 +38,16 @@ from ci.stages.context import Context, Setup
 from ci.stages.ended import judge_end, judge_missing
 from ci.stages.jobs import in_one_order
 from ci.stages.program import judge_program
-from ci.stages.result import Clocks, HarnessResult
+from ci.stages.relay import (
+    CHOICE,
+    choice_file,
+    ended_process,
+    process_command,
+    read_choice,
+    relay_commands,
+    turns_of,
+)
+from ci.stages.result import Clock, HarnessResult
 from ci.stages.timing import read_timed, timed_command
 
 _SAMPLE = re.compile(r"sample_ms\s+(\S+)")
@@ -50,25 +61,36 @@ def bench_job(
     box: Box | None,
     remote: Remote,
 ) -> StageJob:
-    """Return the processes in their order, as commands of one stage."""
-    commands = []
-    for number, turn in enumerate(turns):
-        contender = bench.contenders[turn.contender]
-        built = builds.by_variant[contender.place]
-        setup = Setup(contender.kernel, built, None, box, remote, contender.place)
-        name = command_name(number, turn)
-        if contender.kernel.level:
-            commands.append(timed_command(name, _of_turn(stage, bench, turn), setup))
-        else:
-            argv = (setup.program, *contender.kernel.args)
-            commands.append(Command(name, argv, stage.time_s, core_dump=contender.kernel.cuda))
+    """Return the relay, or the processes in their order, as commands of one stage."""
+    setups = [
+        Setup(c.kernel, builds.by_variant[c.place], None, box, remote, c.place)
+        for c in bench.contenders
+    ]
+    if bench.processes:
+        commands = relay_commands(stage, bench, turns, setups)
+    else:
+        commands = tuple(
+            _lone_command(stage, bench, number, turn, setups[turn.contender])
+            for number, turn in enumerate(turns)
+        )
     return StageJob(
         name=stage.name,
         kind=stage.kind,
-        commands=in_one_order(tuple(commands), box),
+        commands=in_one_order(commands, box),
         output_bytes=stage.output_mb << 20,
         disk_bytes=stage.disk_mb << 20,
     )
+
+
+def _lone_command(stage: Stage, bench: Bench, number: int, turn: Turn, setup: Setup) -> Command:
+    name, kernel = command_name(number, turn), setup.kernel
+    if not kernel.level:
+        argv = (setup.program, *kernel.args)
+        return Command(name, argv, stage.time_s, core_dump=kernel.cuda)
+    command = timed_command(name, _of_turn(stage, bench, turn), setup)
+    if kernel.baseline:
+        return replace(command, env={CHOICE: choice_file(turn.contender)})
+    return command
 
 
 def command_name(number: int, turn: Turn) -> str:
@@ -85,27 +107,21 @@ def read_bench(
     folder: Path,
     contexts: Sequence[Context],
 ) -> tuple[tuple[Check, ...], tuple[Timed, ...]]:
-    """Return a check for each contender, and each process that measured something.
+    """Return a check for each contender, and each turn that measured something.
 
     A contender passes if all its processes did: what computes wrongly once has no time.
     """
     planned = {c.name: c for c in job.commands}
     bad: dict[int, list[Verdict]] = {}
     timed: list[Timed] = []
-    for number, turn in enumerate(turns):
-        name = command_name(number, turn)
-        command, context = planned.get(name), contexts[turn.contender]
-        if command is None:
-            bad.setdefault(turn.contender, []).append(broken(f"{name} was never planned"))
-            continue
-        of_turn = _of_turn(stage, bench, turn)
-        seen = _read_process(of_turn, turn, command, result, folder, context)
+    read = _read_relay if bench.processes else _read_lone
+    for name, contender, seen in read(stage, bench, turns, planned, result, folder, contexts):
         if isinstance(seen, Verdict):
-            bad.setdefault(turn.contender, []).append(
-                replace(seen, summary=f"process {name}: {seen.summary}")
-            )
+            said = replace(seen, summary=f"process {name}: {seen.summary}")
+            bad.setdefault(contender, []).append(said)
         else:
-            timed.append(seen)
+            timed += seen
+    timed.sort(key=lambda t: _place(turns, t))
     checks = tuple(
         _contender_check(
             c.name, bad.get(i, []), [t for t in timed if t.contender == i], contexts[i]
@@ -113,6 +129,82 @@ def read_bench(
         for i, c in enumerate(bench.contenders)
     )
     return checks, tuple(timed)
+
+
+_Seen = tuple[str, int, "Sequence[Timed] | Verdict"]
+"""A process by its name, whose it was, and its turns or why it has none."""
+
+
+def _read_lone(
+    stage: Stage,
+    bench: Bench,
+    turns: Sequence[Turn],
+    planned: Mapping[str, Command],
+    result: StageResult,
+    folder: Path,
+    contexts: Sequence[Context],
+) -> Iterator[_Seen]:
+    for number, turn in enumerate(turns):
+        name, context = command_name(number, turn), contexts[turn.contender]
+        if name not in planned:
+            yield name, turn.contender, broken(f"{name} was never planned")
+            continue
+        of_turn = _of_turn(stage, bench, turn)
+        seen = _read_process(of_turn, turn, planned[name], result, folder, context)
+        yield name, turn.contender, seen if isinstance(seen, Verdict) else (seen,)
+
+
+def _read_relay(
+    stage: Stage,
+    bench: Bench,
+    turns: Sequence[Turn],
+    planned: Mapping[str, Command],
+    result: StageResult,
+    folder: Path,
+    contexts: Sequence[Context],
+) -> Iterator[_Seen]:
+    for contender, context in enumerate(contexts):
+        wrong = read_choice(stage, contender, planned, result, folder, context)
+        if wrong is not None:
+            yield "that chooses", contender, wrong
+    for (contender, process), own in turns_of(turns).items():
+        context = contexts[contender]
+        place = bench.contenders[contender].place
+        setup = Setup(context.kernel, context.build, None, context.box, context.remote, place)
+        whole, command = process_command(stage, bench, turns, contender, process, setup)
+        ended = ended_process(command, result, folder)
+        if isinstance(ended, Verdict):
+            yield command.name, contender, ended
+            continue
+        seen = read_timed(whole, command, ended, folder, context)
+        if isinstance(seen, Verdict):
+            yield command.name, contender, seen
+            continue
+        each_s = ended.seconds / len(turns)
+        yield command.name, contender, _parts(seen, [turns[n] for n in own], each_s)
+
+
+def _parts(seen: HarnessResult, own: Sequence[Turn], each_s: float) -> tuple[Timed, ...]:
+    """Deal out what one process measured to its turns: as many samples of each, in their order."""
+    samples = tuple(s for s in seen.samples_ms if s is not None)
+    during = [c for c in seen.clocks.during if c is not None]
+    of_turn, count = len(samples) // len(own), len(own)
+    return tuple(
+        Timed(
+            turn.contender,
+            turn.round,
+            samples[of_turn * i : of_turn * (i + 1)],
+            each_s,
+            _around(seen),
+            _clocked(during[len(during) * i // count : len(during) * (i + 1) // count]),
+            turn.process,
+        )
+        for i, turn in enumerate(own)
+    )
+
+
+def _place(turns: Sequence[Turn], timed: Timed) -> int:
+    return turns.index(Turn(timed.contender, timed.round, timed.process))
 
 
 def _of_turn(stage: Stage, bench: Bench, turn: Turn) -> Stage:
@@ -135,7 +227,8 @@ def _read_process(
         if isinstance(seen, Verdict):
             return seen
         samples = tuple(s for s in seen.samples_ms if s is not None)
-        around, clocked = _around(seen), _clocked(seen.clocks)
+        under_load = [c for c in seen.clocks.during if c is not None]
+        around, clocked = _around(seen), _clocked(under_load or list(seen.clocks))
     else:
         if (verdict := judge_end(command, ended, folder)) is not None:
             return verdict
@@ -149,7 +242,7 @@ def _read_process(
         gpu = visible_gpu(context.remote, context.box) if context.kernel.cuda else {}
         samples, clocked = found, Clocked()
         around = Surroundings(gpu.get("uuid", ""), context.box.driver if gpu else "")
-    return Timed(turn.contender, turn.round, samples, ended.seconds, around, clocked)
+    return Timed(turn.contender, turn.round, samples, ended.seconds, around, clocked, turn.process)
 
 
 def _printed(text: str) -> tuple[float, ...]:
@@ -174,9 +267,7 @@ def _around(seen: HarnessResult) -> Surroundings:
     )
 
 
-def _clocked(clocks: Clocks) -> Clocked:
-    """Return the readings under load; before and after the card may have been idle."""
-    seen = [c for c in clocks.during if c is not None] or list(clocks)
+def _clocked(seen: Sequence[Clock]) -> Clocked:
     return Clocked(
         sm_mhz=tuple(c.sm_mhz for c in seen),
         power_w=tuple(c.power_w for c in seen),
@@ -205,7 +296,9 @@ def _contender_check(
             sorted({r for t in timed for r in t.clocked.throttle_reasons})
         ),
     }
-    said = f"{len(timed)} processes, {sum(len(t.samples_ms) for t in timed)} samples"
+    processes = len({t.process for t in timed})
+    said = f"{len(timed)} turns of {processes} processes,"
+    said += f" {sum(len(t.samples_ms) for t in timed)} samples"
     right = ", every output right behind each" if context.kernel.level else ""
     return Check(name, passed(said + right), seconds, facts={k: v for k, v in facts.items() if v})
 

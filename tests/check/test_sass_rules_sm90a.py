@@ -42,7 +42,7 @@ BREAKS: dict[str, tuple[tuple[Edit, ...], str]] = {
     ),
     "S104": (
         ((SOURCE, "ptx::store_global(to + 32 * block, words);", "*to = words[0];"),),
-        "no STG.E.NA.128 of role product",
+        "0 STG.E.NA.128 of role product, not 16 (16 if STAGED_BOXES == 0 else 0)",
     ),
     "S105": (
         (

@@ -226,8 +226,9 @@ def profile(
         "b": "the other one; more of them may follow",
         "also": "one more; `bench A B C` says the same as `bench A B --also C`",
         "remote": REMOTE,
-        "processes": "of each build; default: 10, which take less than 20 s of kernels of 1 ms",
-        "minutes": "instead: about so long, at 1.2 s a process beside its load",
+        "processes": "of each build, which take its turns one after the other; default: 3",
+        "rounds": "in which each build has a turn; default: 10, 20 s of two kernels of 1 ms",
+        "minutes": "instead: about so long",
         "warmup_s": "seconds of load in each process before its samples; default: 0.5",
         "settle_s": "the same of the first process, which only warms the card; default: 1.5",
         "samples": "of each process; default: 350",
@@ -235,7 +236,7 @@ def profile(
         "gate": "exit 1 if another is slower than A by more than so many percent",
         "force": "compare even what differs in GPU, driver, power limit or regime, and say so",
         "system_cuda": SYSTEM_CUDA,
-        "dry_run": "show the processes in their order, and touch nothing",
+        "dry_run": "show the turns in their order, and touch nothing",
     },
 )
 @answers

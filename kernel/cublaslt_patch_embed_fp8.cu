@@ -26,9 +26,10 @@
 //
 // KERNELRIG_CHOICE_FILE=FILE: what FILE says is taken, without trying any; where there is none, it
 // is written once the choice is made, so that later processes run the same. The library promises
-// that its 64 bytes of an algorithm mean the same to the same version. KERNELRIG_CUBLASLT_CHOICE=
-// INDEX takes that one of the list; `once` takes one of these two or the library's favourite, as
-// no other launch may stand there.
+// that its 64 bytes of an algorithm mean the same to the same version.
+// KERNELRIG_CUBLASLT_CHECKS=0 leaves the third source out. KERNELRIG_CUBLASLT_CHOICE=INDEX takes
+// that one of the list; `once` takes one of these two or the library's favourite, as no other
+// launch may stand there.
 
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -140,10 +141,11 @@ static_assert(!kernelrig::TIMING_BUILD, "there are no clocks in a library's kern
 constexpr size_t WORKSPACE_BYTES = size_t{256} << 20;
 constexpr int MOST_HEURISTICS = 128; // asked for, a layout
 constexpr int MOST_BATCH_IMAGES = 64;
-constexpr int MOST_CHECKS = 16000;     // settings that the library is asked about, all layouts
+constexpr int MOST_CHECKS = 16000;     // settings asked about; KERNELRIG_CUBLASLT_CHECKS=N
 constexpr int MOST_CANDIDATES = 768;   // timed; of more, every so many-th
 constexpr double LOAD_S = 0.5; // before the first try: from here on the clocks are those of load
-constexpr int TRY_LAUNCHES = 3;
+constexpr int TRY_LAUNCHES = 2;
+constexpr double TRY_S = 20.0; // for all: a bad tile takes twenty times as long as a good one
 constexpr int FINALISTS = 8, FINAL_ROUNDS = 7, FINAL_LAUNCHES = 20;
 
 // One way to run the whole product: an algorithm, on so many images a batch.
@@ -253,6 +255,11 @@ cublasStatus_t run(const Prepared &on, const Candidate &candidate, cudaStream_t 
   return status;
 }
 
+std::string variable(const char *name) {
+  const char *given = std::getenv(name);
+  return given == nullptr ? "" : given;
+}
+
 void add_named(Known &known, size_t &count, int batch_images, const Operation &of,
                const Operation &operation) {
   for (const auto &found : of.heuristics(HAS_C, WORKSPACE_BYTES, MOST_HEURISTICS)) {
@@ -278,7 +285,9 @@ Known known_for(const Prepared &on) {
     }
   }
   std::vector<std::pair<int, cublasLtMatmulAlgo_t>> listed;
-  const int most_checks = MOST_CHECKS / static_cast<int>(on.operations.size());
+  const std::string told = variable("KERNELRIG_CUBLASLT_CHECKS");
+  const int most_checks = (told.empty() ? MOST_CHECKS : std::atoi(told.c_str())) /
+                          static_cast<int>(on.operations.size());
   for (const auto &[images, operation] : on.operations) {
     for (const auto &algo :
          operation->enumerate(HAS_C, WORKSPACE_BYTES, most_checks, known.checks))
@@ -321,13 +330,15 @@ void load(const Prepared &on, const std::vector<Candidate> &candidates, cudaStre
   }
 }
 
-// Each once warm, then a mean over a few launches; a refused one is dropped. The next candidate is
+// Each once warm, then a mean over a few launches; a refused one is dropped, as is what there is
+// no time for. The next candidate is
 // queued before this one is waited for, so that the load does not break off between them.
 std::vector<Candidate> try_all(const Prepared &on, const std::vector<Candidate> &candidates,
                                cudaStream_t stream) {
   std::vector<kernelrig::Event> begins(candidates.size()), ends(candidates.size());
   std::vector<bool> ran(candidates.size());
-  for (size_t i = 0; i < candidates.size(); ++i) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (size_t i = 0; i < candidates.size() && kernelrig::seconds_since(begin) < TRY_S; ++i) {
     ran[i] = run(on, candidates[i], stream) == CUBLAS_STATUS_SUCCESS &&
              queue(on, candidates[i], TRY_LAUNCHES, begins[i], ends[i], stream);
     if (i > 0 && ran[i - 1])
@@ -407,11 +418,6 @@ std::string milliseconds(double ms) {
 
 [[noreturn]] void refuse_choice(const std::string &sentence) {
   throw Failure{EXIT_CUDA, "cublasLtChoice", 0, sentence, source_place(__FILE__, __LINE__)};
-}
-
-std::string variable(const char *name) {
-  const char *given = std::getenv(name);
-  return given == nullptr ? "" : given;
 }
 
 std::string choice_file() { return variable("KERNELRIG_CHOICE_FILE"); }

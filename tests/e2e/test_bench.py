@@ -55,7 +55,7 @@ def git(root: Path, *words: str) -> str:
 
 
 def bench(project: Project, *words: str) -> Answer:
-    return project.invoke("bench", *words, "--remote", "box", "--processes", "4")
+    return project.invoke("bench", *words, "--remote", "box", "--rounds", "4")
 
 
 def rows(answer: Answer) -> dict[str, str]:
@@ -91,7 +91,7 @@ def test_every_sample_is_kept_and_another_call_writes_none_of_them(project: Proj
     first = bench(project, "quick", "slow")
     kept = {p: p.read_bytes() for p in first.folder.rglob("*") if p.is_file()}
     result = records.from_json(BenchResult, first.folder / "bench.json")
-    assert [len(p.samples_ms) for p in result.processes] == [3] * 10
+    assert [len(p.samples_ms) for p in result.turns] == [3] * 10
     assert (
         (first.folder / "stages/01-bench/03-b.stdout.log").read_text().startswith("sample_ms 1.0")
     )
@@ -185,7 +185,7 @@ def test_collect_reaches_the_same_verdicts(project: Project) -> None:
         (("quick", "slow@nowhere"), "'@nowhere' is no commit of project; see `git log --oneline`"),
         (("quick", "x=nowhere"), "no build in nowhere: it has no build.json;"),
         (("quick", "a b"), "'a b' names no build; KERNEL, KERNEL:VARIANT,"),
-        (("quick", "slow", "--minutes", "1"), "--processes and --minutes say the same"),
+        (("quick", "slow", "--minutes", "1"), "--rounds and --minutes say the same"),
         (("quick", "slow", "--gate", "x"), "--gate must be a number, 0 or more, not 'x'"),
     ],
 )

@@ -1,0 +1,99 @@
+// Turns on one GPU, taken by several processes: each has its inputs in place and waits, and the
+// next begins the moment that the one before has ended. So the card never cools between two
+// builds, and none pays its start with the other's clocks.
+//
+// What they share is a file with a byte a turn, made by whoever starts them: 0 at first, 1 once the
+// process that takes the turn is ready, 2 once the turn is over. Nobody begins before all are
+// ready. A file of another size says that one of them has failed: then all give up.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "failure.cuh"
+
+namespace kernelrig {
+
+class Relay {
+public:
+  // Throws UsageError where the file is none, or has too few bytes for one of `own`.
+  Relay(const std::string &path, const std::vector<int> &own) : path_(path), own_(own) {
+    file_ = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (file_ < 0)
+      throw UsageError{"--relay " + path + ": " + std::strerror(errno)};
+    size_ = size_now();
+    const int last = *std::max_element(own.begin(), own.end());
+    if (last >= size_) {
+      close(file_);
+      throw UsageError{"--relay " + path + " has " + std::to_string(size_) +
+                       " bytes, one a turn: there is no turn " + std::to_string(last)};
+    }
+  }
+  Relay(const Relay &) = delete;
+  Relay &operator=(const Relay &) = delete;
+  ~Relay() { close(file_); }
+
+  void ready() const {
+    for (const int turn : own_)
+      put(turn, READY);
+  }
+
+  // Returns once everybody is ready and every earlier turn is over.
+  void wait_for(int turn) const {
+    wait([turn](const std::string &state) {
+      return state.find('\0') == std::string::npos &&
+             state.find_first_not_of(OVER) >= static_cast<size_t>(turn);
+    });
+  }
+
+  void over(int turn) const { put(turn, OVER); }
+
+  void wait_for_all() const { wait_for(size_); }
+
+private:
+  static constexpr char READY = 1, OVER = 2;
+  static constexpr auto POLL = std::chrono::microseconds(50);
+
+  int size_now() const {
+    struct stat seen {};
+    return fstat(file_, &seen) == 0 ? static_cast<int>(seen.st_size) : 0;
+  }
+
+  void put(int turn, char what) const {
+    if (pwrite(file_, &what, 1, turn) != 1)
+      give_up(std::strerror(errno));
+  }
+
+  template <class Done> void wait(Done done) const {
+    std::string state(size_, '\0');
+    for (;;) {
+      const ssize_t got = pread(file_, state.data(), state.size(), 0);
+      if (got != size_ || size_now() != size_)
+        give_up("another process has failed");
+      if (done(state))
+        return;
+      std::this_thread::sleep_for(POLL);
+    }
+  }
+
+  [[noreturn]] void give_up(const std::string &why) const {
+    throw Failure{EXIT_CUDA, "relayGivenUp", 0, "the relay " + path_ + " ended: " + why,
+                  source_place(__FILE__, __LINE__)};
+  }
+
+  const std::string path_;
+  const std::vector<int> own_;
+  int file_ = -1;
+  int size_ = 0;
+};
+
+} // namespace kernelrig

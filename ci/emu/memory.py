@@ -102,7 +102,7 @@ class Arena:
         """Say for each of `index` whether all of its `size` bytes are written."""
         words = self.written.view(UNSIGNED[min(size, 8)])[self._words(index, size)]
         right = words == _ONES[min(size, 8)]
-        return right if size <= 8 else right.all(axis=-1)
+        return np.asarray(right if size <= 8 else right.all(axis=-1))
 
     @staticmethod
     def _words(index: Array, size: int) -> Array:
@@ -153,6 +153,14 @@ class GlobalMemory(Arena):
         found = self.allocations[number]
         return found if index < found.start + found.size else None
 
+    def nearest(self, index: int) -> Allocation | None:
+        """Return the allocation that the flat byte is in, or fewest bytes away from."""
+        return min(
+            self.allocations,
+            key=lambda a: max(a.start - index, index - a.start - a.size + 1, 0),
+            default=None,
+        )
+
     def holds(self, index: Array, size: int) -> NDArray[np.bool_]:
         """Say for each flat byte whether `size` bytes from it lie in one allocation."""
         low = self.find(int(index.min()))
@@ -166,7 +174,10 @@ class GlobalMemory(Arena):
 
 @dataclass
 class Memory:
-    """The spaces of a machine. `shared_bytes` is what a CTA has, from 0x400: static and dynamic."""
+    """The spaces of a machine. `shared_bytes` is what a CTA has, from 0x400: static and dynamic.
+
+    `variables` are the shared ones by their address in a CTA of rank 0, for messages alone.
+    """
 
     global_: GlobalMemory
     shared: Arena
@@ -174,6 +185,12 @@ class Memory:
     shared_bytes: int = 0
     dynamic_shared_bytes: int = 0
     local_bytes: int = 0
+    variables: tuple[Allocation, ...] = ()
+
+    @property
+    def local_stride(self) -> int:
+        """Bytes from one thread's local memory to the next one's in the arena."""
+        return -(-self.local_bytes // 32) * 32
 
     def arena(self, space: str) -> Arena:
         return {"global": self.global_, "shared": self.shared, "local": self.local}[space]

@@ -1,10 +1,11 @@
 """Faster, slower or undecided: two builds whose processes were run in turn, in one session.
 
-A turn is one observation: samples of one turn agree to a few tenths of a percent while turns differ
-by more, so many samples of two turns prove nothing. Of each round counts the logarithm of the ratio
-of two trimmed means, which takes out what both neighbours shared. Where a process has several
-turns, what processes differ by is seen by how the rounds of one differ from those of another, and
-the interval is never narrower than that makes it.
+Samples of one turn agree to a few tenths of a percent while turns differ by more, so many samples of
+two turns prove nothing. Of each round counts the logarithm of the ratio of two trimmed means, which
+takes out what both neighbours shared. Two rounds, one forward and one backward, are one
+observation: a clock that drifts makes the one too large by what the other is too small. Where a
+process has several turns, what processes differ by is seen by how the rounds of one differ from
+those of another, and the interval is never narrower than that makes it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from ci.model import Comparison, Timed, Word
 CONFIDENCE = 0.99
 """Of what counts as a difference: of a hundred sessions of a build beside itself, one is wrong."""
 
+LEAST_PAIRS = 4
+"""Of rounds, to count by pairs: fewer observations than that tell nothing of their spread."""
+
 NOISE_CONFIDENCE = 0.95
 POWER = 0.95
 LONGEST_MINUTES = 600.0
@@ -31,14 +35,13 @@ def compare(turns: Sequence[Timed], names: Sequence[str], a: int, b: int) -> Com
     """Say what contender `b` is beside `a`; the turns stand in the order they were taken in."""
     rounds = _rounds(turns)
     both = [(r[a], r[b]) for r in rounds.values() if a in r and b in r]
-    logs = [_log_ratio(x, y) for x, y in both]
-    if not logs:
+    if not both:
         raise ValueError(f"no round has both {names[a]} and {names[b]}")
-    by_process = [(x.process, y.process) for x, y in both]
+    logs, by_process = _observations(both)
     wider = _widened(logs, by_process)
     middle, (low, high) = trimmed_mean(logs), interval(logs, CONFIDENCE)
     low, high = middle - wider * (middle - low), middle + wider * (high - middle)
-    noise = _noise(turns, len(logs))
+    noise = _noise(turns, len(both))
     told = (low > 0 or high < 0) and abs(middle) > (noise or 0.0)
     word = (Word.SLOWER if middle > 0 else Word.FASTER) if told else Word.UNDECIDED
     spent_s = sum(t.seconds for t in turns)
@@ -53,7 +56,7 @@ def compare(turns: Sequence[Timed], names: Sequence[str], a: int, b: int) -> Com
         high_percent=_percent(high),
         noise_percent=None if noise is None else _percent(noise),
         resolves_percent=_percent(_resolved(wider * standard_error(logs), len(logs))),
-        turns=len(logs),
+        turns=len(both),
         more_minutes=None if told else _more_minutes(middle, wider, logs, spent_s),
     )
 
@@ -81,9 +84,23 @@ def _log_ratio(x: Timed, y: Timed) -> float:
     return math.log(trimmed_mean(y.samples_ms) / trimmed_mean(x.samples_ms))
 
 
-def _widened(logs: Sequence[float], by_process: Sequence[tuple[int, int]]) -> float:
+def _observations(
+    both: Sequence[tuple[Timed, Timed]],
+) -> tuple[list[float], list[tuple[int, ...]]]:
+    """Return the logarithms that count, and which processes each is of; a round that has lost its
+    neighbour counts for nothing, if there are two others.
+    """
+    logs = {x.round: _log_ratio(x, y) for x, y in both}
+    held = {x.round: (x.process, y.process) for x, y in both}
+    forward = [n for n in logs if n % 2 and n + 1 in logs]
+    if len(forward) < LEAST_PAIRS:
+        return list(logs.values()), list(held.values())
+    return [(logs[n] + logs[n + 1]) / 2 for n in forward], [held[n] + held[n + 1] for n in forward]
+
+
+def _widened(logs: Sequence[float], by_process: Sequence[tuple[int, ...]]) -> float:
     """Return what the error must be multiplied by, 1 or more, for processes that differ."""
-    groups: dict[tuple[int, int], list[float]] = {}
+    groups: dict[tuple[int, ...], list[float]] = {}
     for log, held in zip(logs, by_process, strict=True):
         groups.setdefault(held, []).append(log)
     if len(groups) < 2 or len(groups) == len(logs):

@@ -41,7 +41,10 @@ class Hooks:
         sem: str = "weak",
         scope: str = "",
     ) -> None:
-        """Threads read or wrote memory through the generic proxy."""
+        """Threads are about to read or write memory through the generic proxy."""
+
+    def promised_read_only(self, crew: Any, mask: Mask, index: Array, size: int) -> None:
+        """ld.global.nc of these bytes, told before `accessed`: the grid never writes them."""
 
     # Asynchronous operations. An op is issued by one thread; `op.crew/row/lane` name it.
     def op_issued(self, op: Op) -> None: ...

@@ -122,6 +122,13 @@ class GlobalMemory(Arena):
         self.allocations: list[Allocation] = []
         self._starts: list[int] = []
 
+    def copy(self) -> GlobalMemory:
+        """Return the same memory with bytes of its own."""
+        other = GlobalMemory()
+        other.allocations, other._starts = self.allocations, self._starts
+        other.bytes, other.written = self.bytes.copy(), self.written.copy()
+        return other
+
     def allocate(self, name: str, size: int, *, read_only: bool = False) -> Allocation:
         """Make room; all allocations are made before the first byte is filled (`settle`)."""
         last = self.allocations[-1] if self.allocations else None

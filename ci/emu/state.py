@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ci.emu.arrays import LANES, Array, Mask, full_mask, lane_bits
+from ci.emu.arrays import LANES, Array, Mask, Pending, full_mask, lane_bits
 from ci.emu.asynchronous import Engine, Op
 from ci.emu.findings import OBSERVER_OF, Finding, Findings
-from ci.emu.memory import Memory
+from ci.emu.memory import RANK_SHIFT, RESERVED_BYTES, Memory
 
 if TYPE_CHECKING:
     from ci.emu.hooks import Hooks
@@ -75,7 +75,10 @@ class Crew:
     `at` is the index of the instruction being executed, `registers` by their index.
     """
 
-    __slots__ = ("at", "fuel", "joins", "lanes", "machine", "pc", "registers", "waiting", "warps")
+    __slots__ = (
+        "at", "fuel", "joins", "lanes", "machine", "pc", "pending", "registers",
+        "waiting", "warps",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -95,6 +98,7 @@ class Crew:
         self.at = 0
         self.fuel = 0
         self.waiting: tuple[object, ...] = ()
+        self.pending: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:
@@ -119,6 +123,47 @@ class Crew:
     @property
     def warp_in_cta(self) -> NDArray[np.int64]:
         return (self.warps % self.machine.geometry.warps)[:, None]
+
+    def shared_address(self, offset: int, dtype: np.dtype[Any]) -> Array:
+        """Return the shared address of byte `offset` behind the system's, in each warp's CTA."""
+        base = RESERVED_BYTES + offset
+        if self.machine.geometry.cluster_ctas == 1:
+            return np.array([[base]], dtype)
+        return ((self.rank << RANK_SHIFT) + base).astype(dtype)
+
+    # Registers that may not be read yet.
+    def poison(self, registers: tuple[int, ...]) -> None:
+        """Remember that `registers` hold something `Pending`."""
+        self.pending = (*self.pending, *registers)
+
+    def settle(self, tag: object) -> None:
+        """The wait of `tag` returned: its registers hold their values."""
+        left = []
+        for register in self.pending:
+            held = self.registers[register]
+            if isinstance(held, Pending) and held.tag == tag:
+                self.registers[register] = held.values
+            elif isinstance(held, Pending):
+                left.append(register)
+        self.pending = tuple(left)
+
+    def take(self, rows: NDArray[np.intp], lanes: Mask) -> Crew:
+        """Return a crew of some of the warps, at the same place, with `lanes` of theirs."""
+        registers = self.registers
+        if len(rows) < self.size:
+            live = self.machine.program.segments[self.pc].live
+            registers = list(registers)
+            for register in live:
+                held = registers[register]
+                if isinstance(held, Pending):
+                    registers[register] = held.take(rows)
+                elif isinstance(held, np.ndarray) and len(held) > 1:
+                    registers[register] = held[rows]
+        else:
+            registers = list(registers)
+        crew = Crew(self.machine, self.pc, self.warps[rows], lanes, registers, self.joins)
+        crew.pending = self.pending
+        return crew
 
     def mask_of(self, mask: Mask) -> NDArray[np.bool_]:
         """Return `mask`, or the crew's own lanes for None, as an (n, 32) array."""
@@ -164,6 +209,7 @@ class Machine:
     hooks: Hooks | None = None
     hardware_accumulation: bool = False
     elected: str = "first"  # the lane elect.sync takes: first, last or hash
+    spurious: float = 0.0  # how often an mbarrier try_wait that must wait returns false instead
     time: int = 0
     engine: Engine = field(default_factory=Engine)
     ready: list[Crew] = field(default_factory=list)

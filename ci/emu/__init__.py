@@ -1,0 +1,1 @@
+"""The PTX emulator: a GPU made of NumPy, for finding faults, not for time."""

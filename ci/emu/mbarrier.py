@@ -1,0 +1,447 @@
+"""mbarriers: 64 bits of shared memory that count arrivals and bytes, phase after phase.
+
+`Barrier` is the state and its rules; `Barriers` finds them by address, tells observers, reports
+what breaks a rule, and wakes those who wait. PTX ISA 9.7.13.15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ci.emu.addressing import locate, running_slots
+from ci.emu.arrays import LANES, Array, Mask
+from ci.emu.asynchronous import Op
+from ci.emu.memory import OFFSET_MASK, RANK_SHIFT, SHARED_WINDOW, SLOT_BYTES
+from ci.emu.state import Crew, Machine
+from ci.emu.table import Block
+
+COUNT_LIMIT = (1 << 20) - 1
+PHASE_BIT = 63
+PENDING_BIT = 43  # of the state word, as SASS has it: 20 bits of 2^20 - pending
+
+Lanes = NDArray[np.bool_]
+
+
+class Misuse(Exception):
+    """A rule of mbarriers is broken; the text says which, and how to mend it."""
+
+    def __init__(self, rule: str, text: str) -> None:
+        super().__init__(text)
+        self.rule = rule
+
+
+@dataclass(eq=False, slots=True)
+class Barrier:
+    """An mbarrier. `offset` is its address in its CTA (from 0x400), `phase` counts completed ones.
+
+    `observed` says that a wait has seen the last phase complete, `made_by` is (warp on the machine,
+    lane) of the init.
+    """
+
+    slot: int
+    offset: int
+    expected: int
+    made_by: tuple[int, int] = (-1, -1)
+    pending: int = 0
+    tx: int = 0
+    phase: int = 0
+    observed: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.expected <= COUNT_LIMIT:
+            raise Misuse("count", f"an mbarrier counts 1 to {COUNT_LIMIT}, not {self.expected}")
+        self.pending = self.expected
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What those who wait for it wait for."""
+        return ("mbarrier", self.slot, self.offset)
+
+    @property
+    def state(self) -> int:
+        """The word that an arrive returns: the parity, and what is pending."""
+        return ((self.phase & 1) << PHASE_BIT) | ((1 << 20) - self.pending) << PENDING_BIT
+
+    def has_completed(self, parity: int) -> bool:
+        """Say whether the phase of that parity is over; of a fresh barrier, that of parity 1 is."""
+        return self.phase & 1 != parity
+
+    def arrive(self, count: int = 1, completes: bool = True) -> None:
+        """Count arrivals; a misuse is one after the arrivals that could be counted."""
+        wrong = None
+        if count < 1:
+            raise Misuse("arrive", f"an arrival counts at least 1, not {count}")
+        if not self.observed:
+            wrong = Misuse(
+                "unobserved",
+                "arrival before any wait has seen the phase before complete; wait for each phase"
+                f" before arriving for the next, and let {self.expected} arrive in each",
+            )
+            self.observed = True
+        if count > self.pending:
+            wrong = Misuse(
+                "arrive",
+                f"{count} arrivals where {self.pending} of {self.expected} are pending; let as"
+                " many arrive in a phase as the init says",
+            )
+        if not completes and count == self.pending:
+            text = f".noComplete arrival of {count} where {self.pending} are pending"
+            wrong = Misuse("noComplete", text)
+        self.pending -= min(count, self.pending)
+        self._advance()
+        if wrong:
+            raise wrong
+
+    def transact(self, count: int) -> None:
+        """Expect so many bytes more; bytes that have come are negative."""
+        if abs(self.tx + count) > COUNT_LIMIT:
+            raise Misuse(
+                "tx",
+                f"the tx-count would be {self.tx + count}, beyond +-{COUNT_LIMIT}; expect in each"
+                " phase the bytes that its copies bring",
+            )
+        self.tx += count
+        self._advance()
+
+    def drop(self, count: int) -> None:
+        """Expect so many arrivals fewer from the next phase on."""
+        if count > self.expected:
+            raise Misuse("drop", f"drop of {count} where {self.expected} arrivals are expected")
+        self.expected -= count
+
+    def _advance(self) -> None:
+        if not self.pending and not self.tx:
+            self.phase += 1
+            self.pending = self.expected
+            self.observed = False
+
+    def __str__(self) -> str:
+        return f"mbarrier at shared {self.offset:#x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """How an instruction arrives: its modifiers. `arrives` is false of a bare expect_tx."""
+
+    name: str
+    space: str
+    sem: str = "release"
+    scope: str = "cta"
+    arrives: bool = True
+    drops: bool = False
+    completes: bool = True  # false: it must not complete the phase
+
+
+@dataclass(eq=False)
+class Barriers:
+    """All mbarriers of a machine."""
+
+    machine: Machine
+    _live: dict[int, Barrier] = field(default_factory=dict)  # by flat position
+    _wanted: dict[int, list[tuple[Barrier, int]]] = field(default_factory=dict)  # by warp
+    _returned: set[tuple[object, ...]] = field(default_factory=set)  # waits that gave up already
+
+    def find(self, slot: int, offset: int) -> Barrier | None:
+        """Return the live mbarrier at that address of the CTA in `slot`."""
+        return self._live.get(slot * SLOT_BYTES + offset)
+
+    def touched(self, index: Array, size: int, mask: Mask = None) -> Barrier | None:
+        """Return a live mbarrier of which `size` bytes from a flat position are a part."""
+        if not self._live:
+            return None
+        at = index if mask is None else np.broadcast_to(index, mask.shape)[mask]
+        for flat, barrier in self._live.items():
+            if bool(((at < flat + 8) & (at + size > flat)).any()):
+                return barrier
+        return None
+
+    # By threads.
+    def init(self, crew: Crew, mask: Mask, address: Array, count: Array, space: str) -> None:
+        name = "mbarrier.init"
+        for place in locate(crew, mask, address, 8, space, name, write=True):
+            if place.space != "shared":
+                self._report(crew, place.mask, "space", f"{name}: not in shared memory", name)
+                continue
+            for flat, lanes in _by_place(crew, place.mask, place.flat):
+                self._make(crew, lanes, flat, count)
+
+    def _make(self, crew: Crew, lanes: Lanes, flat: int, count: Array) -> None:
+        row, lane = (int(i[0]) for i in np.nonzero(lanes))
+        slot, offset = divmod(flat, SLOT_BYTES)
+        name = f"mbarrier.init at shared {offset:#x}"
+        number = int(lanes.sum())
+        if flat in self._live or number > 1:
+            text = "of a live mbarrier" if flat in self._live else f"by {number} threads at once"
+            self._report(
+                crew, lanes, "init", f"{name} {text}; init it once, by one thread, and inval it"
+                " before its bytes are used again", offset,
+            )  # fmt: skip
+        made_by = (int(crew.warps[row]), lane)
+        try:
+            self._live[flat] = Barrier(slot, offset, _at(count, row, lane), made_by)
+        except Misuse as wrong:
+            self._report(crew, lanes, wrong.rule, f"{name}: {wrong}", offset)
+        self.machine.memory.shared.written[flat : flat + 8] = 1
+
+    def inval(self, crew: Crew, mask: Mask, address: Array, space: str) -> None:
+        for barrier, _ in self._found(crew, mask, address, space, "mbarrier.inval"):
+            flat = barrier.slot * SLOT_BYTES + barrier.offset
+            if self._live.pop(flat, None):
+                self.machine.memory.shared.written[flat : flat + 8] = 0
+                self.machine.wake(barrier.key)
+
+    def arrive(
+        self,
+        crew: Crew,
+        mask: Mask,
+        address: Array,
+        how: Arrival,
+        count: Array | None = None,
+        tx: Array | None = None,
+    ) -> Array:
+        """Add `tx` bytes and arrive, as `how` says; return the states before the arrivals."""
+        states = np.zeros((crew.size, LANES), np.uint64)
+        for barrier, lanes in self._found(crew, mask, address, how.space, how.name):
+            each = 1 if count is None else _same(count, lanes)
+            together = int(lanes.sum())
+            if how.arrives and each and each * together <= barrier.pending:
+                # None of them but the last can complete the phase: their order says nothing.
+                pending = barrier.pending - each * np.arange(together)
+                parity = (barrier.phase & 1) << PHASE_BIT
+                states[lanes] = ((1 << 20) - pending).astype(np.uint64) << PENDING_BIT | parity
+                self._arrive(crew, barrier, lanes, how, each * together, _sum(tx, lanes))
+                continue
+            for row, lane in np.argwhere(lanes).tolist():
+                one = np.zeros_like(lanes)
+                one[row, lane] = True
+                states[row, lane] = barrier.state
+                number = 1 if count is None else _at(count, row, lane)
+                self._arrive(crew, barrier, one, how, number, _sum(tx, one))
+        return states
+
+    def _arrive(
+        self, crew: Crew, barrier: Barrier, lanes: Lanes, how: Arrival, count: int, tx: int
+    ) -> None:
+        phase = barrier.phase
+        try:
+            if how.drops:
+                barrier.drop(count)
+            if tx:
+                barrier.transact(tx)
+            if how.arrives:
+                if self.machine.hooks:
+                    self.machine.hooks.arrived(crew, lanes, barrier, phase, how.sem, how.scope)
+                barrier.arrive(count, how.completes)
+        except Misuse as wrong:
+            text = f"{how.name} on the {barrier}: {wrong}"
+            self._report(crew, lanes, wrong.rule, text, barrier.offset)
+        if barrier.phase != phase:
+            self.machine.wake(barrier.key)
+
+    def must_wait(self, crew: Crew, mask: Mask, address: Array, parity: Array) -> Block | None:
+        """Say which warps a wait lets go on: those where it returns true for a lane.
+
+        Now and then, as the scheduler's policy says, it lets a warp go without: a wait may return
+        false, once a phase, so that a wait for ever is still found as one.
+        """
+        ready = np.zeros(crew.size, np.bool_)
+        wanted: dict[int, list[tuple[Barrier, int]]] = {}
+        for flat, lanes in _by_place(crew, mask, _flat(crew, address)):
+            barrier = self._live.get(flat)
+            over = barrier is None or lanes & (_whole(parity, lanes) == (~barrier.phase & 1))
+            of_rows = lanes.any(axis=1)
+            ready |= of_rows if barrier is None else np.asarray(over).any(axis=1)
+            if barrier:
+                for row in np.nonzero(of_rows & ~ready)[0]:
+                    wanted.setdefault(int(row), []).append((barrier, barrier.phase & 1))
+        return self._block(crew, mask, ready, wanted)
+
+    def _block(
+        self, crew: Crew, mask: Mask, ready: Lanes, wanted: dict[int, list[tuple[Barrier, int]]]
+    ) -> Block | None:
+        chance = self.machine.spurious
+        for row in list(wanted):
+            tried = (int(crew.warps[row]), crew.at, *((id(b), b.phase) for b, _ in wanted[row]))
+            if not chance or ready[row] or tried in self._returned:
+                continue
+            if self.machine.rng.random() < chance:
+                self._returned.add(tried)
+                ready[row] = True
+        ready |= ~crew.mask_of(mask).any(axis=1)
+        if ready.all():
+            return None
+        keys: dict[object, None] = {}
+        for row in np.flatnonzero(~ready).tolist():
+            self._wanted[int(crew.warps[row])] = wanted[row]
+            keys.update((b.key, None) for b, _ in wanted[row])
+        return Block(ready, tuple(keys))
+
+    def test(
+        self, crew: Crew, mask: Mask, address: Array, parity: Array, name: str, sem: str, scope: str
+    ) -> Array:
+        """Return where the phase of that parity is over, and tell observers."""
+        over = np.zeros((crew.size, LANES), np.bool_)
+        for barrier, lanes in self._found(crew, mask, address, "shared::cta", name):
+            seen = lanes & (_whole(parity, lanes) != (barrier.phase & 1))
+            if seen.any():
+                over |= seen
+                barrier.observed = True
+                if self.machine.hooks and barrier.phase:
+                    self.machine.hooks.waited(crew, seen, barrier, barrier.phase - 1, sem, scope)
+        return over
+
+    # By asynchronous operations.
+    def op_tx(self, op: Op, slot: int, offset: int, nbytes: int) -> None:
+        """`op` has written `nbytes`: complete_tx."""
+        self._by_op(op, slot, offset, "tx", lambda b: b.transact(-nbytes))
+
+    def op_arrive(self, op: Op, slot: int, offset: int) -> None:
+        """What `op` tracks is complete: arrive once."""
+        self._by_op(op, slot, offset, "commit", lambda b: b.arrive(1))
+
+    def _by_op(
+        self, op: Op, slot: int, offset: int, kind: str, change: Callable[[Barrier], None]
+    ) -> None:
+        barrier = self.find(slot, offset)
+        machine = self.machine
+        if not running_slots(machine)[slot]:
+            text = "let the cluster meet (barrier.cluster) before any of its CTAs exits"
+            if op.warp >= 0 and machine.slot_of[op.warp] == slot:
+                text = "wait for it before the CTA exits"
+            message = (
+                f"{op.name} signals the mbarrier at shared {offset:#x} of a CTA that has exited"
+            )
+            self._report_op(op, "leak", f"{message}; {text}", ("exited", offset))
+            return
+        if barrier is None:
+            text = f"{op.name} signals shared {offset:#x}, which is no mbarrier: init it first"
+            self._report_op(op, "barrier-misuse", text, ("none", offset))
+            return
+        phase = barrier.phase
+        if machine.hooks:
+            machine.hooks.op_arrived(op, barrier, phase, kind)
+        try:
+            change(barrier)
+        except Misuse as wrong:
+            text = f"{op.name} on the {barrier}: {wrong}"
+            self._report_op(op, "barrier-misuse", text, (wrong.rule, offset))
+        if barrier.phase != phase:
+            machine.wake(barrier.key)
+
+    # Who waits.
+    def describe_waiting(self) -> list[str]:
+        """Return a line for each mbarrier that somebody waits for."""
+        machine = self.machine
+        waiting: dict[Barrier, list[str]] = {}
+        for crew in machine.parked:
+            if not any(isinstance(k, tuple) and k[0] == "mbarrier" for k in crew.waiting):
+                continue
+            for warp in sorted(int(w) for w in crew.warps):
+                for barrier, parity in self._wanted.get(warp, ()):
+                    cta, number = int(machine.cta_of[warp]), warp % machine.geometry.warps
+                    line = machine.program.place(crew.at)[0]
+                    text = f"CTA {cta} warp {number} (PTX line {line}) for parity {parity}"
+                    waiting.setdefault(barrier, []).append(text)
+        return [
+            f"{barrier} of CTA {self._cta(barrier.slot)}: {barrier.pending} of {barrier.expected}"
+            f" arrivals pending, tx-count {barrier.tx}, phase {barrier.phase}; waited for by "
+            + ", ".join(who)
+            for barrier, who in sorted(waiting.items(), key=lambda i: (i[0].slot, i[0].offset))
+        ]
+
+    def _cta(self, slot: int) -> int:
+        return int(self.machine.cta_of[np.argmax(self.machine.slot_of == slot)])
+
+    # Addresses.
+    def _found(
+        self, crew: Crew, mask: Mask, address: Array, space: str, name: str
+    ) -> Iterator[tuple[Barrier, Lanes]]:
+        """Yield each live mbarrier that lanes name, with those lanes; report what is none."""
+        lost = np.zeros((crew.size, LANES), np.bool_)
+        for flat, lanes in _by_place(crew, mask, _flat(crew, address)):
+            barrier = self._live.get(flat)
+            if barrier is None:
+                lost |= lanes
+                continue
+            away = lanes & (crew.slot != barrier.slot)
+            if away.any():
+                if not self._reaches(crew, away, barrier, space, name):
+                    lanes = lanes & ~away
+                if not lanes.any():
+                    continue
+            yield barrier, lanes
+        if not lost.any():
+            return
+        for place in locate(crew, lost, address, 8, space, name):
+            for flat, lanes in _by_place(crew, place.mask, place.flat):
+                where = f"{place.space} {flat % SLOT_BYTES:#x}"
+                text = f"{name} at {where}, which is no mbarrier: init it first"
+                self._report(crew, lanes, "none", text, flat)
+
+    def _reaches(self, crew: Crew, away: Lanes, barrier: Barrier, space: str, name: str) -> bool:
+        """Say whether threads of other CTAs may use `barrier` so, and report if not."""
+        if space in ("shared", "shared::cta") or "wait" in name:
+            text = f"{name} on the {barrier} of another CTA of the cluster: only arrivals and"
+            text += " tx-counts may be remote, by .shared::cluster; wait on a local mbarrier"
+            self._report(crew, away, "remote", text, barrier.offset)
+            return False
+        if not running_slots(self.machine)[barrier.slot]:
+            text = f"{name} on the {barrier} of a CTA that has exited; let the cluster meet"
+            text += " (barrier.cluster) before any of its CTAs exits"
+            crew.report("leak", text, away, same=("exited", barrier.offset))
+            return False
+        return True
+
+    def _report(self, crew: Crew, lanes: Mask, rule: str, text: str, same: object) -> None:
+        crew.report("barrier-misuse", text, lanes, same=(rule, same))
+
+    def _report_op(self, op: Op, kind: str, text: str, same: object) -> None:
+        lanes = 1 << op.lane if op.lane >= 0 else 0xFFFFFFFF
+        self.machine.report(kind, text, op.warp, lanes, op.at, same=same)
+
+
+def _flat(crew: Crew, address: Array) -> Array:
+    """Return where in the arena an address of shared memory, generic or its own, would be.
+
+    What is no such address gives what no mbarrier has.
+    """
+    named = np.where(address >= SHARED_WINDOW, address - SHARED_WINDOW, address)
+    rank, offset = named >> RANK_SHIFT, named & OFFSET_MASK
+    known = (rank >= 0) & (rank < crew.machine.geometry.cluster_ctas) & (offset < SLOT_BYTES)
+    return np.where(known, (crew.cluster_slot + rank) * SLOT_BYTES + offset, -1)
+
+
+def _by_place(crew: Crew, mask: Mask, flat: Array) -> Iterator[tuple[int, Lanes]]:
+    """Yield each flat position with the lanes that name it."""
+    lanes = crew.mask_of(mask)
+    spread = np.broadcast_to(flat, lanes.shape)
+    named = spread[lanes]
+    if not len(named):
+        return
+    if (named == named[0]).all():
+        yield int(named[0]), lanes
+        return
+    for one in dict.fromkeys(named.tolist()):
+        yield one, lanes & (spread == one)
+
+
+def _whole(array: Array, lanes: Lanes) -> Array:
+    return np.broadcast_to(array, lanes.shape)
+
+
+def _at(array: Array, row: int, lane: int) -> int:
+    return int(array[row if array.shape[0] > 1 else 0, lane if array.shape[1] > 1 else 0])
+
+
+def _same(array: Array, lanes: Lanes) -> int:
+    """Return the value that all of `lanes` have, 0 where they differ."""
+    chosen = _whole(array, lanes)[lanes]
+    return int(chosen[0]) if (chosen == chosen[0]).all() else 0
+
+
+def _sum(array: Array | None, lanes: Lanes) -> int:
+    return 0 if array is None else int(_whole(array, lanes)[lanes].astype(np.int64).sum())

@@ -66,10 +66,10 @@ class Arena:
         """
         if mask is not None:
             index = np.where(mask, index, 0)
-        total = width * count
+        where = index >> _SHIFT[width * count]
         if count == 1:
-            return (self.bytes.view(UNSIGNED[width])[index // width],)
-        items = self.bytes.view(UNSIGNED[width]).reshape(-1, count)[index // total]
+            return (self.bytes.view(UNSIGNED[width])[where],)
+        items = self.bytes.view(UNSIGNED[width]).reshape(-1, count)[where]
         return tuple(items[..., i] for i in range(count))
 
     def scatter(self, index: Array, values: tuple[Array, ...], mask: Mask) -> None:
@@ -85,7 +85,9 @@ class Arena:
             chosen = np.broadcast_to(mask, shape)
             index = np.broadcast_to(index, shape)[chosen]
             values = tuple(np.broadcast_to(v, shape)[chosen] for v in values)
-        where = index // total
+        elif index.shape != shape:
+            index = np.broadcast_to(index, shape)
+        where = index >> _SHIFT[total]
         if count == 1:
             self.bytes.view(UNSIGNED[width])[where] = values[0]
         else:
@@ -111,6 +113,7 @@ class Arena:
         return (index // 8)[..., None] + np.arange(size // 8)
 
 
+_SHIFT = {1 << n: n for n in range(8)}
 _ONES = {1: 0x01, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
 
 

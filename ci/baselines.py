@@ -190,7 +190,8 @@ def _verdict(own: Baseline, then: Baseline, seen: Beside, gate_percent: float | 
     of_it = f"{same}, {seen.basis}"
     said = f"{seen.word.value} beside the baseline, {seen.percent:+.2f}%"
     if seen.low_percent is None or seen.high_percent is None:
-        said += f": {of_it}; its spread is told from {analyse.LEAST_RUNS}"
+        least = analyse.LEAST_RUNS
+        said += f": {of_it}; to tell takes {least} runs on one card, or {least} cards"
         return passed(said) if gate_percent is None else _not_compared(said, gate_percent).verdict
     said += f" ({seen.low_percent:+.2f} to {seen.high_percent:+.2f}): {of_it}"
     if gate_percent is None:

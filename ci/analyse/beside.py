@@ -29,10 +29,10 @@ def beside(baseline: Sequence[TimedRun], card: str, median_ms: float) -> Beside:
     by_card: dict[str, list[float]] = {}
     for run in baseline:
         by_card.setdefault(run.card, []).append(math.log(run.median_ms))
-    values, basis = _observations(by_card, card)
+    values, basis, enough = _observations(by_card, card)
     middle = mean(values)
     seen = math.log(median_ms) - middle
-    if len(values) < LEAST_RUNS:
+    if not enough:
         return Beside(Word.UNDECIDED, _percent(seen), math.exp(middle), basis)
     spread = max(stdev(values), LEAST_SPREAD)
     factor = t_quantile((1 + CONFIDENCE) / 2, len(values) - 1)
@@ -50,17 +50,19 @@ def beside(baseline: Sequence[TimedRun], card: str, median_ms: float) -> Beside:
     )
 
 
-def _observations(by_card: Mapping[str, Sequence[float]], card: str) -> tuple[list[float], str]:
-    """Return what the run is one more of, and what that is called."""
-    own = list(by_card.get(card, ()))
+def _observations(
+    by_card: Mapping[str, Sequence[float]], card: str
+) -> tuple[Sequence[float], str, bool]:
+    """Return what the run is one more of, what that is called, and whether they tell the spread."""
+    own = by_card.get(card, ())
     if len(own) >= LEAST_RUNS:
-        return own, f"{len(own)} runs on this card"
+        return own, f"{len(own)} runs on this card", True
     if len(by_card) >= LEAST_RUNS:
-        return [median(logs) for logs in by_card.values()], f"{len(by_card)} cards"
+        return [median(logs) for logs in by_card.values()], f"{len(by_card)} cards", True
     if own:
-        return own, f"{len(own)} of {LEAST_RUNS} runs on this card"
+        return own, f"{len(own)} of {LEAST_RUNS} runs on this card", False
     every = [log for logs in by_card.values() for log in logs]
-    return every, f"{len(every)} {'run' if len(every) == 1 else 'runs'}, none on this card"
+    return every, f"{len(every)} {'run' if len(every) == 1 else 'runs'}, none on this card", False
 
 
 def _percent(log: float) -> float:

@@ -56,7 +56,7 @@ class Refusals(Exception):
     """All that is refused of a kernel."""
 
     def __init__(self, refusals: tuple[Refusal, ...]) -> None:
-        super().__init__(f"{len(refusals)} instructions are refused")
+        super().__init__("; ".join(f"line {r.line}: {r.text}" for r in refusals))
         self.refusals = refusals
 
 

@@ -1,0 +1,132 @@
+"""`python -m ci.emu run LAUNCH.json`: one launch, in the emulator.
+
+Exit 0: no error; 1: at least one finding of severity error; 2: bad input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from ci.emu.findings import Finding
+from ci.emu.launch.load import load
+from ci.emu.run import DEFAULT_STEPS, Schedule
+from ci.emu.session import ALL_OBSERVERS, Outcome, emulate, schedules_of
+from ci.errors import CiError, ConfigError
+
+SCHEDULES = 4
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command; return its exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return _run(arguments)
+    except CiError as e:
+        print(f"error: {e}" + (f"; {e.hint}" if e.hint else ""), file=sys.stderr)
+        return 2
+    except RecursionError:
+        print("error: the module is nested too deeply", file=sys.stderr)
+        return 2
+    except MemoryError:
+        print("error: out of memory; emulate a smaller launch", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m ci.emu", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="run a launch file")
+    run.add_argument("launch", type=Path, metavar="LAUNCH.json")
+    run.add_argument("--module", type=Path, metavar="FILE.ptx", help="the PTX, if not the launch's")
+    run.add_argument(
+        "--observe", default=",".join(ALL_OBSERVERS), help="of memory, races, init, sync"
+    )
+    run.add_argument("--schedules", type=int, default=SCHEDULES, help="how many (default 4)")
+    run.add_argument("--seed", type=int, default=0)
+    run.add_argument("--max-steps", type=int, default=DEFAULT_STEPS)
+    run.add_argument("--accumulate", choices=("fp32", "hardware"), default="fp32")
+    run.add_argument("--elect", choices=("first", "last", "hash"), default="first")
+    run.add_argument("--jobs", type=int, default=0, help="processes; 0: one a processor")
+    run.add_argument("--source", default="", help="the file whose lines findings name")
+    run.add_argument("--dump", action="append", default=[], metavar="BUFFER=FILE.npy")
+    run.add_argument("--json", type=Path, metavar="FILE", help="write findings and statistics")
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    observe = tuple(filter(None, arguments.observe.split(",")))
+    for name in observe:
+        if name not in ALL_OBSERVERS:
+            raise ConfigError(f"unknown observer {name!r}; known: {', '.join(ALL_OBSERVERS)}")
+    if arguments.schedules < 1 or arguments.max_steps < 1 or arguments.jobs < 0:
+        raise ConfigError("--schedules and --max-steps start at 1, --jobs at 0")
+    dumps = _dumps(arguments.dump)
+    loaded = load(arguments.launch, arguments.module, arguments.source)
+    unknown = sorted(dumps.keys() - loaded.entry.buffers.keys())
+    if unknown:
+        known = ", ".join(loaded.entry.buffers)
+        raise ConfigError(f"--dump: no buffer {unknown[0]!r}; buffers: {known}")
+    first = Schedule(
+        seed=arguments.seed,
+        max_steps=arguments.max_steps,
+        hardware_accumulation=arguments.accumulate == "hardware",
+        elected=arguments.elect,
+    )
+    outcome = emulate(
+        loaded, schedules_of(first, arguments.schedules), observe, tuple(dumps), arguments.jobs
+    )
+    try:
+        for name, path in dumps.items():
+            np.save(path, outcome.buffers[name])
+        if arguments.json:
+            arguments.json.write_text(json.dumps(report(outcome), indent=1) + "\n", "utf-8")
+    except OSError as e:
+        raise ConfigError(f"{e.filename}: cannot be written: {e.strerror}") from e
+    for finding in outcome.findings:
+        print(shown(finding))
+    errors = sum(f.severity == "error" for f in outcome.findings)
+    print(
+        f"emulated: {arguments.schedules} schedules, {errors} errors, "
+        f"{len(outcome.findings) - errors} warnings, {max(outcome.wall_s):.1f} s"
+    )
+    return 1 if outcome.failed else 0
+
+
+def report(outcome: Outcome) -> dict[str, object]:
+    """Return findings.json of an outcome."""
+    stats = {
+        "rows": outcome.rows,
+        "unchecked_rows": list(outcome.unchecked),
+        "counters": outcome.counters,
+        "steps": outcome.steps,
+        "wall_s": [round(s, 3) for s in outcome.wall_s],
+    }
+    return {"schema": 1, "findings": [asdict(f) for f in outcome.findings], "stats": stats}
+
+
+def shown(finding: Finding) -> str:
+    """Return a finding as a person reads it."""
+    where = finding.source or (f"PTX line {finding.ptx_line}" if finding.ptx_line else "the launch")
+    thread = f" (CTA {finding.cta} warp {finding.warp})" if finding.cta >= 0 else ""
+    times = f", {finding.count} times" if finding.count > 1 else ""
+    return f"{finding.severity}: {finding.kind}: {where}{thread}{times}: {finding.message}"
+
+
+def _dumps(wanted: list[str]) -> dict[str, Path]:
+    dumps = {}
+    for text in wanted:
+        name, _, path = text.partition("=")
+        if not name or not path:
+            raise ConfigError(f"--dump takes BUFFER=FILE.npy, not {text!r}")
+        dumps[name] = Path(path)
+    return dumps
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Launch files: everything about one launch that a driver would be told, in plain fields."""

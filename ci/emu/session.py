@@ -1,0 +1,142 @@
+"""A launch under several schedules, in parallel processes: what the command and the stages run."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+
+from ci.emu.arrays import Array
+from ci.emu.findings import OBSERVER_OF, Finding, Findings
+from ci.emu.hooks import Hooks
+from ci.emu.launch.expect import compare
+from ci.emu.launch.formats import DTYPES
+from ci.emu.launch.load import Loaded
+from ci.emu.observe import OBSERVERS
+from ci.emu.observe.writers import Writers
+from ci.emu.run import Ran, Schedule, run
+
+
+ALL_OBSERVERS = ("memory", "races", "init", "sync")
+_ALWAYS = frozenset({"results", "run"})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What some schedules found. `buffers` are those of the first one, as they were left.
+
+    `rows` counts warps through each row of the table, over all schedules; `unchecked` are the rows
+    among them that were never compared with hardware. `wall_s` is one number a schedule.
+    """
+
+    findings: tuple[Finding, ...]
+    buffers: dict[str, Array]
+    rows: dict[str, int]
+    unchecked: tuple[str, ...]
+    counters: dict[str, int]
+    steps: int
+    wall_s: tuple[float, ...]
+
+    @property
+    def failed(self) -> bool:
+        return any(f.severity == "error" for f in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class _One:
+    findings: tuple[Finding, ...]
+    buffers: dict[str, Array]
+    rows: dict[str, int]
+    counters: dict[str, int]
+    steps: int
+    wall_s: float
+
+
+_loaded: Loaded | None = None
+"""The launch, in the processes that were forked off: it holds functions, which do not travel."""
+
+
+def emulate(
+    loaded: Loaded,
+    schedules: Sequence[Schedule],
+    observe: Sequence[str] = ALL_OBSERVERS,
+    dump: Sequence[str] = (),
+    jobs: int = 0,
+) -> Outcome:
+    """Run `loaded` under each of `schedules`; `dump` names the buffers to bring back.
+
+    `jobs` processes at a time, 0 for one a processor.
+    """
+    global _loaded
+    jobs = min(jobs or len(os.sched_getaffinity(0)), len(schedules))
+    _loaded = loaded
+    wanted = tuple(dump)
+    work = [(s, tuple(observe), wanted if n == 0 else ()) for n, s in enumerate(schedules)]
+    if jobs <= 1:
+        ran = [_run_one(*item) for item in work]
+    else:
+        context = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+            ran = list(pool.map(_run_one, *zip(*work, strict=True)))
+    _loaded = None
+    findings = Findings()
+    rows: dict[str, int] = {}
+    counters: dict[str, int] = {}
+    for one in ran:
+        findings.merge(
+            tuple(f for f in one.findings if OBSERVER_OF[f.kind] in (*observe, *_ALWAYS))
+        )
+        _add(rows, one.rows)
+        _add(counters, one.counters)
+    unchecked = sorted(loaded.kernel.program.unchecked & rows.keys())
+    return Outcome(
+        findings.all,
+        ran[0].buffers,
+        rows,
+        tuple(unchecked),
+        counters,
+        sum(o.steps for o in ran),
+        tuple(o.wall_s for o in ran),
+    )
+
+
+def schedules_of(first: Schedule, count: int) -> tuple[Schedule, ...]:
+    """Return `count` schedules from number 0 on, otherwise like `first`."""
+    return tuple(replace(first, number=number) for number in range(count))
+
+
+def _run_one(schedule: Schedule, observe: tuple[str, ...], dump: tuple[str, ...]) -> _One:
+    assert _loaded is not None
+    begin = time.perf_counter()
+    writers = Writers() if _loaded.entry.expect else None
+    observers: list[Hooks] = [made() for made in _factories(observe)]
+    ran = run(_loaded.kernel, schedule, [*observers, *([writers] if writers else [])])
+    if writers and not ran.machine.stopped:
+        compare(_loaded, ran.machine, writers)
+    return _One(
+        ran.machine.findings.all,
+        {name: _buffer(_loaded, ran, name) for name in dump},
+        ran.counts,
+        dict(ran.machine.counts),
+        ran.steps,
+        time.perf_counter() - begin,
+    )
+
+
+def _factories(observe: tuple[str, ...]) -> list[Callable[[], Hooks]]:
+    return [OBSERVERS[name] for name in observe if name in OBSERVERS]
+
+
+def _buffer(loaded: Loaded, ran: Ran, name: str) -> Array:
+    at = loaded.kernel.buffers[name]
+    entry = loaded.entry.buffers[name]
+    raw = ran.machine.memory.global_.bytes[at.start : at.start + at.size]
+    return raw.view(DTYPES[entry.dtype]).reshape(entry.shape).copy()
+
+
+def _add(into: dict[str, int], more: dict[str, int]) -> None:
+    for key, count in more.items():
+        into[key] = into.get(key, 0) + count

@@ -57,19 +57,30 @@ UNDEFINED = Undefined()
 class Pending(Unready):
     """The result of an asynchronous instruction that has not been waited for.
 
-    `values` is what the register will hold, and is filled in by the operation: a whole (n, 32)
-    array. `tag` names the wait that settles it, `text` says which one that is.
+    `values` is what the register will hold, a whole (n, 32) array: `rows` of what the operation
+    fills in, or all of it. `tag` names the wait that settles it, `text` says which one that is.
     """
 
-    __slots__ = ("tag", "text", "values")
+    __slots__ = ("filled", "rows", "tag", "text")
 
-    def __init__(self, values: Array, tag: object, text: str) -> None:
-        self.values = values
+    def __init__(
+        self, filled: Array, tag: object, text: str, rows: NDArray[np.intp] | None = None
+    ) -> None:
+        self.filled = filled
         self.tag = tag
         self.text = text
+        self.rows = rows
+
+    @property
+    def values(self) -> Array:
+        return self.filled if self.rows is None else self.filled[self.rows]
 
     def take(self, rows: NDArray[np.intp]) -> Pending:
-        return Pending(self.values[rows], self.tag, self.text)
+        """Return what some of the warps wait for: it may still be filled in."""
+        return Pending(self.filled, self.tag, self.text, self.chosen(rows))
+
+    def chosen(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        return rows if self.rows is None else self.rows[rows]
 
 
 def narrowed(mask: Mask, guard: Array) -> Mask:

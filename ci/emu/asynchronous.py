@@ -29,6 +29,7 @@ class Op:
     proxy: str
     steps: Iterator[None] = field(default_factory=lambda: iter(()))
     stream: Hashable | None = None
+    also: tuple[int, ...] = ()  # rows that issued it together with `row`
     done: bool = False
     read: bool = False  # its sources have been read
     clock: Any = None

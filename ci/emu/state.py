@@ -134,7 +134,8 @@ class Crew:
     # Registers that may not be read yet.
     def poison(self, registers: tuple[int, ...]) -> None:
         """Remember that `registers` hold something `Pending`."""
-        self.pending = (*self.pending, *registers)
+        if self.pending[-len(registers) :] != registers:  # else a product onto the one before
+            self.pending = (*self.pending, *registers)
 
     def settle(self, tag: object) -> None:
         """The wait of `tag` returned: its registers hold their values."""
@@ -297,12 +298,14 @@ class Machine:
         steps: Callable[[Op], Iterator[None]],
         proxy: str = "async",
         stream: Any = None,
+        also: tuple[int, ...] = (),
     ) -> Op:
         """Start an operation of the thread (`row`, `lane`) of `crew`; lane -1 is the whole warp.
 
+        `also` are rows that issue it together with `row`: the warps of a warpgroup.
         `steps(op)` is a generator: each piece between two yields is one event.
         """
-        op = Op(name, self, crew.warps, row, lane, crew.at, proxy, stream=stream)
+        op = Op(name, self, crew.warps, row, lane, crew.at, proxy, stream=stream, also=also)
         op.steps = steps(op)
         if self.hooks:
             self.hooks.op_issued(op)

@@ -1,0 +1,148 @@
+"""Sums of products, as exact as fp32, or as the hardware is known to make them.
+
+The published model (MMA-Sim, arXiv 2511.10909): the products of one instruction and the accumulator
+are aligned to the largest of their exponents, each truncated to so many fractional bits, added
+exactly, and the sum is truncated to the result's type. An exponent is the sum of those of the
+factors, not normalised: a product's significand lies in [1, 4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ci.emu.matrix.formats import Format, exponents
+
+F32 = NDArray[np.float32]
+_NAN = np.uint32(0x7FFFFFFF)
+_NO_EXPONENT = -400  # of an accumulator that is zero: below all others
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """`fraction` bits behind the point of the largest addend, `result` behind the sum's."""
+
+    fraction: int
+    result: int = 23
+
+
+BLACKWELL_FP8 = Rounding(25)
+HOPPER_FP8 = Rounding(13, 13)
+
+
+def multiply(a: F32, b: F32) -> F32:
+    """Return A x B^T in fp32: (m, k) and (n, k) give (m, n)."""
+    return np.asarray(a @ b.T, np.float32)
+
+
+def hardware_sum(
+    a: F32, b: F32, forms: tuple[Format, Format], c: F32 | None, rounding: Rounding
+) -> F32:
+    """Return A x B^T + C as the model has it; no C is one of zeros."""
+    start = np.zeros((len(a), len(b)), np.float32) if c is None else c
+    special = _special(a, b, start)
+    if special is not None:
+        a, b = _finite(a), _finite(b)
+        start = _finite(start)
+    largest = _largest(exponents(a, forms[0]), exponents(b, forms[1]))
+    exponent_c = np.frexp(start)[1] - 1
+    exponent_c = np.where(start == 0, _NO_EXPONENT, np.maximum(exponent_c, -126))
+    exponent = np.maximum(largest, exponent_c)
+    total = _truncated_products(a, b, forms, exponent, rounding.fraction)
+    scale = exponent - rounding.fraction
+    total += np.ldexp(np.trunc(np.ldexp(start.astype(np.float64), -scale)), scale)
+    result = _toward_zero(total, rounding.result)
+    if special is not None:
+        result = np.where(np.isfinite(special), result, special)
+        result.view(np.uint32)[np.isnan(special)] = _NAN
+    return result
+
+
+def _special(a: F32, b: F32, c: F32) -> F32 | None:
+    """Return the sums by IEEE rules where infinities or NaNs take part."""
+    if np.isfinite(a).all() and np.isfinite(b).all() and np.isfinite(c).all():
+        return None
+    with np.errstate(all="ignore"):
+        # loops of NumPy's own, not a BLAS that may skip a zero: 0 x inf is NaN
+        product = np.einsum("mk,nk->mn", a.astype(np.float64), b.astype(np.float64))
+        return np.asarray(product + c, np.float32)
+
+
+def _finite(values: F32) -> F32:
+    return np.where(np.isfinite(values), values, np.float32(0))
+
+
+def _largest(a: NDArray[np.int16], b: NDArray[np.int16]) -> NDArray[np.int16]:
+    """Return max over k of a[m, k] + b[n, k]."""
+    columns = np.ascontiguousarray(a.T)
+    others = np.ascontiguousarray(b.T)
+    largest = np.full((len(a), len(b)), np.iinfo(np.int16).min, np.int16)
+    sums = np.empty_like(largest)
+    for left, right in zip(columns, others, strict=True):
+        np.add(left[:, None], right, out=sums)
+        np.maximum(largest, sums, out=largest)
+    return largest
+
+
+def _lowest_bits(values: F32) -> NDArray[np.int16]:
+    """Return by row the exponent of the lowest bit that any of its values has set."""
+    significand, exponent = np.frexp(values)
+    whole = np.ldexp(significand, 24).astype(np.int32)  # 24 bits hold it
+    lowest = exponent - 24 + _trailing_zeros(whole)
+    return np.asarray(np.where(values == 0, 1000, lowest).min(axis=1), np.int16)
+
+
+def _trailing_zeros(values: NDArray[np.int32]) -> NDArray[np.int32]:
+    lowest = (values & -values).astype(np.float64)
+    return np.asarray(np.frexp(lowest)[1] - 1, np.int32)
+
+
+def _truncated_products(
+    a: F32,
+    b: F32,
+    forms: tuple[Format, Format],
+    exponent: NDArray[Any],
+    fraction: int,
+) -> NDArray[np.float64]:
+    """Return the sum over k of the products, each truncated to multiples of 2^(e - fraction)."""
+    unit = exponent - fraction
+    bits = _lowest_bits(a)[:, None] + _lowest_bits(b)[None, :]
+    exact = bits >= unit
+    if exact.all():
+        return a.astype(np.float64) @ b.T.astype(np.float64)
+    if exact.mean() > 0.9:  # most lose nothing: look at the others alone
+        total = a.astype(np.float64) @ b.T.astype(np.float64)
+        rows, columns = np.nonzero(~exact)
+        scale = -unit[rows, columns][:, None]
+        products = np.ldexp(a[rows].astype(np.float64) * b[columns], scale)
+        total[rows, columns] = np.ldexp(np.trunc(products), -scale).sum(axis=1)
+        return total
+    width = fraction + 2 + forms[0].k.bit_length()
+    kind: type[Any] = np.float32 if width <= 24 and forms[0].bytes == 1 else np.float64
+    # powers of two: exact; where they leave the range, products have no bit above the unit
+    scale = np.ldexp(np.ones(1), np.clip(-unit, -120, 120)).astype(kind)
+    total = np.zeros(scale.shape, kind)
+    product = np.empty_like(total)
+    columns_a = np.ascontiguousarray(a.T.astype(kind))
+    columns_b = np.ascontiguousarray(b.T.astype(kind))
+    for left, right in zip(columns_a, columns_b, strict=True):
+        np.multiply(left[:, None], right, out=product)
+        product *= scale
+        np.trunc(product, out=product)
+        total += product
+    return np.asarray(total / scale, np.float64)
+
+
+def _toward_zero(values: NDArray[np.float64], fraction: int) -> F32:
+    """Truncate to float32 with `fraction` bits behind the point, subnormals included."""
+    kept = np.uint64(0xFFFFFFFFFFFFFFFF << 52 - fraction & 0xFFFFFFFFFFFFFFFF)
+    cut = (values.view(np.uint64) & kept).view(np.float64)
+    tiny = np.abs(values) < 2.0**-126
+    if tiny.any():
+        steps = 2.0 ** (126 + fraction)
+        cut = np.where(tiny, np.trunc(values * steps) / steps, cut)
+    with np.errstate(over="ignore"):
+        return cut.astype(np.float32)

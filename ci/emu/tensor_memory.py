@@ -1,0 +1,138 @@
+"""Tensor memory: 128 lanes x 512 columns of 32 bits a CTA, and who owns which columns.
+
+Columns are allocated in units of 32. A pair of CTAs (ranks that differ in the last bit) allocates
+together and gets the same columns: the even CTA allocates for both, the odd one waits for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ci.emu.arrays import LANES
+
+if TYPE_CHECKING:
+    from ci.emu.state import Machine
+
+TENSOR_LANES = 128
+COLUMNS = 512
+UNIT_COLUMNS = 32
+LANE_SHIFT = 16
+COLUMN_MASK = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Allocated:
+    """Columns of one CTA. `warp` and `at` are who allocated them, and where in the program."""
+
+    column: int
+    columns: int
+    warp: int
+    at: int
+
+
+@dataclass
+class Holdings:
+    """What one CTA owns.
+
+    `granted` are columns that the even CTA allocated for the pair, and that this one has not asked
+    for yet; `leaving` are deallocations for which the peer's warp has not come yet.
+    """
+
+    blocks: list[Allocated] = field(default_factory=list)
+    granted: list[Allocated] = field(default_factory=list)
+    leaving: list[tuple[int, int]] = field(default_factory=list)
+    last_columns: int = COLUMNS
+    relinquished: bool = False
+    units: NDArray[np.bool_] = field(
+        default_factory=lambda: np.zeros(COLUMNS // UNIT_COLUMNS, np.bool_)
+    )
+
+    def take(self, block: Allocated) -> None:
+        self.blocks.append(block)
+        self._mark(block, True)
+
+    def drop(self, column: int, columns: int) -> None:
+        block = next(b for b in self.blocks if (b.column, b.columns) == (column, columns))
+        self.blocks.remove(block)
+        self._mark(block, False)
+
+    def owns(self, column: int, columns: int) -> bool:
+        """Say whether all of the columns are allocated."""
+        low, high = column // UNIT_COLUMNS, -(-(column + columns) // UNIT_COLUMNS)
+        return column >= 0 and column + columns <= COLUMNS and bool(self.units[low:high].all())
+
+    def has(self, column: int, columns: int) -> bool:
+        """Say whether just these were one allocation."""
+        return any((b.column, b.columns) == (column, columns) for b in self.blocks)
+
+    def text(self) -> str:
+        """Name the columns for a message."""
+        named = (f"{b.column} to {b.column + b.columns - 1}" for b in self.blocks)
+        return ", ".join(named) or "none"
+
+    def _mark(self, block: Allocated, taken: bool) -> None:
+        low = block.column // UNIT_COLUMNS
+        self.units[low : low + block.columns // UNIT_COLUMNS] = taken
+
+
+class TensorMemory:
+    """The tensor memory of all resident CTAs, by their slots."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self._holdings: dict[int, Holdings] = {}
+        self._words: dict[int, NDArray[np.uint32]] = {}
+
+    def words(self, slot: int) -> NDArray[np.uint32]:
+        """Return the 128 x 512 words of a CTA."""
+        found = self._words.get(slot)
+        if found is None:
+            found = self._words[slot] = np.zeros((TENSOR_LANES, COLUMNS), np.uint32)
+        return found
+
+    def holdings(self, slot: int) -> Holdings:
+        return self._holdings.setdefault(slot, Holdings())
+
+    def even(self, slot: int) -> int:
+        """Return the slot of the even CTA of the pair; slots of a cluster lie by their ranks."""
+        return slot - int(self._rank(slot)) % 2
+
+    def peer(self, slot: int) -> int:
+        return self.even(slot) * 2 + 1 - slot
+
+    def alive(self, slot: int) -> bool:
+        """Say whether a thread of the CTA has not exited."""
+        return bool(self.machine.alive[self.machine.slot_of == slot].any())
+
+    def _rank(self, slot: int) -> int:
+        return int(self.machine.rank_of[self.machine.slot_of == slot][0])
+
+    # Allocation. Messages are returned: the caller knows at which thread they are.
+    def find_room(self, slots: tuple[int, ...], columns: int) -> int | None:
+        """Return the first column from which so many are free in all of the CTAs."""
+        taken = np.zeros(COLUMNS // UNIT_COLUMNS, np.bool_)
+        for slot in slots:
+            taken = taken | self.holdings(slot).units
+        count = columns // UNIT_COLUMNS
+        for unit in range(len(taken) - count + 1):
+            if not taken[unit : unit + count].any():
+                return unit * UNIT_COLUMNS
+        return None
+
+    def finish(self) -> None:
+        """Report what was never freed."""
+        for slot, holdings in sorted(self._holdings.items()):
+            for block in holdings.blocks:
+                self.machine.report(
+                    "leak",
+                    f"{block.columns} columns of tensor memory from column {block.column} were"
+                    " never freed: tcgen05.dealloc them before the CTA's last warp exits",
+                    block.warp,
+                    (1 << LANES) - 1,
+                    block.at,
+                    same=("tensor memory", slot % 2),
+                )

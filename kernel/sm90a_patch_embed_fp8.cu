@@ -18,7 +18,7 @@
 //
 // A thread's accumulators of one row are 2 columns out of every 8. The rows of B lie in shared
 // memory so permuted that these are 8 neighbours in C: 16 bytes a store, whole sectors, no staging.
-// (STAGED_BOXES stages C all the same, and stores it by TMA: slower, as that takes a stage's room.)
+// (STAGED_BOXES stages C all the same, for TMA to store, in the room of a stage.)
 //
 // What that saves against a tile loop that reads both operands again (128 x 256 tiles): 4.3 GB of B
 // and 1.4 GB of table a launch, L2 to SM, beside 2.1 GB of A. The card is power-limited: bytes that

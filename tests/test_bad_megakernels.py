@@ -66,6 +66,9 @@ SAME_SASS = {
     " fenced with the inits themselves",
     "sm100a/relaxed-input-wait": "a try_wait that acquires in the CTA is the TRYWAIT of a relaxed"
     " one; only .acquire.cluster adds to it",
+    "sm90a/missing-barrier-init-fence": "as for sm_100a",
+    "sm90a/missing-wgmma-fence": "where wgmma.fence is left out, ptxas puts the warpgroup's"
+    " arrival in before the first product by itself",
 }
 """Faults that are none in the machine code of ptxas 13.0.88: PTX forbids them all the same."""
 

@@ -90,6 +90,10 @@ class Groups:
                 history.groups.append(history.uncommitted)
                 history.uncommitted = []
 
+    def issued(self, warp: int, lanes: int) -> list[Op]:
+        """Return what these lanes issued so far and nobody has waited for."""
+        return list(dict.fromkeys(o for h in self._of(warp, lanes) for o in h.older(None, False)))
+
     def unfinished(self, warp: int, lanes: int) -> list[Op]:
         """Return what these lanes issued so far and is not done, committed or not."""
         found = dict.fromkeys(o for h in self._of(warp, lanes) for o in h.older(None, False))

@@ -11,7 +11,7 @@ from typing import ParamSpec
 from invoke import Collection, Context, Exit, task
 from invoke.main import program
 
-from ci import acceptance, checking, lint, pipeline, preparation
+from ci import acceptance, checking, lint, pipeline, preparation, recorded
 from ci.build import table
 from ci.contenders import BenchRequest
 from ci.errors import CiError, ConfigError
@@ -222,7 +222,7 @@ def profile(
 @task(
     iterable=["also"],
     help={
-        "a": "KERNEL[:VARIANT][@REV], @REV, NAME=DIR or DIR: what the others are compared with",
+        "a": "KERNEL[:VARIANT][@REV], @REV, NAME=DIR, DIR, or a run: what the others stand beside",
         "b": "the other one; more of them may follow",
         "also": "one more; `bench A B C` says the same as `bench A B --also C`",
         "remote": REMOTE,
@@ -259,6 +259,9 @@ def bench(
     dry_run: bool = False,
 ) -> int:
     """Compare builds, run in turn on one box: faster, slower or undecided, with the interval."""
+    if recorded.name_runs((a, b, *also)):
+        print(recorded.compare(ROOT, (a, b), force=force))
+        return 0
     request = BenchRequest(
         words=(a, b, *also),
         remote=remote,

@@ -14,16 +14,11 @@ from pathlib import Path
 from ci import baselines, filing, records, report, rundir
 from ci.errors import ConfigError
 from ci.model import (
-    BASELINE_CHECK,
     Baseline,
     Baselines,
     BoxClass,
-    Outcome,
     Run,
-    StageKind,
-    StageRecord,
     TimedRun,
-    combine,
 )
 
 
@@ -40,7 +35,7 @@ def accept(root: Path, name: str, waived: Waived) -> str:
     """Write the times of a run into the file of its box class, and say what changed there."""
     folder = rundir.find_run(root / filing.RUNS, name)
     run = records.from_json(Run, folder / "run.json")
-    timed = _require_timed(run)
+    timed = baselines.require_timed(run)
     if (run.provenance.dirty_sha256 or not run.provenance.commit) and not waived.dirty:
         what = "changes on top of its commit" if run.provenance.commit else "no commit"
         raise ConfigError(f"{run.id} has {what}: nobody can build it again", "or say --dirty")
@@ -76,27 +71,6 @@ def listing(root: Path) -> str:
     if len(rows) == 1:
         return f"no baselines in {baselines.FOLDER}; `invoke baseline-accept RUN` writes one"
     return report.render_rows(rows)
-
-
-def _require_timed(run: Run) -> tuple[StageRecord, ...]:
-    """Return the timing stages, if nothing in the run speaks against the build.
-
-    That it was slower than a baseline does not: it may be just that which is to be accepted.
-    """
-    if run.bench is not None:
-        raise ConfigError(f"{run.id} is a bench; a baseline is made of runs of remote-test")
-    if run.state != "finished":
-        raise ConfigError(f"{run.id} is {run.state}", f"first `invoke collect {run.id}`")
-    timed = tuple(s for s in run.stages if s.kind is StageKind.TIMING)
-    if not timed:
-        raise ConfigError(f"{run.id} has no timing stage")
-    for record in run.stages:
-        own = [c for c in record.checks if c.name != BASELINE_CHECK or record not in timed]
-        outcome = combine(c.verdict for c in own) if own else record.verdict.outcome
-        if outcome is Outcome.FAIL or (record in timed and outcome is not Outcome.PASS):
-            why = next((c.verdict for c in own if c.verdict.outcome is outcome), record.verdict)
-            raise ConfigError(f"{run.id}: {record.name} did not pass: {why.summary}")
-    return timed
 
 
 def _accept(root: Path, run: Run, box_class: BoxClass, new: Baseline, waived: Waived) -> str:

@@ -29,6 +29,7 @@ from ci.model import (
     Verdict,
     Word,
     broken,
+    combine,
     failed,
     join_checks,
     passed,
@@ -80,6 +81,29 @@ def judge(root: Path, folder: Path, run: Run, judged: Sequence[StageRecord]) -> 
         else:
             told.append(record)
     return told
+
+
+def require_timed(run: Run) -> tuple[StageRecord, ...]:
+    """Return the timing stages, if nothing in the run speaks against the build.
+
+    That it was slower than a baseline does not: it may be just that which is to be accepted.
+    """
+    if run.bench is not None:
+        raise ConfigError(
+            f"{run.id} is a bench; this takes runs of remote-test, of one process each"
+        )
+    if run.state != "finished":
+        raise ConfigError(f"{run.id} is {run.state}", f"first `invoke collect {run.id}`")
+    timed = tuple(s for s in run.stages if s.kind is StageKind.TIMING)
+    if not timed:
+        raise ConfigError(f"{run.id} has no timing stage")
+    for record in run.stages:
+        own = [c for c in record.checks if c.name != BASELINE_CHECK or record not in timed]
+        outcome = combine(c.verdict for c in own) if own else record.verdict.outcome
+        if outcome is Outcome.FAIL or (record in timed and outcome is not Outcome.PASS):
+            why = next((c.verdict for c in own if c.verdict.outcome is outcome), record.verdict)
+            raise ConfigError(f"{run.id}: {record.name} did not pass: {why.summary}")
+    return timed
 
 
 def timing_of(folder: Path, run: Run, record: StageRecord) -> Baseline:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ci import acceptance, baselines, records
+from ci import acceptance, baselines, recorded, records
 from ci.errors import ConfigError, ProtocolError
 from ci.model import (
     Check,
@@ -400,3 +400,73 @@ def test_the_listing_says_what_is_there(tmp_path: Path) -> None:
     assert head.split()[:2] == ["box", "class"]
     assert row.startswith(f"NVIDIA H200, 700 W, driver 580  {ENTRY}  1.0010 ms  0.9900 to 1.0120")
     assert "2 on 1  4ff5e3f3dbb7  steady after 1.0 s, random data  stale: " in row
+
+
+def told(root: Path, *numbers: int, force: bool = False) -> str:
+    names = [f"20261121T12{n:02d}00Z" for n in numbers]
+    return (
+        recorded.compare(root, names, force=force).splitlines()[-1].replace("00Z-patch_embed", "")
+    )
+
+
+def test_two_runs_are_told_apart_by_what_runs_of_the_baseline_differ_by(tmp_path: Path) -> None:
+    put(tmp_path, 20, 1.0)
+    put(tmp_path, 21, 1.05)
+    assert told(tmp_path, 20, 21) == (
+        "20261121T1221-h200-0021: undecided beside 20261121T1220-h200-0020, +5.00%: the baseline"
+        " of NVIDIA H200, 700 W, driver 580 has no run; `invoke bench` of builds tells more"
+    )
+    accept(tmp_path, (1.0, 1.002, 0.999))
+    assert told(tmp_path, 20, 21) == (
+        "20261121T1221-h200-0021: slower beside 20261121T1220-h200-0020, +5.00% (+2.77 to +7.27),"
+        " told from 3 runs on this card"
+    )
+    assert ": faster beside " in told(tmp_path, 21, 20)
+    assert ": undecided beside 20261121T1220-h200-0020, +0.00% (" in told(tmp_path, 20, 20)
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        (
+            {"spoil": {"device.uuid": "GPU-9"}},
+            f"GPU UUID GPU-9 and {bench.UUID}",
+        ),
+        ({"spoil": {"device.driver": "580.1"}}, "driver 580.1 and 580.159.04"),
+        (
+            {"spoil": {"regime": "steady after 0.3 s"}},
+            "regime steady after 0.3 s, random data and steady after 1.0 s, random data",
+        ),
+        (
+            {"spoil": {"clocks.during": [bench.CLOCK | {"throttle_reasons": "0x40"}]}},
+            "regime steady after 1.0 s, random data and steady after 1.0 s, random data,"
+            " thermal slowdown by hardware",
+        ),
+        ({"spoil": {"case.ctas": 8}}, "case images=7,ctas=0 and images=7,ctas=8"),
+        ({"box": replace(bench.BOX, hostname="box-18")}, "box box-17 and box-18"),
+    ],
+)
+def test_two_runs_that_are_not_alike_are_compared_by_force_alone_and_never_decided(
+    tmp_path: Path, changes: dict[str, Any], what: str
+) -> None:
+    accept(tmp_path, (1.0, 1.002, 0.999))
+    put(tmp_path, 20, 1.0)
+    put(tmp_path, 21, 1.5, **changes)
+    with pytest.raises(ConfigError) as caught:
+        told(tmp_path, 20, 21)
+    assert str(caught.value).endswith(
+        f" are not compared: they differ in {what}; --force compares them all the same"
+    )
+    assert told(tmp_path, 20, 21, force=True) == (
+        "20261121T1221-h200-0021: undecided beside 20261121T1220-h200-0020, +50.00%: compared by"
+        f" --force, though they differ in {what}"
+    )
+
+
+def test_runs_and_builds_are_not_mixed() -> None:
+    run = "20261121T120000Z-patch_embed-h200-0000"
+    assert recorded.name_runs((run, run))
+    assert not recorded.name_runs(("patch_embed", "patch_embed:timing"))
+    for words in ((run, "patch_embed"), (run, run, run)):
+        with pytest.raises(ConfigError, match="bench compares builds, or two recorded runs"):
+            recorded.name_runs(words)

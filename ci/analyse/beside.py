@@ -22,32 +22,47 @@ LEAST_SPREAD = 0.001
 """What processes of one build differ by at the least: three runs may agree better by accident."""
 
 
+def two_runs(
+    known: Sequence[TimedRun], cards: tuple[str, str], times_ms: tuple[float, float]
+) -> Beside:
+    """Say what the second of two runs is beside the first, by what `known` runs differ by."""
+    (card, other), (a_ms, b_ms) = cards, times_ms
+    values, basis, enough = _observations(_by_card(known), card if card == other else "")
+    seen = math.log(b_ms / a_ms)
+    return _beside(seen, a_ms, basis if known else "", values if enough else (), math.sqrt(2))
+
+
 def beside(baseline: Sequence[TimedRun], card: str, median_ms: float) -> Beside:
     """Say what one run of `median_ms` on `card` is beside the runs of a baseline."""
     if not baseline:
         raise ValueError("a baseline has a run at the least")
-    by_card: dict[str, list[float]] = {}
-    for run in baseline:
-        by_card.setdefault(run.card, []).append(math.log(run.median_ms))
-    values, basis, enough = _observations(by_card, card)
+    values, basis, enough = _observations(_by_card(baseline), card)
     middle = mean(values)
+    one_more = math.sqrt(1 + 1 / len(values))
     seen = math.log(median_ms) - middle
-    if not enough:
-        return Beside(Word.UNDECIDED, _percent(seen), math.exp(middle), basis)
+    return _beside(seen, math.exp(middle), basis, values if enough else (), one_more)
+
+
+def _by_card(runs: Sequence[TimedRun]) -> Mapping[str, Sequence[float]]:
+    by_card: dict[str, list[float]] = {}
+    for run in runs:
+        by_card.setdefault(run.card, []).append(math.log(run.median_ms))
+    return by_card
+
+
+def _beside(
+    seen: float, baseline_ms: float, basis: str, values: Sequence[float], widened: float
+) -> Beside:
+    """Judge a difference by how `values` differ; of none of them nothing is decided."""
+    if not values:
+        return Beside(Word.UNDECIDED, _percent(seen), baseline_ms, basis)
     spread = max(stdev(values), LEAST_SPREAD)
-    factor = t_quantile((1 + CONFIDENCE) / 2, len(values) - 1)
-    half = factor * spread * math.sqrt(1 + 1 / len(values))
+    half = t_quantile((1 + CONFIDENCE) / 2, len(values) - 1) * spread * widened
     word = Word.UNDECIDED
     if abs(seen) > half:
         word = Word.SLOWER if seen > 0 else Word.FASTER
-    return Beside(
-        word,
-        _percent(seen),
-        math.exp(middle),
-        basis,
-        _percent(seen - half),
-        _percent(seen + half),
-    )
+    low, high = _percent(seen - half), _percent(seen + half)
+    return Beside(word, _percent(seen), baseline_ms, basis, low, high)
 
 
 def _observations(

@@ -86,7 +86,7 @@ private:
   }
 
   [[noreturn]] void give_up(const std::string &why) const {
-    throw Failure{EXIT_CUDA, "relayGivenUp", 0, "the relay " + path_ + " ended: " + why,
+    throw Failure{EXIT_CUDA, "relayGivenUp", 0, "relay " + path_ + ": " + why,
                   source_place(__FILE__, __LINE__)};
   }
 

@@ -150,7 +150,7 @@ private:
     const Comparison comparison =
         compare_all(problem_, pattern, seed, static_cast<float>(KERNELRIG_ACCUM_TOL),
                     set.memory.c.template as<uint16_t>(), stream_);
-    read_outputs(set.memory.c.template as<uint16_t>(), problem_, result_);
+    read_outputs(set.memory.c.template as<uint16_t>(), problem_, false, result_);
     if (comparison.mismatches != 0)
       result_.exit_code = EXIT_MISMATCH;
     return comparison;
@@ -175,7 +175,7 @@ private:
       Gemm::launch(set->params, geometry_, stream_);
     KERNELRIG_CUDA(cudaGetLastError());
     KERNELRIG_CUDA(cudaStreamSynchronize(stream_));
-    read_outputs(set->memory.c.template as<uint16_t>(), problem_, result_);
+    read_outputs(set->memory.c.template as<uint16_t>(), problem_, true, result_);
     read_phase_clocks(*set, 0.0);
     say_device();
     say_outputs(*set);

@@ -1,7 +1,7 @@
 """Faster, slower or undecided: two builds whose processes were run in turn, in one session.
 
-Samples of one turn agree to a few tenths of a percent while turns differ by more, so many samples of
-two turns prove nothing. Of each round counts the logarithm of the ratio of two trimmed means, which
+Samples of one turn agree to a few tenths of a percent while turns differ by more, so many samples
+of two turns prove nothing. Of each round counts the logarithm of the ratio of two trimmed means, which
 takes out what both neighbours shared. Two rounds, one forward and one backward, are one
 observation: a clock that drifts makes the one too large by what the other is too small. Where a
 process has several turns, what processes differ by is seen by how the rounds of one differ from
@@ -22,7 +22,7 @@ from ci.model import Comparison, Timed, Word
 CONFIDENCE = 0.99
 """Of what counts as a difference: of a hundred sessions of a build beside itself, one is wrong."""
 
-LEAST_PAIRS = 4
+LEAST_PAIRS = 8
 """Of rounds, to count by pairs: fewer observations than that tell nothing of their spread."""
 
 NOISE_CONFIDENCE = 0.95
@@ -118,6 +118,8 @@ def _noise(turns: Sequence[Timed], rounds: int) -> float | None:
     """
     counted = [t for t in turns if t.round != WARMS_UP]
     alike = [_log_ratio(x, y) for x, y in pairwise(counted) if x.contender == y.contender]
+    if rounds >= 2 * LEAST_PAIRS:  # as the rounds are mirrored, what drifts is no noise
+        alike = [(y - x) / math.sqrt(2) for x, y in pairwise(alike)]
     if len(alike) < 2:
         return None
     spread = _spread_about_zero(alike)

@@ -58,7 +58,7 @@ def relay_commands(
         lines.append(
             f"( {before}{shlex.join(command.argv)} >{command.name}.stdout.log"
             f" 2>{command.name}.stderr.log; code=$?; echo $code >{command.name}.exit;"
-            f" [ $code = 0 ] || echo {command.name} ended by $code >{RELAY} ) &"
+            f" [ $code = 0 ] || echo {command.name} >>{RELAY} ) &"
         )
     script = "\n".join((*lines, "wait"))
     return (
@@ -118,10 +118,18 @@ def ended_process(command: Command, result: StageResult, folder: Path) -> Comman
     if code is None:
         return broken(f"{command.name} left no exit code: it was never started")
     ended = CommandResult(command.name, EndedBy.EXIT, int(code[1]), seconds=whole.seconds)
+    if (first := _first_to_fail(folder)) not in ("", command.name):
+        return broken(f"it gave up, as {first} had failed")
     signal = int(code[1]) - 128
     if signal > 0:  # what a shell says of a child that a signal ended
         ended = replace(ended, ended_by=EndedBy.SIGNAL, exit_code=None, signal=signal)
     return ended
+
+
+def _first_to_fail(folder: Path) -> str:
+    """Name the process that ended the relay for all, empty if none did."""
+    failed = (read_text(folder / RELAY) or "").replace("\2", "").lstrip("\0\1").split("\n")
+    return failed[0]
 
 
 def turns_of(turns: Sequence[Turn]) -> dict[tuple[int, int], list[int]]:

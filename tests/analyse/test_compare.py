@@ -79,7 +79,7 @@ def test_one_process_that_went_astray_does_not_decide() -> None:
 
 def test_a_session_without_spread_is_told_to_the_last_digit() -> None:
     found = compare(session(1, 0.01, spread=0.0, within=0.0), NAMES, 0, 1)
-    assert (found.word, found.a, found.b, found.processes) == (Word.SLOWER, "A", "B", 10)
+    assert (found.word, found.a, found.b, found.turns) == (Word.SLOWER, "A", "B", 10)
     assert found.percent == pytest.approx(1.00502, abs=1e-5)
     assert (found.low_percent, found.high_percent) == pytest.approx((1.00502, 1.00502), abs=1e-5)
     assert (found.a_ms, found.b_ms) == pytest.approx((0.93, 0.93935), abs=1e-5)
@@ -110,14 +110,37 @@ def test_the_noise_is_of_neighbours_of_one_build() -> None:
 
 
 def test_undecided_says_how_many_more_minutes_which_then_are_enough() -> None:
-    found = compare(session(11, 0.004, spread=0.004), NAMES, 0, 1)
+    found = compare(session(14, 0.004, spread=0.004), NAMES, 0, 1)
     assert found.word is Word.UNDECIDED
     assert found.more_minutes is not None
     per_round = 2 * 2.0 / 60
     rounds = 10 + math.ceil(found.more_minutes / per_round)
     assert 12 <= rounds <= 300
-    again = compare(session(11, abs(found.percent) / 100, spread=0.004, rounds=rounds), NAMES, 0, 1)
-    assert again.word is Word.SLOWER
+    again = told(abs(found.percent) / 100, sessions=20, spread=0.004, rounds=rounds)
+    assert again[Word.SLOWER] >= 18
+
+
+def test_two_rounds_that_mirror_each_other_cancel_a_clock_that_drifts() -> None:
+    steep = {"spread": 0.0005, "drift": lambda s: 0.004 * s}
+    assert told(0.002, sessions=20, rounds=10, **steep)[Word.SLOWER] < 10
+    assert told(0.002, sessions=20, rounds=18, **steep)[Word.SLOWER] >= 18
+
+
+def test_processes_that_differ_widen_the_interval_however_many_turns_they_take() -> None:
+    made = session(3, 0.0, rounds=18, spread=0.0002)
+    alike = tuple(replace(t, process=t.round % 3) for t in made)
+    # one process of B is 1% slower in all its turns: too few processes to call B slower
+    by = {(1, 0): 1.01}
+    unlike = tuple(
+        replace(
+            t, samples_ms=tuple(s * by.get((t.contender, t.process), 1.0) for s in t.samples_ms)
+        )
+        for t in alike
+    )
+    narrow, wide = (compare(turns, NAMES, 0, 1) for turns in (alike, unlike))
+    assert narrow.high_percent - narrow.low_percent < 0.3
+    assert wide.low_percent < 0 < wide.high_percent
+    assert wide.word is Word.UNDECIDED
 
 
 def test_what_no_rental_would_tell_has_no_minutes() -> None:
@@ -145,7 +168,7 @@ def test_each_pair_of_three_is_compared_on_its_own() -> None:
 def test_a_round_that_lost_a_process_counts_for_no_pair() -> None:
     made = session(7, 0.02)
     short = tuple(p for p in made if (p.contender, p.round) != (1, 3))
-    assert compare(short, NAMES, 0, 1).processes == 9
+    assert compare(short, NAMES, 0, 1).turns == 9
 
 
 def test_without_a_single_round_there_is_nothing_to_say() -> None:

@@ -15,7 +15,13 @@ def letters(contenders: int, rounds: int) -> str:
 def test_the_card_is_warmed_up_then_a_stands_beside_itself_then_neighbours_are_compared() -> None:
     assert letters(2, 4) == "AA" + "AB" + "BA" + "AB" + "BA"
     assert letters(3, 2) == "AA" + "ABC" + "CBA"
-    assert interleave(2, 1) == (Turn(0, 0), Turn(0, -1), Turn(0, 1), Turn(1, 1))
+    assert interleave(2, 1) == (Turn(0, 0, 0), Turn(0, -1, 1), Turn(0, 1, 2), Turn(1, 1, 3))
+
+
+def test_the_rounds_go_round_the_processes_of_a_contender() -> None:
+    held = [turn.process for turn in interleave(2, 4, 3)]
+    assert held == [0, 1, 0, 0, 1, 1, 2, 2, 0, 0]
+    assert {turn.process for turn in interleave(2, 4, 1)} == {0}
 
 
 def test_over_two_rounds_nobody_is_always_the_one_behind() -> None:

@@ -24,7 +24,7 @@ from ci.stages import bench_job, read_bench
 from tests.stages import bench
 
 STAGE = Stage("bench", StageKind.BENCH, case="full", time_s=120.0, warmup_s=0.5, samples=4)
-TURNS = (Turn(0, 0), Turn(0, -1), Turn(0, 1), Turn(1, 1))
+TURNS = (Turn(0, 0, 0), Turn(0, -1, 1), Turn(0, 1, 2), Turn(1, 1, 3))
 OTHER = replace(bench.build(), program="siglip_timing", key="fedc", variant="timing")
 KERNEL = replace(
     bench.KERNEL,
@@ -81,7 +81,9 @@ def test_each_process_is_a_command_of_its_own_and_the_first_warms_the_card() -> 
 def test_what_came_back_whole_is_timed_with_what_it_ran_in(tmp_path: Path) -> None:
     checks, timed = read(tmp_path)
     assert [c.verdict.outcome for c in checks] == [Outcome.PASS, Outcome.PASS]
-    assert checks[0].verdict.summary == "3 processes, 12 samples, every output right behind each"
+    assert checks[0].verdict.summary == (
+        "3 turns of 3 processes, 12 samples, every output right behind each"
+    )
     assert [(t.contender, t.round) for t in timed] == [(0, 0), (0, -1), (0, 1), (1, 1)]
     (_, _, _, last) = timed
     assert (last.samples_ms, last.seconds) == ((0.25, 0.5, 0.75, 1.0), 2.5)

@@ -1,0 +1,156 @@
+"""The relay of bench: its shell is run for real, its processes stand in for harness programs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.model import (
+    Bench,
+    Builds,
+    Contender,
+    EndedBy,
+    Outcome,
+    Stage,
+    StageJob,
+    StageKind,
+    StageResult,
+    Turn,
+    Variant,
+)
+from ci.stages import bench_job, read_bench
+from tests.stages import bench
+
+STAGE = Stage("bench", StageKind.BENCH, case="full", time_s=120.0, warmup_s=0.1, samples=2)
+TURNS = (Turn(0, 0, 0), Turn(0, -1, 1), Turn(0, 1, 0), Turn(1, 1, 0), Turn(1, 2, 1), Turn(0, 2, 1))
+KERNEL = replace(
+    bench.KERNEL,
+    variants={**bench.KERNEL.variants, "timing": Variant("timing", "siglip_timing")},
+)
+BASELINE = replace(KERNEL, baseline=True)
+OTHER = replace(bench.build(), program="siglip_timing", key="fedc", variant="timing")
+BUILDS = Builds(bench.build(), variants={"b": OTHER})
+BENCH = Bench(
+    contenders=(
+        Contender("ours", "", KERNEL, "production", "sm_90a", "0123456789abcdef"),
+        Contender("theirs", "b", BASELINE, "timing", "sm_90a", "fedc"),
+    ),
+    rounds=2,
+    settle_s=1.5,
+    processes=2,
+)
+PROCESSES = ("a1", "a2", "b1", "b2")
+
+
+def job() -> StageJob:
+    return bench_job(STAGE, BENCH, TURNS, BUILDS, bench.BOX, bench.H200)
+
+
+def given(name: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any value of a result file
+    program = "siglip_timing" if "b" in name else "siglip_vision"
+    if name.startswith("choose"):
+        return bench.result("check", "random") | {"program": program} | changes
+    counts = {"a1": 2, "a2": 2, "b1": 1, "b2": 1}
+    samples = [0.25 + 0.01 * i for i in range(2 * counts[name])]
+    held = bench.result("time", "random") | {"program": program, "samples_ms": samples}
+    return held | changes
+
+
+def run(root: Path, spoilt: dict[str, dict[str, Any]] | None = None) -> tuple[Path, StageResult]:
+    """Run the stage as a box would, and return its folder and what a journal would say of it."""
+    folder = root / "stages/01-bench"
+    folder.mkdir(parents=True)
+    for place, program in (("build", "siglip_vision"), ("variants/b", "siglip_timing")):
+        (root / place).mkdir(parents=True)
+        shutil.copy(Path(__file__).parents[1] / "data/told_relay.py", root / place / program)
+    for name in (*PROCESSES, "choose-b"):
+        held = (spoilt or {}).get(name, given(name))
+        (folder / f"given-{name}.json").write_text(json.dumps(held))
+    ended = []
+    for command in job().commands:
+        code = subprocess.run(
+            command.argv, cwd=folder, env={"PATH": "/usr/bin:/bin", **command.env}, check=False
+        ).returncode
+        ended.append(bench.exited(command.name, code, 6.0))
+    return folder, StageResult("bench", tuple(ended))
+
+
+def read(folder: Path, result: StageResult) -> Any:  # noqa: ANN401 - a pair
+    contexts = [bench.context(kernel=KERNEL), bench.context(kernel=BASELINE, build=OTHER)]
+    return read_bench(STAGE, BENCH, TURNS, job(), result, folder, contexts)
+
+
+def test_processes_take_their_turns_in_order_and_a_baseline_chooses_before(tmp_path: Path) -> None:
+    assert [c.name for c in job().commands] == ["choose-b", "relay"]
+    assert job().commands[0].env == {"KERNELRIG_CHOICE_FILE": "choice-b"}
+    folder, _ = run(tmp_path)
+    assert (folder / "order").read_text().splitlines() == [
+        "0 a1 ",
+        "1 a2 ",
+        "2 a1 ",
+        "3 b1 choice-b",
+        "4 b2 choice-b",
+        "5 a2 ",
+    ]
+
+
+def test_each_turn_gets_the_samples_that_its_process_took_in_it(tmp_path: Path) -> None:
+    checks, timed = read(*run(tmp_path))
+    assert [c.verdict.outcome for c in checks] == [Outcome.PASS, Outcome.PASS]
+    assert (
+        checks[0].verdict.summary
+        == "4 turns of 2 processes, 8 samples, every output right behind each"
+    )
+    assert [(t.contender, t.round, t.process) for t in timed] == [
+        (t.contender, t.round, t.process) for t in TURNS
+    ]
+    assert [t.samples_ms for t in timed] == [
+        (0.25, 0.26),
+        (0.25, 0.26),
+        (0.27, 0.28),
+        (0.25, 0.26),
+        (0.25, 0.26),
+        (0.27, 0.28),
+    ]
+    assert {t.seconds for t in timed} == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "contender", "said"),
+    [
+        ("b1", {"samples_ms": [0.25]}, 1, "process b1: 1 samples came back, 2 were asked for"),
+        ("a1", {"verified_after_timing": None}, 0, "process a1: the output was not verified"),
+        ("choose-b", {"compared": None}, 1, "process that chooses: the program compared nothing"),
+    ],
+)
+def test_what_one_process_does_wrong_is_its_contenders(
+    tmp_path: Path, name: str, changes: dict[str, Any], contender: int, said: str
+) -> None:
+    checks, _ = read(*run(tmp_path, {name: given(name, **changes)}))
+    assert checks[contender].verdict.outcome is not Outcome.PASS
+    assert checks[contender].verdict.summary.startswith(said)
+
+
+def test_one_that_fails_in_its_turn_ends_the_relay_for_all(tmp_path: Path) -> None:
+    folder, result = run(tmp_path, {"b1": given("b1", exit_code=70)})
+    assert (folder / "b1.exit").read_text() == "70\n"
+    checks, timed = read(folder, result)
+    assert [c.verdict.outcome for c in checks] == [Outcome.ERROR, Outcome.ERROR]
+    assert checks[0].verdict.summary == "process a1: it gave up, as b1 had failed (and 1 more)"
+    assert checks[1].verdict.summary.startswith("process b1: b1: a CUDA call failed")
+    assert timed == ()
+
+
+def test_a_relay_that_was_ended_has_timed_nothing(tmp_path: Path) -> None:
+    folder, result = run(tmp_path)
+    late = replace(result.commands[1], ended_by=EndedBy.TIME_LIMIT, exit_code=None)
+    checks, timed = read(folder, replace(result, commands=(result.commands[0], late)))
+    assert [c.verdict.outcome for c in checks] == [Outcome.FAIL, Outcome.FAIL]
+    assert checks[0].verdict.summary.startswith("process a1: relay did not end within 192 s")
+    assert timed == ()

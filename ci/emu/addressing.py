@@ -27,6 +27,7 @@ from ci.emu.state import Crew, Machine
 
 WINDOW_SHIFT = 40
 _FAR = 1 << 62
+_NEAR_NULL = 1 << 32
 _LANE = np.arange(LANES)[None, :]
 
 
@@ -96,14 +97,11 @@ class _Access:
         lost = left & ~np.isin(window, list(_WINDOWS))
         if lost.any():
             first = int(_picked(address, lost)[0])
-            far = f"{first:#x} is a null pointer plus {first}" if 0 <= first < 1 << 20 else ""
-            self._fault(
-                "out-of-bounds",
-                lost,
-                first,
-                far or "no window holds that address: it is no pointer, or of another space",
-                "nowhere",
-            )
+            null = 0 <= first < _NEAR_NULL
+            text = "a null pointer, or an offset without its base"
+            if not null:
+                text = "no window holds that address: it is no pointer, or one of another space"
+            self._fault("out-of-bounds", lost, f"{first:#x}", text, "nowhere")
         return places
 
     def _in_window(self, mask: Mask, address: Array, window: int) -> list[Place]:
@@ -131,7 +129,7 @@ class _Access:
             self._fault(
                 "out-of-bounds",
                 chosen & ~held,
-                first + GLOBAL_BASE,
+                f"{first + GLOBAL_BASE:#x}",
                 _distance(near, first, self.size) if near else "the launch has no buffers",
                 near.name if near else "",
             )
@@ -156,7 +154,7 @@ class _Access:
         if beyond.any():
             where = int(offset[beyond][0])
             text, near = self._near_shared(where)
-            self._fault("out-of-bounds", beyond, int(address[beyond][0]), text, near)
+            self._fault("out-of-bounds", beyond, f"shared {int(address[beyond][0]):#x}", text, near)
             chosen = chosen & ~beyond
         flat = (slot - rank + named) * SLOT_BYTES + offset
         return self._aligned(chosen, flat, "shared", slot * SLOT_BYTES + RESERVED_BYTES)
@@ -173,7 +171,7 @@ class _Access:
         if beyond.any():
             first = int(address[beyond][0])
             text = f"the thread's local memory ends at {limit:#x}"
-            self._fault("out-of-bounds", beyond, first, text, "local")
+            self._fault("out-of-bounds", beyond, f"local {first:#x}", text, "local")
         return self._aligned(chosen & ~beyond, address + base, "local", base)
 
     # Checks.
@@ -196,9 +194,8 @@ class _Access:
             self._fault(
                 "misaligned",
                 skewed,
-                address_of(self.memory, space, first),
-                f"it must be a multiple of {self.align} and is {off} over one"
-                f" ({name_of(self.memory, space, first)})",
+                name_of(self.memory, space, first),
+                f"the address must be a multiple of {self.align}, and is {off} over one",
                 off,
             )
             chosen = chosen & ~skewed
@@ -219,7 +216,9 @@ class _Access:
                 refused = refused | inside
                 first = int(index[inside][0])
                 text = f"{one.name} is read-only: constants and parameters are never written"
-                self._fault("out-of-bounds", inside, first + GLOBAL_BASE, text, one.name)
+                self._fault(
+                    "out-of-bounds", inside, name_of(self.memory, "global", first), text, one.name
+                )
         return refused
 
     def _unreachable(
@@ -238,7 +237,7 @@ class _Access:
                     f"that is CTA rank {rank}, and the thread is of rank {own}:"
                     " .shared::cta reaches the thread's own CTA, .shared::cluster all of them"
                 )
-            self._fault("out-of-bounds", wrong, first, text, rank)
+            self._fault("out-of-bounds", wrong, f"shared {first:#x}", text, rank)
         dead = np.zeros(away.shape, np.bool_)
         if (away & ~wrong).any():
             running = running_slots(crew.machine)
@@ -248,7 +247,7 @@ class _Access:
             self._fault(
                 "out-of-bounds",
                 dead,
-                int(address[dead][0]),
+                f"shared {int(address[dead][0]):#x}",
                 f"CTA rank {int(named[dead][0])} of the cluster has exited, and its shared memory"
                 " with it: let the cluster meet (barrier.cluster) before any of its CTAs exits",
                 "exited",
@@ -268,9 +267,9 @@ class _Access:
         return text + (f", whose last variable is {last.name}" if last else ""), "beyond"
 
     def _fault(
-        self, kind: str, mask: NDArray[np.bool_], address: int, text: str, same: object
+        self, kind: str, mask: NDArray[np.bool_], where: str, text: str, same: object
     ) -> None:
-        message = f"{self.what} of {self.size} bytes at {address:#x}: {text}"
+        message = f"{self.what} of {self.size} bytes at {where}: {text}"
         self.crew.report(kind, message, mask, same=(kind, same))
 
 

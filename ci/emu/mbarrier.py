@@ -149,6 +149,11 @@ class Barriers:
         """Return the live mbarrier at that address of the CTA in `slot`."""
         return self._live.get(slot * SLOT_BYTES + offset)
 
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The flat positions of all live mbarriers."""
+        return tuple(self._live)
+
     def touched(self, index: Array, size: int, mask: Mask = None) -> Barrier | None:
         """Return a live mbarrier of which `size` bytes from a flat position are a part."""
         if not self._live:

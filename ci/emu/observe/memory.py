@@ -1,0 +1,150 @@
+"""Memory used against what was promised (memcheck), and how shared memory's banks were hit.
+
+Bounds and alignment are the semantics' own: an access that has no meaning is reported there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ci.emu.addressing import name_of
+from ci.emu.arrays import LANES, Array, Mask
+from ci.emu.asynchronous import Op
+from ci.emu.hooks import Hooks
+from ci.emu.mbarrier import Barriers
+from ci.emu.memory import SLOT_BYTES
+from ci.emu.observe.marks import any_marked, mark
+from ci.emu.state import Crew, Machine
+
+BANKS = 32
+BANK_BYTES = 4
+_PROMISED, _WROTE = 1, 2
+BARRIER_BYTES = 8
+
+
+class MemoryObserver(Hooks):
+    """Watches plain accesses to live mbarriers, and writes to what ld.global.nc reads.
+
+    It counts bytes moved by threads, and wavefronts of shared memory beyond the fewest possible,
+    into the machine's counts.
+    """
+
+    def __init__(self) -> None:
+        self.promises: NDArray[np.uint8] | None = None  # of global memory; None: nobody promised
+
+    def started(self, machine: Machine) -> None:
+        code = machine.program.function.instructions
+        if self.promises is None and any(i.opcode == "ld" and "nc" in i.flags for i in code):
+            self.promises = np.zeros(len(machine.memory.global_), np.uint8)
+
+    def accessed(
+        self,
+        crew: Crew,
+        mask: Mask,
+        space: str,
+        index: Array,
+        size: int,
+        write: bool,
+        atomic: bool = False,
+        sem: str = "weak",
+        scope: str = "",
+    ) -> None:
+        lanes = crew.mask_of(mask)
+        kind = "atomic" if atomic else "write" if write else "read"
+        _count(crew.machine, f"{space}_bytes_{kind}", int(lanes.sum()) * size)
+        if space == "shared":
+            _count(crew.machine, "bank_conflicts", bank_conflicts(index, size, lanes))
+            self._spare_barriers(crew, lanes, index, size, write)
+        elif space == "global" and write and self.promises is not None:
+            starts = np.broadcast_to(index, lanes.shape)[lanes]
+            broken = any_marked(self.promises, starts, size, _PROMISED)
+            if broken.any():
+                wrong = np.zeros_like(lanes)
+                wrong[lanes] = broken
+                crew.report("race", self._broken(crew.machine, int(starts[broken][0])), wrong)
+            mark(self.promises, starts, size, _WROTE)
+
+    def promised_read_only(self, crew: Crew, mask: Mask, index: Array, size: int) -> None:
+        if self.promises is None:
+            return
+        lanes = crew.mask_of(mask)
+        starts = np.broadcast_to(index, lanes.shape)[lanes]
+        broken = any_marked(self.promises, starts, size, _WROTE)
+        if broken.any():
+            wrong = np.zeros_like(lanes)
+            wrong[lanes] = broken
+            text = self._broken(crew.machine, int(starts[broken][0]))
+            crew.report("race", text, wrong, same="nc")
+        mark(self.promises, starts, size, _PROMISED)
+
+    def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
+        if space != "global" or not write or self.promises is None or not starts.size:
+            return
+        broken = any_marked(self.promises, starts, size, _PROMISED)
+        if broken.any():
+            text = self._broken(op.machine, int(starts[broken][0]))
+            lanes = 1 << op.lane if op.lane >= 0 else 0xFFFF_FFFF
+            op.machine.report("race", text, op.warp, lanes, op.at, same="nc")
+        mark(self.promises, starts, size, _WROTE)
+
+    @staticmethod
+    def _broken(machine: Machine, flat: int) -> str:
+        return (
+            f"{name_of(machine.memory, 'global', flat)} is read by ld.global.nc and written by the"
+            " same grid: such a load may return any value it ever held, whatever the order; use a"
+            " plain ld.global (no __ldg, no const __restrict__)"
+        )
+
+    def _spare_barriers(
+        self, crew: Crew, lanes: NDArray[np.bool_], index: Array, size: int, write: bool
+    ) -> None:
+        """Report plain accesses to the bytes of a live mbarrier."""
+        live = crew.machine.part(Barriers).places
+        if not live:
+            return
+        # Most accesses are nowhere near: compare with the first and last barrier before all.
+        places = np.array(live)
+        starts = np.broadcast_to(index, lanes.shape)
+        inside = starts % SLOT_BYTES
+        offsets = places % SLOT_BYTES
+        near = (inside < offsets.max() + BARRIER_BYTES) & (inside + size > offsets.min()) & lanes
+        if not near.any():
+            return
+        some = starts[near][:, None]
+        hit = ((some < places + BARRIER_BYTES) & (some + size > places)).any(axis=1)
+        if hit.any():
+            wrong = np.zeros_like(lanes)
+            wrong[near] = hit
+            where = name_of(crew.machine.memory, "shared", int(some[hit][0, 0]))
+            text = (
+                f"{'store to' if write else 'load of'} {size} bytes at {where}, a live mbarrier:"
+                " only mbarrier instructions may touch it; mbarrier.inval it first"
+            )
+            crew.report("barrier-misuse", text, wrong, same="plain access")
+
+
+def _count(machine: Machine, name: str, amount: int) -> None:
+    machine.counts[name] = machine.counts.get(name, 0) + amount
+
+
+def bank_conflicts(index: Array, size: int, lanes: NDArray[np.bool_]) -> int:
+    """Return how many wavefronts an access takes beyond the fewest that its bytes need.
+
+    A wavefront brings each bank one 4-byte word. Lanes go in groups of 128 bytes: all 32 of up to
+    4 bytes each, halves of 8, quarters of 16. Words that lanes share are brought once.
+    """
+    groups = max(size // BANK_BYTES, 1)
+    starts = np.where(lanes, index, -1) if index.shape != lanes.shape or not lanes.all() else index
+    words = starts.reshape(-1, LANES // groups) // BANK_BYTES
+    if groups > 1:
+        every = np.where(words[..., None] < 0, -1, words[..., None] + np.arange(groups))
+        words = every.reshape(len(words), -1)
+    words = np.sort(words, axis=1)
+    distinct = words >= 0
+    distinct[:, 1:] &= words[:, 1:] != words[:, :-1]
+    row, column = np.nonzero(distinct)
+    banks = words[row, column] % BANKS
+    hits = np.bincount(row * BANKS + banks, minlength=len(words) * BANKS).reshape(-1, BANKS)
+    most = hits.max(axis=1)
+    return int((most[most > 0] - 1).sum())

@@ -1,0 +1,176 @@
+"""Arithmetic of f32, f64 and f32x2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ci.emu import floating
+from ci.emu.arrays import BOOL, F32, F64, U32, U64, Array
+from ci.emu.floating import Function
+from ci.emu.ops._forms import chosen, expect, pure, typed
+from ci.emu.rounding import canonical, flushed
+from ci.emu.table import Refused, Row, Step, row
+from ci.ptx import Instruction
+
+MODES = "rn rz rm rp"
+
+
+def _finished(i: Instruction, run: Function) -> Function:
+    """Put .ftz and .sat around a function of float32."""
+    ftz, sat = "ftz" in i.flags, "sat" in i.flags
+    if not (ftz or sat):
+        return run
+
+    def around(*terms: Array) -> Array:
+        result = run(*map(flushed, terms)) if ftz else run(*terms)
+        result = flushed(result) if ftz else result
+        return floating.saturated(result) if sat else result
+
+    return around
+
+
+def _subtracting(run: Function) -> Function:
+    return lambda a, b: run(a, -b)
+
+
+def _arithmetic(i: Instruction) -> Function:
+    """Return the function of an add, sub, mul, fma or mad of float32 or float64."""
+    mode = chosen(i, MODES, "rn")
+    if "f64" in i.flags:
+        fma = floating.fma64(mode)
+        one, zero = np.float64(1), np.float64(-0.0)
+        match i.opcode:
+            case "add":
+                return np.add if mode == "rn" else lambda a, b: fma(a, one, b)
+            case "sub":
+                return np.subtract if mode == "rn" else lambda a, b: fma(a, one, -b)
+            case "mul":
+                return np.multiply if mode == "rn" else lambda a, b: _product(fma, a, b, zero)
+        return fma
+    match i.opcode:
+        case "add":
+            return floating.add(mode)
+        case "sub":
+            return _subtracting(floating.add(mode))
+        case "mul":
+            return floating.mul(mode)
+    return floating.fma(mode)
+
+
+def _product(fma: Function, a: Array, b: Array, zero: np.float64) -> Array:
+    """Multiply by an fma whose addend does not change the sign of a zero."""
+    return fma(a, b, np.where(np.signbit(a) == np.signbit(b), np.float64(0), zero))
+
+
+_COUNTS = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "mad": 3}
+
+
+def _build(i: Instruction) -> Step:
+    expect(i, _COUNTS[i.opcode] + 1)
+    return pure(i, _finished(i, _arithmetic(i)), typed(i))
+
+
+def _build_pair(i: Instruction) -> Step:
+    """Two float32 in 64 bits, lane 0 below."""
+    expect(i, _COUNTS[i.opcode] + 1)
+    function = _finished(i, _arithmetic(i))
+
+    def run(*pairs: Array) -> Array:
+        low = function(*(p.astype(U32).view(F32) for p in pairs)).view(U32)
+        high = function(*((p >> np.uint64(32)).astype(U32).view(F32) for p in pairs)).view(U32)
+        return high.astype(U64) << np.uint64(32) | low
+
+    return pure(i, run, U64)
+
+
+def _division(i: Instruction) -> Step:
+    """div, rcp and sqrt, each exact or approximate."""
+    mode = chosen(i, f"{MODES} approx full")
+    expect(i, 3 if i.opcode == "div" else 2)
+    if "f64" in i.flags:
+        if mode != "rn":
+            raise Refused(f"{i.mnemonic}: float64 is divided with .rn only")
+        exact = {"div": np.divide, "rcp": lambda x: 1 / x, "sqrt": np.sqrt}[i.opcode]
+        return pure(i, exact, F64)
+    if mode in ("approx", "full"):
+        if i.opcode == "div":
+            return pure(i, _finished(i, _approximate_division(mode)), F32)
+        return _approximation(i)
+    if i.opcode == "sqrt":
+        return pure(i, _finished(i, floating.sqrt(mode)), F32)
+    div = floating.div(mode)
+    if i.opcode == "rcp":
+        return pure(i, _finished(i, lambda x: div(np.float32(1), x)), F32)
+    return pure(i, _finished(i, div), F32)
+
+
+def _approximate_division(mode: str) -> Function:
+    def run(a: Array, b: Array) -> Array:
+        result = a / b
+        if mode == "approx":  # a times 1/b, which is flushed there
+            large = (np.abs(b) > np.float32(2.0**126)) & np.isfinite(b)
+            zero = np.where(np.isinf(a), np.float32(np.nan), np.copysign(np.float32(0), result))
+            result = np.where(large & ~np.isnan(a), zero, result)
+        return canonical(result)
+
+    return run
+
+
+def _approximation(i: Instruction) -> Step:
+    function = floating.APPROXIMATIONS[i.opcode]
+    return pure(i, _finished(i, lambda x: canonical(function(x.astype(F64)).astype(F32))), F32)
+
+
+def _negation(i: Instruction) -> Step:
+    return pure(i, _finished(i, np.negative if i.opcode == "neg" else np.abs), typed(i))
+
+
+def _extreme(i: Instruction) -> Step:
+    run = floating.extreme(i.opcode, i.flags)
+    if len(expect(i, 3, 4)) == 4:
+        return pure(i, _finished(i, lambda a, b, c: run(run(a, b), c)), typed(i))
+    return pure(i, _finished(i, run), typed(i))
+
+
+def _copysign(i: Instruction) -> Step:
+    return pure(i, lambda a, b: np.copysign(b, a), typed(i))
+
+
+def _subnormal(x: Array) -> Array:
+    return (x != 0) & (np.abs(x) < np.finfo(x.dtype).tiny)
+
+
+_TESTS: dict[str, Callable[[Array], Array]] = {
+    "finite": np.isfinite,
+    "infinite": np.isinf,
+    "number": lambda x: ~np.isnan(x),
+    "notanumber": np.isnan,
+    "normal": lambda x: np.isfinite(x) & (x != 0) & ~_subnormal(x),
+    "subnormal": lambda x: _subnormal(x) | (x == 0),
+}
+
+
+def _testp(i: Instruction) -> Step:
+    return pure(i, _TESTS[chosen(i, " ".join(_TESTS))], typed(i), result=BOOL)
+
+
+_ANY_MODE = f"{MODES} ftz sat"
+
+ROWS: tuple[Row, ...] = (
+    *(row(op, _build, "f32", _ANY_MODE) for op in _COUNTS),
+    *(row(op, _build, "f64", MODES) for op in _COUNTS),
+    *(row(op, _build_pair, "f32x2", f"{MODES} ftz") for op in ("add", "sub", "mul", "fma")),
+    row("div", _division, "f32", f"{MODES} approx full ftz"),
+    *(row(op, _division, "f32", f"{MODES} approx ftz") for op in ("rcp", "sqrt")),
+    *(row(op, _division, "f64", MODES) for op in ("div", "rcp", "sqrt")),
+    *(row(op, _approximation, "approx f32", "ftz") for op in ("ex2", "lg2", "rsqrt", "sin", "cos")),
+    row("tanh", _approximation, "approx f32"),
+    *(row(op, _negation, "f32", "ftz") for op in ("neg", "abs")),
+    *(row(op, _negation, "f64") for op in ("neg", "abs")),
+    *(row(op, _extreme, "f32", "ftz NaN xorsign abs") for op in ("min", "max")),
+    *(row(op, _extreme, "f64") for op in ("min", "max")),
+    row("copysign", _copysign, takes="f32 f64"),
+    row("testp", _testp, takes=f"f32 f64 {' '.join(_TESTS)}"),
+)

@@ -319,7 +319,8 @@ class _Writer:
         flow, number = self.flow, self.number
         first, last = self.cuts[index]
         final = self.function.instructions[last - 1] if last > first else None
-        end, target, join = FALL, (index + 1,), -1
+        end, join = FALL, -1
+        target: tuple[int, ...] = (index + 1,)
         if final is None:
             end, target = EXIT, ()
         elif final.opcode in LEAVES:

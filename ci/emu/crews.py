@@ -186,7 +186,8 @@ def complete(joining: Joining) -> Crew | None:
     if not joining.missing:
         crews, joining.arrived = joining.arrived, []
     else:
-        crews, rest = [], []
+        crews = []
+        rest: list[Crew] = []
         for crew in joining.arrived:
             going = np.isin(crew.warps, done)
             lanes = full_mask(crew.lanes, crew.size)

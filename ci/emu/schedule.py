@@ -220,7 +220,8 @@ class Scheduler:
         ways: tuple[tuple[NDArray[np.bool_], int], ...],
     ) -> Crew | None:
         """Send lanes different ways; lanes of one warp join again behind it."""
-        mixed = sum(lanes.any(axis=1).astype(int) for lanes, _ in ways) > 1  # by warp
+        split = np.sum([lanes.any(axis=1) for lanes, _ in ways], axis=0)  # ways, by warp
+        mixed: NDArray[np.bool_] = split > 1
         joins = crew.joins
         inner = joins
         if segment.joins >= 0 and mixed.any():

@@ -230,7 +230,7 @@ class Machine:
         """
         made = self._parts.get(kind)
         if made is None:
-            made = self._parts[kind] = kind(self)  # type: ignore[call-arg]
+            made = self._parts[kind] = kind(self)
         return made  # type: ignore[no-any-return]
 
     @property

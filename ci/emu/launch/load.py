@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from ci.emu.arrays import Array
 from ci.emu.bind import Buffer, Kernel, bind
-from ci.emu.compile import Refusals
+from ci.emu.compile import Refusal, Refusals
 from ci.emu.launch.file import BufferEntry, LaunchEntry, MapEntry, read_launch
 from ci.emu.launch.formats import DTYPES, encoded
 from ci.emu.state import Geometry
 from ci.emu.table import Refused
-from ci.emu.tensor_map import IMAGE_BYTES, TensorMap, encode
+from ci.emu.tensor_map import TensorMap
 from ci.errors import ConfigError
 from ci.inputs import fnv1a64, operand_codes, table_values, uniform_at
 from ci.model import Pattern
@@ -51,12 +51,23 @@ def load(path: Path, module_path: Path | None = None, source: str = "") -> Loade
     try:
         kernel = bind(module, function, geometry, buffers, entry.dynamic_smem_bytes, source)
     except Refusals as e:
-        lines = [f"{module_path.name}:{r.line}: {r.text}" for r in e.refusals]
-        raise ConfigError("\n".join(dict.fromkeys(lines)), "these have no meaning here yet") from e
+        raise ConfigError(_listed(module_path.name, e.refusals)) from e
     except Refused as e:
         raise ConfigError(f"{module_path.name}: {e}") from e
     _fill_arguments(entry, kernel, function, path)
     return Loaded(entry, path.parent, kernel)
+
+
+def _listed(file: str, refusals: tuple[Refusal, ...]) -> str:
+    """Say all that is refused, a line for each reason with the lines it holds for."""
+    lines: dict[str, list[int]] = {}
+    for refusal in refusals:
+        lines.setdefault(refusal.text, []).append(refusal.line)
+    said = []
+    for text, numbers in lines.items():
+        others = ", ".join(map(str, dict.fromkeys(numbers[1:])))
+        said.append(f"{file}:{numbers[0]}: {text}" + (f" (also lines {others})" if others else ""))
+    return f"{len(said)} things have no meaning here:\n  " + "\n  ".join(said)
 
 
 def _module(path: Path) -> Module:
@@ -167,11 +178,27 @@ def _argument(
         return (address + int(argument.get("offset_bytes", 0))).to_bytes(8, "little")
     if "tensor_map" in argument:
         name = str(argument["tensor_map"])
-        try:
-            return encode(_tensor_map(name, entry.tensor_maps[name], kernel))
-        except ValueError as e:
-            raise ConfigError(f"{path.name}: tensor map {name!r}: {e}") from e
+        mapped = _tensor_map(entry.tensor_maps[name], kernel)
+        refusals = mapped.refusals
+        if refusals:
+            raise ConfigError(f"{path.name}: tensor map {name!r}: {'; '.join(refusals)}")
+        return mapped.image
     ((dtype, value),) = argument.items()
     if dtype[0] in "ui":
         return int(value).to_bytes(int(dtype[1:]) // 8, "little", signed=dtype[0] == "i")
     return encoded(np.array([float(value)]), dtype).tobytes()
+
+
+def _tensor_map(entry: MapEntry, kernel: Kernel) -> TensorMap:
+    return TensorMap(
+        entry.dtype,
+        kernel.buffers[entry.buffer].address,
+        entry.dims,
+        entry.strides_bytes,
+        entry.box,
+        entry.element_strides,
+        entry.interleave,
+        entry.swizzle,
+        entry.l2_promotion,
+        entry.oob_fill,
+    )

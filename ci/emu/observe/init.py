@@ -35,7 +35,7 @@ class Shape:
         return f"[{', '.join(str(int(i)) for i in index)}]"
 
 
-class InitObserver(Hooks):
+class Init(Hooks):
     """Watches reads. `shapes` are of buffers by name, for coordinates in messages."""
 
     def __init__(self, shapes: Mapping[str, Shape] | None = None) -> None:

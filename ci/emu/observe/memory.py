@@ -23,7 +23,7 @@ _PROMISED, _WROTE = 1, 2
 BARRIER_BYTES = 8
 
 
-class MemoryObserver(Hooks):
+class MemoryUse(Hooks):
     """Watches plain accesses to live mbarriers, and writes to what ld.global.nc reads.
 
     It counts bytes moved by threads, and wavefronts of shared memory beyond the fewest possible,

@@ -15,7 +15,7 @@ from ci.emu.hooks import Hooks
 from ci.emu.launch.expect import compare
 from ci.emu.launch.formats import DTYPES
 from ci.emu.launch.load import Loaded
-from ci.emu.observe import OBSERVERS
+from ci.emu.observers import OBSERVERS
 from ci.emu.observe.writers import Writers
 from ci.emu.run import Ran, Schedule, run
 

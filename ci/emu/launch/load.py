@@ -179,7 +179,7 @@ def _argument(
     if "tensor_map" in argument:
         name = str(argument["tensor_map"])
         mapped = _tensor_map(entry.tensor_maps[name], kernel)
-        refusals = mapped.refusals
+        refusals = mapped.refusals()
         if refusals:
             raise ConfigError(f"{path.name}: tensor map {name!r}: {'; '.join(refusals)}")
         return mapped.image

@@ -101,7 +101,7 @@ class _Access:
             text = "a null pointer, or an offset without its base"
             if not null:
                 text = "no window holds that address: it is no pointer, or one of another space"
-            self._fault("out-of-bounds", lost, f"{first:#x}", text, "nowhere")
+            self._fault("out-of-bounds", lost, f"{first:#x}", text, null)
         return places
 
     def _in_window(self, mask: Mask, address: Array, window: int) -> list[Place]:

@@ -111,7 +111,10 @@ def timing_of(folder: Path, run: Run, record: StageRecord) -> Baseline:
     seen = stages.load_timing(_stage_folder(folder, run, record.name))
     if record.device is not DeviceKind.GPU or seen.device is None:
         raise ConfigError(f"it ran on {record.device}: only a time of a GPU is kept as a baseline")
-    name = f"{run.kernel.name}-{run.arch}-{record.variant}"
+    variant = record.variant or run.variant
+    build = record.build or run.provenance.builds.get(f"{run.kernel.name}-{run.arch}-{variant}")
+    if not build:
+        raise ConfigError("it does not say which build was timed")
     clocks = [c for c in seen.clocks.during if c is not None] or list(seen.clocks)
     samples = sorted(s for s in seen.samples_ms if s is not None)
     if not clocks or not samples:
@@ -136,10 +139,10 @@ def timing_of(folder: Path, run: Run, record: StageRecord) -> Baseline:
     return Baseline(
         kernel=run.kernel.name,
         arch=run.arch,
-        variant=record.variant,
+        variant=variant,
         case=",".join(f"{name}={value}" for name, value in seen.case.items()),
         regime=", ".join((seen.regime or "", f"{seen.pattern} data", *_slowed(clocks))),
-        build=record.build or run.provenance.builds.get(name, ""),
+        build=build,
         standards=(),
         runs=(own,),
     )
@@ -243,7 +246,7 @@ def _facts(
         "baseline build": then.build,
         "baseline runs": f"{first.run} to {last.run}" if first is not last else first.run,
         "baseline commits": ", ".join(commits),
-        "baseline SM clock": _span([r.sm_mhz for r in then.runs], "MHz"),
+        "baseline SM clock": span([r.sm_mhz for r in then.runs], "MHz"),
         "baseline drivers": ", ".join(sorted({r.driver for r in then.runs})),
         "baseline checks": checks_of(root, then),
     }
@@ -263,7 +266,7 @@ def _commit(run: TimedRun) -> str:
     return f"{run.commit[:12]}{' with changes' if run.dirty_sha256 else ''}"
 
 
-def _span(spans: Sequence[tuple[int, int]], unit: str) -> str:
+def span(spans: Sequence[tuple[int, int]], unit: str) -> str:
     low, high = min(s[0] for s in spans), max(s[1] for s in spans)
     return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
 

@@ -111,7 +111,7 @@ def _row(r: Recorded) -> tuple[str, ...]:
         f"{r.timed.kernel}-{r.timed.arch}-{r.timed.variant} {r.timed.build[:12]}",
         f"{own.median_ms:.4f} ms",
         f"{own.p5_ms:.4f} to {own.p95_ms:.4f}",
-        f"{own.sm_mhz[0]} to {own.sm_mhz[1]} MHz",
+        baselines.span([own.sm_mhz], "MHz"),
         r.timed.regime,
         r.checks,
     )

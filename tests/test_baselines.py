@@ -345,6 +345,10 @@ def test_the_order_of_acceptance_leaves_the_file_the_same(tmp_path: Path) -> Non
             {"stages": (record(device=DeviceKind.CPU),)},
             "RUN makes no baseline: it ran on cpu: only a time of a GPU is kept as a baseline",
         ),
+        (
+            {"stages": (record(build=""),)},
+            "RUN makes no baseline: it does not say which build was timed",
+        ),
     ],
 )
 def test_a_run_without_a_time_that_counts_is_refused(

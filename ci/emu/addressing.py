@@ -114,7 +114,7 @@ class _Access:
     def in_global(self, mask: Mask, address: Array) -> list[Place]:
         memory = self.memory.global_
         index = address - GLOBAL_BASE
-        low = index.min() if mask is None else np.min(index, where=mask, initial=_FAR)
+        low = np.min(index if mask is None else np.where(mask, index, _FAR))
         home = memory.find(int(low))
         if home and not (self.write and home.read_only):
             inside, right = self._fit(mask, index - home.start, home.size)

@@ -156,7 +156,6 @@ class TensorMap:
         first = tuple(_shape_refusals(self))
         return first or tuple(_value_refusals(self))
 
-    @cached_property
     def image(self) -> bytes:
         """The bytes that a kernel gets; of a map that breaks no rule."""
         rank = self.rank

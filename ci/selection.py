@@ -63,9 +63,9 @@ def choose_targets(
 
 def checked_targets(kernel: Kernel, arch: str, variant: str) -> tuple[tuple[str, str], ...]:
     """Return the (arch, variant) pairs that a check means: production and every one with a budget,
-    unless words say else.
+    unless words say else; of a kernel without a production variant all.
     """
-    pairs = choose_targets(kernel, arch, variant)
+    pairs = choose_targets(kernel, arch, variant, everything="production" not in kernel.variants)
     if variant:
         return pairs
     more = [(a, v) for a, _ in pairs for v in kernel.budgets.get(a, {}) if not kernel.lacks(v, a)]

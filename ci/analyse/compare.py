@@ -1,8 +1,8 @@
 """Faster, slower or undecided: two builds whose processes were run in turn, in one session.
 
 Samples of one turn agree to a few tenths of a percent while turns differ by more, so many samples
-of two turns prove nothing. Of each round counts the logarithm of the ratio of two trimmed means, which
-takes out what both neighbours shared. Two rounds, one forward and one backward, are one
+of two turns prove nothing. Of each round counts the logarithm of the ratio of two trimmed means,
+which takes out what both neighbours shared. Two rounds, one forward and one backward, are one
 observation: a clock that drifts makes the one too large by what the other is too small. Where a
 process has several turns, what processes differ by is seen by how the rounds of one differ from
 those of another, and the interval is never narrower than that makes it.

@@ -13,7 +13,7 @@ from ci.check.accepted import check_accepted
 from ci.check.answer import not_judged
 from ci.check.beside import latency_notes, live_notes
 from ci.check.fingerprint import check_fingerprint
-from ci.check.launch import Launch, describe
+from ci.check.launch import Launch, NoLaunch, describe
 from ci.check.ptx import RULES as ASKED_OF_PTX
 from ci.check.ptx import check_ptx
 from ci.check.resources import RULES, check_resources, local_accesses, measure
@@ -144,6 +144,8 @@ def _launch(subject: Subject, build: Build) -> Launch | Verdict:
         return skipped("a level-0 program does not say how it launches its kernels")
     try:
         return describe(build, next(iter(subject.kernel.cases.values())))
+    except NoLaunch as e:
+        return skipped(f"no launch to judge: {e}")
     except CiError as e:
         return broken(str(e))
 

@@ -13,6 +13,8 @@ from ci.model import Build, Case
 from ci.proc import run_process
 
 DESCRIBE_LIMIT_S = 60.0
+EXIT_USAGE, NOTHING = 2, ": nothing to describe: "
+"""What a program says whose kernels are a library's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,10 @@ class Launch:
     dynamic_shared_bytes: int
 
 
+class NoLaunch(CiError):
+    """The program launches a library's kernels, as the library will: there is none to describe."""
+
+
 def describe(build: Build, case: Case) -> Launch:
     """Run the program with `--mode describe`; whatever keeps it from answering is a CiError."""
     with tempfile.TemporaryDirectory(prefix="kernelrig-") as name:
@@ -31,6 +37,8 @@ def describe(build: Build, case: Case) -> Launch:
         done = run_process([build.binary, *words, "--out", name], timeout_s=DESCRIBE_LIMIT_S)
         if done.exit_code:
             said = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
+            if done.exit_code == EXIT_USAGE and NOTHING in said[-1]:
+                raise NoLaunch(said[-1].partition(NOTHING)[2])
             raise CiError(f"{build.program} --mode describe exited {done.exit_code}: {said[-1]}")
         return read_launch(Path(name) / "launch.json")
 

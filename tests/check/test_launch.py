@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci.check.launch import Launch, describe, read_launch
+from ci.check.launch import Launch, NoLaunch, describe, read_launch
 from ci.errors import CiError, ProtocolError
 from ci.model import Case
 from tests.check.builds import made_build
@@ -62,3 +62,9 @@ def test_a_program_that_does_not_answer_is_an_error_in_its_words(
 def test_a_program_that_writes_nothing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ProtocolError, match="cannot be read"):
         describe(made_build(tmp_path, "#!/bin/sh\nexit 0\n"), Case("smoke", 1))
+
+
+def test_a_program_of_a_librarys_kernels_says_why_there_is_none(tmp_path: Path) -> None:
+    said = "echo 'program: nothing to describe: the library chooses its kernels' >&2; exit 2"
+    with pytest.raises(NoLaunch, match=r"^the library chooses its kernels$"):
+        describe(made_build(tmp_path, f"#!/bin/sh\n{said}\n"), Case("smoke", 1))

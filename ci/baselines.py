@@ -172,9 +172,9 @@ def _judge(
         return _with(record, _not_compared(f"no baseline: {e.message}", run.gate_percent))
     known = load_baselines(root)
     held = next((b for b in known if b.box_class == box_class), None)
-    then = held.baselines.get(own.key) if held else None
+    then = _without(run, held.baselines.get(own.key)) if held else None
     if then is None:
-        others_of = [str(b.box_class) for b in known if own.key in b.baselines]
+        others_of = [str(b.box_class) for b in known if own.key in b.baselines and b is not held]
         of_it = f" of {own.key}" if held or others_of else ""
         beside = f"; there is one for {' and for '.join(others_of)}" if others_of else ""
         why = f"no baseline{of_it} for {box_class}{beside}"
@@ -187,6 +187,12 @@ def _judge(
     return _with(
         record, Check(BASELINE_CHECK, _verdict(own, then, seen, run.gate_percent), facts=facts)
     )
+
+
+def _without(run: Run, then: Baseline | None) -> Baseline | None:
+    """A run that is judged once more, after it was accepted, stands beside the others."""
+    others = tuple(r for r in then.runs if r.run != run.id) if then else ()
+    return replace(then, runs=others) if then and others else None
 
 
 def _stage_folder(folder: Path, run: Run, name: str) -> Path:

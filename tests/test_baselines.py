@@ -12,6 +12,7 @@ import pytest
 from ci import acceptance, baselines, recorded, records
 from ci.errors import ConfigError, ProtocolError
 from ci.model import (
+    Bench,
     Check,
     DeviceKind,
     Outcome,
@@ -141,6 +142,15 @@ def test_runs_that_agree_by_accident_do_not_make_a_tenth_of_a_percent_a_differen
     accept(tmp_path, (1.0, 1.0, 1.0))
     assert beside(tmp_path, 1.01).facts["word"] == "undecided"
     assert beside(tmp_path, 1.02).facts["word"] == "slower"
+
+
+def test_a_run_that_was_accepted_does_not_stand_beside_itself(tmp_path: Path) -> None:
+    accept(tmp_path, (1.0,))
+    assert beside(tmp_path, 1.0, number=0).verdict.summary == (
+        f"no baseline of {ENTRY} for NVIDIA H200, 700 W, driver 580"
+    )
+    accept(tmp_path, (1.0, 1.0))
+    assert beside(tmp_path, 1.0, number=0).facts["told from"] == "1 of 3 runs on this card"
 
 
 @pytest.mark.parametrize("times", [(1.0,), (1.0, 1.001)])
@@ -465,6 +475,15 @@ def test_two_runs_that_are_not_alike_are_compared_by_force_alone_and_never_decid
         "20261121T1221-h200-0021: undecided beside 20261121T1220-h200-0020, +50.00%: compared by"
         f" --force, though they differ in {what}"
     )
+
+
+def test_a_bench_is_no_run_of_one_process(tmp_path: Path) -> None:
+    asked = Bench((), rounds=2, settle_s=1.0)
+    folder, run = put(tmp_path, 1, 1.0, bench=asked)
+    said = "RUN is a bench; this takes runs of remote-test, of one process each"
+    assert refused(tmp_path, folder) == said
+    with pytest.raises(ConfigError, match=r"is a bench; this takes runs of remote-test"):
+        recorded.compare(tmp_path, (run.id, run.id), force=True)
 
 
 def test_runs_and_builds_are_not_mixed() -> None:

@@ -22,6 +22,7 @@ COLUMNS = 512
 UNIT_COLUMNS = 32
 LANE_SHIFT = 16
 COLUMN_MASK = 0xFFFF
+ALLOCATIONS = (32, 64, 128, 256, 512)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,29 +100,105 @@ class TensorMemory:
 
     def even(self, slot: int) -> int:
         """Return the slot of the even CTA of the pair; slots of a cluster lie by their ranks."""
-        return slot - int(self._rank(slot)) % 2
+        return slot - slot % self.machine.geometry.cluster_ctas % 2
 
     def peer(self, slot: int) -> int:
         return self.even(slot) * 2 + 1 - slot
 
-    def alive(self, slot: int) -> bool:
-        """Say whether a thread of the CTA has not exited."""
-        return bool(self.machine.alive[self.machine.slot_of == slot].any())
+    # Allocation.
+    def mistake(self, slot: int, columns: int) -> str:
+        """Say what is wrong with asking for so many columns, "" if nothing is."""
+        holdings = self.holdings(slot)
+        if columns not in ALLOCATIONS:
+            return f"{columns} columns: they must be a power of two from 32 to 512"
+        if holdings.relinquished:
+            return (
+                "after tcgen05.relinquish_alloc_permit in this CTA: whoever gave the permit up"
+                " cannot allocate; allocate first"
+            )
+        if columns > holdings.last_columns:
+            return (
+                f"{columns} columns after an allocation of {holdings.last_columns}: the sizes of a"
+                " CTA's allocations must not grow; allocate the largest first"
+            )
+        return ""
 
-    def _rank(self, slot: int) -> int:
-        return int(self.machine.rank_of[self.machine.slot_of == slot][0])
+    def allocate(self, slot: int, paired: bool, columns: int, warp: int, at: int) -> int | None:
+        """Return the first column of what the CTA now owns, None while there is no room.
 
-    # Allocation. Messages are returned: the caller knows at which thread they are.
-    def find_room(self, slots: tuple[int, ...], columns: int) -> int | None:
+        The odd CTA of a pair takes what the even one has allocated for both.
+        """
+        holdings = self.holdings(slot)
+        even = self.even(slot) if paired else slot
+        if even != slot:
+            if not holdings.granted:
+                return None
+            column = holdings.granted.pop(0).column
+        else:
+            slots = (slot, self.peer(slot)) if paired else (slot,)
+            room = self._room(slots, columns)
+            if room is None:
+                return None
+            column = room
+            if paired:
+                grant = Allocated(column, columns, warp, at)
+                self.holdings(self.peer(slot)).granted.append(grant)
+                self.machine.wake(self.key(slot))
+        holdings.take(Allocated(column, columns, warp, at))
+        holdings.last_columns = columns
+        return column
+
+    def free(self, slot: int, paired: bool, column: int, columns: int) -> bool:
+        """Give columns back; False while the other CTA of the pair has not come to do the same."""
+        holdings = self.holdings(slot)
+        block = (column, columns)
+        if paired:
+            peer = self.holdings(self.peer(slot))
+            if block not in holdings.leaving:
+                holdings.leaving.append(block)
+            if block not in peer.leaving and peer.has(column, columns):
+                return False
+        if block in holdings.leaving:
+            holdings.leaving.remove(block)
+        holdings.drop(column, columns)
+        self.machine.wake(self.key(slot))
+        return True
+
+    def key(self, slot: int) -> tuple[str, int]:
+        """What those who wait for columns, or for their peer, wait for."""
+        return (
+            "tensor memory",
+            self.even(slot) if self.machine.geometry.cluster_ctas > 1 else slot,
+        )
+
+    def _room(self, slots: tuple[int, ...], columns: int) -> int | None:
         """Return the first column from which so many are free in all of the CTAs."""
         taken = np.zeros(COLUMNS // UNIT_COLUMNS, np.bool_)
         for slot in slots:
-            taken = taken | self.holdings(slot).units
+            holdings = self.holdings(slot)
+            taken = taken | holdings.units
+            for block in holdings.granted:
+                low = block.column // UNIT_COLUMNS
+                taken[low : low + block.columns // UNIT_COLUMNS] = True
         count = columns // UNIT_COLUMNS
         for unit in range(len(taken) - count + 1):
             if not taken[unit : unit + count].any():
                 return unit * UNIT_COLUMNS
         return None
+
+    # Access.
+    def fault(self, slot: int, column: int, columns: int) -> str:
+        """Say what is wrong with an access to such columns, "" if nothing is."""
+        holdings = self.holdings(slot)
+        if holdings.owns(column, columns):
+            return ""
+        named = f"columns {column} to {column + columns - 1} of tensor memory"
+        if column + columns > COLUMNS:
+            return f"{named}: there are {COLUMNS}"
+        return (
+            f"{named}, which are not all allocated (allocated: {holdings.text()}): use the address"
+            " that tcgen05.alloc wrote, and dealloc after the last use"
+        )
 
     def finish(self) -> None:
         """Report what was never freed."""

@@ -154,15 +154,9 @@ class Barriers:
         """The flat positions of all live mbarriers."""
         return tuple(self._live)
 
-    def touched(self, index: Array, size: int, mask: Mask = None) -> Barrier | None:
-        """Return a live mbarrier of which `size` bytes from a flat position are a part."""
-        if not self._live:
-            return None
-        at = index if mask is None else np.broadcast_to(index, mask.shape)[mask]
-        for flat, barrier in self._live.items():
-            if bool(((at < flat + 8) & (at + size > flat)).any()):
-                return barrier
-        return None
+    @property
+    def live(self) -> tuple[Barrier, ...]:
+        return tuple(self._live.values())
 
     # By threads.
     def init(self, crew: Crew, mask: Mask, address: Array, count: Array, space: str) -> None:

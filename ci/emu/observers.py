@@ -7,9 +7,11 @@ from collections.abc import Callable
 from ci.emu.hooks import Hooks
 from ci.emu.observe.init import Init
 from ci.emu.observe.memory import MemoryUse
+from ci.emu.observe.publication import Publication
 
 OBSERVERS: dict[str, Callable[[], Hooks]] = {
     "memory": MemoryUse,
     "init": Init,
+    "sync": Publication,
 }
-"""Those that need to be told what happens; the semantics find the rest, and all of `sync`."""
+"""Those that need to be told what happens; the semantics find the rest."""

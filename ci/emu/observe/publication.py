@@ -1,0 +1,137 @@
+"""Whether an mbarrier may be used from another CTA of its cluster yet (synccheck).
+
+Its init must have been published: fence.mbarrier_init by the thread that made it and a
+barrier.cluster behind it, whose arrive may be relaxed; or a release of the cluster's scope, and an
+acquire by whoever uses it. PTX ISA 9.7.13.4.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ci.emu.arrays import Array, Mask
+from ci.emu.asynchronous import Op
+from ci.emu.hooks import Hooks
+from ci.emu.mbarrier import Barrier, Barriers
+from ci.emu.state import Crew, Machine
+
+_WIDE = frozenset({"cluster", "gpu", "sys"})
+_RELEASES = frozenset({"release", "acq_rel", "sc"})
+_ACQUIRES = frozenset({"acquire", "acq_rel", "sc"})
+
+
+class Publication(Hooks):
+    """Which warps may use which mbarriers of other CTAs.
+
+    What a release of a CTA and an acquire of a warp have to do with each other is not asked: a
+    doubt is no finding.
+    """
+
+    def started(self, machine: Machine) -> None:
+        self.initialised: set[Barrier] = set()  # by the thread that made it
+        self.released: set[Barrier] = set()  # by a thread of its CTA
+        self.offered: dict[object, set[Barrier]] = {}  # by barrier.cluster
+        self.known: dict[int, set[Barrier]] = {}  # by warp
+
+    # Publishing.
+    def barriers_published(self, crew: Crew, mask: Mask) -> None:
+        lanes = crew.mask_of(mask)
+        rows = {int(warp): row for row, warp in enumerate(crew.warps)}
+        for barrier in crew.machine.part(Barriers).live:
+            warp, lane = barrier.made_by
+            if warp in rows and lanes[rows[warp], lane]:
+                self.initialised.add(barrier)
+
+    def barrier_arrived(
+        self, crew: Crew, mask: Mask, instance: object, scope: str, sem: str = "release"
+    ) -> None:
+        if scope != "cluster":
+            return
+        offered = self.offered.setdefault(instance, set())
+        slots = _slots(crew, mask)
+        for barrier in crew.machine.part(Barriers).live:
+            if barrier.slot in slots and (sem == "release" or barrier in self.initialised):
+                offered.add(barrier)
+
+    def _release(self, crew: Crew, mask: Mask, sem: str, scope: str) -> None:
+        if sem in _RELEASES and scope in _WIDE:
+            slots = _slots(crew, mask)
+            live = crew.machine.part(Barriers).live
+            self.released.update(b for b in live if b.slot in slots)
+
+    # Learning.
+    def barrier_passed(
+        self, crew: Crew, mask: Mask, instance: object, scope: str, sem: str = "acquire"
+    ) -> None:
+        if scope == "cluster":
+            self._learn(crew, self.offered.get(instance, set()))
+
+    def _acquire(self, crew: Crew, sem: str, scope: str) -> None:
+        if sem in _ACQUIRES and scope in _WIDE:
+            self._learn(crew, self.released)
+
+    def _learn(self, crew: Crew, barriers: set[Barrier]) -> None:
+        for warp in crew.warps.tolist():
+            self.known.setdefault(warp, set()).update(barriers)
+
+    def fenced(self, crew: Crew, mask: Mask, sem: str, scope: str) -> None:
+        self._release(crew, mask, sem, scope)
+        self._acquire(crew, sem, scope)
+
+    def accessed(
+        self,
+        crew: Crew,
+        mask: Mask,
+        space: str,
+        index: Array,
+        size: int,
+        write: bool,
+        atomic: bool = False,
+        sem: str = "weak",
+        scope: str = "",
+    ) -> None:
+        if scope in _WIDE and sem not in ("weak", "volatile", "relaxed"):
+            self._release(crew, mask, sem, scope)
+            self._acquire(crew, sem, scope)
+
+    def waited(
+        self, crew: Crew, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
+    ) -> None:
+        self._acquire(crew, sem, scope)
+
+    # Using.
+    def arrived(
+        self, crew: Crew, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
+    ) -> None:
+        lanes = crew.mask_of(mask) & (crew.slot != barrier.slot)
+        for row in np.flatnonzero(lanes.any(axis=1)).tolist():
+            if barrier not in self.known.get(int(crew.warps[row]), ()):
+                wrong: NDArray[np.bool_] = np.zeros_like(lanes)
+                wrong[row] = lanes[row]
+                text = f"arrival on {_text(crew.machine, barrier)}"
+                crew.report("barrier-misuse", text, wrong, same=("unpublished", barrier.offset))
+        self._release(crew, mask, sem, scope)
+
+    def op_arrived(self, op: Op, barrier: Barrier, phase: int, kind: str) -> None:
+        machine = op.machine
+        if machine.slot_of[op.warp] == barrier.slot or barrier in self.known.get(op.warp, ()):
+            return
+        lanes = 1 << op.lane if op.lane >= 0 else 0xFFFF_FFFF
+        text = f"{op.name} tells {_text(machine, barrier)}"
+        same = ("unpublished", barrier.offset)
+        machine.report("barrier-misuse", text, op.warp, lanes, op.at, same=same)
+
+
+def _slots(crew: Crew, mask: Mask) -> set[int]:
+    rows = crew.mask_of(mask).any(axis=1)
+    return set(crew.slot[rows, 0].tolist())
+
+
+def _text(machine: Machine, barrier: Barrier) -> str:
+    rank = int(machine.rank_of[barrier.made_by[0]])
+    return (
+        f"the {barrier} of CTA rank {rank}, whose init nobody has published to this CTA: put"
+        " fence.mbarrier_init.release.cluster behind the inits, and barrier.cluster arrive and wait"
+        " before the first use from another CTA"
+    )

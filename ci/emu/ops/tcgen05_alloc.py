@@ -68,15 +68,20 @@ def _blocked(
     answer: Callable[[int, NDArray[Any], list[int]], bool],
     *arrays: Array,
 ) -> Block | None:
-    """Ask for each row of the mask; say which may go on."""
+    """Ask for each row of the mask; say which may go on.
+
+    One may let another go on that stands here too, and is not waiting yet: all are asked again.
+    """
     memory = crew.machine.part(TensorMemory)
+    asking = list(_rows(crew, mask, *arrays))
+    left = [entry for entry in asking if not answer(*entry)]
+    while left and len(left) < len(asking):
+        asking, left = left, [entry for entry in left if not answer(*entry)]
+    if not left:
+        return None
     ready = np.ones(crew.size, np.bool_)
-    keys: dict[object, None] = {}
-    for at, lanes, values in _rows(crew, mask, *arrays):
-        if not answer(at, lanes, values):
-            ready[at] = False
-            keys[memory.key(int(crew.slot[at, 0]))] = None
-    return Block(ready, tuple(keys)) if keys else None
+    ready[[at for at, _, _ in left]] = False
+    return Block(ready, tuple({memory.key(int(crew.slot[at, 0])): None for at, _, _ in left}))
 
 
 def _alloc(i: Instruction) -> Step:

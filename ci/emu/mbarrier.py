@@ -342,7 +342,7 @@ class Barriers:
             for warp in sorted(int(w) for w in crew.warps):
                 for barrier, parity in self._wanted.get(warp, ()):
                     cta, number = int(machine.cta_of[warp]), warp % machine.geometry.warps
-                    line = machine.program.place(crew.at)[0]
+                    line = machine.program.place(machine.program.segments[crew.pc].first)[0]
                     text = f"CTA {cta} warp {number} (PTX line {line}) for parity {parity}"
                     waiting.setdefault(barrier, []).append(text)
         return [

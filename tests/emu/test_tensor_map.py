@@ -9,9 +9,7 @@ import pytest
 
 from ci.emu.tensor_map import TensorMap, decode, swizzled
 
-GOOD = TensorMap(
-    "u8", 0x7F0000000000, (768, 512), (768,), (128, 128), (1, 1), swizzle="128B"
-)
+GOOD = TensorMap("u8", 0x7F0000000000, (768, 512), (768,), (128, 128), (1, 1), swizzle="128B")
 
 
 def test_a_map_travels_as_128_bytes() -> None:

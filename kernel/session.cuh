@@ -228,8 +228,10 @@ private:
       input_bytes += memory.input_bytes();
     }
     char regime[64];
-    std::snprintf(regime, sizeof regime, "steady after %.1f s%s", options_.warmup_s,
-                  options_.relay.empty() ? "" : " of each turn of a relay");
+    std::snprintf(regime, sizeof regime,
+                  options_.relay.empty() ? "steady after %.1f s"
+                                         : "steady after %g s of each turn of a relay",
+                  options_.warmup_s);
     result_.regime = regime;
     const auto launch = [&](long long i) {
       Gemm::launch(sets[i % sets.size()]->params, geometry_, stream_);

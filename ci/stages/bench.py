@@ -1,9 +1,9 @@
 """The bench stage: timed processes of several builds in turn, as one job in one lease.
 
 Level 1 times itself, and its processes take turns in a relay (relay.py). A program of level 0
-prints a line `sample_ms NUMBER` for each of its samples; where one takes part, each turn is a
-process that is started when the one before has ended. What the times come to is ci.analyse's
-business.
+prints a line `sample_ms NUMBER` for each of its samples, or writes it into the file that its
+environment calls KERNELRIG_SAMPLES; where one takes part, each turn is a process that is started
+when the one before has ended. What the times come to is ci.analyse's business.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ci.model import (
     passed,
     visible_gpu,
 )
-from ci.stages.answer import find_command, log_tail, read_log
+from ci.stages.answer import find_command, log_tail, read_log, read_text
 from ci.stages.context import Context, Setup
 from ci.stages.ended import judge_end, judge_missing
 from ci.stages.jobs import in_one_order
@@ -85,8 +85,8 @@ def bench_job(
 def _lone_command(stage: Stage, bench: Bench, number: int, turn: Turn, setup: Setup) -> Command:
     name, kernel = command_name(number, turn), setup.kernel
     if not kernel.level:
-        argv = (setup.program, *kernel.args)
-        return Command(name, argv, stage.time_s, core_dump=kernel.cuda)
+        argv, env = (setup.program, *kernel.args), {"KERNELRIG_SAMPLES": f"{name}.samples"}
+        return Command(name, argv, stage.time_s, env=env, core_dump=kernel.cuda)
     command = timed_command(name, _of_turn(stage, bench, turn), setup)
     if kernel.baseline:
         return replace(command, env={CHOICE: choice_file(turn.contender)})
@@ -233,12 +233,13 @@ def _read_process(
         if (verdict := judge_end(command, ended, folder)) is not None:
             return verdict
         wrong = judge_program(command, ended, folder, context)
-        found = _printed(read_log(folder, command.name) or "")
+        written = read_text(folder / f"{command.name}.samples")
+        found = _printed(written or read_log(folder, command.name) or "")
         if wrong.outcome != "pass":
             return wrong
         if not found or not all(math.isfinite(s) and s > 0 for s in found):
             said = log_tail(folder, command.name)
-            return broken("it printed no `sample_ms NUMBER` that is a time", *said)
+            return broken("it told no `sample_ms NUMBER` that is a time", *said)
         gpu = visible_gpu(context.remote, context.box) if context.kernel.cuda else {}
         samples, clocked = found, Clocked()
         around = Surroundings(gpu.get("uuid", ""), context.box.driver if gpu else "")

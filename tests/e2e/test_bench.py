@@ -148,8 +148,8 @@ def test_a_build_made_elsewhere_takes_part_under_the_name_it_is_given(
 @pytest.mark.parametrize(
     ("kernel", "code", "said"),
     [
-        ("silent", 4, "it printed no `sample_ms NUMBER` that is a time"),
-        ("odd", 4, "it printed no `sample_ms NUMBER` that is a time"),
+        ("silent", 4, "it told no `sample_ms NUMBER` that is a time"),
+        ("odd", 4, "it told no `sample_ms NUMBER` that is a time"),
         ("fails", 1, "exit code 3, wanted 0"),
     ],
 )

@@ -121,3 +121,41 @@ def test_a_process_that_nobody_knows_of_is_an_error(tmp_path: Path) -> None:
     contexts = [bench.context(kernel=KERNEL), bench.context(kernel=KERNEL, build=OTHER)]
     checks, _ = read_bench(STAGE, BENCH, TURNS, job(), result, tmp_path, contexts)
     assert [c.verdict.outcome for c in checks] == [Outcome.PASS, Outcome.ERROR]
+
+
+def told(folder: Path, **files: str) -> Any:  # noqa: ANN401 - a pair
+    """Read a bench of a level-0 program beside itself that left `files` in each of its turns."""
+    kernel = replace(bench.CPU_KERNEL, baseline=True, expected_lines=())
+    contenders = tuple(
+        Contender(name, place, kernel, "production", "sm_90a", "0123456789abcdef")
+        for name, place in (("theirs", ""), ("again", "b"))
+    )
+    asked = replace(BENCH, contenders=contenders)
+    built = bench.build("cpu_program", "cpu_program")
+    builds = Builds(built, variants={"b": built})
+    planned = bench_job(STAGE, asked, TURNS, builds, bench.BOX, bench.H200)
+    assert [c.env for c in planned.commands] == [
+        {"KERNELRIG_SAMPLES": f"{name}.samples"} for name in NAMES
+    ]
+    for name in NAMES:
+        for suffix, text in files.items():
+            (folder / f"{name}.{suffix.replace('_', '.')}").write_text(text)
+    result = StageResult("bench", tuple(bench.exited(n, 0, 2.5) for n in NAMES))
+    contexts = [bench.context(kernel=kernel, build=built)] * 2
+    return read_bench(STAGE, asked, TURNS, planned, result, folder, contexts)
+
+
+@pytest.mark.parametrize("where", ["stdout_log", "samples"])
+def test_a_command_of_another_hand_prints_its_samples_or_writes_them(
+    tmp_path: Path, where: str
+) -> None:
+    text = "warm\nsample_ms 0.5\n sample_ms 0.25\n"
+    checks, timed = told(tmp_path, **{"stdout_log": "nothing of time\n", where: text})
+    assert [c.verdict.outcome for c in checks] == [Outcome.PASS, Outcome.PASS]
+    assert {t.samples_ms for t in timed} == {(0.5, 0.25)}
+
+
+def test_a_command_that_tells_no_time_has_none(tmp_path: Path) -> None:
+    checks, timed = told(tmp_path, stdout_log="done\n", samples="sample_ms inf\n")
+    assert [c.verdict.outcome for c in checks] == [Outcome.ERROR, Outcome.ERROR]
+    assert timed == ()

@@ -69,6 +69,11 @@ class Accumulator:
             self._registers = made
         return self._registers
 
+    def first_of(self, warp: int) -> Array:
+        """Return the first register of a warp."""
+        found: Array = self.registers()[0, list(self.group).index(warp)]
+        return found
+
 
 class Fragment(Pending):
     """One register of an accumulator."""

@@ -57,7 +57,8 @@ class Warpgroups:
     """What warps have issued, to see that the four of a warpgroup do the same.
 
     `expected` maps (warpgroup, number of the product) to what its first warp asked for, and how
-    many have asked. Times count fences and waits; `settled` is when a register was last waited for.
+    many have asked. Times count fences and waits; `settled` is when a register, the
+    first of an accumulator, was last waited for, and what it held then.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -67,7 +68,7 @@ class Warpgroups:
         self.commits: dict[int, int] = {}
         self.time = 0
         self.fenced: dict[int, int] = {}
-        self.settled: dict[tuple[int, int], int] = {}
+        self.settled: dict[tuple[int, int], tuple[int, Array]] = {}
         self.open: dict[int, dict[Accumulator, None]] = {}
 
     def agree(self, warp: int, asked: tuple[int, ...]) -> tuple[int, ...]:

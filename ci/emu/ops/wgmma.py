@@ -11,7 +11,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from ci.emu.arrays import BOOL, U32, U64, Array, Mask, Pending, Unready
+from ci.emu.arrays import BOOL, U32, U64, Array, Mask, Pending, Unready, whole
 from ci.emu.groups import ALL_LANES, MatrixGroups
 from ci.emu.matrix.accumulate import F32
 from ci.emu.matrix.accumulator import Accumulator, chained
@@ -122,15 +122,19 @@ def _started(
 ) -> Accumulator:
     """Begin a chain with what the registers of D hold."""
     accumulator = Accumulator(crew.warps.tolist(), form.n, form.d == "f16", form.register)
-    late = [
-        warp
-        for warp in crew.warps.tolist()
-        if groups.fenced.get(warp, -1) < groups.settled.get((warp, form.register), 0)
-    ]
+    first = held[0]
+    late = False
+    for at, warp in enumerate(crew.warps.tolist()):
+        fenced = groups.fenced.get(warp, -1)
+        time, left = groups.settled.get((warp, form.register), (0, None))
+        if fenced < 0:
+            late = True
+        elif fenced < time and left is not None and isinstance(first, np.ndarray):
+            late |= not np.array_equal(whole(first, crew.size)[at], left)
     if late:
         crew.report(
             "barrier-misuse",
-            f"{form.name} without a wgmma.fence since its registers were last touched: put one"
+            f"{form.name} without a wgmma.fence since its registers were last written: put one"
             " before the first product, and behind other instructions on its registers",
             same=form.register,
         )
@@ -322,7 +326,8 @@ def _settle(crew: Crew, left: int) -> None:
             continue
         for warp in warps:
             if groups.open.get(warp, {}).pop(accumulator, accumulator) is None:
-                groups.settled[warp, accumulator.register] = groups.time
+                first = accumulator.first_of(warp)
+                groups.settled[warp, accumulator.register] = (groups.time, first)
         crew.settle(accumulator)
 
 

@@ -1,0 +1,286 @@
+"""The shadow of memory: who accessed each granule last.
+
+A granule is 4 bytes, until somebody accesses less: then it is as small as that, in the whole
+region, so that no two threads share one by accident. It holds the last write and the reads since,
+those that another read does not stand for. Each is one number: a record (who, when, how, by which
+instruction) and a lane.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ci.emu.arrays import LANES, Array
+
+LANE_BITS = 5
+NEVER = np.int32(2**31 - 1)
+WORD = 2
+FIRST_READERS = 2
+MOST_READERS = 64
+MOST_REMEMBERED = 50_000
+
+Judge = Callable[[Array, Array | int], Array]
+"""Says of each code whether its access is not ordered before the one under way, which is by the
+thread in column `own` of the cluster, one for all or one each; -1 is several threads."""
+Wrong = list[tuple[int, int]]
+"""Codes, each with the number of a granule among those accessed; a code once."""
+
+
+class Records:
+    """Accesses, as far as all of a kind share. Record 0 is what was there before the launch.
+
+    `need` is the time that somebody must know to come after; NEVER where a look at `need` is not
+    enough: a record of several lanes at once (`mask`), which all access the same granules.
+    """
+
+    FIELDS = ("cluster", "column", "time", "need", "asynchronous", "at", "cta", "level", "write")
+
+    def __init__(self) -> None:
+        self.count = 1
+        self.table = np.zeros((len(self.FIELDS) + 1, 1024), np.int32)
+        self.mask = np.zeros(1024, np.uint32)
+        self.who: list[Any] = [None]
+        self._views()
+
+    def _views(self) -> None:
+        table = self.table
+        (
+            self.cluster, self.column, self.time, self.need, self.asynchronous, self.at, self.cta,
+            self.level, self.write, self.size,
+        ) = table  # fmt: skip
+
+    def add(self, who: object, values: tuple[int, ...], mask: int = 0) -> int:
+        """Make a record; `values` are cluster, column, time, and the rest behind `need`."""
+        number = self.count
+        if number == self.table.shape[1]:
+            self.table = np.concatenate((self.table, np.zeros_like(self.table)), axis=1)
+            self.mask = np.concatenate((self.mask, np.zeros_like(self.mask)))
+            self._views()
+        cluster, column, time, *rest = values
+        self.table[:, number] = (cluster, column, time, NEVER if mask else time, *rest)
+        self.mask[number] = mask
+        self.who.append(who)
+        self.count += 1
+        return number
+
+    def threads(self, code: int) -> tuple[Any, list[int]]:
+        """Return who accessed, and which columns of the cluster they are."""
+        number, lane = code >> LANE_BITS, code & (LANES - 1)
+        first, mask = int(self.column[number]), int(self.mask[number])
+        if not mask:
+            return self.who[number], [first + lane]
+        return self.who[number], [first + i for i in range(LANES) if mask >> i & 1]
+
+    def lanes(self, codes: Array) -> Array:
+        """Return the lanes of each code as bits."""
+        masks = self.mask[codes >> LANE_BITS]
+        single = np.left_shift(np.uint32(1), (codes & (LANES - 1)).astype(np.uint32))
+        return np.where(masks != 0, masks, single)
+
+
+class Region:
+    """A buffer, the shared memory of a CTA, or its tensor memory.
+
+    Until somebody writes, reads are only remembered (`unwritten`): most of a grid's input.
+    """
+
+    def __init__(
+        self, name: str, start: int, size: int, records: Records, *, lazy: bool = False
+    ) -> None:
+        self.name = name
+        self.start = start
+        self.size = size
+        self.records = records
+        self.shift = WORD
+        count = (size >> WORD) + 1
+        self.writes: Array = np.zeros(count, np.int32)
+        self.reads: Array = np.zeros((count, FIRST_READERS), np.int32)
+        self.step = 1  # of tensor memory: lanes in a granule
+        self.strong = False  # writes among the reads
+        self.promised: Array | None = None  # by ld.global.nc: the codes
+        self.unwritten: deque[tuple[Any, ...]] | None = (
+            deque(maxlen=MOST_REMEMBERED) if lazy else None
+        )
+
+    def granules(self, starts: Array, size: int) -> tuple[Array, int]:
+        """Return the granules of `size` bytes at each of `starts`, and how many each has."""
+        relative = starts - self.start
+        small = (1 << self.shift) - 1
+        if size & small or (int(np.bitwise_or.reduce(relative)) & small if len(relative) else 0):
+            together = int(np.bitwise_or.reduce(relative)) | size
+            self.refine((together & -together).bit_length() - 1)
+        first = relative >> self.shift
+        each = size >> self.shift
+        if each == 1:
+            return first, 1
+        return (first[:, None] + np.arange(each)).reshape(-1), each
+
+    def refine(self, shift: int) -> None:
+        """Make granules as small as 1 << shift bytes."""
+        parts = 1 << (self.shift - shift)
+        self.writes = np.repeat(self.writes, parts)
+        self.reads = np.repeat(self.reads, parts, axis=0)
+        if self.promised is not None:
+            self.promised = np.repeat(self.promised, parts)
+        self.shift = shift
+
+    def split_rows(self, parts: int, columns: int) -> None:
+        """Of tensor memory: make a granule of each lane."""
+        self.writes = np.repeat(self.writes[:-1].reshape(-1, columns), parts, axis=0).reshape(-1)
+        readers = self.reads.shape[1]
+        reads = self.reads[:-1].reshape(-1, columns, readers)
+        self.reads = np.repeat(reads, parts, axis=0).reshape(-1, readers)
+
+    def before_write(self, where: Array, own: Array | int, judge: Judge) -> Wrong:
+        """Return what is not ordered before a write of these granules.
+
+        Where somebody has read since, a write before is ordered by way of that read: a completion
+        says nothing of what came before its operation, but order is transitive. A strong read may
+        have come unordered itself, and stands for nothing.
+        """
+        rows = self.reads[where]
+        if not rows.any():
+            return _wrong(self.writes[where], own, judge)
+        wrong = self._wrong_rows(rows, own, judge)
+        number = rows >> LANE_BITS
+        weak_reads = (rows != 0) & (self.records.level[number] + self.records.write[number] == 0)
+        unread = np.flatnonzero(~weak_reads.any(axis=1))
+        if len(unread):
+            each = own if isinstance(own, int) else own[unread]
+            found = _wrong(self.writes[where[unread]], each, judge)
+            wrong += [(code, int(unread[i])) for code, i in found]
+        return wrong
+
+    def before_read(self, where: Array, own: Array | int, judge: Judge) -> Wrong:
+        """Return what is not ordered before a read of these granules."""
+        wrong = _wrong(self.writes[where], own, judge)
+        if self.strong:
+            rows = self.reads[where]
+            rows[self.records.write[rows >> LANE_BITS] == 0] = 0
+            if rows.any():
+                return wrong + self._wrong_rows(rows, own, judge)
+        return wrong
+
+    @staticmethod
+    def _wrong_rows(rows: Array, own: Array | int, judge: Judge) -> Wrong:
+        element, slot = np.nonzero(rows)
+        codes = rows[element, slot]
+        found = _wrong(codes, own if isinstance(own, int) else own[element], judge)
+        return [(code, int(element[i])) for code, i in found]
+
+    def note_write(self, where: Array, codes: Array | int) -> None:
+        self.writes[where] = codes
+        if self.reads[where].any():
+            self.reads[where] = 0
+
+    def note_strong_write(
+        self, where: Array, codes: Array, own: Array | int, strict: Judge
+    ) -> None:
+        """As `note_write`, but strong accesses that are not ordered before this one stay: they race
+        with none another, and with weak ones all of them may.
+        """
+        self.strong = True
+        rows = self.reads[where]
+        each = own if isinstance(own, int) else np.repeat(own, rows.shape[1])
+        rows[~strict(rows.reshape(-1), each).reshape(rows.shape)] = 0
+        self.reads[where] = rows
+        old = self.writes[where]
+        self.writes[where] = codes
+        stay = strict(old, own)
+        if stay.any():
+            rows = rows[stay]
+            self._put(where[stay], old[stay], rows, rows == 0)
+
+    def note_read(self, where: Array, codes: Array | int, own: Array | int, judge: Judge) -> None:
+        """Remember reads of distinct granules; one that is ordered before stands aside."""
+        rows = self.reads[where]
+        if not rows[:, 0].any():
+            self.reads[where, 0] = codes
+            return
+        codes = np.broadcast_to(np.asarray(codes, np.int32), where.shape)
+        each = own if isinstance(own, int) else np.repeat(own, rows.shape[1])
+        ordered = ~judge(rows.reshape(-1), each).reshape(rows.shape)
+        free = (rows == 0) | self._replaced(rows, codes, ordered)
+        self._put(where, codes, rows, free)
+
+    def _replaced(self, rows: Array, codes: Array, ordered: Array) -> Array:
+        """Say which of the reads in `rows` the new ones stand for: same threads, or ordered."""
+        records = self.records
+        old, new = rows >> LANE_BITS, (codes >> LANE_BITS)[:, None]
+        lanes = records.lanes(codes)[:, None]
+        same = (
+            (records.column[old] == records.column[new])
+            & (records.cluster[old] == records.cluster[new])
+            & (records.lanes(rows) & ~lanes == 0)
+        )
+        fitting = (records.asynchronous[old] == records.asynchronous[new]) & (
+            (records.level[old] != 0) | (records.level[new] == 0)
+        )
+        return np.asarray((same | ordered) & fitting & (records.write[old] == 0))
+
+    def _put(self, where: Array, codes: Array, rows: Array, free: Array) -> None:
+        slot = free.argmax(axis=1)
+        there = free.any(axis=1)
+        self.reads[where[there], slot[there]] = codes[there]
+        if there.all():
+            return
+        where, codes, rows = where[~there], codes[~there], rows[~there]
+        left = self._merge(where, codes, rows)
+        if not left.any():
+            return
+        if self.reads.shape[1] < MOST_READERS:
+            self.reads = np.concatenate((self.reads, np.zeros_like(self.reads)), axis=1)
+        slot = (self.reads[where[left]] == 0).argmax(axis=1)
+        self.reads[where[left], slot] = codes[left]
+
+    def _merge(self, where: Array, codes: Array, rows: Array) -> Array:
+        """Make one record of reads by lanes of one warp at one time; return what is left."""
+        records = self.records
+        old, new = rows >> LANE_BITS, (codes >> LANE_BITS)[:, None]
+        alike = (rows != 0) & (records.asynchronous[new] == 0) & (records.write[old] == 0)
+        for name in ("cluster", "column", "time", "asynchronous", "level"):
+            values = getattr(records, name)
+            alike &= values[old] == values[new]
+        found = alike.any(axis=1)
+        if found.any():
+            slot = alike.argmax(axis=1)[found]
+            into = rows[found, slot]
+            pairs = into.astype(np.int64) << 32 | codes[found]
+            unique, which = np.unique(pairs, return_inverse=True)
+            made = [self.union(int(p >> 32), int(p & 0xFFFFFFFF)) for p in unique]
+            self.reads[where[found], slot] = np.array(made, np.int32)[which]
+        return np.asarray(~found)
+
+    def union(self, a: int, b: int) -> int:
+        """Return a code for the lanes of both."""
+        records = self.records
+        both = records.lanes(np.array([a, b], np.int32))
+        return shared_code(records, b, int(both[0] | both[1]))
+
+
+def _wrong(codes: Array, own: Array | int, judge: Judge) -> Wrong:
+    if isinstance(own, int) and len(codes) > LANES and (codes == codes[0]).all():
+        codes = codes[:1]
+    bad = judge(codes, own)
+    if not bad.any():
+        return []
+    where = np.flatnonzero(bad)
+    found, first = np.unique(codes[where], return_index=True)
+    return [(int(c), int(where[i])) for c, i in zip(found, first, strict=True)]
+
+
+def shared_code(records: Records, code: int, mask: int) -> int:
+    """Return the code of an access like `code` by all the lanes of `mask` together."""
+    number = code >> LANE_BITS
+    who = records.who[number]
+    values = [int(v) for v in records.table[:, number]]
+    del values[3]
+    key = ("lanes", mask, *values)
+    known = who.records.get(key)
+    if known is None:
+        known = who.records[key] = records.add(who, tuple(values), mask)
+    return int(known) << LANE_BITS

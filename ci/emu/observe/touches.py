@@ -1,0 +1,356 @@
+"""Accesses: checked against the shadow, told where they race, and put into it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ci.emu.arrays import LANES, Array, Mask, lane_bits
+from ci.emu.asynchronous import Op
+from ci.emu.hooks import Hooks
+from ci.emu.memory import RESERVED_BYTES, SLOT_BYTES
+from ci.emu.observe.clocks import ALL, LEVELS, MOST_OPERATIONS, Actor, Cluster, Sync, Warp
+from ci.emu.observe.conflicts import TENSOR_COLUMNS, Reports, side_of
+from ci.emu.observe.judgement import Judges, Touch
+from ci.emu.observe.order import free_columns
+from ci.emu.observe.shadow import LANE_BITS, Records, Region, shared_code
+from ci.emu.state import Crew, Machine
+
+TENSOR_LANES = 128
+LANES_A_GRANULE = 16  # of tensor memory: the fewest that instructions with M 64 leave to others
+_LANE_NUMBERS = np.arange(LANES, dtype=np.int32)
+
+
+class Touches(Hooks):
+    """The half of the observer that accesses are told to."""
+
+    def __init__(self) -> None:
+        self.machine: Machine
+        self.records = Records()
+        self.judges = Judges(self.records)
+        self.reports = Reports(self.records)
+        self.warps: list[Warp] = []
+        self.buffers: dict[int, Region] = {}
+        self.shared: dict[int, Region] = {}
+        self.tensor: dict[int, Region] = {}
+        self.variables: dict[tuple[str, int], Sync] = {}
+        self._promised = False
+        self._cells: dict[tuple[int, ...], Array] = {}
+
+    def forget_wave(self) -> None:
+        """Shared and tensor memory of the CTAs that have run is no more."""
+        self.shared.clear()
+        self.tensor.clear()
+        for key in [k for k in self.variables if k[0] == "shared"]:
+            del self.variables[key]
+
+    # Where.
+    def _buffer(self, flat: int) -> Region | None:
+        found = self.machine.memory.global_.find(flat)
+        if found is None or found.read_only:
+            return None
+        region = self.buffers.get(found.start)
+        if region is None:
+            region = Region(found.name, found.start, found.size, self.records, lazy=True)
+            self.buffers[found.start] = region
+        return region
+
+    def _slot(self, slot: int) -> Region:
+        region = self.shared.get(slot)
+        if region is None:
+            cta = int(self.machine.cta_of[self.machine.slot_of.tolist().index(slot)])
+            size = self.machine.memory.shared_bytes + RESERVED_BYTES
+            name = f"shared memory of CTA {cta}, address"
+            region = Region(name, slot * SLOT_BYTES, size, self.records)
+            self.shared[slot] = region
+        return region
+
+    def _regions(self, space: str, flat: Array, size: int) -> list[tuple[Region, Array | None]]:
+        """Return the regions of flat bytes, with the numbers of those in each; None is all."""
+        low, high = int(flat.min()), int(flat.max())
+        if space == "shared":
+            first = low // SLOT_BYTES
+            if high // SLOT_BYTES == first:
+                return [(self._slot(first), None)]
+            slots = flat // SLOT_BYTES
+            return [(self._slot(int(s)), np.flatnonzero(slots == s)) for s in np.unique(slots)]
+        region = self._buffer(low)
+        if region and high + size <= region.start + region.size:
+            return [(region, None)]
+        found = self.machine.memory.global_.find(low)
+        if found and high + size <= found.start + found.size:
+            return []  # parameters and the like: nobody writes there
+        each = [self._buffer(int(f)) for f in flat]
+        unique = {id(r): r for r in each if r}
+        return [
+            (r, np.array([i for i, other in enumerate(each) if other is r]))
+            for r in unique.values()
+        ]
+
+    # Threads.
+    def promised_read_only(self, crew: Crew, mask: Mask, index: Array, size: int) -> None:
+        self._promised = True
+
+    def accessed(
+        self,
+        crew: Crew,
+        mask: Mask,
+        space: str,
+        index: Array,
+        size: int,
+        write: bool,
+        atomic: bool = False,
+        sem: str = "weak",
+        scope: str = "",
+    ) -> None:
+        promised, self._promised = self._promised, False
+        if space == "local":
+            return
+        lanes = crew.mask_of(mask)
+        index = np.broadcast_to(index, lanes.shape)
+        level = 0 if sem == "weak" else LEVELS["sys" if sem == "volatile" else scope]
+        for row in range(crew.size):
+            chosen = lanes[row]
+            bits = lane_bits(chosen)
+            if not bits:
+                continue
+            warp = self.warps[int(crew.warps[row])]
+            for part, view in warp.parts(bits):
+                if part == ALL:
+                    flat, numbers = index[row], _LANE_NUMBERS
+                else:
+                    numbers = _numbers(part)
+                    flat = index[row][numbers]
+                touch = Touch(
+                    warp, warp.mine(view), view.known, space, size, write, level, crew.at, part
+                )
+                self._by_threads(touch, warp, flat, numbers, promised)
+            if self.variables and level == 0 and write:
+                for flat_byte in index[row][chosen].tolist():
+                    self.variables.pop((space, flat_byte), None)
+            if level:
+                places: dict[int, int] = {}
+                for lane in np.flatnonzero(chosen).tolist():
+                    flat_byte = int(index[row][lane])
+                    places[flat_byte] = places.get(flat_byte, 0) | 1 << lane
+                kind = "relaxed" if sem == "volatile" else sem
+                how = (write, atomic, kind, level)
+                self.synchronise(warp, list(places.items()), space, how)
+
+    def synchronise(
+        self, warp: Warp, places: list[tuple[int, int]], key: str, how: tuple[bool, bool, str, int]
+    ) -> None:
+        raise NotImplementedError
+
+    def _by_threads(
+        self, touch: Touch, warp: Warp, flat: Array, numbers: Array, promised: bool
+    ) -> None:
+        record = self._record(touch, warp.column, warp.time)
+        for region, where in self._regions(touch.space, flat, touch.size):
+            mine, lanes = (flat, numbers) if where is None else (flat[where], numbers[where])
+            if region.unwritten is not None:
+                if not touch.write:
+                    region.unwritten.append((record, mine, lanes, touch.size, promised))
+                    continue
+                self._recall(region)
+            granules, codes, own = self._codes(region, touch, record, mine, lanes)
+            if promised:
+                self._promise(region, touch, granules, codes)
+                continue
+            self._touch(region, touch, granules, codes, own + warp.column * (own >= 0))
+
+    def _codes(
+        self, region: Region, touch: Touch, record: int, flat: Array, lanes: Array
+    ) -> tuple[Array, Array, Array]:
+        """Return distinct granules, and for each its code and its lane, -1 for several."""
+        if len(flat) > 1:
+            steps = np.diff(flat)
+            if not (steps >= touch.size).all():
+                if not steps.any():
+                    granules, _ = region.granules(flat[:1], touch.size)
+                    code = shared_code(self.records, record << LANE_BITS, touch.bits)
+                    return granules, np.full(len(granules), code, np.int32), _several(granules)
+                ordered = np.sort(flat)
+                if (np.diff(ordered) < touch.size).any():
+                    return self._together(region, touch, record, flat, lanes)
+        granules, each = region.granules(flat, touch.size)
+        own = lanes if each == 1 else np.repeat(lanes, each)
+        return granules, own + np.int32(record << LANE_BITS), own
+
+    def _together(
+        self, region: Region, touch: Touch, record: int, flat: Array, lanes: Array
+    ) -> tuple[Array, Array, Array]:
+        """As `_codes`, where lanes share granules."""
+        granules, each = region.granules(flat, touch.size)
+        lanes = np.repeat(lanes, each)
+        by = np.argsort(granules, kind="stable")
+        granules, lanes = granules[by], lanes[by]
+        first = np.flatnonzero(np.diff(granules, prepend=-1))
+        bits = np.left_shift(np.uint32(1), lanes.astype(np.uint32))
+        masks = np.bitwise_or.reduceat(bits, first)
+        codes = lanes[first] + np.int32(record << LANE_BITS)
+        own = lanes[first].copy()
+        several = masks & (masks - np.uint32(1)) != 0
+        own[several] = -1
+        for mask in np.unique(masks[several]).tolist():
+            codes[masks == mask] = shared_code(self.records, record << LANE_BITS, mask)
+        return granules[first], codes, own
+
+    def _record(self, touch: Touch, column: int, time: int) -> int:
+        key = (touch.at, time, touch.write, touch.level, touch.size)
+        records = touch.who.records
+        known = records.get(key)
+        if known is None:
+            known = records[key] = self.records.add(
+                touch.who,
+                (touch.cluster.number, column, time, touch.asynchronous, touch.at, touch.cta,
+                 touch.level, int(touch.write), touch.size),
+            )  # fmt: skip
+        return known
+
+    def _recall(self, region: Region) -> None:
+        """Somebody writes after all: put the reads that were remembered into the shadow."""
+        remembered, region.unwritten = region.unwritten, None
+        records = self.records
+
+        def unordered(codes: Array, own: Array | int) -> Array:
+            return np.asarray(codes != 0)
+
+        for record, flat, lanes, size, promised in remembered or ():
+            who = records.who[record]
+            if isinstance(who, Actor):
+                granules, _ = region.granules(flat, size)
+                region.note_read(granules, record << LANE_BITS, who.column, unordered)
+                continue
+            bits = int(np.bitwise_or.reduce(np.left_shift(1, lanes.astype(np.int64))))
+            touch = Touch(who, who.cluster.nothing, {}, "global", size, False, 0, 0, bits)
+            granules, codes, own = self._codes(region, touch, record, flat, lanes)
+            if promised:
+                _keep_promise(region, granules, codes)
+            else:
+                region.note_read(granules, codes, own + who.column * (own >= 0), unordered)
+
+    def _promise(self, region: Region, touch: Touch, granules: Array, codes: Array) -> None:
+        for code in np.unique(region.writes[granules]).tolist():
+            if code:
+                self.reports.tell_promise(
+                    region, touch, granules, side_of(self.records, code), True
+                )
+        _keep_promise(region, granules, codes)
+
+    # Operations.
+    def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
+        flat = np.asarray(starts).reshape(-1)
+        if not len(flat) or space == "local":
+            return
+        actor = op.clock
+        touch = Touch(
+            actor, actor.clock, actor.known, space, size, write, actor.level if write else 0,
+            op.at, actor.bits,
+        )  # fmt: skip
+        record = self._record(touch, actor.column, actor.time + write)
+        for region, where in self._regions(space, flat, size):
+            mine = flat if where is None else flat[where]
+            if region.unwritten is not None:
+                if not write:
+                    region.unwritten.append((record, mine, None, size, False))
+                    continue
+                self._recall(region)
+            granules, _ = region.granules(mine, size)
+            self._touch(region, touch, granules, record << LANE_BITS, actor.column)
+
+    def op_tensor(self, op: Op, cta: int, lanes: slice, columns: slice, write: bool) -> None:
+        actor = op.clock
+        region = self.tensor.get(cta)
+        if region is None:
+            number = int(self.machine.cta_of[self.machine.slot_of.tolist().index(cta)])
+            granules = TENSOR_LANES // LANES_A_GRANULE * TENSOR_COLUMNS
+            name = f"tensor memory of CTA {number}"
+            region = self.tensor[cta] = Region(name, 0, granules * 4, self.records)
+            region.step = LANES_A_GRANULE
+        touch = Touch(
+            actor, actor.clock, actor.known, "tensor", 0, write, 0, op.at, actor.bits
+        )  # fmt: skip
+        record = self._record(touch, actor.column, actor.time + write)
+        piece = (cta, lanes.start, lanes.stop, columns.start, columns.stop)
+        cells = self._tensor_cells(region, piece)
+        self._touch(region, touch, cells, record << LANE_BITS, actor.column, piece)
+        if write:
+            actor.pieces.add(piece)
+
+    def _tensor_cells(self, region: Region, piece: tuple[int, ...]) -> Array:
+        _, top, bottom, left, right = piece
+        if (top | bottom) % region.step:
+            region.split_rows(region.step, TENSOR_COLUMNS)
+            region.step = 1
+        key = (region.step, *piece[1:])
+        cells = self._cells.get(key)
+        if cells is None:
+            rows = np.arange(top // region.step, bottom // region.step) * TENSOR_COLUMNS
+            cells = self._cells[key] = (rows[:, None] + np.arange(left, right)).reshape(-1)
+        return cells
+
+    def column_of(self, cluster: Cluster) -> int:
+        """Return a column for an operation."""
+        if not cluster.free:
+            in_use = np.zeros(cluster.columns, np.bool_)
+            for region in (*self.shared.values(), *self.tensor.values(), *self.buffers.values()):
+                for codes in (region.writes, region.reads):
+                    used = np.unique(codes) >> LANE_BITS
+                    used = used[self.records.cluster[used] == cluster.number]
+                    in_use[self.records.column[used]] = True
+            free_columns(cluster, in_use)
+            if len(cluster.free) < len(cluster.taken) // 2:
+                if cluster.columns < MOST_OPERATIONS:
+                    cluster.grow()
+                else:  # what the oldest did may pass for known: a race may be missed, none invented
+                    done = [c for c, a in cluster.taken.items() if a.done]
+                    cluster.release(iter(done[: len(done) // 2 + 1]))
+        return cluster.free.pop()
+
+    # What both do.
+    def _touch(
+        self,
+        region: Region,
+        touch: Touch,
+        granules: Array,
+        codes: Array | int,
+        own: Array | int,
+        piece: object = None,
+    ) -> None:
+        judge = self.judges.of(touch, piece, touch.level)
+        if touch.write:
+            wrong = region.before_write(granules, own, judge)
+            if region.promised is not None:
+                for code in np.unique(region.promised[granules]).tolist():
+                    if code:
+                        side = side_of(self.records, code)
+                        self.reports.tell_promise(region, touch, granules, side, False)
+        else:
+            wrong = region.before_read(granules, own, judge)
+        if wrong:
+            self.reports.tell(region, touch, granules, wrong)
+        if touch.actor and touch.actor.asynchronous and touch.space != "tensor":
+            self.reports.advise(region, touch, granules)
+        if not touch.write:
+            region.note_read(granules, codes, own, judge)
+        elif touch.level:
+            codes = np.broadcast_to(np.asarray(codes, np.int32), granules.shape)
+            region.note_strong_write(granules, codes, own, self.judges.of(touch, piece, 0))
+        else:
+            region.note_write(granules, codes)
+
+
+def _numbers(bits: int) -> Array:
+    if bits & (bits - 1) == 0:
+        return np.array([bits.bit_length() - 1], np.int32)
+    return np.flatnonzero(bits >> _LANE_NUMBERS.astype(np.int64) & 1).astype(np.int32)
+
+
+def _several(granules: Array) -> Array:
+    return np.full(len(granules), -1, np.int32)
+
+
+def _keep_promise(region: Region, granules: Array, codes: Array) -> None:
+    if region.promised is None:
+        region.promised = np.zeros_like(region.writes)
+    region.promised[granules] = codes

@@ -1,0 +1,193 @@
+"""A machine that does nothing, to tell observers by hand what happens on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from ci.emu.asynchronous import Op
+from ci.emu.findings import Finding
+from ci.emu.memory import SLOT_BYTES, Arena, GlobalMemory, Memory
+from ci.emu.observe.races import Races
+from ci.emu.state import Geometry
+
+NUMBERS = count(1)
+
+
+class Program:
+    def place(self, at: int) -> tuple[int, str]:
+        return at, f"kernel.cu:{at} k"
+
+
+@dataclass
+class Barrier:
+    slot: int = 0
+    offset: int = 0x400
+
+
+@dataclass
+class Machine:
+    geometry: Geometry
+    memory: Memory
+    slot_of: Any
+    rank_of: Any
+    cta_of: Any
+    program: Program = field(default_factory=Program)
+    findings: list[Finding] = field(default_factory=list)
+    hooks: Any = None
+
+    def report(self, kind: str, message: str, warp: int, lanes: int, at: int, severity: str,
+               count: int, same: object) -> None:  # fmt: skip
+        self.findings.append(Finding(kind, severity, message, -1, warp, lanes, at, "", count))
+
+
+@dataclass
+class Crew:
+    machine: Machine
+    warps: Any
+    at: int = 0
+
+    @property
+    def size(self) -> int:
+        return len(self.warps)
+
+    def mask_of(self, mask: Any) -> Any:
+        whole = np.ones((1, 1), np.bool_) if mask is None else mask
+        return np.broadcast_to(whole, (self.size, 32))
+
+
+class Play:
+    """Threads of a launch, each event an instruction of its own (its number is its line).
+
+    `who` is a warp, (warp, lane) or (warp, lanes). Shared addresses are offsets in a CTA's memory,
+    global ones offsets in the one buffer C.
+    """
+
+    def __init__(self, ctas: int = 1, warps: int = 2, cluster: int = 1) -> None:
+        numbers = np.repeat(np.arange(ctas), warps)
+        self.memory = Memory(GlobalMemory(), Arena(ctas * SLOT_BYTES), Arena(0), 8192)
+        self.buffer = self.memory.global_.allocate("C", 4096)
+        self.memory.global_.settle()
+        self.machine = Machine(
+            Geometry((ctas, 1, 1), (warps * 32, 1, 1), (cluster, 1, 1)), self.memory,
+            numbers, numbers % cluster, numbers,
+        )  # fmt: skip
+        self.warps_a_cta = warps
+        self.races = Races()
+        self.races.started(self.machine)
+
+    def crew(self, who: Any) -> tuple[Crew, Any]:
+        warp, lanes = who if isinstance(who, tuple) else (who, range(32))
+        lanes = lanes if isinstance(lanes, Iterable) else [lanes]
+        mask = np.zeros((1, 32), np.bool_)
+        mask[0, list(lanes)] = True
+        return Crew(self.machine, np.array([warp]), next(NUMBERS)), mask
+
+    def slot(self, warp: int) -> int:
+        return warp // self.warps_a_cta
+
+    # Accesses.
+    def access(
+        self, who: Any, at: Any, size: int, write: bool, space: str = "shared", **how: Any
+    ) -> None:
+        crew, mask = self.crew(who)
+        base = (
+            self.buffer.start if space == "global" else self.slot(int(crew.warps[0])) * SLOT_BYTES
+        )
+        index = base + np.broadcast_to(np.asarray(at, np.int64), (1, 32))
+        self.races.accessed(crew, mask, space, index, size, write, **how)
+
+    def store(self, who: Any, at: Any = 0x400, size: int = 4, **how: Any) -> None:
+        self.access(who, at, size, True, **how)
+
+    def load(self, who: Any, at: Any = 0x400, size: int = 4, **how: Any) -> None:
+        self.access(who, at, size, False, **how)
+
+    def atomic(self, who: Any, at: Any = 0, sem: str = "relaxed", scope: str = "gpu") -> None:
+        self.access(who, at, 4, True, "global", atomic=True, sem=sem, scope=scope)
+
+    # Synchronisation.
+    def tell(self, event: str, who: Any, *arguments: Any) -> None:
+        crew, mask = self.crew(who)
+        getattr(self.races, event)(crew, mask, *arguments)
+
+    def sync(self, *who: Any, instance: object = None) -> None:
+        """bar.sync of these warps."""
+        instance = instance or next(NUMBERS)
+        for one in who:
+            self.tell("barrier_arrived", one, instance, "cta")
+        for one in who:
+            self.tell("barrier_passed", one, instance, "cta")
+
+    def arrive(
+        self, who: Any, barrier: Barrier, phase: int = 0, sem: str = "release", scope: str = "cta"
+    ) -> None:
+        self.tell("arrived", who, barrier, phase, sem, scope)
+
+    def wait(
+        self, who: Any, barrier: Barrier, phase: int = 0, sem: str = "acquire", scope: str = "cta"
+    ) -> None:
+        self.tell("waited", who, barrier, phase, sem, scope)
+
+    # Operations.
+    def issue(self, who: Any, name: str, proxy: str = "async") -> Op:
+        warp, lane = who if isinstance(who, tuple) else (who, -1)
+        op = Op(name, self.machine, np.array([warp]), 0, lane, next(NUMBERS), proxy)
+        self.races.op_issued(op)
+        return op
+
+    def op_access(
+        self,
+        op: Op,
+        write: bool,
+        at: int = 0x400,
+        size: int = 256,
+        space: str = "shared",
+        slot: int | None = None,
+    ) -> None:
+        slot = self.slot(op.warp) if slot is None else slot
+        base = self.buffer.start if space == "global" else slot * SLOT_BYTES
+        self.races.op_accessed(op, space, np.array([base + at]), size, write)
+
+    def copy_in(self, who: Any, barrier: Barrier, phase: int = 0, **where: Any) -> Op:
+        """A TMA load into shared memory, all of it."""
+        op = self.issue(who, "cp.async.bulk.tensor")
+        self.op_access(op, True, **where)
+        self.races.op_arrived(op, barrier, phase, "tx")
+        self.races.op_done(op)
+        return op
+
+    def copy_out(self, who: Any, **where: Any) -> Op:
+        """A TMA store from shared memory, all of it."""
+        op = self.issue(who, "cp.async.bulk.tensor")
+        self.op_access(op, False, **where)
+        self.op_access(op, True, 0, 256, "global")
+        self.races.op_done(op)
+        return op
+
+    def group_wait(self, who: tuple[int, int], *ops: Op, read: bool = False) -> None:
+        crew, _ = self.crew(who)
+        self.races.group_waited(crew, 0, who[1], list(ops), read)
+
+    def tensor(
+        self,
+        op: Op,
+        write: bool,
+        lanes: slice = slice(0, 128),
+        columns: slice = slice(0, 256),
+        cta: int = 0,
+    ) -> None:
+        self.races.op_tensor(op, cta, lanes, columns, write)
+
+    # What came of it.
+    @property
+    def kinds(self) -> list[str]:
+        return [f.kind for f in self.machine.findings if f.severity == "error"]
+
+    @property
+    def messages(self) -> list[str]:
+        return [f.message for f in self.machine.findings]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -37,10 +37,16 @@ def init(count: int, offset: int = 0) -> str:
     return f"@%p0 mbarrier.init.shared::cta.b64 [%r1+{offset}], {count};\nbar.sync 0;\n"
 
 
-def run(body: str, threads: int = 32, **rest: Any) -> Result:
-    ctas = rest.get("grid", (1, 1, 1))[0]
-    out = np.zeros(threads * ctas, np.uint64)
-    return run_ptx(FIRST + body, {"out": out}, shared=SHARED, block=(threads, 1, 1), **rest)
+def run(body: str, threads: int = 32, observers: Sequence[Hooks] = (), *, ctas: int = 1) -> Result:
+    return run_ptx(
+        FIRST + body,
+        {"out": np.zeros(threads * ctas, np.uint64)},
+        shared=SHARED,
+        block=(threads, 1, 1),
+        grid=(ctas, 1, 1),
+        cluster=(ctas, 1, 1),
+        observers=observers,
+    )
 
 
 def test_all_threads_arrive_and_wait() -> None:
@@ -172,7 +178,6 @@ def test_a_count_of_0_is_a_misuse() -> None:
     assert result.kinds == ["barrier-misuse"]
 
 
-CLUSTER = {"grid": (2, 1, 1), "cluster": (2, 1, 1), "observers": [Publication()]}
 MEET = "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.acquire.aligned;\n"
 FENCE = "fence.mbarrier_init.release.cluster;\n"
 PEER = """
@@ -194,7 +199,7 @@ def test_ctas_of_a_cluster_arrive_at_each_other() -> None:
         + OUT
         + "st.global.u64 [%rd1], 7;"
     )
-    result = run(body, **CLUSTER)
+    result = run(body, 32, [Publication()], ctas=2)
     assert result.kinds == []
     assert result.buffers["out"].tolist() == [7] * 64
 
@@ -202,7 +207,7 @@ def test_ctas_of_a_cluster_arrive_at_each_other() -> None:
 @pytest.mark.parametrize(("fence", "meet"), [("", MEET), (FENCE, "bar.sync 0; nanosleep.u32 9;\n")])
 def test_an_init_that_is_not_published_is_a_misuse(fence: str, meet: str) -> None:
     body = "@%p0 mbarrier.init.shared::cta.b64 [%r1], 1;\n" + fence + meet + PEER + wait(0) + MEET
-    result = run(body, **CLUSTER)
+    result = run(body, 32, [Publication()], ctas=2)
     assert "barrier-misuse" in result.kinds
     assert "whose init nobody has published" in result.findings[0].message
 
@@ -210,7 +215,7 @@ def test_an_init_that_is_not_published_is_a_misuse(fence: str, meet: str) -> Non
 def test_a_released_init_is_published_too() -> None:
     meet = "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;\n"
     body = "@%p0 mbarrier.init.shared::cta.b64 [%r1], 1;\n" + meet + PEER + wait(0) + MEET
-    assert run(body, **CLUSTER).kinds == []
+    assert run(body, 32, [Publication()], ctas=2).kinds == []
 
 
 def test_an_arrival_at_a_cta_that_has_exited_is_a_leak() -> None:
@@ -225,7 +230,7 @@ def test_an_arrival_at_a_cta_that_has_exited_is_a_leak() -> None:
         + "mov.u32 %r5, 1; mapa.shared::cluster.u32 %r6, %r1, %r5;\n"
         + "@%p0 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r6];\nDONE:"
     )
-    result = run(body, **CLUSTER)
+    result = run(body, 32, [Publication()], ctas=2)
     assert result.kinds == ["leak"]
     assert "of a CTA that has exited" in result.findings[0].message
 
@@ -240,7 +245,7 @@ def test_a_wait_on_another_ctas_barrier_is_a_misuse() -> None:
         + "@%p0 mbarrier.test_wait.parity.b64 %p1, [%rd6], 0;\n"
         + MEET
     )
-    result = run("mov.b64 %rd9, 0;\n" + body, **CLUSTER)
+    result = run("mov.b64 %rd9, 0;\n" + body, 32, [Publication()], ctas=2)
     assert result.kinds == ["barrier-misuse"]
     assert "wait on a local mbarrier" in result.findings[0].message
 

@@ -182,7 +182,7 @@ def _argument(
         refusals = mapped.refusals()
         if refusals:
             raise ConfigError(f"{path.name}: tensor map {name!r}: {'; '.join(refusals)}")
-        return mapped.image
+        return mapped.image()
     ((dtype, value),) = argument.items()
     if dtype[0] in "ui":
         return int(value).to_bytes(int(dtype[1:]) // 8, "little", signed=dtype[0] == "i")

@@ -138,11 +138,11 @@ class Groups:
     ) -> None:
         hooks = self.machine.hooks
         assert hooks
-        if history.lanes & lanes == lanes and lanes == lane_bits(crew.mask_of(None)[row]):
+        if history.lanes & lanes == lane_bits(self.machine.alive[crew.warps[row]]):
             hooks.group_waited(crew, row, -1, ops, read)
             return
         for lane in range(LANES):
-            if history.lanes >> lane & 1:
+            if history.lanes & lanes & 1 << lane:
                 hooks.group_waited(crew, row, lane, ops, read)
 
     def describe_waiting(self) -> list[str]:

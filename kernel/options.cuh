@@ -182,8 +182,8 @@ inline Options parse_options(int argc, char **argv) {
     if (joined)
       name.resize(equals);
     static const std::set<std::string> known = {
-        "--case",    "--mode",   "--pattern",  "--seed", "--warmup-s", "--samples", "--relay",
-        "--turns",   "--settle-s", "--device", "--watchdog", "--out",  "--result"};
+        "--case",  "--mode",     "--pattern", "--seed",     "--warmup-s", "--samples", "--relay",
+        "--turns", "--settle-s", "--device",  "--watchdog", "--out",      "--result"};
     if (known.count(name) == 0) {
       std::string all;
       for (const std::string &one : known)

@@ -127,6 +127,10 @@ WRONG_WORDS = {
     "--warmup-s nan": "--warmup-s is 'nan': seconds from 0 to 1000000 are wanted",
     "--samples 3 --mode check": "--samples goes with --mode time or once",
     "--warmup-s 1 --mode once": "--warmup-s goes with --mode time",
+    "--relay x --mode time": "--relay FILE and --turns N,N... go together",
+    "--relay x --turns 0 --mode check": "--relay goes with --mode time",
+    "--settle-s 1 --mode time": "--settle-s goes with --relay",
+    "--relay x --turns 1,1 --mode time": "--turns is '1,1': each is later than the one before",
     "--pattern integer --mode time": (
         "--pattern integer goes with --mode check, once or describe: timing is on random data"
     ),
@@ -135,8 +139,8 @@ WRONG_WORDS = {
     "--mode describe --out /nowhere": "cannot write /nowhere/comb.npy: No such file or directory",
     "--result /nowhere/r.json": "cannot write /nowhere/r.json: No such file or directory",
     "check": (
-        "unknown option 'check': known are --case, --device, --mode, --out, --pattern, --result, "
-        "--samples, --seed, --warmup-s, --watchdog"
+        "unknown option 'check': known are --case, --device, --mode, --out, --pattern, --relay, "
+        "--result, --samples, --seed, --settle-s, --turns, --warmup-s, --watchdog"
     ),
 }
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
+from threadpoolctl import threadpool_limits
+
 from ci.emu.arrays import Array
 from ci.emu.findings import OBSERVER_OF, Finding, Findings
 from ci.emu.hooks import Hooks
@@ -113,7 +115,8 @@ def _run_one(schedule: Schedule, observe: tuple[str, ...], dump: tuple[str, ...]
     begin = time.perf_counter()
     writers = Writers() if _loaded.entry.expect else None
     observers: list[Hooks] = [made() for made in _factories(observe)]
-    ran = run(_loaded.kernel, schedule, [*observers, *([writers] if writers else [])])
+    with threadpool_limits(1):  # schedules run side by side; products are too small to share
+        ran = run(_loaded.kernel, schedule, [*observers, *([writers] if writers else [])])
     if writers and not ran.machine.stopped:
         compare(_loaded, ran.machine, writers)
     return _One(

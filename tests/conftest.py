@@ -15,6 +15,7 @@ pytest_plugins = (
     "tests.toolchain_fixture",
     "tests.sass_fixture",  # after the toolchain's, which it imports
     "tests.ptx_fixture",
+    "tests.emu.device_fixture",
 )
 
 OUTSIDE = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "SSH_AUTH_SOCK")

@@ -284,9 +284,7 @@ def _to_eight(i: Instruction) -> Step:
             return pure(i, lambda a, b: pack(_stacked(a, b).astype(F64)), F32, result=U16)
         case "f16x2":
             return pure(i, lambda x: pack(halves(x).view(F16).astype(F64)), U32, result=U16)
-        case "bf16x2":
-            return pure(i, lambda x: pack(rounding.bf16x2_values(x).astype(F64)), U32, result=U16)
-    raise Refused(f"{i.mnemonic}: .{target} is made of .f32, .f16x2 or .bf16x2")
+    raise Refused(f"{i.mnemonic}: .{target} is made of .f32 or .f16x2")
 
 
 def _of_eight(i: Instruction) -> Step:
@@ -313,7 +311,7 @@ ROWS: tuple[Row, ...] = (
     *(
         row("cvt", _to_eight, f"rn satfinite {e} {s}", "relu")
         for e in _EIGHT
-        for s in ("f32", "f16x2", "bf16x2")
+        for s in ("f32", "f16x2")
     ),
     *(row("cvt", _of_eight, f"rn f16x2 {e}", "relu") for e in _EIGHT),
 )

@@ -209,6 +209,7 @@ def _division(function: Callable[[Array, Array], Array]) -> Callable[[Instructio
                         f"{i.mnemonic} divides by zero, whose result PTX leaves open: "
                         "test the divisor before",
                         zero,
+                        "warning",
                     )
             return function(a, b)
 

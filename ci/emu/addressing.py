@@ -287,6 +287,12 @@ def running_slots(machine: Machine) -> NDArray[np.bool_]:
     return slots
 
 
+def is_running(machine: Machine, slot: int) -> bool:
+    """Say whether a thread of the CTA in `slot` has not exited."""
+    warps = machine.geometry.warps
+    return bool(machine.alive[slot * warps : (slot + 1) * warps].any())
+
+
 def address_of(memory: Memory, space: str, flat: int) -> int:
     """Return the address, in its own space, of a flat position."""
     if space == "global":

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ci.emu.addressing import locate, running_slots
+from ci.emu.addressing import is_running, locate
 from ci.emu.arrays import LANES, Array
 from ci.emu.asynchronous import Op
 from ci.emu.groups import BulkGroups
 from ci.emu.mbarrier import Barriers
-from ci.emu.memory import SLOT_BYTES
+from ci.emu.memory import GLOBAL_BASE, OFFSET_MASK, RANK_SHIFT, RESERVED_BYTES, SLOT_BYTES
 from ci.emu.state import Crew, Machine
 
 CHUNK = 16  # bytes: of addresses and sizes
@@ -43,6 +43,12 @@ class Issuer(NamedTuple):
     def machine(self) -> Machine:
         return self.crew.machine
 
+    @property
+    def cluster_slot(self) -> int:
+        """The slot of the first CTA of the thread's cluster."""
+        warp = self.crew.warps[self.row]
+        return int(self.machine.slot_of[warp] - self.machine.rank_of[warp])
+
     def value(self, array: Array) -> int:
         """Return what the thread holds in a register."""
         row = self.row if array.shape[0] > 1 else 0
@@ -53,15 +59,41 @@ class Issuer(NamedTuple):
         align: int = CHUNK,
     ) -> int | None:  # fmt: skip
         """Return the flat position of `size` bytes; None where they were reported at fault."""
-        one = np.full((1, 1), self.value(address), np.int64)
+        at = self.value(address)
+        flat = self._quick(at, size, space, align, write=write)
+        if flat is not None:
+            return flat
+        one = np.full((1, 1), at, np.int64)
         what = f"{part} of {self.what}"
         places = locate(
             self.crew, self.mask, one, max(size, 1), space, what, write=write, align=align
         )
         for place in places:
-            flat = np.broadcast_to(place.flat, (self.crew.size, LANES))
-            return int(flat[self.row, self.lane])
+            spread = np.broadcast_to(place.flat, (self.crew.size, LANES))
+            return int(spread[self.row, self.lane])
         return None
+
+    def _quick(self, at: int, size: int, space: str, align: int, *, write: bool) -> int | None:
+        """Return the flat position where all is well, without an array; else `locate` says why."""
+        machine = self.machine
+        if at % align:
+            return None
+        if space in ("global", "generic"):
+            flat = at - GLOBAL_BASE
+            home = machine.memory.global_.find(flat)
+            fits = home and flat + size <= home.start + home.size
+            return flat if fits and home and not (write and home.read_only) else None
+        rank, offset = at >> RANK_SHIFT, at & OFFSET_MASK
+        inside = offset - RESERVED_BYTES
+        if inside < 0 or inside + size > machine.memory.shared_bytes:
+            return None
+        warp = self.crew.warps[self.row]
+        slot, own = int(machine.slot_of[warp]), int(machine.rank_of[warp])
+        if rank == own:
+            return slot * SLOT_BYTES + offset
+        slot += rank - own
+        reached = space == "shared::cluster" and 0 <= rank < machine.geometry.cluster_ctas
+        return slot * SLOT_BYTES + offset if reached and is_running(machine, slot) else None
 
     def report(self, kind: str, text: str, same: object = None) -> None:
         self.crew.report(kind, f"{self.what}: {text}", self.mask, same=same)
@@ -94,7 +126,7 @@ def landings(
     if barrier is None:
         return ()
     slot, offset = divmod(barrier, SLOT_BYTES)
-    first = int(issuer.crew.cluster_slot[issuer.row, 0])
+    first = issuer.cluster_slot
     size = issuer.machine.geometry.cluster_ctas
     if ctas is None:
         if target is not None:
@@ -143,7 +175,7 @@ def start_load(
             machine.rng.shuffle(order)
         for landing in order:
             yield
-            if landing.flat >= 0 and running_slots(machine)[landing.flat // SLOT_BYTES]:
+            if landing.flat >= 0 and is_running(machine, landing.flat // SLOT_BYTES):
                 write(op, landing.flat, data)
             yield
             machine.part(Barriers).op_tx(op, landing.slot, landing.offset, size)
@@ -158,7 +190,7 @@ def start_store(
 
     def steps(op: Op) -> Iterator[None]:
         machine = issuer.machine
-        if not running_slots(machine)[machine.slot_of[op.warp]]:
+        if not is_running(machine, int(machine.slot_of[op.warp])):
             text = (
                 f"{op.name} reads shared memory of a CTA that has exited: let the thread wait for"
                 " its groups (cp.async.bulk.wait_group.read 0) before it exits"

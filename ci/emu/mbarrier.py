@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ci.emu.addressing import locate, running_slots
+from ci.emu.addressing import is_running, locate
 from ci.emu.arrays import LANES, Array, Mask
 from ci.emu.asynchronous import Op
 from ci.emu.memory import OFFSET_MASK, RANK_SHIFT, SHARED_WINDOW, SLOT_BYTES
@@ -249,7 +249,7 @@ class Barriers:
         """
         ready = np.zeros(crew.size, np.bool_)
         wanted: dict[int, list[tuple[Barrier, int]]] = {}
-        for flat, lanes in _by_place(crew, mask, _flat(crew, address)):
+        for flat, lanes in _named(crew, mask, address):
             barrier = self._live.get(flat)
             over = barrier is None or lanes & (_whole(parity, lanes) == (~barrier.phase & 1))
             of_rows = lanes.any(axis=1)
@@ -307,7 +307,7 @@ class Barriers:
     ) -> None:
         barrier = self.find(slot, offset)
         machine = self.machine
-        if not running_slots(machine)[slot]:
+        if not is_running(machine, slot):
             text = "let the cluster meet (barrier.cluster) before any of its CTAs exits"
             if op.warp >= 0 and machine.slot_of[op.warp] == slot:
                 text = "wait for it before the CTA exits"
@@ -361,7 +361,7 @@ class Barriers:
     ) -> Iterator[tuple[Barrier, Lanes]]:
         """Yield each live mbarrier that lanes name, with those lanes; report what is none."""
         lost = np.zeros((crew.size, LANES), np.bool_)
-        for flat, lanes in _by_place(crew, mask, _flat(crew, address)):
+        for flat, lanes in _named(crew, mask, address):
             barrier = self._live.get(flat)
             if barrier is None:
                 lost |= lanes
@@ -388,7 +388,7 @@ class Barriers:
             text += " tx-counts may be remote, by .shared::cluster; wait on a local mbarrier"
             self._report(crew, away, "remote", text, barrier.offset)
             return False
-        if not running_slots(self.machine)[barrier.slot]:
+        if not is_running(self.machine, barrier.slot):
             text = f"{name} on the {barrier} of a CTA that has exited; let the cluster meet"
             text += " (barrier.cluster) before any of its CTAs exits"
             crew.report("leak", text, away, same=("exited", barrier.offset))
@@ -401,6 +401,38 @@ class Barriers:
     def _report_op(self, op: Op, kind: str, text: str, same: object) -> None:
         lanes = 1 << op.lane if op.lane >= 0 else 0xFFFFFFFF
         self.machine.report(kind, text, op.warp, lanes, op.at, same=same)
+
+
+def _named(crew: Crew, mask: Mask, address: Array) -> Iterator[tuple[int, Lanes]]:
+    """Yield where in the arena addresses of shared memory, generic or its own, would be.
+
+    What is no such address gives -1, where no mbarrier is.
+    """
+    lanes = crew.mask_of(mask)
+    if address.shape[1] > 1:
+        yield from _by_place(crew, lanes, _flat(crew, address))
+        return
+    found: dict[int, list[int]] = {}
+    ctas = crew.machine.geometry.cluster_ctas
+    named = address[:, 0].tolist()
+    used = np.flatnonzero(lanes.any(axis=1)).tolist()
+    for row in used:
+        at = named[row] if len(named) > 1 else named[0]
+        at -= SHARED_WINDOW if at >= SHARED_WINDOW else 0
+        rank, offset = at >> RANK_SHIFT, at & OFFSET_MASK
+        flat = -1
+        if 0 <= rank < ctas and offset < SLOT_BYTES:
+            warp = crew.warps[row]
+            first = int(crew.machine.slot_of[warp] - crew.machine.rank_of[warp])
+            flat = (first + rank) * SLOT_BYTES + offset
+        found.setdefault(flat, []).append(row)
+    for flat, rows in found.items():
+        if len(found) == 1:
+            yield flat, lanes
+        else:
+            some = np.zeros_like(lanes)
+            some[rows] = lanes[rows]
+            yield flat, some
 
 
 def _flat(crew: Crew, address: Array) -> Array:

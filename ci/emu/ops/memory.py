@@ -8,7 +8,7 @@ import numpy as np
 
 from ci.emu.access import NO_VALUE, Manner, load, manner, store, vector_length
 from ci.emu.addressing import locate
-from ci.emu.arrays import I64, SIGNED, U8, U64, UNSIGNED, Array, Mask
+from ci.emu.arrays import I64, SIGNED, U64, UNSIGNED, Array, Mask
 from ci.emu.state import Crew
 from ci.emu.table import Refused, Row, Step, row
 from ci.ptx import Instruction, Operand, Register, Sink, Vector
@@ -162,8 +162,7 @@ def _discard(i: Instruction) -> Step:
             if machine.hooks:
                 for at in range(0, DISCARD_BYTES, 16):
                     machine.hooks.accessed(crew, lanes, space, flat + at, 16, True)
-            lines = machine.memory.arena(space).written.reshape(-1, DISCARD_BYTES)
-            lines[starts // DISCARD_BYTES] = U8.type(0)
+            machine.memory.arena(space).written[starts[:, None] + np.arange(DISCARD_BYTES)] = 0
 
     return Step(run, ((i.operands[0], I64),), effect=True)
 

@@ -1,0 +1,145 @@
+"""Reads of bytes that nobody wrote."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ci.emu.findings import Finding
+from ci.emu.observe.init import Init, Shape
+from tests.emu.kit import Result, run_ptx
+from tests.emu.places import place, places
+
+TILE = ".shared .align 16 .b8 tile[64];"
+C = {"c": np.zeros(32, np.uint32)}
+
+
+def _found(
+    body: str, observer: Init | None = None, undefined: tuple[str, ...] = ()
+) -> list[Finding]:
+    result = run_ptx(body, C, shared=TILE, observers=[observer or Init()], undefined=undefined)
+    return list(result.findings)
+
+
+def test_a_read_of_shared_memory_that_nobody_wrote_is_reported() -> None:
+    (found,) = _found("ld.shared.u32 %r1, [tile+8];")
+    assert (found.kind, found.severity, found.count) == ("uninitialised", "error", 32)
+    assert found.message == (
+        "read of 4 bytes of shared memory of which shared 0x408 (tile + 0x8) is the first that"
+        " nobody wrote; write it, or wait for the copy that brings it, before the read"
+    )
+
+
+def test_one_byte_that_is_missing_is_enough() -> None:
+    body = "st.shared.u16 [tile], 1; st.shared.u8 [tile+2], 1; ld.shared.u32 %r1, [tile];"
+    (found,) = _found(body)
+    assert "tile + 0x3" in found.message
+
+
+def test_what_was_written_is_read_without_a_word() -> None:
+    body = """
+        st.shared.u32 [tile], 1; st.shared.v2.u16 [tile+4], {1, 2};
+        ld.shared.v2.u32 {%r1, %r2}, [tile];
+    """
+    assert _found(body) == []
+
+
+def test_lanes_that_do_not_read_are_left_alone() -> None:
+    body = (
+        places(c=4)
+        + """
+        setp.lt.u32 %p1, %r190, 4;
+        @%p1 st.shared.u32 [tile], 1;
+        @%p1 ld.shared.u32 %r1, [tile];
+        @!%p1 ld.shared.u32 %r1, [tile+4];
+    """
+    )
+    (found,) = _found(body)
+    assert (found.lanes, found.count) == (0xFFFFFFF0, 28)
+
+
+def test_a_buffer_that_nobody_filled_is_named_with_coordinates() -> None:
+    observer = Init({"c": Shape(4, (4, 8))})
+    body = places(c=4) + "setp.eq.u32 %p1, %r190, 13; @%p1 ld.global.u32 %r1, [%rd1];"
+    (found,) = _found(body, observer, undefined=("c",))
+    assert "c + 0x34 [1, 5] is the first that nobody wrote" in found.message
+
+
+def test_an_atomic_reads_too() -> None:
+    (found,) = _found(place("c", "%rd1") + "red.global.add.u32 [%rd1], 1;", None, ("c",))
+    assert found.kind == "uninitialised"
+
+
+def test_local_memory_is_a_warning_as_compilers_copy_padding() -> None:
+    body = (
+        ".local .align 4 .b8 mine[8];\n st.local.u32 [mine], 1; ld.local.v2.u32 {%r1, %r2}, [mine];"
+    )
+    (found,) = _found(body)
+    assert (found.severity, found.kind) == ("warning", "uninitialised")
+
+
+def test_a_copy_reads_where_it_comes_from() -> None:
+    body = (
+        place("c", "%rd1")
+        + """
+        cp.async.cg.shared.global [tile], [%rd1], 16;
+        cp.async.wait_all;
+    """
+    )
+    (found,) = _found(body, None, ("c",))
+    assert found.message == (
+        "cp.async reads global memory that nobody wrote: 1 of 1 rows of 16 bytes, c + 0x0 first;"
+        " fill it before the launch, or write it before the read"
+    )
+    assert found.count == 32
+
+
+def test_what_a_copy_brought_is_written() -> None:
+    body = (
+        place("c", "%rd1")
+        + """
+        mov.u32 %r1, 3;
+        cp.async.ca.shared.global [tile], [%rd1], 8, %r1;
+        cp.async.wait_all;
+        ld.shared.u64 %rd2, [tile];
+    """
+    )
+    assert _found(body) == []
+
+
+def test_a_discarded_line_holds_nothing_any_more() -> None:
+    body = place("c", "%rd1") + "discard.global.L2 [%rd1], 128; ld.global.u32 %r1, [%rd1];"
+    (found,) = _found(body)
+    assert "c + 0x0" in found.message
+
+
+def test_the_next_wave_finds_nothing_of_the_last_one() -> None:
+    body = """
+        mov.u32 %r1, %ctaid.x;
+        setp.eq.u32 %p1, %r1, 0;
+        @%p1 st.shared.u32 [tile], 1;
+        ld.shared.u32 %r2, [tile];
+    """
+    result = run_ptx(body, C, shared=TILE, grid=(2, 1, 1), resident_ctas=1, observers=[Init()])
+    assert [(f.kind, f.cta) for f in result.findings] == [("uninitialised", 1)]
+
+
+def _left(body: str, outputs: tuple[str, ...]) -> tuple[Result, list[str]]:
+    observer = Init({"c": Shape(4, (4, 8))})
+    result = run_ptx(body, C, undefined=("c",), observers=[observer])
+    observer.left_unwritten(result.ran.machine, outputs)
+    return result, [f.message for f in result.ran.machine.findings.all]
+
+
+def test_an_output_with_holes_is_reported_at_the_end() -> None:
+    body = places(c=4) + "setp.ne.u32 %p1, %r190, 9; @%p1 st.global.u32 [%rd1], 1;"
+    _, messages = _left(body, ("c",))
+    assert messages == [
+        "4 of the 128 bytes of c were never written, c + 0x24 [1, 1] first: the grid does not cover"
+        " its output"
+    ]
+
+
+@pytest.mark.parametrize(("outputs", "body"), [((), ""), (("c",), "st.global.u32 [%rd1], 1;")])
+def test_a_whole_output_or_none_is_fine(outputs: tuple[str, ...], body: str) -> None:
+    assert _left(places(c=4) + body, outputs)[1] == []

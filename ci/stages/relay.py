@@ -29,7 +29,7 @@ from ci.model import (
 from ci.stages.answer import find_command, read_text
 from ci.stages.checksum import watchdog_s
 from ci.stages.context import Context, Setup, case_text, stage_case
-from ci.stages.ended import judge_end, judge_missing
+from ci.stages.ended import EXIT_CUDA, judge_end, judge_missing
 from ci.stages.harness import read_harness
 from ci.stages.outputs import judge_compared
 from ci.stages.result import Asked
@@ -118,7 +118,8 @@ def ended_process(command: Command, result: StageResult, folder: Path) -> Comman
     if code is None:
         return broken(f"{command.name} left no exit code: it was never started")
     ended = CommandResult(command.name, EndedBy.EXIT, int(code[1]), seconds=whole.seconds)
-    if (first := _first_to_fail(folder)) not in ("", command.name):
+    first = _first_to_fail(folder) if int(code[1]) == EXIT_CUDA else ""
+    if first not in ("", command.name):
         return broken(f"it gave up, as {first} had failed")
     signal = int(code[1]) - 128
     if signal > 0:  # what a shell says of a child that a signal ended

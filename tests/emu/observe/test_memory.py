@@ -13,10 +13,10 @@ ALL = np.ones((1, 32), np.bool_)
 LANE = np.arange(32)[None, :]
 
 
-def _run(body: str, **rest: int) -> Result:
+def _run(body: str) -> Result:
     buffers = {"a": np.zeros(64, np.uint32), "c": np.zeros(64, np.uint32)}
     shared = ".shared .align 16 .b8 tile[4096]; .shared .align 8 .b64 bar;"
-    return run_ptx(body, buffers, shared=shared, observers=[MemoryUse()], **rest)
+    return run_ptx(body, buffers, shared=shared, observers=[MemoryUse()])
 
 
 def test_a_byte_read_as_read_only_may_not_be_written_before_or_after() -> None:

@@ -136,7 +136,8 @@ def test_the_seed_chooses_their_order() -> None:
 
     def order(seed: int) -> list[int]:
         buffers = {"a": np.zeros(1, np.uint32), "c": np.zeros(32, np.uint32)}
-        return run_ptx(body, buffers, seed=seed).buffers["c"].tolist()
+        found: list[int] = run_ptx(body, buffers, seed=seed).buffers["c"].tolist()
+        return found
 
     assert order(1) == order(1)
     assert order(1) != order(2)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.emu.kit import run_ptx
+from tests.emu.kit import Result, run_ptx
 from tests.emu.places import place, thread
 
 SHARED = ".shared .align 16 .b32 tile[4]; .shared .align 8 .b64 bar;"
-PAIR = {"grid": (2, 1, 1), "cluster": (2, 1, 1)}
 # Each CTA expects 16 bytes, and the other one's thread 0 sends them.
 BODY = (
     thread()
@@ -44,33 +43,34 @@ again:
 MECHANISM = "shared::cluster.mbarrier::complete_tx::bytes"
 
 
+def _run(send: str, nbytes: int, number: int = 0) -> Result:
+    return run_ptx(
+        BODY.format(send=send, nbytes=nbytes),
+        {"c": np.zeros(8, np.uint32)},
+        shared=SHARED,
+        grid=(2, 1, 1),
+        cluster=(2, 1, 1),
+        number=number,
+    )
+
+
 @pytest.mark.parametrize("number", range(4))
 def test_what_the_mbarrier_counted_is_there(number: int) -> None:
     send = f"st.async.weak.{MECHANISM}.v4.b32 [%r5], {{%r7, %r1, %r2, %r7}}, [%r6];"
-    result = run_ptx(
-        BODY.format(send=send, nbytes=16),
-        {"c": np.zeros(8, np.uint32)},
-        shared=SHARED,
-        number=number,
-        **PAIR,
-    )
+    result = _run(send, 16, number)
     assert result.findings == ()
     assert result.buffers["c"].tolist() == [71, 1, 0, 71, 70, 0, 1, 70]
 
 
 def test_a_reduction_combines_with_what_is_there() -> None:
     send = f"red.async.relaxed.cluster.{MECHANISM}.add.u32 [%r5+4], %r7, [%r6];"
-    result = run_ptx(
-        BODY.format(send=send, nbytes=4), {"c": np.zeros(8, np.uint32)}, shared=SHARED, **PAIR
-    )
+    result = _run(send, 4)
     assert result.findings == ()
     assert result.buffers["c"].tolist() == [1, 73, 3, 4, 1, 72, 3, 4]
 
 
 def test_the_mbarrier_must_be_beside_the_bytes() -> None:
     send = f"st.async.{MECHANISM}.b32 [%r5], %r7, [bar];"
-    result = run_ptx(
-        BODY.format(send=send, nbytes=4), {"c": np.zeros(8, np.uint32)}, shared=SHARED, **PAIR
-    )
+    result = _run(send, 4)
     assert result.kinds[0] == "barrier-misuse"
     assert "must be in the same CTA" in result.findings[0].message

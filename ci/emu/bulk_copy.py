@@ -17,6 +17,7 @@ from ci.emu.addressing import is_running, locate
 from ci.emu.arrays import LANES, Array
 from ci.emu.asynchronous import Op
 from ci.emu.groups import BulkGroups
+from ci.emu.lanes import value_at
 from ci.emu.mbarrier import Barriers
 from ci.emu.memory import GLOBAL_BASE, OFFSET_MASK, RANK_SHIFT, RESERVED_BYTES, SLOT_BYTES
 from ci.emu.state import Crew, Machine
@@ -51,8 +52,7 @@ class Issuer(NamedTuple):
 
     def value(self, array: Array) -> int:
         """Return what the thread holds in a register."""
-        row = self.row if array.shape[0] > 1 else 0
-        return int(array[row, self.lane if array.shape[1] > 1 else 0])
+        return value_at(array, self.row, self.lane)
 
     def find(
         self, address: Array, size: int, space: str, part: str, *, write: bool = False,

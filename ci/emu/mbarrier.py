@@ -10,20 +10,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ci.emu.addressing import is_running, locate
 from ci.emu.arrays import LANES, Array, Mask
 from ci.emu.asynchronous import Op
-from ci.emu.memory import OFFSET_MASK, RANK_SHIFT, SHARED_WINDOW, SLOT_BYTES
+from ci.emu.lanes import Lanes, by_place, named_places, same_value, spread, total, value_at
+from ci.emu.memory import SLOT_BYTES
 from ci.emu.state import Crew, Machine
 from ci.emu.table import Block
 
 COUNT_LIMIT = (1 << 20) - 1
 PHASE_BIT = 63
+_MEET = "wait for it, or let the cluster meet (barrier.cluster), before the CTA exits"
 PENDING_BIT = 43  # of the state word, as SASS has it: 20 bits of 2^20 - pending
-
-Lanes = NDArray[np.bool_]
 
 
 class Misuse(Exception):
@@ -165,7 +164,7 @@ class Barriers:
             if place.space != "shared":
                 self._report(crew, place.mask, "space", f"{name}: not in shared memory", name)
                 continue
-            for flat, lanes in _by_place(crew, place.mask, place.flat):
+            for flat, lanes in by_place(crew, place.mask, place.flat):
                 self._make(crew, lanes, flat, count)
 
     def _make(self, crew: Crew, lanes: Lanes, flat: int, count: Array) -> None:
@@ -181,7 +180,7 @@ class Barriers:
             )  # fmt: skip
         made_by = (int(crew.warps[row]), lane)
         try:
-            self._live[flat] = Barrier(slot, offset, _at(count, row, lane), made_by)
+            self._live[flat] = Barrier(slot, offset, value_at(count, row, lane), made_by)
         except Misuse as wrong:
             self._report(crew, lanes, wrong.rule, f"{name}: {wrong}", offset)
         self.machine.memory.shared.written[flat : flat + 8] = 1
@@ -205,21 +204,21 @@ class Barriers:
         """Add `tx` bytes and arrive, as `how` says; return the states before the arrivals."""
         states = np.zeros((crew.size, LANES), np.uint64)
         for barrier, lanes in self._found(crew, mask, address, how.space, how.name):
-            each = 1 if count is None else _same(count, lanes)
+            each = 1 if count is None else same_value(count, lanes)
             together = int(lanes.sum())
             if how.arrives and each and each * together <= barrier.pending:
                 # None of them but the last can complete the phase: their order says nothing.
                 pending = barrier.pending - each * np.arange(together)
                 parity = (barrier.phase & 1) << PHASE_BIT
                 states[lanes] = ((1 << 20) - pending).astype(np.uint64) << PENDING_BIT | parity
-                self._arrive(crew, barrier, lanes, how, each * together, _sum(tx, lanes))
+                self._arrive(crew, barrier, lanes, how, each * together, total(tx, lanes))
                 continue
             for row, lane in np.argwhere(lanes).tolist():
                 one = np.zeros_like(lanes)
                 one[row, lane] = True
                 states[row, lane] = barrier.state
-                number = 1 if count is None else _at(count, row, lane)
-                self._arrive(crew, barrier, one, how, number, _sum(tx, one))
+                number = 1 if count is None else value_at(count, row, lane)
+                self._arrive(crew, barrier, one, how, number, total(tx, one))
         return states
 
     def _arrive(
@@ -247,51 +246,53 @@ class Barriers:
         Now and then, as the scheduler's policy says, it lets a warp go without: a wait may return
         false, once a phase, so that a wait for ever is still found as one.
         """
-        ready = np.zeros(crew.size, np.bool_)
+        ready: set[int] = set()  # rows
         wanted: dict[int, list[tuple[Barrier, int]]] = {}
-        for flat, lanes in _named(crew, mask, address):
+        for flat, lanes in named_places(crew, mask, address):
             barrier = self._live.get(flat)
-            over = barrier is None or lanes & (_whole(parity, lanes) == (~barrier.phase & 1))
-            of_rows = lanes.any(axis=1)
-            ready |= of_rows if barrier is None else np.asarray(over).any(axis=1)
-            if barrier:
-                for row in np.nonzero(of_rows & ~ready)[0]:
-                    wanted.setdefault(int(row), []).append((barrier, barrier.phase & 1))
-        return self._block(crew, mask, ready, wanted)
-
-    def _block(
-        self, crew: Crew, mask: Mask, ready: Lanes, wanted: dict[int, list[tuple[Barrier, int]]]
-    ) -> Block | None:
-        chance = self.machine.spurious
-        for row in list(wanted):
-            tried = (int(crew.warps[row]), crew.at, *((id(b), b.phase) for b, _ in wanted[row]))
-            if not chance or ready[row] or tried in self._returned:
+            if barrier is None or (passed := _passed(barrier, parity, lanes)) is True:
+                ready.update(np.flatnonzero(lanes.any(axis=1)).tolist())
                 continue
-            if self.machine.rng.random() < chance:
-                self._returned.add(tried)
-                ready[row] = True
-        ready |= ~crew.mask_of(mask).any(axis=1)
-        if ready.all():
-            return None
+            if passed is not False:
+                ready.update(np.flatnonzero(passed.any(axis=1)).tolist())
+            for row in np.flatnonzero(lanes.any(axis=1)).tolist():
+                wanted.setdefault(row, []).append((barrier, barrier.phase & 1))
+        return self._block(crew, {r: waits for r, waits in wanted.items() if r not in ready})
+
+    def _block(self, crew: Crew, wanted: dict[int, list[tuple[Barrier, int]]]) -> Block | None:
+        chance = self.machine.spurious
+        ready = np.ones(crew.size, np.bool_)
         keys: dict[object, None] = {}
-        for row in np.flatnonzero(~ready).tolist():
-            self._wanted[int(crew.warps[row])] = wanted[row]
-            keys.update((b.key, None) for b, _ in wanted[row])
-        return Block(ready, tuple(keys))
+        for row, waits in wanted.items():
+            tried = (warp := int(crew.warps[row]), crew.at, *((b.key, b.phase) for b, _ in waits))
+            if chance and tried not in self._returned and self.machine.rng.random() < chance:
+                self._returned.add(tried)
+                continue
+            ready[row] = False
+            self._wanted[warp] = waits
+            keys.update((b.key, None) for b, _ in waits)
+        return Block(ready, tuple(keys)) if keys else None
 
     def test(
         self, crew: Crew, mask: Mask, address: Array, parity: Array, name: str, sem: str, scope: str
     ) -> Array:
         """Return where the phase of that parity is over, and tell observers."""
-        over = np.zeros((crew.size, LANES), np.bool_)
-        for barrier, lanes in self._found(crew, mask, address, "shared::cta", name):
-            seen = lanes & (_whole(parity, lanes) != (barrier.phase & 1))
-            if seen.any():
-                over |= seen
-                barrier.observed = True
-                if self.machine.hooks and barrier.phase:
-                    self.machine.hooks.waited(crew, seen, barrier, barrier.phase - 1, sem, scope)
-        return over
+        found = list(self._found(crew, mask, address, "shared::cta", name))
+        over = crew.mask_of(mask).copy()  # a wait for what is no mbarrier is over
+        for barrier, lanes in found:
+            over &= ~lanes
+            passed = _passed(barrier, parity, lanes)
+            seen = lanes if passed is True else passed
+            if seen is False or not seen.any():
+                continue
+            over |= seen
+            barrier.observed = True
+            if self.machine.hooks and barrier.phase:
+                self.machine.hooks.waited(crew, seen, barrier, barrier.phase - 1, sem, scope)
+        # Where all who ask get one answer it is one value: what others hold means nothing.
+        if over.any() and not (crew.mask_of(mask) & ~over).any():
+            return np.ones((1, 1), np.bool_)
+        return over if over.any() else np.zeros((1, 1), np.bool_)
 
     # By asynchronous operations.
     def op_tx(self, op: Op, slot: int, offset: int, nbytes: int) -> None:
@@ -308,13 +309,8 @@ class Barriers:
         barrier = self.find(slot, offset)
         machine = self.machine
         if not is_running(machine, slot):
-            text = "let the cluster meet (barrier.cluster) before any of its CTAs exits"
-            if op.warp >= 0 and machine.slot_of[op.warp] == slot:
-                text = "wait for it before the CTA exits"
-            message = (
-                f"{op.name} signals the mbarrier at shared {offset:#x} of a CTA that has exited"
-            )
-            self._report_op(op, "leak", f"{message}; {text}", ("exited", offset))
+            text = f"{op.name} signals the mbarrier at shared {offset:#x} of a CTA that has exited"
+            self._report_op(op, "leak", f"{text}; {_MEET}", ("exited", offset))
             return
         if barrier is None:
             text = f"{op.name} signals shared {offset:#x}, which is no mbarrier: init it first"
@@ -345,15 +341,13 @@ class Barriers:
                     line = machine.program.place(machine.program.segments[crew.pc].first)[0]
                     text = f"CTA {cta} warp {number} (PTX line {line}) for parity {parity}"
                     waiting.setdefault(barrier, []).append(text)
+        ctas = {b: int(machine.cta_of[b.made_by[0]]) for b in waiting}
         return [
-            f"{barrier} of CTA {self._cta(barrier.slot)}: {barrier.pending} of {barrier.expected}"
+            f"{barrier} of CTA {ctas[barrier]}: {barrier.pending} of {barrier.expected}"
             f" arrivals pending, tx-count {barrier.tx}, phase {barrier.phase}; waited for by "
             + ", ".join(who)
             for barrier, who in sorted(waiting.items(), key=lambda i: (i[0].slot, i[0].offset))
         ]
-
-    def _cta(self, slot: int) -> int:
-        return int(self.machine.cta_of[np.argmax(self.machine.slot_of == slot)])
 
     # Addresses.
     def _found(
@@ -361,22 +355,18 @@ class Barriers:
     ) -> Iterator[tuple[Barrier, Lanes]]:
         """Yield each live mbarrier that lanes name, with those lanes; report what is none."""
         lost = np.zeros((crew.size, LANES), np.bool_)
-        for flat, lanes in _named(crew, mask, address):
+        for flat, lanes in named_places(crew, mask, address):
             barrier = self._live.get(flat)
             if barrier is None:
                 lost |= lanes
                 continue
             away = lanes & (crew.slot != barrier.slot)
-            if away.any():
-                if not self._reaches(crew, away, barrier, space, name):
-                    lanes = lanes & ~away
-                if not lanes.any():
-                    continue
-            yield barrier, lanes
-        if not lost.any():
-            return
-        for place in locate(crew, lost, address, 8, space, name):
-            for flat, lanes in _by_place(crew, place.mask, place.flat):
+            if away.any() and not self._reaches(crew, away, barrier, space, name):
+                lanes = lanes & ~away
+            if lanes.any():
+                yield barrier, lanes
+        for place in locate(crew, lost, address, 8, space, name) if lost.any() else ():
+            for flat, lanes in by_place(crew, place.mask, place.flat):
                 where = f"{place.space} {flat % SLOT_BYTES:#x}"
                 text = f"{name} at {where}, which is no mbarrier: init it first"
                 self._report(crew, lanes, "none", text, flat)
@@ -389,8 +379,7 @@ class Barriers:
             self._report(crew, away, "remote", text, barrier.offset)
             return False
         if not is_running(self.machine, barrier.slot):
-            text = f"{name} on the {barrier} of a CTA that has exited; let the cluster meet"
-            text += " (barrier.cluster) before any of its CTAs exits"
+            text = f"{name} on the {barrier} of a CTA that has exited; {_MEET}"
             crew.report("leak", text, away, same=("exited", barrier.offset))
             return False
         return True
@@ -403,76 +392,8 @@ class Barriers:
         self.machine.report(kind, text, op.warp, lanes, op.at, same=same)
 
 
-def _named(crew: Crew, mask: Mask, address: Array) -> Iterator[tuple[int, Lanes]]:
-    """Yield where in the arena addresses of shared memory, generic or its own, would be.
-
-    What is no such address gives -1, where no mbarrier is.
-    """
-    lanes = crew.mask_of(mask)
-    if address.shape[1] > 1:
-        yield from _by_place(crew, lanes, _flat(crew, address))
-        return
-    found: dict[int, list[int]] = {}
-    ctas = crew.machine.geometry.cluster_ctas
-    named = address[:, 0].tolist()
-    used = np.flatnonzero(lanes.any(axis=1)).tolist()
-    for row in used:
-        at = named[row] if len(named) > 1 else named[0]
-        at -= SHARED_WINDOW if at >= SHARED_WINDOW else 0
-        rank, offset = at >> RANK_SHIFT, at & OFFSET_MASK
-        flat = -1
-        if 0 <= rank < ctas and offset < SLOT_BYTES:
-            warp = crew.warps[row]
-            first = int(crew.machine.slot_of[warp] - crew.machine.rank_of[warp])
-            flat = (first + rank) * SLOT_BYTES + offset
-        found.setdefault(flat, []).append(row)
-    for flat, rows in found.items():
-        if len(found) == 1:
-            yield flat, lanes
-        else:
-            some = np.zeros_like(lanes)
-            some[rows] = lanes[rows]
-            yield flat, some
-
-
-def _flat(crew: Crew, address: Array) -> Array:
-    """Return where in the arena an address of shared memory, generic or its own, would be.
-
-    What is no such address gives what no mbarrier has.
-    """
-    named = np.where(address >= SHARED_WINDOW, address - SHARED_WINDOW, address)
-    rank, offset = named >> RANK_SHIFT, named & OFFSET_MASK
-    known = (rank >= 0) & (rank < crew.machine.geometry.cluster_ctas) & (offset < SLOT_BYTES)
-    return np.where(known, (crew.cluster_slot + rank) * SLOT_BYTES + offset, -1)
-
-
-def _by_place(crew: Crew, mask: Mask, flat: Array) -> Iterator[tuple[int, Lanes]]:
-    """Yield each flat position with the lanes that name it."""
-    lanes = crew.mask_of(mask)
-    spread = np.broadcast_to(flat, lanes.shape)
-    named = spread[lanes]
-    if not len(named):
-        return
-    if (named == named[0]).all():
-        yield int(named[0]), lanes
-        return
-    for one in dict.fromkeys(named.tolist()):
-        yield one, lanes & (spread == one)
-
-
-def _whole(array: Array, lanes: Lanes) -> Array:
-    return np.broadcast_to(array, lanes.shape)
-
-
-def _at(array: Array, row: int, lane: int) -> int:
-    return int(array[row if array.shape[0] > 1 else 0, lane if array.shape[1] > 1 else 0])
-
-
-def _same(array: Array, lanes: Lanes) -> int:
-    """Return the value that all of `lanes` have, 0 where they differ."""
-    chosen = _whole(array, lanes)[lanes]
-    return int(chosen[0]) if (chosen == chosen[0]).all() else 0
-
-
-def _sum(array: Array | None, lanes: Lanes) -> int:
-    return 0 if array is None else int(_whole(array, lanes)[lanes].astype(np.int64).sum())
+def _passed(barrier: Barrier, parity: Array, lanes: Lanes) -> Lanes | bool:
+    """Say which lanes' parity is that of a phase that is over: all, none, or some of `lanes`."""
+    if parity.size == 1:
+        return barrier.has_completed(int(parity[0, 0]))
+    return np.asarray(lanes & (spread(parity, lanes) != (barrier.phase & 1)))

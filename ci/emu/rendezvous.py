@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ci.emu.arrays import LANES, Array, Mask, lane_bits
+from ci.emu.lanes import value_at
 from ci.emu.state import Crew, Machine
 from ci.emu.table import Block
 
@@ -320,15 +321,11 @@ def _uses(
     found: dict[tuple[int, int], int] = {}
     for lane in range(LANES):
         if lanes >> lane & 1:
-            count = 0 if wanted is None else _at(wanted, row, lane)
-            key = (_at(number, row, lane), count)
+            count = 0 if wanted is None else value_at(wanted, row, lane)
+            key = (value_at(number, row, lane), count)
             found[key] = found.get(key, 0) | 1 << lane
     for (one, count), some in found.items():
         yield one, count, some
-
-
-def _at(array: Array, row: int, lane: int) -> int:
-    return int(array[row if array.shape[0] > 1 else 0, lane if array.shape[1] > 1 else 0])
 
 
 def _refusal(number: int, wanted: int, counted: bool) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ci.emu.arrays import Array
-from ci.emu.observe.clocks import DIRECT, ORDERED, SAME, Actor, Warp
+from ci.emu.observe.clocks import ORDERED, SAME, Actor, Warp
 from ci.emu.observe.judgement import Touch
-from ci.emu.observe.shadow import LANE_BITS, Records, Region, Wrong
+from ci.emu.observe.shadow import LANE_BITS, Records, Region, Where, Wrong
 from ci.emu.state import Machine
 
 TENSOR_COLUMNS = 512
@@ -146,7 +146,7 @@ class Reports:
         self.machine: Machine | None = None
         self._told: dict[tuple[object, ...], str] = {}
 
-    def tell(self, region: Region, touch: Touch, granules: Array, wrong: Wrong) -> None:
+    def tell(self, region: Region, touch: Touch, granules: Where, wrong: Wrong) -> None:
         for code, element in wrong:
             before = side_of(self.records, code)
             now = Side(touch.who, touch.write, touch.at, touch.bits)
@@ -158,7 +158,7 @@ class Reports:
                 touch.space != "tensor" and self.records.asynchronous[number] != touch.asynchronous
             )
             ordered = crossed and is_seen(self.records, code, clock)
-            place = place_in(region, int(granules[element]), touch.space)
+            place = place_in(region, _number(granules, element), touch.space)
             taken = touch.space == "tensor" and (
                 touch.clock[ORDERED, self.records.column[number]] >= self.records.time[number]
             )
@@ -176,10 +176,10 @@ class Reports:
             self._report("proxy-fence" if ordered else "race", touch, before, "pair", "error", text)
 
     def tell_promise(
-        self, region: Region, touch: Touch, granules: Array, before: Side, reads: bool
+        self, region: Region, touch: Touch, granules: Where, before: Side, reads: bool
     ) -> None:
         now = Side(touch.who, touch.write, touch.at, touch.bits)
-        place = place_in(region, int(granules[0]), touch.space)
+        place = place_in(region, _number(granules, 0), touch.space)
         which = "it" if reads else "the other"
 
         def text() -> str:
@@ -208,32 +208,23 @@ class Reports:
         number = touch.who.number
         self.machine.report(kind, message, number, touch.bits, touch.at, severity, 1, same)
 
-    def advise(self, region: Region, touch: Touch, granules: Array) -> None:
-        """Row 27: operations of the async proxy from different CTAs, ordered by threads alone."""
-        codes = region.writes[granules]
-        if touch.write:
-            codes = np.concatenate((codes, region.reads[granules].reshape(-1)))
-        records = self.records
-        number = codes >> LANE_BITS
-        other = (
-            (records.asynchronous[number] == 1)
-            & (records.cta[number] != touch.cta)
-            & (records.cluster[number] == touch.cluster.number)
-        )
-        if not other.any():
-            return
-        for code in np.unique(codes[other]).tolist():
-            number, column = code >> LANE_BITS, int(records.column[code >> LANE_BITS])
-            need = records.time[number]
-            if touch.clock[SAME, column] >= need > touch.clock[DIRECT, column]:
-                side = side_of(records, code)
-                now = Side(touch.who, touch.write, touch.at, touch.bits)
+    def advise(self, touch: Touch, codes: set[int]) -> None:
+        """Operations of the async proxy from different CTAs, ordered by threads alone."""
+        for code in sorted(codes):
+            side = side_of(self.records, code)
+            now = Side(touch.who, touch.write, touch.at, touch.bits)
 
-                def text(side: Side = side, now: Side = now) -> str:
-                    return (
-                        f"{now.deed} comes after the {side.deed} {self._line(side)} through"
-                        " barriers of threads only: PTX 8.9.5 orders the async proxy within a CTA;"
-                        " let this CTA wait for that operation's own mbarrier or group"
-                    )
+            def text(side: Side = side, now: Side = now) -> str:
+                return (
+                    f"{now.deed} comes after the {side.deed} {self._line(side)} through barriers of"
+                    " threads only: PTX 8.9.5 orders the async proxy within a CTA; let this CTA"
+                    " wait for that operation's own mbarrier or group"
+                )
 
-                self._report("race", touch, side, "advisory", "warning", text)
+            self._report("race", touch, side, "advisory", "warning", text)
+
+
+def _number(granules: Where, element: int) -> int:
+    if isinstance(granules, slice):
+        return int(granules.start) + element
+    return int(granules[element])

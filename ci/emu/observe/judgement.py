@@ -6,6 +6,7 @@ import numpy as np
 
 from ci.emu.arrays import LANES, Array
 from ci.emu.observe.clocks import (
+    DIRECT,
     GLOBAL,
     LEVELS,
     SAME,
@@ -54,8 +55,11 @@ class Judges:
         self.records = records
         self.several = False
 
-    def of(self, touch: Touch, piece: object, level: int) -> Judge:
-        """Return the function that says which accesses are not ordered before this one."""
+    def of(self, touch: Touch, piece: object, level: int, watch: set[int] | None = None) -> Judge:
+        """Return the function that says which accesses are not ordered before this one.
+
+        `watch` takes operations of other CTAs that are, but by threads alone.
+        """
         records, clock = self.records, touch.clock
         flat, columns = clock.reshape(-1), clock.shape[1]
         cross = CROSS[touch.space]
@@ -63,6 +67,8 @@ class Judges:
         rows = (cross, same) if touch.asynchronous else (same, cross)
         base = np.array(rows) * columns
         number_of = touch.cluster.number
+        several = self.several and touch.space == "global"
+        direct = columns * DIRECT
 
         def judge(codes: Array, own: Array | int) -> Array:
             number = codes >> LANE_BITS
@@ -70,9 +76,16 @@ class Judges:
             proxy = records.asynchronous[number]
             wrong = flat.take(base[proxy] + column, mode="clip") < records.need[number]
             foreign = None
-            if self.several:
+            if several:
                 foreign = (records.cluster[number] != number_of) & (number != 0)
                 wrong |= foreign
+            if (
+                watch is not None
+            ):  # row 27: what threads alone ordered after another CTA's operation
+                late = flat.take(direct + column, mode="clip") < records.need[number]
+                late &= ~wrong & (proxy == 1) & (records.cta[number] != touch.cta)
+                if late.any():
+                    watch.update(codes[late].tolist())
             if not wrong.any():
                 return np.asarray(wrong)
             alone = (column == own) & (proxy == touch.asynchronous) & (records.mask[number] == 0)

@@ -38,6 +38,7 @@ class Races(Touches):
         self.phases.clear()
         self.instances.clear()
         geometry = machine.geometry
+        self.pairs = geometry.cluster_ctas > 1
         clusters: dict[int, Cluster] = {}
         self.warps = []
         for number, slot in enumerate(machine.slot_of.tolist()):

@@ -26,6 +26,8 @@ MOST_REMEMBERED = 50_000
 Judge = Callable[[Array, Array | int], Array]
 """Says of each code whether its access is not ordered before the one under way, which is by the
 thread in column `own` of the cluster, one for all or one each; -1 is several threads."""
+Where = Array | slice
+"""Granules, each once."""
 Wrong = list[tuple[int, int]]
 """Codes, each with the number of a granule among those accessed; a code once."""
 
@@ -135,8 +137,16 @@ class Region:
         reads = self.reads[:-1].reshape(-1, columns, readers)
         self.reads = np.repeat(reads, parts, axis=0).reshape(-1, readers)
 
-    def before_write(self, where: Array, own: Array | int, judge: Judge) -> Wrong:
-        """Return what is not ordered before a write of these granules.
+    def run(self, starts: Array, size: int) -> Where:
+        """Return the granules of one operation, which may come in any order: a slice if it can."""
+        ordered = np.sort(starts)
+        if (np.diff(ordered) == size).all():
+            granules, each = self.granules(ordered, size)
+            return slice(int(granules[0]), int(granules[0]) + len(starts) * each)
+        return self.granules(starts, size)[0]
+
+    def write(self, where: Where, codes: Array | int, own: Array | int, judge: Judge) -> Wrong:
+        """Note a write of these granules, and return what is not ordered before it.
 
         Where somebody has read since, a write before is ordered by way of that read: a completion
         says nothing of what came before its operation, but order is transitive. A strong read may
@@ -144,66 +154,64 @@ class Region:
         """
         rows = self.reads[where]
         if not rows.any():
-            return _wrong(self.writes[where], own, judge)
-        wrong = self._wrong_rows(rows, own, judge)
-        number = rows >> LANE_BITS
-        weak_reads = (rows != 0) & (self.records.level[number] + self.records.write[number] == 0)
-        unread = np.flatnonzero(~weak_reads.any(axis=1))
-        if len(unread):
-            each = own if isinstance(own, int) else own[unread]
-            found = _wrong(self.writes[where[unread]], each, judge)
-            wrong += [(code, int(unread[i])) for code, i in found]
-        return wrong
-
-    def before_read(self, where: Array, own: Array | int, judge: Judge) -> Wrong:
-        """Return what is not ordered before a read of these granules."""
-        wrong = _wrong(self.writes[where], own, judge)
+            wrong = _wrong(self.writes[where], own, judge)
+            self.writes[where] = codes
+            return wrong
+        wrong = _wrong_rows(rows, own, judge)
+        weak = rows != 0
         if self.strong:
-            rows = self.reads[where]
-            rows[self.records.write[rows >> LANE_BITS] == 0] = 0
-            if rows.any():
-                return wrong + self._wrong_rows(rows, own, judge)
+            number = rows >> LANE_BITS
+            weak &= self.records.level[number] + self.records.write[number] == 0
+        unread = ~weak.any(axis=1)
+        if unread.any():
+            back = np.flatnonzero(unread)
+            each = own if isinstance(own, int) else own[unread]
+            found = _wrong(self.writes[where][unread], each, judge)
+            wrong += [(code, int(back[i])) for code, i in found]
+        self.writes[where] = codes
+        self.reads[where] = 0
         return wrong
 
-    @staticmethod
-    def _wrong_rows(rows: Array, own: Array | int, judge: Judge) -> Wrong:
-        element, slot = np.nonzero(rows)
-        codes = rows[element, slot]
-        found = _wrong(codes, own if isinstance(own, int) else own[element], judge)
-        return [(code, int(element[i])) for code, i in found]
-
-    def note_write(self, where: Array, codes: Array | int) -> None:
-        self.writes[where] = codes
-        if self.reads[where].any():
-            self.reads[where] = 0
-
-    def note_strong_write(
-        self, where: Array, codes: Array, own: Array | int, strict: Judge
-    ) -> None:
-        """As `note_write`, but strong accesses that are not ordered before this one stay: they race
-        with none another, and with weak ones all of them may.
+    def write_strongly(
+        self, where: Array, codes: Array, own: Array | int, judge: Judge, strict: Judge
+    ) -> Wrong:
+        """As `write`, but strong accesses that are not ordered before this one stay: they race with
+        none another, and with weak ones all of them may.
         """
         self.strong = True
-        rows = self.reads[where]
-        each = own if isinstance(own, int) else np.repeat(own, rows.shape[1])
-        rows[~strict(rows.reshape(-1), each).reshape(rows.shape)] = 0
+        rows = self.reads[where].copy()
+        old = self.writes[where].copy()
+        wrong = self.write(where, codes, own, judge)
+        rows[~_spread(rows, own, strict)] = 0
         self.reads[where] = rows
-        old = self.writes[where]
-        self.writes[where] = codes
         stay = strict(old, own)
         if stay.any():
             rows = rows[stay]
             self._put(where[stay], old[stay], rows, rows == 0)
+        return wrong
 
-    def note_read(self, where: Array, codes: Array | int, own: Array | int, judge: Judge) -> None:
-        """Remember reads of distinct granules; one that is ordered before stands aside."""
+    def read(
+        self, where: Where, codes: Array | int, own: Array | int, judge: Judge, strict: Judge
+    ) -> Wrong:
+        """Note a read of these granules, and return what is not ordered before it."""
+        wrong = _wrong(self.writes[where], own, judge)
         rows = self.reads[where]
+        if self.strong:
+            writes = np.where(self.records.write[rows >> LANE_BITS] == 0, 0, rows)
+            wrong += _wrong_rows(writes, own, judge)
         if not rows[:, 0].any():
             self.reads[where, 0] = codes
-            return
+        else:
+            self.note_read(where, codes, own, strict)
+        return wrong
+
+    def note_read(self, where: Where, codes: Array | int, own: Array | int, strict: Judge) -> None:
+        """Remember reads of distinct granules; one that is ordered before stands aside."""
+        rows = self.reads[where].copy()
+        if isinstance(where, slice):
+            where = np.arange(where.start, where.stop)
         codes = np.broadcast_to(np.asarray(codes, np.int32), where.shape)
-        each = own if isinstance(own, int) else np.repeat(own, rows.shape[1])
-        ordered = ~judge(rows.reshape(-1), each).reshape(rows.shape)
+        ordered = ~_spread(rows, own, strict)
         free = (rows == 0) | self._replaced(rows, codes, ordered)
         self._put(where, codes, rows, free)
 
@@ -263,14 +271,39 @@ class Region:
 
 
 def _wrong(codes: Array, own: Array | int, judge: Judge) -> Wrong:
-    if isinstance(own, int) and len(codes) > LANES and (codes == codes[0]).all():
-        codes = codes[:1]
+    if isinstance(own, int):
+        few = distinct(codes)
+        return [(c, int((codes == c).argmax())) for c in few[judge(few, own)].tolist()]
     bad = judge(codes, own)
     if not bad.any():
         return []
     where = np.flatnonzero(bad)
     found, first = np.unique(codes[where], return_index=True)
     return [(int(c), int(where[i])) for c, i in zip(found, first, strict=True)]
+
+
+def _wrong_rows(rows: Array, own: Array | int, judge: Judge) -> Wrong:
+    slots = rows.shape[1]
+    each = own if isinstance(own, int) else np.repeat(own, slots)
+    return [(code, i // slots) for code, i in _wrong(rows.reshape(-1), each, judge)]
+
+
+def _spread(rows: Array, own: Array | int, judge: Judge) -> Array:
+    """Return what `judge` says of each code in rows of granules."""
+    if not isinstance(own, int):
+        return judge(rows.reshape(-1), np.repeat(own, rows.shape[1])).reshape(rows.shape)
+    few = distinct(rows.reshape(-1))
+    bad = few[judge(few, own)]
+    return np.isin(rows, bad) if len(bad) else np.zeros(rows.shape, np.bool_)
+
+
+def distinct(codes: Array) -> Array:
+    """Return each code once; most are alike, and in runs."""
+    starts = np.flatnonzero(codes[1:] != codes[:-1])
+    if not len(starts):
+        return codes[:1]
+    runs = np.concatenate((codes[:1], codes[starts + 1]))
+    return np.unique(runs)
 
 
 def shared_code(records: Records, code: int, mask: int) -> int:

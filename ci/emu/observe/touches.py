@@ -12,7 +12,7 @@ from ci.emu.observe.clocks import ALL, LEVELS, MOST_OPERATIONS, Actor, Cluster, 
 from ci.emu.observe.conflicts import TENSOR_COLUMNS, Reports, side_of
 from ci.emu.observe.judgement import Judges, Touch
 from ci.emu.observe.order import free_columns
-from ci.emu.observe.shadow import LANE_BITS, Records, Region, shared_code
+from ci.emu.observe.shadow import LANE_BITS, Records, Region, Where, shared_code
 from ci.emu.state import Crew, Machine
 
 TENSOR_LANES = 128
@@ -26,6 +26,7 @@ class Touches(Hooks):
     def __init__(self) -> None:
         self.machine: Machine
         self.records = Records()
+        self.pairs = False  # more than one CTA in a cluster
         self.judges = Judges(self.records)
         self.reports = Reports(self.records)
         self.warps: list[Warp] = []
@@ -218,8 +219,7 @@ class Touches(Hooks):
         for record, flat, lanes, size, promised in remembered or ():
             who = records.who[record]
             if isinstance(who, Actor):
-                granules, _ = region.granules(flat, size)
-                region.note_read(granules, record << LANE_BITS, who.column, unordered)
+                region.note_read(region.run(flat, size), record << LANE_BITS, who.column, unordered)
                 continue
             bits = int(np.bitwise_or.reduce(np.left_shift(1, lanes.astype(np.int64))))
             touch = Touch(who, who.cluster.nothing, {}, "global", size, False, 0, 0, bits)
@@ -248,15 +248,15 @@ class Touches(Hooks):
             op.at, actor.bits,
         )  # fmt: skip
         record = self._record(touch, actor.column, actor.time + write)
-        for region, where in self._regions(space, flat, size):
-            mine = flat if where is None else flat[where]
+        for region, some in self._regions(space, flat, size):
+            mine = flat if some is None else flat[some]
             if region.unwritten is not None:
                 if not write:
                     region.unwritten.append((record, mine, None, size, False))
                     continue
                 self._recall(region)
-            granules, _ = region.granules(mine, size)
-            self._touch(region, touch, granules, record << LANE_BITS, actor.column)
+            where = region.run(mine, size)
+            self._touch(region, touch, where, record << LANE_BITS, actor.column)
 
     def op_tensor(self, op: Op, cta: int, lanes: slice, columns: slice, write: bool) -> None:
         actor = op.clock
@@ -290,10 +290,15 @@ class Touches(Hooks):
         return cells
 
     def column_of(self, cluster: Cluster) -> int:
-        """Return a column for an operation."""
+        """Return a column for an operation.
+
+        What operations did to global memory keeps no column: a grid writes all of its output. Who
+        knows a later operation of the column seems to know the old one too, so that a race over
+        its bytes may be missed; none is invented.
+        """
         if not cluster.free:
             in_use = np.zeros(cluster.columns, np.bool_)
-            for region in (*self.shared.values(), *self.tensor.values(), *self.buffers.values()):
+            for region in (*self.shared.values(), *self.tensor.values()):
                 for codes in (region.writes, region.reads):
                     used = np.unique(codes) >> LANE_BITS
                     used = used[self.records.cluster[used] == cluster.number]
@@ -312,32 +317,35 @@ class Touches(Hooks):
         self,
         region: Region,
         touch: Touch,
-        granules: Array,
+        granules: Where,
         codes: Array | int,
         own: Array | int,
         piece: object = None,
     ) -> None:
-        judge = self.judges.of(touch, piece, touch.level)
-        if touch.write:
-            wrong = region.before_write(granules, own, judge)
-            if region.promised is not None:
-                for code in np.unique(region.promised[granules]).tolist():
-                    if code:
-                        side = side_of(self.records, code)
-                        self.reports.tell_promise(region, touch, granules, side, False)
+        watch: set[int] | None = None
+        if touch.asynchronous and touch.space != "tensor" and self.pairs:
+            watch = set()
+        judge = self.judges.of(touch, piece, touch.level, watch)
+        if not touch.write:
+            strict = self.judges.of(touch, piece, 0)
+            wrong = region.read(granules, codes, own, judge, strict)
+        elif touch.level:
+            strict = self.judges.of(touch, piece, 0)
+            if isinstance(granules, slice):
+                granules = np.arange(granules.start, granules.stop)
+            codes = np.broadcast_to(np.asarray(codes, np.int32), granules.shape)
+            wrong = region.write_strongly(granules, codes, own, judge, strict)
         else:
-            wrong = region.before_read(granules, own, judge)
+            wrong = region.write(granules, codes, own, judge)
         if wrong:
             self.reports.tell(region, touch, granules, wrong)
-        if touch.actor and touch.actor.asynchronous and touch.space != "tensor":
-            self.reports.advise(region, touch, granules)
-        if not touch.write:
-            region.note_read(granules, codes, own, judge)
-        elif touch.level:
-            codes = np.broadcast_to(np.asarray(codes, np.int32), granules.shape)
-            region.note_strong_write(granules, codes, own, self.judges.of(touch, piece, 0))
-        else:
-            region.note_write(granules, codes)
+        if watch:
+            self.reports.advise(touch, watch)
+        if touch.write and region.promised is not None:
+            for code in np.unique(region.promised[granules]).tolist():
+                if code:
+                    side = side_of(self.records, code)
+                    self.reports.tell_promise(region, touch, granules, side, False)
 
 
 def _numbers(bits: int) -> Array:

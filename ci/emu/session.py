@@ -17,10 +17,10 @@ from ci.emu.hooks import Hooks
 from ci.emu.launch.expect import compare
 from ci.emu.launch.formats import DTYPES
 from ci.emu.launch.load import Loaded
-from ci.emu.observers import OBSERVERS
+from ci.emu.observe.init import Init, Shape
 from ci.emu.observe.writers import Writers
+from ci.emu.observers import OBSERVERS
 from ci.emu.run import Ran, Schedule, run
-
 
 ALL_OBSERVERS = ("memory", "races", "init", "sync")
 _ALWAYS = frozenset({"results", "run"})
@@ -115,9 +115,14 @@ def _run_one(schedule: Schedule, observe: tuple[str, ...], dump: tuple[str, ...]
     begin = time.perf_counter()
     writers = Writers() if _loaded.entry.expect else None
     observers: list[Hooks] = [made() for made in _factories(observe)]
+    inits = [o for o in observers if isinstance(o, Init)]
+    for init in inits:
+        init.shapes = _shapes(_loaded)
     with threadpool_limits(1):  # schedules run side by side; products are too small to share
         ran = run(_loaded.kernel, schedule, [*observers, *([writers] if writers else [])])
     if writers and not ran.machine.stopped:
+        for init in inits:
+            init.left_unwritten(ran.machine, tuple(_loaded.entry.expect))
         compare(_loaded, ran.machine, writers)
     return _One(
         ran.machine.findings.all,
@@ -131,6 +136,12 @@ def _run_one(schedule: Schedule, observe: tuple[str, ...], dump: tuple[str, ...]
 
 def _factories(observe: tuple[str, ...]) -> list[Callable[[], Hooks]]:
     return [OBSERVERS[name] for name in observe if name in OBSERVERS]
+
+
+def _shapes(loaded: Loaded) -> dict[str, Shape]:
+    """Return how the elements of each buffer are counted, for messages."""
+    buffers = loaded.entry.buffers
+    return {name: Shape(DTYPES[b.dtype].itemsize, b.shape) for name, b in buffers.items()}
 
 
 def _buffer(loaded: Loaded, ran: Ran, name: str) -> Array:

@@ -165,7 +165,8 @@ def extreme(opcode: str, flags: frozenset[str]) -> Function:
 
 def saturated(x: Array) -> Array:
     """Return `x` in [0, 1]; 0 of a NaN."""
-    return np.where(x > 0, np.minimum(x, x.dtype.type(1)), x.dtype.type(0))
+    result: Array = np.where(x > 0, np.minimum(x, x.dtype.type(1)), x.dtype.type(0))
+    return result
 
 
 def rectified(x: Array) -> Array:
@@ -200,6 +201,9 @@ COMPARISONS: dict[str, Function] = {
 """Of integers, and of floats that are ordered but for `ne`, see `compared`."""
 
 
+_OPPOSITES = {"eq": "ne", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+
+
 def compared(word: str) -> Function:
     """Return the comparison of floats of that name."""
     if word in ("num", "nan"):
@@ -212,6 +216,5 @@ def compared(word: str) -> Function:
     base = word.removesuffix("u")
     if base == "ne":
         return np.not_equal
-    opposite = {"eq": compared("ne"), "lt": np.greater_equal, "le": np.greater,
-                "gt": np.less_equal, "ge": np.less}[base]  # fmt: skip
+    opposite = compared(_OPPOSITES[base])
     return lambda a, b: ~opposite(a, b)

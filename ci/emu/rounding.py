@@ -6,14 +6,16 @@ that something lies beyond. Both give the right result in any narrower format an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ci.emu.arrays import F32, F64, I64, U16, U32, Array
 
 F16 = np.dtype(np.float16)
-NAN = {
+NAN: dict[Any, Array] = {
     F16: np.array(0x7FFF, np.uint16).view(np.float16),
     F32: np.array(0x7FFFFFFF, np.uint32).view(np.float32),
     F64: np.array(0x7FF8 << 48, np.uint64).view(np.float64),
@@ -74,7 +76,7 @@ def signed_zero(result: Array, mode: str, *terms: Array) -> Array:
     return np.where((result == 0) & negative, result.dtype.type(-0.0), result)
 
 
-_ROUND = {
+_ROUND: dict[str, Callable[..., Array]] = {
     "rn": np.rint,
     "rz": np.trunc,
     "rm": np.floor,
@@ -99,9 +101,9 @@ class Format:
         """
         _, exponent = np.frexp(x)
         unit = np.maximum(exponent - 1, self.lowest) - self.digits
-        result = np.ldexp(_ROUND[mode](np.ldexp(x, -unit)), unit)
-        over = np.abs(result) > self.largest
-        largest = np.copysign(self.largest, result)
+        result: Array = np.ldexp(_ROUND[mode](np.ldexp(x, -unit)), unit)
+        over: Array = np.abs(result) > self.largest
+        largest: Array = np.copysign(self.largest, result)
         if finite:
             return np.where(over, largest, result)
         match mode:
@@ -112,8 +114,8 @@ class Format:
             case "rp":
                 bounded = over & np.isfinite(x) & (result < 0)
             case _:
-                bounded = np.False_
-        beyond = np.where(bounded, largest, np.copysign(np.inf, result))
+                bounded = np.zeros_like(over)
+        beyond: Array = np.where(bounded, largest, np.copysign(np.inf, result))
         return np.where(over, beyond, result)
 
 

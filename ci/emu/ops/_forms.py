@@ -48,11 +48,11 @@ def types(i: Instruction) -> tuple[str, ...]:
 
 
 def type_name(i: Instruction) -> str:
-    """Return the one type of `i`; the last where there are several (`set.lt.u32.f32`)."""
+    """Return the one type of `i`."""
     found = types(i)
-    if not found:
-        raise Refused(f"{i.mnemonic} has no type")
-    return found[-1]
+    if len(found) != 1:
+        raise Refused(f"{i.mnemonic} needs one type, and has {len(found)}")
+    return found[0]
 
 
 def typed(i: Instruction) -> Type:
@@ -136,15 +136,18 @@ def pure(
 ) -> Step:
     """Make the step whose result is the first operand and whose reads are the others.
 
-    One of `dtypes` a read, or one for all; `result` defaults to the first of them.
+    `dtypes` are one a read; `result` defaults to the first of them.
     """
-    target, *sources = i.operands
-    if len(dtypes) == 1:
-        dtypes *= len(sources)
-    if len(dtypes) != len(sources):
-        raise Refused(f"{i.mnemonic} takes {len(dtypes) + 1} operands, not {len(i.operands)}")
+    target, *sources = expect(i, len(dtypes) + 1)
     reads = tuple(map(read, sources, dtypes))
     return Step(run, reads, (write(target, result or dtypes[0]),))
+
+
+def alike(
+    i: Instruction, run: Callable[..., Any], count: int, dtype: Type, result: Type | None = None
+) -> Step:
+    """Make the pure step of `count` reads of one type."""
+    return pure(i, run, *[dtype] * count, result=result)
 
 
 def _check_width(register: Register, dtype: Type) -> None:

@@ -84,7 +84,8 @@ def _bfi(i: Instruction) -> Step:
     def run(a: Array, b: Array, pos: Array, count: Array) -> Array:
         pos, count = (pos & 0xFF).astype(kind), (count & 0xFF).astype(kind)
         field = np.where(count >= bits, ~kind.type(0), (one << count) - one) << pos
-        return (b & ~field) | (a << pos & field)
+        result: Array = (b & ~field) | (a << pos & field)
+        return result
 
     return pure(i, run, kind, kind, U32, U32)
 
@@ -98,7 +99,7 @@ def _bmsk(i: Instruction) -> Step:
         ones = np.where(b >= 32, np.uint32(0xFFFFFFFF), (np.uint32(1) << b) - np.uint32(1))
         return ones << a
 
-    return pure(i, run, U32)
+    return pure(i, run, U32, U32)
 
 
 def _szext(i: Instruction) -> Step:
@@ -108,7 +109,8 @@ def _szext(i: Instruction) -> Step:
     def run(a: Array, count: Array) -> Array:
         count = count & 31 if wrap else np.minimum(count, 32)
         up = (32 - np.maximum(count, 1)).astype(kind)
-        return np.where(count == 0, kind.type(0), a << up >> up)
+        result: Array = np.where(count == 0, kind.type(0), a << up >> up)
+        return result
 
     return pure(i, run, kind, U32)
 

@@ -9,7 +9,18 @@ import numpy as np
 
 from ci.emu.arrays import BOOL, F32, I32, Array
 from ci.emu.floating import COMPARISONS, compared
-from ci.emu.ops._forms import TYPES, chosen, expect, pure, read, types, unsigned, write
+from ci.emu.ops._forms import (
+    TYPES,
+    chosen,
+    expect,
+    pure,
+    read,
+    type_name,
+    typed,
+    types,
+    unsigned,
+    write,
+)
 from ci.emu.rounding import F16, bf16_value, bf16x2_values, flushed, halves, joined
 from ci.emu.table import Read, Refused, Row, Step, row
 from ci.ptx import Instruction, Operand, Pair
@@ -76,7 +87,7 @@ def _condition(i: Instruction, sources: tuple[Operand, ...]) -> tuple[str, tuple
 
 def _setp(i: Instruction) -> Step:
     target, a, b, *rest = expect(i, 3, 4)
-    name = types(i)[-1]
+    name = type_name(i)
     compare = _comparison(i, name)
     boolean, condition = _condition(i, tuple(rest))
     reads = (read(a, TYPES[name]), read(b, TYPES[name]), *condition)
@@ -119,28 +130,34 @@ def _setp_pair(
     return Step(run, reads, (write(target.first, BOOL), write(target.second, BOOL)))
 
 
+_TRUE = {
+    "f32": 0x3F800000, "f16": 0x3C00, "bf16": 0x3F80, "u32": 0xFFFFFFFF, "s32": 0xFFFFFFFF,
+    "u16": 0xFFFF, "s16": 0xFFFF, "f16x2": 0x3C00, "bf16x2": 0x3F80,
+}  # fmt: skip
+"""Type of a set's result -> the bits that stand for true, of each half in pairs."""
+
+
 def _set(i: Instruction) -> Step:
     target, a, b, *rest = expect(i, 3, 4)
     found = types(i)
     if len(found) != 2:
         raise Refused(f"{i.mnemonic} needs the type of the result and of the source")
     result_name, name = found
+    if result_name not in _TRUE:
+        raise Refused(f"{i.mnemonic}: a comparison does not become .{result_name}")
     compare = _comparison(i, name)
     boolean, condition = _condition(i, tuple(rest))
     combine = _BOOLEANS.get(boolean)
     result = TYPES[result_name]
-    true = {"f32": F32.type(1), "f16": np.float16(1), "bf16": np.uint16(0x3F80)}.get(
-        result_name, result.type(np.iinfo(result).max if result.kind == "u" else -1)
-        if result.kind in "ui" else result.type(1)
-    )  # fmt: skip
+    true = np.array([[_TRUE[result_name]]], unsigned(result)).view(result)
 
     def run(x: Array, y: Array, *c: Array) -> Array:
         holds = compare(x, y)
         if name in _PAIRS:
-            one = {"f16x2": 0x3C00, "bf16x2": 0x3F80}.get(result_name, 0xFFFF)
+            one = _TRUE[result_name] & 0xFFFF
             if combine is not None:
                 holds = combine(holds, c[0][..., None])
-            return joined(np.where(holds, np.uint16(one), np.uint16(0)))
+            return joined(np.where(holds, np.uint16(one), np.uint16(0))).view(result)
         if combine is not None:
             holds = combine(holds, c[0])
         return np.where(holds, true, result.type(0))
@@ -150,7 +167,7 @@ def _set(i: Instruction) -> Step:
 
 
 def _selp(i: Instruction) -> Step:
-    kind = unsigned(TYPES[types(i)[-1]])
+    kind = unsigned(typed(i))
     return pure(i, lambda a, b, p: np.where(p, a, b), kind, kind, BOOL)
 
 

@@ -11,11 +11,10 @@ import numpy as np
 from ci.emu import rounding
 from ci.emu.arrays import F32, F64, I64, U8, U16, U32, U64, Array
 from ci.emu.floating import rectified, saturated
-from ci.emu.ops._forms import TYPES, chosen, expect, pure, read, types, write
+from ci.emu.ops._forms import TYPES, chosen, expect, pure, read, types, width, write
 from ci.emu.rounding import BF16, F16, HALF, NAN, TF32, canonical, flushed, halves, joined
 from ci.emu.table import Refused, Row, Step, row
 from ci.ptx import Instruction, Register
-from ci.ptx.types import BYTES
 
 Function = Callable[[Array], Array]
 _MODES = "rn rz rm rp rna"
@@ -75,12 +74,11 @@ def _integers(i: Instruction, target: str, source: str) -> Step:
 def _loose(i: Instruction, run: Callable[..., Array], of: np.dtype[Any], to: np.dtype[Any]) -> Step:
     """Make a step whose registers may be wider than its types, integers alone."""
     target, source = expect(i, 2)
-    reads, writes = (source, of), (target, to)
-    if not isinstance(source, Register) or BYTES[source.type] <= of.itemsize or of.kind == "f":
-        reads = read(source, of)
-    if target is None or not isinstance(target, Register) or BYTES[target.type] <= to.itemsize:
-        writes = write(target, to)  # type: ignore[assignment]
-    return Step(run, (reads,), (writes,))  # type: ignore[arg-type]
+    wide = isinstance(source, Register) and width(source) > of.itemsize and of.kind != "f"
+    taken = (source, of) if wide else read(source, of)
+    if isinstance(target, Register) and width(target) > to.itemsize and to.kind != "f":
+        return Step(run, (taken,), ((target, to),))
+    return Step(run, (taken,), (write(target, to),))
 
 
 # Floats.
@@ -224,7 +222,9 @@ def _scalar(i: Instruction) -> Step:
 
 def _pair(i: Instruction) -> Step:
     """f16x2 and bf16x2 of two float32."""
-    target, _ = _two_types(i)
+    target, source = _two_types(i)
+    if source != "f32":
+        raise Refused(f"{i.mnemonic}: a pair is not unpacked by cvt")
     flags = _flags(i)
     chosen(i, "rn rz")
     if target == "bf16x2" and flags.mode == "rn" and not (flags.relu or flags.finite):
@@ -255,6 +255,8 @@ def _bf16x2(upper: Array, lower: Array) -> Array:
 
 def _tf32(i: Instruction) -> Step:
     flags = _flags(i)
+    if _two_types(i) != ("tf32", "f32"):
+        raise Refused(f"{i.mnemonic}: .tf32 is made of .f32, and read as .b32")
     mode = chosen(i, "rna rn rz")
 
     def run(x: Array) -> Array:
@@ -273,15 +275,18 @@ _VALUES_OF = {"e4m3x2": rounding.E4M3_VALUES, "e5m2x2": rounding.E5M2_VALUES}
 def _to_eight(i: Instruction) -> Step:
     """Two bytes of two float32, or of a pair of halves."""
     target, source = _two_types(i)
+    if target not in _BYTES_OF:
+        raise Refused(f"{i.mnemonic}: .satfinite is for the narrow formats")
     bits, relu = _BYTES_OF[target], "relu" in i.flags
 
     def pack(values: Array) -> Array:
         codes = bits(rectified(values) if relu else values)
-        return codes[..., 1] << 8 | codes[..., 0]
+        both: Array = codes[..., 1] << 8 | codes[..., 0]
+        return both
 
     match source:
         case "f32":
-            return pure(i, lambda a, b: pack(_stacked(a, b).astype(F64)), F32, result=U16)
+            return pure(i, lambda a, b: pack(_stacked(a, b).astype(F64)), F32, F32, result=U16)
         case "f16x2":
             return pure(i, lambda x: pack(halves(x).view(F16).astype(F64)), U32, result=U16)
     raise Refused(f"{i.mnemonic}: .{target} is made of .f32 or .f16x2")
@@ -290,6 +295,8 @@ def _to_eight(i: Instruction) -> Step:
 def _of_eight(i: Instruction) -> Step:
     """Two halves of two bytes, exactly."""
     _, source = _two_types(i)
+    if source not in _VALUES_OF:
+        raise Refused(f"{i.mnemonic}: .e4m3x2 and .e5m2x2 are made with .satfinite")
     values, relu = _VALUES_OF[source], "relu" in i.flags
 
     def run(x: Array) -> Array:
@@ -297,7 +304,6 @@ def _of_eight(i: Instruction) -> Step:
         found = rectified(found) if relu else found
         return joined(_f16(found).view(U16))
 
-    expect(i, 2)
     return pure(i, run, U16, result=U32)
 
 

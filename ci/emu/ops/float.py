@@ -9,7 +9,7 @@ import numpy as np
 from ci.emu import floating
 from ci.emu.arrays import BOOL, F32, F64, U32, U64, Array
 from ci.emu.floating import Function
-from ci.emu.ops._forms import chosen, expect, pure, typed
+from ci.emu.ops._forms import alike, chosen, expect, pure, typed
 from ci.emu.rounding import canonical, flushed
 from ci.emu.table import Refused, Row, Step, row
 from ci.ptx import Instruction
@@ -68,42 +68,47 @@ _COUNTS = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "mad": 3}
 
 
 def _build(i: Instruction) -> Step:
-    expect(i, _COUNTS[i.opcode] + 1)
-    return pure(i, _finished(i, _arithmetic(i)), typed(i))
+    return alike(i, _finished(i, _arithmetic(i)), _COUNTS[i.opcode], typed(i))
 
 
 def _build_pair(i: Instruction) -> Step:
     """Two float32 in 64 bits, lane 0 below."""
-    expect(i, _COUNTS[i.opcode] + 1)
     function = _finished(i, _arithmetic(i))
 
     def run(*pairs: Array) -> Array:
         low = function(*(p.astype(U32).view(F32) for p in pairs)).view(U32)
         high = function(*((p >> np.uint64(32)).astype(U32).view(F32) for p in pairs)).view(U32)
-        return high.astype(U64) << np.uint64(32) | low
+        pair: Array = high.astype(U64) << np.uint64(32) | low
+        return pair
 
-    return pure(i, run, U64)
+    return alike(i, run, _COUNTS[i.opcode], U64)
+
+
+_EXACT_64: dict[str, Function] = {
+    "div": np.divide,
+    "rcp": lambda x: 1 / x,
+    "sqrt": np.sqrt,
+}
 
 
 def _division(i: Instruction) -> Step:
     """div, rcp and sqrt, each exact or approximate."""
     mode = chosen(i, f"{MODES} approx full")
-    expect(i, 3 if i.opcode == "div" else 2)
+    count = 2 if i.opcode == "div" else 1
     if "f64" in i.flags:
         if mode != "rn":
             raise Refused(f"{i.mnemonic}: float64 is divided with .rn only")
-        exact = {"div": np.divide, "rcp": lambda x: 1 / x, "sqrt": np.sqrt}[i.opcode]
-        return pure(i, exact, F64)
+        return alike(i, _EXACT_64[i.opcode], count, F64)
     if mode in ("approx", "full"):
         if i.opcode == "div":
-            return pure(i, _finished(i, _approximate_division(mode)), F32)
+            return alike(i, _finished(i, _approximate_division(mode)), 2, F32)
         return _approximation(i)
     if i.opcode == "sqrt":
         return pure(i, _finished(i, floating.sqrt(mode)), F32)
     div = floating.div(mode)
     if i.opcode == "rcp":
         return pure(i, _finished(i, lambda x: div(np.float32(1), x)), F32)
-    return pure(i, _finished(i, div), F32)
+    return alike(i, _finished(i, div), 2, F32)
 
 
 def _approximate_division(mode: str) -> Function:
@@ -130,16 +135,17 @@ def _negation(i: Instruction) -> Step:
 def _extreme(i: Instruction) -> Step:
     run = floating.extreme(i.opcode, i.flags)
     if len(expect(i, 3, 4)) == 4:
-        return pure(i, _finished(i, lambda a, b, c: run(run(a, b), c)), typed(i))
-    return pure(i, _finished(i, run), typed(i))
+        return alike(i, _finished(i, lambda a, b, c: run(run(a, b), c)), 3, typed(i))
+    return alike(i, _finished(i, run), 2, typed(i))
 
 
 def _copysign(i: Instruction) -> Step:
-    return pure(i, lambda a, b: np.copysign(b, a), typed(i))
+    return alike(i, lambda a, b: np.copysign(b, a), 2, typed(i))
 
 
 def _subnormal(x: Array) -> Array:
-    return (x != 0) & (np.abs(x) < np.finfo(x.dtype).tiny)
+    found: Array = (x != 0) & (np.abs(x) < np.finfo(x.dtype).tiny)
+    return found
 
 
 _TESTS: dict[str, Callable[[Array], Array]] = {

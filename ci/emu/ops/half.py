@@ -9,7 +9,7 @@ import numpy as np
 from ci.emu import floating
 from ci.emu.arrays import F32, F64, U16, U32, Array
 from ci.emu.floating import Function
-from ci.emu.ops._forms import chosen, expect, pure, types
+from ci.emu.ops._forms import alike, chosen, expect, pure, type_name, types
 from ci.emu.rounding import (
     F16,
     NAN,
@@ -64,12 +64,11 @@ _FUNCTIONS: dict[str, Function] = {
     "mul": np.multiply,
     "fma": floating.fma_odd,
 }
-_COUNTS = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "neg": 1, "abs": 1, "min": 2, "max": 2}
 
 
-def _step(i: Instruction, function: Function) -> Step:
+def _step(i: Instruction, function: Function, count: int) -> Step:
     """Make the step of a function of float32, with the modifiers around it."""
-    name = types(i)[-1]
+    name = type_name(i)
     half = FORMATS[name]
     ftz, sat, relu = ("ftz" in i.flags, "sat" in i.flags, "relu" in i.flags)
 
@@ -88,27 +87,26 @@ def _step(i: Instruction, function: Function) -> Step:
         result = floating.rectified(result) if relu else result
         return half.bits(result)
 
-    expect(i, len(i.operands))
-    return pure(i, around if ftz or sat or relu else plain, U32 if name.endswith("x2") else U16)
+    run = around if ftz or sat or relu else plain
+    return alike(i, run, count, U32 if name.endswith("x2") else U16)
 
 
 def _arithmetic(i: Instruction) -> Step:
-    expect(i, _COUNTS[i.opcode] + 1)
-    return _step(i, _FUNCTIONS[i.opcode])
+    return _step(i, _FUNCTIONS[i.opcode], 3 if i.opcode == "fma" else 2)
 
 
 def _extreme(i: Instruction) -> Step:
     if len(expect(i, 3, 4)) == 4:
         run = floating.extreme(i.opcode, i.flags)
-        return _step(i, lambda a, b, c: run(run(a, b), c))
-    return _step(i, floating.extreme(i.opcode, i.flags))
+        return _step(i, lambda a, b, c: run(run(a, b), c), 3)
+    return _step(i, floating.extreme(i.opcode, i.flags), 2)
 
 
 def _sign(i: Instruction) -> Step:
     """neg and abs change a bit of each, and nothing else."""
     if "ftz" in i.flags:
-        return _step(i, np.negative if i.opcode == "neg" else np.abs)
-    kind = U32 if types(i)[-1].endswith("x2") else U16
+        return _step(i, np.negative if i.opcode == "neg" else np.abs, 1)
+    kind = U32 if type_name(i).endswith("x2") else U16
     signs = kind.type(0x80008000 & np.iinfo(kind).max)
     if i.opcode == "neg":
         return pure(i, lambda a: a ^ signs, kind)
@@ -117,7 +115,7 @@ def _sign(i: Instruction) -> Step:
 
 def _approximation(i: Instruction) -> Step:
     function = floating.APPROXIMATIONS[i.opcode]
-    return _step(i, lambda x: function(x.astype(F64)))
+    return _step(i, lambda x: function(x.astype(F64)), 1)
 
 
 def _mixed(i: Instruction) -> Step:
@@ -135,7 +133,6 @@ def _mixed(i: Instruction) -> Step:
         result = core(*map(half.values, terms[:narrow]), *terms[narrow:])
         return floating.saturated(result) if sat else result
 
-    expect(i, narrow + 2)
     return pure(i, run, *[U16] * narrow, F32, result=F32)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from ci.emu.arrays import I32, I64, LANES, SIGNED, U16, U32, U64, Array, Mask, full_mask
 from ci.emu.ops._forms import (
     TYPES,
+    alike,
     chosen,
     expect,
     pure,
@@ -31,9 +32,9 @@ _WIDE = {2: 4, 4: 8}
 _I32_RANGE = (-(1 << 31), (1 << 31) - 1)
 
 
-def _same(ufunc: Callable[..., Any]) -> Callable[[Instruction], Step]:
+def _same(ufunc: np.ufunc) -> Callable[[Instruction], Step]:
     """One function of equal types."""
-    return lambda i: pure(i, ufunc, typed(i))
+    return lambda i: alike(i, ufunc, ufunc.nin, typed(i))
 
 
 def _clamped(x: Array) -> Array:
@@ -41,7 +42,7 @@ def _clamped(x: Array) -> Array:
 
 
 def _saturated(ufunc: Callable[..., Any]) -> Callable[[Instruction], Step]:
-    return lambda i: pure(i, lambda a, b: _clamped(ufunc(a.astype(I64), b)), I32)
+    return lambda i: alike(i, lambda a, b: _clamped(ufunc(a.astype(I64), b)), 2, I32)
 
 
 def _each_half(ufunc: Callable[..., Any]) -> Callable[[Instruction], Step]:
@@ -55,13 +56,13 @@ def _each_half(ufunc: Callable[..., Any]) -> Callable[[Instruction], Step]:
             result = ufunc(*(halves(p).view(kind) for p in pairs))
             return joined((np.maximum(result, 0) if relu else result).view(U16))
 
-        return pure(i, run, U32)
+        return alike(i, run, 2, U32)
 
     return build
 
 
 def _with_relu(ufunc: Callable[..., Any]) -> Callable[[Instruction], Step]:
-    return lambda i: pure(i, lambda a, b: np.maximum(ufunc(a, b), 0), I32)
+    return lambda i: alike(i, lambda a, b: np.maximum(ufunc(a, b), 0), 2, I32)
 
 
 # Products.
@@ -73,7 +74,8 @@ def _high_64(a: Array, b: Array) -> Array:
     a0, a1, b0, b1 = a & low32, a >> half, b & low32, b >> half
     middle = a1 * b0 + (a0 * b0 >> half)
     other = a0 * b1 + (middle & low32)
-    return a1 * b1 + (middle >> half) + (other >> half)
+    high: Array = a1 * b1 + (middle >> half) + (other >> half)
+    return high
 
 
 def _high(a: Array, b: Array) -> Array:
@@ -117,7 +119,7 @@ def _mad(i: Instruction) -> Step:
     if "sat" in i.flags:
         if not i.has("hi", "s32"):
             raise Refused("mad.sat exists as mad.hi.sat.s32 only")
-        return pure(i, lambda a, b, c: _clamped(product(a, b).astype(I64) + c), I32)
+        return alike(i, lambda a, b, c: _clamped(product(a, b).astype(I64) + c), 3, I32)
     kind = typed(i)
     return pure(i, lambda a, b, c: product(a, b) + c, kind, kind, result, result=result)
 
@@ -142,8 +144,8 @@ def _mad24(i: Instruction) -> Step:
     if "sat" in i.flags:
         if not i.has("hi", "s32"):
             raise Refused("mad24.sat exists as mad24.hi.sat.s32 only")
-        return pure(i, lambda a, b, c: _clamped(product(a, b).astype(I64) + c), I32)
-    return pure(i, lambda a, b, c: product(a, b) + c, typed(i))
+        return alike(i, lambda a, b, c: _clamped(product(a, b).astype(I64) + c), 3, I32)
+    return alike(i, lambda a, b, c: product(a, b) + c, 3, typed(i))
 
 
 def _parts(x: Array, signed: bool, bits: int, first: int, count: int) -> list[Array]:
@@ -170,9 +172,11 @@ def _dot(i: Instruction) -> Step:
         pairs = zip(
             _parts(a, a_signed, bits, 0, count), _parts(b, b_signed, 8, first, count), strict=True
         )
-        return c + sum((x * y for x, y in pairs), np.int32(0)).view(U32)
+        products: Array = sum((x * y for x, y in pairs), np.zeros((1, 1), I32))
+        total: Array = c + products.view(U32)
+        return total
 
-    return pure(i, run, U32)
+    return alike(i, run, 3, U32)
 
 
 # Division.
@@ -198,7 +202,7 @@ def _division(function: Callable[[Array, Array], Array]) -> Callable[[Instructio
     def build(i: Instruction) -> Step:
         kind = typed(i)
         if kind.itemsize == 4:
-            return pure(i, function, kind)
+            return alike(i, function, 2, kind)
 
         def run(crew: Crew, mask: Mask, a: Array, b: Array) -> Array:
             if not b.all():
@@ -213,14 +217,14 @@ def _division(function: Callable[[Array, Array], Array]) -> Callable[[Instructio
                     )
             return function(a, b)
 
-        step = pure(i, run, kind)
+        step = alike(i, run, 2, kind)
         return Step(run, step.reads, step.writes, effect=True)
 
     return build
 
 
 def _sad(i: Instruction) -> Step:
-    return pure(i, lambda a, b, c: c + (np.maximum(a, b) - np.minimum(a, b)), typed(i))
+    return alike(i, lambda a, b, c: c + (np.maximum(a, b) - np.minimum(a, b)), 3, typed(i))
 
 
 # Carry chains: one bit a thread, beside the registers.
@@ -260,9 +264,8 @@ def _chain(i: Instruction) -> Step:
         part = crew.machine.part(Carry)
         held = part.flags[crew.warps]
         carry = held.astype(kind) if takes else np.zeros((1, 1), kind)
-        if product is not None:
-            terms = (product(*terms[:2]), terms[2])
-        result, out = combine(*terms, carry)
+        a, b = terms if product is None else (product(*terms[:2]), terms[2])
+        result, out = combine(a, b, carry)
         if gives:
             part.flags[crew.warps] = np.where(full_mask(mask, crew.size), out, held)
         return result

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from ci.emu.arrays import BOOL, U8, U32, U64, Array
-from ci.emu.ops._forms import chosen, expect, pure, read, typed, write
+from ci.emu.ops._forms import alike, chosen, expect, pure, read, typed, write
 from ci.emu.table import Refused, Row, Step, row
 from ci.ptx import Instruction, Integer, Pair
 
 BITS = "b16 b32 b64"
 
 
-def _same(ufunc: Callable[..., Any]) -> Callable[[Instruction], Step]:
-    return lambda i: pure(i, ufunc, typed(i))
+def _same(ufunc: np.ufunc) -> Callable[[Instruction], Step]:
+    return lambda i: alike(i, ufunc, ufunc.nin, typed(i))
 
 
 def _cnot(i: Instruction) -> Step:
@@ -36,7 +36,7 @@ def _shift(ufunc: Callable[..., Any]) -> Callable[[Instruction], Step]:
             reads = (read(i.operands[1], kind),)
             return Step(lambda a: ufunc(a, by), reads, (write(i.operands[0], kind),))
         if bits == 32:
-            return pure(i, ufunc, kind)
+            return alike(i, ufunc, 2, kind)
         return pure(i, lambda a, n: ufunc(a, np.minimum(n, bits).astype(kind)), kind, U32)
 
     return build
@@ -51,7 +51,7 @@ def _funnel(i: Instruction) -> Step:
         both = high.astype(U64) << half | low
         return (both << count >> half if left else both >> count).astype(U32)
 
-    return pure(i, run, U32)
+    return alike(i, run, 3, U32)
 
 
 def _lop3_function(table: int) -> Callable[[Array, Array, Array], Array]:
@@ -130,7 +130,7 @@ def _prmt(i: Instruction) -> Step:
             result = result | np.where(pick & 8, sign, byte).astype(U32) << (8 * k)
         return result
 
-    return pure(i, run, U32)
+    return alike(i, run, 3, U32)
 
 
 def _prmt_constant(i: Instruction, control: int) -> Step:

@@ -29,8 +29,8 @@ def _mov(i: Instruction) -> Step:
 
 
 def _part_kind(i: Instruction, parts: int) -> np.dtype[np.generic]:
-    size, rest = divmod(typed(i).itemsize, parts)
-    if rest or size not in UNSIGNED:
+    size, rest = divmod(typed(i).itemsize, max(parts, 1))
+    if not parts or rest or size not in UNSIGNED:
         raise Refused(f"{i.mnemonic} cannot be made of {parts} parts")
     return UNSIGNED[size]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ci.emu.arrays import BOOL, F32, I32, LANES, U32, Array, Mask, whole
 from ci.emu.floating import extreme
@@ -17,9 +18,7 @@ _BIT = np.uint32(1) << LANE
 _EVERYONE = 0xFFFFFFFF
 
 
-def _meeting(
-    crew: Crew, mask: Mask, members: Array
-) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _meeting(crew: Crew, mask: Mask, members: Array) -> NDArray[np.bool_]:
     """Return the lanes that take part, (n, 32): those that execute and are members.
 
     An executing lane that is no member is reported: PTX leaves open what it does.
@@ -39,7 +38,13 @@ def _meeting(
             outside,
             same="member mask",
         )
-    return lanes & named
+    taking: NDArray[np.bool_] = lanes & named
+    return taking
+
+
+def _any(lanes: Array) -> Array:
+    """Say of each warp, (n, 1), whether some lane holds."""
+    return np.logical_or.reduce(lanes, axis=1, keepdims=True)
 
 
 def _masks(lanes: Array) -> Array:
@@ -84,7 +89,7 @@ def _shfl(i: Instruction) -> Step:
         return result, np.broadcast_to(inside, (crew.size, LANES))
 
     targets = flat(target)
-    if len(targets) > 2:
+    if len(targets) not in (1, 2):
         raise Refused(f"{i.mnemonic} writes d or d|p")
     writes = [write(targets[0], U32)]
     if len(targets) == 2:
@@ -119,14 +124,14 @@ def _vote(i: Instruction) -> Step:
 
     def run(crew: Crew, mask: Mask, holds: Array, members: Array) -> Array:
         taking = _meeting(crew, mask, members)
-        true, false = (taking & holds).any(axis=1), (taking & ~holds).any(axis=1)
+        true, false = _any(taking & holds), _any(taking & ~holds)
         match mode:
             case "all":
-                return ~false[:, None]
+                return ~false
             case "any":
-                return true[:, None]
+                return true
             case "uni":
-                return ~(true & false)[:, None]
+                return ~(true & false)
         return _masks(taking & holds)
 
     reads = (read(a, BOOL), read(members, U32))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -91,7 +93,8 @@ ALLOCATED:
     @%p3 bra WAIT;
     mov.b16 %h1, 3;
     {body}
-    tcgen05.commit.cta_group::{group}.mbarrier::arrive::one.shared::cluster{multicast}.b64 [%r4]{mask};
+    tcgen05.commit.cta_group::{group}{multicast}.mbarrier::arrive::one.shared::cluster.b64
+        [%r4]{mask};
 WAIT:
     mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r4], 0;
     @!%p4 bra WAIT;
@@ -116,7 +119,7 @@ def load_columns(columns: int, base: str = "%r51") -> str:
     """
 
 
-def run_pair(text: str, memory: NDArray[np.uint8], group: int, **rest: object) -> Result:
+def run_pair(text: str, memory: NDArray[np.uint8], group: int, **rest: Any) -> Result:
     return run_text(
         text,
         {"in": memory, "out": np.zeros((group, 128, 512), np.float32)},

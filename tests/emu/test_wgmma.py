@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -61,7 +63,7 @@ def product_text(
 """
 
 
-def run_product(text: str, memory: NDArray[np.uint8], registers: int, **rest: object) -> Result:
+def run_product(text: str, memory: NDArray[np.uint8], registers: int, **rest: Any) -> Result:
     out = np.zeros((128, registers), np.uint32)
     return run_text(
         text,

@@ -165,7 +165,7 @@ def _ld(i: Instruction) -> Step:
         raise Refused(f"{i.mnemonic} reads at an address, not {address}")
     mnemonic = i.mnemonic.split(".sync")[0]
 
-    def run(crew: Crew, mask: Mask, address: Array) -> tuple[Pending, ...]:
+    def run(crew: Crew, mask: Mask, address: Array) -> Pending | tuple[Pending, ...]:
         machine = crew.machine
         memory, waiting = machine.part(TensorMemory), machine.part(InFlight).loads
         filled = np.full((len(registers), crew.size, LANES), UNTOUCHED)
@@ -174,7 +174,8 @@ def _ld(i: Instruction) -> Step:
             steps = _Load(memory, shape, slot, lane, column, filled, at)
             op = machine.issue(crew, at, -1, mnemonic, steps, "tensor")
             waiting.setdefault(int(crew.warps[at]), []).append(op)
-        return tuple(Pending(one, LOADED, LOADED) for one in filled)
+        held = tuple(Pending(one, LOADED, LOADED) for one in filled)
+        return held if len(held) > 1 else held[0]
 
     writes = tuple((r, U32) for r in registers)
     return Step(

@@ -1,13 +1,14 @@
 """mbarriers: 64 bits of shared memory that count arrivals and bytes, phase after phase.
 
-`Barrier` is the state and its rules; `Barriers` finds them by address, tells observers, reports
-what breaks a rule, and wakes those who wait. PTX ISA 9.7.13.15.
+Threads and operations name them by address: here they are found, and observers told, what breaks a
+rule is reported, and who waits is woken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -16,110 +17,13 @@ from ci.emu.arrays import LANES, Array, Mask
 from ci.emu.asynchronous import Op
 from ci.emu.lanes import Lanes, by_place, named_places, same_value, spread, total, value_at
 from ci.emu.memory import SLOT_BYTES
+from ci.emu.phases import PENDING_BIT, PHASE_BIT, Barrier, Misuse
 from ci.emu.state import Crew, Machine
 from ci.emu.table import Block
 
-COUNT_LIMIT = (1 << 20) - 1
-PHASE_BIT = 63
+__all__ = ["Arrival", "Barrier", "Barriers"]
+
 _MEET = "wait for it, or let the cluster meet (barrier.cluster), before the CTA exits"
-PENDING_BIT = 43  # of the state word, as SASS has it: 20 bits of 2^20 - pending
-
-
-class Misuse(Exception):
-    """A rule of mbarriers is broken; the text says which, and how to mend it."""
-
-    def __init__(self, rule: str, text: str) -> None:
-        super().__init__(text)
-        self.rule = rule
-
-
-@dataclass(eq=False, slots=True)
-class Barrier:
-    """An mbarrier. `offset` is its address in its CTA (from 0x400), `phase` counts completed ones.
-
-    `observed` says that a wait has seen the last phase complete, `made_by` is (warp on the machine,
-    lane) of the init.
-    """
-
-    slot: int
-    offset: int
-    expected: int
-    made_by: tuple[int, int] = (-1, -1)
-    pending: int = 0
-    tx: int = 0
-    phase: int = 0
-    observed: bool = True
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.expected <= COUNT_LIMIT:
-            raise Misuse("count", f"an mbarrier counts 1 to {COUNT_LIMIT}, not {self.expected}")
-        self.pending = self.expected
-
-    @property
-    def key(self) -> tuple[str, int, int]:
-        """What those who wait for it wait for."""
-        return ("mbarrier", self.slot, self.offset)
-
-    @property
-    def state(self) -> int:
-        """The word that an arrive returns: the parity, and what is pending."""
-        return ((self.phase & 1) << PHASE_BIT) | ((1 << 20) - self.pending) << PENDING_BIT
-
-    def has_completed(self, parity: int) -> bool:
-        """Say whether the phase of that parity is over; of a fresh barrier, that of parity 1 is."""
-        return self.phase & 1 != parity
-
-    def arrive(self, count: int = 1, completes: bool = True) -> None:
-        """Count arrivals; a misuse is one after the arrivals that could be counted."""
-        wrong = None
-        if count < 1:
-            raise Misuse("arrive", f"an arrival counts at least 1, not {count}")
-        if not self.observed:
-            wrong = Misuse(
-                "unobserved",
-                "arrival before any wait has seen the phase before complete; wait for each phase"
-                f" before arriving for the next, and let {self.expected} arrive in each",
-            )
-            self.observed = True
-        if count > self.pending:
-            wrong = Misuse(
-                "arrive",
-                f"{count} arrivals where {self.pending} of {self.expected} are pending; let as"
-                " many arrive in a phase as the init says",
-            )
-        if not completes and count == self.pending:
-            text = f".noComplete arrival of {count} where {self.pending} are pending"
-            wrong = Misuse("noComplete", text)
-        self.pending -= min(count, self.pending)
-        self._advance()
-        if wrong:
-            raise wrong
-
-    def transact(self, count: int) -> None:
-        """Expect so many bytes more; bytes that have come are negative."""
-        if abs(self.tx + count) > COUNT_LIMIT:
-            raise Misuse(
-                "tx",
-                f"the tx-count would be {self.tx + count}, beyond +-{COUNT_LIMIT}; expect in each"
-                " phase the bytes that its copies bring",
-            )
-        self.tx += count
-        self._advance()
-
-    def drop(self, count: int) -> None:
-        """Expect so many arrivals fewer from the next phase on."""
-        if count > self.expected:
-            raise Misuse("drop", f"drop of {count} where {self.expected} arrivals are expected")
-        self.expected -= count
-
-    def _advance(self) -> None:
-        if not self.pending and not self.tx:
-            self.phase += 1
-            self.pending = self.expected
-            self.observed = False
-
-    def __str__(self) -> str:
-        return f"mbarrier at shared {self.offset:#x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,18 +129,19 @@ class Barriers:
         self, crew: Crew, barrier: Barrier, lanes: Lanes, how: Arrival, count: int, tx: int
     ) -> None:
         phase = barrier.phase
-        try:
-            if how.drops:
-                barrier.drop(count)
-            if tx:
-                barrier.transact(tx)
-            if how.arrives:
-                if self.machine.hooks:
-                    self.machine.hooks.arrived(crew, lanes, barrier, phase, how.sem, how.scope)
-                barrier.arrive(count, how.completes)
-        except Misuse as wrong:
-            text = f"{how.name} on the {barrier}: {wrong}"
-            self._report(crew, lanes, wrong.rule, text, barrier.offset)
+        if how.arrives and self.machine.hooks:
+            self.machine.hooks.arrived(crew, lanes, barrier, phase, how.sem, how.scope)
+        for change, number, wanted in (
+            (barrier.drop, count, how.drops),
+            (barrier.transact, tx, bool(tx)),
+            (partial(barrier.arrive, completes=how.completes), count, how.arrives),
+        ):
+            try:
+                if wanted:
+                    change(number)
+            except Misuse as wrong:
+                text = f"{how.name} on the {barrier}: {wrong}"
+                self._report(crew, lanes, wrong.rule, text, barrier.offset)
         if barrier.phase != phase:
             self.machine.wake(barrier.key)
 

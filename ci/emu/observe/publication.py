@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from ci.emu.arrays import Array, Mask
 from ci.emu.asynchronous import Op
 from ci.emu.hooks import Hooks
-from ci.emu.mbarrier import Barrier, Barriers
+from ci.emu.mbarrier import Barriers
+from ci.emu.phases import Barrier
 from ci.emu.state import Crew, Machine
 
 _WIDE = frozenset({"cluster", "gpu", "sys"})

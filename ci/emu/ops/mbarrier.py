@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ci.emu.arrays import BOOL, I64, U32, U64, Array, Mask
-from ci.emu.mbarrier import PENDING_BIT, PHASE_BIT, Arrival, Barriers
+from ci.emu.mbarrier import Arrival, Barriers
 from ci.emu.ops._forms import chosen, expect, read, write
+from ci.emu.phases import PENDING_BIT, PHASE_BIT
 from ci.emu.state import Crew
 from ci.emu.table import Block, Read, Refused, Row, Step, Write, row
 from ci.ptx import Instruction, Sink

@@ -109,6 +109,23 @@ def test_a_wait_leaves_the_newest_groups() -> None:
     assert waited == ["lane 0 waited for 1"] * 3
 
 
+def test_threads_of_a_warp_have_groups_of_their_own() -> None:
+    """Lane 0 has two groups and lane 1 has one: wait_group 1 makes lane 0 alone wait."""
+    told = Told()
+    copy = f"{STORE} [%rd2], [%r2], 64;\ncp.async.bulk.commit_group;\n"
+    body = (
+        FILL.replace("@!%p0 bra DONE;", "setp.lt.u32 %p2, %r0, 2; @!%p2 bra DONE;")
+        + copy
+        + "@!%p0 bra ONE;\n"
+        + copy
+        + "ONE: bar.warp.sync 3;\ncp.async.bulk.wait_group 1;\ncp.async.bulk.wait_group 0;\nDONE:\n"
+    )
+    result = run(body, observers=(told,), number=1)
+    assert result.kinds == []
+    waited = [e for e in told.events if "waited" in e]
+    assert waited == ["lane 0 waited for 1", "lane 0 waited for 1", "lane 1 waited for 1"]
+
+
 def test_an_empty_group_is_complete() -> None:
     assert run("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;", number=1).kinds == []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci.emu.mbarrier import Barrier, Misuse
+from ci.emu.phases import Barrier, Misuse
 
 
 def make(count: int = 2) -> Barrier:

@@ -1,0 +1,106 @@
+"""What an mbarrier counts, phase after phase, and the rules of it. PTX ISA 9.7.13.15."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+COUNT_LIMIT = (1 << 20) - 1
+PHASE_BIT = 63
+PENDING_BIT = 43  # of the state word, as SASS has it: 20 bits of 2^20 - pending
+
+
+class Misuse(Exception):
+    """A rule of mbarriers is broken; the text says which, and how to mend it."""
+
+    def __init__(self, rule: str, text: str) -> None:
+        super().__init__(text)
+        self.rule = rule
+
+
+@dataclass(eq=False, slots=True)
+class Barrier:
+    """An mbarrier. `offset` is its address in its CTA (from 0x400), `phase` counts completed ones.
+
+    `observed` says that a wait has seen the last phase complete, `made_by` is (warp on the machine,
+    lane) of the init.
+    """
+
+    slot: int
+    offset: int
+    expected: int
+    made_by: tuple[int, int] = (-1, -1)
+    pending: int = 0
+    tx: int = 0
+    phase: int = 0
+    observed: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.expected <= COUNT_LIMIT:
+            raise Misuse("count", f"an mbarrier counts 1 to {COUNT_LIMIT}, not {self.expected}")
+        self.pending = self.expected
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What those who wait for it wait for."""
+        return ("mbarrier", self.slot, self.offset)
+
+    @property
+    def state(self) -> int:
+        """The word that an arrive returns: the parity, and what is pending."""
+        return ((self.phase & 1) << PHASE_BIT) | ((1 << 20) - self.pending) << PENDING_BIT
+
+    def has_completed(self, parity: int) -> bool:
+        """Say whether the phase of that parity is over; of a fresh barrier, that of parity 1 is."""
+        return self.phase & 1 != parity
+
+    def arrive(self, count: int = 1, completes: bool = True) -> None:
+        """Count arrivals; a misuse is one after the arrivals that could be counted."""
+        wrong = None
+        if count < 1:
+            raise Misuse("arrive", f"an arrival counts at least 1, not {count}")
+        if not self.observed:
+            wrong = Misuse(
+                "unobserved",
+                "arrival before any wait has seen the phase before complete; wait for each phase"
+                f" before arriving for the next, and let {self.expected} arrive in each",
+            )
+            self.observed = True
+        if count > self.pending:
+            wrong = Misuse(
+                "arrive",
+                f"{count} arrivals where {self.pending} of {self.expected} are pending; let as"
+                " many arrive in a phase as the init says",
+            )
+        if not completes and count == self.pending:
+            text = f".noComplete arrival of {count} where {self.pending} are pending"
+            wrong = Misuse("noComplete", text)
+        self.pending -= min(count, self.pending)
+        self._advance()
+        if wrong:
+            raise wrong
+
+    def transact(self, count: int) -> None:
+        """Expect so many bytes more; bytes that have come are negative."""
+        if abs(self.tx + count) > COUNT_LIMIT:
+            raise Misuse(
+                "tx",
+                f"the tx-count would be {self.tx + count}, beyond +-{COUNT_LIMIT}; expect in each"
+                " phase the bytes that its copies bring",
+            )
+        self.tx += count
+        self._advance()
+
+    def drop(self, count: int) -> None:
+        """Expect so many arrivals fewer from the next phase on."""
+        if count > self.expected:
+            raise Misuse("drop", f"drop of {count} where {self.expected} arrivals are expected")
+        self.expected -= count
+
+    def _advance(self) -> None:
+        if not self.pending and not self.tx:
+            self.phase += 1
+            self.pending = self.expected
+            self.observed = False
+
+    def __str__(self) -> str:
+        return f"mbarrier at shared {self.offset:#x}"

@@ -136,17 +136,13 @@ def bank_conflicts(index: Array, size: int, lanes: NDArray[np.bool_]) -> int:
     """
     if index.shape[1] == 1 or (lanes.all() and (index[:, 1:] - index[:, :-1] == size).all()):
         return 0  # one place for all lanes, or one behind the other: most accesses are
-    groups = max(size // BANK_BYTES, 1)
-    starts = np.where(lanes, index, -1) if index.shape != lanes.shape or not lanes.all() else index
-    words = starts.reshape(-1, LANES // groups) // BANK_BYTES
-    if groups > 1:
-        every = np.where(words[..., None] < 0, -1, words[..., None] + np.arange(groups))
-        words = every.reshape(len(words), -1)
-    words = np.sort(words, axis=1)
+    unit = max(size, BANK_BYTES)
+    banks = BANKS * BANK_BYTES // unit  # as wide as the access: it hits one of them whole
+    starts = index if lanes.all() and index.shape == lanes.shape else np.where(lanes, index, -1)
+    words = np.sort(starts.reshape(-1, min(banks, LANES)) // unit, axis=1)
     distinct = words >= 0
     distinct[:, 1:] &= words[:, 1:] != words[:, :-1]
-    row, column = np.nonzero(distinct)
-    banks = words[row, column] % BANKS
-    hits = np.bincount(row * BANKS + banks, minlength=len(words) * BANKS).reshape(-1, BANKS)
-    most = hits.max(axis=1)
+    group, column = np.nonzero(distinct)
+    hits = np.bincount(group * banks + words[group, column] % banks, minlength=len(words) * banks)
+    most = hits.reshape(-1, banks).max(axis=1)
     return int((most[most > 0] - 1).sum())

@@ -18,7 +18,7 @@ from ci.emu.matrix.formats import Format, exponents
 
 F32 = NDArray[np.float32]
 _NAN = np.uint32(0x7FFFFFFF)
-_NO_EXPONENT = -400  # of an accumulator that is zero: below all others
+_NO_EXPONENT = -400  # of an accumulator that is zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,10 @@ def hardware_sum(
     if special is not None:
         a, b = _finite(a), _finite(b)
         start = _finite(start)
-    largest = _largest(exponents(a, forms[0]), exponents(b, forms[1]))
-    exponent_c = np.frexp(start)[1] - 1
-    exponent_c = np.where(start == 0, _NO_EXPONENT, np.maximum(exponent_c, -126))
-    exponent = np.maximum(largest, exponent_c)
+    exponent = np.maximum(_largest(a, b, forms), _exponents(start))
     total = _truncated_products(a, b, forms, exponent, rounding.fraction)
-    scale = exponent - rounding.fraction
-    total += np.ldexp(np.trunc(np.ldexp(start.astype(np.float64), -scale)), scale)
+    unit = exponent - np.int32(rounding.fraction)
+    total += np.trunc(start * _power(-unit)) * _power(unit)
     result = _toward_zero(total, rounding.result)
     if special is not None:
         result = np.where(np.isfinite(special), result, special)
@@ -75,29 +72,37 @@ def _finite(values: F32) -> F32:
     return np.where(np.isfinite(values), values, np.float32(0))
 
 
-def _largest(a: NDArray[np.int16], b: NDArray[np.int16]) -> NDArray[np.int16]:
-    """Return max over k of a[m, k] + b[n, k]."""
-    columns = np.ascontiguousarray(a.T)
-    others = np.ascontiguousarray(b.T)
-    largest = np.full((len(a), len(b)), np.iinfo(np.int16).min, np.int16)
+def _power(exponent: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Return 2^exponent, of normal doubles."""
+    return (exponent.astype(np.int64) + 1023 << 52).view(np.float64)
+
+
+def _exponents(values: F32) -> NDArray[np.int32]:
+    """Return the exponents of accumulators; a zero's is below all others."""
+    biased = (values.view(np.int32) >> 23) & 0xFF
+    return np.where(values == 0, np.int32(_NO_EXPONENT), np.maximum(biased, 1) - 127)
+
+
+def _largest(a: F32, b: F32, forms: tuple[Format, Format]) -> NDArray[np.int32]:
+    """Return the largest exponent of the products over k, by (m, n)."""
+    small = np.int8 if forms[0].bytes == 1 else np.int16
+    columns = np.ascontiguousarray(exponents(a, forms[0]).T.astype(small))
+    others = np.ascontiguousarray(exponents(b, forms[1]).T.astype(small))
+    largest = np.full((len(a), len(b)), np.iinfo(small).min, small)
     sums = np.empty_like(largest)
     for left, right in zip(columns, others, strict=True):
         np.add(left[:, None], right, out=sums)
         np.maximum(largest, sums, out=largest)
-    return largest
+    return largest.astype(np.int32)
 
 
-def _lowest_bits(values: F32) -> NDArray[np.int16]:
+def _lowest_bits(values: F32) -> NDArray[np.int32]:
     """Return by row the exponent of the lowest bit that any of its values has set."""
     significand, exponent = np.frexp(values)
-    whole = np.ldexp(significand, 24).astype(np.int32)  # 24 bits hold it
-    lowest = exponent - 24 + _trailing_zeros(whole)
-    return np.asarray(np.where(values == 0, 1000, lowest).min(axis=1), np.int16)
-
-
-def _trailing_zeros(values: NDArray[np.int32]) -> NDArray[np.int32]:
-    lowest = (values & -values).astype(np.float64)
-    return np.asarray(np.frexp(lowest)[1] - 1, np.int32)
+    whole = (significand * np.float32(1 << 24)).astype(np.int32)  # 24 bits hold it
+    lowest = (whole & -whole).astype(np.float32).view(np.int32) >> 23  # a power of two, biased
+    lowest = exponent + lowest - (24 + 127)
+    return np.asarray(np.where(values == 0, 1000, lowest).min(axis=1), np.int32)
 
 
 def _truncated_products(
@@ -116,14 +121,14 @@ def _truncated_products(
     if exact.mean() > 0.9:  # most lose nothing: look at the others alone
         total = a.astype(np.float64) @ b.T.astype(np.float64)
         rows, columns = np.nonzero(~exact)
-        scale = -unit[rows, columns][:, None]
-        products = np.ldexp(a[rows].astype(np.float64) * b[columns], scale)
-        total[rows, columns] = np.ldexp(np.trunc(products), -scale).sum(axis=1)
+        units = unit[rows, columns][:, None]
+        products = a[rows].astype(np.float64) * b[columns]
+        total[rows, columns] = (np.trunc(products * _power(-units)) * _power(units)).sum(axis=1)
         return total
     width = fraction + 2 + forms[0].k.bit_length()
     kind: type[Any] = np.float32 if width <= 24 and forms[0].bytes == 1 else np.float64
     # powers of two: exact; where they leave the range, products have no bit above the unit
-    scale = np.ldexp(np.ones(1), np.clip(-unit, -120, 120)).astype(kind)
+    scale = _power(np.clip(-unit, -120, 120)).astype(kind)
     total = np.zeros(scale.shape, kind)
     product = np.empty_like(total)
     columns_a = np.ascontiguousarray(a.T.astype(kind))

@@ -1,4 +1,4 @@
-"""`python -m ci.emu run LAUNCH.json`: one launch, in the emulator.
+"""`python -m ci.emu run LAUNCH.json`: one launch, in the emulator; `split`: a part of its findings.
 
 Exit 0: no error; 1: at least one finding of severity error; 2: bad input.
 """
@@ -13,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ci.emu.findings import Finding
+from ci.emu.findings import OBSERVER_OF, Finding
 from ci.emu.launch.load import load
+from ci.emu.observers import OBSERVERS
 from ci.emu.run import DEFAULT_STEPS, Schedule
 from ci.emu.session import ALL_OBSERVERS, Outcome, emulate, schedules_of
 from ci.errors import CiError, ConfigError
@@ -26,7 +27,8 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command; return its exit code."""
     arguments = _parser().parse_args(argv)
     try:
-        return _run(arguments)
+        code: int = arguments.command(arguments)
+        return code
     except CiError as e:
         print(f"error: {e}" + (f"; {e.hint}" if e.hint else ""), file=sys.stderr)
         return 2
@@ -56,14 +58,17 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--source", default="", help="the file whose lines findings name")
     run.add_argument("--dump", action="append", default=[], metavar="BUFFER=FILE.npy")
     run.add_argument("--json", type=Path, metavar="FILE", help="write findings and statistics")
+    run.set_defaults(command=_run)
+    split = commands.add_parser("split", help="keep some observers' findings of a run")
+    split.add_argument("findings", type=Path, metavar="FINDINGS.json")
+    split.add_argument("--observe", required=True, help="of memory, races, init, sync")
+    split.add_argument("--json", type=Path, required=True, metavar="FILE")
+    split.set_defaults(command=_split)
     return parser
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    observe = tuple(filter(None, arguments.observe.split(",")))
-    for name in observe:
-        if name not in ALL_OBSERVERS:
-            raise ConfigError(f"unknown observer {name!r}; known: {', '.join(ALL_OBSERVERS)}")
+    observe = _observers(arguments.observe)
     if arguments.schedules < 1 or arguments.max_steps < 1 or arguments.jobs < 0:
         raise ConfigError("--schedules and --max-steps start at 1, --jobs at 0")
     dumps = _dumps(arguments.dump)
@@ -82,10 +87,18 @@ def _run(arguments: argparse.Namespace) -> int:
         loaded, schedules_of(first, arguments.schedules), observe, tuple(dumps), arguments.jobs
     )
     try:
-        for name, path in dumps.items():
-            np.save(path, outcome.buffers[name])
+        written = {name: _dump(name, path, outcome) for name, path in dumps.items()}
         if arguments.json:
-            arguments.json.write_text(json.dumps(report(outcome), indent=1) + "\n", "utf-8")
+            asked = {
+                "observed": [name for name in observe if name in OBSERVERS],
+                "schedules": arguments.schedules,
+                "seed": arguments.seed,
+                "accumulate": arguments.accumulate,
+                "module_sha256": loaded.module_sha256,
+                "stopped": outcome.stopped,
+                "dumps": written,
+            }
+            _write(arguments.json, {**report(outcome), "run": asked})
     except OSError as e:
         raise ConfigError(f"{e.filename}: cannot be written: {e.strerror}") from e
     for finding in outcome.findings:
@@ -116,6 +129,54 @@ def shown(finding: Finding) -> str:
     thread = f" (CTA {finding.cta} warp {finding.warp})" if finding.cta >= 0 else ""
     times = f", {finding.count} times" if finding.count > 1 else ""
     return f"{finding.severity}: {finding.kind}: {where}{thread}{times}: {finding.message}"
+
+
+def _dump(name: str, path: Path, outcome: Outcome) -> list[str]:
+    """Write a buffer as the schedules left it; return each schedule's file.
+
+    Those that left the bits of the first one share its file, another's has its number in its name.
+    """
+    np.save(path, outcome.buffers[name])
+    files = [path.name] * len(outcome.wall_s)
+    for number, buffers in outcome.others.items():
+        if name in buffers:
+            files[number] = f"{path.stem}.{number}.npy"
+            np.save(path.with_name(files[number]), buffers[name])
+    return files
+
+
+def _split(arguments: argparse.Namespace) -> int:
+    """Keep the findings of some observers, of a run that had them all; exit as that run would."""
+    observe = _observers(arguments.observe)
+    path: Path = arguments.findings
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        if found["schema"] != 1 or not set(observe) <= set(found["run"]["observed"]):
+            raise ConfigError(f"{path.name}: was not made with {', '.join(observe)} observed")
+        kept = [f for f in found["findings"] if OBSERVER_OF[f["kind"]] in observe]
+        errors = sum(f["severity"] == "error" for f in kept)
+        _write(arguments.json, {**found, "findings": kept, "split": observe})
+    except (ValueError, KeyError, TypeError) as e:
+        raise ConfigError(f"{path.name}: is no file of findings: {e!r}") from e
+    except OSError as e:
+        raise ConfigError(f"{path.name}: {e.strerror}") from e
+    print(f"emulated: {', '.join(observe)}: {errors} errors, {len(kept) - errors} warnings")
+    return 1 if errors else 0
+
+
+def _write(path: Path, value: object) -> None:
+    """Write JSON whole or not at all: half a file of findings would be too few of them."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(json.dumps(value, indent=1) + "\n", "utf-8")
+    part.replace(path)
+
+
+def _observers(text: str) -> tuple[str, ...]:
+    observe = tuple(filter(None, text.split(",")))
+    for name in observe:
+        if name not in ALL_OBSERVERS:
+            raise ConfigError(f"unknown observer {name!r}; known: {', '.join(ALL_OBSERVERS)}")
+    return observe
 
 
 def _dumps(wanted: list[str]) -> dict[str, Path]:

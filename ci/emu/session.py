@@ -5,9 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from threadpoolctl import threadpool_limits
 
@@ -30,8 +30,10 @@ _ALWAYS = frozenset({"results", "run"})
 class Outcome:
     """What some schedules found. `buffers` are those of the first one, as they were left.
 
-    `rows` counts warps through each row of the table, over all schedules; `unchecked` are the rows
-    among them that were never compared with hardware. `wall_s` is one number a schedule.
+    `others` are the buffers of the schedules that left other bits, by number; `stopped` those that
+    did not come to the end of the launch: a deadlock, a trap, the step limit. `rows` counts warps
+    through each row of the table, over all schedules; `unchecked` are the rows among them that were
+    never compared with hardware. `wall_s` is one number a schedule.
     """
 
     findings: tuple[Finding, ...]
@@ -41,6 +43,8 @@ class Outcome:
     counters: dict[str, int]
     steps: int
     wall_s: tuple[float, ...]
+    stopped: tuple[int, ...] = ()
+    others: dict[int, dict[str, Array]] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
@@ -55,6 +59,7 @@ class _One:
     counters: dict[str, int]
     steps: int
     wall_s: float
+    stopped: bool
 
 
 _loaded: Loaded | None = None
@@ -75,8 +80,7 @@ def emulate(
     global _loaded
     jobs = min(jobs or len(os.sched_getaffinity(0)), len(schedules))
     _loaded = loaded
-    wanted = tuple(dump)
-    work = [(s, tuple(observe), wanted if n == 0 else ()) for n, s in enumerate(schedules)]
+    work = [(schedule, tuple(observe), tuple(dump)) for schedule in schedules]
     if jobs <= 1:
         ran = [_run_one(*item) for item in work]
     else:
@@ -102,7 +106,19 @@ def emulate(
         counters,
         sum(o.steps for o in ran),
         tuple(o.wall_s for o in ran),
+        tuple(s.number for s, o in zip(schedules, ran, strict=True) if o.stopped),
+        _others(ran[0], zip(schedules[1:], ran[1:], strict=True)),
     )
+
+
+def _others(first: _One, later: Iterable[tuple[Schedule, _One]]) -> dict[int, dict[str, Array]]:
+    """Return the buffers that are not, bit for bit, those of the first schedule."""
+    found: dict[int, dict[str, Array]] = {}
+    for schedule, one in later:
+        for name, array in one.buffers.items():
+            if array.tobytes() != first.buffers[name].tobytes():
+                found.setdefault(schedule.number, {})[name] = array
+    return found
 
 
 def schedules_of(first: Schedule, count: int) -> tuple[Schedule, ...]:
@@ -131,6 +147,7 @@ def _run_one(schedule: Schedule, observe: tuple[str, ...], dump: tuple[str, ...]
         dict(ran.machine.counts),
         ran.steps,
         time.perf_counter() - begin,
+        ran.machine.stopped,
     )
 
 

@@ -17,9 +17,10 @@ from ci.emu.state import Geometry
 from ci.emu.table import Refused
 from ci.emu.tensor_map import TensorMap
 from ci.errors import ConfigError
-from ci.inputs import fnv1a64, operand_codes, table_values, uniform_at
+from ci.inputs import operand_codes, table_values, uniform_at
 from ci.model import Pattern
 from ci.ptx import Function, Module, parse_ptx
+from ci.rundir import sha256_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Loaded:
     entry: LaunchEntry
     folder: Path
     kernel: Kernel
+    module_sha256: str = ""
 
 
 def load(path: Path, module_path: Path | None = None, source: str = "") -> Loaded:
@@ -55,7 +57,7 @@ def load(path: Path, module_path: Path | None = None, source: str = "") -> Loade
     except Refused as e:
         raise ConfigError(f"{module_path.name}: {e}") from e
     _fill_arguments(entry, kernel, function, path)
-    return Loaded(entry, path.parent, kernel)
+    return Loaded(entry, path.parent, kernel, sha256_file(module_path))
 
 
 def _listed(file: str, refusals: tuple[Refusal, ...]) -> str:
@@ -103,7 +105,8 @@ def _filled(name: str, buffer: BufferEntry, path: Path) -> NDArray[np.uint8] | N
         case "constant":
             array = encoded(np.full(count, fill.value, np.float64), buffer.dtype)
         case "hash":
-            assert fill.low is not None and fill.high is not None
+            assert fill.low is not None
+            assert fill.high is not None
             values = uniform_at(name, fill.seed, np.arange(count), fill.low, fill.high)
             array = encoded(values.astype(np.float64), buffer.dtype)
         case "file":

@@ -51,18 +51,18 @@ def fma(mode: str = "rn") -> Function:
 
 
 def _fma_near(a: Array, b: Array, c: Array) -> Array:
+    return canonical(fma_f64(a, b, c).astype(F32))
+
+
+def fma_f64(a: Array, b: Array, c: Array) -> Array:
+    """Return a * b + c of float32 as a float64 that rounds to what the exact value does."""
     product = np.multiply(a, b, dtype=F64)
     total = product + c
-    # Rounding twice goes wrong only where the first result lies halfway between two float32, and
-    # then its last 28 bits are 0, whatever the exponent.
+    # Rounding twice goes wrong only where the first result lies halfway between two narrow numbers,
+    # and then its last 28 bits are 0, whatever the exponent.
     if not (total.view(np.int64) & _LOW_BITS).all():
-        total = odd_sum(product, c.astype(F64))
-    return canonical(total.astype(F32))
-
-
-def fma_odd(a: Array, b: Array, c: Array) -> Array:
-    """Return a * b + c of float32 as float64 rounded to odd."""
-    return odd_sum(np.multiply(a, b, dtype=F64), c.astype(F64))
+        return odd_sum(product, c.astype(F64))
+    return total
 
 
 def _directed(near: Array, error: Array, mode: str) -> Array:

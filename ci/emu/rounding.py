@@ -148,10 +148,21 @@ def bf16_rounded(x: Array) -> Array:
     return last
 
 
+def f32_on_the_way(x: Array) -> Array:
+    """Round float64, exact or odd, to a float32 that rounds to the bfloat16 that `x` does."""
+    near = x.astype(F32)
+    halfway = (near.view(U32) & 0x7FFF) == 0
+    if halfway.any():  # of two bfloat16, perhaps, where `x` is not
+        back = near.astype(F64)
+        beside = np.nextafter(near, np.where(x > back, np.float32(np.inf), np.float32(-np.inf)))
+        near = np.where(halfway & (x != back) & ~np.isnan(x), beside, near)
+    return near
+
+
 def bf16_bits(x: Array) -> Array:
     """Round float32 to bfloat16 bits (U16), nearest even."""
-    if x.dtype != F32:  # float64 that is exact or odd
-        x = BF16.rounded(x, "rn").astype(F32)
+    if x.dtype != F32:
+        x = f32_on_the_way(x)
     return (bf16_rounded(canonical_upper(np.ascontiguousarray(x))) >> 16).astype(U16)
 
 
@@ -170,10 +181,7 @@ def canonical_upper(x: Array) -> Array:
 
 def halves(pair: Array) -> Array:
     """Return both U16 halves of U32, (..., 2)."""
-    parts = np.empty((*pair.shape, 2), U16)
-    parts[..., 0] = pair & 0xFFFF
-    parts[..., 1] = pair >> 16
-    return parts
+    return pair[..., None].view(U16)
 
 
 def joined(parts: Array) -> Array:
@@ -183,9 +191,8 @@ def joined(parts: Array) -> Array:
 
 def bf16x2_values(pair: Array) -> Array:
     """Return float32 (..., 2) of two bfloat16 in U32."""
-    parts = np.empty((*pair.shape, 2), U32)
-    np.left_shift(pair, 16, out=parts[..., 0])
-    np.bitwise_and(pair, 0xFFFF0000, out=parts[..., 1])
+    parts = np.zeros((*pair.shape, 4), U16)
+    parts[..., 1::2] = halves(pair)
     return parts.view(F32)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ci.emu.arrays import U32, U64, Array
-from ci.emu.ops._forms import chosen, pure, typed, unsigned
+from ci.emu.ops._forms import chosen, expect, pure, read, typed, unsigned, write
 from ci.emu.table import Row, Step, row
-from ci.ptx import Instruction
+from ci.ptx import Instruction, Integer
 
 
 def _leading_zeros(x: Array) -> Array:
@@ -60,6 +60,13 @@ def _bfe(i: Instruction) -> Step:
     kind = typed(i)
     bits = 8 * kind.itemsize
     signed = kind.kind == "i"
+    position, length = expect(i, 4)[2:]
+    if isinstance(position, Integer) and isinstance(length, Integer):
+        first, count = position.value & 0xFF, length.value & 0xFF
+        if count and first + count <= bits:
+            up, down = kind.type(bits - first - count), kind.type(bits - count)
+            reads = (read(i.operands[1], kind),)
+            return Step(lambda a: a << up >> down, reads, (write(i.operands[0], kind),))
 
     def run(a: Array, pos: Array, count: Array) -> Array:
         pos, count = pos & 0xFF, count & 0xFF

@@ -17,6 +17,7 @@ from ci.emu.rounding import (
     bf16_value,
     bf16x2_bits,
     bf16x2_values,
+    f32_on_the_way,
     halves,
     joined,
 )
@@ -39,7 +40,7 @@ def _f16_bits(x: Array) -> Array:
 
 
 def _pair_of_bf16(x: Array) -> Array:
-    return bf16x2_bits(x) if x.dtype == F32 else joined(bf16_bits(x))
+    return bf16x2_bits(x) if x.dtype == F32 else bf16x2_bits(f32_on_the_way(x))
 
 
 FORMATS = {
@@ -62,7 +63,7 @@ _FUNCTIONS: dict[str, Function] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
-    "fma": floating.fma_odd,
+    "fma": floating.fma_f64,
 }
 
 

@@ -204,6 +204,10 @@ BITS: tuple[Case, ...] = (
     *(_bfind(k) for k in ("u32", "s32", "u64", "s64")),
     *(_bfind(k, ".shiftamt") for k in ("u32", "s32", "u64", "s64")),
     *(_bfe(k) for k in ("u32", "s32", "u64", "s64")),
+    *(Case(f"bfe.u32 d, a, {p}, {n};", "i32", "i32", lambda a, p=p, n=n: cut(a >> p, n))
+      for p, n in ((0, 8), (3, 5), (24, 8), (0, 32))),
+    Case("bfe.s32 d, a, 4, 6;", "i32", "i32", lambda a: cut(signed(a >> 4, 6), 32)),
+    Case("bfe.s64 d, a, 30, 9;", "i64", "i64", lambda a: cut(signed(a >> 30, 9), 64)),
     _bfi(32),
     _bfi(64),
     _bmsk("clamp"),

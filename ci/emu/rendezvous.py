@@ -46,6 +46,7 @@ class _Meetings:
     _current: dict[tuple[int, int], Instance] = field(default_factory=dict)
     _owing: dict[int, list[tuple[int, Instance]]] = field(default_factory=dict)
     _uses: int = 0
+    completed: dict[tuple[int, int], int] = field(default_factory=dict)  # by slot and number
 
     def _rows(self, crew: Crew, mask: Mask) -> Iterator[tuple[int, int, int]]:
         """Yield row, warp and lanes of each warp in the mask."""
@@ -84,6 +85,7 @@ class _Meetings:
 
     def _complete(self, key: tuple[int, int], instance: Instance) -> None:
         instance.complete = True
+        self.completed[key] = self.completed.get(key, 0) + 1
         del self._current[key]
         self.machine.wake(instance)
 
@@ -265,6 +267,10 @@ class ClusterBarriers(_Meetings):
         self._tell(crew, told, "cluster", sem)
         for instance in told:
             self._settle(instance)
+
+    def has_met(self, first: int) -> bool:
+        """Say whether the cluster whose CTAs begin at that slot has met at all."""
+        return (first, 0) in self.completed
 
     def _warps(self, first: int) -> list[int]:
         last = first + self.machine.geometry.cluster_ctas

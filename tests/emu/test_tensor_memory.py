@@ -192,22 +192,26 @@ def test_nobody_to_free_is_a_deadlock() -> None:
     assert found.kinds == ["deadlock"]
 
 
-PAIR = """
+MEET = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+PAIR = f"""
+    {MEET}
+    LATE
     tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r5], 64;
     ld.shared.b32 %r50, [%r5];
-    {meet}
+    MEET
     tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r50, 64;
 """
-MEET = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+
+
+def pair(body: str, schedule: int = 0) -> Result:
+    return one_warp(
+        body, alloc=0, free=0, grid=(2, 1, 1), cluster=(2, 1, 1), number=schedule
+    )  # fmt: skip
 
 
 def test_a_pair_allocates_the_same_columns_and_frees_together() -> None:
     for schedule in range(6):
-        found = one_warp(
-            PAIR.format(meet=MEET), alloc=0, free=0, grid=(2, 1, 1), cluster=(2, 1, 1),
-            number=schedule,
-        )  # fmt: skip
-        assert found.findings == ()
+        assert pair(PAIR.replace("MEET", MEET).replace("LATE", ""), schedule).findings == ()
 
 
 def test_to_free_before_the_peer_has_allocated_is_found() -> None:
@@ -216,17 +220,26 @@ def test_to_free_before_the_peer_has_allocated_is_found() -> None:
         nanosleep.u32 100;
     GO:
     """
-    kinds = set()
-    for schedule in range(8):
-        found = one_warp(
-            late + PAIR.format(meet=""), alloc=0, free=0, grid=(2, 1, 1), cluster=(2, 1, 1),
-            number=schedule,
-        )  # fmt: skip
-        kinds |= {f.message.split(" before ")[0] for f in found.findings if f.kind == "tmem"}
-    assert "tcgen05.dealloc" in kinds
+    body = PAIR.replace("MEET", "").replace("LATE", late)
+    found = [f for n in range(8) for f in pair(body, n).findings if f.kind == "tmem"]
+    assert any("dealloc before the other CTA of the pair has come" in f.message for f in found)
+
+
+def test_to_allocate_before_the_cluster_has_met_is_found() -> None:
+    body = PAIR.replace(MEET, "", 1).replace("MEET", MEET).replace("LATE", "")
+    found = pair(body)
+    assert found.kinds == ["tmem"]
+    assert "before the cluster has met" in found.findings[0].message
+
+
+def test_both_ctas_must_ask_for_the_same_columns_at_the_same_place() -> None:
+    late = "mov.u32 %r7, %cluster_ctarank; shl.b32 %r7, %r7, 4; add.u32 %r5, %r5, %r7;"
+    found = pair(PAIR.replace("MEET", MEET).replace("LATE", late))
+    assert found.kinds == ["tmem"]
+    assert "one offset in both" in found.findings[0].message
 
 
 def test_a_pair_needs_a_cluster_of_pairs() -> None:
-    found = one_warp(PAIR.format(meet=""), alloc=0, free=0)
+    found = one_warp(PAIR.replace("MEET", "").replace("LATE", ""), alloc=0, free=0)
     assert "tmem" in found.kinds
     assert "a pair needs a cluster" in found.findings[0].message

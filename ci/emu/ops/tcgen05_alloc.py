@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ci.emu.access import Manner, store
 from ci.emu.arrays import I64, U32, Array, Mask
 from ci.emu.ops._forms import expect, read
+from ci.emu.rendezvous import ClusterBarriers
 from ci.emu.state import Crew, Machine
 from ci.emu.table import Block, Refused, Row, Step, row
 from ci.emu.tensor_memory import COLUMN_MASK, LANE_SHIFT, TensorMemory
@@ -95,6 +96,8 @@ def _alloc(i: Instruction) -> Step:
         answers = crew.machine.part(_Answers)
         memory = answers.memory
         alone = paired and _no_pair(crew, mask, "tcgen05.alloc")
+        if paired and not alone:
+            _check_met(crew, mask)
 
         def answer(at: int, lanes: NDArray[Any], values: list[int]) -> bool:
             warp, slot = int(crew.warps[at]), int(crew.slot[at, 0])
@@ -132,6 +135,24 @@ def _alloc(i: Instruction) -> Step:
     return Step(
         run, ((to, I64), read(columns, U32)), effect=True, stop=True, ready=ready, collective="warp"
     )
+
+
+def _check_met(crew: Crew, mask: Mask) -> None:
+    """Report who allocates for a pair whose other CTA may not be there yet.
+
+    Nothing but a barrier of the cluster can have said that it is: an mbarrier of one CTA may be
+    used by the other only behind one.
+    """
+    clusters = crew.machine.part(ClusterBarriers)
+    lanes = crew.mask_of(mask)
+    early = lanes & np.array([[not clusters.has_met(int(s))] for s in crew.cluster_slot[:, 0]])
+    if early.any():
+        crew.report(
+            "tmem",
+            "tcgen05.alloc.cta_group::2 before the cluster has met: the other CTA may not have"
+            " started; put a barrier.cluster before it",
+            early,
+        )
 
 
 def _compare(

@@ -1,8 +1,10 @@
-"""Whether an mbarrier may be used from another CTA of its cluster yet (synccheck).
+"""Whether an mbarrier's init has been published to whoever uses it (synccheck).
 
-Its init must have been published: fence.mbarrier_init by the thread that made it and a
-barrier.cluster behind it, whose arrive may be relaxed; or a release of the cluster's scope, and an
-acquire by whoever uses it. PTX ISA 9.7.13.4.
+To other CTAs of the cluster: fence.mbarrier_init by the thread that made it and a barrier.cluster
+behind it, whose arrive may be relaxed; or a release of the cluster's scope, and an acquire by
+whoever uses it. To copies of the async proxy, which count their bytes there: fence.mbarrier_init,
+or fence.proxy.async, as the init is a write of the generic proxy. PTX ISA 9.7.13.4; CUDA C++
+Programming Guide, "Asynchronous Data Copies using the Tensor Memory Accelerator".
 """
 
 from __future__ import annotations
@@ -19,6 +21,10 @@ from ci.emu.state import Crew, Machine
 
 _WIDE = frozenset({"cluster", "gpu", "sys"})
 _RELEASES = frozenset({"release", "acq_rel", "sc"})
+_ASYNC = (
+    "whose init nobody has published to the async proxy: put fence.mbarrier_init.release.cluster"
+    " behind the inits, in the thread that does them, before all threads meet"
+)
 _ACQUIRES = frozenset({"acquire", "acq_rel", "sc"})
 
 
@@ -32,6 +38,7 @@ class Publication(Hooks):
     def started(self, machine: Machine) -> None:
         self.initialised: set[Barrier] = set()  # by the thread that made it
         self.released: set[Barrier] = set()  # by a thread of its CTA
+        self.async_: set[Barrier] = set()  # known to the async proxy
         self.offered: dict[object, set[Barrier]] = {}  # by barrier.cluster
         self.known: dict[int, set[Barrier]] = {}  # by warp
 
@@ -43,6 +50,13 @@ class Publication(Hooks):
             warp, lane = barrier.made_by
             if warp in rows and lanes[rows[warp], lane]:
                 self.initialised.add(barrier)
+                self.async_.add(barrier)
+
+    def proxy_fenced(self, crew: Crew, mask: Mask, space: str) -> None:
+        if space != "global":
+            slots = _slots(crew, mask)
+            live = crew.machine.part(Barriers).live
+            self.async_.update(b for b in live if b.slot in slots)
 
     def barrier_arrived(
         self, crew: Crew, mask: Mask, instance: object, scope: str, sem: str = "release"
@@ -111,17 +125,21 @@ class Publication(Hooks):
                 wrong: NDArray[np.bool_] = np.zeros_like(lanes)
                 wrong[row] = lanes[row]
                 text = f"arrival on {_text(crew.machine, barrier)}"
-                crew.report("barrier-misuse", text, wrong, same=("unpublished", barrier.offset))
+                crew.report("barrier-misuse", text, wrong, same="unpublished")
         self._release(crew, mask, sem, scope)
 
     def op_arrived(self, op: Op, barrier: Barrier, phase: int, kind: str) -> None:
         machine = op.machine
+        if kind == "tx" and op.proxy == "async" and barrier not in self.async_:
+            self._report(op, f"{op.name} counts its bytes on the {barrier}, {_ASYNC}", barrier)
         if machine.slot_of[op.warp] == barrier.slot or barrier in self.known.get(op.warp, ()):
             return
+        self._report(op, f"{op.name} tells {_text(machine, barrier)}", barrier)
+
+    @staticmethod
+    def _report(op: Op, text: str, barrier: Barrier) -> None:
         lanes = 1 << op.lane if op.lane >= 0 else 0xFFFF_FFFF
-        text = f"{op.name} tells {_text(machine, barrier)}"
-        same = ("unpublished", barrier.offset)
-        machine.report("barrier-misuse", text, op.warp, lanes, op.at, same=same)
+        op.machine.report("barrier-misuse", text, op.warp, lanes, op.at, same="unpublished")
 
 
 def _slots(crew: Crew, mask: Mask) -> set[int]:

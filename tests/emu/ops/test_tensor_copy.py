@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ci.emu.compile import Refusals
+from ci.emu.observe.publication import Publication
 from tests.emu.boxes import SHARED, START, WAIT, image, map_of, store_tile
 from tests.emu.kit import Result, run_ptx
 
@@ -270,6 +271,22 @@ def test_a_map_beyond_its_buffer_is_out_of_bounds() -> None:
         "cp.async.bulk.tensor: the box at (0, 60) ends 7040 bytes past a: the map's dims and"
         " strides must lie in its buffer"
     )
+
+
+@pytest.mark.parametrize(
+    ("fence", "kinds"),
+    [
+        ("", ["barrier-misuse"]),
+        ("@%p0 fence.mbarrier_init.release.cluster;", []),
+        ("@%p0 fence.proxy.async.shared::cta;", []),
+        ("@%p0 fence.proxy.async.global;", ["barrier-misuse"]),
+    ],
+)
+def test_an_init_must_be_published_to_the_async_proxy(fence: str, kinds: list[str]) -> None:
+    body = START.replace("bar.sync", f"{fence}\nbar.sync") + load((0, 0)) + WAIT
+    buffers = {"a": A, "map": image(map_of(A, "u8", (128, 32)))}
+    result = run_ptx(body, buffers, shared=SHARED, observers=[Publication()])
+    assert result.kinds == kinds
 
 
 def test_too_few_bytes_expected_open_the_barrier_too_early_or_never() -> None:

@@ -72,7 +72,13 @@ class Program:
         """Name an instruction for people: its text, shortened, and its line."""
         instruction = self.function.instructions[at]
         frames = instruction.place.text
-        return f"{instruction.mnemonic} (PTX line {instruction.line}{', ' + frames if frames else ''})"
+        return (
+            f"{instruction.mnemonic} (PTX line {instruction.line}{', ' + frames if frames else ''})"
+        )
+
+    def frames(self, at: int) -> str:
+        """Return the source line of an instruction and those it is inlined into."""
+        return self.function.instructions[at].place.text
 
     def counts(self) -> dict[str, int]:
         """Return how often each row of the table was executed, by warps."""

@@ -22,6 +22,9 @@ class Program:
     def place(self, at: int) -> tuple[int, str]:
         return at, f"kernel.cu:{at} k"
 
+    def frames(self, at: int) -> str:
+        return f"kernel.cu:{at} k"
+
 
 @dataclass
 class Barrier:

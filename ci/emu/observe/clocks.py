@@ -230,6 +230,7 @@ class Actor:
     number: int = -1  # of its warp on the machine
     tracked: dict[int, int] = field(default_factory=dict)  # by a commit
     taken: Array | None = None  # of a commit: tcgen05 order of the thread
+    waits: Array | None = None  # of a tcgen05.ld or st: when each lane waited for it
     pieces: set[Any] = field(default_factory=set)  # of tensor memory that it writes
     records: dict[tuple[Any, ...], int] = field(default_factory=dict)
     done: bool = False

@@ -139,12 +139,13 @@ def _between_threads(before: Side, now: Side) -> str:
 
 
 class Reports:
-    """Tells the machine of conflicts, each pair of instructions once."""
+    """Tells the machine of conflicts, each pair of statements once."""
 
     def __init__(self, records: Records) -> None:
         self.records = records
         self.machine: Machine | None = None
-        self._told: dict[tuple[object, ...], str] = {}
+        self._told: dict[tuple[object, ...], tuple[str, int, object]] = {}
+        self._statements: dict[tuple[object, ...], tuple[str, int, object]] = {}
 
     def tell(self, region: Region, touch: Touch, granules: Where, wrong: Wrong) -> None:
         for code, element in wrong:
@@ -196,17 +197,30 @@ class Reports:
         line, source = self.machine.program.place(side.at)
         return f"(PTX line {line}{', ' + source if source else ''})"
 
+    def _statement(self, side: Side) -> tuple[object, ...]:
+        """Return what copies of an instruction in an unrolled loop have in common."""
+        assert self.machine
+        frames = self.machine.program.frames(side.at)
+        return (side.write, side.actor.name if side.actor else "", frames or side.at)
+
     def _report(
         self, kind: str, touch: Touch, before: Side, what: str, severity: str,
         text: Callable[[], str],
     ) -> None:  # fmt: skip
-        same = (what, before.at, before.write, touch.at, touch.write)
-        message = self._told.get((kind, *same))
-        if message is None:
-            message = self._told[(kind, *same)] = text()
         assert self.machine
-        number = touch.who.number
-        self.machine.report(kind, message, number, touch.bits, touch.at, severity, 1, same)
+        pair = (kind, what, before.at, before.write, touch.at, touch.write, touch.space)
+        told = self._told.get(pair)
+        if told is None:
+            now = Side(touch.who, touch.write, touch.at, touch.bits)
+            both = (kind, what, touch.space, self._statement(before), self._statement(now))
+            told = self._statements.get(both)
+            if told is None:
+                told = self._statements[both] = (text(), touch.at, both)
+            self._told[pair] = told
+        message, at, same = told
+        self.machine.report(
+            kind, message, touch.who.number, touch.bits, at, severity, 1, same
+        )  # fmt: skip
 
     def advise(self, touch: Touch, codes: set[int]) -> None:
         """Operations of the async proxy from different CTAs, ordered by threads alone."""

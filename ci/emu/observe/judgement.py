@@ -16,7 +16,7 @@ from ci.emu.observe.clocks import (
     Known,
     Warp,
 )
-from ci.emu.observe.order import pipelined
+from ci.emu.observe.order import pipelined, waited_for
 from ci.emu.observe.shadow import LANE_BITS, Judge, Records
 
 CROSS = {"shared": SHARED, "global": GLOBAL, "tensor": TENSOR}
@@ -124,12 +124,14 @@ class Judges:
         self, touch: Touch, code: int, codes: Array, own: Array | int, wrong: Array,
         rows: tuple[int, int], piece: object,
     ) -> bool:  # fmt: skip
-        """Look closer at one access: of several lanes, of another cluster, or pipelined."""
+        """Look closer at one access: of several lanes, of another cluster, of tensor memory."""
         records = self.records
         number = code >> LANE_BITS
         who, columns = records.threads(code)
         if touch.space == "tensor":
             assert touch.actor is not None
+            if who.waits is not None:
+                return waited_for(who, touch.actor)
             return pipelined(who, touch.actor, piece)
         cluster = int(records.cluster[number])
         foreign = cluster != touch.cluster.number

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ci.emu.arrays import Array
+from ci.emu.arrays import LANES, Array
 from ci.emu.asynchronous import Op
 from ci.emu.observe.clocks import (
     ALL,
@@ -27,6 +27,7 @@ from ci.emu.observe.clocks import (
     join,
     lanes_of,
 )
+from ci.emu.observe.shadow import NEVER
 
 Change = Callable[[int, View], View]
 
@@ -134,10 +135,6 @@ def _learn(warp: Warp, rows: tuple[int, ...], times: dict[int, int]) -> Change:
     return _once(change)
 
 
-def tensor_complete(warp: Warp, actors: list[Actor]) -> Change:
-    return _learn(warp, (TENSOR,), {a.column: a.time + 1 for a in actors})
-
-
 def complete(warp: Warp, actors: list[Actor], read: bool) -> Change:
     """A wait_group returned: all of the operations, or their reads (PTX 9.7.9.27.2).
 
@@ -191,7 +188,9 @@ def issue(op: Op, warps: list[Warp], column: int) -> Actor:
 def _track(op: Op, warp: Warp, actor: Actor) -> None:
     """A commit is of all products that the thread issued before."""
     mine = warp.products.setdefault(op.lane, {})
-    if is_product(op.name):
+    if kind_of(op.name) in ("ld", "st"):
+        actor.waits = np.full(LANES, NEVER)
+    elif is_product(op.name):
         mine[actor.column] = actor.time + 1
     elif kind_of(op.name) == "commit":  # it implies fence::before_thread_sync, PTX 9.7.16.12
         actor.tracked = dict(mine)
@@ -212,6 +211,22 @@ def is_product(name: str) -> bool:
 
 
 PIPELINED = {("mma", "mma"), ("cp", "mma"), ("shift", "mma"), ("mma", "shift"), ("shift", "cp")}
+
+
+def waited_for(before: Actor, now: Actor) -> bool:
+    """Say whether a tcgen05.ld or st of a warp is over for `now`: a lane waits for its own part,
+    and the fence::before_thread_sync behind it is what tells other threads (PTX 9.7.16.6.4).
+    """
+    waits = before.waits
+    assert waits is not None
+    over = waits < NEVER
+    first = before.issuer[0]
+    if now.number == before.number and now.waits is not None:
+        return bool(over.all())
+    known = now.clock[TENSOR, first : first + LANES] > waits
+    if now.number == before.number:
+        known[now.issuer[0] - first] = over[now.issuer[0] - first]
+    return bool(known.all())
 
 
 def pipelined(before: Actor, now: Actor, piece: object) -> bool:

@@ -14,7 +14,7 @@ from ci.emu.arrays import LANES, Mask, lane_bits
 from ci.emu.asynchronous import Op
 from ci.emu.mbarrier import Barrier
 from ci.emu.observe import order
-from ci.emu.observe.clocks import ALL, LEVELS, Cluster, Sync, Warp, acquire, meet, release
+from ci.emu.observe.clocks import ALL, LEVELS, Cluster, Sync, Warp, acquire, lanes_of, meet, release
 from ci.emu.observe.touches import Touches
 from ci.emu.state import Crew, Machine
 
@@ -170,9 +170,12 @@ class Races(Touches):
             sync.pass_order(actor.cluster, actor.taken)
 
     def tensor_waited(self, crew: Crew, mask: Mask, ops: list[Op]) -> None:
-        actors = [op.clock for op in ops]
         for warp, bits in self._of(crew, mask):
-            warp.change(bits, order.tensor_complete(warp, actors))
+            for op in ops:
+                waits = op.clock.waits
+                if op.clock.number == warp.number:
+                    waits[lanes_of(bits)] = warp.time
+            warp.tick()
 
     def group_waited(self, crew: Crew, row: int, lane: int, ops: list[Op], read: bool) -> None:
         warp = self.warps[int(crew.warps[row])]

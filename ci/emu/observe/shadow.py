@@ -35,8 +35,8 @@ Wrong = list[tuple[int, int]]
 class Records:
     """Accesses, as far as all of a kind share. Record 0 is what was there before the launch.
 
-    `need` is the time that somebody must know to come after; NEVER where a look at `need` is not
-    enough: a record of several lanes at once (`mask`), which all access the same granules.
+    `need` is the time that somebody must know to come after; NEVER where that says too little: of
+    several lanes at once (`mask`), which all access the same granules, and of a warp's tcgen05.ld.
     """
 
     FIELDS = ("cluster", "column", "time", "need", "asynchronous", "at", "cta", "level", "write")
@@ -55,7 +55,9 @@ class Records:
             self.level, self.write, self.size,
         ) = table  # fmt: skip
 
-    def add(self, who: object, values: tuple[int, ...], mask: int = 0) -> int:
+    def add(
+        self, who: object, values: tuple[int, ...], mask: int = 0, *, asks: bool = False
+    ) -> int:
         """Make a record; `values` are cluster, column, time, and the rest behind `need`."""
         number = self.count
         if number == self.table.shape[1]:
@@ -63,7 +65,7 @@ class Records:
             self.mask = np.concatenate((self.mask, np.zeros_like(self.mask)))
             self._views()
         cluster, column, time, *rest = values
-        self.table[:, number] = (cluster, column, time, NEVER if mask else time, *rest)
+        self.table[:, number] = (cluster, column, time, NEVER if mask or asks else time, *rest)
         self.mask[number] = mask
         self.who.append(who)
         self.count += 1

@@ -205,6 +205,7 @@ class Touches(Hooks):
                 touch.who,
                 (touch.cluster.number, column, time, touch.asynchronous, touch.at, touch.cta,
                  touch.level, int(touch.write), touch.size),
+                asks=touch.actor is not None and touch.actor.waits is not None,
             )  # fmt: skip
         return known
 

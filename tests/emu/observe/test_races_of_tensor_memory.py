@@ -144,7 +144,7 @@ def test_an_accumulator_is_given_back_through_relaxed_arrivals() -> None:
     assert given_back().play.kinds == []
 
 
-@pytest.mark.parametrize("missing", ["waits", "before", "after"])
+@pytest.mark.parametrize("missing", ["waits", "before", "meets", "after"])
 def test_each_step_of_giving_it_back_is_needed(missing: str) -> None:
     pair = given_back(**{missing: False})
     assert set(pair.play.kinds) == {"race"}

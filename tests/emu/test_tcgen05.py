@@ -119,7 +119,12 @@ def load_columns(columns: int, base: str = "%r51") -> str:
     """
 
 
-def run_pair(text: str, memory: NDArray[np.uint8], group: int, **rest: Any) -> Result:
+def run_pair(
+    text: str,
+    memory: NDArray[np.uint8],
+    group: int,
+    **rest: Any,  # noqa: ANN401 - as run_text takes it
+) -> Result:
     return run_text(
         text,
         {"in": memory, "out": np.zeros((group, 128, 512), np.float32)},
@@ -222,3 +227,147 @@ def test_mn_major_operands(span: int) -> None:
     assert found.findings == ()
     expected = values(a, "e4m3") @ values(b, "e4m3").T
     np.testing.assert_allclose(found.buffers["out"][0, :, :64], expected, rtol=1e-5, atol=1e-4)
+
+
+def small(body: str, *, group: int = 1, n: int = 32, name: str = "bf16", **rest: Any) -> Result:  # noqa: ANN401
+    """D[128, 32] of ones, K times 1: A and B of zeros but for what `body` does before."""
+    memory = np.zeros((group, SIZE), np.uint8)
+    ones = np.full((128, 32), 0x38 if name == "e4m3" else 0, np.uint8)
+    if name == "bf16":
+        ones[:, 1::2], ones[:, 0::2] = 0x3F, 0x80
+    for cta in range(group):
+        place(memory[cta], A_START, ones, k_major(128, 1024), 128)
+        place(memory[cta], B_START, ones[:n], k_major(128, 1024), 128)
+    return run_pair(text_of(group, body, load_columns(32)), memory, group, **rest)
+
+
+BF16 = instruction("bf16", 128, 32)
+
+
+def test_masked_lanes_keep_what_they_held() -> None:
+    body = (
+        mma("f16", 1, BF16, 128, 1024)
+        + """
+        mov.b32 %r61, 0x80000001; mov.b32 %r62, 0;
+        tcgen05.mma.cta_group::1.kind::f16
+            [%r50], %rd10, %rd11, %r60, {%r61, %r62, %r62, %r61}, 1;
+    """
+    )
+    out = small(body).buffers["out"][0, :, :32]
+    kept = [0, 31, 96, 127]
+    assert (out[kept] == 16).all()
+    assert (np.delete(out, kept, axis=0) == 32).all()
+
+
+def test_scale_input_d_halves_what_is_there() -> None:
+    body = (
+        mma("f16", 1, BF16, 128, 1024)
+        + """
+        setp.eq.u32 %p8, 0, 0;
+        tcgen05.mma.cta_group::1.kind::f16 [%r50], %rd10, %rd11, %r60, %p8, 2;
+    """
+    )
+    assert (small(body).buffers["out"][0, :, :32] == 16 + 4).all()
+
+
+def test_f16_sums_lie_in_the_low_half_of_a_column() -> None:
+    f16 = instruction("f16", 128, 32, d=0)
+    found = small(mma("f16", 1, f16, 128, 1024))  # bf16 ones read as f16: 1.875
+    words = found.buffers["out"][0, :, :32].view(np.uint32)
+    assert (words >> 16 == 0).all()
+    assert (words.astype(np.uint16).view(np.float16) == np.float16(16 * 1.875**2)).all()
+
+
+def test_a_out_of_tensor_memory() -> None:
+    rng = np.random.default_rng(5)
+    a, b = operand(rng, 128, "e4m3"), operand(rng, 32, "e4m3")
+    memory = staged(a, b, 1, 128, 1024)
+    memory[0, 0x4000:0x5000] = a.reshape(-1)  # rows of 32 bytes: 8 words a lane
+    bits = instruction("e4m3", 128, 32)
+    text = text_of(
+        1,
+        mma("f8f6f4", 1, bits, 128, 1024).replace("%rd10, %rd11", "[%r50+64], %rd11"),
+        load_columns(32),
+    )
+    store = """
+    mul.lo.u32 %r70, %r1, 32; add.u32 %r70, %r70, %r3; add.u32 %r70, %r70, 0x4000;
+    ld.shared.v4.u32 {%d0, %d1, %d2, %d3}, [%r70];
+    ld.shared.v4.u32 {%d4, %d5, %d6, %d7}, [%r70+16];
+    tcgen05.st.sync.aligned.32x32b.x8.b32 [%r51+64], {%d0, %d1, %d2, %d3, %d4, %d5, %d6, %d7};
+    tcgen05.wait::st.sync.aligned;
+    tcgen05.fence::before_thread_sync;
+    bar.sync 0;
+    tcgen05.fence::after_thread_sync;
+    or.b32 %r9, %r1, %r2;
+    """
+    found = run_pair(text.replace("or.b32 %r9, %r1, %r2;", store), memory, 1)
+    assert found.findings == ()
+    expected = values(a, "e4m3") @ values(b, "e4m3").T
+    np.testing.assert_allclose(found.buffers["out"][0, :, :32], expected, rtol=1e-5, atol=1e-4)
+
+
+def test_signed_bytes_add_up_in_integers() -> None:
+    rng = np.random.default_rng(6)
+    a = rng.integers(0, 256, (128, 32), dtype=np.uint8)
+    b = rng.integers(0, 256, (32, 32), dtype=np.uint8)
+    bits = 2 << 4 | 1 << 7 | 1 << 10 | 4 << 17 | 8 << 24
+    text = text_of(1, mma("i8", 1, bits, 128, 1024) + AGAIN.format(group=1, kind="i8"),
+                   load_columns(32))  # fmt: skip
+    found = run_pair(text, staged(a, b, 1, 128, 1024), 1)
+    expected = 2 * a.view(np.int8).astype(np.int64) @ b.view(np.int8).T.astype(np.int64)
+    assert (found.buffers["out"][0, :, :32].view(np.int32) == expected).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "words"),
+    [
+        (("%r60, 0;", "%r61, 0;"), "descriptor", "instruction descriptor 0x00000000"),
+        (("[%r50]", "[%r50+65536]"), "tmem", "starts at lane 1"),
+        (("[%r50]", "[%r50+500]"), "tmem", "there are 512"),
+        (("[%r50]", "[%r50+240]"), "tmem", "not all allocated"),
+        (("%rd10, %rd11", "%rd12, %rd11"), "descriptor", "bits 46-48"),
+        (("%rd10, %rd11", "%rd13, %rd11"), "out-of-bounds", "A is read from shared 0x"),
+    ],
+)
+def test_what_an_mma_may_not_say(change: tuple[str, str], kind: str, words: str) -> None:
+    body = "mov.b32 %r61, 0; mov.b64 %rd12, 0; mov.b64 %rd13, 0x4000404000003f00;"
+    body += mma("f16", 1, BF16, 128, 1024).replace(*change)
+    found = small(body)
+    assert found.kinds == [kind]
+    assert words in found.findings[0].message
+
+
+def test_no_published_model_is_said_so() -> None:
+    found = small(mma("f16", 1, BF16, 128, 1024), hardware_accumulation=True)
+    assert [(f.kind, f.severity) for f in found.findings] == [("mismatch", "warning")]
+    assert (found.buffers["out"][0, :, :32] == 16).all()
+
+
+def test_the_published_model_adds_fp8() -> None:
+    bits = instruction("e4m3", 128, 32)
+    found = small(mma("f8f6f4", 1, bits, 128, 1024), name="e4m3", hardware_accumulation=True)
+    assert found.findings == ()
+    assert (found.buffers["out"][0, :, :32] == 32).all()
+
+
+@pytest.mark.parametrize("schedule", range(8))
+def test_every_schedule_gives_the_same_product(schedule: int) -> None:
+    bits = instruction("e4m3", 256, 32)
+    body = mma("f8f6f4", 2, bits, 128, 1024) + 3 * AGAIN.format(group=2, kind="f8f6f4")
+    found = small(body, group=2, n=16, name="e4m3", number=schedule)
+    assert found.findings == ()
+    assert (found.buffers["out"][:, :, :32] == 128).all()
+
+
+def test_a_commit_to_a_cta_that_is_not_there_is_found() -> None:
+    bits = instruction("e4m3", 256, 32)
+    body = mma("f8f6f4", 2, bits, 128, 1024) + "mov.b16 %h1, 7;"
+    found = small(body, group=2, n=16, name="e4m3")
+    assert found.kinds == ["barrier-misuse"]
+    assert "multicast mask 0x0007" in found.findings[0].message
+
+
+def test_a_commit_to_one_cta_leaves_the_other_waiting() -> None:
+    bits = instruction("e4m3", 256, 32)
+    body = mma("f8f6f4", 2, bits, 128, 1024) + "mov.b16 %h1, 1;"
+    assert small(body, group=2, n=16, name="e4m3").kinds == ["deadlock"]

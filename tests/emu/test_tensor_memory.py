@@ -15,7 +15,14 @@ FREE = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r50, {};"
 SHARED = ".shared .align 16 .b8 smem[64];\n"
 
 
-def one_warp(body: str, *, block: int = 32, alloc: int = 64, free: int = 64, **rest: Any) -> Result:
+def one_warp(
+    body: str,
+    *,
+    block: int = 32,
+    alloc: int = 64,
+    free: int = 64,
+    **rest: Any,  # noqa: ANN401 - as run_text takes it
+) -> Result:
     text = f"""{HEAD}{SHARED}
 .visible .entry k(.param .u64 out) {{
     .reg .pred %p<20>; .reg .b32 %r<200>; .reg .b64 %rd<20>; .reg .b32 %d<200>;

@@ -63,7 +63,12 @@ def product_text(
 """
 
 
-def run_product(text: str, memory: NDArray[np.uint8], registers: int, **rest: Any) -> Result:
+def run_product(
+    text: str,
+    memory: NDArray[np.uint8],
+    registers: int,
+    **rest: Any,  # noqa: ANN401 - as run_text takes it
+) -> Result:
     out = np.zeros((128, registers), np.uint32)
     return run_text(
         text,

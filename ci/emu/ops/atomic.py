@@ -51,6 +51,8 @@ class _Atomic:
         self.flushed: Combine = flushed
         if kind in _VECTORS and kind != "f32" and "noftz" not in i.flags:
             raise Refused(f"{i.mnemonic}: .noftz is missing")
+        if kind in _VECTORS and self.operation != "add" and self.count == 1:
+            raise Refused(f"{i.mnemonic}: .{self.operation} of .{kind} is for vectors alone")
         if self.count > 1:
             lengths = _VECTORS.get(kind, ())
             if self.how.space != "global" or self.count not in lengths:

@@ -31,8 +31,6 @@ from tests.emu.places import place, places, thread
         ("add.f32", 0x3F800000, 0x40000000, 0x40400000),  # 1 + 2
         ("add.noftz.f16x2", 0x3C003C00, 0x40003C00, 0x42004000),  # 1 + 2, 1 + 1
         ("add.noftz.bf16x2", 0x3F803F80, 0x40003F80, 0x40404000),
-        ("min.noftz.f16x2", 0x80007E00, 0x00003C00, 0x80003C00),  # -0 < +0; NaN gives way
-        ("max.noftz.bf16x2", 0x80003F80, 0x0000BF80, 0x00003F80),
     ],
 )
 def test_32_bits(form: str, old: int, operand: int, new: int) -> None:
@@ -86,7 +84,6 @@ def test_64_bits(form: str, old: int, operand: int, new: int) -> None:
         ("add.noftz.bf16", "%h1", 0x3F80, 0x3B80, 0x3F80),  # 1 + 2^-8: a tie goes to even
         ("add.noftz.bf16", "%h1", 0x3F81, 0x3B80, 0x3F82),
         ("add.noftz.f16", "%h1", 0x7C00, 0xFC00, 0x7FFF),  # inf - inf
-        ("max.noftz.f16", "%h1", 0x7E00, 0x7E01, 0x7FFF),  # two NaNs
     ],
 )
 def test_16_bits(form: str, register: str, old: int, operand: int, new: int) -> None:
@@ -169,6 +166,20 @@ def test_a_vector_is_an_atomic_an_element(form: str) -> None:
     assert result.buffers["a"].tolist() == [32.0, 33.0, 34.0, 35.0]
 
 
+@pytest.mark.parametrize(
+    ("form", "old", "operand", "new"),
+    [
+        ("min.noftz.v2.f16x2", 0x80007E00, 0x00003C00, 0x80003C00),  # -0 < +0; NaN gives way
+        ("max.noftz.v2.bf16x2", 0x80003F80, 0x0000BF80, 0x00003F80),
+        ("max.noftz.v2.f16x2", 0x7E003C00, 0x7E014000, 0x7FFF4000),  # two NaNs
+    ],
+)
+def test_least_and_greatest_halves(form: str, old: int, operand: int, new: int) -> None:
+    body = places(a=0) + f"mov.b32 %r1, {operand}; red.global.{form} [%rd1], {{%r1, %r1}};"
+    result = run_ptx(body, {"a": np.array([old, old], np.uint32)})
+    assert [hex(word) for word in result.buffers["a"]] == [hex(new)] * 2
+
+
 def test_a_vector_returns_what_each_element_was() -> None:
     body = (
         thread()
@@ -210,6 +221,7 @@ def test_an_atomic_out_of_bounds_is_reported_and_returns_0() -> None:
         ("red.global.exch.b32 [%rd2], %r1;", "no .exch"),
         ("atom.global.add.f16 %h1, [%rd2], %h2;", ".noftz is missing"),
         ("atom.shared.add.v2.f32 {%f1, %f2}, [%rd2], {%f3, %f4};", "no such vector"),
+        ("red.global.min.noftz.f16x2 [%rd2], %r1;", "for vectors alone"),
         ("red.acquire.gpu.global.add.u32 [%rd2], %r1;", ".relaxed or .release"),
         ("atom.acquire.global.exch.b128 %rd1, [%rd2], %rd3;", ".b128 is not supported"),
     ],

@@ -1,0 +1,32 @@
+"""Programs on memory: clean in the emulator, and the same bytes as on a GPU (`--device gpu`)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.emu.gpu import Gpu
+from tests.emu.memory_cases import PROGRAMS, differing, digest, emulated, on_gpu
+from tests.toolchain_fixture import REPOSITORY
+
+RECORDED = REPOSITORY / "tests/data/emu/memory-h200.json"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_runs_without_findings(name: str) -> None:
+    assert emulated(PROGRAMS[name]).findings == ()
+
+
+@pytest.mark.skipif(not RECORDED.exists(), reason="no results of a GPU are recorded yet")
+def test_the_bytes_are_those_a_gpu_left() -> None:
+    known = json.loads(RECORDED.read_text())["programs"]
+    assert {name: digest(emulated(PROGRAMS[name]).buffers) for name in known} == known
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_emulator_and_gpu_leave_the_same_bytes(name: str, gpu: Gpu) -> None:
+    program = PROGRAMS[name]
+    if program.arch > gpu.arch:
+        pytest.skip(f"an sm_{gpu.arch} has none of these")
+    assert differing(emulated(program).buffers, on_gpu(gpu, program)) == []

@@ -11,14 +11,16 @@ HEAD = """ld.param.u64 %rd1, [out]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1,
 add.s64 %rd1, %rd1, %rd2; setp.lt.u32 %p1, %r1, 8;"""
 
 
-def run(body: str, **rest: object) -> Result:
+def run(body: str, elected: str = "first") -> Result:
     return run_ptx(
-        f"{HEAD}\n{body}\nst.global.b32 [%rd1], %r9;", {"out": np.zeros(32, np.uint32)}, **rest
+        f"{HEAD}\n{body}\nst.global.b32 [%rd1], %r9;",
+        {"out": np.zeros(32, np.uint32)},
+        elected=elected,
     )
 
 
-def words(body: str, **rest: object) -> list[int]:
-    left = run(body, **rest)
+def words(body: str, elected: str = "first") -> list[int]:
+    left = run(body, elected=elected)
     assert left.kinds == []
     return [int(x) for x in left.buffers["out"]]
 

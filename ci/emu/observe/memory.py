@@ -26,7 +26,7 @@ BARRIER_BYTES = 8
 class MemoryUse(Hooks):
     """Watches plain accesses to live mbarriers, and writes to what ld.global.nc reads.
 
-    It counts bytes moved by threads, and wavefronts of shared memory beyond the fewest possible,
+    It counts bytes moved by threads and by operations, and wavefronts of shared memory beyond the fewest possible,
     into the machine's counts.
     """
 
@@ -79,6 +79,8 @@ class MemoryUse(Hooks):
         mark(self.promises, starts, size, _PROMISED)
 
     def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
+        kind = "write" if write else "read"
+        _count(op.machine, f"{space}_bytes_async_{kind}", starts.size * size)
         if space != "global" or not write or self.promises is None or not starts.size:
             return
         broken = any_marked(self.promises, starts, size, _PROMISED)

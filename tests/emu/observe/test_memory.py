@@ -109,6 +109,7 @@ def test_bytes_and_conflicts_are_counted() -> None:
         st.shared.u32 [%r2], %r1;
         ld.global.v2.u32 {%r3, %r4}, [%rd1];
         red.global.add.u32 [%rd1], 1;
+        cp.async.ca.shared.global [%r2], [%rd1], 8;
     """
     )
     counts = _run(body).ran.machine.counts
@@ -118,6 +119,12 @@ def test_bytes_and_conflicts_are_counted() -> None:
             "shared_bytes_write",
             "global_bytes_atomic",
             "bank_conflicts",
+            "shared_bytes_async_write",
         )
-    } == {"shared_bytes_write": 128, "global_bytes_atomic": 128, "bank_conflicts": 1}
+    } == {
+        "shared_bytes_write": 128,
+        "global_bytes_atomic": 128,
+        "bank_conflicts": 1,
+        "shared_bytes_async_write": 256,
+    }
     assert counts["global_bytes_read"] == 256 + 32 * 8  # and the parameter

@@ -177,7 +177,8 @@ def test_st_bulk_writes_zeros() -> None:
         + """
         st.shared.v2.b64 [tile], {-1, -1};
         setp.eq.u32 %p1, %r190, 0;
-        @%p1 st.bulk.weak.shared::cta [tile], 8, 0;
+        mov.u32 %r1, tile;
+        @%p1 st.bulk.weak.shared::cta [%r1], 8, 0;
         ld.shared.v2.b64 {%rd3, %rd4}, [tile];
         st.global.v2.b64 [%rd1], {%rd3, %rd4};
     """

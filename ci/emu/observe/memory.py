@@ -26,7 +26,7 @@ BARRIER_BYTES = 8
 class MemoryUse(Hooks):
     """Watches plain accesses to live mbarriers, and writes to what ld.global.nc reads.
 
-    It counts bytes moved by threads and by operations, and wavefronts of shared memory beyond the fewest possible,
+    It counts bytes that threads and operations move, and wavefronts of shared memory beyond the fewest,
     into the machine's counts.
     """
 

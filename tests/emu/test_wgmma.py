@@ -265,3 +265,67 @@ def test_warps_that_differ_are_found() -> None:
     found = run_product(text, np.zeros(SIZE, np.uint8), 4)
     assert found.kinds == ["barrier-misuse"]
     assert "differ in A's descriptor" in found.findings[0].message
+
+
+TWO = """
+    wgmma.commit_group.sync.aligned;
+    wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3
+        {%r120, %r121, %r122, %r123}, %rd10, %rd11, 0, 1, 1;
+"""
+
+
+@pytest.mark.parametrize("schedule", range(6))
+def test_a_wait_settles_the_groups_it_waits_for_and_no_other(schedule: int) -> None:
+    rng = np.random.default_rng(4)
+    a, b = operand(rng, 64, "e4m3"), operand(rng, 8, "e4m3")
+    rest = "st.global.b32 [%rd1], %r120; wgmma.wait_group.sync.aligned 0;"
+    for late, kinds in (("", []), (rest, ["uninitialised"])):
+        text = product_text(
+            8, "m64n8k32.f32.e4m3.e4m3", "%rd10, %rd11, 0, 1, 1", registers=4,
+            before=descriptors(128, 1024), steps=TWO,
+            wait=f"wgmma.wait_group.sync.aligned 1; {late}",
+        )  # fmt: skip
+        text = text.replace("ret;", "wgmma.wait_group.sync.aligned 0; ret;")
+        found = run_product(text, shared_with(a, b, 128, 1024), 4, number=schedule)
+        assert found.kinds == kinds
+        expected = values(a, "e4m3") @ values(b, "e4m3").T
+        np.testing.assert_allclose(matrix(found.buffers["out"], 8), expected, rtol=1e-6)
+
+
+def test_registers_written_behind_the_wait_need_a_fence_again() -> None:
+    again = """
+        wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+        mov.b32 %d0, 0x3f800000; FENCE
+        MMA
+    """
+    for fence, kinds in (("", ["barrier-misuse"]), ("wgmma.fence.sync.aligned;", [])):
+        text = product_text(
+            8, "m64n8k32.f32.e4m3.e4m3", "%rd10, %rd11, 1, 1, 1", registers=4,
+            before=descriptors(128, 1024), steps=again.replace("FENCE", fence),
+        )  # fmt: skip
+        found = run_product(text, shared_with(*[np.zeros((64, 32), np.uint8)] * 2, 128, 1024), 4)
+        assert found.kinds == kinds
+        assert matrix(found.buffers["out"], 8)[0, 0] == 1
+
+
+def test_half_a_warpgroup_is_found() -> None:
+    text = product_text(
+        8, "m64n8k32.f32.e4m3.e4m3", "%rd10, %rd11, 0, 1, 1", registers=4,
+        before=descriptors(128, 1024) + "setp.ge.u32 %p1, %r1, 64; @%p1 bra OUT;",
+    ).replace("ret;", "OUT: ret;")  # fmt: skip
+    found = run_product(text, np.zeros(SIZE, np.uint8), 4)
+    assert found.kinds == ["barrier-misuse"]
+    assert "by 2 of the 4 warps of a warpgroup" in found.findings[0].message
+
+
+def test_published_model_of_fp8_and_none_of_others() -> None:
+    ones = np.full((64, 32), 0x38, np.uint8)
+    memory = shared_with(ones, ones[:8], 128, 1024)
+    for types, k, findings in (("e4m3.e4m3", 32, 0), ("tf32.tf32", 8, 1)):
+        text = product_text(
+            8, f"m64n8k{k}.f32.{types}", "%rd10, %rd11, 0, 1, 1", registers=4,
+            before=descriptors(128, 1024),
+        )  # fmt: skip
+        found = run_product(text, memory, 4, hardware_accumulation=True)
+        assert len(found.findings) == findings
+        assert found.kinds == []

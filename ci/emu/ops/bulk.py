@@ -151,9 +151,7 @@ def _reduction(i: Instruction, *, flushed: bool) -> tuple[Combine | None, np.dty
         raise Refused(f"{i.mnemonic}: .{kind} is for reductions in global memory")
     if half and operation == "add" and not i.has("noftz"):
         raise Refused(f"{i.mnemonic}: .noftz is missing")
-    # s64 adds as u64 does
-    combine = combination(operation, "u64" if (operation, kind) == ("add", "s64") else kind,
-                          flushed=flushed)  # fmt: skip
+    combine = combination(operation, kind, flushed=flushed)
     if combine is None:
         raise Refused(f"{i.mnemonic}: PTX has no .{operation} of .{kind}")
     return combine, UNSIGNED[BYTES[kind]]

@@ -265,6 +265,7 @@ def test_a_prefetch_does_nothing() -> None:
         "cp.async.bulk.wait_group %r1;",
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f16 [%rd2], [%r2], 16;",
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.min.f32 [%rd2], [%r2], 16;",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.s64 [%rd2], [%r2], 16;",
         "cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r2];",
     ],
 )

@@ -1,0 +1,313 @@
+"""Tensor copies as hardware does them: every trial runs here, and on a GPU with `--device gpu`.
+
+A kernel fills its tile, loads a box into it or stores one from it, and writes the raw tile out:
+order, swizzle, bounds and what is filled in show as bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ci.emu.launch.file import Dtype, MapEntry
+from ci.emu.memory import GlobalMemory
+from ci.emu.tensor_map import ELEMENT_BYTES, NANS, TensorMap
+from tests.emu.gpu import Argument, Gpu, Pointer
+from tests.emu.kit import HEAD, run_text
+
+TILE = 8192
+SOURCE = (np.arange(TILE) * 40503 >> 5).astype(np.uint8)
+"""The tensor, whatever its type; 8 KiB."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A copy of the box at `corner`, to or from byte `at` of the tile; `operation` reduces."""
+
+    dtype: Dtype
+    dims: tuple[int, ...]
+    box: tuple[int, ...]
+    corner: tuple[int, ...]
+    swizzle: Literal["none", "32B", "64B", "128B"] = "none"
+    at: int = 0
+    steps: tuple[int, ...] = ()
+    fill: Literal["zeros", "nan"] = "zeros"
+    stores: bool = False
+    operation: str = ""
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        size, found = ELEMENT_BYTES[self.dtype], []
+        for dim in self.dims[:-1]:
+            size *= dim
+            found.append(size)
+        return tuple(found)
+
+    def map(self, address: int) -> TensorMap:
+        return TensorMap(
+            self.dtype, address, self.dims, self.strides, self.box,
+            self.steps or (1,) * len(self.dims), "none", self.swizzle, "none", self.fill,
+        )  # fmt: skip
+
+    @property
+    def entry(self) -> MapEntry:
+        return MapEntry(
+            "a", self.dtype, self.dims, self.strides, self.box,
+            self.steps or (1,) * len(self.dims), "none", self.swizzle, "none", self.fill,
+        )  # fmt: skip
+
+    @property
+    def text(self) -> str:
+        rank, corner = len(self.dims), ", ".join(map(str, self.corner))
+        if self.stores:
+            name = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"
+            if self.operation:
+                name = (
+                    f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{self.operation}"
+                    ".tile.bulk_group"
+                )
+            copy = f"{name} [%rd1, {{{corner}}}], [%r3];"
+            copy += " cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
+            wait = ""
+        else:
+            name = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
+            copy = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], {self.map(0).box_bytes};"
+            copy += f" {name}.mbarrier::complete_tx::bytes [%r3], [%rd1, {{{corner}}}], [%r1];"
+            wait = _WAIT
+        return HEAD.format(target="sm_90") + _KERNEL.format(at=self.at, copy=copy, wait=wait)
+
+
+# A wait that gives up: a tx-count that hardware sees otherwise must not hang the GPU.
+_WAIT = """
+    mov.u32 %r9, 0;
+WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r1], 0;
+    @%p2 bra READY;
+    add.u32 %r9, %r9, 1; setp.lt.u32 %p3, %r9, 100000; @%p3 bra WAIT;
+    trap;
+READY:
+"""
+_KERNEL = """
+.visible .entry k(.param .align 64 .b8 map[128], .param .u64 a, .param .u64 out) .maxntid 128 {{
+    .reg .pred %p<10>; .reg .b32 %r<40>; .reg .b64 %rd<10>;
+    .shared .align 8 .b8 bar[8]; .shared .align 1024 .b8 tile[8192];
+    mov.u32 %r0, %tid.x; mov.u32 %r1, bar; mov.u32 %r2, tile; add.u32 %r3, %r2, {at};
+    shl.b32 %r4, %r0, 6; add.u32 %r4, %r4, %r2;
+    shl.b32 %r5, %r0, 16; or.b32 %r5, %r5, 0x3F80; xor.b32 %r6, %r5, 0x40;
+    st.shared.v4.b32 [%r4], {{%r5, %r0, %r6, %r5}};
+    st.shared.v4.b32 [%r4+16], {{%r0, %r5, %r5, %r6}};
+    st.shared.v4.b32 [%r4+32], {{%r6, %r5, %r0, %r6}};
+    st.shared.v4.b32 [%r4+48], {{%r5, %r6, %r6, %r0}};
+    setp.eq.u32 %p1, %r0, 0;
+    fence.proxy.async.shared::cta;
+    bar.sync 0;
+    @!%p1 bra MEET;
+    mbarrier.init.shared::cta.b64 [%r1], 1;
+    fence.mbarrier_init.release.cluster;
+    mov.b64 %rd1, map; cvta.param.u64 %rd1, %rd1;
+    {copy}
+MEET:
+    bar.sync 0;
+    {wait}
+    ld.param.u64 %rd2, [out]; mul.wide.u32 %rd3, %r0, 64; add.s64 %rd2, %rd2, %rd3;
+    ld.shared.v4.b32 {{%r10, %r11, %r12, %r13}}, [%r4];
+    ld.shared.v4.b32 {{%r14, %r15, %r16, %r17}}, [%r4+16];
+    ld.shared.v4.b32 {{%r18, %r19, %r20, %r21}}, [%r4+32];
+    ld.shared.v4.b32 {{%r22, %r23, %r24, %r25}}, [%r4+48];
+    st.global.v4.b32 [%rd2], {{%r10, %r11, %r12, %r13}};
+    st.global.v4.b32 [%rd2+16], {{%r14, %r15, %r16, %r17}};
+    st.global.v4.b32 [%rd2+32], {{%r18, %r19, %r20, %r21}};
+    st.global.v4.b32 [%rd2+48], {{%r22, %r23, %r24, %r25}};
+    ret;
+}}
+"""
+
+LOADS = {
+    "plain": Trial("u8", (128, 64), (128, 64), (0, 0)),
+    "inside": Trial("u8", (128, 64), (64, 16), (32, 8)),
+    "skewed": Trial("u8", (128, 64), (64, 16), (7, 8)),
+    "one dimension": Trial("u32", (2048,), (256,), (100,)),
+    "beyond one dimension": Trial("u32", (2048,), (256,), (2000,)),
+    "before the start": Trial("u8", (128, 64), (64, 16), (-5, -3)),
+    "beyond the end": Trial("u16", (64, 64), (64, 16), (31, 57)),
+    "all outside": Trial("u8", (128, 64), (64, 16), (128, 0)),
+    "far outside": Trial("u8", (128, 64), (64, 16), (-70000, 1 << 30)),
+    "swizzle 32": Trial("u8", (128, 64), (32, 64), (0, 0), "32B"),
+    "swizzle 64": Trial("u8", (128, 64), (64, 64), (0, 0), "64B"),
+    "swizzle 128": Trial("u8", (128, 64), (128, 64), (0, 0), "128B"),
+    "swizzle 128 of bf16": Trial("bf16", (64, 64), (64, 24), (0, 8), "128B"),
+    "swizzle 128 behind its pattern": Trial("u8", (128, 64), (128, 16), (0, 0), "128B", 128),
+    "swizzle 64 behind its pattern": Trial("u8", (128, 64), (64, 16), (0, 0), "64B", 384),
+    "swizzle 32 behind its pattern": Trial("u8", (128, 64), (32, 16), (0, 0), "32B", 128),
+    "row narrower than swizzle 128": Trial("u8", (128, 64), (64, 16), (0, 0), "128B"),
+    "row of 16 under swizzle 128": Trial("u8", (128, 64), (16, 24), (0, 0), "128B"),
+    "row of 48 under swizzle 64": Trial("u8", (128, 64), (48, 8), (0, 0), "64B"),
+    "row of 16 under swizzle 32": Trial("u8", (128, 64), (16, 8), (0, 0), "32B"),
+    "swizzle clipped": Trial("u8", (128, 64), (128, 16), (-40, 60), "128B"),
+    "three dimensions": Trial("u16", (32, 16, 8), (16, 4, 3), (8, 10, 2)),
+    "three dimensions clipped": Trial("u16", (32, 16, 8), (16, 4, 3), (-8, 14, 7)),
+    "three dimensions swizzled": Trial("u8", (128, 8, 8), (128, 4, 3), (0, 6, 1), "128B"),
+    "every third row": Trial("u8", (128, 64), (64, 16), (0, 5), steps=(1, 3)),
+    "every second row of 15": Trial("u8", (128, 64), (64, 15), (0, 0), steps=(1, 2)),
+    "a stride of the fastest is not read": Trial("u8", (128, 64), (64, 8), (0, 0), steps=(4, 1)),
+    "steps from outside": Trial("u8", (128, 64), (64, 16), (0, -4), steps=(1, 3)),
+    "nan of f16": Trial("f16", (64, 64), (64, 8), (40, 60), fill="nan"),
+    "nan of bf16": Trial("bf16", (64, 64), (64, 8), (40, 60), fill="nan"),
+    "nan of f32": Trial("f32", (32, 64), (32, 8), (20, 60), fill="nan"),
+    "nan of f64": Trial("f64", (16, 64), (16, 8), (10, 60), fill="nan"),
+}
+STORES = {
+    "store": Trial("u8", (128, 64), (64, 16), (32, 8), stores=True),
+    "store clipped": Trial("u16", (64, 64), (64, 16), (31, 57), stores=True),
+    "store before the start": Trial("u8", (128, 64), (64, 16), (-5, -3), stores=True),
+    "store outside": Trial("u8", (128, 64), (64, 16), (0, 64), stores=True),
+    "store swizzled": Trial("u8", (128, 64), (128, 16), (0, 9), "128B", 128, stores=True),
+    "store every third row": Trial("u8", (128, 64), (64, 16), (0, 5), steps=(1, 3), stores=True),
+    "store three dimensions": Trial("u16", (32, 16, 8), (16, 4, 3), (-8, 14, 2), stores=True),
+    **{
+        f"{operation} {dtype}": Trial(
+            dtype, (64 // ELEMENT_BYTES[dtype], 128), (32 // ELEMENT_BYTES[dtype], 64), (0, 70),
+            stores=True, operation=operation,
+        )
+        for operation, dtypes in (
+            ("add", "u32 i32 u64 f16 bf16"),
+            ("min", "u32 i32 u64 i64 f16 bf16"),
+            ("max", "u32 i32 u64 i64 f16 bf16"),
+            ("inc", "u32"),
+            ("dec", "u32"),
+            ("and", "u32 u64"),
+            ("or", "u32 u64"),
+            ("xor", "u32 u64"),
+        )
+        for dtype in get_args(Dtype)
+        if dtype in dtypes.split()
+    },
+}  # fmt: skip
+TRIALS = LOADS | STORES
+REDUCTIONS = [
+    "add.u32",
+    "add.s32",
+    "add.u64",
+    "add.f32",
+    "add.f64",
+    "add.noftz.f16",
+    "add.noftz.bf16",
+    "min.u32",
+    "min.s32",
+    "min.u64",
+    "min.s64",
+    "min.f16",
+    "min.bf16",
+    "max.u32",
+    "max.s32",
+    "max.u64",
+    "max.s64",
+    "max.f16",
+    "max.bf16",
+    "inc.u32",
+    "dec.u32",
+    "and.b32",
+    "or.b64",
+    "xor.b32",
+]
+"""Of bytes: half of the tile into the tensor's bytes, which are any numbers, NaN too."""
+
+
+def reduction_text(operation: str) -> str:
+    name = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{operation}"
+    copy = f"ld.param.u64 %rd4, [a]; {name} [%rd4], [%r3], 4096;"
+    copy += " cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
+    return HEAD.format(target="sm_90") + _KERNEL.format(at=0, copy=copy, wait="")
+
+
+def emulated(trial: Trial, text: str = "") -> dict[str, NDArray[np.uint8]]:
+    """Return what the emulator leaves in the tensor and in the tile."""
+    buffers = {"a": SOURCE, "out": np.zeros(TILE, np.uint8)}
+    memory = GlobalMemory()
+    addresses = [memory.allocate(name, array.nbytes).address for name, array in buffers.items()]
+    map_ = trial.map(addresses[0])
+    assert map_.refusals() == ()
+    arguments = [map_.image(), *(a.to_bytes(8, "little") for a in addresses)]
+    result = run_text(text or trial.text, buffers, block=(128, 1, 1), arguments=arguments)
+    assert result.kinds == []
+    return result.buffers
+
+
+def loaded(trial: Trial) -> dict[int, bytes]:
+    """Return what a load puts at which byte of the tile, element by element."""
+    map_, size = trial.map(0), ELEMENT_BYTES[trial.dtype]
+    mask = {"none": 0, "32B": 0x10, "64B": 0x30, "128B": 0x70}[trial.swizzle]
+    steps = (1, *map_.element_strides[1:])
+    outside = NANS[trial.dtype] if trial.fill == "nan" else bytes(size)
+    found = {}
+    counts = [-(-n // step) for n, step in zip(trial.box, steps, strict=True)]
+    for number, index in enumerate(np.ndindex(*counts[::-1])):
+        where = [c + i * s for c, i, s in zip(trial.corner, index[::-1], steps, strict=True)]
+        inside = all(0 <= w < dim for w, dim in zip(where, trial.dims, strict=True))
+        start = sum(w * p for w, p in zip(where, (size, *trial.strides), strict=True))
+        to = trial.at + number * size
+        to ^= to >> 3 & mask
+        found[to] = SOURCE[start : start + size].tobytes() if inside else outside
+    return found
+
+
+@pytest.mark.parametrize("name", LOADS)
+def test_a_load_puts_each_element_in_its_place(name: str) -> None:
+    trial, left = LOADS[name], emulated(LOADS[name])
+    assert np.array_equal(left["a"], SOURCE)
+    size = ELEMENT_BYTES[trial.dtype]
+    wanted = loaded(trial)
+    assert len(wanted) * size == trial.map(0).box_bytes
+    tile = left["out"].tobytes()
+    assert {to: tile[to : to + size] for to in wanted} == wanted
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_store_changes_the_box_alone(name: str) -> None:
+    trial, left = STORES[name], emulated(STORES[name])
+    map_ = trial.map(0)
+    inside = np.zeros(TILE, np.bool_)
+    clip = map_.clip(trial.corner)
+    if not clip.is_empty:
+        size = clip.shape[0] * map_.element_bytes
+        for start in map_.rows(0, clip):
+            inside[start : start + size] = True
+    assert np.array_equal(left["a"][~inside], SOURCE[~inside])
+
+
+@pytest.mark.parametrize("name", TRIALS)
+def test_emulator_and_gpu_agree_on_every_byte(name: str, gpu: Gpu) -> None:
+    trial, here = TRIALS[name], emulated(TRIALS[name])
+    buffers = {"a": SOURCE, "out": np.zeros(TILE, np.uint8)}
+    arguments: list[Argument] = [trial.entry, Pointer("a"), Pointer("out")]
+    there = gpu.run(trial.text, "k", buffers, arguments, block=(128, 1, 1))
+    for buffer, array in there.items():
+        different = np.flatnonzero(array != here[buffer])
+        assert different.tolist()[:20] == [], buffer
+
+
+@pytest.mark.parametrize("operation", REDUCTIONS)
+def test_a_reduction_of_bytes_leaves_the_rest(operation: str) -> None:
+    left = emulated(LOADS["plain"], reduction_text(operation))
+    assert np.array_equal(left["a"][4096:], SOURCE[4096:])
+    assert not np.array_equal(left["a"][:4096], SOURCE[:4096])
+
+
+@pytest.mark.parametrize("operation", REDUCTIONS)
+def test_emulator_and_gpu_agree_on_every_sum(operation: str, gpu: Gpu) -> None:
+    text = reduction_text(operation)
+    here = emulated(LOADS["plain"], text)
+    buffers = {"a": SOURCE, "out": np.zeros(TILE, np.uint8)}
+    arguments: list[Argument] = [LOADS["plain"].entry, Pointer("a"), Pointer("out")]
+    there = gpu.run(text, "k", buffers, arguments, block=(128, 1, 1))
+    words = np.flatnonzero(there["a"].view(np.uint32) != here["a"].view(np.uint32))
+    assert [
+        [
+            f"{array.view(np.uint32)[at]:#x}"
+            for array in (SOURCE, there["out"], there["a"], here["a"])
+        ]
+        for at in words[:8]
+    ] == [], "old, operand, on the GPU, here"

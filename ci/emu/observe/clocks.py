@@ -125,6 +125,8 @@ class View:
     ordered: int = 0
     fenced: tuple[Fenced, ...] = ()
     seen: tuple[tuple[int, Known], ...] = ()
+    least: dict[tuple[int, int], int] = field(init=False, default_factory=dict)
+    """Row and first column of a warp -> the earliest of its lanes' times, where somebody asked."""
 
 
 @dataclass(eq=False)

@@ -49,7 +49,7 @@ class Side:
 def side_of(records: Records, code: int) -> Side:
     """Return the access that `code` stands for."""
     number = code >> LANE_BITS
-    who = records.who[number]
+    who = records.entries[number].who
     lanes = who.bits if isinstance(who, Actor) else int(records.lanes(np.array([code]))[0])
     return Side(who, bool(records.write[number]), int(records.at[number]), lanes)
 

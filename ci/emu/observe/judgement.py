@@ -17,7 +17,7 @@ from ci.emu.observe.clocks import (
     Warp,
 )
 from ci.emu.observe.order import pipelined, waited_for
-from ci.emu.observe.shadow import LANE_BITS, Judge, Records
+from ci.emu.observe.shadow import LANE_BITS, Records
 
 CROSS = {"shared": SHARED, "global": GLOBAL, "tensor": TENSOR}
 """Space -> the row that says what the other proxy sees."""
@@ -26,12 +26,12 @@ CROSS = {"shared": SHARED, "global": GLOBAL, "tensor": TENSOR}
 class Touch:
     """An access under way: by lanes of a warp that know the same, or by an operation."""
 
-    __slots__ = ("actor", "asynchronous", "at", "bits", "clock", "cluster", "cta", "known", "level",
-                 "size", "space", "who", "write")  # fmt: skip
+    __slots__ = ("actor", "asynchronous", "at", "bits", "clock", "cluster", "cta", "known", "least",
+                 "level", "size", "space", "who", "write")  # fmt: skip
 
     def __init__(
         self, who: Warp | Actor, clock: Array, known: Known, space: str, size: int, write: bool,
-        level: int, at: int, bits: int,
+        level: int, at: int, bits: int, least: dict[tuple[int, int], int] | None = None,
     ) -> None:  # fmt: skip
         self.who = who
         self.actor = who if isinstance(who, Actor) else None
@@ -46,60 +46,87 @@ class Touch:
         self.level = level
         self.at = at
         self.bits = bits
+        self.least = {} if least is None else least
 
 
-class Judges:
-    """Makes the functions that judge. `several` says whether there is more than one cluster."""
+class Verdict:
+    """Judges what was done before one access.
 
-    def __init__(self, records: Records) -> None:
-        self.records = records
-        self.several = False
+    `watch` takes operations of other CTAs that are ordered before, but by threads alone. `several`
+    says whether there is more than one cluster.
+    """
 
-    def of(self, touch: Touch, piece: object, level: int, watch: set[int] | None = None) -> Judge:
-        """Return the function that says which accesses are not ordered before this one.
+    __slots__ = ("level", "piece", "records", "rows", "several", "touch", "watch")
 
-        `watch` takes operations of other CTAs that are, but by threads alone.
-        """
-        records, clock = self.records, touch.clock
-        flat, columns = clock.reshape(-1), clock.shape[1]
+    def __init__(
+        self, records: Records, touch: Touch, piece: object, level: int, *,
+        several: bool = False, watch: set[int] | None = None,
+    ) -> None:  # fmt: skip
         cross = CROSS[touch.space]
         same = TENSOR if touch.space == "tensor" else SAME
-        rows = (cross, same) if touch.asynchronous else (same, cross)
-        base = np.array(rows) * columns
-        number_of = touch.cluster.number
-        several = self.several and touch.space == "global"
-        direct = columns * DIRECT
+        self.records = records
+        self.touch = touch
+        self.piece = piece
+        self.level = level
+        self.several = several and touch.space == "global"
+        self.watch = watch
+        self.rows = (cross, same) if touch.asynchronous else (same, cross)
 
-        def judge(codes: Array, own: Array | int) -> Array:
-            number = codes >> LANE_BITS
-            column = records.column[number] + (codes & (LANES - 1))
-            proxy = records.asynchronous[number]
-            wrong = flat.take(base[proxy] + column, mode="clip") < records.need[number]
-            foreign = None
-            if several:
-                foreign = (records.cluster[number] != number_of) & (number != 0)
-                wrong |= foreign
+    def settled(self, number: int) -> bool:
+        if not number:
+            return True
+        entry = self.records.entries[number]
+        touch = self.touch
+        if entry.asks or entry.cluster != touch.cluster.number:
+            return False
+        row, column = self.rows[entry.asynchronous], entry.column
+        if column >= touch.cluster.lanes:
+            if touch.clock[row, column] < entry.time:
+                return False
             if (
-                watch is not None
-            ):  # row 27: what threads alone ordered after another CTA's operation
-                late = flat.take(direct + column, mode="clip") < records.need[number]
-                late &= ~wrong & (proxy == 1) & (records.cta[number] != touch.cta)
-                if late.any():
-                    watch.update(codes[late].tolist())
-            if not wrong.any():
-                return np.asarray(wrong)
-            alone = (column == own) & (proxy == touch.asynchronous) & (records.mask[number] == 0)
-            if foreign is not None:
-                alone &= ~foreign
-            wrong &= ~alone
-            if level:
-                wrong &= ~self._morally_strong(touch, number, level)
-            for code in np.unique(codes[wrong]).tolist():
-                if self._excused(touch, code, codes, own, wrong, rows, piece):
-                    wrong &= codes != code
-            return np.asarray(wrong)
+                self.watch is not None
+                and entry.asynchronous
+                and entry.cta != touch.cta
+                and touch.clock[DIRECT, column] < entry.time
+            ):
+                self.watch.add(number << LANE_BITS)
+            return True
+        least = touch.least.get((row, column))
+        if least is None:
+            least = int(touch.clock[row, column : column + LANES].min())
+            touch.least[row, column] = least
+        return least >= entry.time
 
-        return judge
+    def __call__(self, codes: Array, own: Array | int) -> Array | None:
+        number = codes >> LANE_BITS
+        if (number == number[0]).all():
+            if self.settled(int(number[0])):
+                return None
+        elif all([self.settled(n) for n in set(number.tolist())]):  # all of them: some are watched
+            return None
+        return self._closely(codes, number, own)
+
+    def _closely(self, codes: Array, number: Array, own: Array | int) -> Array | None:
+        records, touch = self.records, self.touch
+        flat, columns = touch.clock.reshape(-1), touch.clock.shape[1]
+        column = records.column[number] + (codes & (LANES - 1))
+        proxy = records.asynchronous[number]
+        base = np.array(self.rows) * columns
+        wrong = flat.take(base[proxy] + column, mode="clip") < records.need[number]
+        alone = (column == own) & (proxy == touch.asynchronous) & (records.mask[number] == 0)
+        if self.several:
+            foreign = (records.cluster[number] != touch.cluster.number) & (number != 0)
+            wrong |= foreign
+            alone &= ~foreign
+        wrong &= ~alone
+        if self.level:
+            wrong &= ~self._morally_strong(touch, number, self.level)
+        if not wrong.any():
+            return None
+        for code in np.unique(codes[wrong]).tolist():
+            if self._excused(touch, code, codes, own, wrong, self.rows, self.piece):
+                wrong &= codes != code
+        return wrong if wrong.any() else None
 
     def _morally_strong(self, touch: Touch, number: Array, level: int) -> Array:
         """Say which accesses race with no strong one of `level`: strong, of the same proxy and

@@ -52,7 +52,7 @@ class Races(Touches):
             place = (int(machine.cta_of[number]), in_cta)
             cta = self.wave << 16 | slot
             self.warps.append(Warp(clusters[key], column, cta, number, place))
-        self.judges.several |= self.wave > 1 or len(clusters) > 1
+        self.several |= self.wave > 1 or len(clusters) > 1
 
     # Threads that synchronise.
     def _of(self, crew: Crew, mask: Mask) -> list[tuple[Warp, int]]:

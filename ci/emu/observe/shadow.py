@@ -9,8 +9,9 @@ instruction) and a lane.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,13 +24,39 @@ FIRST_READERS = 2
 MOST_READERS = 64
 MOST_REMEMBERED = 50_000
 
-Judge = Callable[[Array, Array | int], Array]
-"""Says of each code whether its access is not ordered before the one under way, which is by the
-thread in column `own` of the cluster, one for all or one each; -1 is several threads."""
+
+class Judge(Protocol):
+    """Knows the access under way."""
+
+    def settled(self, number: int) -> bool:
+        """Say whether all of a record is ordered before it, as far as one look tells."""
+
+    def __call__(self, codes: Array, own: Array | int) -> Array | None:
+        """Say of each code whether it is not ordered before; None where all are. `own` is the
+        column of the thread that accesses, one for all or one each; -1 is several threads.
+        """
+
+
 Where = Array | slice
 """Granules, each once."""
 Wrong = list[tuple[int, int]]
 """Codes, each with the number of a granule among those accessed; a code once."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """A record, for a look at one alone. `asks`: its time says too little."""
+
+    who: Any
+    cluster: int
+    column: int
+    time: int
+    asynchronous: int
+    cta: int
+    level: int
+    write: int
+    mask: int
+    asks: bool
 
 
 class Records:
@@ -45,7 +72,7 @@ class Records:
         self.count = 1
         self.table = np.zeros((len(self.FIELDS) + 1, 1024), np.int32)
         self.mask = np.zeros(1024, np.uint32)
-        self.who: list[Any] = [None]
+        self.entries = [Entry(None, -1, 0, 0, 0, -1, 0, 1, 0, False)]
         self._views()
 
     def _views(self) -> None:
@@ -67,7 +94,10 @@ class Records:
         cluster, column, time, *rest = values
         self.table[:, number] = (cluster, column, time, NEVER if mask or asks else time, *rest)
         self.mask[number] = mask
-        self.who.append(who)
+        _, cta, level, write, _ = rest[1:]
+        self.entries.append(
+            Entry(who, cluster, column, time, rest[0], cta, level, write, mask, asks)
+        )
         self.count += 1
         return number
 
@@ -76,8 +106,8 @@ class Records:
         number, lane = code >> LANE_BITS, code & (LANES - 1)
         first, mask = int(self.column[number]), int(self.mask[number])
         if not mask:
-            return self.who[number], [first + lane]
-        return self.who[number], [first + i for i in range(LANES) if mask >> i & 1]
+            return self.entries[number].who, [first + lane]
+        return self.entries[number].who, [first + i for i in range(LANES) if mask >> i & 1]
 
     def lanes(self, codes: Array) -> Array:
         """Return the lanes of each code as bits."""
@@ -110,18 +140,21 @@ class Region:
             deque(maxlen=MOST_REMEMBERED) if lazy else None
         )
 
-    def granules(self, starts: Array, size: int) -> tuple[Array, int]:
-        """Return the granules of `size` bytes at each of `starts`, and how many each has."""
+    def granules(self, starts: Array, size: int, *, aligned: bool = False) -> tuple[Array, int]:
+        """Return the granules of `size` bytes at each of `starts`, and how many each has.
+
+        `aligned`: each start is a multiple of the size.
+        """
         relative = starts - self.start
         small = (1 << self.shift) - 1
-        if size & small or (int(np.bitwise_or.reduce(relative)) & small if len(relative) else 0):
+        if size & small or (not aligned and (relative & small).any()):
             together = int(np.bitwise_or.reduce(relative)) | size
             self.refine((together & -together).bit_length() - 1)
         first = relative >> self.shift
         each = size >> self.shift
         if each == 1:
             return first, 1
-        return (first[:, None] + np.arange(each)).reshape(-1), each
+        return (first[:, None] + _steps(each)).reshape(-1), each
 
     def refine(self, shift: int) -> None:
         """Make granules as small as 1 << shift bytes."""
@@ -187,7 +220,7 @@ class Region:
         rows[~_spread(rows, own, strict)] = 0
         self.reads[where] = rows
         stay = strict(old, own)
-        if stay.any():
+        if stay is not None:
             rows = rows[stay]
             self._put(where[stay], old[stay], rows, rows == 0)
         return wrong
@@ -201,11 +234,33 @@ class Region:
         if self.strong:
             writes = np.where(self.records.write[rows >> LANE_BITS] == 0, 0, rows)
             wrong += _wrong_rows(writes, own, judge)
-        if not rows[:, 0].any():
+        if self._stands_aside(rows, codes, strict):
             self.reads[where, 0] = codes
         else:
             self.note_read(where, codes, own, strict)
         return wrong
+
+    def _stands_aside(self, rows: Array, codes: Array | int, strict: Judge) -> bool:
+        """Say whether what is in the first slots makes room as a whole, as it mostly does."""
+        first = rows[:, 0]
+        if not first.any():
+            return True
+        if rows.shape[1] > 1 and rows[:, 1:].any():
+            return False
+        number = first >> LANE_BITS
+        if not (number == number[0]).all():
+            return False
+        old = self.records.entries[number[0]]
+        new = self.records.entries[int(np.max(codes)) >> LANE_BITS]
+        if old.write or old.asynchronous != new.asynchronous or (new.level and not old.level):
+            return False
+        if strict.settled(int(number[0])):
+            return True
+        if old.who is not new.who or old.mask != new.mask:
+            return False
+        if not isinstance(codes, int) and (codes >> LANE_BITS != codes[0] >> LANE_BITS).any():
+            return False
+        return bool(((first ^ codes) & (LANES - 1) == 0).all())
 
     def note_read(self, where: Where, codes: Array | int, own: Array | int, strict: Judge) -> None:
         """Remember reads of distinct granules; one that is ordered before stands aside."""
@@ -275,9 +330,12 @@ class Region:
 def _wrong(codes: Array, own: Array | int, judge: Judge) -> Wrong:
     if isinstance(own, int):
         few = distinct(codes)
-        return [(c, int((codes == c).argmax())) for c in few[judge(few, own)].tolist()]
+        bad = judge(few, own)
+        if bad is None:
+            return []
+        return [(c, int((codes == c).argmax())) for c in few[bad].tolist()]
     bad = judge(codes, own)
-    if not bad.any():
+    if bad is None:
         return []
     where = np.flatnonzero(bad)
     found, first = np.unique(codes[where], return_index=True)
@@ -292,11 +350,17 @@ def _wrong_rows(rows: Array, own: Array | int, judge: Judge) -> Wrong:
 
 def _spread(rows: Array, own: Array | int, judge: Judge) -> Array:
     """Return what `judge` says of each code in rows of granules."""
-    if not isinstance(own, int):
-        return judge(rows.reshape(-1), np.repeat(own, rows.shape[1])).reshape(rows.shape)
-    few = distinct(rows.reshape(-1))
-    bad = few[judge(few, own)]
-    return np.isin(rows, bad) if len(bad) else np.zeros(rows.shape, np.bool_)
+    if isinstance(own, int):
+        few = distinct(rows.reshape(-1))
+        bad = judge(few, own)
+        return np.zeros(rows.shape, np.bool_) if bad is None else np.isin(rows, few[bad])
+    bad = judge(rows.reshape(-1), np.repeat(own, rows.shape[1]))
+    return np.zeros(rows.shape, np.bool_) if bad is None else bad.reshape(rows.shape)
+
+
+@cache
+def _steps(count: int) -> Array:
+    return np.arange(count)
 
 
 def distinct(codes: Array) -> Array:
@@ -311,7 +375,7 @@ def distinct(codes: Array) -> Array:
 def shared_code(records: Records, code: int, mask: int) -> int:
     """Return the code of an access like `code` by all the lanes of `mask` together."""
     number = code >> LANE_BITS
-    who = records.who[number]
+    who = records.entries[number].who
     values = [int(v) for v in records.table[:, number]]
     del values[3]
     key = ("lanes", mask, *values)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ci.emu.arrays import LANES, Array, Mask, lane_bits
+from ci.emu.arrays import LANES, Array, Mask
 from ci.emu.asynchronous import Op
 from ci.emu.hooks import Hooks
 from ci.emu.memory import RESERVED_BYTES, SLOT_BYTES
 from ci.emu.observe.clocks import ALL, LEVELS, MOST_OPERATIONS, Actor, Cluster, Sync, Warp
 from ci.emu.observe.conflicts import TENSOR_COLUMNS, Reports, side_of
-from ci.emu.observe.judgement import Judges, Touch
+from ci.emu.observe.judgement import Touch, Verdict
 from ci.emu.observe.order import free_columns
 from ci.emu.observe.shadow import LANE_BITS, Records, Region, Where, shared_code
 from ci.emu.state import Crew, Machine
@@ -27,7 +27,7 @@ class Touches(Hooks):
         self.machine: Machine
         self.records = Records()
         self.pairs = False  # more than one CTA in a cluster
-        self.judges = Judges(self.records)
+        self.several = False  # clusters
         self.reports = Reports(self.records)
         self.warps: list[Warp] = []
         self.buffers: dict[int, Region] = {}
@@ -107,13 +107,14 @@ class Touches(Hooks):
         if space == "local":
             return
         lanes = crew.mask_of(mask)
-        index = np.broadcast_to(index, lanes.shape)
+        if index.shape != lanes.shape:
+            index = np.broadcast_to(index, lanes.shape)
         level = 0 if sem == "weak" else LEVELS["sys" if sem == "volatile" else scope]
-        for row in range(crew.size):
-            chosen = lanes[row]
-            bits = lane_bits(chosen)
+        packed = np.packbits(lanes, axis=1, bitorder="little").view(np.uint32)
+        for row, bits in enumerate(packed[:, 0].tolist()):
             if not bits:
                 continue
+            chosen = lanes[row]
             warp = self.warps[int(crew.warps[row])]
             for part, view in warp.parts(bits):
                 if part == ALL:
@@ -122,7 +123,16 @@ class Touches(Hooks):
                     numbers = _numbers(part)
                     flat = index[row][numbers]
                 touch = Touch(
-                    warp, warp.mine(view), view.known, space, size, write, level, crew.at, part
+                    warp,
+                    warp.mine(view),
+                    view.known,
+                    space,
+                    size,
+                    write,
+                    level,
+                    crew.at,
+                    part,
+                    view.least,
                 )
                 self._by_threads(touch, warp, flat, numbers, promised)
             if self.variables and level == 0 and write:
@@ -164,16 +174,15 @@ class Touches(Hooks):
     ) -> tuple[Array, Array, Array]:
         """Return distinct granules, and for each its code and its lane, -1 for several."""
         if len(flat) > 1:
-            steps = np.diff(flat)
-            if not (steps >= touch.size).all():
+            steps = flat[1:] - flat[:-1]
+            if steps.min() < touch.size:
                 if not steps.any():
-                    granules, _ = region.granules(flat[:1], touch.size)
+                    granules, _ = region.granules(flat[:1], touch.size, aligned=True)
                     code = shared_code(self.records, record << LANE_BITS, touch.bits)
                     return granules, np.full(len(granules), code, np.int32), _several(granules)
-                ordered = np.sort(flat)
-                if (np.diff(ordered) < touch.size).any():
+                if (np.diff(np.sort(flat)) < touch.size).any():
                     return self._together(region, touch, record, flat, lanes)
-        granules, each = region.granules(flat, touch.size)
+        granules, each = region.granules(flat, touch.size, aligned=True)
         own = lanes if each == 1 else np.repeat(lanes, each)
         return granules, own + np.int32(record << LANE_BITS), own
 
@@ -181,7 +190,7 @@ class Touches(Hooks):
         self, region: Region, touch: Touch, record: int, flat: Array, lanes: Array
     ) -> tuple[Array, Array, Array]:
         """As `_codes`, where lanes share granules."""
-        granules, each = region.granules(flat, touch.size)
+        granules, each = region.granules(flat, touch.size, aligned=True)
         lanes = np.repeat(lanes, each)
         by = np.argsort(granules, kind="stable")
         granules, lanes = granules[by], lanes[by]
@@ -214,13 +223,12 @@ class Touches(Hooks):
         remembered, region.unwritten = region.unwritten, None
         records = self.records
 
-        def unordered(codes: Array, own: Array | int) -> Array:
-            return np.asarray(codes != 0)
-
         for record, flat, lanes, size, promised in remembered or ():
-            who = records.who[record]
+            who = records.entries[record].who
             if isinstance(who, Actor):
-                region.note_read(region.run(flat, size), record << LANE_BITS, who.column, unordered)
+                region.note_read(
+                    region.run(flat, size), record << LANE_BITS, who.column, _UNORDERED
+                )
                 continue
             bits = int(np.bitwise_or.reduce(np.left_shift(1, lanes.astype(np.int64))))
             touch = Touch(who, who.cluster.nothing, {}, "global", size, False, 0, 0, bits)
@@ -228,7 +236,7 @@ class Touches(Hooks):
             if promised:
                 _keep_promise(region, granules, codes)
             else:
-                region.note_read(granules, codes, own + who.column * (own >= 0), unordered)
+                region.note_read(granules, codes, own + who.column * (own >= 0), _UNORDERED)
 
     def _promise(self, region: Region, touch: Touch, granules: Array, codes: Array) -> None:
         for code in np.unique(region.writes[granules]).tolist():
@@ -326,12 +334,14 @@ class Touches(Hooks):
         watch: set[int] | None = None
         if touch.asynchronous and touch.space != "tensor" and self.pairs:
             watch = set()
-        judge = self.judges.of(touch, piece, touch.level, watch)
+        records = self.records
+        judge = Verdict(records, touch, piece, touch.level, several=self.several, watch=watch)
+        strict = judge
+        if touch.level or watch is not None:
+            strict = Verdict(records, touch, piece, 0, several=self.several)
         if not touch.write:
-            strict = self.judges.of(touch, piece, 0)
             wrong = region.read(granules, codes, own, judge, strict)
         elif touch.level:
-            strict = self.judges.of(touch, piece, 0)
             if isinstance(granules, slice):
                 granules = np.arange(granules.start, granules.stop)
             codes = np.broadcast_to(np.asarray(codes, np.int32), granules.shape)
@@ -347,6 +357,19 @@ class Touches(Hooks):
                 if code:
                     side = side_of(self.records, code)
                     self.reports.tell_promise(region, touch, granules, side, False)
+
+
+class _Unordered:
+    """Knows no order."""
+
+    def settled(self, number: int) -> bool:
+        return not number
+
+    def __call__(self, codes: Array, own: Array | int) -> Array | None:
+        return np.asarray(codes != 0) if codes.any() else None
+
+
+_UNORDERED = _Unordered()
 
 
 def _numbers(bits: int) -> Array:

@@ -128,6 +128,18 @@ def _approximation(i: Instruction) -> Step:
     return pure(i, _finished(i, lambda x: canonical(function(x.astype(F64)).astype(F32))), F32)
 
 
+def _gross(i: Instruction) -> Step:
+    """rcp and rsqrt of float64 from the upper 32 bits to the upper 32 bits, flushing."""
+    function = floating.APPROXIMATIONS[i.opcode]
+    tiny, upper = np.finfo(F64).tiny, np.uint64(0xFFFFFFFF00000000)
+
+    def cut(x: Array) -> Array:
+        x = np.where(np.abs(x) < tiny, np.copysign(0.0, x), x)
+        return (x.view(U64) & upper).view(F64)
+
+    return alike(i, lambda x: cut(function(cut(x))), 1, F64)
+
+
 def _negation(i: Instruction) -> Step:
     return pure(i, _finished(i, np.negative if i.opcode == "neg" else np.abs), typed(i))
 
@@ -173,6 +185,9 @@ ROWS: tuple[Row, ...] = (
     *(row(op, _division, "f64", MODES) for op in ("div", "rcp", "sqrt")),
     *(row(op, _approximation, "approx f32", "ftz") for op in ("ex2", "lg2", "rsqrt", "sin", "cos")),
     row("tanh", _approximation, "approx f32"),
+    row("rcp", _gross, "approx ftz f64"),
+    row("rsqrt", _gross, "approx ftz f64"),
+    row("rsqrt", lambda i: alike(i, lambda x: 1 / np.sqrt(x), 1, F64), "approx f64"),
     *(row(op, _negation, "f32", "ftz") for op in ("neg", "abs")),
     *(row(op, _negation, "f64") for op in ("neg", "abs")),
     *(row(op, _extreme, "f32", "ftz NaN xorsign abs") for op in ("min", "max")),

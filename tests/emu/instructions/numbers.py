@@ -12,7 +12,7 @@ from tests.emu.instructions.oracle import arithmetic, convert, each_half, extrem
 
 MODES = ("rn", "rz", "rm", "rp")
 ARGUMENTS = {1: "a", 2: "a, b", 3: "a, b, c"}
-COUNTS = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "div": 2, "rcp": 1, "sqrt": 1}
+COUNTS = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "mad": 3, "div": 2, "rcp": 1, "sqrt": 1}
 
 
 def _arithmetic(op: str, kind: str, mode: str = "", flags: str = "", arch: int = 80) -> Case:
@@ -61,13 +61,15 @@ def _testp(kind: str, word: str) -> Case:
 FLOAT: tuple[Case, ...] = (
     *(_arithmetic(op, "f32", m) for op in ("add", "sub", "mul", "fma") for m in MODES),
     *(_arithmetic(op, "f32", m, "ftz") for op in ("add", "mul", "fma") for m in MODES),
+    *(_arithmetic(op, k, m) for op, k in (("mad", "f32"), ("mad", "f64")) for m in MODES),
+    _arithmetic("sub", "f32", "rn", "ftz"),
     *(_arithmetic(op, "f32", "rn", "sat") for op in ("add", "sub", "mul", "fma")),
     *(_arithmetic(op, "f32", m, "ftz sat") for op in ("add", "fma") for m in ("rn", "rz")),
     *(_arithmetic(op, "f32", m) for op in ("div", "rcp", "sqrt") for m in MODES),
     *(_arithmetic(op, "f32", "rn", "ftz") for op in ("div", "rcp", "sqrt")),
     *(_arithmetic(op, "f64", m) for op in ("add", "sub", "mul", "fma") for m in MODES),
     *(_arithmetic(op, "f64", "rn") for op in ("div", "rcp", "sqrt")),
-    *(_arithmetic(op, "f32x2", m, f, 100) for op in ("add", "mul", "fma")
+    *(_arithmetic(op, "f32x2", m, f, 100) for op in ("add", "sub", "mul", "fma")
       for m, f in (("rn", ""), ("rz", ""), ("rm", ""), ("rp", ""), ("rn", "ftz"))),
     *(_extreme(op, "f32", f) for op in ("min", "max")
       for f in ("", "ftz", "NaN", "xorsign abs", "NaN xorsign abs", "ftz NaN")),
@@ -87,6 +89,7 @@ HALF: tuple[Case, ...] = (
     *(_arithmetic(op, k, "rn") for op in ("add", "sub", "mul", "fma") for k in _F16),
     *(_arithmetic(op, k, "rn", f) for op in ("add", "mul", "fma") for k in _F16
       for f in ("ftz", "sat")),
+    *(_arithmetic("sub", k, "rn", f) for k in _F16 for f in ("ftz", "sat")),
     *(_arithmetic("fma", k, "rn", "relu") for k in (*_F16, *_BF16)),
     *(_arithmetic(op, k, "rn", arch=90) for op in ("add", "sub", "mul") for k in _BF16),
     *(_arithmetic("fma", k, "rn") for k in _BF16),
@@ -168,7 +171,7 @@ def _of_int(to: str, of: str, mode: str) -> Case:
                 oracle.from_integer(to, bits, of[0] == "s", mode), arch=arch)  # fmt: skip
 
 
-def _float(to: str, of: str, mode: str = "", flags: str = "", arch: int = 80) -> Case:
+def _between(to: str, of: str, mode: str = "", flags: str = "", arch: int = 80) -> Case:
     words = ["cvt", mode, *(f for f in ("ftz", "relu", "satfinite") if f in flags.split()),
              *(["sat"] if "sat" in flags.split() else []), to, of]  # fmt: skip
     nan = to == "f64" or of == "bf16" or (to == of == "f32")
@@ -237,28 +240,28 @@ CONVERT: tuple[Case, ...] = (
     *(_of_int("f64", of, m) for of in _INTS[:6] for m in ("rn", "rz")),
     *(_of_int("f64", of, "rn") for of in ("s64", "u64")),
     *(_of_int("bf16", of, "rn") for of in ("s32", "u32", "s64", "u16")),
-    *(_float("f16", "f32", m) for m in MODES),
-    *(_float("f16", "f64", m) for m in MODES),
-    *(_float("f32", "f64", m) for m in MODES),
-    *(_float("bf16", "f32", m) for m in ("rn", "rz")),
-    *(_float(to, "f32", m, "relu") for to in ("f16", "bf16") for m in ("rn", "rz")),
-    *(_float("f16", "f32", "rn", "satfinite", 100) for _ in "1"),
-    *(_float("bf16", "f32", m, f, 100) for m, f in (("rn", "satfinite"), ("rn", "relu satfinite"))),
-    *(_float("bf16", of, "rn", "", 90) for of in ("f16", "f64")),
-    *(_float("bf16", "f32", m, "", 90) for m in ("rm", "rp")),
-    _float("f32", "f16"),
-    _float("f32", "f16", "", "ftz"),
-    _float("f64", "f16"),
-    _float("f32", "bf16", "", "", 90),
-    _float("f64", "bf16", "", "", 90),
-    _float("f64", "f32"),
-    _float("f64", "f32", "", "ftz"),
-    _float("f32", "f64", "rn", "ftz"),
-    _float("f32", "f32", "", "sat"),
-    _float("f32", "f32", "", "ftz sat"),
-    _float("f32", "f32", "", "ftz"),
-    _float("f16", "f16", "", "sat"),
-    _float("f16", "f32", "rn", "sat"),
+    *(_between("f16", "f32", m) for m in MODES),
+    *(_between("f16", "f64", m) for m in MODES),
+    *(_between("f32", "f64", m) for m in MODES),
+    *(_between("bf16", "f32", m) for m in ("rn", "rz")),
+    *(_between(to, "f32", m, "relu") for to in ("f16", "bf16") for m in ("rn", "rz")),
+    _between("f16", "f32", "rn", "satfinite", 100),
+    *(_between("bf16", "f32", "rn", f, 100) for f in ("satfinite", "relu satfinite")),
+    *(_between("bf16", of, "rn", "", 90) for of in ("f16", "f64")),
+    *(_between("bf16", "f32", m, "", 90) for m in ("rm", "rp")),
+    _between("f32", "f16"),
+    _between("f32", "f16", "", "ftz"),
+    _between("f64", "f16"),
+    _between("f32", "bf16", "", "", 90),
+    _between("f64", "bf16", "", "", 90),
+    _between("f64", "f32"),
+    _between("f64", "f32", "", "ftz"),
+    _between("f32", "f64", "rn", "ftz"),
+    _between("f32", "f32", "", "sat"),
+    _between("f32", "f32", "", "ftz sat"),
+    _between("f32", "f32", "", "ftz"),
+    _between("f16", "f16", "", "sat"),
+    _between("f16", "f32", "rn", "sat"),
     *(_integral(k, m) for k in ("f32", "f64", "f16") for m in _TO),
     *(_pair(to, m, f) for to in ("f16x2", "bf16x2") for m in ("rn", "rz") for f in ("", "relu")),
     *(_pair(to, "rn", "satfinite") for to in ("f16x2", "bf16x2")),
@@ -276,17 +279,29 @@ CONVERT: tuple[Case, ...] = (
 # Approximations: what the documents promise.
 
 
+def _float(kind: str, bits: int) -> float:
+    """Return the number that bits stand for."""
+    code, size = {"f16": ("<e", "<H"), "bf16": ("<f", "<I"), "f32": ("<f", "<I"),
+                  "f64": ("<d", "<Q")}[kind]  # fmt: skip
+    return float(struct.unpack(code, struct.pack(size, bits << 16 if kind == "bf16" else bits))[0])
+
+
 def _float32(bits: int) -> float:
-    return float(struct.unpack("<f", struct.pack("<I", bits))[0])
+    return _float("f32", bits)
+
+
+_BEYOND = {"f16": (65504.0, 2.0**-14), "bf16": (3.39e38, 2.0**-126), "f32": (3.4e38, 2.0**-126),
+           "f64": (1e308, 2.0**-1022)}  # fmt: skip
+"""Kind -> what is as good as infinite, and the smallest normal number."""
 
 
 def _near(
-    function: Callable[..., float], relative: float, absolute: float = 0.0
+    function: Callable[..., float], relative: float, absolute: float = 0.0, kind: str = "f32"
 ) -> Callable[..., bool]:
     """A bound around the true value; where that is no normal number, its class must match."""
 
     def judge(got: int, *bits: int) -> bool:
-        found, terms = _float32(got), [_float32(b) for b in bits]
+        found, terms = _float(kind, got), [_float(kind, b) for b in bits]
         try:
             true = function(*terms)
         except (ValueError, ZeroDivisionError):
@@ -295,10 +310,11 @@ def _near(
             return math.isinf(found)
         if math.isnan(true):
             return math.isnan(found)
-        if abs(true) > 3.4e38:
-            return abs(found) > 3.3e38 and (found > 0) == (true > 0)
-        if abs(true) < 2.0**-126:
-            return abs(found - true) <= 2.0**-126
+        largest, smallest = _BEYOND[kind]
+        if abs(true) > largest:
+            return abs(found) > 0.97 * largest and (found > 0) == (true > 0)
+        if abs(true) < smallest:
+            return abs(found - true) <= smallest
         return abs(found - true) <= max(relative * abs(true), absolute)
 
     return judge
@@ -336,8 +352,24 @@ def _subnormal(*bits: int) -> bool:
     return any(0 < b & 0x7FFFFFFF < 0x00800000 for b in bits)
 
 
+def _subnormal64(a: int) -> bool:
+    return 0 < a & (1 << 63) - 1 < 1 << 52
+
+
 def _far(limit: float) -> Callable[..., bool]:
     return lambda a: not abs(_float32(a)) <= limit and not math.isinf(_float32(a))
+
+
+def _approximate_half(text: str, kind: str, function: Callable[..., float], relative: float,
+                      absolute: float = 0.0, arch: int = 90) -> Case:  # fmt: skip
+    """A half, or each of two."""
+    name = kind.removesuffix("x2")
+    near = _near(function, relative, absolute, name)
+
+    def both(got: int, a: int) -> bool:
+        return near(got & 0xFFFF, a & 0xFFFF) and near(got >> 16, a >> 16)
+
+    return Case(f"{text}.{kind} d, a;", kind, kind, bound=both if kind != name else near, arch=arch)
 
 
 ULP = 2.0**-23
@@ -352,6 +384,15 @@ APPROXIMATE: tuple[Case, ...] = (
     _approximate("sin.approx.f32 d, a;", math.sin, 0, 2.0**-20.5, skip=_far(6.28)),
     _approximate("cos.approx.f32 d, a;", math.cos, 0, 2.0**-20.5, skip=_far(6.28)),
     _approximate("tanh.approx.f32 d, a;", math.tanh, 2.0**-10.9),
+    *(_approximate_half("tanh.approx", k, math.tanh, 0, 2.0**-10.9, 75) for k in _F16),
+    *(_approximate_half("tanh.approx", k, math.tanh, 0, 2.0**-8) for k in _BF16),
+    *(_approximate_half("ex2.approx", k, _ex2, 2.0**-9.9, 0, 75) for k in _F16),
+    *(_approximate_half("ex2.approx.ftz", k, _ex2, 2.0**-7) for k in _BF16),
+    Case("rcp.approx.ftz.f64 d, a;", "f64", "f64", bound=_near(_rcp, 2.0**-19, 0, "f64"),
+         skip=_subnormal64),
+    Case("rsqrt.approx.ftz.f64 d, a;", "f64", "f64", bound=_near(_rsqrt, 2.0**-19, 0, "f64"),
+         skip=_subnormal64),
+    Case("rsqrt.approx.f64 d, a;", "f64", "f64", bound=_near(_rsqrt, 2.0**-50, 0, "f64")),
     _approximate("div.full.f32 d, a, b;", _div, 3 * ULP, 0, 2),
     _approximate("div.approx.f32 d, a, b;", _div, 3 * ULP, 0, 2,
                  lambda a, b: not 0x00800000 <= b & 0x7FFFFFFF <= 0x7E800000),

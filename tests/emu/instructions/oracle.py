@@ -169,7 +169,7 @@ def flush(name: str, x: Number) -> Number:
 def sat(x: Number) -> Number:
     if x[1] == NAN or x[0]:
         return 0, Fraction(0)
-    return 0, Fraction(1) if x[1] == INF else min(x[1], Fraction(1))  # type: ignore[type-var]
+    return 0, Fraction(1) if x[1] == INF else min(x[1], Fraction(1))
 
 
 def relu(x: Number) -> Number:
@@ -185,6 +185,7 @@ _FUNCTIONS: dict[str, Callable[..., Number]] = {
     "sub": lambda x, y, mode: add(x, negative(y), mode),
     "mul": lambda x, y, mode: mul(x, y),
     "fma": lambda x, y, z, mode: add(mul(x, y), z, mode),
+    "mad": lambda x, y, z, mode: add(mul(x, y), z, mode),
     "div": lambda x, y, mode: div(x, y),
     "rcp": lambda x, mode: div((0, Fraction(1)), x),
     "sqrt": lambda x, mode: sqrt(x),

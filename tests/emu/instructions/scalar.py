@@ -173,6 +173,11 @@ INTEGER: tuple[Case, ...] = (
     *(_mul24(k, p) for k in ("u32", "s32") for p in ("lo", "hi")),
     Case("mad24.lo.s32 d, a, b, c;", "i32 i32 i32", "i32",
          lambda a, b, c: cut(signed(a, 24) * signed(b, 24) + c, 32)),
+    Case("mad24.hi.u32 d, a, b, c;", "i32 i32 i32", "i32",
+         lambda a, b, c: cut((cut(a, 24) * cut(b, 24) >> 16) + c, 32)),
+    Case("mad24.hi.sat.s32 d, a, b, c;", "i32 i32 i32", "i32",
+         lambda a, b, c: cut(clamp(
+             signed(signed(a, 24) * signed(b, 24) >> 16, 32) + signed(c, 32), *S32), 32)),
     *(_division(op, k) for op in ("div", "rem") for k in ALL),
     *(_typed("abs", k, abs, 1) for k in ("s16", "s32", "s64")),
     *(_typed("neg", k, lambda a: -a, 1) for k in ("s16", "s32", "s64")),

@@ -12,11 +12,8 @@ add.s64 %rd1, %rd1, %rd2; setp.lt.u32 %p1, %r1, 8;"""
 
 
 def run(body: str, elected: str = "first") -> Result:
-    return run_ptx(
-        f"{HEAD}\n{body}\nst.global.b32 [%rd1], %r9;",
-        {"out": np.zeros(32, np.uint32)},
-        elected=elected,
-    )
+    body = f"{HEAD}\n{body}\nst.global.b32 [%rd1], %r9;"
+    return run_ptx(body, {"out": np.zeros(32, np.uint32)}, elected=elected)
 
 
 def words(body: str, elected: str = "first") -> list[int]:

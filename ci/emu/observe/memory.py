@@ -26,8 +26,8 @@ BARRIER_BYTES = 8
 class MemoryUse(Hooks):
     """Watches plain accesses to live mbarriers, and writes to what ld.global.nc reads.
 
-    It counts bytes that threads and operations move, and wavefronts of shared memory beyond the fewest,
-    into the machine's counts.
+    It counts bytes that threads and operations move, and wavefronts of shared memory beyond the
+    fewest, into the machine's counts.
     """
 
     def __init__(self) -> None:

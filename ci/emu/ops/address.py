@@ -9,19 +9,13 @@ import numpy as np
 from ci.emu.addressing import WINDOW_SHIFT
 from ci.emu.arrays import BOOL, I64, U32, U64, Array, Mask
 from ci.emu.memory import GLOBAL_BASE, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW
+from ci.emu.ops._forms import expect, read, write
 from ci.emu.state import Crew
 from ci.emu.table import Refused, Row, Step, row
-from ci.ptx import Instruction, Register
+from ci.ptx import Instruction
 
 _SPACES = "const global local shared shared::cta shared::cluster param param::entry"
 _RANK_BITS = 0xFF << RANK_SHIFT
-
-
-def _register(i: Instruction) -> Register:
-    first = i.operands[0]
-    if not isinstance(first, Register):
-        raise Refused(f"{i.mnemonic}: {first} is no register")
-    return first
 
 
 def _space(i: Instruction) -> str:
@@ -35,7 +29,8 @@ def _cvta(i: Instruction) -> Step:
     """Global memory, constants and parameters lie at their generic addresses."""
     base = {"shared": SHARED_WINDOW, "shared::cluster": SHARED_WINDOW, "local": LOCAL_WINDOW}
     window = U64.type(base.get(_space(i), 0))
-    reads, writes = ((i.operands[1], U64),), ((_register(i), U64),)
+    into, address = expect(i, 2)
+    reads, writes = (read(address, U64),), (write(into, U64),)
     if not window:
         return Step(lambda a: a, reads, writes)
     if "to" in i.flags:
@@ -65,7 +60,8 @@ def _isspacep(i: Instruction) -> Step:
             return np.asarray(rank == crew.rank)
         return np.asarray((rank >= 0) & (rank < crew.machine.geometry.cluster_ctas))
 
-    return Step(run, ((i.operands[1], I64),), ((_register(i), BOOL),), effect=True)
+    into, named = expect(i, 2)
+    return Step(run, (read(named, I64),), (write(into, BOOL),), effect=True)
 
 
 def _width(i: Instruction) -> np.dtype[Any]:
@@ -81,7 +77,8 @@ def _mapa(i: Instruction) -> Step:
     def run(address: Array, rank: Array) -> Array:
         return np.asarray(address & keep | rank.astype(dtype) << shift)
 
-    return Step(run, ((i.operands[1], dtype), (i.operands[2], U32)), ((_register(i), dtype),))
+    into, address, rank = expect(i, 3)
+    return Step(run, (read(address, dtype), read(rank, U32)), (write(into, dtype),))
 
 
 def _getctarank(i: Instruction) -> Step:
@@ -91,7 +88,8 @@ def _getctarank(i: Instruction) -> Step:
     def run(address: Array) -> Array:
         return np.asarray((address >> shift & low).astype(U32))
 
-    return Step(run, ((i.operands[1], dtype),), ((_register(i), U32),))
+    into, address = expect(i, 2)
+    return Step(run, (read(address, dtype),), (write(into, U32),))
 
 
 ROWS: tuple[Row, ...] = (

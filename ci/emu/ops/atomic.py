@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 from ci.emu.access import manner, vector_length
 from ci.emu.addressing import Place, locate
-from ci.emu.arrays import I64, UNSIGNED, Array, Mask
+from ci.emu.arrays import UNSIGNED, Array, Mask
 from ci.emu.atomics import OPERATIONS, Combine, combination
 from ci.emu.memory import Arena
+from ci.emu.ops._forms import expect
+from ci.emu.ops._memory_forms import bracketed, elements, source, target
 from ci.emu.state import Crew
-from ci.emu.table import Refused, Row, Step, row
-from ci.ptx import Instruction, Operand, Register, Sink, Vector
+from ci.emu.table import Read, Refused, Row, Step, row
+from ci.ptx import Instruction, Operand, Sink
 from ci.ptx.types import BYTES
 
 _INTEGERS = "b16 b32 b64 u32 s32 u64 s64"
@@ -61,12 +63,6 @@ class _Atomic:
     @property
     def size(self) -> int:
         return self.dtype.itemsize * self.count
-
-    def elements(self, i: Instruction, operand: Operand) -> tuple[Operand, ...]:
-        items = operand.items if isinstance(operand, Vector) else (operand,)
-        if len(items) != self.count:
-            raise Refused(f"{i.mnemonic}: {operand} is not {self.count} elements")
-        return items
 
     def run(self, crew: Crew, mask: Mask, address: Array, operands: tuple[Array, ...]) -> Array:
         """Do it, and return the old values: (elements, n, 32)."""
@@ -140,18 +136,15 @@ _WHOLE = ("exch", "cas")
 
 def _atom(i: Instruction) -> Step:
     atomic = _Atomic(i)
-    results = atomic.elements(i, i.operands[0])
-    writes = []
-    for item in results:
-        if not isinstance(item, Register | Sink):
-            raise Refused(f"{i.mnemonic}: {item} is no register")
-        writes.append((item if isinstance(item, Register) else None, atomic.dtype))
+    if not i.operands:
+        raise Refused(f"{i.mnemonic}: no operands")
+    writes = tuple(target(i, item, atomic.dtype) for item in _results(i, atomic.count))
 
     def run(crew: Crew, mask: Mask, address: Array, *operands: Array) -> Array | tuple[Array, ...]:
         old = atomic.run(crew, mask, address, operands)
         return old[0] if len(writes) == 1 else tuple(old)
 
-    return Step(run, _reads(i, atomic, 1), tuple(writes), effect=True, stop=True)
+    return Step(run, _reads(i, atomic, 1), writes, effect=True, stop=True)
 
 
 def _red(i: Instruction) -> Step:
@@ -165,17 +158,22 @@ def _red(i: Instruction) -> Step:
     return Step(run, _reads(i, atomic, 0), effect=True, stop=True)
 
 
-def _reads(i: Instruction, atomic: _Atomic, first: int) -> tuple[tuple[Operand, Any], ...]:
+def _reads(i: Instruction, atomic: _Atomic, first: int) -> tuple[Read, ...]:
     """Return the address and the operands behind it: two of a cas, else one; a policy may follow.
 
     Elements of an operand lie side by side.
     """
     wanted = 2 if atomic.operation == "cas" else 1
-    operands = i.operands[first + 1 : first + 1 + wanted]
-    if len(operands) != wanted:
-        raise Refused(f"{i.mnemonic}: an operand is missing")
-    items = tuple(item for o in operands for item in atomic.elements(i, o))
-    return ((i.operands[first], I64), *((item, atomic.dtype) for item in items))
+    count = first + 1 + wanted + ("L2::cache_hint" in i.flags)
+    operands = expect(i, count)[first : first + 1 + wanted]
+    items = tuple(item for o in operands[1:] for item in elements(i, o))
+    return (bracketed(i, operands[0]), *(source(i, item, atomic.dtype) for item in items))
+
+
+def _results(i: Instruction, count: int) -> tuple[Operand, ...]:
+    """Return where the old values go; one `_` is for all of them."""
+    first = i.operands[0]
+    return (first,) * count if isinstance(first, Sink) else elements(i, first)
 
 
 _TAKES = (

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from ci.emu.access import NO_VALUE
 from ci.emu.addressing import locate
-from ci.emu.arrays import BOOL, I64, U32, Array, Mask
+from ci.emu.arrays import BOOL, U32, Array, Mask
 from ci.emu.asynchronous import Op
 from ci.emu.groups import CopyGroups
 from ci.emu.mbarrier import Barriers
 from ci.emu.memory import SLOT_BYTES
+from ci.emu.ops._forms import expect, read
+from ci.emu.ops._memory_forms import bracketed, source
 from ci.emu.state import Crew, Machine
-from ci.emu.table import Block, Refused, Row, Step, row
-from ci.ptx import Instruction, Integer, Operand, Register
+from ci.emu.table import Block, Read, Refused, Row, Step, row
+from ci.ptx import Instruction, Integer, Register
 
 _SIZES = (4, 8, 16)
 _NOWHERE = -1
@@ -50,19 +51,18 @@ class _Arrivals:
 
 def _copy(i: Instruction) -> Step:
     """cp.async [dst], [src], size{, src-size | ignore-src}{, cache-policy}."""
-    operands = list(i.operands)
-    if "L2::cache_hint" in i.flags:
-        operands.pop()
-    if len(operands) not in (3, 4) or not isinstance(operands[2], Integer):
+    policy = int("L2::cache_hint" in i.flags)
+    operands = list(expect(i, 3 + policy, 4 + policy))[: len(i.operands) - policy]
+    if not isinstance(operands[2], Integer):
         raise Refused(f"{i.mnemonic}: two addresses and a constant size are needed")
     size = operands[2].value
     if size not in _SIZES or ("cg" in i.flags and size != 16):
         raise Refused(f"{i.mnemonic}: {size} bytes; .ca copies 4, 8 or 16, .cg 16")
-    limit: tuple[tuple[Operand, np.dtype[Any]], ...] = ()
+    limit: tuple[Read, ...] = ()
     last = operands[3] if len(operands) == 4 else None
     ignores = isinstance(last, Register) and last.type == "pred"
     if last is not None:
-        limit = ((last, BOOL if ignores else U32),)
+        limit = (read(last, BOOL) if ignores else source(i, last, U32),)
 
     def run(crew: Crew, mask: Mask, to: Array, source: Array, given: Array | None = None) -> None:
         if given is None:
@@ -73,7 +73,8 @@ def _copy(i: Instruction) -> Step:
             amount = given.astype(np.int64)
         _start(crew, mask, to, source, size, amount)
 
-    return Step(run, ((operands[0], I64), (operands[1], I64), *limit), effect=True, stop=True)
+    places = (bracketed(i, operands[0]), bracketed(i, operands[1]))
+    return Step(run, (*places, *limit), effect=True, stop=True)
 
 
 def _start(crew: Crew, mask: Mask, to: Array, source: Array, size: int, amount: Array) -> None:
@@ -183,7 +184,7 @@ def _arrive(i: Instruction) -> Step:
                     barrier.pending += 1
                 _arrive_later(crew, int(r), int(lane), slot, offset)
 
-    return Step(run, ((i.operands[0], I64),), effect=True, stop=True)
+    return Step(run, (bracketed(i, expect(i, 1)[0]),), effect=True, stop=True)
 
 
 def _arrive_later(crew: Crew, r: int, lane: int, slot: int, offset: int) -> None:

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ci.emu.addressing import locate
-from ci.emu.arrays import I64, LANES, U16, U32, Array, Mask
+from ci.emu.arrays import LANES, U16, U32, Array, Mask
+from ci.emu.ops._forms import expect, width
+from ci.emu.ops._memory_forms import bracketed
 from ci.emu.state import Crew
 from ci.emu.table import Refused, Row, Step, row
 from ci.ptx import Instruction, Operand, Register, Vector
@@ -30,8 +32,8 @@ def _matrices(i: Instruction) -> int:
 def _registers(i: Instruction, operand: Operand, count: int) -> tuple[Register, ...]:
     items = operand.items if isinstance(operand, Vector) else (operand,)
     registers = tuple(item for item in items if isinstance(item, Register))
-    if len(items) != count or len(registers) != count:
-        raise Refused(f"{i.mnemonic}: {operand} is not {count} registers")
+    if len(items) != count or len(registers) != count or any(width(r) != 4 for r in registers):
+        raise Refused(f"{i.mnemonic}: {operand} is not {count} registers of 32 bits")
     return registers
 
 
@@ -65,7 +67,8 @@ def _rows(
 
 def _ldmatrix(i: Instruction) -> Step:
     count = _matrices(i)
-    registers = _registers(i, i.operands[0], count)
+    into, address = expect(i, 2)
+    registers = _registers(i, into, count)
     transposed, how = "trans" in i.flags, _how(i)
 
     def run(crew: Crew, mask: Mask, address: Array) -> Array | tuple[Array, ...]:
@@ -80,12 +83,13 @@ def _ldmatrix(i: Instruction) -> Step:
         return words[:, 0] if count == 1 else tuple(words[:, m] for m in range(count))
 
     writes = tuple((register, U32) for register in registers)
-    return Step(run, ((i.operands[1], I64),), writes, effect=True, collective="warp")
+    return Step(run, (bracketed(i, address),), writes, effect=True, collective="warp")
 
 
 def _stmatrix(i: Instruction) -> Step:
     count = _matrices(i)
-    registers = _registers(i, i.operands[1], count)
+    address, values = expect(i, 2)
+    registers = _registers(i, values, count)
     transposed, how = "trans" in i.flags, _how(i)
 
     def run(crew: Crew, mask: Mask, address: Array, *held: Array) -> None:
@@ -98,7 +102,7 @@ def _stmatrix(i: Instruction) -> Step:
         where = (flat[..., None] + _ELEMENT)[right]
         crew.machine.memory.shared.scatter(where, (elements[right],), None)
 
-    reads = ((i.operands[0], I64), *((register, U32) for register in registers))
+    reads = (bracketed(i, address), *((register, U32) for register in registers))
     return Step(run, reads, effect=True, collective="warp")
 
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ci.emu.access import NO_VALUE, Manner, load, manner, store, vector_length
+from ci.emu.access import NO_VALUE, Manner, load, manner, store
 from ci.emu.addressing import locate
-from ci.emu.arrays import I64, SIGNED, U64, UNSIGNED, Array, Mask
+from ci.emu.arrays import SIGNED, U64, UNSIGNED, Array, Mask
+from ci.emu.ops._forms import expect
+from ci.emu.ops._memory_forms import bracketed, elements, source, target
 from ci.emu.state import Crew
 from ci.emu.table import Refused, Row, Step, row
-from ci.ptx import Instruction, Operand, Register, Sink, Vector
+from ci.ptx import Instruction, Operand
 from ci.ptx.types import BYTES
 
 Dtype = np.dtype[Any]
@@ -33,33 +35,20 @@ def _dtype(i: Instruction) -> Dtype:
 
 
 def _elements(i: Instruction, operand: Operand, dtype: Dtype) -> tuple[Operand, ...]:
-    """Return what the instruction loads into, or stores: as many as its vector is long."""
-    count = vector_length(i)
-    items = operand.items if isinstance(operand, Vector) else (operand,)
-    if len(items) != count:
-        raise Refused(f"{i.mnemonic}: {operand} is not {count} elements")
-    size = count * dtype.itemsize
+    """Return what the instruction loads into, or stores."""
+    items = elements(i, operand)
+    size = len(items) * dtype.itemsize
     limit = _GLOBAL_VECTOR_BYTES if "global" in i.flags else _VECTOR_BYTES
     if size > limit:
         raise Refused(f"{i.mnemonic}: {size} bytes a lane; PTX has 32 for .global, else 16")
     return items
 
 
-def destinations(
-    i: Instruction, items: tuple[Operand, ...], dtype: Dtype
-) -> tuple[tuple[Register | None, Dtype], ...]:
-    writes: list[tuple[Register | None, Dtype]] = []
-    for item in items:
-        if not isinstance(item, Register | Sink):
-            raise Refused(f"{i.mnemonic}: {item} is no register")
-        writes.append((item if isinstance(item, Register) else None, dtype))
-    return tuple(writes)
-
-
 def _ld(i: Instruction) -> Step:
     how = manner(i)
     dtype = _dtype(i)
-    items = _elements(i, i.operands[0], dtype)
+    into, address = expect(i, *_with_policy(i, 2))[:2]
+    items = _elements(i, into, dtype)
     width, count = dtype.itemsize, len(items)
     if how.promised and how.space != "global":
         raise Refused(f"{i.mnemonic}: .nc is for .global")
@@ -70,9 +59,14 @@ def _ld(i: Instruction) -> Step:
             return values[0].view(dtype)
         return tuple(v.view(dtype) for v in values)
 
-    writes = destinations(i, items, dtype)
+    writes = tuple(target(i, item, dtype) for item in items)
     stop = how.synchronises or "cv" in i.flags
-    return Step(run, ((i.operands[1], I64),), writes, effect=True, stop=stop)
+    return Step(run, (bracketed(i, address),), writes, effect=True, stop=stop)
+
+
+def _with_policy(i: Instruction, count: int) -> tuple[int, ...]:
+    """Return how many operands there may be: a cache policy may follow."""
+    return (count + 1,) if "L2::cache_hint" in i.flags else (count,)
 
 
 def _st(i: Instruction) -> Step:
@@ -80,12 +74,13 @@ def _st(i: Instruction) -> Step:
     if how.space in ("const", "param"):
         raise Refused(f"{i.mnemonic}: .{how.space} cannot be written here")
     dtype = UNSIGNED[_dtype(i).itemsize]
-    items = _elements(i, i.operands[1], dtype)
+    address, value = expect(i, *_with_policy(i, 2))[:2]
+    items = _elements(i, value, dtype)
 
     def run(crew: Crew, mask: Mask, address: Array, *values: Array) -> None:
         store(crew, mask, address, values, how)
 
-    reads = ((i.operands[0], I64), *((item, dtype) for item in items))
+    reads = (bracketed(i, address), *(source(i, item, dtype) for item in items))
     return Step(run, reads, effect=True, stop=how.synchronises)
 
 
@@ -108,8 +103,10 @@ def _st_bulk(i: Instruction) -> Step:
     how = manner(i)
     if how.space not in ("generic", "shared", "shared::cta"):
         raise Refused(f"{i.mnemonic}: st.bulk is for .shared::cta")
-    operands = i.operands
-    return Step(run, ((operands[0], I64), (operands[1], U64), (operands[2], U64)), effect=True)
+    address, size, value = expect(i, 3)
+    return Step(
+        run, (bracketed(i, address), source(i, size, U64), source(i, value, U64)), effect=True
+    )
 
 
 def _zero(crew: Crew, mask: Mask, address: Array, size: int, how: Manner) -> None:
@@ -137,10 +134,7 @@ def _do_nothing() -> None:
 
 
 def _createpolicy(i: Instruction) -> Step:
-    register = i.operands[0]
-    if not isinstance(register, Register):
-        raise Refused(f"{i.mnemonic}: {register} is no register")
-    return Step(lambda: _POLICY, writes=((register, U64),))
+    return Step(lambda: _POLICY, writes=(target(i, expect(i, 2, 3, 4)[0], U64),))
 
 
 _POLICY = np.zeros((1, 1), U64)
@@ -164,7 +158,7 @@ def _discard(i: Instruction) -> Step:
                     machine.hooks.accessed(crew, lanes, space, flat + at, 16, True)
             machine.memory.arena(space).written[starts[:, None] + np.arange(DISCARD_BYTES)] = 0
 
-    return Step(run, ((i.operands[0], I64),), effect=True)
+    return Step(run, (bracketed(i, expect(i, 2)[0]),), effect=True)
 
 
 _ORDER = "weak volatile relaxed cta cluster gpu sys"

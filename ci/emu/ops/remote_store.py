@@ -11,14 +11,16 @@ import numpy as np
 
 from ci.emu.access import VECTORS, vector_length
 from ci.emu.addressing import locate
-from ci.emu.arrays import I64, UNSIGNED, Array, Mask
+from ci.emu.arrays import UNSIGNED, Array, Mask
 from ci.emu.asynchronous import Op
 from ci.emu.atomics import Combine, combination
 from ci.emu.mbarrier import Barriers
 from ci.emu.memory import SLOT_BYTES
+from ci.emu.ops._forms import expect
+from ci.emu.ops._memory_forms import bracketed, elements, source
 from ci.emu.state import Crew
 from ci.emu.table import Refused, Row, Step, row
-from ci.ptx import Instruction, Operand, Vector
+from ci.ptx import Instruction
 from ci.ptx.types import BYTES
 
 _COMPLETION = "mbarrier::complete_tx::bytes"
@@ -52,10 +54,8 @@ def _red_async(i: Instruction) -> Step:
 
 
 def _step(i: Instruction, width: int, count: int, combine: Combine | None) -> Step:
-    target, value, barrier = i.operands
-    items: tuple[Operand, ...] = value.items if isinstance(value, Vector) else (value,)
-    if len(items) != count:
-        raise Refused(f"{i.mnemonic}: {value} is not {count} elements")
+    target, value, barrier = expect(i, 3)
+    items = elements(i, value)
     dtype, name = UNSIGNED[width], f"{i.opcode}.async"
 
     def run(crew: Crew, mask: Mask, at: Array, signalled: Array, *values: Array) -> None:
@@ -75,7 +75,11 @@ def _step(i: Instruction, width: int, count: int, combine: Combine | None) -> St
                     steps = _steps(place, data[r, lane].copy(), tell, combine)
                     crew.machine.issue(crew, int(r), int(lane), name, steps, proxy="generic")
 
-    reads = ((target, I64), (barrier, I64), *((item, dtype) for item in items))
+    reads = (
+        bracketed(i, target),
+        bracketed(i, barrier),
+        *(source(i, item, dtype) for item in items),
+    )
     return Step(run, reads, effect=True, stop=True)
 
 

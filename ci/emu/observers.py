@@ -8,9 +8,11 @@ from ci.emu.hooks import Hooks
 from ci.emu.observe.init import Init
 from ci.emu.observe.memory import MemoryUse
 from ci.emu.observe.publication import Publication
+from ci.emu.observe.races import Races
 
 OBSERVERS: dict[str, Callable[[], Hooks]] = {
     "memory": MemoryUse,
+    "races": Races,
     "init": Init,
     "sync": Publication,
 }

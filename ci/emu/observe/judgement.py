@@ -100,11 +100,19 @@ class Verdict:
     def __call__(self, codes: Array, own: Array | int) -> Array | None:
         number = codes >> LANE_BITS
         if (number == number[0]).all():
-            if self.settled(int(number[0])):
+            first = int(number[0])
+            if self.settled(first) or self._by_the_same(first, codes, own):
                 return None
         elif all([self.settled(n) for n in set(number.tolist())]):  # all of them: some are watched
             return None
         return self._closely(codes, number, own)
+
+    def _by_the_same(self, number: int, codes: Array, own: Array | int) -> bool:
+        """Say whether each thread meets what it did itself."""
+        entry, touch = self.records.entries[number], self.touch
+        if entry.who is not touch.who or entry.asynchronous != touch.asynchronous or entry.mask:
+            return False
+        return bool(((codes & (LANES - 1)) + entry.column == own).all())
 
     def _closely(self, codes: Array, number: Array, own: Array | int) -> Array | None:
         records, touch = self.records, self.touch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ci.emu.arrays import U32, U64, Array
-from ci.emu.ops._forms import chosen, expect, pure, read, typed, unsigned, write
+from ci.emu.ops._forms import chosen, compared, expect, pure, read, typed, unsigned, write
 from ci.emu.table import Row, Step, row
 from ci.ptx import Instruction, Integer
 
@@ -122,13 +122,15 @@ def _szext(i: Instruction) -> Step:
     return pure(i, run, kind, U32)
 
 
-ROWS: tuple[Row, ...] = (
-    row("popc", _popc, takes="b32 b64"),
-    row("clz", _clz, takes="b32 b64"),
-    row("bfind", _bfind, takes="u32 s32 u64 s64 shiftamt"),
-    row("brev", _brev, takes="b32 b64"),
-    row("bfe", _bfe, takes="u32 s32 u64 s64"),
-    row("bfi", _bfi, takes="b32 b64"),
-    row("bmsk", _bmsk, "b32", "clamp wrap"),
-    row("szext", _szext, takes="u32 s32 clamp wrap"),
+ROWS: tuple[Row, ...] = compared(
+    (
+        row("popc", _popc, takes="b32 b64"),
+        row("clz", _clz, takes="b32 b64"),
+        row("bfind", _bfind, takes="u32 s32 u64 s64 shiftamt"),
+        row("brev", _brev, takes="b32 b64"),
+        row("bfe", _bfe, takes="u32 s32 u64 s64"),
+        row("bfi", _bfi, takes="b32 b64"),
+        row("bmsk", _bmsk, "b32", "clamp wrap"),
+        row("szext", _szext, takes="u32 s32 clamp wrap"),
+    )
 )

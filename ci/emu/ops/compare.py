@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from ci.emu.arrays import BOOL, F32, I32, Array
-from ci.emu.floating import COMPARISONS, compared
+from ci.emu.floating import COMPARISONS
+from ci.emu.floating import compared as comparison
 from ci.emu.ops._forms import (
     TYPES,
     chosen,
+    compared,
     expect,
     pure,
     read,
@@ -58,7 +60,7 @@ def _comparison(i: Instruction, name: str) -> Callable[[Array, Array], Array]:
         return COMPARISONS[_SYNONYMS.get(word, word)]
     if word in _SYNONYMS:
         raise Refused(f"{i.mnemonic}: .{word} compares unsigned integers")
-    function = compared(word)
+    function = comparison(word)
     view = _VIEWS.get(name)
     if "ftz" in i.flags:
         flush = flushed if name == "f32" else _flushed_half
@@ -188,9 +190,11 @@ def _slct(i: Instruction) -> Step:
 
 _PLAIN = f"{_INTEGERS} f32 f64"
 
-ROWS: tuple[Row, ...] = (
-    row("setp", _setp, takes=f"{_PLAIN} {_HALVES} {_WORDS} and or xor ftz"),
-    row("set", _set, takes=f"{_PLAIN} {_HALVES} {_WORDS} and or xor ftz"),
-    row("selp", _selp, takes=_PLAIN),
-    row("slct", _slct, takes=f"{_PLAIN} ftz"),
+ROWS: tuple[Row, ...] = compared(
+    (
+        row("setp", _setp, takes=f"{_PLAIN} {_HALVES} {_WORDS} and or xor ftz"),
+        row("set", _set, takes=f"{_PLAIN} {_HALVES} {_WORDS} and or xor ftz"),
+        row("selp", _selp, takes=_PLAIN),
+        row("slct", _slct, takes=f"{_PLAIN} ftz"),
+    )
 )

@@ -11,7 +11,7 @@ import numpy as np
 from ci.emu import rounding
 from ci.emu.arrays import F32, F64, I64, U8, U16, U32, U64, Array
 from ci.emu.floating import rectified, saturated
-from ci.emu.ops._forms import TYPES, chosen, expect, pure, read, types, width, write
+from ci.emu.ops._forms import TYPES, chosen, compared, expect, pure, read, types, width, write
 from ci.emu.rounding import BF16, F16, HALF, NAN, TF32, canonical, flushed, halves, joined
 from ci.emu.table import Refused, Row, Step, row
 from ci.ptx import Instruction, Register
@@ -309,15 +309,17 @@ def _of_eight(i: Instruction) -> Step:
 
 _ANY = " ".join((*_FLOATS, *_INTEGERS))
 
-ROWS: tuple[Row, ...] = (
-    row("cvt", _scalar, takes=f"{_ANY} {_MODES} {' '.join(_INTEGRAL)} ftz sat relu satfinite"),
-    row("cvt", _pair, "f16x2 f32", "rn rz relu satfinite"),
-    row("cvt", _pair, "bf16x2 f32", "rn rz relu satfinite"),
-    row("cvt", _tf32, "tf32 f32", "rna rn rz relu satfinite"),
-    *(
-        row("cvt", _to_eight, f"rn satfinite {e} {s}", "relu")
-        for e in _EIGHT
-        for s in ("f32", "f16x2")
-    ),
-    *(row("cvt", _of_eight, f"rn f16x2 {e}", "relu") for e in _EIGHT),
+ROWS: tuple[Row, ...] = compared(
+    (
+        row("cvt", _scalar, takes=f"{_ANY} {_MODES} {' '.join(_INTEGRAL)} ftz sat relu satfinite"),
+        row("cvt", _pair, "f16x2 f32", "rn rz relu satfinite"),
+        row("cvt", _pair, "bf16x2 f32", "rn rz relu satfinite"),
+        row("cvt", _tf32, "tf32 f32", "rna rn rz relu satfinite"),
+        *(
+            row("cvt", _to_eight, f"rn satfinite {e} {s}", "relu")
+            for e in _EIGHT
+            for s in ("f32", "f16x2")
+        ),
+        *(row("cvt", _of_eight, f"rn f16x2 {e}", "relu") for e in _EIGHT),
+    )
 )

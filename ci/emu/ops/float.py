@@ -9,7 +9,7 @@ import numpy as np
 from ci.emu import floating
 from ci.emu.arrays import BOOL, F32, F64, U32, U64, Array
 from ci.emu.floating import Function
-from ci.emu.ops._forms import alike, chosen, expect, pure, typed
+from ci.emu.ops._forms import alike, chosen, compared, expect, pure, typed
 from ci.emu.rounding import canonical, flushed
 from ci.emu.table import Refused, Row, Step, row
 from ci.ptx import Instruction
@@ -176,22 +176,30 @@ def _testp(i: Instruction) -> Step:
 
 _ANY_MODE = f"{MODES} ftz sat"
 
-ROWS: tuple[Row, ...] = (
-    *(row(op, _build, "f32", _ANY_MODE) for op in _COUNTS),
-    *(row(op, _build, "f64", MODES) for op in _COUNTS),
-    *(row(op, _build_pair, "f32x2", f"{MODES} ftz") for op in ("add", "sub", "mul", "fma")),
-    row("div", _division, "f32", f"{MODES} approx full ftz"),
-    *(row(op, _division, "f32", f"{MODES} approx ftz") for op in ("rcp", "sqrt")),
-    *(row(op, _division, "f64", MODES) for op in ("div", "rcp", "sqrt")),
-    *(row(op, _approximation, "approx f32", "ftz") for op in ("ex2", "lg2", "rsqrt", "sin", "cos")),
-    row("tanh", _approximation, "approx f32"),
-    row("rcp", _gross, "approx ftz f64"),
-    row("rsqrt", _gross, "approx ftz f64"),
-    row("rsqrt", lambda i: alike(i, lambda x: 1 / np.sqrt(x), 1, F64), "approx f64"),
-    *(row(op, _negation, "f32", "ftz") for op in ("neg", "abs")),
-    *(row(op, _negation, "f64") for op in ("neg", "abs")),
-    *(row(op, _extreme, "f32", "ftz NaN xorsign abs") for op in ("min", "max")),
-    *(row(op, _extreme, "f64") for op in ("min", "max")),
-    row("copysign", _copysign, takes="f32 f64"),
-    row("testp", _testp, takes=f"f32 f64 {' '.join(_TESTS)}"),
+_NOT_ON_H200 = frozenset({"add.f32x2", "sub.f32x2", "mul.f32x2", "fma.f32x2"})
+
+ROWS: tuple[Row, ...] = compared(
+    (
+        *(row(op, _build, "f32", _ANY_MODE) for op in _COUNTS),
+        *(row(op, _build, "f64", MODES) for op in _COUNTS),
+        *(row(op, _build_pair, "f32x2", f"{MODES} ftz") for op in ("add", "sub", "mul", "fma")),
+        row("div", _division, "f32", f"{MODES} approx full ftz"),
+        *(row(op, _division, "f32", f"{MODES} approx ftz") for op in ("rcp", "sqrt")),
+        *(row(op, _division, "f64", MODES) for op in ("div", "rcp", "sqrt")),
+        *(
+            row(op, _approximation, "approx f32", "ftz")
+            for op in ("ex2", "lg2", "rsqrt", "sin", "cos")
+        ),
+        row("tanh", _approximation, "approx f32"),
+        row("rcp", _gross, "approx ftz f64"),
+        row("rsqrt", _gross, "approx ftz f64"),
+        row("rsqrt", lambda i: alike(i, lambda x: 1 / np.sqrt(x), 1, F64), "approx f64"),
+        *(row(op, _negation, "f32", "ftz") for op in ("neg", "abs")),
+        *(row(op, _negation, "f64") for op in ("neg", "abs")),
+        *(row(op, _extreme, "f32", "ftz NaN xorsign abs") for op in ("min", "max")),
+        *(row(op, _extreme, "f64") for op in ("min", "max")),
+        row("copysign", _copysign, takes="f32 f64"),
+        row("testp", _testp, takes=f"f32 f64 {' '.join(_TESTS)}"),
+    ),
+    _NOT_ON_H200,
 )

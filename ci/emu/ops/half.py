@@ -9,7 +9,7 @@ import numpy as np
 from ci.emu import floating
 from ci.emu.arrays import F32, F64, U16, U32, Array
 from ci.emu.floating import Function
-from ci.emu.ops._forms import alike, chosen, expect, pure, type_name, types
+from ci.emu.ops._forms import alike, chosen, compared, expect, pure, type_name, types
 from ci.emu.rounding import (
     F16,
     NAN,
@@ -139,21 +139,26 @@ def _mixed(i: Instruction) -> Step:
 
 _F16, _BF16 = ("f16", "f16x2"), ("bf16", "bf16x2")
 
-ROWS: tuple[Row, ...] = (
-    *(row(op, _arithmetic, t, "rn ftz sat") for op in ("add", "sub", "mul") for t in _F16),
-    *(row(op, _arithmetic, t, "rn") for op in ("add", "sub", "mul") for t in _BF16),
-    *(row("fma", _arithmetic, t, "rn ftz sat relu") for t in _F16),
-    *(row("fma", _arithmetic, t, "rn relu") for t in _BF16),
-    *(row(op, _sign, t, "ftz") for op in ("neg", "abs") for t in _F16),
-    *(row(op, _sign, t) for op in ("neg", "abs") for t in _BF16),
-    *(row(op, _extreme, t, "ftz NaN xorsign abs") for op in ("min", "max") for t in _F16),
-    *(row(op, _extreme, t, "NaN xorsign abs") for op in ("min", "max") for t in _BF16),
-    *(row(op, _approximation, f"approx {t}") for op in ("ex2", "tanh") for t in _F16),
-    *(row("tanh", _approximation, f"approx {t}") for t in _BF16),
-    *(row("ex2", _approximation, f"approx ftz {t}") for t in _BF16),
-    *(
-        row(op, _mixed, f"f32 {t}", "rn rz rm rp sat")
-        for op in ("add", "sub", "fma")
-        for t in ("f16", "bf16")
+_NOT_ON_H200 = frozenset(f"{op}.{t}.f32" for op in ("add", "sub", "fma") for t in ("f16", "bf16"))
+
+ROWS: tuple[Row, ...] = compared(
+    (
+        *(row(op, _arithmetic, t, "rn ftz sat") for op in ("add", "sub", "mul") for t in _F16),
+        *(row(op, _arithmetic, t, "rn") for op in ("add", "sub", "mul") for t in _BF16),
+        *(row("fma", _arithmetic, t, "rn ftz sat relu") for t in _F16),
+        *(row("fma", _arithmetic, t, "rn relu") for t in _BF16),
+        *(row(op, _sign, t, "ftz") for op in ("neg", "abs") for t in _F16),
+        *(row(op, _sign, t) for op in ("neg", "abs") for t in _BF16),
+        *(row(op, _extreme, t, "ftz NaN xorsign abs") for op in ("min", "max") for t in _F16),
+        *(row(op, _extreme, t, "NaN xorsign abs") for op in ("min", "max") for t in _BF16),
+        *(row(op, _approximation, f"approx {t}") for op in ("ex2", "tanh") for t in _F16),
+        *(row("tanh", _approximation, f"approx {t}") for t in _BF16),
+        *(row("ex2", _approximation, f"approx ftz {t}") for t in _BF16),
+        *(
+            row(op, _mixed, f"f32 {t}", "rn rz rm rp sat")
+            for op in ("add", "sub", "fma")
+            for t in ("f16", "bf16")
+        ),
     ),
+    _NOT_ON_H200,
 )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ci.emu.arrays import BOOL, U8, U32, U64, Array
-from ci.emu.ops._forms import alike, chosen, expect, pure, read, typed, write
+from ci.emu.ops._forms import alike, chosen, compared, expect, pure, read, typed, write
 from ci.emu.table import Refused, Row, Step, row
 from ci.ptx import Instruction, Integer, Pair
 
@@ -161,15 +161,17 @@ def _prmt_constant(i: Instruction, control: int) -> Step:
     return Step(run, reads, (write(i.operands[0], U32),))
 
 
-ROWS: tuple[Row, ...] = (
-    row("and", _same(np.bitwise_and), takes=f"{BITS} pred"),
-    row("or", _same(np.bitwise_or), takes=f"{BITS} pred"),
-    row("xor", _same(np.bitwise_xor), takes=f"{BITS} pred"),
-    row("not", _same(np.invert), takes=f"{BITS} pred"),
-    row("cnot", _cnot, takes=BITS),
-    row("shl", _shift(np.left_shift), takes=BITS),
-    row("shr", _shift(np.right_shift), takes=f"{BITS} u16 s16 u32 s32 u64 s64"),
-    row("shf", _funnel, "b32", "l r clamp wrap"),
-    row("lop3", _lop3, "b32", "and or"),
-    row("prmt", _prmt, "b32", " ".join(_PICKS)),
+ROWS: tuple[Row, ...] = compared(
+    (
+        row("and", _same(np.bitwise_and), takes=f"{BITS} pred"),
+        row("or", _same(np.bitwise_or), takes=f"{BITS} pred"),
+        row("xor", _same(np.bitwise_xor), takes=f"{BITS} pred"),
+        row("not", _same(np.invert), takes=f"{BITS} pred"),
+        row("cnot", _cnot, takes=BITS),
+        row("shl", _shift(np.left_shift), takes=BITS),
+        row("shr", _shift(np.right_shift), takes=f"{BITS} u16 s16 u32 s32 u64 s64"),
+        row("shf", _funnel, "b32", "l r clamp wrap"),
+        row("lop3", _lop3, "b32", "and or"),
+        row("prmt", _prmt, "b32", " ".join(_PICKS)),
+    )
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ci.emu.arrays import UNSIGNED, Array
-from ci.emu.ops._forms import chosen, expect, flat, read, typed, unsigned, write
+from ci.emu.ops._forms import chosen, compared, expect, flat, read, typed, unsigned, write
 from ci.emu.table import Refused, Row, Step, row
 from ci.ptx import Instruction, Special, Vector
 
@@ -86,8 +86,13 @@ def _vector(i: Instruction) -> Step:
 
 _TYPES = "b8 u8 s8 b16 u16 s16 b32 u32 s32 f32 b64 u64 s64 f64 pred f16 bf16 f16x2 bf16x2"
 
-ROWS: tuple[Row, ...] = (
-    row("mov", _mov, takes=_TYPES),
-    row("mov", _vector, "v2", _TYPES),
-    row("mov", _vector, "v4", _TYPES),
+_NOT_ON_H200 = frozenset({"mov.v2"})
+
+ROWS: tuple[Row, ...] = compared(
+    (
+        row("mov", _mov, takes=_TYPES),
+        row("mov", _vector, "v2", _TYPES),
+        row("mov", _vector, "v4", _TYPES),
+    ),
+    _NOT_ON_H200,
 )

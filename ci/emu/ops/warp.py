@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ci.emu.arrays import BOOL, F32, I32, LANES, U32, Array, Mask, whole
 from ci.emu.floating import extreme
-from ci.emu.ops._forms import LANE, chosen, expect, flat, read, typed, write
+from ci.emu.ops._forms import LANE, chosen, compared, expect, flat, read, typed, write
 from ci.emu.state import Crew
 from ci.emu.table import Refused, Row, Step, row
 from ci.ptx import Instruction
@@ -265,14 +265,19 @@ def _elect(i: Instruction) -> Step:
     return Step(run, reads, writes, True, collective="mask", members=members)
 
 
-ROWS: tuple[Row, ...] = (
-    row("shfl", _shfl, "sync b32", "up down bfly idx"),
-    row("vote", _vote, "sync pred", "all any uni"),
-    row("vote", _vote, "sync ballot b32"),
-    row("match", _match, "any sync", "b32 b64"),
-    row("match", _match, "all sync", "b32 b64"),
-    row("activemask", _activemask, "b32"),
-    row("redux", _redux, "sync", "add min max u32 s32 and or xor b32"),
-    row("redux", _redux_float, "sync f32", "min max abs NaN"),
-    row("elect", _elect, "sync"),
+_NOT_ON_H200 = frozenset({"redux.f32.sync"})
+
+ROWS: tuple[Row, ...] = compared(
+    (
+        row("shfl", _shfl, "sync b32", "up down bfly idx"),
+        row("vote", _vote, "sync pred", "all any uni"),
+        row("vote", _vote, "sync ballot b32"),
+        row("match", _match, "any sync", "b32 b64"),
+        row("match", _match, "all sync", "b32 b64"),
+        row("activemask", _activemask, "b32"),
+        row("redux", _redux, "sync", "add min max u32 s32 and or xor b32"),
+        row("redux", _redux_float, "sync f32", "min max abs NaN"),
+        row("elect", _elect, "sync"),
+    ),
+    _NOT_ON_H200,
 )

@@ -75,12 +75,72 @@ class Pending(Unready):
     def values(self) -> Array:
         return self.filled if self.rows is None else self.filled[self.rows]
 
-    def take(self, rows: NDArray[np.intp]) -> Pending:
+    def take(self, rows: NDArray[np.intp]) -> Pending | Array:
         """Return what some of the warps wait for: it may still be filled in."""
-        return Pending(self.filled, self.tag, self.text, self.chosen(rows))
+        return self.at(rows if self.rows is None else self.rows[rows])
 
-    def chosen(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        return rows if self.rows is None else self.rows[rows]
+    def at(self, rows: NDArray[np.intp]) -> Pending:
+        """Return the same of other `rows` of what the operation fills in."""
+        return Pending(self.filled, self.tag, self.text, rows)
+
+
+class Gathered(Pending):
+    """What warps that met hold in one register, and not of one operation.
+
+    `parts` are values and the rows where they go; `tag` is the set of those that are waited for, or
+    the one.
+    """
+
+    __slots__ = ("parts", "size")
+
+    def __init__(self, parts: list[tuple[Pending | Array, NDArray[np.intp]]], size: int) -> None:
+        waiting = [part for part, _ in parts if isinstance(part, Pending)]
+        tags = frozenset().union(
+            *(p.tag if isinstance(p.tag, frozenset) else {p.tag} for p in waiting)
+        )
+        tag = next(iter(tags)) if len(tags) == 1 else tags
+        super().__init__(waiting[0].filled, tag, waiting[0].text)
+        self.parts = parts
+        self.size = size
+
+    @property
+    def values(self) -> Array:
+        arrays = [(p.values if isinstance(p, Pending) else p, rows) for p, rows in self.parts]
+        made = np.zeros((self.size, LANES), arrays[0][0].dtype)
+        for array, rows in arrays:
+            made[rows] = array
+        return made
+
+    def take(self, rows: NDArray[np.intp]) -> Pending | Array:
+        taken: list[tuple[Pending | Array, NDArray[np.intp]]] = []
+        for part, places in self.parts:
+            here = np.flatnonzero(np.isin(rows, places))
+            if len(here):
+                inside = np.searchsorted(places, rows[here])
+                one = isinstance(part, np.ndarray) and len(part) == 1
+                chosen = (
+                    part
+                    if one
+                    else (part.take(inside) if isinstance(part, Pending) else part[inside])
+                )
+                taken.append((chosen, here))
+        if any(isinstance(p, Pending) for p, _ in taken):
+            return gathered(taken, len(rows))
+        made = [whole(part, len(at)) for part, at in taken if isinstance(part, np.ndarray)]
+        return np.concatenate(made)[np.argsort(np.concatenate([at for _, at in taken]))]
+
+
+def gathered(parts: list[tuple[Pending | Array, NDArray[np.intp]]], size: int) -> Pending:
+    """Return one register of several that warps hold which meet, at least one of them pending."""
+    first = parts[0][0]
+    if isinstance(first, Pending) and not isinstance(first, Gathered):
+        rows = np.zeros(size, np.intp)
+        for part, places in parts:
+            if type(part) is not type(first) or part.filled is not first.filled:
+                return Gathered(parts, size)
+            rows[places] = np.arange(len(part.filled)) if part.rows is None else part.rows
+        return first.at(rows)
+    return Gathered(parts, size)
 
 
 def narrowed(mask: Mask, guard: Array) -> Mask:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ci.emu.arrays import LANES, Mask, Unready, full_mask
+from ci.emu.arrays import LANES, UNDEFINED, Mask, Pending, Unready, full_mask, gathered
 from ci.emu.state import Crew, Joining
 
 
@@ -35,15 +35,15 @@ def meet(crews: list[Crew]) -> Crew:
         return first
     live = first.machine.program.segments[first.pc].live
     registers: list[Any] = list(first.registers)
-    same = all(
-        c.warps is first.warps or np.array_equal(c.warps, first.warps) for c in crews[1:]
-    )
+    same = all(c.warps is first.warps or np.array_equal(c.warps, first.warps) for c in crews[1:])
     if same:
         warps, lanes = first.warps, full_mask(first.lanes, first.size)
         for other in crews[1:]:
             theirs = full_mask(other.lanes, other.size)
             for register in live:
-                registers[register] = _chosen(theirs, other.registers[register], registers[register])
+                registers[register] = _chosen(
+                    theirs, other.registers[register], registers[register]
+                )
             lanes = lanes | theirs
     else:
         warps = np.unique(np.concatenate([c.warps for c in crews]))
@@ -80,6 +80,9 @@ def _gathered(
     held: list[Any], places: list[NDArray[np.intp]], masks: list[NDArray[np.bool_]], size: int
 ) -> Any:
     """Return the register of a crew of `size` warps of which each part sits in its `places`."""
+    if any(isinstance(h, Pending) for h in held):
+        parts = [(h, p) for h, p in zip(held, places, strict=True) if h is not UNDEFINED]
+        return gathered(parts, size)
     ready = [h for h in held if isinstance(h, np.ndarray)]
     if not ready:
         return held[0]

@@ -126,6 +126,54 @@ def test_16x32bx2_is_two_halves_apart() -> None:
         assert found.buffers["out"][lane, :4].tolist() == wanted
 
 
+@pytest.mark.parametrize(
+    ("apart", "parts"), [(True, "eq.u32 %p1, %r8, 1"), (False, "ge.u32 %p1, %r1, 40")]
+)
+@pytest.mark.parametrize("schedule", range(4))
+def test_warps_that_part_and_meet_before_the_wait_get_their_own(
+    apart: bool, parts: str, schedule: int
+) -> None:
+    """Each warp holds its lanes' numbers; they part behind the load, or load apart."""
+    load = "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%d100, %d101}, [%r51];"
+    found = one_warp(
+        f"""
+        bar.sync 0;
+        ld.shared.b32 %r50, [%r5];
+        shr.u32 %r8, %r1, 5; shl.b32 %r9, %r8, 21; add.u32 %r51, %r50, %r9;
+        {fill(2)}
+        tcgen05.st.sync.aligned.32x32b.x2.b32 [%r51], {registers(2)};
+        {WAIT_ST}
+        setp.{parts};
+        {"" if apart else load}
+        @%p1 bra OTHER;
+        {load if apart else ""}
+        bra MET;
+    OTHER:
+        {load if apart else ""}
+    MET:
+        {WAIT_LD}
+        {dump(2, 100)}
+        bar.sync 0;
+        setp.ne.u32 %p2, %r8, 0;
+        @%p2 bra LEAVE;
+        {FREE.format(64)}
+    LEAVE:
+        """.replace("bar.sync 0;", f"""
+        setp.ne.u32 %p2, %r1, 0;
+        shr.u32 %r8, %r1, 5;
+        setp.ne.u32 %p3, %r8, 0;
+        @%p3 bra READY;
+        {ALLOC.format(64)}
+    READY:
+        bar.sync 0;
+        """, 1),
+        block=96, alloc=0, free=0, number=schedule,
+    )  # fmt: skip
+    assert found.findings == ()
+    lanes = np.arange(96)[:, None]
+    assert (found.buffers["out"][:, :2] == (lanes << 8 | np.arange(2))).all()
+
+
 def test_registers_of_a_load_are_not_there_before_the_wait() -> None:
     found = one_warp(f"""
         tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%d1}}, [%r50];

@@ -93,8 +93,8 @@ class Fragment(Pending):
         found: Array = self.tag.registers()[self.number]
         return found if self.rows is None else found[self.rows]
 
-    def take(self, rows: NDArray[np.intp]) -> Fragment:
-        return Fragment(self.tag, self.number, self.chosen(rows))
+    def at(self, rows: NDArray[np.intp]) -> Fragment:
+        return Fragment(self.tag, self.number, rows)
 
 
 def chained(values: tuple[object, ...]) -> Fragment | None:
@@ -109,7 +109,13 @@ def chained(values: tuple[object, ...]) -> Fragment | None:
             not isinstance(value, Fragment)
             or value.tag is not first.tag
             or value.number != number
-            or value.rows is not first.rows
+            or not _same(value.rows, first.rows)
         ):
             return None
     return first if len(values) == len(first.tag.fragments) else None
+
+
+def _same(rows: NDArray[np.intp] | None, others: NDArray[np.intp] | None) -> bool:
+    return rows is others or (
+        rows is not None and others is not None and np.array_equal(rows, others)
+    )

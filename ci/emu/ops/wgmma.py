@@ -329,6 +329,10 @@ def _settle(crew: Crew, left: int) -> None:
                 first = accumulator.first_of(warp)
                 groups.settled[warp, accumulator.register] = (groups.time, first)
         crew.settle(accumulator)
+    for register in crew.pending:  # of warps that met with products of their own
+        tag = getattr(crew.registers[register], "tag", None)
+        if isinstance(tag, frozenset) and tag <= settled.keys() - in_flight.keys():
+            crew.settle(tag)
 
 
 _SHAPES = " ".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32))

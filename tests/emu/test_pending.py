@@ -1,0 +1,53 @@
+"""Registers that are waited for, as warps part and meet."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ci.emu.arrays import Gathered, Pending, gathered
+
+FIRST, SECOND = np.array([0]), np.array([1, 2])
+
+
+def filled(warps: int, start: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
+    return (np.arange(warps)[:, None] + start + np.zeros((1, 32))).astype(np.uint32)
+
+
+def test_some_of_the_warps_see_what_is_filled_in_later() -> None:
+    later = np.zeros((3, 32), np.uint32)
+    taken = Pending(later, "wait", "the wait").take(SECOND)
+    assert isinstance(taken, Pending)
+    later[...] = filled(3, 5)
+    assert taken.values[:, 0].tolist() == [6, 7]
+
+
+def test_warps_of_one_operation_meet_in_their_own_order() -> None:
+    whole = Pending(filled(3, 0), "wait", "the wait")
+    parts = [(whole.take(SECOND), np.array([0, 1])), (whole.take(FIRST), np.array([2]))]
+    met = gathered(parts, 3)
+    assert not isinstance(met, Gathered)
+    assert met.values[:, 0].tolist() == [1, 2, 0]
+
+
+def test_warps_of_two_operations_keep_both() -> None:
+    one, two = Pending(filled(1, 10), "wait", "the wait"), Pending(filled(2, 20), "wait", "it")
+    met = gathered([(one, FIRST), (two, SECOND)], 3)
+    assert met.tag == "wait"
+    assert met.values[:, 0].tolist() == [10, 20, 21]
+    taken = met.take(np.array([0, 2]))
+    assert isinstance(taken, Pending)
+    assert taken.values[:, 0].tolist() == [10, 21]
+
+
+def test_different_waits_are_all_named() -> None:
+    one, two = Pending(filled(1, 0), "a", "the wait"), Pending(filled(2, 0), "b", "it")
+    assert gathered([(one, FIRST), (two, SECOND)], 3).tag == frozenset({"a", "b"})
+
+
+def test_what_is_there_already_stays() -> None:
+    one = Pending(filled(1, 10), "wait", "the wait")
+    met = gathered([(np.array([[7]], np.uint32), SECOND), (one, FIRST)], 3)
+    assert met.values[:, 0].tolist() == [10, 7, 7]
+    there = met.take(SECOND)
+    assert isinstance(there, np.ndarray)
+    assert there[:, 0].tolist() == [7, 7]

@@ -196,9 +196,7 @@ class Scheduler:
             return crew
         return self._part(crew, segment, ((taken, target), (own & ~taken, crew.pc + 1)))
 
-    def _table(
-        self, crew: Crew, segment: Segment, index: NDArray[np.uint32]
-    ) -> Crew | None:
+    def _table(self, crew: Crew, segment: Segment, index: NDArray[np.uint32]) -> Crew | None:
         own = full_mask(crew.lanes, crew.size)
         whole = np.broadcast_to(index, own.shape)
         beyond = own & (whole >= len(segment.target))
@@ -250,9 +248,7 @@ class Scheduler:
         self.machine.ready.append(parts[0])
         return parts[-1]
 
-    def _exit(
-        self, crew: Crew, segment: Segment, guard: NDArray[np.bool_] | None
-    ) -> Crew | None:
+    def _exit(self, crew: Crew, segment: Segment, guard: NDArray[np.bool_] | None) -> Crew | None:
         own = full_mask(crew.lanes, crew.size)
         leaving = own if guard is None else own & guard
         crew.at = max(segment.last - 1, 0)
@@ -261,15 +257,13 @@ class Scheduler:
             return crew
         machine = self.machine
         machine.alive[crew.warps] &= ~leaving
+        crew.pc += 1  # those who stay take along what is read from there on
         gone, staying = part(crew, leaving)
         if gone is not None:
             self._leave(gone)
             for state in machine.parts:
                 if hasattr(state, "exited"):
                     state.exited(gone, gone.lanes)
-        if staying is None:
-            return None
-        staying.pc = crew.pc + 1
         return staying
 
     def _leave(self, gone: Crew) -> None:

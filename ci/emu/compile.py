@@ -111,7 +111,10 @@ def _steps(
     for instruction in function.instructions:
         step = None
         name = instruction.opcode
-        if instruction.opcode not in CONTROL:
+        if instruction.guard and instruction.guard.register.type != "pred":
+            text = f"the guard {instruction.guard} is no predicate"
+            refused.append(Refusal(instruction.line, text))
+        elif instruction.opcode not in CONTROL:
             try:
                 row = table.find(instruction)
                 name = row.name
@@ -506,8 +509,10 @@ class _Writer:
                 key = (register.index, "address")
                 if key not in self.views:
                     view = f"a{register.index}_{at}"
-                    as_i64 = f"{name}.view({i64})" if BYTES[register.type] == 8 else (
-                        f"{name}.astype({i64})"
+                    as_i64 = (
+                        f"{name}.view({i64})"
+                        if BYTES[register.type] == 8
+                        else (f"{name}.astype({i64})")
                     )
                     self.lines.append(f"{view} = {as_i64}")
                     self.views[key] = view

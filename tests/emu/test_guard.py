@@ -1,9 +1,11 @@
-"""Threads that stay where others exit keep what they hold."""
+"""Guards: what may be one, and what threads keep that stay where others exit."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from ci.emu.compile import Refusals
 from tests.emu.kit import run_ptx
 from tests.emu.places import place
 
@@ -25,3 +27,10 @@ def test_warps_that_stay_keep_their_own_registers() -> None:
     result = run_ptx(body, {"c": np.full(4, 9, np.uint32)}, grid=(4, 1, 1), block=(64, 1, 1))
     assert result.findings == ()
     assert result.buffers["c"].tolist() == [9, 1, 2, 3]
+
+
+@pytest.mark.parametrize("guarded", ["@%r1 ret;", "@!%r1 mov.u32 %r2, 1;", "@%rd1 bra END; END:"])
+def test_a_guard_that_is_no_predicate_is_refused(guarded: str) -> None:
+    with pytest.raises(Refusals) as refused:
+        run_ptx(guarded, {"c": np.zeros(1)})
+    assert "is no predicate" in refused.value.refusals[0].text

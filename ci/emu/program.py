@@ -66,7 +66,8 @@ class Program:
         if not 0 <= at < len(self.function.instructions):
             return 0, ""
         instruction = self.function.instructions[at]
-        return instruction.line, instruction.place.own(self.source).text
+        source = instruction.place.own(self.source).text
+        return instruction.line, "" if source.startswith(":") else source
 
     def label(self, at: int) -> str:
         """Name an instruction for people: its text, shortened, and its line."""
@@ -77,8 +78,9 @@ class Program:
         )
 
     def frames(self, at: int) -> str:
-        """Return the source line of an instruction and those it is inlined into."""
-        return self.function.instructions[at].place.text
+        """Return the source line of an instruction and those it is inlined into, if it has one."""
+        frames = self.function.instructions[at].place.text
+        return "" if frames.startswith(":") else frames
 
     def counts(self) -> dict[str, int]:
         """Return how often each row of the table was executed, by warps."""

@@ -15,7 +15,7 @@ from ci.emu.asynchronous import Op
 from ci.emu.mbarrier import Barrier
 from ci.emu.observe import order
 from ci.emu.observe.clocks import ALL, LEVELS, Cluster, Sync, Warp, acquire, lanes_of, meet, release
-from ci.emu.observe.touches import Touches
+from ci.emu.observe.touches import Strong, Touches
 from ci.emu.state import Crew, Machine
 
 MOST_INSTANCES = 1024
@@ -183,27 +183,36 @@ class Races(Touches):
         warp.change(bits, order.complete(warp, [op.clock for op in ops], read))
 
     # Strong accesses: what they carry.
-    def synchronise(
-        self, warp: Warp, places: list[tuple[int, int]], key: str, how: tuple[bool, bool, str, int]
-    ) -> None:
-        """Lanes accessed variables: `places` are flat bytes and lanes. Sibling lanes of one
-        instruction inherit nothing from each other: all of them acquire before any releases.
+    def synchronise(self, strong: list[Strong], how: tuple[bool, bool, str, int]) -> None:
+        """Lanes of some warps accessed variables by one instruction.
+
+        Sibling lanes inherit nothing from each other: all of them acquire before any releases (PTX
+        8.9.2). Of warps that come together nobody says who was first: each may have been last, and
+        learns of the others, lest an order is missed that is there.
         """
         write, atomic, sem, level = how
+        reads = "acquire" if sem in ("acquire", "acq_rel") else "relaxed"
+        releases = sem in ("release", "acq_rel")
         if not write or atomic:
-            kind = "acquire" if sem in ("acquire", "acq_rel") else "relaxed"
-            for flat, bits in places:
-                sync = self.variables.get((key, flat))
-                if sync:
-                    acquire(warp, bits, sync, kind, level, cap=True)
+            self._acquire(strong, reads, level)
         if not write:
             return
-        releases = sem in ("release", "acq_rel")
-        for flat, bits in places:
+        users: dict[tuple[str, int], set[int]] = {}
+        for warp, key, bits in strong:
             if not atomic:  # a write that is no read-modify-write ends the chain, PTX 8.9.2
-                self.variables.pop((key, flat), None)
+                self.variables.pop(key, None)
             if releases or any(view.fenced for _, view in warp.parts(bits)):
-                sync = self.variables.setdefault((key, flat), Sync())
+                sync = self.variables.setdefault(key, Sync())
                 release(warp, bits, sync, "release" if releases else "relaxed", level)
+            users.setdefault(key, set()).add(warp.number)
+        if atomic:
+            self._acquire([s for s in strong if len(users[s[1]]) > 1], reads, level)
         if releases:
-            warp.tick()
+            for warp in {warp.number: warp for warp, _, _ in strong}.values():
+                warp.tick()
+
+    def _acquire(self, strong: list[Strong], sem: str, level: int) -> None:
+        for warp, key, bits in strong:
+            sync = self.variables.get(key)
+            if sync:
+                acquire(warp, bits, sync, sem, level, cap=True)

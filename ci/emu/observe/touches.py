@@ -17,6 +17,8 @@ from ci.emu.state import Crew, Machine
 
 TENSOR_LANES = 128
 LANES_A_GRANULE = 16  # of tensor memory: the fewest that instructions with M 64 leave to others
+Strong = tuple[Warp, tuple[str, int], int]
+"""Lanes (bits) of a warp that access a variable: its space and flat byte."""
 _LANE_NUMBERS = np.arange(LANES, dtype=np.int32)
 
 
@@ -110,6 +112,7 @@ class Touches(Hooks):
         if index.shape != lanes.shape:
             index = np.broadcast_to(index, lanes.shape)
         level = 0 if sem == "weak" else LEVELS["sys" if sem == "volatile" else scope]
+        strong: list[Strong] = []
         packed = np.packbits(lanes, axis=1, bitorder="little").view(np.uint32)
         for row, bits in enumerate(packed[:, 0].tolist()):
             if not bits:
@@ -143,13 +146,12 @@ class Touches(Hooks):
                 for lane in np.flatnonzero(chosen).tolist():
                     flat_byte = int(index[row][lane])
                     places[flat_byte] = places.get(flat_byte, 0) | 1 << lane
-                kind = "relaxed" if sem == "volatile" else sem
-                how = (write, atomic, kind, level)
-                self.synchronise(warp, list(places.items()), space, how)
+                strong += [(warp, (space, at), lanes_at) for at, lanes_at in places.items()]
+        if strong:
+            kind = "relaxed" if sem == "volatile" else sem
+            self.synchronise(strong, (write, atomic, kind, level))
 
-    def synchronise(
-        self, warp: Warp, places: list[tuple[int, int]], key: str, how: tuple[bool, bool, str, int]
-    ) -> None:
+    def synchronise(self, strong: list[Strong], how: tuple[bool, bool, str, int]) -> None:
         raise NotImplementedError
 
     def _by_threads(

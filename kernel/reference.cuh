@@ -90,27 +90,24 @@ __device__ inline void tally_element(const ReferenceProblem &p, Tally *tally,
   const float wanted = float_from_bf16(wanted_bits);
   const bool is_nan = (got_bits & 0x7FFF) > 0x7F80;
   const float scale = largest_on_the_way(p.function, acc, addends, wanted);
+  const float error = fabsf(got - wanted);
   bool wrong;
   if (p.pattern == Pattern::RANDOM) {
-    const float error = fabsf(got - wanted);
     const float slack = p.accum_tol * abs_sum;
     wrong =
         !(error <= bf16_ulp(scale) + slack) && !is_reachable(p.function, got, acc, slack, addends);
-    if (!is_nan && error > 0.0f)
-      atomicMax(&tally->max_rel_bits, float_bits(error / scale));
   } else {
     wrong = got_bits != wanted_bits;
-    if (!is_nan && wrong && scale > 0.0f) {
-      atomicMax(&tally->max_rel_bits, float_bits(fabsf(got - wanted) / scale));
-    }
   }
   if (p.pattern == Pattern::INTEGER &&
       (fabsf(wanted) > LARGEST_EXACT ||
        fabsf(first_rounded(p.function, acc, addends)) > LARGEST_EXACT)) {
     atomicAdd(&tally->beyond_exact, 1ull);
   }
-  if (!is_nan && got != wanted)
-    atomicMax(&tally->max_abs_bits, float_bits(fabsf(got - wanted)));
+  if (!is_nan && got != wanted) {
+    atomicMax(&tally->max_abs_bits, float_bits(error));
+    atomicMax(&tally->max_rel_bits, float_bits(relative_error(error, scale, abs_sum)));
+  }
   if (is_nan)
     atomicAdd(&tally->nan_count, 1ull);
   if (wrong) {

@@ -3,8 +3,8 @@
 // builds, and none pays its start with the other's clocks.
 //
 // What they share is a file with a byte a turn, made by whoever starts them: 0 at first, 1 once the
-// process that takes the turn is ready, 2 once the turn is over. Nobody begins before all are
-// ready. A file of another size says that one of them has failed: then all give up.
+// process that takes the turn is ready, 2 once the turn is over. No turn but 0 begins before all
+// are ready: whoever takes that one loads the card while the others still start. A file of another size says that one of them has failed: then all give up.
 #pragma once
 
 #include <fcntl.h>
@@ -47,6 +47,8 @@ public:
       put(turn, READY);
   }
 
+  bool all_ready() const { return read().find('\0') == std::string::npos; }
+
   // Returns once everybody is ready and every earlier turn is over.
   void wait_for(int turn) const {
     wait([turn](const std::string &state) {
@@ -74,15 +76,16 @@ private:
   }
 
   template <class Done> void wait(Done done) const {
-    std::string state(size_, '\0');
-    for (;;) {
-      const ssize_t got = pread(file_, state.data(), state.size(), 0);
-      if (got != size_ || size_now() != size_)
-        give_up("another process has failed");
-      if (done(state))
-        return;
+    while (!done(read()))
       std::this_thread::sleep_for(POLL);
-    }
+  }
+
+  std::string read() const {
+    std::string state(size_, '\0');
+    const ssize_t got = pread(file_, state.data(), state.size(), 0);
+    if (got != size_ || size_now() != size_)
+      give_up("another process has failed");
+    return state;
   }
 
   [[noreturn]] void give_up(const std::string &why) const {

@@ -29,7 +29,7 @@ struct Comparison {
   uint64_t seed = 0;
   unsigned long long elements = 0, mismatches = 0, nan_count = 0;
   double max_abs_error = 0.0;
-  double max_rel_error = 0.0; // relative to max(|acc|, |comb|, |C|), as the tolerance is
+  double max_rel_error = 0.0; // relative to max(|acc|, |comb|, |C|, sum |a b|)
   double accum_tol = 0.0;
   Mismatch first;
 };

@@ -183,11 +183,14 @@ private:
 
   template <class Launch> void time_once(Launch launch) {
     doing("timing");
-    add(time_launches(launch, stream_, options_.warmup_s, options_.samples, *nvml_, [] {}));
+    const auto warm = [&](double seconds) { return seconds >= options_.warmup_s; };
+    add(time_launches(launch, stream_, warm, options_.samples, *nvml_, [] {}));
   }
 
   // The samples of our turns follow one another in the result, as many of each. Returns when the
-  // last turn of anybody is over: what comes then may take the GPU from others.
+  // last turn of anybody is over: what comes then may take the GPU from others. Turn 0 has no
+  // other before it, and its load begins while others start: a power limiter takes seconds of
+  // load to settle.
   template <class Launch> void time_in_relay(Launch launch) {
     const Relay relay(options_.relay, options_.turns);
     launch(0); // the module is loaded, and what the kernel is wrong about shows now
@@ -195,10 +198,15 @@ private:
     relay.ready();
     for (const int turn : options_.turns) {
       doing("waiting for turn " + std::to_string(turn));
-      relay.wait_for(turn);
+      const bool leads = turn == 0;
+      if (!leads)
+        relay.wait_for(turn);
       doing("timing in turn " + std::to_string(turn));
-      const double warmup_s = options_.warmup_s + (turn == 0 ? options_.settle_s : 0.0);
-      add(time_launches(launch, stream_, warmup_s, options_.samples, *nvml_,
+      const double warmup_s = options_.warmup_s + (leads ? options_.settle_s : 0.0);
+      const auto warm = [&](double seconds) {
+        return seconds >= warmup_s && (!leads || relay.all_ready());
+      };
+      add(time_launches(launch, stream_, warm, options_.samples, *nvml_,
                         [&] { relay.over(turn); }));
     }
     doing("waiting for the relay's end");

@@ -45,16 +45,17 @@ inline double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// launch(i) queues launch number i on `stream` and turns to the next set of inputs. over() is called
-// the moment that the last one has ended.
-template <class Launch, class Over>
-Timing time_launches(Launch launch, cudaStream_t stream, double warmup_s, int samples,
-                     const Nvml &nvml, Over over) {
+// launch(i) queues launch number i on `stream` and turns to the next set of inputs. warm(seconds)
+// says, of how long the load has lasted, whether samples may begin; over() is called the moment
+// that the last one has ended.
+template <class Launch, class Warm, class Over>
+Timing time_launches(Launch launch, cudaStream_t stream, Warm warm, int samples, const Nvml &nvml,
+                     Over over) {
   long long launched = 0;
   int batch = 1;
   Event fences[2];
   const auto begin = std::chrono::steady_clock::now();
-  for (int turn = 0; turn < 2 || seconds_since(begin) < warmup_s; ++turn) {
+  for (int turn = 0; turn < 2 || !warm(seconds_since(begin)); ++turn) {
     for (int i = 0; i < batch; ++i)
       launch(launched++);
     fences[turn % 2].record(stream);

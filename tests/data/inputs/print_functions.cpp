@@ -1,5 +1,6 @@
 // Prints, in hex, what kernel/function.cuh makes of accumulators drawn from the hash, one function
-// after another: output, and the largest number on the way to it (tests/test_functions.py).
+// after another: output, and the largest number on the way to it; then the relative errors of a
+// product that cancels to 0, of one that does not, and of nothing (tests/test_functions.py).
 
 #include <cstdio>
 #include <initializer_list>
@@ -23,4 +24,7 @@ int main() {
     }
     std::printf("\n");
   }
+  const float cancelled = largest_on_the_way(Function::PRODUCT, 0.0f, Addends{0, 0}, 0.0f);
+  std::printf("relative %g %g %g\n", relative_error(0.0078125f, cancelled, 64.0f),
+              relative_error(0.5f, 128.0f, 64.0f), relative_error(0.5f, 0.0f, 0.0f));
 }

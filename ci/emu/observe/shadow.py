@@ -373,7 +373,7 @@ def distinct(codes: Array) -> Array:
         return codes[:1]
     runs = np.concatenate((codes[:1], codes[starts + 1]))
     runs.sort()  # np.unique takes ten times as long for a few hundred
-    return runs[np.concatenate((_TRUE, runs[1:] != runs[:-1]))]
+    return np.asarray(runs[np.concatenate((_TRUE, runs[1:] != runs[:-1]))])
 
 
 def shared_code(records: Records, code: int, mask: int) -> int:

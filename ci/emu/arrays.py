@@ -143,6 +143,10 @@ def gathered(parts: list[tuple[Pending | Array, NDArray[np.intp]]], size: int) -
     return Gathered(parts, size)
 
 
+Held = Array | Unready
+"""What a register holds."""
+
+
 def narrowed(mask: Mask, guard: Array) -> Mask:
     """Return the lanes of `mask` where `guard` holds too."""
     return guard if mask is None else mask & guard

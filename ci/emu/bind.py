@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ci.emu.compile import Layout, compile_kernel
+from ci.emu.compile import compile_kernel
 from ci.emu.findings import Findings
 from ci.emu.instructions import instruction_table
+from ci.emu.layout import Layout
 from ci.emu.memory import (
     LOCAL_WINDOW,
     RESERVED_BYTES,
@@ -70,9 +71,7 @@ class Kernel:
         )
         memory.local.reserve(slots * self.geometry.warps * 32 * memory.local_stride)
         self.program.visits[:] = [0] * len(self.program.visits)
-        return Machine(
-            self.program, self.geometry, memory, self.params.address, Findings(), rng
-        )
+        return Machine(self.program, self.geometry, memory, self.params.address, Findings(), rng)
 
     def fill_params(self, values: Iterable[bytes]) -> None:
         """Write the arguments, one of each parameter in order."""
@@ -178,9 +177,7 @@ def _initial(variable: Variable, places: dict[str, tuple[str, int]]) -> bytes:
     return data.ljust(variable.size, b"\0")
 
 
-def _words(
-    initial: Initial, width: int, places: dict[str, tuple[str, int]]
-) -> Iterable[bytes]:
+def _words(initial: Initial, width: int, places: dict[str, tuple[str, int]]) -> Iterable[bytes]:
     match initial:
         case tuple():
             for item in initial:

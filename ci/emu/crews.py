@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ci.emu.arrays import LANES, UNDEFINED, Mask, Pending, Unready, full_mask, gathered
+from ci.emu.arrays import LANES, UNDEFINED, Held, Mask, Pending, Unready, full_mask, gathered
 from ci.emu.state import Crew, Joining
 
 
@@ -29,7 +29,7 @@ def _some(crew: Crew, lanes: NDArray[np.bool_]) -> Crew | None:
 
 
 def meet(crews: list[Crew]) -> Crew:
-    """Make one crew of several at one place whose lanes are disjoint; their joins are the first's."""
+    """Make one crew of several at one place, of other lanes each; it has the joins of the first."""
     first = crews[0]
     if len(crews) == 1:
         return first
@@ -68,7 +68,7 @@ def meet(crews: list[Crew]) -> Crew:
     return met
 
 
-def _chosen(mask: NDArray[np.bool_], new: Any, old: Any) -> Any:
+def _chosen(mask: NDArray[np.bool_], new: Held, old: Held) -> Held:
     if new is old or isinstance(new, Unready):
         return old
     if isinstance(old, Unready):
@@ -77,8 +77,8 @@ def _chosen(mask: NDArray[np.bool_], new: Any, old: Any) -> Any:
 
 
 def _gathered(
-    held: list[Any], places: list[NDArray[np.intp]], masks: list[NDArray[np.bool_]], size: int
-) -> Any:
+    held: list[Held], places: list[NDArray[np.intp]], masks: list[NDArray[np.bool_]], size: int
+) -> Held:
     """Return the register of a crew of `size` warps of which each part sits in its `places`."""
     if any(isinstance(h, Pending) for h in held):
         parts = [(h, p) for h, p in zip(held, places, strict=True) if h is not UNDEFINED]
@@ -104,7 +104,7 @@ def _gathered(
 
 
 class Meetings:
-    """Where lanes wait for the rest of their warp: at a collective instruction, by warp and place."""
+    """Where lanes wait for the rest of their warp: at collective instructions, by warp and place."""
 
     def __init__(self) -> None:
         self.waiting: dict[tuple[int, int], Crew] = {}  # (place, warp) -> a crew of one warp
@@ -137,13 +137,13 @@ class Meetings:
         return meet(_same_joins(groups))
 
     def left(self, warp: int) -> list[Crew]:
-        """Take out the crews of a warp some of whose lanes have exited: they are to be asked again."""
+        """Take out the crews of a warp of which lanes have exited: they are to be asked again."""
         keys = [k for k in self.waiting if k[1] == warp]
         return [self.waiting.pop(k) for k in keys]
 
 
 def _same_joins(crews: list[Crew]) -> list[Crew]:
-    """Let all crews wait at the same joins: those they share. Whoever waits at another is let go."""
+    """Let all crews wait at the joins they share; whoever waits at another one is let go."""
     shared = 0
     stacks = [c.joins for c in crews]
     while all(len(s) > shared for s in stacks) and len({id(s[shared]) for s in stacks}) == 1:
@@ -206,7 +206,7 @@ def complete(joining: Joining) -> Crew | None:
 
 
 def parting(crew: Crew, segment: int, parted: Mask) -> Joining:
-    """Return the joining of lanes that a branch parts; `parted` (n, 32) are lanes of those warps."""
+    """Return the joining of the lanes (n, 32) that a branch parts."""
     rows = np.nonzero(parted.any(axis=1))[0] if parted is not None else np.arange(crew.size)
     lanes = full_mask(parted, crew.size)
     return Joining(segment, {int(crew.warps[row]): lanes[row].copy() for row in rows})

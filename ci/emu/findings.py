@@ -18,7 +18,7 @@ OBSERVER_OF = {
     "mismatch": "results",
     "step-limit": "run",
 }
-"""Kind of a finding -> the observer that makes it, which is named as the GPU stage it stands for."""
+"""Kind of a finding -> the observer that makes it, named as the GPU stage it stands for."""
 
 
 @dataclass(frozen=True, slots=True)

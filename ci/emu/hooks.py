@@ -6,11 +6,13 @@ positions in the arena of a space (`memory.py`), so that one shadow array serves
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ci.emu.arrays import Array, Mask
     from ci.emu.asynchronous import Op
+    from ci.emu.mbarrier import Barrier
+    from ci.emu.state import Crew, Machine
 
 
 class Hooks:
@@ -23,15 +25,15 @@ class Hooks:
     "", "cta", "cluster", "gpu" or "sys". `atomic` accesses read and write.
     """
 
-    def started(self, machine: Any) -> None:
+    def started(self, machine: Machine) -> None:
         """A wave of CTAs is about to run."""
 
-    def ended(self, machine: Any) -> None:
+    def ended(self, machine: Machine) -> None:
         """All warps have exited, and nothing is in flight."""
 
     def accessed(
         self,
-        crew: Any,
+        crew: Crew,
         mask: Mask,
         space: str,
         index: Array,
@@ -43,13 +45,13 @@ class Hooks:
     ) -> None:
         """Threads are about to read or write memory through the generic proxy."""
 
-    def promised_read_only(self, crew: Any, mask: Mask, index: Array, size: int) -> None:
+    def promised_read_only(self, crew: Crew, mask: Mask, index: Array, size: int) -> None:
         """ld.global.nc of these bytes, told before `accessed`: the grid never writes them."""
 
     # Asynchronous operations. An op is issued by one thread; `op.crew/row/lane` name it.
     def op_issued(self, op: Op) -> None: ...
     def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
-        """`op` read or wrote `size` bytes at each of `starts` (flat bytes of "global", "shared")."""
+        """`op` read or wrote `size` bytes at each of `starts`, flat bytes of `space`."""
 
     def op_tensor(self, op: Op, cta: int, lanes: slice, columns: slice, write: bool) -> None:
         """`op` (mma, cp, ld, st) read or wrote tensor memory of the CTA in slot `cta`."""
@@ -58,44 +60,46 @@ class Hooks:
         """`op` has done all of its reads and writes; nobody knows it yet."""
 
     # Tensor memory: a ld or st is an op of a warp (all lanes).
-    def tensor_waited(self, crew: Any, mask: Mask, ops: list[Op]) -> None:
+    def tensor_waited(self, crew: Crew, mask: Mask, ops: list[Op]) -> None:
         """tcgen05.wait::ld or ::st returned: `ops` are complete for these threads."""
 
-    def tensor_fenced(self, crew: Any, mask: Mask, before: bool) -> None:
+    def tensor_fenced(self, crew: Crew, mask: Mask, before: bool) -> None:
         """tcgen05.fence::before_thread_sync, or ::after_thread_sync."""
 
     # mbarriers. `barrier` is a `ci.emu.mbarrier.Barrier`, `phase` counts its phases from 0.
     def arrived(
-        self, crew: Any, mask: Mask, barrier: Any, phase: int, sem: str, scope: str
+        self, crew: Crew, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
     ) -> None:
         """Threads arrived on `barrier` in `phase`."""
 
-    def op_arrived(self, op: Op, barrier: Any, phase: int, kind: str) -> None:
+    def op_arrived(self, op: Op, barrier: Barrier, phase: int, kind: str) -> None:
         """`op` told `barrier`: "tx" (its bytes), or "commit" (what was committed is complete)."""
 
-    def waited(self, crew: Any, mask: Mask, barrier: Any, phase: int, sem: str, scope: str) -> None:
+    def waited(
+        self, crew: Crew, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
+    ) -> None:
         """A wait of these threads saw that `phase` of `barrier` is complete."""
 
     # Barriers of CTA and cluster: `instance` is a hashable name of one use of one barrier.
     def barrier_arrived(
-        self, crew: Any, mask: Mask, instance: object, scope: str, sem: str = "release"
+        self, crew: Crew, mask: Mask, instance: object, scope: str, sem: str = "release"
     ) -> None: ...
     def barrier_passed(
-        self, crew: Any, mask: Mask, instance: object, scope: str, sem: str = "acquire"
+        self, crew: Crew, mask: Mask, instance: object, scope: str, sem: str = "acquire"
     ) -> None: ...
-    def warp_synced(self, crew: Any, mask: Mask) -> None:
+    def warp_synced(self, crew: Crew, mask: Mask) -> None:
         """bar.warp.sync: the lanes of each warp in `mask` have met."""
 
     # Fences.
-    def fenced(self, crew: Any, mask: Mask, sem: str, scope: str) -> None: ...
-    def proxy_fenced(self, crew: Any, mask: Mask, space: str) -> None:
+    def fenced(self, crew: Crew, mask: Mask, sem: str, scope: str) -> None: ...
+    def proxy_fenced(self, crew: Crew, mask: Mask, space: str) -> None:
         """fence.proxy.async; `space` is "" (all), "shared::cta", "shared::cluster", "global"."""
 
-    def barriers_published(self, crew: Any, mask: Mask) -> None:
+    def barriers_published(self, crew: Crew, mask: Mask) -> None:
         """fence.mbarrier_init."""
 
     # Groups of bulk copies, cp.async and wgmma.
-    def group_waited(self, crew: Any, row: int, lane: int, ops: list[Op], read: bool) -> None:
+    def group_waited(self, crew: Crew, row: int, lane: int, ops: list[Op], read: bool) -> None:
         """A wait_group of that thread returned; `read`: only the sources were read.
 
         `lane` -1 is all lanes of the warp.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ci.emu.arrays import LANES, Array
@@ -96,15 +98,14 @@ def _position(crew: Crew, part: str) -> Array:
     return _constant(0)
 
 
-def _of_cta(crew: Crew, part: str, of) -> Array:  # type: ignore[no-untyped-def]
+def _of_cta(crew: Crew, part: str, of: Callable[[Array, int], Array]) -> Array:
     if part not in _AXES:
         return _constant(0)
     geometry = crew.machine.geometry
     x, y, _ = geometry.grid
     linear = crew.machine.cta_of[crew.warps][:, None]
     at = (linear % x, linear // x % y, linear // (x * y))[_AXES[part]]
-    found: Array = of(at, geometry.cluster[_AXES[part]])
-    return found.astype(np.uint32)
+    return of(at, geometry.cluster[_AXES[part]]).astype(np.uint32)
 
 
 def _time(crew: Crew, name: str) -> Array:
@@ -124,9 +125,9 @@ _LANE_MASKS = {
     "gt": ~((np.uint64(2) << _LANE.astype(np.uint64)).astype(np.uint32) - np.uint32(1)),
 }
 _KNOWN = frozenset(
-    "tid ntid nctaid cluster_nctaid nclusterid ctaid clusterid cluster_ctaid cluster_ctarank "
-    "cluster_nctarank laneid warpid nwarpid smid nsmid gridid clock clock_hi clock64 globaltimer "
-    "globaltimer_lo globaltimer_hi lanemask_eq lanemask_le lanemask_lt lanemask_ge lanemask_gt "
-    "dynamic_smem_size total_smem_size aggr_smem_size reserved_smem_offset_begin "
-    "reserved_smem_offset_end is_explicit_cluster".split()
+    """tid ntid nctaid cluster_nctaid nclusterid ctaid clusterid cluster_ctaid cluster_ctarank
+    cluster_nctarank laneid warpid nwarpid smid nsmid gridid clock clock_hi clock64 globaltimer
+    globaltimer_lo globaltimer_hi lanemask_eq lanemask_le lanemask_lt lanemask_ge lanemask_gt
+    dynamic_smem_size total_smem_size aggr_smem_size reserved_smem_offset_begin
+    reserved_smem_offset_end is_explicit_cluster""".split()  # noqa: SIM905
 )

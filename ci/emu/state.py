@@ -8,7 +8,7 @@ become one. Nobody shares anything but arrays that are never written.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -220,10 +220,10 @@ class Machine:
     alive: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, LANES), np.bool_))
     counts: dict[str, int] = field(default_factory=dict)
     stopped: bool = False  # by a trap, or a fault that leaves nothing to go on with
-    _parts: dict[type, Any] = field(default_factory=dict)
+    _parts: dict[object, Any] = field(default_factory=dict)
     _waiting: dict[object, list[Crew]] = field(default_factory=dict)
 
-    def part(self, kind: type[Part]) -> Part:
+    def part(self, kind: Callable[[Machine], Part]) -> Part:
         """Return the machine's one `kind(machine)`: state of a family, made on first use.
 
         A part may have `finish()`, called when all warps have exited (leaks are found there).
@@ -231,7 +231,8 @@ class Machine:
         made = self._parts.get(kind)
         if made is None:
             made = self._parts[kind] = kind(self)
-        return made  # type: ignore[no-any-return]
+        part: Part = made
+        return part
 
     @property
     def parts(self) -> Iterable[Any]:
@@ -297,7 +298,7 @@ class Machine:
         name: str,
         steps: Callable[[Op], Iterator[None]],
         proxy: str = "async",
-        stream: Any = None,
+        stream: Hashable | None = None,
         also: tuple[int, ...] = (),
     ) -> Op:
         """Start an operation of the thread (`row`, `lane`) of `crew`; lane -1 is the whole warp.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ci.emu.compile import Refusals
+from ci.emu.layout import Refusals
 from tests.emu.kit import run_ptx
 from tests.emu.places import place
 

@@ -44,11 +44,15 @@ def compare(loaded: Loaded, machine: Machine, writers: Writers) -> None:
             place = ", ".join(str(int(i)) for i in np.unravel_index(flat, entry.shape))
             shown.append(f"{name}[{place}] is {got[flat]:g}, wanted {wanted[flat]:g}")
         writer = writers.of(machine, at.start + int(wrong[0]) * dtype.itemsize)
-        by = f"written last by {machine.program.label(writer)}" if writer != NOBODY else "never written"
+        by = (
+            f"written last by {machine.program.label(writer)}"
+            if writer != NOBODY
+            else "never written"
+        )
         machine.report(
             "mismatch",
-            f"{len(wrong)} of {right.size} elements of {name} differ: {'; '.join(shown)}; the first "
-            f"was {by}",
+            f"{len(wrong)} of {right.size} elements of {name} differ: {'; '.join(shown)}; "
+            f"the first was {by}",
             at=writer,
             count=len(wrong),
         )

@@ -10,9 +10,7 @@ from typing import Literal
 from ci.errors import ConfigError
 from ci.validation import convert
 
-Scalar = Literal[
-    "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"
-]
+Scalar = Literal["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"]
 Dtype = Literal[
     "e4m3", "e5m2", "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64",
     "f16", "bf16", "f32", "f64",
@@ -104,7 +102,11 @@ def read_launch(path: Path) -> LaunchEntry:
 def _complaints(launch: LaunchEntry) -> list[str]:
     """Return what is wrong with a file whose types are right."""
     said = []
-    for name, triple in (("grid", launch.grid), ("block", launch.block), ("cluster", launch.cluster)):
+    for name, triple in (
+        ("grid", launch.grid),
+        ("block", launch.block),
+        ("cluster", launch.cluster),
+    ):
         if min(triple) < 1:
             said.append(f"{name!r} must be three numbers from 1 on, not {list(triple)}")
     threads = launch.block[0] * launch.block[1] * launch.block[2]
@@ -157,7 +159,9 @@ def _argument_complaints(
     key, value = keys[0], argument[keys[0]]
     if key == "buffer" and value in launch.buffers:
         offset = argument.get("offset_bytes", 0)
-        return [] if isinstance(offset, int) else [f"argument {number}: 'offset_bytes' is no number"]
+        return (
+            [] if isinstance(offset, int) else [f"argument {number}: 'offset_bytes' is no number"]
+        )
     if key == "tensor_map" and value in launch.tensor_maps:
         return []
     if key in ("buffer", "tensor_map"):

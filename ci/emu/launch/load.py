@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ci.emu.arrays import Array
 from ci.emu.bind import Buffer, Kernel, bind
-from ci.emu.compile import Refusal, Refusals
 from ci.emu.launch.file import BufferEntry, LaunchEntry, MapEntry, read_launch
 from ci.emu.launch.formats import DTYPES, encoded
+from ci.emu.layout import Refusal, Refusals
 from ci.emu.state import Geometry
 from ci.emu.table import Refused
 from ci.emu.tensor_map import TensorMap
@@ -46,9 +46,7 @@ def load(path: Path, module_path: Path | None = None, source: str = "") -> Loade
         module_path = path.parent / entry.module
     module = _module(module_path)
     function = _function(module, entry.entry, module_path.name)
-    buffers = {
-        name: Buffer(_size(b), _filled(name, b, path)) for name, b in entry.buffers.items()
-    }
+    buffers = {name: Buffer(_size(b), _filled(name, b, path)) for name, b in entry.buffers.items()}
     geometry = Geometry(entry.grid, entry.block, entry.cluster)
     try:
         kernel = bind(module, function, geometry, buffers, entry.dynamic_smem_bytes, source)
@@ -153,9 +151,7 @@ def read_array(file: Path) -> Array:
     return array
 
 
-def _fill_arguments(
-    entry: LaunchEntry, kernel: Kernel, function: Function, path: Path
-) -> None:
+def _fill_arguments(entry: LaunchEntry, kernel: Kernel, function: Function, path: Path) -> None:
     if len(entry.args) != len(function.params):
         raise ConfigError(
             f"{path.name}: has {len(entry.args)} arguments, and {function.name} takes "

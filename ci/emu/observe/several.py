@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ci.emu.hooks import Hooks
 
@@ -17,7 +16,9 @@ class Several(Hooks):
         self.observers = observers
         for name in _EVENTS:
             ears = [
-                getattr(o, name) for o in observers if getattr(type(o), name) is not vars(Hooks)[name]
+                getattr(o, name)
+                for o in observers
+                if getattr(type(o), name) is not vars(Hooks)[name]
             ]
             setattr(self, name, _told(ears))
 
@@ -26,7 +27,7 @@ def _told(ears: list[Callable[..., None]]) -> Callable[..., None]:
     if len(ears) == 1:
         return ears[0]
 
-    def tell(*arguments: Any, **named: Any) -> None:
+    def tell(*arguments: object, **named: object) -> None:
         for ear in ears:
             ear(*arguments, **named)
 

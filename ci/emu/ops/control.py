@@ -45,6 +45,7 @@ def _nothing(*, stop: bool = False) -> Step:
 
 def _sleep(instruction: Instruction) -> Step:
     duration: Operand = instruction.operands[0]
+
     def run(crew: Crew, mask: Mask, duration_ns: Array) -> None:
         crew.machine.time += int(duration_ns.flat[0])
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ci.emu.compile import Refusals
+from ci.emu.layout import Refusals
 from tests.emu.gpu import Gpu, GpuError
 from tests.emu.instructions.case import BLOCK, THREADS, Bits, Case, Trial, trial
 from tests.emu.instructions.emulated import GRID, different, digest, emulate, wrong

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ci.emu.compile import Refusals
+from ci.emu.layout import Refusals
 from tests.emu.kit import Result, run_ptx
 
 TID = "mov.u32 %r0, %tid.x; shr.u32 %r1, %r0, 5;\n"

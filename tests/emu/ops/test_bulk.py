@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ci.emu.arrays import Array
 from ci.emu.asynchronous import Op
-from ci.emu.compile import Refusals
+from ci.emu.layout import Refusals
 from ci.emu.hooks import Hooks
 from ci.emu.state import Crew
 from tests.emu.boxes import SHARED, START, WAIT, store_tile

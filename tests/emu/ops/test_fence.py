@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ci.emu.arrays import Mask
-from ci.emu.compile import Refusals
+from ci.emu.layout import Refusals
 from ci.emu.hooks import Hooks
 from ci.emu.state import Crew
 from tests.emu.kit import run_ptx

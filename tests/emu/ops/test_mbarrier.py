@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ci.emu.compile import Refusals
+from ci.emu.layout import Refusals
 from ci.emu.hooks import Hooks
 from ci.emu.observe.publication import Publication
 from ci.emu.state import Machine

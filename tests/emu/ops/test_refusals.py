@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ci.emu.compile import Refusals
+from ci.emu.layout import Refusals
 from tests.emu.kit import run_ptx
 
 SENTENCES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ci.emu.compile import Refusals
+from ci.emu.layout import Refusals
 from ci.emu.observe.publication import Publication
 from tests.emu.boxes import SHARED, START, WAIT, image, map_of, store_tile
 from tests.emu.kit import Result, run_ptx

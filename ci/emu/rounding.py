@@ -23,6 +23,7 @@ NAN: dict[Any, Array] = {
 """The NaN that arithmetic makes, whatever NaN it was given."""
 
 MODES = ("rn", "rz", "rm", "rp")
+_SMALLEST = np.float32(2.0**-126)  # normal
 
 
 def canonical(x: Array) -> Array:
@@ -34,8 +35,8 @@ def canonical(x: Array) -> Array:
 
 
 def flushed(x: Array) -> Array:
-    """Return `x`, float32, with subnormals made zeros of their sign."""
-    return np.where(np.abs(x) < np.float32(2.0**-126), np.copysign(np.float32(0), x), x)
+    """Return `x` with what is subnormal in float32 made zeros of its sign."""
+    return np.where(np.abs(x) < _SMALLEST, np.copysign(x.dtype.type(0), x), x)
 
 
 def odd_sum(a: Array, b: Array) -> Array:

@@ -56,6 +56,13 @@ def _brev(i: Instruction) -> Step:
     return pure(i, _reversed_bits, typed(i))
 
 
+def _field(pos: Array, count: Array, bits: int) -> tuple[Array, Array]:
+    """Return where a field begins and how many bits it has, as far as that matters."""
+    if bits == 64:  # all 32 bits of each count (measured on H200; PTX names the low 8)
+        return np.minimum(pos, 64), np.minimum(count, 64)
+    return pos & 0xFF, count & 0xFF
+
+
 def _bfe(i: Instruction) -> Step:
     kind = typed(i)
     bits = 8 * kind.itemsize
@@ -69,7 +76,7 @@ def _bfe(i: Instruction) -> Step:
             return Step(lambda a: a << up >> down, reads, (write(i.operands[0], kind),))
 
     def run(a: Array, pos: Array, count: Array) -> Array:
-        pos, count = pos & 0xFF, count & 0xFF
+        pos, count = _field(pos, count, bits)
         # The field is pushed against the top, then down, so that its sign comes along.
         end = np.minimum(pos + count, bits)  # one beyond its highest bit
         fill = a >> (bits - 1) if signed else np.zeros_like(a)
@@ -89,7 +96,7 @@ def _bfi(i: Instruction) -> Step:
     one = kind.type(1)
 
     def run(a: Array, b: Array, pos: Array, count: Array) -> Array:
-        pos, count = (pos & 0xFF).astype(kind), (count & 0xFF).astype(kind)
+        pos, count = (n.astype(kind) for n in _field(pos, count, bits))
         field = np.where(count >= bits, ~kind.type(0), (one << count) - one) << pos
         result: Array = (b & ~field) | (a << pos & field)
         return result

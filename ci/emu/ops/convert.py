@@ -116,6 +116,21 @@ def _f16(x: Array) -> Array:
     return np.where(np.isnan(half), NAN[F16], half)
 
 
+def _upper_nan(x: Array, target: str) -> Array:
+    """Return quiet NaNs in the bits of `target`: the sign and upper digits of those of float64.
+
+    Measured on H200 of the NaN 0x7ff8000000000000 alone: conversions from the other formats make
+    the one NaN of theirs.
+    """
+    bits, to = x.view(U64), TYPES[target]
+    digits = _SIZES[target]
+    width = 8 * to.itemsize
+    quiet = np.uint64((1 << width - 1) - (1 << digits - 1))
+    sign = bits >> np.uint64(63) << np.uint64(width - 1)
+    kept = bits >> np.uint64(52 - digits) & np.uint64((1 << digits) - 1)
+    return (sign | quiet | kept).astype(f"u{to.itemsize}").view(to)
+
+
 def _from_integer(i: Instruction, target: str, source: str) -> Step:
     flags = _flags(i)
     if flags.mode == "none":
@@ -189,6 +204,8 @@ def _floats(i: Instruction, target: str, source: str) -> Step:
         if flags.relu:
             number = rectified(number)
         result = finish(number)
+        if source == "f64" and (none := np.isnan(number)).any():
+            result = np.where(none, _upper_nan(number, target), result)
         return flushed(result) if flags.ftz and target == "f32" else result
 
     return pure(i, run, of, result=to)
@@ -200,7 +217,7 @@ _QUICK: dict[tuple[str, str, str], Function] = {
     ("f64", "f32", "none"): lambda x: x.astype(F64),
     ("bf16", "f32", "rn"): rounding.bf16_bits,
     ("f16", "f32", "rn"): lambda x: _f16(x),
-    ("f32", "f64", "rn"): lambda x: canonical(x.astype(F32)),
+    ("f32", "f64", "rn"): lambda x: x.astype(F32),  # the upper bits of a NaN stay
 }
 """(target, source, mode) -> the conversion in few steps."""
 
@@ -253,6 +270,9 @@ def _bf16x2(upper: Array, lower: Array) -> Array:
     return rounding.bf16x2_bits(_stacked(upper, lower))
 
 
+_TF32_BITS, _TF32_NAN = np.uint32(0xFFFFE000), np.uint32(0x7FFFE000)
+
+
 def _tf32(i: Instruction) -> Step:
     flags = _flags(i)
     if _two_types(i) != ("tf32", "f32"):
@@ -262,8 +282,12 @@ def _tf32(i: Instruction) -> Step:
     def run(x: Array) -> Array:
         value = x.astype(F64)
         value = rectified(value) if flags.relu else value
-        result = TF32.rounded(value, mode, finite=flags.finite)
-        return canonical(result.astype(F32)).view(U32)
+        bits = TF32.rounded(value, mode, finite=flags.finite).astype(F32).view(U32)
+        if (none := np.isnan(value)).any():
+            # Measured on H200: .rna keeps the upper bits of a NaN, so that some become infinite.
+            nan = x.view(U32) & _TF32_BITS if mode == "rna" else _TF32_NAN
+            bits = np.where(none, nan, bits)
+        return bits
 
     return pure(i, run, F32, result=U32)
 

@@ -82,8 +82,8 @@ def _step(i: Instruction, function: Function, count: int) -> Step:
     def around(*terms: Array) -> Array:
         values = [half.values(t) for t in terms]
         result = function(*map(flush, values)) if ftz else function(*values)
-        if ftz:  # tiny after rounding
-            result = flush(half.values(half.bits(result)))
+        if ftz:  # what is tiny before it is rounded (measured on H200)
+            result = flush(result)
         result = floating.saturated(result) if sat else result
         result = floating.rectified(result) if relu else result
         return half.bits(result)

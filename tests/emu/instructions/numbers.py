@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from tests.emu.instructions import oracle
 from tests.emu.instructions.case import WIDTHS, Case
-from tests.emu.instructions.oracle import arithmetic, convert, each_half, extreme
+from tests.emu.instructions.oracle import arithmetic, convert, cut, each_half, extreme
 
 MODES = ("rn", "rz", "rm", "rp")
 ARGUMENTS = {1: "a", 2: "a, b", 3: "a, b, c"}
@@ -48,7 +48,7 @@ def _testp(kind: str, word: str) -> Case:
 
     def run(a: int) -> int:
         m = oracle.decode(name, a)[1]
-        normal = not isinstance(m, str) and oracle.flush(name, (0, m))[1] != 0
+        normal = not isinstance(m, str) and oracle.flush(name, (0, m))[1] == m
         return int({
             "finite": not isinstance(m, str), "infinite": m == oracle.INF,
             "number": m != oracle.NAN, "notanumber": m == oracle.NAN, "normal": normal,
@@ -58,9 +58,21 @@ def _testp(kind: str, word: str) -> Case:
     return Case(f"testp.{word}.{kind} d, a;", kind, "pred", run)
 
 
+def _tiny(text: str) -> Case:
+    """A product so close below the smallest normal number that 24 digits round it there."""
+    # The signs of a and b are those of the terms.
+    terms = ("t", "a", "0x3f7ff800"), ("u", "b", "0x00800400")
+    made = "".join(
+        f"and.b32 {t}, {x}, 0x80000000; or.b32 {t}, {t}, {bits}; " for t, x, bits in terms
+    )
+    return Case(made + text % "t, u", "f32 f32", "f32", lambda a, b: (a ^ b) & 0x80000000)
+
+
 FLOAT: tuple[Case, ...] = (
     *(_arithmetic(op, "f32", m) for op in ("add", "sub", "mul", "fma") for m in MODES),
     *(_arithmetic(op, "f32", m, "ftz") for op in ("add", "mul", "fma") for m in MODES),
+    _tiny("mul.rn.ftz.f32 d, %s;"),
+    _tiny("fma.rn.ftz.f32 d, %s, 0f00000000;"),
     *(_arithmetic(op, k, m) for op, k in (("mad", "f32"), ("mad", "f64")) for m in MODES),
     _arithmetic("sub", "f32", "rn", "ftz"),
     *(_arithmetic(op, "f32", "rn", "sat") for op in ("add", "sub", "mul", "fma")),
@@ -179,6 +191,17 @@ def _between(to: str, of: str, mode: str = "", flags: str = "", arch: int = 80) 
                 convert(to, of, mode or "rn", flags), nan=nan, arch=arch)  # fmt: skip
 
 
+def _nan_of_f64(to: str) -> Case:
+    """Any NaN: not only the one among the edges."""
+    plain = convert(to, "f64")
+
+    def run(a: int) -> int:
+        return plain(a | 0x7FF0000000000001)
+
+    return Case(f"or.b64 w, a, 0x7ff0000000000001; cvt.rn.{to}.f64 d, w;", "i64", to, run,
+                arch=90 if to == "bf16" else 80)  # fmt: skip
+
+
 def _pair(to: str, mode: str, flags: str = "") -> Case:
     """Two f32: the first becomes the upper half."""
     one = convert(to.removesuffix("x2"), "f32", mode, flags)
@@ -205,7 +228,7 @@ def _tf32(mode: str, flags: str = "", arch: int = 80) -> Case:
     def run(a: int) -> int:
         x = oracle.decode("f32", a)
         if x[1] == oracle.NAN:
-            return 0x7FFFFFFF
+            return cut(a & -0x2000, 32) if mode == "rna" else 0x7FFFE000
         x = oracle.relu(x) if "relu" in flags else x
         return oracle.encode("tf32", x, mode, "satfinite" in flags) << 13
 
@@ -257,6 +280,7 @@ CONVERT: tuple[Case, ...] = (
     _between("f64", "f32"),
     _between("f64", "f32", "", "ftz"),
     _between("f32", "f64", "rn", "ftz"),
+    *(_nan_of_f64(to) for to in ("f16", "f32", "bf16")),
     _between("f32", "f32", "", "sat"),
     _between("f32", "f32", "", "ftz sat"),
     _between("f32", "f32", "", "ftz"),

@@ -199,7 +199,8 @@ def arithmetic(op: str, name: str, mode: str = "rn", flags: str = "") -> Callabl
         terms = [decode(name, b) for b in bits]
         if "ftz" in flags:
             terms = [flush(name, t) for t in terms]
-        result = encode(name, _FUNCTIONS[op](*terms, mode), mode)
+        exact = _FUNCTIONS[op](*terms, mode)
+        result = encode(name, flush(name, exact) if "ftz" in flags else exact, mode)
         if flags:
             x = decode(name, result)
             x = flush(name, x) if "ftz" in flags else x
@@ -244,6 +245,13 @@ def extreme(op: str, name: str, flags: str = "") -> Callable[..., int]:
     return run
 
 
+def upper_nan(to: str, bits: int) -> int:
+    """The sign and the upper digits of a NaN of f64, made quiet."""
+    e_bits, digits = FORMATS[to]
+    quiet = ((1 << e_bits) - 1) << digits | 1 << digits - 1
+    return bits >> 63 << e_bits + digits | quiet | cut(bits >> 52 - digits, digits)
+
+
 def convert(to: str, of: str, mode: str = "rn", flags: str = "") -> Callable[[int], int]:
     """Floats to floats, rounded once."""
 
@@ -253,6 +261,8 @@ def convert(to: str, of: str, mode: str = "rn", flags: str = "") -> Callable[[in
             x = flush(of, x)
         x = relu(x) if "relu" in flags else x
         x = sat(x) if "sat" in flags.split() else x
+        if of == "f64" and x[1] == NAN:
+            return upper_nan(to, a)
         result = encode(to, x, mode, "satfinite" in flags)
         if "ftz" in flags and to == "f32":
             result = encode(to, flush(to, decode(to, result)))

@@ -80,7 +80,9 @@ def _bfe(kind: str) -> Case:
     bits = int(kind[1:])
 
     def run(a: int, pos: int, count: int) -> int:
-        pos, count = pos & 0xFF, count & 0xFF
+        if bits == 32:
+            pos, count = pos & 0xFF, count & 0xFF
+        pos, count = min(pos, 64), min(count, 64)
         if count == 0:
             return 0
         top = a >> min(pos + count - 1, bits - 1) & 1 if kind[0] == "s" else 0
@@ -94,7 +96,9 @@ def _bfe(kind: str) -> Case:
 
 def _bfi(bits: int) -> Case:
     def run(a: int, b: int, pos: int, count: int) -> int:
-        pos, count = pos & 0xFF, count & 0xFF
+        if bits == 32:
+            pos, count = pos & 0xFF, count & 0xFF
+        pos, count = min(pos, 64), min(count, 64)
         field = cut(cut(-1, count) << pos, bits)
         return b & ~field | cut(a << pos, bits) & field
 

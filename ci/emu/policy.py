@@ -27,6 +27,11 @@ class Policy:
         kinds = (EARLY, LATE, RANDOM, UNFAIR)
         return cls(kinds[schedule] if schedule < 4 else kinds[2 + schedule % 2], rng)
 
+    @property
+    def spurious(self) -> float:
+        """How often a try_wait that could succeed says that its time is over."""
+        return 0.0 if self.kind in (EARLY, LATE) else 0.2
+
     def yields(self) -> bool:
         """Whether a crew that could go on lets others have their turn."""
         if self.kind in (EARLY, LATE):

@@ -57,7 +57,9 @@ def run(kernel: Kernel, schedule: Schedule, observers: Sequence[Hooks] = ()) -> 
     machine.elected = schedule.elected
     if observers:
         machine.hooks = observers[0] if len(observers) == 1 else Several(tuple(observers))
-    scheduler = Scheduler(machine, Policy.of(schedule.number, rng), schedule.max_steps)
+    policy = Policy.of(schedule.number, rng)
+    machine.spurious = policy.spurious
+    scheduler = Scheduler(machine, policy, schedule.max_steps)
     order = _cluster_order(kernel)
     for first in range(0, geometry.ctas, resident):
         scheduler.start(order[first : first + resident])

@@ -11,7 +11,7 @@ from typing import ParamSpec
 from invoke import Collection, Context, Exit, task
 from invoke.main import program
 
-from ci import acceptance, checking, lint, pipeline, preparation, recorded
+from ci import acceptance, checking, emulating, faults, lint, pipeline, preparation, recorded
 from ci.build import table
 from ci.contenders import BenchRequest
 from ci.errors import CiError, ConfigError
@@ -30,6 +30,7 @@ P = ParamSpec("P")
 
 KERNEL = "kernel of kernel/kernels.yaml; default: the only one"
 REMOTE = "where to run: a name of remotes.yaml or remotes.local.yaml"
+REQUIRE = "exit 4 unless the device is the GPU of this very name: never emulated, never another"
 BUILD = "folder under artifacts/builds made elsewhere; may be given several times"
 SYSTEM_CUDA = "use the toolkit of CUDA_HOME or PATH in place of the pinned wheels"
 
@@ -126,6 +127,60 @@ def check(
 
 
 @task(
+    help={
+        "kernel": KERNEL,
+        "arch": "sm_100a, sm_90a ...; default: the kernel's first",
+        "variant": "default: production",
+        "case": "images=N,ctas=N, or a case of kernel/kernels.yaml; default: four small ones",
+        "pattern": "constant, integer or random; default: each",
+        "schedules": "of each launch; default: 4 where all is observed, 2 where outputs are judged",
+        "seed": "of the inputs and of the schedules",
+        "observe": "memory, races, init, sync; default: all",
+        "accumulate": "fp32, or hardware: the published models of tensor cores",
+        "only_fault": "break the kernel by that patch of tests/bad: exit 0 if caught, 1 if missed",
+        "launch": "run this launch file and nothing else, as `python -m ci.emu run` does",
+        "module": "the PTX of --launch, if not the one it names",
+        "system_cuda": SYSTEM_CUDA,
+    },
+)
+@answers
+def emulate(
+    c: Context,
+    kernel: str = "",
+    arch: str = "",
+    variant: str = "",
+    case: str = "",
+    pattern: str = "",
+    schedules: str = "",
+    seed: str = "0",
+    observe: str = "",
+    accumulate: str = "fp32",
+    only_fault: str = "",
+    launch: str = "",
+    module: str = "",
+    system_cuda: bool = False,
+) -> int:
+    """Emulate a kernel's PTX on this machine: outputs, races, deadlocks, barriers; never time."""
+    request = emulating.EmulateRequest(
+        kernel=kernel,
+        arch=arch,
+        variant=variant,
+        case=case,
+        pattern=pattern,
+        observe=observe,
+        schedules=int(number("schedules", schedules, whole=True)) if schedules else None,
+        seed=int(number("seed", seed, whole=True)),
+        accumulate=accumulate,
+        system_cuda=system_cuda,
+    )
+    if launch:
+        return emulating.run_launch(Path(launch), module, request)
+    if only_fault:
+        return show(faults.emulate_fault(ROOT, only_fault, request))
+    return show(emulating.emulate(ROOT, request))
+
+
+@task(
     name="sass-diff",
     help={
         "a": "folder of a build, or KERNEL-ARCH-VARIANT, which is built",
@@ -153,6 +208,7 @@ def sass_diff(c: Context, a: str, b: str, system_cuda: bool = False) -> int:
         "system_cuda": SYSTEM_CUDA,
         "stop_at_first": "end the run at the first stage that does not pass",
         "gate": "exit 1 if it is slower than the baseline by more than so many percent",
+        "require_device": REQUIRE,
         "dry_run": "print the plan and touch no box",
     },
 )
@@ -168,6 +224,7 @@ def remote_test(
     system_cuda: bool = False,
     stop_at_first: bool = False,
     gate: str = "",
+    require_device: str = "",
     dry_run: bool = False,
 ) -> int:
     """Ship a build to a box, run the plan there, bring back results, JUnit and a summary."""
@@ -181,6 +238,7 @@ def remote_test(
         system_cuda=system_cuda,
         stop_at_first=stop_at_first,
         gate_percent=number("gate", gate) if gate else None,
+        require_device=require_device,
     )
     if dry_run:
         print(pipeline.describe_plan(ROOT, request), end="")
@@ -195,6 +253,7 @@ def remote_test(
         "kernel": KERNEL,
         "variant": "which variant to profile",
         "build": BUILD,
+        "require_device": REQUIRE,
         "system_cuda": SYSTEM_CUDA,
     },
 )
@@ -205,6 +264,7 @@ def profile(
     remote: str = "",
     kernel: str = "",
     variant: str = "production",
+    require_device: str = "",
     system_cuda: bool = False,
 ) -> int:
     """Profile one launch with Nsight Compute on a box; bring back the report and its CSV pages."""
@@ -215,6 +275,7 @@ def profile(
         plan="profile",
         build_folders=tuple(map(Path, build)),
         system_cuda=system_cuda,
+        require_device=require_device,
     )
     return show(pipeline.run_on_remote(ROOT, request))
 
@@ -421,6 +482,7 @@ ns = Collection(
     clean,
     collect,
     doctor,
+    emulate,
     profile,
     remote_add,
     remote_test,

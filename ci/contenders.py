@@ -18,6 +18,7 @@ from ci.model import (
     Build,
     Builds,
     Contender,
+    DeviceKind,
     Kernel,
     Plan,
     Remote,
@@ -94,6 +95,10 @@ def prepare_bench(root: Path, request: BenchRequest) -> Prepared:
     """Build what is to be compared; everything that can be wrong without the box is found here."""
     _require_sense(request)
     remote = choose_remote(config.load_remotes(root), request.remote)
+    if remote.device is DeviceKind.EMULATOR:
+        raise ConfigError(
+            f"bench compares times, and remote {remote.name} is emulated", "name a box with a GPU"
+        )
     wanted = _told_apart([parse_contender(word) for word in request.words])
     kernels = config.load_kernels(root)
     found = [

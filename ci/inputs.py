@@ -270,11 +270,39 @@ def expected(
         products = a[line_of] * b[place[part]]
         acc[part], abs_sum[part] = products.sum(axis=1), np.abs(products).sum(axis=1)
     addends = addends_at(function, pattern, seed, rows % rows_per_image, columns, n)
-    slack = accum_tol * abs_sum if pattern is Pattern.RANDOM else np.zeros(rows.size)
+    return _of_sums(acc, abs_sum, addends, accum_tol if pattern is Pattern.RANDOM else None)
+
+
+def expected_outputs(
+    row_count: int,
+    *,
+    pattern: Pattern,
+    seed: int,
+    accum_tol: float,
+    n: int,
+    k: int,
+    rows_per_image: int,
+    function: Function = Function.ROUND_THEN_ADD,
+) -> Expected:
+    """Return every element of the first `row_count` rows, in row-major order.
+
+    The same as `expected` says of each, by a matrix product: sums that are exact know no order.
+    """
+    a = _operand_lines(pattern, "A", seed, np.arange(row_count), k)
+    b = _operand_lines(pattern, "B", seed, np.arange(n), k)
+    acc, abs_sum = (a @ b.T).ravel(), (np.abs(a) @ np.abs(b).T).ravel()
+    rows, columns = np.divmod(np.arange(row_count * n), n)
+    addends = addends_at(function, pattern, seed, rows % rows_per_image, columns, n)
+    return _of_sums(acc, abs_sum, addends, accum_tol if pattern is Pattern.RANDOM else None)
+
+
+def _of_sums(acc: Doubles, abs_sum: Doubles, addends: Addends, accum_tol: float | None) -> Expected:
+    """Return what may come of exact sums; without `accum_tol` it must be so to the bit."""
+    slack = np.zeros(acc.size) if accum_tol is None else accum_tol * abs_sum
     low, bits, high = (addends.output(total) for total in (acc - slack, acc, acc + slack))
-    bound = bf16_ulp(addends.largest_on_the_way(acc)) + slack
-    if pattern is not Pattern.RANDOM:
-        bound = np.zeros(rows.size)
+    bound = np.zeros(acc.size)
+    if accum_tol is not None:
+        bound = bf16_ulp(addends.largest_on_the_way(acc)) + slack
     return Expected(bits, bound, bf16_values(low), bf16_values(high))
 
 

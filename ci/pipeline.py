@@ -10,8 +10,9 @@ happens after is on file: a host that does not answer is an error there, never a
 from __future__ import annotations
 
 import traceback
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from ci import (
@@ -30,12 +31,15 @@ from ci import (
 from ci.checking import check_first
 from ci.contenders import BenchRequest, prepare_bench
 from ci.errors import CiError, IncompleteError, ProtocolError, refused_by_disk
+from ci.launches import prepare_launches
 from ci.log import say
 from ci.model import (
     Box,
     Build,
     Builds,
     Contender,
+    DeviceKind,
+    Kernel,
     Outcome,
     Remote,
     Run,
@@ -43,6 +47,7 @@ from ci.model import (
     StageJob,
     StageKind,
     Verdict,
+    executor,
 )
 from ci.preparation import Prepared, RunRequest, prepare
 from ci.remote.box import BoxLink
@@ -60,7 +65,7 @@ def describe_plan(root: Path, request: RunRequest | BenchRequest) -> str:
     skipped = (
         {}
         if p.bench
-        else {s.name: stages.why_not(p.kernel, p.builds.own.arch, s) for s in p.plan.on_box}
+        else {s.name: _why_not(p.kernel, p.builds.own.arch, p.remote, s) for s in p.plan.on_box}
     )
     return report.render_plan(p.plan, jobs, p.remote, skipped)
 
@@ -75,9 +80,10 @@ def run_on_remote(root: Path, request: RunRequest | BenchRequest) -> Run:
         run = check_first(root, folder, run, prepared.builds)
         if run.state == "finished":
             return run
+        cargo = _cargo(root, folder, prepared)
         with connect(prepared.remote, root=root) as link:
             stop = isinstance(request, RunRequest) and request.stop_at_first
-            run = _launch(root, folder, run, prepared, link, stop_at_first=stop)
+            run = _launch(folder, run, prepared, cargo, link, stop_at_first=stop)
             return run if run.state == "finished" else _bring_back(root, folder, run, link)
     except (KeyboardInterrupt, Exception) as e:
         # run.json says whether the box was asked to start: `run` here may be older than that.
@@ -174,31 +180,58 @@ def _prepare(root: Path, request: RunRequest | BenchRequest) -> Prepared:
     return prepare(root, request)
 
 
+def _device(run: Run) -> DeviceKind:
+    return executor(run.kernel, run.remote, run.box)[0] if run.remote else DeviceKind.STATIC
+
+
+def _why_not(kernel: Kernel, arch: str, remote: Remote, stage: Stage) -> str:
+    return stages.why_not(kernel, arch, stage, executor(kernel, remote, None)[0])
+
+
 def _jobs(p: Prepared, box: Box | None) -> tuple[StageJob, ...]:
     if p.bench is not None:
         return benching.jobs(p.plan, p.bench, p.builds, box, p.remote)
     return stages.stage_jobs(p.plan, p.kernel, p.builds, box, p.remote)
 
 
+@dataclass(frozen=True, slots=True)
+class Cargo:
+    """What a run takes to the box: files by their place in the run's folder there, and by SHA."""
+
+    files: dict[str, Path]
+    blobs: dict[str, Path]
+
+
+def _cargo(root: Path, folder: Path, p: Prepared) -> Cargo:
+    """Gather what is to be shipped: programs and tools for a GPU, PTX and launches to emulate."""
+    if executor(p.kernel, p.remote, None)[0] is DeviceKind.EMULATOR:
+        needed = stages.launches(p.plan, p.kernel, p.builds, p.remote)
+        files = prepare_launches(folder, needed, p.kernel, p.builds)
+        return Cargo(files, {rundir.sha256_file(path): path for path in files.values()})
+    placed = [*p.builds.by_variant.items(), *((("", t),) if (t := p.builds.selftest) else ())]
+    files = {str(rundir.build_folder(Path(), v) / b.program): b.binary for v, b in placed}
+    # What travels is what was checked when the build was loaded, not what lies there by now.
+    blobs = {b.files[b.program]: b.binary for b in p.builds}
+    if p.remote.tools == "ship" and any(s.kind is StageKind.SANITIZER for s in p.plan.stages):
+        files["tools/"] = wheel = toolchain.fetch_sanitizer_wheel(root)
+        blobs[rundir.sha256_file(wheel)] = wheel
+    return Cargo(files, blobs)
+
+
 def _launch(
-    root: Path, folder: Path, run: Run, p: Prepared, link: BoxLink, *, stop_at_first: bool
+    folder: Path, run: Run, p: Prepared, cargo: Cargo, link: BoxLink, *, stop_at_first: bool
 ) -> Run:
     """Judge the box from its probe, and start the stages on it only if it can give an answer."""
     run = replace(run, box=link.facts)
-    checked = stages.preflight(p.kernel, tuple(p.builds), link.facts, p.remote, p.plan)
+    checked = stages.preflight(
+        p.kernel, tuple(p.builds), link.facts, p.remote, p.plan, require_device=p.require_device
+    )
     if checked.verdict.outcome is not Outcome.PASS:
         run = replace(run, stages=(*run.stages, checked))
         skipped = filing.skipped(run, "preflight did not pass")
         return filing.finish(folder, run, (*run.stages, *skipped))
     jobs = _jobs(p, link.facts)
-    placed = [*p.builds.by_variant.items(), *((("", t),) if (t := p.builds.selftest) else ())]
-    files = {str(rundir.build_folder(Path(), v) / b.program): b.binary for v, b in placed}
-    # What travels is what was checked when the build was loaded, not what lies there by now.
-    blobs = {b.files[b.program]: b.binary for b in p.builds}
-    if p.remote.tools == "ship" and any(j.kind is StageKind.SANITIZER for j in jobs):
-        files["tools/"] = wheel = toolchain.fetch_sanitizer_wheel(root)
-        blobs[rundir.sha256_file(wheel)] = wheel
-    shipped = link.ship(blobs)
+    shipped = link.ship(cargo.blobs)
     say(f"shipped {shipped.blobs_sent} of {shipped.blobs} files, {shipped.bytes_sent} bytes")
     # On file before the box is told: a client that dies in between can still be collected after.
     before = run
@@ -206,7 +239,7 @@ def _launch(
     run = replace(run, jobs=jobs, stages=judged, shipped=shipped, state="launched")
     filing.save(folder, run)
     try:
-        link.launch(run.id, jobs, files, stop_at_first=stop_at_first)
+        link.launch(run.id, jobs, cargo.files, stop_at_first=stop_at_first)
     except BoxRefused:  # its word that nothing was started: there will be nothing to collect
         filing.save(folder, replace(before, shipped=shipped))
         raise
@@ -224,7 +257,7 @@ def _bring_back(root: Path, folder: Path, run: Run, link: BoxLink) -> Run:
     missing: tuple[str, ...] = ()
     try:
         try:
-            link.follow(run.id, report.progress)
+            link.follow(run.id, partial(report.progress, device=_device(run)))
         except IncompleteError as e:
             missing = (e.message,)
         missing += link.collect(run.id, folder)
@@ -270,10 +303,12 @@ def judge(root: Path, folder: Path, run: Run) -> Run:
                     root, folder, run, job, results[stage.name], found, context, builds
                 )
                 continue
-            if not stages.why_not(run.kernel, run.arch, stage):
+            if not _why_not(run.kernel, run.arch, run.remote, stage):
                 context = replace(context, build=builds.build_for(stage))
             record = stages.read_stage(stage, job, results[stage.name], found, context)
             asked = standards.standard(run.kernel, run.arch, context.build.variant, stage)
+            if record.device is DeviceKind.EMULATOR:  # no check of a GPU was passed by that
+                asked = ""
             judged[stage.name] = replace(record, build=context.build.key, standard=asked)
         except Exception as e:  # a reader that fails is an error of ours, not a lost run
             judged[stage.name] = filing.record(run, stage, filing.as_verdict(e))

@@ -8,8 +8,20 @@ from pathlib import Path
 
 from ci import build, config, stages, toolchain
 from ci.errors import ConfigError
-from ci.model import Bench, Build, Builds, Kernel, Plan, Remote, StageKind, Toolchain
+from ci.model import (
+    Bench,
+    Build,
+    Builds,
+    DeviceKind,
+    Kernel,
+    Plan,
+    Remote,
+    StageKind,
+    Toolchain,
+    executor,
+)
 from ci.selection import (
+    DEFAULT_REMOTE,
     SELFTEST,
     checked_targets,
     choose_builds,
@@ -37,6 +49,7 @@ class RunRequest:
     system_cuda: bool = False
     stop_at_first: bool = False
     gate_percent: float | None = None
+    require_device: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +62,7 @@ class Prepared:
     builds: Builds
     bench: Bench | None = None
     gate_percent: float | None = None
+    require_device: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +167,16 @@ def prepare_named(
 
 def prepare(root: Path, request: RunRequest) -> Prepared:
     """Everything that can be wrong without the box is found here: names, cases, compile errors."""
-    remote = choose_remote(config.load_remotes(root), request.remote)
+    remote = choose_remote(config.load_remotes(root), request.remote, DEFAULT_REMOTE)
     kernels = config.load_kernels(root)
     plan = narrow(config.load_plan(root, request.plan), request.only)
     loaded = tuple(map(build.load_build, request.build_folders))
     named = request.kernel or next((b.kernel for b in loaded if b.kernel != SELFTEST), "")
     kernel = choose_kernel(kernels, named)
     require_sense(kernel, plan)
-    _require_work(kernel, remote.arch, plan)
+    _require_work(kernel, remote, plan)
     if request.gate_percent is not None:
-        _require_timing(kernel, remote.arch, plan)
+        _require_timing(kernel, remote, plan)
     variants = stage_variants(kernel, plan, remote.arch)
     given = choose_builds(
         loaded, kernel.name, remote.arch, [v for v in variants if v != request.variant]
@@ -173,7 +187,10 @@ def prepare(root: Path, request: RunRequest) -> Prepared:
         (kernel.name, ""): (kernel, variant),
         **{(kernel.name, v): (kernel, v) for v in variants if v != variant},
     }
-    sanitizers = kernel.cuda and any(s.kind is StageKind.SANITIZER for s in plan.stages)
+    device, _ = executor(kernel, remote, None)
+    sanitizers = device is DeviceKind.GPU and any(
+        s.kind is StageKind.SANITIZER for s in plan.stages
+    )
     if sanitizers:
         wanted[SELFTEST, ""] = (choose_kernel(kernels, SELFTEST), "")
     requests = {
@@ -188,20 +205,31 @@ def prepare(root: Path, request: RunRequest) -> Prepared:
         variants={v: found[name, v] for name, v in wanted if v},
         selftest=found[SELFTEST, ""] if sanitizers else None,
     )
-    return Prepared(kernel, remote, plan, builds, gate_percent=request.gate_percent)
+    return Prepared(
+        kernel,
+        remote,
+        plan,
+        builds,
+        gate_percent=request.gate_percent,
+        require_device=request.require_device,
+    )
 
 
-def _require_work(kernel: Kernel, arch: str, plan: Plan) -> None:
-    """Refuse a plan none of whose stages can do anything with this kernel."""
-    reasons = [stages.why_not(kernel, arch, s) for s in plan.on_box]
+def _require_work(kernel: Kernel, remote: Remote, plan: Plan) -> None:
+    """Refuse a plan none of whose stages can do anything with this kernel there."""
+    device, _ = executor(kernel, remote, None)
+    reasons = [stages.why_not(kernel, remote.arch, s, device) for s in plan.on_box]
     if reasons and all(reasons):
-        raise ConfigError(f"plan {plan.name} has no stage to run: {reasons[0]}")
+        hint = "pass --remote NAME of a box with a GPU" if device is DeviceKind.EMULATOR else ""
+        raise ConfigError(f"plan {plan.name} has no stage to run: {reasons[0]}", hint)
 
 
-def _require_timing(kernel: Kernel, arch: str, plan: Plan) -> None:
+def _require_timing(kernel: Kernel, remote: Remote, plan: Plan) -> None:
+    device, _ = executor(kernel, remote, None)
     timed = [s for s in plan.on_box if s.kind is StageKind.TIMING]
-    if not any(not stages.why_not(kernel, arch, s) for s in timed):
-        why = stages.why_not(kernel, arch, timed[0]) if timed else "it has no timing stage"
+    reasons = [stages.why_not(kernel, remote.arch, s, device) for s in timed]
+    if all(reasons):
+        why = reasons[0] if timed else "it has no timing stage"
         raise ConfigError(f"--gate would gate nothing in plan {plan.name}: {why}")
 
 

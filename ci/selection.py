@@ -18,7 +18,14 @@ def choose(known: Collection[str], wanted: str, what: str) -> str:
     raise ConfigError(f"unknown {what} '{wanted}'; known: {', '.join(sorted(known))}")
 
 
-def choose_remote(remotes: Mapping[str, Remote], wanted: str) -> Remote:
+DEFAULT_REMOTE = "emulator"
+"""The remote of a run that names none, where remotes.yaml has it: no GPU and no account needed."""
+
+
+def choose_remote(remotes: Mapping[str, Remote], wanted: str, default: str = "") -> Remote:
+    """Return the remote called `wanted`; without one, the one called `default`."""
+    if not wanted and default in remotes:
+        return remotes[default]
     if wanted in remotes:
         return remotes[wanted]
     wrong = f"unknown remote '{wanted}'" if wanted else "no remote was named"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ci.config.expectations import budget_rules, sass_rules, tunable_rules
-from ci.model import Kernel, Remote, Stage, StageKind
+from ci.model import DeviceKind, Kernel, Remote, Stage, StageKind
 from ci.validation import Complaint, Loc, nearest
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -38,6 +38,9 @@ def remote_rules(remote: Remote) -> Iterator[Complaint]:
         for key in ("host", "user", "port", "identity_file", "host_key", "jump"):
             if getattr(remote, key):
                 yield Complaint((key,), f"an embedded remote is this machine: it takes no '{key}'")
+    if remote.device is DeviceKind.EMULATOR and remote.kind != "embedded":
+        text = "an emulator remote is this machine, whose own kernelrig it runs: 'kind: embedded'"
+        yield Complaint(("device",), text)
     if re.search(r"@|^[^:]*:[0-9]+$", remote.host):
         yield Complaint(
             ("host",),

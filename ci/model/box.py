@@ -55,6 +55,8 @@ def executor(kernel: Kernel, remote: Remote, box: Box | None) -> tuple[DeviceKin
     """Return what executes `kernel` there and its own name, never the one that was asked for."""
     if not kernel.cuda:
         return DeviceKind.CPU, box.hostname if box else ""
+    if remote.device is DeviceKind.EMULATOR:  # on a box with a GPU, too
+        return DeviceKind.EMULATOR, ""
     return remote.device, visible_gpu(remote, box).get("name", "")
 
 

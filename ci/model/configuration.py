@@ -34,6 +34,19 @@ class Remote:
 
 
 @dataclass(frozen=True, slots=True)
+class Emulation:
+    """How launches are emulated: schedules a launch, their seed, how sums are rounded.
+
+    `checked_schedules` are those of a launch that only its outputs are wanted of.
+    """
+
+    schedules: int = 4
+    checked_schedules: int = 2
+    seed: int = 0
+    accumulate: Literal["fp32", "hardware"] = "fp32"
+
+
+@dataclass(frozen=True, slots=True)
 class Variant:
     """One way to compile a kernel; `defines` are -D names with their values.
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ci.errors import BuildError, CiError
 from ci.model import Command, DeviceKind, Plan, Remote, Run, Stage, StageJob, StageKind
 from ci.report.text import columns, one_line, printable
-from ci.report.verdict import device_label, faults, missing, run_word, stage_word
+from ci.report.verdict import device_label, faults, labelled, missing, run_word, stage_word
 
 
 def render_plan(
@@ -32,7 +32,12 @@ def render_table(run: Run) -> str:
     """Render a row a stage, then every fault and the verdict; the last line is the one to read."""
     rows = [("stage", "verdict", "seconds", "summary")]
     rows += [
-        (one_line(s.name), stage_word(s), f"{s.seconds:.1f}", one_line(s.verdict.summary))
+        (
+            one_line(s.name),
+            stage_word(s),
+            f"{s.seconds:.1f}",
+            labelled(s, one_line(s.verdict.summary)),
+        )
         for s in run.stages
     ]
     # What was only read ran nowhere: its device is named where there is no other.

@@ -16,6 +16,7 @@ from junit_xml import TestCase, TestSuite
 from ci.model import Check, Finding, Outcome, Run, StageRecord, Verdict, combine
 from ci.report.text import one_line, printable
 from ci.report.verdict import (
+    EMULATED,
     describe_finding,
     device_label,
     is_incomplete,
@@ -138,7 +139,9 @@ def _check_case(check: Check) -> _Case:
 
 def _junit_suite(run: Run, suite: _Suite) -> TestSuite:
     variant = suite.properties["variant"]
-    classname = ".".join((run.kernel.name, run.arch, variant, suite.name.split(" (")[0]))
+    emulated = [EMULATED] if suite.properties.get("device") == EMULATED else []
+    stage = suite.name.split(" (")[0]
+    classname = ".".join((run.kernel.name, run.arch, variant, *emulated, stage))
     return TestSuite(
         one_line(suite.name),
         [_junit_case(case, one_line(classname)) for case in suite.cases],

@@ -21,6 +21,7 @@ from ci.model import (
 )
 from ci.report.text import markdown, markdown_code
 from ci.report.verdict import (
+    EMULATED,
     describe_finding,
     device_label,
     faults,
@@ -37,8 +38,10 @@ from ci.rundir import build_folder
 
 def render_summary(run: Run) -> str:
     """Render the ten lines. Every label derives from the records, never from what was asked for."""
+    emulated = f" ({EMULATED})" if any(s.device is DeviceKind.EMULATOR for s in run.stages) else ""
+    what = f"{markdown(run.kernel.name)}, {run.arch}, {markdown(run.variant)}{emulated}"
     lines = [
-        f"# {run_word(run)}: {markdown(run.kernel.name)}, {run.arch}, {markdown(run.variant)}",
+        f"# {run_word(run)}: {what}",
         _item("first fault", _first_fault(run)),
         _item("ran on", _where(run)),
         _item("stages", _stages(run)),
@@ -55,6 +58,8 @@ def render_summary(run: Run) -> str:
 def next_command(run: Run) -> str:
     """Say what brings a person further from here."""
     first = next(iter(faults(run)), None)
+    if run.remote is None and run.plan.name in ("emulate", "fault"):
+        return _next_emulation(run)
     if run.remote is None or (first and first.stage.kind is StageKind.CHECK):
         return _next_check(run, first.stage if first else None)
     if run.bench is not None:
@@ -87,6 +92,18 @@ def _next_check(run: Run, first: StageRecord | None) -> str:
     words += ["--arch", run.arch] if run.arch in run.kernel.sources else []
     words += ["--tunables"] if run.plan.name == "tunables" else ["--variant", first.variant]
     return f"ci/invoke check {shlex.join(words)}"
+
+
+def _next_emulation(run: Run) -> str:
+    """Go on from an emulation that found nothing to a GPU; else look at it once more."""
+    words = ["--kernel", run.kernel.name]
+    words += ["--variant", run.variant] if run.variant != "production" else []
+    if run.plan.name == "fault":
+        return f"ci/invoke emulate {shlex.join([*words, '--only-fault', run.plan.stages[0].name])}"
+    if run_outcome(run) is Outcome.PASS:
+        return f"ci/invoke remote-test {shlex.join(words)}"
+    words += ["--arch", run.arch]
+    return f"ci/invoke emulate {shlex.join(words)}"
 
 
 def _next_bench(run: Run, bench: Bench, remote: Remote) -> str:

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ci.log import say
+from ci.model import DeviceKind
 from ci.report.text import one_line
 
 
-def progress(event: Mapping[str, Any]) -> None:
+def progress(event: Mapping[str, Any], device: DeviceKind = DeviceKind.GPU) -> None:
     """Say on stderr what an event of the agent's journal means, if it means something to people."""
     if line := progress_line(event):
-        say(line)
+        say(f"emulated: {line}" if device is DeviceKind.EMULATOR else line)
 
 
 def progress_line(event: Mapping[str, Any]) -> str:

@@ -18,6 +18,9 @@ from ci.model import (
 )
 from ci.report.text import one_line
 
+EMULATED = "emulated"
+"""What every line and case of an emulated stage says."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -36,9 +39,10 @@ class Fault:
     def sentence(self) -> str:
         """Say it in words; the finding speaks if there is one, as it knows the line."""
         if self.finding is None:
-            return one_line(f"{self.name}: {self.verdict.summary}")
+            return labelled(self.stage, one_line(f"{self.name}: {self.verdict.summary}"))
         found = describe_finding(self.finding)
-        return found if self.finding.tool == self.stage.name else f"{self.stage.name}: {found}"
+        own = self.finding.tool == self.stage.name
+        return labelled(self.stage, found if own else f"{self.stage.name}: {found}")
 
 
 def run_outcome(run: Run) -> Outcome:
@@ -111,10 +115,18 @@ def faults(run: Run) -> tuple[Fault, ...]:
 
 
 def device_label(stage: StageRecord) -> str:
-    """`gpu NVIDIA H200`, `cpu hostname`, `emulator` whatever machine it imitates, or `static`."""
-    if stage.device in (DeviceKind.EMULATOR, DeviceKind.STATIC):
+    """`gpu NVIDIA H200`, `cpu hostname`, `emulated` whatever machine that imitates, or `static`."""
+    if stage.device is DeviceKind.EMULATOR:
+        return EMULATED
+    if stage.device is DeviceKind.STATIC:
         return str(stage.device)
     return f"{stage.device} {one_line(stage.machine) or '(name unknown)'}"
+
+
+def labelled(stage: StageRecord, text: str) -> str:
+    """Return `text` so that no line of an emulated stage can be read as measured."""
+    emulated = stage.device is DeviceKind.EMULATOR and not text.startswith(EMULATED)
+    return f"{EMULATED}: {text}" if emulated else text
 
 
 def has_run(stage: StageRecord) -> bool:
@@ -127,7 +139,7 @@ def measured(stage: StageRecord) -> str:
         return "read from the build, nothing was run"
     if not has_run(stage):
         return "not run on the device"
-    return "emulated, not measured" if stage.device is DeviceKind.EMULATOR else "measured"
+    return "not measured" if stage.device is DeviceKind.EMULATOR else "measured"
 
 
 def describe_finding(finding: Finding) -> str:

@@ -12,8 +12,10 @@ from ci.model import (
     Build,
     Case,
     DeviceKind,
+    Emulation,
     Function,
     Kernel,
+    Plan,
     Remote,
     Stage,
     StageRecord,
@@ -26,7 +28,8 @@ from ci.rundir import build_folder
 class Setup:
     """What a stage's commands are made from; no box yet (None) in a dry run.
 
-    `variant` is what the stage runs in place of the run's own, empty if it does not.
+    `variant` is what the stage runs in place of the run's own, empty if it does not. `plan` is the
+    whole one, and `emulation` how its launches are emulated where the remote's device does that.
     """
 
     kernel: Kernel
@@ -35,6 +38,8 @@ class Setup:
     box: Box | None
     remote: Remote
     variant: str = ""
+    plan: Plan = Plan("", ())  # noqa: RUF009 - frozen
+    emulation: Emulation = Emulation()  # noqa: RUF009 - frozen
 
     @property
     def program(self) -> str:

@@ -5,15 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ci.model import Box, Builds, Command, Kernel, Plan, Remote, Stage, StageJob, StageKind
+from ci.model import (
+    Box,
+    Builds,
+    Command,
+    DeviceKind,
+    Emulation,
+    Kernel,
+    Plan,
+    Remote,
+    Stage,
+    StageJob,
+    StageKind,
+    executor,
+)
 from ci.stages.checksum import checksum_commands
 from ci.stages.context import Setup
+from ci.stages.emulated import (
+    emulated_checksum_commands,
+    emulated_sanitizer_commands,
+    why_not_emulated,
+)
 from ci.stages.profile import profile_commands
 from ci.stages.program import program_commands
 from ci.stages.sanitizer import sanitizer_commands
 from ci.stages.timing import timing_commands
 
-_BUILDERS: dict[tuple[int, StageKind], Callable[[Stage, Setup], tuple[Command, ...]]] = {
+Builder = Callable[[Stage, Setup], tuple[Command, ...]]
+
+_BUILDERS: dict[tuple[int, StageKind], Builder] = {
     (1, StageKind.CHECKSUM): checksum_commands,
     (1, StageKind.SANITIZER): sanitizer_commands,
     (1, StageKind.TIMING): timing_commands,
@@ -23,14 +43,25 @@ _BUILDERS: dict[tuple[int, StageKind], Callable[[Stage, Setup], tuple[Command, .
     (0, StageKind.PROFILE): profile_commands,
 }
 
+_EMULATED: dict[StageKind, Builder] = {
+    StageKind.CHECKSUM: emulated_checksum_commands,
+    StageKind.SANITIZER: emulated_sanitizer_commands,
+}
+
 ONE_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 """Let CUDA count several GPUs as nvidia-smi does: of itself it takes the fastest first."""
 
 _NEED_CUDA = (StageKind.SANITIZER, StageKind.PROFILE)
 
 
-def why_not(kernel: Kernel, arch: str, stage: Stage) -> str:
-    """Return why a stage has nothing to run for this kernel on `arch`, empty if it has."""
+def why_not(kernel: Kernel, arch: str, stage: Stage, device: DeviceKind = DeviceKind.GPU) -> str:
+    """Return why a stage has nothing to run for this kernel on `arch`, empty if it has.
+
+    `device` is what would execute it (ci.model.executor).
+    """
+    if device is DeviceKind.EMULATOR:
+        lacking = kernel.lacks(stage.variant, arch) if stage.variant else ""
+        return lacking or why_not_emulated(kernel, stage)
     if (kernel.level, stage.kind) not in _BUILDERS:
         return f"{kernel.name} is a level-{kernel.level} program: it knows no {stage.kind} mode"
     if stage.kind in _NEED_CUDA and not kernel.cuda:
@@ -44,13 +75,14 @@ def stage_jobs(
     builds: Builds,
     box: Box | None,
     remote: Remote,
+    emulation: Emulation = Emulation(),  # noqa: B008 - frozen
 ) -> tuple[StageJob, ...]:
     """Return a job for every stage on the box; one that does not apply has no commands."""
     return tuple(
         StageJob(
             name=stage.name,
             kind=stage.kind,
-            commands=_commands(stage, kernel, builds, box, remote),
+            commands=_commands(stage, plan, kernel, builds, box, remote, emulation),
             needs=stage.needs,
             needs_end=_bare_runs(stage, plan.stages[:index], builds),
             output_bytes=stage.output_mb << 20,
@@ -62,9 +94,16 @@ def stage_jobs(
 
 
 def _commands(
-    stage: Stage, kernel: Kernel, builds: Builds, box: Box | None, remote: Remote
+    stage: Stage,
+    plan: Plan,
+    kernel: Kernel,
+    builds: Builds,
+    box: Box | None,
+    remote: Remote,
+    emulation: Emulation,
 ) -> tuple[Command, ...]:
-    if why_not(kernel, builds.own.arch, stage):
+    device, _ = executor(kernel, remote, box)
+    if why_not(kernel, builds.own.arch, stage, device):
         return ()
     setup = Setup(
         kernel=kernel,
@@ -72,8 +111,12 @@ def _commands(
         selftest=builds.selftest,
         box=box,
         remote=remote,
+        plan=plan,
         variant=builds.variant_for(stage),
+        emulation=emulation,
     )
+    if device is DeviceKind.EMULATOR:
+        return _EMULATED[stage.kind](stage, setup)
     return in_one_order(_BUILDERS[kernel.level, stage.kind](stage, setup), box)
 
 

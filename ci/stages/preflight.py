@@ -12,6 +12,7 @@ from ci.model import (
     Box,
     Build,
     Check,
+    DeviceKind,
     Kernel,
     Plan,
     Remote,
@@ -35,23 +36,37 @@ MIN_FREE_BYTES = 1 << 30
 
 
 def preflight(
-    kernel: Kernel, builds: Sequence[Build], box: Box, remote: Remote, plan: Plan
+    kernel: Kernel,
+    builds: Sequence[Build],
+    box: Box,
+    remote: Remote,
+    plan: Plan,
+    *,
+    require_device: str = "",
 ) -> StageRecord:
-    """Compare the box with what the builds and the plan need: a check for each need."""
+    """Compare the box with what the builds and the plan need: a check for each need.
+
+    `require_device` is the name of the one device that may answer, whatever remotes.yaml says.
+    """
     stage = next((s for s in plan.stages if s.kind is StageKind.PREFLIGHT), None)
-    checks = [Check("probe", broken(problem)) for problem in box.problems if kernel.cuda]
+    device, machine = executor(kernel, remote, box)
+    on_gpu = device is DeviceKind.GPU
+    checks = [Check("probe", broken(problem)) for problem in box.problems if on_gpu]
     checks += [
         Check("python", _python(box)),
         Check("glibc", _glibc(builds, box)),
         Check("disk", _disk(plan, box, remote)),
     ]
-    if kernel.cuda:
+    if on_gpu:
         checks += [Check(name, verdict) for name, verdict in _gpu(builds, box, remote)]
         checks += [Check(name, verdict) for name, verdict in _tools(plan, box, remote)]
     else:
         reason = f"{kernel.name} is a CPU program (cuda: false)"
+        if device is DeviceKind.EMULATOR:
+            reason = "emulated: nothing is run on a GPU"
         checks += [Check(name, skipped(reason)) for name in ("GPU", "driver", "tools")]
-    device, machine = executor(kernel, remote, box)
+    if require_device:
+        checks.append(Check("required device", _required(require_device, device, machine)))
     return StageRecord(
         name=stage.name if stage else "preflight",
         kind=StageKind.PREFLIGHT,
@@ -61,6 +76,13 @@ def preflight(
         checks=tuple(checks),
         notes=tuple(f"{t}: {v.path} {v.version}" for t, v in sorted(box.tools.items())),
     )
+
+
+def _required(wanted: str, device: DeviceKind, machine: str) -> Verdict:
+    if device is DeviceKind.GPU and machine == wanted:
+        return passed(f"the device is a {machine}")
+    found = {DeviceKind.GPU: f"'{machine}'", DeviceKind.EMULATOR: "emulated"}.get(device, device)
+    return broken(f"the device is {found}, --require-device asks for '{wanted}'")
 
 
 def version_tuple(text: str) -> tuple[int, ...]:

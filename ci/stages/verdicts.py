@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ci.model import (
     Check,
+    DeviceKind,
     Outcome,
     Stage,
     StageJob,
@@ -22,6 +23,7 @@ from ci.stages.answer import (
 )
 from ci.stages.checksum import read_checksum
 from ci.stages.context import Context
+from ci.stages.emulated_verdict import read_emulated_checksum, read_emulated_sanitizer
 from ci.stages.jobs import why_not
 from ci.stages.profile import read_profile
 from ci.stages.program import read_program
@@ -40,17 +42,26 @@ _READERS: dict[tuple[int, StageKind], Reader] = {
     (0, StageKind.PROFILE): read_profile,
 }
 
+_EMULATED: dict[StageKind, Reader] = {
+    StageKind.CHECKSUM: read_emulated_checksum,
+    StageKind.SANITIZER: read_emulated_sanitizer,
+}
+
 
 def read_stage(
     stage: Stage, job: StageJob, result: StageResult, folder: Path, context: Context
 ) -> StageRecord:
     """Judge one stage from the journal and its files; what is not established is no pass."""
-    if reason := why_not(context.kernel, context.build.arch, stage):
+    if reason := why_not(context.kernel, context.build.arch, stage, context.device):
         return stage_record(stage, result, context, [Check(stage.name, skipped(reason))])
     if result.not_run:
         verdict = _judge_not_run(result.not_run, context)
         return stage_record(stage, result, context, [Check(stage.name, verdict)])
-    record = _READERS[context.kernel.level, stage.kind](stage, job, result, folder, context)
+    reader = _READERS.get((context.kernel.level, stage.kind))
+    if context.device is DeviceKind.EMULATOR:
+        reader = _EMULATED.get(stage.kind)
+    assert reader is not None, "why_not knows what has no reader"
+    record = reader(stage, job, result, folder, context)
     spoilt = _judge_around(stage, result, context)
     if spoilt is None or record.verdict.outcome is not Outcome.PASS:
         return record

@@ -9,7 +9,7 @@ import pytest
 
 from ci import config
 from ci.errors import ConfigError
-from ci.model import DeviceKind, Remote
+from ci.model import Remote
 
 WRITTEN = """\
 # my boxes
@@ -46,7 +46,7 @@ def test_everything_an_entry_can_say_comes_back_as_it_went_in(tmp_path: Path) ->
     remote = Remote(
         "box", "sm_100a", kind="ssh", host="2001:db8::1", user="no", port=40022,
         identity_file="~/.ssh/id a", host_key="ssh-rsa a+/b=", jump="me@gate", workdir="/w # x",
-        device=DeviceKind.EMULATOR, gpu="1e5", tools="ship", python="python3.12",
+        gpu="1e5", tools="ship", python="python3.12",
         connect_timeout_s=2.5, env={"A": "1", "B": "täglich: \"x\"\n", "C": ""},
     )  # fmt: skip
     add(tmp_path, remote)

@@ -82,6 +82,10 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
             "{arch: sm_90a, kind: embedded, user: u}",
             "an embedded remote is this machine: it takes no 'user'",
         ),
+        (
+            "{arch: sm_90a, host: h, device: emulator}",
+            "an emulator remote is this machine, whose own kernelrig it runs: 'kind: embedded'",
+        ),
         ("{arch: sm_90a, host: h, port: 70000}", "'port' must be 1 to 65535, not 70000"),
         ("{arch: sm_90a, host: h, port: 22.5}", "'port' must be a whole number, not 22.5"),
         ("{arch: sm_90a, host: h, port: true}", "'port' must be a whole number, not true"),

@@ -64,7 +64,7 @@ def test_the_table_ends_with_the_verdict() -> None:
         (runs.PASS, "pass: 20261121T120000Z-patch_embed-h200-beef (gpu NVIDIA H200)"),
         (runs.ACCEPTED, "pass (1 accepted): 20261121T120000Z-patch_embed-h200-beef "
                         "(gpu NVIDIA H200)"),
-        (runs.EMULATED, "pass: 20261121T120000Z-patch_embed-h200-beef (emulator)"),
+        (runs.EMULATED, "pass: 20261121T120000Z-patch_embed-h200-beef (emulated)"),
         (runs.INCOMPLETE, "incomplete: 20261121T120000Z-patch_embed-h200-beef (gpu NVIDIA H200)"),
         (runs.NOTHING, "error: 20261121T120000Z-patch_embed-h200-beef (nothing ran)"),
     ],

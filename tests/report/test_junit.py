@@ -106,8 +106,8 @@ def test_every_suite_names_the_device_that_answered() -> None:
         "timing (gpu NVIDIA H200)",
     ]
     assert [s.get("name") for s in _parse(runs.EMULATED)] == [
-        "checksum (emulator)",
-        "timing (emulator)",
+        "checksum (emulated)",
+        "timing (emulated)",
     ]
     assert b"B200" not in render_junit(runs.EMULATED)
 

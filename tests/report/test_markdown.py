@@ -33,7 +33,7 @@ def test_nothing_but_a_pass_is_called_one(name: str) -> None:
 
 def test_an_emulated_time_is_never_called_measured() -> None:
     timing = render_summary(runs.EMULATED).splitlines()[6]
-    assert "(emulator, emulated, not measured)" in timing
+    assert "(emulated, not measured)" in timing
     assert "B200" not in render_summary(runs.EMULATED)
 
 

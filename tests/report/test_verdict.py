@@ -122,7 +122,7 @@ def test_a_finding_without_a_place_says_only_what_is_known() -> None:
     [
         (runs.CHECKSUM, "gpu NVIDIA H200", "measured"),
         (replace(runs.CHECKSUM, machine=""), "gpu (name unknown)", "measured"),
-        (runs.EMULATED.stages[0], "emulator", "emulated, not measured"),
+        (runs.EMULATED.stages[0], "emulated", "not measured"),
         (runs.PREFLIGHT, "gpu NVIDIA H200", "not run on the device"),
         (runs.SKIPPED_TIMING, "gpu NVIDIA H200", "not run on the device"),
         (NEVER_STARTED, "gpu NVIDIA H200", "not run on the device"),

@@ -1,14 +1,16 @@
 """A machine that does nothing, to tell observers by hand what happens on it."""
+# ruff: noqa: ANN401 - what stands for threads here are numbers, pairs, lists
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from ci.emu import phases
 from ci.emu.asynchronous import Op
 from ci.emu.findings import Finding
 from ci.emu.memory import SLOT_BYTES, Arena, GlobalMemory, Memory
@@ -26,10 +28,11 @@ class Program:
         return f"kernel.cu:{at} k"
 
 
-@dataclass
-class Barrier:
-    slot: int = 0
-    offset: int = 0x400
+class Barrier(phases.Barrier):
+    """An mbarrier that only has a place."""
+
+    def __init__(self, slot: int = 0, offset: int = 0x400) -> None:
+        super().__init__(slot, offset, 1)
 
 
 @dataclass
@@ -75,15 +78,15 @@ class Play:
         self.memory = Memory(GlobalMemory(), Arena(ctas * SLOT_BYTES), Arena(0), 8192)
         self.buffer = self.memory.global_.allocate("C", 4096)
         self.memory.global_.settle()
-        self.machine = Machine(
+        self.machine: Any = Machine(
             Geometry((ctas, 1, 1), (warps * 32, 1, 1), (cluster, 1, 1)), self.memory,
             numbers, numbers % cluster, numbers,
         )  # fmt: skip
         self.warps_a_cta = warps
         self.races = Races()
-        self.races.started(self.machine)
+        self.races.started(cast(Any, self.machine))
 
-    def crew(self, who: Any) -> tuple[Crew, Any]:
+    def crew(self, who: Any) -> tuple[Any, Any]:
         warp, lanes = who if isinstance(who, tuple) else (who, range(32))
         lanes = lanes if isinstance(lanes, Iterable) else [lanes]
         mask = np.zeros((1, 32), np.bool_)

@@ -34,7 +34,7 @@ _WORD = re.compile(r"(?P<kernel>[\w.-]*)(?::(?P<variant>[\w.-]+))?(?:@(?P<rev>[^
 _NAMED = re.compile(r"(?P<name>[\w.@:-]+)=(?P<folder>.+)", re.ASCII)
 
 PROCESSES = 3
-ROUNDS, LEAST_ROUNDS = 18, 2
+ROUNDS, LEAST_ROUNDS = 7, 2
 START_S, SAMPLE_S = 1.2, 0.001
 """What a process costs besides its warm-up, and a sample: for turning minutes into rounds."""
 
@@ -48,9 +48,9 @@ class BenchRequest:
     processes: int | None = None
     minutes: float | None = None
     rounds: int | None = None
-    warmup_s: float = 0.15
-    settle_s: float = 1.5
-    samples: int = 200
+    warmup_s: float = 0.1
+    settle_s: float = 1.2
+    samples: int = 860
     case: str = "full"
     gate_percent: float | None = None
     force: bool = False

@@ -1,11 +1,18 @@
-"""Runs PTX on a GPU through the driver alone: the text and bytes that the emulator is given."""
+"""Runs PTX on a GPU through the driver alone: the text and bytes that the emulator is given.
+
+A fault of a launch loses the whole process's use of the GPU, so a child process has it: after an
+error, or when it says nothing for too long, the next launch gets a new one.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import numpy as np
@@ -65,7 +72,81 @@ Argument = Pointer | MapEntry | bytes
 
 
 class Gpu:
-    """The first GPU, and its primary context."""
+    """The first GPU, by way of a child process."""
+
+    def __init__(self, limit_s: float = 30.0) -> None:
+        self._limit_s = limit_s
+        self._child: tuple[BaseProcess, Connection] | None = None
+        self.arch: int = self._ask("arch")
+        """90 of an H200."""
+        self.name: str = self._ask("name")
+
+    def run(
+        self,
+        text: str,
+        entry: str,
+        buffers: dict[str, NDArray[Any]],
+        arguments: Sequence[Argument] | None = None,
+        grid: Triple = (1, 1, 1),
+        block: Triple = (32, 1, 1),
+        cluster: Triple = (1, 1, 1),
+        dynamic_shared_bytes: int = 0,
+    ) -> dict[str, NDArray[Any]]:
+        """Launch `entry` and return each buffer as it was left.
+
+        Without `arguments` each buffer's address is passed, in order.
+
+        Raises:
+            GpuError: the text does not compile, the launch failed, or it did not end.
+        """
+        passed = arguments if arguments is not None else [Pointer(name) for name in buffers]
+        left: dict[str, NDArray[Any]] = self._ask(
+            "run", text, entry, buffers, passed, grid, block, cluster, dynamic_shared_bytes
+        )
+        return left
+
+    def _ask(self, what: str, *arguments: Any) -> Any:  # noqa: ANN401 (whatever was asked for)
+        process, here = self._child = self._child or self._started()
+        try:
+            here.send((what, arguments))
+            ended = here.poll(self._limit_s)
+            answer = here.recv() if ended else GpuError(f"no end within {self._limit_s:g} s")
+        except (OSError, EOFError) as e:
+            answer = GpuError(f"the process that has the GPU ended: {e!r}")
+        if isinstance(answer, GpuError):
+            self._child = None
+            here.close()
+            process.kill()
+            process.join()
+            raise answer
+        return answer
+
+    def _started(self) -> tuple[BaseProcess, Connection]:
+        context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+        here, there = context.Pipe()
+        process = context.Process(target=_serve, args=(there,), daemon=True)
+        process.start()
+        there.close()
+        return process, here
+
+
+def _serve(pipe: Connection) -> None:
+    """Do in the child what it is asked for, until an error."""
+    try:
+        card = _Card()
+        while True:
+            what, arguments = pipe.recv()
+            pipe.send(card.run(*arguments) if what == "run" else getattr(card, what))
+    except GpuError as e:
+        pipe.send(e)
+    except OSError as e:  # there is no driver
+        pipe.send(GpuError(str(e)))
+    except EOFError:  # nobody asks any more
+        return
+
+
+class _Card:
+    """The first GPU, and its primary context: lost with the first error."""
 
     def __init__(self) -> None:
         self._cuda = ctypes.CDLL("libcuda.so.1")
@@ -93,20 +174,12 @@ class Gpu:
         text: str,
         entry: str,
         buffers: dict[str, NDArray[Any]],
-        arguments: Sequence[Argument] | None = None,
-        grid: Triple = (1, 1, 1),
-        block: Triple = (32, 1, 1),
-        cluster: Triple = (1, 1, 1),
-        dynamic_shared_bytes: int = 0,
+        passed: Sequence[Argument],
+        grid: Triple,
+        block: Triple,
+        cluster: Triple,
+        dynamic_shared_bytes: int,
     ) -> dict[str, NDArray[Any]]:
-        """Launch `entry` and return each buffer as it was left.
-
-        Without `arguments` each buffer's address is passed, in order.
-
-        Raises:
-            GpuError: the text does not compile, or the launch failed; the context may be lost.
-        """
-        passed = arguments if arguments is not None else [Pointer(name) for name in buffers]
         with self._module(text) as module, self._filled(buffers) as addresses:
             function = ctypes.c_void_p()
             self._do("cuModuleGetFunction", ctypes.byref(function), module, entry.encode())

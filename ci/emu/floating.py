@@ -38,7 +38,8 @@ def mul(mode: str = "rn", *, ftz: bool = False) -> Function:
     return lambda a, b: canonical(to_f32(np.multiply(a, b, dtype=F64), mode))
 
 
-_LOW_BITS = (1 << 28) - 1
+_LOW_BITS = np.array((1 << 28) - 1, np.int64)
+_SMALLEST = 2.0**-126  # normal
 
 
 def fma(mode: str = "rn", *, ftz: bool = False) -> Function:
@@ -55,18 +56,36 @@ def fma(mode: str = "rn", *, ftz: bool = False) -> Function:
 
 
 def _fma_near(a: Array, b: Array, c: Array) -> Array:
-    return canonical(fma_f64(a, b, c).astype(F32))
+    product, addend = a.astype(F64) * b.astype(F64), c.astype(F64)
+    total = product + addend
+    if _may_be_between(total) and _is_between(total):
+        total = odd_sum(product, addend)
+    return canonical(total.astype(F32))
+
+
+def _may_be_between(total: Array) -> bool:
+    """Say whether some sum may lie halfway between two narrower numbers.
+
+    Only there does it matter that the sum was rounded. Its last 28 bits are then 0, whatever the
+    exponent.
+    """
+    low = total.view(np.int64) & _LOW_BITS
+    return np.count_nonzero(low) != low.size
+
+
+def _is_between(total: Array) -> bool:
+    """Say whether some sum lies halfway between two float32, or is subnormal there."""
+    if ((total.view(np.int64) & (1 << 29) - 1) == 1 << 28).any():
+        return True
+    size = np.abs(total)
+    return bool(((size < _SMALLEST) & (size != 0)).any())
 
 
 def fma_f64(a: Array, b: Array, c: Array) -> Array:
     """Return a * b + c of float32 as a float64 that rounds to what the exact value does."""
-    product = np.multiply(a, b, dtype=F64)
-    total = product + c
-    # Rounding twice goes wrong only where the first result lies halfway between two narrow numbers,
-    # and then its last 28 bits are 0, whatever the exponent.
-    if not (total.view(np.int64) & _LOW_BITS).all():
-        return odd_sum(product, c.astype(F64))
-    return total
+    product, addend = a.astype(F64) * b.astype(F64), c.astype(F64)
+    total = product + addend
+    return odd_sum(product, addend) if _may_be_between(total) else total
 
 
 def _directed(near: Array, error: Array, mode: str) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ci.emu.arrays import F32, F64, I64, U16, U32, Array
+from ci.emu.arrays import F32, F64, I64, U16, U32, U64, Array
 
 F16 = np.dtype(np.float16)
 NAN: dict[Any, Array] = {
@@ -45,6 +45,8 @@ def odd_sum(a: Array, b: Array) -> Array:
     # Knuth's TwoSum: what the addition lost, exactly.
     shadow = total - a
     lost = (a - (total - shadow)) + (b - shadow)
+    if not np.count_nonzero(lost):
+        return total
     bits = np.ascontiguousarray(total).view(np.int64)
     even = (lost != 0) & np.isfinite(total) & ((bits & 1) == 0)
     away = (lost > 0) == (total > 0)
@@ -136,15 +138,22 @@ def bf16_value(bits: Array) -> Array:
     return np.left_shift(bits, 16, dtype=U32).view(F32)
 
 
+# Arrays as constants: NumPy takes longer over Python's numbers than over so few lanes.
+_BY, _LAST, _BELOW = (np.array(n, np.uint32) for n in (16, 1, 0x7FFF))
+_BOTH_BY, _BOTH_LAST, _BOTH_BELOW = (
+    np.array(n, np.uint64) for n in (16, 0x0000000100000001, 0x00007FFF00007FFF)
+)
+
+
 def bf16_rounded(x: Array) -> Array:
     """Round float32, contiguous, to nearest even: return its bits, the upper half of each valid.
 
     A NaN must be dealt with before.
     """
     bits = x.view(U32)
-    last = bits >> 16
-    last &= 1
-    last += 0x7FFF
+    last = bits >> _BY
+    last &= _LAST
+    last += _BELOW
     last += bits
     return last
 
@@ -152,11 +161,13 @@ def bf16_rounded(x: Array) -> Array:
 def f32_on_the_way(x: Array) -> Array:
     """Round float64, exact or odd, to a float32 that rounds to the bfloat16 that `x` does."""
     near = x.astype(F32)
-    halfway = (near.view(U32) & 0x7FFF) == 0
-    if halfway.any():  # of two bfloat16, perhaps, where `x` is not
-        back = near.astype(F64)
-        beside = np.nextafter(near, np.where(x > back, np.float32(np.inf), np.float32(-np.inf)))
-        near = np.where(halfway & (x != back) & ~np.isnan(x), beside, near)
+    back = near.astype(F64)
+    # `near` may lie halfway between two bfloat16 where `x` does not.
+    off = (x != back) & ((near.view(U32) & 0x7FFF) == 0)
+    if np.count_nonzero(off):
+        off &= ~np.isnan(x)
+        toward = np.where(x[off] > back[off], np.float32(np.inf), np.float32(-np.inf))
+        near[off] = np.nextafter(near[off], toward)
     return near
 
 
@@ -199,8 +210,13 @@ def bf16x2_values(pair: Array) -> Array:
 
 def bf16x2_bits(values: Array) -> Array:
     """Round float32 (..., 2) to two bfloat16 in U32."""
-    rounded = bf16_rounded(canonical_upper(values))
-    return np.ascontiguousarray(rounded.view(U16)[..., 1::2]).view(U32)[..., 0]
+    pair = np.ascontiguousarray(canonical_upper(values)).view(U64)
+    # As `bf16_rounded`: the sum of the lower one does not reach the upper one.
+    last = pair >> _BOTH_BY
+    last &= _BOTH_LAST
+    last += _BOTH_BELOW
+    last += pair
+    return last.view(U16)[..., 1::2].copy().view(U32)[..., 0]
 
 
 # 8-bit formats.

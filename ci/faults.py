@@ -115,6 +115,7 @@ def broken_tree(root: Path, fault: Fault) -> Iterator[Path]:
     links = [tree / "artifacts" / name for name in ("builds", "tools")]
     try:
         shutil.copytree(root / "kernel", tree / "kernel")
+        shutil.copy(root / "pyproject.toml", tree)  # it pins the tools that we have already
         # Below a work tree git would take the paths as that tree's, and skip them without a word.
         env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(store)}
         before = _sources(tree)

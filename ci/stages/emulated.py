@@ -95,7 +95,9 @@ def launches(plan: Plan, kernel: Kernel, builds: Builds, remote: Remote) -> tupl
     found: dict[Launch, None] = {}
     for stage in plan.on_box:
         lacking = stage.variant and kernel.lacks(stage.variant, builds.own.arch)
-        if not lacking and not why_not_emulated(kernel, stage):
+        if lacking or why_not_emulated(kernel, stage):
+            continue
+        if stage.kind is not StageKind.SANITIZER or stage == shared_by(stage, plan, kernel)[0]:
             found |= dict.fromkeys(_launches_of(stage, kernel, builds.variant_for(stage)))
     return tuple(found)
 

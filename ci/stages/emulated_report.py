@@ -97,8 +97,12 @@ def read_emulated(
         return broken(f"the emulator refused: {said}", *tail[1:])
     if ended.exit_code not in (0, FOUND):
         return broken(f"the emulator failed with exit code {ended.exit_code}", *tail)
+    path = folder / f"{command.name}.json"
+    if not path.is_file():
+        said = f": {tail[-1]}" if tail else ""
+        return broken(f"the emulator left no {path.name}{said}", *tail[:-1])
     try:
-        seen = from_json(Emulated, folder / f"{command.name}.json")
+        seen = from_json(Emulated, path)
     except ProtocolError as e:
         return unreadable(e.message, *tail)
     return _find_impostor(seen, command, ended.exit_code, context) or seen

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ci.model import (
     Case,
@@ -32,7 +32,7 @@ from ci.stages.context import Context, case_text, stage_case
 from ci.stages.emulated import OUTPUT, PATTERN, RUN, emulated_case
 from ci.stages.emulated_report import Emulated, Found, as_finding, read_emulated
 from ci.stages.every_output import judge_output
-from ci.stages.source import source_key, source_lines
+from ci.stages.source import source_lines
 
 TOOL = "emulator"
 NOTE = "emulated: results and ordering are modelled, time is not; not measured on any GPU"
@@ -91,9 +91,15 @@ def read_emulated_sanitizer(
 
 
 def emulated_findings(found: Iterable[Found], tool: str, context: Context) -> tuple[Finding, ...]:
-    lines = source_lines(context)
-    made = (as_finding(f, tool, lines) for f in found)
-    return tuple(replace(f, file=source_key(f.file, context.build)) for f in made)
+    """Return findings as every report knows them; the emulator names a source by its last part."""
+    text = source_lines(context)
+
+    def whole(file: str) -> str:
+        keys = [k for k in context.build.inputs if PurePosixPath(k).name == file]
+        return keys[0] if len(keys) == 1 else file
+
+    made = (as_finding(f, tool, lambda file, line: text(whole(file), line)) for f in found)
+    return tuple(replace(f, file=whole(f.file)) for f in made)
 
 
 def tell_finding(finding: Finding) -> str:

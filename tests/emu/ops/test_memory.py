@@ -217,6 +217,28 @@ def test_loads_take_the_words_of_the_memory_model(manner: str) -> None:
     assert result.buffers["c"].tolist() == [6]
 
 
+_ASSERTION = """.extern .func __assertfail
+(.param .b64 p0, .param .b64 p1, .param .b32 p2, .param .b64 p3, .param .b64 p4) .noreturn;
+.global .align 1 .b8 text[2] = {120, 0};
+"""
+
+
+@pytest.mark.parametrize(("limit", "kinds"), [(40, []), (20, ["barrier-misuse"])])
+def test_the_arguments_of_an_assertion_are_taken(limit: int, kinds: list[str]) -> None:
+    body = f"""mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, {limit}; @%p1 bra FINE;
+    mov.u64 %rd3, text; cvta.global.u64 %rd4, %rd3;
+    {{
+    .param .b64 param0; st.param.b64 [param0], %rd4;
+    .param .b64 param1; st.param.b64 [param1], %rd4;
+    .param .b32 param2; st.param.b32 [param2], 7;
+    .param .b64 param3; st.param.b64 [param3], %rd4;
+    .param .b64 param4; st.param.b64 [param4], 1;
+    call.uni __assertfail, (param0, param1, param2, param3, param4);
+    }}
+    FINE:"""
+    assert run_ptx(body, ONE, shared=_ASSERTION).kinds == kinds
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -70,7 +70,7 @@ def _may_be_between(total: Array) -> bool:
     exponent.
     """
     low = total.view(np.int64) & _LOW_BITS
-    return np.count_nonzero(low) != low.size
+    return bool(np.count_nonzero(low) != low.size)
 
 
 def _is_between(total: Array) -> bool:

@@ -316,16 +316,3 @@ def test_half_a_warpgroup_is_found() -> None:
     found = run_product(text, np.zeros(SIZE, np.uint8), 4)
     assert found.kinds == ["barrier-misuse"]
     assert "by 2 of the 4 warps of a warpgroup" in found.findings[0].message
-
-
-def test_published_model_of_fp8_and_none_of_others() -> None:
-    ones = np.full((64, 32), 0x38, np.uint8)
-    memory = shared_with(ones, ones[:8], 128, 1024)
-    for types, k, findings in (("e4m3.e4m3", 32, 0), ("tf32.tf32", 8, 1)):
-        text = product_text(
-            8, f"m64n8k{k}.f32.{types}", "%rd10, %rd11, 0, 1, 1", registers=4,
-            before=descriptors(128, 1024),
-        )  # fmt: skip
-        found = run_product(text, memory, 4, hardware_accumulation=True)
-        assert len(found.findings) == findings
-        assert found.kinds == []

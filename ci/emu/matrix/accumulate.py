@@ -3,7 +3,8 @@
 The published model (MMA-Sim, arXiv 2511.10909): the products of one instruction and the accumulator
 are aligned to the largest of their exponents, each truncated to so many fractional bits, added
 exactly, and the sum is truncated to the result's type. An exponent is the sum of those of the
-factors, not normalised: a product's significand lies in [1, 4).
+factors, not normalised: a product's significand lies in [1, 4). Beyond that, an H200 shows that
+products of zero have no exponent, and that a sum of zero is +0.
 """
 
 from __future__ import annotations
@@ -18,19 +19,26 @@ from ci.emu.matrix.formats import Format, exponents
 
 F32 = NDArray[np.float32]
 _NAN = np.uint32(0x7FFFFFFF)
-_NO_EXPONENT = -400  # of an accumulator that is zero
+_NO_EXPONENT = -400  # of what is zero: below all others
+_LOWEST = {1: (np.int8, -60), 2: (np.int16, -600), 4: (np.int16, -600)}
+"""By the bytes of an element: what holds sums of exponents, and what stands for that of a zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """`fraction` bits behind the point of the largest addend, `result` behind the sum's."""
+    """`fraction` bits behind the point of the largest addend, `result` behind the sum's.
+
+    `half`: the sum is rounded once, to the nearest f16.
+    """
 
     fraction: int
     result: int = 23
+    half: bool = False
 
 
 BLACKWELL_FP8 = Rounding(25)
 HOPPER_FP8 = Rounding(13, 13)
+HOPPER = Rounding(25)  # of f16, bf16 and tf32
 
 
 def multiply(a: F32, b: F32) -> F32:
@@ -51,21 +59,26 @@ def hardware_sum(
     total = _truncated_products(a, b, forms, exponent, rounding.fraction)
     unit = exponent - np.int32(rounding.fraction)
     total += np.trunc(start * _power(-unit)) * _power(unit)
-    result = _toward_zero(total, rounding.result)
+    if rounding.half:
+        with np.errstate(over="ignore"):
+            result = total.astype(np.float16).astype(np.float32)
+    else:
+        result = _toward_zero(total, rounding.result)
+    result += np.float32(0)  # a sum that is zero has no sign
     if special is not None:
-        result = np.where(np.isfinite(special), result, special)
+        result = np.where(np.isfinite(special), result, special.astype(np.float32))
         result.view(np.uint32)[np.isnan(special)] = _NAN
     return result
 
 
-def _special(a: F32, b: F32, c: F32) -> F32 | None:
+def _special(a: F32, b: F32, c: F32) -> NDArray[np.float64] | None:
     """Return the sums by IEEE rules where infinities or NaNs take part."""
     if np.isfinite(a).all() and np.isfinite(b).all() and np.isfinite(c).all():
         return None
     with np.errstate(all="ignore"):
         # loops of NumPy's own, not a BLAS that may skip a zero: 0 x inf is NaN
         product = np.einsum("mk,nk->mn", a.astype(np.float64), b.astype(np.float64))
-        return np.asarray(product + c, np.float32)
+        return np.asarray(product + c, np.float64)
 
 
 def _finite(values: F32) -> F32:
@@ -84,16 +97,17 @@ def _exponents(values: F32) -> NDArray[np.int32]:
 
 
 def _largest(a: F32, b: F32, forms: tuple[Format, Format]) -> NDArray[np.int32]:
-    """Return the largest exponent of the products over k, by (m, n)."""
-    small = np.int8 if forms[0].bytes == 1 else np.int16
-    columns = np.ascontiguousarray(exponents(a, forms[0]).T.astype(small))
-    others = np.ascontiguousarray(exponents(b, forms[1]).T.astype(small))
+    """Return the largest exponent of the products over k, by (m, n); products of zero have none."""
+    small, of_zero = _LOWEST[forms[0].bytes]
+    columns = np.where(a == 0, of_zero, exponents(a, forms[0])).T.astype(small, order="C")
+    others = np.where(b == 0, of_zero, exponents(b, forms[1])).T.astype(small, order="C")
     largest = np.full((len(a), len(b)), np.iinfo(small).min, small)
     sums = np.empty_like(largest)
     for left, right in zip(columns, others, strict=True):
         np.add(left[:, None], right, out=sums)
         np.maximum(largest, sums, out=largest)
-    return largest.astype(np.int32)
+    found = largest.astype(np.int32)
+    return np.where(found < forms[0].lowest + forms[1].lowest, np.int32(_NO_EXPONENT), found)
 
 
 def _lowest_bits(values: F32) -> NDArray[np.int32]:
@@ -128,7 +142,8 @@ def _truncated_products(
     width = fraction + 2 + forms[0].k.bit_length()
     kind: type[Any] = np.float32 if width <= 24 and forms[0].bytes == 1 else np.float64
     # powers of two: exact; where they leave the range, products have no bit above the unit
-    scale = _power(np.clip(-unit, -120, 120)).astype(kind)
+    limit = 120 if kind is np.float32 else 1000
+    scale = _power(np.clip(-unit, -limit, limit)).astype(kind)
     total = np.zeros(scale.shape, kind)
     product = np.empty_like(total)
     columns_a = np.ascontiguousarray(a.T.astype(kind))

@@ -7,14 +7,14 @@ operation, which reads shared memory through the async proxy, and adds to their 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ci.emu.arrays import LANES, Array, whole
 from ci.emu.asynchronous import Op
-from ci.emu.matrix.accumulate import F32, HOPPER_FP8, hardware_sum, multiply
+from ci.emu.matrix.accumulate import F32, HOPPER, HOPPER_FP8, hardware_sum, multiply
 from ci.emu.matrix.accumulator import WARP_ROWS, Accumulator
 from ci.emu.matrix.formats import ROW_BYTES, Format, decode
 from ci.emu.matrix.layout import UNIT, Operand
@@ -135,7 +135,8 @@ class WarpgroupProduct:
         if self.adds:
             before = self.accumulator.sums[self.rows].reshape(len(a), form.n)
         if self.hardware:
-            sums = hardware_sum(a, b, (form.a, form.b), before, HOPPER_FP8)
+            rounding = replace(HOPPER_FP8 if form.a.bytes == 1 else HOPPER, half=form.d == "f16")
+            sums = hardware_sum(a, b, (form.a, form.b), before, rounding)
         else:
             sums = multiply(a, b)
             if before is not None:

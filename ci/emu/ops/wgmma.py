@@ -189,15 +189,6 @@ def _issue(
         together.setdefault(key, []).append(at)
         accumulator.group[warp] = groups.commits.get(warp, 0)
         groups.open.setdefault(warp, {})[accumulator] = None
-    hardware = machine.hardware_accumulation
-    if hardware and (form.a.bytes != 1 or form.d != "f32"):
-        crew.report(
-            "mismatch",
-            f"no published model says how {form.name} adds: fp32 it is",
-            severity="warning",
-            same=("accumulate", form.name),
-        )
-        hardware = False
     for (slot, warpgroup, a_one, b_one, adds), members in together.items():
         one = np.zeros((crew.size, 32), np.bool_)
         one[members] = True
@@ -217,7 +208,7 @@ def _issue(
         quarters = np.array([int(crew.warp_in_cta[at, 0]) % WARPS for at in members])
         steps = WarpgroupProduct(
             machine, form, slot, a_operand, b_operand, quarters, accumulator, rows[members],
-            adds, hardware,
+            adds, machine.hardware_accumulation,
         )  # fmt: skip
         stream = ("wgmma", slot, warpgroup, id(accumulator))
         op = machine.issue(
@@ -336,9 +327,11 @@ def _settle(crew: Crew, left: int) -> None:
 
 
 _SHAPES = " ".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32))
+_TAKES = f"{_SHAPES} f32 {' '.join(_TYPES)}"
+_ON_H200 = "tests/emu/test_wgmma_on_hardware.py"
 ROWS: tuple[Row, ...] = (
-    row("wgmma", _mma_async, "mma_async sync aligned", f"{_SHAPES} f32 {' '.join(_TYPES)}"),
-    row("wgmma", _fence, "fence sync aligned"),
-    row("wgmma", _commit, "commit_group sync aligned"),
-    row("wgmma", _wait, "wait_group sync aligned"),
+    row("wgmma", _mma_async, "mma_async sync aligned", _TAKES, _ON_H200),
+    row("wgmma", _fence, "fence sync aligned", checked=_ON_H200),
+    row("wgmma", _commit, "commit_group sync aligned", checked=_ON_H200),
+    row("wgmma", _wait, "wait_group sync aligned", checked=_ON_H200),
 )

@@ -12,7 +12,7 @@ from ci.emu.matrix.formats import E4M3, E5M2, Format, byte_values
 
 
 def exponent_of(value: Fraction, lowest: int) -> int:
-    """The exponent of a significand in [1, 2), and `lowest` for what is smaller, and for zero."""
+    """The exponent of a significand in [1, 2), and `lowest` for what is smaller."""
     exponent = lowest
     while abs(value) >= Fraction(2) ** (exponent + 1):
         exponent += 1
@@ -26,9 +26,11 @@ def truncated(value: Fraction, unit: Fraction) -> Fraction:
 
 def by_the_rules(a: list[float], b: list[float], c: float, lowest: int, how: Rounding) -> float:
     pairs = [(Fraction(x), Fraction(y)) for x, y in zip(a, b, strict=True)]
-    exponents = [exponent_of(x, lowest) + exponent_of(y, lowest) for x, y in pairs]
+    exponents = [exponent_of(x, lowest) + exponent_of(y, lowest) for x, y in pairs if x and y]
     if c:
         exponents.append(exponent_of(Fraction(c), -126))
+    if not exponents:
+        return 0.0
     unit = Fraction(2) ** (max(exponents) - how.fraction)
     total = sum((truncated(x * y, unit) for x, y in pairs), truncated(Fraction(c), unit))
     if not total:

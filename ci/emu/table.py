@@ -115,7 +115,10 @@ class Table:
         fitting = [r for r in rows if r.matches(instruction)]
         if fitting:
             return max(fitting, key=lambda r: len(r.needs))
-        nearest = max(rows, key=lambda r: (len(r.needs & instruction.flags), -len(r.needs)))
+        nearest = max(
+            rows,
+            key=lambda r: (len(r.needs & instruction.flags), -len(r.needs), len(r.takes)),
+        )
         over = instruction.flags - nearest.needs - nearest.takes
         missing = nearest.needs - instruction.flags
         parts = [f".{word} is not supported" for word in sorted(over)]

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 
 import pytest
 
+from ci.emu.instructions import instruction_table
+from ci.emu.ops import bits, compare, convert, half, integer, logic, move, warp
+from ci.emu.ops import float as floats
+from ci.emu.ops._forms import ON_H200
+from ci.emu.table import Row
+from ci.ptx import parse_ptx
 from tests.emu.gpu import Gpu
 from tests.emu.instructions.case import trial
 from tests.emu.instructions.emulated import digest, emulate, wrong
 from tests.emu.instructions.families import FAMILIES
-from tests.emu.instructions.hardware import cases_for, compare
+from tests.emu.instructions.hardware import cases_for
+from tests.emu.instructions.hardware import compare as compare_with
 from tests.toolchain_fixture import REPOSITORY
 
 RECORDED = REPOSITORY / "tests/data/emu/instructions-h200-580.159.04.json"
+MODULES = (bits, compare, convert, floats, half, integer, logic, move, warp)
 EVERY = 17  # of 1024 threads: coprime to the number of edges of each kind
 
 
@@ -37,9 +46,25 @@ def test_all_results_are_those_a_gpu_gave(family: str) -> None:
     assert here == known
 
 
+def test_rows_marked_as_compared_have_cases_with_all_of_their_words() -> None:
+    record = json.loads(RECORDED.read_text())
+    table = instruction_table()
+    tried: dict[Row, set[str]] = defaultdict(set)
+    for family in FAMILIES:
+        known = record["families"].get(family, {})
+        cases = [c for c in cases_for(family, record["arch"]) if c.bound or c.text in known]
+        entry = parse_ptx(trial(cases).text, "cases.ptx").function("k") if cases else None
+        for instruction in entry.instructions if entry else ():
+            if instruction.opcode != "ret":
+                tried[table.find(instruction)] |= instruction.flags
+    marked = [r for module in MODULES for r in module.ROWS if r.checked == ON_H200]
+    assert [r.name for r in marked if r not in tried] == []
+    assert [(r.name, left) for r in marked if (left := r.takes - tried[r])] == []
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_emulator_and_gpu_agree_on_every_bit(family: str, gpu: Gpu) -> None:
     if not cases_for(family, gpu.arch):
         pytest.skip(f"an sm_{gpu.arch} has none of these")
-    _, differing = compare(gpu, family)
+    _, differing = compare_with(gpu, family)
     assert differing == {}

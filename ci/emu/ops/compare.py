@@ -190,11 +190,19 @@ def _slct(i: Instruction) -> Step:
 
 _PLAIN = f"{_INTEGERS} f32 f64"
 
+_UNTRIED = {
+    "set": "b16 b32 b64 u16 u64 s16 s64 bf16 f16x2 bf16x2 eq ne le gt ge lo ls hi hs equ ltu leu "
+    "geu num nan and or ftz",
+    "selp": "u16 u32 u64 s16 s32 s64 f64",
+    "slct": "b16 b64 u16 u32 s16 s64 f64 ftz",
+}
+
 ROWS: tuple[Row, ...] = compared(
     (
         row("setp", _setp, takes=f"{_PLAIN} {_HALVES} {_WORDS} and or xor ftz"),
         row("set", _set, takes=f"{_PLAIN} {_HALVES} {_WORDS} and or xor ftz"),
         row("selp", _selp, takes=_PLAIN),
         row("slct", _slct, takes=f"{_PLAIN} ftz"),
-    )
+    ),
+    _UNTRIED,
 )

@@ -333,6 +333,11 @@ def _of_eight(i: Instruction) -> Step:
 
 _ANY = " ".join((*_FLOATS, *_INTEGERS))
 
+_UNTRIED = {
+    "cvt": "rna satfinite",
+    **dict.fromkeys(("cvt.f16x2.f32", "cvt.bf16x2.f32", "cvt.f32.tf32"), "satfinite"),
+}
+
 ROWS: tuple[Row, ...] = compared(
     (
         row("cvt", _scalar, takes=f"{_ANY} {_MODES} {' '.join(_INTEGRAL)} ftz sat relu satfinite"),
@@ -345,5 +350,6 @@ ROWS: tuple[Row, ...] = compared(
             for s in ("f32", "f16x2")
         ),
         *(row("cvt", _of_eight, f"rn f16x2 {e}", "relu") for e in _EIGHT),
-    )
+    ),
+    _UNTRIED,
 )

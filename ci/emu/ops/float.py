@@ -9,7 +9,7 @@ import numpy as np
 from ci.emu import floating
 from ci.emu.arrays import BOOL, F32, F64, U32, U64, Array
 from ci.emu.floating import Function
-from ci.emu.ops._forms import alike, chosen, compared, expect, pure, typed
+from ci.emu.ops._forms import WHOLLY, alike, chosen, compared, expect, pure, typed
 from ci.emu.rounding import canonical, flushed
 from ci.emu.table import Refused, Row, Step, row
 from ci.ptx import Instruction
@@ -176,7 +176,14 @@ def _testp(i: Instruction) -> Step:
 
 _ANY_MODE = f"{MODES} ftz sat"
 
-_NOT_ON_H200 = frozenset({"add.f32x2", "sub.f32x2", "mul.f32x2", "fma.f32x2"})
+_UNTRIED = {
+    **dict.fromkeys(("add.f32x2", "sub.f32x2", "mul.f32x2", "fma.f32x2"), WHOLLY),
+    **dict.fromkeys(("div.f64", "rcp.f64", "sqrt.f64"), "rz rm rp"),
+    **{f"{op}.approx.f32": "ftz" for op in ("lg2", "rsqrt", "sin", "cos")},
+    "mad.f32": "ftz sat",
+    "neg.f32": "ftz",
+    "abs.f32": "ftz",
+}
 
 ROWS: tuple[Row, ...] = compared(
     (
@@ -201,5 +208,5 @@ ROWS: tuple[Row, ...] = compared(
         row("copysign", _copysign, takes="f32 f64"),
         row("testp", _testp, takes=f"f32 f64 {' '.join(_TESTS)}"),
     ),
-    _NOT_ON_H200,
+    _UNTRIED,
 )

@@ -9,7 +9,7 @@ import numpy as np
 from ci.emu import floating
 from ci.emu.arrays import F32, F64, U16, U32, Array
 from ci.emu.floating import Function
-from ci.emu.ops._forms import alike, chosen, compared, expect, pure, type_name, types
+from ci.emu.ops._forms import WHOLLY, alike, chosen, compared, expect, pure, type_name, types
 from ci.emu.rounding import (
     F16,
     NAN,
@@ -139,7 +139,10 @@ def _mixed(i: Instruction) -> Step:
 
 _F16, _BF16 = ("f16", "f16x2"), ("bf16", "bf16x2")
 
-_NOT_ON_H200 = frozenset(f"{op}.{t}.f32" for op in ("add", "sub", "fma") for t in ("f16", "bf16"))
+_UNTRIED = {
+    **{f"{op}.{t}.f32": WHOLLY for op in ("add", "sub", "fma") for t in ("f16", "bf16")},
+    **{f"{op}.{t}": "ftz" for op in ("neg", "abs") for t in _F16},
+}
 
 ROWS: tuple[Row, ...] = compared(
     (
@@ -160,5 +163,5 @@ ROWS: tuple[Row, ...] = compared(
             for t in ("f16", "bf16")
         ),
     ),
-    _NOT_ON_H200,
+    _UNTRIED,
 )

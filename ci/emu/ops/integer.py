@@ -283,6 +283,16 @@ _CHAINS = tuple(
     )
 )  # fmt: skip
 
+_UNTRIED = {
+    "max.s16x2": "relu",
+    "add.cc": "hi lo s32 s64",
+    "sub.cc": "hi lo s32 s64 u64",
+    "mad.cc": "hi s32 s64 u64",
+    "addc": "hi lo s32 s64",
+    "subc": "hi lo s32 s64 u64",
+    "madc": "cc lo s32 s64 u64",
+}
+
 ROWS: tuple[Row, ...] = compared(
     (
         row("add", _same(np.add), takes=ALL),
@@ -311,5 +321,6 @@ ROWS: tuple[Row, ...] = compared(
         row("dp4a", _dot, takes="u32 s32"),
         row("dp2a", _dot, takes="u32 s32 lo hi"),
         *_CHAINS,
-    )
+    ),
+    _UNTRIED,
 )

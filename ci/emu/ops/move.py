@@ -7,7 +7,17 @@ from collections.abc import Callable
 import numpy as np
 
 from ci.emu.arrays import UNSIGNED, Array
-from ci.emu.ops._forms import chosen, compared, expect, flat, read, typed, unsigned, write
+from ci.emu.ops._forms import (
+    WHOLLY,
+    chosen,
+    compared,
+    expect,
+    flat,
+    read,
+    typed,
+    unsigned,
+    write,
+)
 from ci.emu.table import Refused, Row, Step, row
 from ci.ptx import Instruction, Special, Vector
 
@@ -86,7 +96,11 @@ def _vector(i: Instruction) -> Step:
 
 _TYPES = "b8 u8 s8 b16 u16 s16 b32 u32 s32 f32 b64 u64 s64 f64 pred f16 bf16 f16x2 bf16x2"
 
-_NOT_ON_H200 = frozenset({"mov.v2"})
+_UNTRIED = {
+    "mov": "b8 u8 s8 s16 s64 f16 bf16 f16x2 bf16x2",
+    "mov.v2": WHOLLY,
+    "mov.v4": " ".join(set(_TYPES.split()) - {"u32"}),
+}
 
 ROWS: tuple[Row, ...] = compared(
     (
@@ -94,5 +108,5 @@ ROWS: tuple[Row, ...] = compared(
         row("mov", _vector, "v2", _TYPES),
         row("mov", _vector, "v4", _TYPES),
     ),
-    _NOT_ON_H200,
+    _UNTRIED,
 )

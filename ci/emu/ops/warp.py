@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ci.emu.arrays import BOOL, F32, I32, LANES, U32, Array, Mask, whole
 from ci.emu.floating import extreme
-from ci.emu.ops._forms import LANE, chosen, compared, expect, flat, read, typed, write
+from ci.emu.ops._forms import LANE, WHOLLY, chosen, compared, expect, flat, read, typed, write
 from ci.emu.state import Crew
 from ci.emu.table import Refused, Row, Step, row
 from ci.ptx import Instruction
@@ -254,8 +254,10 @@ def _elect(i: Instruction) -> Step:
                 leader = taking.argmax(axis=1)
             case "last":
                 leader = LANES - 1 - taking[:, ::-1].argmax(axis=1)
-            case _:  # any other one, the same in every run
-                wanted = (crew.warps * 7 + crew.at * 13) % np.maximum(taking.sum(axis=1), 1)
+            case _:  # any other one, always the same of a mask, as PTX promises
+                bits = np.packbits(taking, axis=1, bitorder="little").view(np.uint32)[:, 0]
+                mixed = bits.astype(np.uint64) * np.uint64(0x9E3779B1) >> np.uint64(16)
+                wanted = mixed.astype(np.int64) % np.maximum(taking.sum(axis=1), 1)
                 leader = (taking.cumsum(axis=1) == wanted[:, None] + 1).argmax(axis=1)
         leader = leader.astype(U32)[:, None]
         return leader, leader == LANE
@@ -265,7 +267,7 @@ def _elect(i: Instruction) -> Step:
     return Step(run, reads, writes, True, collective="mask", members=members)
 
 
-_NOT_ON_H200 = frozenset({"redux.f32.sync"})
+_UNTRIED = {"redux.f32.sync": WHOLLY, "match.all.sync": "b64"}
 
 ROWS: tuple[Row, ...] = compared(
     (
@@ -279,5 +281,5 @@ ROWS: tuple[Row, ...] = compared(
         row("redux", _redux_float, "sync f32", "min max abs NaN"),
         row("elect", _elect, "sync"),
     ),
-    _NOT_ON_H200,
+    _UNTRIED,
 )

@@ -20,6 +20,7 @@ from ci.inputs import (
     combined_bits,
     e4m3_codes,
     expected,
+    expected_outputs,
     fnv1a64,
     hash_at,
     operand_codes,
@@ -207,6 +208,17 @@ def test_two_ties_in_a_row_are_no_fault_of_the_kernel() -> None:
     for row, column, bits, seed in ((797517, 381, 0x4278, 0), (292505, 697, 0xC201, 2)):
         assert again([(row, column, bits)], Pattern.RANDOM, seed) == []
         assert len(again([(row, column, bits + 1)], Pattern.RANDOM, seed)) == 1
+
+
+@pytest.mark.parametrize("pattern", list(Pattern))
+def test_all_outputs_at_once_are_those_of_each_by_itself(pattern: Pattern) -> None:
+    rows, columns = np.divmod(np.arange(3 * N), N)
+    each = wanted_at(rows, columns, pattern, 4, 1e-5)
+    whole = expected_outputs(
+        3, pattern=pattern, seed=4, accum_tol=1e-5, n=N, k=K, rows_per_image=ROWS_PER_IMAGE
+    )
+    for name in ("bits", "bound", "lowest", "highest"):
+        assert np.array_equal(getattr(whole, name), getattr(each, name)), name
 
 
 def wanted_at(

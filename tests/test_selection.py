@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from ci.errors import ConfigError
-from ci.model import Budget, Build, Case, Kernel, Pattern, Plan, Stage, StageKind, Variant
+from ci.model import Budget, Build, Case, Kernel, Pattern, Plan, Remote, Stage, StageKind, Variant
 from ci.selection import (
     checked_targets,
     choose_builds,
+    choose_remote,
     choose_targets,
     narrow,
     require_sense,
@@ -26,6 +27,17 @@ CHECKSUM = Stage("checksum", StageKind.CHECKSUM, patterns=(Pattern.INTEGER,))
 MEMCHECK = Stage("memcheck", StageKind.SANITIZER, tool="memcheck")
 TIMING = Stage("timing", StageKind.TIMING, needs=("checksum",))
 PLAN = Plan("default", (PREFLIGHT, MEMCHECK, CHECKSUM, TIMING))
+
+
+def test_a_run_that_names_no_remote_takes_the_default_where_there_is_one() -> None:
+    emulator, box = Remote("emulator", "sm_100a"), Remote("box", "sm_90a")
+    remotes = {"emulator": emulator, "box": box}
+    assert choose_remote(remotes, "", "emulator") == emulator
+    assert choose_remote(remotes, "box", "emulator") == box
+    for known, default in ((remotes, ""), ({"box": box}, "emulator")):
+        with pytest.raises(ConfigError) as error:
+            choose_remote(known, "", default)
+        assert error.value.message.startswith("no remote was named; remotes: box")
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Project:
+    """`limit_s` is what a call may take: more where nvcc is called."""
+
     root: Path
+    limit_s: float = _LIMIT_S
 
     def invoke(self, *words: str, env: Mapping[str, str] | None = None) -> Answer:
         """Type `invoke WORDS` in the project's folder and wait for the end."""
@@ -91,7 +94,7 @@ class Project:
             stderr=subprocess.PIPE,
             text=True,
         )
-        return Client(process, stdout, self.root)
+        return Client(process, stdout, self.root, self.limit_s)
 
     def test(self, kernel: str, plan: str, *words: str, remote: str = "box") -> Answer:
         return self.invoke(*run_words(kernel, plan, remote), *words)
@@ -103,14 +106,16 @@ class Project:
 class Client:
     """A call under way, whose progress a test reads as it comes; killed if it takes too long."""
 
-    def __init__(self, process: subprocess.Popen[str], stdout: TextIO, root: Path) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str], stdout: TextIO, root: Path, limit_s: float
+    ) -> None:
         assert process.stderr is not None
         self.process = process
         self._stdout = stdout
         self._stderr = process.stderr
         self._root = root
         self._heard = ""
-        self._limit = threading.Timer(_LIMIT_S, process.kill)
+        self._limit = threading.Timer(limit_s, process.kill)
         self._limit.start()
 
     def __enter__(self) -> Self:

@@ -1,0 +1,172 @@
+"""The megakernel with no GPU anywhere: through SSH and the agent, and by itself; broken, too."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from ci.model import DeviceKind, Toolchain
+from tests.bad_kernels import make_bad_project
+from tests.e2e.project import REPOSITORY, Answer, Project, read_junit, stage_of
+
+FAULT = "missing-dealloc"
+SMALL = ("--case", "images=1,ctas=2", "--pattern", "integer", "--observe", "sync")
+_PLAN = """\
+schema: 1
+stages:
+  - {name: preflight, kind: preflight}
+  - {name: smoke, kind: checksum, case: smoke, patterns: [integer]}
+  - {name: synccheck, kind: sanitizer, tool: synccheck, case: smoke}
+  - {name: memcheck, kind: sanitizer, tool: memcheck, case: smoke}
+  - {name: timing, kind: timing, case: smoke, needs: [smoke]}
+"""
+
+
+def make_project(root: Path) -> Project:
+    """Complete a project that has a kernel folder with what is ours: tools, builds, remotes."""
+    for name in ("tasks.py", "remotes.yaml", "pyproject.toml"):
+        shutil.copy(REPOSITORY / name, root)
+    (root / "ci/plans").mkdir(parents=True)
+    (root / "ci/plans/tiny.yaml").write_text(_PLAN)
+    cases = root / "kernel/kernels.yaml"
+    whole = "smoke: {images: 1}"
+    assert whole in cases.read_text()
+    cases.write_text(cases.read_text().replace(whole, "smoke: {images: 1, ctas: 2}"))
+    (root / "artifacts").mkdir()
+    for name in ("builds", "tools"):
+        (REPOSITORY / "artifacts" / name).mkdir(parents=True, exist_ok=True)
+        (root / "artifacts" / name).symlink_to(REPOSITORY / "artifacts" / name)
+    (root / "tests/bad").mkdir(parents=True)
+    shutil.copytree(REPOSITORY / "tests/bad/sm100a", root / "tests/bad/sm100a")
+    return Project(root, limit_s=400.0)
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory, cuda_toolchain: Toolchain) -> Project:
+    root = tmp_path_factory.mktemp("good")
+    shutil.copytree(REPOSITORY / "kernel", root / "kernel")
+    return make_project(root)
+
+
+@pytest.fixture(scope="module")
+def run(good: Project) -> Answer:
+    """A run that names no remote: this machine, as it would be a rented one."""
+    return good.invoke("remote-test", "--plan", "tiny")
+
+
+def test_without_a_remote_it_goes_the_whole_way_emulated(run: Answer) -> None:
+    assert (run.exit_code, run.sentences) == (0, [])
+    assert any(line.startswith("embedded SSH host on ") for line in run.progress)
+    found = run.run
+    assert found.remote is not None
+    assert (found.remote.name, found.arch, found.state) == ("emulator", "sm_100a", "finished")
+    assert [(s.name, s.verdict.outcome, s.device) for s in found.stages] == [
+        (name, outcome, DeviceKind.EMULATOR)
+        for name, outcome in (
+            ("preflight", "pass"),
+            ("smoke", "pass"),
+            ("synccheck", "pass"),
+            ("memcheck", "pass"),
+            ("timing", "skip"),
+        )
+    ]
+    assert stage_of(found, "smoke").verdict.summary == "all elements right in 2 schedules"
+
+
+def test_every_line_and_every_case_says_emulated(run: Answer) -> None:
+    head, *lines = run.stdout.splitlines()
+    assert head.split() == ["stage", "verdict", "seconds", "summary"]
+    assert [line for line in lines if "emulated" not in line] == []
+    root = etree.parse(run.folder / "junit.xml").getroot()
+    assert all(s.get("name").endswith(" (emulated)") for s in root.iterfind("testsuite"))
+    cases = list(root.iterfind("testsuite/testcase"))
+    assert len(cases) >= 10
+    assert all(".emulated." in case.get("classname") for case in cases)
+    summary = (run.folder / "summary.md").read_text()
+    assert summary.startswith("# pass: patch_embed, sm_100a, production (emulated)\n")
+    assert "- **ran on**: emulated, not measured; remote emulator" in summary
+
+
+def test_a_time_is_skipped_with_the_reason(run: Answer) -> None:
+    assert read_junit(run.folder)["timing/timing"] == (
+        "skipped: emulated: no timing, as the emulator models results and ordering, not time"
+    )
+
+
+def test_an_emulated_pass_meets_no_standard_of_a_check(run: Answer) -> None:
+    assert {s.standard for s in run.run.stages} == {""}
+
+
+def test_one_emulation_serves_both_tools(run: Answer) -> None:
+    names = {s.name: [c.name for c in s.commands] for s in run.run.stages}
+    assert names["synccheck"] == ["emulate", "synccheck"]
+    assert names["memcheck"] == ["memcheck"]
+
+
+def test_a_required_gpu_is_not_emulated(good: Project) -> None:
+    answer = good.invoke("remote-test", "--plan", "tiny", "--require-device", "NVIDIA B200")
+    assert answer.exit_code == 4
+    found = read_junit(answer.folder)
+    assert found["preflight/required device"] == (
+        "error: the device is emulated, --require-device asks for 'NVIDIA B200'"
+    )
+    assert found["smoke/stage"] == "skipped: preflight did not pass"
+
+
+def test_what_measures_is_refused_where_no_box_is_named(good: Project) -> None:
+    answer = good.invoke("profile")
+    assert (answer.exit_code, answer.stdout) == (2, "")
+    assert answer.sentences == [
+        "plan profile has no stage to run: emulated: no profile, as the emulator models results and"
+        " ordering, not time; pass --remote NAME of a box with a GPU"
+    ]
+
+
+def test_emulate_judges_here_and_files_like_any_run(good: Project) -> None:
+    answer = good.invoke("emulate", *SMALL, "--schedules", "1")
+    assert (answer.exit_code, answer.sentences) == (0, [])
+    assert read_junit(answer.folder) == {
+        "checksum-1x2/integer seed 0, images=1,ctas=2": "pass",
+        "synccheck/integer seed 0, images=1,ctas=2: outputs": "pass",
+        "synccheck/synccheck: run": "pass",
+    }
+    assert (answer.folder / "stages/01-checksum-1x2/integer-0.command").is_file()
+    assert (answer.folder / "launches/own/1x2-integer-0/launch.json").is_file()
+
+
+def test_a_broken_kernel_fails_and_the_case_names_kind_and_line(
+    tmp_path: Path, cuda_toolchain: Toolchain
+) -> None:
+    bad = make_project(make_bad_project(f"sm100a/{FAULT}", tmp_path / "bad"))
+    answer = bad.invoke("emulate", *SMALL, "--schedules", "1")
+    assert (answer.exit_code, answer.sentences) == (1, [])
+    named = [k for k in read_junit(answer.folder) if k.startswith("synccheck/synccheck: leak at ")]
+    assert [k.partition(" at ")[2].split(":")[0] for k in named] == ["sm100a_patch_embed_fp8.cu"]
+    assert read_junit(answer.folder)[named[0]].startswith("failure: synccheck: leak at ")
+
+
+def test_a_fault_that_is_caught_is_a_pass_of_the_emulator(good: Project) -> None:
+    answer = good.invoke("emulate", "--only-fault", FAULT, *SMALL, "--schedules", "1")
+    assert (answer.exit_code, answer.sentences) == (0, [])
+    assert read_junit(answer.folder) == {f"{FAULT}/{FAULT} is caught": "pass"}
+    told = (answer.folder / "junit.xml").read_text()
+    assert "caught in schedule 1 of 1: leak at sm100a_patch_embed_fp8.cu:" in told
+    assert list((good.root / "artifacts").glob(".fault-*")) == []
+
+
+def test_a_fault_that_is_missed_is_a_failure_of_the_emulator(good: Project) -> None:
+    words = ("--only-fault", FAULT, "--case", "images=1,ctas=2", "--observe", "memory")
+    answer = good.invoke("emulate", *words, "--schedules", "1")
+    assert answer.exit_code == 1
+    assert read_junit(answer.folder) == {
+        f"{FAULT}/{FAULT} is caught": "failure: missed in 1 schedules: its patch says leak"
+    }
+
+
+def test_an_unknown_fault_is_refused_with_the_known_ones(good: Project) -> None:
+    answer = good.invoke("emulate", "--only-fault", "missing")
+    assert answer.exit_code == 2
+    assert answer.sentences[0].startswith("unknown fault of sm_100a 'missing'; known: ")

@@ -20,7 +20,11 @@ from ci.emu.matrix.formats import Format, exponents
 F32 = NDArray[np.float32]
 _NAN = np.uint32(0x7FFFFFFF)
 _NO_EXPONENT = -400  # of what is zero: below all others
-_LOWEST = {1: (np.int8, -60), 2: (np.int16, -600), 4: (np.int16, -600)}
+_LOWEST: dict[int, tuple[type[Any], int]] = {
+    1: (np.int8, -60),
+    2: (np.int16, -600),
+    4: (np.int16, -600),
+}
 """By the bytes of an element: what holds sums of exponents, and what stands for that of a zero."""
 
 

@@ -133,16 +133,18 @@ E5M2 = Format(2, -14, 57344.0)
 # bfloat16 is the upper half of a float32.
 
 
-def bf16_value(bits: Array) -> Array:
-    """Return float32 of bfloat16 bits (U16)."""
-    return np.left_shift(bits, 16, dtype=U32).view(F32)
-
-
 # Arrays as constants: NumPy takes longer over Python's numbers than over so few lanes.
 _BY, _LAST, _BELOW = (np.array(n, np.uint32) for n in (16, 1, 0x7FFF))
 _BOTH_BY, _BOTH_LAST, _BOTH_BELOW = (
     np.array(n, np.uint64) for n in (16, 0x0000000100000001, 0x00007FFF00007FFF)
 )
+
+
+def bf16_value(bits: Array) -> Array:
+    """Return float32 of bfloat16 bits (U16)."""
+    wide = bits.astype(U32)
+    wide <<= _BY
+    return wide.view(F32)
 
 
 def bf16_rounded(x: Array) -> Array:
@@ -203,9 +205,7 @@ def joined(parts: Array) -> Array:
 
 def bf16x2_values(pair: Array) -> Array:
     """Return float32 (..., 2) of two bfloat16 in U32."""
-    parts = np.zeros((*pair.shape, 4), U16)
-    parts[..., 1::2] = halves(pair)
-    return parts.view(F32)
+    return bf16_value(halves(pair))
 
 
 def bf16x2_bits(values: Array) -> Array:

@@ -38,7 +38,7 @@ BUILD = bench.build(files={PTX: SHA}, inputs={"kernel/gemm.cu": "00"})
 CONTEXT = bench.context(remote=EMULATOR, build=BUILD)
 SMOKE = Stage("smoke", StageKind.CHECKSUM, "smoke", patterns=(Pattern.INTEGER,))
 TOOLS = tuple(
-    Stage(tool, StageKind.SANITIZER, "smoke", seeds=(seed,), tool=tool)
+    Stage(tool, StageKind.SANITIZER, "smoke", seeds=(seed,), tool=tool)  # type: ignore[arg-type]
     for seed, tool in enumerate(("synccheck", "racecheck", "memcheck"), 1)
 )
 PLAN = Plan("default", (Stage("preflight", StageKind.PREFLIGHT), SMOKE, *TOOLS))

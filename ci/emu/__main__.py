@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -120,7 +119,7 @@ def report(outcome: Outcome) -> dict[str, object]:
         "steps": outcome.steps,
         "wall_s": [round(s, 3) for s in outcome.wall_s],
     }
-    return {"schema": 1, "findings": [asdict(f) for f in outcome.findings], "stats": stats}
+    return {"schema": 1, "findings": [f.as_record() for f in outcome.findings], "stats": stats}
 
 
 def shown(finding: Finding) -> str:

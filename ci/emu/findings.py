@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 OBSERVER_OF = {
     "out-of-bounds": "memory",
@@ -27,6 +28,7 @@ class Finding:
 
     `cta`, `warp` and `lanes` are of the first thread seen: linear index in the grid, warp of its
     CTA, bits of the lanes; -1 and 0 where no thread is at fault. `source` is `file:line function`.
+    Findings of one kind and line that have one `same` are of one fault; None is the message.
     """
 
     kind: str
@@ -39,6 +41,18 @@ class Finding:
     source: str = ""
     count: int = 1
     schedule: int = 0
+    same: object = field(default=None, repr=False, compare=False)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What findings of one fault have in common, whichever schedule saw them."""
+        return (self.kind, self.ptx_line, self.message if self.same is None else self.same)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return what findings.json has of it."""
+        record = asdict(self)
+        del record["same"]
+        return record
 
 
 @dataclass
@@ -48,22 +62,20 @@ class Findings:
     schedule: int = 0
     _seen: dict[tuple[object, ...], Finding] = field(default_factory=dict)
 
-    def add(self, finding: Finding, same: object = None) -> None:
-        """Count `finding`; findings of one kind, line and `same` are one (default: its message)."""
-        key = (finding.kind, finding.ptx_line, finding.message if same is None else same)
-        known = self._seen.get(key)
+    def add(self, finding: Finding) -> None:
+        """Count `finding`; the first one of a fault stands for all."""
+        known = self._seen.get(finding.key)
         if known:
-            self._seen[key] = replace(known, count=known.count + finding.count)
+            self._seen[finding.key] = replace(known, count=known.count + finding.count)
         else:
-            self._seen[key] = replace(finding, schedule=self.schedule)
+            self._seen[finding.key] = replace(finding, schedule=self.schedule)
 
     def merge(self, others: tuple[Finding, ...]) -> None:
         """Take over what other schedules found; the first one seen keeps its schedule number."""
         for other in others:
-            key = (other.kind, other.ptx_line, other.message)
-            known = self._seen.get(key)
+            known = self._seen.get(other.key)
             count = known.count + other.count if known else other.count
-            self._seen[key] = replace(known or other, count=count)
+            self._seen[other.key] = replace(known or other, count=count)
 
     @property
     def all(self) -> tuple[Finding, ...]:

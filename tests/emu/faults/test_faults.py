@@ -1,0 +1,69 @@
+"""Faults put into small kernels: each is found, and what it was put into is clean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ci.emu.findings import Finding
+from ci.emu.launch.load import Loaded
+from ci.emu.run import Schedule
+from ci.emu.session import emulate
+from tests.emu.faults.kernels import KERNELS, Kernel
+from tests.emu.faults.table import FAULTS, Fault
+
+SCHEDULES = 4
+MANY_SCHEDULES = 200
+STEPS = 20_000
+
+
+def found(loaded: Loaded, number: int) -> tuple[Finding, ...]:
+    return emulate(loaded, [Schedule(number, max_steps=STEPS)], jobs=1).findings
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[f"{f.kernel}: {f.name}" for f in FAULTS])
+def test_a_fault_is_found_with_its_line(fault: Fault, tmp_path: Path) -> None:
+    kernel = KERNELS[fault.kernel]
+    text = kernel.with_line(fault.place, fault.line) if fault.place else kernel.text
+    loaded = kernel.load(tmp_path, text, fault.change)
+    lines = [kernel.line(mark) if mark else 0 for mark in fault.marks]
+    seen: list[Finding] = []
+    for number in range(SCHEDULES):
+        seen += found(loaded, number)
+        if any(
+            (f.severity, f.kind) == ("error", fault.kind)
+            and f.ptx_line in lines
+            and fault.words in f.message
+            for f in seen
+        ):
+            return
+    said = [(f.kind, f.ptx_line, f.message) for f in seen]
+    pytest.fail(f"no {fault.kind} in lines {lines}: {said}")
+
+
+def clean(kernel: Kernel, folder: Path, schedules: range) -> None:
+    loaded = kernel.load(folder, kernel.text)
+    for number in schedules:
+        assert found(loaded, number) == ()
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_what_the_faults_were_put_into_is_clean(kernel: Kernel, tmp_path: Path) -> None:
+    clean(kernel, tmp_path, range(SCHEDULES))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+def test_it_is_clean_in_many_schedules(kernel: Kernel, tmp_path: Path) -> None:
+    clean(kernel, tmp_path, range(SCHEDULES, MANY_SCHEDULES))
+
+
+def test_fault_and_twin_differ_by_one_line_or_one_key() -> None:
+    for fault in FAULTS:
+        twin = KERNELS[fault.kernel].text.splitlines()
+        if fault.place:
+            lines = KERNELS[fault.kernel].with_line(fault.place, fault.line).splitlines()
+            assert sum(a != b for a, b in zip(twin, lines, strict=True)) == 1
+        else:
+            assert len(fault.change) == 1

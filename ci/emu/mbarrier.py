@@ -160,6 +160,9 @@ class Barriers:
                 continue
             if passed is not False:
                 ready.update(np.flatnonzero(passed.any(axis=1)).tolist())
+            # The wait itself says that the mbarrier is another CTA's.
+            away = lanes & (crew.slot != barrier.slot)
+            ready.update(np.flatnonzero(away.any(axis=1)).tolist())
             for row in np.flatnonzero(lanes.any(axis=1)).tolist():
                 wanted.setdefault(row, []).append((barrier, barrier.phase & 1))
         return self._block(crew, {r: waits for r, waits in wanted.items() if r not in ready})

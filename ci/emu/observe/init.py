@@ -18,6 +18,7 @@ from ci.emu.asynchronous import Op
 from ci.emu.hooks import Hooks
 from ci.emu.observe.marks import all_marked
 from ci.emu.state import Crew, Machine
+from ci.emu.tensor_memory import COLUMNS, TENSOR_LANES
 
 _WRITTEN = 1
 
@@ -41,10 +42,12 @@ class Init(Hooks):
     def __init__(self, shapes: Mapping[str, Shape] | None = None) -> None:
         self.shapes = dict(shapes or {})
         self.machine: Machine | None = None
+        self.tensor: dict[int, NDArray[np.bool_]] = {}  # by slot: which words are written
 
     def started(self, machine: Machine) -> None:
-        """Shared and local memory of a new wave hold nothing that anybody may read."""
+        """What a new wave finds in its CTAs' memory is nothing that anybody may read."""
         self.machine = machine
+        self.tensor = {}
         machine.memory.shared.written[:] = 0
         machine.memory.local.written[:] = 0
 
@@ -93,6 +96,31 @@ class Init(Hooks):
         )
         lanes = 1 << op.lane if op.lane >= 0 else 0xFFFF_FFFF
         machine.report("uninitialised", text, op.warp, lanes, op.at, same=(op.name, space))
+
+    def op_tensor(self, op: Op, cta: int, lanes: slice, columns: slice, write: bool) -> None:
+        """See words of tensor memory that nobody wrote.
+
+        A product that adds to them is wrong. A load may bring more than is wanted: with 64 rows
+        half the lanes of a 32x32b load hold nothing.
+        """
+        marks = self.tensor.get(cta)
+        if marks is None:
+            marks = self.tensor[cta] = np.zeros((TENSOR_LANES, COLUMNS), np.bool_)
+        if write:
+            marks[lanes, columns] = True
+            return
+        part = marks[lanes, columns]
+        if part.all():
+            return
+        lane, column = (int(i[0]) for i in np.nonzero(~part))
+        text = (
+            f"{op.name} reads tensor memory that nobody wrote: {int((~part).sum())} of {part.size}"
+            f" words, lane {lanes.start + lane}, column {columns.start + column} first; let the"
+            " first product of a sum not add to D, and load the columns that it wrote"
+        )
+        bits = 1 << op.lane if op.lane >= 0 else 0xFFFF_FFFF
+        severity = "warning" if op.name.startswith("tcgen05.ld") else "error"
+        op.machine.report("uninitialised", text, op.warp, bits, op.at, severity, same=op.name)
 
     def left_unwritten(self, machine: Machine, outputs: tuple[str, ...]) -> None:
         """Report bytes of `outputs` that hold nothing when the launch is over."""

@@ -25,11 +25,28 @@ def _checked(i: Instruction, number: object, count: object) -> None:
         raise Refused(f"{i.mnemonic}: a count of {count} is no multiple of {LANES}")
 
 
+def _whole(crew: Crew, mask: Mask, i: Instruction) -> None:
+    """Report an aligned barrier that the guard keeps some lanes of a warp from."""
+    if mask is None or not _collective(i):
+        return
+    lanes = crew.mask_of(mask)
+    missing = crew.machine.alive[crew.warps] & ~lanes
+    wrong = lanes & missing.any(axis=1)[:, None]
+    if wrong.any():
+        count = int(lanes[wrong.any(axis=1)][0].sum())
+        text = (
+            f"{i.mnemonic} by {count} lanes of a warp, and not by the others: all lanes of a warp"
+            " must execute an aligned barrier, so none may be guarded off (PTX 9.7.13.1)"
+        )
+        crew.report("barrier-misuse", text, wrong, same="aligned")
+
+
 def _sync(i: Instruction) -> Step:
     operands = expect(i, 1, 2)
     _checked(i, operands[0], i.operand(1))
 
     def ready(crew: Crew, mask: Mask, number: Array, count: Array | None = None) -> Block | None:
+        _whole(crew, mask, i)
         barriers = crew.machine.part(CtaBarriers)
         barriers.come(crew, mask, number, count, "sync")
         return barriers.must_wait(crew, mask)
@@ -46,6 +63,7 @@ def _arrive(i: Instruction) -> Step:
     _checked(i, number, count)
 
     def run(crew: Crew, mask: Mask, number: Array, count: Array) -> None:
+        _whole(crew, mask, i)
         crew.machine.part(CtaBarriers).come(crew, mask, number, count, "sync", waits=False)
 
     reads = (read(number, U32), read(count, U32))
@@ -64,6 +82,7 @@ def _red(i: Instruction) -> Step:
     def ready(
         crew: Crew, mask: Mask, number: Array, predicate: Array, count: Array | None = None
     ) -> Block | None:
+        _whole(crew, mask, i)
         barriers = crew.machine.part(CtaBarriers)
         barriers.come(crew, mask, number, count, f"red.{kind}", predicate)
         return barriers.must_wait(crew, mask)
@@ -112,6 +131,7 @@ def _cluster_arrive(i: Instruction) -> Step:
     sem = chosen(i, "release relaxed", "release")
 
     def run(crew: Crew, mask: Mask) -> None:
+        _whole(crew, mask, i)
         crew.machine.part(ClusterBarriers).arrive(crew, mask, sem)
 
     return Step(run, effect=True, stop=True, collective=_collective(i))
@@ -121,6 +141,7 @@ def _cluster_wait(i: Instruction) -> Step:
     expect(i, 0)
 
     def ready(crew: Crew, mask: Mask) -> Block | None:
+        _whole(crew, mask, i)
         return crew.machine.part(ClusterBarriers).must_wait(crew, mask)
 
     def run(crew: Crew, mask: Mask) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ci.emu.arrays import BOOL, LANES, U32, Array, Mask
 from ci.emu.ops._forms import chosen, expect, read, write
@@ -31,14 +32,14 @@ def _whole(crew: Crew, mask: Mask, i: Instruction) -> None:
         return
     lanes = crew.mask_of(mask)
     missing = crew.machine.alive[crew.warps] & ~lanes
-    wrong = lanes & missing.any(axis=1)[:, None]
-    if wrong.any():
-        count = int(lanes[wrong.any(axis=1)][0].sum())
+    parted: NDArray[np.bool_] = np.asarray(missing.any(axis=1) & lanes.any(axis=1))
+    if parted.any():
+        count = int(lanes[parted][0].sum())
         text = (
             f"{i.mnemonic} by {count} lanes of a warp, and not by the others: all lanes of a warp"
             " must execute an aligned barrier, so none may be guarded off (PTX 9.7.13.1)"
         )
-        crew.report("barrier-misuse", text, wrong, same="aligned")
+        crew.report("barrier-misuse", text, lanes & parted[:, None], same="aligned")
 
 
 def _sync(i: Instruction) -> Step:

@@ -2,7 +2,7 @@
 
 An operation is a generator: what stands between two `yield`s is one event, and the scheduler
 chooses when it happens. Operations of one `stream` happen in the order of their issue: an operation
-starts when the one before it has ended.
+starts when the one before it has ended, or has left the stream (`parts`) with its first event.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Op:
     proxy: str
     steps: Iterator[None] = field(default_factory=lambda: iter(()))
     stream: Hashable | None = None
+    parts: bool = False  # from its stream, behind its first event
     also: tuple[int, ...] = ()  # rows that issued it together with `row`
     done: bool = False
     read: bool = False  # its sources have been read
@@ -58,19 +59,27 @@ class Engine:
     def step(self, op: Op) -> None:
         """Let `op`, one of the heads, do its next event."""
         for _ in op.steps:
+            if op.parts:
+                self._leave_stream(op)
             return
         op.done = op.read = True
         self.heads.remove(op)
-        if op.stream is not None:
-            queue = self._behind[op.stream]
-            queue.popleft()
-            if queue:
-                self.heads.append(queue[0])
-            else:
-                del self._behind[op.stream]
+        self._leave_stream(op)
         if op.machine.hooks:
             op.machine.hooks.op_done(op)
         op.machine.wake(op)
+
+    def _leave_stream(self, op: Op) -> None:
+        """Let the operation behind it start."""
+        if op.stream is None:
+            return
+        queue = self._behind[op.stream]
+        queue.popleft()
+        if queue:
+            self.heads.append(queue[0])
+        else:
+            del self._behind[op.stream]
+        op.stream = None
 
     @property
     def in_flight(self) -> list[Op]:

@@ -14,7 +14,8 @@ EARLY, LATE, RANDOM, UNFAIR = "early", "late", "random", "unfair"
 @dataclass
 class Policy:
     """A way to schedule. `early` and `late` do what was started at once, or only when nobody else
-    can go on; `random` picks anybody, `unfair` lets some warps and operations wait much longer.
+    can go on; with `late`, a CTA goes as far as it can before the next. `random` picks anybody,
+    `unfair` lets some warps and operations wait much longer.
     """
 
     kind: str
@@ -29,8 +30,26 @@ class Policy:
 
     @property
     def spurious(self) -> float:
-        """How often a try_wait that could succeed says that its time is over."""
-        return 0.0 if self.kind in (EARLY, LATE) else 0.2
+        """How often a try_wait that has to wait says, once a phase, that its time is over.
+
+        `late` has all of them do so: code that does not ask again is seen for sure.
+        """
+        return {EARLY: 0.0, LATE: 1.0}.get(self.kind, 0.2)
+
+    @property
+    def elected(self) -> str:
+        """The lane that elect.sync takes, where nobody asks for one: PTX names none."""
+        return {EARLY: "first", LATE: "last"}.get(self.kind, "hash")
+
+    @property
+    def patient(self) -> bool:
+        """Whether tcgen05.dealloc waits for the other CTA of a pair, as it may."""
+        return self.kind == RANDOM
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether the CTAs of a cluster leave its barrier one after the other."""
+        return self.kind == LATE
 
     def yields(self) -> bool:
         """Whether a crew that could go on lets others have their turn."""
@@ -47,7 +66,7 @@ class Policy:
         if self.kind == EARLY:
             return heads[0] if heads else crews[0]
         if self.kind == LATE:
-            return crews[0] if crews else heads[0]
+            return min(crews, key=_slot) if crews else _latest(heads)
         count = len(crews) + len(heads)
         if self.kind == RANDOM or self.rng.random() < 0.1:
             return self._at(self.rng.randrange(count), crews, heads)
@@ -60,3 +79,12 @@ class Policy:
 
     def _weight(self, key: int) -> float:
         return self.slow.setdefault(key, self.rng.choice((1.0, 1.0, 0.1, 0.01)))
+
+
+def _slot(crew: Crew) -> int:
+    return int(crew.slot[0, 0])
+
+
+def _latest(heads: list[Op]) -> Op:
+    """Return the first; arrivals that nothing orders come behind all others, the last one first."""
+    return next((op for op in heads if op.stream is not None or not op.parts), heads[-1])

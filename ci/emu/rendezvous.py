@@ -18,6 +18,7 @@ from ci.emu.state import Crew, Machine
 from ci.emu.table import Block
 
 _LANE = np.arange(LANES, dtype=np.uint32)
+_TURN = "barrier.cluster, the next CTA"
 
 
 @dataclass(eq=False)
@@ -284,9 +285,16 @@ class ClusterBarriers(_Meetings):
             self._complete((first, number), instance)
 
     def must_wait(self, crew: Crew, mask: Mask) -> Block | None:
-        return self._block(crew, mask)
+        block = self._block(crew, mask)
+        ready = block.ready if block else np.ones(crew.size, np.bool_)
+        slots = crew.slot[ready, 0]
+        if not self.machine.in_turn or not len(slots) or (slots == slots[0]).all():
+            return block
+        keys = block.keys if block else ()
+        return Block(ready & (crew.slot[:, 0] == slots[0]), (*keys, _TURN))
 
     def passed(self, crew: Crew, mask: Mask) -> None:
+        self.machine.wake(_TURN)
         told: dict[Instance, NDArray[np.bool_]] = {}
         alone = np.zeros((crew.size, LANES), np.bool_)
         for row, warp, lanes in self._rows(crew, mask):

@@ -25,13 +25,14 @@ class Schedule:
     """How to run: number and seed choose the schedule, the rest the machine.
 
     `resident_ctas` is how many CTAs are on the machine at a time; the others wait for their wave.
+    `elected` is the lane that elect.sync takes: first, last, hash, or "" for one by the number.
     """
 
     number: int = 0
     seed: int = 0
     max_steps: int = DEFAULT_STEPS
     hardware_accumulation: bool = False
-    elected: str = "first"
+    elected: str = ""
     resident_ctas: int = RESIDENT_CTAS
 
 
@@ -54,11 +55,13 @@ def run(kernel: Kernel, schedule: Schedule, observers: Sequence[Hooks] = ()) -> 
     machine = kernel.machine(rng, resident)
     machine.findings.schedule = schedule.number
     machine.hardware_accumulation = schedule.hardware_accumulation
-    machine.elected = schedule.elected
     if observers:
         machine.hooks = observers[0] if len(observers) == 1 else Several(tuple(observers))
     policy = Policy.of(schedule.number, rng)
     machine.spurious = policy.spurious
+    machine.patient = policy.patient
+    machine.in_turn = policy.in_turn
+    machine.elected = schedule.elected or policy.elected
     scheduler = Scheduler(machine, policy, schedule.max_steps)
     order = _cluster_order(kernel)
     for first in range(0, geometry.ctas, resident):

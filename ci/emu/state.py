@@ -211,6 +211,8 @@ class Machine:
     hardware_accumulation: bool = False
     elected: str = "first"  # the lane elect.sync takes: first, last or hash
     spurious: float = 0.0  # how often an mbarrier try_wait that must wait returns false instead
+    patient: bool = True  # whether tcgen05.dealloc waits for the other CTA of a pair
+    in_turn: bool = False  # whether the CTAs of a cluster leave its barrier one after the other
     time: int = 0
     engine: Engine = field(default_factory=Engine)
     ready: list[Crew] = field(default_factory=list)

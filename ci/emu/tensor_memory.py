@@ -149,10 +149,13 @@ class TensorMemory:
         return column
 
     def free(self, slot: int, paired: bool, column: int, columns: int) -> bool:
-        """Give columns back; False while the other CTA of the pair has not come to do the same."""
+        """Give columns back; False while the other CTA of the pair has not come to do the same.
+
+        That wait is one that PTX allows and nobody may count on (9.7.16.5: it may block).
+        """
         holdings = self.holdings(slot)
         block = (column, columns)
-        if paired:
+        if paired and self.machine.patient:
             peer = self.holdings(self.peer(slot))
             if block not in holdings.leaving:
                 holdings.leaving.append(block)
@@ -188,11 +191,21 @@ class TensorMemory:
 
     # Access.
     def fault(self, slot: int, column: int, columns: int) -> str:
-        """Say what is wrong with an access to such columns, "" if nothing is."""
+        """Say what is wrong with an access to such columns, "" if nothing is.
+
+        A dealloc may wait for the peer's, and need not: whoever issued it has done with the columns
+        (PTX 9.7.16.5: it may block, 9.7.16.7: it frees).
+        """
         holdings = self.holdings(slot)
-        if holdings.owns(column, columns):
+        left = any(c < column + columns and column < c + n for c, n in holdings.leaving)
+        if holdings.owns(column, columns) and not left:
             return ""
         named = f"columns {column} to {column + columns - 1} of tensor memory"
+        if left:
+            return (
+                f"{named}, which a warp of this CTA has given to tcgen05.dealloc already: let it"
+                " wait for all who use them; for a pair, at a barrier.cluster"
+            )
         if column + columns > COLUMNS:
             return f"{named}: there are {COLUMNS}"
         return (

@@ -54,6 +54,7 @@ def text_of(
     @!%p9 bra LEAVE;
     tcgen05.dealloc.cta_group::{group}.sync.aligned.b32 %r50, {columns};
 LEAVE:
+    {meet if pair else ""}
 """
     )
     return f"""{HEAD}{SHARED}

@@ -255,7 +255,9 @@ PAIR = f"""
     ld.shared.b32 %r50, [%r5];
     MEET
     tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r50, 64;
+    LAST
 """
+USE = f"tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%d1}}, [%r50]; {WAIT_LD}"
 
 
 def pair(body: str, schedule: int = 0) -> Result:
@@ -266,7 +268,24 @@ def pair(body: str, schedule: int = 0) -> Result:
 
 def test_a_pair_allocates_the_same_columns_and_frees_together() -> None:
     for schedule in range(6):
-        assert pair(PAIR.replace("MEET", MEET).replace("LATE", ""), schedule).findings == ()
+        body = PAIR.replace("MEET", MEET).replace("LATE", "").replace("LAST", MEET)
+        assert pair(body, schedule).findings == ()
+
+
+def test_to_exit_before_the_peer_has_freed_is_found() -> None:
+    """A CTA may have waited in its dealloc for the other's, and may not: PTX says that it may."""
+    body = PAIR.replace("MEET", MEET).replace("LATE", "").replace("LAST", "")
+    found = [f for n in range(2) for f in pair(body, n).findings]
+    assert [(f.kind, f.schedule) for f in found] == [("tmem", 1)]
+    assert "the other CTA of the pair has exited" in found[0].message
+
+
+def test_columns_are_used_no_more_once_a_dealloc_was_issued() -> None:
+    """The peer comes late to its own: to have waited for it was luck."""
+    body = PAIR.replace("MEET", MEET).replace("LATE", "").replace("LAST", USE + MEET)
+    for schedule in range(4):
+        found = pair(body, schedule).findings
+        assert [f.kind for f in found] == ["tmem"]
 
 
 def test_to_free_before_the_peer_has_allocated_is_found() -> None:
@@ -275,13 +294,13 @@ def test_to_free_before_the_peer_has_allocated_is_found() -> None:
         nanosleep.u32 100;
     GO:
     """
-    body = PAIR.replace("MEET", "").replace("LATE", late)
+    body = PAIR.replace("MEET", "").replace("LATE", late).replace("LAST", "")
     found = [f for n in range(8) for f in pair(body, n).findings if f.kind == "tmem"]
     assert any("dealloc before the other CTA of the pair has come" in f.message for f in found)
 
 
 def test_to_allocate_before_the_cluster_has_met_is_found() -> None:
-    body = PAIR.replace(MEET, "", 1).replace("MEET", MEET).replace("LATE", "")
+    body = PAIR.replace(MEET, "", 1).replace("MEET", MEET).replace("LATE", "").replace("LAST", MEET)
     found = pair(body)
     assert found.kinds == ["tmem"]
     assert "before the cluster has met" in found.findings[0].message
@@ -289,12 +308,14 @@ def test_to_allocate_before_the_cluster_has_met_is_found() -> None:
 
 def test_both_ctas_must_ask_for_the_same_columns_at_the_same_place() -> None:
     late = "mov.u32 %r7, %cluster_ctarank; shl.b32 %r7, %r7, 4; add.u32 %r5, %r5, %r7;"
-    found = pair(PAIR.replace("MEET", MEET).replace("LATE", late))
+    found = pair(PAIR.replace("MEET", MEET).replace("LATE", late).replace("LAST", MEET))
     assert found.kinds == ["tmem"]
     assert "one offset in both" in found.findings[0].message
 
 
 def test_a_pair_needs_a_cluster_of_pairs() -> None:
-    found = one_warp(PAIR.replace("MEET", "").replace("LATE", ""), alloc=0, free=0)
+    found = one_warp(
+        PAIR.replace("MEET", "").replace("LATE", "").replace("LAST", ""), alloc=0, free=0
+    )
     assert "tmem" in found.kinds
     assert "a pair needs a cluster" in found.findings[0].message

@@ -1,7 +1,7 @@
 """tcgen05.alloc, dealloc, relinquish_alloc_permit: who owns columns of tensor memory.
 
 PTX ISA 9.7.16.5 and 9.7.16.7. With cta_group::2 a warp of each CTA of the pair takes part: the even
-CTA allocates for both and goes on, the odd one waits for it; to free, each waits for the other.
+CTA allocates for both and goes on, the odd one waits for it; to free, each may wait for the other.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ci.emu.access import Manner, store
+from ci.emu.addressing import is_running
 from ci.emu.arrays import I64, U32, Array, Mask
 from ci.emu.ops._forms import expect, read
 from ci.emu.rendezvous import ClusterBarriers
@@ -206,6 +207,14 @@ def _dealloc(i: Instruction) -> Step:
                     lanes,
                 )
                 memory.holdings(memory.peer(slot)).granted.clear()
+                memory.holdings(slot).drop(column, count)
+            elif paired and not is_running(crew.machine, memory.peer(slot)):
+                crew.report(
+                    "tmem",
+                    "tcgen05.dealloc.cta_group::2 when the other CTA of the pair has exited: both"
+                    " must be there (PTX 9.7.16.5); put a barrier.cluster behind it",
+                    lanes,
+                )
                 memory.holdings(slot).drop(column, count)
             elif not memory.free(slot, paired, column, count):
                 return False

@@ -228,15 +228,18 @@ def _kept(masks: list[int], group: int) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """Arrivals at the barriers of some CTAs, each an event."""
+    """What was issued before is complete; then arrivals at the barriers of some CTAs, each an event.
+
+    Nothing orders the arrivals of one commit and of another, or of one and products behind it: PTX
+    9.7.16.12 says of which products an arrival tells, and not when it comes.
+    """
 
     barriers: Barriers
     places: tuple[tuple[int, int], ...]
 
     def __call__(self, op: Op) -> Iterator[None]:
-        for number, (slot, offset) in enumerate(self.places):
-            if number:
-                yield
+        for slot, offset in self.places:
+            yield
             self.barriers.op_arrive(op, slot, offset)
 
 
@@ -256,7 +259,7 @@ def _commit(i: Instruction) -> Step:
             places = _barriers(crew, row_, lane, name, _at(address, row_, lane), ranks)
             stream = ("tensor", int(crew.warps[row_]), lane, group)
             steps = _Commit(barriers, places)
-            machine.issue(crew, row_, lane, name, steps, stream=stream)
+            machine.issue(crew, row_, lane, name, steps, stream=stream).parts = True
 
     reads = ((address, I64), *(read(r, U16) for r in rest))
     return Step(run, reads, effect=True, stop=True)

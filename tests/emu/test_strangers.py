@@ -61,8 +61,9 @@ def written(name: str, folder: Path, compile_ptx: CompilePtx) -> Path:
 def emulated(launch: Path, schedules: int = 4) -> tuple[int, dict[str, Any], str]:
     """Run the command; return its exit code, its findings.json and what it said."""
     found = launch.with_name("findings.json")
-    command = [sys.executable, "-m", "ci.emu", "run", launch, "--json", found]
-    done = run_process([*command, "--schedules", str(schedules), "--jobs", "1"], cwd=REPOSITORY)
+    options = ["--json", str(found), "--schedules", str(schedules), "--jobs", "1"]
+    command = [sys.executable, "-m", "ci.emu", "run", str(launch), *options]
+    done = run_process(command, cwd=REPOSITORY)
     return done.exit_code, json.loads(found.read_text()), done.stdout + done.stderr
 
 

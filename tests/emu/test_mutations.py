@@ -1,0 +1,204 @@
+"""Texts and launch files with something wrong: one clear answer, never a traceback, a hang, or
+memory that grows.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci.emu.__main__ import main
+from tests.emu.faults.kernels import KERNELS
+
+FEW, MANY = 300, 10_000
+STEPS = 1500
+PAGE = os.sysconf("SC_PAGE_SIZE")
+ALLOWED_GROWTH = 48 << 20
+
+Mutation = Callable[[random.Random, str], str]
+WORD = re.compile(r"[%.\w:]+|[^\s\w]")
+
+
+def cut(rng: random.Random, text: str) -> str:
+    return text[: rng.randrange(len(text))]
+
+
+def drop_line(rng: random.Random, text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    del lines[rng.randrange(len(lines))]
+    return "".join(lines)
+
+
+def repeat_line(rng: random.Random, text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    lines.insert(rng.randrange(len(lines)), rng.choice(lines))
+    return "".join(lines)
+
+
+def swap_lines(rng: random.Random, text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    a, b = rng.randrange(len(lines)), rng.randrange(len(lines))
+    lines[a], lines[b] = lines[b], lines[a]
+    return "".join(lines)
+
+
+def change_byte(rng: random.Random, text: str) -> str:
+    at = rng.randrange(len(text))
+    return (
+        text[:at]
+        + chr(rng.choice((0, 9, 34, 37, 64, 123, 125, rng.randrange(256))))
+        + text[at + 1 :]
+    )
+
+
+def _words(text: str) -> list[re.Match[str]]:
+    return list(WORD.finditer(text))
+
+
+def swap_words(rng: random.Random, text: str) -> str:
+    """Put another word of the text in the place of one."""
+    words = _words(text)
+    old, new = rng.choice(words), rng.choice(words)
+    return text[: old.start()] + new.group() + text[old.end() :]
+
+
+def drop_word(rng: random.Random, text: str) -> str:
+    word = rng.choice(_words(text))
+    return text[: word.start()] + text[word.end() :]
+
+
+def change_number(rng: random.Random, text: str) -> str:
+    numbers = list(re.finditer(r"(?<![\w%.])-?\d+", text))
+    if not numbers:
+        return text
+    old = rng.choice(numbers)
+    new = rng.choice((0, 1, -1, 2, 3, 31, 33, 255, 1 << 31, -(1 << 31), (1 << 64) - 1, 1 << 70,
+                      int(old.group()) + 1, int(old.group()) * 2))  # fmt: skip
+    return text[: old.start()] + str(new) + text[old.end() :]
+
+
+def insert_noise(rng: random.Random, text: str) -> str:
+    at = rng.randrange(len(text))
+    return (
+        text[:at]
+        + "".join(rng.choices("{}[]();,.%@\"'/*\\\n\0é$", k=rng.randrange(1, 9)))
+        + text[at:]
+    )
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    cut, drop_line, repeat_line, swap_lines, change_byte, swap_words, drop_word, change_number,
+    insert_noise,
+)  # fmt: skip
+MODIFIER = re.compile(r"\.[a-z][\w:]*")
+
+
+def drop_modifier(rng: random.Random, text: str) -> str:
+    word = rng.choice(list(MODIFIER.finditer(text)))
+    return text[: word.start()] + text[word.end() :]
+
+
+def swap_modifier(rng: random.Random, text: str) -> str:
+    words = list(MODIFIER.finditer(text))
+    old, new = rng.choice(words), rng.choice(words)
+    return text[: old.start()] + new.group() + text[old.end() :]
+
+
+VALUES: tuple[Any, ...] = (
+    None, True, 0, -1, 1, 3, 1 << 40, 1.5, float("nan"), "", "A", "no such", [], [1], [0, 0, 0],
+    [1, 1, 1, 1], {}, {"kind": "zero"}, {"buffer": "A"}, [[1]],
+)  # fmt: skip
+
+
+def change_value(rng: random.Random, text: str) -> str:
+    """Change, drop or add one value of a JSON text, wherever it lies."""
+    whole = json.loads(text)
+    at = whole
+    while True:
+        keys = list(at) if isinstance(at, dict) else list(range(len(at)))
+        if not keys:
+            return text
+        key = rng.choice(keys)
+        if isinstance(at[key], dict | list) and at[key] and rng.random() < 0.8:
+            at = at[key]
+            continue
+        deed = rng.randrange(4)
+        if deed == 0:
+            del at[key]
+        elif deed == 1 and isinstance(at, dict):
+            at[rng.choice(("a", "buffer", "path", "value", ""))] = rng.choice(VALUES)
+        else:
+            at[key] = rng.choice(VALUES)
+        return json.dumps(whole)
+
+
+def resident() -> int:
+    """Return the bytes of memory that this process holds."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
+
+
+def mutate(
+    count: int, seed: int, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> tuple[dict[int, int], list[int]]:
+    """Run `count` mutations; return how often each exit code came, and the memory by and by."""
+    rng = random.Random(seed)
+    kernels = []
+    for kernel in KERNELS.values():
+        place = folder / kernel.name
+        place.mkdir()
+        kernel.load(place, kernel.text)
+        launch = (place / "launch.json").read_text("utf-8")
+        kernels.append((place, kernel.text, launch))
+    codes: dict[int, int] = {}
+    held = []
+    for number in range(count):
+        place, text, launch = kernels[number % len(kernels)]
+        what = launch if number % 4 == 3 else text
+        more = (change_value,) * 8 if what is launch else (drop_modifier, swap_modifier)
+        changed = rng.choice((*MUTATIONS, *more))(rng, what)
+        if changed is what:
+            continue
+        if what is text and rng.random() < 0.2:
+            changed = rng.choice(MUTATIONS)(rng, changed or " ")
+        (place / "kernel.ptx").write_text(text if what is launch else changed, "utf-8")
+        (place / "launch.json").write_text(changed if what is launch else launch, "utf-8")
+        arguments = ["run", str(place / "launch.json"), "--max-steps", str(STEPS), "--jobs", "1"]
+        code = main([*arguments, "--schedules", "1", "--seed", str(number)])
+        said = capsys.readouterr()
+        assert code in (0, 1, 2), changed
+        if code == 2:
+            assert re.match(r"error: \S+", said.err), changed
+            assert "Traceback" not in said.err, changed
+        else:
+            assert "emulated: 1 schedules, " in said.out, changed
+            assert ("0 errors" in said.out) == (code == 0), changed
+        codes[code] = codes.get(code, 0) + 1
+        if number % (count // 10) == 0:
+            held.append(resident())
+    return codes, held
+
+
+def test_whatever_a_few_mutations_make_gets_one_clear_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codes, _ = mutate(FEW, 1, tmp_path, capsys)
+    assert set(codes) == {0, 1, 2}
+
+
+@pytest.mark.long
+def test_many_mutations_leave_nothing_behind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codes, held = mutate(MANY, 2, tmp_path, capsys)
+    assert sum(codes.values()) > 0.98 * MANY
+    assert set(codes) == {0, 1, 2}
+    assert held[-1] - held[2] < ALLOWED_GROWTH, [h >> 20 for h in held]

@@ -124,7 +124,11 @@ def report(outcome: Outcome) -> dict[str, object]:
 
 def shown(finding: Finding) -> str:
     """Return a finding as a person reads it."""
-    where = finding.source or (f"PTX line {finding.ptx_line}" if finding.ptx_line else "the launch")
+    where = (
+        finding.calls
+        or finding.source
+        or (f"PTX line {finding.ptx_line}" if finding.ptx_line else "the launch")
+    )
     thread = f" (CTA {finding.cta} warp {finding.warp})" if finding.cta >= 0 else ""
     times = f", {finding.count} times" if finding.count > 1 else ""
     return f"{finding.severity}: {finding.kind}: {where}{thread}{times}: {finding.message}"

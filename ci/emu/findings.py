@@ -27,7 +27,8 @@ class Finding:
     """`message` says what happened, what was expected and how to mend it.
 
     `cta`, `warp` and `lanes` are of the first thread seen: linear index in the grid, warp of its
-    CTA, bits of the lanes; -1 and 0 where no thread is at fault. `source` is `file:line function`.
+    CTA, bits of the lanes; -1 and 0 where no thread is at fault. `source` is `file:line function`
+    of the outermost frame in the kernel's own file, `calls` the whole chain, innermost first.
     Findings of one kind and line that have one `same` are of one fault; None is the message.
     """
 
@@ -39,6 +40,7 @@ class Finding:
     lanes: int = 0
     ptx_line: int = 0
     source: str = ""
+    calls: str = ""
     count: int = 1
     schedule: int = 0
     same: object = field(default=None, repr=False, compare=False)

@@ -69,6 +69,12 @@ class Program:
         source = instruction.place.own(self.source).text
         return instruction.line, "" if source.startswith(":") else source
 
+    def calls(self, at: int) -> str:
+        """Return the calls that inlining removed around an instruction, innermost first."""
+        if not 0 <= at < len(self.function.instructions):
+            return ""
+        return self.function.instructions[at].place.text
+
     def label(self, at: int) -> str:
         """Name an instruction for people: its text, shortened, and its line."""
         instruction = self.function.instructions[at]

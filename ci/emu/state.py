@@ -263,7 +263,19 @@ class Machine:
         cta = int(self.cta_of[warp]) if warp >= 0 else -1
         in_cta = warp % self.geometry.warps if warp >= 0 else -1
         self.findings.add(
-            Finding(kind, severity, message, cta, in_cta, lanes, line, source, count, same=same)
+            Finding(
+                kind,
+                severity,
+                message,
+                cta,
+                in_cta,
+                lanes,
+                line,
+                source,
+                self.program.calls(at),
+                count,
+                same=same,
+            )
         )
 
     # Waiting.

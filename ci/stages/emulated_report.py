@@ -43,6 +43,7 @@ class Found:
     source: str
     count: int
     schedule: int
+    calls: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +143,16 @@ def as_finding(found: Found, tool: str, line_text: LineText) -> Finding:
     place = _SOURCE.fullmatch(found.source)
     file, line = (place["file"], int(place["line"])) if place else ("", 0)
     function = (place["function"] or "") if place else ""
-    message = found.message if place else f"{found.message} (PTX line {found.ptx_line})"
+    message = found.message
+    if found.ptx_line and not place:
+        message += f" (PTX line {found.ptx_line})"
     parts = [tool, found.kind, _NUMBERS.sub("#", found.message), function]
     parts += [PurePosixPath(file).name, " ".join(line_text(file, line).split())]
     who = f"warp {found.warp} of CTA {found.cta}" if found.cta >= 0 else ""
     return Finding(
         tool=tool,
         kind=found.kind,
-        message=message if found.ptx_line or place else found.message,
+        message=f"{message}, at {found.calls}" if found.calls else message,
         kernel=function,
         file=file,
         line=line,

@@ -10,7 +10,8 @@ import numpy as np
 from ci.emu.arrays import Array
 from ci.emu.observe.clocks import ORDERED, SAME, Actor, Warp
 from ci.emu.observe.judgement import Touch
-from ci.emu.observe.shadow import LANE_BITS, Records, Region, Where, Wrong
+from ci.emu.observe.records import LANE_BITS, Records
+from ci.emu.observe.shadow import Region, Where, Wrong
 from ci.emu.state import Machine
 
 TENSOR_COLUMNS = 512

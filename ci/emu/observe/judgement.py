@@ -17,7 +17,7 @@ from ci.emu.observe.clocks import (
     Warp,
 )
 from ci.emu.observe.order import pipelined, waited_for
-from ci.emu.observe.shadow import LANE_BITS, Records
+from ci.emu.observe.records import LANE_BITS, Records
 
 CROSS = {"shared": SHARED, "global": GLOBAL, "tensor": TENSOR}
 """Space -> the row that says what the other proxy sees."""
@@ -91,11 +91,18 @@ class Verdict:
             ):
                 self.watch.add(number << LANE_BITS)
             return True
-        least = touch.least.get((row, column))
+        return self._least(row, column) >= entry.time
+
+    def knows(self, column: int, time: int) -> bool:
+        return self._least(self.rows[0], column) >= time
+
+    def _least(self, row: int, column: int) -> int:
+        """Return the earliest time of a warp's lanes."""
+        least = self.touch.least.get((row, column))
         if least is None:
-            least = int(touch.clock[row, column : column + LANES].min())
-            touch.least[row, column] = least
-        return least >= entry.time
+            least = int(self.touch.clock[row, column : column + LANES].min())
+            self.touch.least[row, column] = least
+        return least
 
     def __call__(self, codes: Array, own: Array | int) -> Array | None:
         number = codes >> LANE_BITS

@@ -27,7 +27,7 @@ from ci.emu.observe.clocks import (
     join,
     lanes_of,
 )
-from ci.emu.observe.shadow import NEVER
+from ci.emu.observe.records import NEVER
 
 Change = Callable[[int, View], View]
 

@@ -9,20 +9,20 @@ instruction) and a lane.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 
 from ci.emu.arrays import LANES, Array
+from ci.emu.observe.readers import Readers
+from ci.emu.observe.records import LANE_BITS, Records, code_of, shared_code
 
-LANE_BITS = 5
-NEVER = np.int32(2**31 - 1)
 WORD = 2
 FIRST_READERS = 2
 MOST_READERS = 64
 MOST_REMEMBERED = 50_000
+ALL_LANES = (1 << LANES) - 1
 
 
 class Judge(Protocol):
@@ -30,6 +30,9 @@ class Judge(Protocol):
 
     def settled(self, number: int) -> bool:
         """Say whether all of a record is ordered before it, as far as one look tells."""
+
+    def knows(self, column: int, time: int) -> bool:
+        """Say whether what the warp of `column` did by `time` is ordered before it."""
 
     def __call__(self, codes: Array, own: Array | int) -> Array | None:
         """Say of each code whether it is not ordered before; None where all are. `own` is the
@@ -41,79 +44,6 @@ Where = Array | slice
 """Granules, each once."""
 Wrong = list[tuple[int, int]]
 """Codes, each with the number of a granule among those accessed; a code once."""
-
-
-@dataclass(slots=True)
-class Entry:
-    """A record, for a look at one alone. `asks`: its time says too little."""
-
-    who: Any
-    cluster: int
-    column: int
-    time: int
-    asynchronous: int
-    cta: int
-    level: int
-    write: int
-    mask: int
-    asks: bool
-
-
-class Records:
-    """Accesses, as far as all of a kind share. Record 0 is what was there before the launch.
-
-    `need` is the time that somebody must know to come after; NEVER where that says too little: of
-    several lanes at once (`mask`), which all access the same granules, and of a warp's tcgen05.ld.
-    """
-
-    FIELDS = ("cluster", "column", "time", "need", "asynchronous", "at", "cta", "level", "write")
-
-    def __init__(self) -> None:
-        self.count = 1
-        self.table = np.zeros((len(self.FIELDS) + 1, 1024), np.int32)
-        self.mask = np.zeros(1024, np.uint32)
-        self.entries = [Entry(None, -1, 0, 0, 0, -1, 0, 1, 0, False)]
-        self._views()
-
-    def _views(self) -> None:
-        table = self.table
-        (
-            self.cluster, self.column, self.time, self.need, self.asynchronous, self.at, self.cta,
-            self.level, self.write, self.size,
-        ) = table  # fmt: skip
-
-    def add(
-        self, who: object, values: tuple[int, ...], mask: int = 0, *, asks: bool = False
-    ) -> int:
-        """Make a record; `values` are cluster, column, time, and the rest behind `need`."""
-        number = self.count
-        if number == self.table.shape[1]:
-            self.table = np.concatenate((self.table, np.zeros_like(self.table)), axis=1)
-            self.mask = np.concatenate((self.mask, np.zeros_like(self.mask)))
-            self._views()
-        cluster, column, time, *rest = values
-        self.table[:, number] = (cluster, column, time, NEVER if mask or asks else time, *rest)
-        self.mask[number] = mask
-        _, cta, level, write, _ = rest[1:]
-        self.entries.append(
-            Entry(who, cluster, column, time, rest[0], cta, level, write, mask, asks)
-        )
-        self.count += 1
-        return number
-
-    def threads(self, code: int) -> tuple[Any, list[int]]:
-        """Return who accessed, and which columns of the cluster they are."""
-        number, lane = code >> LANE_BITS, code & (LANES - 1)
-        first, mask = int(self.column[number]), int(self.mask[number])
-        if not mask:
-            return self.entries[number].who, [first + lane]
-        return self.entries[number].who, [first + i for i in range(LANES) if mask >> i & 1]
-
-    def lanes(self, codes: Array) -> Array:
-        """Return the lanes of each code as bits."""
-        masks = self.mask[codes >> LANE_BITS]
-        single = np.left_shift(np.uint32(1), (codes & (LANES - 1)).astype(np.uint32))
-        return np.where(masks != 0, masks, single)
 
 
 class Region:
@@ -136,6 +66,7 @@ class Region:
         self.step = 1  # of tensor memory: lanes in a granule
         self.strong = False  # writes among the reads
         self.promised: Array | None = None  # by ld.global.nc: the codes
+        self.readers: Readers | None = None
         self.unwritten: deque[tuple[Any, ...]] | None = (
             deque(maxlen=MOST_REMEMBERED) if lazy else None
         )
@@ -163,6 +94,8 @@ class Region:
         self.reads = np.repeat(self.reads, parts, axis=0)
         if self.promised is not None:
             self.promised = np.repeat(self.promised, parts)
+        if self.readers is not None:
+            self.readers.refine(parts)
         self.shift = shift
 
     def split_rows(self, parts: int, columns: int) -> None:
@@ -187,8 +120,11 @@ class Region:
         says nothing of what came before its operation, but order is transitive. A strong read may
         have come unordered itself, and stands for nothing.
         """
+        read = self._plain_reads(where, judge)
         rows = self.reads[where]
         if not rows.any():
+            if read is not None:
+                return self._write_unread(where, codes, own, judge, ~read)
             wrong = _wrong(self.writes[where], own, judge)
             self.writes[where] = codes
             return wrong
@@ -198,14 +134,35 @@ class Region:
             number = rows >> LANE_BITS
             weak &= self.records.level[number] + self.records.write[number] == 0
         unread = ~weak.any(axis=1)
+        if read is not None:
+            unread &= ~read
+        wrong += self._write_unread(where, codes, own, judge, unread)
+        self.reads[where] = 0
+        return wrong
+
+    def _write_unread(
+        self, where: Where, codes: Array | int, own: Array | int, judge: Judge, unread: Array
+    ) -> Wrong:
+        """Note a write, and return what of the `unread` is not ordered before it."""
+        wrong: Wrong = []
         if unread.any():
             back = np.flatnonzero(unread)
             each = own if isinstance(own, int) else own[unread]
             found = _wrong(self.writes[where][unread], each, judge)
-            wrong += [(code, int(back[i])) for code, i in found]
+            wrong = [(code, int(back[i])) for code, i in found]
         self.writes[where] = codes
-        self.reads[where] = 0
         return wrong
+
+    def _plain_reads(self, where: Where, judge: Judge) -> Array | None:
+        """Say which granules `readers` had, None for none; of those unordered make codes."""
+        if self.readers is None or not self.readers.used:
+            return None
+        read, left = self.readers.take(where, judge)
+        for granules, numbers, lanes in left:
+            pairs, which = np.unique(numbers.astype(np.int64) << LANES | lanes, return_inverse=True)
+            made = [code_of(self.records, p >> LANES, p & ALL_LANES) for p in pairs.tolist()]
+            self.note_read(granules, np.array(made, np.int32)[which], 0, UNORDERED)
+        return read
 
     def write_strongly(
         self, where: Array, codes: Array, own: Array | int, judge: Judge, strict: Judge
@@ -214,6 +171,7 @@ class Region:
         none another, and with weak ones all of them may.
         """
         self.strong = True
+        self._plain_reads(where, UNORDERED)
         rows = self.reads[where].copy()
         old = self.writes[where].copy()
         wrong = self.write(where, codes, own, judge)
@@ -376,14 +334,17 @@ def distinct(codes: Array) -> Array:
     return np.asarray(runs[np.concatenate((_TRUE, runs[1:] != runs[:-1]))])
 
 
-def shared_code(records: Records, code: int, mask: int) -> int:
-    """Return the code of an access like `code` by all the lanes of `mask` together."""
-    number = code >> LANE_BITS
-    who = records.entries[number].who
-    values = [int(v) for v in records.table[:, number]]
-    del values[3]
-    key = ("lanes", mask, *values)
-    known = who.records.get(key)
-    if known is None:
-        known = who.records[key] = records.add(who, tuple(values), mask)
-    return int(known) << LANE_BITS
+class _Unordered:
+    """Knows no order."""
+
+    def settled(self, number: int) -> bool:
+        return not number
+
+    def knows(self, column: int, time: int) -> bool:
+        return False
+
+    def __call__(self, codes: Array, own: Array | int) -> Array | None:
+        return np.asarray(codes != 0) if codes.any() else None
+
+
+UNORDERED = _Unordered()

@@ -9,16 +9,20 @@ from ci.emu.asynchronous import Op
 from ci.emu.hooks import Hooks
 from ci.emu.memory import RESERVED_BYTES, SLOT_BYTES
 from ci.emu.observe.clocks import ALL, LEVELS, MOST_OPERATIONS, Actor, Cluster, Sync, Warp
+from ci.emu.observe.codes import codes_of
 from ci.emu.observe.conflicts import TENSOR_COLUMNS, Reports, side_of
 from ci.emu.observe.judgement import Touch, Verdict
 from ci.emu.observe.order import free_columns
-from ci.emu.observe.shadow import LANE_BITS, Records, Region, Where, shared_code
+from ci.emu.observe.readers import BITS, Readers
+from ci.emu.observe.records import LANE_BITS, Records
+from ci.emu.observe.shadow import UNORDERED, Region, Where
 from ci.emu.state import Crew, Machine
 
 TENSOR_LANES = 128
 LANES_A_GRANULE = 16  # of tensor memory: the fewest that instructions with M 64 leave to others
 Strong = tuple[Warp, tuple[str, int], int]
 """Lanes (bits) of a warp that access a variable: its space and flat byte."""
+_SEVERAL = np.full(1, -1, np.int32)
 _LANE_NUMBERS = np.arange(LANES, dtype=np.int32)
 
 
@@ -60,10 +64,12 @@ class Touches(Hooks):
     def _slot(self, slot: int) -> Region:
         region = self.shared.get(slot)
         if region is None:
-            cta = int(self.machine.cta_of[self.machine.slot_of.tolist().index(slot)])
+            first = self.machine.slot_of.tolist().index(slot)
             size = self.machine.memory.shared_bytes + RESERVED_BYTES
-            name = f"shared memory of CTA {cta}, address"
+            name = f"shared memory of CTA {int(self.machine.cta_of[first])}, address"
             region = Region(name, slot * SLOT_BYTES, size, self.records)
+            own = self.warps[first : first + self.machine.geometry.warps]
+            region.readers = Readers(first, [w.column for w in own], len(region.writes))
             self.shared[slot] = region
         return region
 
@@ -165,47 +171,33 @@ class Touches(Hooks):
                     region.unwritten.append((record, mine, lanes, touch.size, promised))
                     continue
                 self._recall(region)
-            granules, codes, own = self._codes(region, touch, record, mine, lanes)
+            if self._plainly_read(region, touch, warp, record, mine, lanes):
+                continue
+            granules, codes, own = codes_of(region, touch, record, mine, lanes)
             if promised:
                 self._promise(region, touch, granules, codes)
                 continue
             self._touch(region, touch, granules, codes, own + warp.column * (own >= 0))
 
-    def _codes(
-        self, region: Region, touch: Touch, record: int, flat: Array, lanes: Array
-    ) -> tuple[Array, Array, Array]:
-        """Return distinct granules, and for each its code and its lane, -1 for several."""
-        if len(flat) > 1:
-            steps = flat[1:] - flat[:-1]
-            if steps.min() < touch.size:
-                if not steps.any():
-                    granules, _ = region.granules(flat[:1], touch.size, aligned=True)
-                    code = shared_code(self.records, record << LANE_BITS, touch.bits)
-                    return granules, np.full(len(granules), code, np.int32), _several(granules)
-                if (np.diff(np.sort(flat)) < touch.size).any():
-                    return self._together(region, touch, record, flat, lanes)
+    def _plainly_read(
+        self, region: Region, touch: Touch, warp: Warp, record: int, flat: Array, lanes: Array
+    ) -> bool:
+        """Check and remember a read the cheap way, if it is nothing special."""
+        readers = region.readers
+        if readers is None or touch.write or touch.level or region.strong:
+            return False
+        if not 0 <= warp.number - readers.first < len(readers.columns):
+            return False
+        bits, own = BITS[lanes], lanes + warp.column
+        if len(flat) > 1 and flat[0] == flat[-1] and (flat == flat[0]).all():
+            flat, bits, own = flat[:1], np.array([touch.bits], np.uint32), _SEVERAL
         granules, each = region.granules(flat, touch.size, aligned=True)
-        own = lanes if each == 1 else np.repeat(lanes, each)
-        return granules, own + np.int32(record << LANE_BITS), own
-
-    def _together(
-        self, region: Region, touch: Touch, record: int, flat: Array, lanes: Array
-    ) -> tuple[Array, Array, Array]:
-        """As `_codes`, where lanes share granules."""
-        granules, each = region.granules(flat, touch.size, aligned=True)
-        lanes = np.repeat(lanes, each)
-        by = np.argsort(granules, kind="stable")
-        granules, lanes = granules[by], lanes[by]
-        first = np.flatnonzero(np.diff(granules, prepend=-1))
-        bits = np.left_shift(np.uint32(1), lanes.astype(np.uint32))
-        masks = np.bitwise_or.reduceat(bits, first)
-        codes = lanes[first] + np.int32(record << LANE_BITS)
-        own = lanes[first].copy()
-        several = masks & (masks - np.uint32(1)) != 0
-        own[several] = -1
-        for mask in np.unique(masks[several]).tolist():
-            codes[masks == mask] = shared_code(self.records, record << LANE_BITS, mask)
-        return granules[first], codes, own
+        if each > 1:
+            own, bits = np.repeat(own, each), np.repeat(bits, each)
+        judge = Verdict(self.records, touch, None, 0)
+        if judge(region.writes[granules], own) is not None:
+            return False
+        return readers.note(warp.number, granules, bits, warp.time, record, judge)
 
     def _record(self, touch: Touch, column: int, time: int) -> int:
         key = (touch.at, time, touch.write, touch.level, touch.size)
@@ -228,17 +220,15 @@ class Touches(Hooks):
         for record, flat, lanes, size, promised in remembered or ():
             who = records.entries[record].who
             if isinstance(who, Actor):
-                region.note_read(
-                    region.run(flat, size), record << LANE_BITS, who.column, _UNORDERED
-                )
+                region.note_read(region.run(flat, size), record << LANE_BITS, who.column, UNORDERED)
                 continue
             bits = int(np.bitwise_or.reduce(np.left_shift(1, lanes.astype(np.int64))))
             touch = Touch(who, who.cluster.nothing, {}, "global", size, False, 0, 0, bits)
-            granules, codes, own = self._codes(region, touch, record, flat, lanes)
+            granules, codes, own = codes_of(region, touch, record, flat, lanes)
             if promised:
                 _keep_promise(region, granules, codes)
             else:
-                region.note_read(granules, codes, own + who.column * (own >= 0), _UNORDERED)
+                region.note_read(granules, codes, own + who.column * (own >= 0), UNORDERED)
 
     def _promise(self, region: Region, touch: Touch, granules: Array, codes: Array) -> None:
         for code in np.unique(region.writes[granules]).tolist():
@@ -361,27 +351,10 @@ class Touches(Hooks):
                     self.reports.tell_promise(region, touch, granules, side, False)
 
 
-class _Unordered:
-    """Knows no order."""
-
-    def settled(self, number: int) -> bool:
-        return not number
-
-    def __call__(self, codes: Array, own: Array | int) -> Array | None:
-        return np.asarray(codes != 0) if codes.any() else None
-
-
-_UNORDERED = _Unordered()
-
-
 def _numbers(bits: int) -> Array:
     if bits & (bits - 1) == 0:
         return np.array([bits.bit_length() - 1], np.int32)
     return np.flatnonzero(bits >> _LANE_NUMBERS.astype(np.int64) & 1).astype(np.int32)
-
-
-def _several(granules: Array) -> Array:
-    return np.full(len(granules), -1, np.int32)
 
 
 def _keep_promise(region: Region, granules: Array, codes: Array) -> None:

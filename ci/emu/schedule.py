@@ -319,3 +319,28 @@ class Scheduler:
             "deadlock",
             "nothing can run and nothing is in flight\n  " + "\n  ".join(dict.fromkeys(lines)),
         )
+        self._parted()
+
+    def _parted(self) -> None:
+        """Report lanes of a warp that wait for one another at different instructions."""
+        machine = self.machine
+        places: dict[int, list[Crew]] = {}
+        for (_, warp), crew in self.meetings.waiting.items():
+            places.setdefault(warp, []).append(crew)
+        for warp, crews in places.items():
+            here = sum(full_mask(c.lanes, 1) for c in crews)
+            if len(crews) < 2 or (machine.alive[warp] & ~here[0].astype(np.bool_)).any():
+                continue
+            named = [machine.program.label(self.segments[c.pc].first) for c in crews]
+            for crew, name in zip(crews, named, strict=True):
+                gate = self.segments[crew.pc].gate
+                if gate is None or gate.collective != "warp":
+                    continue
+                crew.at = self.segments[crew.pc].first
+                others = ", ".join(n for n in named if n != name)
+                crew.report(
+                    "barrier-misuse",
+                    f"lanes wait at {name} for the rest of their warp, and that waits at {others}:"
+                    " all lanes of a warp must come to the same .aligned instruction (PTX 9.7.13)",
+                    same="parted",
+                )

@@ -372,3 +372,15 @@ def test_a_commit_to_one_cta_leaves_the_other_waiting() -> None:
     bits = instruction("e4m3", 256, 32)
     body = mma("f8f6f4", 2, bits, 128, 1024) + "mov.b16 %h1, 1;"
     assert small(body, group=2, n=16, name="e4m3").kinds == ["deadlock"]
+
+
+def test_an_arrival_may_come_after_that_of_a_later_commit() -> None:
+    """Nobody waits for the first one's barrier: it may arrive when the CTA is no more."""
+    first = """
+        add.u32 %r53, %r4, 8;
+        mbarrier.init.shared::cta.b64 [%r53], 1;
+        tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r53];
+    """
+    found = [small(mma("f16", 1, BF16, 128, 1024) + first, number=n) for n in range(2)]
+    assert [r.kinds for r in found] == [[], ["leak"]]
+    assert "of a CTA that has exited" in found[1].findings[0].message

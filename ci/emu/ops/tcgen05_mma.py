@@ -228,7 +228,7 @@ def _kept(masks: list[int], group: int) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    """What was issued before is complete; then arrivals at the barriers of some CTAs, each an event.
+    """What was issued before is complete; then it arrives at barriers of some CTAs, each an event.
 
     Nothing orders the arrivals of one commit and of another, or of one and products behind it: PTX
     9.7.16.12 says of which products an arrival tells, and not when it comes.

@@ -220,3 +220,15 @@ def test_a_cluster_barrier_that_a_cta_misses_is_a_deadlock() -> None:
     result = run(body, 32, 2)
     assert result.kinds == ["deadlock"]
     assert "barrier.cluster waits for CTA 1 warp 0" in result.findings[0].message
+
+
+def test_lanes_that_wait_at_different_aligned_barriers_are_told_of_one_another() -> None:
+    body = (
+        "setp.ne.u32 %p1, %r0, 0; @%p1 bra OTHERS;\n"
+        "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; ret;\n"
+        "OTHERS: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+    )
+    result = run(body, 32)
+    assert result.kinds == ["deadlock", "barrier-misuse", "barrier-misuse"]
+    assert [f.lanes for f in result.findings[1:]] in ([1, 0xFFFFFFFE], [0xFFFFFFFE, 1])
+    assert "lanes of a warp must come to the same .aligned" in result.findings[1].message

@@ -90,6 +90,11 @@ def test_a_hashed_election_takes_one_of_the_members() -> None:
     assert found[0] in range(32)
 
 
+def test_a_hashed_election_takes_the_same_lane_of_a_mask_every_time() -> None:
+    twice = "elect.sync %r9|%p3, -1; elect.sync %r8|%p3, -1; sub.u32 %r9, %r9, %r8;"
+    assert words(twice, elected="hash") == [0] * 32
+
+
 def test_activemask_of_a_parted_warp_is_given_and_warned_about() -> None:
     left = run("mov.u32 %r9, 0; @%p1 activemask.b32 %r9;")
     assert [int(x) for x in left.buffers["out"]] == [0xFF] * 8 + [0] * 24

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ci.emu.arrays import F32, F64, Array
-from ci.emu.rounding import NAN, canonical, flushed, odd_sum, signed_zero, to_f32
+from ci.emu.rounding import NAN, canonical, flushed_if_rounded, odd_sum, signed_zero, to_f32
 
 Function = Callable[..., Array]
 
@@ -29,9 +29,14 @@ def add(mode: str = "rn") -> Function:
 
 
 def mul(mode: str = "rn", *, ftz: bool = False) -> Function:
-    """Return a * b; with `ftz`, 0 where that is tiny before it is rounded (measured on H200)."""
+    """Return a * b; with `ftz`, 0 where that is tiny."""
     if ftz:
-        return lambda a, b: canonical(to_f32(flushed(np.multiply(a, b, dtype=F64)), mode))
+
+        def run(a: Array, b: Array) -> Array:
+            product = np.multiply(a, b, dtype=F64)
+            return canonical(to_f32(flushed_if_rounded(product, mode), mode))
+
+        return run
     if mode == "rn":
         return lambda a, b: canonical(a * b)
     # The product of two float32 is exact in float64.
@@ -43,14 +48,14 @@ _SMALLEST = 2.0**-126  # normal
 
 
 def fma(mode: str = "rn", *, ftz: bool = False) -> Function:
-    """Return a * b + c; with `ftz`, 0 where that is tiny before it is rounded, as of a product."""
+    """Return a * b + c; with `ftz`, 0 where that is tiny."""
     if mode == "rn" and not ftz:
         return _fma_near
 
     def run(a: Array, b: Array, c: Array) -> Array:
         product, c = np.multiply(a, b, dtype=F64), c.astype(F64)
         total = signed_zero(odd_sum(product, c), mode, product, c)
-        return canonical(to_f32(flushed(total) if ftz else total, mode))
+        return canonical(to_f32(flushed_if_rounded(total, mode) if ftz else total, mode))
 
     return run
 

@@ -39,6 +39,32 @@ def flushed(x: Array) -> Array:
     return np.where(np.abs(x) < _SMALLEST, np.copysign(x.dtype.type(0), x), x)
 
 
+def flushed_if_rounded(x: Array, mode: str, digits: int = 23, lowest: int = -126) -> Array:
+    """Return float64 `x`, exact or odd, as a zero of its sign where it is tiny in a format.
+
+    Tiny is what is below the lowest normal once it has been rounded to the format's digits, with no
+    end to the exponents below: hardware judges so (measured on H200).
+    """
+    return np.where(_is_tiny(x, mode, digits, lowest), np.copysign(x.dtype.type(0), x), x)
+
+
+def _is_tiny(x: Array, mode: str, digits: int, lowest: int) -> Array:
+    smallest = np.ldexp(1.0, lowest)
+    # Below the lowest normal the next number is half as far as above it.
+    half = np.ldexp(0.25, lowest - digits)
+    size: Array = np.abs(x)
+    tiny: Array
+    match mode:
+        case "rn":
+            tiny = size < smallest - half  # halfway is even above
+        case "rz":
+            tiny = size < smallest
+        case _:
+            away = np.signbit(x) == (mode == "rm")
+            tiny = np.where(away, size <= smallest - 2 * half, size < smallest)
+    return tiny
+
+
 def odd_sum(a: Array, b: Array) -> Array:
     """Return a + b of float64, rounded to odd."""
     total = a + b

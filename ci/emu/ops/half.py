@@ -18,6 +18,7 @@ from ci.emu.rounding import (
     bf16x2_bits,
     bf16x2_values,
     f32_on_the_way,
+    flushed_if_rounded,
     halves,
     joined,
 )
@@ -31,7 +32,8 @@ class Half:
 
     values: Function
     bits: Function
-    smallest: float  # normal
+    digits: int
+    lowest: int  # exponent of a normal number
 
 
 def _f16_bits(x: Array) -> Array:
@@ -44,12 +46,12 @@ def _pair_of_bf16(x: Array) -> Array:
 
 
 FORMATS = {
-    "f16": Half(lambda x: x.view(F16).astype(F32), _f16_bits, 2.0**-14),
+    "f16": Half(lambda x: x.view(F16).astype(F32), _f16_bits, 10, -14),
     "f16x2": Half(
-        lambda x: halves(x).view(F16).astype(F32), lambda x: joined(_f16_bits(x)), 2.0**-14
+        lambda x: halves(x).view(F16).astype(F32), lambda x: joined(_f16_bits(x)), 10, -14
     ),
-    "bf16": Half(bf16_value, bf16_bits, 2.0**-126),
-    "bf16x2": Half(bf16x2_values, _pair_of_bf16, 2.0**-126),
+    "bf16": Half(bf16_value, bf16_bits, 7, -126),
+    "bf16x2": Half(bf16x2_values, _pair_of_bf16, 7, -126),
 }
 
 
@@ -71,10 +73,11 @@ def _step(i: Instruction, function: Function, count: int) -> Step:
     """Make the step of a function of float32, with the modifiers around it."""
     name = type_name(i)
     half = FORMATS[name]
+    smallest = 2.0**half.lowest
     ftz, sat, relu = ("ftz" in i.flags, "sat" in i.flags, "relu" in i.flags)
 
     def flush(x: Array) -> Array:
-        return np.where(np.abs(x) < half.smallest, np.copysign(x.dtype.type(0), x), x)
+        return np.where(np.abs(x) < smallest, np.copysign(x.dtype.type(0), x), x)
 
     def plain(*terms: Array) -> Array:
         return half.bits(function(*map(half.values, terms)))
@@ -82,8 +85,8 @@ def _step(i: Instruction, function: Function, count: int) -> Step:
     def around(*terms: Array) -> Array:
         values = [half.values(t) for t in terms]
         result = function(*map(flush, values)) if ftz else function(*values)
-        if ftz:  # what is tiny before it is rounded (measured on H200)
-            result = flush(result)
+        if ftz:  # as of float32: no case on an H200 has told this from tiny before it is rounded
+            result = flushed_if_rounded(result, "rn", half.digits, half.lowest)
         result = floating.saturated(result) if sat else result
         result = floating.rectified(result) if relu else result
         return half.bits(result)

@@ -65,7 +65,9 @@ def _tiny(text: str) -> Case:
     made = "".join(
         f"and.b32 {t}, {x}, 0x80000000; or.b32 {t}, {t}, {bits}; " for t, x, bits in terms
     )
-    return Case(made + text % "t, u", "f32 f32", "f32", lambda a, b: (a ^ b) & 0x80000000)
+    return Case(
+        made + text % "t, u", "f32 f32", "f32", lambda a, b: (a ^ b) & 0x80000000 | 0x00800000
+    )
 
 
 FLOAT: tuple[Case, ...] = (

@@ -166,6 +166,17 @@ def flush(name: str, x: Number) -> Number:
     return (x[0], Fraction(0)) if not isinstance(x[1], str) and x[1] < smallest else x
 
 
+def _is_tiny(name: str, x: Number, mode: str) -> bool:
+    """Say whether `x` is below the lowest normal when rounded as if exponents had no end."""
+    sign, m = x
+    if isinstance(m, str) or m == 0:
+        return False
+    e_bits, digits = FORMATS[name]
+    lowest = 2 - (1 << e_bits - 1)
+    unit = power(lowest - 1 - digits)
+    return m < power(lowest) and _whole(m / unit, sign, mode) * unit < power(lowest)
+
+
 def sat(x: Number) -> Number:
     if x[1] == NAN or x[0]:
         return 0, Fraction(0)
@@ -200,7 +211,9 @@ def arithmetic(op: str, name: str, mode: str = "rn", flags: str = "") -> Callabl
         if "ftz" in flags:
             terms = [flush(name, t) for t in terms]
         exact = _FUNCTIONS[op](*terms, mode)
-        result = encode(name, flush(name, exact) if "ftz" in flags else exact, mode)
+        if "ftz" in flags and _is_tiny(name, exact, mode):
+            exact = exact[0], Fraction(0)
+        result = encode(name, exact, mode)
         if flags:
             x = decode(name, result)
             x = flush(name, x) if "ftz" in flags else x

@@ -29,6 +29,10 @@ from ci.ptx import Float, Function, Integer, Module, Register, Symbol, Variable
 from ci.ptx.operands import Initial
 
 PARAMS = "the parameters"
+SHARED_LIMIT = 232448
+LOCAL_LIMIT = 512 << 10
+PARAMS_LIMIT = 32764
+GLOBAL_LIMIT = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +99,16 @@ def bind(
         Refused: a variable that has none.
     """
     memory = GlobalMemory()
+    variables = [*module.variables, *entry.variables]
+    in_global = [v for v in variables if v.space in ("global", "const")]
+    _check_sizes({"variables in global memory": (sum(v.size for v in in_global), GLOBAL_LIMIT)})
     placed = {name: memory.allocate(name, b.size) for name, b in buffers.items()}
     offsets = _param_offsets(entry)
     params_size = max((offset + size for offset, size in offsets.values()), default=0)
+    _check_sizes({"parameters": (params_size, PARAMS_LIMIT)})
     params = memory.allocate(PARAMS, max(params_size, 1), read_only=True)
-    variables = [*module.variables, *entry.variables]
     of_module = {
-        v.name: memory.allocate(v.name, v.size, read_only=v.space == "const")
-        for v in variables
-        if v.space in ("global", "const")
+        v.name: memory.allocate(v.name, v.size, read_only=v.space == "const") for v in in_global
     }
     memory.settle()
     places: dict[str, tuple[str, int]] = {
@@ -123,6 +128,11 @@ def bind(
         for v, o in local
     }
     shared_bytes = base + dynamic_shared_bytes if dynamic or dynamic_shared_bytes else static_bytes
+    local_bytes = max((o + v.size for v, o in local), default=0)
+    _check_sizes({
+        "shared memory of a CTA, static and dynamic": (shared_bytes, SHARED_LIMIT),
+        "local memory of a thread": (local_bytes, LOCAL_LIMIT),
+    })  # fmt: skip
     names = [(v.name, o, v.size) for v, o in static]
     names += [(v.name, base + RESERVED_BYTES, dynamic_shared_bytes) for v in dynamic]
     program = compile_kernel(entry, instruction_table(), Layout(places), source)
@@ -134,7 +144,7 @@ def bind(
         placed,
         shared_bytes,
         dynamic_shared_bytes,
-        max((o + v.size for v, o in local), default=0),
+        local_bytes,
         tuple(Allocation(name, offset, size) for name, offset, size in names),
     )
     for name, buffer in buffers.items():
@@ -144,6 +154,12 @@ def bind(
         if variable.name in of_module:
             memory.fill(of_module[variable.name], _initial(variable, places))
     return kernel
+
+
+def _check_sizes(sizes: dict[str, tuple[int, int]]) -> None:
+    for what, (size, limit) in sizes.items():
+        if size > limit:
+            raise Refused(f"{size} bytes of {what}: at most {limit} are allowed")
 
 
 def _param_offsets(entry: Function) -> dict[str, tuple[int, int]]:

@@ -278,6 +278,8 @@ class Writer:
     def _operand(
         self, at: int, operand: Operand, dtype: np.dtype[Any], poisons: bool = False
     ) -> str:
+        if isinstance(operand, Address) and not -(1 << 31) <= operand.offset < 1 << 31:
+            raise Refused(f"the offset {operand.offset} of an address does not fit 32 bits")
         match operand:
             case Register():
                 return self._register(at, operand, dtype, poisons)
@@ -309,7 +311,7 @@ class Writer:
             case Address(base=Symbol() as symbol, offset=offset):
                 return self._symbol(symbol, offset, I64)
             case Address(base=Integer(value=value), offset=offset):
-                return self._constant(np.array([[value + offset]], np.int64))
+                return self._constant(_integer(value + offset, I64))
         raise Refused(f"operand {operand} is not supported here")
 
     def _register(self, at: int, register: Register, dtype: np.dtype[Any], poisons: bool) -> str:

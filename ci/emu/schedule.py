@@ -328,8 +328,8 @@ class Scheduler:
         for (_, warp), crew in self.meetings.waiting.items():
             places.setdefault(warp, []).append(crew)
         for warp, crews in places.items():
-            here = sum(full_mask(c.lanes, 1) for c in crews)
-            if len(crews) < 2 or (machine.alive[warp] & ~here[0].astype(np.bool_)).any():
+            here = np.any([full_mask(c.lanes, 1)[0] for c in crews], axis=0)
+            if len(crews) < 2 or (machine.alive[warp] & ~here).any():
                 continue
             named = [machine.program.label(self.segments[c.pc].first) for c in crews]
             for crew, name in zip(crews, named, strict=True):

@@ -1,0 +1,66 @@
+"""Every broken megakernel is caught in the emulator, at once or in some schedule; the good is not.
+
+C is compared with what ci.inputs says of the same integers, to the bit.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ci.emu.run import Schedule
+from ci.emu.session import emulate, schedules_of
+from ci.model import Toolchain
+from tests.bad_kernels import HOPPER_FAULTS, MEGAKERNEL_FAULTS, read_head
+from tests.emu.megakernels import SMALL, Megakernels
+
+WAYS = (("sm_100a", "production"), ("sm_90a", "production"), ("sm_90a", "staged"))
+SCHEDULES = 4
+ONE_IMAGE = (1, 2)
+
+AT_ONCE = (
+    ("sm100a/all-lanes-release", "barrier-misuse"),
+    ("sm100a/descriptor-version-0", "descriptor"),
+    ("sm100a/missing-after-fence", "race"),
+    ("sm100a/missing-barrier-before-alloc", "tmem"),
+    ("sm100a/missing-dealloc", "leak"),
+    ("sm100a/peer-mask-omitted", "deadlock"),
+    ("sm100a/position-in-tile", "mismatch"),
+    ("sm100a/unawaited-loads", "uninitialised"),
+)
+"""One of each kind, which the first schedule shows."""
+
+
+@pytest.fixture(scope="module")
+def megakernels(tmp_path_factory: pytest.TempPathFactory, cuda_toolchain: Toolchain) -> Megakernels:
+    return Megakernels(tmp_path_factory.mktemp("megakernels"), cuda_toolchain)
+
+
+@pytest.mark.parametrize(("fault", "kind"), AT_ONCE)
+def test_a_fault_is_caught_in_the_first_schedule(
+    fault: str, kind: str, megakernels: Megakernels
+) -> None:
+    caught = megakernels.caught(fault, ONE_IMAGE, [0], [kind])
+    assert caught is not None
+    assert kind in read_head(fault)["shows as"].split(", ")
+    assert caught.finding.severity == "error"
+
+
+@pytest.mark.parametrize("way", WAYS, ids="-".join)
+def test_the_good_kernel_is_not_caught(way: tuple[str, str], megakernels: Megakernels) -> None:
+    loaded = megakernels.good(*way, SMALL[way[0]])
+    assert emulate(loaded, (Schedule(),), jobs=1).findings == ()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", MEGAKERNEL_FAULTS + HOPPER_FAULTS)
+def test_every_fault_is_caught_as_its_patch_says(fault: str, megakernels: Megakernels) -> None:
+    assert megakernels.caught(fault, megakernels.sizes_of(fault), range(SCHEDULES))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", WAYS, ids="-".join)
+def test_no_schedule_catches_the_good_kernel(
+    way: tuple[str, str], megakernels: Megakernels
+) -> None:
+    loaded = megakernels.good(*way, SMALL[way[0]])
+    assert emulate(loaded, schedules_of(Schedule(), 10)).findings == ()

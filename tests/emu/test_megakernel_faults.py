@@ -20,11 +20,11 @@ ONE_IMAGE = (1, 2)
 AT_ONCE = (
     ("sm100a/all-lanes-release", "barrier-misuse"),
     ("sm100a/descriptor-version-0", "descriptor"),
+    ("sm100a/k-step-of-16-bytes", "mismatch"),
     ("sm100a/missing-after-fence", "race"),
     ("sm100a/missing-barrier-before-alloc", "tmem"),
     ("sm100a/missing-dealloc", "leak"),
     ("sm100a/peer-mask-omitted", "deadlock"),
-    ("sm100a/position-in-tile", "mismatch"),
     ("sm100a/unawaited-loads", "uninitialised"),
 )
 """One of each kind, which the first schedule shows."""

@@ -52,7 +52,12 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--seed", type=int, default=0)
     run.add_argument("--max-steps", type=int, default=DEFAULT_STEPS)
     run.add_argument("--accumulate", choices=("fp32", "hardware"), default="fp32")
-    run.add_argument("--elect", choices=("first", "last", "hash"), default="")
+    run.add_argument(
+        "--elect",
+        choices=("first", "last", "hash"),
+        default="",
+        help="the lane that elect.sync takes (default: another by the schedule)",
+    )
     run.add_argument("--jobs", type=int, default=0, help="processes; 0: one a processor")
     run.add_argument("--source", default="", help="the file whose lines findings name")
     run.add_argument("--dump", action="append", default=[], metavar="BUFFER=FILE.npy")

@@ -48,7 +48,8 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        return any(f.severity == "error" for f in self.findings)
+        """Whether there is an error, or a schedule of which the end was not seen."""
+        return bool(self.stopped) or any(f.severity == "error" for f in self.findings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +93,7 @@ def emulate(
     rows: dict[str, int] = {}
     counters: dict[str, int] = {}
     for one in ran:
-        findings.merge(
-            tuple(f for f in one.findings if OBSERVER_OF[f.kind] in (*observe, *_ALWAYS))
-        )
+        findings.merge(tuple(f for f in one.findings if _is_told(f, one, observe)))
         _add(rows, one.rows)
         _add(counters, one.counters)
     unchecked = sorted(loaded.kernel.program.unchecked & rows.keys())
@@ -109,6 +108,12 @@ def emulate(
         tuple(s.number for s, o in zip(schedules, ran, strict=True) if o.stopped),
         _others(ran[0], zip(schedules[1:], ran[1:], strict=True)),
     )
+
+
+def _is_told(finding: Finding, one: _One, observe: Sequence[str]) -> bool:
+    """Say whether anybody asked for `finding`; of a schedule that stopped early, all errors are."""
+    asked = OBSERVER_OF[finding.kind] in (*observe, *_ALWAYS)
+    return asked or (one.stopped and finding.severity == "error")
 
 
 def _others(first: _One, later: Iterable[tuple[Schedule, _One]]) -> dict[int, dict[str, Array]]:

@@ -104,3 +104,11 @@ def test_a_part_of_no_findings_at_all_is_refused(folder: Path, text: str) -> Non
     (folder / "found.json").write_text(text)
     assert split(folder, "sync") == 2
     assert not (folder / "part.json").exists()
+
+
+def test_an_end_that_was_not_reached_is_an_error_whoever_observes(folder: Path) -> None:
+    waits = "mov.u32 %r0, %tid.x; setp.lt.u32 %p0, %r0, 32; @%p0 bar.sync 1, 64; bar.sync 1, 96;"
+    (folder / "k.ptx").write_text(kernel_text(waits, ["c"], "sm_100a"))
+    code, found = emulate(folder, "--observe", "memory", "--schedules", "1")
+    assert code == 1
+    assert "deadlock" in [f["kind"] for f in found["findings"]]

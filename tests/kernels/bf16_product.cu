@@ -29,6 +29,10 @@ __device__ void load(uint32_t to, const Map &map, int x, int y, uint32_t barrier
                : "memory");
 }
 
+__device__ void commit(uint32_t barrier) {
+  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
 // Start, stride of 8 rows, version 1, 64-byte swizzle (PTX ISA 9.7.16.4.1).
 __device__ uint64_t descriptor(uint32_t start) {
   return (uint64_t(start >> 4) & 0x3FFF) | uint64_t(8 * 64 >> 4) << 32 | 1ull << 46 | 4ull << 61;
@@ -67,6 +71,9 @@ bf16_product(const __grid_constant__ Map a, const __grid_constant__ Map b, __nv_
       load(to, a, i * TILE_K, row, full + 8 * stage);
       load(to + A_BYTES, b, i * TILE_K, column, full + 8 * stage);
     }
+    // No commit may still be on its way to a CTA that has exited.
+    for (int i = blocks; i < blocks + STAGES; ++i)
+      wait(empty + 8 * (i % STAGES), (i / STAGES & 1) ^ 1);
   } else if (threadIdx.x == 32) {
     for (int i = 0; i < blocks; ++i) {
       const int stage = i % STAGES;
@@ -82,9 +89,9 @@ bf16_product(const __grid_constant__ Map a, const __grid_constant__ Map b, __nv_
                      "tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, adds;\n"
                      "}" ::"r"(accumulator), "l"(x), "l"(y), "r"(0x08100490), "r"(adds) : "memory");
       }
-      const uint32_t to = i + 1 < blocks ? empty + 8 * stage : done;
-      asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(to) : "memory");
+      commit(empty + 8 * stage);
     }
+    commit(done);
   }
   __syncwarp();
   wait(done, 0);

@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import traceback
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +36,20 @@ def main(argv: list[str] | None = None) -> int:
     except RecursionError:
         print("error: the module is nested too deeply", file=sys.stderr)
         return 2
+    except BrokenProcessPool:
+        print("error: a schedule's process was ended, by the system it seems", file=sys.stderr)
+        return 2
     except MemoryError:
         print("error: out of memory; emulate a smaller launch", file=sys.stderr)
+        return 2
+    except Exception as e:  # an exit of 1 would read as a finding
+        last = traceback.extract_tb(e.__traceback__)[-1]
+        where = f"{Path(last.filename).name}:{last.lineno}"
+        print(
+            f"error: the emulator itself failed, {type(e).__name__} at {where}: {e}; "
+            "nothing was established: please report it with the launch file",
+            file=sys.stderr,
+        )
         return 2
 
 

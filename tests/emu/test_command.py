@@ -112,3 +112,14 @@ def test_an_end_that_was_not_reached_is_an_error_whoever_observes(folder: Path) 
     code, found = emulate(folder, "--observe", "memory", "--schedules", "1")
     assert code == 1
     assert "deadlock" in [f["kind"] for f in found["findings"]]
+
+
+def test_a_failure_of_the_emulator_itself_reads_as_no_finding(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("lost")
+
+    monkeypatch.setattr("ci.emu.__main__.emulate", broken)
+    assert main(["run", str(folder / "launch.json")]) == 2
+    assert "the emulator itself failed, KeyError at test_command.py" in capsys.readouterr().err

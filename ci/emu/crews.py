@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ci.emu.arrays import LANES, UNDEFINED, Held, Mask, Pending, Unready, full_mask, gathered
+from ci.emu.arrays import LANES, Held, Mask, Pending, Unready, full_mask, gathered
 from ci.emu.state import Crew, Joining
 
 
@@ -81,7 +81,11 @@ def _gathered(
 ) -> Held:
     """Return the register of a crew of `size` warps of which each part sits in its `places`."""
     if any(isinstance(h, Pending) for h in held):
-        parts = [(h, p) for h, p in zip(held, places, strict=True) if h is not UNDEFINED]
+        parts = [
+            (value, place)
+            for value, place in zip(held, places, strict=True)
+            if isinstance(value, Pending | np.ndarray)
+        ]
         return gathered(parts, size)
     ready = [h for h in held if isinstance(h, np.ndarray)]
     if not ready:

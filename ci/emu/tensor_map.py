@@ -34,12 +34,8 @@ SWIZZLES: dict[str, int] = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
 L2_PROMOTIONS = ("none", "64B", "128B", "256B")
 OOB_FILLS = ("zeros", "nan")
 FLOATS = frozenset({"f16", "f32", "f64", "bf16"})
-NANS: dict[str, bytes] = {
-    "f16": b"\xff\x7f",
-    "bf16": b"\xff\x7f",
-    "f32": b"\xff\xff\xff\x7f",
-    "f64": b"\xff\xff\xff\xff\xff\xff\xff\x7f",
-}
+NAN_FILL = b"\xf7\x7f"
+"""Repeated over an element out of bounds, of any type, as an H200 does it."""
 
 _MAGIC = b"tiledmap"
 _IMAGE = struct.Struct("<8s6B2xQ5I4x4Q5H5B")  # dims less 1: the largest is 2^32
@@ -88,11 +84,49 @@ class TensorMap:
 
     @cached_property
     def box_bytes(self) -> int:
-        """Bytes of a box in shared memory, and in a tx-count, whatever is out of bounds."""
+        """Bytes of a box, and in a tx-count, whatever is out of bounds."""
         size = self.element_bytes
         for count in self.counts:
             size *= count
         return size
+
+    @cached_property
+    def row_bytes(self) -> int:
+        return self.counts[0] * self.element_bytes
+
+    @cached_property
+    def row_pitch(self) -> int:
+        """Bytes from one row of a box to the next in shared memory: under a swizzle, its width,
+        however narrow the rows are (measured on H200).
+        """
+        return SWIZZLES[self.swizzle] or self.row_bytes
+
+    @cached_property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory that a box needs: a swizzle moves chunks inside its width."""
+        return self.box_bytes // self.row_bytes * self.row_pitch
+
+    @cached_property
+    def is_dense(self) -> bool:
+        """Whether a box leaves nothing out of the shared memory that it needs."""
+        return self.row_pitch == self.row_bytes
+
+    def misfit(self, corner: tuple[int, ...], write: bool) -> tuple[str, str]:
+        """Return the kind of what hardware refuses of a copy that starts there, and the sentence;
+        both empty where it is taken.
+
+        The H200 ends the kernel with an illegal instruction.
+        """
+        byte = corner[0] * self.element_bytes
+        if byte % CHUNK:
+            text = (
+                f"coordinate {corner[0]} of the fastest dimension is byte {byte} of a row: start at"
+                f" a multiple of {CHUNK} bytes, {CHUNK // self.element_bytes} of {self.dtype}"
+            )
+            return "misaligned", text
+        if write and min(corner) < 0:
+            return "out-of-bounds", "it starts before the tensor: a store must start at 0 or behind"
+        return "", ""
 
     def clip(self, corner: tuple[int, ...]) -> Clip:
         """Return what of the box at those coordinates lies in the tensor."""
@@ -148,7 +182,7 @@ class TensorMap:
         """Return a box of what stands for elements out of bounds."""
         if self.oob_fill == "zeros":
             return np.zeros(self.box_bytes, np.uint8)
-        nan = np.frombuffer(NANS[self.dtype], np.uint8)
+        nan = np.frombuffer(NAN_FILL, np.uint8)
         return np.tile(nan, self.box_bytes // len(nan))
 
     def refusals(self) -> tuple[str, ...]:
@@ -211,15 +245,19 @@ def decode(image: bytes) -> TensorMap | None:
 
 
 @lru_cache(maxsize=1024)
-def swizzled(swizzle: str, start: int, size: int) -> Array | None:
+def swizzled(swizzle: str, start: int, size: int, row: int = 0) -> Array | None:
     """Return where each chunk of `size` bytes from `start` goes, in chunks from byte 0 of the
     swizzle's pattern; None where they stay in their order.
 
     `start` is a shared address modulo 1024, a multiple of 16: the pattern is of absolute addresses.
+    Rows of `row` bytes, if given, lie as far apart as the swizzle is wide.
     """
     if swizzle == "none":
         return None
-    address = start + np.arange(0, size, CHUNK, dtype=np.intp)
+    offset = np.arange(0, size, CHUNK, dtype=np.intp)
+    if row:
+        offset += offset // row * (SWIZZLES[swizzle] - row)
+    address = start + offset
     bits = SWIZZLES[swizzle] - CHUNK
     return np.asarray((address ^ (address >> 3 & bits)) // CHUNK)
 
@@ -258,6 +296,8 @@ def _value_refusals(of: TensorMap) -> list[str]:
     found += _range("box", of.box, 0, 256)
     # without interleave the fastest dimension has no stride: its entry is not read
     found += _range("element_strides", of.element_strides, int(of.interleave == "none"), 8)
+    if not 0 <= of.element_strides[0] < 1 << 32:
+        found.append(f"element_strides[0] is {of.element_strides[0]}, which is no 32-bit number")
     row = of.box[0] * of.element_bytes
     span = SWIZZLES[of.swizzle]
     said = f"box[0] is {of.box[0]} of {of.dtype}, {row} bytes: "

@@ -1,4 +1,4 @@
-"""Tensor copies as hardware does them: every trial runs here, and on a GPU with `--device gpu`.
+"""Tensor copies as hardware does them: against a record of an H200, and a GPU with `--device gpu`.
 
 A kernel fills its tile, loads a box into it or stores one from it, and writes the raw tile out:
 order, swizzle, bounds and what is filled in show as bytes.
@@ -6,6 +6,8 @@ order, swizzle, bounds and what is filled in show as bytes.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -15,9 +17,13 @@ from numpy.typing import NDArray
 
 from ci.emu.launch.file import Dtype, MapEntry
 from ci.emu.memory import GlobalMemory
-from ci.emu.tensor_map import ELEMENT_BYTES, NANS, TensorMap
-from tests.emu.gpu import Argument, Gpu, Pointer
-from tests.emu.kit import HEAD, run_text
+from ci.emu.tensor_map import ELEMENT_BYTES, NAN_FILL, SWIZZLES, TensorMap
+from tests.emu.gpu import Argument, Gpu, GpuError, Pointer
+from tests.emu.kit import HEAD, Result, run_text
+from tests.toolchain_fixture import REPOSITORY
+
+RECORDED = REPOSITORY / "tests/data/emu/copies-h200-580.159.04.json"
+"""By trial or reduction: the checksum of what it left. And the trials that were refused."""
 
 TILE = 8192
 SOURCE = (np.arange(TILE) * 40503 >> 5).astype(np.uint8)
@@ -128,11 +134,10 @@ MEET:
 LOADS = {
     "plain": Trial("u8", (128, 64), (128, 64), (0, 0)),
     "inside": Trial("u8", (128, 64), (64, 16), (32, 8)),
-    "skewed": Trial("u8", (128, 64), (64, 16), (7, 8)),
     "one dimension": Trial("u32", (2048,), (256,), (100,)),
     "beyond one dimension": Trial("u32", (2048,), (256,), (2000,)),
-    "before the start": Trial("u8", (128, 64), (64, 16), (-5, -3)),
-    "beyond the end": Trial("u16", (64, 64), (64, 16), (31, 57)),
+    "before the start": Trial("u8", (128, 64), (64, 16), (-16, -3)),
+    "beyond the end": Trial("u16", (64, 64), (64, 16), (32, 57)),
     "all outside": Trial("u8", (128, 64), (64, 16), (128, 0)),
     "far outside": Trial("u8", (128, 64), (64, 16), (-70000, 1 << 30)),
     "swizzle 32": Trial("u8", (128, 64), (32, 64), (0, 0), "32B"),
@@ -146,7 +151,7 @@ LOADS = {
     "row of 16 under swizzle 128": Trial("u8", (128, 64), (16, 24), (0, 0), "128B"),
     "row of 48 under swizzle 64": Trial("u8", (128, 64), (48, 8), (0, 0), "64B"),
     "row of 16 under swizzle 32": Trial("u8", (128, 64), (16, 8), (0, 0), "32B"),
-    "swizzle clipped": Trial("u8", (128, 64), (128, 16), (-40, 60), "128B"),
+    "swizzle clipped": Trial("u8", (128, 64), (128, 16), (-48, 60), "128B"),
     "three dimensions": Trial("u16", (32, 16, 8), (16, 4, 3), (8, 10, 2)),
     "three dimensions clipped": Trial("u16", (32, 16, 8), (16, 4, 3), (-8, 14, 7)),
     "three dimensions swizzled": Trial("u8", (128, 8, 8), (128, 4, 3), (0, 6, 1), "128B"),
@@ -161,12 +166,11 @@ LOADS = {
 }
 STORES = {
     "store": Trial("u8", (128, 64), (64, 16), (32, 8), stores=True),
-    "store clipped": Trial("u16", (64, 64), (64, 16), (31, 57), stores=True),
-    "store before the start": Trial("u8", (128, 64), (64, 16), (-5, -3), stores=True),
+    "store clipped": Trial("u16", (64, 64), (64, 16), (32, 57), stores=True),
     "store outside": Trial("u8", (128, 64), (64, 16), (0, 64), stores=True),
     "store swizzled": Trial("u8", (128, 64), (128, 16), (0, 9), "128B", 128, stores=True),
     "store every third row": Trial("u8", (128, 64), (64, 16), (0, 5), steps=(1, 3), stores=True),
-    "store three dimensions": Trial("u16", (32, 16, 8), (16, 4, 3), (-8, 14, 2), stores=True),
+    "store three dimensions": Trial("u16", (32, 16, 8), (16, 4, 3), (24, 14, 2), stores=True),
     **{
         f"{operation} {dtype}": Trial(
             dtype, (64 // ELEMENT_BYTES[dtype], 128), (32 // ELEMENT_BYTES[dtype], 64), (0, 70),
@@ -187,6 +191,27 @@ STORES = {
     },
 }  # fmt: skip
 TRIALS = LOADS | STORES
+_PROBED: dict[Dtype, tuple[int, ...]] = {
+    "u16": (1, 2, 3, 4, 8), "u32": (1, 2, 3, 4, 8), "f32": (1, 2, 3),
+}  # fmt: skip
+PROBES = {
+    **{
+        f"{'store' if stores else 'load'} u8 at {x}": Trial(
+            "u8", (128, 64), (64, 16), (x, 8), stores=stores
+        )
+        for stores in (False, True)
+        for x in (1, 4, 7, 8, 12, 15, 16, 24, 48, -1, -5, -8, -16, 112, 120, 124, 127, 128, 144)
+    },
+    **{
+        f"load {dtype} at {x}": Trial(dtype, (128 // ELEMENT_BYTES[dtype], 64), (16, 16), (x, 8))
+        for dtype, starts in _PROBED.items()
+        for x in starts
+    },
+    "load swizzled at -40": Trial("u8", (128, 64), (128, 16), (-40, 60), "128B"),
+    "load u16 at 31": Trial("u16", (64, 64), (64, 16), (31, 57)),
+    "store u16 at -8": Trial("u16", (32, 16, 8), (16, 4, 3), (-8, 14, 2), stores=True),
+}
+"""Where a box may start in a row."""
 REDUCTIONS = [
     "add.u32",
     "add.s32",
@@ -225,15 +250,23 @@ def reduction_text(operation: str) -> str:
 
 def emulated(trial: Trial, text: str = "") -> dict[str, NDArray[np.uint8]]:
     """Return what the emulator leaves in the tensor and in the tile."""
+    result = attempted(trial, text)
+    assert result.kinds == []
+    return result.buffers
+
+
+def attempted(trial: Trial, text: str = "") -> Result:
     buffers = {"a": SOURCE, "out": np.zeros(TILE, np.uint8)}
     memory = GlobalMemory()
     addresses = [memory.allocate(name, array.nbytes).address for name, array in buffers.items()]
     map_ = trial.map(addresses[0])
     assert map_.refusals() == ()
     arguments = [map_.image(), *(a.to_bytes(8, "little") for a in addresses)]
-    result = run_text(text or trial.text, buffers, block=(128, 1, 1), arguments=arguments)
-    assert result.kinds == []
-    return result.buffers
+    return run_text(text or trial.text, buffers, block=(128, 1, 1), arguments=arguments)
+
+
+def digest(left: dict[str, NDArray[np.uint8]]) -> str:
+    return hashlib.sha256(left["a"].tobytes() + left["out"].tobytes()).hexdigest()[:16]
 
 
 def loaded(trial: Trial) -> dict[int, bytes]:
@@ -241,14 +274,16 @@ def loaded(trial: Trial) -> dict[int, bytes]:
     map_, size = trial.map(0), ELEMENT_BYTES[trial.dtype]
     mask = {"none": 0, "32B": 0x10, "64B": 0x30, "128B": 0x70}[trial.swizzle]
     steps = (1, *map_.element_strides[1:])
-    outside = NANS[trial.dtype] if trial.fill == "nan" else bytes(size)
+    outside = NAN_FILL * (size // 2) if trial.fill == "nan" else bytes(size)
+    row = trial.box[0] * size
+    pitch = SWIZZLES[trial.swizzle] or row
     found = {}
     counts = [-(-n // step) for n, step in zip(trial.box, steps, strict=True)]
     for number, index in enumerate(np.ndindex(*counts[::-1])):
         where = [c + i * s for c, i, s in zip(trial.corner, index[::-1], steps, strict=True)]
         inside = all(0 <= w < dim for w, dim in zip(where, trial.dims, strict=True))
         start = sum(w * p for w, p in zip(where, (size, *trial.strides), strict=True))
-        to = trial.at + number * size
+        to = trial.at + number * size // row * pitch + number * size % row
         to ^= to >> 3 & mask
         found[to] = SOURCE[start : start + size].tobytes() if inside else outside
     return found
@@ -278,6 +313,18 @@ def test_a_store_changes_the_box_alone(name: str) -> None:
     assert np.array_equal(left["a"][~inside], SOURCE[~inside])
 
 
+def test_every_byte_is_as_an_h200_left_it() -> None:
+    known = json.loads(RECORDED.read_text())["left"]
+    here = {name: digest(emulated(t)) for name, t in (TRIALS | PROBES).items() if name in known}
+    here |= {o: digest(emulated(LOADS["plain"], reduction_text(o))) for o in REDUCTIONS}
+    assert here == known
+
+
+def test_what_an_h200_refused_is_reported() -> None:
+    refused = json.loads(RECORDED.read_text())["refused"]
+    assert [name for name in refused if not attempted(PROBES[name]).kinds] == []
+
+
 @pytest.mark.parametrize("name", TRIALS)
 def test_emulator_and_gpu_agree_on_every_byte(name: str, gpu: Gpu) -> None:
     trial, here = TRIALS[name], emulated(TRIALS[name])
@@ -287,6 +334,19 @@ def test_emulator_and_gpu_agree_on_every_byte(name: str, gpu: Gpu) -> None:
     for buffer, array in there.items():
         different = np.flatnonzero(array != here[buffer])
         assert different.tolist()[:20] == [], buffer
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_emulator_and_gpu_refuse_the_same_starts(name: str, gpu: Gpu) -> None:
+    trial, here = PROBES[name], attempted(PROBES[name])
+    buffers = {"a": SOURCE, "out": np.zeros(TILE, np.uint8)}
+    arguments: list[Argument] = [trial.entry, Pointer("a"), Pointer("out")]
+    if here.kinds:
+        with pytest.raises(GpuError):
+            gpu.run(trial.text, "k", buffers, arguments, block=(128, 1, 1))
+        return
+    there = gpu.run(trial.text, "k", buffers, arguments, block=(128, 1, 1))
+    assert digest(there) == digest(here.buffers)
 
 
 @pytest.mark.parametrize("operation", REDUCTIONS)

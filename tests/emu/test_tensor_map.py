@@ -121,6 +121,47 @@ def test_a_swizzle_permutes_the_chunks_of_a_line(
     assert order.tolist() == chunks
 
 
+@pytest.mark.parametrize(
+    ("swizzle", "row", "chunks"),
+    [
+        ("32B", 16, [0, 2, 4, 6, 9, 11]),
+        ("64B", 48, [0, 1, 2, 4, 5, 6]),
+        ("128B", 32, [0, 1, 9, 8, 18, 19]),
+    ],
+)
+def test_narrow_rows_lie_as_far_apart_as_the_swizzle_is_wide(
+    swizzle: str, row: int, chunks: list[int]
+) -> None:
+    order = swizzled(swizzle, 0, 96, row)
+    assert order is not None
+    assert order.tolist() == chunks
+
+
+def test_a_box_of_narrow_rows_needs_the_whole_swizzle() -> None:
+    map_ = TensorMap("u8", 0, (128, 64), (128,), (48, 8), (1, 1), swizzle="64B")
+    assert (map_.box_bytes, map_.shared_bytes, map_.is_dense) == (384, 512, False)
+    assert (GOOD.box_bytes, GOOD.shared_bytes, GOOD.is_dense) == (16384, 16384, True)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "corner", "write", "kind"),
+    [
+        ("u16", (8, -3), False, ""),
+        ("u16", (4, 0), False, "misaligned"),
+        ("u16", (-8, 0), False, ""),
+        ("u16", (-8, 0), True, "out-of-bounds"),
+        ("u16", (0, -1), True, "out-of-bounds"),
+        ("f64", (1, 0), True, "misaligned"),
+        ("f64", (2, 100), True, ""),
+    ],
+)
+def test_a_start_that_hardware_refuses_is_known(
+    dtype: str, corner: tuple[int, int], write: bool, kind: str
+) -> None:
+    map_ = TensorMap(dtype, 0, (32, 64), (512,), (16, 8), (1, 1))
+    assert map_.misfit(corner, write)[0] == kind
+
+
 def test_no_swizzle_keeps_the_order() -> None:
     assert swizzled("none", 128, 128) is None
 
@@ -128,4 +169,4 @@ def test_no_swizzle_keeps_the_order() -> None:
 def test_a_map_of_floats_may_fill_with_nan() -> None:
     map_ = TensorMap("bf16", 0, (64, 8), (128,), (8, 1), (1, 1), oob_fill="nan")
     assert map_.refusals() == ()
-    assert map_.empty_box().view(np.uint16).tolist() == [0x7FFF] * 8
+    assert map_.empty_box().view(np.uint16).tolist() == [0x7FF7] * 8

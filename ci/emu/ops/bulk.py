@@ -60,7 +60,7 @@ def _load(i: Instruction) -> Step:
     source_space = "global" if i.has("global") else "shared::cta"
     target_space = "shared::cluster" if i.has("shared::cluster") else "shared::cta"
     arena = "global" if source_space == "global" else "shared"
-    combine, dtype = _reduction(i, flushed=False)
+    combine, dtype = _reduction(i, "shared")
     name = _name(i)
 
     def start(issuer: Issuer, to: Array, source: Array, size: Array, mbar: Array,
@@ -100,7 +100,7 @@ def _load(i: Instruction) -> Step:
 def _store(i: Instruction) -> Step:
     """From the own CTA's shared memory to global memory."""
     operands = _operands(i, "cp_mask")
-    combine, dtype = _reduction(i, flushed=True)
+    combine, dtype = _reduction(i, "global")
     name = _name(i)
 
     def start(issuer: Issuer, to: Array, source: Array, size: Array, bits: int) -> None:
@@ -141,17 +141,17 @@ def _write_some(op: Op, flat: int, data: Bytes, bits: int) -> None:
     machine.memory.global_.written[flat + kept] = 1
 
 
-def _reduction(i: Instruction, *, flushed: bool) -> tuple[Combine | None, np.dtype[Any]]:
+def _reduction(i: Instruction, space: str) -> tuple[Combine | None, np.dtype[Any]]:
     """Return what a reduction does to each element, and their type; None of a copy."""
     if not i.has("reduce"):
         return None, UNSIGNED[1]
     operation, kind = chosen(i, _OPERATIONS), chosen(i, _TYPES)
     half = kind in ("f16", "bf16")
-    if not flushed and kind in ("f16", "bf16", "f32", "f64", "s64"):
+    if space == "shared" and kind in ("f16", "bf16", "f32", "f64", "s64"):
         raise Refused(f"{i.mnemonic}: .{kind} is for reductions in global memory")
     if half and operation == "add" and not i.has("noftz"):
         raise Refused(f"{i.mnemonic}: .noftz is missing")
-    combine = combination(operation, kind, flushed=flushed)
+    combine = combination(operation, kind)  # f32 as it is, unlike red (measured on H200)
     if combine is None:
         raise Refused(f"{i.mnemonic}: PTX has no .{operation} of .{kind}")
     return combine, UNSIGNED[BYTES[kind]]

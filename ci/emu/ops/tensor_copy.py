@@ -1,7 +1,8 @@
 """cp.async.bulk.tensor of tiles, 1 to 3 dimensions. PTX ISA 9.7.9.27, layouts 5.5.
 
-A box lies in shared memory with its fastest dimension first, without gaps, its 16-byte chunks
-permuted by the map's swizzle on the absolute address.
+A box lies in shared memory with its fastest dimension first, its rows without gaps or, under a
+swizzle, as far apart as that is wide, its 16-byte chunks permuted by the swizzle on the absolute
+address.
 """
 
 from __future__ import annotations
@@ -126,33 +127,35 @@ def _box(issuer: Issuer, address: Array, coordinates: tuple[Array, ...], write: 
         text = f"a tensor map with interleave {map_.interleave}, which is not supported"
         issuer.report("descriptor", text, "interleave")
         return None
-    clip = map_.clip(tuple(issuer.value(c) for c in coordinates))
+    corner = tuple(issuer.value(c) for c in coordinates)
+    clip = map_.clip(corner)
     start = map_.address - GLOBAL_BASE
+    kind, why = map_.misfit(corner, write)
+    if kind:
+        issuer.report(kind, f"the box at {_listed(corner)}: {why}", ("corner", kind))
+        clip = clip._replace(shape=(0,) * map_.rank, whole=False)
     if not clip.is_empty:
         first = start + clip.start
         home = memory.find(first)
         beyond = first + map_.extent(clip) - (home.start + home.size if home else first)
         if home is None or beyond > 0 or (write and home.read_only):
-            corner = ", ".join(str(issuer.value(c)) for c in coordinates)
             name = home.name if home else f"{map_.address:#x}"
             why = f"ends {beyond} bytes past {name}" if beyond > 0 else f"lies in {name}"
-            text = f"the box at ({corner}) {why}: the map's dims and strides must lie in its buffer"
+            box = f"the box at {_listed(corner)}"
+            text = f"{box} {why}: the map's dims and strides must lie in its buffer"
             issuer.report("out-of-bounds", text, ("box", name))
             clip = clip._replace(shape=(0,) * map_.rank, whole=False)
     return _Box(map_, start, clip)
 
 
+def _listed(corner: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, corner))})"
+
+
 def _chunks(map_: TensorMap, at: int) -> tuple[int, Array | None]:
     """Return where chunk 0 of a pattern is, and where the box's chunks go from there."""
     start = at % _PATTERN
-    return (at - start) // CHUNK, swizzled(map_.swizzle, start, map_.box_bytes)
-
-
-def _shared_bytes(map_: TensorMap) -> int:
-    """Return the bytes that a box needs: a swizzle moves chunks inside 128 bytes."""
-    if map_.swizzle == "none":
-        return map_.box_bytes
-    return -(-map_.box_bytes // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
+    return (at - start) // CHUNK, swizzled(map_.swizzle, start, map_.box_bytes, map_.row_bytes)
 
 
 def _to_shared(op: Op, map_: TensorMap, at: int, box: Bytes) -> None:
@@ -165,7 +168,7 @@ def _to_shared(op: Op, map_: TensorMap, at: int, box: Bytes) -> None:
         arena.written[at : at + size] = 1
     else:
         arena.bytes.view(_CHUNKS)[first + order] = box.view(_CHUNKS)
-        if size % SHARED_ALIGNMENT:
+        if not map_.is_dense:
             starts, length = (first + order) * CHUNK, CHUNK
             arena.written.reshape(-1, CHUNK)[first + order] = 1
         else:
@@ -185,7 +188,7 @@ def _from_shared(op: Op, map_: TensorMap, at: int) -> Bytes:
         box = arena.bytes[at : at + size].copy()
     else:
         box = arena.bytes.view(_CHUNKS)[first + order].view(np.uint8)
-        if size % SHARED_ALIGNMENT:
+        if not map_.is_dense:
             starts, length = (first + order) * CHUNK, CHUNK
     if op.machine.hooks:
         op.machine.hooks.op_accessed(op, "shared", starts, length, False)
@@ -206,7 +209,7 @@ def _load(i: Instruction) -> Step:
         if box is None:
             return
         target = issuer.find(
-            to, _shared_bytes(box.map), space, "destination", write=True, align=SHARED_ALIGNMENT
+            to, box.map.shared_bytes, space, "destination", write=True, align=SHARED_ALIGNMENT
         )
         found = landings(issuer, target, barrier, ranks, pair)
         put = _Put(box.map)
@@ -244,7 +247,7 @@ def _store(i: Instruction) -> Step:
         if box is None:
             return
         at = issuer.find(
-            source, _shared_bytes(box.map), "shared::cta", "source", align=SHARED_ALIGNMENT
+            source, box.map.shared_bytes, "shared::cta", "source", align=SHARED_ALIGNMENT
         )
         combine = _combination(operation, box.map.dtype)
         if operation and combine is None:
@@ -271,7 +274,7 @@ def _combination(operation: str, dtype: str) -> Combine | None:
     kind = dtype.replace("i", "s") if dtype[0] == "i" else dtype
     if operation in ("and", "or", "xor"):
         kind = f"b{dtype[1:]}" if dtype in ("u32", "i32", "u64", "i64") else dtype
-    return combination(operation, kind, flushed=True)
+    return combination(operation, kind)  # f32 as it is: FLOAT32_FTZ is a type of its own
 
 
 def _prefetch(i: Instruction) -> Step:

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from ci.emu.arrays import Array
 from ci.emu.asynchronous import Op
-from ci.emu.layout import Refusals
 from ci.emu.hooks import Hooks
+from ci.emu.layout import Refusals
 from ci.emu.state import Crew
 from tests.emu.boxes import SHARED, START, WAIT, store_tile
 from tests.emu.kit import Result, run_ptx
@@ -210,12 +210,13 @@ def test_a_reduction_in_global_memory(
     assert result.buffers["a"].tolist() == new
 
 
-def test_f32_sums_in_global_memory_flush_subnormals() -> None:
+def test_f32_sums_in_global_memory_keep_subnormals() -> None:
     """The tile holds the bits 0, 1, 2, 3: subnormal numbers."""
     name = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32"
-    target = np.array([1.0, 1e-40, 0.0, 2.0], np.float32)
+    target = np.array([0x3F800000, 0x00010000, 0, 0x807FFFFF], np.uint32).view(np.float32)
     result = run(FILL + f"{name} [%rd1], [%r2], 16;\n" + WAIT_ALL, target)
-    assert result.buffers["a"].tolist() == [1.0, 0.0, 0.0, 2.0]
+    left = result.buffers["a"].view(np.uint32).tolist()
+    assert left == [0x3F800000, 0x00010001, 2, 0x807FFFFC]
 
 
 def test_a_reduction_in_a_peers_memory_tells_its_mbarrier() -> None:

@@ -108,7 +108,7 @@ def _gathered(
 
 
 class Meetings:
-    """Where lanes wait for the rest of their warp: at collective instructions, by warp and place."""
+    """Where lanes wait for the rest of their warp: at collective instructions, by place."""
 
     def __init__(self) -> None:
         self.waiting: dict[tuple[int, int], Crew] = {}  # (place, warp) -> a crew of one warp

@@ -32,7 +32,9 @@ class Result:
         return [f.kind for f in self.findings if f.severity == "error"]
 
 
-def kernel_text(body: str, params: Sequence[str], target: str, directives: str = "", shared: str = "") -> str:
+def kernel_text(
+    body: str, params: Sequence[str], target: str, directives: str = "", shared: str = ""
+) -> str:
     """A module with one entry `k` whose parameters are u64 pointers; registers r p rd h f are declared.
 
     Use %r0.. (b32), %rd0.. (b64), %h0.. (b16), %p0.. (pred), %f0.. (f32), up to 199 each.
@@ -74,7 +76,9 @@ def run_text(
         {
             name: Buffer(
                 array.nbytes,
-                None if name in undefined else np.ascontiguousarray(array).reshape(-1).view(np.uint8),
+                None
+                if name in undefined
+                else np.ascontiguousarray(array).reshape(-1).view(np.uint8),
             )
             for name, array in buffers.items()
         },

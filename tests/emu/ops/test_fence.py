@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ci.emu.arrays import Mask
-from ci.emu.layout import Refusals
 from ci.emu.hooks import Hooks
+from ci.emu.layout import Refusals
 from ci.emu.state import Crew
 from tests.emu.kit import run_ptx
 

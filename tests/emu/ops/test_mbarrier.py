@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ci.emu.layout import Refusals
 from ci.emu.hooks import Hooks
+from ci.emu.layout import Refusals
 from ci.emu.observe.publication import Publication
 from ci.emu.state import Machine
 from tests.emu.kit import Result, run_ptx

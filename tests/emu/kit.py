@@ -35,7 +35,7 @@ class Result:
 def kernel_text(
     body: str, params: Sequence[str], target: str, directives: str = "", shared: str = ""
 ) -> str:
-    """A module with one entry `k` whose parameters are u64 pointers; registers r p rd h f are declared.
+    """A module with one entry `k` whose parameters are u64 pointers.
 
     Use %r0.. (b32), %rd0.. (b64), %h0.. (b16), %p0.. (pred), %f0.. (f32), up to 199 each.
     """
@@ -63,9 +63,9 @@ def run_text(
     observers: Sequence[Hooks] = (),
     entry: str = "k",
     arguments: Sequence[bytes] | None = None,
-    **schedule: Any,
+    **schedule: Any,  # noqa: ANN401 - fields of Schedule
 ) -> Result:
-    """Run a whole module; each buffer is passed by its address, in order (or `arguments` as given)."""
+    """Run a whole module; each buffer is passed by its address, in order, or `arguments` are."""
     module = parse_ptx(text, "test.ptx")
     function = module.function(entry)
     assert function is not None
@@ -105,7 +105,7 @@ def run_ptx(
     target: str = "sm_100a",
     directives: str = "",
     shared: str = "",
-    **rest: Any,
+    **rest: Any,  # noqa: ANN401 - what run_text takes
 ) -> Result:
     """Run `body` as the entry `k(one pointer a buffer)`; see `kernel_text` for its registers."""
     return run_text(kernel_text(body, list(buffers), target, directives, shared), buffers, **rest)

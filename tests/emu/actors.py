@@ -48,7 +48,7 @@ class Machine:
 
     def report(self, kind: str, message: str, warp: int, lanes: int, at: int, severity: str,
                count: int, same: object) -> None:  # fmt: skip
-        self.findings.append(Finding(kind, severity, message, -1, warp, lanes, at, "", count))
+        self.findings.append(Finding(kind, severity, message, -1, warp, lanes, at, count=count))
 
 
 @dataclass

@@ -303,7 +303,8 @@ def test_registers_written_behind_the_wait_need_a_fence_again() -> None:
             8, "m64n8k32.f32.e4m3.e4m3", "%rd10, %rd11, 1, 1, 1", registers=4,
             before=descriptors(128, 1024), steps=again.replace("FENCE", fence),
         )  # fmt: skip
-        found = run_product(text, shared_with(*[np.zeros((64, 32), np.uint8)] * 2, 128, 1024), 4)
+        zeros = np.zeros((64, 32), np.uint8)
+        found = run_product(text, shared_with(zeros, zeros, 128, 1024), 4)
         assert found.kinds == kinds
         assert matrix(found.buffers["out"], 8)[0, 0] == 1
 

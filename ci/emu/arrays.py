@@ -8,6 +8,7 @@ a new array, so that crews that part may share all they had.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -159,8 +160,15 @@ def anyone(mask: Mask) -> bool:
 def full_mask(mask: Mask, rows: int) -> NDArray[np.bool_]:
     """Return `mask` as a whole (rows, 32) array."""
     if mask is None:
-        return np.ones((rows, LANES), np.bool_)
-    return np.broadcast_to(mask, (rows, LANES))
+        return _all_lanes(rows)
+    return mask if mask.shape == (rows, LANES) else np.broadcast_to(mask, (rows, LANES))
+
+
+@cache
+def _all_lanes(rows: int) -> NDArray[np.bool_]:
+    mask = np.ones((rows, LANES), np.bool_)
+    mask.setflags(write=False)
+    return mask
 
 
 def whole(array: Array, rows: int) -> Array:

@@ -79,12 +79,15 @@ class Arena:
         """
         width, count = values[0].dtype.itemsize, len(values)
         total = width * count
-        shape = np.broadcast_shapes(index.shape, *(v.shape for v in values))
+        shape = index.shape
+        if any(v.shape != shape for v in values):
+            shape = np.broadcast_shapes(shape, *(v.shape for v in values))
         if mask is not None:
-            shape = np.broadcast_shapes(shape, mask.shape)
-            chosen = np.broadcast_to(mask, shape)
-            index = np.broadcast_to(index, shape)[chosen]
-            values = tuple(np.broadcast_to(v, shape)[chosen] for v in values)
+            if mask.shape != shape:
+                shape = np.broadcast_shapes(shape, mask.shape)
+            chosen = _spread(mask, shape)
+            index = _spread(index, shape)[chosen]
+            values = tuple(_spread(v, shape)[chosen] for v in values)
         elif index.shape != shape:
             index = np.broadcast_to(index, shape)
         where = index >> _SHIFT[total]
@@ -92,8 +95,10 @@ class Arena:
             self.bytes.view(UNSIGNED[width])[where] = values[0]
         else:
             lanes = self.bytes.view(UNSIGNED[width]).reshape(-1, count)
-            stacked = np.stack(np.broadcast_arrays(*values), axis=-1)
-            lanes[where] = np.broadcast_to(stacked, (*where.shape, count))
+            items = np.empty((*where.shape, count), values[0].dtype)
+            for number, value in enumerate(values):
+                items[..., number] = value
+            lanes[where] = items
         self.mark(index, total)
 
     def mark(self, index: Array, size: int) -> None:
@@ -111,6 +116,10 @@ class Arena:
         if size <= 8:
             return np.asarray(index // size)
         return (index // 8)[..., None] + np.arange(size // 8)
+
+
+def _spread(array: Array, shape: tuple[int, ...]) -> Array:
+    return array if array.shape == shape else np.broadcast_to(array, shape)
 
 
 _SHIFT = {1 << n: n for n in range(8)}

@@ -32,6 +32,8 @@ class MemoryUse(Hooks):
 
     def __init__(self) -> None:
         self.promises: NDArray[np.uint8] | None = None  # of global memory; None: nobody promised
+        self.live: tuple[int, ...] = ()  # mbarriers, and where they begin and end in their CTAs
+        self.span = (0, 0)
 
     def started(self, machine: Machine) -> None:
         code = machine.program.function.instructions
@@ -106,13 +108,16 @@ class MemoryUse(Hooks):
         if not live:
             return
         # Most accesses are nowhere near: compare with the first and last barrier before all.
-        places = np.array(live)
-        starts = np.broadcast_to(index, lanes.shape)
-        inside = starts % SLOT_BYTES
-        offsets = places % SLOT_BYTES
-        near = (inside < offsets.max() + BARRIER_BYTES) & (inside + size > offsets.min()) & lanes
+        if live != self.live:
+            self.live = live
+            offsets = [place % SLOT_BYTES for place in live]
+            self.span = (min(offsets), max(offsets) + BARRIER_BYTES)
+        inside = index & (SLOT_BYTES - 1)
+        near = (inside < self.span[1]) & (inside > self.span[0] - size) & lanes
         if not near.any():
             return
+        places = np.array(live)
+        starts = np.broadcast_to(index, lanes.shape)
         some = starts[near][:, None]
         hit = ((some < places + BARRIER_BYTES) & (some + size > places)).any(axis=1)
         if hit.any():

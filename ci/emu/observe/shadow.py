@@ -67,6 +67,7 @@ class Region:
         self.strong = False  # writes among the reads
         self.promised: Array | None = None  # by ld.global.nc: the codes
         self.readers: Readers | None = None
+        self.wrong = 0  # conflicts
         self.unwritten: deque[tuple[Any, ...]] | None = (
             deque(maxlen=MOST_REMEMBERED) if lazy else None
         )

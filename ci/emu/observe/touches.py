@@ -19,6 +19,9 @@ from ci.emu.observe.shadow import UNORDERED, Region, Where
 from ci.emu.state import Crew, Machine
 
 TENSOR_LANES = 128
+MOST_WRONG = 4096
+"""Conflicts in one buffer, or one CTA's shared memory, after which it is watched no longer: where a
+barrier is missing everything races, and each access is then looked at closely."""
 LANES_A_GRANULE = 16  # of tensor memory: the fewest that instructions with M 64 leave to others
 Strong = tuple[Warp, tuple[str, int], int]
 """Lanes (bits) of a warp that access a variable: its space and flat byte."""
@@ -165,6 +168,8 @@ class Touches(Hooks):
     ) -> None:
         record = self._record(touch, warp.column, warp.time)
         for region, where in self._regions(touch.space, flat, touch.size):
+            if region.wrong > MOST_WRONG:
+                continue
             mine, lanes = (flat, numbers) if where is None else (flat[where], numbers[where])
             if region.unwritten is not None:
                 if not touch.write:
@@ -250,6 +255,8 @@ class Touches(Hooks):
         )  # fmt: skip
         record = self._record(touch, actor.column, actor.time + write)
         for region, some in self._regions(space, flat, size):
+            if region.wrong > MOST_WRONG:
+                continue
             mine = flat if some is None else flat[some]
             if region.unwritten is not None:
                 if not write:
@@ -341,6 +348,7 @@ class Touches(Hooks):
         else:
             wrong = region.write(granules, codes, own, judge)
         if wrong:
+            region.wrong += len(wrong)
             self.reports.tell(region, touch, granules, wrong)
         if watch:
             self.reports.advise(touch, watch)

@@ -47,6 +47,9 @@ LANE = np.arange(LANES, dtype=np.uint32)[None, :]
 ON_H200 = "tests/emu/test_instructions.py, H200, driver 580.159.04"
 """The test in which the scalar rows agreed with an H200."""
 
+MEMORY_ON_H200 = "tests/emu/test_memory_cases.py, H200, driver 580.159.04"
+COPIES_ON_H200 = "tests/emu/test_copies.py, H200, driver 580.159.04"
+
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 WHOLLY = "*"
 
@@ -63,6 +66,22 @@ def compared(rows: tuple[Row, ...], untried: Mapping[str, str] = _NOTHING) -> tu
         if words != WHOLLY:
             made.append(replace(one, takes=one.takes - set(words.split()), checked=ON_H200))
         if words:
+            made.append(one)
+    return tuple(made)
+
+
+def partly(rows: tuple[Row, ...], by: str, tried: Mapping[str, str]) -> tuple[Row, ...]:
+    """Say of the rows what was compared with hardware, by the test `by`.
+
+    `tried`: name of a row -> the words it takes that a case had. The row stands behind that part,
+    and takes the rest.
+    """
+    made: list[Row] = []
+    for one in rows:
+        words = frozenset(tried[one.name].split()) if one.name in tried else None
+        if words is not None:
+            made.append(replace(one, takes=one.takes & words, checked=by))
+        if words is None or not one.takes <= words:
             made.append(one)
     return tuple(made)
 

@@ -9,7 +9,7 @@ import numpy as np
 from ci.emu.addressing import WINDOW_SHIFT
 from ci.emu.arrays import BOOL, I64, U32, U64, Array, Mask
 from ci.emu.memory import GLOBAL_BASE, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW
-from ci.emu.ops._forms import expect, read, write
+from ci.emu.ops._forms import MEMORY_ON_H200, expect, partly, read, write
 from ci.emu.state import Crew
 from ci.emu.table import Refused, Row, Step, row
 from ci.ptx import Instruction
@@ -92,10 +92,20 @@ def _getctarank(i: Instruction) -> Step:
     return Step(run, (read(address, dtype),), (write(into, U32),))
 
 
-ROWS: tuple[Row, ...] = (
-    row("cvta", _cvta, needs="u64", takes=_SPACES),
-    row("cvta", _cvta, needs="to u64", takes=_SPACES),
-    row("isspacep", _isspacep, takes=_SPACES),
-    row("mapa", _mapa, takes="shared::cluster u32 u64"),
-    row("getctarank", _getctarank, takes="shared::cluster u32 u64"),
+_TRIED = {
+    "cvta.u64": "param shared",
+    "isspacep": "global local param shared shared::cta shared::cluster",
+    "mapa": "shared::cluster u32 u64",
+    "getctarank": "u64",
+}
+ROWS: tuple[Row, ...] = partly(
+    (
+        row("cvta", _cvta, needs="u64", takes=_SPACES),
+        row("cvta", _cvta, needs="to u64", takes=_SPACES),
+        row("isspacep", _isspacep, takes=_SPACES),
+        row("mapa", _mapa, takes="shared::cluster u32 u64"),
+        row("getctarank", _getctarank, takes="shared::cluster u32 u64"),
+    ),
+    MEMORY_ON_H200,
+    _TRIED,
 )

@@ -13,7 +13,7 @@ from ci.emu.addressing import Place, locate
 from ci.emu.arrays import UNSIGNED, Array, Mask
 from ci.emu.atomics import OPERATIONS, Combine, combination
 from ci.emu.memory import Arena
-from ci.emu.ops._forms import expect
+from ci.emu.ops._forms import MEMORY_ON_H200, expect, partly
 from ci.emu.ops._memory_forms import bracketed, elements, source, target
 from ci.emu.state import Crew
 from ci.emu.table import Read, Refused, Row, Step, row
@@ -181,4 +181,9 @@ _TAKES = (
     f" noftz v2 v4 v8 L2::cache_hint {_INTEGERS} {_FLOATS} {' '.join(OPERATIONS)}"
 )
 
-ROWS: tuple[Row, ...] = (row("atom", _atom, takes=_TAKES), row("red", _red, takes=_TAKES))
+_TRIED = {
+    "atom": f"global shared noftz v4 {_INTEGERS} {_FLOATS} {' '.join(OPERATIONS)}",
+}
+ROWS: tuple[Row, ...] = partly(
+    (row("atom", _atom, takes=_TAKES), row("red", _red, takes=_TAKES)), MEMORY_ON_H200, _TRIED
+)

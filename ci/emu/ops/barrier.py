@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ci.emu.arrays import BOOL, LANES, U32, Array, Mask
-from ci.emu.ops._forms import chosen, expect, read, write
+from ci.emu.ops._forms import MEMORY_ON_H200, chosen, expect, partly, read, write
 from ci.emu.rendezvous import ClusterBarriers, CtaBarriers
 from ci.emu.state import Crew
 from ci.emu.table import Block, Read, Refused, Row, Step, row
@@ -151,14 +151,23 @@ def _cluster_wait(i: Instruction) -> Step:
     return Step(run, effect=True, stop=True, ready=ready, collective=_collective(i))
 
 
-ROWS: tuple[Row, ...] = (
-    row("bar", _sync, needs="sync", takes="cta"),
-    row("bar", _arrive, needs="arrive", takes="cta"),
-    row("bar", _red, needs="red", takes="cta popc and or u32 pred"),
-    row("bar", _warp_sync, needs="warp sync"),
-    row("barrier", _sync, needs="sync", takes="cta aligned"),
-    row("barrier", _arrive, needs="arrive", takes="cta aligned"),
-    row("barrier", _red, needs="red", takes="cta aligned popc and or u32 pred"),
-    row("barrier", _cluster_arrive, needs="cluster arrive", takes="aligned release relaxed"),
-    row("barrier", _cluster_wait, needs="cluster wait", takes="aligned acquire"),
+_TRIED = {
+    "bar.sync": "",
+    "barrier.arrive.cluster": "aligned",
+    "barrier.cluster.wait": "aligned",
+}
+ROWS: tuple[Row, ...] = partly(
+    (
+        row("bar", _sync, needs="sync", takes="cta"),
+        row("bar", _arrive, needs="arrive", takes="cta"),
+        row("bar", _red, needs="red", takes="cta popc and or u32 pred"),
+        row("bar", _warp_sync, needs="warp sync"),
+        row("barrier", _sync, needs="sync", takes="cta aligned"),
+        row("barrier", _arrive, needs="arrive", takes="cta aligned"),
+        row("barrier", _red, needs="red", takes="cta aligned popc and or u32 pred"),
+        row("barrier", _cluster_arrive, needs="cluster arrive", takes="aligned release relaxed"),
+        row("barrier", _cluster_wait, needs="cluster wait", takes="aligned acquire"),
+    ),
+    MEMORY_ON_H200,
+    _TRIED,
 )

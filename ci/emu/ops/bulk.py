@@ -21,7 +21,7 @@ from ci.emu.bulk_copy import (
     write_bytes,
 )
 from ci.emu.groups import BulkGroups
-from ci.emu.ops._forms import chosen, read
+from ci.emu.ops._forms import COPIES_ON_H200, chosen, partly, read
 from ci.emu.state import Crew
 from ci.emu.table import Block, Read, Refused, Row, Step, row
 from ci.ptx import Instruction, Integer, Operand
@@ -193,33 +193,42 @@ def _prefetch(i: Instruction) -> Step:
 
 _TOLD = "mbarrier::complete_tx::bytes"
 
-ROWS: tuple[Row, ...] = (
-    row(
-        "cp",
-        _load,
-        needs=f"async bulk global {_TOLD}",
-        takes="shared::cluster shared::cta multicast::cluster L2::cache_hint",
+_TRIED = {
+    "cp.async.bulk.bulk_group.global.reduce.shared::cta": f"{_OPERATIONS} {_TYPES} noftz",
+    "cp.async.bulk.commit_group": "",
+    "cp.async.bulk.wait_group": "",
+}
+ROWS: tuple[Row, ...] = partly(
+    (
+        row(
+            "cp",
+            _load,
+            needs=f"async bulk global {_TOLD}",
+            takes="shared::cluster shared::cta multicast::cluster L2::cache_hint",
+        ),
+        row("cp", _load, needs=f"async bulk shared::cluster shared::cta {_TOLD}"),
+        row(
+            "cp",
+            _store,
+            needs="async bulk global shared::cta bulk_group",
+            takes="L2::cache_hint cp_mask",
+        ),
+        row(
+            "cp",
+            _load,
+            needs=f"reduce async bulk shared::cluster shared::cta {_TOLD}",
+            takes=f"{_OPERATIONS} {_TYPES}",
+        ),
+        row(
+            "cp",
+            _store,
+            needs="reduce async bulk global shared::cta bulk_group",
+            takes=f"{_OPERATIONS} {_TYPES} noftz L2::cache_hint",
+        ),
+        row("cp", _commit, needs="async bulk commit_group"),
+        row("cp", _wait, needs="async bulk wait_group", takes="read"),
+        row("cp", _prefetch, needs="async bulk prefetch L2 global", takes="L2::cache_hint"),
     ),
-    row("cp", _load, needs=f"async bulk shared::cluster shared::cta {_TOLD}"),
-    row(
-        "cp",
-        _store,
-        needs="async bulk global shared::cta bulk_group",
-        takes="L2::cache_hint cp_mask",
-    ),
-    row(
-        "cp",
-        _load,
-        needs=f"reduce async bulk shared::cluster shared::cta {_TOLD}",
-        takes=f"{_OPERATIONS} {_TYPES}",
-    ),
-    row(
-        "cp",
-        _store,
-        needs="reduce async bulk global shared::cta bulk_group",
-        takes=f"{_OPERATIONS} {_TYPES} noftz L2::cache_hint",
-    ),
-    row("cp", _commit, needs="async bulk commit_group"),
-    row("cp", _wait, needs="async bulk wait_group", takes="read"),
-    row("cp", _prefetch, needs="async bulk prefetch L2 global", takes="L2::cache_hint"),
+    COPIES_ON_H200,
+    _TRIED,
 )

@@ -17,7 +17,7 @@ from ci.emu.asynchronous import Op
 from ci.emu.groups import CopyGroups
 from ci.emu.mbarrier import Barriers
 from ci.emu.memory import SLOT_BYTES
-from ci.emu.ops._forms import expect, read
+from ci.emu.ops._forms import MEMORY_ON_H200, expect, partly, read
 from ci.emu.ops._memory_forms import bracketed, source
 from ci.emu.state import Crew, Machine
 from ci.emu.table import Block, Read, Refused, Row, Step, row
@@ -212,10 +212,18 @@ def _arrive_later(crew: Crew, r: int, lane: int, slot: int, offset: int) -> None
 
 _COPY = f"ca cg shared shared::cta {NO_VALUE}"
 
-ROWS: tuple[Row, ...] = (
-    row("cp", _copy, needs="async global", takes=_COPY),
-    row("cp", _commit, needs="async commit_group"),
-    row("cp", _wait, needs="async wait_group"),
-    row("cp", _wait, needs="async wait_all"),
-    row("cp", _arrive, needs="async mbarrier arrive", takes="noinc b64 shared shared::cta"),
+_TRIED = {
+    "cp.async.global": "ca cg shared",
+    "cp.async.wait_all": "",
+}
+ROWS: tuple[Row, ...] = partly(
+    (
+        row("cp", _copy, needs="async global", takes=_COPY),
+        row("cp", _commit, needs="async commit_group"),
+        row("cp", _wait, needs="async wait_group"),
+        row("cp", _wait, needs="async wait_all"),
+        row("cp", _arrive, needs="async mbarrier arrive", takes="noinc b64 shared shared::cta"),
+    ),
+    MEMORY_ON_H200,
+    _TRIED,
 )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ci.emu.addressing import locate
 from ci.emu.arrays import LANES, U16, U32, Array, Mask
-from ci.emu.ops._forms import expect, width
+from ci.emu.ops._forms import MEMORY_ON_H200, expect, partly, width
 from ci.emu.ops._memory_forms import bracketed
 from ci.emu.state import Crew
 from ci.emu.table import Refused, Row, Step, row
@@ -108,7 +108,15 @@ def _stmatrix(i: Instruction) -> Step:
 
 _TAKES = "x1 x2 x4 trans shared shared::cta"
 
-ROWS: tuple[Row, ...] = (
-    row("ldmatrix", _ldmatrix, needs="sync aligned m8n8 b16", takes=_TAKES),
-    row("stmatrix", _stmatrix, needs="sync aligned m8n8 b16", takes=_TAKES),
+_TRIED = {
+    "ldmatrix.aligned.b16.m8n8.sync": "x1 x2 x4 trans shared",
+    "stmatrix.aligned.b16.m8n8.sync": "x1 x2 x4 trans shared",
+}
+ROWS: tuple[Row, ...] = partly(
+    (
+        row("ldmatrix", _ldmatrix, needs="sync aligned m8n8 b16", takes=_TAKES),
+        row("stmatrix", _stmatrix, needs="sync aligned m8n8 b16", takes=_TAKES),
+    ),
+    MEMORY_ON_H200,
+    _TRIED,
 )

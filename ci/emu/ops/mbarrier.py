@@ -6,7 +6,7 @@ import numpy as np
 
 from ci.emu.arrays import BOOL, I64, U32, U64, Array, Mask
 from ci.emu.mbarrier import Arrival, Barriers
-from ci.emu.ops._forms import chosen, expect, read, write
+from ci.emu.ops._forms import COPIES_ON_H200, chosen, expect, partly, read, write
 from ci.emu.phases import PENDING_BIT, PHASE_BIT
 from ci.emu.state import Crew
 from ci.emu.table import Block, Read, Refused, Row, Step, Write, row
@@ -122,14 +122,23 @@ def _pending_count(i: Instruction) -> Step:
 _PLACE = "shared shared::cta b64"
 _ANY = f"{_PLACE} shared::cluster cta cluster relaxed"
 
-ROWS: tuple[Row, ...] = (
-    row("mbarrier", _init, needs="init", takes=_PLACE),
-    row("mbarrier", _inval, needs="inval", takes=_PLACE),
-    row("mbarrier", _transaction, needs="expect_tx", takes=_ANY),
-    row("mbarrier", _transaction, needs="complete_tx", takes=_ANY),
-    row("mbarrier", _arrive, needs="arrive", takes=f"{_ANY} release expect_tx noComplete"),
-    row("mbarrier", _arrive, needs="arrive_drop", takes=f"{_ANY} release expect_tx noComplete"),
-    row("mbarrier", _wait, needs="test_wait", takes=f"{_ANY} acquire parity"),
-    row("mbarrier", _wait, needs="try_wait", takes=f"{_ANY} acquire parity"),
-    row("mbarrier", _pending_count, needs="pending_count", takes="b64"),
+_TRIED = {
+    "mbarrier.arrive": "b64 expect_tx shared::cta",
+    "mbarrier.init": "b64 shared::cta",
+    "mbarrier.try_wait": "b64 parity shared::cta",
+}
+ROWS: tuple[Row, ...] = partly(
+    (
+        row("mbarrier", _init, needs="init", takes=_PLACE),
+        row("mbarrier", _inval, needs="inval", takes=_PLACE),
+        row("mbarrier", _transaction, needs="expect_tx", takes=_ANY),
+        row("mbarrier", _transaction, needs="complete_tx", takes=_ANY),
+        row("mbarrier", _arrive, needs="arrive", takes=f"{_ANY} release expect_tx noComplete"),
+        row("mbarrier", _arrive, needs="arrive_drop", takes=f"{_ANY} release expect_tx noComplete"),
+        row("mbarrier", _wait, needs="test_wait", takes=f"{_ANY} acquire parity"),
+        row("mbarrier", _wait, needs="try_wait", takes=f"{_ANY} acquire parity"),
+        row("mbarrier", _pending_count, needs="pending_count", takes="b64"),
+    ),
+    COPIES_ON_H200,
+    _TRIED,
 )

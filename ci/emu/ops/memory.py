@@ -9,7 +9,7 @@ import numpy as np
 from ci.emu.access import NO_VALUE, Manner, load, manner, store
 from ci.emu.addressing import locate
 from ci.emu.arrays import SIGNED, U64, UNSIGNED, Array, Mask
-from ci.emu.ops._forms import expect
+from ci.emu.ops._forms import MEMORY_ON_H200, expect, partly
 from ci.emu.ops._memory_forms import bracketed, elements, source, target
 from ci.emu.state import Crew
 from ci.emu.table import Refused, Row, Step, row
@@ -172,16 +172,24 @@ _POLICY_WORDS = (
     "b64 L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged global L2 cvt"
 )
 
-ROWS: tuple[Row, ...] = (
-    row("ld", _ld, takes=f"{_ORDER} acquire {_STATE} nc {NO_VALUE} {VECTOR_TYPES}"),
-    row("st", _st, takes=f"{_ORDER} release {_STATE} {NO_VALUE} {VECTOR_TYPES}"),
-    row("st", _st_bulk, needs="bulk", takes="weak shared shared::cta"),
-    row("prefetch", _nothing, takes=_PREFETCH),
-    row("prefetch", _nothing, needs="tensormap", takes="param const"),
-    row("prefetchu", _nothing, needs="L1"),
-    row("createpolicy", _createpolicy, needs="fractional", takes=_POLICY_WORDS),
-    row("createpolicy", _createpolicy, needs="range", takes=_POLICY_WORDS),
-    row("createpolicy", _createpolicy, needs="cvt", takes=_POLICY_WORDS),
-    row("applypriority", _nothing, takes="global L2::evict_normal"),
-    row("discard", _discard, takes="global L2"),
+_TRIED = {
+    "ld": "global shared param v4 b16 b32 b64 u8 s8 u16 s16 u64",
+    "st": "global shared shared::cluster v2 v4 b16 b32 b64",
+}
+ROWS: tuple[Row, ...] = partly(
+    (
+        row("ld", _ld, takes=f"{_ORDER} acquire {_STATE} nc {NO_VALUE} {VECTOR_TYPES}"),
+        row("st", _st, takes=f"{_ORDER} release {_STATE} {NO_VALUE} {VECTOR_TYPES}"),
+        row("st", _st_bulk, needs="bulk", takes="weak shared shared::cta"),
+        row("prefetch", _nothing, takes=_PREFETCH),
+        row("prefetch", _nothing, needs="tensormap", takes="param const"),
+        row("prefetchu", _nothing, needs="L1"),
+        row("createpolicy", _createpolicy, needs="fractional", takes=_POLICY_WORDS),
+        row("createpolicy", _createpolicy, needs="range", takes=_POLICY_WORDS),
+        row("createpolicy", _createpolicy, needs="cvt", takes=_POLICY_WORDS),
+        row("applypriority", _nothing, takes="global L2::evict_normal"),
+        row("discard", _discard, takes="global L2"),
+    ),
+    MEMORY_ON_H200,
+    _TRIED,
 )

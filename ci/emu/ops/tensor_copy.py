@@ -14,7 +14,7 @@ from ci.emu.asynchronous import Op
 from ci.emu.atomics import Combine, combination
 from ci.emu.bulk_copy import Bytes, Issuer, issuers, landings, start_load, start_store
 from ci.emu.memory import GLOBAL_BASE
-from ci.emu.ops._forms import chosen, flat, read
+from ci.emu.ops._forms import COPIES_ON_H200, chosen, flat, partly, read
 from ci.emu.state import Crew
 from ci.emu.table import Read, Refused, Row, Step, row
 from ci.emu.tensor_map import (
@@ -291,25 +291,34 @@ def _prefetch(i: Instruction) -> Step:
 
 _DIMENSIONS = "1d 2d 3d tile L2::cache_hint"
 
-ROWS: tuple[Row, ...] = (
-    row(
-        "cp",
-        _load,
-        needs="async bulk tensor global mbarrier::complete_tx::bytes",
-        takes=f"{_DIMENSIONS} shared::cta shared::cluster multicast::cluster"
-        " cta_group::1 cta_group::2",
+_TRIED = {
+    "cp.async.bulk.global.mbarrier::complete_tx::bytes.tensor": "1d 2d 3d tile shared::cluster",
+    "cp.async.bulk.bulk_group.global.shared::cta.tensor": "2d tile",
+    "cp.async.bulk.bulk_group.global.reduce.shared::cta.tensor": f"2d tile {_OPERATIONS}",
+}
+ROWS: tuple[Row, ...] = partly(
+    (
+        row(
+            "cp",
+            _load,
+            needs="async bulk tensor global mbarrier::complete_tx::bytes",
+            takes=f"{_DIMENSIONS} shared::cta shared::cluster multicast::cluster"
+            " cta_group::1 cta_group::2",
+        ),
+        row(
+            "cp",
+            _store,
+            needs="async bulk tensor global shared::cta bulk_group",
+            takes=_DIMENSIONS,
+        ),
+        row(
+            "cp",
+            _store,
+            needs="reduce async bulk tensor global shared::cta bulk_group",
+            takes=f"{_DIMENSIONS} {_OPERATIONS}",
+        ),
+        row("cp", _prefetch, needs="async bulk prefetch tensor L2 global", takes=_DIMENSIONS),
     ),
-    row(
-        "cp",
-        _store,
-        needs="async bulk tensor global shared::cta bulk_group",
-        takes=_DIMENSIONS,
-    ),
-    row(
-        "cp",
-        _store,
-        needs="reduce async bulk tensor global shared::cta bulk_group",
-        takes=f"{_DIMENSIONS} {_OPERATIONS}",
-    ),
-    row("cp", _prefetch, needs="async bulk prefetch tensor L2 global", takes=_DIMENSIONS),
+    COPIES_ON_H200,
+    _TRIED,
 )

@@ -61,10 +61,14 @@ def lint_steps(root: Path) -> tuple[Step, ...]:
 
 
 def pytest_step(*, long: bool) -> Step:
-    """Return the test run; `long` adds the tests that take minutes."""
+    """Return the test run, a process a CPU; `long` adds the tests that take minutes.
+
+    The tests of a file stay together: they share what was compiled for them.
+    """
+    pytest = (*_module("pytest"), "-n", "auto", "--dist", "loadfile")
     if long:
-        return Step("pytest", (*_module("pytest"),), time_s=6 * 3600.0)
-    return Step("pytest", (*_module("pytest"), "-m", "not long"), time_s=1800.0)
+        return Step("pytest", pytest, time_s=6 * 3600.0)
+    return Step("pytest", (*pytest, "-m", "not long"), time_s=1800.0)
 
 
 def run_all(root: Path, *, long: bool) -> int:

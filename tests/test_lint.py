@@ -79,7 +79,8 @@ def test_every_check_that_the_readme_promises_is_run() -> None:
 
 @pytest.mark.parametrize(("long", "words"), [(False, ["-m", "not long"]), (True, [])])
 def test_long_tests_run_only_when_asked_for(long: bool, words: list[str]) -> None:
-    assert list(pytest_step(long=long).argv[3:]) == words
+    parallel = ["-n", "auto", "--dist", "loadfile"]
+    assert list(pytest_step(long=long).argv[3:]) == [*parallel, *words]
 
 
 def test_every_yaml_file_of_ours_is_checked_against_a_schema() -> None:

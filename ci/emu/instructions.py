@@ -15,7 +15,7 @@ from ci.emu.ops import (
     convert,
     cp_async,
     fence,
-    float,  # noqa: A004 - the family's name
+    float,
     half,
     integer,
     logic,

@@ -96,9 +96,36 @@ class Scheduler:
         """Nothing can go on: let those go who only wait to go on together."""
         for joining in self.joinings:
             if joining.arrived:
+                self._kept_back(joining)
                 release(joining)
                 return True
         return False
+
+    def _kept_back(self, joining: Joining) -> None:
+        """Report lanes that wait for the rest of their warp where that does not come along.
+
+        Who goes nowhere but to its exit is not waited for, then.
+        """
+        behind = self.segments[joining.segment]
+        if behind.end == EXIT and behind.last - behind.first <= 1:
+            return
+        for (_, warp), crew in self.meetings.waiting.items():
+            segment = self.segments[crew.pc]
+            missing = joining.missing.get(warp)
+            if missing is None or segment.gate is None or segment.gate.collective != "warp":
+                continue
+            here = full_mask(crew.lanes, 1) & missing
+            if here.any():
+                crew.at = segment.first
+                name = self.machine.program.label(segment.first)
+                crew.report(
+                    "barrier-misuse",
+                    f"lanes come to {name} on one side of a branch, and the rest of their warp goes"
+                    " the other way: all lanes of a warp must come to an .aligned instruction (PTX"
+                    " 9.7.13)",
+                    here,
+                    same="parted",
+                )
 
     # Running.
     def _advance(self, crew: Crew | None) -> None:

@@ -222,6 +222,14 @@ def test_a_cluster_barrier_that_a_cta_misses_is_a_deadlock() -> None:
     assert "barrier.cluster waits for CTA 1 warp 0" in result.findings[0].message
 
 
+def test_an_aligned_barrier_on_one_side_of_a_branch_is_a_misuse() -> None:
+    body = "setp.ge.u32 %p1, %r0, 40; @%p1 bra ON; bar.sync 0;\nON: st.global.u32 [%rd1], 1;"
+    result = run(body, 64)
+    assert result.kinds == ["barrier-misuse"]
+    assert "the rest of their warp goes the other way" in result.findings[0].message
+    assert (result.findings[0].warp, result.findings[0].lanes) == (1, 0xFF)
+
+
 def test_lanes_that_wait_at_different_aligned_barriers_are_told_of_one_another() -> None:
     body = (
         "setp.ne.u32 %p1, %r0, 0; @%p1 bra OTHERS;\n"

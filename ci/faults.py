@@ -40,13 +40,17 @@ LIMIT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A patch: `kinds` are those of findings it says it shows as, one of which must come."""
+    """A patch: `kinds` are those of findings it says it shows as, one of which must come.
+
+    `case` is the smallest that shows it, where the patch says that not every one does.
+    """
 
     name: str
     patch: Path
     broken: str
     kinds: tuple[str, ...]
     variant: str
+    case: str
 
 
 def emulate_fault(root: Path, name: str, request: EmulateRequest) -> Run:
@@ -57,7 +61,7 @@ def emulate_fault(root: Path, name: str, request: EmulateRequest) -> Run:
     fault = read_fault(root, name, arch)
     with broken_tree(root, fault) as tree:
         kernel, built = _build(root, tree, fault, arch, request)
-        asked = replace(request, case=request.case or CASE)
+        asked = replace(request, case=request.case or fault.case)
         kernel, whole = plan_for(kernel, asked)
         observed = Plan(PLAN, tuple(s for s in whole.stages if s.kind is StageKind.SANITIZER))
         stage = Stage(fault.name, StageKind.CHECKSUM, observed.stages[0].case)
@@ -103,7 +107,8 @@ def read_fault(root: Path, name: str, arch: str) -> Fault:
         if ": " in line
     )
     kinds = tuple(filter(None, head.get("shows as", "").split(", ")))
-    return Fault(name, patch, head.get("broken", name), kinds, head.get("variant", ""))
+    broken, variant = head.get("broken", name), head.get("variant", "")
+    return Fault(name, patch, broken, kinds, variant, head.get("case", CASE))
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,9 +26,6 @@ Sizes = tuple[int, int]
 
 SMALL: dict[str, Sizes] = {"sm_100a": (2, 2), "sm_90a": (1, 3)}
 """What one cluster, or group of CTAs, does alone; its rings wrap all the same."""
-
-SHOWS_AT = {"sm100a/leftover-tiles-dropped": (1, 4)}
-"""Where another launch is needed: here 3 tiles for 2 clusters."""
 
 MORE_SHARED = {"sm100a/staging-off-by-128": 128}
 """Bytes of shared memory that a fault's own host code asks for beyond the good kernel's."""
@@ -58,7 +56,9 @@ class Megakernels:
         return load(self.described(arch, variant, sizes))
 
     def sizes_of(self, fault: str) -> Sizes:
-        return SHOWS_AT.get(fault, SMALL[way_of(fault)[0]])
+        """Return the case that the patch names, where not every one shows the fault."""
+        named = re.fullmatch(r"images=(\d+),ctas=(\d+)", read_head(fault).get("case", ""))
+        return (int(named[1]), int(named[2])) if named else SMALL[way_of(fault)[0]]
 
     def broken(self, fault: str, sizes: Sizes) -> Loaded:
         arch, variant = way_of(fault)

@@ -139,7 +139,8 @@ class Session:
 
         def give_up() -> None:
             waited_enough.set()
-            raw.close()
+            with suppress(*_LINK_ERRORS):  # the link itself may be gone by now
+                raw.close()
 
         timer = threading.Timer(self._limit_s, give_up)
         timer.start()

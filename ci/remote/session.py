@@ -139,7 +139,7 @@ class Session:
 
         def give_up() -> None:
             waited_enough.set()
-            with suppress(*_LINK_ERRORS):  # the link itself may be gone by now
+            with contextlib.suppress(*_LINK_ERRORS):  # the link itself may be gone by now
                 raw.close()
 
         timer = threading.Timer(self._limit_s, give_up)

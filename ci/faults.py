@@ -50,7 +50,7 @@ class Fault:
     broken: str
     kinds: tuple[str, ...]
     variant: str
-    case: str
+    case: str = CASE
 
 
 def emulate_fault(root: Path, name: str, request: EmulateRequest) -> Run:

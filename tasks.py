@@ -1,4 +1,4 @@
-"""Invoke tasks: flags in, exit code out. What they do stands in ci.pipeline."""
+"""Invoke tasks: flags in, exit code out. What they do stands in kernelrig.run."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import ParamSpec
 
 from invoke import Collection, Context, Exit, task
 from invoke.main import program
-
-from ci import acceptance, checking, emulating, faults, lint, pipeline, preparation, recorded
-from ci.build import table
-from ci.contenders import BenchRequest
-from ci.errors import CiError, ConfigError
-from ci.model import Run
-from ci.report import (
+from kernelrig.build import table
+from kernelrig.dev import lint
+from kernelrig.errors import CiError, ConfigError
+from kernelrig.model import Run
+from kernelrig.report import (
     describe_error,
     exit_code,
     render_bench,
@@ -24,6 +22,8 @@ from ci.report import (
     render_sets,
     render_table,
 )
+from kernelrig.run import acceptance, emulator, engine, fault, prepare, recorded, static
+from kernelrig.run.candidates import BenchRequest
 
 ROOT = Path(__file__).resolve().parent
 P = ParamSpec("P")
@@ -47,7 +47,7 @@ def answers(body: Callable[P, int]) -> Callable[P, None]:
         except KeyboardInterrupt:
             raise Exit("interrupted", code=6) from None
         except Exception as e:
-            raise Exit(pipeline.record_crash(ROOT, e), code=4) from None
+            raise Exit(engine.record_crash(ROOT, e), code=4) from None
         if code:
             raise Exit(code=code)
 
@@ -78,7 +78,7 @@ def build(
     system_cuda: bool = False,
 ) -> int:
     """Cross-compile kernels into artifacts/builds; nothing changed, no compiler started."""
-    builds = preparation.build_kernels(
+    builds = prepare.build_kernels(
         ROOT, kernel=kernel, arch=arch, variant=variant, everything=all, system_cuda=system_cuda
     )
     print(table(builds))
@@ -109,7 +109,7 @@ def check(
     system_cuda: bool = False,
 ) -> int:
     """Judge builds without a GPU: resources, SASS, warp roles, PTX, and what changed."""
-    request = preparation.CheckRequest(
+    request = prepare.CheckRequest(
         kernel=kernel,
         arch=arch,
         variant=variant,
@@ -118,10 +118,10 @@ def check(
         accept=accept,
     )
     if tunables:
-        run = checking.check_tunables(ROOT, request)
+        run = static.check_tunables(ROOT, request)
         print(render_sets(run))
     else:
-        run = checking.check(ROOT, request)
+        run = static.check(ROOT, request)
         print(render_checks(run))
     return show(run)
 
@@ -138,7 +138,7 @@ def check(
         "observe": "memory, races, init, sync; default: all",
         "accumulate": "fp32, or hardware: the published models of tensor cores",
         "only_fault": "break the kernel by that patch of tests/bad: exit 0 if caught, 1 if missed",
-        "launch": "run this launch file and nothing else, as `python -m ci.emu run` does",
+        "launch": "run this launch file and nothing else, as `python -m kernelrig.emu run` does",
         "module": "the PTX of --launch, if not the one it names",
         "system_cuda": SYSTEM_CUDA,
     },
@@ -161,7 +161,7 @@ def emulate(
     system_cuda: bool = False,
 ) -> int:
     """Emulate a kernel's PTX on this machine: outputs, races, deadlocks, barriers; never time."""
-    request = emulating.EmulateRequest(
+    request = emulator.EmulateRequest(
         kernel=kernel,
         arch=arch,
         variant=variant,
@@ -174,10 +174,10 @@ def emulate(
         system_cuda=system_cuda,
     )
     if launch:
-        return emulating.run_launch(Path(launch), module, request)
+        return emulator.run_launch(Path(launch), module, request)
     if only_fault:
-        return show(faults.emulate_fault(ROOT, only_fault, request))
-    return show(emulating.emulate(ROOT, request))
+        return show(fault.emulate_fault(ROOT, only_fault, request))
+    return show(emulator.emulate(ROOT, request))
 
 
 @task(
@@ -191,7 +191,7 @@ def emulate(
 @answers
 def sass_diff(c: Context, a: str, b: str, system_cuda: bool = False) -> int:
     """Show by function what changed between the SASS of two builds."""
-    print(checking.compare(ROOT, a, b, system_cuda=system_cuda))
+    print(static.compare(ROOT, a, b, system_cuda=system_cuda))
     return 0
 
 
@@ -228,7 +228,7 @@ def remote_test(
     dry_run: bool = False,
 ) -> int:
     """Ship a build to a box, run the plan there, bring back results, JUnit and a summary."""
-    request = preparation.RunRequest(
+    request = prepare.RunRequest(
         remote=remote,
         kernel=kernel,
         variant=variant,
@@ -241,9 +241,9 @@ def remote_test(
         require_device=require_device,
     )
     if dry_run:
-        print(pipeline.describe_plan(ROOT, request), end="")
+        print(engine.describe_plan(ROOT, request), end="")
         return 0
-    return show(pipeline.run_on_remote(ROOT, request))
+    return show(engine.run_on_remote(ROOT, request))
 
 
 @task(
@@ -268,7 +268,7 @@ def profile(
     system_cuda: bool = False,
 ) -> int:
     """Profile one launch with Nsight Compute on a box; bring back the report and its CSV pages."""
-    request = preparation.RunRequest(
+    request = prepare.RunRequest(
         remote=remote,
         kernel=kernel,
         variant=variant,
@@ -277,7 +277,7 @@ def profile(
         system_cuda=system_cuda,
         require_device=require_device,
     )
-    return show(pipeline.run_on_remote(ROOT, request))
+    return show(engine.run_on_remote(ROOT, request))
 
 
 @task(
@@ -338,9 +338,9 @@ def bench(
         system_cuda=system_cuda,
     )
     if dry_run:
-        print(pipeline.describe_plan(ROOT, request), end="")
+        print(engine.describe_plan(ROOT, request), end="")
         return 0
-    run = pipeline.run_on_remote(ROOT, request)
+    run = engine.run_on_remote(ROOT, request)
     print(render_bench(run), end="")
     return show(run)
 
@@ -401,7 +401,7 @@ def baselines(c: Context) -> int:
 @answers
 def collect(c: Context, run: str) -> int:
     """Bring back everything of a run whose client went away, and judge it."""
-    return show(pipeline.collect(ROOT, run))
+    return show(engine.collect(ROOT, run))
 
 
 @task(
@@ -428,7 +428,7 @@ def remote_add(
     replace: bool = False,
 ) -> int:
     """Show a box's host key and pin it in remotes.local.yaml; with a fingerprint, only that key."""
-    said = pipeline.add_remote(
+    said = engine.add_remote(
         ROOT,
         name,
         target,
@@ -453,7 +453,7 @@ def clean(c: Context, remote: str = "", days: str = "14") -> int:
     """Prune old builds here, or old runs and unused blobs on a box; results here are kept."""
     if not re.fullmatch(r"[0-9]{1,5}", days):  # as an int, Invoke answers `abc` with a traceback
         raise ConfigError(f"--days must be a whole number of days, 0 or more, not '{days}'")
-    print(pipeline.clean(ROOT, remote, int(days)))
+    print(engine.clean(ROOT, remote, int(days)))
     return 0
 
 
@@ -461,7 +461,7 @@ def clean(c: Context, remote: str = "", days: str = "14") -> int:
 @answers
 def doctor(c: Context, system_cuda: bool = False) -> int:
     """Say what this machine has, which tools were chosen and why, what mends what is missing."""
-    report, healthy = pipeline.doctor(ROOT, system_cuda=system_cuda)
+    report, healthy = engine.doctor(ROOT, system_cuda=system_cuda)
     print(report)
     return 0 if healthy else 4
 

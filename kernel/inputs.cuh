@@ -1,5 +1,5 @@
-// The inputs every side agrees on: the same bits on host, device, in Python (ci/inputs.py) and in
-// the emulator. Plain C++ as well, so that a host compiler can read it without CUDA.
+// The inputs every side agrees on: the same bits on host, device, in Python
+// (kernelrig.reference.inputs) and in the emulator. Plain C++ as well, so that a host compiler can read it without CUDA.
 //
 //   h(name, seed, i) = splitmix64((fnv1a64(name) ^ splitmix64(seed)) + i * GOLDEN_GAMMA)   mod 2^64
 //   u                = (h >> 40) * 2^-24                                            in [0, 1)

@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ci import config
-from ci.model import Remote
-from ci.rundir import write_atomic
+from kernelrig import config
+from kernelrig.files.rundir import write_atomic
+from kernelrig.model import Remote
 
 SOURCE = Path(__file__).parent / "data/cpu_program"
 

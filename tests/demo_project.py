@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from ci.rundir import write_atomic
+from kernelrig.files.rundir import write_atomic
+
 from tests.toolchain_fixture import REPOSITORY
 
 SOURCE = """\

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kernelrig import config
+from kernelrig.build import Request, build_all
+from kernelrig.model import Toolchain
+from kernelrig.proc import run_process
 
-from ci import config
-from ci.build import Request, build_all
-from ci.model import Toolchain
-from ci.proc import run_process
 from tests.toolchain_fixture import REPOSITORY
 
 CompilePtx = Callable[..., str]
@@ -64,7 +64,7 @@ def assemble(cuda_toolchain: Toolchain) -> Assemble:
 
 
 def _compile(tools: Toolchain, source: str, arch: str, flags: tuple[str, ...], out: Path) -> str:
-    # As ci.build does it: no path of this machine gets into the line table.
+    # As kernelrig.build does it: no path of this machine gets into the line table.
     path = f"PATH={tools.root / 'bin'}:{tools.host_compiler.parent}:/usr/bin:/bin"
     argv: list[str | Path] = ["env", "-i", path, "LC_ALL=C", "PWD=/proc/self/cwd", tools.nvcc]
     virtual = arch.replace("sm_", "compute_")

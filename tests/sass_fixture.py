@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from kernelrig.model import Toolchain
+from kernelrig.proc import run_process
+from kernelrig.sass import Flow, Module, control_flow, parse_sass
 
-from ci.model import Toolchain
-from ci.proc import run_process
-from ci.sass import Flow, Module, control_flow, parse_sass
 from tests.toolchain_fixture import REPOSITORY
 
 PROBES = Path("tests/sass/probes")
@@ -52,7 +52,7 @@ def compile_sass(cuda_toolchain: Toolchain, tmp_path_factory: pytest.TempPathFac
 
 
 def _compile(tools: Toolchain, source: str, arch: str, flags: tuple[str, ...], out: Path) -> Probe:
-    # As ci.build does it: no path of this machine gets into the line table.
+    # As kernelrig.build does it: no path of this machine gets into the line table.
     path = f"PATH={tools.root / 'bin'}:{tools.host_compiler.parent}:/usr/bin:/bin"
     env = ("env", "-i", path, "LC_ALL=C", "PWD=/proc/self/cwd")
     argv = (*env, str(tools.nvcc), "-std=c++17", "-O3")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from invoke import Argument, Collection, Task
+from kernelrig.config import load_kernels
+from kernelrig.errors import CiError
+from kernelrig.report.markdown import next_command
 
-from ci.config import load_kernels
-from ci.errors import CiError
-from ci.report.markdown import next_command
 from tests.report import runs
 
 ROOT = Path(__file__).parents[1]

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-
-from ci.model import Run, StageRecord
+from kernelrig.model import Run, StageRecord
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

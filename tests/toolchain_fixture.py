@@ -6,9 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-
-from ci.model import Toolchain
-from ci.toolchain import find_toolchain
+from kernelrig.build.toolchain import find_toolchain
+from kernelrig.model import Toolchain
 
 REPOSITORY = Path(__file__).parents[1]
 HOME = os.environ.get("HOME", "/")

@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ci import config
-from ci.build import Request, build_all, table
-from ci.proc import run_process
-from ci.toolchain import find_toolchain
+from kernelrig import config
+from kernelrig.build import Request, build_all, table
+from kernelrig.build.toolchain import find_toolchain
+from kernelrig.proc import run_process
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -16,10 +16,11 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from ci.model import Remote
-from ci.remote.embedded import embedded_host
-from ci.remote.route import SshHome
-from ci.remote.session import Session
+from kernelrig.model import Remote
+from kernelrig.remote.embedded import embedded_host
+from kernelrig.remote.ssh.route import SshHome
+from kernelrig.remote.ssh.session import Session
+
 from tests.benchmarks.ship import client_options, seconds
 from tests.remote.sshd_fixture import install_openssh_server, start_server
 

@@ -19,14 +19,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
+from kernelrig.build.toolchain import find_toolchain
+from kernelrig.emu.launch.execution import Schedule, run
+from kernelrig.emu.launch.loader import Loaded
+from kernelrig.emu.launch.schedules import emulate, schedules_of
+from kernelrig.emu.observe.registry import OBSERVERS
 
-from ci.emu.launch.load import Loaded
-from ci.emu.observers import OBSERVERS
-from ci.emu.run import Schedule, run
-from ci.emu.session import emulate, schedules_of
-from ci.toolchain import find_toolchain
-from tests.bad_kernels import REPOSITORY
 from tests.emu.megakernels import Megakernels
+from tests.kernel.bad_kernels import REPOSITORY
 
 SIZES = ((7, 4), (14, 4))
 """Images and CTAs; the first is CI's case. Twice the tiles should take twice the time."""

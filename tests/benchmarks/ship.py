@@ -19,7 +19,8 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from ci.remote import BoxLink, connect
+from kernelrig.remote import BoxLink, connect
+
 from tests.remote.sshd_fixture import Sshd, install_openssh_server, start_server
 
 

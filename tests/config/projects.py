@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from ci.errors import ConfigError
+from kernelrig.errors import ConfigError
 
 Project = Callable[[str, str], Path]
 """Writes one file of the project and returns the project's root."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from kernelrig import config
+from kernelrig.model import Budget, Role, SassRule, Tunable
 
-from ci import config
-from ci.model import Budget, Role, SassRule, Tunable
 from tests.config.projects import Project, mistakes
 
 KERNEL = """\

@@ -6,9 +6,9 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from kernelrig import config
+from kernelrig.model import AcceptedFinding, Budget, Case, Shape
 
-from ci import config
-from ci.model import AcceptedFinding, Budget, Case, Shape
 from tests.config.projects import Project, mistakes
 
 KERNEL = """\

@@ -6,10 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from ci import config
-from ci.errors import ConfigError
-from ci.model import Remote
+from kernelrig import config
+from kernelrig.errors import ConfigError
+from kernelrig.model import Remote
 
 WRITTEN = """\
 # my boxes

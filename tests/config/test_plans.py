@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ci import config
-from ci.model import Pattern, Plan, Stage, StageKind
+from kernelrig import config
+from kernelrig.model import Pattern, Plan, Stage, StageKind
+
 from tests.config.projects import Project, mistakes
 
 

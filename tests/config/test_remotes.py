@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from kernelrig import config
+from kernelrig.model import Remote
 
-from ci import config
-from ci.model import Remote
 from tests.config.projects import Project, mistakes
 
 

@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from ci import config
-from ci.config.schema import FILES, SCHEMAS, json_schema, write_schemas
-from ci.proc import Completed, run_process
+from kernelrig import config
+from kernelrig.config.schema import FILES, SCHEMAS, json_schema, write_schemas
+from kernelrig.proc import Completed, run_process
 
 ROOT = Path(__file__).parents[2]
 OWN_FILES = [
@@ -19,7 +18,7 @@ OWN_FILES = [
     ("kernels", ROOT / "tests/data/cpu_program/kernels.yaml"),
     ("plan", ROOT / "tests/data/cpu_program/quick.yaml"),
     ("plan", ROOT / "tests/data/cpu_program/guarded.yaml"),
-    *(("plan", path) for path in sorted((ROOT / "ci/plans").glob("*.yaml"))),
+    *(("plan", path) for path in sorted((ROOT / "ci/kernelrig/plans").glob("*.yaml"))),
 ]
 
 
@@ -34,7 +33,9 @@ def check(schema: str, path: Path) -> Completed:
 def test_the_committed_schema_is_the_one_the_records_make(name: str, tmp_path: Path) -> None:
     write_schemas(tmp_path)
     file = f"{name}.schema.json"
-    assert (SCHEMAS / file).read_text() == (tmp_path / file).read_text(), "run python -m ci.config"
+    assert (SCHEMAS / file).read_text() == (tmp_path / file).read_text(), (
+        "run python -m kernelrig.config"
+    )
 
 
 def test_a_schema_names_what_is_needed_and_allows_nothing_unknown() -> None:
@@ -63,7 +64,7 @@ def test_our_own_file_keeps_to_its_schema_and_names_it_for_editors(schema: str, 
 def test_our_own_files_are_read_without_a_mistake() -> None:
     assert "local" in config.load_remotes(ROOT)
     assert "patch_embed" in config.load_kernels(ROOT)
-    for plan in (ROOT / "ci/plans").glob("*.yaml"):
+    for plan in (ROOT / "ci/kernelrig/plans").glob("*.yaml"):
         assert config.load_plan(ROOT, plan.stem).stages
 
 

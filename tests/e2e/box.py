@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ci.model import Remote
+from kernelrig.model import Remote
+
 from tests.remote.sshd_fixture import Sshd
 
 _LIMIT_S = 30

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kernelrig.model import Remote
 
-from ci.model import Remote
 from tests.e2e.box import LoopbackBox
 from tests.e2e.project import MakeProject, Project, make_project
 from tests.remote.sshd_fixture import Sshd, start_server

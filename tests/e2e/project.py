@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TextIO
 
+from kernelrig.files import records
+from kernelrig.model import Remote, Run, StageRecord
 from lxml import etree
 
-from ci import records
-from ci.model import Remote, Run, StageRecord
 from tests.cpu_project import make_cpu_project
 
 REPOSITORY = Path(__file__).parents[2]
 _STAMP = re.compile(r"\[ *\d+\.\d\] ")
-_SCHEMA = REPOSITORY / "ci/report/junit.xsd"
+_SCHEMA = REPOSITORY / "ci/kernelrig/report/junit.xsd"
 _LIMIT_S = 60
 
 # cwd is the stage's folder: four steps up is the workdir of the box.

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from kernelrig import config
+from kernelrig.build import Request, build_all
+from kernelrig.files import records
+from kernelrig.model import Baselines, BoxClass, Build, Outcome, Toolchain
 
-from ci import config, records
-from ci.build import Request, build_all
-from ci.model import Baselines, BoxClass, Build, Outcome, Toolchain
 from tests.e2e.box import LoopbackBox
 from tests.e2e.project import Answer, MakeProject, Project, make_project, read_junit, stage_of
 from tests.stages import bench

@@ -9,9 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from kernelrig.files import records
+from kernelrig.model import BenchResult, StageKind
 
-from ci import records
-from ci.model import BenchResult, StageKind
 from tests.cpu_project import make_cpu_project
 from tests.e2e.box import LoopbackBox
 from tests.e2e.project import REPOSITORY, Answer, Project, read_junit, stage_of

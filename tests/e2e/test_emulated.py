@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from kernelrig.model import DeviceKind, Toolchain
 from lxml import etree
 
-from ci.model import DeviceKind, Toolchain
-from tests.bad_kernels import make_bad_project
 from tests.e2e.project import REPOSITORY, Answer, Project, read_junit, stage_of
+from tests.kernel.bad_kernels import make_bad_project
 
 FAULT = "missing-dealloc"
 SMALL = ("--case", "images=1,ctas=2", "--pattern", "integer", "--observe", "sync")

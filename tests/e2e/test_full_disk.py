@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
+from kernelrig.proc import run_process
 
-from ci.proc import run_process
 from tests.e2e.box import LoopbackBox
 from tests.e2e.project import Project, read_junit, run_words
 

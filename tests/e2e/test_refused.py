@@ -6,7 +6,8 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from ci.remote.knownhosts import parse_host_key
+from kernelrig.remote.ssh.known_hosts import parse_host_key
+
 from tests.e2e.box import LoopbackBox
 from tests.e2e.project import Answer, MakeProject, read_junit
 from tests.remote.sshd_fixture import free_port, make_key

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ci import config
-from ci.remote.knownhosts import parse_host_key
+from kernelrig import config
+from kernelrig.remote.ssh.known_hosts import parse_host_key
+
 from tests.e2e.box import LoopbackBox
 from tests.e2e.project import MakeProject
 

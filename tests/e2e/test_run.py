@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from kernelrig.files.rundir import sha256_file
+from kernelrig.model import DeviceKind, Shipped
 
-from ci.model import DeviceKind, Shipped
-from ci.rundir import sha256_file
 from tests.e2e.box import LoopbackBox
 from tests.e2e.project import Answer, Project, make_project, read_junit
 from tests.remote.sshd_fixture import Sshd

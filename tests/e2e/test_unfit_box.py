@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kernelrig.build import Request, build_all
+from kernelrig.config import load_kernels
+from kernelrig.model import Build, Outcome, Remote, Toolchain
 
-from ci.build import Request, build_all
-from ci.config import load_kernels
-from ci.model import Build, Outcome, Remote, Toolchain
 from tests.e2e.box import LoopbackBox
 from tests.e2e.project import Answer, MakeProject, Project, make_project, read_junit, stage_of
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kernelrig.files import records
+from kernelrig.files.rundir import sha256_file
+from kernelrig.model import Outcome, StageKind
 
-from ci import records
-from ci.model import Outcome, StageKind
-from ci.rundir import sha256_file
 from tests.e2e.box import LoopbackBox
 from tests.e2e.project import (
     Answer,

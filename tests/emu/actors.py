@@ -9,13 +9,12 @@ from itertools import count
 from typing import Any, cast
 
 import numpy as np
-
-from ci.emu import phases
-from ci.emu.asynchronous import Op
-from ci.emu.findings import Finding
-from ci.emu.memory import SLOT_BYTES, Arena, GlobalMemory, Memory
-from ci.emu.observe.races import Races
-from ci.emu.state import Geometry
+from kernelrig.emu.machine import mbarrier_phase
+from kernelrig.emu.machine.asynchronous import Op
+from kernelrig.emu.machine.findings import Finding
+from kernelrig.emu.machine.state import Geometry
+from kernelrig.emu.machine.state_spaces import SLOT_BYTES, Arena, GlobalMemory, Memory
+from kernelrig.emu.observe.races import Races
 
 NUMBERS = count(1)
 
@@ -28,7 +27,7 @@ class Program:
         return f"kernel.cu:{at} k"
 
 
-class Barrier(phases.Barrier):
+class Barrier(mbarrier_phase.Barrier):
     """An mbarrier that only has a place."""
 
     def __init__(self, slot: int = 0, offset: int = 0x400) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from kernelrig.emu.machine.state_spaces import GlobalMemory
+from kernelrig.emu.tensor.tensor_map import TensorMap
 from numpy.typing import NDArray
-
-from ci.emu.memory import GlobalMemory
-from ci.emu.tensor_map import TensorMap
 
 SHARED = (
     ".shared .align 8 .b8 bar[8]; .shared .align 8 .b8 done[8]; .shared .align 1024 .b8 tile[8192];"

@@ -16,11 +16,10 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 import numpy as np
+from kernelrig.emu.launch.element_types import DTYPES, encoded
+from kernelrig.emu.launch.file import MapEntry
+from kernelrig.emu.launch.loader import Loaded
 from numpy.typing import NDArray
-
-from ci.emu.launch.file import MapEntry
-from ci.emu.launch.formats import DTYPES, encoded
-from ci.emu.launch.load import Loaded
 
 Triple = tuple[int, int, int]
 

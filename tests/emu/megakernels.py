@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ci import config
-from ci.build import Request, build_all
-from ci.emu.findings import Finding
-from ci.emu.launch.load import Loaded, load
-from ci.emu.run import Schedule
-from ci.emu.session import emulate
-from ci.launches import prepare_launches
-from ci.model import Builds, Case, Pattern, Toolchain
-from ci.stages import Launch
-from tests.bad_kernels import REPOSITORY, compile_megakernel_ptx, make_bad_project, read_head
+from kernelrig import config
+from kernelrig.build import Request, build_all
+from kernelrig.emu.launch.execution import Schedule
+from kernelrig.emu.launch.loader import Loaded, load
+from kernelrig.emu.launch.schedules import emulate
+from kernelrig.emu.machine.findings import Finding
+from kernelrig.model import Builds, Case, Pattern, Toolchain
+from kernelrig.run.launches import prepare_launches
+from kernelrig.stages import Launch
+
+from tests.kernel.bad_kernels import REPOSITORY, compile_megakernel_ptx, make_bad_project, read_head
 
 Sizes = tuple[int, int]
 """Images and CTAs."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.emu.gpu import Gpu, GpuError
-from tests.emu.kit import Result, kernel_text, run_text
+from tests.emu.harness import Result, kernel_text, run_text
 from tests.emu.places import places
 
 THREADS = 256

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.emu.kit import run_ptx
+from tests.emu.harness import run_ptx
 from tests.emu.places import places
 
 TILE = ".shared .align 16 .b8 tile[256];"

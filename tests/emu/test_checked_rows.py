@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
+from kernelrig.emu.isa._forms import COPIES_ON_H200, MEMORY_ON_H200
+from kernelrig.emu.isa.families import FAMILIES, instruction_table
+from kernelrig.emu.machine.instruction_table import Row
+from kernelrig.ptx import parse_ptx
 
-from ci.emu.instructions import FAMILIES, instruction_table
-from ci.emu.ops._forms import COPIES_ON_H200, MEMORY_ON_H200
-from ci.emu.table import Row
-from ci.ptx import parse_ptx
 from tests.emu import memory_cases, test_copies, test_memory_cases
 
 JUMPS = ("bra", "ret", "trap")

@@ -1,4 +1,4 @@
-"""`python -m ci.emu`: what it writes beside its findings, and a part of them taken out."""
+"""`python -m kernelrig.emu`: what it writes beside its findings, and a part of them taken out."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kernelrig.emu.__main__ import main
+from kernelrig.files.rundir import sha256_file
 
-from ci.emu.__main__ import main
-from ci.rundir import sha256_file
-from tests.emu.kit import kernel_text
+from tests.emu.harness import kernel_text
 
 # Two warps store their number to one place: the last one is any of them.
 LAST_WINS = """
@@ -120,6 +120,6 @@ def test_a_failure_of_the_emulator_itself_reads_as_no_finding(
     def broken(*_: object) -> None:
         raise KeyError("lost")
 
-    monkeypatch.setattr("ci.emu.__main__.emulate", broken)
+    monkeypatch.setattr("kernelrig.emu.__main__.emulate", broken)
     assert main(["run", str(folder / "launch.json")]) == 2
     assert "the emulator itself failed, KeyError at test_command.py" in capsys.readouterr().err

@@ -13,13 +13,13 @@ from typing import Literal, get_args
 
 import numpy as np
 import pytest
+from kernelrig.emu.launch.file import Dtype, MapEntry
+from kernelrig.emu.machine.state_spaces import GlobalMemory
+from kernelrig.emu.tensor.tensor_map import ELEMENT_BYTES, NAN_FILL, SWIZZLES, TensorMap
 from numpy.typing import NDArray
 
-from ci.emu.launch.file import Dtype, MapEntry
-from ci.emu.memory import GlobalMemory
-from ci.emu.tensor_map import ELEMENT_BYTES, NAN_FILL, SWIZZLES, TensorMap
 from tests.emu.gpu import Argument, Gpu, GpuError, Pointer
-from tests.emu.kit import HEAD, Result, run_text
+from tests.emu.harness import HEAD, Result, run_text
 from tests.toolchain_fixture import REPOSITORY
 
 RECORDED = REPOSITORY / "tests/data/emu/copies-h200-580.159.04.json"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ci.emu.findings import Finding, Findings
+from kernelrig.emu.machine.findings import Finding, Findings
 
 
 def _seen(message: str, same: object = None) -> Finding:

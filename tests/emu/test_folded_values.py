@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.emu.kit import run_ptx
+from tests.emu.harness import run_ptx
 
 WORDS = {
     # cvt of integers

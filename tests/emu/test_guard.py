@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernelrig.emu.frontend.variables import Refusals
 
-from ci.emu.layout import Refusals
-from tests.emu.kit import run_ptx
+from tests.emu.harness import run_ptx
 from tests.emu.places import place
 
 

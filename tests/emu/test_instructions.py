@@ -6,13 +6,13 @@ import json
 from collections import defaultdict
 
 import pytest
+from kernelrig.emu.isa import bits, compare, convert, half, integer, logic, move, warp
+from kernelrig.emu.isa import float as floats
+from kernelrig.emu.isa._forms import ON_H200
+from kernelrig.emu.isa.families import instruction_table
+from kernelrig.emu.machine.instruction_table import Row
+from kernelrig.ptx import parse_ptx
 
-from ci.emu.instructions import instruction_table
-from ci.emu.ops import bits, compare, convert, half, integer, logic, move, warp
-from ci.emu.ops import float as floats
-from ci.emu.ops._forms import ON_H200
-from ci.emu.table import Row
-from ci.ptx import parse_ptx
 from tests.emu.gpu import Gpu
 from tests.emu.instructions.case import trial
 from tests.emu.instructions.emulated import digest, emulate, wrong

@@ -1,17 +1,17 @@
 """Every broken megakernel is caught in the emulator, at once or in some schedule; the good is not.
 
-C is compared with what ci.inputs says of the same integers, to the bit.
+C is compared with what kernelrig.reference.inputs says of the same integers, to the bit.
 """
 
 from __future__ import annotations
 
 import pytest
+from kernelrig.emu.launch.execution import Schedule
+from kernelrig.emu.launch.schedules import emulate, schedules_of
+from kernelrig.model import Toolchain
 
-from ci.emu.run import Schedule
-from ci.emu.session import emulate, schedules_of
-from ci.model import Toolchain
-from tests.bad_kernels import HOPPER_FAULTS, MEGAKERNEL_FAULTS, read_head
 from tests.emu.megakernels import SMALL, Megakernels
+from tests.kernel.bad_kernels import HOPPER_FAULTS, MEGAKERNEL_FAULTS, read_head
 
 WAYS = (("sm_100a", "production"), ("sm_90a", "production"), ("sm_90a", "staged"))
 SCHEDULES = 4

@@ -8,18 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kernelrig import config
+from kernelrig.build import Request, build_all
+from kernelrig.config.tunables import Values, tried_sets
+from kernelrig.emu.launch.execution import Schedule
+from kernelrig.emu.launch.loader import load
+from kernelrig.emu.launch.schedules import emulate, schedules_of
+from kernelrig.errors import BuildError
+from kernelrig.model import Builds, Case, Pattern, Toolchain
+from kernelrig.run.launches import prepare_launches
+from kernelrig.stages import Launch
 
-from ci import config
-from ci.build import Request, build_all
-from ci.emu.launch.load import load
-from ci.emu.run import Schedule
-from ci.emu.session import emulate, schedules_of
-from ci.errors import BuildError
-from ci.launches import prepare_launches
-from ci.model import Builds, Case, Pattern, Toolchain
-from ci.stages import Launch
-from ci.tunables import Values, tried_sets
-from tests.bad_kernels import REPOSITORY
+from tests.kernel.bad_kernels import REPOSITORY
 
 WANTED = 48
 """Sets; about one in ten is refused by a static assert, and 40 are to run."""

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernelrig.emu.__main__ import main
 
-from ci.emu.__main__ import main
 from tests.emu.faults.kernels import KERNELS
 
 FEW, MANY = 300, 10_000

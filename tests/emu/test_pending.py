@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-
-from ci.emu.arrays import Gathered, Pending, gathered
+from kernelrig.emu.numerics.arrays import Gathered, Pending, gathered
 
 FIRST, SECOND = np.array([0]), np.array([1, 2])
 

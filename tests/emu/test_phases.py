@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from ci.emu.phases import Barrier, Misuse
+from kernelrig.emu.machine.mbarrier_phase import Barrier, Misuse
 
 
 def make(count: int = 2) -> Barrier:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.emu.kit import Result, run_text
-from tests.emu.tensor_kit import (
+from tests.emu.harness import Result, run_text
+from tests.emu.tensor_harness import (
     SHARED,
     descriptor_100,
     k_major,

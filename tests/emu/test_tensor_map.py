@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from ci.emu.tensor_map import TensorMap, decode, swizzled
+from kernelrig.emu.tensor.tensor_map import TensorMap, decode, swizzled
 
 GOOD = TensorMap("u8", 0x7F0000000000, (768, 512), (768,), (128, 128), (1, 1), swizzle="128B")
 

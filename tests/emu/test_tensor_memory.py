@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.emu.kit import Result, run_text
+from tests.emu.harness import Result, run_text
 from tests.emu.test_tcgen05 import HEAD
 
 ALLOC = "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r5], {};"

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import numpy as np
+from kernelrig.emu.launch.execution import Schedule
+from kernelrig.emu.launch.loader import load
+from kernelrig.emu.launch.schedules import emulate, schedules_of
 
-from ci.emu.launch.load import load
-from ci.emu.run import Schedule
-from ci.emu.session import emulate, schedules_of
-from tests.emu.kit import kernel_text
+from tests.emu.harness import kernel_text
 from tests.emu.places import places
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.emu.tensor_kit import k_major, place
+from tests.emu.tensor_harness import k_major, place
 from tests.emu.test_wgmma import A_START, B_START, SIZE, descriptors, product_text, run_product
 from tests.toolchain_fixture import REPOSITORY
 

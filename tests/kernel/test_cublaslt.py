@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from ci import config
-from ci.build import Request, build_all
-from ci.model import Build, Function, Toolchain
-from ci.proc import Completed, run_process
-from ci.toolchain import find_toolchain
-from ci.toolchain.wheels import wheel_tree
+from kernelrig import config
+from kernelrig.build import Request, build_all
+from kernelrig.build.toolchain import find_toolchain
+from kernelrig.build.toolchain.wheels import wheel_tree
+from kernelrig.model import Build, Function, Toolchain
+from kernelrig.proc import Completed, run_process
 
 REPOSITORY = Path(__file__).parents[2]
 KERNEL = config.load_kernels(REPOSITORY)["cublaslt_patch_embed"]

@@ -6,9 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
-from ci.model import Toolchain
-from ci.proc import run_process
+from kernelrig.model import Toolchain
+from kernelrig.proc import run_process
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from kernelrig.files.records import from_json
+from kernelrig.proc import run_process
+from kernelrig.stages.harness.result import Phase, Roles
 
-from ci.proc import run_process
-from ci.records import from_json
-from ci.stages.result import Phase, Roles
-from tests.host_program import compile_for_host
+from tests.kernel.host_program import compile_for_host
 
 SOURCE = Path(__file__).parents[1] / "data/kernel/print_report.cpp"
 

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from ci import config
-from ci.build import Request, build_all
-from ci.build.command import compile_argv
-from ci.inputs import combined_bits
-from ci.model import Build, Kernel, Pattern, Toolchain, Variant
-from ci.proc import Completed, run_process
+from kernelrig import config
+from kernelrig.build import Request, build_all
+from kernelrig.build.command import compile_argv
+from kernelrig.model import Build, Kernel, Pattern, Toolchain, Variant
+from kernelrig.proc import Completed, run_process
+from kernelrig.reference.inputs import combined_bits
 
 REPOSITORY = Path(__file__).parents[2]
 PROBE = Path(__file__).parents[1] / "data/kernel/seam_probe.cu"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from kernelrig.proc import run_process
 
-from ci.proc import run_process
-from tests.host_program import compile_for_host
+from tests.kernel.host_program import compile_for_host
 
 SOURCE = Path(__file__).parents[1] / "data/kernel/print_refusal.cpp"
 CUBE = "dims=768,16,32 strides_bytes=768,12288 box=64,4,4 element_strides=1,1,1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ci.ptx import Function, Module, Prototype, Register, Targets, Variable
+from kernelrig.ptx import Function, Module, Prototype, Register, Targets, Variable
 
 
 def flat_ptx(module: Module) -> str:

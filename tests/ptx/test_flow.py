@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from kernelrig.ptx import Edge, Flow, Guard, control_flow, results
 
-from ci.ptx import Edge, Flow, Guard, control_flow, results
 from tests.ptx.text import entry
 
 

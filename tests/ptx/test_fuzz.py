@@ -6,10 +6,10 @@ import random
 import re
 
 import pytest
+from kernelrig.errors import ConfigError
+from kernelrig.ptx import control_flow, parse_ptx
+from kernelrig.static.ptx import check_ptx
 
-from ci.check.ptx import check_ptx
-from ci.errors import ConfigError
-from ci.ptx import control_flow, parse_ptx
 from tests.ptx.test_round_trip import HAND_WRITTEN
 from tests.ptx_fixture import CompilePtx
 

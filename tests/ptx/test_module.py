@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from kernelrig.errors import ConfigError
+from kernelrig.model.frame import Frame
+from kernelrig.ptx import Directive, Special, Symbol, parse_ptx
 
-from ci.errors import ConfigError
-from ci.place import Frame
-from ci.ptx import Directive, Special, Symbol, parse_ptx
 from tests.ptx.text import HEAD, body_complaint, complaint, entry, module
 
 

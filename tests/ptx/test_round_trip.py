@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+from kernelrig.ptx import Module, parse_ptx
 
-from ci.ptx import Module, parse_ptx
 from tests.ptx.flat import flat_ptx
 from tests.ptx.text import HEAD
 from tests.ptx_fixture import Assemble, CompilePtx, OwnPtx

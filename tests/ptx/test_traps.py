@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ci.ptx import (
+from kernelrig.ptx import (
     Address,
     Component,
     Float,
@@ -18,6 +18,7 @@ from ci.ptx import (
     Variable,
     Vector,
 )
+
 from tests.ptx.text import entry, module, shown
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from ci.errors import ConfigError
-from ci.ptx import Function, Module, parse_ptx
+from kernelrig.errors import ConfigError
+from kernelrig.ptx import Function, Module, parse_ptx
 
 HEAD = ".version 9.0\n.target sm_100a\n.address_size 64\n"
 

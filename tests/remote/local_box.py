@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci.model import Command, Remote, StageJob, StageKind, StageResult
-from ci.remote.box import BoxLink, connect_box
-from ci.remote.channel import LinkLost
-from ci.remote.journal import read_journal
-from ci.rundir import sha256_file
+from kernelrig.files.rundir import sha256_file
+from kernelrig.model import Command, Remote, StageJob, StageKind, StageResult
+from kernelrig.remote.host import BoxLink, connect_box
+from kernelrig.remote.journal import read_journal
+from kernelrig.remote.ssh.channel import LinkLost
 
 PYTHON = sys.executable
 Event = dict[str, Any]

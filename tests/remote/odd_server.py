@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import paramiko
+from kernelrig.model import Remote
 
-from ci.model import Remote
 from tests.remote.sshd_fixture import make_key
 
 Answer = Callable[[Any], bool]  # gets the server's transport

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from ci.model import Remote
+from kernelrig.model import Remote
 
 SSHD = Path("/usr/sbin/sshd")
 _POLICY = Path("/usr/sbin/policy-rc.d")

@@ -9,8 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from kernelrig.model import CommandResult, EndedBy
 
-from ci.model import CommandResult, EndedBy
 from tests.remote.local_box import PYTHON, Event, LocalBox, is_running, job, shell
 
 

@@ -11,8 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
-from ci.remote.archive import AGENT, BOOT, agent_archive
+from kernelrig.remote.archive import AGENT, BOOT, agent_archive
 
 
 def test_the_agent_packs_to_the_same_bytes_twice() -> None:
@@ -33,7 +32,7 @@ def test_two_checkouts_of_one_commit_send_the_same_bytes(
         copy.chmod(0o600)
         os.utime(copy, (1, 1))
     here = agent_archive()
-    monkeypatch.setattr("ci.remote.archive.AGENT", tmp_path)
+    monkeypatch.setattr("kernelrig.remote.archive.AGENT", tmp_path)
     assert agent_archive.__wrapped__() == here
 
 

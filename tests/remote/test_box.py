@@ -12,16 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
+from kernelrig.files.rundir import sha256_file
+from kernelrig.model import EndedBy, Tool
+from kernelrig.remote.archive import agent_archive
+from kernelrig.remote.host import connect_box
+from kernelrig.remote.journal import read_journal
+from kernelrig.remote.protocol import AgentSession, BoxRefused
+from kernelrig.remote.ssh.channel import LinkLost
+from kernelrig.remote.transfer import inside
 
-from ci.errors import IncompleteError, ProtocolError, RemoteError
-from ci.model import EndedBy, Tool
-from ci.remote.archive import agent_archive
-from ci.remote.box import connect_box
-from ci.remote.channel import LinkLost
-from ci.remote.journal import read_journal
-from ci.remote.protocol import AgentSession, BoxRefused
-from ci.remote.transfer import inside
-from ci.rundir import sha256_file
 from tests.remote.local_box import (
     PYTHON,
     Event,

@@ -5,9 +5,10 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from ci.model import Remote
-from ci.proc import run_process
-from ci.remote import connect
+from kernelrig.model import Remote
+from kernelrig.proc import run_process
+from kernelrig.remote import connect
+
 from tests.remote.sshd_fixture import Sshd
 
 

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import asyncssh
 import pytest
-
-from ci.errors import RemoteError
-from ci.model import Remote
-from ci.remote.channel import Channel, LinkLost
-from ci.remote.embedded import EmbeddedServer, embedded_host
-from ci.remote.route import SshHome
-from ci.remote.session import Session
+from kernelrig.errors import RemoteError
+from kernelrig.model import Remote
+from kernelrig.remote.embedded import EmbeddedServer, embedded_host
+from kernelrig.remote.ssh.channel import Channel, LinkLost
+from kernelrig.remote.ssh.route import SshHome
+from kernelrig.remote.ssh.session import Session
 
 
 @pytest.fixture

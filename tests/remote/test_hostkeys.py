@@ -5,13 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kernelrig.errors import ConfigError, RemoteError
+from kernelrig.model import Remote
+from kernelrig.proc import run_process
+from kernelrig.remote.ssh.hostkeys import resolve_remote
+from kernelrig.remote.ssh.known_hosts import known_keys, parse_fingerprint, parse_host_key
+from kernelrig.remote.ssh.route import Hop, SshHome, Target, parse_target, route
 
-from ci.errors import ConfigError, RemoteError
-from ci.model import Remote
-from ci.proc import run_process
-from ci.remote.hostkeys import resolve_remote
-from ci.remote.knownhosts import known_keys, parse_fingerprint, parse_host_key
-from ci.remote.route import Hop, SshHome, Target, parse_target, route
 from tests.remote.sshd_fixture import Sshd, free_port, make_key
 
 Start = Callable[..., Sshd]

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from kernelrig.errors import ProtocolError
+from kernelrig.model import CommandResult, EndedBy, StageResult
+from kernelrig.remote.journal import read_journal
 
-from ci.errors import ProtocolError
-from ci.model import CommandResult, EndedBy, StageResult
-from ci.remote.journal import read_journal
 from tests.remote.local_box import job, shell
 
 UTC = "2026-11-21T12:58:10Z"

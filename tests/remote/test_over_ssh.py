@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kernelrig.errors import RemoteError
+from kernelrig.files.rundir import sha256_file
+from kernelrig.model import EndedBy, Remote
+from kernelrig.remote import connect, read_journal
 
-from ci.errors import RemoteError
-from ci.model import EndedBy, Remote
-from ci.remote import connect, read_journal
-from ci.rundir import sha256_file
 from tests.remote.local_box import Event, job, shell
 from tests.remote.sshd_fixture import Sshd
 
@@ -96,7 +96,7 @@ def test_a_login_that_is_refused_in_mid_run_ends_the_link_at_once(
 CLIENT = """
 import pickle, sys
 from pathlib import Path
-from ci.remote import connect
+from kernelrig.remote import connect
 remote, jobs = pickle.load(sys.stdin.buffer)
 with connect(remote, root=Path()) as link:
     link.launch("run-1", jobs, {}, stop_at_first=False)

@@ -6,12 +6,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from kernelrig.errors import RemoteError
+from kernelrig.model import Remote
+from kernelrig.remote.ssh.channel import LinkLost
+from kernelrig.remote.ssh.route import SshHome
+from kernelrig.remote.ssh.session import Session
 
-from ci.errors import RemoteError
-from ci.model import Remote
-from ci.remote.channel import LinkLost
-from ci.remote.route import SshHome
-from ci.remote.session import Session
 from tests.remote.odd_server import drop, odd_server, refuse
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from kernelrig.errors import ConfigError, RemoteError
+from kernelrig.model import Remote
+from kernelrig.remote.ssh.channel import Channel, LinkLost
+from kernelrig.remote.ssh.route import SshHome
+from kernelrig.remote.ssh.session import Session, SshChannel
 
-from ci.errors import ConfigError, RemoteError
-from ci.model import Remote
-from ci.remote.channel import Channel, LinkLost
-from ci.remote.route import SshHome
-from ci.remote.session import Session, SshChannel
 from tests.remote.sshd_fixture import Sshd, free_port, make_key
 
 Start = Callable[..., Sshd]
@@ -312,7 +312,7 @@ def test_an_unknown_host_key_is_shown_with_the_way_to_pin_it(sshd: Sshd) -> None
 
 
 def fingerprint_by_ssh_keygen(server: Sshd) -> str:
-    from ci.proc import run_process
+    from kernelrig.proc import run_process
 
     return run_process(["ssh-keygen", "-lf", server.folder / "host_key.pub"]).stdout.split()[1]
 
@@ -398,7 +398,7 @@ def test_a_missing_identity_file_is_a_configuration_error(sshd: Sshd) -> None:
 def test_the_agent_holds_a_key_that_no_file_gives(
     sshd: Sshd, tmp_path: Path, ssh_agent: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ci.proc import run_process
+    from kernelrig.proc import run_process
 
     monkeypatch.setenv("SSH_AUTH_SOCK", str(ssh_agent))
     assert run_process(["ssh-add", sshd.identity]).exit_code == 0

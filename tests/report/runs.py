@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from ci.model import (
+from kernelrig.model import (
     Box,
     Check,
     Command,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ci.model import Check, Outcome, Verdict
-from ci.report import exit_code, render_checks, render_sets, render_summary, render_table
-from ci.report.github import error_commands
+from kernelrig.model import Check, Outcome, Verdict
+from kernelrig.report import exit_code, render_checks, render_sets, render_summary, render_table
+from kernelrig.report.github import error_commands
+
 from tests.report import runs
 from tests.toolchain_fixture import REPOSITORY
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from kernelrig.errors import BuildError, RemoteError
+from kernelrig.model import Command, Plan, Run, Stage, StageJob, StageKind
+from kernelrig.report.console import describe_error, render_plan, render_table
 
-from ci.errors import BuildError, RemoteError
-from ci.model import Command, Plan, Run, Stage, StageJob, StageKind
-from ci.report.console import describe_error, render_plan, render_table
 from tests.report import runs
 
 

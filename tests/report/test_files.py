@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from kernelrig.files.rundir import sha256_file
+from kernelrig.report import render_junit, render_summary, write_reports
 
-from ci.report import render_junit, render_summary, write_reports
-from ci.rundir import sha256_file
 from tests.report import runs
 
 

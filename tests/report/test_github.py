@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kernelrig.model import Check, StageKind
+from kernelrig.report.github import error_commands, publish, render_job_summary, repository_path
 
-from ci.model import Check, StageKind
-from ci.report.github import error_commands, publish, render_job_summary, repository_path
 from tests.report import runs
 
 

@@ -5,16 +5,16 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import kernelrig.report
 import pytest
+from kernelrig.model import Check, Run, StageKind
+from kernelrig.report.junit import render_junit
 from lxml import etree
 
-import ci.report
-from ci.model import Check, Run, StageKind
-from ci.report.junit import render_junit
 from tests.report import runs
 
 DATA = Path(__file__).parents[1] / "data" / "report"
-OURS = etree.XMLSchema(file=str(Path(ci.report.__file__).with_name("junit.xsd")))
+OURS = etree.XMLSchema(file=str(Path(kernelrig.report.__file__).with_name("junit.xsd")))
 JUNIT_10 = etree.XMLSchema(file=str(DATA / "junit-10.xsd"))
 
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kernelrig.model import Run, StageKind
+from kernelrig.report.markdown import next_command, render_summary
 
-from ci.model import Run, StageKind
-from ci.report.markdown import next_command, render_summary
 from tests.report import runs
 
 DATA = Path(__file__).parents[1] / "data" / "report"

@@ -3,8 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from ci.report.progress import progress, progress_line
+from kernelrig.report.follow import progress, progress_line
 
 
 @pytest.mark.parametrize(

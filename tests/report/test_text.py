@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import pytest
-
-from ci.report.text import columns, markdown, markdown_code, one_line, printable
+from kernelrig.terminal.text import columns, markdown, markdown_code, one_line, printable
 
 
 @pytest.mark.parametrize(

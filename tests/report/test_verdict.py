@@ -3,9 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from ci.model import Check, CommandResult, DeviceKind, EndedBy, Run, StageKind, StageRecord
-from ci.report.verdict import (
+from kernelrig.model import Check, CommandResult, DeviceKind, EndedBy, Run, StageKind, StageRecord
+from kernelrig.report.outcome import (
     describe_finding,
     device_label,
     exit_code,
@@ -14,6 +13,7 @@ from ci.report.verdict import (
     run_word,
     stage_word,
 )
+
 from tests.report import runs
 
 INCOMPLETE_AND_FAILED = replace(runs.FAIL, state="incomplete", missing=("stage timing",))

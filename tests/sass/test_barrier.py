@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ci.sass import barriers, whole_cta
+from kernelrig.sass import barriers, whole_cta
+
 from tests.sass.text import flow_of
 from tests.sass_fixture import Probe
 

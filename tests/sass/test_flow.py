@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from kernelrig.errors import ProtocolError
+from kernelrig.sass import control_flow, parse_sass
 
-from ci.errors import ProtocolError
-from ci.sass import control_flow, parse_sass
 from tests.sass.text import edges, flow_of
 from tests.sass_fixture import Probe
 

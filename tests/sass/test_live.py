@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from kernelrig.errors import ProtocolError
+from kernelrig.proc import run_process
+from kernelrig.sass import live_by_line, live_registers_argv, parse_live
 
-from ci.errors import ProtocolError
-from ci.proc import run_process
-from ci.sass import live_by_line, live_registers_argv, parse_live
 from tests.sass_fixture import Probe
 
 

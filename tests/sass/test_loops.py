@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ci.sass import Loop, dominates, dominators, natural_loops
+from kernelrig.sass import Loop, dominates, dominators, natural_loops
+
 from tests.sass.text import flow_of
 from tests.sass_fixture import Probe
 

@@ -8,10 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from kernelrig.errors import ProtocolError
+from kernelrig.sass import Frame, Place, parse_sass
+from kernelrig.sass.parse import split_operands
 
-from ci.errors import ProtocolError
-from ci.sass import Frame, Place, parse_sass
-from ci.sass.parse import split_operands
 from tests.sass_fixture import Probe
 
 PROBES = ("roles_100a", "guarded_100a", "roles_90a", "odd_100a", "odd_90a")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ci.sass import Flow, Instruction, breaches
+from kernelrig.sass import Flow, Instruction, breaches
+
 from tests.sass.text import flow_of
 from tests.sass_fixture import Probe
 

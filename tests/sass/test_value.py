@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from kernelrig.sass import Values
 
-from ci.sass import Values
 from tests.sass.text import flow_of
 
 TID = "S2R R0, SR_TID.X"

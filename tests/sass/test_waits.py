@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from kernelrig.errors import ProtocolError
+from kernelrig.sass import Flow, Instruction, Issue, load_waits, read_issue
 
-from ci.errors import ProtocolError
-from ci.sass import Flow, Instruction, Issue, load_waits, read_issue
 from tests.sass.text import flow_of
 from tests.sass_fixture import Probe
 

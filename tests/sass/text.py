@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ci.sass import Flow, control_flow, parse_sass
+from kernelrig.sass import Flow, control_flow, parse_sass
 
 
 def sass_text(*lines: str, name: str = "f", externs: tuple[str, ...] = ()) -> str:

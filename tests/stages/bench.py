@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from ci.model import (
+from kernelrig.model import (
     Box,
     Build,
     Builds,
@@ -32,7 +32,8 @@ from ci.model import (
     Variant,
     Verdict,
 )
-from ci.stages import Context, stage_jobs
+from kernelrig.stages import Context, stage_jobs
+
 from tests.stages import outputs
 
 DATA = Path(__file__).parents[1] / "data"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from kernelrig.model import Outcome, Pattern, Stage, StageKind, StageRecord
+from kernelrig.stages import read_stage
+from kernelrig.stages.harness.assertion import Assertion, parse_assertions
 
-from ci.model import Outcome, Pattern, Stage, StageKind, StageRecord
-from ci.stages import read_stage
-from ci.stages.assertion import Assertion, parse_assertions
 from tests.stages import bench
 
 STAGE = Stage("checksum", StageKind.CHECKSUM, case="full", patterns=(Pattern.INTEGER,))

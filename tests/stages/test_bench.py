@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from ci.model import (
+from kernelrig.model import (
     Bench,
     Builds,
     Contender,
@@ -20,7 +19,8 @@ from ci.model import (
     Turn,
     Variant,
 )
-from ci.stages import bench_job, read_bench
+from kernelrig.stages import bench_job, read_bench
+
 from tests.stages import bench
 
 STAGE = Stage("bench", StageKind.BENCH, case="full", time_s=120.0, warmup_s=0.5, samples=4)

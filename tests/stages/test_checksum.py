@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernelrig.model import CommandResult, EndedBy, Outcome, Pattern, Stage, StageKind, StageRecord
+from kernelrig.stages import Context, read_stage
 
-from ci.model import CommandResult, EndedBy, Outcome, Pattern, Stage, StageKind, StageRecord
-from ci.stages import Context, read_stage
 from tests.stages import bench, outputs
 
 STAGE = Stage(

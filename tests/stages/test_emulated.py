@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from ci.inputs import expected_outputs
-from ci.model import (
+from kernelrig.model import (
     Builds,
     CommandResult,
     DeviceKind,
@@ -27,8 +25,10 @@ from ci.model import (
     StageRecord,
     StageResult,
 )
-from ci.stages import launches, preflight, read_stage, stage_jobs, why_not
-from ci.stages.emulated import PACKAGE, emulated_case
+from kernelrig.reference.inputs import expected_outputs
+from kernelrig.stages import launches, preflight, read_stage, stage_jobs, why_not
+from kernelrig.stages.emulation.command import PACKAGE, emulated_case
+
 from tests.stages import bench
 
 EMULATOR = Remote("emulator", "sm_90a", kind="embedded", device=DeviceKind.EMULATOR)
@@ -104,7 +104,7 @@ def read_smoke(folder: Path, code: int = 0, **changes: Any) -> StageRecord:  # n
 def test_each_pattern_is_one_emulation_on_a_launch_of_its_own() -> None:
     (command,) = JOBS["smoke"].commands
     assert command.argv == (
-        *(sys.executable, "-m", "ci.emu", "run"),
+        *(sys.executable, "-m", "kernelrig.emu", "run"),
         *("../../launches/own/1x0-integer-0/launch.json", "--module", f"../../build/{PTX}"),
         *("--source", "cuda_patch_embed_fp8.cu", "--observe", "memory,sync", "--schedules", "2"),
         *("--seed", "0", "--accumulate", "fp32", "--dump", "C=integer-0.npy"),

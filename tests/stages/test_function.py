@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kernelrig.model import Function, Pattern, Stage, StageKind, StageRecord, Variant
+from kernelrig.reference.inputs import expected
+from kernelrig.stages import Context, read_stage
 
-from ci.inputs import expected
-from ci.model import Function, Pattern, Stage, StageKind, StageRecord, Variant
-from ci.stages import Context, read_stage
 from tests.stages import bench, outputs
 
 STAGE = Stage("checksum", StageKind.CHECKSUM, case="full", patterns=(Pattern.INTEGER,))

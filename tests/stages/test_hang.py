@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ci.stages.hang import describe_wait, parse_triage, read_triage
+from kernelrig.stages.harness.hang import describe_wait, parse_triage, read_triage
+
 from tests.stages.bench import DATA, write
 
 HANG = (DATA / "cuda-gdb/13.0-hang.gdb.txt").read_text()

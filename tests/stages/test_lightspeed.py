@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from ci.stages.lightspeed import least_bytes, lightspeed, product_flop
-from ci.stages.result import Clock, Clocks, DeviceSeen, ShapeSeen
+from kernelrig.stages.harness.result import Clock, Clocks, DeviceSeen, ShapeSeen
+from kernelrig.stages.timing.speed_of_light import least_bytes, lightspeed, product_flop
 
 FULL = ShapeSeen(m=928256, n=768, k=768)
 H200 = DeviceSeen(

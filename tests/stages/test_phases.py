@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ci.stages.result import Phase, load_result
+from kernelrig.stages.harness.result import Phase, load_result
+
 from tests.stages import bench
 
 REAL = bench.DATA / "results/schema1-h200-time.json"

@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from kernelrig.model import Outcome, Plan, Remote, Stage, StageKind, StageRecord
+from kernelrig.stages import preflight
+from kernelrig.stages.preflight.reader import version_tuple
 
-from ci.model import Outcome, Plan, Remote, Stage, StageKind, StageRecord
-from ci.stages import preflight
-from ci.stages.preflight import version_tuple
 from tests.stages import bench
 
 RUN = Plan(

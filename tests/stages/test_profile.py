@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernelrig.model import CommandResult, EndedBy, Outcome, Stage, StageKind, StageRecord
+from kernelrig.stages import read_stage
+from kernelrig.stages.profile.stage import KEY_METRICS, function_name, parse_page
 
-from ci.model import CommandResult, EndedBy, Outcome, Stage, StageKind, StageRecord
-from ci.stages import read_stage
-from ci.stages.profile import KEY_METRICS, function_name, parse_page
 from tests.stages import bench
 
 CAPTURES = bench.DATA / "ncu"

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ci.model import Case, Outcome, Pattern, Shape, Stage, StageKind, StageRecord
-from ci.stages import Context, read_stage
+from kernelrig.model import Case, Outcome, Pattern, Shape, Stage, StageKind, StageRecord
+from kernelrig.stages import Context, read_stage
+
 from tests.stages import bench
 
 SEVEN = {"seven": Case("seven", 7), "sanitizer": Case("sanitizer", 7, 4), "one": Case("one", 1)}

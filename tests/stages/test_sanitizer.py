@@ -4,10 +4,10 @@ import re
 from dataclasses import replace
 
 import pytest
+from kernelrig.model import Stage, StageKind, Tool
+from kernelrig.stages import Context
+from kernelrig.stages.sanitizer.command import SHIPPED_SANITIZER, WISHES, sanitizer_tool, tool_argv
 
-from ci.model import Stage, StageKind, Tool
-from ci.stages import Context
-from ci.stages.sanitizer import SHIPPED_SANITIZER, WISHES, sanitizer_tool, tool_argv
 from tests.stages import bench
 
 HELP = bench.DATA / "sanitizer"

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from kernelrig.errors import ProtocolError
+from kernelrig.model import Finding
+from kernelrig.stages.findings import make_findings
+from kernelrig.stages.sanitizer.command import WISHES
+from kernelrig.stages.sanitizer.tool_log import parse_log, parse_xml
 
-from ci.errors import ProtocolError
-from ci.model import Finding
-from ci.stages.findings import make_findings
-from ci.stages.sanitizer import WISHES
-from ci.stages.sanitizer_report import parse_log, parse_xml
 from tests.stages.bench import DATA
 
 CAPTURES = DATA / "sanitizer"

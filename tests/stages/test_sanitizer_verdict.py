@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from ci.model import (
+from kernelrig.model import (
     AcceptedFinding,
     CommandResult,
     EndedBy,
@@ -18,7 +17,8 @@ from ci.model import (
     StageKind,
     StageRecord,
 )
-from ci.stages import Context, read_stage
+from kernelrig.stages import Context, read_stage
+
 from tests.stages import bench, outputs
 
 CAPTURES = bench.DATA / "sanitizer"

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from ci.config import load_kernels, load_plan
-from ci.model import (
+from kernelrig.config import load_kernels, load_plan
+from kernelrig.model import (
     Builds,
     CommandResult,
     EndedBy,
@@ -21,7 +20,8 @@ from ci.model import (
     StageRecord,
     StageResult,
 )
-from ci.stages import Context, read_stage, stage_jobs, why_not
+from kernelrig.stages import Context, read_stage, stage_jobs, why_not
+
 from tests.stages import bench
 
 ROOT = Path(__file__).parents[2]
@@ -259,8 +259,8 @@ def test_a_plan_of_another_kind_of_kernel_has_nothing_in_common_with_ours() -> N
 def test_a_fingerprint_holds_the_source_line_where_the_source_is_still_the_same(
     tmp_path: Path,
 ) -> None:
-    from ci.rundir import sha256_file
-    from ci.stages.source import source_key, source_lines
+    from kernelrig.files.rundir import sha256_file
+    from kernelrig.stages.source import source_key, source_lines
 
     source = bench.write(tmp_path / "kernel", {"k.cu": "first\n  second line\n"}) / "k.cu"
     built = bench.build(inputs={"kernel/k.cu": sha256_file(source)})

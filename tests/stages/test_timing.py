@@ -5,17 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernelrig.model import CommandResult, EndedBy, Outcome, Stage, StageKind, StageRecord
+from kernelrig.stages import Context, read_stage
+from kernelrig.stages.timing.stage import nearest_rank
 
-from ci.model import (
-    CommandResult,
-    EndedBy,
-    Outcome,
-    Stage,
-    StageKind,
-    StageRecord,
-)
-from ci.stages import Context, read_stage
-from ci.stages.timing import nearest_rank
 from tests.stages import bench, outputs
 
 STAGE = Stage("timing", StageKind.TIMING, case="full", time_s=180.0, samples=4)

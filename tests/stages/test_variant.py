@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from ci.model import (
+from kernelrig.model import (
     Builds,
     Outcome,
     Pattern,
@@ -19,7 +18,8 @@ from ci.model import (
     StageResult,
     Variant,
 )
-from ci.stages import Context, read_stage, stage_jobs, why_not
+from kernelrig.stages import Context, read_stage, stage_jobs, why_not
+
 from tests.stages import bench
 
 GUARD = bench.build(program="siglip_guard", variant="guard", key="9999888877776666")

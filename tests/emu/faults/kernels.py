@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kernelrig.emu.launch.loader import Loaded, load
+from kernelrig.reference.inputs import bf16_values
 from numpy.typing import NDArray
 
-from ci.emu.launch.load import Loaded, load
-from ci.inputs import bf16_values
-from tests.emu.tensor_kit import k_major, operand, place, values
+from tests.emu.tensor_harness import k_major, operand, place, values
 
 TEXTS = Path(__file__).parent / "texts"
 Shape = tuple[int, int, int]

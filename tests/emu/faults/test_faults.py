@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from kernelrig.emu.launch.execution import Schedule
+from kernelrig.emu.launch.loader import Loaded
+from kernelrig.emu.launch.schedules import emulate
+from kernelrig.emu.machine.findings import Finding
 
-from ci.emu.findings import Finding
-from ci.emu.launch.load import Loaded
-from ci.emu.run import Schedule
-from ci.emu.session import emulate
 from tests.emu.faults.kernels import KERNELS, Kernel
 from tests.emu.faults.table import FAULTS, Fault
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tests.emu.harness import run_text
 from tests.emu.instructions.case import BLOCK, THREADS, Bits, Case, Trial, agree, inputs, one_nan
-from tests.emu.kit import run_text
 
 GRID = (THREADS // BLOCK, 1, 1)
 

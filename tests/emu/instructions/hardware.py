@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from kernelrig.emu.frontend.variables import Refusals
 
-from ci.emu.layout import Refusals
 from tests.emu.gpu import Gpu, GpuError
 from tests.emu.instructions.case import BLOCK, THREADS, Bits, Case, Trial, trial
 from tests.emu.instructions.emulated import GRID, different, digest, emulate, wrong

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernelrig.emu.machine.findings import Finding
+from kernelrig.emu.observe.init import Init, Shape
 
-from ci.emu.findings import Finding
-from ci.emu.observe.init import Init, Shape
-from tests.emu.kit import Result, run_ptx
+from tests.emu.harness import Result, run_ptx
 from tests.emu.places import place, places
 
 TILE = ".shared .align 16 .b8 tile[64];"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from ci.emu.observe.marks import all_marked, any_marked, mark
+from kernelrig.emu.observe.marks import all_marked, any_marked, mark
 
 
 @pytest.mark.parametrize(

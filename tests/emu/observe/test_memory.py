@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernelrig.emu.observe.memory import MemoryUse, bank_conflicts
 
-from ci.emu.observe.memory import MemoryUse, bank_conflicts
-from tests.emu.kit import Result, run_ptx
+from tests.emu.harness import Result, run_ptx
 from tests.emu.places import place, places, thread
 
 ALL = np.ones((1, 32), np.bool_)

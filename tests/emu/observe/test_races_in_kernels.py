@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernelrig.emu.observe.races import Races
 
-from ci.emu.observe.races import Races
-from tests.emu.kit import Result, run_ptx
+from tests.emu.harness import Result, run_ptx
 
 SHARED = ".shared .align 128 .b8 tile[1024]; .shared .align 8 .b64 barrier;"
 SCHEDULES = range(4)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from kernelrig.emu.machine.asynchronous import Op
 
-from ci.emu.asynchronous import Op
 from tests.emu.actors import Barrier, Play
 
 LOW, HIGH = slice(0, 256), slice(256, 512)

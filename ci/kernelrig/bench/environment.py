@@ -1,0 +1,27 @@
+"""What two times must have in common to be compared: the same card, driver, limits and regime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+
+from kernelrig.model import Surroundings
+
+_CALLED = {
+    "gpu": "GPU UUID",
+    "driver": "driver",
+    "power_limit_w": "power limit",
+    "regime": "regime",
+    "case": "case",
+}
+
+
+def differences(around: Iterable[Surroundings]) -> tuple[str, ...]:
+    """Name what is not the same in all of them, with what was seen; nothing = comparable."""
+    seen = list(dict.fromkeys(around))
+    told = []
+    for field in fields(Surroundings):
+        values = sorted({str(getattr(s, field.name)) or "not known" for s in seen})
+        if len(values) > 1:
+            told.append(f"{_CALLED[field.name]} {' and '.join(values)}")
+    return tuple(told)

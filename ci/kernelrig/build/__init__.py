@@ -1,0 +1,9 @@
+"""Sources to binaries: compiled once per content, kept in artifacts/builds, whole or not there."""
+
+from kernelrig.build.cache import load_build
+from kernelrig.build.command import Request
+from kernelrig.build.compiler import build_all
+from kernelrig.build.listing import table
+from kernelrig.build.tunable_builds import try_sets
+
+__all__ = ["Request", "build_all", "load_build", "table", "try_sets"]

@@ -1,0 +1,149 @@
+"""The exact command of a build, as argument vectors; nothing here touches the world.
+
+Commands run in the repository root with relative paths, in an environment of their own: what the
+user's CPATH or NVCC_APPEND_FLAGS say is in no key, so it may be in no binary. PWD is spelled
+/proc/self/cwd, which is the same everywhere: nvcc's front end writes it into the line table,
+where a checkout's place would stand otherwise.
+
+libstdc++ and libgcc are linked in, and --gc-sections takes out again what the kernel does not call:
+Debian 12's libstdc++ alone asks for glibc 2.36 (arc4random), its libgcc for 2.35.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelrig.build.define import c_string, define_value, host_define, nvcc_define
+from kernelrig.errors import ConfigError
+from kernelrig.model import Function, Kernel, Toolchain, Variant
+
+KERNELS = Path("kernel")
+"""The folder of kernels.yaml, which sources are relative to."""
+
+CWD = "/proc/self/cwd"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One binary to build."""
+
+    kernel: Kernel
+    arch: str
+    variant: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.kernel.name}-{self.arch}-{self.variant}"
+
+    @property
+    def way(self) -> Variant:
+        if self.variant not in self.kernel.variants:
+            known = ", ".join(self.kernel.variants)
+            raise ConfigError(f"{self.kernel.name} has no variant '{self.variant}'; known: {known}")
+        return self.kernel.variants[self.variant]
+
+    @property
+    def source(self) -> str:
+        """The source, relative to the repository root."""
+        if self.arch not in self.kernel.sources:
+            known = ", ".join(self.kernel.sources)
+            raise ConfigError(f"{self.kernel.name} has no source for {self.arch}; archs: {known}")
+        if why := self.kernel.lacks(self.variant, self.arch):
+            raise ConfigError(why)
+        source = os.path.normpath(KERNELS / self.kernel.sources[self.arch])
+        if not re.fullmatch(r"[\w./+-]+", source, re.ASCII):
+            raise ConfigError(
+                f"source '{source}' has odd characters; allowed: letters, digits, _./+-"
+            )
+        return source
+
+
+def compile_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...]:
+    """Return the part of the command that decides what comes out, and so is in the key."""
+    if request.kernel.cuda:
+        return _nvcc_argv(request, tools, root)
+    return _host_argv(request, tools, root)
+
+
+def output_argv(request: Request, out: str) -> tuple[str, ...]:
+    """Return the rest: where the results go. The same nvcc run leaves cubin and PTX there."""
+    program, headers = f"{out}/{request.way.program}", ("-MD", "-MF", f"{out}/headers.d")
+    if not request.kernel.cuda:
+        return (*headers, "-o", program)
+    return (*headers, "--keep", "--keep-dir", out, "-o", program)
+
+
+def shown_path(path: Path, root: Path) -> str:
+    """Return `path` as it stands in a command: relative below the root, absolute elsewhere."""
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def _nvcc_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...]:
+    home = shown_path(tools.root, root)
+    libraries = "lib64" if (tools.root / "lib64").is_dir() else "lib"
+    virtual = request.arch.replace("sm_", "compute_")
+    return (
+        *_environment(tools, f"{home}/bin"),
+        shown_path(tools.nvcc, root),
+        "-std=c++17",
+        "-O3",
+        "-lineinfo",
+        *("-gencode", f"arch={virtual},code={request.arch}"),
+        *("-ccbin", str(tools.host_compiler)),
+        *("-Xcompiler", "-static-libstdc++,-static-libgcc"),
+        *("-Xlinker", "--gc-sections"),
+        *("-Xptxas", "-v"),
+        *(nvcc_define(name, value) for name, value in _defines(request)),
+        *_headers(request, tools, root),
+        *request.way.nvcc_flags,
+        request.source,
+        # The 13.0 wheels' nvcc.profile names lib64, which they have not.
+        f"-L{home}/{libraries}",
+        *request.way.libs,
+    )
+
+
+def _host_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...]:
+    return (
+        *_environment(tools),
+        str(tools.host_compiler),
+        "-std=c++17",
+        "-O3",
+        "-static-libstdc++",
+        "-static-libgcc",
+        "-Wl,--gc-sections",
+        *(host_define(name, value) for name, value in _defines(request)),
+        *_headers(request, tools, root),
+        *request.way.nvcc_flags,
+        request.source,
+        *request.way.libs,
+    )
+
+
+def _headers(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...]:
+    """A wheel tree's name is a hash of its pins, and so in the key as it stands here."""
+    folders = (shown_path(tools.extras[name], root) for name in request.kernel.extras)
+    return tuple(word for folder in folders for word in ("-isystem", folder))
+
+
+def _environment(tools: Toolchain, *first: str) -> tuple[str, ...]:
+    path = dict.fromkeys([*first, str(tools.host_compiler.parent), "/usr/bin", "/bin"])
+    return ("env", "-i", f"PATH={':'.join(path)}", "LC_ALL=C", f"PWD={CWD}")
+
+
+def _defines(request: Request) -> list[tuple[str, str]]:
+    kernel, way = request.kernel, request.way
+    ours = [
+        ("KERNELRIG_PROGRAM", c_string(way.program)),
+        ("KERNELRIG_LABEL", c_string(kernel.label_for(request.arch))),
+        ("KERNELRIG_KERNEL_REGEX", c_string(kernel.kernel_regex)),
+    ]
+    if request.arch in kernel.accum_tol:
+        ours.append(("KERNELRIG_ACCUM_TOL", repr(float(kernel.accum_tol[request.arch]))))
+    if way.function is not Function.ROUND_THEN_ADD:
+        ours.append(("KERNELRIG_FUNCTION", way.function.name))
+    chosen = kernel.tuned(request.arch, request.variant) | way.defines
+    return [*ours, *((name, define_value(name, value)) for name, value in chosen.items())]

@@ -1,0 +1,214 @@
+"""Run the compiler: many builds at once, each in a folder that appears when it is whole."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+from kernelrig.build.cache import (
+    entry_folder,
+    entry_key,
+    find_entry,
+    open_part,
+    publish,
+    request_key,
+)
+from kernelrig.build.command import CWD, Request, compile_argv, output_argv
+from kernelrig.build.depends import Depends, hash_inputs, read_depends
+from kernelrig.build.elf import highest_glibc, is_relocatable
+from kernelrig.build.pool import run_jobs
+from kernelrig.build.resources import minimum_driver, parse_ptxas_log
+from kernelrig.errors import FREE_SOME, BuildError, CiError, ProtocolError
+from kernelrig.files.rundir import write_json
+from kernelrig.model import SCHEMA, Build, FunctionResources, Toolchain
+from kernelrig.proc import Completed, run_process
+from kernelrig.terminal.log import say
+
+COMPILE_LIMIT_S = 1800.0
+SHOWN_LINES = 80
+_PLACE = re.compile(r"^(\S+?)\((\d+)\): ", re.MULTILINE)
+_FULL = "No space left on device"
+_ERROR = re.compile(r"\berror\b", re.IGNORECASE)
+
+
+def build_all(root: Path, requests: Sequence[Request], tools: Toolchain) -> tuple[Build, ...]:
+    """Return a build for each request, compiled where none is current; all cores are used.
+
+    Every request is tried before a BuildError tells of those that failed.
+    """
+    by_name = {r.name: r for r in requests}
+    jobs = [partial(build_one, root, request, tools) for request in by_name.values()]
+    futures = dict(zip(by_name, run_jobs(jobs), strict=True))
+    failures = [e for f in futures.values() if isinstance(e := f.exception(), BuildError)]
+    others = [e for f in futures.values() if (e := f.exception()) and e not in failures]
+    if others:
+        raise others[0]
+    if failures:
+        raise _joined(failures, len(by_name))
+    return tuple(futures[r.name].result() for r in requests)
+
+
+def build_one(root: Path, request: Request, tools: Toolchain) -> Build:
+    argv = compile_argv(request, tools, root)
+    wanted = request_key(request, argv, tools, root)
+    if current := find_entry(root, request, wanted):
+        return current
+    say(f"compiling {request.name}")
+    part = open_part(root)
+    try:
+        return _compile(root, request, tools, argv, wanted, part)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _compile(
+    root: Path,
+    request: Request,
+    tools: Toolchain,
+    argv: tuple[str, ...],
+    wanted: str,
+    part: Path,
+) -> Build:
+    began_ns = time.time_ns()
+    command = (*argv, *output_argv(request, str(part.relative_to(root))))
+    done = run_process(command, cwd=root, timeout_s=COMPILE_LIMIT_S)
+    log = readable_log(done, root).replace(f"{part.relative_to(root)}/", "")
+    if done.exit_code:
+        if full := next((line for line in log.splitlines() if _FULL in line), ""):
+            raise CiError(f"no room to compile {request.name}: {full.strip()}", FREE_SOME)
+        raise _compile_error(request, done, log, (*argv, *output_argv(request, "/tmp")))
+    for line in log.splitlines():
+        if "warning" in line:
+            say(line)
+    headers = part / "headers.d"
+    depends = read_depends(headers.read_text(), request, wanted, tools, root)
+    inputs = _settled_inputs(root, depends, began_ns)
+    key = entry_key(depends, inputs)
+    folder = entry_folder(root, request, key)
+    command = (*argv, *output_argv(request, str(folder.relative_to(root))))
+    (part / "compile.log").write_text(f"{shlex.join(command)}\n{log}")
+    resources: tuple[FunctionResources, ...] = ()
+    if request.kernel.cuda:
+        resources = parse_ptxas_log(log, request.kernel.kernel_regex)
+        _keep_device_code(request, tools, part)
+    _sweep(part, request.way.program)
+    glibc = highest_glibc(part / request.way.program)
+    driver = minimum_driver(tools.version, request.arch) if request.kernel.cuda else ""
+    _write_resources(part, resources, glibc, driver)
+    build = Build(
+        kernel=request.kernel.name,
+        arch=request.arch,
+        variant=request.variant,
+        key=key,
+        folder=folder,
+        program=request.way.program,
+        command=command,
+        toolchain_version=_tool_versions(request, tools),
+        resources=resources,
+        glibc=glibc,
+        min_driver=driver,
+        inputs=inputs,
+        files={},
+        compile_s=round(done.seconds, 3),
+    )
+    return publish(root, part, build, depends)
+
+
+def _settled_inputs(root: Path, depends: Depends, began_ns: int) -> dict[str, str]:
+    """Hash the inputs; one that was saved while the compiler ran may not be what it read."""
+    inputs = hash_inputs(root, depends.project)
+    now_ns = time.time_ns()  # a time in the future is a wrong clock, and no change
+    changed = [n for n in inputs or () if began_ns <= (root / n).stat().st_mtime_ns <= now_ns]
+    if inputs is None or changed:
+        what = changed[0] if changed else "a source"
+        raise BuildError(f"{what} was changed while it was compiled", "build again")
+    return inputs
+
+
+def _keep_device_code(request: Request, tools: Toolchain, part: Path) -> None:
+    """Keep cubin and PTX of the very nvcc run that made the program, and disassemble the cubin."""
+    stem, program = Path(request.source).stem, request.way.program
+    cubin = _one_of(part, stem, request.arch, "cubin")
+    if is_relocatable(cubin.read_bytes()):
+        cubin = part / f"{program}_dlink.cubin"
+    virtual = request.arch.replace("sm_", "compute_")
+    cubin.rename(part / f"{program}.cubin")
+    _one_of(part, stem, virtual, "ptx").rename(part / f"{program}.ptx")
+    cubin = part / f"{program}.cubin"
+    done = run_process([tools.nvdisasm, "-c", "-gi", cubin], timeout_s=COMPILE_LIMIT_S)
+    if done.exit_code:
+        said = done.stderr.strip().splitlines() or ["nothing"]
+        raise ProtocolError(f"nvdisasm cannot read the cubin of {request.name}: {said[0]}")
+    (part / f"{program}.sass").write_text(done.stdout)
+
+
+def _sweep(part: Path, program: str) -> None:
+    """Remove what nvcc kept besides: some 10 MB of preprocessed text."""
+    wanted = {program, "compile.log", *(f"{program}.{kind}" for kind in ("cubin", "ptx", "sass"))}
+    for path in part.iterdir():
+        if path.name not in wanted:
+            path.unlink()
+
+
+def _one_of(keep: Path, stem: str, arch: str, suffix: str) -> Path:
+    """Return the kept file; with more -gencode flags than ours, its name carries the arch."""
+    alone = keep / f"{stem}.{suffix}"
+    named = sorted(keep.glob(f"{stem}*{arch}.{suffix}"))
+    if not alone.is_file() and not named:
+        raise ProtocolError(f"nvcc kept no {suffix} for {arch}")
+    return alone if alone.is_file() else named[0]
+
+
+def _write_resources(
+    part: Path, functions: tuple[FunctionResources, ...], glibc: str, driver: str
+) -> None:
+    described = [asdict(f) for f in functions]
+    value = {"schema": SCHEMA, "functions": described, "glibc": glibc, "min_driver": driver}
+    write_json(part / "resources.json", value)
+
+
+def _tool_versions(request: Request, tools: Toolchain) -> str:
+    host = tools.host_compiler_version
+    return f"nvcc {tools.version}, {host}" if request.kernel.cuda else host
+
+
+def readable_log(done: Completed, root: Path) -> str:
+    """Return what the compiler said, with `file:line:` and paths relative to the repository."""
+    text = (done.stdout + done.stderr).replace(f"{CWD}/", "").replace(f"{root}/", "")
+    return _PLACE.sub(r"\1:\2: ", text)
+
+
+def _compile_error(
+    request: Request, done: Completed, log: str, shown: tuple[str, ...]
+) -> BuildError:
+    lines = log.strip().splitlines()
+    first = next((i for i, line in enumerate(lines) if _ERROR.search(line)), 0)
+    if len(lines) > first + SHOWN_LINES:
+        left_out = len(lines) - first - SHOWN_LINES
+        lines = [*lines[: first + SHOWN_LINES], f"({left_out} more lines of the compiler's)"]
+    said = [*lines[first:], *lines[:first]] or [
+        f"the compiler exited {done.exit_code}, and said nothing"
+    ]
+    return BuildError(
+        f"{request.name} does not compile",
+        details="\n".join([*said, f"command: {shlex.join(shown)}"]),
+    )
+
+
+def _joined(failures: Sequence[BuildError], total: int) -> BuildError:
+    if len(failures) == 1:
+        return failures[0]
+    names = "; ".join(e.message for e in failures)
+    # Two archs of a source fail alike: what the compiler says stands once, above their commands.
+    said: dict[str, list[str]] = {}
+    for e in failures:
+        text, _, command = e.details.rpartition("\ncommand: ")
+        said.setdefault(text, []).append(f"command: {command}" if command else "")
+    details = "\n\n".join("\n".join([text, *filter(None, said[text])]) for text in said if text)
+    return BuildError(f"{len(failures)} of {total} builds failed: {names}", details=details)

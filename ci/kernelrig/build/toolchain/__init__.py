@@ -1,0 +1,14 @@
+"""The CUDA tools of this machine: found, fetched, checked against an arch, described."""
+
+from kernelrig.build.toolchain.discovery import MINIMUM_CUDA, find_toolchain, require_arch
+from kernelrig.build.toolchain.doctor import Item, describe
+from kernelrig.build.toolchain.sanitizer_wheel import fetch_sanitizer_wheel
+
+__all__ = [
+    "MINIMUM_CUDA",
+    "Item",
+    "describe",
+    "fetch_sanitizer_wheel",
+    "find_toolchain",
+    "require_arch",
+]

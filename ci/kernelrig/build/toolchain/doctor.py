@@ -1,0 +1,87 @@
+"""The local part of `invoke doctor`: what this machine has, and what mends what it has not."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelrig.build.toolchain.discovery import (
+    MINIMUM_CUDA,
+    find_host_compiler,
+    find_toolchain,
+    release,
+)
+from kernelrig.build.toolchain.wheels import wheel_tree
+from kernelrig.errors import FREE_SOME, CiError
+
+ENOUGH_BYTES = 2 << 30
+"""The wheels take 280 MB, pip's cache 110 MB, a build 5 MB, a run with its profile some 10 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One line: a thing, whether it is in order, what was seen, and what puts it right."""
+
+    name: str
+    ok: bool
+    text: str
+    mend: str = ""
+
+    def __str__(self) -> str:
+        line = f"{'ok' if self.ok else 'missing':8} {self.name:10} {self.text}"
+        return line if self.ok else f"{line}; {self.mend}"
+
+
+def describe(root: Path, *, system: bool = False) -> tuple[Item, ...]:
+    """Look at this machine, and fetch nothing: what the first build would fetch is in order."""
+    return tuple(_look(root, system=system))
+
+
+def _look(root: Path, *, system: bool) -> Iterator[Item]:
+    version = platform.python_version()
+    yield Item("python", True, f"{version} in {sys.prefix}")
+    if sys.prefix == sys.base_prefix:
+        yield Item("venv", False, "kernelrig runs outside an environment", "start it by ci/invoke")
+    try:
+        yield Item("g++", True, str(find_host_compiler()))
+        yield from _cuda(root, system=system)
+    except CiError as e:
+        yield Item("tools", False, e.message, e.hint)
+    yield _ssh_config()
+    yield _disk(root)
+
+
+def _cuda(root: Path, *, system: bool) -> Iterator[Item]:
+    if not system and not wheel_tree(root, "cuda").is_dir():
+        yield Item("CUDA", True, "not fetched yet: the first build takes 110 MB from the index")
+        return
+    tools = find_toolchain(root, system=system)
+    yield Item("CUDA", True, f"nvcc {tools.version} in {tools.root}: {tools.reason}")
+    yield Item("nvdisasm", True, f"{tools.nvdisasm_version}, cuobjdump {tools.cuobjdump_version}")
+    yield Item("host", True, tools.host_compiler_version)
+    known = [arch for arch, least in MINIMUM_CUDA.items() if least <= release(tools)]
+    yield Item("archs", True, " ".join(known))
+
+
+def _disk(root: Path) -> Item:
+    """Look where the results go: that may be another disk than the checkout's."""
+    folder = root / "artifacts" if (root / "artifacts").is_dir() else root
+    if not os.access(folder, os.W_OK):
+        return Item("disk", False, f"{folder} cannot be written to", f"make it writable: {folder}")
+    free = shutil.disk_usage(folder).free
+    text = f"{free / 2**30:.1f} GiB free under {folder}"
+    return Item("disk", free >= ENOUGH_BYTES, text, FREE_SOME)
+
+
+def _ssh_config() -> Item:
+    path = Path(os.path.expanduser("~/.ssh/config"))  # noqa: PTH111 - leaves ~ where no home is known
+    if not path.exists():
+        return Item("ssh config", True, "none; remotes.yaml alone says how to reach a host")
+    if os.access(path, os.R_OK):
+        return Item("ssh config", True, str(path))
+    return Item("ssh config", False, f"{path} cannot be read", f"chmod u+r {path}")

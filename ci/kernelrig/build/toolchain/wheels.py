@@ -1,0 +1,98 @@
+"""Pinned tool wheels from the package index, each set in a tree of its own.
+
+The pins stand once, in pyproject.toml's extras. They are not installed into .venv: 280 MB of CUDA
+belong neither to the environment that is remade at will nor to the user's pip, two pin sets may
+lie side by side, and a tree that appears by one rename is whole or not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernelrig.errors import FREE_SOME, CiError, ConfigError
+from kernelrig.proc import run_process
+from kernelrig.terminal.log import say
+
+TOOLS = Path("artifacts/tools")
+
+
+def read_pins(root: Path, extra: str) -> tuple[str, ...]:
+    """Return the requirements of an extra of pyproject.toml; each must be pinned with ==."""
+    with (root / "pyproject.toml").open("rb") as f:
+        extras: dict[str, list[str]] = tomllib.load(f)["project"]["optional-dependencies"]
+    pins = tuple(sorted(extras.get(extra, ())))
+    loose = [pin for pin in pins if "==" not in pin]
+    if not pins or loose:
+        wrong = f"does not pin {', '.join(loose)}" if loose else "is missing or empty"
+        raise ConfigError(f"pyproject.toml: extra '{extra}' {wrong}; write NAME==VERSION")
+    return pins
+
+
+def wheel_tree(root: Path, extra: str) -> Path:
+    """Return where the wheels of `extra` lie once they are fetched; other pins, another folder."""
+    digest = hashlib.sha256("\n".join(read_pins(root, extra)).encode()).hexdigest()
+    return root / TOOLS / f"{extra}-{digest[:12]}"
+
+
+def fetch_wheels(root: Path, extra: str) -> Path:
+    """Return the tree of `extra`, fetched with pip if it is not there; pip's own settings hold."""
+    tree = wheel_tree(root, extra)
+    if tree.is_dir():
+        return tree
+    with _locked(root / TOOLS / f".{extra}.lock"):
+        if not tree.is_dir():
+            _install(tree, extra, read_pins(root, extra))
+    return tree
+
+
+def _install(tree: Path, extra: str, pins: tuple[str, ...]) -> None:
+    # One at a time holds the lock, so a .part that is there was left by a call that was killed.
+    part = tree.with_name(f".{tree.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    say(f"fetching the {extra} wheels ({len(pins)} packages), once")
+    argv = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    # The pins are complete: a dependency pip would add is one of another toolkit version.
+    argv += ["--no-deps", "--only-binary", ":all:", "--no-compile", "--target", str(part), *pins]
+    try:
+        # PIP_USER in somebody's settings contradicts --target.
+        done = run_process(argv, env={**os.environ, "PIP_USER": "0"}, timeout_s=3600)
+        if done.exit_code and "No space left on device" in done.stderr:
+            raise CiError(f"no room for the {extra} wheels under {tree.parent}", FREE_SOME)
+        if done.exit_code:
+            raise CiError(
+                f"pip could not fetch the {extra} wheels: {_last_error(done.stderr)}",
+                "it needs the package index, or a folder with these wheels: "
+                f"PIP_NO_INDEX=1 PIP_FIND_LINKS=DIR ({' '.join(pins)})",
+            )
+        part.rename(tree)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _last_error(stderr: str) -> str:
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    if errors[-1:] == ["Exception:"]:  # a traceback of pip's stands below; its end says most
+        errors = lines[-1:]
+    return (errors or lines or ["it said nothing"])[-1]
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold `path` locked. The kernel frees the lock with its holder: a killed call leaves none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as f:
+        try:
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting for another call that is fetching the same wheels")
+            fcntl.flock(f, fcntl.LOCK_EX)
+        yield

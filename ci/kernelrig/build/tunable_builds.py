@@ -1,0 +1,100 @@
+"""Compile sets of tunables to a cubin each, to see which can be: nothing is linked, nothing kept.
+
+What came of a set lies in artifacts/tunables under a name made of its command and of the key of a
+whole build of the same sources, which knows every header: nothing changed, no compiler started.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from kernelrig.build.cache import request_key
+from kernelrig.build.command import Request, compile_argv
+from kernelrig.build.compiler import COMPILE_LIMIT_S, readable_log
+from kernelrig.build.pool import run_jobs
+from kernelrig.build.resources import parse_ptxas_log
+from kernelrig.errors import ProtocolError
+from kernelrig.files.records import from_json, to_json
+from kernelrig.files.rundir import write_atomic
+from kernelrig.model import Build, Toolchain, TriedSet
+from kernelrig.proc import run_process
+from kernelrig.sass import parse_sass
+
+TRIED = Path("artifacts/tunables")
+ONLY_DEVICE = ("-cubin", "-DKERNELRIG_DEVICE_ONLY")
+"""What makes a compile command stop at the cubin, and leave the harness out."""
+_ASSERT = re.compile(r'^kernel/\S+:\d+: error: static assertion failed with "(.*)"$')
+_ERROR = re.compile(
+    r"^\S+:\d+: (?:fatal |internal )?error\b|^\S*(?:error|fatal)\s*:", re.IGNORECASE
+)
+
+
+def try_sets(
+    root: Path, build: Build, request: Request, sets: Sequence[Mapping[str, int]], tools: Toolchain
+) -> tuple[TriedSet, ...]:
+    """Return what comes of each set; `build` is the one of `request`, made from the same files."""
+    jobs = [partial(_try_set, root, build, request, dict(values), tools) for values in sets]
+    return tuple(future.result() for future in run_jobs(jobs))
+
+
+def _with(request: Request, values: Mapping[str, int]) -> Request:
+    """Return the request with the values in place of what its variant says of them."""
+    way = replace(request.way, defines={**request.way.defines, **values})
+    variants = {**request.kernel.variants, request.variant: way}
+    return replace(request, kernel=replace(request.kernel, variants=variants))
+
+
+def _try_set(
+    root: Path, build: Build, request: Request, values: dict[str, int], tools: Toolchain
+) -> TriedSet:
+    request = _with(request, values)
+    argv = (*compile_argv(request, tools, root), *ONLY_DEVICE)
+    words = [build.key, request_key(request, argv, tools, root)]
+    name = hashlib.sha256(json.dumps(words).encode()).hexdigest()[:16]
+    kept = root / TRIED / f"{request.name}-{name}.json"
+    if kept.is_file():
+        return replace(from_json(TriedSet, kept), reused=True)
+    with tempfile.TemporaryDirectory(prefix="kernelrig-") as folder:
+        tried = _compile(root, argv, values, Path(folder) / "set.cubin", tools)
+    write_atomic(kept, to_json(tried))
+    return tried
+
+
+def _compile(
+    root: Path, argv: Sequence[str], values: dict[str, int], cubin: Path, tools: Toolchain
+) -> TriedSet:
+    done = run_process([*argv, "-o", cubin], cwd=root, timeout_s=COMPILE_LIMIT_S)
+    log = readable_log(done, root)
+    if done.exit_code:
+        refused, complaint = read_refusal(log)
+        return TriedSet(values, refused=refused, complaint=complaint, seconds=done.seconds)
+    listed = run_process([tools.nvdisasm, "-c", cubin], timeout_s=COMPILE_LIMIT_S)
+    if listed.exit_code:
+        raise ProtocolError(f"nvdisasm cannot read a cubin of ours: {listed.stderr.strip()[:200]}")
+    code = [i for f in parse_sass(listed.stdout).functions for i in f.instructions]
+    return TriedSet(
+        values,
+        functions=parse_ptxas_log(log),
+        local_instructions=sum(i.matches("LDL") or i.matches("STL") for i in code),
+        seconds=round(done.seconds, 3),
+    )
+
+
+def read_refusal(log: str) -> tuple[tuple[str, ...], str]:
+    """Return the sentences of our static asserts, and the first error that is none, if any.
+
+    An error behind a static assert may follow from it, and may not: it is not ours to guess.
+    """
+    errors = [line for line in log.splitlines() if _ERROR.match(line)]
+    sentences = [found[1] for line in errors if (found := _ASSERT.match(line))]
+    others = [line for line in errors if not _ASSERT.match(line)]
+    if not errors:
+        others = log.strip().splitlines()[:1] or ["the compiler failed, and said nothing"]
+    return tuple(dict.fromkeys(sentences)), others[0] if others else ""

@@ -1,0 +1,51 @@
+"""A commit's files beside ours, for as long as something is built from them."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kernelrig.errors import CiError, ConfigError
+from kernelrig.proc import run_process
+
+LIMIT_S = 120.0
+_BUILDS = Path("artifacts/builds")
+
+
+@contextmanager
+def checkout(root: Path, rev: str) -> Iterator[tuple[Path, str]]:
+    """Yield a worktree of `rev` that shares our store of builds, and the commit it is of.
+
+    Builds are found by their content: one of a commit that was built before is there already.
+    """
+    said = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}")
+    commit = said.strip()
+    if not commit:
+        raise ConfigError(f"'@{rev}' is no commit of {root.name}", "see `git log --oneline`")
+    store = root / _BUILDS
+    store.mkdir(parents=True, exist_ok=True)
+    place = Path(tempfile.mkdtemp(prefix=".worktree-", dir=store.parent))
+    try:
+        done = run_process(
+            ["git", "-C", root, "worktree", "add", "--detach", "--quiet", place, commit],
+            timeout_s=LIMIT_S,
+        )
+        if done.exit_code:
+            why = (done.stderr.strip().splitlines() or ["git says nothing"])[-1]
+            raise CiError(f"no worktree of {commit[:12]}: {why}")
+        (place / _BUILDS).parent.mkdir(exist_ok=True)
+        (place / _BUILDS).symlink_to(store.resolve())
+        yield place, commit
+    finally:
+        # By hand: git refuses what it calls unclean, and the store behind the link is not git's.
+        (place / _BUILDS).unlink(missing_ok=True)
+        shutil.rmtree(place, ignore_errors=True)
+        _git(root, "worktree", "prune")
+
+
+def _git(root: Path, *words: str) -> str:
+    done = run_process(["git", "-C", root, *words], timeout_s=LIMIT_S)
+    return done.stdout if done.exit_code == 0 else ""

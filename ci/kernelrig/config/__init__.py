@@ -1,0 +1,14 @@
+"""What the user wrote down, read once into frozen records: remotes, kernels, plans."""
+
+from kernelrig.config.load import load_kernels, load_plan, load_remotes, remote_sources
+from kernelrig.config.local_entry import add_remote, known_entry, require_addable
+
+__all__ = [
+    "add_remote",
+    "known_entry",
+    "load_kernels",
+    "load_plan",
+    "load_remotes",
+    "remote_sources",
+    "require_addable",
+]

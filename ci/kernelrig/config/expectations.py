@@ -1,0 +1,121 @@
+"""What types cannot say about what a kernel is held to: budgets, tunables, SASS rules."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from kernelrig.config.expression import evaluate
+from kernelrig.errors import ConfigError
+from kernelrig.files.validation import Complaint, Loc, nearest
+from kernelrig.model import Kernel, SassRule, SassRules
+
+_CODE = re.compile(r"S[0-9]{3}")
+_KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_FORMS = ("must_have", "must_not_have", "count", "order")
+HARNESS = "KERNELRIG_"
+"""What the harness itself is told by -D begins like this; all else is a tunable."""
+
+
+def budget_rules(kernel: Kernel) -> Iterator[Complaint]:
+    for arch, budgets in kernel.budgets.items():
+        yield from _known_variants(("budgets", arch), budgets, kernel)
+
+
+def tunable_rules(kernel: Kernel) -> Iterator[Complaint]:
+    for arch, tunables in kernel.tunables.items():
+        for name, tunable in tunables.items():
+            way: Loc = ("tunables", arch, name)
+            if not _IDENTIFIER.fullmatch(name) or name.startswith(HARNESS):
+                yield Complaint(way, f"'{name}' cannot be a tunable; {HARNESS}* is the harness's")
+            if len(set(tunable.values)) != len(tunable.values):
+                yield Complaint((*way, "values"), f"'values' of '{name}' holds one twice")
+            if tunable.default not in tunable.values:
+                text = f"'default' of '{name}' is {tunable.default}, which is not among its values"
+                yield Complaint((*way, "default"), f"{text}: {_listed(tunable.values)}")
+    yield from _define_rules(kernel)
+
+
+def sass_rules(kernel: Kernel) -> Iterator[Complaint]:
+    for arch, said in kernel.sass.items():
+        way: Loc = ("sass", arch)
+        defaults = {name: t.default for name, t in kernel.tunables.get(arch, {}).items()}
+        for name, role in said.roles.items():
+            if not role.issues:
+                yield Complaint((*way, "roles", name), f"role '{name}' issues nothing: what is it?")
+            yield from _expression((*way, "roles", name, "places"), role.places, defaults)
+        codes = Counter(rule.code for rule in said.rules)
+        for i, latency in enumerate(said.latencies):
+            yield from _expression((*way, "latencies", i, "warps"), latency.warps, defaults)
+        for i, rule in enumerate(said.rules):
+            here: Loc = (*way, "rules", i)
+            if codes[rule.code] > 1:
+                yield Complaint((*here, "code"), f"'{rule.code}' stands {codes[rule.code]} times")
+            yield from (Complaint((*here, *c.loc), c.text) for c in _rule(rule, said, defaults))
+            yield from _known_variants((*here, "variants"), rule.variants, kernel)
+
+
+def _known_variants(way: Loc, variants: Iterable[str], kernel: Kernel) -> Iterator[Complaint]:
+    for variant in variants:
+        if variant not in kernel.variants:
+            known = ", ".join(kernel.variants)
+            text = f"'{variant}' is no variant of '{kernel.name}'; variants: {known}"
+            yield Complaint((*way, variant), text + nearest(variant, kernel.variants))
+
+
+def _define_rules(kernel: Kernel) -> Iterator[Complaint]:
+    """A variant may set a tunable to a legal value, and tell the harness what it likes."""
+    known = {name for tunables in kernel.tunables.values() for name in tunables}
+    for variant in kernel.variants.values():
+        for name, value in variant.defines.items():
+            way = ("variants", variant.name, "defines", name)
+            if known and name not in known and not name.startswith(HARNESS):
+                text = f"'{name}' is no tunable of '{kernel.name}'{nearest(name, known)}"
+                yield Complaint(way, f"{text}; tunables: {', '.join(sorted(known))}")
+            for arch in kernel.archs_of(variant.name):
+                tunables = kernel.tunables.get(arch, {})
+                if name in tunables and value not in tunables[name].values:
+                    allowed = _listed(tunables[name].values)
+                    yield Complaint(way, f"'{name}' must be one of {allowed}, not {value}")
+
+
+def _rule(rule: SassRule, said: SassRules, defaults: dict[str, int]) -> Iterator[Complaint]:
+    if not _CODE.fullmatch(rule.code):
+        yield Complaint(("code",), f"'code' must be S and three digits, not '{rule.code}'")
+    if not _KEBAB.fullmatch(rule.name):
+        yield Complaint(("name",), f"'name' must be in kebab-case, not '{rule.name}'")
+    forms = [form for form in _FORMS if getattr(rule, form)]
+    if len(forms) != 1:
+        asked = ", ".join(_FORMS)
+        yield Complaint(
+            (),
+            f"'{rule.code}' must have exactly one of {asked}, not {' and '.join(forms) or 'none'}",
+        )
+    if rule.role and rule.role not in said.roles:
+        known = ", ".join(said.roles) or "there are none"
+        yield Complaint(("role",), f"'{rule.role}' is no role; roles: {known}")
+    if rule.order and len(rule.order) < 2:
+        yield Complaint(("order",), "'order' needs two patterns or more")
+    if rule.since and not rule.order:
+        yield Complaint(("since",), "'since' belongs to an 'order'")
+    if rule.order and rule.within == "loops":
+        yield Complaint(("within",), "an 'order' is judged over the whole function")
+    try:
+        re.compile(rule.function)
+    except re.error as e:
+        yield Complaint(("function",), f"'function' is no regular expression: {e}")
+    for pattern, expression in rule.count.items():
+        yield from _expression(("count", pattern), expression, defaults)
+
+
+def _expression(way: Loc, text: str, defaults: dict[str, int]) -> Iterator[Complaint]:
+    try:
+        evaluate(text, defaults)
+    except ConfigError as e:
+        yield Complaint(way, e.message)
+
+
+def _listed(values: tuple[int, ...]) -> str:
+    return ", ".join(map(str, values)) or "there are none"

@@ -1,0 +1,165 @@
+"""The files of a project into records, every mistake of a file in one error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kernelrig.config.rules import kernel_rules, remote_rules, stage_rules
+from kernelrig.config.schema import KernelsFile, PlanFile, RemotesFile
+from kernelrig.config.yaml_source import Document, read_yaml
+from kernelrig.errors import ConfigError
+from kernelrig.files.validation import Complaint, Loc, convert, nearest, unknown_key
+from kernelrig.model import Case, Kernel, Plan, Remote, Role, Stage, Variant
+
+T = TypeVar("T")
+Key = str | int
+
+REMOTES = "remotes.yaml"
+LOCAL_REMOTES = "remotes.local.yaml"
+KERNELS = "kernel/kernels.yaml"
+OWN_PLANS = Path(__file__).parents[1] / "plans"
+"""The plans that come with the package, for a project that has none of that name."""
+
+_NAMED_BY_KEY: dict[type, tuple[tuple[tuple[str, ...], type], ...]] = {
+    RemotesFile: ((("remotes",), Remote),),
+    KernelsFile: (
+        (("kernels",), Kernel),
+        (("kernels", "*", "variants"), Variant),
+        (("kernels", "*", "cases"), Case),
+        (("kernels", "*", "sass", "*", "roles"), Role),
+    ),
+    PlanFile: (),
+}
+"""The mappings of a file whose keys are the names of their entries."""
+
+
+def load_remotes(root: Path) -> dict[str, Remote]:
+    """Read remotes.yaml and remotes.local.yaml; a local entry replaces a shared one as a whole.
+
+    Never key by key: what a remote is stands in one place.
+    """
+    remotes: dict[str, Remote] = {}
+    for _, entries in _remote_files(root):
+        remotes.update(entries)
+    return remotes
+
+
+def remote_sources(root: Path) -> dict[str, str]:
+    """Return where each remote's entry stands, `remotes.local.yaml:4 (instead of ...)`."""
+    places: dict[str, str] = {}
+    for document, entries in _remote_files(root):
+        for name in entries:
+            instead = f" (instead of {places[name]})" if name in places else ""
+            places[name] = document.where(("remotes", name)) + instead
+    return places
+
+
+def load_kernels(root: Path) -> dict[str, Kernel]:
+    document = read_yaml(root / KERNELS, KERNELS)
+    folder = (root / KERNELS).parent
+
+    def rules(way: Loc, kernel: Kernel) -> Iterable[Complaint]:
+        return kernel_rules(kernel, folder)
+
+    return read_file(document, KernelsFile, "kernels", rules).kernels
+
+
+def load_plan(root: Path, name: str) -> Plan:
+    """Read the project's `ci/plans/<name>.yaml`, or else the one that comes with the package."""
+    found = {p.stem: p for d in (OWN_PLANS, root / "ci/plans") for p in d.glob("*.yaml")}
+    if name not in found:
+        known = sorted(found)
+        raise ConfigError(f"unknown plan '{name}'; plans: {', '.join(known)}{nearest(name, known)}")
+    document = read_yaml(found[name], f"ci/plans/{name}.yaml")
+    stages = document.value.get("stages") if isinstance(document.value, dict) else None
+    raw = stages if isinstance(stages, list) else []
+    # From the file, not from the records: a stage with a mistake is a stage all the same.
+    names = [str(s.get("name", "")) if isinstance(s, dict) else "" for s in raw]
+
+    def rules(way: Loc, stage: Stage) -> Iterator[Complaint]:
+        index = int(way[1])
+        before = names[:index]
+        if stage.name in before:
+            line = document.line(("stages", before.index(stage.name)))
+            text = f"duplicate stage '{stage.name}'; it stands on line {line} already"
+            yield Complaint(("name",), text)
+        yield from stage_rules(stage, [name for name in dict.fromkeys(before) if name])
+
+    return Plan(name, read_file(document, PlanFile, "stages", rules).stages)
+
+
+def read_remotes(document: Document) -> dict[str, Remote]:
+    file = read_file(document, RemotesFile, "remotes", lambda way, remote: remote_rules(remote))
+    return file.remotes or {}
+
+
+def read_file(
+    document: Document,
+    kind: type[T],
+    section: str,
+    rules: Callable[[Loc, Any], Iterable[Complaint]],
+) -> T:
+    """Turn a whole file into its record; raise one ConfigError that names all its mistakes."""
+    complaints = [Complaint(loc, text) for loc, text in document.problems.items()]
+    complaints += _put_names(document.value, kind)
+    record, found = convert(kind, document.value)
+    complaints += found
+    checked, keys = record, _keys(document.value, section)
+    if record is None:
+        # The entries without a mistake in their form are still judged by the rules.
+        wrong = {c.loc[1] for c in found if len(c.loc) > 1}
+        keys = [key for key in keys if key not in wrong]
+        entries = document.value.get(section) if isinstance(document.value, dict) else None
+        checked, _ = convert(kind, {"schema": 1, section: _only(entries, keys)})
+    if checked is not None:
+        held = getattr(checked, section) or {}
+        for key, entry in zip(keys, held.values() if isinstance(held, dict) else held, strict=True):
+            way = (section, key)
+            complaints += [Complaint((*way, *c.loc), c.text) for c in rules(way, entry)]
+    if complaints or record is None:
+        lines = sorted({(document.line(c.loc), c.text) for c in complaints})
+        raise ConfigError("\n".join(f"{document.label}:{line}: {text}" for line, text in lines))
+    return record
+
+
+def _remote_files(root: Path) -> Iterator[tuple[Document, Mapping[str, Remote]]]:
+    for name in (REMOTES, LOCAL_REMOTES):
+        if (root / name).exists():
+            document = read_yaml(root / name, name)
+            yield document, read_remotes(document)
+
+
+def _put_names(value: object, kind: type) -> Iterator[Complaint]:
+    """Give every entry that is named by its key that name; a `name` of its own is a mistake."""
+    for way, record in _NAMED_BY_KEY[kind]:
+        for loc, entry in _entries(value, way, ()):
+            if "name" in entry:
+                yield Complaint((*loc, "name"), unknown_key(record, "name"))
+            entry["name"] = loc[-1]
+
+
+def _entries(
+    value: object, way: tuple[str, ...], loc: Loc
+) -> Iterator[tuple[Loc, dict[str, object]]]:
+    if not isinstance(value, dict):
+        return
+    if not way:
+        yield from (((*loc, k), v) for k, v in value.items() if isinstance(v, dict))
+        return
+    for key in list(value) if way[0] == "*" else [way[0]]:
+        yield from _entries(value.get(key), way[1:], (*loc, key))
+
+
+def _keys(value: object, section: str) -> list[Key]:
+    entries = value.get(section) if isinstance(value, dict) else None
+    if isinstance(entries, dict):
+        return list(entries)
+    return list(range(len(entries))) if isinstance(entries, list) else []
+
+
+def _only(entries: object, keys: list[Key]) -> object:
+    if isinstance(entries, dict):
+        return {key: entries[key] for key in keys}
+    return [entries[int(key)] for key in keys] if isinstance(entries, list) else entries

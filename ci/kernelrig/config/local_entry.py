@@ -1,0 +1,134 @@
+"""One entry of remotes.local.yaml, set in the text itself: the rest of the file stays as it was."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+from typing import Any
+
+from kernelrig.config.load import LOCAL_REMOTES, load_remotes, read_remotes, remote_sources
+from kernelrig.config.rules import remote_rules
+from kernelrig.config.yaml_source import Document, parse_yaml, read_yaml
+from kernelrig.errors import ConfigError
+from kernelrig.files.rundir import write_atomic
+from kernelrig.model import Remote
+
+_NEW = """\
+# yaml-language-server: $schema=ci/schemas/remotes.schema.json
+# Remotes of this machine alone; git ignores this file. An entry here replaces the one of the same
+# name in remotes.yaml as a whole.
+schema: 1
+remotes:
+"""
+
+
+def add_remote(root: Path, remote: Remote, *, replace: bool = False) -> Path:
+    """Write `remote` into remotes.local.yaml and return that file.
+
+    The same name for the same address is an update. For another address it is refused unless
+    `replace`: a rental that comes back under a new address says so.
+    """
+    known = load_remotes(root).get(remote.name)
+    if known is not None and _address(known) != _address(remote) and not replace:
+        place = remote_sources(root)[remote.name]
+        raise ConfigError(
+            f"remote '{remote.name}' is {_address(known)} already: {place}",
+            f"choose another name, or pass --replace: {_address(remote)} takes its place",
+        )
+    require_addable(remote)
+    path = root / LOCAL_REMOTES
+    document = read_yaml(path, LOCAL_REMOTES) if path.exists() else parse_yaml(_NEW, LOCAL_REMOTES)
+    wanted = {**read_remotes(document), remote.name: remote}
+    text = set_entry(document, remote)
+    # The text was edited by lines: what it says now is read back before anything is written.
+    if _says(text) != wanted:
+        raise ConfigError(
+            f"{LOCAL_REMOTES} is written in a way that we cannot edit",
+            f"put this under 'remotes' yourself:\n{''.join(_lines(remote, 2)).rstrip()}",
+        )
+    write_atomic(path, text)
+    return path
+
+
+def known_entry(root: Path, remote: Remote) -> Remote | None:
+    """Return the entry of the same name for the same address: what an update starts from."""
+    known = load_remotes(root).get(remote.name)
+    return known if known is not None and _address(known) == _address(remote) else None
+
+
+def require_addable(remote: Remote) -> None:
+    """Refuse what no file may say of a remote; nothing needs to be connected to for that."""
+    wrong = [complaint.text for complaint in remote_rules(remote)]
+    if wrong:
+        raise ConfigError(f"remote '{remote.name}' cannot be added: {'; '.join(wrong)}")
+
+
+def set_entry(document: Document, remote: Remote) -> str:
+    """Return the text with the entry put in, in place of the one of that name or at the end.
+
+    Comments inside a replaced entry go with it; all others stay.
+    """
+    lines = document.text.splitlines(keepends=True)
+    section = document.spots.get(("remotes",))
+    if section is None:
+        return "".join([*lines, "remotes:\n", *_lines(remote, 2)])
+    entries = [spot for loc, spot in document.spots.items() if loc[:-1] == ("remotes",)]
+    if section.braces:
+        if entries:
+            raise ConfigError(
+                f"{document.where(('remotes',))}: the entries stand in braces",
+                "put each on lines of its own, so that one can be added",
+            )
+        lines[section.first : section.end] = ["remotes:\n"]
+        first = end = section.first + 1
+    elif old := document.spots.get(("remotes", remote.name)):
+        first, end = old.first, old.end
+    else:
+        first = end = max((spot.end for spot in entries), default=section.end)
+    column = entries[0].column if entries else 2
+    lines[first:end] = _lines(remote, column)
+    return "".join(lines)
+
+
+def _says(text: str) -> dict[str, Remote] | None:
+    try:
+        return read_remotes(parse_yaml(text, LOCAL_REMOTES))
+    except ConfigError:
+        return None
+
+
+def _address(remote: Remote) -> str:
+    if remote.kind == "embedded":
+        return "this machine"
+    return f"{remote.host}:{remote.port}" if remote.port else remote.host
+
+
+def _lines(remote: Remote, column: int) -> list[str]:
+    """Word the entry: what has its default is left out."""
+    lines = [f"{' ' * column}{_scalar(remote.name)}:\n"]
+    for f in fields(remote):
+        value = getattr(remote, f.name)
+        if f.name == "name" or value == _default(f):
+            continue
+        if isinstance(value, dict):
+            lines.append(f"{' ' * (column + 2)}{f.name}:\n")
+            lines += [f"{' ' * (column + 4)}{_scalar(k)}: {_scalar(v)}\n" for k, v in value.items()]
+        else:
+            lines.append(f"{' ' * (column + 2)}{f.name}: {_scalar(value)}\n")
+    return lines
+
+
+def _default(f: Field[Any]) -> object:
+    return f.default if f.default_factory is MISSING else f.default_factory()
+
+
+def _scalar(value: object) -> str:
+    """Word a value for any YAML: text that some version reads as something else is quoted."""
+    plain = re.compile(r"[A-Za-z_/~][A-Za-z0-9_./@~-]*")
+    trap = {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "~"}
+    if isinstance(value, str):
+        fine = plain.fullmatch(value) and value.lower() not in trap
+        return str(value) if fine else json.dumps(value)
+    return json.dumps(value)

@@ -1,0 +1,176 @@
+"""What types cannot say about a remote, a kernel or a plan; one function a record.
+
+Ways are relative to the entry, so that the reader can put the line in front.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from kernelrig.config.expectations import budget_rules, sass_rules, tunable_rules
+from kernelrig.files.validation import Complaint, Loc, nearest
+from kernelrig.model import DeviceKind, Kernel, Remote, Stage, StageKind
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_ARCH = re.compile(r"sm_[0-9]+[af]?")
+_HOST_KEY = re.compile(r"[a-z][a-z0-9@.-]* [A-Za-z0-9+/]+=*( .*)?")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def name_rule(name: str) -> Iterator[Complaint]:
+    if not _NAME.fullmatch(name):
+        yield Complaint(
+            (),
+            f"'{name}' cannot be a name; use letters, digits, '.', '_' and '-': it names folders",
+        )
+
+
+def remote_rules(remote: Remote) -> Iterator[Complaint]:
+    yield from name_rule(remote.name)
+    yield from _arch_rule(("arch",), remote.arch)
+    if remote.kind == "ssh" and not remote.host:
+        yield Complaint((), f"missing key 'host' in '{remote.name}'; an ssh remote needs one")
+    if remote.kind == "embedded":
+        for key in ("host", "user", "port", "identity_file", "host_key", "jump"):
+            if getattr(remote, key):
+                yield Complaint((key,), f"an embedded remote is this machine: it takes no '{key}'")
+    if remote.device is DeviceKind.EMULATOR and remote.kind != "embedded":
+        text = "an emulator remote is this machine, whose own kernelrig it runs: 'kind: embedded'"
+        yield Complaint(("device",), text)
+    if re.search(r"@|^[^:]*:[0-9]+$", remote.host):
+        yield Complaint(
+            ("host",),
+            f"'host' is the address alone, not '{remote.host}'; 'user' and 'port' are keys",
+        )
+    if remote.host_key and not _HOST_KEY.fullmatch(remote.host_key):
+        yield Complaint(
+            ("host_key",),
+            f"'host_key' is '{remote.host_key[:60]}'; it must be the key itself, as "
+            "`ssh-ed25519 AAAA...`: `invoke remote-add` writes it",
+        )
+    if not 0 <= remote.port <= 65535:
+        yield Complaint(("port",), f"'port' must be 1 to 65535, not {remote.port}")
+    yield from _positive(("connect_timeout_s",), remote.connect_timeout_s)
+    yield from _identifiers(("env",), remote.env)
+
+
+def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
+    """Check one kernel; `folder` is what its sources are relative to."""
+    yield from name_rule(kernel.name)
+    if kernel.level == 1:
+        for key in ("kernel_regex", "cases", "shape"):
+            if not getattr(kernel, key):
+                yield Complaint((), f"missing key '{key}' in '{kernel.name}'; level 1 needs it")
+    for key in ("sources", "variants"):
+        if not getattr(kernel, key):
+            yield Complaint((key,), f"'{key}' of '{kernel.name}' is empty; it needs one at least")
+    try:
+        re.compile(kernel.kernel_regex)
+    except re.error as e:
+        yield Complaint(("kernel_regex",), f"'kernel_regex' is no regular expression: {e}")
+    for arch, source in kernel.sources.items():
+        yield from _arch_rule(("sources", arch), arch)
+        if not (folder / source).is_file():
+            near = nearest(source, (p.name for p in folder.iterdir()))
+            yield Complaint(("sources", arch), f"no file '{source}' in {folder.name}/{near}")
+    for key, values in (
+        ("label", () if isinstance(kernel.label, str) else kernel.label),
+        ("accum_tol", kernel.accum_tol),
+        ("budgets", kernel.budgets),
+        ("tunables", kernel.tunables),
+        ("sass", kernel.sass),
+    ):
+        for arch in values:
+            yield from _source_rule((key, arch), key, arch, kernel)
+    for arch, tolerance in kernel.accum_tol.items():
+        yield from _positive(("accum_tol", arch), tolerance)
+    yield from _variant_rules(kernel)
+    yield from budget_rules(kernel)
+    yield from tunable_rules(kernel)
+    yield from sass_rules(kernel)
+    for case in kernel.cases.values():
+        for complaint in name_rule(case.name):
+            yield Complaint(("cases", case.name), complaint.text)
+        yield from _positive(("cases", case.name, "images"), case.images)
+        if case.ctas < 0:
+            yield Complaint(
+                ("cases", case.name, "ctas"),
+                f"'ctas' must be 0 (every SM) or more, not {case.ctas}",
+            )
+
+
+def _variant_rules(kernel: Kernel) -> Iterator[Complaint]:
+    writers: dict[str, str] = {}
+    for variant in kernel.variants.values():
+        way = ("variants", variant.name)
+        for complaint in name_rule(variant.name):
+            yield Complaint(way, complaint.text)
+        for complaint in name_rule(variant.program):
+            yield Complaint((*way, "program"), complaint.text)
+        yield from _identifiers((*way, "defines"), variant.defines)
+        for i, arch in enumerate(variant.archs):
+            yield from _source_rule((*way, "archs", i), "archs", arch, kernel)
+        other = writers.setdefault(variant.program, variant.name)
+        # A level-0 program writes no result file: what it printed is known by its folder.
+        if kernel.level == 1 and other != variant.name:
+            text = f"'{variant.program}' is the program of variant '{other}' already"
+            yield Complaint((*way, "program"), f"{text}: a result file must say which one wrote it")
+
+
+def _source_rule(way: Loc, key: str, arch: str, kernel: Kernel) -> Iterator[Complaint]:
+    if kernel.sources and arch not in kernel.sources:
+        known = ", ".join(kernel.sources)
+        yield Complaint(way, f"'{key}' names '{arch}', which has no source; sources: {known}")
+
+
+def stage_rules(stage: Stage, before: Sequence[str]) -> Iterator[Complaint]:
+    """Check one stage of a plan; `before` are the names of the stages above it."""
+    yield from (Complaint(("name",), c.text) for c in name_rule(stage.name))
+    for i, need in enumerate(stage.needs):
+        if need not in before:
+            known = f"earlier stages: {', '.join(before)}" if before else "it is the first"
+            text = f"'{stage.name}' needs '{need}', which is no earlier stage; {known}"
+            yield Complaint(("needs", i), text + nearest(need, before))
+    if stage.kind is StageKind.BENCH:
+        yield Complaint(
+            ("kind",), "no plan holds a bench stage; `invoke bench` makes one of its own"
+        )
+    if stage.kind is StageKind.SANITIZER and not stage.tool:
+        yield Complaint(
+            (), f"missing key 'tool' in stage '{stage.name}'; a sanitizer stage needs it"
+        )
+    if stage.kind is not StageKind.SANITIZER and stage.tool:
+        yield Complaint(("tool",), f"a {stage.kind.value} stage takes no 'tool'")
+    if stage.variant and not stage.kind.on_box:
+        yield Complaint(("variant",), f"a {stage.kind.value} stage runs no program: no 'variant'")
+    for key in ("patterns", "seeds", "needs"):
+        for value, times in Counter(getattr(stage, key)).items():
+            if times > 1:
+                yield Complaint((key,), f"'{key}' of '{stage.name}' names {value} {times} times")
+    if not stage.seeds:
+        yield Complaint(("seeds",), f"'seeds' of '{stage.name}' is empty; it needs one at least")
+    for key in ("time_s", "output_mb", "disk_mb", "samples"):
+        yield from _positive((key,), getattr(stage, key))
+    if stage.warmup_s < 0:
+        yield Complaint(("warmup_s",), f"'warmup_s' must be 0 or more, not {stage.warmup_s:g}")
+
+
+def _arch_rule(way: tuple[str, ...], arch: str) -> Iterator[Complaint]:
+    if not _ARCH.fullmatch(arch):
+        yield Complaint(way, f"'{arch}' is no arch; write it as sm_90a or sm_100a")
+
+
+def _positive(way: tuple[str, ...], value: float) -> Iterator[Complaint]:
+    if not 0 < value < math.inf:
+        yield Complaint(way, f"'{way[-1]}' must be more than 0, not {value:g}")
+
+
+def _identifiers(way: tuple[str, ...], values: Mapping[str, object]) -> Iterator[Complaint]:
+    for name in values:
+        if not _IDENTIFIER.fullmatch(name):
+            text = f"'{name}' cannot be a name in '{way[-1]}'; use letters, digits and '_'"
+            yield Complaint((*way, name), text)

@@ -1,0 +1,67 @@
+"""Which sets of tunables are tried: not all (there are a million), and not at random.
+
+Every combination of the structural ones meets every value of every other tunable at least once; on
+top of that, with the structural ones at their defaults, every two values of two others meet once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations, product
+
+from kernelrig.model import Tunable
+
+Values = dict[str, int]
+Pair = frozenset[tuple[str, int]]
+
+
+def tried_sets(tunables: Mapping[str, Tunable]) -> tuple[Values, ...]:
+    """Return the sets, each once and whole; the first holds every default."""
+    defaults = {name: t.default for name, t in tunables.items()}
+    rest = {name: t.values for name, t in tunables.items() if not t.structural}
+    found = [defaults]
+    found += ({**defaults, **some} for some in pairwise(rest))
+    for number, shape in enumerate(structural_product(tunables)):
+        found += ({**defaults, **shape, **some} for some in each_value(rest, number))
+    return tuple(dict(s) for s in dict.fromkeys(tuple(values.items()) for values in found))
+
+
+def structural_product(tunables: Mapping[str, Tunable]) -> Iterator[Values]:
+    """Return every combination of the structural tunables."""
+    structural = {name: t.values for name, t in tunables.items() if t.structural}
+    return (dict(zip(structural, some, strict=True)) for some in product(*structural.values()))
+
+
+def each_value(choices: Mapping[str, tuple[int, ...]], turn: int) -> Iterator[Values]:
+    """Return as few sets as hold every value once; another `turn` puts them together otherwise."""
+    for number in range(max(map(len, choices.values()), default=1)):
+        yield {
+            name: values[(number + turn * place) % len(values)]
+            for place, (name, values) in enumerate(choices.items())
+        }
+
+
+def pairwise(choices: Mapping[str, tuple[int, ...]]) -> Iterator[Values]:
+    """Return sets in which every two values of two tunables meet; greedy, always the same ones."""
+    missing = {
+        frozenset({(a, x), (b, y)}): None
+        for a, b in combinations(choices, 2)
+        for x, y in product(choices[a], choices[b])
+    }
+    while missing:
+        # Begin with a pair that is missing, so that each set brings something new.
+        chosen = dict(sorted(next(iter(missing))))
+        for name, values in choices.items():
+            if name not in chosen:
+                chosen[name] = max(values, key=lambda v: _new(missing, chosen, name, v))
+        for met in _pairs(chosen):
+            missing.pop(met, None)
+        yield {name: chosen[name] for name in choices}
+
+
+def _new(missing: Mapping[Pair, None], chosen: Values, name: str, value: int) -> int:
+    return sum(frozenset({(name, value), pair}) in missing for pair in chosen.items())
+
+
+def _pairs(values: Values) -> Iterator[Pair]:
+    return map(frozenset, combinations(values.items(), 2))

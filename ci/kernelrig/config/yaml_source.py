@@ -1,0 +1,160 @@
+"""YAML as plain values that remember their lines; the only module that knows YAML.
+
+Scalars follow YAML 1.2: `no` and `on` are text, 1:30 is no time of day, 1e-5 is a number, and
+2027-03-31 stays text until a record asks for a date. (PyYAML's own rules are 1.1: each bites.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kernelrig.errors import ConfigError
+from kernelrig.files.validation import Loc
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where an entry stands, counted from 0: lines [first, end), column, `{}` or a block."""
+
+    first: int
+    end: int
+    column: int
+    braces: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed file. `label` is what messages call it: its path relative to the project."""
+
+    label: str
+    text: str
+    value: Any
+    spots: dict[Loc, Spot]
+    problems: dict[Loc, str]
+
+    def line(self, loc: Loc) -> int:
+        """Return the line, from 1, of what `loc` means or of the nearest thing around it."""
+        while loc and loc not in self.spots:
+            loc = loc[:-1]
+        return self.spots[loc].first + 1 if loc else 1
+
+    def where(self, loc: Loc) -> str:
+        return f"{self.label}:{self.line(loc)}"
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader's parser with YAML 1.2's idea of what a plain scalar is."""
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML keeps its rules in a class attribute
+
+
+_NULL, _BOOL, _INT, _FLOAT, _STR = (
+    f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str")
+)
+for _tag, _pattern, _first in (
+    (_NULL, r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    (_BOOL, r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    (_INT, r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    (
+        _FLOAT,
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        list("-+.0123456789"),
+    ),
+):
+    _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), _first)
+
+_SCALARS: dict[str, Callable[[str], Any]] = {
+    _NULL: lambda text: None,
+    _BOOL: lambda text: text.lower() == "true",
+    _INT: lambda text: int(text, 0 if text[:2] in ("0o", "0x") else 10),
+    _FLOAT: lambda text: float(re.sub(r"\.(?=[iInN])", "", text)),
+    _STR: str,
+}
+
+
+def read_yaml(path: Path, label: str) -> Document:
+    """Read and parse `path`; what is no YAML at all is a ConfigError with its line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as e:
+        raise ConfigError(f"{label}: not UTF-8 text", "save it as UTF-8") from e
+    except OSError as e:
+        raise ConfigError(f"cannot read {label}: {(e.strerror or str(e)).lower()}") from e
+    return parse_yaml(text, label)
+
+
+def parse_yaml(text: str, label: str) -> Document:
+    text = text if text.endswith("\n") else text + "\n"
+    try:
+        node = yaml.compose(text, _Loader)
+    except yaml.MarkedYAMLError as e:
+        mark = e.problem_mark or e.context_mark
+        line = mark.line + 1 if mark else 1
+        raise ConfigError(f"{label}:{line}: not YAML: {e.problem or e.context}") from e
+    except yaml.reader.ReaderError as e:
+        line = text.count("\n", 0, e.position) + 1
+        raise ConfigError(f"{label}:{line}: not YAML: character {e.character:#x}") from e
+    walk = _Walk(text.splitlines())
+    value = None if node is None else walk.value(node, (), ())
+    return Document(label, text, value, walk.spots, walk.problems)
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Turns nodes into plain values, noting where each stands and what is wrong with its form."""
+
+    lines: list[str]
+    spots: dict[Loc, Spot] = field(default_factory=dict)
+    problems: dict[Loc, str] = field(default_factory=dict)
+
+    def value(self, node: yaml.Node, loc: Loc, around: tuple[int, ...]) -> Any:  # noqa: ANN401 - any plain value
+        if id(node) in around:
+            self.problems[loc] = f"the alias at '{loc[-1]}' contains itself"
+            return None
+        around = (*around, id(node))
+        if isinstance(node, yaml.MappingNode):
+            return self.mapping(node, loc, around)
+        if isinstance(node, yaml.SequenceNode):
+            for i, item in enumerate(node.value):
+                self.note((*loc, i), item, item)
+            return [self.value(item, (*loc, i), around) for i, item in enumerate(node.value)]
+        try:
+            return _SCALARS[node.tag](node.value)
+        except (KeyError, ValueError):
+            self.problems[loc] = f"'{node.value}' cannot be a {node.tag}"
+            return None
+
+    def mapping(self, node: yaml.MappingNode, loc: Loc, around: tuple[int, ...]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.problems[loc] = "a key must be a single word"
+                continue
+            key = str(key_node.value)
+            if key in values:
+                line = key_node.start_mark.line
+                first = self.spots[*loc, key].first + 1
+                # A place of its own: the first entry keeps its own line and problems.
+                twice = (*loc, key, f"line {line}")
+                self.spots[twice] = Spot(line, line + 1, key_node.start_mark.column, False)
+                self.problems[twice] = f"duplicate key '{key}'; it stands on line {first} already"
+                continue
+            self.note((*loc, key), key_node, value_node)
+            values[key] = self.value(value_node, (*loc, key), around)
+        return values
+
+    def note(self, loc: Loc, start: yaml.Node, end: yaml.Node) -> None:
+        first, last, in_line = start.start_mark.line, end.end_mark.line, end.end_mark.column > 0
+        braces = isinstance(end, yaml.CollectionNode) and bool(end.flow_style)
+        if in_line and (braces or isinstance(end, yaml.ScalarNode)):
+            last += 1
+        # A block's end mark stands before the next token: what lies between is not its own.
+        while last > first + 1 and re.fullmatch(r"\s*(#.*)?", self.lines[last - 1]):
+            last -= 1
+        self.spots[loc] = Spot(first, max(last, first + 1), start.start_mark.column, braces)

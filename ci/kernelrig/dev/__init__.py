@@ -1,0 +1,1 @@
+"""What concerns this repository itself: its tests, lint, types, contracts."""

@@ -1,0 +1,137 @@
+"""`invoke test`: every check of this repository, as commands that are run to the last one.
+
+The commands are what a person would type; none of them needs the network.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelrig.errors import CiError
+from kernelrig.proc import run_process, stream_process
+from kernelrig.terminal.text import columns
+
+SCHEMAS = {
+    "remotes.schema.json": "remotes.yaml",
+    "kernels.schema.json": "kernel/kernels.yaml",
+    "plan.schema.json": "ci/kernelrig/plans/*.yaml",
+}
+PYTHON = ["ci", "tests", "tasks.py"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command; it passes if it exits with 0 within its limit."""
+
+    name: str
+    argv: tuple[str, ...]
+    time_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    name: str
+    passed: bool
+    said: str
+    output: str
+    seconds: float
+
+
+def lint_steps(root: Path) -> tuple[Step, ...]:
+    """Return what is checked without running our code; quick ones first."""
+    ruff = _module("ruff")
+    workflows = _files(root, ".github/workflows/*.yml")
+    jsonschema = _module("check_jsonschema")
+    return (
+        Step("ruff check", (*ruff, "check", ".")),
+        Step("ruff format", (*ruff, "format", "--check", ".")),
+        Step("zizmor", (*_script("zizmor"), *_ZIZMOR, ".github/workflows")),
+        Step("workflows", (*jsonschema, "--builtin-schema", "vendor.github-workflows", *workflows)),
+        *(
+            Step(
+                name,
+                (
+                    *jsonschema,
+                    "--schemafile",
+                    f"ci/kernelrig/schemas/{name}",
+                    *_files(root, pattern),
+                ),
+            )
+            for name, pattern in SCHEMAS.items()
+        ),
+        Step("imports", (*_script("lint-imports"), "--no-logo")),
+        Step("mypy", (*_module("mypy"), "--strict", *PYTHON)),
+    )
+
+
+def pytest_step(*, long: bool) -> Step:
+    """Return the test run, a process a CPU; `long` adds the tests that take minutes.
+
+    The tests of a file stay together: they share what was compiled for them.
+    """
+    pytest = (*_module("pytest"), "-n", "auto", "--dist", "loadfile")
+    if long:
+        return Step("pytest", pytest, time_s=6 * 3600.0)
+    return Step("pytest", (*pytest, "-m", "not long"), time_s=1800.0)
+
+
+def run_all(root: Path, *, long: bool) -> int:
+    """Run everything, whatever fails, and return the exit code."""
+    return run_steps(lint_steps(root), pytest_step(long=long), root, _print)
+
+
+def run_steps(lint: Sequence[Step], tests: Step, root: Path, echo: Callable[[str], None]) -> int:
+    """Run `lint` one after the other beside `tests`, which alone is shown live.
+
+    After the tests come the words of what failed, a table, and pytest's own last line again: it
+    closes the output, so that who reads only the end reads how many passed.
+    """
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        pending = [beside.submit(_run, step, root) for step in lint]
+        tested = _run(tests, root, echo)
+        results = [future.result() for future in pending]
+    for result in results:
+        if not result.passed:
+            echo(f"\n--- {result.name}: {result.said}\n{result.output.rstrip()}")
+    rows = [("step", "result", "seconds")]
+    rows += [(r.name, r.said, f"{r.seconds:.1f}") for r in (*results, tested)]
+    echo("\n" + columns(rows) + "\n")
+    echo((tested.output.rstrip().splitlines() or [f"{tested.name}: {tested.said}"])[-1])
+    return 0 if all(r.passed for r in (*results, tested)) else 1
+
+
+_ZIZMOR = ("--offline", "--no-progress", "--strict-collection")
+
+
+def _run(step: Step, root: Path, echo: Callable[[str], None] | None = None) -> StepResult:
+    try:
+        if echo:
+            done = stream_process(step.argv, cwd=root, echo=echo, timeout_s=step.time_s)
+        else:
+            done = run_process(step.argv, cwd=root, timeout_s=step.time_s)
+    except CiError as e:
+        return StepResult(step.name, False, "could not be run", str(e), 0.0)
+    said = "ok" if done.exit_code == 0 else f"failed (exit {done.exit_code})"
+    return StepResult(step.name, done.exit_code == 0, said, done.stdout + done.stderr, done.seconds)
+
+
+def _module(name: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", name)
+
+
+def _script(name: str) -> tuple[str, ...]:
+    """A program of the same environment: these two are no modules."""
+    return (str(Path(sys.executable).with_name(name)),)
+
+
+def _files(root: Path, pattern: str) -> tuple[str, ...]:
+    """Name the files; a pattern that fits none is handed on, for the tool to complain of."""
+    return tuple(sorted(str(p.relative_to(root)) for p in root.glob(pattern))) or (pattern,)
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - the answer of `invoke test` is what it prints

@@ -1,0 +1,217 @@
+"""`python -m kernelrig.emu run LAUNCH.json`: one launch, in the emulator.
+
+`split FINDINGS.json` takes a part of its findings.
+
+Exit 0: no error; 1: at least one finding of severity error; 2: bad input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import traceback
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+import numpy as np
+
+from kernelrig.emu.launch.execution import DEFAULT_STEPS, Schedule
+from kernelrig.emu.launch.loader import load
+from kernelrig.emu.launch.schedules import ALL_OBSERVERS, Outcome, emulate, schedules_of
+from kernelrig.emu.machine.findings import OBSERVER_OF, Finding
+from kernelrig.emu.observe.registry import OBSERVERS
+from kernelrig.errors import CiError, ConfigError
+
+SCHEDULES = 4
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command; return its exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        code: int = arguments.command(arguments)
+        return code
+    except CiError as e:
+        print(f"error: {e}" + (f"; {e.hint}" if e.hint else ""), file=sys.stderr)
+        return 2
+    except RecursionError:
+        print("error: the module is nested too deeply", file=sys.stderr)
+        return 2
+    except BrokenProcessPool:
+        print("error: a schedule's process was ended, by the system it seems", file=sys.stderr)
+        return 2
+    except MemoryError:
+        print("error: out of memory; emulate a smaller launch", file=sys.stderr)
+        return 2
+    except Exception as e:  # an exit of 1 would read as a finding
+        last = traceback.extract_tb(e.__traceback__)[-1]
+        where = f"{Path(last.filename).name}:{last.lineno}"
+        print(
+            f"error: the emulator itself failed, {type(e).__name__} at {where}: {e}; "
+            "nothing was established: please report it with the launch file",
+            file=sys.stderr,
+        )
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m kernelrig.emu", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="run a launch file")
+    run.add_argument("launch", type=Path, metavar="LAUNCH.json")
+    run.add_argument("--module", type=Path, metavar="FILE.ptx", help="the PTX, if not the launch's")
+    run.add_argument(
+        "--observe", default=",".join(ALL_OBSERVERS), help="of memory, races, init, sync"
+    )
+    run.add_argument("--schedules", type=int, default=SCHEDULES, help="how many (default 4)")
+    run.add_argument("--seed", type=int, default=0)
+    run.add_argument("--max-steps", type=int, default=DEFAULT_STEPS)
+    run.add_argument("--accumulate", choices=("fp32", "hardware"), default="fp32")
+    run.add_argument(
+        "--elect",
+        choices=("first", "last", "hash"),
+        default="",
+        help="the lane that elect.sync takes (default: another by the schedule)",
+    )
+    run.add_argument("--jobs", type=int, default=0, help="processes; 0: one a processor")
+    run.add_argument("--source", default="", help="the file whose lines findings name")
+    run.add_argument("--dump", action="append", default=[], metavar="BUFFER=FILE.npy")
+    run.add_argument("--json", type=Path, metavar="FILE", help="write findings and statistics")
+    run.set_defaults(command=_run)
+    split = commands.add_parser("split", help="keep some observers' findings of a run")
+    split.add_argument("findings", type=Path, metavar="FINDINGS.json")
+    split.add_argument("--observe", required=True, help="of memory, races, init, sync")
+    split.add_argument("--json", type=Path, required=True, metavar="FILE")
+    split.set_defaults(command=_split)
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    observe = _observers(arguments.observe)
+    if arguments.schedules < 1 or arguments.max_steps < 1 or arguments.jobs < 0:
+        raise ConfigError("--schedules and --max-steps start at 1, --jobs at 0")
+    dumps = _dumps(arguments.dump)
+    loaded = load(arguments.launch, arguments.module, arguments.source)
+    unknown = sorted(dumps.keys() - loaded.entry.buffers.keys())
+    if unknown:
+        known = ", ".join(loaded.entry.buffers)
+        raise ConfigError(f"--dump: no buffer {unknown[0]!r}; buffers: {known}")
+    first = Schedule(
+        seed=arguments.seed,
+        max_steps=arguments.max_steps,
+        hardware_accumulation=arguments.accumulate == "hardware",
+        elected=arguments.elect,
+    )
+    outcome = emulate(
+        loaded, schedules_of(first, arguments.schedules), observe, tuple(dumps), arguments.jobs
+    )
+    try:
+        written = {name: _dump(name, path, outcome) for name, path in dumps.items()}
+        if arguments.json:
+            asked = {
+                "observed": [name for name in observe if name in OBSERVERS],
+                "schedules": arguments.schedules,
+                "seed": arguments.seed,
+                "accumulate": arguments.accumulate,
+                "module_sha256": loaded.module_sha256,
+                "stopped": outcome.stopped,
+                "dumps": written,
+            }
+            _write(arguments.json, {**report(outcome), "run": asked})
+    except OSError as e:
+        raise ConfigError(f"{e.filename}: cannot be written: {e.strerror}") from e
+    for finding in outcome.findings:
+        print(shown(finding))
+    errors = sum(f.severity == "error" for f in outcome.findings)
+    print(
+        f"emulated: {arguments.schedules} schedules, {errors} errors, "
+        f"{len(outcome.findings) - errors} warnings, {max(outcome.wall_s):.1f} s"
+    )
+    return 1 if outcome.failed else 0
+
+
+def report(outcome: Outcome) -> dict[str, object]:
+    """Return findings.json of an outcome."""
+    stats = {
+        "rows": outcome.rows,
+        "unchecked_rows": list(outcome.unchecked),
+        "counters": outcome.counters,
+        "steps": outcome.steps,
+        "wall_s": [round(s, 3) for s in outcome.wall_s],
+    }
+    return {"schema": 1, "findings": [f.as_record() for f in outcome.findings], "stats": stats}
+
+
+def shown(finding: Finding) -> str:
+    """Return a finding as a person reads it."""
+    where = (
+        finding.calls
+        or finding.source
+        or (f"PTX line {finding.ptx_line}" if finding.ptx_line else "the launch")
+    )
+    thread = f" (CTA {finding.cta} warp {finding.warp})" if finding.cta >= 0 else ""
+    times = f", {finding.count} times" if finding.count > 1 else ""
+    return f"{finding.severity}: {finding.kind}: {where}{thread}{times}: {finding.message}"
+
+
+def _dump(name: str, path: Path, outcome: Outcome) -> list[str]:
+    """Write a buffer as the schedules left it; return each schedule's file.
+
+    Those that left the bits of the first one share its file, another's has its number in its name.
+    """
+    np.save(path, outcome.buffers[name])
+    files = [path.name] * len(outcome.wall_s)
+    for number, buffers in outcome.others.items():
+        if name in buffers:
+            files[number] = f"{path.stem}.{number}.npy"
+            np.save(path.with_name(files[number]), buffers[name])
+    return files
+
+
+def _split(arguments: argparse.Namespace) -> int:
+    """Keep the findings of some observers, of a run that had them all; exit as that run would."""
+    observe = _observers(arguments.observe)
+    path: Path = arguments.findings
+    try:
+        found = json.loads(path.read_text("utf-8"))
+        if found["schema"] != 1 or not set(observe) <= set(found["run"]["observed"]):
+            raise ConfigError(f"{path.name}: was not made with {', '.join(observe)} observed")
+        kept = [f for f in found["findings"] if OBSERVER_OF[f["kind"]] in observe]
+        errors = sum(f["severity"] == "error" for f in kept)
+        _write(arguments.json, {**found, "findings": kept, "split": observe})
+    except (ValueError, KeyError, TypeError) as e:
+        raise ConfigError(f"{path.name}: is no file of findings: {e!r}") from e
+    except OSError as e:
+        raise ConfigError(f"{path.name}: {e.strerror}") from e
+    print(f"emulated: {', '.join(observe)}: {errors} errors, {len(kept) - errors} warnings")
+    return 1 if errors else 0
+
+
+def _write(path: Path, value: object) -> None:
+    """Write JSON whole or not at all: half a file of findings would be too few of them."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(json.dumps(value, indent=1) + "\n", "utf-8")
+    part.replace(path)
+
+
+def _observers(text: str) -> tuple[str, ...]:
+    observe = tuple(filter(None, text.split(",")))
+    for name in observe:
+        if name not in ALL_OBSERVERS:
+            raise ConfigError(f"unknown observer {name!r}; known: {', '.join(ALL_OBSERVERS)}")
+    return observe
+
+
+def _dumps(wanted: list[str]) -> dict[str, Path]:
+    dumps = {}
+    for text in wanted:
+        name, _, path = text.partition("=")
+        if not name or not path:
+            raise ConfigError(f"--dump takes BUFFER=FILE.npy, not {text!r}")
+        dumps[name] = Path(path)
+    return dumps
+
+
+if __name__ == "__main__":
+    sys.exit(main())

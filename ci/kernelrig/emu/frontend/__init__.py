@@ -1,0 +1,1 @@
+"""From PTX to what the machine runs: basic blocks, layout of variables, generated Python."""

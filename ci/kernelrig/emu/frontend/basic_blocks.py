@@ -1,0 +1,119 @@
+"""A kernel as straight pieces: where they begin, what lives between them, where ways meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+import networkx as nx
+
+from kernelrig.emu.machine.instruction_table import Step
+from kernelrig.ptx import Address, Flow, Function, Instruction, Negated, Operand, Register
+
+LEAVES = frozenset({"ret", "exit"})
+CONTROL = LEAVES | {"bra", "brx"}
+"""Opcodes that are the compiler's own: no row of the table has them."""
+
+
+def cuts(flow: Flow, steps: list[Step | None]) -> list[tuple[int, int]]:
+    """Return [first, last) of each segment, in order; an empty one where code runs off its end."""
+    starts = {block.start for block in flow.blocks}
+    for at, step in enumerate(steps):
+        if step and (step.ready or step.collective):
+            starts.add(at)
+        if step and step.stop:
+            starts.add(at + 1)
+    starts.add(len(steps))
+    ordered = sorted(starts)
+    return [*pairwise(ordered), (len(steps), len(steps))]
+
+
+def _read_registers(operand: Operand) -> Iterable[Register]:
+    match operand:
+        case Register():
+            yield operand
+        case Negated(operand=Register() as register):
+            yield register
+        case Address(base=Register() as register):
+            yield register
+
+
+def _uses(instruction: Instruction, step: Step | None) -> set[int]:
+    used = {instruction.guard.register.index} if instruction.guard else set()
+    operands: tuple[Operand, ...]
+    if step is None:  # control: all it names is read
+        operands = instruction.operands
+    else:
+        operands = (*(o for o, _ in step.reads), *((step.members,) if step.members else ()))
+    return used | {r.index for o in operands for r in _read_registers(o)}
+
+
+def _kills(instruction: Instruction, step: Step | None) -> set[int]:
+    if step is None or instruction.guard:
+        return set()
+    return {r.index for r, _ in step.writes if r is not None}
+
+
+def _bits(indices: Iterable[int]) -> int:
+    bits = 0
+    for index in indices:
+        bits |= 1 << index
+    return bits
+
+
+def liveness(
+    function: Function, steps: list[Step | None], cuts: list[tuple[int, int]], flow: Flow
+) -> tuple[list[int], list[int]]:
+    """Return, a segment each, the bits of the registers that are read from its start on, and from
+    its end on.
+    """
+    number = {first: index for index, (first, _) in enumerate(cuts)}
+    uses: list[int] = []
+    kills: list[int] = []
+    following: list[tuple[int, ...]] = []
+    for index, (first, last) in enumerate(cuts):
+        used = killed = 0
+        for at in range(first, last):
+            instruction = function.instructions[at]
+            used |= _bits(_uses(instruction, steps[at])) & ~killed
+            killed |= _bits(_kills(instruction, steps[at]))
+        uses.append(used)
+        kills.append(killed)
+        if first == last:
+            following.append(())
+        elif last - 1 < len(flow.block_of) and flow.blocks[flow.block_of[last - 1]].end == last:
+            block = flow.blocks[flow.block_of[last - 1]]
+            following.append(tuple(number[flow.blocks[e.target].start] for e in block.edges))
+        else:
+            following.append((index + 1,))
+    before, behind = list(uses), [0] * len(cuts)
+    changed = True
+    while changed:
+        changed = False
+        for index in range(len(cuts) - 1, -1, -1):
+            out = 0
+            for after in following[index]:
+                out |= before[after]
+            behind[index] = out
+            new = uses[index] | (out & ~kills[index])
+            if new != before[index]:
+                before[index] = new
+                changed = True
+    return before, behind
+
+
+def joins(flow: Flow) -> dict[int, int]:
+    """Return block -> the block all ways from it lead to: its immediate post-dominator."""
+    back: nx.DiGraph[int] = nx.DiGraph()
+    leaving = -1
+    back.add_node(leaving)
+    for block in flow.blocks:
+        if block.index not in flow.graph:
+            continue
+        for edge in block.edges:
+            back.add_edge(edge.target, block.index)
+        last = flow.function.instructions[block.end - 1] if block.end > block.start else None
+        if not block.edges or (last and last.opcode in LEAVES):
+            back.add_edge(leaving, block.index)
+    found = nx.immediate_dominators(back, leaving)
+    return {block: above for block, above in found.items() if above is not None and above >= 0}

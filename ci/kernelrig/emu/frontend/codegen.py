@@ -1,0 +1,378 @@
+"""Writes the Python of a kernel: a function for each straight piece, one for each gate.
+
+In a piece every register is a local variable: what it reads is fetched once, what is read later is
+put back.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kernelrig.emu.frontend.basic_blocks import LEAVES, joins, liveness
+from kernelrig.emu.frontend.variables import Layout, Refusal
+from kernelrig.emu.machine.instruction_table import Refused, Step
+from kernelrig.emu.machine.program import BRANCH, EXIT, FALL, STOP, TABLE, Gate, Segment
+from kernelrig.emu.machine.special_registers import special
+from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.numerics import arrays
+from kernelrig.emu.numerics.arrays import BOOL, I64, U32, UNSIGNED, Array, Held
+from kernelrig.ptx import (
+    Address,
+    Float,
+    Flow,
+    Function,
+    Guard,
+    Instruction,
+    Integer,
+    Label,
+    Negated,
+    Operand,
+    Register,
+    Special,
+    Symbol,
+    Targets,
+)
+from kernelrig.ptx.types import BYTES
+
+
+def _merge(mask: Array, new: Held, old: Held) -> Held:
+    """Return `new` where `mask` holds, else `old`, of a register under a guard."""
+    if isinstance(old, arrays.Unready) or isinstance(new, arrays.Unready):
+        return new
+    return np.where(mask, new, old)
+
+
+def _unready(crew: Crew, register: int, at: int) -> Array:
+    """Report a read of a register that holds nothing yet, and make something of it."""
+    value = crew.registers[register]
+    instruction = crew.machine.program.function.instructions[at]
+    name = crew.machine.program.function.registers[register].name
+    crew.at = at
+    if isinstance(value, arrays.Pending):
+        crew.report(
+            "uninitialised",
+            f"{instruction.mnemonic} reads {name} before {value.text}",
+            crew.lanes,
+            same=value.text,
+        )
+        return value.values
+    crew.report(
+        "uninitialised",
+        f"{instruction.mnemonic} reads {name}, which nothing has written",
+        crew.lanes,
+        "warning",
+    )
+    kind = crew.machine.program.function.registers[register].type
+    return np.zeros((1, 1), BOOL if kind == "pred" else UNSIGNED[BYTES[kind]])
+
+
+class Writer:
+    """Writes the functions of the segments, one after the other."""
+
+    def __init__(
+        self,
+        function: Function,
+        steps: list[Step | None],
+        layout: Layout,
+        flow: Flow,
+        cuts: list[tuple[int, int]],
+    ) -> None:
+        self.function = function
+        self.steps = steps
+        self.layout = layout
+        self.flow = flow
+        self.cuts = cuts
+        self.number = {first: index for index, (first, _) in enumerate(cuts)}
+        self.joins = joins(flow)
+        self.before, self.behind = liveness(function, steps, cuts, flow)
+        self.refused: list[Refusal] = []
+        self.names: dict[str, Any] = {
+            "A": np.ndarray,
+            "W": _merge,
+            "U": _unready,
+            "N": arrays.narrowed,
+            "any_": arrays.anyone,
+            "S": special,
+            "whole": arrays.full_mask,
+        }
+        self._start()
+
+    def _start(self) -> None:
+        self.lines: list[str] = []
+        self.held: set[int] = set()  # registers that are local variables
+        self.views: dict[tuple[int, str], str] = {}
+        self.written: set[int] = set()
+
+    def segment(self, index: int) -> Segment:
+        flow, number = self.flow, self.number
+        first, last = self.cuts[index]
+        final = self.function.instructions[last - 1] if last > first else None
+        end, join = FALL, -1
+        target: tuple[int, ...] = (index + 1,)
+        if final is None:
+            end, target = EXIT, ()
+        elif final.opcode in LEAVES:
+            end, target = EXIT, (index + 1,)
+        elif final.opcode in ("bra", "brx"):
+            block = flow.block_of[last - 1]
+            joined = self.joins.get(block, -1)
+            join = number[flow.blocks[joined].start] if joined >= 0 else -1
+            labels = _labels(final)
+            end = BRANCH if final.opcode == "bra" else TABLE
+            target = tuple(number[label.target] for label in labels)
+        elif (step := self.steps[last - 1]) and step.stop:
+            end = STOP
+        gate = self._gate(first) if last > first else None
+        run = self._run(index, first, last, end)
+        bits = self.before[index]
+        registers = tuple(r for r in range(len(self.function.registers)) if bits >> r & 1)
+        return Segment(index, first, last, run, end, target, gate, join, registers)
+
+    def _run(self, index: int, first: int, last: int, end: str) -> Callable[..., Any]:
+        self._start()
+        result = "None"
+        for at in range(first, last):
+            instruction = self.function.instructions[at]
+            step = self.steps[at]
+            try:
+                if step is not None:
+                    self._step(at, instruction, step)
+                else:
+                    result = self._control(at, instruction, end)
+            except Refused as reason:
+                self.refused.append(Refusal(instruction.line, str(reason)))
+        for register in sorted(self.written):
+            if self.behind[index] >> register & 1:
+                self.lines.append(f"R[{register}] = r{register}")
+        self.lines.append(f"return {result}")
+        return self._function(f"segment_{index}", "C, R, M")
+
+    def _control(self, at: int, instruction: Instruction, end: str) -> str:
+        guard = self._guard(at, instruction.guard)
+        if end == TABLE:
+            if guard:
+                raise Refused("brx under a guard is not supported")
+            return self._operand(at, instruction.operands[0], U32)
+        return guard or "None"
+
+    def _function(self, name: str, parameters: str) -> Callable[..., Any]:
+        body = "\n    ".join(self.lines)
+        text = f"def {name}({parameters}):\n    {body}\n"
+        file = f"<{self.function.name} {name}>"
+        exec(compile(text, file, "exec"), self.names)
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        made: Callable[..., Any] = self.names[name]
+        return made
+
+    def _gate(self, at: int) -> Gate | None:
+        step, instruction = self.steps[at], self.function.instructions[at]
+        if step is None or not (step.ready or step.collective):
+            return None
+        members = mask = ready = None
+        if step.members is not None and not _is_everyone(step.members):
+            self._start()
+            self.lines.append(f"return {self._operand(at, step.members, U32)}")
+            members = self._function(f"members_{at}", "C, R, M")
+        if instruction.guard:
+            self._start()
+            guard = self._guard(at, instruction.guard)
+            self.lines.append(f"return N(M, {guard})")
+            mask = self._function(f"mask_{at}", "C, R, M")
+        if step.ready:
+            self._start()
+            self.names[f"ready_of_{at}"] = step.ready
+            self.lines.append(f"C.at = {at}")
+            operands = [self._operand(at, o, d, step.poisons) for o, d in step.reads]
+            self.lines.append(f"return ready_of_{at}({', '.join(['C', 'M', *operands])})")
+            ready = self._function(f"ready_{at}", "C, R, M")
+        return Gate(step.collective, members, mask, ready)
+
+    def _step(self, at: int, instruction: Instruction, step: Step) -> None:
+        self.names[f"f{at}"] = step.run
+        guard = self._guard(at, instruction.guard)
+        operands = [self._operand(at, o, d, step.poisons) for o, d in step.reads]
+        wanted = [(r, d) for r, d in step.writes]
+        if guard:
+            for register, _ in wanted:
+                if register is not None:
+                    self._hold(register, at, quiet=True)
+        indent = ""
+        if step.effect:
+            self.lines.append(f"C.at = {at}")
+            mask = "M"
+            if guard:
+                mask = f"m{at}"
+                self.lines.append(f"{mask} = N(M, {guard})")
+                self.lines.append(f"if any_({mask}):")
+                indent = "    "
+            operands = ["C", mask, *operands]
+        call = f"f{at}({', '.join(operands)})"
+        if not wanted:
+            self.lines.append(f"{indent}{call}")
+            return
+        results = [f"x{at}_{i}" for i in range(len(wanted))]
+        self.lines.append(f"{indent}{', '.join(results)}{' = '}{call}")
+        for (register, dtype), result in zip(wanted, results, strict=True):
+            if register is not None:
+                value = result if step.poisons else self._bits(result, register, dtype)
+                if guard:
+                    value = f"W({guard}, {value}, r{register.index})"
+                self.lines.append(f"{indent}r{register.index} = {value}")
+                self._wrote(register)
+        if step.poisons:
+            indices = ", ".join(str(r.index) for r, _ in wanted if r is not None)
+            self.lines.append(f"{indent}C.poison(({indices},))")
+
+    def _wrote(self, register: Register) -> None:
+        self.held.add(register.index)
+        self.written.add(register.index)
+        for key in [k for k in self.views if k[0] == register.index]:
+            del self.views[key]
+
+    def _bits(self, result: str, register: Register, dtype: np.dtype[Any]) -> str:
+        if register.type == "pred":
+            return result
+        width = BYTES[register.type] if register.lanes == 1 else 0
+        if not width or width not in UNSIGNED:
+            raise Refused(f"register {register.name} of type .{register.type} is not supported")
+        wanted = UNSIGNED[width]
+        if dtype == wanted:
+            return result
+        if dtype.itemsize == width:
+            return f"{result}.view({self._dtype(wanted)})"
+        if dtype.itemsize > width:  # the low bits
+            unsigned = self._dtype(UNSIGNED[dtype.itemsize])
+            return f"{result}.view({unsigned}).astype({self._dtype(wanted)})"
+        if dtype.kind == "f":
+            raise Refused(f"register {register.name} is wider than its value")
+        signed = self._dtype(arrays.SIGNED[width])  # extended as its type says
+        kind = signed if dtype.kind == "i" else self._dtype(wanted)
+        return f"{result}.astype({kind}).view({self._dtype(wanted)})"
+
+    def _dtype(self, dtype: np.dtype[Any]) -> str:
+        name = f"t_{dtype.name}"
+        self.names[name] = dtype
+        return name
+
+    def _guard(self, at: int, guard: Guard | None) -> str:
+        if guard is None:
+            return ""
+        name = self._hold(guard.register, at)
+        return f"(~{name})" if guard.negated else name
+
+    def _hold(self, register: Register, at: int, quiet: bool = False) -> str:
+        name = f"r{register.index}"
+        if register.index not in self.held:
+            self.held.add(register.index)
+            self.lines.append(f"{name} = R[{register.index}]")
+            if not quiet:
+                self.lines.append(
+                    f"if type({name}) is not A: {name} = U(C, {register.index}, {at})"
+                )
+        return name
+
+    def _operand(
+        self, at: int, operand: Operand, dtype: np.dtype[Any], poisons: bool = False
+    ) -> str:
+        if isinstance(operand, Address) and not -(1 << 31) <= operand.offset < 1 << 31:
+            raise Refused(f"the offset {operand.offset} of an address does not fit 32 bits")
+        match operand:
+            case Register():
+                return self._register(at, operand, dtype, poisons)
+            case Negated(sign="!", operand=Register() as register):
+                return f"~{self._hold(register, at)}"
+            case Integer(value=value):
+                return self._constant(_integer(value, dtype))
+            case Float():
+                return self._constant(_float(operand, dtype))
+            case Special(name=name, part=part):
+                kind = self._dtype(dtype)
+                return f"S(C, {name!r}, {part!r}).astype({kind}, copy=False)"
+            case Symbol():
+                return self._symbol(operand, 0, dtype)
+            case Address(base=Register() as register, offset=offset):
+                name = self._hold(register, at)
+                i64 = self._dtype(I64)
+                key = (register.index, "address")
+                if key not in self.views:
+                    view = f"a{register.index}_{at}"
+                    as_i64 = (
+                        f"{name}.view({i64})"
+                        if BYTES[register.type] == 8
+                        else (f"{name}.astype({i64})")
+                    )
+                    self.lines.append(f"{view} = {as_i64}")
+                    self.views[key] = view
+                return f"({self.views[key]} + {offset})" if offset else self.views[key]
+            case Address(base=Symbol() as symbol, offset=offset):
+                return self._symbol(symbol, offset, I64)
+            case Address(base=Integer(value=value), offset=offset):
+                return self._constant(_integer(value + offset, I64))
+        raise Refused(f"operand {operand} is not supported here")
+
+    def _register(self, at: int, register: Register, dtype: np.dtype[Any], poisons: bool) -> str:
+        name = self._hold(register, at, quiet=poisons)
+        if register.type == "pred" or poisons:
+            return name
+        width = BYTES[register.type] if register.lanes == 1 else 0
+        if width not in UNSIGNED or dtype.itemsize > width:
+            raise Refused(
+                f"register {register.name} of type .{register.type} cannot be read as {dtype.name}"
+            )
+        if dtype == UNSIGNED[width]:
+            return name
+        key = (register.index, dtype.name)
+        if key not in self.views:
+            view = f"v{register.index}_{dtype.name}_{at}"
+            value = name
+            if dtype.itemsize < width:
+                value = f"{name}.astype({self._dtype(UNSIGNED[dtype.itemsize])})"
+            if dtype.kind != "u":
+                value += f".view({self._dtype(dtype)})"
+            self.lines.append(f"{view} = {value}")
+            self.views[key] = view
+        return self.views[key]
+
+    def _symbol(self, symbol: Symbol, offset: int, dtype: np.dtype[Any]) -> str:
+        space, place = self.layout.of(symbol)
+        if space == "shared":
+            return f"C.shared_address({place + offset}, {self._dtype(dtype)})"
+        return self._constant(np.array([[place + offset]], np.int64).astype(dtype))
+
+    def _constant(self, value: Array) -> str:
+        value.setflags(write=False)
+        name = f"k{len(self.names)}"
+        self.names[name] = value
+        return name
+
+
+def _labels(instruction: Instruction) -> list[Label]:
+    labels = [o for o in instruction.operands if isinstance(o, Label)]
+    for table in instruction.operands:
+        if isinstance(table, Targets):
+            labels += [i for i in table.items if isinstance(i, Label)]
+    return labels
+
+
+def _is_everyone(members: Operand) -> bool:
+    return isinstance(members, Integer) and members.value & 0xFFFF_FFFF == 0xFFFF_FFFF
+
+
+def _integer(value: int, dtype: np.dtype[Any]) -> Array:
+    if dtype == BOOL:
+        return np.array([[bool(value)]])
+    bits = value & ((1 << 8 * dtype.itemsize) - 1)
+    return np.array([[bits]], UNSIGNED[dtype.itemsize]).view(dtype)
+
+
+def _float(value: Float, dtype: np.dtype[Any]) -> Array:
+    if value.width == 8 * dtype.itemsize:
+        return np.array([[value.bits]], UNSIGNED[dtype.itemsize]).view(dtype)
+    if value.width == 64 and dtype.itemsize == 4:  # a decimal constant is rounded to its type
+        double = np.array([[value.bits]], np.uint64).view(np.float64)
+        return double.astype(np.float32).view(dtype)
+    raise Refused(f"constant {value} is no {dtype.name}")

@@ -1,0 +1,39 @@
+"""Where the variables of a module lie, and what is refused of a kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernelrig.emu.machine.instruction_table import Refused
+from kernelrig.ptx import Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An instruction that cannot be run, and why."""
+
+    line: int
+    text: str
+
+
+class Refusals(Exception):
+    """All that is refused of a kernel."""
+
+    def __init__(self, refusals: tuple[Refusal, ...]) -> None:
+        super().__init__("; ".join(f"line {r.line}: {r.text}" for r in refusals))
+        self.refusals = refusals
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the variables lie: name -> (space, place). `shared` and `local` places are offsets in
+    the CTA's and the thread's own, the others are generic addresses.
+    """
+
+    places: dict[str, tuple[str, int]]
+
+    def of(self, symbol: Symbol) -> tuple[str, int]:
+        if symbol.name not in self.places:
+            raise Refused(f"{symbol.name!r} is not a variable of this module")
+        space, place = self.places[symbol.name]
+        return space, place + symbol.offset

@@ -1,0 +1,189 @@
+"""atom and red: one lane after the other where lanes of a crew share an address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, partly
+from kernelrig.emu.isa._memory_forms import bracketed, elements, source, target
+from kernelrig.emu.machine.access import manner, vector_length
+from kernelrig.emu.machine.addressing import Place, locate
+from kernelrig.emu.machine.instruction_table import Read, Refused, Row, Step, row
+from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.state_spaces import Arena
+from kernelrig.emu.numerics.arrays import UNSIGNED, Array, Mask
+from kernelrig.emu.numerics.atomics import OPERATIONS, Combine, combination
+from kernelrig.ptx import Instruction, Operand, Sink
+from kernelrig.ptx.types import BYTES
+
+_INTEGERS = "b16 b32 b64 u32 s32 u64 s64"
+_FLOATS = "f16 f16x2 bf16 bf16x2 f32 f64"
+_VECTORS = {
+    "f32": (2, 4),
+    "f16": (2, 4, 8),
+    "bf16": (2, 4, 8),
+    "f16x2": (2, 4),
+    "bf16x2": (2, 4),
+}
+"""Element type -> lengths of the vector forms, which are for global memory alone."""
+
+
+class _Atomic:
+    """An atom or a red: what it does to how many elements of which type."""
+
+    def __init__(self, i: Instruction) -> None:
+        self.how = manner(i, sem="relaxed", scope="gpu")
+        operations = [o for o in OPERATIONS if o in i.flags]
+        kinds = [t for t in f"{_INTEGERS} {_FLOATS}".split() if t in i.flags]
+        if len(operations) != 1 or len(kinds) != 1:
+            raise Refused(f"{i.mnemonic}: one operation and one type are needed")
+        self.name = i.opcode
+        self.operation, kind = operations[0], kinds[0]
+        self.dtype = UNSIGNED[BYTES[kind]]
+        self.count = vector_length(i)
+        plain = combination(self.operation, kind)
+        flushed = combination(self.operation, kind, flushed=True)
+        if plain is None or flushed is None or (i.opcode == "red" and self.operation in _WHOLE):
+            raise Refused(f"{i.mnemonic}: PTX has no .{self.operation} of .{kind}")
+        self.plain: Combine = plain
+        self.flushed: Combine = flushed
+        if kind in _VECTORS and kind != "f32" and "noftz" not in i.flags:
+            raise Refused(f"{i.mnemonic}: .noftz is missing")
+        if kind in _VECTORS and self.operation != "add" and self.count == 1:
+            raise Refused(f"{i.mnemonic}: .{self.operation} of .{kind} is for vectors alone")
+        if self.count > 1:
+            lengths = _VECTORS.get(kind, ())
+            if self.how.space != "global" or self.count not in lengths:
+                raise Refused(f"{i.mnemonic}: no such vector, which .global alone has")
+
+    @property
+    def size(self) -> int:
+        return self.dtype.itemsize * self.count
+
+    def run(self, crew: Crew, mask: Mask, address: Array, operands: tuple[Array, ...]) -> Array:
+        """Do it, and return the old values: (elements, n, 32)."""
+        old = np.zeros((self.count, crew.size, 32), self.dtype)
+        places = locate(
+            crew, mask, address, self.size, self.how.space, f"{self.name}.{self.operation}",
+            write=True,
+        )  # fmt: skip
+        for place in places:
+            self._at(crew, place, operands, old)
+        return old
+
+    def _at(self, crew: Crew, place: Place, operands: tuple[Array, ...], old: Array) -> None:
+        machine, how = crew.machine, self.how
+        if machine.hooks:
+            machine.hooks.accessed(
+                crew, place.mask, place.space, place.flat, self.size, True, True, how.sem, how.scope
+            )
+        arena = machine.memory.arena(place.space)
+        combine = self.flushed if place.space == "global" else self.plain
+        chosen = crew.mask_of(place.mask)
+        start = np.broadcast_to(place.flat, chosen.shape)[chosen]
+        values = [np.broadcast_to(v, chosen.shape)[chosen] for v in operands]
+        width = self.dtype.itemsize
+        for element in range(self.count):
+            mine = values[element :: self.count]
+            old[element][chosen] = _serialised(
+                arena, start + element * width, mine, combine, crew, self.dtype
+            )
+
+
+def _serialised(
+    arena: Arena,
+    flat: Array,
+    operands: list[Array],
+    combine: Combine,
+    crew: Crew,
+    dtype: np.dtype[Any],
+) -> Array:
+    """Combine the operands into memory, those of one address one by one; return the old values."""
+    cells = arena.bytes.view(dtype)
+    where = flat // dtype.itemsize
+    old = np.zeros(len(where), dtype)
+    for turn in _turns(where, crew):
+        at = where[turn]
+        old[turn] = cells[at]
+        cells[at] = combine(old[turn], *(o[turn] for o in operands))
+    arena.mark(flat, dtype.itemsize)
+    return old
+
+
+def _turns(where: Array, crew: Crew) -> Iterator[NDArray[np.intp]]:
+    """Yield positions of `where`, no address twice at a time; who is first, the seed decides."""
+    order = np.argsort(where, kind="stable")
+    ordered = where[order]
+    fresh = np.ones(len(where), np.bool_)
+    fresh[1:] = ordered[1:] != ordered[:-1]
+    if fresh.all():
+        yield order
+        return
+    shuffled = np.array(crew.machine.rng.sample(range(len(where)), len(where)))
+    order = shuffled[np.argsort(where[shuffled], kind="stable")]
+    starts = np.nonzero(fresh)[0]
+    nth = np.arange(len(where)) - np.repeat(starts, np.diff(np.append(starts, len(where))))
+    for turn in range(int(nth.max()) + 1):
+        yield order[nth == turn]
+
+
+_WHOLE = ("exch", "cas")
+
+
+def _atom(i: Instruction) -> Step:
+    atomic = _Atomic(i)
+    if not i.operands:
+        raise Refused(f"{i.mnemonic}: no operands")
+    writes = tuple(target(i, item, atomic.dtype) for item in _results(i, atomic.count))
+
+    def run(crew: Crew, mask: Mask, address: Array, *operands: Array) -> Array | tuple[Array, ...]:
+        old = atomic.run(crew, mask, address, operands)
+        return old[0] if len(writes) == 1 else tuple(old)
+
+    return Step(run, _reads(i, atomic, 1), writes, effect=True, stop=True)
+
+
+def _red(i: Instruction) -> Step:
+    atomic = _Atomic(i)
+    if atomic.how.sem not in ("relaxed", "release"):
+        raise Refused(f"{i.mnemonic}: a red is .relaxed or .release")
+
+    def run(crew: Crew, mask: Mask, address: Array, *operands: Array) -> None:
+        atomic.run(crew, mask, address, operands)
+
+    return Step(run, _reads(i, atomic, 0), effect=True, stop=True)
+
+
+def _reads(i: Instruction, atomic: _Atomic, first: int) -> tuple[Read, ...]:
+    """Return the address and the operands behind it: two of a cas, else one; a policy may follow.
+
+    Elements of an operand lie side by side.
+    """
+    wanted = 2 if atomic.operation == "cas" else 1
+    count = first + 1 + wanted + ("L2::cache_hint" in i.flags)
+    operands = expect(i, count)[first : first + 1 + wanted]
+    items = tuple(item for o in operands[1:] for item in elements(i, o))
+    return (bracketed(i, operands[0]), *(source(i, item, atomic.dtype) for item in items))
+
+
+def _results(i: Instruction, count: int) -> tuple[Operand, ...]:
+    """Return where the old values go; one `_` is for all of them."""
+    first = i.operands[0]
+    return (first,) * count if isinstance(first, Sink) else elements(i, first)
+
+
+_TAKES = (
+    "relaxed acquire release acq_rel cta cluster gpu sys global shared shared::cta shared::cluster"
+    f" noftz v2 v4 v8 L2::cache_hint {_INTEGERS} {_FLOATS} {' '.join(OPERATIONS)}"
+)
+
+_TRIED = {
+    "atom": f"global shared noftz v4 {_INTEGERS} {_FLOATS} {' '.join(OPERATIONS)}",
+}
+ROWS: tuple[Row, ...] = partly(
+    (row("atom", _atom, takes=_TAKES), row("red", _red, takes=_TAKES)), MEMORY_ON_H200, _TRIED
+)

@@ -1,0 +1,173 @@
+"""Barriers of a warp, a CTA, a cluster. PTX ISA 9.7.13.1 to 9.7.13.3."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelrig.emu.isa._forms import MEMORY_ON_H200, chosen, expect, partly, read, write
+from kernelrig.emu.machine.cta_barrier import ClusterBarriers, CtaBarriers
+from kernelrig.emu.machine.instruction_table import Block, Read, Refused, Row, Step, row
+from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.numerics.arrays import BOOL, LANES, U32, Array, Mask
+from kernelrig.ptx import Instruction, Integer
+
+
+def _collective(i: Instruction) -> str:
+    """Say whether all lanes of a warp must come together: `bar` is `barrier.cta.aligned`."""
+    return "warp" if i.opcode == "bar" or i.has("aligned") else ""
+
+
+def _checked(i: Instruction, number: object, count: object) -> None:
+    """Refuse what ptxas refuses."""
+    if isinstance(number, Integer) and not 0 <= number.value < CtaBarriers.COUNT:
+        raise Refused(f"{i.mnemonic}: barrier {number}, and a CTA has 0 to 15")
+    if isinstance(count, Integer) and (count.value <= 0 or count.value % LANES):
+        raise Refused(f"{i.mnemonic}: a count of {count} is no multiple of {LANES}")
+
+
+def _whole(crew: Crew, mask: Mask, i: Instruction) -> None:
+    """Report an aligned barrier that the guard keeps some lanes of a warp from."""
+    if mask is None or not _collective(i):
+        return
+    lanes = crew.mask_of(mask)
+    missing = crew.machine.alive[crew.warps] & ~lanes
+    parted: NDArray[np.bool_] = np.asarray(missing.any(axis=1) & lanes.any(axis=1))
+    if parted.any():
+        count = int(lanes[parted][0].sum())
+        text = (
+            f"{i.mnemonic} by {count} lanes of a warp, and not by the others: all lanes of a warp"
+            " must execute an aligned barrier, so none may be guarded off (PTX 9.7.13.1)"
+        )
+        crew.report("barrier-misuse", text, lanes & parted[:, None], same="aligned")
+
+
+def _sync(i: Instruction) -> Step:
+    operands = expect(i, 1, 2)
+    _checked(i, operands[0], i.operand(1))
+
+    def ready(crew: Crew, mask: Mask, number: Array, count: Array | None = None) -> Block | None:
+        _whole(crew, mask, i)
+        barriers = crew.machine.part(CtaBarriers)
+        barriers.come(crew, mask, number, count, "sync")
+        return barriers.must_wait(crew, mask)
+
+    def run(crew: Crew, mask: Mask, *_: Array) -> None:
+        crew.machine.part(CtaBarriers).passed(crew, mask)
+
+    reads = tuple(read(o, U32) for o in operands)
+    return Step(run, reads, effect=True, stop=True, ready=ready, collective=_collective(i))
+
+
+def _arrive(i: Instruction) -> Step:
+    number, count = expect(i, 2)
+    _checked(i, number, count)
+
+    def run(crew: Crew, mask: Mask, number: Array, count: Array) -> None:
+        _whole(crew, mask, i)
+        crew.machine.part(CtaBarriers).come(crew, mask, number, count, "sync", waits=False)
+
+    reads = (read(number, U32), read(count, U32))
+    return Step(run, reads, effect=True, stop=True, collective=_collective(i))
+
+
+def _red(i: Instruction) -> Step:
+    result, number, *more = expect(i, 3, 4)
+    count = more[0] if len(more) == 2 else None
+    _checked(i, number, count)
+    kind = chosen(i, "popc and or")
+    operands: list[Read] = [read(number, U32), read(more[-1], BOOL)]
+    if count is not None:
+        operands.append(read(count, U32))
+
+    def ready(
+        crew: Crew, mask: Mask, number: Array, predicate: Array, count: Array | None = None
+    ) -> Block | None:
+        _whole(crew, mask, i)
+        barriers = crew.machine.part(CtaBarriers)
+        barriers.come(crew, mask, number, count, f"red.{kind}", predicate)
+        return barriers.must_wait(crew, mask)
+
+    def run(crew: Crew, mask: Mask, *_: Array) -> Array:
+        votes = crew.machine.part(CtaBarriers).passed(crew, mask)
+        true, brought = votes[:, :1], votes[:, 1:]
+        if kind == "popc":
+            return true.astype(np.uint32)
+        return np.asarray(true == brought if kind == "and" else true > 0)
+
+    writes = (write(result, U32 if kind == "popc" else BOOL),)
+    return Step(
+        run, tuple(operands), writes, effect=True, stop=True, ready=ready, collective=_collective(i)
+    )
+
+
+def _warp_sync(i: Instruction) -> Step:
+    (members,) = expect(i, 1)
+
+    def run(crew: Crew, mask: Mask, named: Array) -> None:
+        lanes = crew.mask_of(mask)
+        spread = np.broadcast_to(named, lanes.shape)
+        outside = lanes & ~(spread >> _LANE & 1).astype(np.bool_)
+        if outside.any():
+            text = f"bar.warp.sync {int(spread[outside][0]):#x} by a lane that is not in this mask"
+            crew.report("barrier-misuse", f"{text}: name all that come", outside, same="mask")
+        if not crew.machine.hooks:
+            return
+        if named.size == 1 and int(named[0, 0]) == 0xFFFFFFFF:
+            crew.machine.hooks.warp_synced(crew, mask)
+            return
+        for value in np.unique(spread[lanes]):
+            crew.machine.hooks.warp_synced(crew, lanes & (spread == value))
+
+    return Step(
+        run, (read(members, U32),), effect=True, stop=True, collective="mask", members=members
+    )
+
+
+_LANE = np.arange(LANES, dtype=np.uint32)
+
+
+def _cluster_arrive(i: Instruction) -> Step:
+    expect(i, 0)
+    sem = chosen(i, "release relaxed", "release")
+
+    def run(crew: Crew, mask: Mask) -> None:
+        _whole(crew, mask, i)
+        crew.machine.part(ClusterBarriers).arrive(crew, mask, sem)
+
+    return Step(run, effect=True, stop=True, collective=_collective(i))
+
+
+def _cluster_wait(i: Instruction) -> Step:
+    expect(i, 0)
+
+    def ready(crew: Crew, mask: Mask) -> Block | None:
+        _whole(crew, mask, i)
+        return crew.machine.part(ClusterBarriers).must_wait(crew, mask)
+
+    def run(crew: Crew, mask: Mask) -> None:
+        crew.machine.part(ClusterBarriers).passed(crew, mask)
+
+    return Step(run, effect=True, stop=True, ready=ready, collective=_collective(i))
+
+
+_TRIED = {
+    "bar.sync": "",
+    "barrier.arrive.cluster": "aligned",
+    "barrier.cluster.wait": "aligned",
+}
+ROWS: tuple[Row, ...] = partly(
+    (
+        row("bar", _sync, needs="sync", takes="cta"),
+        row("bar", _arrive, needs="arrive", takes="cta"),
+        row("bar", _red, needs="red", takes="cta popc and or u32 pred"),
+        row("bar", _warp_sync, needs="warp sync"),
+        row("barrier", _sync, needs="sync", takes="cta aligned"),
+        row("barrier", _arrive, needs="arrive", takes="cta aligned"),
+        row("barrier", _red, needs="red", takes="cta aligned popc and or u32 pred"),
+        row("barrier", _cluster_arrive, needs="cluster arrive", takes="aligned release relaxed"),
+        row("barrier", _cluster_wait, needs="cluster wait", takes="aligned acquire"),
+    ),
+    MEMORY_ON_H200,
+    _TRIED,
+)

@@ -1,0 +1,229 @@
+"""cp.async: each thread copies 4, 8 or 16 bytes from global to shared memory.
+
+Its accesses are weak ones of the generic proxy; the wait of a thread shows it its own copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, partly, read
+from kernelrig.emu.isa._memory_forms import bracketed, source
+from kernelrig.emu.machine.access import NO_VALUE
+from kernelrig.emu.machine.addressing import locate
+from kernelrig.emu.machine.async_groups import CopyGroups
+from kernelrig.emu.machine.asynchronous import Op
+from kernelrig.emu.machine.instruction_table import Block, Read, Refused, Row, Step, row
+from kernelrig.emu.machine.mbarrier import Barriers
+from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.machine.state_spaces import SLOT_BYTES
+from kernelrig.emu.numerics.arrays import BOOL, U32, Array, Mask
+from kernelrig.ptx import Instruction, Integer, Register
+
+_SIZES = (4, 8, 16)
+_NOWHERE = -1
+
+
+@dataclass(eq=False)
+class _Arrivals:
+    """Arrivals on mbarriers that wait until copies are done."""
+
+    machine: Machine
+    _behind: dict[Op, list[tuple[Op, set[Op]]]] = field(default_factory=dict)
+
+    def after(self, copies: list[Op], arrival: Op) -> None:
+        """Start `arrival` once all of `copies` are done."""
+        missing = {copy for copy in copies if not copy.done}
+        for copy in missing:
+            self._behind.setdefault(copy, []).append((arrival, missing))
+        if not missing:
+            self.machine.engine.issue(arrival)
+
+    def ended(self, copy: Op) -> None:
+        for arrival, missing in self._behind.pop(copy, ()):
+            missing.discard(copy)
+            if not missing:
+                self.machine.engine.issue(arrival)
+
+
+def _copy(i: Instruction) -> Step:
+    """cp.async [dst], [src], size{, src-size | ignore-src}{, cache-policy}."""
+    policy = int("L2::cache_hint" in i.flags)
+    operands = list(expect(i, 3 + policy, 4 + policy))[: len(i.operands) - policy]
+    if not isinstance(operands[2], Integer):
+        raise Refused(f"{i.mnemonic}: two addresses and a constant size are needed")
+    size = operands[2].value
+    if size not in _SIZES or ("cg" in i.flags and size != 16):
+        raise Refused(f"{i.mnemonic}: {size} bytes; .ca copies 4, 8 or 16, .cg 16")
+    limit: tuple[Read, ...] = ()
+    last = operands[3] if len(operands) == 4 else None
+    ignores = isinstance(last, Register) and last.type == "pred"
+    if last is not None:
+        limit = (read(last, BOOL) if ignores else source(i, last, U32),)
+
+    def run(crew: Crew, mask: Mask, to: Array, source: Array, given: Array | None = None) -> None:
+        if given is None:
+            amount = np.full((1, 1), size, np.int64)
+        elif ignores:
+            amount = np.where(given, 0, size)
+        else:
+            amount = given.astype(np.int64)
+        _start(crew, mask, to, source, size, amount)
+
+    places = (bracketed(i, operands[0]), bracketed(i, operands[1]))
+    return Step(run, (*places, *limit), effect=True, stop=True)
+
+
+def _start(crew: Crew, mask: Mask, to: Array, source: Array, size: int, amount: Array) -> None:
+    """Start a copy for each lane: `amount` bytes from `source`, then zeros up to `size`."""
+    for _, target, lanes in locate(crew, mask, to, size, "shared", "cp.async", write=True):
+        chosen = crew.mask_of(lanes)
+        amounts = np.broadcast_to(amount, chosen.shape)
+        over = chosen & (amounts > size)
+        if over.any():
+            text = f"cp.async of {size} bytes from {int(amounts[over][0])}: src-size is larger"
+            crew.report("descriptor", text, over)
+            amounts = np.minimum(amounts, size)
+        start = np.full(chosen.shape, _NOWHERE)
+        for wanted in np.unique(amounts[chosen]):
+            some = chosen & (amounts == wanted)
+            if wanted == 0:  # the source is not read: any address will do
+                start[some] = 0
+                continue
+            what = "source of cp.async"
+            for _, flat, found in locate(
+                crew, some, source, int(wanted), "global", what, align=size
+            ):
+                start[crew.mask_of(found)] = np.broadcast_to(flat, some.shape)[found]
+        targets = np.broadcast_to(target, chosen.shape)
+        groups = crew.machine.part(CopyGroups)
+        for r, lane in zip(*np.nonzero(chosen & (start != _NOWHERE)), strict=True):
+            span = (int(start[r, lane]), int(amounts[r, lane]), int(targets[r, lane]), size)
+            op = crew.machine.issue(
+                crew, int(r), int(lane), "cp.async", _Copy(*span), proxy="generic"
+            )
+            groups.add(op, int(crew.warps[r]), 1 << int(lane))
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """What one thread copies: flat positions and bytes."""
+
+    source: int
+    amount: int
+    target: int
+    size: int
+
+    def __call__(self, op: Op) -> Iterator[None]:
+        machine = op.machine
+        data = np.zeros(self.size, np.uint8)
+        if self.amount:
+            if machine.hooks:
+                at = np.array([self.source])
+                machine.hooks.op_accessed(op, "global", at, self.amount, False)
+            span = slice(self.source, self.source + self.amount)
+            data[: self.amount] = machine.memory.global_.bytes[span]
+        op.read = True
+        yield
+        if machine.hooks:
+            machine.hooks.op_accessed(op, "shared", np.array([self.target]), self.size, True)
+        span = slice(self.target, self.target + self.size)
+        machine.memory.shared.bytes[span] = data
+        machine.memory.shared.written[span] = 1
+        machine.part(_Arrivals).ended(op)
+
+
+def _commit(i: Instruction) -> Step:
+    def run(crew: Crew, mask: Mask) -> None:
+        crew.machine.part(CopyGroups).commit(crew, mask)
+
+    return Step(run, effect=True)
+
+
+def _wait(i: Instruction) -> Step:
+    """wait_all is a commit and a wait for everything."""
+    newest: int | None = None
+    if "wait_group" in i.flags:
+        count = i.operand(0)
+        if not isinstance(count, Integer) or count.value < 0:
+            raise Refused(f"{i.mnemonic}: a constant number of groups is needed")
+        newest = count.value
+
+    def ready(crew: Crew, mask: Mask) -> Block | None:
+        return crew.machine.part(CopyGroups).must_wait(crew, mask, newest)
+
+    def run(crew: Crew, mask: Mask) -> None:
+        groups = crew.machine.part(CopyGroups)
+        if newest is None:
+            groups.commit(crew, mask)
+        groups.waited(crew, mask, newest or 0)
+
+    return Step(run, effect=True, ready=ready)
+
+
+def _arrive(i: Instruction) -> Step:
+    """cp.async.mbarrier.arrive: an arrival of the thread when its copies so far are done.
+
+    It adds 1 to what is pending now; .noinc does not, and the init counts it.
+    """
+    adds = "noinc" not in i.flags
+
+    def run(crew: Crew, mask: Mask, address: Array) -> None:
+        space = "shared" if "shared" in i.flags or "shared::cta" in i.flags else "generic"
+        barriers = crew.machine.part(Barriers)
+        for _, flat, lanes in locate(crew, mask, address, 8, space, "cp.async.mbarrier.arrive"):
+            chosen = crew.mask_of(lanes)
+            for r, lane in zip(*np.nonzero(chosen), strict=True):
+                at = int(np.broadcast_to(flat, chosen.shape)[r, lane])
+                slot, offset = divmod(at, SLOT_BYTES)
+                barrier = barriers.find(slot, offset)
+                if barrier and adds:
+                    barrier.pending += 1
+                _arrive_later(crew, int(r), int(lane), slot, offset)
+
+    return Step(run, (bracketed(i, expect(i, 1)[0]),), effect=True, stop=True)
+
+
+def _arrive_later(crew: Crew, r: int, lane: int, slot: int, offset: int) -> None:
+    machine = crew.machine
+    copies = machine.part(CopyGroups).issued(int(crew.warps[r]), 1 << lane)
+
+    def steps(op: Op) -> Iterator[None]:
+        barriers = machine.part(Barriers)
+        barrier = barriers.find(slot, offset)
+        if machine.hooks and barrier:
+            for copy in copies:
+                machine.hooks.op_arrived(copy, barrier, barrier.phase, "tx")
+        barriers.op_arrive(op, slot, offset)
+        return
+        yield
+
+    op = Op(
+        "cp.async.mbarrier.arrive", machine, crew.warps, r, lane, crew.at, "generic"
+    )  # fmt: skip
+    op.steps = steps(op)
+    if machine.hooks:
+        machine.hooks.op_issued(op)
+    machine.part(_Arrivals).after(copies, op)
+
+
+_COPY = f"ca cg shared shared::cta {NO_VALUE}"
+
+_TRIED = {
+    "cp.async.global": "ca cg shared",
+    "cp.async.wait_all": "",
+}
+ROWS: tuple[Row, ...] = partly(
+    (
+        row("cp", _copy, needs="async global", takes=_COPY),
+        row("cp", _commit, needs="async commit_group"),
+        row("cp", _wait, needs="async wait_group"),
+        row("cp", _wait, needs="async wait_all"),
+        row("cp", _arrive, needs="async mbarrier arrive", takes="noinc b64 shared shared::cta"),
+    ),
+    MEMORY_ON_H200,
+    _TRIED,
+)

@@ -1,0 +1,48 @@
+"""The whole table: every family of `kernelrig.emu.isa`."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from kernelrig.emu.isa import (
+    address,
+    atomic,
+    barrier,
+    bits,
+    bulk,
+    compare,
+    control,
+    convert,
+    cp_async,
+    fence,
+    float,
+    half,
+    integer,
+    logic,
+    matrix_load,
+    mbarrier,
+    move,
+    remote_store,
+    tcgen05_alloc,
+    tcgen05_load,
+    tcgen05_mma,
+    tensor_copy,
+    warp,
+    wgmma,
+)
+from kernelrig.emu.isa import (
+    load_store as memory,
+)
+from kernelrig.emu.machine.instruction_table import Table
+
+FAMILIES = (
+    address, atomic, barrier, bits, bulk, compare, control, convert, cp_async, fence, float, half,
+    integer, logic, matrix_load, mbarrier, memory, move, remote_store, tcgen05_alloc, tcgen05_load,
+    tcgen05_mma, tensor_copy, warp, wgmma,
+)  # fmt: skip
+
+
+@cache
+def instruction_table() -> Table:
+    """Return the rows of all families."""
+    return Table(*(family.ROWS for family in FAMILIES))

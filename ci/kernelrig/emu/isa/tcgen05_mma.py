@@ -1,0 +1,333 @@
+"""tcgen05.mma and commit: products of a thread for its CTA or pair, and who hears of their end.
+
+PTX ISA 9.7.16.10 and 9.7.16.12. The operations of one thread and CTA group are a pipeline: they
+happen in the order of their issue, some time after it; a commit arrives when all before are done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelrig.emu.isa._forms import expect, flat, read
+from kernelrig.emu.machine.addressing import running_slots
+from kernelrig.emu.machine.asynchronous import Op
+from kernelrig.emu.machine.instruction_table import Read, Refused, Row, Step, row
+from kernelrig.emu.machine.mbarrier import Barriers
+from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.state_spaces import (
+    OFFSET_MASK,
+    RANK_SHIFT,
+    RESERVED_BYTES,
+    SHARED_WINDOW,
+)
+from kernelrig.emu.numerics.arrays import BOOL, I64, LANES, U16, U32, U64, Array, Mask
+from kernelrig.emu.tensor.instruction_descriptor import Product, doubtful, product
+from kernelrig.emu.tensor.operand_layout import (
+    BadDescriptor,
+    Operand,
+    check_layout,
+    sm100_descriptor,
+)
+from kernelrig.emu.tensor.tensor_memory import (
+    COLUMN_MASK,
+    COLUMNS,
+    LANE_SHIFT,
+    TENSOR_LANES,
+    TensorMemory,
+)
+from kernelrig.emu.tensor.tensor_product import Multiplication, width
+from kernelrig.ptx import Address, Instruction, Integer, Vector
+
+KINDS = ("f16", "tf32", "f8f6f4", "i8")
+_COLLECTOR = " ".join(f"collector::a::{use}" for use in ("fill", "use", "lastuse", "discard"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What the text says of an mma, beside its operands."""
+
+    kind: str
+    cta_group: int
+    a_in_tensor_memory: bool
+    masks: int  # words of the lanes that are not written
+    shift: int
+
+    @property
+    def name(self) -> str:
+        return f"tcgen05.mma.cta_group::{self.cta_group}.kind::{self.kind}"
+
+
+class _Wrong(Exception):
+    """The instruction does not start; `kind` is that of the finding."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+def _cta_group(i: Instruction) -> int:
+    found = [n for n in (1, 2) if f"cta_group::{n}" in i.flags]
+    if len(found) != 1:
+        raise Refused(f"{i.mnemonic} needs .cta_group::1 or .cta_group::2")
+    return found[0]
+
+
+def _mma(i: Instruction) -> Step:
+    group = _cta_group(i)
+    kind = next(k for k in KINDS if f"kind::{k}" in i.flags)
+    operands = list(i.operands)
+    if len(operands) < 5 or not isinstance(operands[0], Address):
+        raise Refused(f"{i.mnemonic} takes [d], a, b, idesc and a predicate")
+    masks = flat(operands.pop(4)) if isinstance(operands[4], Vector) else ()
+    if masks and len(masks) != 4 * group:
+        raise Refused(f"{i.mnemonic} takes {4 * group} words of lanes, not {len(masks)}")
+    if len(operands) not in (5, 6):
+        raise Refused(f"{i.mnemonic} takes [d], a, b, idesc, lanes, a predicate and a scale")
+    shift = 0
+    if len(operands) == 6:
+        scale = operands.pop()
+        if not isinstance(scale, Integer) or not 0 <= scale.value <= 15 or kind == "f8f6f4":
+            raise Refused(f"{i.mnemonic}: scale-input-d is a number, 0 to 15, of f16 and tf32")
+        shift = scale.value
+    d, a, b, descriptor, enable = operands
+    in_tensor = isinstance(a, Address)
+    form = _Form(kind, group, in_tensor, len(masks), shift)
+
+    def run(crew: Crew, mask: Mask, *values: Array) -> None:
+        for row_, lane in crew.threads(mask):
+            one = np.zeros((crew.size, LANES), np.bool_)
+            one[row_, lane] = True
+            numbers = [_at(v, row_, lane) for v in values]
+            try:
+                steps = _decoded(crew, row_, one, form, numbers)
+            except BadDescriptor as wrong:
+                crew.report("descriptor", f"{form.name}: {wrong}", one)
+            except _Wrong as wrong:
+                crew.report(wrong.kind, f"{form.name}: {wrong}", one)
+            else:
+                stream = ("tensor", int(crew.warps[row_]), lane, group)
+                crew.machine.issue(crew, row_, lane, form.name, steps, stream=stream)
+
+    reads: tuple[Read, ...] = (
+        (d, I64),
+        (a, I64) if in_tensor else read(a, U64),
+        read(b, U64),
+        read(descriptor, U32),
+        read(enable, BOOL),
+        *(read(m, U32) for m in masks),
+    )
+    return Step(run, reads, effect=True, stop=True)
+
+
+def _at(array: Array, row_: int, lane: int) -> int:
+    """Return what the thread holds of a register."""
+    rows, lanes = array.shape
+    return int(array[row_ if rows > 1 else 0, lane if lanes > 1 else 0])
+
+
+def _decoded(
+    crew: Crew, row_: int, one: NDArray[np.bool_], form: _Form, values: list[int]
+) -> Multiplication:
+    """Decode what one thread asks for.
+
+    Raises:
+        BadDescriptor: a descriptor breaks a rule.
+        _Wrong: an address does.
+    """
+    machine = crew.machine
+    memory = machine.part(TensorMemory)
+    group = form.cta_group
+    d, a_bits, b_bits, bits, enable, *masks = values
+    found = product(bits, form.kind, group)
+    if doubt := doubtful(found, group):
+        crew.report("descriptor", f"{form.name}: {doubt}", one, "warning")
+    slots = _slots(crew, memory, int(crew.slot[row_, 0]), group)
+    rows, columns = found.m // group, found.n // group
+    a: Operand | tuple[int, int]
+    if form.a_in_tensor_memory:
+        if found.a_mn_major:
+            raise BadDescriptor("A in tensor memory cannot be MN-major: clear bit 15")
+        a = _tensor_address("A", a_bits, found, group)
+    else:
+        a = Operand(sm100_descriptor(a_bits), rows, found.a, found.a_mn_major)
+        _check_operand(crew, "A", a)
+    b = Operand(sm100_descriptor(b_bits), columns, found.b, found.b_mn_major)
+    _check_operand(crew, "B", b)
+    lane, column = _tensor_address("D", d, found, group)
+    if column + width(found.m, found.n, group) > COLUMNS:
+        raise _Wrong(
+            "tmem", f"D has {found.n} columns from column {column} on: there are {COLUMNS}"
+        )
+    if isinstance(a, tuple) and a[0] != lane:
+        raise _Wrong("tmem", f"A starts at lane {a[0]} and D at lane {lane}: they must be the same")
+    hardware = machine.hardware_accumulation
+    if hardware and form.kind != "i8" and (form.kind != "f8f6f4" or found.d != "f32"):
+        crew.report(
+            "mismatch",
+            f"no published model says how kind::{form.kind} adds to {found.d}: fp32 it is",
+            one,
+            "warning",
+            same=("accumulate", form.kind),
+        )
+        hardware = False
+    return Multiplication(
+        memory,
+        found,
+        slots,
+        a,
+        b,
+        lane,
+        column,
+        bool(enable),
+        form.shift,
+        _kept(masks, group) if any(masks) else None,
+        hardware,
+    )
+
+
+def _slots(crew: Crew, memory: TensorMemory, slot: int, group: int) -> tuple[int, ...]:
+    if group == 1:
+        return (slot,)
+    ctas = crew.machine.geometry.cluster_ctas
+    if ctas % 2:
+        raise _Wrong("tmem", f"a cluster of {ctas} has no pairs: make its size a multiple of 2")
+    even = memory.even(slot)
+    if not running_slots(crew.machine)[memory.peer(slot)]:
+        raise _Wrong(
+            "out-of-bounds",
+            "the other CTA of the pair has exited, and its memory with it: let the cluster meet"
+            " (barrier.cluster) before any of its CTAs exits",
+        )
+    return (even, even + 1)
+
+
+def _check_operand(crew: Crew, what: str, operand: Operand) -> None:
+    """Check that an operand can be read as it is described, from shared memory."""
+    check_layout(what, operand.descriptor.swizzle, operand.form, operand.mn_major)
+    low, high = operand.span
+    limit = RESERVED_BYTES + crew.machine.memory.shared_bytes
+    if low < RESERVED_BYTES or high > limit:
+        d = operand.descriptor
+        raise _Wrong(
+            "out-of-bounds",
+            f"{what} is read from shared {low:#x} to {high - 1:#x} ({operand.rows} rows from"
+            f" {d.start:#x}, leading offset {d.leading}, stride offset {d.stride}, swizzle"
+            f" {d.swizzle.name}), and the CTA has {RESERVED_BYTES:#x} to {limit - 1:#x}",
+        )
+
+
+def _tensor_address(what: str, address: int, found: Product, group: int) -> tuple[int, int]:
+    """Return the lane and column of an operand in tensor memory."""
+    lane, column = address >> LANE_SHIFT & 0xFFFF, address & COLUMN_MASK
+    allowed = (0, 16) if found.m == 64 and group == 1 else (0,)
+    if lane not in allowed:
+        raise _Wrong(
+            "tmem",
+            f"{what} at {address:#x} starts at lane {lane}; a product of M {found.m} with"
+            f" cta_group::{group} takes {' or '.join(map(str, allowed))}",
+        )
+    return lane, column
+
+
+def _kept(masks: list[int], group: int) -> NDArray[np.bool_]:
+    """Return (CTAs, 128) lanes that are not written."""
+    words = np.array(masks, np.uint32).view(np.uint8)
+    return np.unpackbits(words, bitorder="little").astype(np.bool_).reshape(group, TENSOR_LANES)
+
+
+# The commit.
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """What was issued before is complete; then it arrives at barriers of some CTAs, each an event.
+
+    Nothing orders the arrivals of one commit and of another, or of one and products behind it: PTX
+    9.7.16.12 says of which products an arrival tells, and not when it comes.
+    """
+
+    barriers: Barriers
+    places: tuple[tuple[int, int], ...]
+
+    def __call__(self, op: Op) -> Iterator[None]:
+        for slot, offset in self.places:
+            yield
+            self.barriers.op_arrive(op, slot, offset)
+
+
+def _commit(i: Instruction) -> Step:
+    group = _cta_group(i)
+    multicast = "multicast::cluster" in i.flags
+    address, *rest = expect(i, 2 if multicast else 1)
+    if not isinstance(address, Address):
+        raise Refused(f"{i.mnemonic} takes the address of an mbarrier, not {address}")
+    name = f"tcgen05.commit.cta_group::{group}"
+
+    def run(crew: Crew, mask: Mask, address: Array, *masks: Array) -> None:
+        machine = crew.machine
+        barriers = machine.part(Barriers)
+        for row_, lane in crew.threads(mask):
+            ranks = _ranks(crew, row_, lane, name, _at(masks[0], row_, lane)) if masks else None
+            places = _barriers(crew, row_, lane, name, _at(address, row_, lane), ranks)
+            stream = ("tensor", int(crew.warps[row_]), lane, group)
+            steps = _Commit(barriers, places)
+            machine.issue(crew, row_, lane, name, steps, stream=stream).parts = True
+
+    reads = ((address, I64), *(read(r, U16) for r in rest))
+    return Step(run, reads, effect=True, stop=True)
+
+
+def _thread(crew: Crew, row_: int, lane: int) -> NDArray[np.bool_]:
+    one = np.zeros((crew.size, LANES), np.bool_)
+    one[row_, lane] = True
+    return one
+
+
+def _ranks(crew: Crew, row_: int, lane: int, name: str, bits: int) -> list[int]:
+    """Return the CTAs of a multicast mask."""
+    ctas = crew.machine.geometry.cluster_ctas
+    if bits >> ctas:
+        crew.report(
+            "barrier-misuse",
+            f"{name}: the multicast mask {bits:#06x} names CTAs that a cluster of {ctas} has not",
+            _thread(crew, row_, lane),
+        )
+    return [rank for rank in range(ctas) if bits >> rank & 1]
+
+
+def _barriers(
+    crew: Crew, row_: int, lane: int, name: str, address: int, ranks: list[int] | None
+) -> tuple[tuple[int, int], ...]:
+    """Return (slot, offset) of each barrier to arrive at."""
+    first = int(crew.cluster_slot[row_, 0])
+    if address >= SHARED_WINDOW:
+        address -= SHARED_WINDOW
+    rank, offset = address >> RANK_SHIFT, address & OFFSET_MASK
+    ctas = crew.machine.geometry.cluster_ctas
+    if not 0 <= rank < ctas:
+        crew.report(
+            "barrier-misuse",
+            f"{name}: {address:#x} is no shared address of a cluster of {ctas}",
+            _thread(crew, row_, lane),
+        )
+        return ()
+    return tuple((first + r, offset) for r in ([rank] if ranks is None else ranks))
+
+
+_MMA: tuple[Row, ...] = tuple(
+    row("tcgen05", _mma, f"mma kind::{kind}", f"cta_group::1 cta_group::2 {_COLLECTOR}")
+    for kind in KINDS
+)
+ROWS: tuple[Row, ...] = (
+    *_MMA,
+    row(
+        "tcgen05",
+        _commit,
+        "commit mbarrier::arrive::one b64",
+        "cta_group::1 cta_group::2 shared::cluster multicast::cluster",
+    ),
+)

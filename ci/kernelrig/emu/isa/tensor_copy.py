@@ -1,0 +1,331 @@
+"""cp.async.bulk.tensor of tiles, 1 to 3 dimensions. PTX ISA 9.7.9.27, layouts 5.5.
+
+A box lies in shared memory with its fastest dimension first, its rows without gaps or, under a
+swizzle, as far apart as that is wide, its 16-byte chunks permuted by the swizzle on the absolute
+address.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelrig.emu.isa._forms import COPIES_ON_H200, chosen, flat, partly, read
+from kernelrig.emu.machine.asynchronous import Op
+from kernelrig.emu.machine.bulk_copy import (
+    Bytes,
+    Issuer,
+    issuers,
+    landings,
+    start_load,
+    start_store,
+)
+from kernelrig.emu.machine.instruction_table import Read, Refused, Row, Step, row
+from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.state_spaces import GLOBAL_BASE
+from kernelrig.emu.numerics.arrays import I32, I64, U16, UNSIGNED, Array, Mask
+from kernelrig.emu.numerics.atomics import Combine, combination
+from kernelrig.emu.tensor.tensor_map import (
+    CHUNK,
+    IMAGE_ALIGNMENT,
+    IMAGE_BYTES,
+    Clip,
+    TensorMap,
+    decode,
+    swizzled,
+)
+from kernelrig.ptx import Instruction, Operand, TensorAddress
+
+SHARED_ALIGNMENT = 128
+_PATTERN = 1024  # bytes after which every swizzle repeats
+_CHUNKS = np.dtype(np.complex128)  # 16 bytes that NumPy moves as one
+_OPERATIONS = "add min max inc dec and or xor"
+_RANKS = {"1d": 1, "2d": 2, "3d": 3}
+
+
+def _rank(i: Instruction) -> int:
+    return _RANKS[chosen(i, "1d 2d 3d")]
+
+
+def _tensor(i: Instruction, operand: Operand, rank: int) -> list[Read]:
+    """Return the reads of `[map, {coordinates}]`."""
+    if not isinstance(operand, TensorAddress):
+        raise Refused(f"{i.mnemonic}: {operand} is no [map, {{coordinates}}]")
+    where, *coordinates = (part for item in operand.items for part in flat(item))
+    if len(coordinates) != rank:
+        raise Refused(f"{i.mnemonic}: {len(coordinates)} coordinates for {rank} dimensions")
+    return [read(where, I64), *(read(c, I32) for c in coordinates)]
+
+
+def _operands(i: Instruction, count: int) -> list[Operand]:
+    """Return the operands, of which `count` are wanted beside a cache policy."""
+    if len(i.operands) != count + i.has("L2::cache_hint"):
+        raise Refused(f"{i.mnemonic} takes {count} operands and a policy with .L2::cache_hint")
+    return list(i.operands[:count])
+
+
+class _Box:
+    """A box of a tensor map, where it starts in global memory, and what of it is there."""
+
+    __slots__ = ("clip", "flat", "map")
+
+    def __init__(self, map_: TensorMap, flat: int, clip: Clip) -> None:
+        self.map = map_
+        self.flat = flat
+        self.clip = clip
+
+    @property
+    def size(self) -> int:
+        return self.map.box_bytes
+
+    def load(self, op: Op) -> Bytes:
+        """Return the box, what is out of bounds filled in."""
+        map_, clip, memory = self.map, self.clip, op.machine.memory.global_
+        if clip.is_empty:
+            return map_.empty_box()
+        _tell(op, self, write=False)
+        window = map_.window(memory.bytes, self.flat, clip)
+        if clip.whole:
+            return np.ascontiguousarray(window).reshape(-1)
+        box = map_.empty_box()
+        map_.part(box, clip)[...] = window
+        return box
+
+    def store(self, op: Op, box: Bytes, combine: Combine | None) -> None:
+        """Write what is in bounds; with `combine`, what that makes of the old elements."""
+        map_, clip, memory = self.map, self.clip, op.machine.memory.global_
+        if clip.is_empty:
+            return
+        _tell(op, self, write=True)
+        window = map_.window(memory.bytes, self.flat, clip)
+        new = map_.part(box, clip)
+        if combine is not None:
+            dtype = UNSIGNED[map_.element_bytes]
+            old = np.ascontiguousarray(window).view(dtype)
+            new = combine(old, np.ascontiguousarray(new).view(dtype)).view(np.uint8)
+        window[...] = new.reshape(window.shape)
+        map_.window(memory.written, self.flat, clip)[...] = 1
+
+
+def _tell(op: Op, box: _Box, *, write: bool) -> None:
+    hooks = op.machine.hooks
+    if hooks:
+        rows, size = box.map.rows(box.flat, box.clip), box.clip.shape[0] * box.map.element_bytes
+        hooks.op_accessed(op, "global", rows, size, write)
+
+
+def _box(issuer: Issuer, address: Array, coordinates: tuple[Array, ...], write: bool) -> (
+    _Box | None
+):  # fmt: skip
+    """Read the tensor map; None where it was reported at fault."""
+    at = issuer.find(address, IMAGE_BYTES, "generic", "tensor map", align=IMAGE_ALIGNMENT)
+    if at is None:
+        return None
+    memory = issuer.machine.memory.global_
+    map_ = decode(memory.bytes[at : at + IMAGE_BYTES].tobytes())
+    if map_ is None:
+        text = "these 128 bytes are no tensor map: pass one that cuTensorMapEncodeTiled made, as a"
+        issuer.report("descriptor", f"{text} __grid_constant__ parameter or in global memory", at)
+        return None
+    if map_.rank != len(coordinates):
+        text = f"a tensor map of {map_.rank} dimensions with {len(coordinates)} coordinates"
+        issuer.report("descriptor", text, "rank")
+        return None
+    if map_.interleave != "none":
+        text = f"a tensor map with interleave {map_.interleave}, which is not supported"
+        issuer.report("descriptor", text, "interleave")
+        return None
+    corner = tuple(issuer.value(c) for c in coordinates)
+    clip = map_.clip(corner)
+    start = map_.address - GLOBAL_BASE
+    kind, why = map_.misfit(corner, write)
+    if kind:
+        issuer.report(kind, f"the box at {_listed(corner)}: {why}", ("corner", kind))
+        clip = clip._replace(shape=(0,) * map_.rank, whole=False)
+    if not clip.is_empty:
+        first = start + clip.start
+        home = memory.find(first)
+        beyond = first + map_.extent(clip) - (home.start + home.size if home else first)
+        if home is None or beyond > 0 or (write and home.read_only):
+            name = home.name if home else f"{map_.address:#x}"
+            why = f"ends {beyond} bytes past {name}" if beyond > 0 else f"lies in {name}"
+            box = f"the box at {_listed(corner)}"
+            text = f"{box} {why}: the map's dims and strides must lie in its buffer"
+            issuer.report("out-of-bounds", text, ("box", name))
+            clip = clip._replace(shape=(0,) * map_.rank, whole=False)
+    return _Box(map_, start, clip)
+
+
+def _listed(corner: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, corner))})"
+
+
+def _chunks(map_: TensorMap, at: int) -> tuple[int, Array | None]:
+    """Return where chunk 0 of a pattern is, and where the box's chunks go from there."""
+    start = at % _PATTERN
+    return (at - start) // CHUNK, swizzled(map_.swizzle, start, map_.box_bytes, map_.row_bytes)
+
+
+def _to_shared(op: Op, map_: TensorMap, at: int, box: Bytes) -> None:
+    arena = op.machine.memory.shared
+    first, order = _chunks(map_, at)
+    size = len(box)
+    if order is None:
+        starts, length = np.array([at]), size
+        arena.bytes[at : at + size] = box
+        arena.written[at : at + size] = 1
+    else:
+        arena.bytes.view(_CHUNKS)[first + order] = box.view(_CHUNKS)
+        if not map_.is_dense:
+            starts, length = (first + order) * CHUNK, CHUNK
+            arena.written.reshape(-1, CHUNK)[first + order] = 1
+        else:
+            starts, length = np.array([at]), size
+            arena.written[at : at + size] = 1
+    if op.machine.hooks:
+        op.machine.hooks.op_accessed(op, "shared", starts, length, True)
+
+
+def _from_shared(op: Op, map_: TensorMap, at: int) -> Bytes:
+    arena = op.machine.memory.shared
+    first, order = _chunks(map_, at)
+    size = map_.box_bytes
+    box: Bytes
+    starts, length = np.array([at]), size
+    if order is None:
+        box = arena.bytes[at : at + size].copy()
+    else:
+        box = arena.bytes.view(_CHUNKS)[first + order].view(np.uint8)
+        if not map_.is_dense:
+            starts, length = (first + order) * CHUNK, CHUNK
+    if op.machine.hooks:
+        op.machine.hooks.op_accessed(op, "shared", starts, length, False)
+    return box
+
+
+def _load(i: Instruction) -> Step:
+    rank, pair, multicast = _rank(i), i.has("cta_group::2"), i.has("multicast::cluster")
+    space = chosen(i, "shared::cluster shared::cta")
+    to, tensor, mbar, *ctas = _operands(i, 3 + multicast)
+    name = "cp.async.bulk.tensor"
+
+    def start(issuer: Issuer, to: Array, mbar: Array, where: tuple[Array, ...]) -> None:
+        map_at, *coordinates = where[: rank + 1]
+        ranks = issuer.value(where[-1]) if multicast else None
+        box = _box(issuer, map_at, tuple(coordinates), write=False)
+        barrier = issuer.find(mbar, 8, space, "mbarrier", align=8)
+        if box is None:
+            return
+        target = issuer.find(
+            to, box.map.shared_bytes, space, "destination", write=True, align=SHARED_ALIGNMENT
+        )
+        found = landings(issuer, target, barrier, ranks, pair)
+        put = _Put(box.map)
+        start_load(issuer, box.load, put, found, box.size)
+
+    def run(crew: Crew, mask: Mask, to: Array, mbar: Array, *where: Array) -> None:
+        for issuer in issuers(crew, mask, name):
+            start(issuer, to, mbar, where)
+
+    reads: list[Read] = [(to, I64), (mbar, I64), *_tensor(i, tensor, rank)]
+    reads += [read(operand, U16) for operand in ctas]
+    return Step(run, tuple(reads), effect=True, stop=True)
+
+
+class _Put:
+    """Writes a box to shared memory."""
+
+    __slots__ = ("map",)
+
+    def __init__(self, map_: TensorMap) -> None:
+        self.map = map_
+
+    def __call__(self, op: Op, at: int, box: Bytes) -> None:
+        _to_shared(op, self.map, at, box)
+
+
+def _store(i: Instruction) -> Step:
+    rank = _rank(i)
+    tensor, source = _operands(i, 2)
+    operation = chosen(i, _OPERATIONS) if i.has("reduce") else ""
+    name = "cp.reduce.async.bulk.tensor" if operation else "cp.async.bulk.tensor"
+
+    def start(issuer: Issuer, source: Array, map_at: Array, coordinates: tuple[Array, ...]) -> None:
+        box = _box(issuer, map_at, coordinates, write=True)
+        if box is None:
+            return
+        at = issuer.find(
+            source, box.map.shared_bytes, "shared::cta", "source", align=SHARED_ALIGNMENT
+        )
+        combine = _combination(operation, box.map.dtype)
+        if operation and combine is None:
+            issuer.report("descriptor", f"no .{operation} of {box.map.dtype}", "reduction")
+        elif at is not None:
+            start_store(
+                issuer,
+                lambda op: _from_shared(op, box.map, at),
+                lambda op, data: box.store(op, data, combine),
+            )
+
+    def run(crew: Crew, mask: Mask, source: Array, map_at: Array, *coordinates: Array) -> None:
+        for issuer in issuers(crew, mask, name):
+            start(issuer, source, map_at, coordinates)
+
+    reads = ((source, I64), *_tensor(i, tensor, rank))
+    return Step(run, reads, effect=True, stop=True)
+
+
+def _combination(operation: str, dtype: str) -> Combine | None:
+    """Return what a reduction does to elements of a map's type."""
+    if not operation:
+        return None
+    kind = dtype.replace("i", "s") if dtype[0] == "i" else dtype
+    if operation in ("and", "or", "xor"):
+        kind = f"b{dtype[1:]}" if dtype in ("u32", "i32", "u64", "i64") else dtype
+    return combination(operation, kind)  # f32 as it is: FLOAT32_FTZ is a type of its own
+
+
+def _prefetch(i: Instruction) -> Step:
+    """It brings nothing that a program can see; its map must be one."""
+    rank = _rank(i)
+    (tensor,) = _operands(i, 1)
+
+    def run(crew: Crew, mask: Mask, map_at: Array, *coordinates: Array) -> None:
+        for issuer in issuers(crew, mask, "cp.async.bulk.prefetch.tensor"):
+            _box(issuer, map_at, coordinates, write=False)
+
+    return Step(run, tuple(_tensor(i, tensor, rank)), effect=True)
+
+
+_DIMENSIONS = "1d 2d 3d tile L2::cache_hint"
+
+_TRIED = {
+    "cp.async.bulk.global.mbarrier::complete_tx::bytes.tensor": "1d 2d 3d tile shared::cluster",
+    "cp.async.bulk.bulk_group.global.shared::cta.tensor": "2d tile",
+    "cp.async.bulk.bulk_group.global.reduce.shared::cta.tensor": f"2d tile {_OPERATIONS}",
+}
+ROWS: tuple[Row, ...] = partly(
+    (
+        row(
+            "cp",
+            _load,
+            needs="async bulk tensor global mbarrier::complete_tx::bytes",
+            takes=f"{_DIMENSIONS} shared::cta shared::cluster multicast::cluster"
+            " cta_group::1 cta_group::2",
+        ),
+        row(
+            "cp",
+            _store,
+            needs="async bulk tensor global shared::cta bulk_group",
+            takes=_DIMENSIONS,
+        ),
+        row(
+            "cp",
+            _store,
+            needs="reduce async bulk tensor global shared::cta bulk_group",
+            takes=f"{_DIMENSIONS} {_OPERATIONS}",
+        ),
+        row("cp", _prefetch, needs="async bulk prefetch tensor L2 global", takes=_DIMENSIONS),
+    ),
+    COPIES_ON_H200,
+    _TRIED,
+)

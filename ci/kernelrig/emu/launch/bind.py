@@ -1,0 +1,217 @@
+"""From a launch to a machine: memory laid out and filled, the kernel compiled for it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelrig.emu.frontend.translate import compile_kernel
+from kernelrig.emu.frontend.variables import Layout
+from kernelrig.emu.isa.families import instruction_table
+from kernelrig.emu.machine.findings import Findings
+from kernelrig.emu.machine.instruction_table import Refused
+from kernelrig.emu.machine.program import Program
+from kernelrig.emu.machine.state import Geometry, Machine
+from kernelrig.emu.machine.state_spaces import (
+    LOCAL_WINDOW,
+    RESERVED_BYTES,
+    SLOT_BYTES,
+    Allocation,
+    Arena,
+    GlobalMemory,
+    Memory,
+)
+from kernelrig.ptx import Float, Function, Integer, Module, Register, Symbol, Variable
+from kernelrig.ptx.operands import Initial
+
+PARAMS = "the parameters"
+SHARED_LIMIT = 232448
+LOCAL_LIMIT = 512 << 10
+PARAMS_LIMIT = 32764
+GLOBAL_LIMIT = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Bytes of global memory that the launch brings; `data` is None where nobody fills them."""
+
+    size: int
+    data: NDArray[np.uint8] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel in a layout: compiled once, run on many machines.
+
+    `memory` is global memory before the launch, `buffers` where the launch's lie in it.
+    `shared_bytes` are static and dynamic.
+    """
+
+    program: Program
+    geometry: Geometry
+    memory: GlobalMemory
+    params: Allocation
+    buffers: dict[str, Allocation]
+    shared_bytes: int
+    dynamic_shared_bytes: int
+    local_bytes: int
+    shared_variables: tuple[Allocation, ...] = ()
+
+    def machine(self, rng: random.Random, resident: int) -> Machine:
+        """Return a fresh machine that holds up to `resident` CTAs at a time."""
+        slots = min(resident, self.geometry.ctas)
+        memory = Memory(
+            self.memory.copy(),
+            Arena(slots * SLOT_BYTES),
+            Arena(0),
+            self.shared_bytes,
+            self.dynamic_shared_bytes,
+            self.local_bytes,
+            self.shared_variables,
+        )
+        memory.local.reserve(slots * self.geometry.warps * 32 * memory.local_stride)
+        self.program.visits[:] = [0] * len(self.program.visits)
+        return Machine(self.program, self.geometry, memory, self.params.address, Findings(), rng)
+
+    def fill_params(self, values: Iterable[bytes]) -> None:
+        """Write the arguments, one of each parameter in order."""
+        offsets = _param_offsets(self.program.function)
+        for (offset, _), value in zip(offsets.values(), values, strict=True):
+            self.memory.fill(self.params, value, offset)
+
+
+def bind(
+    module: Module,
+    entry: Function,
+    geometry: Geometry,
+    buffers: dict[str, Buffer],
+    dynamic_shared_bytes: int = 0,
+    source: str = "",
+) -> Kernel:
+    """Lay out memory for a launch of `entry` and compile it; arguments are filled in afterwards.
+
+    Raises:
+        Refusals: instructions that have no meaning here.
+        Refused: a variable that has none.
+    """
+    memory = GlobalMemory()
+    variables = [*module.variables, *entry.variables]
+    in_global = [v for v in variables if v.space in ("global", "const")]
+    _check_sizes({"variables in global memory": (sum(v.size for v in in_global), GLOBAL_LIMIT)})
+    placed = {name: memory.allocate(name, b.size) for name, b in buffers.items()}
+    offsets = _param_offsets(entry)
+    params_size = max((offset + size for offset, size in offsets.values()), default=0)
+    _check_sizes({"parameters": (params_size, PARAMS_LIMIT)})
+    params = memory.allocate(PARAMS, max(params_size, 1), read_only=True)
+    of_module = {
+        v.name: memory.allocate(v.name, v.size, read_only=v.space == "const") for v in in_global
+    }
+    memory.settle()
+    places: dict[str, tuple[str, int]] = {
+        name: ("param", params.address + offset) for name, (offset, _) in offsets.items()
+    }
+    places |= {name: ("global", made.address) for name, made in of_module.items()}
+    static = _offsets((v for v in variables if v.space == "shared" and v.size), RESERVED_BYTES)
+    static_bytes = max((o + v.size - RESERVED_BYTES for v, o in static), default=0)
+    dynamic = [v for v in variables if v.space == "shared" and not v.size]
+    align = max([v.align for v in dynamic], default=16)
+    base = -(-(RESERVED_BYTES + static_bytes) // align) * align - RESERVED_BYTES
+    places |= {v.name: ("shared", o - RESERVED_BYTES) for v, o in static}
+    places |= {v.name: ("shared", base) for v in dynamic}
+    local = _offsets((v for v in variables if v.space in ("local", "param")), 0)
+    places |= {
+        v.name: ("local", o) if v.space == "local" else ("param", LOCAL_WINDOW + o)
+        for v, o in local
+    }
+    shared_bytes = base + dynamic_shared_bytes if dynamic or dynamic_shared_bytes else static_bytes
+    local_bytes = max((o + v.size for v, o in local), default=0)
+    _check_sizes({
+        "shared memory of a CTA, static and dynamic": (shared_bytes, SHARED_LIMIT),
+        "local memory of a thread": (local_bytes, LOCAL_LIMIT),
+    })  # fmt: skip
+    names = [(v.name, o, v.size) for v, o in static]
+    names += [(v.name, base + RESERVED_BYTES, dynamic_shared_bytes) for v in dynamic]
+    program = compile_kernel(entry, instruction_table(), Layout(places), source)
+    kernel = Kernel(
+        program,
+        geometry,
+        memory,
+        params,
+        placed,
+        shared_bytes,
+        dynamic_shared_bytes,
+        local_bytes,
+        tuple(Allocation(name, offset, size) for name, offset, size in names),
+    )
+    for name, buffer in buffers.items():
+        if buffer.data is not None:
+            memory.fill(placed[name], buffer.data)
+    for variable in variables:
+        if variable.name in of_module:
+            memory.fill(of_module[variable.name], _initial(variable, places))
+    return kernel
+
+
+def _check_sizes(sizes: dict[str, tuple[int, int]]) -> None:
+    for what, (size, limit) in sizes.items():
+        if size > limit:
+            raise Refused(f"{size} bytes of {what}: at most {limit} are allowed")
+
+
+def _param_offsets(entry: Function) -> dict[str, tuple[int, int]]:
+    """Return (offset, bytes) of each parameter, in order."""
+    offsets: dict[str, tuple[int, int]] = {}
+    end = 0
+    for param in entry.params:
+        if isinstance(param, Register):
+            raise Refused(f"parameter {param.name} is a register")
+        start = -(-end // param.align) * param.align
+        offsets[param.name] = (start, param.size)
+        end = start + param.size
+    return offsets
+
+
+def _offsets(variables: Iterable[Variable], start: int) -> list[tuple[Variable, int]]:
+    placed = []
+    end = start
+    for variable in variables:
+        offset = -(-end // variable.align) * variable.align
+        placed.append((variable, offset))
+        end = offset + variable.size
+    return placed
+
+
+def _initial(variable: Variable, places: dict[str, tuple[str, int]]) -> bytes:
+    """Return the bytes a variable starts with: zeros where nothing is said."""
+    if variable.initial is None:
+        return bytes(variable.size)
+    data = b"".join(_words(variable.initial, variable.element_bytes, places))
+    return data.ljust(variable.size, b"\0")
+
+
+def _words(initial: Initial, width: int, places: dict[str, tuple[str, int]]) -> Iterable[bytes]:
+    match initial:
+        case tuple():
+            for item in initial:
+                yield from _words(item, width, places)
+        case Integer(value=value):
+            yield (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+        case Float(bits=bits, width=bits_wide):
+            if bits_wide == 8 * width:
+                yield bits.to_bytes(width, "little")
+            else:
+                double = np.array([bits], np.uint64).view(np.float64)
+                yield double.astype(np.float32 if width == 4 else np.float64).tobytes()
+        case Symbol(name=name, offset=offset, mask=mask):
+            if name not in places:
+                raise Refused(f"the address of {name!r} in an initialiser has no meaning here")
+            address = places[name][1] + offset
+            if mask is not None:
+                shift = (mask & -mask).bit_length() - 1
+                yield ((address & mask) >> shift & 0xFF).to_bytes(1, "little")
+            else:
+                yield address.to_bytes(width, "little")

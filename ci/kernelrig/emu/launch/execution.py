@@ -1,0 +1,84 @@
+"""One kernel, one schedule: waves of CTAs until the grid is done."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernelrig.emu.launch.bind import Kernel
+from kernelrig.emu.machine.findings import Finding
+from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.schedule_policy import Policy
+from kernelrig.emu.machine.scheduler import Scheduler
+from kernelrig.emu.machine.state import Machine
+from kernelrig.emu.observe.composite import Several
+
+RESIDENT_CTAS = 16
+DEFAULT_STEPS = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How to run: number and seed choose the schedule, the rest the machine.
+
+    `resident_ctas` is how many CTAs are on the machine at a time; the others wait for their wave.
+    `elected` is the lane that elect.sync takes: first, last, hash, or "" for one by the number.
+    """
+
+    number: int = 0
+    seed: int = 0
+    max_steps: int = DEFAULT_STEPS
+    hardware_accumulation: bool = False
+    elected: str = ""
+    resident_ctas: int = RESIDENT_CTAS
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of it: findings, the machine with its memory, and what was done."""
+
+    machine: Machine
+    findings: tuple[Finding, ...]
+    steps: int
+    counts: dict[str, int]
+
+
+def run(kernel: Kernel, schedule: Schedule, observers: Sequence[Hooks] = ()) -> Ran:
+    """Run `kernel` once. The same schedule, the same run."""
+    rng = random.Random(f"{schedule.seed}:{schedule.number}")
+    geometry = kernel.geometry
+    group = geometry.cluster_ctas
+    resident = max(schedule.resident_ctas // group, 1) * group
+    machine = kernel.machine(rng, resident)
+    machine.findings.schedule = schedule.number
+    machine.hardware_accumulation = schedule.hardware_accumulation
+    if observers:
+        machine.hooks = observers[0] if len(observers) == 1 else Several(tuple(observers))
+    policy = Policy.of(schedule.number, rng)
+    machine.spurious = policy.spurious
+    machine.patient = policy.patient
+    machine.in_turn = policy.in_turn
+    machine.elected = schedule.elected or policy.elected
+    scheduler = Scheduler(machine, policy, schedule.max_steps)
+    order = _cluster_order(kernel)
+    for first in range(0, geometry.ctas, resident):
+        scheduler.start(order[first : first + resident])
+        if machine.hooks:
+            machine.hooks.started(machine)
+        scheduler.run()
+        if machine.stopped:
+            break
+    return Ran(machine, machine.findings.all, scheduler.steps, kernel.program.counts())
+
+
+def _cluster_order(kernel: Kernel) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the linear indices of all CTAs, those of a cluster side by side by rank."""
+    gx, gy, gz = kernel.geometry.grid
+    cx, cy, cz = kernel.geometry.cluster
+    index = np.arange(kernel.geometry.ctas, dtype=np.int64).reshape(
+        gz // cz, cz, gy // cy, cy, gx // cx, cx
+    )
+    return index.transpose(0, 2, 4, 1, 3, 5).reshape(-1)

@@ -1,0 +1,179 @@
+"""launch.json as records: read strictly, every complaint with its place."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from kernelrig.errors import ConfigError
+from kernelrig.files.validation import convert
+
+Scalar = Literal["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"]
+Dtype = Literal[
+    "e4m3", "e5m2", "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64",
+    "f16", "bf16", "f32", "f64",
+]  # fmt: skip
+MAX_BUFFER_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """How a buffer starts; which of the other keys count depends on `kind`."""
+
+    kind: Literal["zero", "constant", "hash", "file", "undefined", "integer", "random"]
+    value: float | None = None
+    seed: int = 0
+    low: float | None = None
+    high: float | None = None
+    path: str | None = None
+    role: Literal["operand", "table"] = "operand"
+
+
+@dataclass(frozen=True, slots=True)
+class BufferEntry:
+    dtype: Dtype
+    shape: tuple[int, ...]
+    fill: Fill
+
+
+@dataclass(frozen=True, slots=True)
+class MapEntry:
+    """cuTensorMapEncodeTiled's arguments: `dims` and `box` fastest first."""
+
+    buffer: str
+    dtype: Dtype
+    dims: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...]
+    interleave: Literal["none", "16B", "32B"] = "none"
+    swizzle: Literal["none", "32B", "64B", "128B"] = "none"
+    l2_promotion: Literal["none", "64B", "128B", "256B"] = "none"
+    oob_fill: Literal["zeros", "nan"] = "zeros"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectEntry:
+    path: str
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchEntry:
+    """The whole file."""
+
+    schema: Literal[1]
+    entry: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    buffers: dict[str, BufferEntry]
+    args: tuple[dict[str, str | int | float], ...]
+    module: str | None = None
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    dynamic_smem_bytes: int = 0
+    tensor_maps: dict[str, MapEntry] = field(default_factory=dict)
+    expect: dict[str, ExpectEntry] = field(default_factory=dict)
+
+
+def read_launch(path: Path) -> LaunchEntry:
+    """Read and check a launch file.
+
+    Raises:
+        ConfigError: it cannot be read, is no JSON, or says something it may not.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise ConfigError(f"{path.name}: cannot be read: {getattr(e, 'strerror', e)}") from e
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise ConfigError(f"{path.name}: is not JSON: {e}") from e
+    launch, complaints = convert(LaunchEntry, value)
+    said = [c.text for c in complaints] or ([] if launch is None else list(_complaints(launch)))
+    if launch is None or said:
+        raise ConfigError(f"{path.name}: {'; '.join(said)}")
+    return launch
+
+
+def _complaints(launch: LaunchEntry) -> list[str]:
+    """Return what is wrong with a file whose types are right."""
+    said = []
+    for name, triple in (
+        ("grid", launch.grid),
+        ("block", launch.block),
+        ("cluster", launch.cluster),
+    ):
+        if min(triple) < 1:
+            said.append(f"{name!r} must be three numbers from 1 on, not {list(triple)}")
+    threads = launch.block[0] * launch.block[1] * launch.block[2]
+    if threads > 1024:
+        said.append(f"a block has {threads} threads, at most 1024 are allowed")
+    ctas = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
+    if ctas > 16:
+        said.append(f"a cluster has {ctas} CTAs, at most 16 are allowed")
+    if any(g % max(c, 1) for g, c in zip(launch.grid, launch.cluster, strict=True)):
+        said.append(f"grid {list(launch.grid)} is no multiple of cluster {list(launch.cluster)}")
+    if launch.grid[0] * launch.grid[1] * launch.grid[2] > 1 << 20:
+        said.append("a grid of more than 1048576 CTAs is not emulated")
+    if not 0 <= launch.dynamic_smem_bytes <= 232448:
+        said.append(
+            f"'dynamic_smem_bytes' must be from 0 to 232448, not {launch.dynamic_smem_bytes}"
+        )
+    for name, buffer in launch.buffers.items():
+        said += _buffer_complaints(name, buffer)
+    for name, mapped in launch.tensor_maps.items():
+        if mapped.buffer not in launch.buffers:
+            said.append(f"tensor map {name!r} names buffer {mapped.buffer!r}, which is not there")
+    for name in launch.expect:
+        if name not in launch.buffers:
+            said.append(f"'expect' names buffer {name!r}, which is not there")
+    for number, argument in enumerate(launch.args, 1):
+        said += _argument_complaints(number, argument, launch)
+    return said
+
+
+def _buffer_complaints(name: str, buffer: BufferEntry) -> list[str]:
+    said = []
+    size = 8
+    for dimension in buffer.shape:
+        size *= dimension
+    if not buffer.shape or min(buffer.shape) < 1 or size > MAX_BUFFER_BYTES:
+        said.append(f"buffer {name!r}: shape {list(buffer.shape)} is empty or over a GiB")
+    needed = {"constant": ("value",), "hash": ("low", "high"), "file": ("path",)}
+    for key in needed.get(buffer.fill.kind, ()):
+        if getattr(buffer.fill, key) is None:
+            said.append(f"buffer {name!r}: fill {buffer.fill.kind!r} needs '{key}'")
+    return said
+
+
+def _argument_complaints(
+    number: int, argument: dict[str, str | int | float], launch: LaunchEntry
+) -> list[str]:
+    keys = [k for k in argument if k != "offset_bytes"]
+    if len(keys) != 1:
+        return [f"argument {number} must have one of 'buffer', 'tensor_map' or a scalar's type"]
+    key, value = keys[0], argument[keys[0]]
+    if key == "buffer" and value in launch.buffers:
+        offset = argument.get("offset_bytes", 0)
+        return (
+            [] if isinstance(offset, int) else [f"argument {number}: 'offset_bytes' is no number"]
+        )
+    if key == "tensor_map" and value in launch.tensor_maps:
+        return []
+    if key in ("buffer", "tensor_map"):
+        return [f"argument {number} names {key} {value!r}, which is not there"]
+    if key not in Scalar.__args__:  # type: ignore[attr-defined]
+        return [f"argument {number}: unknown kind {key!r}; known: buffer, tensor_map, "
+                f"{', '.join(Scalar.__args__)}"]  # type: ignore[attr-defined]  # fmt: skip
+    whole = key[0] in "ui"
+    if isinstance(value, str) or (whole and not isinstance(value, int)):
+        return [f"argument {number}: {value!r} is no {key}"]
+    bits = int(key.lstrip("uifb"))
+    low, high = (0, 1 << bits) if key[0] == "u" else (-(1 << bits - 1), 1 << bits)
+    if whole and not low <= value < high:
+        return [f"argument {number}: {value} does not fit {key}"]
+    return []

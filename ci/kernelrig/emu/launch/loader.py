@@ -1,0 +1,203 @@
+"""A launch file and its PTX, made into a kernel with its memory filled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelrig.emu.frontend.variables import Refusal, Refusals
+from kernelrig.emu.launch.bind import Buffer, Kernel, bind
+from kernelrig.emu.launch.element_types import DTYPES, encoded
+from kernelrig.emu.launch.file import BufferEntry, LaunchEntry, MapEntry, read_launch
+from kernelrig.emu.machine.instruction_table import Refused
+from kernelrig.emu.machine.state import Geometry
+from kernelrig.emu.numerics.arrays import Array
+from kernelrig.emu.tensor.tensor_map import TensorMap
+from kernelrig.errors import ConfigError
+from kernelrig.files.rundir import sha256_file
+from kernelrig.model import Pattern
+from kernelrig.ptx import Function, Module, parse_ptx
+from kernelrig.reference.inputs import operand_codes, table_values, uniform_at
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A launch ready to run. `buffers` are as they were filled; those not filled are missing."""
+
+    entry: LaunchEntry
+    folder: Path
+    kernel: Kernel
+    module_sha256: str = ""
+
+
+def load(path: Path, module_path: Path | None = None, source: str = "") -> Loaded:
+    """Read a launch file and the module it names, or `module_path`.
+
+    Raises:
+        ConfigError: either cannot be used; the message lists all there is to say.
+    """
+    entry = read_launch(path)
+    if module_path is None:
+        if entry.module is None:
+            raise ConfigError(f"{path.name}: names no module", "pass --module FILE.ptx")
+        module_path = path.parent / entry.module
+    module = _module(module_path)
+    function = _function(module, entry.entry, module_path.name)
+    buffers = {name: Buffer(_size(b), _filled(name, b, path)) for name, b in entry.buffers.items()}
+    geometry = Geometry(entry.grid, entry.block, entry.cluster)
+    try:
+        kernel = bind(module, function, geometry, buffers, entry.dynamic_smem_bytes, source)
+    except Refusals as e:
+        raise ConfigError(_listed(module_path.name, e.refusals)) from e
+    except Refused as e:
+        raise ConfigError(f"{module_path.name}: {e}") from e
+    _fill_arguments(entry, kernel, function, path)
+    return Loaded(entry, path.parent, kernel, sha256_file(module_path))
+
+
+def _listed(file: str, refusals: tuple[Refusal, ...]) -> str:
+    """Say all that is refused, a line for each reason with the lines it holds for."""
+    lines: dict[str, list[int]] = {}
+    for refusal in refusals:
+        lines.setdefault(refusal.text, []).append(refusal.line)
+    said = []
+    for text, numbers in lines.items():
+        others = ", ".join(map(str, dict.fromkeys(numbers[1:])))
+        said.append(f"{file}:{numbers[0]}: {text}" + (f" (also lines {others})" if others else ""))
+    return f"{len(said)} things have no meaning here:\n  " + "\n  ".join(said)
+
+
+def _module(path: Path) -> Module:
+    try:
+        return parse_ptx(path.read_text(encoding="utf-8", errors="surrogateescape"), path.name)
+    except OSError as e:
+        raise ConfigError(f"{path.name}: cannot be read: {e.strerror}") from e
+
+
+def _function(module: Module, name: str, file: str) -> Function:
+    named = [f for f in module.entries if f.name == name]
+    plain = [f for f in module.entries if f"{len(name)}{name}" in f.name]
+    found = named or plain
+    if len(found) != 1:
+        known = ", ".join(f.name for f in module.entries) or "none"
+        raise ConfigError(f"{file}: has {len(found)} entries called {name!r}; its entries: {known}")
+    return found[0]
+
+
+def _size(buffer: BufferEntry) -> int:
+    return int(np.prod(buffer.shape, dtype=np.int64)) * DTYPES[buffer.dtype].itemsize
+
+
+def _filled(name: str, buffer: BufferEntry, path: Path) -> NDArray[np.uint8] | None:
+    fill, dtype = buffer.fill, DTYPES[buffer.dtype]
+    count = int(np.prod(buffer.shape, dtype=np.int64))
+    array: Array
+    match fill.kind:
+        case "undefined":
+            return None
+        case "zero":
+            array = np.zeros(count, dtype)
+        case "constant":
+            array = encoded(np.full(count, fill.value, np.float64), buffer.dtype)
+        case "hash":
+            assert fill.low is not None
+            assert fill.high is not None
+            values = uniform_at(name, fill.seed, np.arange(count), fill.low, fill.high)
+            array = encoded(values.astype(np.float64), buffer.dtype)
+        case "file":
+            array = _from_file(name, buffer, path)
+        case _:
+            pattern = Pattern(fill.kind)
+            indices = np.arange(count)
+            if fill.role == "table":
+                values = table_values(pattern, name, fill.seed, indices)
+                array = encoded(values.astype(np.float64), buffer.dtype)
+            elif buffer.dtype != "e4m3":
+                raise ConfigError(f"{path.name}: buffer {name!r}: an operand must be e4m3")
+            else:
+                array = operand_codes(pattern, name, fill.seed, indices)
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _from_file(name: str, buffer: BufferEntry, path: Path) -> Array:
+    assert buffer.fill.path is not None
+    file = path.parent / buffer.fill.path
+    array = read_array(file)
+    dtype = DTYPES[buffer.dtype]
+    count = int(np.prod(buffer.shape, dtype=np.int64))
+    if array.dtype.itemsize != dtype.itemsize or array.size != count:
+        raise ConfigError(
+            f"{file.name}: holds {array.size} elements of {array.dtype}, and buffer {name!r} takes "
+            f"{count} of {buffer.dtype}"
+        )
+    return array
+
+
+def read_array(file: Path) -> Array:
+    """Read an .npy file.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        array = np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as e:
+        raise ConfigError(f"{file.name}: cannot be read as .npy: {e}") from e
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "uif":
+        raise ConfigError(f"{file.name}: is no array of numbers")
+    return array
+
+
+def _fill_arguments(entry: LaunchEntry, kernel: Kernel, function: Function, path: Path) -> None:
+    if len(entry.args) != len(function.params):
+        raise ConfigError(
+            f"{path.name}: has {len(entry.args)} arguments, and {function.name} takes "
+            f"{len(function.params)}"
+        )
+    values = []
+    for number, (argument, param) in enumerate(zip(entry.args, function.params, strict=True), 1):
+        value = _argument(argument, entry, kernel, path)
+        if len(value) != getattr(param, "size", -1):
+            raise ConfigError(
+                f"{path.name}: argument {number} has {len(value)} bytes, and parameter "
+                f"{param.name} takes {getattr(param, 'size', '?')}"
+            )
+        values.append(value)
+    kernel.fill_params(values)
+
+
+def _argument(
+    argument: dict[str, str | int | float], entry: LaunchEntry, kernel: Kernel, path: Path
+) -> bytes:
+    if "buffer" in argument:
+        address = kernel.buffers[str(argument["buffer"])].address
+        return (address + int(argument.get("offset_bytes", 0))).to_bytes(8, "little")
+    if "tensor_map" in argument:
+        name = str(argument["tensor_map"])
+        mapped = _tensor_map(entry.tensor_maps[name], kernel)
+        refusals = mapped.refusals()
+        if refusals:
+            raise ConfigError(f"{path.name}: tensor map {name!r}: {'; '.join(refusals)}")
+        return mapped.image()
+    ((dtype, value),) = argument.items()
+    if dtype[0] in "ui":
+        return int(value).to_bytes(int(dtype[1:]) // 8, "little", signed=dtype[0] == "i")
+    return encoded(np.array([float(value)]), dtype).tobytes()
+
+
+def _tensor_map(entry: MapEntry, kernel: Kernel) -> TensorMap:
+    return TensorMap(
+        entry.dtype,
+        kernel.buffers[entry.buffer].address,
+        entry.dims,
+        entry.strides_bytes,
+        entry.box,
+        entry.element_strides,
+        entry.interleave,
+        entry.swizzle,
+        entry.l2_promotion,
+        entry.oob_fill,
+    )

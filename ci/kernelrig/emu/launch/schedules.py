@@ -1,0 +1,178 @@
+"""A launch under several schedules, in parallel processes: what the command and the stages run."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from threadpoolctl import threadpool_limits
+
+from kernelrig.emu.launch.element_types import DTYPES
+from kernelrig.emu.launch.execution import Ran, Schedule, run
+from kernelrig.emu.launch.expect import compare
+from kernelrig.emu.launch.loader import Loaded
+from kernelrig.emu.machine.findings import OBSERVER_OF, Finding, Findings
+from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.numerics.arrays import Array
+from kernelrig.emu.observe.init import Init, Shape
+from kernelrig.emu.observe.registry import OBSERVERS
+from kernelrig.emu.observe.writers import Writers
+
+ALL_OBSERVERS = ("memory", "races", "init", "sync")
+_ALWAYS = frozenset({"results", "run"})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What some schedules found. `buffers` are those of the first one, as they were left.
+
+    `others` are the buffers of the schedules that left other bits, by number; `stopped` those that
+    did not come to the end of the launch: a deadlock, a trap, the step limit. `rows` counts warps
+    through each row of the table, over all schedules; `unchecked` are the rows among them that were
+    never compared with hardware. `wall_s` is one number a schedule.
+    """
+
+    findings: tuple[Finding, ...]
+    buffers: dict[str, Array]
+    rows: dict[str, int]
+    unchecked: tuple[str, ...]
+    counters: dict[str, int]
+    steps: int
+    wall_s: tuple[float, ...]
+    stopped: tuple[int, ...] = ()
+    others: dict[int, dict[str, Array]] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is an error, or a schedule of which the end was not seen."""
+        return bool(self.stopped) or any(f.severity == "error" for f in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class _One:
+    findings: tuple[Finding, ...]
+    buffers: dict[str, Array]
+    rows: dict[str, int]
+    counters: dict[str, int]
+    steps: int
+    wall_s: float
+    stopped: bool
+
+
+_loaded: Loaded | None = None
+"""The launch, in the processes that were forked off: it holds functions, which do not travel."""
+
+
+def emulate(
+    loaded: Loaded,
+    schedules: Sequence[Schedule],
+    observe: Sequence[str] = ALL_OBSERVERS,
+    dump: Sequence[str] = (),
+    jobs: int = 0,
+) -> Outcome:
+    """Run `loaded` under each of `schedules`; `dump` names the buffers to bring back.
+
+    `jobs` processes at a time, 0 for one a processor.
+    """
+    global _loaded
+    jobs = min(jobs or len(os.sched_getaffinity(0)), len(schedules))
+    _loaded = loaded
+    work = [(schedule, tuple(observe), tuple(dump)) for schedule in schedules]
+    if jobs <= 1:
+        ran = [_run_one(*item) for item in work]
+    else:
+        context = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+            ran = list(pool.map(_run_one, *zip(*work, strict=True)))
+    _loaded = None
+    findings = Findings()
+    rows: dict[str, int] = {}
+    counters: dict[str, int] = {}
+    for one in ran:
+        findings.merge(tuple(f for f in one.findings if _is_told(f, one, observe)))
+        _add(rows, one.rows)
+        _add(counters, one.counters)
+    unchecked = sorted(loaded.kernel.program.unchecked & rows.keys())
+    return Outcome(
+        findings.all,
+        ran[0].buffers,
+        rows,
+        tuple(unchecked),
+        counters,
+        sum(o.steps for o in ran),
+        tuple(o.wall_s for o in ran),
+        tuple(s.number for s, o in zip(schedules, ran, strict=True) if o.stopped),
+        _others(ran[0], zip(schedules[1:], ran[1:], strict=True)),
+    )
+
+
+def _is_told(finding: Finding, one: _One, observe: Sequence[str]) -> bool:
+    """Say whether anybody asked for `finding`; of a schedule that stopped early, all errors are."""
+    asked = OBSERVER_OF[finding.kind] in (*observe, *_ALWAYS)
+    return asked or (one.stopped and finding.severity == "error")
+
+
+def _others(first: _One, later: Iterable[tuple[Schedule, _One]]) -> dict[int, dict[str, Array]]:
+    """Return the buffers that are not, bit for bit, those of the first schedule."""
+    found: dict[int, dict[str, Array]] = {}
+    for schedule, one in later:
+        for name, array in one.buffers.items():
+            if array.tobytes() != first.buffers[name].tobytes():
+                found.setdefault(schedule.number, {})[name] = array
+    return found
+
+
+def schedules_of(first: Schedule, count: int) -> tuple[Schedule, ...]:
+    """Return `count` schedules from number 0 on, otherwise like `first`."""
+    return tuple(replace(first, number=number) for number in range(count))
+
+
+def _run_one(schedule: Schedule, observe: tuple[str, ...], dump: tuple[str, ...]) -> _One:
+    assert _loaded is not None
+    begin = time.perf_counter()
+    writers = Writers() if _loaded.entry.expect else None
+    observers: list[Hooks] = [made() for made in _factories(observe)]
+    inits = [o for o in observers if isinstance(o, Init)]
+    for init in inits:
+        init.shapes = _shapes(_loaded)
+    with threadpool_limits(1):  # schedules run side by side; products are too small to share
+        ran = run(_loaded.kernel, schedule, [*observers, *([writers] if writers else [])])
+    if writers and not ran.machine.stopped:
+        for init in inits:
+            init.left_unwritten(ran.machine, tuple(_loaded.entry.expect))
+        compare(_loaded, ran.machine, writers)
+    return _One(
+        ran.machine.findings.all,
+        {name: _buffer(_loaded, ran, name) for name in dump},
+        ran.counts,
+        dict(ran.machine.counts),
+        ran.steps,
+        time.perf_counter() - begin,
+        ran.machine.stopped,
+    )
+
+
+def _factories(observe: tuple[str, ...]) -> list[Callable[[], Hooks]]:
+    return [OBSERVERS[name] for name in observe if name in OBSERVERS]
+
+
+def _shapes(loaded: Loaded) -> dict[str, Shape]:
+    """Return how the elements of each buffer are counted, for messages."""
+    buffers = loaded.entry.buffers
+    return {name: Shape(DTYPES[b.dtype].itemsize, b.shape) for name, b in buffers.items()}
+
+
+def _buffer(loaded: Loaded, ran: Ran, name: str) -> Array:
+    at = loaded.kernel.buffers[name]
+    entry = loaded.entry.buffers[name]
+    raw = ran.machine.memory.global_.bytes[at.start : at.start + at.size]
+    return raw.view(DTYPES[entry.dtype]).reshape(entry.shape).copy()
+
+
+def _add(into: dict[str, int], more: dict[str, int]) -> None:
+    for key, count in more.items():
+        into[key] = into.get(key, 0) + count

@@ -1,0 +1,206 @@
+"""Groups of asynchronous operations: what a thread has committed, and waits for by their number.
+
+Bulk copies, cp.async and wgmma have lists of their own. Lanes of a warp that did the same so far
+share one list; it is copied when one of them goes its own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kernelrig.emu.machine.asynchronous import Op
+from kernelrig.emu.machine.instruction_table import Block
+from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.numerics.arrays import LANES, Mask, lane_bits
+
+ALL_LANES = (1 << LANES) - 1
+
+
+@dataclass(eq=False, slots=True)
+class _History:
+    """What some lanes of a warp have issued: not committed yet, and the groups, oldest first.
+
+    `seen_read` groups at the front were told to observers by a wait for their reads.
+    """
+
+    lanes: int
+    uncommitted: list[Op] = field(default_factory=list)
+    groups: list[list[Op]] = field(default_factory=list)
+    seen_read: int = 0
+
+    def part(self, lanes: int) -> _History:
+        """Let `lanes` go their own way."""
+        self.lanes &= ~lanes
+        copied = [list(g) for g in self.groups]
+        return _History(lanes, list(self.uncommitted), copied, self.seen_read)
+
+    def older(self, newest: int | None, read: bool) -> Iterator[Op]:
+        """Yield the operations that a wait which leaves `newest` groups waits for."""
+        last = len(self.groups) - (newest or 0)
+        for group in self.groups[self.seen_read if read else 0 : max(last, 0)]:
+            yield from group
+        if newest is None:
+            yield from self.uncommitted
+
+
+@dataclass(eq=False)
+class Groups:
+    """The groups of one kind; `what` is in a group, `commit` the instruction that makes one."""
+
+    machine: Machine
+    what: str = ""
+    commit_name: str = ""
+    _histories: dict[int, list[_History]] = field(default_factory=dict)  # by warp
+
+    def _of(self, warp: int, lanes: int) -> list[_History]:
+        """Return the histories of exactly `lanes`."""
+        known = self._histories.setdefault(warp, [_History(ALL_LANES)])
+        found = []
+        for history in tuple(known):
+            shared = history.lanes & lanes
+            if shared and shared != history.lanes:
+                history = history.part(shared)
+                known.append(history)
+            if shared:
+                found.append(history)
+        return found
+
+    def _of_crew(self, crew: Crew, mask: Mask) -> Iterator[tuple[int, int, list[_History]]]:
+        """Yield row, lanes and histories of each warp."""
+        whole = crew.mask_of(mask)
+        for row in range(crew.size):
+            lanes = lane_bits(whole[row])
+            if lanes:
+                yield row, lanes, self._of(int(crew.warps[row]), lanes)
+
+    def add(self, op: Op, warp: int, lanes: int) -> None:
+        """Put `op` into the next group of `lanes` (bits) of a warp."""
+        for history in self._of(warp, lanes):
+            history.uncommitted.append(op)
+
+    def commit(self, crew: Crew, mask: Mask) -> None:
+        """Make a group, maybe an empty one, of what is not committed."""
+        for _, _, histories in self._of_crew(crew, mask):
+            for history in histories:
+                if not self.machine.hooks:
+                    _forget(history)
+                history.groups.append(history.uncommitted)
+                history.uncommitted = []
+
+    def issued(self, warp: int, lanes: int) -> list[Op]:
+        """Return what these lanes issued so far and nobody has waited for."""
+        return list(dict.fromkeys(o for h in self._of(warp, lanes) for o in h.older(None, False)))
+
+    def unfinished(self, warp: int, lanes: int) -> list[Op]:
+        """Return what these lanes issued so far and is not done, committed or not."""
+        found = dict.fromkeys(o for h in self._of(warp, lanes) for o in h.older(None, False))
+        return [op for op in found if not op.done]
+
+    def must_wait(
+        self, crew: Crew, mask: Mask, newest: int | None, read: bool = False
+    ) -> Block | None:
+        """Say which warps may go on with at most `newest` groups left.
+
+        None also waits for what is not committed; `read` only for the reads of the sources.
+        """
+        ready = np.ones(crew.size, np.bool_)
+        keys: dict[object, None] = {}
+        for row, _, histories in self._of_crew(crew, mask):
+            for history in histories:
+                for op in history.older(newest, read):
+                    if not (op.read if read else op.done):
+                        ready[row] = False
+                        keys[op] = None
+        return None if not keys else Block(ready, tuple(keys))
+
+    def waited(self, crew: Crew, mask: Mask, newest: int | None, read: bool = False) -> None:
+        """The wait returned: tell observers what is complete for these threads."""
+        if not self.machine.hooks:
+            return
+        for row, lanes, histories in self._of_crew(crew, mask):
+            for history in histories:
+                ops = list(dict.fromkeys(history.older(newest, read)))
+                last = max(len(history.groups) - (newest or 0), 0)
+                history.seen_read = max(history.seen_read, last)
+                if not read:
+                    del history.groups[:last]
+                    history.seen_read -= last
+                    if newest is None:
+                        history.uncommitted.clear()
+                if ops:
+                    self._tell(crew, row, lanes, history, ops, read)
+
+    def _tell(
+        self, crew: Crew, row: int, lanes: int, history: _History, ops: list[Op], read: bool
+    ) -> None:
+        hooks = self.machine.hooks
+        assert hooks
+        if history.lanes & lanes == lane_bits(self.machine.alive[crew.warps[row]]):
+            hooks.group_waited(crew, row, -1, ops, read)
+            return
+        for lane in range(LANES):
+            if history.lanes & lanes & 1 << lane:
+                hooks.group_waited(crew, row, lane, ops, read)
+
+    def describe_waiting(self) -> list[str]:
+        """Return a line for each crew that waits for operations of these groups."""
+        lines = []
+        for crew in self.machine.parked:
+            mine = [k for k in crew.waiting if isinstance(k, Op) and self._holds(k)]
+            if mine:
+                names = ", ".join(sorted({op.name for op in mine}))
+                warps = ", ".join(str(int(w)) for w in crew.warps)
+                lines.append(f"{len(mine)} {self.what} ({names}) waited for by warps {warps}")
+        return lines
+
+    def _holds(self, op: Op) -> bool:
+        return any(op in group for h in self._histories.get(op.warp, ()) for group in h.groups)
+
+    def finish(self) -> None:
+        """Report what nobody has committed."""
+        for warp, histories in self._histories.items():
+            for history in histories:
+                for op in dict.fromkeys(history.uncommitted):
+                    self.machine.report(
+                        "leak",
+                        f"{op.name} was never committed to a group: put {self.commit_name} and a"
+                        " wait for the group behind it",
+                        warp,
+                        1 << op.lane if op.lane >= 0 else history.lanes,
+                        op.at,
+                    )
+
+
+class BulkGroups(Groups):
+    """Of cp.async.bulk: stores and reductions from shared memory."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine, "bulk copies", "cp.async.bulk.commit_group")
+
+
+class CopyGroups(Groups):
+    """Of cp.async; what is not committed is no fault of theirs: mbarriers may track it."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine, "asynchronous copies", "cp.async.commit_group")
+
+    def finish(self) -> None:
+        """Nothing leaks: the thread's exit ends its copies."""
+
+
+class MatrixGroups(Groups):
+    """Of wgmma.mma_async: a warp's, all lanes together."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine, "matrix products", "wgmma.commit_group")
+
+
+def _forget(history: _History) -> None:
+    """Drop what is done from the front: nobody looks for it any more."""
+    done = 0
+    while done < len(history.groups) and all(op.done for op in history.groups[done]):
+        done += 1
+    del history.groups[:done]

@@ -1,0 +1,356 @@
+"""Barriers of a CTA and of a cluster: who has come, who is missing, and when all may go on.
+
+Lanes come by themselves, a warp counts once all of its lanes that have not exited are there. One
+use of a barrier is an `Instance`; it is complete for ever, and the next use is another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelrig.emu.machine.instruction_table import Block
+from kernelrig.emu.machine.lane_groups import value_at
+from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.numerics.arrays import LANES, Array, Mask, lane_bits
+
+_LANE = np.arange(LANES, dtype=np.uint32)
+_TURN = "barrier.cluster, the next CTA"
+
+
+@dataclass(eq=False)
+class Instance:
+    """One use of a barrier. `name` tells it from all others; `wanted` is in threads, 0 for all.
+
+    `kind` is what arrives: "sync" (and arrive), or the reduction; `arrived` holds the lanes of the
+    warps that have come, `threads` what counts of them.
+    """
+
+    name: tuple[str, int, int, int]
+    wanted: int = 0
+    kind: str = ""
+    arrived: dict[int, int] = field(default_factory=dict)
+    threads: int = 0
+    true: int = 0  # threads that brought a true predicate
+    brought: int = 0
+    complete: bool = False
+
+
+@dataclass(eq=False)
+class _Meetings:
+    """What both kinds of barriers have in common: lanes that wait for an instance, by warp."""
+
+    machine: Machine
+    _current: dict[tuple[int, int], Instance] = field(default_factory=dict)
+    _owing: dict[int, list[tuple[int, Instance]]] = field(default_factory=dict)
+    _uses: int = 0
+    completed: dict[tuple[int, int], int] = field(default_factory=dict)  # by slot and number
+
+    def _rows(self, crew: Crew, mask: Mask) -> Iterator[tuple[int, int, int]]:
+        """Yield row, warp and lanes of each warp in the mask."""
+        whole = crew.mask_of(mask)
+        for row, warp in enumerate(crew.warps.tolist()):
+            lanes = lane_bits(whole[row])
+            if lanes:
+                yield row, warp, lanes
+
+    def _instance(self, what: str, slot: int, number: int) -> Instance:
+        """Return the use that whoever comes now takes part in."""
+        known = self._current.get((slot, number))
+        if known is None:
+            self._uses += 1
+            known = self._current[slot, number] = Instance((what, slot, number, self._uses))
+        return known
+
+    def _owed(self, warp: int, lanes: int) -> int:
+        """Return those of `lanes` that have come to an instance and not passed it."""
+        return sum(bits for bits, _ in self._owing.get(warp, ())) & lanes
+
+    def _owe(self, warp: int, lanes: int, instance: Instance) -> None:
+        self._owing.setdefault(warp, []).append((lanes, instance))
+
+    def _waits_for(self, warp: int, lanes: int) -> list[Instance]:
+        return [i for bits, i in self._owing.get(warp, ()) if bits & lanes and not i.complete]
+
+    def _pass(self, warp: int, lanes: int) -> list[tuple[int, Instance]]:
+        """Let lanes go; return the instances that they have passed."""
+        owed = self._owing.get(warp, [])
+        self._owing[warp] = [(b & ~lanes, i) for b, i in owed if b & ~lanes]
+        return [(b & lanes, i) for b, i in owed if b & lanes]
+
+    def _alive(self, warp: int) -> int:
+        return lane_bits(self.machine.alive[warp])
+
+    def _complete(self, key: tuple[int, int], instance: Instance) -> None:
+        instance.complete = True
+        self.completed[key] = self.completed.get(key, 0) + 1
+        del self._current[key]
+        self.machine.wake(instance)
+
+    def _block(self, crew: Crew, mask: Mask) -> Block | None:
+        ready = np.ones(crew.size, np.bool_)
+        keys: dict[object, None] = {}
+        for row, warp, lanes in self._rows(crew, mask):
+            for instance in self._waits_for(warp, lanes):
+                ready[row] = False
+                keys[instance] = None
+        return Block(ready, tuple(keys)) if keys else None
+
+    def _tell(
+        self, crew: Crew, told: dict[Instance, NDArray[np.bool_]], scope: str, sem: str
+    ) -> None:
+        """Tell observers who came (`sem` release or relaxed) or passed (acquire)."""
+        hooks = self.machine.hooks
+        if not hooks:
+            return
+        for instance, lanes in told.items():
+            if sem == "acquire":
+                hooks.barrier_passed(crew, lanes, instance.name, scope, sem)
+            else:
+                hooks.barrier_arrived(crew, lanes, instance.name, scope, sem)
+
+    def _missing(self, warps: Iterator[int], instance: Instance) -> str:
+        """Name the warps that have not come."""
+        per_cta = self.machine.geometry.warps
+        names = [
+            f"CTA {int(self.machine.cta_of[w])} warp {w % per_cta}"
+            for w in warps
+            if self._alive(w) & ~instance.arrived.get(w, 0)
+        ]
+        return ", ".join(names) or "nobody that still runs"
+
+
+def _add(
+    told: dict[Instance, NDArray[np.bool_]], at: Instance, crew: Crew, row: int, lanes: int
+) -> None:
+    mask = told.setdefault(at, np.zeros((crew.size, LANES), np.bool_))
+    mask[row] |= (np.uint32(lanes) >> _LANE & 1).astype(np.bool_)
+
+
+class CtaBarriers(_Meetings):
+    """The barriers 0 to 15 of each CTA."""
+
+    COUNT = 16
+
+    def come(
+        self,
+        crew: Crew,
+        mask: Mask,
+        number: Array,
+        wanted: Array | None,
+        kind: str,
+        predicate: Array | None = None,
+        *,
+        waits: bool = True,
+    ) -> None:
+        """Let lanes arrive that have not yet; `waits` are those that will pass."""
+        told: dict[Instance, NDArray[np.bool_]] = {}
+        for row, warp, lanes in self._rows(crew, mask):
+            lanes &= ~self._owed(warp, lanes) if waits else lanes
+            for one, threads, some in _uses(row, lanes, number, wanted):
+                text = _refusal(one, threads, wanted is not None)
+                if text:
+                    crew.report("barrier-misuse", text, _row_mask(crew, row, some), same=text)
+                    continue
+                slot = int(self.machine.slot_of[warp])
+                instance = self._instance("bar", slot, one)
+                self._check(crew, row, some, instance, threads, kind)
+                if waits:
+                    self._owe(warp, some, instance)
+                if predicate is not None:
+                    held = np.broadcast_to(predicate, (crew.size, LANES))[row]
+                    instance.true += (lane_bits(held) & some).bit_count()
+                    instance.brought += some.bit_count()
+                _add(told, instance, crew, row, some)
+                # told first: who passes must find all arrivals
+                self._tell(crew, {instance: told.pop(instance)}, "cta", "release")
+                self._count(warp, some, instance)
+
+    def _check(
+        self, crew: Crew, row: int, lanes: int, instance: Instance, wanted: int, kind: str
+    ) -> None:
+        """Report what does not fit those who came before."""
+        text = ""
+        _, _, number, _ = instance.name
+        if not instance.kind:
+            instance.kind, instance.wanted = kind, wanted
+        elif instance.kind != kind:
+            text = f"barrier {number} is used by {kind} and {instance.kind} at a time"
+        elif instance.wanted != wanted:
+            counts = [str(n) if n else "all" for n in (instance.wanted, wanted)]
+            text = (
+                f"barrier {number} is awaited for {counts[0]} threads and for {counts[1]} at a"
+                " time: all who take part give one count"
+            )
+        if text:
+            crew.report("barrier-misuse", text, _row_mask(crew, row, lanes), same=text)
+
+    def _count(self, warp: int, lanes: int, instance: Instance) -> None:
+        instance.arrived[warp] = instance.arrived.get(warp, 0) | lanes
+        self._settle(instance)
+
+    def _settle(self, instance: Instance) -> None:
+        """Complete `instance` if nobody is missing any more."""
+        _, slot, number, _ = instance.name
+        machine = self.machine
+        warps = np.flatnonzero(machine.slot_of == slot).tolist()
+        if instance.wanted in (0, len(warps) * LANES):
+            done = not any(self._alive(w) & ~instance.arrived.get(w, 0) for w in warps)
+        else:
+            for warp, lanes in tuple(instance.arrived.items()):
+                if not self._alive(warp) & ~lanes:
+                    instance.threads += LANES
+                    instance.arrived[warp] = 0
+            instance.arrived = {w: lanes for w, lanes in instance.arrived.items() if lanes}
+            done = instance.threads >= instance.wanted
+        if done and not instance.complete:
+            self._complete((slot, number), instance)
+
+    def must_wait(self, crew: Crew, mask: Mask) -> Block | None:
+        return self._block(crew, mask)
+
+    def passed(self, crew: Crew, mask: Mask) -> Array:
+        """Let lanes go on; return, by warp, how many threads brought true, and how many came."""
+        told: dict[Instance, NDArray[np.bool_]] = {}
+        votes = np.zeros((crew.size, 2), np.int64)
+        for row, warp, lanes in self._rows(crew, mask):
+            for some, instance in self._pass(warp, lanes):
+                _add(told, instance, crew, row, some)
+                votes[row] = instance.true, instance.brought
+        self._tell(crew, told, "cta", "acquire")
+        return votes
+
+    def exited(self, crew: Crew, mask: Mask) -> None:
+        """Nobody waits for threads that have exited."""
+        slots = {int(s) for s in crew.slot[:, 0]}
+        for (slot, _), instance in tuple(self._current.items()):
+            if slot in slots and instance.arrived:
+                self._settle(instance)
+
+    def describe_waiting(self) -> list[str]:
+        lines = []
+        for (slot, number), instance in self._current.items():
+            if not instance.arrived and not instance.threads:
+                continue
+            warps = np.flatnonzero(self.machine.slot_of == slot).tolist()
+            cta = int(self.machine.cta_of[warps[0]])
+            if instance.wanted in (0, len(warps) * LANES):
+                missing = f"waits for {self._missing(iter(warps), instance)}"
+            else:
+                missing = f"has {instance.threads} of {instance.wanted} threads"
+            lines.append(f"barrier {number} of CTA {cta} {missing}")
+        return lines
+
+
+class ClusterBarriers(_Meetings):
+    """barrier.cluster: all threads of a cluster, in turns of an arrive and a wait each."""
+
+    def arrive(self, crew: Crew, mask: Mask, sem: str) -> None:
+        machine = self.machine
+        again = np.zeros((crew.size, LANES), np.bool_)
+        told: dict[Instance, NDArray[np.bool_]] = {}
+        for row, warp, lanes in self._rows(crew, mask):
+            twice = self._owed(warp, lanes)
+            if twice:
+                again |= _row_mask(crew, row, twice)
+                self._pass(warp, twice)
+            first = int(machine.slot_of[warp] - machine.rank_of[warp])
+            instance = self._instance("barrier.cluster", first, 0)
+            self._owe(warp, lanes, instance)
+            instance.arrived[warp] = instance.arrived.get(warp, 0) | lanes
+            _add(told, instance, crew, row, lanes)
+        if again.any():
+            text = "barrier.cluster.arrive again before barrier.cluster.wait; a thread does one"
+            crew.report("barrier-misuse", f"{text} wait behind each arrive", again, same="again")
+        self._tell(crew, told, "cluster", sem)
+        for instance in told:
+            self._settle(instance)
+
+    def has_met(self, first: int) -> bool:
+        """Say whether the cluster whose CTAs begin at that slot has met at all."""
+        return (first, 0) in self.completed
+
+    def _warps(self, first: int) -> list[int]:
+        last = first + self.machine.geometry.cluster_ctas
+        slots = self.machine.slot_of
+        return np.flatnonzero((slots >= first) & (slots < last)).tolist()
+
+    def _settle(self, instance: Instance) -> None:
+        _, first, number, _ = instance.name
+        warps = self._warps(first)
+        if not any(self._alive(w) & ~instance.arrived.get(w, 0) for w in warps):
+            self._complete((first, number), instance)
+
+    def must_wait(self, crew: Crew, mask: Mask) -> Block | None:
+        block = self._block(crew, mask)
+        ready = block.ready if block else np.ones(crew.size, np.bool_)
+        slots = crew.slot[ready, 0]
+        if not self.machine.in_turn or not len(slots) or (slots == slots[0]).all():
+            return block
+        keys = block.keys if block else ()
+        return Block(ready & (crew.slot[:, 0] == slots[0]), (*keys, _TURN))
+
+    def passed(self, crew: Crew, mask: Mask) -> None:
+        self.machine.wake(_TURN)
+        told: dict[Instance, NDArray[np.bool_]] = {}
+        alone = np.zeros((crew.size, LANES), np.bool_)
+        for row, warp, lanes in self._rows(crew, mask):
+            for some, instance in self._pass(warp, lanes):
+                _add(told, instance, crew, row, some)
+                lanes &= ~some
+            if lanes:
+                alone |= _row_mask(crew, row, lanes)
+        if alone.any():
+            text = "barrier.cluster.wait without barrier.cluster.arrive before it; a thread does"
+            crew.report("barrier-misuse", f"{text} one arrive before each wait", alone, same="wait")
+        self._tell(crew, told, "cluster", "acquire")
+
+    def exited(self, crew: Crew, mask: Mask) -> None:
+        """Nobody waits for threads that have exited."""
+        firsts = {int(s) for s in crew.cluster_slot[:, 0]}
+        for (first, _), instance in tuple(self._current.items()):
+            if first in firsts and instance.arrived:
+                self._settle(instance)
+
+    def describe_waiting(self) -> list[str]:
+        return [
+            f"barrier.cluster waits for {self._missing(iter(self._warps(first)), instance)}"
+            for (first, _), instance in self._current.items()
+            if instance.arrived
+        ]
+
+
+def _uses(
+    row: int, lanes: int, number: Array, wanted: Array | None
+) -> Iterator[tuple[int, int, int]]:
+    """Yield barrier, count and lanes of each barrier that lanes of a warp name."""
+    if not lanes:
+        return
+    if number.size == 1 and (wanted is None or wanted.size == 1):
+        yield int(number[0, 0]), 0 if wanted is None else int(wanted[0, 0]), lanes
+        return
+    found: dict[tuple[int, int], int] = {}
+    for lane in range(LANES):
+        if lanes >> lane & 1:
+            count = 0 if wanted is None else value_at(wanted, row, lane)
+            key = (value_at(number, row, lane), count)
+            found[key] = found.get(key, 0) | 1 << lane
+    for (one, count), some in found.items():
+        yield one, count, some
+
+
+def _refusal(number: int, wanted: int, counted: bool) -> str:
+    if not 0 <= number < CtaBarriers.COUNT:
+        return f"barrier {number}: a CTA has barriers 0 to {CtaBarriers.COUNT - 1}"
+    if counted and (wanted < LANES or wanted % LANES):
+        return f"barrier {number} for {wanted} threads: a multiple of {LANES} is wanted"
+    return ""
+
+
+def _row_mask(crew: Crew, row: int, lanes: int) -> NDArray[np.bool_]:
+    mask = np.zeros((crew.size, LANES), np.bool_)
+    mask[row] = (np.uint32(lanes) >> _LANE & 1).astype(np.bool_)
+    return mask

@@ -1,0 +1,90 @@
+"""Who goes next: the adversary that picks among crews and asynchronous operations."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from kernelrig.emu.machine.asynchronous import Op
+from kernelrig.emu.machine.state import Crew
+
+EARLY, LATE, RANDOM, UNFAIR = "early", "late", "random", "unfair"
+
+
+@dataclass
+class Policy:
+    """A way to schedule. `early` and `late` do what was started at once, or only when nobody else
+    can go on; with `late`, a CTA goes as far as it can before the next. `random` picks anybody,
+    `unfair` lets some warps and operations wait much longer.
+    """
+
+    kind: str
+    rng: random.Random
+    slow: dict[int, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, schedule: int, rng: random.Random) -> Policy:
+        """Return the policy of schedule number 0, 1, ...: the two plain ones, then in turns."""
+        kinds = (EARLY, LATE, RANDOM, UNFAIR)
+        return cls(kinds[schedule] if schedule < 4 else kinds[2 + schedule % 2], rng)
+
+    @property
+    def spurious(self) -> float:
+        """How often a try_wait that has to wait says, once a phase, that its time is over.
+
+        `late` has all of them do so: code that does not ask again is seen for sure.
+        """
+        return {EARLY: 0.0, LATE: 1.0}.get(self.kind, 0.2)
+
+    @property
+    def elected(self) -> str:
+        """The lane that elect.sync takes, where nobody asks for one: PTX names none."""
+        return {EARLY: "first", LATE: "last"}.get(self.kind, "hash")
+
+    @property
+    def patient(self) -> bool:
+        """Whether tcgen05.dealloc waits for the other CTA of a pair, as it may."""
+        return self.kind == RANDOM
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether the CTAs of a cluster leave its barrier one after the other."""
+        return self.kind == LATE
+
+    def yields(self) -> bool:
+        """Whether a crew that could go on lets others have their turn."""
+        if self.kind in (EARLY, LATE):
+            return False
+        return self.rng.random() < 0.3
+
+    def parts(self) -> bool:
+        """Whether warps that stand together are scheduled apart."""
+        return self.kind not in (EARLY, LATE) and self.rng.random() < 0.2
+
+    def next(self, crews: list[Crew], heads: list[Op]) -> Crew | Op:
+        """Return one of them; at least one list is not empty."""
+        if self.kind == EARLY:
+            return heads[0] if heads else crews[0]
+        if self.kind == LATE:
+            return min(crews, key=_slot) if crews else _latest(heads)
+        count = len(crews) + len(heads)
+        if self.kind == RANDOM or self.rng.random() < 0.1:
+            return self._at(self.rng.randrange(count), crews, heads)
+        weights = [self._weight(int(c.warps[0])) for c in crews]
+        weights += [self._weight(-1 - op.at) for op in heads]
+        return self._at(self.rng.choices(range(count), weights)[0], crews, heads)
+
+    def _at(self, number: int, crews: list[Crew], heads: list[Op]) -> Crew | Op:
+        return crews[number] if number < len(crews) else heads[number - len(crews)]
+
+    def _weight(self, key: int) -> float:
+        return self.slow.setdefault(key, self.rng.choice((1.0, 1.0, 0.1, 0.01)))
+
+
+def _slot(crew: Crew) -> int:
+    return int(crew.slot[0, 0])
+
+
+def _latest(heads: list[Op]) -> Op:
+    """Return the first; arrivals that nothing orders come behind all others, the last one first."""
+    return next((op for op in heads if op.stream is not None or not op.parts), heads[-1])

@@ -1,0 +1,338 @@
+"""The state of a run: the machine and its crews.
+
+A crew is a set of warps at one place in the program, with the lanes that are there and the
+registers they hold. Where a branch parts lanes, a crew becomes two; where lanes meet again, two
+become one. Nobody shares anything but arrays that are never written.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelrig.emu.machine.asynchronous import Engine, Op
+from kernelrig.emu.machine.findings import OBSERVER_OF, Finding, Findings
+from kernelrig.emu.machine.state_spaces import RANK_SHIFT, RESERVED_BYTES, Memory
+from kernelrig.emu.numerics.arrays import LANES, Array, Mask, Pending, full_mask, lane_bits
+
+if TYPE_CHECKING:
+    from kernelrig.emu.machine.hooks import Hooks
+    from kernelrig.emu.machine.program import Program
+
+Part = TypeVar("Part")
+Dimensions = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """The shape of a launch; `cluster` is (1, 1, 1) where there is none."""
+
+    grid: Dimensions
+    block: Dimensions
+    cluster: Dimensions = (1, 1, 1)
+
+    @property
+    def ctas(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def threads(self) -> int:
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def warps(self) -> int:
+        """Warps of a CTA."""
+        return -(-self.threads // LANES)
+
+    @property
+    def cluster_ctas(self) -> int:
+        return self.cluster[0] * self.cluster[1] * self.cluster[2]
+
+
+class Joining:
+    """Where lanes that a branch parted meet again: the first segment all of their ways lead to.
+
+    `missing` holds, by warp, the lanes that are still on their way.
+    """
+
+    __slots__ = ("arrived", "missing", "segment")
+
+    def __init__(self, segment: int, missing: dict[int, NDArray[np.bool_]]) -> None:
+        self.segment = segment
+        self.missing = missing
+        self.arrived: list[Crew] = []
+
+
+class Crew:
+    """Warps at one place. `warps` are numbers on the machine; `lanes` is None for all 32 of each.
+
+    `joins` are the places where its lanes wait for those they parted from, innermost last.
+    `at` is the index of the instruction being executed, `registers` by their index.
+    """
+
+    __slots__ = (
+        "at", "fuel", "joins", "lanes", "machine", "pc", "pending", "registers",
+        "waiting", "warps",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        machine: Machine,
+        pc: int,
+        warps: NDArray[np.intp],
+        lanes: Mask,
+        registers: list[Any],
+        joins: tuple[Joining, ...] = (),
+    ) -> None:
+        self.machine = machine
+        self.pc = pc
+        self.warps = warps
+        self.lanes = lanes
+        self.registers = registers
+        self.joins = joins
+        self.at = 0
+        self.fuel = 0
+        self.waiting: tuple[object, ...] = ()
+        self.pending: tuple[int, ...] = ()
+
+    @property
+    def size(self) -> int:
+        return len(self.warps)
+
+    # Where its threads are. Arrays are (n, 1), to broadcast with registers.
+    @property
+    def slot(self) -> NDArray[np.int64]:
+        """The resident CTA of each warp: its slot in the shared arena."""
+        return self.machine.slot_of[self.warps][:, None]
+
+    @property
+    def cluster_slot(self) -> NDArray[np.int64]:
+        """The slot of the first CTA of each warp's cluster."""
+        return self.slot - self.rank
+
+    @property
+    def rank(self) -> NDArray[np.int64]:
+        """The rank of each warp's CTA in its cluster."""
+        return self.machine.rank_of[self.warps][:, None]
+
+    @property
+    def warp_in_cta(self) -> NDArray[np.int64]:
+        return (self.warps % self.machine.geometry.warps)[:, None]
+
+    def shared_address(self, offset: int, dtype: np.dtype[Any]) -> Array:
+        """Return the shared address of byte `offset` behind the system's, in each warp's CTA."""
+        base = RESERVED_BYTES + offset
+        if self.machine.geometry.cluster_ctas == 1:
+            return np.array([[base]], dtype)
+        return ((self.rank << RANK_SHIFT) + base).astype(dtype)
+
+    # Registers that may not be read yet.
+    def poison(self, registers: tuple[int, ...]) -> None:
+        """Remember that `registers` hold something `Pending`."""
+        if self.pending[-len(registers) :] != registers:  # else a product onto the one before
+            self.pending = (*self.pending, *registers)
+
+    def settle(self, tag: object) -> None:
+        """The wait of `tag` returned: its registers hold their values."""
+        left = []
+        for register in self.pending:
+            held = self.registers[register]
+            if isinstance(held, Pending) and held.tag == tag:
+                self.registers[register] = held.values
+            elif isinstance(held, Pending):
+                left.append(register)
+        self.pending = tuple(left)
+
+    def take(self, rows: NDArray[np.intp], lanes: Mask) -> Crew:
+        """Return a crew of some of the warps, at the same place, with `lanes` of theirs."""
+        registers = self.registers
+        if len(rows) < self.size:
+            live = self.machine.program.segments[self.pc].live
+            registers = list(registers)
+            for register in live:
+                held = registers[register]
+                if isinstance(held, Pending):
+                    registers[register] = held.take(rows)
+                elif isinstance(held, np.ndarray) and len(held) > 1:
+                    registers[register] = held[rows]
+        else:
+            registers = list(registers)
+        crew = Crew(self.machine, self.pc, self.warps[rows], lanes, registers, self.joins)
+        crew.pending = self.pending
+        return crew
+
+    def mask_of(self, mask: Mask) -> NDArray[np.bool_]:
+        """Return `mask`, or the crew's own lanes for None, as an (n, 32) array."""
+        return full_mask(self.lanes if mask is None else mask, self.size)
+
+    def threads(self, mask: Mask) -> Iterator[tuple[int, int]]:
+        """Yield (row, lane) of each thread in the mask."""
+        for row, lane in zip(*np.nonzero(self.mask_of(mask)), strict=True):
+            yield int(row), int(lane)
+
+    def report(
+        self,
+        kind: str,
+        message: str,
+        mask: Mask = None,
+        severity: str = "error",
+        same: object = None,
+    ) -> None:
+        """Report a finding at the instruction being executed, for the threads in `mask`."""
+        lanes = self.mask_of(mask)
+        rows = np.nonzero(lanes.any(axis=1))[0]
+        row = int(rows[0]) if len(rows) else 0
+        self.machine.report(
+            kind, message, int(self.warps[row]), lane_bits(lanes[row]), self.at, severity,
+            int(lanes.sum()), same,
+        )  # fmt: skip
+
+
+@dataclass
+class Machine:
+    """A GPU on which one wave of CTAs runs at a time.
+
+    `slot_of`, `rank_of` and `cta_of` map a warp to its resident CTA, that one's rank in its
+    cluster, and its linear index in the grid. `time` counts instructions, and stands for cycles.
+    """
+
+    program: Program
+    geometry: Geometry
+    memory: Memory
+    params: int  # generic address of the parameters
+    findings: Findings
+    rng: random.Random
+    hooks: Hooks | None = None
+    hardware_accumulation: bool = False
+    elected: str = "first"  # the lane elect.sync takes: first, last or hash
+    spurious: float = 0.0  # how often an mbarrier try_wait that must wait returns false instead
+    patient: bool = True  # whether tcgen05.dealloc waits for the other CTA of a pair
+    in_turn: bool = False  # whether the CTAs of a cluster leave its barrier one after the other
+    time: int = 0
+    engine: Engine = field(default_factory=Engine)
+    ready: list[Crew] = field(default_factory=list)
+    slot_of: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    rank_of: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    cta_of: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    alive: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, LANES), np.bool_))
+    counts: dict[str, int] = field(default_factory=dict)
+    stopped: bool = False  # by a trap, or a fault that leaves nothing to go on with
+    _parts: dict[object, Any] = field(default_factory=dict)
+    _waiting: dict[object, list[Crew]] = field(default_factory=dict)
+
+    def part(self, kind: Callable[[Machine], Part]) -> Part:
+        """Return the machine's one `kind(machine)`: state of a family, made on first use.
+
+        A part may have `finish()`, called when all warps have exited (leaks are found there).
+        """
+        made = self._parts.get(kind)
+        if made is None:
+            made = self._parts[kind] = kind(self)
+        part: Part = made
+        return part
+
+    @property
+    def parts(self) -> Iterable[Any]:
+        return tuple(self._parts.values())
+
+    def new_wave(self) -> None:
+        """Forget the state of the CTAs that have run."""
+        self._parts.clear()
+        self._waiting.clear()
+        self.ready.clear()
+        self.engine = Engine()
+
+    def report(
+        self,
+        kind: str,
+        message: str,
+        warp: int = -1,
+        lanes: int = 0,
+        at: int = -1,
+        severity: str = "error",
+        count: int = 1,
+        same: object = None,
+    ) -> None:
+        assert kind in OBSERVER_OF, kind
+        line, source = self.program.place(at)
+        cta = int(self.cta_of[warp]) if warp >= 0 else -1
+        in_cta = warp % self.geometry.warps if warp >= 0 else -1
+        self.findings.add(
+            Finding(
+                kind,
+                severity,
+                message,
+                cta,
+                in_cta,
+                lanes,
+                line,
+                source,
+                self.program.calls(at),
+                count,
+                same=same,
+            )
+        )
+
+    # Waiting.
+    def park(self, crew: Crew, keys: tuple[object, ...]) -> None:
+        """Let `crew` wait until one of `keys` is woken; then its instruction is tried again."""
+        crew.waiting = keys
+        for key in keys:
+            self._waiting.setdefault(key, []).append(crew)
+
+    def wake(self, key: object) -> None:
+        for crew in self._waiting.pop(key, ()):
+            if key in crew.waiting:
+                self.unpark(crew)
+
+    def unpark(self, crew: Crew) -> None:
+        for key in crew.waiting:
+            crews = self._waiting.get(key)
+            if crews and crew in crews:
+                crews.remove(crew)
+        crew.waiting = ()
+        self.ready.append(crew)
+
+    @property
+    def parked(self) -> list[Crew]:
+        seen = {id(c): c for crews in self._waiting.values() for c in crews if c.waiting}
+        return list(seen.values())
+
+    # Asynchronous operations.
+    def issue(
+        self,
+        crew: Crew,
+        row: int,
+        lane: int,
+        name: str,
+        steps: Callable[[Op], Iterator[None]],
+        proxy: str = "async",
+        stream: Hashable | None = None,
+        also: tuple[int, ...] = (),
+    ) -> Op:
+        """Start an operation of the thread (`row`, `lane`) of `crew`; lane -1 is the whole warp.
+
+        `also` are rows that issue it together with `row`: the warps of a warpgroup.
+        `steps(op)` is a generator: each piece between two yields is one event.
+        """
+        op = Op(name, self, crew.warps, row, lane, crew.at, proxy, stream=stream, also=also)
+        op.steps = steps(op)
+        if self.hooks:
+            self.hooks.op_issued(op)
+        self.engine.issue(op)
+        return op
+
+    def report_op(self, op: Op, kind: str, message: str, severity: str = "error") -> None:
+        """Report a finding of an operation, at the instruction that issued it."""
+        lanes = 1 << op.lane if op.lane >= 0 else 0xFFFFFFFF
+        self.report(kind, message, op.warp, lanes, op.at, severity)
+
+
+def slot_of_rank(crew: Crew, rank: Array) -> Array:
+    """Return the slot of the CTA with that rank in the cluster of each warp."""
+    return crew.cluster_slot + rank

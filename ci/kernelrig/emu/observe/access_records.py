@@ -1,0 +1,108 @@
+"""Accesses as numbers: a record says who did it, when, how and by which instruction; a code is a
+record and a lane.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelrig.emu.numerics.arrays import LANES, Array
+
+LANE_BITS = 5
+NEVER = np.int32(2**31 - 1)
+
+
+@dataclass(slots=True)
+class Entry:
+    """A record, for a look at one alone. `asks`: its time says too little."""
+
+    who: Any
+    cluster: int
+    column: int
+    time: int
+    asynchronous: int
+    cta: int
+    level: int
+    write: int
+    mask: int
+    asks: bool
+
+
+class Records:
+    """Accesses, as far as all of a kind share. Record 0 is what was there before the launch.
+
+    `need` is the time that somebody must know to come after; NEVER where that says too little: of
+    several lanes at once (`mask`), which all access the same granules, and of a warp's tcgen05.ld.
+    """
+
+    FIELDS = ("cluster", "column", "time", "need", "asynchronous", "at", "cta", "level", "write")
+
+    def __init__(self) -> None:
+        self.count = 1
+        self.table = np.zeros((len(self.FIELDS) + 1, 1024), np.int32)
+        self.mask = np.zeros(1024, np.uint32)
+        self.entries = [Entry(None, -1, 0, 0, 0, -1, 0, 1, 0, False)]
+        self._views()
+
+    def _views(self) -> None:
+        table = self.table
+        (
+            self.cluster, self.column, self.time, self.need, self.asynchronous, self.at, self.cta,
+            self.level, self.write, self.size,
+        ) = table  # fmt: skip
+
+    def add(
+        self, who: object, values: tuple[int, ...], mask: int = 0, *, asks: bool = False
+    ) -> int:
+        """Make a record; `values` are cluster, column, time, and the rest behind `need`."""
+        number = self.count
+        if number == self.table.shape[1]:
+            self.table = np.concatenate((self.table, np.zeros_like(self.table)), axis=1)
+            self.mask = np.concatenate((self.mask, np.zeros_like(self.mask)))
+            self._views()
+        cluster, column, time, *rest = values
+        self.table[:, number] = (cluster, column, time, NEVER if mask or asks else time, *rest)
+        self.mask[number] = mask
+        _, cta, level, write, _ = rest[1:]
+        self.entries.append(
+            Entry(who, cluster, column, time, rest[0], cta, level, write, mask, asks)
+        )
+        self.count += 1
+        return number
+
+    def threads(self, code: int) -> tuple[Any, list[int]]:
+        """Return who accessed, and which columns of the cluster they are."""
+        number, lane = code >> LANE_BITS, code & (LANES - 1)
+        first, mask = int(self.column[number]), int(self.mask[number])
+        if not mask:
+            return self.entries[number].who, [first + lane]
+        return self.entries[number].who, [first + i for i in range(LANES) if mask >> i & 1]
+
+    def lanes(self, codes: Array) -> Array:
+        """Return the lanes of each code as bits."""
+        masks = self.mask[codes >> LANE_BITS]
+        single = np.left_shift(np.uint32(1), (codes & (LANES - 1)).astype(np.uint32))
+        return np.where(masks != 0, masks, single)
+
+
+def code_of(records: Records, number: int, mask: int) -> int:
+    """Return the code of an access of record `number` by the lanes of `mask`."""
+    if mask & (mask - 1):
+        return shared_code(records, number << LANE_BITS, mask)
+    return number << LANE_BITS | mask.bit_length() - 1
+
+
+def shared_code(records: Records, code: int, mask: int) -> int:
+    """Return the code of an access like `code` by all the lanes of `mask` together."""
+    number = code >> LANE_BITS
+    who = records.entries[number].who
+    values = [int(v) for v in records.table[:, number]]
+    del values[3]
+    key = ("lanes", mask, *values)
+    known = who.records.get(key)
+    if known is None:
+        known = who.records[key] = records.add(who, tuple(values), mask)
+    return int(known) << LANE_BITS

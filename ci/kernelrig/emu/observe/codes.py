@@ -1,0 +1,52 @@
+"""What lanes of a warp accessed by one instruction, as codes of the granules they hit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelrig.emu.numerics.arrays import Array
+from kernelrig.emu.observe.access_records import LANE_BITS, shared_code
+from kernelrig.emu.observe.judgement import Touch
+from kernelrig.emu.observe.shadow import Region
+
+
+def codes_of(
+    region: Region, touch: Touch, record: int, flat: Array, lanes: Array
+) -> tuple[Array, Array, Array]:
+    """Return distinct granules, and for each its code and its lane, -1 for several."""
+    if len(flat) > 1:
+        steps = flat[1:] - flat[:-1]
+        if steps.min() < touch.size:
+            if not steps.any():
+                granules, _ = region.granules(flat[:1], touch.size, aligned=True)
+                code = shared_code(region.records, record << LANE_BITS, touch.bits)
+                return granules, np.full(len(granules), code, np.int32), _several(granules)
+            if (np.diff(np.sort(flat)) < touch.size).any():
+                return _together(region, touch, record, flat, lanes)
+    granules, each = region.granules(flat, touch.size, aligned=True)
+    own = lanes if each == 1 else np.repeat(lanes, each)
+    return granules, own + np.int32(record << LANE_BITS), own
+
+
+def _together(
+    region: Region, touch: Touch, record: int, flat: Array, lanes: Array
+) -> tuple[Array, Array, Array]:
+    """As `_codes`, where lanes share granules."""
+    granules, each = region.granules(flat, touch.size, aligned=True)
+    lanes = np.repeat(lanes, each)
+    by = np.argsort(granules, kind="stable")
+    granules, lanes = granules[by], lanes[by]
+    first = np.flatnonzero(np.diff(granules, prepend=-1))
+    bits = np.left_shift(np.uint32(1), lanes.astype(np.uint32))
+    masks = np.bitwise_or.reduceat(bits, first)
+    codes = lanes[first] + np.int32(record << LANE_BITS)
+    own = lanes[first].copy()
+    several = masks & (masks - np.uint32(1)) != 0
+    own[several] = -1
+    for mask in np.unique(masks[several]).tolist():
+        codes[masks == mask] = shared_code(region.records, record << LANE_BITS, mask)
+    return granules[first], codes, own
+
+
+def _several(granules: Array) -> Array:
+    return np.full(len(granules), -1, np.int32)

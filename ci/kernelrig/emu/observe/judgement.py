@@ -1,0 +1,190 @@
+"""Whether what was done before is ordered before the access under way."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelrig.emu.numerics.arrays import LANES, Array
+from kernelrig.emu.observe.access_records import LANE_BITS, Records
+from kernelrig.emu.observe.clocks import (
+    DIRECT,
+    GLOBAL,
+    LEVELS,
+    SAME,
+    SHARED,
+    TENSOR,
+    Actor,
+    Known,
+    Warp,
+)
+from kernelrig.emu.observe.ordering import pipelined, waited_for
+
+CROSS = {"shared": SHARED, "global": GLOBAL, "tensor": TENSOR}
+"""Space -> the row that says what the other proxy sees."""
+
+
+class Touch:
+    """An access under way: by lanes of a warp that know the same, or by an operation."""
+
+    __slots__ = ("actor", "asynchronous", "at", "bits", "clock", "cluster", "cta", "known", "least",
+                 "level", "size", "space", "who", "write")  # fmt: skip
+
+    def __init__(
+        self, who: Warp | Actor, clock: Array, known: Known, space: str, size: int, write: bool,
+        level: int, at: int, bits: int, least: dict[tuple[int, int], int] | None = None,
+    ) -> None:  # fmt: skip
+        self.who = who
+        self.actor = who if isinstance(who, Actor) else None
+        self.asynchronous = int(self.actor is not None and self.actor.asynchronous)
+        self.cluster = who.cluster
+        self.cta = who.cta
+        self.clock = who.cluster.fit(clock)
+        self.known = known
+        self.space = space
+        self.size = size
+        self.write = write
+        self.level = level
+        self.at = at
+        self.bits = bits
+        self.least = {} if least is None else least
+
+
+class Verdict:
+    """Judges what was done before one access.
+
+    `watch` takes operations of other CTAs that are ordered before, but by threads alone. `several`
+    says whether there is more than one cluster.
+    """
+
+    __slots__ = ("level", "piece", "records", "rows", "several", "touch", "watch")
+
+    def __init__(
+        self, records: Records, touch: Touch, piece: object, level: int, *,
+        several: bool = False, watch: set[int] | None = None,
+    ) -> None:  # fmt: skip
+        cross = CROSS[touch.space]
+        same = TENSOR if touch.space == "tensor" else SAME
+        self.records = records
+        self.touch = touch
+        self.piece = piece
+        self.level = level
+        self.several = several and touch.space == "global"
+        self.watch = watch
+        self.rows = (cross, same) if touch.asynchronous else (same, cross)
+
+    def settled(self, number: int) -> bool:
+        if not number:
+            return True
+        entry = self.records.entries[number]
+        touch = self.touch
+        if entry.asks or entry.cluster != touch.cluster.number:
+            return False
+        row, column = self.rows[entry.asynchronous], entry.column
+        if column >= touch.cluster.lanes:
+            if touch.clock[row, column] < entry.time:
+                return False
+            if (
+                self.watch is not None
+                and entry.asynchronous
+                and entry.cta != touch.cta
+                and touch.clock[DIRECT, column] < entry.time
+            ):
+                self.watch.add(number << LANE_BITS)
+            return True
+        return self._least(row, column) >= entry.time
+
+    def knows(self, column: int, time: int) -> bool:
+        return self._least(self.rows[0], column) >= time
+
+    def _least(self, row: int, column: int) -> int:
+        """Return the earliest time of a warp's lanes."""
+        least = self.touch.least.get((row, column))
+        if least is None:
+            least = int(self.touch.clock[row, column : column + LANES].min())
+            self.touch.least[row, column] = least
+        return least
+
+    def __call__(self, codes: Array, own: Array | int) -> Array | None:
+        number = codes >> LANE_BITS
+        if (number == number[0]).all():
+            first = int(number[0])
+            if self.settled(first) or self._by_the_same(first, codes, own):
+                return None
+        elif all([self.settled(n) for n in set(number.tolist())]):  # all of them: some are watched
+            return None
+        return self._closely(codes, number, own)
+
+    def _by_the_same(self, number: int, codes: Array, own: Array | int) -> bool:
+        """Say whether each thread meets what it did itself."""
+        entry, touch = self.records.entries[number], self.touch
+        if entry.who is not touch.who or entry.asynchronous != touch.asynchronous or entry.mask:
+            return False
+        return bool(((codes & (LANES - 1)) + entry.column == own).all())
+
+    def _closely(self, codes: Array, number: Array, own: Array | int) -> Array | None:
+        records, touch = self.records, self.touch
+        flat, columns = touch.clock.reshape(-1), touch.clock.shape[1]
+        column = records.column[number] + (codes & (LANES - 1))
+        proxy = records.asynchronous[number]
+        base = np.array(self.rows) * columns
+        wrong = flat.take(base[proxy] + column, mode="clip") < records.need[number]
+        alone = (column == own) & (proxy == touch.asynchronous) & (records.mask[number] == 0)
+        if self.several:
+            foreign = (records.cluster[number] != touch.cluster.number) & (number != 0)
+            wrong |= foreign
+            alone &= ~foreign
+        wrong &= ~alone
+        if self.level:
+            wrong &= ~self._morally_strong(touch, number, self.level)
+        if not wrong.any():
+            return None
+        for code in np.unique(codes[wrong]).tolist():
+            if self._excused(touch, code, codes, own, wrong, self.rows, self.piece):
+                wrong &= codes != code
+        return wrong if wrong.any() else None
+
+    def _morally_strong(self, touch: Touch, number: Array, level: int) -> Array:
+        """Say which accesses race with no strong one of `level`: strong, of the same proxy and
+        bytes, and scopes that include each other (PTX 8.7).
+        """
+        records = self.records
+        relation = np.where(
+            records.cta[number] == touch.cta,
+            LEVELS["cta"],
+            np.where(
+                records.cluster[number] == touch.cluster.number, LEVELS["cluster"], LEVELS["gpu"]
+            ),
+        )
+        return np.asarray(
+            (records.level[number] >= relation)
+            & (level >= relation)
+            & (records.asynchronous[number] == touch.asynchronous)
+            & ((records.size[number] == touch.size) | (records.asynchronous[number] == 1))
+        )
+
+    def _excused(
+        self, touch: Touch, code: int, codes: Array, own: Array | int, wrong: Array,
+        rows: tuple[int, int], piece: object,
+    ) -> bool:  # fmt: skip
+        """Look closer at one access: of several lanes, of another cluster, of tensor memory."""
+        records = self.records
+        number = code >> LANE_BITS
+        who, columns = records.threads(code)
+        if touch.space == "tensor":
+            assert touch.actor is not None
+            if who.waits is not None:
+                return waited_for(who, touch.actor)
+            return pipelined(who, touch.actor, piece)
+        cluster = int(records.cluster[number])
+        foreign = cluster != touch.cluster.number
+        proxy = int(records.asynchronous[number])
+        if not foreign and records.mask[number] and proxy == touch.asynchronous:
+            mine = np.unique(np.broadcast_to(own, codes.shape)[wrong & (codes == code)])
+            if len(mine) == 1:
+                columns = [c for c in columns if c != int(mine[0])]
+        elif not foreign and not records.mask[number]:
+            return False
+        clock = touch.known.get(cluster) if foreign else touch.clock
+        if clock is None or max(columns, default=0) >= clock.shape[1]:
+            return False
+        return bool((clock[rows[proxy], columns] >= records.time[number]).all())

@@ -1,0 +1,155 @@
+"""Memory used against what was promised (memcheck), and how shared memory's banks were hit.
+
+Bounds and alignment are the semantics' own: an access that has no meaning is reported there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelrig.emu.machine.addressing import name_of
+from kernelrig.emu.machine.asynchronous import Op
+from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.mbarrier import Barriers
+from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.machine.state_spaces import SLOT_BYTES
+from kernelrig.emu.numerics.arrays import LANES, Array, Mask
+from kernelrig.emu.observe.marks import any_marked, mark
+
+BANKS = 32
+BANK_BYTES = 4
+_PROMISED, _WROTE = 1, 2
+BARRIER_BYTES = 8
+
+
+class MemoryUse(Hooks):
+    """Watches plain accesses to live mbarriers, and writes to what ld.global.nc reads.
+
+    It counts bytes that threads and operations move, and wavefronts of shared memory beyond the
+    fewest, into the machine's counts.
+    """
+
+    def __init__(self) -> None:
+        self.promises: NDArray[np.uint8] | None = None  # of global memory; None: nobody promised
+        self.live: tuple[int, ...] = ()  # mbarriers, and where they begin and end in their CTAs
+        self.span = (0, 0)
+
+    def started(self, machine: Machine) -> None:
+        code = machine.program.function.instructions
+        if self.promises is None and any(i.opcode == "ld" and "nc" in i.flags for i in code):
+            self.promises = np.zeros(len(machine.memory.global_), np.uint8)
+
+    def accessed(
+        self,
+        crew: Crew,
+        mask: Mask,
+        space: str,
+        index: Array,
+        size: int,
+        write: bool,
+        atomic: bool = False,
+        sem: str = "weak",
+        scope: str = "",
+    ) -> None:
+        lanes = crew.mask_of(mask)
+        kind = "atomic" if atomic else "write" if write else "read"
+        _count(crew.machine, f"{space}_bytes_{kind}", int(lanes.sum()) * size)
+        if space == "shared":
+            _count(crew.machine, "bank_conflicts", bank_conflicts(index, size, lanes))
+            self._spare_barriers(crew, lanes, index, size, write)
+        elif space == "global" and write and self.promises is not None:
+            starts = np.broadcast_to(index, lanes.shape)[lanes]
+            broken = any_marked(self.promises, starts, size, _PROMISED)
+            if broken.any():
+                wrong = np.zeros_like(lanes)
+                wrong[lanes] = broken
+                crew.report("race", self._broken(crew.machine, int(starts[broken][0])), wrong)
+            mark(self.promises, starts, size, _WROTE)
+
+    def promised_read_only(self, crew: Crew, mask: Mask, index: Array, size: int) -> None:
+        if self.promises is None:
+            return
+        lanes = crew.mask_of(mask)
+        starts = np.broadcast_to(index, lanes.shape)[lanes]
+        broken = any_marked(self.promises, starts, size, _WROTE)
+        if broken.any():
+            wrong = np.zeros_like(lanes)
+            wrong[lanes] = broken
+            text = self._broken(crew.machine, int(starts[broken][0]))
+            crew.report("race", text, wrong, same="nc")
+        mark(self.promises, starts, size, _PROMISED)
+
+    def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
+        kind = "write" if write else "read"
+        _count(op.machine, f"{space}_bytes_async_{kind}", starts.size * size)
+        if space != "global" or not write or self.promises is None or not starts.size:
+            return
+        broken = any_marked(self.promises, starts, size, _PROMISED)
+        if broken.any():
+            text = self._broken(op.machine, int(starts[broken][0]))
+            lanes = 1 << op.lane if op.lane >= 0 else 0xFFFF_FFFF
+            op.machine.report("race", text, op.warp, lanes, op.at, same="nc")
+        mark(self.promises, starts, size, _WROTE)
+
+    @staticmethod
+    def _broken(machine: Machine, flat: int) -> str:
+        return (
+            f"{name_of(machine.memory, 'global', flat)} is read by ld.global.nc and written by the"
+            " same grid: such a load may return any value it ever held, whatever the order; use a"
+            " plain ld.global (no __ldg, no const __restrict__)"
+        )
+
+    def _spare_barriers(
+        self, crew: Crew, lanes: NDArray[np.bool_], index: Array, size: int, write: bool
+    ) -> None:
+        """Report plain accesses to the bytes of a live mbarrier."""
+        live = crew.machine.part(Barriers).places
+        if not live:
+            return
+        # Most accesses are nowhere near: compare with the first and last barrier before all.
+        if live != self.live:
+            self.live = live
+            offsets = [place % SLOT_BYTES for place in live]
+            self.span = (min(offsets), max(offsets) + BARRIER_BYTES)
+        inside = index & (SLOT_BYTES - 1)
+        near = (inside < self.span[1]) & (inside > self.span[0] - size) & lanes
+        if not near.any():
+            return
+        places = np.array(live)
+        starts = np.broadcast_to(index, lanes.shape)
+        some = starts[near][:, None]
+        hit = ((some < places + BARRIER_BYTES) & (some + size > places)).any(axis=1)
+        if hit.any():
+            wrong = np.zeros_like(lanes)
+            wrong[near] = hit
+            where = name_of(crew.machine.memory, "shared", int(some[hit][0, 0]))
+            text = (
+                f"{'store to' if write else 'load of'} {size} bytes at {where}, a live mbarrier:"
+                " only mbarrier instructions may touch it; mbarrier.inval it first"
+            )
+            crew.report("barrier-misuse", text, wrong, same="plain access")
+
+
+def _count(machine: Machine, name: str, amount: int) -> None:
+    machine.counts[name] = machine.counts.get(name, 0) + amount
+
+
+def bank_conflicts(index: Array, size: int, lanes: NDArray[np.bool_]) -> int:
+    """Return how many wavefronts an access takes beyond the fewest that its bytes need.
+
+    A wavefront brings each bank one 4-byte word. Lanes go in groups of 128 bytes: all 32 of up to
+    4 bytes each, halves of 8, quarters of 16. Words that lanes share are brought once.
+    """
+    if index.shape[1] == 1 or (lanes.all() and (index[:, 1:] - index[:, :-1] == size).all()):
+        return 0  # one place for all lanes, or one behind the other: most accesses are
+    unit = max(size, BANK_BYTES)
+    banks = BANKS * BANK_BYTES // unit  # as wide as the access: it hits one of them whole
+    starts = index if lanes.all() and index.shape == lanes.shape else np.where(lanes, index, -1)
+    words = np.sort(starts.reshape(-1, min(banks, LANES)) // unit, axis=1)
+    distinct = words >= 0
+    distinct[:, 1:] &= words[:, 1:] != words[:, :-1]
+    group, column = np.nonzero(distinct)
+    hits = np.bincount(group * banks + words[group, column] % banks, minlength=len(words) * banks)
+    most = hits.reshape(-1, banks).max(axis=1)
+    return int((most[most > 0] - 1).sum())

@@ -1,0 +1,156 @@
+"""Whether an mbarrier's init has been published to whoever uses it (synccheck).
+
+To other CTAs of the cluster: fence.mbarrier_init by the thread that made it and a barrier.cluster
+behind it, whose arrive may be relaxed; or a release of the cluster's scope, and an acquire by
+whoever uses it. To copies of the async proxy, which count their bytes there: fence.mbarrier_init,
+or fence.proxy.async, as the init is a write of the generic proxy. PTX ISA 9.7.13.4; CUDA C++
+Programming Guide, "Asynchronous Data Copies using the Tensor Memory Accelerator".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelrig.emu.machine.asynchronous import Op
+from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.mbarrier import Barriers
+from kernelrig.emu.machine.mbarrier_phase import Barrier
+from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.numerics.arrays import Array, Mask
+
+_WIDE = frozenset({"cluster", "gpu", "sys"})
+_RELEASES = frozenset({"release", "acq_rel", "sc"})
+_ASYNC = (
+    "whose init nobody has published to the async proxy: put fence.mbarrier_init.release.cluster"
+    " behind the inits, in the thread that does them, before all threads meet"
+)
+_ACQUIRES = frozenset({"acquire", "acq_rel", "sc"})
+
+
+class Publication(Hooks):
+    """Which warps may use which mbarriers of other CTAs.
+
+    What a release of a CTA and an acquire of a warp have to do with each other is not asked: a
+    doubt is no finding.
+    """
+
+    def started(self, machine: Machine) -> None:
+        self.initialised: set[Barrier] = set()  # by the thread that made it
+        self.released: set[Barrier] = set()  # by a thread of its CTA
+        self.async_: set[Barrier] = set()  # known to the async proxy
+        self.offered: dict[object, set[Barrier]] = {}  # by barrier.cluster
+        self.known: dict[int, set[Barrier]] = {}  # by warp
+
+    # Publishing.
+    def barriers_published(self, crew: Crew, mask: Mask) -> None:
+        lanes = crew.mask_of(mask)
+        rows = {int(warp): row for row, warp in enumerate(crew.warps)}
+        for barrier in crew.machine.part(Barriers).live:
+            warp, lane = barrier.made_by
+            if warp in rows and lanes[rows[warp], lane]:
+                self.initialised.add(barrier)
+                self.async_.add(barrier)
+
+    def proxy_fenced(self, crew: Crew, mask: Mask, space: str) -> None:
+        if space != "global":
+            slots = _slots(crew, mask)
+            live = crew.machine.part(Barriers).live
+            self.async_.update(b for b in live if b.slot in slots)
+
+    def barrier_arrived(
+        self, crew: Crew, mask: Mask, instance: object, scope: str, sem: str = "release"
+    ) -> None:
+        if scope != "cluster":
+            return
+        offered = self.offered.setdefault(instance, set())
+        slots = _slots(crew, mask)
+        for barrier in crew.machine.part(Barriers).live:
+            if barrier.slot in slots and (sem == "release" or barrier in self.initialised):
+                offered.add(barrier)
+
+    def _release(self, crew: Crew, mask: Mask, sem: str, scope: str) -> None:
+        if sem in _RELEASES and scope in _WIDE:
+            slots = _slots(crew, mask)
+            live = crew.machine.part(Barriers).live
+            self.released.update(b for b in live if b.slot in slots)
+
+    # Learning.
+    def barrier_passed(
+        self, crew: Crew, mask: Mask, instance: object, scope: str, sem: str = "acquire"
+    ) -> None:
+        if scope == "cluster":
+            self._learn(crew, self.offered.get(instance, set()))
+
+    def _acquire(self, crew: Crew, sem: str, scope: str) -> None:
+        if sem in _ACQUIRES and scope in _WIDE:
+            self._learn(crew, self.released)
+
+    def _learn(self, crew: Crew, barriers: set[Barrier]) -> None:
+        for warp in crew.warps.tolist():
+            self.known.setdefault(warp, set()).update(barriers)
+
+    def fenced(self, crew: Crew, mask: Mask, sem: str, scope: str) -> None:
+        self._release(crew, mask, sem, scope)
+        self._acquire(crew, sem, scope)
+
+    def accessed(
+        self,
+        crew: Crew,
+        mask: Mask,
+        space: str,
+        index: Array,
+        size: int,
+        write: bool,
+        atomic: bool = False,
+        sem: str = "weak",
+        scope: str = "",
+    ) -> None:
+        if scope in _WIDE and sem not in ("weak", "volatile", "relaxed"):
+            self._release(crew, mask, sem, scope)
+            self._acquire(crew, sem, scope)
+
+    def waited(
+        self, crew: Crew, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
+    ) -> None:
+        self._acquire(crew, sem, scope)
+
+    # Using.
+    def arrived(
+        self, crew: Crew, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
+    ) -> None:
+        lanes = crew.mask_of(mask) & (crew.slot != barrier.slot)
+        for row in np.flatnonzero(lanes.any(axis=1)).tolist():
+            if barrier not in self.known.get(int(crew.warps[row]), ()):
+                wrong: NDArray[np.bool_] = np.zeros_like(lanes)
+                wrong[row] = lanes[row]
+                text = f"arrival on {_text(crew.machine, barrier)}"
+                crew.report("barrier-misuse", text, wrong, same="unpublished")
+        self._release(crew, mask, sem, scope)
+
+    def op_arrived(self, op: Op, barrier: Barrier, phase: int, kind: str) -> None:
+        machine = op.machine
+        if kind == "tx" and op.proxy == "async" and barrier not in self.async_:
+            self._report(op, f"{op.name} counts its bytes on the {barrier}, {_ASYNC}", barrier)
+        if machine.slot_of[op.warp] == barrier.slot or barrier in self.known.get(op.warp, ()):
+            return
+        self._report(op, f"{op.name} tells {_text(machine, barrier)}", barrier)
+
+    @staticmethod
+    def _report(op: Op, text: str, barrier: Barrier) -> None:
+        lanes = 1 << op.lane if op.lane >= 0 else 0xFFFF_FFFF
+        op.machine.report("barrier-misuse", text, op.warp, lanes, op.at, same="unpublished")
+
+
+def _slots(crew: Crew, mask: Mask) -> set[int]:
+    rows = crew.mask_of(mask).any(axis=1)
+    return set(crew.slot[rows, 0].tolist())
+
+
+def _text(machine: Machine, barrier: Barrier) -> str:
+    rank = int(machine.rank_of[barrier.made_by[0]])
+    return (
+        f"the {barrier} of CTA rank {rank}, whose init nobody has published to this CTA: put"
+        " fence.mbarrier_init.release.cluster behind the inits, and barrier.cluster arrive and wait"
+        " before the first use from another CTA"
+    )

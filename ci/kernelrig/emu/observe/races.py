@@ -1,0 +1,228 @@
+"""Races: accesses of one place, a write among them, that nothing orders.
+
+Knows the run from hooks alone. What is ordered is in `clocks`, who accessed what in `shadow`; here
+the events of a run become the one or are checked against the other. The rules are those of PTX 8
+(memory consistency), 9.7.13 (barriers, fences, mbarriers), 9.7.9.27 (groups) and 9.7.16.6 (tensor
+memory).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from kernelrig.emu.machine.asynchronous import Op
+from kernelrig.emu.machine.mbarrier import Barrier
+from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.numerics.arrays import LANES, Mask, lane_bits
+from kernelrig.emu.observe import ordering
+from kernelrig.emu.observe.accesses import Strong, Touches
+from kernelrig.emu.observe.clocks import (
+    ALL,
+    LEVELS,
+    Cluster,
+    Sync,
+    Warp,
+    acquire,
+    lanes_of,
+    meet,
+    release,
+)
+
+MOST_INSTANCES = 1024
+
+
+class Races(Touches):
+    """The observer `races`: kinds `race` and `proxy-fence`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wave = 0
+        self.phases: dict[tuple[int, int], tuple[Barrier | None, dict[int, Sync]]] = {}
+        self.instances: OrderedDict[object, Sync] = OrderedDict()
+        self.sequential = Sync()  # of fence.sc
+
+    def started(self, machine: Machine) -> None:
+        self.wave += 1
+        self.machine = self.reports.machine = machine
+        self.forget_wave()
+        self.phases.clear()
+        self.instances.clear()
+        geometry = machine.geometry
+        self.pairs = geometry.cluster_ctas > 1
+        clusters: dict[int, Cluster] = {}
+        self.warps = []
+        for number, slot in enumerate(machine.slot_of.tolist()):
+            rank = int(machine.rank_of[number])
+            key = self.wave << 16 | (slot - rank)
+            if key not in clusters:
+                lanes = geometry.cluster_ctas * geometry.warps * LANES
+                clusters[key] = Cluster(key, lanes)
+            in_cta = number % geometry.warps
+            column = (rank * geometry.warps + in_cta) * LANES
+            place = (int(machine.cta_of[number]), in_cta)
+            cta = self.wave << 16 | slot
+            self.warps.append(Warp(clusters[key], column, cta, number, place))
+        self.several |= self.wave > 1 or len(clusters) > 1
+
+    # Threads that synchronise.
+    def _of(self, crew: Crew, mask: Mask) -> list[tuple[Warp, int]]:
+        """Return the warps of the crew that have lanes in the mask, and which."""
+        lanes = crew.mask_of(mask)
+        found = []
+        for row in range(crew.size):
+            bits = lane_bits(lanes[row])
+            if bits:
+                found.append((self.warps[int(crew.warps[row])], bits))
+        return found
+
+    def _phase(self, barrier: Barrier, phase: int) -> Sync:
+        """Return what is published in that phase; of older ones nobody can learn any more."""
+        known, syncs = self.phases.get((barrier.slot, barrier.offset), (None, {}))
+        if known is not barrier:
+            syncs = {}
+            self.phases[barrier.slot, barrier.offset] = (barrier, syncs)
+        if phase not in syncs:
+            for old in [p for p in syncs if p < phase - 1]:
+                del syncs[old]
+            syncs[phase] = Sync()
+        return syncs[phase]
+
+    def arrived(
+        self, crew: Crew, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
+    ) -> None:
+        self._release(crew, mask, self._phase(barrier, phase), sem, scope)
+
+    def waited(
+        self, crew: Crew, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
+    ) -> None:
+        sync = self._phase(barrier, phase)
+        for warp, bits in self._of(crew, mask):
+            acquire(warp, bits, sync, sem, LEVELS[scope])
+
+    def _instance(self, instance: object) -> Sync:
+        sync = self.instances.get(instance)
+        if sync is None:
+            sync = self.instances[instance] = Sync()
+            if len(self.instances) > MOST_INSTANCES:
+                self.instances.popitem(last=False)
+        else:
+            self.instances.move_to_end(instance)
+        return sync
+
+    def barrier_arrived(
+        self, crew: Crew, mask: Mask, instance: object, scope: str, sem: str = "release"
+    ) -> None:
+        self._release(crew, mask, self._instance(instance), sem, scope)
+
+    def barrier_passed(
+        self, crew: Crew, mask: Mask, instance: object, scope: str, sem: str = "acquire"
+    ) -> None:
+        sync = self._instance(instance)
+        for warp, bits in self._of(crew, mask):
+            acquire(warp, bits, sync, sem, LEVELS[scope])
+
+    def _release(self, crew: Crew, mask: Mask, sync: Sync, sem: str, scope: str) -> None:
+        for warp, bits in self._of(crew, mask):
+            release(warp, bits, sync, sem, LEVELS[scope])
+            warp.tick()
+
+    def warp_synced(self, crew: Crew, mask: Mask) -> None:
+        for warp, bits in self._of(crew, mask):
+            meet(warp, bits)
+
+    # Fences.
+    def fenced(self, crew: Crew, mask: Mask, sem: str, scope: str) -> None:
+        level = LEVELS[scope]
+        for warp, bits in self._of(crew, mask):
+            if sem != "release":
+                warp.change(bits, ordering.acquire_fence(level))
+            if sem == "sc":  # in the order of execution, PTX 8.9.3
+                acquire(warp, bits, self.sequential, "acquire", level)
+                release(warp, bits, self.sequential, "release", level)
+                warp.tick()
+            if sem != "acquire":
+                warp.change(bits, ordering.release_fence(warp, level))
+                warp.tick()
+
+    def proxy_fenced(self, crew: Crew, mask: Mask, space: str) -> None:
+        for warp, bits in self._of(crew, mask):
+            warp.change(bits, ordering.proxy_fence(warp, space))
+            warp.tick()
+
+    def tensor_fenced(self, crew: Crew, mask: Mask, before: bool) -> None:
+        for warp, bits in self._of(crew, mask):
+            if before:
+                warp.change(bits, ordering.before_thread_sync(warp))
+                warp.tick()
+            else:
+                warp.change(bits, ordering.after_thread_sync(warp))
+
+    # Asynchronous operations.
+    def op_issued(self, op: Op) -> None:
+        warps = [self.warps[int(op.rows[row])] for row in (op.row, *op.also)]
+        cluster = warps[0].cluster
+        op.clock = ordering.issue(op, warps, self.column_of(cluster))
+        cluster.taken[op.clock.column] = op.clock
+
+    def op_done(self, op: Op) -> None:
+        op.clock.end()
+
+    def op_arrived(self, op: Op, barrier: Barrier, phase: int, kind: str) -> None:
+        actor = op.clock
+        sync = self._phase(barrier, phase)
+        if kind == "tx":
+            sync.end(actor, {actor.column: actor.time + 1}, actor.asynchronous)
+            if not actor.done:  # this says nothing of what it does for another barrier
+                actor.time += 2
+                actor.records.clear()
+        elif actor.taken is not None:
+            sync.end(actor, actor.tracked, True)
+            sync.pass_order(actor.cluster, actor.taken)
+
+    def tensor_waited(self, crew: Crew, mask: Mask, ops: list[Op]) -> None:
+        for warp, bits in self._of(crew, mask):
+            for op in ops:
+                waits = op.clock.waits
+                if op.clock.number == warp.number:
+                    waits[lanes_of(bits)] = warp.time
+            warp.tick()
+
+    def group_waited(self, crew: Crew, row: int, lane: int, ops: list[Op], read: bool) -> None:
+        warp = self.warps[int(crew.warps[row])]
+        bits = ALL if lane < 0 else 1 << lane
+        warp.change(bits, ordering.complete(warp, [op.clock for op in ops], read))
+
+    # Strong accesses: what they carry.
+    def synchronise(self, strong: list[Strong], how: tuple[bool, bool, str, int]) -> None:
+        """Lanes of some warps accessed variables by one instruction.
+
+        Sibling lanes inherit nothing from each other: all of them acquire before any releases (PTX
+        8.9.2). Of warps that come together nobody says who was first: each may have been last, and
+        learns of the others, lest an order is missed that is there.
+        """
+        write, atomic, sem, level = how
+        reads = "acquire" if sem in ("acquire", "acq_rel") else "relaxed"
+        releases = sem in ("release", "acq_rel")
+        if not write or atomic:
+            self._acquire(strong, reads, level)
+        if not write:
+            return
+        users: dict[tuple[str, int], set[int]] = {}
+        for warp, key, bits in strong:
+            if not atomic:  # a write that is no read-modify-write ends the chain, PTX 8.9.2
+                self.variables.pop(key, None)
+            if releases or any(view.fenced for _, view in warp.parts(bits)):
+                sync = self.variables.setdefault(key, Sync())
+                release(warp, bits, sync, "release" if releases else "relaxed", level)
+            users.setdefault(key, set()).add(warp.number)
+        if atomic:
+            self._acquire([s for s in strong if len(users[s[1]]) > 1], reads, level)
+        if releases:
+            for warp in {warp.number: warp for warp, _, _ in strong}.values():
+                warp.tick()
+
+    def _acquire(self, strong: list[Strong], sem: str, level: int) -> None:
+        for warp, key, bits in strong:
+            sync = self.variables.get(key)
+            if sync:
+                acquire(warp, bits, sync, sem, level, cap=True)

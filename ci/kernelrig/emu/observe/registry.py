@@ -1,0 +1,19 @@
+"""The observers by the name of the stage on a GPU that each stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.observe.init import Init
+from kernelrig.emu.observe.memory import MemoryUse
+from kernelrig.emu.observe.publication import Publication
+from kernelrig.emu.observe.races import Races
+
+OBSERVERS: dict[str, Callable[[], Hooks]] = {
+    "memory": MemoryUse,
+    "races": Races,
+    "init": Init,
+    "sync": Publication,
+}
+"""Those that need to be told what happens; the semantics find the rest."""

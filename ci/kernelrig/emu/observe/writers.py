@@ -1,0 +1,57 @@
+"""Who wrote each byte of global memory last: for the line behind a wrong value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernelrig.emu.machine.asynchronous import Op
+from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.numerics.arrays import Array, Mask
+
+UNIT = 16
+NOBODY = -1
+
+
+class Writers(Hooks):
+    """The instruction that wrote each unit of 16 bytes last."""
+
+    def __init__(self) -> None:
+        self.last: Array | None = None
+
+    def _of(self, machine: Any) -> Array:  # noqa: ANN401 - see Hooks
+        if self.last is None:
+            units = len(machine.memory.global_) // UNIT + 1
+            self.last = np.full(units, NOBODY, np.int32)
+        return self.last
+
+    def accessed(
+        self,
+        crew: Any,  # noqa: ANN401 - see Hooks
+        mask: Mask,
+        space: str,
+        index: Array,
+        size: int,
+        write: bool,
+        atomic: bool = False,
+        sem: str = "weak",
+        scope: str = "",
+    ) -> None:
+        if write and space == "global":
+            if mask is not None:
+                index = np.broadcast_to(index, mask.shape)[mask]
+            last = self._of(crew.machine)
+            last[index // UNIT] = crew.at
+            last[(index + size - 1) // UNIT] = crew.at
+
+    def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
+        if write and space == "global":
+            last = self._of(op.machine)
+            for offset in range(0, size, UNIT):
+                last[(starts + offset) // UNIT] = op.at
+            last[(starts + size - 1) // UNIT] = op.at
+
+    def of(self, machine: Any, index: int) -> int:  # noqa: ANN401 - see Hooks
+        """Return the instruction that wrote the flat byte last, NOBODY if none did."""
+        return int(self._of(machine)[index // UNIT])

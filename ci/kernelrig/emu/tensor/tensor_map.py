@@ -1,0 +1,336 @@
+"""Tensor maps: what cuTensorMapEncodeTiled makes of a tensor in global memory, and its boxes.
+
+NVIDIA's 128 bytes are not documented. These are our own: all fields, and a checksum by which bytes
+that are no tensor map are told. The rules are cuda.h's (CUDA 13.0), in the words of
+kernel/tensor_map_rules.cuh.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelrig.emu.numerics.arrays import Array
+
+IMAGE_BYTES = 128
+IMAGE_ALIGNMENT = 64
+CHUNK = 16  # bytes that a swizzle keeps together
+
+ELEMENT_BYTES: dict[str, int] = {
+    **{"u8": 1, "u16": 2, "u32": 4, "i32": 4, "u64": 8, "i64": 8},
+    **{"f16": 2, "f32": 4, "f64": 8, "bf16": 2},
+}
+"""Type -> bytes; the place of a name is its number in cuda.h, here and below."""
+INTERLEAVES = ("none", "16B", "32B")
+SWIZZLES: dict[str, int] = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
+"""Swizzle -> bytes of the row that it permutes."""
+L2_PROMOTIONS = ("none", "64B", "128B", "256B")
+OOB_FILLS = ("zeros", "nan")
+FLOATS = frozenset({"f16", "f32", "f64", "bf16"})
+NAN_FILL = b"\xf7\x7f"
+"""Repeated over an element out of bounds, of any type, as an H200 does it."""
+
+_MAGIC = b"tiledmap"
+_IMAGE = struct.Struct("<8s6B2xQ5I4x4Q5H5B")  # dims less 1: the largest is 2^32
+_CHECKSUM = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """The arguments of cuTensorMapEncodeTiled: dims, box and strides fastest first, strides in
+    bytes and without the fastest. `address` is generic.
+    """
+
+    dtype: str
+    address: int
+    dims: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...]
+    interleave: str = "none"
+    swizzle: str = "none"
+    l2_promotion: str = "none"
+    oob_fill: str = "zeros"
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @cached_property
+    def element_bytes(self) -> int:
+        return ELEMENT_BYTES[self.dtype]
+
+    @cached_property
+    def steps(self) -> tuple[int, ...]:
+        """Elements from one of a box to its next, by dimension; the fastest has no stride."""
+        return (1, *self.element_strides[1:])
+
+    @cached_property
+    def pitches(self) -> tuple[int, ...]:
+        """Bytes from one coordinate to the next, by dimension."""
+        return (self.element_bytes, *self.strides_bytes)
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """Elements of a box, by dimension."""
+        return tuple(-(-n // step) for n, step in zip(self.box, self.steps, strict=True))
+
+    @cached_property
+    def box_bytes(self) -> int:
+        """Bytes of a box, and in a tx-count, whatever is out of bounds."""
+        size = self.element_bytes
+        for count in self.counts:
+            size *= count
+        return size
+
+    @cached_property
+    def row_bytes(self) -> int:
+        return self.counts[0] * self.element_bytes
+
+    @cached_property
+    def row_pitch(self) -> int:
+        """Bytes from one row of a box to the next in shared memory: under a swizzle, its width,
+        however narrow the rows are (measured on H200).
+        """
+        return SWIZZLES[self.swizzle] or self.row_bytes
+
+    @cached_property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory that a box needs: a swizzle moves chunks inside its width."""
+        return self.box_bytes // self.row_bytes * self.row_pitch
+
+    @cached_property
+    def is_dense(self) -> bool:
+        """Whether a box leaves nothing out of the shared memory that it needs."""
+        return self.row_pitch == self.row_bytes
+
+    def misfit(self, corner: tuple[int, ...], write: bool) -> tuple[str, str]:
+        """Return the kind of what hardware refuses of a copy that starts there, and the sentence;
+        both empty where it is taken.
+
+        The H200 ends the kernel with an illegal instruction.
+        """
+        byte = corner[0] * self.element_bytes
+        if byte % CHUNK:
+            text = (
+                f"coordinate {corner[0]} of the fastest dimension is byte {byte} of a row: start at"
+                f" a multiple of {CHUNK} bytes, {CHUNK // self.element_bytes} of {self.dtype}"
+            )
+            return "misaligned", text
+        if write and min(corner) < 0:
+            return "out-of-bounds", "it starts before the tensor: a store must start at 0 or behind"
+        return "", ""
+
+    def clip(self, corner: tuple[int, ...]) -> Clip:
+        """Return what of the box at those coordinates lies in the tensor."""
+        low, shape, inside = [], [], True
+        start = 0
+        for at, count, step, dim, pitch in zip(
+            corner, self.counts, self.steps, self.dims, self.pitches, strict=True
+        ):
+            first = max(0, -(at // step))
+            last = min(count, -(-(dim - at) // step))
+            inside = inside and first == 0 and last == count
+            low.append(first)
+            shape.append(max(last - first, 0))
+            start += (at + first * step) * pitch
+        return Clip(tuple(low), tuple(shape), start, inside)
+
+    def window(self, data: NDArray[np.uint8], flat: int, clip: Clip) -> NDArray[np.uint8]:
+        """Return a view of the box's part of `data`, slowest dimension first, then its bytes.
+
+        `flat` is the position of the tensor in `data`, of which the clip must be a part.
+        """
+        shape = (*clip.shape[:0:-1], clip.shape[0] * self.element_bytes)
+        strides = [p * s for p, s in zip(self.pitches, self.steps, strict=True)]
+        return np.ndarray(shape, np.uint8, data.data, flat + clip.start, (*strides[:0:-1], 1))
+
+    def extent(self, clip: Clip) -> int:
+        """Return the bytes from the first to the last of the clip."""
+        size = clip.shape[0] * self.element_bytes
+        for count, pitch, step in zip(
+            clip.shape[1:], self.pitches[1:], self.steps[1:], strict=True
+        ):
+            size += (count - 1) * pitch * step
+        return size
+
+    def rows(self, flat: int, clip: Clip) -> NDArray[np.int64]:
+        """Return the position of each of the clip's rows, as `window` has them."""
+        starts = np.array([flat + clip.start], np.int64)
+        for count, pitch, step in zip(
+            clip.shape[:0:-1], self.pitches[:0:-1], self.steps[:0:-1], strict=True
+        ):
+            starts = np.add.outer(starts, np.arange(count, dtype=np.int64) * (pitch * step)).ravel()
+        return starts
+
+    def part(self, box: NDArray[np.uint8], clip: Clip) -> NDArray[np.uint8]:
+        """Return the view of `clip` in the bytes of a whole box, shaped as `window` is."""
+        size = self.element_bytes
+        whole = box.reshape(*self.counts[:0:-1], self.counts[0] * size)
+        cuts = [slice(low, low + n) for low, n in zip(clip.low, clip.shape, strict=True)]
+        cuts[0] = slice(clip.low[0] * size, (clip.low[0] + clip.shape[0]) * size)
+        return whole[tuple(cuts[::-1])]
+
+    def empty_box(self) -> NDArray[np.uint8]:
+        """Return a box of what stands for elements out of bounds."""
+        if self.oob_fill == "zeros":
+            return np.zeros(self.box_bytes, np.uint8)
+        nan = np.frombuffer(NAN_FILL, np.uint8)
+        return np.tile(nan, self.box_bytes // len(nan))
+
+    def refusals(self) -> tuple[str, ...]:
+        """Return what cuTensorMapEncodeTiled would not take, a sentence each."""
+        first = tuple(_shape_refusals(self))
+        return first or tuple(_value_refusals(self))
+
+    def image(self) -> bytes:
+        """The bytes that a kernel gets; of a map that breaks no rule."""
+        rank = self.rank
+        body = _IMAGE.pack(
+            _MAGIC, list(ELEMENT_BYTES).index(self.dtype), rank,
+            list(SWIZZLES).index(self.swizzle), INTERLEAVES.index(self.interleave),
+            L2_PROMOTIONS.index(self.l2_promotion), OOB_FILLS.index(self.oob_fill), self.address,
+            *_padded([d - 1 for d in self.dims], 5), *_padded(self.strides_bytes, 4),
+            *_padded(self.box, 5), *_padded(self.element_strides, 5),
+        )  # fmt: skip
+        body = body.ljust(IMAGE_BYTES - _CHECKSUM.size, b"\0")
+        return body + _CHECKSUM.pack(zlib.crc32(body))
+
+
+class Clip(NamedTuple):
+    """A part of a box, fastest dimension first: from element `low`, `shape` elements.
+
+    `start` is the byte of the tensor where it begins, `whole` says that it is all of the box.
+    """
+
+    low: tuple[int, ...]
+    shape: tuple[int, ...]
+    start: int
+    whole: bool
+
+    @property
+    def is_empty(self) -> bool:
+        return 0 in self.shape
+
+
+@lru_cache(maxsize=1024)
+def decode(image: bytes) -> TensorMap | None:
+    """Read a tensor map; None where the bytes are none."""
+    if image[: len(_MAGIC)] != _MAGIC or len(image) != IMAGE_BYTES:
+        return None
+    body = image[: -_CHECKSUM.size]
+    if image[-_CHECKSUM.size :] != _CHECKSUM.pack(zlib.crc32(body)):
+        return None
+    _, dtype, rank, swizzle, interleave, promotion, fill, address, *lists = _IMAGE.unpack_from(body)
+    dims, strides, box, steps = lists[:5], lists[5:9], lists[9:14], lists[14:19]
+    return TensorMap(
+        list(ELEMENT_BYTES)[dtype],
+        address,
+        tuple(d + 1 for d in dims[:rank]),
+        tuple(strides[: rank - 1]),
+        tuple(box[:rank]),
+        tuple(steps[:rank]),
+        INTERLEAVES[interleave],
+        list(SWIZZLES)[swizzle],
+        L2_PROMOTIONS[promotion],
+        OOB_FILLS[fill],
+    )
+
+
+@lru_cache(maxsize=1024)
+def swizzled(swizzle: str, start: int, size: int, row: int = 0) -> Array | None:
+    """Return where each chunk of `size` bytes from `start` goes, in chunks from byte 0 of the
+    swizzle's pattern; None where they stay in their order.
+
+    `start` is a shared address modulo 1024, a multiple of 16: the pattern is of absolute addresses.
+    Rows of `row` bytes, if given, lie as far apart as the swizzle is wide.
+    """
+    if swizzle == "none":
+        return None
+    offset = np.arange(0, size, CHUNK, dtype=np.intp)
+    if row:
+        offset += offset // row * (SWIZZLES[swizzle] - row)
+    address = start + offset
+    bits = SWIZZLES[swizzle] - CHUNK
+    return np.asarray((address ^ (address >> 3 & bits)) // CHUNK)
+
+
+# The rules.
+
+
+def _shape_refusals(of: TensorMap) -> list[str]:
+    found = [
+        _name("dtype", of.dtype, ELEMENT_BYTES),
+        _name("interleave", of.interleave, INTERLEAVES),
+        _name("swizzle", of.swizzle, SWIZZLES),
+        _name("l2_promotion", of.l2_promotion, L2_PROMOTIONS),
+        _name("oob_fill", of.oob_fill, OOB_FILLS),
+    ]
+    if not 1 <= of.rank <= 5:
+        return [*filter(None, found), f"dims has {of.rank} entries: 1 to 5 are allowed"]
+    for field, values, wanted in (
+        ("strides_bytes", of.strides_bytes, of.rank - 1),
+        ("box", of.box, of.rank),
+        ("element_strides", of.element_strides, of.rank),
+    ):
+        if len(values) != wanted:
+            found.append(f"{field} has {len(values)} entries: the rank of dims asks for {wanted}")
+    return [f for f in found if f]
+
+
+def _value_refusals(of: TensorMap) -> list[str]:
+    unit = 32 if of.interleave == "32B" else 16
+    found = _range("dims", of.dims, 0, 1 << 32)
+    found += [
+        f"strides_bytes[{i}] is {stride}: a multiple of {unit} below 2^40 is wanted"
+        for i, stride in enumerate(of.strides_bytes)
+        if stride % unit or not 0 <= stride < 1 << 40
+    ]
+    found += _range("box", of.box, 0, 256)
+    # without interleave the fastest dimension has no stride: its entry is not read
+    found += _range("element_strides", of.element_strides, int(of.interleave == "none"), 8)
+    if not 0 <= of.element_strides[0] < 1 << 32:
+        found.append(f"element_strides[0] is {of.element_strides[0]}, which is no 32-bit number")
+    row = of.box[0] * of.element_bytes
+    span = SWIZZLES[of.swizzle]
+    said = f"box[0] is {of.box[0]} of {of.dtype}, {row} bytes: "
+    if of.interleave == "none" and row % 16:
+        found.append(said + "a multiple of 16 bytes is wanted without interleave")
+    if of.interleave == "none" and span and row > span:
+        found.append(said + f"at most {span} fit the swizzle")
+    if of.interleave != "none" and of.rank < 3:
+        found.append(f"interleave is {of.interleave} with {of.rank} dims: at least 3 are wanted")
+    if of.interleave == "32B" and of.swizzle != "32B":
+        found.append(f"swizzle is {of.swizzle}: interleave 32B goes with swizzle 32B alone")
+    if of.address % unit:
+        found.append(
+            f"the address lies {of.address % unit} past a multiple of {unit} bytes: a multiple is"
+            " wanted"
+        )
+    if of.oob_fill == "nan" and of.dtype not in FLOATS:
+        found.append(f"oob_fill is nan: {of.dtype} has none, zeros is wanted")
+    return found
+
+
+def _name(field: str, name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    return "" if name in names else f"{field} is '{name}': one of {', '.join(names)} is wanted"
+
+
+def _range(field: str, values: tuple[int, ...], begin: int, high: int) -> list[str]:
+    return [
+        f"{field}[{i}] is {value}: 1 to {high} is allowed"
+        for i, value in enumerate(values)
+        if i >= begin and not 1 <= value <= high
+    ]
+
+
+def _padded(values: list[int] | tuple[int, ...], count: int) -> list[int]:
+    return [*values, *[0] * (count - len(values))]

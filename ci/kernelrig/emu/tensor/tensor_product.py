@@ -1,0 +1,187 @@
+"""A product of tcgen05.mma: where its operands and its sums lie, and how it is done.
+
+PTX ISA 9.7.16.10. With cta_group::2 each CTA of the pair holds half of A by rows and half of B by
+columns of D, at the same addresses of its own shared memory, and its rows of D.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelrig.emu.machine.asynchronous import Op
+from kernelrig.emu.tensor.accumulate import BLACKWELL_FP8, F32, hardware_sum, multiply
+from kernelrig.emu.tensor.formats import decode
+from kernelrig.emu.tensor.instruction_descriptor import Product
+from kernelrig.emu.tensor.operand_layout import UNIT, Operand
+from kernelrig.emu.tensor.tensor_memory import TensorMemory
+
+A_COLUMNS = 8
+"""Columns of tensor memory that 32 bytes of A take."""
+
+Words = NDArray[np.uint32]
+
+
+class Place(NamedTuple):
+    """A block of a CTA's part of D: rows and columns of the product, lanes and columns from D's."""
+
+    rows: slice
+    columns: slice
+    lanes: slice
+    shift: int  # of the columns
+
+
+def places(m: int, n: int, cta_group: int) -> tuple[Place, ...]:
+    """Return the blocks of D (layouts A, B, D and F), of each CTA alike."""
+    everything = slice(0, n)
+    if m // cta_group == 128:  # layouts A and D
+        return (Place(slice(0, 128), everything, slice(0, 128), 0),)
+    if cta_group == 2:  # layout B: the upper half of the columns in the upper half of the lanes
+        half = n // 2
+        return tuple(
+            Place(slice(0, 64), slice(h * half, (h + 1) * half), slice(64 * h, 64 * h + 64), 0)
+            for h in range(2)
+        )
+    quarters = range(4)  # layout F: 16 lanes of each warp's 32
+    return tuple(
+        Place(slice(16 * q, 16 * q + 16), everything, slice(32 * q, 32 * q + 16), 0)
+        for q in quarters
+    )
+
+
+def width(m: int, n: int, cta_group: int) -> int:
+    """Return the columns of tensor memory that D takes."""
+    return n // 2 if cta_group == 2 and m == 128 else n
+
+
+@dataclass(frozen=True, slots=True)
+class Multiplication:
+    """One tcgen05.mma, its descriptors decoded.
+
+    `slots` are the CTAs, the even one first. `a` is an operand in shared memory, or the address
+    (lane, column) of one in tensor memory. `kept` are lanes (CTAs, 128) that are not written.
+    """
+
+    memory: TensorMemory
+    product: Product
+    slots: tuple[int, ...]
+    a: Operand | tuple[int, int]
+    b: Operand
+    lane: int
+    column: int
+    accumulate: bool
+    shift: int  # D counts 2^-shift of itself
+    kept: NDArray[np.bool_] | None
+    hardware: bool
+
+    def __call__(self, op: Op) -> Iterator[None]:
+        """Read the operands; then, some time, add to D."""
+        group = len(self.slots)
+        machine = self.memory.machine
+        columns = width(self.product.m, self.product.n, group)
+        for slot in self.slots:
+            wrong = self.memory.fault(slot, self.column, columns)
+            if wrong:
+                machine.report_op(op, "tmem", f"{op.name}: D has {wrong}")
+                return
+        b = [self._fetch(op, self.b, slot) for slot in self.slots]
+        columns_of_b = np.concatenate(b) if group == 2 else b[0]
+        if self.product.negate_b:
+            columns_of_b = -columns_of_b
+        rows = [self._rows(op, slot) for slot in self.slots]
+        op.read = True
+        yield
+        for number, slot in enumerate(self.slots):
+            self._add(op, number, slot, rows[number], columns_of_b)
+
+    # Reading.
+    def _fetch(self, op: Op, operand: Operand, slot: int) -> F32:
+        machine = self.memory.machine
+        units = operand.units(slot)
+        if machine.hooks:
+            machine.hooks.op_accessed(op, "shared", units.reshape(-1) * UNIT, UNIT, False)
+        return operand.fetch(machine.memory.shared.bytes, units)
+
+    def _rows(self, op: Op, slot: int) -> list[F32]:
+        """Return A's rows for each block of D."""
+        product = self.product
+        blocks = places(product.m, product.n, len(self.slots))
+        if isinstance(self.a, Operand):
+            values = self._fetch(op, self.a, slot)
+            values = -values if product.negate_a else values
+            return [values[block.rows] for block in blocks]
+        lane, column = self.a
+        wrong = self.memory.fault(slot, column, A_COLUMNS)
+        machine = self.memory.machine
+        if wrong:
+            machine.report_op(op, "tmem", f"{op.name}: A has {wrong}")
+            column = 0
+        found = []
+        for block in blocks:
+            lanes = slice(block.lanes.start + lane, block.lanes.stop + lane)
+            if machine.hooks:
+                taken = slice(column, column + A_COLUMNS)
+                machine.hooks.op_tensor(op, slot, lanes, taken, False)
+            words = self.memory.words(slot)[lanes, column : column + A_COLUMNS]
+            values = decode(np.ascontiguousarray(words).view(np.uint8), product.a)
+            found.append(-values if product.negate_a else values)
+        return found
+
+    # Writing.
+    def _add(self, op: Op, number: int, slot: int, rows: list[F32], b: F32) -> None:
+        product = self.product
+        machine = self.memory.machine
+        words = self.memory.words(slot)
+        blocks = places(product.m, product.n, len(self.slots))
+        for block, a in zip(blocks, rows, strict=True):
+            lanes = slice(block.lanes.start + self.lane, block.lanes.stop + self.lane)
+            wide = block.columns.stop - block.columns.start
+            columns = slice(self.column, self.column + wide)
+            if machine.hooks:
+                if self.accumulate:
+                    machine.hooks.op_tensor(op, slot, lanes, columns, False)
+                machine.hooks.op_tensor(op, slot, lanes, columns, True)
+            d = words[lanes, columns]
+            kept = None if self.kept is None else self.kept[number, lanes]
+            before = d.copy() if kept is not None and kept.any() else None
+            self._sum(d, a, b[block.columns])
+            if before is not None:
+                d[kept] = before[kept]
+
+    def _sum(self, d: Words, a: F32, b: F32) -> None:
+        """Make D of A x B^T, and of itself."""
+        product = self.product
+        if product.d == "s32":
+            self._sum_integers(d, multiply(a, b))
+            return
+        floats = d.view(np.float32)
+        if product.d == "f32" and not self.hardware:
+            if not self.accumulate:
+                np.matmul(a, b.T, out=floats)
+            elif self.shift:
+                floats[...] = multiply(a, b) + floats * np.float32(2.0**-self.shift)
+            else:
+                floats += multiply(a, b)
+            return
+        half = d.astype(np.uint16).view(np.float16)
+        start = floats if product.d == "f32" else half.astype(np.float32)
+        start = start * np.float32(2.0**-self.shift) if self.shift else start
+        if self.hardware and product.d == "f32":
+            forms = (product.a, product.b)
+            c = start if self.accumulate else None
+            floats[...] = hardware_sum(a, b, forms, c, BLACKWELL_FP8)
+            return
+        total = multiply(a, b) + start if self.accumulate else multiply(a, b)
+        d[...] = total.astype(np.float16).view(np.uint16)
+
+    def _sum_integers(self, d: Words, total: F32) -> None:
+        sums = total.astype(np.int64)
+        if self.accumulate:
+            sums += d.view(np.int32)
+        if self.product.saturate:
+            sums = np.clip(sums, -(1 << 31), (1 << 31) - 1)
+        d[...] = sums.astype(np.uint64).astype(np.uint32)

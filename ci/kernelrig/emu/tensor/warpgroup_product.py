@@ -1,0 +1,158 @@
+"""A product of a warpgroup: its form, its operation, and what its four warps must agree on.
+
+PTX ISA 9.7.15. Each warp's 16 rows are its own; what the warps of a warpgroup issue together is one
+operation, which reads shared memory through the async proxy, and adds to their accumulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelrig.emu.machine.asynchronous import Op
+from kernelrig.emu.machine.state import Machine
+from kernelrig.emu.numerics.arrays import LANES, Array, whole
+from kernelrig.emu.tensor.accumulate import F32, HOPPER, HOPPER_FP8, hardware_sum, multiply
+from kernelrig.emu.tensor.accumulator import WARP_ROWS, Accumulator
+from kernelrig.emu.tensor.formats import ROW_BYTES, Format, decode
+from kernelrig.emu.tensor.operand_layout import UNIT, Operand
+
+WARPS = 4
+M = WARPS * WARP_ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What the text says of a product."""
+
+    n: int
+    d: str
+    a: Format
+    b: Format
+    a_in_registers: bool
+    a_sign: int
+    b_sign: int
+    a_mn_major: bool
+    b_mn_major: bool
+    register: int  # index of D's first
+
+    @property
+    def name(self) -> str:
+        return f"wgmma.mma_async.m64n{self.n}k{self.a.k}.{self.d}.{self.a.name}.{self.b.name}"
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What the first warp of a warpgroup asked for, and how many have."""
+
+    what: tuple[int, ...]
+    warp: int
+    count: int = 0
+
+
+class Warpgroups:
+    """What warps have issued, to see that the four of a warpgroup do the same.
+
+    `expected` maps (warpgroup, number of the product) to what its first warp asked for, and how
+    many have asked. Times count fences and waits; `settled` is when a register, the
+    first of an accumulator, was last waited for, and what it held then.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.issued: dict[int, int] = {}
+        self.expected: dict[tuple[int, int], _Asked] = {}
+        self.commits: dict[int, int] = {}
+        self.time = 0
+        self.fenced: dict[int, int] = {}
+        self.settled: dict[tuple[int, int], tuple[int, Array]] = {}
+        self.open: dict[int, dict[Accumulator, None]] = {}
+
+    def agree(self, warp: int, asked: tuple[int, ...]) -> tuple[int, ...]:
+        """Return what the first warp of the warpgroup asked for in this product."""
+        number = self.issued.get(warp, 0)
+        self.issued[warp] = number + 1
+        warps = self.machine.geometry.warps
+        key = (warp // warps * warps + warp % warps // WARPS * WARPS, number)
+        entry = self.expected.setdefault(key, _Asked(asked, warp))
+        entry.count += 1
+        if entry.count == WARPS:
+            del self.expected[key]
+        return entry.what
+
+    def finish(self) -> None:
+        """Report products that not all warps of a warpgroup took part in."""
+        for entry in self.expected.values():
+            self.machine.report(
+                "barrier-misuse",
+                f"wgmma.mma_async by {entry.count} of the {WARPS} warps of a warpgroup: all of them"
+                " must run it together",
+                entry.warp,
+                (1 << LANES) - 1,
+                entry.what[0],
+            )
+
+
+def fragment(form: Format, registers: list[Array], warps: int, members: list[int]) -> F32:
+    """Return A out of registers, 16 rows a warp.
+
+    Registers 0 and 2 hold row t / 4, 1 and 3 the row 8 below; 0 and 1 the first 16 bytes of K, 4 a
+    thread. Of tf32, that is the same in words: 4 bytes a thread, 16 to the next register.
+    """
+    held = np.stack([whole(r, warps)[members] for r in registers])  # (k half, row half), warp
+    parts = held.reshape(2, 2, len(members), 8, 4)
+    raw = np.ascontiguousarray(parts.transpose(2, 1, 3, 0, 4)).view(np.uint8)
+    return decode(raw.reshape(WARP_ROWS * len(members), ROW_BYTES), form)
+
+
+@dataclass(frozen=True, slots=True)
+class WarpgroupProduct:
+    """The operation: reads its operands, then adds to the accumulator."""
+
+    machine: Machine
+    form: Form
+    slot: int
+    a: Operand | F32
+    b: Operand
+    quarters: NDArray[np.intp]
+    accumulator: Accumulator
+    rows: NDArray[np.intp]
+    adds: bool
+    hardware: bool
+
+    def __call__(self, op: Op) -> Iterator[None]:
+        form = self.form
+        b = self._fetch(op, self.b, None)
+        a = self._fetch(op, self.a, self.quarters) if isinstance(self.a, Operand) else self.a
+        op.read = True
+        yield
+        a = -a if form.a_sign < 0 else a
+        b = -b if form.b_sign < 0 else b
+        before = None
+        if self.adds:
+            before = self.accumulator.sums[self.rows].reshape(len(a), form.n)
+        if self.hardware:
+            rounding = replace(HOPPER_FP8 if form.a.bytes == 1 else HOPPER, half=form.d == "f16")
+            sums = hardware_sum(a, b, (form.a, form.b), before, rounding)
+        else:
+            sums = multiply(a, b)
+            if before is not None:
+                sums += before
+        self.accumulator.add(self.rows, sums)
+
+    def _fetch(self, op: Op, operand: Operand, quarters: NDArray[np.intp] | None) -> F32:
+        """Read all of an operand, or a quarter of its rows for each warp."""
+        machine = self.machine
+        units = operand.units(self.slot)
+        if quarters is not None and len(quarters) < WARPS:
+            if not operand.mn_major:
+                units = units.reshape(WARPS, -1, units.shape[1])[quarters]
+                units = units.reshape(-1, units.shape[2])
+            else:
+                units = units.reshape(len(units), WARPS, -1)[:, quarters].reshape(len(units), -1)
+        if machine.hooks:
+            machine.hooks.op_accessed(op, "shared", units.reshape(-1) * UNIT, UNIT, False)
+        return operand.fetch(machine.memory.shared.bytes, units)

@@ -1,0 +1,85 @@
+"""What ends a run that cannot go on.
+
+CiError               any of them: one sentence, one hint, one exit code
+├── ConfigError       2  a file or a flag of the user's is wrong
+├── BuildError        3  the kernel does not compile
+├── RemoteError       4  the host, the link or our own machinery failed
+├── ProtocolError     5  a tool answered in a form we cannot read
+└── IncompleteError   6  results are missing; `invoke collect RUN` goes on
+
+A wrong, racy or slow kernel is no exception: it is a Verdict (kernelrig.model).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from typing import ClassVar
+
+FREE_SOME = "free some: `invoke clean`, or remove artifacts/builds"
+"""What to do when the disk is full."""
+
+_MAKE_OURS = "give this user the right to it"
+_CLOSED = {
+    errno.ENOSPC: FREE_SOME,
+    errno.EDQUOT: FREE_SOME,
+    errno.EROFS: _MAKE_OURS,
+    errno.EACCES: _MAKE_OURS,
+    errno.EPERM: _MAKE_OURS,
+}
+"""What a disk that is full, or closed to us, says, and what mends it."""
+
+
+class CiError(Exception):
+    """A run cannot go on; `message` says what is wrong, `hint` what to do next."""
+
+    exit_code: ClassVar[int] = 4
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+class ConfigError(CiError):
+    exit_code = 2
+
+
+class BuildError(CiError):
+    """The compiler refused the kernel; `details` is its own output, file:line first."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, hint: str = "", *, details: str = "") -> None:
+        super().__init__(message, hint)
+        self.details = details
+
+
+class RemoteError(CiError):
+    exit_code = 4
+
+
+class ProtocolError(CiError):
+    exit_code = 5
+
+
+class IncompleteError(CiError):
+    exit_code = 6
+
+
+def refused_by_disk(error: OSError) -> CiError | None:
+    """Put into words what a disk says that is full, or closed to us; None for all else."""
+    name, code = error.filename, error.errno
+    if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
+        # What copytree collects: (from, to, why) of each file, where `why` is a text by now.
+        _, name, why = error.args[0][0]
+        code = next((n for n in _CLOSED if f"[Errno {n}]" in str(why)), None)
+    full = _CLOSED.get(code or 0) == FREE_SOME
+    if code not in _CLOSED or not (name or full):
+        return None
+    what = f"cannot use {name}" if name else "cannot write under artifacts"
+    return CiError(f"{what}: {os.strerror(code).lower()}", _CLOSED[code])

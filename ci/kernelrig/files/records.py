@@ -1,0 +1,61 @@
+"""Records to JSON and back: run.json, build.json and whatever else one of ours writes and reads.
+
+Strict, so that a file of another kind, of another version or cut short is an error and no surprise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TypeVar
+
+from kernelrig.errors import ProtocolError
+from kernelrig.files.validation import adapter, convert
+from kernelrig.model import SCHEMA
+
+T = TypeVar("T")
+
+
+def to_json(record: object) -> str:
+    """Return `record` as JSON text that `from_json` turns into an equal record."""
+    kind: type = type(record)
+    # warnings=False: what a run found is written, even with a list where a tuple should be.
+    (value,) = adapter(kind).dump_python((record,), mode="json", warnings=False)
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    # A file name on the box may hold bytes that are no text: they become '?', the run stays.
+    return text.encode(errors="replace").decode() + "\n"
+
+
+def from_json(kind: type[T], path: Path) -> T:
+    """Read the record in `path`; whatever keeps it from being one is a ProtocolError."""
+    try:
+        value = json.loads(path.read_bytes())
+    except OSError as e:
+        raise ProtocolError(f"cannot read {path}: {(e.strerror or str(e)).lower()}") from e
+    except json.JSONDecodeError as e:
+        place = f"line {e.lineno} column {e.colno}"
+        raise ProtocolError(f"{path} is no JSON from {place} on; it is cut short or damaged") from e
+    except (ValueError, RecursionError) as e:  # no UTF-8, 5000 digits, 5000 brackets
+        raise ProtocolError(f"{path} is no JSON; it is damaged") from e
+    if any(f.name == "schema" for f in dataclasses.fields(kind)):  # type: ignore[arg-type]
+        _refuse_other_schema(path, value)
+    record, complaints = convert(kind, value)
+    if record is None:
+        first, more = complaints[0], len(complaints) - 1
+        where = ".".join(str(step) for step in first.loc) or "top"
+        others = f" (and {more} more)" if more else ""
+        raise ProtocolError(f"{path} is no {kind.__name__}: at {where}: {first.text}{others}")
+    return record
+
+
+def _refuse_other_schema(path: Path, value: object) -> None:
+    found = value.get("schema") if isinstance(value, dict) else None
+    if found is None:
+        raise ProtocolError(f"{path} has no schema number; it is none of our files")
+    if found != SCHEMA or isinstance(found, bool):
+        shown = json.dumps(found)[:20]
+        raise ProtocolError(
+            f"{path} has schema {shown}; this version of kernelrig reads schema {SCHEMA}",
+            "use the version that wrote it",
+        )

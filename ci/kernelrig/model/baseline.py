@@ -1,0 +1,90 @@
+"""Baselines in review: what builds took on a class of boxes when somebody looked at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kernelrig.model.bench import Word
+from kernelrig.model.verdict import SCHEMA
+
+BASELINE_CHECK = "baseline"
+"""The check of a timing stage that says what its time is beside the baseline."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxClass:
+    """Boxes whose times may stand beside each other; a card of the class is told by its UUID."""
+
+    gpu: str
+    power_limit_w: int
+    driver_branch: str
+
+    def __str__(self) -> str:
+        return f"{self.gpu}, {self.power_limit_w} W, driver {self.driver_branch}"
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRun:
+    """One run of a baseline: one process, so one observation, whatever it has of samples."""
+
+    run: str
+    started_utc: str
+    commit: str
+    dirty_sha256: str
+    card: str
+    driver: str
+    median_ms: float
+    p5_ms: float
+    p95_ms: float
+    least_ms: float
+    most_ms: float
+    samples: int
+    sm_mhz: tuple[int, int]
+    power_w: tuple[float, float]
+    temperature_c: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What one build took in one case. `regime` is all that must be alike besides the box class.
+
+    `standards` are the checks that the build had passed when it was accepted (run.standards).
+    """
+
+    kernel: str
+    arch: str
+    variant: str
+    case: str
+    regime: str
+    build: str
+    standards: tuple[str, ...]
+    runs: tuple[TimedRun, ...]
+
+    @property
+    def key(self) -> str:
+        return f"{self.kernel}-{self.arch}-{self.variant} {self.case}"
+
+
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """artifacts/baselines/<box class>.json: by KERNEL-ARCH-VARIANT CASE."""
+
+    box_class: BoxClass
+    baselines: dict[str, Baseline] = field(default_factory=dict)
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """One run beside a baseline; percents are of the baseline's time, more than 0 = slower.
+
+    `basis` says which of its runs the spread was told from. Without an interval (None) there were
+    too few of them, and nothing is decided.
+    """
+
+    word: Word
+    percent: float
+    baseline_ms: float
+    basis: str
+    low_percent: float | None = None
+    high_percent: float | None = None

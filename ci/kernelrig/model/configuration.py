@@ -1,0 +1,191 @@
+"""What the user wrote down: remotes, kernels, plans. Names come from the keys of the files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Literal
+
+from kernelrig.model.rule import SassRules
+from kernelrig.model.tunable import Tunable
+from kernelrig.model.verdict import DeviceKind, Function, Pattern, StageKind
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A host we run on: `ssh` a box with sshd, `embedded` this machine through our own SSH host."""
+
+    name: str
+    arch: str
+    kind: Literal["ssh", "embedded"] = "ssh"
+    host: str = ""
+    user: str = ""
+    port: int = 0
+    identity_file: str = ""
+    host_key: str = ""
+    jump: str = ""
+    workdir: str = "~/.kernelrig"
+    device: Literal[DeviceKind.GPU, DeviceKind.EMULATOR] = DeviceKind.GPU
+    gpu: str = ""
+    tools: Literal["box", "ship"] = "box"
+    python: str = "python3"
+    connect_timeout_s: float = 15.0
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Emulation:
+    """How launches are emulated: schedules a launch, their seed, how sums are rounded.
+
+    `checked_schedules` are those of a launch that only its outputs are wanted of.
+    """
+
+    schedules: int = 4
+    checked_schedules: int = 2
+    seed: int = 0
+    accumulate: Literal["fp32", "hardware"] = "fp32"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to compile a kernel; `defines` are -D names with their values.
+
+    `archs` are those that it exists for; empty = every arch of the kernel. `function` is what its
+    outputs are held to, and reaches the compiler where it is not the project's own.
+    """
+
+    name: str
+    program: str
+    defines: dict[str, str | int | float] = field(default_factory=dict)
+    nvcc_flags: tuple[str, ...] = ()
+    libs: tuple[str, ...] = ()
+    archs: tuple[str, ...] = ()
+    function: Function = Function.ROUND_THEN_ADD
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A problem size: `images` x 196 rows; `ctas` caps the grid, 0 = every SM."""
+
+    name: str
+    images: int
+    ctas: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The most a build may use; None = not limited. Shared memory is static + dynamic bytes a CTA.
+
+    `ctas_per_sm` is the least that must fit on an SM.
+    """
+
+    registers: int | None = None
+    spill_bytes: int | None = None
+    stack_bytes: int | None = None
+    local_instructions: int | None = None
+    shared_bytes: int | None = None
+    barriers: int | None = None
+    ctas_per_sm: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The product behind a case, for napkin figures: rows per image, N, K."""
+
+    rows_per_image: int
+    n: int
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedFinding:
+    """A reviewed sanitizer finding that is not the kernel's fault, until `expires`."""
+
+    tool: str
+    fingerprint: str
+    tool_version: str
+    reason: str
+    expires: date
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """What we build. Level 1 speaks kernel-binary's command line; level 0 is any program.
+
+    `budgets` are by arch, then by variant; `tunables` and `sass` by arch. `label` is one text for
+    every arch or a text an arch: where a stand-in serves one arch, only that one's is called so.
+    `extras` are those of pyproject.toml whose wheels have headers that the sources include.
+    """
+
+    name: str
+    sources: dict[str, str]
+    variants: dict[str, Variant]
+    level: Literal[0, 1] = 1
+    kernel_regex: str = ""
+    label: str | dict[str, str] = ""
+    baseline: bool = False
+    cases: dict[str, Case] = field(default_factory=dict)
+    accum_tol: dict[str, float] = field(default_factory=dict)
+    shape: Shape | None = None
+    budgets: dict[str, dict[str, Budget]] = field(default_factory=dict)
+    tunables: dict[str, dict[str, Tunable]] = field(default_factory=dict)
+    sass: dict[str, SassRules] = field(default_factory=dict)
+    accepted: tuple[AcceptedFinding, ...] = ()
+    args: tuple[str, ...] = ()
+    expected_lines: tuple[str, ...] = ()
+    cuda: bool = True
+    extras: tuple[str, ...] = ()
+
+    def label_for(self, arch: str) -> str:
+        """Return what every report must say of a build for `arch`, empty if nothing."""
+        return self.label if isinstance(self.label, str) else self.label.get(arch, "")
+
+    def tuned(self, arch: str, variant: str) -> dict[str, int]:
+        """Return the value of each tunable in a build: what the variant defines, or the default."""
+        known, defines = self.tunables.get(arch, {}), self.variants[variant].defines
+        return {name: int(defines.get(name, t.default)) for name, t in known.items()}
+
+    def archs_of(self, variant: str) -> tuple[str, ...]:
+        """Return the archs that have `variant`, none if the kernel does not know it."""
+        known = self.variants.get(variant)
+        return (known.archs or tuple(self.sources)) if known else ()
+
+    def lacks(self, variant: str, arch: str) -> str:
+        """Return why there is no build of a known `variant` for `arch`, empty if there is one."""
+        archs = self.archs_of(variant)
+        if arch in archs:
+            return ""
+        return f"{self.name} has no variant {variant} for {arch}; it is for {', '.join(archs)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step on the box as the plan words it; limits hold for each command of the stage.
+
+    `variant` is what it runs in place of the run's own variant.
+    """
+
+    name: str
+    kind: StageKind
+    case: str = ""
+    patterns: tuple[Pattern, ...] = ()
+    seeds: tuple[int, ...] = (0,)
+    tool: Literal["", "memcheck", "racecheck", "initcheck", "synccheck"] = ""
+    needs: tuple[str, ...] = ()
+    time_s: float = 60.0
+    output_mb: int = 64
+    disk_mb: int = 1024
+    warmup_s: float = 1.0
+    samples: int = 200
+    variant: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    name: str
+    stages: tuple[Stage, ...]
+
+    @property
+    def on_box(self) -> tuple[Stage, ...]:
+        """The stages the agent runs; the others are judged here, without the box."""
+        return tuple(s for s in self.stages if s.kind.on_box)

@@ -1,0 +1,86 @@
+"""What the box is asked to do, and what its journal says was done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kernelrig.model.verdict import StageKind
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One program start on the box. The agent gates on `ok_exit` alone; verdicts come later, here.
+
+    `once` names work whose good result is kept on the box and reused (a tool's self-test).
+    `core_dump` starts the program so that a hang can be dumped before it is killed.
+    `stdout` names the file for its standard output where that is a result, not a log.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    time_s: float
+    ok_exit: tuple[int, ...] = (0,)
+    env: dict[str, str] = field(default_factory=dict)
+    once: str = ""
+    core_dump: bool = False
+    stdout: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StageJob:
+    """A stage as the agent runs it: all its commands in order, whatever each of them exits with.
+
+    After a command that was ended at its time limit the stage's others are not started. It is not
+    run behind a stage in `needs` that did not pass, nor behind one in `needs_end` that had a
+    command ended at its time limit: after a hang, hanging again costs rented minutes.
+    """
+
+    name: str
+    kind: StageKind
+    commands: tuple[Command, ...]
+    needs: tuple[str, ...] = ()
+    needs_end: tuple[str, ...] = ()
+    output_bytes: int = 64 << 20
+    disk_bytes: int = 1 << 30
+
+
+class EndedBy(StrEnum):
+    """Why a command is no longer running."""
+
+    EXIT = "exit"
+    SIGNAL = "signal"
+    TIME_LIMIT = "time limit"
+    OUTPUT_LIMIT = "output limit"
+    DISK_LIMIT = "disk limit"
+    DISK_FULL = "disk full"
+    NOT_STARTED = "not started"
+    LOST = "lost"  # the agent vanished while it ran: nobody knows
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """What the journal says of one command; its files lie in the stage's folder.
+
+    stdout and stderr are `<name>.stdout.log` and `<name>.stderr.log` there. `exit_code` is None
+    unless ended_by is EXIT. `reused_from` is the UTC stamp of the run of a reused `once` command.
+    """
+
+    name: str
+    ended_by: EndedBy
+    exit_code: int | None = None
+    signal: int | None = None
+    started_utc: str = ""
+    seconds: float = 0.0
+    detail: str = ""
+    reused_from: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """What the journal says of one stage: its commands, or why it never started."""
+
+    name: str
+    commands: tuple[CommandResult, ...] = ()
+    not_run: str = ""
+    gpu_healthy_after: bool | None = None

@@ -1,0 +1,129 @@
+"""Results: findings, checks, stages, and the run they make up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from kernelrig.model.bench import Bench
+from kernelrig.model.configuration import Kernel, Plan, Remote
+from kernelrig.model.host import Box, Shipped
+from kernelrig.model.job import CommandResult, StageJob
+from kernelrig.model.verdict import (
+    SCHEMA,
+    DeviceKind,
+    Outcome,
+    StageKind,
+    Verdict,
+    broken,
+    combine,
+    passed,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing a tool complained of; `fingerprint` survives a rerun and a moved line."""
+
+    tool: str
+    kind: str
+    message: str
+    kernel: str = ""
+    file: str = ""
+    line: int = 0
+    threads: str = ""
+    count: int = 1
+    fingerprint: str = ""
+    accepted: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One JUnit case: a question, its verdict, the findings behind it. Facts are label -> value."""
+
+    name: str
+    verdict: Verdict
+    seconds: float = 0.0
+    findings: tuple[Finding, ...] = ()
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StageRecord:
+    """A stage's whole answer. `machine` is the device's own name, never what was asked for.
+
+    `variant` is that of the build which the stage was for, the run's or one of its own. `build` is
+    that build's key and `standard` what it was judged by (run.standards), where a check was done.
+    """
+
+    name: str
+    kind: StageKind
+    device: DeviceKind
+    machine: str
+    verdict: Verdict
+    checks: tuple[Check, ...]
+    commands: tuple[CommandResult, ...] = ()
+    notes: tuple[str, ...] = ()
+    started_utc: str = ""
+    seconds: float = 0.0
+    variant: str = ""
+    build: str = ""
+    standard: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a run comes from: enough to make it again."""
+
+    commit: str
+    dirty_sha256: str
+    kernelrig_version: str
+    command_line: str
+    host: str
+    builds: dict[str, str]
+    toolchain: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The whole story: run.json exists before the first connection, complete when results are.
+
+    `gate_percent` is how much slower than the baseline a time may be; None = as it likes.
+    """
+
+    id: str
+    kernel: Kernel
+    variant: str
+    arch: str
+    remote: Remote | None
+    plan: Plan
+    provenance: Provenance
+    started_utc: str
+    state: Literal["prepared", "launched", "finished", "incomplete"]
+    jobs: tuple[StageJob, ...] = ()
+    box: Box | None = None
+    shipped: Shipped | None = None
+    stages: tuple[StageRecord, ...] = ()
+    missing: tuple[str, ...] = ()
+    finished_utc: str = ""
+    bench: Bench | None = None
+    gate_percent: float | None = None
+    schema: int = SCHEMA
+
+
+def join_checks(checks: Sequence[Check]) -> Verdict:
+    """Return the verdict of all checks; its summary is the first decisive check's own."""
+    outcome = combine(c.verdict for c in checks)
+    decisive = [c for c in checks if c.verdict.outcome is outcome]
+    if not decisive:
+        return broken("the stage has no checks: nothing was established")
+    if outcome is Outcome.PASS:
+        accepted = sum(1 for c in checks for f in c.findings if f.accepted)
+        note = f" ({accepted} accepted)" if accepted else ""
+        if len(decisive) == 1:
+            return passed(decisive[0].verdict.summary + note)
+        return passed(f"{len(decisive)} checks passed{note}")
+    first = decisive[0].verdict
+    more = f" (and {len(decisive) - 1} more)" if len(decisive) > 1 else ""
+    return replace(first, summary=first.summary + more)

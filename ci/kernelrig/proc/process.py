@@ -1,0 +1,133 @@
+"""The one place that starts a process here (exempt: the on-box agent, the embedded host)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelrig.errors import CiError, ConfigError
+
+_RUNNING: set[subprocess.Popen[str]] = set()
+_STARTING = threading.Lock()
+"""Held from a process's start until it is in _RUNNING: `end_processes` misses none in between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """What a process left behind. Output is text; bytes that are no UTF-8 are replaced."""
+
+    argv: tuple[str, ...]
+    exit_code: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def command_line(self) -> str:
+        return shlex.join(self.argv)
+
+
+def run_process(
+    argv: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float = 600.0,
+) -> Completed:
+    """Run `argv` to its end and return whatever it exited with.
+
+    The process gets a group of its own, ended as a whole at the time limit, so that no child of a
+    compiler driver is left behind. Raises ConfigError for a missing program, CiError at the limit.
+    """
+    began = time.monotonic()
+    with _STARTING:
+        process = _start(argv, cwd=cwd, env=env, stderr=subprocess.PIPE)
+        _RUNNING.add(process)
+    try:
+        stdout, stderr = process.communicate(timeout=timeout_s)
+    except BaseException as e:
+        _kill(process)
+        process.communicate()
+        if isinstance(e, subprocess.TimeoutExpired):
+            words = _words(argv)
+            raise CiError(
+                f"{words[0]} did not end within {timeout_s:.0f} s", shlex.join(words)
+            ) from e
+        raise
+    finally:
+        _RUNNING.discard(process)
+    return Completed(_words(argv), process.returncode, stdout, stderr, time.monotonic() - began)
+
+
+def stream_process(
+    argv: Sequence[str | Path], *, cwd: Path, echo: Callable[[str], None], timeout_s: float
+) -> Completed:
+    """Run `argv` like `run_process`, handing on each line as it comes; stderr is in stdout.
+
+    At the time limit the process group is killed and what was said until then is returned, the exit
+    code -9: of a test run that hangs, the last line is the one that matters.
+    """
+    began = time.monotonic()
+    said: list[str] = []
+    with _start(argv, cwd=cwd, env=None, stderr=subprocess.STDOUT) as process:
+        limit = threading.Timer(timeout_s, _kill, (process,))
+        limit.start()
+        try:
+            for line in process.stdout or ():
+                said.append(line)
+                echo(line.rstrip("\n"))
+            process.wait()
+        finally:
+            limit.cancel()
+            _kill(process)
+    return Completed(_words(argv), process.returncode, "".join(said), "", time.monotonic() - began)
+
+
+def end_processes() -> None:
+    """Kill what `run_process` waits for in other threads: Ctrl-C reaches the main thread alone."""
+    with _STARTING:
+        running = tuple(_RUNNING)
+    for process in running:
+        _kill(process)
+
+
+def _words(argv: Sequence[str | Path]) -> tuple[str, ...]:
+    return tuple(str(word) for word in argv)
+
+
+def _start(
+    argv: Sequence[str | Path], *, cwd: Path | None, env: Mapping[str, str] | None, stderr: int
+) -> subprocess.Popen[str]:
+    """Start `argv` as the head of a process group; ConfigError if there is no such program."""
+    words = _words(argv)
+    try:
+        return subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except (FileNotFoundError, NotADirectoryError, PermissionError) as e:
+        if cwd is not None and not cwd.is_dir():
+            raise ConfigError(f"cannot run {words[0]} in {cwd}: it is no folder") from e
+        raise ConfigError(f"cannot run {words[0]}: {e.strerror}", "run `invoke doctor`") from e
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """Kill the group of a process that was not waited for yet: its number is still its own."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,139 @@
+"""The stages of one job in order, gated on exit codes alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import time
+import traceback
+from pathlib import Path
+
+from . import daemon
+from .answer import Json
+from .attempt import Attempt
+from .children import Children, adopt_orphans
+from .files import disk_reason
+from .gpu_health import HEALTH_S, health_argv, parse_health
+from .journal import Ending, Journal, utc_now
+from .result_cache import Once
+
+
+class Runner:
+    """Runs one job, as the daemon; holds the box lock until nothing of the run is left."""
+
+    def __init__(self, run: Path, lock: int) -> None:
+        self.run = run
+        self.lock = lock
+        self.job: Json = json.loads((run / "job.json").read_bytes())
+        self.journal = Journal(run)
+        self.children = Children(run, self.job["env"])
+        self.once = Once(run.parent.parent / "once")
+        self.stop = ""  # why no further stage is run
+        self.unmet: dict[str, str] = {}  # stage -> why it is nothing to build on
+        self.hung: set[str] = set()  # stages that had a command ended at its time limit
+
+    def main(self) -> None:
+        """Run everything; whatever happens, the journal's last line says how it ended."""
+        me = daemon.enter(self.run)
+        signal.signal(signal.SIGTERM, self.on_cancel)
+        for ignored in (signal.SIGHUP, signal.SIGINT):
+            signal.signal(ignored, signal.SIG_IGN)
+        adopt_orphans()
+        self.children.beat()
+        self.journal.write("run_started", run=self.run.name, python=platform.python_version(), **me)
+        try:
+            self.run_stages()
+        except Exception as e:
+            traceback.print_exc()
+            self.stop = f"the agent failed: {e!r}"
+            self.journal.write("agent_error", detail=traceback.format_exc())
+        self.children.end_strays()
+        os.close(self.lock)  # whoever reads `finished` may launch the next run
+        self.journal.write("finished", reason=self.stop or "all stages were run")
+
+    def on_cancel(self, *_: object) -> None:
+        self.children.cancelled = True
+        self.stop = "the run was cancelled"
+
+    def run_stages(self) -> None:
+        for index, stage in enumerate(self.job["stages"], 1):
+            name = stage["name"]
+            reason = self.stop or disk_reason(self.run) or self.held_back(stage)
+            if reason:
+                self.journal.write("stage_not_run", stage=name, index=index, reason=reason)
+                self.unmet[name] = "was not run"
+            elif not self.run_stage(index, stage):
+                self.unmet[name] = "did not pass"
+                if self.job["stop_at_first"] and not self.stop:
+                    self.stop = f"stopped at the first stage that did not pass, '{name}'"
+
+    def held_back(self, stage: Json) -> str:
+        """Return which earlier stage holds this one back, and why; empty if none does."""
+        for name in stage["needs"]:
+            if name in self.unmet:
+                return f"needs '{name}', which {self.unmet[name]}"
+        for name in stage["needs_end"]:
+            if name in self.hung:
+                return f"'{name}' did not end by itself: this would wait the same way"
+        return ""
+
+    def run_stage(self, index: int, stage: Json) -> bool:
+        folder = self.run / "stages" / f"{index:02d}-{stage['name']}"
+        folder.mkdir(exist_ok=True)
+        self.journal.write("stage_started", stage=stage["name"], index=index, folder=folder.name)
+        passed = True
+        for command in stage["commands"]:
+            began_utc = utc_now()
+            ending = self.run_or_reuse(stage, command, folder)
+            ok = ending.ended_by == "exit" and ending.exit in command["ok_exit"]
+            self.journal.write(
+                "command_ended",
+                stage=stage["name"],
+                command=command["name"],
+                ok=ok,
+                started_utc=began_utc,
+                **ending.fields(),
+            )
+            passed = passed and ok
+            if ending.ended_by == "time limit":
+                self.hung.add(stage["name"])
+            if ending.ended_by == "disk full":
+                self.stop = self.stop or ending.detail
+            if not ok and not self.stop:
+                self.check_health(stage, command)
+        self.journal.write("stage_ended", stage=stage["name"], ok=passed)
+        return passed
+
+    def check_health(self, stage: Json, command: Json) -> None:
+        """Ask the GPU for an addition; one that no longer answers ends the run."""
+        if not self.job["gpu"]:
+            return
+        began = time.monotonic()
+        log = self.run / "health.log"
+        code = self.children.run_beside(health_argv(), log, HEALTH_S)
+        found = parse_health(code, log.read_text(errors="replace"))
+        seconds = round(time.monotonic() - began, 3)
+        self.journal.write(
+            "health", stage=stage["name"], command=command["name"], seconds=seconds, **found
+        )
+        if found["healthy"] is False:
+            where = f"{stage['name']}/{command['name']}"
+            self.stop = f"the GPU no longer answers after {where}: {found['detail']}"
+
+    def run_or_reuse(self, stage: Json, command: Json, folder: Path) -> Ending:
+        if self.stop:
+            return Ending("not started", self.stop)
+        if stage["name"] in self.hung:
+            return Ending("not started", "a command before it did not end by itself")
+        ending = self.once.reuse(command, folder) if command["once"] else None
+        if ending is not None:
+            return ending
+        before = set(folder.rglob("*"))
+        ending = Attempt(self.children, self.journal, stage, command, folder).run()
+        if command["once"] and ending.ended_by == "exit" and ending.exit in command["ok_exit"]:
+            trouble = self.once.keep(command, folder, set(folder.rglob("*")) - before, ending)
+            if trouble:
+                self.journal.write("note", text=trouble)
+        return ending

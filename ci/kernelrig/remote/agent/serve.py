@@ -1,0 +1,146 @@
+"""What the client may ask, one table row an operation."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import platform
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from .answer import Json, Refused
+from .collect import list_files, send_files
+from .daemon import agent_of
+from .facts import gather_facts
+from .files import floor_bytes, free_bytes, full_text
+from .follow import cancel, follow
+from .gpu_health import HEALTH_S, health_argv, parse_health
+from .processes import run_tool
+from .start import launch
+from .wire import Wire
+from .workdir import Workdir
+
+
+def serve(archive: bytes) -> None:
+    """Answer on stdin and stdout until the client closes its end or is gone."""
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        Server(Wire(), archive).loop()
+
+
+class Server:
+    """One client's requests, in turn; `hello`, which names the workdir, is the first."""
+
+    def __init__(self, wire: Wire, archive: bytes) -> None:
+        self.wire = wire
+        self.archive = archive
+        self.workdir = Workdir(Path())
+        self.operations: dict[str, Callable[[Json], Json]] = {
+            "hello": self.hello,
+            "facts": lambda _: gather_facts(self.workdir.path),
+            "need": self.need,
+            "put": self.put,
+            "launch": self.launch,
+            "follow": self.follow,
+            "manifest": self.manifest,
+            "fetch": self.fetch,
+            "cancel": self.cancel,
+            "prune": self.prune,
+            "health": self.health,
+        }
+
+    def loop(self) -> None:
+        """Answer until the client closes its end; an operation that fails is an answer too."""
+        while True:
+            request = self.wire.receive()
+            if request is None:
+                return
+            self.wire.working = True
+            reply = self.answer(request)
+            self.wire.working = False
+            self.wire.send(reply)
+
+    def answer(self, request: Json) -> Json:
+        try:
+            return self.operations[request["op"]](request)
+        except (EOFError, BrokenPipeError):
+            raise
+        except Refused as e:
+            return {"error": str(e), "kind": e.kind}
+        except OSError as e:
+            kind = "full" if e.errno in (errno.ENOSPC, errno.EDQUOT) else "refused"
+            if kind == "full":
+                return {"error": full_text(self.workdir.path), "kind": kind}
+            return {"error": f"{e.filename or request['op']}: {e.strerror}", "kind": kind}
+        except Exception as e:
+            traceback.print_exc()
+            return {"error": f"the agent failed at {request['op']}: {e!r}", "kind": "bug"}
+
+    def hello(self, request: Json) -> Json:
+        self.workdir = Workdir(Path.home() / Path(request["workdir"]).expanduser())
+        self.workdir.make()
+        return {"workdir": str(self.workdir.path), "python": platform.python_version()}
+
+    # shipping
+
+    def need(self, request: Json) -> Json:
+        self.workdir.blobs.remove_stale_parts()
+        sizes: dict[str, int] = request["blobs"]
+        states = {sha: self.workdir.blobs.check(sha, size) for sha, size in sizes.items()}
+        missing = [sha for sha, state in states.items() if state != "good"]
+        wanted = sum(sizes[sha] for sha in missing)
+        free = free_bytes(self.workdir.path)
+        if wanted > free - floor_bytes(self.workdir.path):
+            text = f"{wanted} bytes to ship, but only {free} bytes free under {self.workdir.path}"
+            raise Refused(text, "full")
+        corrupted = [sha for sha, state in states.items() if state == "corrupted"]
+        return {"missing": missing, "corrupted": corrupted}
+
+    def put(self, request: Json) -> Json:
+        bad = []
+        trouble: OSError | None = None
+        for blob in request["blobs"]:
+            chunks = self.wire.payload(blob["bytes"])
+            if trouble is None:
+                try:
+                    if not self.workdir.blobs.receive(blob["sha256"], chunks):
+                        bad.append(blob["sha256"])
+                except OSError as e:
+                    trouble = e
+            for _ in chunks:  # the rest of a stream nobody can store, so that the next frame is one
+                pass
+        if trouble is not None:
+            raise trouble
+        return {"bad": bad}
+
+    # runs
+
+    def launch(self, request: Json) -> Json:
+        return {"already": not launch(self.workdir, request["job"], self.archive)}
+
+    def follow(self, request: Json) -> Json:
+        return follow(self.wire, self.workdir, self.known_run(request), request["offset"])
+
+    def manifest(self, request: Json) -> Json:
+        run = self.known_run(request)
+        return {"files": list_files(run), "alive": agent_of(run) is not None}
+
+    def fetch(self, request: Json) -> Json:
+        send_files(self.wire, self.known_run(request), request["files"])
+        return {"end": "fetched"}
+
+    def cancel(self, request: Json) -> Json:
+        return {"cancelled": cancel(self.known_run(request))}
+
+    def known_run(self, request: Json) -> Path:
+        return self.workdir.known_run(request["run"])
+
+    # the box
+
+    def prune(self, request: Json) -> Json:
+        """Remove what is older than `keep_s`."""
+        freed, removed = self.workdir.prune(request["keep_s"])
+        return {"freed_bytes": freed, "runs": removed}
+
+    def health(self, _: Json) -> Json:
+        return parse_health(*run_tool(health_argv(), HEALTH_S))

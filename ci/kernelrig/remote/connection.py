@@ -1,0 +1,43 @@
+"""From a remote's record to a link with the agent on it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernelrig.model import Remote
+from kernelrig.terminal.log import say
+
+if TYPE_CHECKING:
+    from kernelrig.remote.host import BoxLink
+
+
+@contextlib.contextmanager
+def connect(remote: Remote, *, root: Path) -> Iterator[BoxLink]:
+    """Yield the link to `remote`; an embedded host lives as long as the link does.
+
+    `root` is the repository, against which a relative identity_file is read.
+    """
+    # Fabric and asyncssh take 0.4 s to import; tasks without a remote must not wait for them.
+    from kernelrig.remote.embedded import embedded_host
+    from kernelrig.remote.host import connect_box
+    from kernelrig.remote.ssh.route import SshHome
+    from kernelrig.remote.ssh.session import Session
+
+    with contextlib.ExitStack() as stack:
+        home = SshHome.of_user()
+        if remote.kind == "embedded":
+            host = stack.enter_context(embedded_host())
+            home = SshHome.empty()
+            remote = host.reach(remote)
+            say(f"embedded SSH host on {host.host}:{host.port}")
+        elif remote.identity_file:
+            identity = root / Path(remote.identity_file).expanduser()
+            remote = replace(remote, identity_file=str(identity))
+        session = stack.enter_context(Session(remote, home=home))
+        link = connect_box(session, remote)
+        stack.callback(link.close)
+        yield link

@@ -1,0 +1,261 @@
+"""An SSH server inside kernelrig, for boxes with a GPU and no sshd: loopback, keys for one run.
+
+The same client, agent and protocol run against it as against any remote. It may start processes
+itself: this module and the agent are the two exemptions from "kernelrig.proc starts processes".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import getpass
+import logging
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import asyncssh
+
+from kernelrig.errors import RemoteError
+from kernelrig.model import Remote
+
+_CHUNK = 64 << 10
+_GRACE_S = 1.0  # between TERM and KILL, once a channel is closed
+_START_S = 15.0
+_LOOPBACK = "127.0.0.1"
+
+logging.getLogger("asyncssh").setLevel(logging.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedHost:
+    """Where the server listens, who may log in, and the key it shows."""
+
+    host: str
+    port: int
+    user: str
+    identity: Path
+    host_key: str
+
+    def reach(self, remote: Remote) -> Remote:
+        """Return `remote` as an ssh session finds it: at this address, with this run's keys."""
+        return replace(
+            remote,
+            host=self.host,
+            port=self.port,
+            user=self.user,
+            identity_file=str(self.identity),
+            host_key=self.host_key,
+            jump="",
+        )
+
+
+class _Guests(asyncssh.SSHServer):
+    """Keeps note of the open connections, so that the server can close them."""
+
+    def __init__(self, connections: set[asyncssh.SSHServerConnection]) -> None:
+        self._connections = connections
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        self._own = conn
+        self._connections.add(conn)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.discard(self._own)
+
+
+class EmbeddedServer:
+    """Serves `exec` requests; each command is a process group that ends with its channel.
+
+    A process that made a session of its own (setsid), as the detached agent does, lives on.
+    """
+
+    def __init__(self, host_key: asyncssh.SSHKey, client_key: asyncssh.SSHKey) -> None:
+        self._host_key = host_key
+        self._client_key = client_key
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="embedded-ssh")
+        self._acceptor: asyncssh.SSHAcceptor | None = None
+        self._connections: set[asyncssh.SSHServerConnection] = set()
+        self._serving: set[asyncio.Task[None]] = set()
+
+    def start(self) -> int:
+        """Start the server's thread and return the port."""
+        self._thread.start()
+        try:
+            return asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(_START_S)
+        except (OSError, asyncssh.Error, concurrent.futures.TimeoutError) as e:
+            self.stop()
+            raise RemoteError(f"the embedded SSH host did not start: {e!r}") from e
+
+    def stop(self) -> None:
+        """End every connection and what was started on it, then the thread."""
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _listen(self) -> int:
+        self._acceptor = await asyncssh.listen(
+            _LOOPBACK,
+            0,
+            server_factory=lambda: _Guests(self._connections),
+            server_host_keys=[self._host_key],
+            authorized_client_keys=asyncssh.import_authorized_keys(
+                self._client_key.export_public_key().decode()
+            ),
+            process_factory=self._serve,
+            encoding=None,
+            password_auth=False,
+            kbdint_auth=False,
+            host_based_auth=False,
+            gss_host=None,
+            allow_pty=False,
+            agent_forwarding=False,
+            x11_forwarding=False,
+            login_timeout=_START_S,
+        )
+        return self._acceptor.get_port()
+
+    async def _close(self) -> None:
+        if self._acceptor is not None:
+            self._acceptor.close()
+        for connection in tuple(self._connections):
+            connection.abort()
+            await connection.wait_closed()
+        while self._serving:
+            await asyncio.gather(*self._serving, return_exceptions=True)
+        if self._acceptor is not None:
+            await self._acceptor.wait_closed()  # from Python 3.12 on it waits for connections too
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        """Hold on to a task that _close has to wait for."""
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, channel: asyncssh.SSHServerProcess[bytes]) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._keep(task)
+        if channel.command is None:
+            channel.stderr.write(b"kernelrig's own SSH host runs commands only\n")
+            channel.exit(1)
+            return
+        # As asyncio.create_subprocess_exec does it, which keeps the transport to itself; pipes that
+        # a detached grandchild holds open would never be closed then.
+        transport, protocol = await self._loop.subprocess_exec(
+            lambda: asyncio.subprocess.SubprocessStreamProtocol(_CHUNK, self._loop),
+            "/bin/sh",
+            "-c",
+            channel.command,
+            env={**os.environ, **channel.env},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        process = asyncio.subprocess.Process(transport, protocol, self._loop)
+        feeding = asyncio.create_task(self._feed(channel, process))
+        running = asyncio.create_task(self._run(channel, process))
+        closing = asyncio.create_task(channel.wait_closed())
+        try:
+            await asyncio.wait((running, closing), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for helper in (feeding, running, closing):
+                helper.cancel()
+            # Not awaited here: asyncssh may cancel us a second time, and the group must still end.
+            self._keep(asyncio.create_task(_end_group(process, transport)))
+
+    async def _run(
+        self, channel: asyncssh.SSHServerProcess[bytes], process: asyncio.subprocess.Process
+    ) -> None:
+        """Carry both outputs to their ends, and only then tell how the process ended.
+
+        asyncssh's own redirect of a process's pipes loses stderr and exit status now and then.
+        """
+        assert process.stdout is not None
+        assert process.stderr is not None
+        await asyncio.gather(
+            self._carry(process.stdout, channel.stdout),
+            self._carry(process.stderr, channel.stderr),
+        )
+        code = await process.wait()
+        channel.stdout.write_eof()
+        if code < 0:
+            name = signal.Signals(-code).name.removeprefix("SIG")
+            channel.exit_with_signal(name)
+        else:
+            channel.exit(code)
+
+    async def _carry(self, source: asyncio.StreamReader, sink: asyncssh.SSHWriter[bytes]) -> None:
+        with contextlib.suppress(BrokenPipeError, ConnectionError):
+            while data := await source.read(_CHUNK):
+                sink.write(data)
+                await sink.drain()
+
+    async def _feed(
+        self, channel: asyncssh.SSHServerProcess[bytes], process: asyncio.subprocess.Process
+    ) -> None:
+        """Carry stdin, and signals between its pieces. What the process does not take is lost."""
+        assert process.stdin is not None
+        while True:
+            try:
+                data = await channel.stdin.read(_CHUNK)
+            except asyncssh.SignalReceived as e:
+                _signal_group(process.pid, getattr(signal, f"SIG{e.signal}", signal.SIGTERM))
+                continue
+            except (asyncssh.BreakReceived, asyncssh.TerminalSizeChanged):
+                continue
+            if not data:
+                process.stdin.close()
+                return
+            with contextlib.suppress(BrokenPipeError, ConnectionError):
+                process.stdin.write(data)
+                await process.stdin.drain()
+
+
+async def _end_group(
+    process: asyncio.subprocess.Process, transport: asyncio.SubprocessTransport
+) -> None:
+    """End what is left of a command's process group: TERM, and KILL after a moment."""
+    for descriptor in (0, 1, 2):
+        pipe = transport.get_pipe_transport(descriptor)
+        if pipe is not None:
+            pipe.close()  # asyncio reports the end of a process only after the ends of its pipes
+    if _signal_group(process.pid, signal.SIGTERM):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE_S):
+                await process.wait()
+        _signal_group(process.pid, signal.SIGKILL)
+    transport.close()
+
+
+def _signal_group(group: int, number: int) -> bool:
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def embedded_host() -> Iterator[EmbeddedHost]:
+    """Serve SSH on a random port of the loopback until the block ends."""
+    host_key = asyncssh.generate_private_key("ssh-ed25519")
+    client_key = asyncssh.generate_private_key("ssh-ed25519")
+    with tempfile.TemporaryDirectory(prefix="kernelrig-ssh-") as folder:  # mode 0700
+        identity = Path(folder) / "identity"
+        identity.touch(mode=0o600)
+        identity.write_bytes(client_key.export_private_key())
+        server = EmbeddedServer(host_key, client_key)
+        port = server.start()
+        words = host_key.export_public_key().decode().split()
+        try:
+            yield EmbeddedHost(_LOOPBACK, port, getpass.getuser(), identity, " ".join(words[:2]))
+        finally:
+            server.stop()

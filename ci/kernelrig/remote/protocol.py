@@ -1,0 +1,167 @@
+"""A conversation with the agent: start it on a channel, then one frame for another.
+
+A frame is a line of JSON; its key `bytes` says how many bytes of payload follow it. Ticks, which
+only show that the link is alive, are dropped here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Self, TypeAlias
+
+from kernelrig.errors import CiError, ProtocolError, RemoteError
+from kernelrig.model import Remote
+from kernelrig.remote.archive import BOOT, agent_archive
+from kernelrig.remote.ssh.channel import Channel, LinkLost, Opener
+
+MARKER = b"\nKERNELRIG-AGENT 1\n"
+CHUNK = 1 << 18
+NOISE_LIMIT = 1 << 20  # what a login shell may print before the agent speaks
+LINE_LIMIT = 64 << 20
+
+Frame: TypeAlias = dict[str, Any]
+
+HINTS = {
+    "full": "free space there, or run `invoke clean --remote {remote}`",
+    "busy": "one run a box at a time: wait, or bring it back with `invoke collect`",
+}
+
+
+class BoxRefused(RemoteError):
+    """The agent answered with a refusal; `kind` says which."""
+
+    def __init__(self, remote: str, text: str, kind: str) -> None:
+        super().__init__(f"{remote}: {text}", HINTS.get(kind, "").format(remote=remote))
+        self.kind = kind
+
+
+class AgentSession:
+    """One agent on one channel. After LinkLost another session may go on where this one was."""
+
+    def __init__(self, opener: Opener, remote: Remote) -> None:
+        archive = agent_archive()
+        self._remote = remote
+        self._buffer = bytearray()
+        self._channel: Channel = opener.open([remote.python, "-c", BOOT, str(len(archive))])
+        try:
+            self._start(archive)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def _start(self, archive: bytes) -> None:
+        try:
+            self._channel.write(archive)
+        except RemoteError as e:
+            # A box without python closes its end at once; how it ended says more than the write.
+            if self._channel.exit_status() is None:
+                raise LinkLost(e.message, e.hint) from e
+        while (at := self._buffer.find(MARKER)) < 0:
+            if len(self._buffer) > NOISE_LIMIT:
+                raise ProtocolError(
+                    f"{self._remote.name}: the login shell printed {len(self._buffer)} bytes and"
+                    " the agent did not start",
+                    "make it print nothing when it is not interactive",
+                )
+            if not self._fill():
+                raise self._not_started()
+        del self._buffer[: at + len(MARKER)]
+
+    def _not_started(self) -> CiError:
+        name, python = self._remote.name, self._remote.python
+        status = self._channel.exit_status()
+        said = (self._channel.stderr() or self._buffer.decode(errors="replace")).strip()
+        last = said.splitlines()[-1].strip() if said else "it says nothing"
+        hint = "install python 3.9 or newer there, or set 'python' of this remote to one"
+        if "kernelrig needs python" in last:
+            return RemoteError(f"{name}: {last}", hint)
+        if status == 127:
+            return RemoteError(f"{name}: there is no '{python}' on the box", hint)
+        if status is None:
+            return LinkLost(f"{name}: the link dropped before the agent started")
+        return ProtocolError(f"{name}: '{python}' did not start the agent (exit {status}): {last}")
+
+    # frames
+
+    def send(self, header: Frame, payload: Iterable[bytes] = ()) -> None:
+        try:
+            self._channel.write(json.dumps(header).encode() + b"\n")
+            for chunk in payload:
+                self._channel.write(chunk)
+        except LinkLost:
+            raise
+        except RemoteError as e:
+            raise self._ended() from e
+
+    def frame(self, on_frame: Callable[[], None] | None = None) -> Frame:
+        """Return the next frame that is no tick (`on_frame` hears of all); a refusal is raised."""
+        while True:
+            header = self._header()
+            if on_frame is not None:
+                on_frame()
+            if "error" in header:
+                text, kind = str(header["error"]), str(header.get("kind", ""))
+                raise BoxRefused(self._remote.name, text, kind)
+            if "tick" not in header:
+                return header
+
+    def ask(self, header: Frame, payload: Iterable[bytes] = ()) -> Frame:
+        self.send(header, payload)
+        return self.frame()
+
+    def payload(self, size: int) -> Iterator[bytes]:
+        while size > 0:
+            if not self._buffer:
+                self._more()
+            chunk = bytes(self._buffer[:size])
+            del self._buffer[:size]
+            size -= len(chunk)
+            yield chunk
+
+    def _header(self) -> Frame:
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
+            if searched > LINE_LIMIT:
+                raise ProtocolError(f"{self._remote.name}: the agent sends a line without end")
+            self._more()
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        try:
+            header = json.loads(line)
+        except ValueError as e:
+            text = f"{self._remote.name}: the agent sends no frame: {line[:80]!r}"
+            raise ProtocolError(text) from e
+        if not isinstance(header, dict):
+            raise ProtocolError(f"{self._remote.name}: the agent sends no frame: {line[:80]!r}")
+        return header
+
+    def _more(self) -> None:
+        if not self._fill():
+            raise self._ended()
+
+    def _ended(self) -> CiError:
+        status = self._channel.exit_status()
+        if status is None:
+            return LinkLost(f"{self._remote.name}: the link dropped")
+        said = self._channel.stderr().strip().splitlines()
+        last = said[-1].strip() if said else "it says nothing"
+        return ProtocolError(f"{self._remote.name}: the agent ended (exit {status}): {last}")
+
+    def _fill(self) -> bool:
+        try:
+            chunk = self._channel.read(CHUNK)
+        except RemoteError as e:
+            raise LinkLost(e.message, e.hint) from e
+        self._buffer += chunk
+        return bool(chunk)

@@ -1,0 +1,218 @@
+"""From a hop to a logged-in connection: host key checked, every wait bounded and explained.
+
+Fabric and paramiko ship no types: their objects are `Any` in here and in `session`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import fabric
+import paramiko
+
+from kernelrig.errors import RemoteError
+from kernelrig.remote.ssh.channel import LinkLost
+from kernelrig.remote.ssh.known_hosts import HostKey, known_keys
+from kernelrig.remote.ssh.login import KeyLogin
+from kernelrig.remote.ssh.route import Hop
+
+# Without a handler Python prints paramiko's tracebacks to stderr; its exceptions reach us anyway.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
+_WINDOW_BYTES = 8 << 20  # what may be under way to us: 150 ms away this is still 50 MB/s
+_KEEPALIVE_S = 10
+
+
+class HostKeyCheck(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]  # its base is Any
+    """Accepts a key that is pinned or in known_hosts, no other; `pin` says how to, or is empty."""
+
+    def __init__(self, hop: Hop, pin: str) -> None:
+        self._hop = hop
+        self._pin = pin
+        host = hop.known_as or hop.host
+        self.accepted = (hop.pinned,) if hop.pinned else known_keys(hop.known_hosts, host, hop.port)
+
+    def algorithms(self, supported: Sequence[str]) -> list[str]:
+        """Return `supported`, the accepted keys' first, so that the server shows such a key."""
+        wanted = [name for key in self.accepted for name in key.algorithms if name in supported]
+        return [*dict.fromkeys(wanted), *(name for name in supported if name not in wanted)]
+
+    def missing_host_key(self, client: object, hostname: str, key: Any) -> None:  # noqa: ANN401 - a paramiko key
+        """Called by paramiko for every key, as its own list of known keys is left empty."""
+        shown = HostKey(key.get_name(), key.asbytes())
+        if shown in self.accepted:
+            return
+        where = self._hop.address
+        if self.accepted:
+            source = "pinned" if self._hop.pinned else "in known_hosts"
+            raise RemoteError(
+                f"the host key of {where} changed: it shows {shown},"
+                f" {source} is {' or '.join(map(str, self.accepted))}",
+                # Not the key that was shown: whoever is in between would be pinned by a paste.
+                "somebody may be in between"
+                + (
+                    f"; if the machine is a new one, `{self._pin} --fingerprint SHA256:...`"
+                    " with what its provider says"
+                    if self._pin
+                    else ""
+                ),
+            )
+        raise RemoteError(
+            f"the host key of {where} is not known: it shows {shown}",
+            "compare the fingerprint with what the box or its provider says, then"
+            f" `{self._pin} --fingerprint {shown.fingerprint}`"
+            if self._pin
+            else f"it is a jump host: log in once with `ssh -p {self._hop.port}"
+            f" {self._hop.user}@{self._hop.host}` so that known_hosts has it",
+        )
+
+
+def connect_hop(hop: Hop, before: Any | None, known: HostKeyCheck, link_timeout_s: float) -> Any:  # noqa: ANN401 - a Fabric connection
+    """Return an open Fabric connection to `hop`, through the one `before` it if there is one."""
+
+    def make_transport(sock: Any, disabled_algorithms: Any = None) -> Any:  # noqa: ANN401
+        transport = paramiko.Transport(
+            sock, default_window_size=_WINDOW_BYTES, disabled_algorithms=disabled_algorithms
+        )
+        transport.handshake_timeout = hop.timeout_s
+        options = transport.get_security_options()
+        options.key_types = known.algorithms(options.key_types)
+        return transport
+
+    def make_login(**_: object) -> KeyLogin:
+        return KeyLogin(hop)
+
+    connect: dict[str, Any] = {
+        "banner_timeout": hop.timeout_s,
+        "auth_timeout": hop.timeout_s,
+        "channel_timeout": hop.timeout_s,
+        "timeout": 2 * hop.timeout_s,  # banner and key exchange together
+        "transport_factory": make_transport,
+    }
+    if before is None:
+        connect["sock"] = _dial(hop, link_timeout_s)
+    # lazy: neither fabric.yaml nor ssh_config is read here; the hop already holds what counts.
+    config = fabric.Config(
+        lazy=True,
+        ssh_config=paramiko.SSHConfig(),
+        overrides={"authentication": {"strategy_class": make_login}},
+    )
+    connection = fabric.Connection(
+        hop.host,
+        user=hop.user,
+        port=hop.port,
+        config=config,
+        gateway=before or False,
+        connect_kwargs=connect,
+    )
+    connection.client.set_missing_host_key_policy(known)
+    began = time.monotonic()
+    try:
+        connection.open()
+    except (OSError, EOFError, paramiko.SSHException) as e:
+        close(connection)
+        if "sock" in connect:
+            connect["sock"].close()
+        raise _explain(e, hop, before, time.monotonic() - began) from e
+    except BaseException:
+        close(connection)
+        raise
+    connection.transport.set_keepalive(_KEEPALIVE_S)
+    return connection
+
+
+def show_host_key(
+    hop: Hop,
+    before: Any | None,  # noqa: ANN401 - a Fabric connection
+    key_types: Sequence[str],
+    link_timeout_s: float,
+) -> HostKey | None:
+    """Return the key `hop` shows when asked for one of `key_types`, None if it has none of them."""
+    began = time.monotonic()
+    transport = None
+    try:
+        if before is None:
+            sock: Any = _dial(hop, link_timeout_s)
+        else:
+            sock = before.transport.open_channel("direct-tcpip", (hop.host, hop.port), ("", 0))
+        transport = paramiko.Transport(sock)
+        transport.banner_timeout = transport.handshake_timeout = hop.timeout_s
+        transport.get_security_options().key_types = tuple(key_types)
+        transport.start_client(timeout=2 * hop.timeout_s)
+        key = transport.get_remote_server_key()
+    except paramiko.ssh_exception.IncompatiblePeer:
+        return None
+    except (OSError, EOFError, paramiko.SSHException) as e:
+        raise _explain(e, hop, before, time.monotonic() - began) from e
+    finally:
+        if transport is not None:
+            transport.close()
+    return HostKey(key.get_name(), key.asbytes())
+
+
+def _dial(hop: Hop, link_timeout_s: float) -> socket.socket:
+    try:
+        sock = socket.create_connection((hop.host, hop.port), hop.timeout_s)
+    except socket.gaierror as e:
+        raise LinkLost(f"'{hop.host}' does not resolve to an address: {e.strerror}") from e
+    except TimeoutError as e:
+        raise LinkLost(
+            f"{hop.address} did not answer within {hop.timeout_s:g} s", "is the box up?"
+        ) from e
+    except ConnectionRefusedError as e:
+        raise LinkLost(
+            f"{hop.address} refused the connection", "is sshd running there, is the port right?"
+        ) from e
+    except OSError as e:
+        raise LinkLost(f"{hop.address} cannot be reached: {e.strerror or e}") from e
+    seconds = max(1, round(link_timeout_s / 4))
+    for level, name, value in (
+        (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
+        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+        (socket.IPPROTO_TCP, "TCP_KEEPIDLE", seconds),
+        (socket.IPPROTO_TCP, "TCP_KEEPINTVL", seconds),
+        (socket.IPPROTO_TCP, "TCP_KEEPCNT", 3),
+        (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", round(link_timeout_s * 1000)),
+    ):
+        if hasattr(socket, name):  # macOS lacks some; its own defaults hold there
+            sock.setsockopt(level, getattr(socket, name), value)
+    return sock
+
+
+def _explain(error: Exception, hop: Hop, before: Any | None, seconds: float) -> RemoteError:  # noqa: ANN401
+    """Return the sentence for a failure between an open socket and a finished login."""
+    if isinstance(error, paramiko.ChannelException):
+        reason = {1: "it forbids forwarding", 2: "no connection"}.get(error.code, error.text)
+        jump = f"{before.host}:{before.port}" if before else "the jump host"
+        return LinkLost(f"jump host {jump} cannot reach {hop.address}: {reason}")
+    text = str(error)
+    if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
+        if "version" in text:
+            return RemoteError(f"{hop.address} does not speak SSH version 2")
+        return RemoteError(f"{hop.address} and we have no algorithm in common: {text}")
+    if "banner" in text or "protocol version" in text or "No existing session" in text:
+        if "Indecipherable" in text or "Invalid" in text:
+            return RemoteError(f"{hop.address} does not speak SSH", "is the port right?")
+        if seconds > 0.9 * hop.timeout_s:
+            return LinkLost(
+                f"{hop.address} took the connection and said nothing for {hop.timeout_s:g} s",
+                "is it an SSH server, and is the box alive?",
+            )
+        return LinkLost(
+            f"{hop.address} closed the connection before it said anything",
+            "does it limit who may connect?",
+        )
+    if seconds > 0.9 * hop.timeout_s:
+        return LinkLost(f"{hop.address} did not finish the SSH handshake in {seconds:.0f} s")
+    return LinkLost(f"{hop.address} broke off the SSH handshake: {text or 'connection closed'}")
+
+
+def close(connection: Any) -> None:  # noqa: ANN401 - a Fabric connection
+    """Close a connection in any state; Fabric's own close passes over one that is half open."""
+    with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+        connection.client.close()

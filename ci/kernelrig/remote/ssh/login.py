@@ -1,0 +1,81 @@
+"""Logging in by key: the record's, ssh_config's, the agent's. A refusal names every key tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import paramiko
+
+from kernelrig.errors import RemoteError
+from kernelrig.remote.ssh.channel import LinkLost
+from kernelrig.remote.ssh.route import Hop
+
+
+class KeyLogin(paramiko.auth_strategy.AuthStrategy):  # type: ignore[misc]  # its base is Any
+    """Tries each key once. Never asks for a password: no run may wait for a person."""
+
+    def __init__(self, hop: Hop) -> None:
+        super().__init__(ssh_config=None)
+        self._hop = hop
+        self._tried: list[str] = []
+
+    def authenticate(self, transport: Any) -> None:  # noqa: ANN401 - a paramiko transport
+        """Log in or raise RemoteError; LinkLost if the link, not the server, put an end to it."""
+        agent = paramiko.Agent() if self._hop.use_agent else None
+        try:
+            for label, key in self._keys(agent):
+                try:
+                    transport.auth_publickey(self._hop.user, key)
+                except paramiko.AuthenticationException as e:
+                    self._check_link(transport, str(e))
+                    self._tried.append(f"{label} (refused)")
+                if transport.is_authenticated():
+                    return
+                if not transport.is_active():
+                    break  # the server has seen enough keys
+        finally:
+            if agent is not None:
+                agent.close()
+        raise RemoteError(
+            f"{self._hop.address} let user {self._hop.user} in with none of our keys: "
+            + (", ".join(self._tried) or "there is no identity_file, no agent, no ~/.ssh/id_*"),
+            "name the right key as identity_file of the remote, or load it into ssh-agent",
+        )
+
+    def _check_link(self, transport: Any, text: str) -> None:  # noqa: ANN401 - a paramiko transport
+        """Raise LinkLost for what paramiko calls a failed login too: silence, or a dropped link.
+
+        A server that has seen enough keys ends the link as well, but not before it refused one.
+        """
+        who = f"the login of user {self._hop.user}"
+        if "timeout" in text:
+            seconds = f"{self._hop.timeout_s:g} s"
+            raise LinkLost(f"{self._hop.address} did not answer {who} within {seconds}")
+        if not transport.is_active() and not any(t.endswith("(refused)") for t in self._tried):
+            raise LinkLost(f"{self._hop.address} broke off {who}")
+
+    def _keys(self, agent: Any | None) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+        wanted: set[str] = set()
+        for path in self._hop.identities:
+            try:
+                wanted.add(_public_words(path))
+                yield str(path), paramiko.PKey.from_path(path)
+            except FileNotFoundError:
+                self._tried.append(f"{path} (not there)")
+            except TypeError:  # what the cryptography package raises for a missing passphrase
+                self._tried.append(f"{path} (has a passphrase; only an agent can hold it)")
+            except (ValueError, OSError, paramiko.SSHException, paramiko.pkey.UnknownKeyType):
+                self._tried.append(f"{path} (no private key that can be read)")
+        for key in agent.get_keys() if agent else ():
+            if not self._hop.only_identities or f"{key.get_name()} {key.get_base64()}" in wanted:
+                yield f"agent key {key.comment or key.get_name()}", key
+
+
+def _public_words(path: Path) -> str:
+    """Return `type base64` of a key file's public half, from `FILE.pub` or the file; or nothing."""
+    for candidate in (path.with_name(f"{path.name}.pub"), path):
+        if candidate.is_file():
+            return " ".join(candidate.read_text(errors="replace").split()[:2])
+    return ""

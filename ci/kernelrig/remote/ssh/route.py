@@ -1,0 +1,180 @@
+"""Where a remote really is: its record and the user's ssh_config, resolved into hops."""
+
+from __future__ import annotations
+
+import getpass
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import paramiko
+
+from kernelrig.errors import ConfigError
+from kernelrig.model import Remote
+from kernelrig.remote.ssh.known_hosts import HostKey, parse_host_key
+
+_TARGET = re.compile(
+    r"(?:(?P<user>[^@\s]+)@)?(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^@:\s\[\]-][^@:\s\[\]]*))"
+    r"(?::(?P<port>\d{1,5}))?"
+)
+_MAX_DEPTH = 8
+_DEFAULT_TIMEOUT_S = Remote("", "").connect_timeout_s
+
+
+@dataclass(frozen=True, slots=True)
+class SshHome:
+    """What the user's own SSH set-up contributes; tests and the embedded host have it empty."""
+
+    folder: Path | None
+    config_files: tuple[Path, ...]
+    known_hosts: tuple[Path, ...]
+    use_agent: bool
+
+    @classmethod
+    def of_user(cls) -> SshHome:
+        folder, system = Path.home() / ".ssh", Path("/etc/ssh")
+        return cls(
+            folder,
+            (folder / "config", system / "ssh_config"),
+            (folder / "known_hosts", folder / "known_hosts2", system / "ssh_known_hosts"),
+            use_agent=True,
+        )
+
+    @classmethod
+    def empty(cls) -> SshHome:
+        return cls(None, (), (), use_agent=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`USER@HOST[:PORT]` as typed: empty user and port 0 are for ssh_config to fill in."""
+
+    host: str
+    user: str = ""
+    port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One SSH server on the way, with everything that a connection to it needs."""
+
+    host: str
+    port: int
+    user: str
+    known_as: str
+    timeout_s: float
+    known_hosts: tuple[Path, ...]
+    identities: tuple[Path, ...]
+    use_agent: bool
+    only_identities: bool = False
+    pinned: HostKey | None = None
+
+    @property
+    def address(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_target(text: str) -> Target:
+    """Read `USER@HOST[:PORT]`; an IPv6 address stands in brackets."""
+    match = _TARGET.fullmatch(text.strip())
+    if match is None or int(match["port"] or 22) not in range(1, 65536):
+        raise ConfigError(
+            f"'{text}' is no address", "write USER@HOST or USER@HOST:PORT, IPv6 as USER@[::1]:PORT"
+        )
+    return Target(match["v6"] or match["host"], match["user"] or "", int(match["port"] or 0))
+
+
+def route(remote: Remote, home: SshHome) -> tuple[Hop, ...]:
+    """Return the hops to `remote`, itself last. A field of the record wins over ssh_config."""
+    if not remote.host:
+        raise ConfigError(f"remote '{remote.name}' has no host")
+    target = Target(remote.host, remote.user, remote.port)
+    return _route(target, home, _read_config(home), remote, depth=0)
+
+
+def _route(
+    target: Target, home: SshHome, config: paramiko.SSHConfig, remote: Remote | None, depth: int
+) -> tuple[Hop, ...]:
+    """Resolve one server and, before it, its jump hosts. `remote` is None for a jump host."""
+    found: Mapping[str, Any] = config.lookup(target.host)
+    if found.get("proxycommand"):
+        raise ConfigError(
+            f"ssh_config gives '{target.host}' a ProxyCommand, which kernelrig does not run",
+            "name the hosts on the way with ProxyJump, or with `jump:` in the remote",
+        )
+    if depth > _MAX_DEPTH:
+        raise ConfigError(f"the jump hosts of '{target.host}' lead in a circle")
+    jump = (remote.jump if remote else "") or found.get("proxyjump", "none")
+    before: tuple[Hop, ...] = ()
+    if jump.lower() != "none":
+        for position, name in enumerate(jump.split(",")):
+            # As ssh does: only the first jump host may have jump hosts of its own.
+            hops = _route(parse_target(name), home, config, None, depth + 1)
+            before += hops if position == 0 else hops[-1:]
+    return (*before, _hop(target, home, found, remote))
+
+
+def _hop(target: Target, home: SshHome, found: Mapping[str, Any], remote: Remote | None) -> Hop:
+    identities = tuple(Path(p).expanduser() for p in found.get("identityfile", ()))
+    if remote and remote.identity_file:
+        identities = (Path(remote.identity_file).expanduser(),)
+        if not identities[0].is_file():
+            raise ConfigError(
+                f"identity_file {remote.identity_file} of remote '{remote.name}' is not there"
+            )
+    elif not identities and home.folder:
+        names = ("id_ed25519", "id_ecdsa", "id_rsa")
+        identities = tuple(home.folder / name for name in names if (home.folder / name).is_file())
+    known_hosts = home.known_hosts
+    if "userknownhostsfile" in found:
+        known_hosts = tuple(
+            Path(p).expanduser() for p in found["userknownhostsfile"].split() if p != "none"
+        )
+    timeout_s = remote.connect_timeout_s if remote else _DEFAULT_TIMEOUT_S
+    if timeout_s == _DEFAULT_TIMEOUT_S:
+        timeout_s = float(found.get("connecttimeout", timeout_s))
+    return Hop(
+        host=found["hostname"],
+        port=target.port or int(found.get("port", 22)),
+        user=target.user or found.get("user", "") or getpass.getuser(),
+        known_as=found.get("hostkeyalias", ""),
+        timeout_s=timeout_s,
+        known_hosts=known_hosts,
+        identities=identities,
+        use_agent=home.use_agent,
+        only_identities=found.get("identitiesonly", "no").lower() == "yes",
+        pinned=parse_host_key(remote.host_key) if remote and remote.host_key else None,
+    )
+
+
+def _read_config(home: SshHome) -> paramiko.SSHConfig:
+    config = paramiko.SSHConfig()
+    for file in home.config_files:
+        if file.is_file():
+            try:
+                config.parse(io.StringIO("\n".join(_lines(file, home, depth=0))))
+            except (paramiko.ConfigParseError, UnicodeDecodeError) as e:
+                raise ConfigError(f"{file} cannot be read: {e}") from e
+    return config
+
+
+def _lines(file: Path, home: SshHome, depth: int) -> list[str]:
+    """Return a file's lines with every Include put in place: paramiko passes over that keyword."""
+    lines: list[str] = []
+    block = "Host *"
+    for line in file.read_text().splitlines():
+        if re.match(r"\s*(host|match)[\s=]", line, re.IGNORECASE):
+            block = line
+        include = re.match(r"\s*include[\s=]+(.+)", line, re.IGNORECASE)
+        if include is None or depth > _MAX_DEPTH:
+            lines.append(line)
+            continue
+        for pattern in include[1].replace('"', "").split():
+            path = (home.folder or file.parent) / Path(pattern).expanduser()
+            for part in sorted(Path("/").glob(str(path.absolute().relative_to("/")))):
+                lines += _lines(part, home, depth + 1)
+        lines.append(block)  # what the included file opened ends with it
+    return lines

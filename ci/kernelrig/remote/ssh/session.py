@@ -1,0 +1,225 @@
+"""The one SSH connection of a run and the processes opened on it; no wait is without a limit."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+import paramiko
+
+from kernelrig.errors import ConfigError, RemoteError
+from kernelrig.model import Remote
+from kernelrig.remote.ssh import handshake
+from kernelrig.remote.ssh.channel import LinkLost
+from kernelrig.remote.ssh.handshake import HostKeyCheck
+from kernelrig.remote.ssh.route import SshHome, route
+
+_PACKET_BYTES = 32 << 10  # the largest payload an SSH packet has to carry
+_STDERR_BYTES = 64 << 10
+_LINK_ERRORS = (OSError, EOFError, paramiko.SSHException)
+
+
+class SshChannel:
+    """One remote process. Its stderr is drained at all times: it shares the window with stdout."""
+
+    def __init__(self, raw: Any, where: str, drop: Callable[[], None], limit_s: float) -> None:  # noqa: ANN401 - a paramiko channel
+        self._raw = raw
+        self._where = where
+        self._drop = drop
+        self._limit_s = limit_s
+        self._stderr = bytearray()
+        self._drain = threading.Thread(target=self._drain_stderr, daemon=True)
+        self._drain.start()
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        try:
+            while view:
+                sent = self._raw.send(bytes(view[:_PACKET_BYTES]))
+                if not sent:
+                    raise self._closed("takes no more input")
+                view = view[sent:]
+        except TimeoutError as e:
+            raise self._lost(f"took no data for {self._raw.gettimeout():g} s") from e
+        except _LINK_ERRORS as e:
+            raise self._closed("takes no more input") from e
+
+    def read(self, limit: int) -> bytes:
+        try:
+            data: bytes = self._raw.recv(limit)
+        except TimeoutError as e:
+            raise self._lost(f"said nothing for {self._raw.gettimeout():g} s") from e
+        # paramiko gives b"" for an end and for a dead link alike: only the server's word is an end.
+        if not data and not self._raw.eof_received and self._raw.exit_status == -1:
+            raise self._lost("dropped the connection")
+        return data
+
+    def stderr(self) -> str:
+        if self._raw.closed or self._raw.eof_received:
+            self._drain.join(self._limit_s)
+        return bytes(self._stderr[-_STDERR_BYTES:]).decode(errors="replace")
+
+    def exit_status(self) -> int | None:
+        if not self._raw.status_event.wait(self._limit_s):
+            return None
+        code: int = self._raw.exit_status
+        return None if code == -1 else code
+
+    def close(self) -> None:
+        with contextlib.suppress(*_LINK_ERRORS):
+            self._raw.close()
+
+    def _drain_stderr(self) -> None:
+        with contextlib.suppress(*_LINK_ERRORS):
+            while True:
+                try:
+                    data = self._raw.recv_stderr(_PACKET_BYTES)
+                except TimeoutError:
+                    continue
+                if not data:
+                    return
+                self._stderr += data
+                if len(self._stderr) > 2 * _STDERR_BYTES:
+                    del self._stderr[:-_STDERR_BYTES]
+
+    def _closed(self, what: str) -> RemoteError:
+        if self._raw.eof_received or self._raw.exit_status != -1:
+            return RemoteError(f"the process on {self._where} {what}", self.stderr().strip()[-300:])
+        return self._lost("dropped the connection")
+
+    def _lost(self, what: str) -> LinkLost:
+        self._drop()
+        return LinkLost(f"{self._where} {what}", "what runs there goes on: `invoke collect RUN`")
+
+
+class Session:
+    """Opens processes on a remote over one lazily made connection; made anew after a drop.
+
+    `silence_s` bounds a read or write without progress, `link_timeout_s` data without a TCP
+    acknowledgement. Connecting is bounded by the hop's own limit, for each of its steps.
+    """
+
+    def __init__(
+        self,
+        remote: Remote,
+        *,
+        home: SshHome | None = None,
+        silence_s: float = 30.0,
+        link_timeout_s: float = 20.0,
+    ) -> None:
+        self.remote = remote
+        self.silence_s = silence_s
+        self.link_timeout_s = link_timeout_s
+        self._home = home or SshHome.of_user()
+        self._chain: list[Any] = []
+        self._connected_before = False
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def open(self, argv: Sequence[str], *, silence_s: float | None = None) -> SshChannel:
+        """Start `argv`; a connection found dead is made anew, once. What was said on it is lost."""
+        command = command_line(self.remote, argv)
+        raw = self._open_channel()
+        raw.settimeout(self.silence_s if silence_s is None else silence_s)
+        # paramiko waits without a limit for the answer to an exec request: this ends that wait.
+        waited_enough = threading.Event()
+
+        def give_up() -> None:
+            waited_enough.set()
+            with contextlib.suppress(*_LINK_ERRORS):  # the link itself may be gone by now
+                raw.close()
+
+        timer = threading.Timer(self._limit_s, give_up)
+        timer.start()
+        try:
+            raw.exec_command(command)
+        except _LINK_ERRORS as e:
+            if waited_enough.is_set():
+                text = (
+                    f"{self._where} did not say within {self._limit_s:g} s that {argv[0]} started"
+                )
+                raise LinkLost(text) from e
+            if self._alive():
+                raise RemoteError(f"{self._where} did not start {argv[0]}") from e
+            raise LinkLost(f"{self._where} dropped the connection") from e
+        finally:
+            timer.cancel()
+        chain = self._chain  # a late reader of this channel must not close a later connection
+        return SshChannel(raw, self._where, lambda: _close_all(chain), self._limit_s)
+
+    def close(self) -> None:
+        _close_all(self._chain)
+        self._chain = []
+
+    @property
+    def _where(self) -> str:
+        return f"remote '{self.remote.name}' ({self.remote.host})"
+
+    def _alive(self) -> bool:
+        return bool(self._chain) and all(c.is_connected for c in self._chain)
+
+    @property
+    def _limit_s(self) -> float:
+        limit: float = self._chain[-1].transport.channel_timeout
+        return limit
+
+    def _open_channel(self) -> Any:  # noqa: ANN401 - a paramiko channel
+        if self._alive():
+            try:
+                return self._chain[-1].transport.open_session()
+            except paramiko.ChannelException as e:  # room may come: an earlier one is just ending
+                raise LinkLost(f"{self._where} opened no channel: {e.text}") from e
+            except _LINK_ERRORS:
+                pass  # it died without our seeing it
+        self._connect()
+        try:
+            return self._chain[-1].transport.open_session()
+        except _LINK_ERRORS as e:
+            raise LinkLost(f"{self._where} opened no channel: {e or 'no answer'}") from e
+
+    def _connect(self) -> None:
+        self.close()
+        hops = route(self.remote, self._home)
+        try:
+            for hop in hops:
+                before = self._chain[-1] if self._chain else None
+                pin = f"invoke remote-add {self.remote.name} {hop.user}@{hop.address}"
+                known = HostKeyCheck(hop, pin if hop is hops[-1] else "")
+                self._chain.append(handshake.connect_hop(hop, before, known, self.link_timeout_s))
+        except LinkLost as e:
+            self.close()
+            if self._connected_before:
+                raise
+            # Nothing is under way on the box yet, so there is nothing to come back to.
+            raise RemoteError(e.message, e.hint) from e
+        except BaseException:
+            self.close()
+            raise
+        self._connected_before = True
+
+
+def command_line(remote: Remote, argv: Sequence[str]) -> str:
+    """Return what the login shell is given: every word quoted, the env as words of env(1)."""
+    words = [*(f"{name}={value}" for name, value in remote.env.items()), *argv]
+    for word in words:
+        if "\0" in word:
+            raise ConfigError(f"{word!r} holds a NUL byte, which no argument can")
+    return shlex.join(["env", *words] if remote.env else words)
+
+
+def _close_all(chain: Sequence[Any]) -> None:
+    for connection in reversed(chain):
+        handshake.close(connection)

@@ -1,0 +1,27 @@
+"""A Run on paper: JUnit, Markdown, GitHub, the terminal, the exit code. Reads records only."""
+
+from kernelrig.report.bench import render_bench
+from kernelrig.report.checks import render_checks, render_sets
+from kernelrig.report.console import describe_error, render_plan, render_table
+from kernelrig.report.follow import progress
+from kernelrig.report.junit import render_junit
+from kernelrig.report.markdown import render_summary
+from kernelrig.report.outcome import exit_code, run_word
+from kernelrig.report.writer import write_reports
+from kernelrig.terminal.text import render_rows
+
+__all__ = [
+    "describe_error",
+    "exit_code",
+    "progress",
+    "render_bench",
+    "render_checks",
+    "render_junit",
+    "render_plan",
+    "render_rows",
+    "render_sets",
+    "render_summary",
+    "render_table",
+    "run_word",
+    "write_reports",
+]

@@ -1,0 +1,96 @@
+"""What GitHub Actions shows of a run: annotations on the kernel's lines, and the job's summary."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from kernelrig.model import Finding, Outcome, Run
+from kernelrig.report.markdown import render_summary
+from kernelrig.report.outcome import Fault, device_label, faults, is_incomplete, missing, stage_word
+from kernelrig.terminal.text import markdown, one_line
+
+MAX_ANNOTATIONS = 10
+"""GitHub shows that many errors of a step; the summary names all of them."""
+
+
+def publish(run: Run, environ: Mapping[str, str], root: Path) -> None:
+    """Speak to the runner if there is one: commands on stdout, the summary into its file."""
+    if environ.get("GITHUB_ACTIONS") != "true":
+        return
+    for line in error_commands(run, root):
+        sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+    if summary := environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(summary).open("a", encoding="utf-8") as f:  # other steps write there too
+            f.write(render_job_summary(run))
+
+
+def error_commands(run: Run, root: Path) -> list[str]:
+    """Return one `::error` a fault, on file and line if the file is one of this repository's."""
+    lines = [_annotation(fault, root) for fault in faults(run)]
+    if is_incomplete(run) or not run.stages:
+        what = "; ".join(missing(run)) or "no stage left a record"
+        # Before the last that is shown: ten findings must not hide that there may be more.
+        lines.insert(MAX_ANNOTATIONS - 1, _command({"title": "results are missing"}, what))
+    return lines[:MAX_ANNOTATIONS]
+
+
+def render_job_summary(run: Run) -> str:
+    """Render the ten lines, then a row per stage and a line per fault."""
+    rows = [
+        "",
+        "| stage | verdict | device | seconds | summary |",
+        "| --- | --- | --- | ---: | --- |",
+    ]
+    for s in run.stages:
+        cells = (s.name, stage_word(s), device_label(s), f"{s.seconds:.1f}", s.verdict.summary)
+        rows.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
+    found = [f"- {markdown(fault.sentence)}" for fault in faults(run)]
+    return "\n".join([render_summary(run).rstrip("\n"), *rows, "", *found]) + "\n\n"
+
+
+def repository_path(name: str, root: Path) -> str:
+    """Map a path out of a binary's line table to this checkout; empty if it is no file of ours.
+
+    The build may have been made elsewhere, and tools often print the last part alone: the longest
+    tail of `name` that exists here is taken, first from the root, then from kernel/.
+    """
+    parts = [part for part in PurePosixPath(name).parts if part not in ("/", ".")]
+    if ".." in parts:
+        return ""
+    for start in range(len(parts)):
+        tail = PurePosixPath(*parts[start:])
+        for candidate in (tail, "kernel" / tail):
+            if (root / candidate).is_file():
+                return str(candidate)
+    return ""
+
+
+def _annotation(fault: Fault, root: Path) -> str:
+    ours = "" if fault.verdict.outcome is Outcome.FAIL else "error, not the kernel's fault: "
+    title = one_line(f"{ours}{fault.name} ({device_label(fault.stage)})")
+    return _command({**_place(fault.finding, root), "title": title}, fault.sentence)
+
+
+def _place(finding: Finding | None, root: Path) -> dict[str, str]:
+    path = repository_path(finding.file, root) if finding and finding.file else ""
+    if finding is None or not path:
+        return {}
+    return {"file": path, "line": str(finding.line)} if finding.line else {"file": path}
+
+
+def _command(properties: Mapping[str, str], message: str) -> str:
+    """Write a workflow command; GitHub's escapes keep data from ending it or starting another."""
+    words = ",".join(f"{k}={_escape(v, in_property=True)}" for k, v in properties.items())
+    return f"::error {words}::{_escape(message)}"
+
+
+def _escape(text: str, *, in_property: bool = False) -> str:
+    text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return text.replace(":", "%3A").replace(",", "%2C") if in_property else text
+
+
+def _cell(text: str) -> str:
+    return markdown(text).replace("|", "\\|")

@@ -1,0 +1,184 @@
+"""junit.xml: a suite per stage, a case per check; junit.xsd beside this file says the form.
+
+fail -> failure (the kernel's fault), error -> error (ours or the host's), skip -> skipped with
+its reason. junit-xml builds the tree; what it cannot say is added in `_complete`, nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from xml.etree import ElementTree as ET
+
+from junit_xml import TestCase, TestSuite
+
+from kernelrig.model import Check, Finding, Outcome, Run, StageRecord, Verdict, combine
+from kernelrig.report.outcome import (
+    EMULATED,
+    describe_finding,
+    device_label,
+    is_incomplete,
+    measured,
+    missing,
+    run_word,
+)
+from kernelrig.terminal.text import one_line, printable
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    name: str
+    verdict: Verdict
+    seconds: float = 0.0
+    findings: tuple[Finding, ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Suite:
+    name: str
+    cases: tuple[_Case, ...]
+    seconds: float = 0.0
+    timestamp: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+def render_junit(run: Run) -> bytes:
+    """Render a run; the same run gives the same bytes."""
+    suites = [_stage_suite(run, stage) for stage in run.stages]
+    if not run.stages or is_incomplete(run):
+        suites.append(_absent_suite(run))
+    root = ET.Element("testsuites", name=one_line(run.id))
+    for suite in suites:
+        element = _junit_suite(run, suite).build_xml_doc()
+        _complete(element, suite)
+        root.append(element)
+    for kind in ("tests", "failures", "errors"):
+        root.set(kind, str(sum(int(e.get(kind, "0")) for e in root)))
+    root.set("time", f"{sum(suite.seconds for suite in suites):.3f}")
+    ET.indent(root)
+    document: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return document + b"\n"
+
+
+def _stage_suite(run: Run, stage: StageRecord) -> _Suite:
+    cases = [_check_case(check) for check in stage.checks]
+    # A stage may know more than its checks: then it is a case of its own, so that it counts.
+    if combine(case.verdict for case in cases) is not stage.verdict.outcome or not cases:
+        cases.insert(0, _Case("stage", stage.verdict))
+    return _Suite(
+        name=f"{stage.name} ({device_label(stage)})",
+        cases=_distinct(cases),
+        seconds=stage.seconds,
+        timestamp=stage.started_utc,
+        properties={
+            "device": device_label(stage),
+            "results": measured(stage),
+            "stage.kind": stage.kind,
+            "run.verdict": run_word(run),
+            **_origin(run, stage.variant),
+            **{f"note.{i}": note for i, note in enumerate(stage.notes, start=1)},
+        },
+    )
+
+
+def _distinct(cases: Sequence[_Case]) -> tuple[_Case, ...]:
+    """Number the later cases of a name: readers join cases of one name, and lose a verdict."""
+    taken: set[str] = set()
+    told = []
+    for case in cases:
+        names = (case.name if i == 1 else f"{case.name} ({i})" for i in count(1))
+        name = next(n for n in names if one_line(n) not in taken)
+        taken.add(one_line(name))
+        told.append(replace(case, name=name))
+    return tuple(told)
+
+
+def _absent_suite(run: Run) -> _Suite:
+    """What has no record is an error with a name, so that no reader takes silence for a pass."""
+    reasons = missing(run) or ("no stage left a record",)
+    return _Suite(
+        name="collect",
+        cases=tuple(
+            _Case(f"missing {i}", Verdict(Outcome.ERROR, reason))
+            for i, reason in enumerate(reasons, start=1)
+        ),
+        properties={"run.verdict": run_word(run), **_origin(run)},
+    )
+
+
+def _origin(run: Run, variant: str = "") -> dict[str, str]:
+    labels = dict.fromkeys(run.kernel.label_for(arch) for arch in run.arch.split("+"))
+    label = "; ".join(filter(None, labels))
+    return {
+        "kernel": run.kernel.name,
+        "arch": run.arch,
+        "variant": variant or run.variant,
+        **({"remote": run.remote.name} if run.remote else {}),
+        "commit": run.provenance.commit,
+        "dirty_sha256": run.provenance.dirty_sha256,
+        **({"label": label} if label else {}),
+    }
+
+
+def _check_case(check: Check) -> _Case:
+    accepted = [f for f in check.findings if f.accepted]
+    return _Case(
+        name=check.name,
+        verdict=check.verdict,
+        seconds=check.seconds,
+        findings=check.findings,
+        properties=(
+            *check.facts.items(),
+            *(("fingerprint", f.fingerprint) for f in check.findings if f.fingerprint),
+            *(("accepted", describe_finding(f)) for f in accepted),
+        ),
+    )
+
+
+def _junit_suite(run: Run, suite: _Suite) -> TestSuite:
+    variant = suite.properties["variant"]
+    emulated = [EMULATED] if suite.properties.get("device") == EMULATED else []
+    stage = suite.name.split(" (")[0]
+    classname = ".".join((run.kernel.name, run.arch, variant, *emulated, stage))
+    return TestSuite(
+        one_line(suite.name),
+        [_junit_case(case, one_line(classname)) for case in suite.cases],
+        hostname=one_line(run.box.hostname) if run.box else None,
+        timestamp=suite.timestamp or None,
+        properties={k: one_line(v) for k, v in suite.properties.items()},
+    )
+
+
+def _junit_case(case: _Case, classname: str) -> TestCase:
+    # `message` is what viewers show in a list; junit-xml drops an element that has none.
+    found = tuple(describe_finding(f) for f in case.findings)
+    message = one_line("; ".join((case.verdict.summary, *found[:1]))) or "no reason was given"
+    details = printable("\n".join((*case.verdict.evidence, *found)))
+    result = TestCase(one_line(case.name), classname, elapsed_sec=case.seconds)
+    match case.verdict.outcome:
+        case Outcome.FAIL:
+            result.add_failure_info(message, details)
+        case Outcome.ERROR:
+            result.add_error_info(
+                message, details, "unreadable" if case.verdict.unreadable else None
+            )
+        case Outcome.SKIP:
+            result.add_skipped_info(message, details)
+        case Outcome.PASS:
+            result.stdout = printable(case.verdict.summary) + (f"\n{details}" if details else "")
+    return result
+
+
+def _complete(element: ET.Element, suite: _Suite) -> None:
+    """Add to junit-xml's tree what it lacks, and take out what junit-10 does not know."""
+    del element.attrib["disabled"]
+    element.set("time", f"{suite.seconds:.3f}")  # it would sum the cases: a stage is longer
+    for case, node in zip(suite.cases, element.findall("testcase"), strict=True):
+        node.set("time", f"{case.seconds:.3f}")  # it writes six digits, junit-10 allows three
+        if case.properties:
+            properties = ET.Element("properties")
+            for name, value in case.properties:
+                ET.SubElement(properties, "property", name=one_line(name), value=one_line(value))
+            node.insert(0, properties)

@@ -1,0 +1,1 @@
+"""A run from request to report: the only place that knows the order."""

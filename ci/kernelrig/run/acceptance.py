@@ -1,0 +1,116 @@
+"""`invoke baseline-accept` and `invoke baselines`: a run into the reviewed file, and what is there.
+
+What is accepted here is compared with from then on: whatever could make it a baseline that nobody
+can rely on is refused, or said and written down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kernelrig import report
+from kernelrig.errors import ConfigError
+from kernelrig.files import records, rundir
+from kernelrig.model import Baseline, Baselines, BoxClass, Run, TimedRun
+from kernelrig.run import baselines, store
+
+
+@dataclass(frozen=True, slots=True)
+class Waived:
+    """What the user said may be so."""
+
+    dirty: bool = False
+    unchecked: bool = False
+    replace: bool = False
+
+
+def accept(root: Path, name: str, waived: Waived) -> str:
+    """Write the times of a run into the file of its box class, and say what changed there."""
+    folder = rundir.find_run(root / store.RUNS, name)
+    run = records.from_json(Run, folder / "run.json")
+    timed = baselines.require_timed(run)
+    if (run.provenance.dirty_sha256 or not run.provenance.commit) and not waived.dirty:
+        what = "changes on top of its commit" if run.provenance.commit else "no commit"
+        raise ConfigError(f"{run.id} has {what}: nobody can build it again", "or say --dirty")
+    said = []
+    for record in timed:
+        try:
+            box_class = baselines.class_of(folder, run, record)
+            new = baselines.timing_of(folder, run, record)
+        except ConfigError as e:
+            raise ConfigError(f"{run.id} makes no baseline: {e.message}") from e
+        said.append(_accept(root, run, box_class, new, waived))
+    return "\n".join(said)
+
+
+def listing(root: Path) -> str:
+    """Return a row for each baseline, and whether its build has passed today's checks."""
+    head = ("box class", "baseline", "median", "p5 to p95", "runs", "build", "regime", "checks")
+    rows = [head]
+    for held in baselines.load_baselines(root):
+        rows += [
+            (
+                str(held.box_class),
+                b.key,
+                f"{_middle(b.runs):.4f} ms",
+                f"{min(r.p5_ms for r in b.runs):.4f} to {max(r.p95_ms for r in b.runs):.4f}",
+                f"{len(b.runs)} on {len({r.card for r in b.runs})}",
+                b.build[:12],
+                b.regime,
+                baselines.checks_of(root, b),
+            )
+            for b in held.baselines.values()
+        ]
+    if len(rows) == 1:
+        return f"no baselines in {baselines.FOLDER}; `invoke baseline-accept RUN` writes one"
+    return report.render_rows(rows)
+
+
+def _accept(root: Path, run: Run, box_class: BoxClass, new: Baseline, waived: Waived) -> str:
+    b = new
+    checks = store.standing(root, b.kernel, b.arch, b.variant, b.build)
+    if checks.startswith(store.STALE) and not waived.unchecked:
+        raise ConfigError(f"{run.id} is {checks}", "check it, or say --unchecked")
+    new = replace(new, standards=store.met_standards(root, b.kernel, b.arch, b.variant, b.build))
+    path = baselines.path_of(root, box_class)
+    held = next((h for h in baselines.load_baselines(root) if h.box_class == box_class), None)
+    if held is None and path.exists():
+        raise ConfigError(f"{path.relative_to(root)} is of another box class than {box_class}")
+    known = dict(held.baselines) if held else {}
+    then = known.get(new.key)
+    if then and then.build == new.build and then.regime != new.regime and not waived.replace:
+        raise ConfigError(
+            f"the baseline of {new.key} is of '{then.regime}', {run.id} of '{new.regime}'",
+            "times of two regimes are not mixed; --replace starts it anew",
+        )
+    now, said = _joined(then, new, anew=waived.replace)
+    known[now.key] = now
+    text = records.to_json(Baselines(box_class, dict(sorted(known.items()))))
+    rundir.write_atomic(path, text)
+    return f"{path.relative_to(root)}: {now.key} on {box_class}: {said}; {checks}"
+
+
+def _joined(then: Baseline | None, new: Baseline, *, anew: bool) -> tuple[Baseline, str]:
+    """Add a run to those of the same build; another build takes the place of what was there."""
+    (own,) = new.runs
+    if then is None:
+        return new, f"{own.median_ms:.4f} ms, its first run"
+    if then.build != new.build or anew:
+        before = _middle(then.runs)
+        change = (own.median_ms / before - 1) * 100
+        said = f"{before:.4f} -> {own.median_ms:.4f} ms ({change:+.2f}%), build {then.build[:12]}"
+        return new, f"{said} -> {new.build[:12]}, its first run"
+    others = [r for r in then.runs if r.run != own.run]
+    runs = tuple(sorted((*others, own), key=lambda r: (r.started_utc, r.run)))
+    standards = tuple(dict.fromkeys((*then.standards, *new.standards)))
+    said = f"{own.median_ms:.4f} ms, run {len(runs)} of this build"
+    return replace(new, standards=standards, runs=runs), said
+
+
+def _middle(runs: Iterable[TimedRun]) -> float:
+    """Return the runs' middle as the comparison takes it: times are compared by their ratio."""
+    logs = [math.log(r.median_ms) for r in runs]
+    return math.exp(sum(logs) / len(logs))

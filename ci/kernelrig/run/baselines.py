@@ -1,0 +1,297 @@
+"""Baselines in review: what was accepted of a box class, and a run's times beside it.
+
+artifacts/baselines/<box class>.json is committed, and read like code: a build that got slower shows
+there as a line that somebody changed. Slower is a failure only where a gate was asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kernelrig import bench as analyse
+from kernelrig import stages
+from kernelrig.errors import CiError, ConfigError, ProtocolError
+from kernelrig.files import records, rundir
+from kernelrig.model import (
+    BASELINE_CHECK,
+    Baseline,
+    Baselines,
+    Beside,
+    BoxClass,
+    Check,
+    DeviceKind,
+    Outcome,
+    Run,
+    StageKind,
+    StageRecord,
+    TimedRun,
+    Verdict,
+    Word,
+    broken,
+    combine,
+    failed,
+    join_checks,
+    passed,
+    skipped,
+)
+from kernelrig.run import store
+
+FOLDER = Path("artifacts/baselines")
+
+_THROTTLED = {
+    0x2: "application clocks",
+    0x8: "hardware slowdown",
+    0x20: "thermal slowdown by software",
+    0x40: "thermal slowdown by hardware",
+    0x80: "power brake",
+    0x100: "display clocks",
+}
+"""Reasons that are the box's. Those left out (idle, power cap) come of what the kernel does."""
+
+
+def load_baselines(root: Path) -> tuple[Baselines, ...]:
+    """Read every file of baselines; a project that has accepted none has no such folder."""
+    found = []
+    for path in sorted((root / FOLDER).glob("*.json")):
+        held = records.from_json(Baselines, path)
+        if path != path_of(root, held.box_class):
+            raise ProtocolError(f"{path} holds {held.box_class}, which is not what it is called")
+        odd = next((k for k, b in held.baselines.items() if k != b.key or not b.runs), "")
+        if odd:
+            raise ProtocolError(f"{path}: '{odd}' holds no run of what it is called")
+        found.append(held)
+    return tuple(found)
+
+
+def path_of(root: Path, box_class: BoxClass) -> Path:
+    c = box_class
+    words = re.findall(r"[a-z0-9]+", f"{c.gpu} {c.power_limit_w}w {c.driver_branch}".lower())
+    return root / FOLDER / f"{'-'.join(words)}.json"
+
+
+def judge(root: Path, folder: Path, run: Run, judged: Sequence[StageRecord]) -> list[StageRecord]:
+    """Put beside each time that counts what the baseline says, and whether its build is stale."""
+    told = []
+    for record in judged:
+        if record.kind is StageKind.TIMING and record.verdict.outcome is Outcome.PASS:
+            try:
+                told.append(_judge(root, folder, run, record, judged))
+            except CiError as e:
+                told.append(_with(record, Check(BASELINE_CHECK, store.as_verdict(e))))
+        else:
+            told.append(record)
+    return told
+
+
+def require_timed(run: Run) -> tuple[StageRecord, ...]:
+    """Return the timing stages, if nothing in the run speaks against the build.
+
+    That it was slower than a baseline does not: it may be just that which is to be accepted.
+    """
+    if run.bench is not None:
+        raise ConfigError(
+            f"{run.id} is a bench; this takes runs of remote-test, of one process each"
+        )
+    if run.state != "finished":
+        raise ConfigError(f"{run.id} is {run.state}", f"first `invoke collect {run.id}`")
+    timed = tuple(s for s in run.stages if s.kind is StageKind.TIMING)
+    if not timed:
+        raise ConfigError(f"{run.id} has no timing stage")
+    for record in run.stages:
+        own = [c for c in record.checks if c.name != BASELINE_CHECK or record not in timed]
+        outcome = combine(c.verdict for c in own) if own else record.verdict.outcome
+        if outcome is Outcome.FAIL or (record in timed and outcome is not Outcome.PASS):
+            why = next((c.verdict for c in own if c.verdict.outcome is outcome), record.verdict)
+            raise ConfigError(f"{run.id}: {record.name} did not pass: {why.summary}")
+    return timed
+
+
+def timing_of(folder: Path, run: Run, record: StageRecord) -> Baseline:
+    """Return a timing stage as a baseline of its one run; ConfigError if it cannot be one."""
+    seen = stages.load_timing(_stage_folder(folder, run, record.name))
+    if record.device is not DeviceKind.GPU or seen.device is None:
+        raise ConfigError(f"it ran on {record.device}: only a time of a GPU is kept as a baseline")
+    variant = record.variant or run.variant
+    build = record.build or run.provenance.builds.get(f"{run.kernel.name}-{run.arch}-{variant}")
+    if not build:
+        raise ConfigError("it does not say which build was timed")
+    clocks = [c for c in seen.clocks.during if c is not None] or list(seen.clocks)
+    samples = sorted(s for s in seen.samples_ms if s is not None)
+    if not clocks or not samples:
+        raise ConfigError("its clocks and its power limit are not known")
+    own = TimedRun(
+        run=run.id,
+        started_utc=run.started_utc,
+        commit=run.provenance.commit,
+        dirty_sha256=run.provenance.dirty_sha256,
+        card=seen.device.uuid,
+        driver=seen.device.driver,
+        median_ms=stages.nearest_rank(samples, 50),
+        p5_ms=stages.nearest_rank(samples, 5),
+        p95_ms=stages.nearest_rank(samples, 95),
+        least_ms=samples[0],
+        most_ms=samples[-1],
+        samples=len(samples),
+        sm_mhz=(min(c.sm_mhz for c in clocks), max(c.sm_mhz for c in clocks)),
+        power_w=(min(c.power_w for c in clocks), max(c.power_w for c in clocks)),
+        temperature_c=(min(c.temperature_c for c in clocks), max(c.temperature_c for c in clocks)),
+    )
+    return Baseline(
+        kernel=run.kernel.name,
+        arch=run.arch,
+        variant=variant,
+        case=",".join(f"{name}={value}" for name, value in seen.case.items()),
+        regime=", ".join((seen.regime or "", f"{seen.pattern} data", *_slowed(clocks))),
+        build=build,
+        standards=(),
+        runs=(own,),
+    )
+
+
+def class_of(folder: Path, run: Run, record: StageRecord) -> BoxClass:
+    """Return the class of the box on which a timing stage ran."""
+    seen = stages.load_timing(_stage_folder(folder, run, record.name))
+    limits = {round(c.power_limit_w) for c in seen.clocks}
+    if seen.device is None or len(limits) != 1 or not seen.device.driver:
+        shown = " and ".join(f"{w} W" for w in sorted(limits)) or "not known"
+        raise ConfigError(f"it has no box class: its power limit is {shown}")
+    return BoxClass(seen.device.name, limits.pop(), seen.device.driver.split(".")[0])
+
+
+def _judge(
+    root: Path, folder: Path, run: Run, record: StageRecord, judged: Sequence[StageRecord]
+) -> StageRecord:
+    checks = store.standing(root, run.kernel.name, run.arch, record.variant, record.build, judged)
+    time, *others = record.checks
+    record = replace(
+        record, checks=(replace(time, facts={**time.facts, "checks": checks}), *others)
+    )
+    try:
+        box_class, own = class_of(folder, run, record), timing_of(folder, run, record)
+    except ConfigError as e:
+        return _with(record, _not_compared(f"no baseline: {e.message}", run.gate_percent))
+    known = load_baselines(root)
+    held = next((b for b in known if b.box_class == box_class), None)
+    then = _without(run, held.baselines.get(own.key)) if held else None
+    if then is None:
+        others_of = [str(b.box_class) for b in known if own.key in b.baselines and b is not held]
+        of_it = f" of {own.key}" if held or others_of else ""
+        beside = f"; there is one for {' and for '.join(others_of)}" if others_of else ""
+        why = f"no baseline{of_it} for {box_class}{beside}"
+        return _with(record, _not_compared(why, run.gate_percent))
+    if then.regime != own.regime:
+        why = f"not compared with the baseline: it is of '{then.regime}', this of '{own.regime}'"
+        return _with(record, _not_compared(why, run.gate_percent))
+    seen = analyse.beside(then.runs, own.runs[0].card, own.runs[0].median_ms)
+    facts = _facts(root, box_class, own, then, seen)
+    return _with(
+        record, Check(BASELINE_CHECK, _verdict(own, then, seen, run.gate_percent), facts=facts)
+    )
+
+
+def _without(run: Run, then: Baseline | None) -> Baseline | None:
+    """A run that is judged once more, after it was accepted, stands beside the others."""
+    others = tuple(r for r in then.runs if r.run != run.id) if then else ()
+    return replace(then, runs=others) if then and others else None
+
+
+def _stage_folder(folder: Path, run: Run, name: str) -> Path:
+    number = next((i for i, job in enumerate(run.jobs, 1) if job.name == name), 0)
+    return rundir.stage_folder(folder, number, name)
+
+
+def _slowed(clocks: Sequence[stages.Clock]) -> Iterator[str]:
+    """Name what else held the clocks, so that such a run stands beside its like alone."""
+    bits = 0
+    for clock in clocks:
+        try:
+            bits |= int(clock.throttle_reasons, 16)
+        except ValueError:
+            yield f"throttle reasons '{clock.throttle_reasons}'"
+    yield from (name for bit, name in _THROTTLED.items() if bits & bit)
+
+
+def _not_compared(why: str, gate_percent: float | None) -> Check:
+    """A gate that cannot be judged has not been passed."""
+    if gate_percent is None:
+        return Check(BASELINE_CHECK, skipped(why))
+    return Check(BASELINE_CHECK, broken(f"the gate of {gate_percent:g}% cannot be judged: {why}"))
+
+
+def _verdict(own: Baseline, then: Baseline, seen: Beside, gate_percent: float | None) -> Verdict:
+    same = "the same build" if then.build == own.build else f"build {then.build[:12]}"
+    of_it = f"{same}, {seen.basis}"
+    said = f"{seen.word.value} beside the baseline, {seen.percent:+.2f}%"
+    if seen.low_percent is None or seen.high_percent is None:
+        least = analyse.LEAST_RUNS
+        said += f": {of_it}; to tell takes {least} runs on one card, or {least} cards"
+        return passed(said) if gate_percent is None else _not_compared(said, gate_percent).verdict
+    said += f" ({seen.low_percent:+.2f} to {seen.high_percent:+.2f}): {of_it}"
+    if gate_percent is None:
+        return passed(said)
+    if seen.word is Word.SLOWER and seen.percent > gate_percent:
+        return failed(f"{said}; more than the gate of {gate_percent:g}%")
+    return passed(f"{said}; within the gate of {gate_percent:g}%, as far as it is known")
+
+
+def _facts(
+    root: Path, box_class: BoxClass, own: Baseline, then: Baseline, seen: Beside
+) -> dict[str, str]:
+    first, last = then.runs[0], then.runs[-1]
+    commits = dict.fromkeys(_commit(r) for r in then.runs)
+    known = seen.low_percent is not None
+    facts = {
+        "word": seen.word.value,
+        "ratio": f"{1 + seen.percent / 100:.4f}",
+        "interval": f"{seen.low_percent:+.2f}% to {seen.high_percent:+.2f}%" if known else "",
+        "medians": f"{seen.baseline_ms:.4f} and {own.runs[0].median_ms:.4f} ms",
+        "told from": seen.basis,
+        "box class": str(box_class),
+        "regime": then.regime,
+        "case": then.case,
+        "baseline build": then.build,
+        "baseline runs": f"{first.run} to {last.run}" if first is not last else first.run,
+        "baseline commits": ", ".join(commits),
+        "baseline SM clock": span([r.sm_mhz for r in then.runs], "MHz"),
+        "baseline drivers": ", ".join(sorted({r.driver for r in then.runs})),
+        "baseline checks": checks_of(root, then),
+    }
+    return {label: value for label, value in facts.items() if value}
+
+
+def checks_of(root: Path, then: Baseline) -> str:
+    """Say whether the baseline's build has passed the checks as they stand now."""
+    return store.standing(
+        root, then.kernel, then.arch, then.variant, then.build, held=then.standards
+    )
+
+
+def _commit(run: TimedRun) -> str:
+    if not run.commit:
+        return "no commit"
+    return f"{run.commit[:12]}{' with changes' if run.dirty_sha256 else ''}"
+
+
+def span(spans: Sequence[tuple[int, int]], unit: str) -> str:
+    low, high = min(s[0] for s in spans), max(s[1] for s in spans)
+    return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
+
+
+def _with(record: StageRecord, beside: Check) -> StageRecord:
+    """Return the stage with one check more; the time itself still says the first word."""
+    checks = (*record.checks, beside)
+    verdict = join_checks(checks)
+    if verdict.outcome is Outcome.PASS:
+        stale = record.checks[0].facts.get("checks", "")
+        said = [record.verdict.summary, beside.verdict.summary]
+        verdict = replace(
+            record.verdict, summary="; ".join([*said, *([stale] if _is_stale(stale) else [])])
+        )
+    return replace(record, checks=checks, verdict=verdict)
+
+
+def _is_stale(checks: str) -> bool:
+    return checks.startswith("stale")

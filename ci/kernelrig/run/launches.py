@@ -1,0 +1,87 @@
+"""Launch folders: what a binary says of its launch, and what must come out of it.
+
+`--mode describe` needs no GPU and no driver. Where outputs are exact to the bit, what they must be
+goes beside: the emulator then names the line that wrote a wrong one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from kernelrig import stages
+from kernelrig.errors import CiError, ProtocolError
+from kernelrig.files import rundir
+from kernelrig.model import Build, Builds, Kernel, Pattern
+from kernelrig.proc import run_process
+from kernelrig.stages import Launch
+
+LIMIT_S = 120.0
+_EXPECTED = "expected.npy"
+
+
+def prepare_launches(
+    folder: Path, launches: Iterable[Launch], kernel: Kernel, builds: Builds
+) -> dict[str, Path]:
+    """Write each launch into its place in the run's `folder`; return all files by their places.
+
+    The builds' PTX is among them: it is what will be run.
+
+    Raises:
+        CiError: a program did not describe what was asked for.
+    """
+    files: dict[str, Path] = {}
+    for launch in launches:
+        built = builds.by_variant[launch.variant]
+        ptx = _ptx(built)
+        files[str(rundir.build_folder(Path(), launch.variant) / ptx.name)] = ptx
+        place = folder / launch.place
+        place.mkdir(parents=True, exist_ok=True)
+        _describe(launch, built, place)
+        if launch.pattern is not Pattern.RANDOM:
+            _expect(launch, kernel, built, place)
+        files |= {str(p.relative_to(folder)): p for p in sorted(place.iterdir())}
+    return files
+
+
+def _ptx(built: Build) -> Path:
+    name = f"{built.program}.ptx"
+    if name not in built.files:
+        raise CiError(f"{built.folder.name} has no {name}: there is nothing to emulate")
+    return built.folder / name
+
+
+def _describe(launch: Launch, built: Build, place: Path) -> None:
+    case = f"images={launch.case.images},ctas={launch.case.ctas}"
+    words = ["--mode", "describe", "--case", case, "--pattern", launch.pattern.value]
+    words += ["--seed", str(launch.seed), "--out", str(place)]
+    done = run_process([built.binary, *words], timeout_s=LIMIT_S)
+    if done.exit_code:
+        said = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
+        raise CiError(f"{built.program} --mode describe exited {done.exit_code}: {said[-1]}")
+
+
+def _expect(launch: Launch, kernel: Kernel, built: Build, place: Path) -> None:
+    """Add what C must be; what lacks a shape, or is of another one, is judged afterwards alone."""
+    import numpy as np
+
+    path = place / launch.file.name
+    try:
+        described = json.loads(path.read_bytes())
+        shape = tuple(described["buffers"][stages.OUTPUT]["shape"])
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise ProtocolError(f"{path.name} of --mode describe cannot be read: {e}") from e
+    tolerance = kernel.accum_tol.get(built.arch)
+    if kernel.shape is None or tolerance is None:
+        return
+    rows = launch.case.images * kernel.shape.rows_per_image
+    if shape != (rows, kernel.shape.n):
+        raise ProtocolError(f"{path.name} describes an output {list(shape)} for {rows} rows")
+    function = kernel.variants[built.variant].function
+    wanted = stages.whole_output(
+        rows, function, launch.pattern, launch.seed, tolerance, kernel.shape
+    )
+    np.save(place / _EXPECTED, wanted.bits.reshape(shape))
+    described["expect"] = {stages.OUTPUT: {"path": _EXPECTED}}
+    rundir.write_json(path, described)

@@ -1,0 +1,120 @@
+"""`invoke bench RUN RUN`: two recorded runs of remote-test beside each other.
+
+Each is one process of its own session. What two such runs may differ by without any cause is told
+from the runs of the baseline of their box class, or not at all: then nothing is decided.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelrig import bench as analyse
+from kernelrig import report
+from kernelrig.errors import ConfigError
+from kernelrig.files import records, rundir
+from kernelrig.model import Baseline, BoxClass, Run, Surroundings, TimedRun
+from kernelrig.run import baselines, store
+
+_RUN_ID = re.compile(r"\d{8}T\d{6}Z-.+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A run's one time, and what it was taken in."""
+
+    run: Run
+    box_class: BoxClass
+    timed: Baseline
+    checks: str
+
+    @property
+    def own(self) -> TimedRun:
+        return self.timed.runs[0]
+
+    @property
+    def around(self) -> Surroundings:
+        return Surroundings(
+            gpu=self.own.card,
+            driver=self.own.driver,
+            power_limit_w=self.box_class.power_limit_w,
+            regime=self.timed.regime,
+            case=self.timed.case,
+        )
+
+    @property
+    def host(self) -> str:
+        return self.run.box.hostname if self.run.box else ""
+
+
+def name_runs(words: Sequence[str]) -> bool:
+    """Say whether `words` are runs and no builds; both at once are a ConfigError."""
+    named = [bool(_RUN_ID.fullmatch(w)) or (Path(w) / "run.json").is_file() for w in words]
+    if any(named) and (not all(named) or len(named) != 2):
+        raise ConfigError("bench compares builds, or two recorded runs", "name two runs")
+    return all(named)
+
+
+def compare(root: Path, names: Sequence[str], *, force: bool) -> str:
+    """Say what the second run is beside the first; what is not alike is not compared."""
+    a, b = (_load(root, name) for name in names)
+    unlike = list(analyse.differences((a.around, b.around)))
+    if a.host != b.host:
+        unlike.append(f"box {a.host} and {b.host}")
+    if unlike and not force:
+        raise ConfigError(
+            f"{a.run.id} and {b.run.id} are not compared: they differ in {'; '.join(unlike)}",
+            "--force compares them all the same",
+        )
+    known = () if unlike else _known(root, a)
+    seen = analyse.two_runs(known, (a.own.card, b.own.card), (a.own.median_ms, b.own.median_ms))
+    said = f"{b.run.id}: {seen.word.value} beside {a.run.id}, {seen.percent:+.2f}%"
+    if seen.low_percent is not None and seen.high_percent is not None:
+        said += f" ({seen.low_percent:+.2f} to {seen.high_percent:+.2f}), told from {seen.basis}"
+    elif not unlike:
+        basis = seen.basis or "no run"
+        said += f": the baseline of {a.box_class} has {basis}; `invoke bench` of builds tells more"
+    if unlike:
+        said += f": compared by --force, though they differ in {'; '.join(unlike)}"
+    head = ("run", "build", "median", "p5 to p95", "SM clock", "regime", "checks")
+    rows = [head, *(_row(r) for r in (a, b))]
+    return f"{report.render_rows(rows)}\n{said}"
+
+
+def _load(root: Path, name: str) -> Recorded:
+    folder = rundir.find_run(root / store.RUNS, name)
+    run = records.from_json(Run, folder / "run.json")
+    timed = baselines.require_timed(run)
+    if len(timed) > 1:
+        raise ConfigError(f"{run.id} has {len(timed)} timing stages: which is meant is not known")
+    try:
+        own = baselines.timing_of(folder, run, timed[0])
+        box_class = baselines.class_of(folder, run, timed[0])
+    except ConfigError as e:
+        raise ConfigError(f"{run.id} is not compared: {e.message}") from e
+    checks = store.standing(root, own.kernel, own.arch, own.variant, own.build)
+    return Recorded(run, box_class, own, checks)
+
+
+def _known(root: Path, like: Recorded) -> tuple[TimedRun, ...]:
+    """Return the runs of the baseline that was taken as this run was; there may be none."""
+    for held in baselines.load_baselines(root):
+        then = held.baselines.get(like.timed.key)
+        if held.box_class == like.box_class and then and then.regime == like.timed.regime:
+            return then.runs
+    return ()
+
+
+def _row(r: Recorded) -> tuple[str, ...]:
+    own = r.own
+    return (
+        r.run.id,
+        f"{r.timed.kernel}-{r.timed.arch}-{r.timed.variant} {r.timed.build[:12]}",
+        f"{own.median_ms:.4f} ms",
+        f"{own.p5_ms:.4f} to {own.p95_ms:.4f}",
+        baselines.span([own.sm_mhz], "MHz"),
+        r.timed.regime,
+        r.checks,
+    )

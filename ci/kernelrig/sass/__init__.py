@@ -1,0 +1,45 @@
+"""SASS as data: text to instructions with their places, the graph of their blocks, its loops."""
+
+from kernelrig.sass.code import Frame, Function, Instruction, Module, Place
+from kernelrig.sass.cubin import Issue, read_issue
+from kernelrig.sass.flow import Block, Edge, Flow, control_flow
+from kernelrig.sass.live import LineLive, Live, live_by_line, live_registers_argv, parse_live
+from kernelrig.sass.loops import Loop, dominates, dominators, natural_loops
+from kernelrig.sass.parse import parse_sass
+from kernelrig.sass.paths import Breach, breaches
+from kernelrig.sass.synchronisation import Barrier, BarrierKind, barriers, whole_cta
+from kernelrig.sass.value import Values
+from kernelrig.sass.waits import LoadWait, load_waits
+
+__all__ = [
+    "Barrier",
+    "BarrierKind",
+    "Block",
+    "Breach",
+    "Edge",
+    "Flow",
+    "Frame",
+    "Function",
+    "Instruction",
+    "Issue",
+    "LineLive",
+    "Live",
+    "LoadWait",
+    "Loop",
+    "Module",
+    "Place",
+    "Values",
+    "barriers",
+    "breaches",
+    "control_flow",
+    "dominates",
+    "dominators",
+    "live_by_line",
+    "live_registers_argv",
+    "load_waits",
+    "natural_loops",
+    "parse_live",
+    "parse_sass",
+    "read_issue",
+    "whole_cta",
+]

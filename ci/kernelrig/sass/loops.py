@@ -1,0 +1,87 @@
+"""Dominators and natural loops of a function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import networkx as nx
+
+from kernelrig.sass.flow import Flow
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The blocks from which control comes back to `header` without leaving.
+
+    `inside` is the header of the loop around it. A cycle that can be entered at several blocks is a
+    loop too, with the first of them as header, and `entries` says how many they are.
+    """
+
+    header: int
+    blocks: frozenset[int]
+    inside: int | None = None
+    entries: int = 1
+    depth: int = 1
+
+
+def dominators(flow: Flow) -> dict[int, int]:
+    """Return the immediate dominator of each block but the entry."""
+    found = nx.immediate_dominators(flow.graph, flow.entry)
+    return {block: above for block, above in found.items() if block != flow.entry}
+
+
+def dominates(above: int, block: int, idom: dict[int, int]) -> bool:
+    """Tell whether every path from the entry to `block` passes `above`."""
+    while block != above:
+        if block not in idom:
+            return False
+        block = idom[block]
+    return True
+
+
+def natural_loops(flow: Flow) -> tuple[Loop, ...]:
+    """Return every loop, outer ones before those they hold; none is missed.
+
+    Back edges to one header are one loop. What still goes round once they are cut has several
+    entries (a `goto` into a loop): no header dominates it, and it is returned whole.
+    """
+    idom = dominators(flow)
+    back = [(tail, head) for tail, head in flow.graph.edges if dominates(head, tail, idom)]
+    bodies: dict[int, frozenset[int]] = {}
+    for tail, head in back:
+        bodies[head] = bodies.get(head, frozenset()) | _body(flow, tail, head)
+    entries = dict.fromkeys(bodies, 1)
+    rest = nx.DiGraph(flow.graph)
+    rest.remove_edges_from(back)
+    for cycle in nx.strongly_connected_components(rest):
+        if len(cycle) > 1:
+            doors = {b for a, b in rest.edges if b in cycle and a not in cycle}
+            bodies[min(doors)] = frozenset(cycle)
+            entries[min(doors)] = len(doors)
+    return _nested(bodies, entries)
+
+
+def _body(flow: Flow, tail: int, head: int) -> frozenset[int]:
+    """Return what reaches `tail` without passing `head`, and `head`."""
+    found, waiting = {head}, [tail]
+    while waiting:
+        block = waiting.pop()
+        if block not in found:
+            found.add(block)
+            waiting += flow.graph.predecessors(block)
+    return frozenset(found)
+
+
+def _nested(bodies: dict[int, frozenset[int]], entries: dict[int, int]) -> tuple[Loop, ...]:
+    loops: dict[int, Loop] = {}
+    for header in sorted(bodies, key=lambda h: (-len(bodies[h]), h)):
+        around = [loop for loop in loops.values() if bodies[header] < loop.blocks]
+        nearest = min(around, key=lambda loop: len(loop.blocks), default=None)
+        loops[header] = Loop(
+            header,
+            bodies[header],
+            nearest.header if nearest else None,
+            entries[header],
+            nearest.depth + 1 if nearest else 1,
+        )
+    return tuple(sorted(loops.values(), key=lambda loop: (loop.depth, loop.header)))

@@ -1,0 +1,42 @@
+"""What runs on the box: argv builders for each kind of stage, and readers of what came back.
+
+Pure: nothing here starts a process or opens a connection, so that any client that holds a run
+directory reaches the same verdicts from it.
+"""
+
+from kernelrig.stages.bench.stage import bench_job, read_bench
+from kernelrig.stages.checksum.every_output import whole_output
+from kernelrig.stages.context import Context
+from kernelrig.stages.emulation.command import MAX_IMAGES, OBSERVERS, OUTPUT, Launch, launches
+from kernelrig.stages.emulation.findings_file import Emulated, read_emulated
+from kernelrig.stages.emulation.reader import emulated_findings, tell_finding
+from kernelrig.stages.harness.result import Clock
+from kernelrig.stages.jobs import stage_jobs, why_not
+from kernelrig.stages.preflight.reader import preflight
+from kernelrig.stages.sanitizer.command import SHIPPED_SANITIZER
+from kernelrig.stages.timing.stage import load_timing, nearest_rank
+from kernelrig.stages.verdicts import read_stage
+
+__all__ = [
+    "MAX_IMAGES",
+    "OBSERVERS",
+    "OUTPUT",
+    "SHIPPED_SANITIZER",
+    "Clock",
+    "Context",
+    "Emulated",
+    "Launch",
+    "bench_job",
+    "emulated_findings",
+    "launches",
+    "load_timing",
+    "nearest_rank",
+    "preflight",
+    "read_bench",
+    "read_emulated",
+    "read_stage",
+    "stage_jobs",
+    "tell_finding",
+    "whole_output",
+    "why_not",
+]

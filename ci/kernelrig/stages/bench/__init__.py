@@ -1,0 +1,1 @@
+"""The bench stage: processes that take turns on one GPU."""

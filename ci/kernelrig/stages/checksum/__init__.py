@@ -1,0 +1,1 @@
+"""The checksum stage: is every element of the output right?"""

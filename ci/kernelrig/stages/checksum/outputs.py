@@ -1,0 +1,165 @@
+"""Whether outputs are right: the program's own comparison, and what is recomputed here.
+
+Nothing that the program says of itself is taken where it contradicts itself, and its bits are
+compared with NumPy's on this machine.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from kernelrig.model import Function, Pattern, Shape, Verdict, broken, failed
+from kernelrig.stages.context import Context
+from kernelrig.stages.harness.ended import EXIT_MISMATCH
+from kernelrig.stages.harness.result import Compared, HarnessResult
+
+if TYPE_CHECKING:
+    from kernelrig.reference.inputs import Disagreement
+
+MIN_SAMPLED = 1024
+TILE = 256
+"""Every 256 x 256 tile of the output must hold a sampled element: a tile is what kernels skip."""
+
+GOLDEN_K = 768
+GOLDEN_CHECKSUM = 1769472.0
+"""The seed's golden case: the sum of the first 1024 outputs of 1.5 x 1.5 over K = 768."""
+
+
+def judge_compared(
+    compared: Compared | None, pattern: Pattern, seed: int, seen: HarnessResult, context: Context
+) -> Verdict | None:
+    """Return what is wrong by the program's own comparison, or with it; None if nothing is.
+
+    `pattern` and `seed` are those of the inputs that were to be compared.
+    """
+    elements = seen.shape.m * seen.shape.n
+    tolerance = context.kernel.accum_tol.get(context.build.arch)
+    if compared is None:
+        return broken("the program compared nothing")
+    if compared.elements != elements or not elements:
+        return broken(f"{compared.elements} elements were compared, the output has {elements}")
+    if tolerance is None or not math.isclose(compared.accum_tol, tolerance, rel_tol=1e-6):
+        return broken(
+            f"compared with accum_tol {compared.accum_tol:g}, kernels.yaml has {tolerance} for"
+            f" {context.build.arch}"
+        )
+    if (compared.pattern, compared.seed) != (pattern.value, seed):
+        told = f"{compared.pattern} seed {compared.seed}"
+        return broken(f"{told} was compared, asked was {pattern.value} seed {seed}")
+    if compared.mismatches < 0 or compared.nan_count < 0:
+        return broken(
+            f"{compared.mismatches} mismatches and {compared.nan_count} NaN are no counts"
+        )
+    wrong = bool(compared.mismatches or compared.nan_count)
+    if wrong != (seen.exit_code == EXIT_MISMATCH):
+        return broken(
+            f"exit code {seen.exit_code} with {compared.mismatches} mismatches in the result"
+        )
+    return failed(describe_mismatch(compared)) if wrong else _judge_errors(compared, pattern)
+
+
+def _judge_errors(compared: Compared, pattern: Pattern) -> Verdict | None:
+    """Return what in the errors of a comparison without mismatches speaks against it."""
+    errors = (compared.max_abs_error, compared.max_rel_error)
+    if any(e is None or not math.isfinite(e) or e < 0 for e in errors):
+        return broken(f"the largest errors are no numbers: {errors[0]}, {errors[1]}")
+    if pattern is not Pattern.RANDOM and any(errors):
+        return broken(
+            f"an error of {errors[0]} without a mismatch: {pattern.value} data is exact to the bit"
+        )
+    if compared.first_mismatch is not None:
+        return broken("a first mismatch is named, and no mismatch is counted")
+    return None
+
+
+def describe_mismatch(compared: Compared) -> str:
+    nan = f", {compared.nan_count} NaN" if compared.nan_count else ""
+    count = f"{compared.mismatches} of {compared.elements} elements wrong{nan}"
+    first = compared.first_mismatch
+    if first is None:
+        return f"{count}; the result names none of them"
+    got, wanted = _shown(first.got, first.got_bits), _shown(first.wanted, first.wanted_bits)
+    return f"row {first.row}, column {first.column}: got {got}, wanted {wanted}; {count}"
+
+
+def _shown(value: float | None, bits: int) -> str:
+    """Return an output as text; one that is not finite has no number in JSON, but its bits."""
+    return f"NaN or infinity ({bits:#06x})" if value is None else str(value)
+
+
+def judge_sampled(seen: HarnessResult, seed: int, context: Context) -> Verdict | None:
+    """Return what our own recomputation of the sampled elements says, None if it agrees.
+
+    The inputs are those of `seen.pattern` and `seed`. The program's reference runs on the same
+    device from the same header: this one shares neither.
+    """
+    rows, columns = seen.shape.m, seen.shape.n
+    places = {(r, c) for r, c, _ in seen.sampled}
+    if len(places) < MIN_SAMPLED:
+        return broken(f"{len(places)} elements sampled, at least {MIN_SAMPLED} are wanted")
+    if any(not (0 <= r < rows and 0 <= c < columns) for r, c in places):
+        return broken(f"a sampled element lies outside the {rows} x {columns} output")
+    edges = {0, rows - 1} <= {r for r, _ in places} and {0, columns - 1} <= {c for _, c in places}
+    if not edges:
+        return broken("the sampled elements leave out the first or last row or column")
+    if any(not 0 <= bits <= 0xFFFF for _, _, bits in seen.sampled):
+        return broken("a sampled output is no BF16 number")
+    tiles = math.ceil(rows / TILE) * math.ceil(columns / TILE)
+    seen_tiles = len({(r // TILE, c // TILE) for r, c in places})
+    if seen_tiles != tiles:
+        return broken(f"{seen_tiles} of {tiles} tiles hold a sampled element, all must")
+    shape = context.kernel.shape
+    if shape is None:
+        return broken("kernels.yaml gives the kernel no shape: nothing can be recomputed")
+    differing = _recompute(
+        seen.sampled,
+        context.function,
+        Pattern(seen.pattern),
+        seed,
+        context.kernel.accum_tol[context.build.arch],
+        shape,
+    )
+    if not differing:
+        return None
+    return failed(
+        f"{differing[0]}, recomputed from the hash; {len(differing)} of {len(seen.sampled)} differ",
+        *(str(d) for d in differing[1:5]),
+    )
+
+
+@lru_cache(maxsize=8)
+def _recompute(
+    sampled: tuple[tuple[int, int, int], ...],
+    function: Function,
+    pattern: Pattern,
+    seed: int,
+    accum_tol: float,
+    shape: Shape,
+) -> tuple[Disagreement, ...]:
+    """Recompute what was sampled: all processes of a bench say the same."""
+    from kernelrig.reference.inputs import (
+        recompute,  # numpy takes 0.1 s, which every other task is spared
+    )
+
+    found = recompute(
+        sampled,
+        function=function,
+        pattern=pattern,
+        seed=seed,
+        accum_tol=accum_tol,
+        n=shape.n,
+        k=shape.k,
+        rows_per_image=shape.rows_per_image,
+    )
+    return tuple(found)
+
+
+def judge_golden(seen: HarnessResult) -> Verdict | None:
+    if seen.checksum is None or not math.isfinite(seen.checksum):
+        return broken(f"the checksum is no number: {seen.checksum}")
+    golden = seen.pattern == Pattern.CONSTANT and seen.shape.k == GOLDEN_K
+    if golden and seen.checksum != GOLDEN_CHECKSUM:
+        return failed(f"the first 1024 outputs sum to {seen.checksum}, wanted {GOLDEN_CHECKSUM}")
+    return None

@@ -1,0 +1,112 @@
+"""Checksum stages: is every element right, by the program's own reference and by ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernelrig.model import (
+    Check,
+    Command,
+    CommandResult,
+    Pattern,
+    Stage,
+    StageJob,
+    StageRecord,
+    StageResult,
+    Verdict,
+    broken,
+    passed,
+)
+from kernelrig.stages.checksum.outputs import judge_compared, judge_golden, judge_sampled
+from kernelrig.stages.context import Context, Setup, case_text, stage_case
+from kernelrig.stages.harness.reader import read_harness
+from kernelrig.stages.harness.result import Asked, HarnessResult
+from kernelrig.stages.record import find_command, stage_record
+
+WATCHDOG_MARGIN_S = 30
+"""The agent's limit comes first, as it dumps the hang; the program's own is the last resort."""
+
+
+def watchdog_s(stage: Stage) -> str:
+    return str(math.ceil(stage.time_s) + WATCHDOG_MARGIN_S)
+
+
+def check_runs(stage: Stage) -> Iterator[tuple[str, Pattern, int]]:
+    """Yield the name, pattern and seed of each command; a constant case has nothing to seed."""
+    for pattern in stage.patterns:
+        for seed in stage.seeds[:1] if pattern is Pattern.CONSTANT else stage.seeds:
+            yield f"{pattern.value}-{seed}", pattern, seed
+
+
+def checksum_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
+    """Return one `--mode check` command for each pattern and seed."""
+    case = case_text(stage_case(setup.kernel, stage))
+    return tuple(
+        Command(
+            name,
+            (
+                *(setup.program, "--mode", "check", "--case", case),
+                *("--pattern", pattern.value, "--seed", str(seed)),
+                *("--watchdog", watchdog_s(stage), "--result", f"{name}.json"),
+            ),
+            stage.time_s,
+            core_dump=True,
+        )
+        for name, pattern, seed in check_runs(stage)
+    )
+
+
+def read_checksum(
+    stage: Stage, job: StageJob, result: StageResult, folder: Path, context: Context
+) -> StageRecord:
+    """Judge each pattern and seed on its own: exit code, result file, our own recomputation."""
+    commands = {c.name: c for c in job.commands}
+    checks = []
+    for name, pattern, seed in check_runs(stage):
+        asked = Asked("check", stage_case(context.kernel, stage), seed, pattern)
+        title = f"{pattern.value} seed {seed}, {case_text(asked.case)}"
+        ended = find_command(result, name)
+        if name not in commands or ended is None:
+            verdict = broken(f"{name} was planned, and nothing says that it ran")
+            checks.append(Check(title, verdict))
+            continue
+        verdict, facts = _judge(commands[name], ended, asked, folder, context)
+        checks.append(Check(title, verdict, ended.seconds, facts=facts))
+    return stage_record(stage, result, context, checks)
+
+
+def _judge(
+    command: Command, ended: CommandResult, asked: Asked, folder: Path, context: Context
+) -> tuple[Verdict, dict[str, str]]:
+    seen = read_harness(command, ended, asked, folder, context)
+    if isinstance(seen, Verdict):
+        return seen, {}
+    pattern = Pattern(seen.pattern)
+    verdict = (
+        judge_compared(seen.compared, pattern, asked.seed, seen, context)
+        or judge_sampled(seen, asked.seed, context)
+        or judge_golden(seen)
+    )
+    if verdict is None and seen.compared is not None:
+        verdict = passed(
+            f"all {seen.compared.elements} elements right, {len(seen.sampled)} recomputed"
+        )
+    return verdict or broken("nothing was compared"), checksum_facts(seen)
+
+
+def checksum_facts(seen: HarnessResult) -> dict[str, str]:
+    facts = {"checksum of the first 1024": f"{seen.checksum}"}
+    if seen.label:
+        facts["label"] = seen.label
+    if seen.compared is not None:
+        facts |= {
+            "elements compared": f"{seen.compared.elements}",
+            "elements recomputed": f"{len(seen.sampled)}",
+            "mismatches": f"{seen.compared.mismatches}",
+            "largest absolute error": f"{seen.compared.max_abs_error}",
+            "largest relative error": f"{seen.compared.max_rel_error}",
+            "accum_tol": f"{seen.compared.accum_tol:g}",
+        }
+    return facts

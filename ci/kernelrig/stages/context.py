@@ -1,0 +1,92 @@
+"""What the argv builders are given, and what the readers know besides the files that came back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from kernelrig.files.rundir import build_folder
+from kernelrig.model import (
+    Box,
+    Build,
+    Case,
+    DeviceKind,
+    Emulation,
+    Function,
+    Kernel,
+    Plan,
+    Remote,
+    Stage,
+    StageRecord,
+    executor,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a stage's commands are made from; no box yet (None) in a dry run.
+
+    `variant` is what the stage runs in place of the run's own, empty if it does not. `plan` is the
+    whole one, and `emulation` how its launches are emulated where the remote's device does that.
+    """
+
+    kernel: Kernel
+    build: Build
+    selftest: Build | None
+    box: Box | None
+    remote: Remote
+    variant: str = ""
+    plan: Plan = Plan("", ())  # noqa: RUF009 - frozen
+    emulation: Emulation = Emulation()  # noqa: RUF009 - frozen
+
+    @property
+    def program(self) -> str:
+        """The program's path as seen from a stage's folder on the box."""
+        return str(build_folder(Path("../.."), self.variant) / self.build.program)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a verdict may rest on besides the stage's own files.
+
+    `earlier` are the records of the stages before. `source_root` is the folder that the build's
+    inputs are named from: with it a finding's fingerprint holds the text of its source line.
+    """
+
+    kernel: Kernel
+    build: Build
+    box: Box
+    remote: Remote
+    earlier: Mapping[str, StageRecord]
+    today: date
+    source_root: Path | None = None
+
+    @property
+    def label(self) -> str:
+        return self.kernel.label_for(self.build.arch)
+
+    @property
+    def function(self) -> Function:
+        """What the build computes, as kernels.yaml says it."""
+        return self.kernel.variants[self.build.variant].function
+
+    @property
+    def device(self) -> DeviceKind:
+        return executor(self.kernel, self.remote, self.box)[0]
+
+    @property
+    def machine(self) -> str:
+        """The device's own name, as the box says it; never the one that was asked for."""
+        return executor(self.kernel, self.remote, self.box)[1]
+
+
+def stage_case(kernel: Kernel, stage: Stage) -> Case:
+    """Return the stage's case; a stage that names none takes the kernel's `full`."""
+    return kernel.cases[stage.case or "full"]
+
+
+def case_text(case: Case) -> str:
+    """Return the case as the programs' `--case` wants it."""
+    return f"images={case.images},ctas={case.ctas}"

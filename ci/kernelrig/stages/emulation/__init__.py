@@ -1,0 +1,1 @@
+"""Stages on the emulator: its command lines, its findings file, the verdicts."""

@@ -1,0 +1,180 @@
+"""Emulated stages: command lines of `python -m kernelrig.emu`, and what each of them launches.
+
+To this package the emulator is a program, as compute-sanitizer is one: nothing here imports it.
+The sanitizers' stages of a case share one emulation; each then takes the findings of its own kinds.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelrig.files.rundir import stage_folder
+from kernelrig.model import (
+    Builds,
+    Case,
+    Command,
+    DeviceKind,
+    Kernel,
+    Pattern,
+    Plan,
+    Remote,
+    Stage,
+    StageKind,
+    executor,
+)
+from kernelrig.stages.checksum.stage import check_runs
+from kernelrig.stages.context import Setup, stage_case
+
+PACKAGE = Path(__file__).parents[3]
+OBSERVERS = {"memcheck": "memory", "racecheck": "races", "initcheck": "init", "synccheck": "sync"}
+"""Each sanitizer, and the observer of the emulator that stands for it."""
+
+RUN = "emulate"
+"""The command that the sanitizers' stages share; its findings are RUN.json."""
+
+CHECKED = "memory,sync"
+"""What is observed where outputs are judged: cheap, and it names the fault behind a wrong one."""
+
+OUTPUT = "C"
+MAX_IMAGES = 16
+"""A larger case is hours in the emulator."""
+
+LEAST_S = 900.0
+"""What a command may take at least: plans give limits for GPUs, and the emulator is slower."""
+
+PATTERN = Pattern.INTEGER
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch to be emulated; `variant` is empty for the run's own build."""
+
+    variant: str
+    case: Case
+    pattern: Pattern
+    seed: int
+
+    @property
+    def place(self) -> Path:
+        """Its folder in the run's folder, here and on the box."""
+        shape = f"{self.case.images}x{self.case.ctas}"
+        return Path("launches", self.variant or "own", f"{shape}-{self.pattern.value}-{self.seed}")
+
+    @property
+    def file(self) -> Path:
+        return self.place / "launch.json"
+
+
+def emulated_case(kernel: Kernel, stage: Stage) -> Case | None:
+    """Return the stage's case, or in place of one that is too large the largest that is not."""
+    case = stage_case(kernel, stage)
+    if case.images <= MAX_IMAGES:
+        return case
+    small = [c for c in kernel.cases.values() if c.images <= MAX_IMAGES]
+    return max(small, key=lambda c: c.images, default=None)
+
+
+def why_not_emulated(kernel: Kernel, stage: Stage) -> str:
+    """Return why a stage has nothing to emulate, empty if it has."""
+    if stage.kind not in (StageKind.CHECKSUM, StageKind.SANITIZER):
+        return f"emulated: no {stage.kind}, as the emulator models results and ordering, not time"
+    if not kernel.level:
+        return f"{kernel.name} is a level-0 program: it describes no launch to emulate"
+    if emulated_case(kernel, stage) is None:
+        return f"{kernel.name} has no case of {MAX_IMAGES} images or fewer to emulate"
+    return ""
+
+
+def launches(plan: Plan, kernel: Kernel, builds: Builds, remote: Remote) -> tuple[Launch, ...]:
+    """Return what the plan's commands launch on an emulator, each once; elsewhere nothing."""
+    if executor(kernel, remote, None)[0] is not DeviceKind.EMULATOR:
+        return ()
+    found: dict[Launch, None] = {}
+    for stage in plan.on_box:
+        lacking = stage.variant and kernel.lacks(stage.variant, builds.own.arch)
+        if lacking or why_not_emulated(kernel, stage):
+            continue
+        if stage.kind is not StageKind.SANITIZER or stage == shared_by(stage, plan, kernel)[0]:
+            found |= dict.fromkeys(_launches_of(stage, kernel, builds.variant_for(stage)))
+    return tuple(found)
+
+
+def _launches_of(stage: Stage, kernel: Kernel, variant: str) -> Iterator[Launch]:
+    case = emulated_case(kernel, stage)
+    if case is not None and stage.kind is StageKind.SANITIZER:
+        yield Launch(variant, case, PATTERN, stage.seeds[0])
+    elif case is not None:
+        for _, pattern, seed in check_runs(stage):
+            yield Launch(variant, case, pattern, seed)
+
+
+def shared_by(stage: Stage, plan: Plan, kernel: Kernel) -> tuple[Stage, ...]:
+    """Return the sanitizers' stages that share an emulation with `stage`; the first one runs it."""
+    what = (stage.variant, emulated_case(kernel, stage))
+    return tuple(
+        other
+        for other in plan.on_box
+        if other.kind is StageKind.SANITIZER
+        and (other.variant, emulated_case(kernel, other)) == what
+    )
+
+
+def emulated_checksum_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
+    """Return an emulation for each pattern and seed, of which the outputs are wanted."""
+    schedules = setup.emulation.checked_schedules
+    named = zip(check_runs(stage), _launches_of(stage, setup.kernel, setup.variant), strict=True)
+    return tuple(
+        _run(name, launch, CHECKED, schedules, stage, setup) for (name, _, _), launch in named
+    )
+
+
+def emulated_sanitizer_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
+    """Return the command that takes this tool's findings, behind the emulation if that is ours.
+
+    The emulation itself may find what it likes: its exit code is that of the findings of a stage.
+    """
+    sharing = shared_by(stage, setup.plan, setup.kernel)
+    first = sharing[0]
+    commands: tuple[Command, ...] = ()
+    findings = Path(f"{RUN}.json")
+    if stage == first:
+        (launch,) = _launches_of(stage, setup.kernel, setup.variant)
+        observed = ",".join(dict.fromkeys(OBSERVERS[s.tool] for s in sharing))
+        schedules = setup.emulation.schedules
+        commands = (_run(RUN, launch, observed, schedules, stage, setup, ok_exit=(0, 1)),)
+    else:
+        index = setup.plan.on_box.index(first) + 1
+        findings = stage_folder(Path("../.."), index, first.name) / findings
+    words = ("split", str(findings), "--observe", OBSERVERS[stage.tool])
+    return (*commands, _command(stage.tool, (*words, "--json", f"{stage.tool}.json"), LEAST_S))
+
+
+def _run(
+    name: str,
+    launch: Launch,
+    observed: str,
+    schedules: int,
+    stage: Stage,
+    setup: Setup,
+    *,
+    ok_exit: tuple[int, ...] = (0,),
+) -> Command:
+    how = setup.emulation
+    words = (
+        *("run", str(Path("../..") / launch.file), "--module", f"{setup.program}.ptx"),
+        *("--source", setup.kernel.sources[setup.build.arch], "--observe", observed),
+        *("--schedules", str(schedules), "--seed", str(how.seed), "--accumulate", how.accumulate),
+        *("--dump", f"{OUTPUT}={name}.npy", "--json", f"{name}.json"),
+    )
+    return _command(name, words, max(stage.time_s, LEAST_S), ok_exit)
+
+
+def _command(
+    name: str, words: tuple[str, ...], time_s: float, ok_exit: tuple[int, ...] = (0,)
+) -> Command:
+    """Run this very package's emulator: the host is this machine."""
+    argv = (sys.executable, "-m", "kernelrig.emu", *words)
+    return Command(name, argv, time_s, ok_exit, env={"PYTHONPATH": str(PACKAGE)})

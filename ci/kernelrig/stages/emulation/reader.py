@@ -1,0 +1,218 @@
+"""What an emulation means for the kernel: its findings by kind, and its outputs element by element.
+
+Clean is only: the emulator came to its end, on the PTX, the schedules and the observers that were
+asked for; it says so in a file that is whole; and every output of every schedule is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from kernelrig.model import (
+    Case,
+    Check,
+    Command,
+    Finding,
+    Pattern,
+    Stage,
+    StageJob,
+    StageRecord,
+    StageResult,
+    Verdict,
+    broken,
+    failed,
+    passed,
+    unreadable,
+)
+from kernelrig.stages.checksum.every_output import judge_output
+from kernelrig.stages.checksum.stage import check_runs
+from kernelrig.stages.context import Context, case_text, stage_case
+from kernelrig.stages.emulation.command import OUTPUT, PATTERN, RUN, emulated_case
+from kernelrig.stages.emulation.findings_file import Emulated, Found, as_finding, read_emulated
+from kernelrig.stages.record import find_command, stage_record
+from kernelrig.stages.source import source_lines
+
+TOOL = "emulator"
+NOTE = "emulated: results and ordering are modelled, time is not; not measured on any GPU"
+
+
+def read_emulated_checksum(
+    stage: Stage, job: StageJob, result: StageResult, folder: Path, context: Context
+) -> StageRecord:
+    """Judge each pattern and seed on its own: what was found, and every output."""
+    commands = {c.name: c for c in job.commands}
+    case = _case(stage, context)
+    checks = []
+    for name, pattern, seed in check_runs(stage):
+        title = f"{pattern.value} seed {seed}, {case_text(case)}"
+        command, ended = commands.get(name), find_command(result, name)
+        if command is None:
+            checks.append(Check(title, broken(f"{name} was planned, and nothing says that it ran")))
+            continue
+        seen = read_emulated(command, ended, folder, context)
+        seconds = ended.seconds if ended else 0.0
+        if isinstance(seen, Verdict):
+            checks.append(Check(title, seen, seconds))
+        else:
+            checks.append(
+                _check(title, seen, (case, pattern, seed), seen.errors, folder, context, seconds)
+            )
+    return stage_record(stage, result, context, checks, _notes(stage, context))
+
+
+def read_emulated_sanitizer(
+    stage: Stage, job: StageJob, result: StageResult, folder: Path, context: Context
+) -> StageRecord:
+    """Judge the findings of the stage's own kinds; its outputs too, where it holds the run."""
+    commands = {c.name: c for c in job.commands}
+    notes = list(_notes(stage, context))
+    checks = []
+    if RUN in commands:
+        checks.append(_judge_shared(stage, commands[RUN], result, folder, context))
+    ended, command = find_command(result, stage.tool), commands.get(stage.tool)
+    title = f"{stage.tool}: run"
+    if command is None:
+        verdict = broken(f"{stage.tool} was planned, and nothing says that it ran")
+        return stage_record(stage, result, context, [*checks, Check(title, verdict)], notes)
+    seen = read_emulated(command, ended, folder, context)
+    if isinstance(seen, Verdict):
+        return stage_record(stage, result, context, [*checks, Check(title, seen)], notes)
+    found = emulated_findings(seen.errors, stage.tool, context)
+    checks.append(Check(title, _judge_part(stage, seen), facts=facts(seen)))
+    checks += [finding_check(f) for f in found]
+    warned = (f for f in seen.findings if f.severity == "warning")
+    notes += [
+        f"{stage.tool} warns: {tell_finding(f)}"
+        for f in emulated_findings(warned, stage.tool, context)
+    ]
+    return stage_record(stage, result, context, checks, notes)
+
+
+def emulated_findings(found: Iterable[Found], tool: str, context: Context) -> tuple[Finding, ...]:
+    """Return findings as every report knows them; the emulator names a source by its last part."""
+    text = source_lines(context)
+
+    def whole(file: str) -> str:
+        keys = [k for k in context.build.inputs if PurePosixPath(k).name == file]
+        return keys[0] if len(keys) == 1 else file
+
+    made = (as_finding(f, tool, lambda file, line: text(whole(file), line)) for f in found)
+    return tuple(replace(f, file=whole(f.file)) for f in made)
+
+
+def tell_finding(finding: Finding) -> str:
+    """Say a finding in a line: what, where, how often."""
+    at = f" at {finding.file.rsplit('/', 1)[-1]}:{finding.line}" if finding.line else ""
+    times = f", {finding.count} times" if finding.count > 1 else ""
+    return f"{finding.kind}{at}: {finding.message} ({finding.threads}{times})"
+
+
+def finding_check(finding: Finding) -> Check:
+    at = f" at {finding.file.rsplit('/', 1)[-1]}:{finding.line}" if finding.line else ""
+    verdict = failed(
+        f"{finding.tool}: {tell_finding(finding)}", f"fingerprint {finding.fingerprint}"
+    )
+    counted = {"fingerprint": finding.fingerprint, "count": str(finding.count)}
+    title = f"{finding.tool}: {finding.kind}{at}"
+    return Check(title, verdict, findings=(finding,), facts=counted)
+
+
+def facts(seen: Emulated) -> dict[str, str]:
+    unchecked = seen.stats.get("unchecked_rows") or ()
+    return {
+        "schedules": f"{seen.run.schedules} from seed {seen.run.seed}",
+        "accumulate": seen.run.accumulate,
+        "observed": ", ".join(seen.run.observed),
+        "steps": str(seen.stats.get("steps", "not told")),
+        "instructions never compared with hardware": ", ".join(map(str, unchecked)) or "none",
+    }
+
+
+def judge_outputs(
+    seen: Emulated, launch: tuple[Case, Pattern, int], folder: Path, context: Context
+) -> Verdict:
+    """Judge what each schedule left in C, every element of it."""
+    files = seen.run.dumps.get(OUTPUT, ())
+    if len(files) != seen.run.schedules:
+        return unreadable(f"{len(files)} outputs for {seen.run.schedules} schedules")
+    for number, name in enumerate(files):
+        if name in files[:number]:
+            continue
+        if Path(name).name != name:
+            return unreadable(f"{name} is no file of the stage's own folder")
+        if wrong := judge_output(folder / name, *launch, context):
+            return replace(wrong, summary=f"schedule {number}: {wrong.summary}")
+    return passed(f"all elements right in {len(files)} schedules")
+
+
+def _check(
+    title: str,
+    seen: Emulated,
+    launch: tuple[Case, Pattern, int],
+    errors: Sequence[Found],
+    folder: Path,
+    context: Context,
+    seconds: float,
+) -> Check:
+    """Judge an emulation by `errors` and its outputs; a step limit alone is no fault's proof."""
+    found = emulated_findings([f for f in errors if f.kind != "step-limit"], TOOL, context)
+    outputs = judge_outputs(seen, launch, folder, context)
+    if found:
+        verdict = failed(tell_finding(found[0]), *map(tell_finding, found[1:]), outputs.summary)
+    elif seen.cut:
+        limit = next(f.message for f in seen.findings if f.kind == "step-limit")
+        verdict = broken(f"cut at its step limit: {limit}; a smaller case may end")
+    elif seen.run.stopped and not errors and not seen.errors:
+        verdict = broken(f"schedule {seen.run.stopped[0]} stopped, and no finding says why")
+    else:
+        verdict = outputs
+    return Check(title, verdict, seconds, findings=found, facts=facts(seen))
+
+
+def _judge_shared(
+    stage: Stage, command: Command, result: StageResult, folder: Path, context: Context
+) -> Check:
+    """Judge the emulation that several stages share by what is of no stage's own kinds."""
+    launch = (_case(stage, context), PATTERN, stage.seeds[0])
+    title = f"{PATTERN.value} seed {stage.seeds[0]}, {case_text(launch[0])}: outputs"
+    ended = find_command(result, RUN)
+    seen = read_emulated(command, ended, folder, context)
+    seconds = ended.seconds if ended else 0.0
+    if isinstance(seen, Verdict):
+        return Check(title, seen, seconds)
+    shared = [f for f in seen.errors if f.kind == "mismatch"]
+    check = _check(title, seen, launch, shared, folder, context, seconds)
+    if seen.run.stopped and not shared and not seen.cut:
+        number = seen.run.stopped[0]
+        why = next((f.kind for f in seen.errors if f.schedule == number), "no finding says why")
+        verdict = broken(f"schedule {number} did not come to the end of the launch: {why}")
+        return replace(check, verdict=verdict)
+    return check
+
+
+def _judge_part(stage: Stage, seen: Emulated) -> Verdict:
+    """Say whether the observer saw all there was to see; each of its findings is judged beside."""
+    if seen.errors:
+        return passed(
+            f"{stage.tool}: {len(seen.errors)} findings in {seen.run.schedules} schedules"
+        )
+    if seen.run.stopped:
+        ended = ", ".join(map(str, seen.run.stopped))
+        return broken(
+            f"{stage.tool}: nothing found, but schedules {ended} stopped before the launch's end:"
+            " what comes after was not observed"
+        )
+    return passed(f"{stage.tool}: nothing found in {seen.run.schedules} schedules")
+
+
+def _case(stage: Stage, context: Context) -> Case:
+    return emulated_case(context.kernel, stage) or stage_case(context.kernel, stage)
+
+
+def _notes(stage: Stage, context: Context) -> tuple[str, ...]:
+    asked, case = stage_case(context.kernel, stage), _case(stage, context)
+    if asked == case:
+        return (NOTE,)
+    return (NOTE, f"{case_text(asked)} is too large to emulate: {case_text(case)} in its place")

@@ -1,0 +1,1 @@
+"""What every program built with our harness leaves, and what it means."""

@@ -1,0 +1,86 @@
+"""How a program ended, as a verdict: its limits, signals and the exit codes of kernel-binary."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from kernelrig.model import Command, CommandResult, EndedBy, Verdict, broken, failed
+from kernelrig.stages.harness.assertion import Assertion
+from kernelrig.stages.harness.hang import describe_wait, read_triage
+from kernelrig.stages.harness.result import CudaError
+from kernelrig.stages.record import log_tail
+
+EXIT_CUDA, EXIT_MISMATCH, EXIT_DEVICE, EXIT_WATCHDOG, EXIT_USAGE = 70, 71, 72, 73, 2
+
+KERNEL_FAULTS = frozenset({700, 710, 714, 715, 716, 717, 718, 719, 721})
+"""CUDA errors that a kernel brings on: illegal address, assert, ..., tensor memory leak."""
+
+CRASHES = frozenset(
+    int(s) for s in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
+)
+
+
+def judge_missing(command: Command) -> Verdict:
+    return broken(f"the journal says nothing of {command.name}: nobody knows what it did")
+
+
+def judge_end(command: Command, ended: CommandResult, folder: Path) -> Verdict | None:
+    """Return the verdict on a bare program that did not end by itself, None if it did.
+
+    A bare kernel at its time limit fails; the waiting warp is named where the triage found it.
+    """
+    if ended.ended_by is EndedBy.EXIT and ended.exit_code is not None:
+        return None
+    if ended.ended_by is EndedBy.TIME_LIMIT:
+        waiting = read_triage(folder, command.name)
+        limit = f"{command.name} did not end within {command.time_s:.0f} s"
+        if not waiting:
+            return failed(
+                f"{limit}; no triage names where it waits", *log_tail(folder, command.name)
+            )
+        return failed(f"{describe_wait(waiting)}; {limit}")
+    if ended.ended_by is EndedBy.SIGNAL and ended.signal in CRASHES:
+        name = signal.Signals(ended.signal).name
+        return failed(f"{command.name} crashed with {name}", *log_tail(folder, command.name))
+    return judge_lost(command, ended)
+
+
+def judge_lost(command: Command, ended: CommandResult) -> Verdict:
+    """Return the error that stands for an end which says nothing about the kernel."""
+    if ended.ended_by is EndedBy.NOT_STARTED:
+        return broken(f"{command.name} was not started: {ended.detail or 'no reason was given'}")
+    how = f"signal {ended.signal}" if ended.ended_by is EndedBy.SIGNAL else ended.ended_by.value
+    detail = f": {ended.detail}" if ended.detail else ""
+    return broken(f"{command.name} was ended by {how}{detail}")
+
+
+def judge_exit(
+    name: str,
+    code: int,
+    error: CudaError | None,
+    tail: tuple[str, ...],
+    asserted: tuple[Assertion, ...] = (),
+) -> Verdict:
+    """Return what a bad exit code means by itself, where no result file says more.
+
+    Of an assertion CUDA's error says only that it failed: what the device printed goes first.
+    """
+    said = [str(assertion) for assertion in asserted]
+    if code == EXIT_CUDA and error is not None:
+        kind = failed if error.code in KERNEL_FAULTS else broken
+        return kind("; ".join([*said[:1], f"{name}: {error}"]), *said[1:], *tail)
+    tail = (*said, *tail)
+    if code == EXIT_CUDA:
+        return broken(f"{name}: a CUDA call failed, and no result says which", *tail)
+    if code == EXIT_MISMATCH:
+        return failed(f"{name}: outputs differ from the reference, and no result says where", *tail)
+    if code == EXIT_WATCHDOG and error is not None:
+        return failed(f"{name}: {error.text}, says the program's own watchdog", *tail)
+    if code == EXIT_WATCHDOG:
+        return failed(f"{name}: the program's own watchdog fired: the kernel did not end", *tail)
+    if code == EXIT_DEVICE:
+        return broken(f"{name}: the binary has no code for this device", *tail)
+    if code == EXIT_USAGE:
+        return broken(f"{name}: the program refused its arguments", *tail)
+    return broken(f"{name}: exit code {code} means nothing here", *tail)

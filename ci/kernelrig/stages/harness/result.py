@@ -1,0 +1,221 @@
+"""The result file that every level-1 program writes, and whether it speaks of what was asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelrig.errors import ProtocolError
+from kernelrig.files.records import from_json
+from kernelrig.model import Case, Function, Pattern, visible_gpu
+from kernelrig.stages.context import Context
+
+COMPUTE_CAPABILITIES = {"sm_90a": "9.0", "sm_100a": "10.0"}
+"""'a' code runs on exactly this compute capability and on nothing newer."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSeen:
+    name: str
+    uuid: str
+    compute_capability: str
+    driver: str
+    driver_cuda: int
+    runtime_cuda: int
+    sm_count: int
+    l2_bytes: int
+    memory_bus_width_bits: int
+    memory_clock_khz: int
+    max_sm_clock_khz: int
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    sm_mhz: int
+    memory_mhz: int
+    power_w: float
+    power_limit_w: float
+    temperature_c: int
+    throttle_reasons: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    before: Clock | None = None
+    after: Clock | None = None
+    during: tuple[Clock | None, ...] = ()
+
+    def __iter__(self) -> Iterator[Clock]:
+        ends = (self.before, *self.during, self.after)
+        return (c for c in ends if c is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    row: int
+    column: int
+    got: float | None
+    wanted: float | None
+    got_bits: int
+    wanted_bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What the program found when it compared every element with its own reference."""
+
+    pattern: str
+    seed: int
+    elements: int
+    mismatches: int
+    nan_count: int
+    max_abs_error: float | None
+    max_rel_error: float | None
+    accum_tol: float
+    first_mismatch: Mismatch | None
+
+
+@dataclass(frozen=True, slots=True)
+class CudaError:
+    name: str
+    code: int
+    text: str
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.code}): {self.text}, at {self.where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What a timing variant counted of one phase of its warps' work, over the rows that have it.
+
+    p95 is the smallest value that at least 95% of them do not exceed; of no rows all are null.
+    """
+
+    name: str
+    rows: int
+    mean_cycles: float | None
+    min_cycles: int | None
+    max_cycles: int | None
+    p95_cycles: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """The report by warp role: W0 loads, W1 multiplies, from W2 on the tile before is stored.
+
+    The epilogue's figures leave out the drained tiles, each cluster's last: no product runs above
+    them. `spread_of_means_cycles` is of phase 1, over the epilogue's warps; null of no tile.
+    """
+
+    tiles: int
+    clusters: int
+    k_steps: int
+    epilogue_warps: int
+    drained_tiles: int
+    sm_ghz: float
+    launch_ms: float
+    spread_of_means_cycles: float | None
+    symmetric: bool | None
+    figures: tuple[Phase, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeSeen:
+    m: int
+    n: int
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
+class HarnessResult:
+    """A program's `--result` file. Numbers that are not finite arrive as null."""
+
+    schema: int
+    program: str
+    kernel: str
+    label: str
+    mode: str
+    pattern: str
+    seed: int
+    case: dict[str, int]
+    shape: ShapeSeen
+    exit_code: int
+    regime: str | None
+    device: DeviceSeen | None
+    clocks: Clocks
+    samples_ms: tuple[float | None, ...]
+    checksum: float | None
+    sampled: tuple[tuple[int, int, int], ...]
+    compared: Compared | None
+    verified_after_timing: Compared | None
+    error: CudaError | None
+    phases: tuple[Phase, ...] = ()
+    phase_rows: int = 0
+    roles: Roles | None = None
+    function: str = Function.ROUND_THEN_ADD
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one command of a stage was told to do: its result must speak of exactly that."""
+
+    mode: str
+    case: Case
+    seed: int
+    pattern: Pattern | None = None
+
+
+def load_result(path: Path) -> HarnessResult:
+    """Return the file's content; ProtocolError if it is missing, cut short or of another form."""
+    if not path.is_file():
+        raise ProtocolError(f"{path.name} is missing: the program wrote no result")
+    return from_json(HarnessResult, path)
+
+
+def find_impostor(seen: HarnessResult, asked: Asked, exit_code: int, context: Context) -> str:
+    """Return what in the result is not what was asked for, empty if all of it is.
+
+    A result left by another run, case, program or machine must not become this one's verdict.
+    """
+    kernel, build, case = context.kernel, context.build, asked.case
+    shape = kernel.shape
+    wanted_arch = COMPUTE_CAPABILITIES.get(build.arch, build.arch)
+    device = seen.device
+    pairs = [
+        ("schema", seen.schema, 1),
+        ("program", seen.program, build.program),
+        ("function", seen.function, context.function),
+        ("mode", seen.mode, asked.mode),
+        ("case", seen.case, {"images": case.images, "ctas": case.ctas}),
+        ("seed", seen.seed, asked.seed),
+        ("exit code", seen.exit_code, exit_code),
+    ]
+    if asked.pattern is not None:
+        pairs.append(("pattern", seen.pattern, asked.pattern.value))
+    if shape is not None:
+        wanted = (case.images * shape.rows_per_image, shape.n, shape.k)
+        pairs.append(("shape", (seen.shape.m, seen.shape.n, seen.shape.k), wanted))
+    if device is not None:
+        pairs.append(("compute capability", device.compute_capability, wanted_arch))
+        if device.driver and context.box.driver:
+            pairs.append(("driver", device.driver, context.box.driver))
+    for what, found, expected in pairs:
+        if found != expected:
+            return f"the result speaks of {what} {found}, asked was {expected}"
+    if seen.kernel != kernel.kernel_regex and not re.fullmatch(kernel.kernel_regex, seen.kernel):
+        return f"the result speaks of kernel {seen.kernel}, asked was {kernel.kernel_regex}"
+    if device is None:
+        return "" if exit_code else "the result names no device"
+    gpu = visible_gpu(context.remote, context.box)
+    same_name = device.name == gpu.get("name", device.name)
+    if not device.uuid or device.uuid != gpu.get("uuid") or not same_name:
+        judged = f"{gpu.get('name', 'no name')}, {gpu.get('uuid', 'no UUID')}"
+        return (
+            f"the result comes from {device.name}, {device.uuid}; the GPU that was judged is"
+            f" {judged}: say which to use by CUDA_VISIBLE_DEVICES in the remote's `env`"
+        )
+    return ""

@@ -1,0 +1,1 @@
+"""Plain programs: their exit code and the lines that they print."""

@@ -1,0 +1,71 @@
+"""Level 0: somebody's program that knows none of our modes; its exit code and its lines speak."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernelrig.model import (
+    Check,
+    Command,
+    CommandResult,
+    Kernel,
+    Stage,
+    StageJob,
+    StageRecord,
+    StageResult,
+    Verdict,
+    broken,
+    failed,
+    passed,
+)
+from kernelrig.stages.context import Context, Setup
+from kernelrig.stages.harness.ended import judge_end, judge_missing
+from kernelrig.stages.record import find_command, log_tail, read_log, stage_record
+
+COMMAND = "program"
+
+
+def program_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
+    """Return the one command of a level-0 stage: the program with the arguments of kernels.yaml."""
+    argv = (setup.program, *setup.kernel.args)
+    return (Command(COMMAND, argv, stage.time_s, core_dump=setup.kernel.cuda),)
+
+
+def missing_lines(kernel: Kernel, stdout: str) -> list[str]:
+    """Return the expected lines that the program did not print, each compared as a whole line."""
+    printed = {line.strip() for line in stdout.split("\n")}
+    return [line for line in kernel.expected_lines if line.strip() not in printed]
+
+
+def read_program(
+    stage: Stage, job: StageJob, result: StageResult, folder: Path, context: Context
+) -> StageRecord:
+    """Judge by the exit code, then by the expected lines, whole lines each."""
+    checks = []
+    for command in job.commands:
+        ended = find_command(result, command.name)
+        verdict = (
+            judge_missing(command)
+            if ended is None
+            else judge_program(command, ended, folder, context)
+        )
+        seconds = ended.seconds if ended else 0.0
+        checks.append(Check(f"{context.build.program} runs", verdict, seconds))
+    return stage_record(stage, result, context, checks)
+
+
+def judge_program(
+    command: Command, ended: CommandResult, folder: Path, context: Context
+) -> Verdict:
+    if (verdict := judge_end(command, ended, folder)) is not None:
+        return verdict
+    if ended.exit_code != 0:
+        return failed(f"exit code {ended.exit_code}, wanted 0", *log_tail(folder, command.name))
+    if not context.kernel.expected_lines:
+        return passed("exit code 0; kernels.yaml expects no lines")
+    stdout = read_log(folder, command.name)
+    if stdout is None:
+        return broken(f"{command.name}.stdout.log is missing: its expected lines cannot be found")
+    if missing := missing_lines(context.kernel, stdout):
+        return failed(f"the program did not print '{missing[0]}'", *missing[1:])
+    return passed(f"exit code 0, all {len(context.kernel.expected_lines)} expected lines printed")

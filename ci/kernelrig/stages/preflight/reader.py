@@ -1,0 +1,256 @@
+"""Preflight: may the box run this, judged from its probe before anything is shipped.
+
+Whatever is wrong here is the host's or the choice of host: an error, never the kernel's failure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from kernelrig.model import (
+    Box,
+    Build,
+    Check,
+    DeviceKind,
+    Kernel,
+    Plan,
+    Remote,
+    StageKind,
+    StageRecord,
+    Verdict,
+    broken,
+    executor,
+    join_checks,
+    passed,
+    skipped,
+    visible_gpu,
+)
+from kernelrig.stages.harness.result import COMPUTE_CAPABILITIES
+from kernelrig.stages.sanitizer.command import TOOL as SANITIZER
+from kernelrig.stages.sanitizer.command import sanitizer_tool
+
+MIN_PYTHON = (3, 9)
+MIN_FREE_BYTES = 1 << 30
+"""Beside the largest stage's own disk limit: blobs, logs, a core dump."""
+
+
+def preflight(
+    kernel: Kernel,
+    builds: Sequence[Build],
+    box: Box,
+    remote: Remote,
+    plan: Plan,
+    *,
+    require_device: str = "",
+) -> StageRecord:
+    """Compare the box with what the builds and the plan need: a check for each need.
+
+    `require_device` is the name of the one device that may answer, whatever remotes.yaml says.
+    """
+    stage = next((s for s in plan.stages if s.kind is StageKind.PREFLIGHT), None)
+    device, machine = executor(kernel, remote, box)
+    on_gpu = device is DeviceKind.GPU
+    checks = [Check("probe", broken(problem)) for problem in box.problems if on_gpu]
+    checks += [
+        Check("python", _python(box)),
+        Check("glibc", _glibc(builds, box)),
+        Check("disk", _disk(plan, box, remote)),
+    ]
+    if on_gpu:
+        checks += [Check(name, verdict) for name, verdict in _gpu(builds, box, remote)]
+        checks += [Check(name, verdict) for name, verdict in _tools(plan, box, remote)]
+    else:
+        reason = f"{kernel.name} is a CPU program (cuda: false)"
+        if device is DeviceKind.EMULATOR:
+            reason = "emulated: nothing is run on a GPU"
+        checks += [Check(name, skipped(reason)) for name in ("GPU", "driver", "tools")]
+    if require_device:
+        checks.append(Check("required device", _required(require_device, device, machine)))
+    return StageRecord(
+        name=stage.name if stage else "preflight",
+        kind=StageKind.PREFLIGHT,
+        device=device,
+        machine=machine,
+        verdict=join_checks(checks),
+        checks=tuple(checks),
+        notes=tuple(f"{t}: {v.path} {v.version}" for t, v in sorted(box.tools.items())),
+    )
+
+
+def _required(wanted: str, device: DeviceKind, machine: str) -> Verdict:
+    if device is DeviceKind.GPU and machine == wanted:
+        return passed(f"the device is a {machine}")
+    found = {DeviceKind.GPU: f"'{machine}'", DeviceKind.EMULATOR: "emulated"}.get(device, device)
+    return broken(f"the device is {found}, --require-device asks for '{wanted}'")
+
+
+def version_tuple(text: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version: `580.159.04` gives (580, 159, 4), no number ()."""
+    numbers: list[int] = []
+    for part in text.split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if not digits:
+            break
+        numbers.append(int(digits))
+        if digits != part:
+            break
+    return tuple(numbers)
+
+
+def _python(box: Box) -> Verdict:
+    found = version_tuple(box.python)
+    if not found:
+        return broken(
+            f"no python3 on {box.hostname}: the agent needs 3.9 or newer; install it there"
+        )
+    if found < MIN_PYTHON:
+        return broken(
+            f"python {box.python} on {box.hostname}, the agent needs 3.9 or newer;"
+            " name a newer one as `python` in remotes.yaml"
+        )
+    return passed(f"python {box.python}")
+
+
+def _glibc(builds: Sequence[Build], box: Box) -> Verdict:
+    needed = max((b.glibc for b in builds), key=version_tuple, default="")
+    if not version_tuple(needed):
+        return passed("the builds need no glibc symbol version")
+    found = version_tuple(box.glibc)
+    if not found:
+        return broken(f"the glibc of {box.hostname} is not known, the build needs {needed}")
+    if found < version_tuple(needed):
+        return broken(
+            f"glibc {box.glibc} on {box.hostname}, the build needs {needed};"
+            " build on an older distribution, or rent a newer image"
+        )
+    return passed(f"glibc {box.glibc}, needed {needed}")
+
+
+def _disk(plan: Plan, box: Box, remote: Remote) -> Verdict:
+    needed = max((s.disk_mb << 20 for s in plan.on_box), default=0) + MIN_FREE_BYTES
+    if box.free_bytes < needed:
+        return broken(
+            f"{box.free_bytes / 1e9:.1f} GB free under {box.workdir}, {needed / 1e9:.1f} GB needed;"
+            f" run `invoke clean --remote {remote.name}`, or name another `workdir` in remotes.yaml"
+        )
+    return passed(f"{box.free_bytes / 1e9:.1f} GB free under {box.workdir}")
+
+
+def _gpu(builds: Sequence[Build], box: Box, remote: Remote) -> Iterator[tuple[str, Verdict]]:
+    """Judge the GPU that a program takes there, and no other."""
+    if not box.gpus:
+        yield (
+            "GPU",
+            broken(f"no GPU on {box.hostname}: nvidia-smi lists none; choose another remote"),
+        )
+        return
+    gpu = visible_gpu(remote, box)
+    if not gpu:
+        yield (
+            "GPU",
+            broken(
+                f"CUDA_VISIBLE_DEVICES is '{remote.env.get('CUDA_VISIBLE_DEVICES')}' for remote"
+                f" '{remote.name}', which names none of its {len(box.gpus)} GPUs"
+            ),
+        )
+        return
+    name = gpu.get("name", "")
+    yield "GPU", passed(f"{name}, {gpu.get('uuid', 'no UUID')}")
+    if not remote.gpu:
+        yield "GPU name", skipped("remotes.yaml names no `gpu` for this remote")
+    elif re.search(rf"(?<!\w){re.escape(remote.gpu)}(?!\w)", name):  # no GB200 passes for a B200
+        yield "GPU name", passed(f"{name} is the {remote.gpu} that was asked for")
+    else:
+        yield (
+            "GPU name",
+            broken(
+                f"the GPU is '{name}', remotes.yaml asks for '{remote.gpu}';"
+                " rent that one, or change `gpu`"
+            ),
+        )
+    found = gpu.get("compute_cap", "")
+    for arch in sorted({b.arch for b in builds}):
+        yield f"compute capability for {arch}", _capability(arch, found, name)
+    yield "driver", _driver(builds, box)
+    mig = gpu.get("mig.mode.current", "")
+    yield (
+        "MIG",
+        broken(
+            f"MIG is on for {name}: a slice is not the GPU; switch it off with `nvidia-smi -mig 0`"
+        )
+        if mig.lower() == "enabled"
+        else passed(f"MIG {mig or 'not supported'}"),
+    )
+    busy = box.gpu_processes
+    yield (
+        "nobody else on the GPU",
+        broken(f"somebody else uses the GPU: {', '.join(busy[:3])}; wait, or end it")
+        if busy
+        else passed("no other process on the GPU"),
+    )
+
+
+def _capability(arch: str, found: str, name: str) -> Verdict:
+    wanted = COMPUTE_CAPABILITIES.get(arch)
+    if wanted is None:
+        known = ", ".join(COMPUTE_CAPABILITIES)
+        return broken(f"no compute capability is known for arch {arch}; known: {known}")
+    if found == wanted:
+        return passed(f"compute capability {found} runs {arch}")
+    fits = next((a for a, c in COMPUTE_CAPABILITIES.items() if c == found), "")
+    hint = f"build for {fits} (`arch` in remotes.yaml)" if fits else "choose another remote"
+    return broken(
+        f"{arch} code runs on compute capability {wanted} only,"
+        f" {name} has {found or 'an unknown one'}; {hint}"
+    )
+
+
+def _driver(builds: Sequence[Build], box: Box) -> Verdict:
+    needed = max((b.min_driver for b in builds), key=version_tuple, default="")
+    found = version_tuple(box.driver)
+    if not version_tuple(needed):
+        return broken("the build does not say which driver it needs; build it again")
+    if not found:
+        return broken(f"the driver of {box.hostname} is not known, the build needs {needed}")
+    if found < version_tuple(needed):
+        return broken(
+            f"driver {box.driver} on {box.hostname}, the build needs {needed}; rent an image with a"
+            " newer driver, install cuda-compat, or build with an older toolkit through CUDA_HOME"
+        )
+    return passed(f"driver {box.driver}, needed {needed}")
+
+
+def _tools(plan: Plan, box: Box, remote: Remote) -> Iterator[tuple[str, Verdict]]:
+    kinds = {s.kind for s in plan.stages}
+    if StageKind.SANITIZER in kinds:
+        tool = sanitizer_tool(box, remote)
+        if remote.tools == "box" and SANITIZER not in box.tools:
+            yield (
+                SANITIZER,
+                broken(f"no {SANITIZER} on {box.hostname}; set `tools: ship` for this remote"),
+            )
+        else:
+            yield SANITIZER, passed(f"{SANITIZER} {tool.version} ({remote.tools})")
+    if StageKind.PROFILE not in kinds:
+        return
+    ncu = box.tools.get("ncu")
+    if ncu is None:
+        yield (
+            "ncu",
+            broken(f"no ncu on {box.hostname}; install Nsight Compute there"),
+        )
+    else:
+        yield "ncu", passed(f"ncu {ncu.version}")
+    if box.gpu_counters_admin_only is None:
+        yield "counters", skipped("whether the GPU counters are allowed is not known; ncu will say")
+    elif box.gpu_counters_admin_only and remote.user != "root":
+        yield (
+            "counters",
+            broken(
+                f"the GPU counters of {box.hostname} are for administrators only"
+                " (RmProfilingAdminOnly: 1); log in as root, or rent a box that allows them"
+            ),
+        )
+    else:
+        yield "counters", passed("GPU counters are allowed for this user")

@@ -1,0 +1,234 @@
+"""The profile stage: ncu's command lines, and whether its report holds what was asked for."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelrig.errors import ProtocolError
+from kernelrig.model import (
+    Check,
+    Command,
+    EndedBy,
+    Pattern,
+    Stage,
+    StageJob,
+    StageRecord,
+    StageResult,
+    Verdict,
+    broken,
+    passed,
+    unreadable,
+)
+from kernelrig.stages.checksum.stage import watchdog_s
+from kernelrig.stages.context import Context, Setup, case_text, stage_case
+from kernelrig.stages.harness.ended import judge_lost
+from kernelrig.stages.harness.result import Asked, find_impostor, load_result
+from kernelrig.stages.record import find_command, log_tail, read_log, read_text, stage_record
+
+PROFILE, RAW, DETAILS = "profile", "raw", "details"
+RAW_CSV, DETAILS_CSV = "profile-raw.csv", "profile-details.csv"
+REPORT = "profile.ncu-rep"
+SKIP, LAUNCHES = 2, 3
+PATTERN = Pattern.RANDOM
+
+KEY_METRICS = (
+    "gpu__time_duration.sum",
+    "sm__cycles_elapsed.avg",
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
+    "launch__registers_per_thread",
+    "smsp__issue_active.avg.per_cycle_active",
+    "smsp__warps_eligible.avg.per_cycle_active",
+    "smsp__average_warp_latency_per_inst_issued.ratio",
+)
+"""One or more of each section asked for; ncu's other columns may hold nan on a healthy report."""
+
+SECTIONS = ("Warp State Statistics", "Scheduler Statistics")
+_FORBIDDEN = "ERR_NVGPUCTRPERM"
+
+
+def profile_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
+    """Return the profiled run and the two exports of its report as CSV.
+
+    Clocks are left as they are, and the third launch is taken: the first two warm up.
+    """
+    tool = setup.box.tools.get("ncu") if setup.box else None
+    ncu = tool.path if tool else "ncu"
+    profiled = (
+        *(ncu, "--set", "detailed", "--section", "WarpStateStats", "--section", "SchedulerStats"),
+        *("--clock-control", "none", "--import-source", "yes"),
+        *("--launch-skip", str(SKIP), "--launch-count", "1"),
+        *("-k", f"regex:{setup.kernel.kernel_regex}", "-f", "-o", PROFILE),
+        *_program_argv(stage, setup),
+    )
+    return (
+        Command(PROFILE, profiled, stage.time_s),
+        *(
+            Command(
+                page,
+                (ncu, "--import", REPORT, "--page", page, "--csv"),
+                stage.time_s,
+                stdout=csv_file,
+            )
+            for page, csv_file in ((RAW, RAW_CSV), (DETAILS, DETAILS_CSV))
+        ),
+    )
+
+
+def _program_argv(stage: Stage, setup: Setup) -> tuple[str, ...]:
+    if setup.kernel.level == 0:
+        return (setup.program, *setup.kernel.args)
+    return (
+        *(setup.program, "--mode", "once", "--samples", str(LAUNCHES)),
+        *("--case", case_text(stage_case(setup.kernel, stage))),
+        *("--pattern", PATTERN.value, "--seed", str(stage.seeds[0])),
+        *("--watchdog", watchdog_s(stage), "--result", f"{PROFILE}.json"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One CSV page of a report: a row for each kernel (raw) or metric (details)."""
+
+    rows: tuple[dict[str, str], ...]
+    units: dict[str, str]
+
+
+def parse_page(text: str, *, units_row: bool) -> Page:
+    """Read a page; ncu's own remarks (`==WARNING==`) may stand before the header."""
+    lines = [line for line in text.split("\n") if line.strip() and not line.startswith("==")]
+    table = list(csv.reader(lines))
+    if not table or "Kernel Name" not in table[0]:
+        return Page((), {})
+    header, body = table[0], table[1:]
+    units: dict[str, str] = {}
+    if units_row and body:
+        units = dict(zip(header, body.pop(0), strict=False))
+    return Page(tuple(dict(zip(header, row, strict=False)) for row in body), units)
+
+
+def function_name(signature: str) -> str:
+    """Return a kernel's bare name: no return type, namespace, template or parameter list."""
+    bare = re.sub(r"[<(].*", "", signature, flags=re.DOTALL).strip()
+    return bare.split(" ")[-1].split("::")[-1]
+
+
+def read_profile(
+    stage: Stage, job: StageJob, result: StageResult, folder: Path, context: Context
+) -> StageRecord:
+    """Judge the report by what stands in it: a profiler that missed the kernel exits with 0 too."""
+    raw = parse_page(read_text(folder / RAW_CSV) or "", units_row=True)
+    details = parse_page(read_text(folder / DETAILS_CSV) or "", units_row=False)
+    wrong = (
+        _judge_commands(job, result, folder)
+        or _judge_program(stage, folder, context)
+        or _judge_pages(raw, details, folder, context)
+    )
+    run = find_command(result, PROFILE)
+    facts = {} if wrong else _facts(raw, folder, context)
+    verdict = wrong or passed(f"{facts['kernel']} profiled; open it with `{facts['open']}`")
+    title = f"profile of {context.kernel.kernel_regex}"
+    check = Check(title, verdict, run.seconds if run else 0.0, facts=facts)
+    return stage_record(stage, result, context, [check])
+
+
+def _judge_commands(job: StageJob, result: StageResult, folder: Path) -> Verdict | None:
+    planned = {c.name for c in job.commands}
+    if planned != {PROFILE, RAW, DETAILS}:
+        return broken(f"the stage ran {', '.join(sorted(planned))}, not ncu and its two exports")
+    said = (read_log(folder, PROFILE) or "") + (read_log(folder, PROFILE, "stderr") or "")
+    if _FORBIDDEN in said:
+        return broken(
+            f"{_FORBIDDEN}: this user may not read GPU counters; the host must set"
+            " NVreg_RestrictProfilingToAdminUsers=0, or run as root"
+        )
+    if "No kernels were profiled" in said:
+        available = re.findall(r"^\s*\d+\. (.+)$", said, re.MULTILINE)
+        names = f"; it launched {', '.join(available)}" if available else ""
+        return broken(f"no kernel was profiled: the launch window or name missed it{names}")
+    for command in job.commands:
+        ended = find_command(result, command.name)
+        tail = log_tail(folder, command.name)
+        if ended is None:
+            return broken(f"{command.name} was planned, and nothing says that it ran")
+        if ended.ended_by is EndedBy.TIME_LIMIT:
+            return broken(f"{command.name} did not end within {command.time_s:.0f} s", *tail)
+        if ended.ended_by is not EndedBy.EXIT or ended.exit_code is None:
+            return judge_lost(command, ended)
+        if ended.exit_code != 0:
+            return broken(f"ncu ({command.name}) exits {ended.exit_code}", *tail)
+    return None
+
+
+def _judge_program(stage: Stage, folder: Path, context: Context) -> Verdict | None:
+    """Return what shows that not the asked case was profiled, or not on the GPU that was judged."""
+    if context.kernel.level == 0:
+        return None
+    try:
+        seen = load_result(folder / f"{PROFILE}.json")
+    except ProtocolError as e:
+        return unreadable(f"nothing says what was profiled: {e.message}")
+    asked = Asked("once", stage_case(context.kernel, stage), stage.seeds[0], PATTERN)
+    impostor = find_impostor(seen, asked, 0, context)
+    if impostor or seen.error is not None:
+        return broken(impostor or f"the result of a profiled run holds an error: {seen.error}")
+    return None
+
+
+def _judge_pages(raw: Page, details: Page, folder: Path, context: Context) -> Verdict | None:
+    report = folder / REPORT
+    if not report.is_file() or not report.stat().st_size:
+        return broken(f"{REPORT} is missing or empty")
+    if not raw.rows:
+        return unreadable("the raw page holds no kernel")
+    if len(raw.rows) != 1:
+        return broken(f"{len(raw.rows)} kernels stand in the raw page, one launch was asked for")
+    row = raw.rows[0]
+    wanted = context.kernel.kernel_regex
+    found = function_name(row.get("Kernel Name", ""))
+    if not re.fullmatch(wanted, found):
+        return broken(f"the report holds kernel {found}, wanted was {wanted}")
+    for metric in KEY_METRICS:
+        if _number(row.get(metric)) is None:
+            return broken(f"{metric} is '{row.get(metric, 'missing')}': ncu may not know this chip")
+    if not _number(row[KEY_METRICS[0]]):
+        return broken(f"{KEY_METRICS[0]} is 0: nothing was measured")
+    if any(function_name(r.get("Kernel Name", "")) != found for r in details.rows):
+        return broken("the details page speaks of another kernel")
+    measured = {
+        r.get("Section Name", "")
+        for r in details.rows
+        if _number(r.get("Metric Value")) is not None
+    }
+    if absent := [s for s in SECTIONS if s not in measured]:
+        return broken(f"section {absent[0]} is not in the report")
+    return None
+
+
+def _number(text: str | None) -> float | None:
+    """Return a cell as a number, None for nan, n/a, inf, words and missing cells."""
+    try:
+        value = float((text or "").replace(",", ""))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _facts(raw: Page, folder: Path, context: Context) -> dict[str, str]:
+    row = raw.rows[0]
+    ncu = context.box.tools.get("ncu")
+    facts = {
+        "open": f"ncu-ui {folder.parent.name}/{folder.name}/{REPORT}",
+        "kernel": function_name(row["Kernel Name"]),
+        "device": f"{context.device.value} {context.machine}",
+        "label": context.label,
+        "ncu": ncu.version if ncu else "",
+        **{m: f"{row[m]} {raw.units.get(m, '')}".strip() for m in KEY_METRICS},
+    }
+    return {name: value for name, value in facts.items() if value}

@@ -1,0 +1,82 @@
+"""A stage's answer put together: the logs it rests on, the record that comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kernelrig.model import (
+    Build,
+    Check,
+    CommandResult,
+    Stage,
+    StageRecord,
+    StageResult,
+    join_checks,
+)
+from kernelrig.stages.context import Context
+
+TAIL_LINES = 5
+
+
+def stage_record(
+    stage: Stage,
+    result: StageResult,
+    context: Context,
+    checks: Sequence[Check],
+    notes: Sequence[str] = (),
+) -> StageRecord:
+    """Return the whole answer; its device and machine come from the context alone.
+
+    Where the stage names a variant of its own, each verdict says which build it rests on.
+    """
+    if stage.variant == context.build.variant:
+        checks = [_on_build(check, context.build) for check in checks]
+    return StageRecord(
+        name=stage.name,
+        kind=stage.kind,
+        device=context.device,
+        machine=context.machine,
+        verdict=join_checks(checks),
+        checks=tuple(checks),
+        commands=result.commands,
+        notes=tuple(notes),
+        started_utc=result.commands[0].started_utc if result.commands else "",
+        seconds=sum(map(seconds_here, result.commands)),
+        variant=stage.variant or context.build.variant,
+    )
+
+
+def _on_build(check: Check, build: Build) -> Check:
+    told = f"variant {build.variant}: {build.program}, build {build.key[:12]}"
+    verdict = replace(check.verdict, evidence=(*check.verdict.evidence, told))
+    return replace(check, verdict=verdict)
+
+
+def seconds_here(ended: CommandResult) -> float:
+    """Return what a command took in this run: a result kept from an earlier one took nothing."""
+    return 0.0 if ended.reused_from else ended.seconds
+
+
+def find_command(result: StageResult, name: str) -> CommandResult | None:
+    """Return what the journal says of the command, None if it says nothing."""
+    return next((c for c in result.commands if c.name == name), None)
+
+
+def read_log(folder: Path, command: str, stream: str = "stdout") -> str | None:
+    """Return a command's output, None if it did not come back."""
+    return read_text(folder / f"{command}.{stream}.log")
+
+
+def read_text(path: Path) -> str | None:
+    return path.read_text(errors="replace") if path.is_file() else None
+
+
+def log_tail(folder: Path, command: str) -> tuple[str, ...]:
+    """Return the last lines of stderr, or else of stdout: where programs say why they gave up."""
+    for stream in ("stderr", "stdout"):
+        lines = (read_log(folder, command, stream) or "").split("\n")
+        if said := [line.strip() for line in lines if line.strip()]:
+            return tuple(said[-TAIL_LINES:])
+    return ()

@@ -1,0 +1,1 @@
+"""Sanitizer stages: compute-sanitizer."""

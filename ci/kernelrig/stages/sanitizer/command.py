@@ -1,0 +1,114 @@
+"""Sanitizer stages: compute-sanitizer's command lines (its answer: sanitizer_verdict)."""
+
+from __future__ import annotations
+
+import hashlib
+
+from kernelrig.model import Box, Command, Pattern, Remote, Stage, Tool, visible_gpu
+from kernelrig.stages.checksum.stage import watchdog_s
+from kernelrig.stages.context import Setup, case_text, stage_case
+
+TOOL = "compute-sanitizer"
+ERROR_EXIT = 86
+"""Distinct from every exit code of our programs: whoever returns it, it is the tool."""
+PRINT_LIMIT = 2000
+SELFTEST_S = 120.0
+PATTERN = Pattern.INTEGER
+"""Whole numbers: what the kernel wrote under the tool is recomputed here, bit for bit."""
+
+WISHES: tuple[tuple[str, str, str], ...] = (
+    # tool ("" = all), option, value: switched on where the box's --help lists it. Not racecheck's
+    # watch for deadlocks: on an H200 (2025.3.1) it added 20 s to a run of 1.2 s, and of 2 s made a
+    # right kernel hang whose warps take turns. The bare run before finds hangs, and names the line.
+    ("", "--check-bulk-copy", "yes"),
+    ("", "--check-tensor-ops", "yes"),  # since 2026.4, off by default
+    ("", "--check-warpgroup-mma", "yes"),
+    ("racecheck", "--racecheck-fence-proxy-async", "yes"),
+    ("racecheck", "--racecheck-memcpy-async", "yes"),
+    ("initcheck", "--initcheck-address-space", "all"),
+)
+
+SHIPPED_SANITIZER = Tool(
+    path="../../tools/bin/compute-sanitizer",
+    version="2026.4.0.0",
+    options=tuple(option for _, option, _ in WISHES),
+)
+"""The pinned wheel's tool, unpacked to tools/ on the box; a test reads its --help."""
+
+
+def sanitizer_tool(box: Box | None, remote: Remote) -> Tool:
+    """Return the tool that will run; on a box not probed yet, the bare name without options."""
+    if remote.tools == "ship":
+        return SHIPPED_SANITIZER
+    return (box.tools.get(TOOL) if box else None) or Tool(TOOL, "not probed")
+
+
+def tool_argv(tool: Tool, name: str) -> tuple[str, ...]:
+    """Return the tool's part of the command line, with every wished option that the tool lists."""
+    listed = {option.lstrip("-") for option in tool.options}
+    wished = [
+        word
+        for only, option, value in WISHES
+        if only in ("", name) and option.lstrip("-") in listed
+        for word in (option, value)
+    ]
+    return (
+        *(tool.path, "--tool", name, "--error-exitcode", str(ERROR_EXIT)),
+        *("--require-cuda-init", "yes", "--print-limit", str(PRINT_LIMIT)),
+        *wished,
+    )
+
+
+def sanitizer_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
+    """Return the self-test of the tool, once a box, and then the tool over the program.
+
+    `--mode once` launches the kernel and no other, on inputs filled by the host: the reference
+    kernel of `--mode check` would be checked too, and cost its time.
+    """
+    tool = sanitizer_tool(setup.box, setup.remote)
+    argv = tool_argv(tool, stage.tool)
+    return (
+        *_selftest_commands(stage, setup, tool, argv),
+        Command(
+            stage.tool,
+            (*argv, "--xml", "--save", f"{stage.tool}.xml", *_program_argv(stage, setup)),
+            stage.time_s,
+        ),
+    )
+
+
+def _program_argv(stage: Stage, setup: Setup) -> tuple[str, ...]:
+    if setup.kernel.level == 0:
+        return (setup.program, *setup.kernel.args)
+    return (
+        *(setup.program, "--mode", "once", "--samples", "1"),
+        *("--case", case_text(stage_case(setup.kernel, stage))),
+        *("--pattern", PATTERN.value, "--seed", str(stage.seeds[0])),
+        *("--watchdog", watchdog_s(stage), "--result", f"{stage.tool}.json"),
+    )
+
+
+def _selftest_commands(
+    stage: Stage, setup: Setup, tool: Tool, argv: tuple[str, ...]
+) -> tuple[Command, ...]:
+    """Keep the good result under a key of all it depends on: tool, options, program, box."""
+    if setup.selftest is None:
+        return ()
+    command = (*argv, f"../../build/{setup.selftest.program}", stage.tool)
+    gpu = visible_gpu(setup.remote, setup.box).get("uuid", "")
+    driver = setup.box.driver if setup.box else ""
+    basis = [*command, tool.version, setup.selftest.key, driver, gpu]
+    key = hashlib.sha256("\0".join(basis).encode()).hexdigest()[:24]
+    return (
+        Command(
+            selftest_name(stage),
+            command,
+            SELFTEST_S,
+            ok_exit=(ERROR_EXIT,),
+            once=f"selftest-{stage.tool}-{key}",
+        ),
+    )
+
+
+def selftest_name(stage: Stage) -> str:
+    return f"{stage.tool}-selftest"

@@ -1,0 +1,229 @@
+"""What compute-sanitizer's answer means for the kernel.
+
+Clean is only: the tool's self-test was caught on this box, exit code 0, one printed summary of
+zero, an XML record that is whole and empty, no complaint of the tool's own, and a result file whose
+outputs, recomputed here, prove that the asked kernel ran under the tool. No kernel filter is set:
+whatever the program launches is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kernelrig.errors import ProtocolError
+from kernelrig.model import (
+    Check,
+    Command,
+    CommandResult,
+    EndedBy,
+    Finding,
+    Stage,
+    StageJob,
+    StageRecord,
+    StageResult,
+    Verdict,
+    broken,
+    failed,
+    passed,
+    unreadable,
+)
+from kernelrig.stages.accepted_findings import accept, finding_check, unseen_notes
+from kernelrig.stages.checksum.outputs import judge_sampled
+from kernelrig.stages.context import Context, stage_case
+from kernelrig.stages.findings import make_findings
+from kernelrig.stages.harness.assertion import read_assertions
+from kernelrig.stages.harness.ended import judge_exit, judge_lost
+from kernelrig.stages.harness.hang import describe_wait, read_triage
+from kernelrig.stages.harness.result import Asked, find_impostor, load_result
+from kernelrig.stages.plain.reader import missing_lines
+from kernelrig.stages.record import find_command, log_tail, read_log, seconds_here, stage_record
+from kernelrig.stages.sanitizer.command import ERROR_EXIT, PATTERN, sanitizer_tool, selftest_name
+from kernelrig.stages.sanitizer.tool_log import Records, ToolLog, parse_log, parse_xml
+from kernelrig.stages.source import source_key, source_lines
+
+NO_CUDA_EXIT = 255
+TMEM_NOTE = "tensor memory not covered: compute-sanitizer does not check it"
+
+SEEDED = {
+    "memcheck": "Invalid __",
+    "racecheck": "Race reported",
+    "initcheck": "Uninitialized",
+    "synccheck": "Barrier error",
+}
+"""What each tool prints of the seeded bug that is its own."""
+
+
+def read_sanitizer(
+    stage: Stage, job: StageJob, result: StageResult, folder: Path, context: Context
+) -> StageRecord:
+    """Judge the tool by its self-test, the run by the tool, and each distinct finding by itself."""
+    command = next((c for c in job.commands if c.name == stage.tool), None)
+    tool = sanitizer_tool(context.box, context.remote)
+    notes = [TMEM_NOTE]
+    checks = [_selftest_check(stage, result, folder)]
+    ended = find_command(result, stage.tool)
+    if command is None or ended is None:
+        verdict = broken(f"{stage.tool} was planned, and nothing says that it ran")
+        checks.append(Check(f"{stage.tool}: run", verdict))
+        return stage_record(stage, result, context, checks, notes)
+    report = _read_report(stage, folder)
+    findings = [
+        accept(replace(f, file=source_key(f.file, context.build)), tool, context)
+        for f in _findings(stage, report, context)
+    ]
+    run = _judge_run(stage, command, ended, folder, context, report, findings)
+    facts = {
+        "tool": f"{tool.path} {tool.version}",
+        "command": " ".join(command.argv),
+        "exit code": str(ended.exit_code),
+        "summary": report.log.summary or "none",
+    }
+    checks.append(Check(f"{stage.tool}: run", run, ended.seconds, facts=facts))
+    checks += [finding_check(f, tool, context) for f in findings]
+    if report.log.not_listed:
+        notes.append(f"{report.log.not_listed} more records were not listed by the tool")
+    return stage_record(
+        stage, result, context, checks, (*notes, *unseen_notes(stage, findings, context))
+    )
+
+
+def _findings(stage: Stage, report: Report, context: Context) -> tuple[Finding, ...]:
+    """Findings that name no kernel are this one's: `--mode once` launches no other."""
+    kernel = context.kernel.kernel_regex if context.kernel.level else ""
+    return make_findings(stage.tool, report.records.hazards, source_lines(context), kernel)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The two halves of the tool's answer; `unreadable` says why there is no XML half."""
+
+    log: ToolLog
+    records: Records
+    unreadable: str = ""
+
+
+def _read_report(stage: Stage, folder: Path) -> Report:
+    log = parse_log(read_log(folder, stage.tool) or "")
+    path = folder / f"{stage.tool}.xml"
+    if not path.is_file():
+        return Report(log, Records(0, ()), f"{path.name} is missing: the tool wrote no record")
+    try:
+        return Report(log, parse_xml(path.read_text(errors="replace")))
+    except ProtocolError as e:
+        return Report(log, Records(0, ()), e.message)
+
+
+def _judge_run(
+    stage: Stage,
+    command: Command,
+    ended: CommandResult,
+    folder: Path,
+    context: Context,
+    report: Report,
+    findings: Sequence[Finding],
+) -> Verdict:
+    """Say whether the tool came to its end, and whether all that it counted is listed beside."""
+    log, tail = report.log, log_tail(folder, command.name)
+    if ended.ended_by is EndedBy.TIME_LIMIT:
+        return _judge_limit(command, folder)
+    if ended.ended_by is not EndedBy.EXIT or ended.exit_code is None:
+        return judge_lost(command, ended)
+    if ended.exit_code == NO_CUDA_EXIT or log.total is None:
+        why = log.complaints[0] if log.complaints else f"exit code {ended.exit_code}"
+        return unreadable(f"{stage.tool} printed no summary ({why}): nothing is established", *tail)
+    if log.summaries != 1:
+        return unreadable(f"{log.summaries} summaries were printed, one is wanted")
+    if log.summary.startswith("RACECHECK") != (stage.tool == "racecheck"):
+        return unreadable(f"'{log.summary}' is no summary of {stage.tool}")
+    if ended.exit_code not in (0, ERROR_EXIT):
+        return _judge_death(stage, ended.exit_code, folder, context)
+    if report.unreadable and log.total and ended.exit_code == ERROR_EXIT:
+        return failed(f"{log.summary}, and no record says which: {report.unreadable}", *tail)
+    if report.unreadable:
+        return unreadable(report.unreadable)
+    listed = report.records.count
+    if log.total > listed and ended.exit_code == ERROR_EXIT:
+        return failed(f"{log.summary}, of which {listed} are listed: the others are not known")
+    if log.total != listed:
+        return broken(f"{log.summary}, but {listed} records are listed")
+    if ended.exit_code == ERROR_EXIT and not findings:
+        return broken(f"{stage.tool} exits {ERROR_EXIT} and finds nothing", *tail)
+    if any(not f.accepted for f in findings):
+        return passed(f"{stage.tool} ran to its end: {log.summary}")
+    if log.not_listed:
+        return failed(
+            f"{log.summary}, and {log.not_listed} more were not listed: nobody knows them"
+        )
+    if log.complaints:
+        return broken(f"{stage.tool} says: {log.complaints[0]}")
+    return _judge_proof(stage, folder, context) or passed(f"{stage.tool}: {log.summary}")
+
+
+def _judge_limit(command: Command, folder: Path) -> Verdict:
+    """A tool at its limit is an error, unless somebody names the warp that waits."""
+    limit = f"{command.name} did not end within {command.time_s:.0f} s"
+    if waiting := read_triage(folder, command.name):
+        return failed(f"{describe_wait(waiting)}; {limit}")
+    return broken(
+        f"{limit}; give the stage more time or a smaller case", *log_tail(folder, command.name)
+    )
+
+
+def _judge_death(stage: Stage, code: int, folder: Path, context: Context) -> Verdict:
+    """The tool counted nothing, and the program ended badly: its own exit code speaks."""
+    name, tail = f"the program under {stage.tool}", log_tail(folder, stage.tool)
+    asserted = read_assertions(folder, stage.tool)
+    if context.kernel.level == 0:
+        return failed(f"{name}: exit code {code}, wanted 0", *tail)
+    try:
+        seen = load_result(folder / f"{stage.tool}.json")
+    except ProtocolError as e:
+        return judge_exit(name, code, None, (e.message, *tail), asserted)
+    impostor = find_impostor(seen, _asked(stage, context), code, context)
+    error = None if impostor else seen.error
+    return judge_exit(name, code, error, (impostor, *tail), asserted)
+
+
+def _judge_proof(stage: Stage, folder: Path, context: Context) -> Verdict | None:
+    """Return what is wrong with the proof that the kernel ran under the tool, None if it holds."""
+    if context.kernel.level == 0:
+        stdout = read_log(folder, stage.tool) or ""
+        missing = missing_lines(context.kernel, stdout)
+        return failed(f"the program did not print '{missing[0]}'") if missing else None
+    try:
+        seen = load_result(folder / f"{stage.tool}.json")
+    except ProtocolError as e:
+        return unreadable(f"nothing proves that the kernel ran under {stage.tool}: {e.message}")
+    impostor = find_impostor(seen, _asked(stage, context), 0, context)
+    if impostor or seen.error is not None:
+        return broken(impostor or f"the result of a clean run holds an error: {seen.error}")
+    return judge_sampled(seen, stage.seeds[0], context)
+
+
+def _asked(stage: Stage, context: Context) -> Asked:
+    return Asked("once", stage_case(context.kernel, stage), stage.seeds[0], PATTERN)
+
+
+def _selftest_check(stage: Stage, result: StageResult, folder: Path) -> Check:
+    """A tool that misses the bug seeded for it may miss ours: nothing it says is worth a pass."""
+    name = selftest_name(stage)
+    ended = find_command(result, name)
+    title = f"{stage.tool}: self-test"
+    if ended is None:
+        verdict = broken(f"{stage.tool} was not tried on its seeded bug on this box")
+        return Check(title, verdict)
+    stdout = read_log(folder, name)
+    tail = log_tail(folder, name)
+    if ended.ended_by is not EndedBy.EXIT or ended.exit_code != ERROR_EXIT:
+        how = f"exit code {ended.exit_code}" if ended.exit_code is not None else ended.ended_by
+        verdict = broken(f"{stage.tool} did not catch its seeded bug: {how}", *tail)
+    elif stdout is None:
+        verdict = broken(f"{name}.stdout.log is missing: what {stage.tool} caught is not known")
+    elif SEEDED[stage.tool] not in stdout or not parse_log(stdout).total:
+        verdict = broken(f"{stage.tool} caught something, but not its seeded bug", *tail)
+    else:
+        kept = f", kept from {ended.reused_from}" if ended.reused_from else ""
+        verdict = passed(f"{stage.tool} catches its seeded bug{kept}")
+    return Check(title, verdict, seconds_here(ended))

@@ -1,0 +1,92 @@
+"""From what came back to a verdict: a table from a stage's kind to its reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from kernelrig.model import (
+    Check,
+    DeviceKind,
+    Outcome,
+    Stage,
+    StageJob,
+    StageKind,
+    StageRecord,
+    StageResult,
+    Verdict,
+    broken,
+    skipped,
+)
+from kernelrig.stages.checksum.stage import read_checksum
+from kernelrig.stages.context import Context
+from kernelrig.stages.emulation.reader import read_emulated_checksum, read_emulated_sanitizer
+from kernelrig.stages.jobs import why_not
+from kernelrig.stages.plain.reader import read_program
+from kernelrig.stages.profile.stage import read_profile
+from kernelrig.stages.record import stage_record
+from kernelrig.stages.sanitizer.reader import read_sanitizer
+from kernelrig.stages.timing.stage import read_timing
+
+Reader = Callable[[Stage, StageJob, StageResult, Path, Context], StageRecord]
+
+_READERS: dict[tuple[int, StageKind], Reader] = {
+    (1, StageKind.CHECKSUM): read_checksum,
+    (1, StageKind.SANITIZER): read_sanitizer,
+    (1, StageKind.TIMING): read_timing,
+    (1, StageKind.PROFILE): read_profile,
+    (0, StageKind.CHECKSUM): read_program,
+    (0, StageKind.SANITIZER): read_sanitizer,
+    (0, StageKind.PROFILE): read_profile,
+}
+
+_EMULATED: dict[StageKind, Reader] = {
+    StageKind.CHECKSUM: read_emulated_checksum,
+    StageKind.SANITIZER: read_emulated_sanitizer,
+}
+
+
+def read_stage(
+    stage: Stage, job: StageJob, result: StageResult, folder: Path, context: Context
+) -> StageRecord:
+    """Judge one stage from the journal and its files; what is not established is no pass."""
+    if reason := why_not(context.kernel, context.build.arch, stage, context.device):
+        return stage_record(stage, result, context, [Check(stage.name, skipped(reason))])
+    if result.not_run:
+        verdict = _judge_not_run(result.not_run, context)
+        return stage_record(stage, result, context, [Check(stage.name, verdict)])
+    reader = _READERS.get((context.kernel.level, stage.kind))
+    if context.device is DeviceKind.EMULATOR:
+        reader = _EMULATED.get(stage.kind)
+    assert reader is not None, "why_not knows what has no reader"
+    record = reader(stage, job, result, folder, context)
+    spoilt = _judge_around(stage, result, context)
+    if spoilt is None or record.verdict.outcome is not Outcome.PASS:
+        return record
+    return stage_record(stage, result, context, [Check(stage.name, spoilt)])
+
+
+def _judge_around(stage: Stage, result: StageResult, context: Context) -> Verdict | None:
+    """Return what keeps a stage that would pass by itself from counting."""
+    if result.gpu_healthy_after is False:
+        return broken("the GPU no longer answered after it: what it wrote is not to be trusted")
+    # The agent knows exit codes alone: what it took for a pass may have been none.
+    unmet = [n for n in stage.needs if _outcome(n, context) is not Outcome.PASS]
+    return skipped(f"not counted: it needs {unmet[0]}, which did not pass") if unmet else None
+
+
+def _outcome(name: str, context: Context) -> Outcome:
+    earlier = context.earlier.get(name)
+    return earlier.verdict.outcome if earlier else Outcome.SKIP
+
+
+def _judge_not_run(reason: str, context: Context) -> Verdict:
+    """A stage held back by one that failed is skipped; one that vanished on its own is an error."""
+    bad = [
+        r.name
+        for r in context.earlier.values()
+        if r.verdict.outcome in (Outcome.FAIL, Outcome.ERROR)
+    ]
+    if bad:
+        return skipped(f"not run: {reason} (after {', '.join(bad)})")
+    return broken(f"not run: {reason}")

@@ -1,0 +1,66 @@
+"""kernel/accepted.json: what the builds came to when somebody looked, and what changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+
+from kernelrig.files.records import from_json, to_json
+from kernelrig.files.rundir import write_atomic
+from kernelrig.model import AcceptedBuild, AcceptedBuilds, Check, Rule, Usage
+from kernelrig.static.answer import judged, not_asked, place
+from kernelrig.static.subject import Subject
+
+ACCEPTED = Path("kernel/accepted.json")
+HOW = "look at it, then `invoke check --accept`"
+
+RULE = Rule(
+    "R008",
+    "accepted",
+    "nothing got worse since the figures of this build were accepted",
+    "a budget has room; what creeps into it one register at a time is seen by nobody",
+    f"undo what made it worse, or accept it: {HOW}",
+)
+_MORE_IS_BETTER = ("ctas_per_sm",)
+
+
+def load_accepted(root: Path) -> AcceptedBuilds:
+    """Read what was accepted; a project that has accepted nothing yet has no such file."""
+    path = root / ACCEPTED
+    return from_json(AcceptedBuilds, path) if path.is_file() else AcceptedBuilds()
+
+
+def accept_figures(root: Path, builds: Mapping[str, AcceptedBuild]) -> Path:
+    """Write the figures of these builds in place of what was accepted of them."""
+    merged = {**load_accepted(root).builds, **builds}
+    write_atomic(root / ACCEPTED, to_json(AcceptedBuilds(dict(sorted(merged.items())))))
+    return root / ACCEPTED
+
+
+def check_accepted(subject: Subject, now: AcceptedBuild, then: AcceptedBuild | None) -> Check:
+    """Compare a build with what was accepted of it; only what got worse is a failure."""
+    if then is None:
+        return not_asked(RULE, f"nothing is accepted of {subject.name} yet: {HOW}")
+    changes = list(_changes(then.usage, now.usage))
+    facts = {name: said for name, said, _ in changes}
+    if then.toolchain != now.toolchain:
+        facts["toolchain"] = f"{then.toolchain} -> {now.toolchain}"
+    worse = [f"{name} {said}" for name, said, is_worse in changes if is_worse]
+    said = "; ".join(f"{k} {v}" for k, v in facts.items()) or "as accepted"
+    found = [place(RULE, text, kernel=subject.function) for text in worse]
+    return judged(RULE, found, f"{said}; {HOW}" if worse else said, facts)
+
+
+def _changes(then: Usage, now: Usage) -> Iterator[tuple[str, str, bool]]:
+    """Return each figure that differs, in words, and whether it got worse."""
+    for field in fields(Usage):
+        before, after = getattr(then, field.name), getattr(now, field.name)
+        if before == after:
+            continue
+        if before is None or after is None:  # a figure that is gone is not known to be as good
+            worse = after is None
+        else:
+            worse = (after < before) == (field.name in _MORE_IS_BETTER)
+        shown = ("unknown" if n is None else str(n) for n in (before, after))
+        yield field.name.replace("_", " "), " -> ".join(shown), worse

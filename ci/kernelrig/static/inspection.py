@@ -1,0 +1,208 @@
+"""One build, asked every question that takes no GPU: what `invoke check` does to each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kernelrig import ptx as ptx_text
+from kernelrig.errors import CiError, ConfigError, ProtocolError
+from kernelrig.model import AcceptedBuild, Build, Check, Kernel, Rule, Verdict, broken, skipped
+from kernelrig.sass import Function, Module, control_flow, parse_sass
+from kernelrig.static import accepted_figures, fingerprint, role_rules, sass_rules
+from kernelrig.static.accepted_figures import check_accepted
+from kernelrig.static.answer import not_judged
+from kernelrig.static.described_launch import Launch, NoLaunch, describe
+from kernelrig.static.fingerprint import check_fingerprint
+from kernelrig.static.observations import latency_notes, live_notes
+from kernelrig.static.ptx import RULES as ASKED_OF_PTX
+from kernelrig.static.ptx import check_ptx
+from kernelrig.static.resource_rules import RULES, check_resources, local_accesses, measure
+from kernelrig.static.role_graph import RoleGraph, part_roles
+from kernelrig.static.role_graph_dot import role_dot, write_picture
+from kernelrig.static.role_rules import check_roles
+from kernelrig.static.sass_rules import check_sass
+from kernelrig.static.subject import Subject
+
+LEVEL_0 = (
+    "a level-0 program knows no mode: with `describe` shared memory and occupancy were judged here,"
+    " with `check` every element on the box, with `time` its speed, with `once` one launch alone"
+)
+"""What a program of another hand would gain."""
+PTX_RULES = tuple(asked.rule for asked in ASKED_OF_PTX)
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What a build came to; `figures` are what `--accept` writes, None if nobody could say."""
+
+    checks: tuple[Check, ...]
+    notes: tuple[str, ...] = ()
+    figures: AcceptedBuild | None = None
+
+
+def inspect_build(
+    kernel: Kernel,
+    build: Build,
+    folder: Path,
+    then: AcceptedBuild | None,
+    *,
+    accept: bool = False,
+    nvdisasm: Path | None = None,
+) -> Inspection:
+    """Judge `build` by every rule; pictures and tables go into `folder`.
+
+    `then` is what was accepted of it; with `accept` its own figures take that place. Without
+    nvdisasm nothing is told of live registers, which nothing is judged by.
+    """
+    subject = Subject(kernel, build.arch, build.variant)
+    launch = _launch(subject, build)
+    try:
+        ptx: ptx_text.Module | CiError = read_ptx(build)
+    except CiError as e:
+        ptx = e
+    try:
+        module = read_module(build, {} if isinstance(ptx, CiError) else named_lines(ptx))
+        functions = [f for f in module.functions if f.is_entry and subject.means(f.name)]
+        if not functions:
+            raise ProtocolError(f"the disassembly has no kernel called '{subject.function}'")
+    except CiError as e:
+        checks = [not_judged(rule, e) for rule in _all_rules(subject)]
+        return Inspection(tuple(checks))
+    local = local_accesses(subject, functions)
+    usage = measure(subject, build, len(local), launch)
+    prints = {fingerprint.stable_name(f.name): fingerprint.fingerprint(f) for f in functions}
+    device_compiler = build.toolchain_version.partition(",")[0]  # the host's makes no SASS
+    figures = AcceptedBuild(device_compiler, usage, prints) if usage else None
+    then = figures if accept else then
+    checks = list(check_resources(subject, usage, launch, local))
+    if figures:
+        checks.append(check_accepted(subject, figures, then))
+    threads = launch.threads if isinstance(launch, Launch) else role_rules.MOST_THREADS
+    graphs = _Graphs(subject, module, functions)
+    rules = subject.sass.rules if subject.sass else (sass_rules.NONE_ASKED,)
+    checks += _family(rules, lambda: check_sass(subject, graphs.all()))
+    checks += _family(role_rules.RULES, lambda: _roles(subject, graphs.all(), threads))
+    checks += _family(PTX_RULES, lambda: _ptx(subject, functions, ptx))
+    checks.append(check_fingerprint(subject, prints, then))
+    notes = _tell(
+        lambda: () if kernel.level else (LEVEL_0,),
+        lambda: _pictures(subject, graphs.all(), folder),
+        lambda: latency_notes(subject, graphs.all(), build),
+        lambda: live_notes(subject, functions, build, folder, nvdisasm) if nvdisasm else (),
+    )
+    return Inspection(tuple(checks), notes, figures)
+
+
+def read_module(build: Build, functions: Mapping[tuple[str, int], str] | None = None) -> Module:
+    """Return the disassembly that the build keeps; `functions` are those its lines stand in."""
+    return parse_sass(_kept(build, "sass"), functions)
+
+
+def read_ptx(build: Build) -> ptx_text.Module:
+    """Return the PTX that the build keeps. The user never wrote it: what is wrong in it is ours."""
+    try:
+        return ptx_text.parse_ptx(_kept(build, "ptx"), f"{build.program}.ptx")
+    except ConfigError as e:
+        raise ProtocolError(e.message, e.hint) from e
+
+
+def named_lines(ptx: ptx_text.Module) -> dict[tuple[str, int], str]:
+    """Return the function that each source line stands in: the SASS says lines alone."""
+    frames = (f for fn in ptx.functions for i in fn.instructions for f in i.place.frames)
+    return {(f.file, f.line): f.function for f in frames if f.function}
+
+
+def _kept(build: Build, suffix: str) -> str:
+    path = build.binary.with_name(f"{build.program}.{suffix}")
+    if not path.is_file():
+        raise ProtocolError(f"{build.folder} holds no {path.name}", "build it again")
+    return path.read_text(errors="replace")
+
+
+@dataclass(slots=True)
+class _Graphs:
+    """The control-flow graphs, made once: each family that needs them says if they cannot be."""
+
+    subject: Subject
+    module: Module
+    functions: Sequence[Function]
+    made: tuple[RoleGraph, ...] = ()
+
+    def all(self) -> tuple[RoleGraph, ...]:
+        if not self.made:
+            flows = (control_flow(self.module, f.name) for f in self.functions)
+            self.made = tuple(part_roles(flow, self.subject.roles) for flow in flows)
+        return self.made
+
+
+def _launch(subject: Subject, build: Build) -> Launch | Verdict:
+    """Return how the program says that it launches, or why nobody can say."""
+    if not subject.kernel.level:
+        return skipped("a level-0 program does not say how it launches its kernels")
+    try:
+        return describe(build, next(iter(subject.kernel.cases.values())))
+    except NoLaunch as e:
+        return skipped(f"no launch to judge: {e}")
+    except CiError as e:
+        return broken(str(e))
+
+
+def _roles(subject: Subject, graphs: Sequence[RoleGraph], threads: int) -> Iterator[Check]:
+    asked = graphs if subject.roles else graphs[:1]
+    for graph in asked:
+        checks = check_roles(graph, subject.source, threads, subject.tunables)
+        yield from _named(checks, graph.flow.function.name, len(asked))
+
+
+def _ptx(
+    subject: Subject, functions: Sequence[Function], ptx: ptx_text.Module | CiError
+) -> Iterator[Check]:
+    if isinstance(ptx, CiError):
+        raise ptx
+    for function in functions:
+        checks = check_ptx(ptx, function.name, subject.source)
+        yield from _named(checks, function.name, len(functions))
+
+
+def _named(checks: Iterable[Check], function: str, several: int) -> Iterator[Check]:
+    """Tell the answers of several functions apart: of one, the rule's name is enough."""
+    for check in checks:
+        yield replace(check, name=f"{check.name} ({function})") if several > 1 else check
+
+
+def _pictures(subject: Subject, graphs: Sequence[RoleGraph], folder: Path) -> tuple[str, ...]:
+    for graph in graphs:
+        name = graph.flow.function.name
+        text = role_dot(graph, subject.source, f"{name}, {subject.name}")
+        write_picture(text, folder / f"roles-{fingerprint.stable_name(name)}.dot")
+    return ()
+
+
+def _family(rules: Iterable[Rule], ask: Callable[[], Iterable[Check]]) -> Sequence[Check]:
+    """Return a family's answers; what keeps it from being asked is an error of each rule."""
+    try:
+        return list(ask())
+    except CiError as e:
+        return [not_judged(rule, e) for rule in rules]
+
+
+def _tell(*tellers: Callable[[], Iterable[str]]) -> tuple[str, ...]:
+    """Return what is told beside the rules; what cannot be told is said, and judges nothing."""
+    notes: list[str] = []
+    for tell in tellers:
+        try:
+            notes += tell()
+        except CiError as e:
+            notes.append(f"not told: {e}")
+    return tuple(notes)
+
+
+def _all_rules(subject: Subject) -> Iterator[Rule]:
+    yield from RULES.values()
+    yield accepted_figures.RULE
+    yield from subject.sass.rules if subject.sass else ()
+    yield from role_rules.RULES
+    yield from PTX_RULES
+    yield fingerprint.RULE

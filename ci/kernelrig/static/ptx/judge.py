@@ -1,0 +1,130 @@
+"""A rule over PTX: what it looks at, how it judges it, and what its answer says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from kernelrig.model import Check, Finding, Rule
+from kernelrig.model.symbol import base_name
+from kernelrig.ptx import Function, Instruction, Module, Symbol, control_flow
+from kernelrig.static.answer import at_instruction, judged, not_asked, not_judged
+from kernelrig.static.ptx.paths import Paths, TooManyPathsError
+from kernelrig.static.ptx.pointers import Pointers
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A place where a rule is broken, and how."""
+
+    at: Instruction
+    how: str
+
+
+@dataclass(slots=True)
+class Code:
+    """The entry that is judged; `source` is the kernel's own file, `called` what it calls."""
+
+    function: Function
+    source: str
+    called: tuple[Function, ...]
+    paths: Paths = field(init=False)
+    pointers: Pointers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.paths = Paths(control_flow(self.function))
+        self.pointers = Pointers(self.function)
+
+    @property
+    def cluster(self) -> tuple[int, ...]:
+        """The CTAs of a cluster by dimension, where the function itself says so."""
+        said = self.function.directive("reqnctapercluster") or ()
+        return tuple(n for n in said if isinstance(n, int))
+
+    def all(self, kind: Callable[[Instruction], bool]) -> list[Instruction]:
+        """Return the instructions of a kind that can be reached."""
+        reached = self.paths.flow.graph
+        block_of = self.paths.flow.block_of
+        return [i for i in self.function.instructions if block_of[i.index] in reached and kind(i)]
+
+    def where(self, instruction: Instruction) -> str:
+        """Return where another instruction stands that a message speaks of."""
+        place = instruction.place
+        line = place.inner(self.source).text if place.frames else f"line {instruction.line}"
+        return f"{instruction.mnemonic} at {line}"
+
+    def way_out(self, at: Instruction | None) -> str:
+        return "the end of the text" if at is None else self.where(at)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Instructions that a rule is about, by the name that its answer calls them."""
+
+    name: str
+    holds: Callable[[Instruction], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class PtxRule:
+    """`sites` are what is judged; without any, or without any of `beside`, there is no question."""
+
+    rule: Rule
+    sites: Kind
+    judge: Callable[[Code], Iterable[Breach]]
+    beside: Kind | None = None
+
+    def answer(self, code: Code) -> Check:
+        name, what = base_name(code.function.name), self.sites.name
+        hidden = [f.name for f in code.called if any(map(self.sites.holds, f.instructions))]
+        if hidden:
+            callee = base_name(hidden[0])
+            return not_judged(
+                self.rule, f"'{callee}' has {what}, and '{name}' calls it: not followed"
+            )
+        for kind in (self.sites, self.beside):
+            if kind is not None and not code.all(kind.holds):
+                return not_asked(self.rule, f"no {kind.name} in '{name}'")
+        try:
+            findings = self._findings(code)
+        except TooManyPathsError as e:
+            return not_judged(self.rule, str(e))
+        count = len(code.all(self.sites.holds))
+        said = f"{what}: {count} judged" + (f", {len(findings)} wrong" if findings else "")
+        return judged(self.rule, findings, said, {what: str(count)})
+
+    def _findings(self, code: Code) -> list[Finding]:
+        """Return what breaks the rule; if nothing does on more paths than there are, nothing does.
+
+        Few rules need the closer look.
+        """
+        breaches: dict[Breach, None] = {}
+        for precise in (False, True):
+            code.paths.precise = precise
+            breaches = dict.fromkeys(self.judge(code))
+            if not breaches:
+                break
+        return [self._finding(code, b) for b in sorted(breaches, key=lambda b: b.at.index)]
+
+    def _finding(self, code: Code, breach: Breach) -> Finding:
+        at = breach.at
+        how = breach.how if at.place.frames else f"{breach.how} (line {at.line} of the PTX)"
+        return at_instruction(self.rule, how, code.function.name, at, code.source)
+
+
+def called_functions(module: Module, function: Function) -> tuple[Function, ...]:
+    """Return every function with a body that may run when `function` does."""
+    found: dict[str, Function] = {}
+    waiting = [function]
+    while waiting:
+        for instruction in waiting.pop().instructions:
+            if instruction.opcode != "call":
+                continue
+            names = [o.name for o in instruction.operands if isinstance(o, Symbol)]
+            # Through a register it may be any.
+            indirect = not any(module.function(n) for n in names)
+            for other in module.functions if indirect else map(module.function, names):
+                if other and other.has_body and not other.is_entry and other.name not in found:
+                    found[other.name] = other
+                    waiting.append(other)
+    return tuple(found.values())

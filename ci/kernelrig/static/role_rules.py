@@ -1,0 +1,253 @@
+"""Warp roles, judged: each is there, once, and no warp that has one can come to another's work."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import networkx as nx
+
+from kernelrig.config.expression import evaluate
+from kernelrig.model import Check, Finding, Rule
+from kernelrig.sass import Flow, Instruction, Loop, barriers, dominates, dominators, whole_cta
+from kernelrig.static.answer import at_instruction, judged, not_asked, not_judged, place
+from kernelrig.static.role_dispatch import parted_warps, roles_of_threads, warps_text
+from kernelrig.static.role_graph import RoleBlocks, RoleGraph, issues
+
+FOUND = Rule(
+    "W001",
+    "role-found",
+    "every role that kernels.yaml names issues all of its instructions",
+    "a role without them was optimised away, or does its work with something slower",
+    "look for the missing instruction in the PTX; adapt the role's `issues` if it was replaced",
+)
+ONCE = Rule(
+    "W002",
+    "role-once",
+    "each role's code stands once, or in as many places as kernels.yaml says",
+    "a second copy takes room in the instruction cache, and is tuned and read apart from the first",
+    "branch once on the warp index, and let the warps of a role differ by data alone",
+)
+DISJOINT = Rule(
+    "W003",
+    "roles-disjoint",
+    "from the dispatch to the common tail no block belongs to two roles",
+    "in shared code a warp of one role waits for, or does, the work of another: roles no longer"
+    " overlap, and registers and divergence are those of both",
+    "give each role its own loops inside one chain of branches on the warp index",
+)
+APART = Rule(
+    "W004",
+    "role-apart",
+    "no role holds a barrier that counts every thread of the CTA or the cluster",
+    "the warps of the other roles never come to it: the kernel hangs, or they meet at another one",
+    "use an mbarrier, or a named barrier with the count of the role's own threads",
+)
+BY_WARP = Rule(
+    "W005",
+    "role-by-warp",
+    "the lanes of a warp all come to the same role",
+    "a warp whose lanes part runs one role after the other, and its `.aligned` instructions, which"
+    " want the whole warp, are undefined",
+    "branch on threadIdx.x / 32, and elect a lane inside the role",
+)
+RULES = (FOUND, ONCE, DISJOINT, APART, BY_WARP)
+MOST_THREADS = 1024
+
+
+def check_roles(
+    graph: RoleGraph,
+    source: str,
+    threads: int = MOST_THREADS,
+    tunables: Mapping[str, int] | None = None,
+) -> tuple[Check, ...]:
+    """Judge the roles of a function; `source` is the kernel's own file, findings are on its lines.
+
+    `threads` are those of a CTA. The facts of the first Check list what each role consists of.
+    """
+    if not graph.roles:
+        return tuple(
+            not_asked(rule, "kernels.yaml names no roles of this kernel") for rule in RULES
+        )
+    names = ", ".join(graph.roles)
+    return (
+        _answer(FOUND, _missing(graph), f"found: {names}", role_facts(graph, source)),
+        _answer(ONCE, _copies(graph, source, tunables or {}), _places(graph)),
+        _answer(DISJOINT, _meetings(graph, source), f"disjoint: {names}"),
+        *(_among(graph, source, threads) if len(graph.roles) > 1 else _alone()),
+    )
+
+
+def role_facts(graph: RoleGraph, source: str) -> dict[str, str]:
+    """Return what each role consists of: its size, its loops with what they issue and wait for."""
+    facts = {"dispatch": ", ".join(_branch(graph.flow, b, source) for b in sorted(graph.dispatch))}
+    for name, held in graph.roles.items():
+        if not held.blocks:
+            continue
+        spins = [loop for loop in held.loops if _spins(graph.flow, loop)]
+        first = graph.flow.blocks[min(held.work or held.blocks)].instructions[0]
+        facts[name] = ", ".join(
+            (
+                f"{len(held.blocks)} blocks",
+                f"{len(list(graph.flow.within(held.blocks)))} instructions",
+                f"work at {first.place.inner(source).text}",
+                f"loops that only wait: {len(spins)}",
+            )
+        )
+        for loop in held.loops:
+            if loop not in spins:
+                label = f"{name}, loop at {_line(graph.flow, loop.header, source)}"
+                # Two loops of one line, unrolled or specialised, keep apart by their addresses.
+                label += f" ({loop.header:#x})" if label in facts else ""
+                facts[label] = _loop(graph.flow, loop, held.role.issues, source)
+    return {label: said for label, said in facts.items() if said}
+
+
+def _answer(
+    rule: Rule,
+    findings: Iterable[Finding],
+    holds: str,
+    facts: Mapping[str, str] | None = None,
+) -> Check:
+    found = tuple(findings)
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return judged(rule, found, f"{found[0].message}{more}" if found else holds, facts)
+
+
+def _missing(graph: RoleGraph) -> Iterator[Finding]:
+    kernel = graph.flow.function.name
+    for name, held in graph.roles.items():
+        for pattern in held.missing:
+            yield place(FOUND, f"{name} is known by {pattern}, which nobody issues", kernel=kernel)
+
+
+def _copies(graph: RoleGraph, source: str, tunables: Mapping[str, int]) -> Iterator[Finding]:
+    for name, held in graph.roles.items():
+        wanted = evaluate(held.role.places, tunables)
+        if held.places and len(held.places) != wanted:
+            at = _first_issue(graph.flow, held.places[-1], held)
+            message = f"{name} stands in {_count(len(held.places))}, not {wanted}"
+            yield _finding(ONCE, graph, at, source, message)
+
+
+def _places(graph: RoleGraph) -> str:
+    return ", ".join(f"{n} in {_count(len(held.places))}" for n, held in graph.roles.items())
+
+
+def _count(places: int) -> str:
+    return f"{places} place" if places == 1 else f"{places} places"
+
+
+def _meetings(graph: RoleGraph, source: str) -> Iterator[Finding]:
+    """Yield, for each two roles of which one's warps may come to the other's work, where they meet.
+
+    That is the first block on the way that not only the first role's warps come to.
+    """
+    idom = dominators(graph.flow)
+    roles = list(graph.roles.values())
+    for n, one in enumerate(roles):
+        for other in roles[n + 1 :]:
+            ways = [w for w in (_way(graph, one, other), _way(graph, other, one)) if w]
+            if not ways:
+                continue
+            way = min(ways, key=len)
+            open_to_all = (b for b in way if not dominates(way[0], b, idom))
+            meets = graph.flow.blocks[next(open_to_all, way[-1])].instructions[0]
+            message = f"warps of {one.role.name} and {other.role.name} run the same code"
+            if around := _smallest_loop(graph, one, other):
+                message += f": the loop at {_line(graph.flow, around.header, source)} holds both"
+            yield _finding(DISJOINT, graph, meets, source, message)
+
+
+def _way(graph: RoleGraph, one: RoleBlocks, other: RoleBlocks) -> list[int]:
+    """Return the shortest way from the work of `one` to that of `other`, empty if there is none."""
+    best: list[int] = []
+    for start in one.work & graph.shared.keys():
+        reached = nx.single_source_shortest_path(graph.flow.graph, start)
+        for end in other.work & reached.keys():
+            if not best or len(reached[end]) < len(best):
+                best = reached[end]
+    return best
+
+
+def _smallest_loop(graph: RoleGraph, one: RoleBlocks, other: RoleBlocks) -> Loop | None:
+    around = [p for p in graph.loops if p.blocks & one.work and p.blocks & other.work]
+    return min(around, key=lambda loop: len(loop.blocks), default=None)
+
+
+def _gatherings(graph: RoleGraph, source: str) -> Iterator[Finding]:
+    for name, held in graph.roles.items():
+        for barrier in barriers(graph.flow.within(held.blocks)):
+            if whole_cta(barrier):
+                message = (
+                    f"{name} holds {barrier.instruction.opcode}, which other roles never come to"
+                )
+                yield _finding(APART, graph, barrier.instruction, source, message)
+
+
+def _finding(rule: Rule, graph: RoleGraph, at: Instruction, source: str, message: str) -> Finding:
+    return at_instruction(rule, message, graph.flow.function.name, at, source)
+
+
+def _among(graph: RoleGraph, source: str, threads: int) -> Iterator[Check]:
+    yield _answer(APART, _gatherings(graph, source), f"none in: {', '.join(graph.roles)}")
+    yield _by_warp(graph, source, threads)
+
+
+def _alone() -> Iterator[Check]:
+    yield from (
+        not_asked(rule, "a single role is apart from no other") for rule in (APART, BY_WARP)
+    )
+
+
+def _by_warp(graph: RoleGraph, source: str, threads: int) -> Check:
+    if graph.shared or not graph.dispatch:
+        return not_judged(BY_WARP, "no dispatch parts the roles: see the rules above")
+    told = roles_of_threads(graph, threads)
+    if isinstance(told, str):
+        return not_judged(BY_WARP, told)
+    branch = graph.flow.blocks[min(graph.dispatch)].last
+    found = [
+        _finding(BY_WARP, graph, branch, source, f"lanes of warp {warp} part: {_list(names)}")
+        for warp, names in parted_warps(told).items()
+    ]
+    who = {name: warps_text(told, name) for name in graph.roles}
+    return _answer(BY_WARP, found, ", ".join(f"{n}: {w}" for n, w in who.items()), who)
+
+
+def _list(names: Sequence[str]) -> str:
+    return " and ".join(name or "no role" for name in names)
+
+
+def _first_issue(flow: Flow, blocks: Iterable[int], held: RoleBlocks) -> Instruction:
+    code = list(flow.within(blocks))
+    return next((i for i in code if issues(i, held.role)), code[0])
+
+
+def _spins(flow: Flow, loop: Loop) -> bool:
+    """Tell a loop that does nothing but wait for a barrier."""
+    return len(loop.blocks) <= 2 and any(
+        b.kind == "wait" for b in barriers(flow.within(loop.blocks))
+    )
+
+
+def _loop(flow: Flow, loop: Loop, patterns: tuple[str, ...], source: str) -> str:
+    code = list(flow.within(loop.blocks))
+    issued = Counter(i.opcode for i in code if any(i.matches(p) for p in patterns))
+    said = [f"{len(code)} instructions", *(f"{n} {what}" for what, n in issued.items())]
+    met = Counter(
+        f"{b.kind.value} at :{b.instruction.place.inner(source).line}" for b in barriers(code)
+    )
+    said += [f"{what} x{n}" if n > 1 else what for what, n in met.items()]
+    if loop.entries > 1:
+        said.append(f"can be entered at {loop.entries} blocks")
+    return ", ".join(said)
+
+
+def _branch(flow: Flow, block: int, source: str) -> str:
+    return f"{_line(flow, block, source)} {flow.blocks[block].last.text.split(' `')[0].rstrip(',')}"
+
+
+def _line(flow: Flow, block: int, source: str) -> str:
+    # The first instruction may be of anywhere: ptxas moves what it can. The last one branches.
+    return flow.blocks[block].last.place.inner(source).text

@@ -1,0 +1,266 @@
+"""ci/invoke on machines that lack something, and on its way past what is already there.
+
+`python3` here is a small stand-in that makes environments, installs and runs as the real one is
+asked to, and writes down each time that pip was called.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from kernelrig.proc import Completed, run_process
+
+SCRIPT = Path(__file__).parents[2] / "ci" / "invoke"
+TOOLS = ("sh", "cat", "cksum", "flock", "id", "ls", "mkdir", "cp", "mktemp", "rm", "rmdir", "tail")
+
+PYTHON = """#!/bin/sh
+case "$*" in
+"-c import sys; sys.exit"*) exit {too_old} ;;
+"-c import ensurepip, venv") exit {no_venv} ;;
+"-c import pip"*) [ -e "${{0%/*}}/pip" ] ;;
+"-c import sys; print"*) echo python3.11-venv ;;
+--version) echo "Python 3.11.2" ;;
+"-m venv "*)
+    [ ! -e "{calls}.interrupt" ] || {{ kill -INT 0; echo "Traceback"; exit 130; }}
+    mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && cp "$0" "$3/bin/pip" ;;
+"-m pip "*)
+    mkdir "{calls}.busy" || echo overlap >>"{calls}"
+    echo "$*" >>"{calls}"
+    rmdir "{calls}.busy"
+    [ ! -e "{calls}.fail" ] || {{ echo "      ERROR: No matching distribution found for x"
+        echo "ERROR: No matching distribution found for x"; exit 1; }} ;;
+*) shift && echo "$*" && exit 7 ;;
+esac
+"""
+
+
+class Machine:
+    """A checkout with ci/invoke and a PATH that holds only what a test puts there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "a checkout"
+        self.bin = folder / "bin"
+        self.calls = folder / "pip-calls"
+        self.bin.mkdir()
+        (self.root / "ci").mkdir(parents=True)
+        shutil.copy(SCRIPT, self.root / "ci" / "invoke")
+        (self.root / "pyproject.toml").write_text("[project]\n")
+        for tool in TOOLS:
+            found = shutil.which(tool)
+            assert found, tool
+            (self.bin / tool).symlink_to(found)
+
+    def add(self, name: str, text: str) -> None:
+        (self.bin / name).write_text(text)
+        (self.bin / name).chmod(0o755)
+
+    def add_python(self, name: str = "python3", *, too_old: int = 0, no_venv: int = 0) -> None:
+        self.add(name, PYTHON.format(calls=self.calls, too_old=too_old, no_venv=no_venv))
+
+    def invoke(self, *words: str, cwd: Path | None = None) -> Completed:
+        env = {"PATH": str(self.bin)}
+        return run_process([self.root / "ci" / "invoke", *words], env=env, cwd=cwd or self.bin)
+
+    @property
+    def pip_calls(self) -> list[str]:
+        return self.calls.read_text().splitlines() if self.calls.exists() else []
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_without_python_one_sentence_names_the_command(machine: Machine) -> None:
+    done = machine.invoke("doctor")
+    assert (done.exit_code, done.stderr) == (
+        4,
+        "ci/invoke: no python >= 3.11 on PATH (looked for python3.13, python3.12, python3.11, "
+        "python3); install one with: sudo apt-get install python3 python3-venv\n",
+    )
+
+
+def test_a_python_that_is_too_old_is_passed_over(machine: Machine) -> None:
+    machine.add_python(too_old=1)
+    assert "no python >= 3.11 on PATH" in machine.invoke("doctor").stderr
+    machine.add_python("python3.12")
+    assert machine.invoke("doctor").exit_code == 7
+
+
+def test_without_the_venv_module_one_sentence_names_the_package(machine: Machine) -> None:
+    machine.add_python(no_venv=1)
+    done = machine.invoke("doctor")
+    assert (done.exit_code, done.stderr) == (
+        4,
+        "ci/invoke: python3 has no venv module (ensurepip is missing); "
+        "install it with: sudo apt-get install python3.11-venv\n",
+    )
+
+
+def test_a_python_with_the_venv_module_is_preferred(machine: Machine) -> None:
+    machine.add_python("python3.13", no_venv=1)
+    machine.add_python("python3")
+    assert machine.invoke("doctor").exit_code == 7
+
+
+def test_without_a_compiler_a_task_that_compiles_stops_and_others_go_on(machine: Machine) -> None:
+    machine.add_python()
+    done = machine.invoke("build", "--all")
+    assert (done.exit_code, done.stderr) == (
+        4,
+        "ci/invoke: no g++ on PATH, and kernels need one to be built; "
+        "install it with: sudo apt-get install g++\n",
+    )
+    assert machine.invoke("remote-test", "--build", "artifacts/builds/x").exit_code == 7
+    assert machine.invoke("doctor").exit_code == 7
+
+
+def test_without_git_the_tests_stop_and_a_build_goes_on(machine: Machine) -> None:
+    machine.add_python()
+    machine.add("g++", "#!/bin/sh\n")
+    done = machine.invoke("test")
+    assert (done.exit_code, done.stderr) == (
+        4,
+        "ci/invoke: no git on PATH, and the tests need it; "
+        "install it with: sudo apt-get install git\n",
+    )
+    assert machine.invoke("build").exit_code == 7
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root installs with apt")
+def test_root_on_debian_installs_the_compiler_with_apt(machine: Machine) -> None:
+    if not Path("/etc/debian_version").exists():
+        pytest.skip("this is no Debian or Ubuntu")
+    machine.add_python()
+    machine.add("apt-get", f'#!/bin/sh\necho "$*" >>"{machine.calls}.apt"\n')
+    done = machine.invoke("build")
+    assert done.exit_code == 7
+    assert done.stderr.splitlines()[0] == "ci/invoke: installing g++ with apt"
+    assert Path(f"{machine.calls}.apt").read_text() == (
+        "install -y -q --no-install-recommends g++\n"
+    )
+
+
+def test_arguments_and_exit_code_pass_through_from_any_folder(machine: Machine) -> None:
+    machine.add_python()
+    done = machine.invoke("doctor", "--name", "two words", "$HOME", cwd=Path("/"))
+    assert done.exit_code == 7
+    assert done.stdout == f"--search-root {machine.root} doctor --name two words $HOME\n"
+
+
+def test_a_link_to_the_script_finds_the_checkout(machine: Machine, tmp_path: Path) -> None:
+    machine.add_python()
+    (machine.bin / "readlink").symlink_to(shutil.which("readlink") or "")
+    (tmp_path / "kr").symlink_to(machine.root / "ci" / "invoke")
+    done = run_process([tmp_path / "kr", "doctor"], env={"PATH": str(machine.bin)})
+    assert done.stdout == f"--search-root {machine.root} doctor\n"
+
+
+def test_pip_runs_once_and_again_when_the_project_changes(machine: Machine) -> None:
+    machine.add_python()
+    first = machine.invoke("doctor")
+    assert first.stderr == (
+        "ci/invoke: making .venv with Python 3.11.2\n"
+        "ci/invoke: installing kernelrig (base) into .venv\n"
+    )
+    second = machine.invoke("doctor")
+    assert second.stderr == ""
+    assert len(machine.pip_calls) == 1
+    (machine.root / "pyproject.toml").write_text("[project]\nversion = '2'\n")
+    assert machine.invoke("doctor").stderr == "ci/invoke: installing kernelrig (base) into .venv\n"
+    assert len(machine.pip_calls) == 2
+
+
+def test_only_the_tests_get_what_only_they_need(machine: Machine) -> None:
+    machine.add_python()
+    for tool in ("g++", "git"):
+        machine.add(tool, "#!/bin/sh\n")
+    machine.invoke("doctor")
+    machine.invoke("test")
+    machine.invoke("doctor")
+    machine.invoke("test")
+    assert [call.rsplit(" ", 1)[1] for call in machine.pip_calls] == ["checkout", "checkout[dev]"]
+
+
+def test_an_environment_that_others_made_is_installed_into(machine: Machine) -> None:
+    machine.add_python()
+    machine.invoke("doctor")
+    for stamp in (machine.root / ".venv").glob(".kernelrig-*"):
+        stamp.unlink()
+    marker = machine.root / ".venv" / "was here"
+    marker.touch()
+    assert machine.invoke("doctor").exit_code == 7
+    assert len(machine.pip_calls) == 2
+    assert marker.exists()
+
+
+def test_a_checkout_that_was_moved_gets_a_new_environment(machine: Machine, tmp_path: Path) -> None:
+    machine.add_python()
+    machine.invoke("doctor")
+    machine.root = machine.root.rename(tmp_path / "moved")
+    done = machine.invoke("doctor")
+    assert done.stderr.splitlines()[0] == "ci/invoke: making .venv with Python 3.11.2"
+    assert done.exit_code == 7
+
+
+def test_a_failing_pip_is_shown_and_the_next_call_starts_over(machine: Machine) -> None:
+    machine.add_python()
+    failing = Path(f"{machine.calls}.fail")
+    failing.touch()
+    done = machine.invoke("doctor")
+    assert done.exit_code == 4
+    assert done.stderr.splitlines()[2:] == [
+        "pip: No matching distribution found for x",
+        "ci/invoke: pip could not install kernelrig into .venv (exit 1, all it said: "
+        ".venv/pip.log); it needs the package index, or a folder of wheels (README.md says how to "
+        "fill one): PIP_NO_INDEX=1 PIP_FIND_LINKS=DIR ci/invoke ...",
+    ]
+    failing.unlink()
+    half_made = machine.root / ".venv" / "half made"
+    half_made.touch()
+    again = machine.invoke("doctor")
+    assert again.exit_code == 7
+    assert again.stderr.splitlines()[0] == "ci/invoke: making .venv with Python 3.11.2"
+    assert not half_made.exists()
+
+
+def test_calls_at_the_same_time_install_once(machine: Machine) -> None:
+    machine.add_python()
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda _: machine.invoke("doctor"), range(4)))
+    assert [d.exit_code for d in done] == [7, 7, 7, 7]
+    assert len(machine.pip_calls) == 1
+
+
+def test_a_question_installs_nothing_that_only_its_task_needs(machine: Machine) -> None:
+    machine.add_python()
+    assert machine.invoke("--help", "test").exit_code == 7
+    assert machine.invoke("build", "--help").exit_code == 7
+    assert [call.rsplit(" ", 1)[1] for call in machine.pip_calls] == ["checkout"]
+
+
+def test_a_dry_run_builds_and_so_needs_the_compiler(machine: Machine) -> None:
+    machine.add_python()
+    done = machine.invoke("remote-test", "--dry-run")
+    assert done.exit_code == 4
+    assert done.stderr.startswith("ci/invoke: no g++ on PATH, and kernels need one")
+
+
+def test_ctrl_c_while_the_environment_is_made_is_one_sentence(machine: Machine) -> None:
+    machine.add_python()
+    interrupt = Path(f"{machine.calls}.interrupt")
+    interrupt.touch()
+    done = machine.invoke("doctor")
+    assert (done.exit_code, done.stderr.splitlines()) == (
+        6,
+        [
+            "ci/invoke: making .venv with Python 3.11.2",
+            "ci/invoke: interrupted; .venv is not ready, the next call goes on with it",
+        ],
+    )
+    interrupt.unlink()
+    assert machine.invoke("doctor").exit_code == 7

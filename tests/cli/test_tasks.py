@@ -1,0 +1,58 @@
+"""What a task refuses by itself, as it is typed."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+from kernelrig.proc import run_process
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("days", ["abc", "-1", "1.5", ""])
+def test_clean_refuses_what_is_no_number_of_days_and_removes_nothing(days: str) -> None:
+    done = run_process([sys.executable, "-m", "invoke", "clean", f"--days={days}"], cwd=ROOT)
+    assert (done.exit_code, done.stdout, done.stderr) == (
+        2,
+        "",
+        f"--days must be a whole number of days, 0 or more, not '{days}'\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["bad name!"], "remote 'bad name!' cannot be added: 'bad name!' cannot be a name;"),
+        (["box", "--arch", "blackwell"], "remote 'box' cannot be added: 'blackwell' is no arch;"),
+    ],
+)
+def test_remote_add_refuses_an_impossible_entry_before_it_asks_the_box(
+    words: list[str], said: str
+) -> None:
+    name, *flags = words
+    # Nobody listens on port 1: a connection would be told of first.
+    argv = [sys.executable, "-m", "invoke", "remote-add", name, "root@127.0.0.1:1", *flags]
+    done = run_process(argv, cwd=ROOT)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("bench A B", "bench A B"),
+        ("bench A B C D", "bench A B --also C --also D"),
+        ("bench A B C --remote R", "bench A B --also C --remote R"),
+        ("bench --force A --remote R B C", "bench --force A --remote R B --also C"),
+        ("bench A B --gate=1 C", "bench A B --gate=1 --also C"),
+        ("bench A B --also C", "bench A B --also C"),
+        ("build --all", "build --all"),
+    ],
+)
+def test_bench_takes_as_many_builds_as_are_named(typed: str, meant: str) -> None:
+    words = typed.split()
+    runpy.run_path(str(ROOT / "tasks.py"))["name_all"](words)
+    assert words == meant.split()

@@ -1,0 +1,38 @@
+"""What has no meaning is refused with a sentence, before anything runs."""
+
+from __future__ import annotations
+
+import pytest
+from kernelrig.emu.frontend.variables import Refusals
+
+from tests.emu.harness import run_ptx
+
+SENTENCES = {
+    "add.u32 %r1, %r2;": "add.u32 takes 3 operands, not 2",
+    "add.u32 %r1, %rd1, 1;": "%rd1 has 64 bits, and the instruction works on 32 bits",
+    "add.u32.s32 %r1, %r2, 1;": "add.u32.s32 needs one type, and has 2",
+    "mul.u32 %r1, %r2, %r3;": "mul.u32 needs one of .lo, .hi, .wide",
+    "mul.wide.u64 %rd1, %rd1, %rd1;": ".wide multiplies 16 and 32 bits only",
+    "mad.lo.sat.s32 %r1, %r1, %r1, %r1;": "mad.sat exists as mad.hi.sat.s32 only",
+    "div.rz.f64 %fd1, %fd1, %fd1;": "div.rz.f64: float64 is divided with .rn only",
+    "cvt.rn.f64.f32 %fd1, %f1;": None,
+    "cvt.rz.f64.f32 %fd1, %f1;": "cvt.rz.f64.f32 rounds nothing",
+    "cvt.f16.f32 %h1, %f1;": "cvt.f16.f32 needs a mode of rounding",
+    "cvt.s32.f32 %r1, %f1;": "cvt.s32.f32 needs .rni, .rzi, .rmi or .rpi",
+    "setp.lo.s32 %p1, %r1, %r2;": "setp.lo.s32: .lo compares unsigned integers",
+    "setp.lt.and.s32 %p1, %r1, %r2;": "setp.lt.and.s32 needs a predicate as its last operand",
+    "cvt.rn.satfinite.e2m1x2.f32 %h1, %f1, %f2;": "e2m1x2",
+    "sqrt.approx.f64 %fd1, %fd1;": "sqrt.approx.f64: .approx is not supported",
+    "vadd.u32.u32.u32 %r1, %r2, %r3;": "unknown opcode 'vadd'",
+}
+
+
+@pytest.mark.parametrize("text", SENTENCES)
+def test_a_form_without_meaning_is_refused(text: str) -> None:
+    sentence = SENTENCES[text]
+    if sentence is None:  # a mode that changes nothing
+        run_ptx(text, {})
+        return
+    with pytest.raises(Refusals) as refused:
+        run_ptx(text, {})
+    assert sentence in "; ".join(r.text for r in refused.value.refusals)

@@ -1,0 +1,82 @@
+"""The kernels that must be caught are still made from the good one, and still compile."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from kernelrig import config
+from kernelrig.build import Request, build_all
+from kernelrig.model import Build, Toolchain
+from kernelrig.proc import run_process
+
+from tests.kernel.bad_kernels import FAULTS, PATCHES, make_bad_project
+
+
+def build(root: Path, tools: Toolchain) -> Build:
+    kernel = config.load_kernels(root)["patch_embed_cuda"]
+    (built,) = build_all(root, [Request(kernel, "sm_90a", "production")], tools)
+    return built
+
+
+def test_every_patch_is_a_known_fault() -> None:
+    assert sorted(p.stem for p in PATCHES.glob("*.patch")) == list(FAULTS)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_patch_applies_and_says_what_it_breaks_and_who_must_see_it(
+    fault: str, tmp_path: Path
+) -> None:
+    make_bad_project(fault, tmp_path / "project")
+    broken, caught, *_ = (PATCHES / f"{fault}.patch").read_text().splitlines()
+    assert broken.startswith("broken: ")
+    assert caught.startswith("caught by: ")
+
+
+def test_a_patch_that_no_longer_applies_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = (PATCHES / "dropped-k-step.patch").read_text()
+    (tmp_path / "dropped-k-step.patch").write_text(old.replace("multiply(acc", "multiplied(acc"))
+    monkeypatch.setattr("tests.kernel.bad_kernels.PATCHES", tmp_path)
+    with pytest.raises(
+        AssertionError, match=r"^dropped-k-step\.patch no longer applies to kernel/"
+    ):
+        make_bad_project("dropped-k-step", tmp_path / "project")
+
+
+def test_a_patch_is_not_skipped_below_a_work_tree(tmp_path: Path) -> None:
+    made = run_process(["git", "init", "-q", tmp_path], env={**os.environ})
+    assert made.exit_code == 0, made.stderr
+    make_bad_project("dropped-k-step", tmp_path / "deep" / "project")
+
+
+def test_the_uninitialised_read_compiles_and_describes_its_workspace(
+    tmp_path: Path, cuda_toolchain: Toolchain
+) -> None:
+    """The fault with most to it: a buffer more, a parameter more."""
+    root = make_bad_project("uninitialised-read", tmp_path / "project")
+    built = build(root, cuda_toolchain)
+    described = run_process(
+        [built.binary, "--mode", "describe", "--case", "images=2", "--out", tmp_path]
+    )
+    assert described.exit_code == 0, described.stderr
+    launch = json.loads((tmp_path / "launch.json").read_text())
+    assert launch["buffers"]["workspace"] == {
+        "dtype": "u8",
+        "shape": [1024],
+        "fill": {"kind": "undefined"},
+    }
+    assert launch["args"][-1] == {"buffer": "workspace"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_fault_compiles_without_spills(
+    fault: str, tmp_path: Path, cuda_toolchain: Toolchain
+) -> None:
+    built = build(make_bad_project(fault, tmp_path / "project"), cuda_toolchain)
+    (kernel,) = (f for f in built.resources if f.name == "patch_embed_gemm")
+    assert (kernel.spill_store_bytes, kernel.spill_load_bytes) == (0, 0)

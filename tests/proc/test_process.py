@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from kernelrig.errors import CiError, ConfigError
+from kernelrig.proc import run_process, stream_process
+
+SAY = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
+LEAVE_A_CHILD = (
+    "import pathlib, subprocess, sys, time;"
+    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
+    "pathlib.Path(sys.argv[1]).write_text(str(child.pid)); print('waiting', flush=True);"
+    "time.sleep(600)"
+)
+
+
+def test_an_exit_code_and_both_outputs_come_back(tmp_path: Path) -> None:
+    done = run_process([sys.executable, "-c", SAY], cwd=tmp_path)
+    assert (done.exit_code, done.stdout, done.stderr) == (3, "out\n", "err\n")
+
+
+def test_bytes_that_are_no_text_are_replaced() -> None:
+    code = "import sys; sys.stdout.buffer.write(b'a\\xffb')"
+    assert run_process([sys.executable, "-c", code]).stdout == "a\ufffdb"
+
+
+def test_a_stream_hands_on_each_line_and_keeps_them_all(tmp_path: Path) -> None:
+    heard: list[str] = []
+    done = stream_process(
+        [sys.executable, "-u", "-c", SAY], cwd=tmp_path, echo=heard.append, timeout_s=60
+    )
+    assert (done.exit_code, heard, done.stdout) == (3, ["out", "err"], "out\nerr\n")
+
+
+def wait_until_gone(pid: int) -> None:
+    """A killed child of a killed parent is a zombie until init takes it."""
+    stat = Path(f"/proc/{pid}/stat")
+    while stat.is_file() and stat.read_text().rpartition(")")[2].split()[0] not in "ZX":
+        os.sched_yield()
+
+
+@pytest.mark.parametrize("run", ["run", "stream"])
+def test_at_the_time_limit_a_child_is_killed_too(tmp_path: Path, run: str) -> None:
+    argv: list[str | Path] = [sys.executable, "-c", LEAVE_A_CHILD, tmp_path / "pid"]
+    if run == "run":
+        with pytest.raises(CiError, match="did not end within 3 s") as error:
+            run_process(argv, timeout_s=3)
+        assert error.value.hint.endswith("/pid")
+    else:
+        done = stream_process(argv, cwd=tmp_path, echo=lambda _: None, timeout_s=3)
+        assert (done.exit_code, done.stdout) == (-signal.SIGKILL, "waiting\n")
+    wait_until_gone(int((tmp_path / "pid").read_text()))
+
+
+def test_a_listener_that_fails_leaves_no_process(tmp_path: Path) -> None:
+    def fail(_: str) -> None:
+        raise KeyboardInterrupt
+
+    argv: list[str | Path] = [sys.executable, "-c", LEAVE_A_CHILD, tmp_path / "pid"]
+    with pytest.raises(KeyboardInterrupt):
+        stream_process(argv, cwd=tmp_path, echo=fail, timeout_s=600)
+    wait_until_gone(int((tmp_path / "pid").read_text()))
+
+
+def test_what_cannot_be_started_is_said_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        run_process(["no-such-program-17"])
+    assert str(error.value) == (
+        "cannot run no-such-program-17: No such file or directory; run `invoke doctor`"
+    )
+    with pytest.raises(ConfigError) as error:
+        run_process(["true"], cwd=tmp_path / "gone")
+    assert str(error.value) == f"cannot run true in {tmp_path / 'gone'}: it is no folder"

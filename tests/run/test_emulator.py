@@ -1,0 +1,141 @@
+"""What `invoke emulate` makes of its flags, and which faults it knows; nothing is compiled here."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kernelrig import config
+from kernelrig.errors import ConfigError
+from kernelrig.model import Command, EndedBy, Kernel, Pattern, Plan, StageJob, StageKind
+from kernelrig.model.configuration import Emulation
+from kernelrig.run.emulator import CASES, EmulateRequest, plan_for, run_job
+from kernelrig.run.fault import Fault, broken_tree, read_fault
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Kernel:
+    return config.load_kernels(ROOT)["patch_embed"]
+
+
+def names(plan: Plan) -> list[str]:
+    return [s.name for s in plan.stages]
+
+
+def test_without_flags_four_sizes_are_judged_and_the_last_is_observed(kernel: Kernel) -> None:
+    cased, plan = plan_for(kernel, EmulateRequest())
+    checked = ["checksum-1x2", "checksum-2x2", "checksum-3x2", "checksum-7x4"]
+    assert names(plan) == [*checked, "memcheck", "racecheck", "initcheck", "synccheck"]
+    assert {s.patterns for s in plan.stages[:4]} == {tuple(Pattern)}
+    assert {s.case for s in plan.stages[4:]} == {"images=7,ctas=4"}
+    assert set(CASES) <= set(cased.cases)
+
+
+def test_flags_narrow_it(kernel: Kernel) -> None:
+    request = EmulateRequest(case="sanitizer", pattern="random", observe="sync,races", seed=3)
+    _, plan = plan_for(kernel, request)
+    assert names(plan) == ["checksum-7x4", "synccheck", "racecheck"]
+    assert plan.stages[0].patterns == (Pattern.RANDOM,)
+    assert {(s.case, s.seeds) for s in plan.stages} == {("sanitizer", (3,))}
+    assert plan.stages[1].kind is StageKind.SANITIZER
+
+
+def test_schedules_hold_for_every_launch() -> None:
+    assert EmulateRequest().emulation() == Emulation(4, 2, 0, "fp32")
+    asked = EmulateRequest(schedules=9, seed=5, accumulate="hardware")
+    assert asked.emulation() == Emulation(9, 9, 5, "hardware")
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        (EmulateRequest(case="images=17"), "case images=17 is not emulated: it may have 1 to 16"),
+        (EmulateRequest(case="images=0"), "case images=0 is not emulated: it may have 1 to 16"),
+        (EmulateRequest(case="full"), "case full is not emulated: it may have 1 to 16 images"),
+        (EmulateRequest(case="x"), "'x' is no case; write images=N,ctas=N, or one of smoke, "),
+        (EmulateRequest(pattern="odd"), "unknown pattern 'odd'; known: constant, integer, random"),
+        (EmulateRequest(observe="race"), "unknown observer 'race'; known: init, memory, races, "),
+    ],
+)
+def test_what_cannot_be_emulated_is_refused(
+    kernel: Kernel, request_: EmulateRequest, said: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        plan_for(kernel, request_)
+    assert str(error.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"schedules": 0}, "--schedules must be 1 or more, not 0"),
+        ({"accumulate": "fp16"}, "unknown way to accumulate 'fp16'; known: fp32, hardware"),
+    ],
+)
+def test_how_it_cannot_be_emulated_is_refused(changes: dict[str, object], said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        replace(EmulateRequest(), **changes).emulation()  # type: ignore[arg-type]
+    assert str(error.value) == said
+
+
+def test_commands_leave_what_the_agent_would_leave(tmp_path: Path) -> None:
+    commands = (
+        Command("good", ("sh", "-c", "echo out; echo $TOLD >&2"), 30.0, env={"TOLD": "err"}),
+        Command("bad", ("sh", "-c", "exit 3"), 30.0),
+        Command("long", ("sleep", "60"), 0.1),
+        Command("killed", ("sh", "-c", "kill -9 $$"), 30.0),
+        Command("absent", ("no-such-program",), 30.0),
+    )
+    result = run_job(StageJob("stage", StageKind.CHECKSUM, commands), tmp_path)
+    assert [(c.name, c.ended_by, c.exit_code, c.signal) for c in result.commands] == [
+        ("good", EndedBy.EXIT, 0, None),
+        ("bad", EndedBy.EXIT, 3, None),
+        ("long", EndedBy.TIME_LIMIT, None, None),
+        ("killed", EndedBy.SIGNAL, None, 9),
+        ("absent", EndedBy.NOT_STARTED, None, None),
+    ]
+    assert (tmp_path / "good.stdout.log").read_text() == "out\n"
+    assert (tmp_path / "good.stderr.log").read_text() == "err\n"
+    told = (tmp_path / "good.command").read_text()
+    assert told == "env TOLD=err sh -c 'echo out; echo $TOLD >&2'\n"
+
+
+def test_a_fault_says_what_it_breaks_and_how_it_shows() -> None:
+    fault = read_fault(ROOT, "missing-proxy-fence", "sm_100a")
+    assert fault.kinds == ("proxy-fence",)
+    assert fault.broken.startswith("a box goes to its TMA store without fence.proxy.async")
+    assert fault.patch == ROOT / "tests/bad/sm100a/missing-proxy-fence.patch"
+
+
+def project(root: Path) -> Path:
+    shutil.copytree(ROOT / "kernel", root / "kernel")
+    shutil.copy(ROOT / "pyproject.toml", root)
+    return root
+
+
+def test_a_fault_goes_into_a_copy_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    name = "sm100a_patch_embed_fp8.cu"
+    before = (root / "kernel" / name).read_bytes()
+    with broken_tree(root, read_fault(ROOT, "missing-dealloc", "sm_100a")) as tree:
+        assert (tree / "kernel" / name).read_bytes() != before
+        (tree / "artifacts/builds/made").touch()
+    assert (root / "kernel" / name).read_bytes() == before
+    assert [p.name for p in sorted((root / "artifacts").iterdir())] == ["builds", "tools"]
+    assert (root / "artifacts/builds/made").exists()
+
+
+def test_a_patch_that_no_longer_applies_is_no_fault(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    (root / "kernel/sm100a_patch_embed_fp8.cu").write_text("// another kernel\n")
+    patch = ROOT / "tests/bad/sm100a/missing-dealloc.patch"
+    with (
+        pytest.raises(ConfigError) as error,
+        broken_tree(root, Fault("missing-dealloc", patch, "", (), "")),
+    ):
+        pass
+    assert str(error.value).startswith("missing-dealloc.patch no longer applies to kernel/: ")

@@ -1,0 +1,76 @@
+"""A kernel of ours with one thing broken, compiled for the GPU alone, as `static` reads it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kernelrig import config
+from kernelrig.build import Request
+from kernelrig.build.command import compile_argv
+from kernelrig.build.compiler import readable_log
+from kernelrig.build.resources import parse_ptxas_log
+from kernelrig.build.tunable_builds import ONLY_DEVICE
+from kernelrig.model import FunctionResources, Kernel, Toolchain
+from kernelrig.proc import run_process
+from kernelrig.sass import Module, control_flow, parse_sass
+from kernelrig.static import Subject
+from kernelrig.static.role_graph import RoleGraph, part_roles
+
+from tests.toolchain_fixture import REPOSITORY
+
+ENTRY = "patch_embed_gemm"
+ARCH = "sm_100a"
+SOURCE = "kernel/sm100a_patch_embed_fp8.cu"
+
+Edit = tuple[str, str, str]
+"""(file, old text, new text): the old text stands there exactly once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What nvcc and nvdisasm made of it."""
+
+    subject: Subject
+    module: Module
+    resources: tuple[FunctionResources, ...]
+
+    @property
+    def graph(self) -> RoleGraph:
+        return part_roles(control_flow(self.module, ENTRY), self.subject.roles)
+
+
+def kernel() -> Kernel:
+    return config.load_kernels(REPOSITORY)["patch_embed"]
+
+
+def copy_kernels(root: Path, edits: Iterable[Edit] = ()) -> Path:
+    """Copy the kernel folder into `root`, break it, and return `root`."""
+    shutil.copytree(REPOSITORY / "kernel", root / "kernel")
+    for file, old, new in edits:
+        path = root / file
+        text = path.read_text()
+        assert text.count(old) == 1, f"{file} has {text.count(old)} times {old!r}"
+        path.write_text(text.replace(old, new))
+    return root
+
+
+def compile_kernel(
+    root: Path, tools: Toolchain, edits: Iterable[Edit] = (), arch: str = ARCH, **defines: int
+) -> Compiled:
+    """Compile a broken copy in `root`; `defines` are set without the rules being told of them."""
+    copy_kernels(root, edits)
+    known = kernel()
+    way = known.variants["production"]
+    variants = {**known.variants, "production": replace(way, defines={**way.defines, **defines})}
+    request = Request(replace(known, variants=variants), arch, "production")
+    cubin = root / "kernel.cubin"
+    argv = (*compile_argv(request, tools, root), *ONLY_DEVICE, "-o", str(cubin))
+    done = run_process(argv, cwd=root)
+    assert done.exit_code == 0, done.stderr
+    told = run_process([tools.nvdisasm, "-c", "-gi", cubin])
+    assert told.exit_code == 0, told.stderr
+    resources = parse_ptxas_log(readable_log(done, root))
+    return Compiled(Subject(known, arch, "production"), parse_sass(told.stdout), resources)

@@ -384,8 +384,8 @@ def baseline_accept(
     c: Context, run: str, dirty: bool = False, unchecked: bool = False, replace: bool = False
 ) -> int:
     """Write a run's times into the reviewed baselines of its box class."""
-    waived = acceptance.Waived(dirty=dirty, unchecked=unchecked, replace=replace)
-    print(acceptance.accept(ROOT, run, waived))
+    overrides = acceptance.Overrides(dirty=dirty, unchecked=unchecked, replace=replace)
+    print(acceptance.accept(ROOT, run, overrides))
     return 0
 
 

@@ -32,8 +32,8 @@ def session(
     made = []
     for number, slot in enumerate(interleave(len(effects), rounds)):
         often, by = second_mode
-        log = effects[slot.contender] + random.normal(0.0, spread) + drift(number * SECONDS)
+        log = effects[slot.candidate] + random.normal(0.0, spread) + drift(number * SECONDS)
         log += by if random.random() < often else 0.0
         times = 0.93 * np.exp(log + random.normal(0.0, within, samples))
-        made.append(Timed(slot.contender, slot.round, tuple(map(float, times)), SECONDS))
+        made.append(Timed(slot.candidate, slot.round, tuple(map(float, times)), SECONDS))
     return tuple(made)

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 from kernelrig.bench import compare, noise_percent
-from kernelrig.model import Timed, Word
+from kernelrig.model import Change, Timed
 
 from tests.bench.sessions import NAMES, session
 
 SESSIONS = 100
 
 
-def told(*slower: float, sessions: int = SESSIONS, **habits: Any) -> Counter[Word]:  # noqa: ANN401 - of a session
+def told(*slower: float, sessions: int = SESSIONS, **habits: Any) -> Counter[Change]:  # noqa: ANN401 - of a session
     return Counter(
         compare(session(seed, *slower, **habits), NAMES, 0, 1).word for seed in range(sessions)
     )
@@ -28,25 +28,25 @@ def told(*slower: float, sessions: int = SESSIONS, **habits: Any) -> Counter[Wor
 
 @pytest.mark.parametrize("spread", [0.001, 0.002, 0.003, 0.005, 0.01])
 def test_a_build_beside_itself_is_undecided(spread: float) -> None:
-    assert told(0.0, spread=spread)[Word.UNDECIDED] >= 98
+    assert told(0.0, spread=spread)[Change.INCONCLUSIVE] >= 98
 
 
 @pytest.mark.parametrize("spread", [0.001, 0.002, 0.003])
 def test_one_percent_is_told_with_processes_that_differ_as_real_ones_do(spread: float) -> None:
     slower, faster = told(0.01, spread=spread), told(-0.01, spread=spread)
-    assert slower[Word.SLOWER] >= 95
-    assert faster[Word.FASTER] >= 95
-    assert slower[Word.FASTER] == faster[Word.SLOWER] == 0
+    assert slower[Change.SLOWER] >= 95
+    assert faster[Change.FASTER] >= 95
+    assert slower[Change.FASTER] == faster[Change.SLOWER] == 0
 
 
 def test_twice_the_spread_wants_more_processes_and_gets_there() -> None:
-    assert told(0.01, spread=0.005)[Word.SLOWER] < 95
-    assert told(0.01, spread=0.005, rounds=20)[Word.SLOWER] >= 95
+    assert told(0.01, spread=0.005)[Change.SLOWER] < 95
+    assert told(0.01, spread=0.005, rounds=20)[Change.SLOWER] >= 95
 
 
 @pytest.mark.parametrize("rounds", [2, 3, 4, 6, 30])
 def test_few_processes_are_no_reason_to_see_a_difference(rounds: int) -> None:
-    assert told(0.0, rounds=rounds)[Word.UNDECIDED] >= 98
+    assert told(0.0, rounds=rounds)[Change.INCONCLUSIVE] >= 98
 
 
 def warming(seconds: float) -> float:
@@ -60,26 +60,26 @@ def wandering(seconds: float) -> float:
 
 @pytest.mark.parametrize("drift", [lambda s: 0.001 * s, warming, wandering])
 def test_what_neighbours_share_is_no_difference(drift: Any) -> None:  # noqa: ANN401 - a drift
-    assert told(0.0, drift=drift)[Word.UNDECIDED] >= 98
+    assert told(0.0, drift=drift)[Change.INCONCLUSIVE] >= 98
 
 
 @pytest.mark.parametrize("drift", [lambda s: 0.0005 * s, lambda s: warming(s) / 5])
 def test_what_neighbours_share_hides_no_difference(drift: Any) -> None:  # noqa: ANN401 - a drift
-    assert told(0.01, drift=drift)[Word.SLOWER] >= 95
+    assert told(0.01, drift=drift)[Change.SLOWER] >= 95
 
 
 @pytest.mark.parametrize("often", [0.02, 0.1, 0.5])
 def test_processes_of_two_modes_are_told_apart_by_no_accident(often: float) -> None:
-    assert told(0.0, second_mode=(often, 0.03))[Word.UNDECIDED] >= 98
+    assert told(0.0, second_mode=(often, 0.03))[Change.INCONCLUSIVE] >= 98
 
 
 def test_one_process_that_went_astray_does_not_decide() -> None:
-    assert told(0.01, second_mode=(0.02, 0.05))[Word.SLOWER] >= 80
+    assert told(0.01, second_mode=(0.02, 0.05))[Change.SLOWER] >= 80
 
 
 def test_a_session_without_spread_is_told_to_the_last_digit() -> None:
     found = compare(session(1, 0.01, spread=0.0, within=0.0), NAMES, 0, 1)
-    assert (found.word, found.a, found.b, found.turns) == (Word.SLOWER, "A", "B", 10)
+    assert (found.word, found.a, found.b, found.slots) == (Change.SLOWER, "A", "B", 10)
     assert found.percent == pytest.approx(1.00502, abs=1e-5)
     assert (found.low_percent, found.high_percent) == pytest.approx((1.00502, 1.00502), abs=1e-5)
     assert (found.a_ms, found.b_ms) == pytest.approx((0.93, 0.93935), abs=1e-5)
@@ -89,7 +89,7 @@ def test_a_session_without_spread_is_told_to_the_last_digit() -> None:
 
 def test_a_difference_within_the_noise_of_the_same_build_is_not_told() -> None:
     steady = session(3, 0.002, spread=0.0, within=0.0)
-    assert compare(steady, NAMES, 0, 1).word is Word.SLOWER
+    assert compare(steady, NAMES, 0, 1).word is Change.SLOWER
     # Every second A stands 1% off, evenly over the pairs of a round, not over A beside A.
     unsteady = tuple(
         replace(p, samples_ms=tuple(1.01 * s for s in p.samples_ms)) if p.round % 4 > 1 else p
@@ -99,7 +99,7 @@ def test_a_difference_within_the_noise_of_the_same_build_is_not_told() -> None:
     assert found.low_percent > 0.19
     assert found.noise_percent is not None
     assert found.noise_percent > found.percent
-    assert found.word is Word.UNDECIDED
+    assert found.word is Change.INCONCLUSIVE
 
 
 def test_the_noise_is_of_neighbours_of_one_build() -> None:
@@ -111,19 +111,19 @@ def test_the_noise_is_of_neighbours_of_one_build() -> None:
 
 def test_undecided_says_how_many_more_minutes_which_then_are_enough() -> None:
     found = compare(session(14, 0.004, spread=0.004), NAMES, 0, 1)
-    assert found.word is Word.UNDECIDED
+    assert found.word is Change.INCONCLUSIVE
     assert found.more_minutes is not None
     per_round = 2 * 2.0 / 60
     rounds = 10 + math.ceil(found.more_minutes / per_round)
     assert 12 <= rounds <= 300
     again = told(abs(found.percent) / 100, sessions=20, spread=0.004, rounds=rounds)
-    assert again[Word.SLOWER] >= 18
+    assert again[Change.SLOWER] >= 18
 
 
 def test_two_rounds_that_mirror_each_other_cancel_a_clock_that_drifts() -> None:
     steep = {"spread": 0.0005, "drift": lambda s: 0.004 * s}
-    assert told(0.002, sessions=20, rounds=10, **steep)[Word.SLOWER] < 10
-    assert told(0.002, sessions=20, rounds=18, **steep)[Word.SLOWER] >= 18
+    assert told(0.002, sessions=20, rounds=10, **steep)[Change.SLOWER] < 10
+    assert told(0.002, sessions=20, rounds=18, **steep)[Change.SLOWER] >= 18
 
 
 def test_processes_that_differ_widen_the_interval_however_many_turns_they_take() -> None:
@@ -133,14 +133,14 @@ def test_processes_that_differ_widen_the_interval_however_many_turns_they_take()
     by = {(1, 0): 1.01}
     unlike = tuple(
         replace(
-            t, samples_ms=tuple(s * by.get((t.contender, t.process), 1.0) for s in t.samples_ms)
+            t, samples_ms=tuple(s * by.get((t.candidate, t.process), 1.0) for s in t.samples_ms)
         )
         for t in alike
     )
-    narrow, wide = (compare(turns, NAMES, 0, 1) for turns in (alike, unlike))
+    narrow, wide = (compare(slots, NAMES, 0, 1) for slots in (alike, unlike))
     assert narrow.high_percent - narrow.low_percent < 0.3
     assert wide.low_percent < 0 < wide.high_percent
-    assert wide.word is Word.UNDECIDED
+    assert wide.word is Change.INCONCLUSIVE
 
 
 def test_what_no_rental_would_tell_has_no_minutes() -> None:
@@ -148,30 +148,30 @@ def test_what_no_rental_would_tell_has_no_minutes() -> None:
 
 
 def test_what_it_resolves_is_what_it_tells() -> None:
-    resolved = [compare(session(s, 0.0), NAMES, 0, 1).resolves_percent for s in range(50)]
+    resolved = [compare(session(s, 0.0), NAMES, 0, 1).mdd_percent for s in range(50)]
     typical = sorted(resolved)[25]
     assert typical == pytest.approx(0.47, abs=0.1)
-    assert told(typical / 100)[Word.SLOWER] >= 80
+    assert told(typical / 100)[Change.SLOWER] >= 80
 
 
 def test_each_pair_of_three_is_compared_on_its_own() -> None:
     made = session(7, 0.0, 0.02)
     words = {(a, b): compare(made, NAMES, a, b).word for a, b in ((0, 1), (0, 2), (1, 2), (2, 0))}
     assert words == {
-        (0, 1): Word.UNDECIDED,
-        (0, 2): Word.SLOWER,
-        (1, 2): Word.SLOWER,
-        (2, 0): Word.FASTER,
+        (0, 1): Change.INCONCLUSIVE,
+        (0, 2): Change.SLOWER,
+        (1, 2): Change.SLOWER,
+        (2, 0): Change.FASTER,
     }
 
 
 def test_a_round_that_lost_a_process_counts_for_no_pair() -> None:
     made = session(7, 0.02)
-    short = tuple(p for p in made if (p.contender, p.round) != (1, 3))
-    assert compare(short, NAMES, 0, 1).turns == 9
+    short = tuple(p for p in made if (p.candidate, p.round) != (1, 3))
+    assert compare(short, NAMES, 0, 1).slots == 9
 
 
 def test_without_a_single_round_there_is_nothing_to_say() -> None:
-    alone: tuple[Timed, ...] = tuple(p for p in session(1, 0.0) if p.contender == 0)
+    alone: tuple[Timed, ...] = tuple(p for p in session(1, 0.0) if p.candidate == 0)
     with pytest.raises(ValueError, match="no round has both A and B"):
         compare(alone, NAMES, 0, 1)

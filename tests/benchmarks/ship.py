@@ -19,7 +19,7 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from kernelrig.remote import BoxLink, connect
+from kernelrig.remote import HostLink, connect
 
 from tests.remote.sshd_fixture import Sshd, install_openssh_server, start_server
 
@@ -40,7 +40,7 @@ def seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def by_link(link: BoxLink, file: Path) -> None:
+def by_link(link: HostLink, file: Path) -> None:
     """Ship the file, hashed here and verified there, under a name that the box does not have."""
     with file.open("r+b") as f:
         f.write(os.urandom(16))

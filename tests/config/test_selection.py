@@ -41,11 +41,11 @@ PLAN = Plan("default", (PREFLIGHT, MEMCHECK, CHECKSUM, TIMING))
 
 
 def test_a_run_that_names_no_remote_takes_the_default_where_there_is_one() -> None:
-    emulator, box = Remote("emulator", "sm_100a"), Remote("box", "sm_90a")
-    remotes = {"emulator": emulator, "box": box}
+    emulator, host = Remote("emulator", "sm_100a"), Remote("box", "sm_90a")
+    remotes = {"emulator": emulator, "box": host}
     assert choose_remote(remotes, "", "emulator") == emulator
-    assert choose_remote(remotes, "box", "emulator") == box
-    for known, default in ((remotes, ""), ({"box": box}, "emulator")):
+    assert choose_remote(remotes, "box", "emulator") == host
+    for known, default in ((remotes, ""), ({"box": host}, "emulator")):
         with pytest.raises(ConfigError) as error:
             choose_remote(known, "", default)
         assert error.value.message.startswith("no remote was named; remotes: box")

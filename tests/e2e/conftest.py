@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from kernelrig.model import Remote
 
-from tests.e2e.box import LoopbackBox
+from tests.e2e.host import LoopbackHost
 from tests.e2e.project import MakeProject, Project, make_project
 from tests.remote.sshd_fixture import Sshd, start_server
 
@@ -22,8 +22,8 @@ def server(openssh: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture
-def box(server: Sshd, tmp_path: Path) -> LoopbackBox:
-    return LoopbackBox(server, tmp_path / "box")
+def host(server: Sshd, tmp_path: Path) -> LoopbackHost:
+    return LoopbackHost(server, tmp_path / "box")
 
 
 @pytest.fixture(scope="session")
@@ -43,5 +43,5 @@ def make(builds: Path, tmp_path: Path) -> MakeProject:
 
 
 @pytest.fixture
-def project(make: MakeProject, box: LoopbackBox) -> Project:
-    return make(box.remote())
+def project(make: MakeProject, host: LoopbackHost) -> Project:
+    return make(host.remote())

@@ -16,9 +16,9 @@ import pytest
 from kernelrig import config
 from kernelrig.build import Request, build_all
 from kernelrig.files import records
-from kernelrig.model import Baselines, BoxClass, Build, Outcome, Toolchain
+from kernelrig.model import Baselines, Build, HostClass, Outcome, Toolchain
 
-from tests.e2e.box import LoopbackBox
+from tests.e2e.host import LoopbackHost
 from tests.e2e.project import Answer, MakeProject, Project, make_project, read_junit, stage_of
 from tests.stages import bench
 
@@ -71,7 +71,7 @@ class Rig:
 
 
 @pytest.fixture
-def rig(make: MakeProject, box: LoopbackBox, built: Build, tmp_path: Path) -> Rig:
+def rig(make: MakeProject, host: LoopbackHost, built: Build, tmp_path: Path) -> Rig:
     told, smi = tmp_path / "told", tmp_path / "tools/nvidia-smi"
     told.mkdir()
     smi.parent.mkdir()
@@ -82,7 +82,7 @@ def rig(make: MakeProject, box: LoopbackBox, built: Build, tmp_path: Path) -> Ri
             right = bench.result("check", pattern, seed) | {"label": ""}
             (told / f"check-{pattern}-{seed}.json").write_text(json.dumps(right))
     path = f"{smi.parent}:{Path(sys.executable).resolve().parent}:{os.defpath}"
-    project = make(box.remote(env={"PATH": path, "TOLD": str(told)}))
+    project = make(host.remote(env={"PATH": path, "TOLD": str(told)}))
     add_kernel(project)
     return Rig(project, told, built.folder)
 
@@ -110,7 +110,7 @@ def test_runs_are_accepted_and_later_runs_are_faster_slower_or_undecided(rig: Ri
     )
     second = rig.run(1.002)
     assert beside(second) == (
-        "undecided beside the baseline, +0.20%: the same build, 1 of 3 runs on this card;"
+        "inconclusive beside the baseline, +0.20%: the same build, 1 of 3 runs on this card;"
         " to tell takes 3 runs on one card, or 3 cards"
     )
     assert rig.accept(second).exit_code == 0
@@ -119,7 +119,7 @@ def test_runs_are_accepted_and_later_runs_are_faster_slower_or_undecided(rig: Ri
     assert rig.accept(second).exit_code == 0
     assert (rig.project.root / FILE).read_bytes() == kept
     baselines = records.from_json(Baselines, rig.project.root / FILE)
-    assert baselines.box_class == BoxClass("NVIDIA H200", 700, "580")
+    assert baselines.host_class == HostClass("NVIDIA H200", 700, "580")
     (baseline,) = baselines.baselines.values()
     assert [round(r.median_ms, 3) for r in baseline.runs] == [1.0, 1.002, 0.999]
     assert len(baseline.standards) == 3

@@ -13,7 +13,7 @@ from kernelrig.files import records
 from kernelrig.model import BenchResult, StageKind
 
 from tests.cpu_project import make_cpu_project
-from tests.e2e.box import LoopbackBox
+from tests.e2e.host import LoopbackHost
 from tests.e2e.project import REPOSITORY, Answer, Project, read_junit, stage_of
 
 
@@ -35,8 +35,8 @@ KERNELS = {
 def project(server: object, tmp_path_factory: pytest.TempPathFactory, builds: Path) -> Project:
     """A project in a git repository of its own, so that it has commits to be compared with."""
     root = tmp_path_factory.mktemp("bench") / "project"
-    box = LoopbackBox(server, root.parent / "box")  # type: ignore[arg-type]
-    make_cpu_project(root, remotes=[box.remote()], kernels=KERNELS)
+    host = LoopbackHost(server, root.parent / "box")  # type: ignore[arg-type]
+    make_cpu_project(root, remotes=[host.remote()], kernels=KERNELS)
     shutil.copy(REPOSITORY / "tasks.py", root)
     (root / "artifacts").mkdir()
     (root / "artifacts/builds").symlink_to(builds)
@@ -61,7 +61,7 @@ def bench(project: Project, *words: str) -> Answer:
 def rows(answer: Answer) -> dict[str, str]:
     """Return `pair` -> its word, of the table on stdout."""
     lines = answer.stdout.splitlines()
-    found = (re.match(r"(.+ beside \S+) +(faster|slower|undecided) ", line) for line in lines)
+    found = (re.match(r"(.+ beside \S+) +(faster|slower|inconclusive) ", line) for line in lines)
     return {match[1]: match[2] for match in found if match}
 
 
@@ -70,7 +70,7 @@ def test_builds_run_in_turn_in_one_stage_and_each_pair_gets_its_word(project: Pr
     assert (answer.exit_code, answer.sentences) == (0, [])
     assert rows(answer) == {
         "slow beside quick": "slower",
-        "quick:production beside quick": "undecided",
+        "quick:production beside quick": "inconclusive",
         "quick:production beside slow": "faster",
     }
     stage = stage_of(answer.run, "bench")
@@ -91,7 +91,7 @@ def test_every_sample_is_kept_and_another_call_writes_none_of_them(project: Proj
     first = bench(project, "quick", "slow")
     kept = {p: p.read_bytes() for p in first.folder.rglob("*") if p.is_file()}
     result = records.from_json(BenchResult, first.folder / "bench.json")
-    assert [len(p.samples_ms) for p in result.turns] == [3] * 10
+    assert [len(p.samples_ms) for p in result.slots] == [3] * 10
     assert (
         (first.folder / "stages/01-bench/03-b.stdout.log").read_text().startswith("sample_ms 1.0")
     )
@@ -114,7 +114,7 @@ def test_undecided_passes_a_gate_and_says_so(project: Project) -> None:
     assert answer.exit_code == 0
     (check,) = (c for c in stage_of(answer.run, "bench").checks if "word" in c.facts)
     assert check.name == "quick#2 beside quick"
-    assert check.verdict.summary.startswith("undecided, +0.00%")
+    assert check.verdict.summary.startswith("inconclusive, +0.00%")
 
 
 def test_a_commit_is_built_in_a_worktree_which_is_gone_afterwards(project: Project) -> None:
@@ -128,7 +128,7 @@ def test_a_commit_is_built_in_a_worktree_which_is_gone_afterwards(project: Proje
     assert (answer.exit_code, answer.sentences) == (0, [])
     assert rows(answer) == {f"quick@{commit[:9]} beside quick": "faster"}
     assert answer.run.bench is not None
-    assert [c.commit for c in answer.run.bench.contenders] == ["", commit]
+    assert [c.commit for c in answer.run.bench.candidates] == ["", commit]
     assert git(project.root, "worktree", "list").count("\n") == 0
     assert list((project.root / "artifacts").glob(".worktree-*")) == []
 

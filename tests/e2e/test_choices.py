@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.e2e.box import LoopbackBox
+from tests.e2e.host import LoopbackHost
 from tests.e2e.project import Project, run_words
 
 
@@ -33,7 +33,7 @@ def test_a_plan_with_nothing_for_this_kernel_is_refused(project: Project) -> Non
     assert project.runs() == []
 
 
-def test_a_dry_run_prints_the_plan_and_touches_no_box(project: Project, box: LoopbackBox) -> None:
+def test_a_dry_run_prints_the_plan_and_touches_no_box(project: Project, host: LoopbackHost) -> None:
     answer = project.invoke(*run_words("waits", "quick"), "--only", "again", "--dry-run")
     assert (answer.exit_code, answer.sentences) == (0, [])
     assert answer.stdout == (
@@ -43,5 +43,5 @@ def test_a_dry_run_prints_the_plan_and_touches_no_box(project: Project, box: Loo
         "     program (3 s): ../../build/cpu_program"
         " --say before --wait-for ../../../../go --say after\n"
     )
-    assert not box.workdir.exists()
+    assert not host.workdir.exists()
     assert project.runs() == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from tests.e2e.box import LoopbackBox, marked_processes
+from tests.e2e.host import LoopbackHost, marked_processes
 from tests.e2e.project import Answer, MakeProject, Project, read_junit, read_run, run_words
 from tests.remote.sshd_fixture import Sshd
 
@@ -22,22 +22,22 @@ def check_everything_came(answer: Answer, folder: Path) -> None:
 
 
 def test_a_client_killed_in_mid_stage_is_made_up_for_by_collect(
-    project: Project, box: LoopbackBox
+    project: Project, host: LoopbackHost
 ) -> None:
     with project.start(*WAITS) as client:
         folder = client.hear("program: started").folder
         client.process.kill()
     assert read_run(folder).state == "launched"
-    box.await_event(folder.name, "command_started")
+    host.await_event(folder.name, "command_started")
     assert len(marked_processes(folder.name)) == 1
-    box.go()
+    host.go()
     check_everything_came(project.invoke("collect", folder.name), folder)
-    assert box.events(folder.name).count("command_started") == 1
+    assert host.events(folder.name).count("command_started") == 1
     assert marked_processes(folder.name) == []
 
 
 def test_ctrl_c_exits_6_and_names_the_command_that_goes_on(
-    project: Project, box: LoopbackBox
+    project: Project, host: LoopbackHost
 ) -> None:
     with project.start(*WAITS) as client:
         client.hear("program: started")
@@ -51,7 +51,7 @@ def test_ctrl_c_exits_6_and_names_the_command_that_goes_on(
     )
     assert read_run(folder).state == "incomplete"
     assert read_junit(folder)["collect/missing 1"] == "error: interrupted by the user"
-    box.go()
+    host.go()
     check_everything_came(project.invoke("collect", folder.name[-4:]), folder)
     assert "collect/missing 1" not in read_junit(folder)
 
@@ -59,12 +59,12 @@ def test_ctrl_c_exits_6_and_names_the_command_that_goes_on(
 def test_a_connection_cut_in_mid_stage_is_made_again_by_the_client_itself(
     make: MakeProject, sshd: Sshd, tmp_path: Path
 ) -> None:
-    box = LoopbackBox(sshd, tmp_path / "box")
-    with make(box.remote()).start(*WAITS) as client:
+    host = LoopbackHost(sshd, tmp_path / "box")
+    with make(host.remote()).start(*WAITS) as client:
         client.hear("program: started")
         sshd.cut()
         client.hear("connecting again")
-        box.go()
+        host.go()
         answer = client.end()
     check_everything_came(answer, answer.folder)
     assert [line for line in answer.progress if line.startswith("program: ")] == [

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 import pytest
 from kernelrig.proc import run_process
 
-from tests.e2e.box import LoopbackBox
+from tests.e2e.host import LoopbackHost
 from tests.e2e.project import Project, read_junit, run_words
 
 Mount = Callable[[str], None]
 
 
 @pytest.fixture
-def mount(box: LoopbackBox) -> Iterator[Mount]:
+def mount(host: LoopbackHost) -> Iterator[Mount]:
     """Make the box's workdir a disk of its own; called again, that disk changes its size."""
     sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
     if sudo and shutil.which("sudo") is None:
@@ -26,41 +26,41 @@ def mount(box: LoopbackBox) -> Iterator[Mount]:
     def mount_with(options: str) -> None:
         nonlocal mounted
         again = "remount," if mounted else f"uid={os.getuid()},"
-        argv = [*sudo, "mount", "-t", "tmpfs", "-o", again + options, "tmpfs", str(box.workdir)]
+        argv = [*sudo, "mount", "-t", "tmpfs", "-o", again + options, "tmpfs", str(host.workdir)]
         done = run_process(argv)
         if done.exit_code:
             pytest.fail(f"no disk could be mounted: {done.stderr}", pytrace=False)
         mounted = True
 
-    box.workdir.mkdir()
+    host.workdir.mkdir()
     yield mount_with
     if mounted:
-        run_process([*sudo, "umount", "--lazy", box.workdir])
+        run_process([*sudo, "umount", "--lazy", host.workdir])
 
 
 def test_a_disk_that_is_too_small_is_refused_before_anything_is_shipped(
-    project: Project, box: LoopbackBox, mount: Mount
+    project: Project, host: LoopbackHost, mount: Mount
 ) -> None:
     mount("size=4m")
     answer = project.test("passes", "brief")
     assert (answer.exit_code, answer.sentences) == (4, [])
     sentence = (
-        f"0.0 GB free under {box.workdir}, 1.1 GB needed;"
+        f"0.0 GB free under {host.workdir}, 1.1 GB needed;"
         " run `invoke clean --remote box`, or name another `workdir` in remotes.yaml"
     )
     assert f"error: preflight / disk: {sentence}" in answer.stdout.splitlines()
     assert read_junit(answer.folder)["preflight/disk"] == f"error: {sentence}"
     assert answer.run.shipped is None
-    assert list((box.workdir / "blobs").iterdir()) == []
+    assert list((host.workdir / "blobs").iterdir()) == []
 
 
 def test_a_disk_that_has_no_room_for_another_file_refuses_what_is_shipped(
-    project: Project, box: LoopbackBox, mount: Mount
+    project: Project, host: LoopbackHost, mount: Mount
 ) -> None:
     mount("size=2g,nr_inodes=3")  # the root, blobs, runs
     answer = project.test("passes", "brief")
     sentence = (
-        f"box: the disk is full: no inode free under {box.workdir};"
+        f"box: the disk is full: no inode free under {host.workdir};"
         " free space there, or run `invoke clean --remote box`"
     )
     assert (answer.exit_code, answer.sentences) == (4, [sentence])
@@ -71,13 +71,13 @@ def test_a_disk_that_has_no_room_for_another_file_refuses_what_is_shipped(
 
 
 def test_a_disk_that_fills_in_mid_stage_is_an_error_and_what_exists_comes_back(
-    project: Project, box: LoopbackBox, mount: Mount
+    project: Project, host: LoopbackHost, mount: Mount
 ) -> None:
     mount("size=1100m")  # what preflight asks for; the agent keeps a hundredth of it free
     with project.start(*run_words("fills_later", "patient")) as client:
         client.hear("program: started")
         mount("size=16m")
-        box.go()
+        host.go()
         answer = client.end()
     assert (answer.exit_code, answer.sentences) == (4, [])
     ended = read_junit(answer.folder)["program/cpu_program runs"]
@@ -85,4 +85,4 @@ def test_a_disk_that_fills_in_mid_stage_is_an_error_and_what_exists_comes_back(
     stage = answer.folder / "stages/01-program"
     assert (stage / "program.stdout.log").read_text() == "before\n"
     assert (stage / "ballast").stat().st_size > 0
-    assert box.events(answer.folder.name)[-1] == "finished"
+    assert host.events(answer.folder.name)[-1] == "finished"

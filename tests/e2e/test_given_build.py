@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from tests.e2e.box import LoopbackBox
+from tests.e2e.host import LoopbackHost
 from tests.e2e.project import Project, make_project
 
 
@@ -19,10 +19,10 @@ def build(project: Project, arch: str = "sm_90a") -> Path:
 
 
 def test_a_build_made_elsewhere_runs_where_there_is_no_compiler(
-    project: Project, box: LoopbackBox, tmp_path: Path
+    project: Project, host: LoopbackHost, tmp_path: Path
 ) -> None:
     made = shutil.copytree(build(project), tmp_path / "fetched")
-    other = make_project(tmp_path / "other", None, box.remote())
+    other = make_project(tmp_path / "other", None, host.remote())
     nothing = {"PATH": str(tmp_path)}
     words = ("remote-test", "--remote", "box", "--plan", "brief")
     refused = other.invoke(*words, "--kernel", "passes", env=nothing)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.e2e.box import marked_processes
+from tests.e2e.host import marked_processes
 from tests.e2e.project import Project, read_junit, stage_of
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 
-from tests.e2e.box import LoopbackBox
+from tests.e2e.host import LoopbackHost
 from tests.e2e.project import Project, read_junit, read_run, run_words
 
 
 def test_a_box_in_use_is_refused_and_nothing_is_left_to_collect(
-    project: Project, box: LoopbackBox
+    project: Project, host: LoopbackHost
 ) -> None:
     with project.start(*run_words("waits", "patient")) as client:
         first = client.hear("program: started").folder
@@ -23,17 +23,17 @@ def test_a_box_in_use_is_refused_and_nothing_is_left_to_collect(
             "preflight/stage": f"error: {sentence}",
             "program/stage": "skipped: never reached",
         }
-        box.go()
+        host.go()
         assert client.end().exit_code == 0
     again = project.invoke("collect", refused.folder.name)
     assert (again.exit_code, again.sentences) == (4, [])
     assert again.progress == ["nothing was launched in this run: there is nothing to collect"]
 
 
-def test_a_run_that_is_over_needs_its_box_no_more(project: Project, box: LoopbackBox) -> None:
+def test_a_run_that_is_over_needs_its_box_no_more(project: Project, host: LoopbackHost) -> None:
     folder = project.test("passes", "brief").folder
     before = (folder / "run.json").read_bytes()
-    shutil.rmtree(box.workdir)
+    shutil.rmtree(host.workdir)
     again = project.invoke("collect", folder.name)
     assert (again.exit_code, again.sentences) == (0, [])
     assert again.progress == ["everything of this run is here: there is nothing to collect"]
@@ -41,18 +41,18 @@ def test_a_run_that_is_over_needs_its_box_no_more(project: Project, box: Loopbac
 
 
 def test_a_run_that_the_box_no_longer_has_is_an_error_not_a_promise(
-    project: Project, box: LoopbackBox
+    project: Project, host: LoopbackHost
 ) -> None:
     with project.start(*run_words("waits", "patient")) as client:
         folder = client.hear("program: started").folder
         client.process.kill()
-    box.go()
-    box.await_event(folder.name, "finished")
-    shutil.rmtree(box.workdir / "runs" / folder.name)
+    host.go()
+    host.await_event(folder.name, "finished")
+    shutil.rmtree(host.workdir / "runs" / folder.name)
     answer = project.invoke("collect", folder.name)
     assert (answer.exit_code, answer.sentences) == (4, [])
     assert answer.progress == [
-        f"box: run {folder.name} is not under {box.workdir}:"
+        f"box: run {folder.name} is not under {host.workdir}:"
         " never started there, or pruned since; what is here is all there is"
     ]
     assert read_run(folder).state == "finished"

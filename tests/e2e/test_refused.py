@@ -8,14 +8,14 @@ from typing import Any
 
 from kernelrig.remote.ssh.known_hosts import parse_host_key
 
-from tests.e2e.box import LoopbackBox
+from tests.e2e.host import LoopbackHost
 from tests.e2e.project import Answer, MakeProject, read_junit
 from tests.remote.sshd_fixture import free_port, make_key
 
 
-def check_refused(make: MakeProject, box: LoopbackBox, **changes: Any) -> Answer:  # noqa: ANN401 - fields of Remote
+def check_refused(make: MakeProject, host: LoopbackHost, **changes: Any) -> Answer:  # noqa: ANN401 - fields of Remote
     """Run against a remote with these `changes` and return the refusal, after checking its form."""
-    answer = make(box.remote(**changes)).test("passes", "brief")
+    answer = make(host.remote(**changes)).test("passes", "brief")
     assert answer.exit_code == 4
     assert len(answer.sentences) == 1
     assert answer.run.state == "finished"
@@ -29,57 +29,57 @@ def check_refused(make: MakeProject, box: LoopbackBox, **changes: Any) -> Answer
 
 
 def test_an_unknown_host_key_is_shown_with_the_command_that_pins_it(
-    make: MakeProject, box: LoopbackBox
+    make: MakeProject, host: LoopbackHost
 ) -> None:
-    shown = parse_host_key(box.sshd.host_key)
-    assert check_refused(make, box, host_key="").sentences == [
-        f"the host key of {box.address} is not known: it shows {shown}; compare the fingerprint"
+    shown = parse_host_key(host.sshd.host_key)
+    assert check_refused(make, host, host_key="").sentences == [
+        f"the host key of {host.address} is not known: it shows {shown}; compare the fingerprint"
         f" with what the box or its provider says, then `invoke remote-add box"
-        f" {box.sshd.user}@{box.address} --fingerprint {shown.fingerprint}`"
+        f" {host.sshd.user}@{host.address} --fingerprint {shown.fingerprint}`"
     ]
 
 
 def test_a_changed_host_key_is_never_passed_over(
-    make: MakeProject, box: LoopbackBox, tmp_path: Path
+    make: MakeProject, host: LoopbackHost, tmp_path: Path
 ) -> None:
-    shown, pinned = parse_host_key(box.sshd.host_key), parse_host_key(make_key(tmp_path / "other"))
-    assert check_refused(make, box, host_key=pinned.line).sentences == [
-        f"the host key of {box.address} changed: it shows {shown}, pinned is {pinned};"
+    shown, pinned = parse_host_key(host.sshd.host_key), parse_host_key(make_key(tmp_path / "other"))
+    assert check_refused(make, host, host_key=pinned.line).sentences == [
+        f"the host key of {host.address} changed: it shows {shown}, pinned is {pinned};"
         f" somebody may be in between; if the machine is a new one, `invoke remote-add box"
-        f" {box.sshd.user}@{box.address} --fingerprint SHA256:...` with what its provider says"
+        f" {host.sshd.user}@{host.address} --fingerprint SHA256:...` with what its provider says"
     ]
 
 
-def test_a_port_where_nobody_listens_refuses(make: MakeProject, box: LoopbackBox) -> None:
+def test_a_port_where_nobody_listens_refuses(make: MakeProject, host: LoopbackHost) -> None:
     port = free_port()
-    assert check_refused(make, box, port=port).sentences == [
+    assert check_refused(make, host, port=port).sentences == [
         f"127.0.0.1:{port} refused the connection; is sshd running there, is the port right?"
     ]
 
 
-def test_a_silent_server_is_given_up(make: MakeProject, box: LoopbackBox) -> None:
+def test_a_silent_server_is_given_up(make: MakeProject, host: LoopbackHost) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        assert check_refused(make, box, port=port, connect_timeout_s=0.5).sentences == [
+        assert check_refused(make, host, port=port, connect_timeout_s=0.5).sentences == [
             f"127.0.0.1:{port} took the connection and said nothing for 0.5 s;"
             " is it an SSH server, and is the box alive?"
         ]
 
 
 def test_a_key_that_the_box_does_not_take(
-    make: MakeProject, box: LoopbackBox, tmp_path: Path
+    make: MakeProject, host: LoopbackHost, tmp_path: Path
 ) -> None:
     make_key(tmp_path / "other")
-    sentence = check_refused(make, box, identity_file=str(tmp_path / "other")).sentences[0]
+    sentence = check_refused(make, host, identity_file=str(tmp_path / "other")).sentences[0]
     assert sentence.startswith(
-        f"{box.address} let user {box.sshd.user} in with none of our keys:"
+        f"{host.address} let user {host.sshd.user} in with none of our keys:"
         f" {tmp_path}/other (refused); name the right key as identity_file of the remote"
     )
 
 
-def test_a_box_without_python(make: MakeProject, box: LoopbackBox) -> None:
-    assert check_refused(make, box, python="python9").sentences == [
+def test_a_box_without_python(make: MakeProject, host: LoopbackHost) -> None:
+    assert check_refused(make, host, python="python9").sentences == [
         "box: there is no 'python9' on the box;"
         " install python 3.9 or newer there, or set 'python' of this remote to one"
     ]
-    assert not box.workdir.exists()
+    assert not host.workdir.exists()

@@ -5,29 +5,29 @@ from __future__ import annotations
 from kernelrig import config
 from kernelrig.remote.ssh.known_hosts import parse_host_key
 
-from tests.e2e.box import LoopbackBox
+from tests.e2e.host import LoopbackHost
 from tests.e2e.project import MakeProject
 
 
 def test_a_box_is_pinned_by_its_fingerprint_used_and_pruned(
-    make: MakeProject, box: LoopbackBox
+    make: MakeProject, host: LoopbackHost
 ) -> None:
-    project, key = make(), parse_host_key(box.sshd.host_key)
+    project, key = make(), parse_host_key(host.sshd.host_key)
     added = project.invoke(
-        "remote-add", "rented", f"{box.sshd.user}@{box.address}",
+        "remote-add", "rented", f"{host.sshd.user}@{host.address}",
         "--fingerprint", key.fingerprint, "--arch", "sm_90a",
-        "--identity-file", str(box.sshd.identity),
+        "--identity-file", str(host.sshd.identity),
     )  # fmt: skip
     assert (added.exit_code, added.sentences) == (0, [])
-    assert added.progress == [f"host key of {box.address}: {key}"]
+    assert added.progress == [f"host key of {host.address}: {key}"]
     assert added.stdout == (
         "remotes.local.yaml: remote 'rented' written; try `invoke remote-test --remote rented`\n"
     )
-    assert config.load_remotes(project.root)["rented"].host_key == box.sshd.host_key
+    assert config.load_remotes(project.root)["rented"].host_key == host.sshd.host_key
 
     ran = project.test("passes", "brief", remote="rented")
     assert (ran.exit_code, ran.sentences) == (0, [])
-    runs = box.sshd.home / ".kernelrig/runs"
+    runs = host.sshd.home / ".kernelrig/runs"
     assert [p.name for p in runs.iterdir()] == [ran.folder.name]
 
     pruned = project.invoke("clean", "--remote", "rented", "--days", "0")
@@ -38,23 +38,23 @@ def test_a_box_is_pinned_by_its_fingerprint_used_and_pruned(
 
 
 def test_a_fingerprint_of_another_box_is_refused_and_nothing_written(
-    make: MakeProject, box: LoopbackBox
+    make: MakeProject, host: LoopbackHost
 ) -> None:
-    project, shown = make(), parse_host_key(box.sshd.host_key)
+    project, shown = make(), parse_host_key(host.sshd.host_key)
     wanted = "SHA256:" + 43 * "A"
-    answer = project.invoke("remote-add", "rented", box.address, "--fingerprint", wanted)
+    answer = project.invoke("remote-add", "rented", host.address, "--fingerprint", wanted)
     assert (answer.exit_code, answer.stdout) == (4, "")
     assert answer.sentences == [
-        f"{box.address} does not have the key {wanted}: it shows {shown};"
+        f"{host.address} does not have the key {wanted}: it shows {shown};"
         " nothing was written; is the address right, is the fingerprint of this box?"
     ]
     assert not (project.root / "remotes.local.yaml").exists()
 
 
 def test_what_is_no_fingerprint_is_refused_before_the_box_is_asked(
-    make: MakeProject, box: LoopbackBox
+    make: MakeProject, host: LoopbackHost
 ) -> None:
-    answer = make().invoke("remote-add", "rented", box.address, "--fingerprint", "MD5:16:27:ac")
+    answer = make().invoke("remote-add", "rented", host.address, "--fingerprint", "MD5:16:27:ac")
     assert (answer.exit_code, answer.stdout) == (2, "")
     assert answer.sentences == [
         "'MD5:16:27:ac' is no SHA256 fingerprint;"

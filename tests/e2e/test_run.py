@@ -8,19 +8,19 @@ import pytest
 from kernelrig.files.rundir import sha256_file
 from kernelrig.model import DeviceKind, Shipped
 
-from tests.e2e.box import LoopbackBox
+from tests.e2e.host import LoopbackHost
 from tests.e2e.project import Answer, Project, make_project, read_junit
 from tests.remote.sshd_fixture import Sshd
 
 
 @pytest.fixture(scope="module")
-def box(server: Sshd, tmp_path_factory: pytest.TempPathFactory) -> LoopbackBox:
-    return LoopbackBox(server, tmp_path_factory.mktemp("box") / "workdir")
+def host(server: Sshd, tmp_path_factory: pytest.TempPathFactory) -> LoopbackHost:
+    return LoopbackHost(server, tmp_path_factory.mktemp("box") / "workdir")
 
 
 @pytest.fixture(scope="module")
-def project(box: LoopbackBox, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    return make_project(tmp_path_factory.mktemp("own") / "project", None, box.remote())
+def project(host: LoopbackHost, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return make_project(tmp_path_factory.mktemp("own") / "project", None, host.remote())
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +101,10 @@ def test_a_second_run_compiles_nothing_and_ships_nothing(project: Project, first
 
 
 def test_a_blob_that_was_corrupted_on_the_box_is_noticed_and_sent_again(
-    project: Project, first: Answer, box: LoopbackBox
+    project: Project, first: Answer, host: LoopbackHost
 ) -> None:
     program = first.folder / "build/cpu_program"
-    blob = box.workdir / "blobs" / sha256_file(program)
+    blob = host.workdir / "blobs" / sha256_file(program)
     whole = blob.read_bytes()
     blob.unlink()  # runs have hard links to it
     blob.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))

@@ -14,7 +14,7 @@ from kernelrig.files import records
 from kernelrig.files.rundir import sha256_file
 from kernelrig.model import Outcome, StageKind
 
-from tests.e2e.box import LoopbackBox
+from tests.e2e.host import LoopbackHost
 from tests.e2e.project import (
     Answer,
     MakeProject,
@@ -29,9 +29,9 @@ LACKS = "guarded has no variant guard for sm_90a; it is for sm_100a"
 
 
 @pytest.fixture
-def project(make: MakeProject, box: LoopbackBox) -> Project:
+def project(make: MakeProject, host: LoopbackHost) -> Project:
     """One box under two names: a CPU program runs on whatever its remote is said to be."""
-    return make(box.remote(name="blackwell", arch="sm_100a"), box.remote(name="hopper"))
+    return make(host.remote(name="blackwell", arch="sm_100a"), host.remote(name="hopper"))
 
 
 def run_guarded(project: Project, *words: str, remote: str = "blackwell") -> Answer:
@@ -39,7 +39,7 @@ def run_guarded(project: Project, *words: str, remote: str = "blackwell") -> Ans
 
 
 def test_each_stage_runs_its_own_build_from_its_own_place(
-    project: Project, box: LoopbackBox
+    project: Project, host: LoopbackHost
 ) -> None:
     answer = run_guarded(project)
     assert (answer.exit_code, answer.sentences) == (0, [])
@@ -51,8 +51,8 @@ def test_each_stage_runs_its_own_build_from_its_own_place(
         command = (stages / name / "program.command").read_text()
         assert command == f"../../{place}/cpu_program --built-as\n"
         assert (stages / name / "program.stdout.log").read_text() == f"built as {variant}\n"
-        on_box = box.workdir / "runs" / run.id / place / "cpu_program"
-        assert sha256_file(on_box) == sha256_file(answer.folder / place / "cpu_program")
+        on_host = host.workdir / "runs" / run.id / place / "cpu_program"
+        assert sha256_file(on_host) == sha256_file(answer.folder / place / "cpu_program")
     assert run.shipped is not None
     assert run.shipped.blobs == 2
     assert list(run.provenance.builds) == [
@@ -93,7 +93,7 @@ def test_a_dry_run_shows_the_place_of_the_variant_or_why_it_is_skipped(project: 
 
 
 def test_what_could_not_run_at_all_is_refused_before_the_box(
-    project: Project, box: LoopbackBox
+    project: Project, host: LoopbackHost
 ) -> None:
     alone = run_guarded(project, "--only", "guard", remote="hopper")
     assert (alone.exit_code, alone.sentences) == (
@@ -107,7 +107,7 @@ def test_what_could_not_run_at_all_is_refused_before_the_box(
         2,
         ["unknown variant of passes (stage guard of plan guarded) 'guard'; known: production"],
     )
-    assert not box.workdir.exists()
+    assert not host.workdir.exists()
 
 
 def test_builds_made_elsewhere_go_to_the_stages_that_name_their_variant(

@@ -10,7 +10,7 @@ from kernelrig.errors import ProtocolError
 from kernelrig.files import records
 from kernelrig.model import (
     AcceptedFinding,
-    Box,
+    BenchResult,
     Budget,
     Build,
     Case,
@@ -22,6 +22,7 @@ from kernelrig.model import (
     Finding,
     Function,
     FunctionResources,
+    Host,
     Kernel,
     Outcome,
     Pattern,
@@ -90,7 +91,7 @@ RUN = Run(
             ("pre",),
         ),
     ),
-    box=Box(
+    host=Host(
         "h", "3.12.3", "2.39", "/w", 1 << 40, "580.159.04",
         gpus=({"name": "NVIDIA H200"},), gpu_processes=("1 x",), gpu_counters_admin_only=False,
         tools={"ncu": Tool("/ncu", "2025.3.1", ("--set",))}, problems=("p",),
@@ -223,14 +224,14 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
         (
             '"free_bytes": 1099511627776',
             '"free_bytes": "1099511627776"',
-            "run.json is no Run: at box.free_bytes: 'free_bytes' must be a whole number, "
+            "run.json is no Run: at host.free_bytes: 'free_bytes' must be a whole number, "
             "not '1099511627776'; take it out of its quotes",
         ),
         (
             '"variant": "production"',
             '"variant": "production", "quux": 1',
-            "run.json is no Run: at quux: unknown key 'quux'; known keys: arch, bench, box, "
-            "finished_utc, gate_percent, id, jobs, kernel, missing, plan, provenance, remote, "
+            "run.json is no Run: at quux: unknown key 'quux'; known keys: arch, bench, "
+            "finished_utc, gate_percent, host, id, jobs, kernel, missing, plan, provenance, remote, "
             "schema, shipped, stages, started_utc, state, variant",
         ),
     ],
@@ -244,9 +245,9 @@ def test_a_damaged_value_is_named(old: str, new: str, said: str, tmp_path: Path)
 
 
 def test_a_record_of_another_kind_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "build.json"
+    path = tmp_path / "bench.json"
     path.write_text(records.to_json(RUN))
-    assert refusal(Build, path).startswith("build.json is no Build: at ")
+    assert refusal(BenchResult, path).startswith("bench.json is no BenchResult: at ")
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

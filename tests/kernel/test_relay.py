@@ -23,12 +23,12 @@ def program(cuda_toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory)
     return made
 
 
-def take(program: Path, folder: Path, turns: int, *processes: str) -> list[tuple[int, str]]:
+def take(program: Path, folder: Path, slots: int, *processes: str) -> list[tuple[int, str]]:
     """Start the processes together; return exit code and stderr of each. The file `said` holds
     what they printed, in the order in which they did.
     """
     file = folder / "relay"
-    file.write_bytes(bytes(turns))
+    file.write_bytes(bytes(slots))
     ended = []
     with (folder / "said").open("ab") as said:
         started = [
@@ -70,7 +70,7 @@ def test_one_that_fails_ends_it_for_all(program: Path, tmp_path: Path) -> None:
     ],
 )
 def test_turns_that_cannot_be_are_refused(
-    program: Path, tmp_path: Path, turns: str, said: str
+    program: Path, tmp_path: Path, slots: str, said: str
 ) -> None:
-    ((code, stderr),) = take(program, tmp_path, 4, f"a {turns}")
+    ((code, stderr),) = take(program, tmp_path, 4, f"a {slots}")
     assert (code, stderr) == (2, said.format(file=tmp_path / "relay") + "\n")

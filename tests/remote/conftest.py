@@ -8,26 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.remote.local_box import LocalBox
+from tests.remote.local_host import LocalHost
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Iterator[LocalBox]:
-    box = LocalBox(tmp_path)
-    yield box
-    box.close()
+def host(tmp_path: Path) -> Iterator[LocalHost]:
+    host = LocalHost(tmp_path)
+    yield host
+    host.close()
 
 
 @pytest.fixture
-def small_box(tmp_path: Path) -> Iterator[LocalBox]:
+def small_box(tmp_path: Path) -> Iterator[LocalHost]:
     """A box whose disk has 5 MB."""
-    box = LocalBox(tmp_path)
-    box.workdir.mkdir()
+    host = LocalHost(tmp_path)
+    host.workdir.mkdir()
     mounting = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", str(box.workdir)], check=False
+        ["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", str(host.workdir)], check=False
     )
     if mounting.returncode:
         pytest.skip("mounting a small disk needs root")
-    yield box
-    box.close()
-    subprocess.run(["umount", "--lazy", str(box.workdir)], check=True)
+    yield host
+    host.close()
+    subprocess.run(["umount", "--lazy", str(host.workdir)], check=True)

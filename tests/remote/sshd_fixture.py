@@ -39,7 +39,7 @@ class Sshd:
 
     def remote(self, **changes: Any) -> Remote:  # noqa: ANN401 - fields of Remote
         """Return a record that pins this server's key."""
-        box = Remote(
+        host = Remote(
             name="box",
             arch="sm_90a",
             host=self.host,
@@ -49,7 +49,7 @@ class Sshd:
             host_key=self.host_key,
             connect_timeout_s=10.0,
         )
-        return replace(box, **changes)
+        return replace(host, **changes)
 
     def known_hosts_line(self) -> str:
         return f"[{self.host}]:{self.port} {self.host_key}\n"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from kernelrig.model import CommandResult, EndedBy
 
-from tests.remote.local_box import PYTHON, Event, LocalBox, is_running, job, shell
+from tests.remote.local_host import PYTHON, Event, LocalHost, is_running, job, shell
 
 
 def only(results: tuple[CommandResult, ...]) -> CommandResult:
@@ -19,7 +19,7 @@ def only(results: tuple[CommandResult, ...]) -> CommandResult:
     return results[0]
 
 
-def test_exit_codes_and_output_come_back(box: LocalBox) -> None:
+def test_exit_codes_and_output_come_back(host: LocalHost) -> None:
     jobs = [
         job(
             "smoke",
@@ -28,13 +28,13 @@ def test_exit_codes_and_output_come_back(box: LocalBox) -> None:
             shell("tolerated", "exit 3", ok_exit=(0, 3)),
         )
     ]
-    (result,), events = box.run(jobs)
+    (result,), events = host.run(jobs)
     assert [(c.name, c.ended_by, c.exit_code) for c in result.commands] == [
         ("good", EndedBy.EXIT, 0),
         ("bad", EndedBy.EXIT, 71),
         ("tolerated", EndedBy.EXIT, 3),
     ]
-    folder = box.back / "stages" / "01-smoke"
+    folder = host.back / "stages" / "01-smoke"
     assert (folder / "good.stdout.log").read_text().endswith("/runs/run-1/stages/01-smoke\n")
     assert (folder / "good.stderr.log").read_text() == "careful\n"
     assert [e["event"] for e in events] == [
@@ -46,54 +46,54 @@ def test_exit_codes_and_output_come_back(box: LocalBox) -> None:
     ]
 
 
-def test_a_command_sees_no_input_its_own_environment_and_the_marker(box: LocalBox) -> None:
-    box.env = {"FROM_REMOTE": "a b", "BOTH": "remote"}
+def test_a_command_sees_no_input_its_own_environment_and_the_marker(host: LocalHost) -> None:
+    host.env = {"FROM_REMOTE": "a b", "BOTH": "remote"}
     script = 'cat; echo "$FROM_REMOTE|$BOTH|$KERNELRIG_RUN"'
-    box.run([job("smoke", shell("env", script, env={"BOTH": "command"}))])
-    written = (box.back / "stages/01-smoke/env.stdout.log").read_text()
+    host.run([job("smoke", shell("env", script, env={"BOTH": "command"}))])
+    written = (host.back / "stages/01-smoke/env.stdout.log").read_text()
     assert written == "a b|command|run-1\n"
 
 
-def test_a_signal_is_told_as_a_signal(box: LocalBox) -> None:
-    (result,), _ = box.run([job("smoke", shell("crash", "kill -SEGV $$"))])
+def test_a_signal_is_told_as_a_signal(host: LocalHost) -> None:
+    (result,), _ = host.run([job("smoke", shell("crash", "kill -SEGV $$"))])
     command = only(result.commands)
     assert (command.ended_by, command.signal, command.exit_code) == (EndedBy.SIGNAL, 11, None)
 
 
-def test_a_program_that_is_not_there_is_told_and_the_run_goes_on(box: LocalBox) -> None:
+def test_a_program_that_is_not_there_is_told_and_the_run_goes_on(host: LocalHost) -> None:
     missing = shell("missing", "")
     jobs = [job("one", type(missing)("missing", ("./nothing",), 5.0)), job("two", shell("b", ":"))]
-    (one, two), _ = box.run(jobs)
+    (one, two), _ = host.run(jobs)
     assert only(one.commands).ended_by is EndedBy.NOT_STARTED
     assert only(one.commands).detail == "./nothing: No such file or directory"
     assert only(two.commands).exit_code == 0
 
 
-def test_a_command_that_ignores_term_ends_at_its_time_limit(box: LocalBox) -> None:
+def test_a_command_that_ignores_term_ends_at_its_time_limit(host: LocalHost) -> None:
     script = "trap '' TERM; echo $$; while :; do sleep 1000; done"
-    (result,), _ = box.run([job("smoke", shell("hang", script, 0.2))])
+    (result,), _ = host.run([job("smoke", shell("hang", script, 0.2))])
     command = only(result.commands)
     assert command.ended_by is EndedBy.TIME_LIMIT
     assert command.detail == "it ran 0.2 s, all it may"
-    assert not is_running(int((box.back / "stages/01-smoke/hang.stdout.log").read_text()))
+    assert not is_running(int((host.back / "stages/01-smoke/hang.stdout.log").read_text()))
 
 
-def test_output_is_cut_at_its_limit(box: LocalBox) -> None:
+def test_output_is_cut_at_its_limit(host: LocalHost) -> None:
     stage = job("smoke", shell("noisy", "while :; do echo again; done"), output_bytes=10_000)
-    (result,), _ = box.run([stage])
+    (result,), _ = host.run([stage])
     assert only(result.commands).ended_by is EndedBy.OUTPUT_LIMIT
-    assert (box.back / "stages/01-smoke/noisy.stdout.log").stat().st_size == 10_000
+    assert (host.back / "stages/01-smoke/noisy.stdout.log").stat().st_size == 10_000
 
 
-def test_files_are_bounded_too(box: LocalBox) -> None:
+def test_files_are_bounded_too(host: LocalHost) -> None:
     script = "head -c 3000000 /dev/zero > big; sleep 1000"
-    (result,), _ = box.run([job("smoke", shell("writer", script), disk_bytes=2_000_000)])
+    (result,), _ = host.run([job("smoke", shell("writer", script), disk_bytes=2_000_000)])
     assert only(result.commands).ended_by is EndedBy.DISK_LIMIT
     assert only(result.commands).detail == "more than 2000000 bytes of files"
 
 
 @pytest.mark.parametrize("then", ["sleep 1000", "exit 1"])
-def test_a_full_disk_is_told_and_stops_the_run(small_box: LocalBox, then: str) -> None:
+def test_a_full_disk_is_told_and_stops_the_run(small_box: LocalHost, then: str) -> None:
     script = f"cat /dev/zero > big; {then}"
     (one, two), events = small_box.run([job("one", shell("fill", script)), job("two")])
     assert only(one.commands).ended_by is EndedBy.DISK_FULL
@@ -113,24 +113,24 @@ while not os.path.exists("pid"):
 """
 
 
-def test_a_child_that_forked_away_and_dropped_the_marker_is_ended(box: LocalBox) -> None:
+def test_a_child_that_forked_away_and_dropped_the_marker_is_ended(host: LocalHost) -> None:
     stray = shell("stray", "")
     command = type(stray)("stray", (PYTHON, "-c", STRAY), 30.0)
-    (result,), events = box.run([job("smoke", command)])
+    (result,), events = host.run([job("smoke", command)])
     assert only(result.commands).exit_code == 0
     assert next(e for e in events if e["event"] == "command_ended")["strays"] == 1
-    assert not is_running(int((box.back / "stages/01-smoke/pid").read_text()))
+    assert not is_running(int((host.back / "stages/01-smoke/pid").read_text()))
 
 
 def test_a_run_of_the_same_name_under_another_workdir_is_left_alone(
-    box: LocalBox, tmp_path: Path
+    host: LocalHost, tmp_path: Path
 ) -> None:
-    other = LocalBox(tmp_path / "other")
+    other = LocalHost(tmp_path / "other")
     here: list[CommandResult] = []
 
     def run_here(event: Event) -> None:
         if event["event"] == "command_started":
-            ((result,), _) = box.run([job("smoke", shell("a", ":"))])
+            ((result,), _) = host.run([job("smoke", shell("a", ":"))])
             here.extend(result.commands)
             (other.workdir / "runs/run-1/go").touch()
 
@@ -140,13 +140,13 @@ def test_a_run_of_the_same_name_under_another_workdir_is_left_alone(
     assert [(c.ended_by, c.exit_code) for c in [*here, *there.commands]] == [(EndedBy.EXIT, 0)] * 2
 
 
-def test_a_killed_agent_shows_as_lost_and_leaves_no_process(box: LocalBox) -> None:
+def test_a_killed_agent_shows_as_lost_and_leaves_no_process(host: LocalHost) -> None:
     """A journal that stops in mid-run says so for each command and stage that was to come."""
     pids: list[int] = []
 
     def kill(event: Event) -> None:
         if event["event"] == "command_started":
-            agent = json.loads((box.workdir / "runs/run-1/agent.json").read_text())
+            agent = json.loads((host.workdir / "runs/run-1/agent.json").read_text())
             pids.extend((agent["pid"], event["pid"]))
             os.kill(agent["pid"], signal.SIGKILL)
 
@@ -154,88 +154,88 @@ def test_a_killed_agent_shows_as_lost_and_leaves_no_process(box: LocalBox) -> No
         job("one", shell("long", "sleep 1000"), shell("next", ":")),
         job("two", shell("b", ":")),
     ]
-    (one, two), events = box.run(jobs, on_event=kill)
+    (one, two), events = host.run(jobs, on_event=kill)
     assert events[-1]["event"] == "agent_lost"
     assert [c.ended_by for c in one.commands] == [EndedBy.LOST, EndedBy.NOT_STARTED]
     assert two.not_run == "the agent on the box was lost before it came to this"
     assert [is_running(pid) for pid in pids] == [False, False]
 
 
-def test_an_agent_that_no_longer_moves_is_told_of(box: LocalBox) -> None:
+def test_an_agent_that_no_longer_moves_is_told_of(host: LocalHost) -> None:
     def stop_and_go(event: Event) -> None:
-        agent = json.loads((box.workdir / "runs/run-1/agent.json").read_text())["pid"]
+        agent = json.loads((host.workdir / "runs/run-1/agent.json").read_text())["pid"]
         if event["event"] == "command_started":
             os.kill(agent, signal.SIGSTOP)
-            os.utime(box.workdir / "runs/run-1/heartbeat", (1, 1))
+            os.utime(host.workdir / "runs/run-1/heartbeat", (1, 1))
         if event["event"] == "note":
             os.kill(agent, signal.SIGCONT)
-            assert box.link().cancel("run-1") is True
+            assert host.link().cancel("run-1") is True
 
-    _, events = box.run([job("one", shell("long", "sleep 1000"))], on_event=stop_and_go)
+    _, events = host.run([job("one", shell("long", "sleep 1000"))], on_event=stop_and_go)
     notes = [e["text"] for e in events if e["event"] == "note"]
     assert [text.startswith("the agent shows no life for ") for text in notes] == [True]
 
 
-def test_a_cancelled_run_ends_at_once_and_says_so(box: LocalBox) -> None:
+def test_a_cancelled_run_ends_at_once_and_says_so(host: LocalHost) -> None:
     def cancel(event: Event) -> None:
         if event["event"] == "command_started":
-            assert box.link().cancel("run-1") is True
+            assert host.link().cancel("run-1") is True
 
     jobs = [
         job("one", shell("long", "sleep 1000"), shell("next", ":")),
         job("two", shell("b", ":")),
     ]
-    (one, two), events = box.run(jobs, on_event=cancel)
+    (one, two), events = host.run(jobs, on_event=cancel)
     assert [(c.ended_by, c.detail) for c in one.commands] == [
         (EndedBy.SIGNAL, "cancelled"),
         (EndedBy.NOT_STARTED, "the run was cancelled"),
     ]
     assert two.not_run == "the run was cancelled"
     assert events[-1]["reason"] == "the run was cancelled"
-    assert box.link().cancel("run-1") is False
+    assert host.link().cancel("run-1") is False
 
 
-def test_a_stage_waits_for_the_stages_it_needs(box: LocalBox) -> None:
+def test_a_stage_waits_for_the_stages_it_needs(host: LocalHost) -> None:
     jobs = [
         job("checksum", shell("a", "exit 71")),
         job("timing", shell("b", ":"), needs=("checksum",)),
         job("profile", shell("c", ":"), needs=("timing",)),
         job("apart", shell("d", ":"), needs=("not in this plan",)),
     ]
-    (_, timing, profile, apart), _ = box.run(jobs)
+    (_, timing, profile, apart), _ = host.run(jobs)
     assert timing.not_run == "needs 'checksum', which did not pass"
     assert profile.not_run == "needs 'timing', which was not run"
     assert only(apart.commands).exit_code == 0
 
 
-def test_nothing_is_run_that_would_hang_as_an_earlier_stage_did(box: LocalBox) -> None:
+def test_nothing_is_run_that_would_hang_as_an_earlier_stage_did(host: LocalHost) -> None:
     jobs = [
         job("smoke", shell("a", "sleep 1000", 0.1), shell("b", "echo ran >> ../../ran")),
         job("racecheck", shell("c", "echo ran >> ../../ran"), needs_end=("smoke",)),
         job("timing", shell("d", ":"), needs=("racecheck",)),
         job("apart", shell("e", ":")),
     ]
-    (smoke, racecheck, timing, apart), _ = box.run(jobs)
+    (smoke, racecheck, timing, apart), _ = host.run(jobs)
     assert [c.ended_by for c in smoke.commands] == [EndedBy.TIME_LIMIT, EndedBy.NOT_STARTED]
     assert smoke.commands[1].detail == "a command before it did not end by itself"
     assert racecheck.not_run == "'smoke' did not end by itself: this would wait the same way"
-    assert not (box.workdir / "runs/run-1/ran").exists()
+    assert not (host.workdir / "runs/run-1/ran").exists()
     assert timing.not_run == "needs 'racecheck', which was not run"
     assert only(apart.commands).exit_code == 0
 
 
-def test_a_stage_that_failed_but_ended_holds_back_only_those_that_need_it(box: LocalBox) -> None:
+def test_a_stage_that_failed_but_ended_holds_back_only_those_that_need_it(host: LocalHost) -> None:
     jobs = [
         job("smoke", shell("a", "exit 71"), shell("b", "kill -SEGV $$")),
         job("racecheck", shell("c", ":"), needs_end=("smoke", "not in this plan")),
     ]
-    (_, racecheck), _ = box.run(jobs)
+    (_, racecheck), _ = host.run(jobs)
     assert only(racecheck.commands).exit_code == 0
 
 
-def test_stop_at_first_ends_the_run_after_the_stage_that_did_not_pass(box: LocalBox) -> None:
+def test_stop_at_first_ends_the_run_after_the_stage_that_did_not_pass(host: LocalHost) -> None:
     jobs = [job("one", shell("a", "exit 1"), shell("b", ":")), job("two", shell("c", ":"))]
-    (one, two), _ = box.run(jobs, stop_at_first=True)
+    (one, two), _ = host.run(jobs, stop_at_first=True)
     assert [c.exit_code for c in one.commands] == [1, 0]
     assert two.not_run == "stopped at the first stage that did not pass, 'one'"
 
@@ -267,13 +267,13 @@ sys.exit("cudaDeviceSynchronize(): unspecified launch failure")
 """
 
 
-def test_a_hung_kernel_is_dumped_before_it_is_ended(box: LocalBox) -> None:
-    box.on_path("nvidia-smi", FAKE_SMI)
-    box.on_path("cuda-gdb", 'echo "$3"; cat "${3##* }"; echo; echo "$@"')
+def test_a_hung_kernel_is_dumped_before_it_is_ended(host: LocalHost) -> None:
+    host.on_path("nvidia-smi", FAKE_SMI)
+    host.on_path("cuda-gdb", 'echo "$3"; cat "${3##* }"; echo; echo "$@"')
     hang = shell("hang", "")
     command = type(hang)("hang", (PYTHON, "-c", HANGING), 0.5, core_dump=True)
-    (result,), _ = box.run([job("smoke", command)])
-    folder = box.back / "stages/01-smoke"
+    (result,), _ = host.run([job("smoke", command)])
+    folder = host.back / "stages/01-smoke"
     assert only(result.commands).ended_by is EndedBy.TIME_LIMIT
     assert only(result.commands).detail == "it ran 0.5 s, all it may; core dumped"
     assert (folder / "hang.gdb.txt").read_text().splitlines() == [
@@ -292,8 +292,8 @@ def test_a_hung_kernel_is_dumped_before_it_is_ended(box: LocalBox) -> None:
     ]
 
 
-def test_a_hang_outside_cuda_has_no_core_and_says_why(box: LocalBox) -> None:
-    (result,), _ = box.run([job("smoke", shell("hang", "sleep 1000", 0.1, core_dump=True))])
+def test_a_hang_outside_cuda_has_no_core_and_says_why(host: LocalHost) -> None:
+    (result,), _ = host.run([job("smoke", shell("hang", "sleep 1000", 0.1, core_dump=True))])
     detail = only(result.commands).detail
     assert detail == "it ran 0.1 s, all it may; no core dump: the program opened no dump pipe"
 
@@ -304,15 +304,15 @@ extern "C" int cuGetErrorString(int, const char **text) { *text = "unknown error
 """
 
 
-def test_a_gpu_that_no_longer_answers_ends_the_run(box: LocalBox) -> None:
-    box.on_path("nvidia-smi", FAKE_SMI)
-    box.file("tools/gpu.csv", H200)
-    source = box.file("driver/cuda.cpp", DEAD_DRIVER)
+def test_a_gpu_that_no_longer_answers_ends_the_run(host: LocalHost) -> None:
+    host.on_path("nvidia-smi", FAKE_SMI)
+    host.file("tools/gpu.csv", H200)
+    source = host.file("driver/cuda.cpp", DEAD_DRIVER)
     library = source.with_name("libcuda.so.1")
     subprocess.run(["g++", "-shared", "-fPIC", "-o", library, source], check=True)
-    box.env = {"LD_LIBRARY_PATH": str(library.parent)}
+    host.env = {"LD_LIBRARY_PATH": str(library.parent)}
     jobs = [job("one", shell("a", "exit 70"), shell("b", ":")), job("two", shell("c", ":"))]
-    (one, two), _ = box.run(jobs)
+    (one, two), _ = host.run(jobs)
     assert one.gpu_healthy_after is False
     gone = "the GPU no longer answers after one/a: cuInit gave 999: unknown error"
     assert [(c.ended_by, c.detail) for c in one.commands] == [
@@ -322,28 +322,28 @@ def test_a_gpu_that_no_longer_answers_ends_the_run(box: LocalBox) -> None:
     assert two.not_run == gone
 
 
-def test_a_once_result_is_kept_and_used_again_with_its_files(box: LocalBox) -> None:
+def test_a_once_result_is_kept_and_used_again_with_its_files(host: LocalHost) -> None:
     test = shell("self", "echo found > report.xml; echo ran >> ../../../../ran", once="tool 1.0")
-    (first,), _ = box.run([job("memcheck", test)], run_id="run-1")
-    (second,), _ = box.run([job("memcheck", test)], run_id="run-2")
+    (first,), _ = host.run([job("memcheck", test)], run_id="run-1")
+    (second,), _ = host.run([job("memcheck", test)], run_id="run-2")
     assert only(first.commands).reused_from == ""
     assert only(second.commands).reused_from != ""
     assert only(second.commands).exit_code == 0
-    assert (box.workdir / "ran").read_text() == "ran\n"
-    again = box.workdir / "runs/run-2/stages/01-memcheck"
+    assert (host.workdir / "ran").read_text() == "ran\n"
+    again = host.workdir / "runs/run-2/stages/01-memcheck"
     assert (again / "report.xml").read_text() == "found\n"
 
 
-def test_a_once_result_that_was_altered_is_made_again(box: LocalBox) -> None:
+def test_a_once_result_that_was_altered_is_made_again(host: LocalHost) -> None:
     test = shell("self", "echo found > report.xml", once="tool 1.0")
-    box.run([job("memcheck", test)], run_id="run-1")
-    (kept,) = (box.workdir / "once").glob("*/files/report.xml")
+    host.run([job("memcheck", test)], run_id="run-1")
+    (kept,) = (host.workdir / "once").glob("*/files/report.xml")
     kept.write_text("none\n")
-    (second,), _ = box.run([job("memcheck", test)], run_id="run-2")
+    (second,), _ = host.run([job("memcheck", test)], run_id="run-2")
     assert only(second.commands).reused_from == ""
     assert kept.read_text() == "found\n"
 
 
-def test_a_once_result_that_was_not_good_is_not_kept(box: LocalBox) -> None:
-    box.run([job("memcheck", shell("self", "exit 1", once="tool 1.0"))])
-    assert not (box.workdir / "once").exists()
+def test_a_once_result_that_was_not_good_is_not_kept(host: LocalHost) -> None:
+    host.run([job("memcheck", shell("self", "exit 1", once="tool 1.0"))])
+    assert not (host.workdir / "once").exists()

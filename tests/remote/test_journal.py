@@ -10,7 +10,7 @@ from kernelrig.errors import ProtocolError
 from kernelrig.model import CommandResult, EndedBy, StageResult
 from kernelrig.remote.journal import read_journal
 
-from tests.remote.local_box import job, shell
+from tests.remote.local_host import job, shell
 
 UTC = "2026-11-21T12:58:10Z"
 JOBS = (

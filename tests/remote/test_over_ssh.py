@@ -14,7 +14,7 @@ from kernelrig.files.rundir import sha256_file
 from kernelrig.model import EndedBy, Remote
 from kernelrig.remote import connect, read_journal
 
-from tests.remote.local_box import Event, job, shell
+from tests.remote.local_host import Event, job, shell
 from tests.remote.sshd_fixture import Sshd
 
 # Each command waits for a file, so that the test decides what happens while it runs.

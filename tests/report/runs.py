@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Literal
 
 from kernelrig.model import (
-    Box,
     Check,
     Command,
     CommandResult,
     DeviceKind,
     EndedBy,
     Finding,
+    Host,
     Kernel,
     Outcome,
     Plan,
@@ -31,7 +31,7 @@ NASTY = "\x1b[31mred\x00 \ud800 \U0001f525 ü]]>&<b>%0A\n::error::x|`*_\ufffe"
 """Colours, NUL, a lone surrogate, CDATA's end, markup, a workflow command: all in one message."""
 
 H200 = Remote(name="h200", arch="sm_90a", kind="embedded")
-BOX = Box(
+HOST = Host(
     hostname="box-17",
     python="3.12.3",
     glibc="2.39",
@@ -179,7 +179,7 @@ def run(
             for s in stages
             if s.kind is not StageKind.PREFLIGHT
         ),
-        box=BOX,
+        host=HOST,
         stages=stages,
         finished_utc="2026-11-21T12:03:20Z",
     )
@@ -192,7 +192,7 @@ def nasty_run() -> Run:
     record = stage("memcheck", StageKind.SANITIZER, check, verdict=failed(NASTY), machine=NASTY)
     return replace(
         run(record),
-        box=replace(BOX, hostname=NASTY, driver=NASTY),
+        host=replace(HOST, hostname=NASTY, driver=NASTY),
         provenance=replace(PROVENANCE, commit=NASTY, toolchain=NASTY),
         kernel=replace(KERNEL, label=NASTY),
     )

@@ -31,7 +31,7 @@ from tests.stages import bench
 
 STAGE = Stage("timing", StageKind.TIMING, case="full", samples=4)
 FILE = "artifacts/baselines/nvidia-h200-700w-580.json"
-ALL = acceptance.Waived(dirty=True, unchecked=True)
+ALL = acceptance.Overrides(dirty=True, unchecked=True)
 ENTRY = "patch_embed-sm_90a-production images=7,ctas=0"
 
 
@@ -72,13 +72,13 @@ def put(
         started_utc=f"2026-11-21T12:{number:02d}:00Z",
         state="finished",
         jobs=(StageJob("timing", StageKind.TIMING, ()),),
-        box=bench.BOX,
+        host=bench.HOST,
         stages=(timing or record(),),
     )
     run = replace(run, **changes)
     result = bench.result("time", "random") | {"samples_ms": [ms * 0.99, ms, ms, ms * 1.01]}
     for path, value in (spoil or {}).items():
-        result = bench.spoilt(result, path, value)
+        result = bench.invalidated(result, path, value)
     folder = root / "artifacts/runs" / name
     bench.write(folder / "stages/01-timing", {"timing.json": result})
     (folder / "run.json").write_text(records.to_json(run))
@@ -99,10 +99,10 @@ def accept(root: Path, times: tuple[float, ...], **changes: Any) -> str:  # noqa
     return said
 
 
-def refused(root: Path, folder: Path, waived: acceptance.Waived = ALL) -> str:
+def refused(root: Path, folder: Path, overrides: acceptance.Overrides = ALL) -> str:
     before = sorted(root.glob("artifacts/baselines/*"))
     with pytest.raises(ConfigError) as caught:
-        acceptance.accept(root, str(folder), waived)
+        acceptance.accept(root, str(folder), overrides)
     assert sorted(root.glob("artifacts/baselines/*")) == before
     return str(caught.value).replace(folder.name, "RUN")
 
@@ -117,7 +117,7 @@ def test_without_a_file_the_class_is_named(tmp_path: Path) -> None:
     [
         (1.05, "slower beside the baseline, +4.97% (+3.14 to +6.82)"),
         (0.95, "faster beside the baseline, -5.03% (-6.68 to -3.36)"),
-        (1.005, "undecided beside the baseline, +0.47% (-1.28 to +2.24)"),
+        (1.005, "inconclusive beside the baseline, +0.47% (-1.28 to +2.24)"),
     ],
 )
 def test_a_run_is_judged_by_how_the_runs_of_its_card_differ(
@@ -141,7 +141,7 @@ def test_runs_that_agree_by_accident_do_not_make_a_tenth_of_a_percent_a_differen
     tmp_path: Path,
 ) -> None:
     accept(tmp_path, (1.0, 1.0, 1.0))
-    assert beside(tmp_path, 1.01).facts["word"] == "undecided"
+    assert beside(tmp_path, 1.01).facts["word"] == "inconclusive"
     assert beside(tmp_path, 1.02).facts["word"] == "slower"
 
 
@@ -160,7 +160,7 @@ def test_of_fewer_than_three_runs_nothing_is_decided_whatever_was_seen(
 ) -> None:
     accept(tmp_path, times)
     check = beside(tmp_path, 3.0)
-    assert check.facts["word"] == "undecided"
+    assert check.facts["word"] == "inconclusive"
     assert "interval" not in check.facts
     assert check.verdict.summary.endswith(
         f"the same build, {len(times)} of 3 runs on this card;"
@@ -173,14 +173,14 @@ def test_another_card_of_the_class_is_told_by_how_cards_differ(tmp_path: Path) -
     for number, ms, basis in ((1, 1.01, "none on this card"), (2, 0.99, "none on this card")):
         card = {"device.uuid": f"GPU-{number}"}
         seen = beside(tmp_path, 1.5, spoil=card)
-        assert seen.facts["word"] == "undecided"
+        assert seen.facts["word"] == "inconclusive"
         assert seen.facts["told from"].endswith(basis)
         folder, _ = put(tmp_path, 10 + number, ms, spoil=card)
         acceptance.accept(tmp_path, str(folder), ALL)
     told = beside(tmp_path, 1.5, spoil={"device.uuid": "GPU-3"})
     assert (told.facts["told from"], told.facts["word"]) == ("3 cards", "slower")
     # 1% is what its own runs tell apart, and what cards differ by.
-    assert beside(tmp_path, 1.03, spoil={"device.uuid": "GPU-3"}).facts["word"] == "undecided"
+    assert beside(tmp_path, 1.03, spoil={"device.uuid": "GPU-3"}).facts["word"] == "inconclusive"
     assert beside(tmp_path, 1.03).facts["word"] == "slower"
 
 
@@ -272,7 +272,7 @@ def test_a_gate_that_two_runs_cannot_judge_is_an_error(tmp_path: Path) -> None:
     accept(tmp_path, (1.0, 1.0))
     verdict = beside(tmp_path, 1.5, gate_percent=2.0).verdict
     assert verdict.outcome is Outcome.ERROR
-    assert verdict.summary.startswith("the gate of 2% cannot be judged: undecided beside")
+    assert verdict.summary.startswith("the gate of 2% cannot be judged: inconclusive beside")
 
 
 def test_a_file_that_cannot_be_read_is_an_error_of_the_stage_and_loses_no_time(
@@ -308,7 +308,7 @@ def test_the_order_of_acceptance_leaves_the_file_the_same(tmp_path: Path) -> Non
         texts.append((tmp_path / FILE).read_text())
     assert texts[0] == texts[1]
     value = json.loads(texts[0])
-    assert value["box_class"] == {
+    assert value["host_class"] == {
         "gpu": "NVIDIA H200",
         "power_limit_w": 700,
         "driver_branch": "580",
@@ -374,15 +374,15 @@ def test_what_nobody_can_build_again_or_check_again_is_refused_unless_said(
 ) -> None:
     clean = Provenance("c0ffee0123456789", "", "0.1.0", "", "", {}, "")
     folder, _ = put(tmp_path, 1, 1.0, provenance=replace(clean, dirty_sha256="d1"))
-    assert refused(tmp_path, folder, acceptance.Waived(unchecked=True)) == (
+    assert refused(tmp_path, folder, acceptance.Overrides(unchecked=True)) == (
         "RUN has changes on top of its commit: nobody can build it again; or say --dirty"
     )
     folder, _ = put(tmp_path, 1, 1.0, provenance=replace(clean, commit=""))
-    assert refused(tmp_path, folder, acceptance.Waived(unchecked=True)) == (
+    assert refused(tmp_path, folder, acceptance.Overrides(unchecked=True)) == (
         "RUN has no commit: nobody can build it again; or say --dirty"
     )
     folder, _ = put(tmp_path, 1, 1.0)
-    assert refused(tmp_path, folder, acceptance.Waived()).startswith("RUN is stale: ")
+    assert refused(tmp_path, folder, acceptance.Overrides()).startswith("RUN is stale: ")
 
 
 def test_times_of_two_regimes_are_not_mixed(tmp_path: Path) -> None:
@@ -428,7 +428,7 @@ def test_two_runs_are_told_apart_by_what_runs_of_the_baseline_differ_by(tmp_path
     put(tmp_path, 20, 1.0)
     put(tmp_path, 21, 1.05)
     assert told(tmp_path, 20, 21) == (
-        "20261121T1221-h200-0021: undecided beside 20261121T1220-h200-0020, +5.00%: the baseline"
+        "20261121T1221-h200-0021: inconclusive beside 20261121T1220-h200-0020, +5.00%: the baseline"
         " of NVIDIA H200, 700 W, driver 580 has no run; `invoke bench` of builds tells more"
     )
     accept(tmp_path, (1.0, 1.002, 0.999))
@@ -437,7 +437,7 @@ def test_two_runs_are_told_apart_by_what_runs_of_the_baseline_differ_by(tmp_path
         " told from 3 runs on this card"
     )
     assert ": faster beside " in told(tmp_path, 21, 20)
-    assert ": undecided beside 20261121T1220-h200-0020, +0.00% (" in told(tmp_path, 20, 20)
+    assert ": inconclusive beside 20261121T1220-h200-0020, +0.00% (" in told(tmp_path, 20, 20)
 
 
 @pytest.mark.parametrize(
@@ -458,7 +458,7 @@ def test_two_runs_are_told_apart_by_what_runs_of_the_baseline_differ_by(tmp_path
             " thermal slowdown by hardware",
         ),
         ({"spoil": {"case.ctas": 8}}, "case images=7,ctas=0 and images=7,ctas=8"),
-        ({"box": replace(bench.BOX, hostname="box-18")}, "box box-17 and box-18"),
+        ({"host": replace(bench.HOST, hostname="box-18")}, "box box-17 and box-18"),
     ],
 )
 def test_two_runs_that_are_not_alike_are_compared_by_force_alone_and_never_decided(
@@ -473,7 +473,7 @@ def test_two_runs_that_are_not_alike_are_compared_by_force_alone_and_never_decid
         f" are not compared: they differ in {what}; --force compares them all the same"
     )
     assert told(tmp_path, 20, 21, force=True) == (
-        "20261121T1221-h200-0021: undecided beside 20261121T1220-h200-0020, +50.00%: compared by"
+        "20261121T1221-h200-0021: inconclusive beside 20261121T1220-h200-0020, +50.00%: compared by"
         f" --force, though they differ in {what}"
     )
 

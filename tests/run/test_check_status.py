@@ -119,42 +119,42 @@ def asked(root: Path) -> str:
     return found["smoke"]
 
 
-def standing(root: Path, key: str = KEY) -> str:
-    return store.standing(root, "quick", "sm_90a", "production", key)
+def check_status(root: Path, key: str = KEY) -> str:
+    return store.check_status(root, "quick", "sm_90a", "production", key)
 
 
 LACKS = "stale: this build has not passed smoke, checksum as they stand now"
 
 
 def test_a_build_has_passed_if_exactly_it_did(root: Path, asked: str) -> None:
-    assert standing(root) == LACKS
+    assert check_status(root) == LACKS
     file(root, 1, key="another", smoke=asked)
     file(root, 2, smoke="by another standard")
-    assert standing(root) == LACKS
+    assert check_status(root) == LACKS
     file(root, 3, smoke=asked)
-    assert standing(root) == "passed in 20261121T120300Z-quick-here-0000"
+    assert check_status(root) == "passed in 20261121T120300Z-quick-here-0000"
 
 
 def test_the_last_time_counts_and_what_was_not_judged_does_not(root: Path, asked: str) -> None:
     file(root, 1, smoke=asked)
     file(root, 2, smoke=asked, outcome=Outcome.ERROR)
-    assert standing(root) == "passed in 20261121T120100Z-quick-here-0000"
+    assert check_status(root) == "passed in 20261121T120100Z-quick-here-0000"
     file(root, 3, smoke=asked, outcome=Outcome.FAIL)
-    assert standing(root) == LACKS
+    assert check_status(root) == LACKS
 
 
 def test_a_run_that_cannot_be_read_says_nothing(root: Path, asked: str) -> None:
     file(root, 1, smoke=asked)
     path = root / store.RUNS / "20261121T120100Z-quick-here-0000/run.json"
     path.write_text(path.read_text()[:-30])
-    assert standing(root) == LACKS
+    assert check_status(root) == LACKS
 
 
 def test_a_build_that_is_not_made_any_more_is_stale(root: Path) -> None:
-    said = store.standing(root, "quick", "sm_100a", "production", KEY)
+    said = store.check_status(root, "quick", "sm_100a", "production", KEY)
     assert said == "stale: kernels.yaml has no quick-sm_100a-production any more"
     (root / "kernel/kernels.yaml").write_text("schema: 2\n")
-    assert standing(root).startswith("stale: kernel/kernels.yaml")
+    assert check_status(root).startswith("stale: kernel/kernels.yaml")
 
 
 def test_a_baseline_is_in_git_and_makes_no_tree_dirty(root: Path) -> None:

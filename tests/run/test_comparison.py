@@ -12,7 +12,7 @@ from kernelrig.model import (
     Bench,
     BenchResult,
     Builds,
-    Contender,
+    Candidate,
     Outcome,
     Plan,
     Provenance,
@@ -30,9 +30,9 @@ STAGE = Stage("bench", StageKind.BENCH, case="full", time_s=120.0, warmup_s=1.0,
 OTHER = bench.build(key="fedcba9876543210")
 BUILDS = Builds(bench.build(), variants={"b": OTHER})
 ASKED = Bench(
-    contenders=(
-        Contender("ours", "", bench.KERNEL, "production", "sm_90a", bench.build().key),
-        Contender("theirs", "b", bench.KERNEL, "production", "sm_90a", OTHER.key),
+    candidates=(
+        Candidate("ours", "", bench.KERNEL, "production", "sm_90a", bench.build().key),
+        Candidate("theirs", "b", bench.KERNEL, "production", "sm_90a", OTHER.key),
     ),
     rounds=8,
     settle_s=1.5,
@@ -44,7 +44,7 @@ def judge(
     root: Path,
     spoil: dict[str, Any] | None = None,
     *,
-    turns: range = range(9, 18),
+    slots: range = range(9, 18),
     force: bool = False,
     gate_percent: float | None = None,
 ) -> StageRecord:
@@ -61,18 +61,18 @@ def judge(
         Provenance("", "", "", "", "", {}, ""),
         "2026-11-21T12:00:00Z",
         "launched",
-        box=bench.BOX,
+        host=bench.HOST,
         bench=asked,
     )
-    (job,) = benching.jobs(plan, asked, BUILDS, bench.BOX, bench.H200)
+    (job,) = benching.jobs(plan, asked, BUILDS, bench.HOST, bench.H200)
     found = root / "stages/01-bench"
     for number, command in enumerate(job.commands):
         slower = 1.02 if command.name.endswith("b") else 1.0
         jitter = 1 + (number % 5) / 1e4
         samples = [slower * jitter * ms for ms in (0.999, 1.0, 1.0, 1.001)]
         result = bench.result("time", "random") | {"samples_ms": samples}
-        for path, value in (spoil or {}).items() if number in turns else ():
-            result = bench.spoilt(result, path, value)
+        for path, value in (spoil or {}).items() if number in slots else ():
+            result = bench.invalidated(result, path, value)
         bench.write(found, {f"{command.name}.json": result})
     ended = StageResult("bench", tuple(bench.exited(c.name, 0, 0.5) for c in job.commands))
     return benching.judge(root, root, run, job, ended, found, bench.context(), BUILDS)
@@ -115,7 +115,7 @@ def test_turns_in_other_surroundings_are_compared_by_force_alone(
     assert record.verdict.outcome is Outcome.ERROR
     # What was measured is on file all the same; only what it comes to is not.
     kept = records.from_json(BenchResult, tmp_path / "a/bench.json")
-    assert (len(kept.turns), kept.comparisons) == (18, ())
+    assert (len(kept.slots), kept.comparisons) == (18, ())
 
     forced = judge(tmp_path / "b", spoil, force=True)
     outcome, told = pair(forced)
@@ -126,9 +126,9 @@ def test_turns_in_other_surroundings_are_compared_by_force_alone(
 
 
 def test_only_the_turn_that_warms_the_card_may_differ(tmp_path: Path) -> None:
-    record = judge(tmp_path, {"regime": "steady after 1.5 s"}, turns=range(1))
+    record = judge(tmp_path, {"regime": "steady after 1.5 s"}, slots=range(1))
     assert pair(record)[0] is Outcome.PASS
-    last = judge(tmp_path / "last", {"regime": "steady after 1.5 s"}, turns=range(17, 18))
+    last = judge(tmp_path / "last", {"regime": "steady after 1.5 s"}, slots=range(17, 18))
     assert pair(last)[0] is Outcome.ERROR
 
 

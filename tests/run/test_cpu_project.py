@@ -82,9 +82,11 @@ def test_it_refuses_what_it_does_not_know(program: Path, tmp_path: Path, flags: 
 
 
 def test_its_project_is_read_whole(tmp_path: Path) -> None:
-    box = Remote("box", "sm_90a", host="127.0.0.1", port=2222)
+    host = Remote("box", "sm_90a", host="127.0.0.1", port=2222)
     root = make_cpu_project(
-        tmp_path / "project", remotes=[box], kernels={"waits": ["--wait-for", str(tmp_path / "go")]}
+        tmp_path / "project",
+        remotes=[host],
+        kernels={"waits": ["--wait-for", str(tmp_path / "go")]},
     )
     kernels = config.load_kernels(root)
     assert list(kernels) == [
@@ -95,7 +97,7 @@ def test_its_project_is_read_whole(tmp_path: Path) -> None:
     assert kernels["waits"].args == ("--wait-for", str(tmp_path / "go"))
     assert config.load_remotes(root) == {
         "local": Remote("local", "sm_90a", kind="embedded"),
-        "box": box,
+        "box": host,
     }
     assert [s.name for s in config.load_plan(root, "quick").stages] == [
         "preflight", "program", "again", "after",

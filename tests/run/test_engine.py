@@ -13,12 +13,12 @@ import pytest
 from kernelrig.errors import CiError, ConfigError, ProtocolError, RemoteError
 from kernelrig.files import records, rundir
 from kernelrig.model import (
-    Box,
     Build,
     Builds,
     Check,
     Command,
     DeviceKind,
+    Host,
     Kernel,
     Outcome,
     Plan,
@@ -132,7 +132,7 @@ def launched() -> Run:
                 (Command("program", ("../../build/greets",), 60.0),),
             ),
         ),
-        box=Box("box-17", "3.12.3", "2.39", "/tmp/kernelrig", 64 << 30),
+        host=Host("box-17", "3.12.3", "2.39", "/tmp/kernelrig", 64 << 30),
         stages=(preflight,),
     )
 
@@ -146,9 +146,9 @@ class Link:
         self.shipped: dict[str, Path] = {}
 
     @property
-    def facts(self) -> Box:
+    def facts(self) -> Host:
         self._ask("facts")
-        return Box("box-17", "3.12.3", "2.39", "/tmp/kernelrig", 64 << 30)
+        return Host("box-17", "3.12.3", "2.39", "/tmp/kernelrig", 64 << 30)
 
     def ship(self, blobs: dict[str, Path]) -> Shipped:
         self._ask("ship")
@@ -357,7 +357,7 @@ def test_a_binary_that_was_replaced_since_it_was_checked_does_not_travel(
             return super().ship(blobs)
 
         @property
-        def facts(self) -> Box:
+        def facts(self) -> Host:
             built.binary.unlink()
             built.binary.write_text("#!/bin/sh\n")
             return super().facts

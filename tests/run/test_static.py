@@ -236,7 +236,7 @@ def test_a_run_whose_check_fails_touches_no_box(
 
     monkeypatch.setattr(engine, "connect", refuse)
     run = engine.run_on_remote(root, RunRequest("local", plan="quick"))
-    assert (exit_code(run), run.state, run.box) == (1, "finished", None)
+    assert (exit_code(run), run.state, run.host) == (1, "finished", None)
     assert [(s.name, s.verdict.outcome) for s in run.stages] == [
         ("check", Outcome.FAIL),
         ("preflight", Outcome.SKIP),

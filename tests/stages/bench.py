@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from kernelrig.model import (
-    Box,
     Build,
     Builds,
     Case,
@@ -18,6 +17,7 @@ from kernelrig.model import (
     CommandResult,
     DeviceKind,
     EndedBy,
+    Host,
     Kernel,
     Outcome,
     Plan,
@@ -98,7 +98,7 @@ SANITIZER_OPTIONS = (
     "--racecheck-memcpy-async",
 )
 
-BOX = Box(
+HOST = Host(
     hostname="box-17",
     python="3.12.3",
     glibc="2.39",
@@ -130,7 +130,7 @@ def context(**changes: Any) -> Context:  # noqa: ANN401 - any field
     fields: dict[str, Any] = {
         "kernel": KERNEL,
         "build": build(),
-        "box": BOX,
+        "host": HOST,
         "remote": H200,
         "earlier": {},
         "today": date(2026, 11, 21),
@@ -141,7 +141,7 @@ def context(**changes: Any) -> Context:  # noqa: ANN401 - any field
 def job(stage: Stage, ctx: Context) -> StageJob:
     plan = Plan("test", (stage,))
     builds = Builds(ctx.build, selftest=SELFTEST)
-    return stage_jobs(plan, ctx.kernel, builds, ctx.box, ctx.remote)[0]
+    return stage_jobs(plan, ctx.kernel, builds, ctx.host, ctx.remote)[0]
 
 
 def exited(name: str, code: int, seconds: float = 1.5) -> CommandResult:
@@ -226,7 +226,7 @@ def result(mode: str, pattern: str, seed: int = 0, *, ctas: int = 0) -> dict[str
     }
 
 
-def spoilt(good: dict[str, Any], path: str, value: object) -> dict[str, Any]:
+def invalidated(good: dict[str, Any], path: str, value: object) -> dict[str, Any]:
     """Return a copy with the value at a dotted path replaced; `DELETE` takes the key away."""
     bad = deepcopy(good)
     *way, last = path.split(".")

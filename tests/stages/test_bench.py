@@ -10,13 +10,13 @@ import pytest
 from kernelrig.model import (
     Bench,
     Builds,
-    Contender,
+    Candidate,
     Outcome,
+    Slot,
     Stage,
     StageJob,
     StageKind,
     StageResult,
-    Turn,
     Variant,
 )
 from kernelrig.stages import bench_job, read_bench
@@ -24,7 +24,7 @@ from kernelrig.stages import bench_job, read_bench
 from tests.stages import bench
 
 STAGE = Stage("bench", StageKind.BENCH, case="full", time_s=120.0, warmup_s=0.5, samples=4)
-TURNS = (Turn(0, 0, 0), Turn(0, -1, 1), Turn(0, 1, 2), Turn(1, 1, 3))
+TURNS = (Slot(0, 0, 0), Slot(0, -1, 1), Slot(0, 1, 2), Slot(1, 1, 3))
 OTHER = replace(bench.build(), program="siglip_timing", key="fedc", variant="timing")
 KERNEL = replace(
     bench.KERNEL,
@@ -32,9 +32,9 @@ KERNEL = replace(
 )
 BUILDS = Builds(bench.build(), variants={"b": OTHER})
 BENCH = Bench(
-    contenders=(
-        Contender("ours", "", KERNEL, "production", "sm_90a", "0123456789abcdef"),
-        Contender("timing", "b", KERNEL, "timing", "sm_90a", "fedc"),
+    candidates=(
+        Candidate("ours", "", KERNEL, "production", "sm_90a", "0123456789abcdef"),
+        Candidate("timing", "b", KERNEL, "timing", "sm_90a", "fedc"),
     ),
     rounds=1,
     settle_s=1.5,
@@ -43,7 +43,7 @@ NAMES = ("00-a", "01-a", "02-a", "03-b")
 
 
 def job() -> StageJob:
-    return bench_job(STAGE, BENCH, TURNS, BUILDS, bench.BOX, bench.H200)
+    return bench_job(STAGE, BENCH, TURNS, BUILDS, bench.HOST, bench.H200)
 
 
 def good(name: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any value of a result file
@@ -51,10 +51,10 @@ def good(name: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any val
     return bench.result("time", "random") | {"program": program} | changes
 
 
-def read(folder: Path, spoilt: dict[str, dict[str, Any]] | None = None, code: int = 0) -> Any:  # noqa: ANN401 - a pair
-    files = {f"{name}.json": (spoilt or {}).get(name, good(name)) for name in NAMES}
+def read(folder: Path, invalidated: dict[str, dict[str, Any]] | None = None, code: int = 0) -> Any:  # noqa: ANN401 - a pair
+    files = {f"{name}.json": (invalidated or {}).get(name, good(name)) for name in NAMES}
     bench.write(folder, files)
-    wrong = spoilt or {}
+    wrong = invalidated or {}
     result = StageResult(
         "bench", tuple(bench.exited(n, code if n in wrong else 0, 2.5) for n in NAMES)
     )
@@ -84,12 +84,16 @@ def test_what_came_back_whole_is_timed_with_what_it_ran_in(tmp_path: Path) -> No
     assert checks[0].verdict.summary == (
         "3 turns of 3 processes, 12 samples, every output right behind each"
     )
-    assert [(t.contender, t.round) for t in timed] == [(0, 0), (0, -1), (0, 1), (1, 1)]
+    assert [(t.candidate, t.round) for t in timed] == [(0, 0), (0, -1), (0, 1), (1, 1)]
     (_, _, _, last) = timed
     assert (last.samples_ms, last.seconds) == ((0.25, 0.5, 0.75, 1.0), 2.5)
-    around = last.around
-    assert (around.gpu, around.driver, around.power_limit_w) == (bench.UUID, "580.159.04", 700.0)
-    assert (around.regime, around.case) == ("steady after 1.0 s", "images=7,ctas=0")
+    environment = last.environment
+    assert (environment.gpu, environment.driver, environment.power_limit_w) == (
+        bench.UUID,
+        "580.159.04",
+        700.0,
+    )
+    assert (environment.regime, environment.case) == ("steady after 1.0 s", "images=7,ctas=0")
     assert last.clocked.sm_mhz == (1395, 1395)
     assert checks[1].facts["throttle reasons"] == "0x0000000000000004"
     assert checks[1].facts["build"] == "patch_embed-sm_90a-timing fedc"
@@ -126,14 +130,14 @@ def test_a_process_that_nobody_knows_of_is_an_error(tmp_path: Path) -> None:
 def told(folder: Path, **files: str) -> Any:  # noqa: ANN401 - a pair
     """Read a bench of a level-0 program beside itself that left `files` in each of its turns."""
     kernel = replace(bench.CPU_KERNEL, baseline=True, expected_lines=())
-    contenders = tuple(
-        Contender(name, place, kernel, "production", "sm_90a", "0123456789abcdef")
+    candidates = tuple(
+        Candidate(name, place, kernel, "production", "sm_90a", "0123456789abcdef")
         for name, place in (("theirs", ""), ("again", "b"))
     )
-    asked = replace(BENCH, contenders=contenders)
+    asked = replace(BENCH, candidates=candidates)
     built = bench.build("cpu_program", "cpu_program")
     builds = Builds(built, variants={"b": built})
-    planned = bench_job(STAGE, asked, TURNS, builds, bench.BOX, bench.H200)
+    planned = bench_job(STAGE, asked, TURNS, builds, bench.HOST, bench.H200)
     assert [c.env for c in planned.commands] == [
         {"KERNELRIG_SAMPLES": f"{name}.samples"} for name in NAMES
     ]

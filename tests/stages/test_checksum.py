@@ -123,7 +123,7 @@ def test_a_right_result_passes(tmp_path: Path, pattern: Pattern) -> None:
 def test_a_result_with_anything_missing_or_strange_is_an_error(
     tmp_path: Path, path: str, value: object
 ) -> None:
-    record = read(tmp_path, bench.spoilt(good(), path, value))
+    record = read(tmp_path, bench.invalidated(good(), path, value))
     assert record.verdict.outcome is Outcome.ERROR
 
 
@@ -137,8 +137,8 @@ def test_a_good_exit_without_a_whole_result_file_is_an_unreadable_answer(
 
 
 def test_counts_that_cancel_out_are_no_pass(tmp_path: Path) -> None:
-    content = bench.spoilt(good(), "compared.mismatches", -1)
-    record = read(tmp_path, bench.spoilt(content, "compared.nan_count", 1))
+    content = bench.invalidated(good(), "compared.mismatches", -1)
+    record = read(tmp_path, bench.invalidated(content, "compared.nan_count", 1))
     assert record.verdict.summary == "-1 mismatches and 1 NaN are no counts"
 
 

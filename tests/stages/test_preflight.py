@@ -19,7 +19,7 @@ RUN = Plan(
     ),
 )
 PROFILE = Plan("profile", (Stage("profile", StageKind.PROFILE, case="full"),))
-GPU = bench.BOX.gpus[0]
+GPU = bench.HOST.gpus[0]
 
 
 def check(
@@ -27,11 +27,11 @@ def check(
     remote: Remote = bench.H200,
     plan: Plan = RUN,
     gpu: dict[str, str] | None = None,
-    **box: Any,  # noqa: ANN401 - any field of a box
+    **host: Any,  # noqa: ANN401 - any field of a box
 ) -> StageRecord:
-    changes = box | ({"gpus": (GPU | gpu,)} if gpu else {})
+    changes = host | ({"gpus": (GPU | gpu,)} if gpu else {})
     builds = (bench.build(), bench.SELFTEST)
-    return preflight(bench.KERNEL, builds, replace(bench.BOX, **changes), remote, plan)
+    return preflight(bench.KERNEL, builds, replace(bench.HOST, **changes), remote, plan)
 
 
 def test_a_good_box_passes_every_check() -> None:
@@ -139,8 +139,8 @@ def test_each_thing_that_is_wrong_with_a_box_is_one_sentence(
 def test_a_code_runs_on_its_own_compute_capability_alone(
     arch: str, capability: str, outcome: Outcome
 ) -> None:
-    box = replace(bench.BOX, gpus=(GPU | {"compute_cap": capability},))
-    record = preflight(bench.KERNEL, [bench.build(arch=arch)], box, bench.H200, RUN)
+    host = replace(bench.HOST, gpus=(GPU | {"compute_cap": capability},))
+    record = preflight(bench.KERNEL, [bench.build(arch=arch)], host, bench.H200, RUN)
     assert record.verdict.outcome is outcome
 
 
@@ -205,16 +205,16 @@ def test_a_profile_needs_ncu_and_no_other_plan_does() -> None:
 
 
 def test_a_cpu_program_needs_no_gpu_and_says_so() -> None:
-    box = replace(bench.BOX, gpus=(), driver="", tools={}, problems=("no nvidia-smi",))
+    host = replace(bench.HOST, gpus=(), driver="", tools={}, problems=("no nvidia-smi",))
     build = bench.build("cpu_program", "cpu_program", min_driver="")
-    record = preflight(bench.CPU_KERNEL, [build], box, bench.H200, RUN)
+    record = preflight(bench.CPU_KERNEL, [build], host, bench.H200, RUN)
     assert record.verdict.outcome is Outcome.PASS
     skips = [c.verdict.summary for c in record.checks if c.verdict.outcome is Outcome.SKIP]
     assert skips == ["cpu_program is a CPU program (cuda: false)"] * 3
 
 
 def test_a_build_that_does_not_say_its_driver_is_an_error() -> None:
-    record = preflight(bench.KERNEL, [bench.build(min_driver="")], bench.BOX, bench.H200, RUN)
+    record = preflight(bench.KERNEL, [bench.build(min_driver="")], bench.HOST, bench.H200, RUN)
     assert record.verdict.outcome is Outcome.ERROR
 
 

@@ -136,7 +136,7 @@ def test_a_profile_of_another_case_or_gpu_is_an_error(
     tmp_path: Path, path: str, value: object
 ) -> None:
     left = good()
-    left["profile.json"] = bench.spoilt(left["profile.json"], path, value)
+    left["profile.json"] = bench.invalidated(left["profile.json"], path, value)
     assert read(tmp_path, left).verdict.outcome is Outcome.ERROR
 
 

@@ -24,10 +24,10 @@ def real(name: str) -> dict[str, Any]:
 
 def context(content: dict[str, Any], **changes: Any) -> Context:  # noqa: ANN401 - any field
     """Return a context of the box and the program that wrote the file."""
-    gpu = bench.BOX.gpus[0] | {"uuid": content["device"]["uuid"]}
+    gpu = bench.HOST.gpus[0] | {"uuid": content["device"]["uuid"]}
     kernel = replace(bench.KERNEL, cases=SEVEN, shape=Shape(196, 768, 768))
     fields: dict[str, Any] = {
-        "box": replace(bench.BOX, gpus=(gpu,)),
+        "host": replace(bench.HOST, gpus=(gpu,)),
         "kernel": kernel,
         "build": bench.build(program=content["program"]),
         "earlier": {"checksum": bench.record("checksum", StageKind.CHECKSUM)},
@@ -116,9 +116,9 @@ def test_a_result_of_the_boxs_other_gpu_is_an_error(tmp_path: Path) -> None:
     """Of one compute capability, so that nothing but the UUID tells them apart."""
     content = real("check-integer")
     good = context(content)
-    (gpu,) = good.box.gpus
+    (gpu,) = good.host.gpus
     first = gpu | {"name": "NVIDIA H100 80GB HBM3", "uuid": "GPU-11aa"}
-    ctx = replace(good, box=replace(good.box, gpus=(first, gpu)))
+    ctx = replace(good, host=replace(good.host, gpus=(first, gpu)))
     stage = Stage("checksum", StageKind.CHECKSUM, "sanitizer", (Pattern.INTEGER,))
     record = read(tmp_path, stage, "integer-0", {"integer-0.json": content}, 0, ctx)
     assert record.verdict.outcome is Outcome.ERROR

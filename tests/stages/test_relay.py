@@ -13,14 +13,14 @@ import pytest
 from kernelrig.model import (
     Bench,
     Builds,
-    Contender,
+    Candidate,
     EndedBy,
     Outcome,
+    Slot,
     Stage,
     StageJob,
     StageKind,
     StageResult,
-    Turn,
     Variant,
 )
 from kernelrig.stages import bench_job, read_bench
@@ -28,7 +28,7 @@ from kernelrig.stages import bench_job, read_bench
 from tests.stages import bench
 
 STAGE = Stage("bench", StageKind.BENCH, case="full", time_s=120.0, warmup_s=0.1, samples=2)
-TURNS = (Turn(0, 0, 0), Turn(0, -1, 1), Turn(0, 1, 0), Turn(1, 1, 0), Turn(1, 2, 1), Turn(0, 2, 1))
+TURNS = (Slot(0, 0, 0), Slot(0, -1, 1), Slot(0, 1, 0), Slot(1, 1, 0), Slot(1, 2, 1), Slot(0, 2, 1))
 KERNEL = replace(
     bench.KERNEL,
     variants={**bench.KERNEL.variants, "timing": Variant("timing", "siglip_timing")},
@@ -37,9 +37,9 @@ BASELINE = replace(KERNEL, baseline=True)
 OTHER = replace(bench.build(), program="siglip_timing", key="fedc", variant="timing")
 BUILDS = Builds(bench.build(), variants={"b": OTHER})
 BENCH = Bench(
-    contenders=(
-        Contender("ours", "", KERNEL, "production", "sm_90a", "0123456789abcdef"),
-        Contender("theirs", "b", BASELINE, "timing", "sm_90a", "fedc"),
+    candidates=(
+        Candidate("ours", "", KERNEL, "production", "sm_90a", "0123456789abcdef"),
+        Candidate("theirs", "b", BASELINE, "timing", "sm_90a", "fedc"),
     ),
     rounds=2,
     settle_s=1.5,
@@ -49,7 +49,7 @@ PROCESSES = ("a1", "a2", "b1", "b2")
 
 
 def job() -> StageJob:
-    return bench_job(STAGE, BENCH, TURNS, BUILDS, bench.BOX, bench.H200)
+    return bench_job(STAGE, BENCH, TURNS, BUILDS, bench.HOST, bench.H200)
 
 
 def given(name: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any value of a result file
@@ -62,7 +62,9 @@ def given(name: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any va
     return held | changes
 
 
-def run(root: Path, spoilt: dict[str, dict[str, Any]] | None = None) -> tuple[Path, StageResult]:
+def run(
+    root: Path, invalidated: dict[str, dict[str, Any]] | None = None
+) -> tuple[Path, StageResult]:
     """Run the stage as a box would, and return its folder and what a journal would say of it."""
     folder = root / "stages/01-bench"
     folder.mkdir(parents=True)
@@ -70,7 +72,7 @@ def run(root: Path, spoilt: dict[str, dict[str, Any]] | None = None) -> tuple[Pa
         (root / place).mkdir(parents=True)
         shutil.copy(Path(__file__).parents[1] / "data/told_relay.py", root / place / program)
     for name in (*PROCESSES, "choose-b"):
-        held = (spoilt or {}).get(name, given(name))
+        held = (invalidated or {}).get(name, given(name))
         (folder / f"given-{name}.json").write_text(json.dumps(held))
     ended = []
     for command in job().commands:
@@ -107,8 +109,8 @@ def test_each_turn_gets_the_samples_that_its_process_took_in_it(tmp_path: Path) 
         checks[0].verdict.summary
         == "4 turns of 2 processes, 8 samples, every output right behind each"
     )
-    assert [(t.contender, t.round, t.process) for t in timed] == [
-        (t.contender, t.round, t.process) for t in TURNS
+    assert [(t.candidate, t.round, t.process) for t in timed] == [
+        (t.candidate, t.round, t.process) for t in TURNS
     ]
     assert [t.samples_ms for t in timed] == [
         (0.25, 0.26),
@@ -122,7 +124,7 @@ def test_each_turn_gets_the_samples_that_its_process_took_in_it(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "contender", "said"),
+    ("name", "changes", "candidate", "said"),
     [
         ("b1", {"samples_ms": [0.25]}, 1, "process b1: 1 samples came back, 2 were asked for"),
         ("a1", {"verified_after_timing": None}, 0, "process a1: the output was not verified"),
@@ -130,11 +132,11 @@ def test_each_turn_gets_the_samples_that_its_process_took_in_it(tmp_path: Path) 
     ],
 )
 def test_what_one_process_does_wrong_is_its_contenders(
-    tmp_path: Path, name: str, changes: dict[str, Any], contender: int, said: str
+    tmp_path: Path, name: str, changes: dict[str, Any], candidate: int, said: str
 ) -> None:
     checks, _ = read(*run(tmp_path, {name: given(name, **changes)}))
-    assert checks[contender].verdict.outcome is not Outcome.PASS
-    assert checks[contender].verdict.summary.startswith(said)
+    assert checks[candidate].verdict.outcome is not Outcome.PASS
+    assert checks[candidate].verdict.summary.startswith(said)
 
 
 def test_one_that_fails_in_its_turn_ends_the_relay_for_all(tmp_path: Path) -> None:

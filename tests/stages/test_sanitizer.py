@@ -84,7 +84,7 @@ def test_the_shipped_tool_has_every_option_we_wish_for() -> None:
 
 def test_a_remote_that_wants_the_tool_shipped_runs_the_shipped_one() -> None:
     shipping = replace(bench.H200, tools="ship")
-    assert sanitizer_tool(bench.BOX, shipping).path == "../../tools/bin/compute-sanitizer"
+    assert sanitizer_tool(bench.HOST, shipping).path == "../../tools/bin/compute-sanitizer"
     ctx = bench.context(remote=shipping)
     run = bench.job(stage("racecheck"), ctx).commands[1]
     assert run.argv[0] == "../../tools/bin/compute-sanitizer"
@@ -100,12 +100,12 @@ def test_the_kept_self_test_is_another_for_any_other_tool_box_or_build() -> None
         return bench.job(stage(name), ctx).commands[0].once
 
     base = bench.context()
-    newer = replace(bench.BOX.tools["compute-sanitizer"], version="2026.4.0.0")
+    newer = replace(bench.HOST.tools["compute-sanitizer"], version="2026.4.0.0")
     others = [
-        replace(bench.BOX, driver="570.1"),
-        replace(bench.BOX, gpus=({"name": "NVIDIA H200", "uuid": "GPU-2"},)),
-        replace(bench.BOX, tools={"compute-sanitizer": newer}),
+        replace(bench.HOST, driver="570.1"),
+        replace(bench.HOST, gpus=({"name": "NVIDIA H200", "uuid": "GPU-2"},)),
+        replace(bench.HOST, tools={"compute-sanitizer": newer}),
     ]
-    keys = {key(base), key(base, "racecheck"), *(key(bench.context(box=b)) for b in others)}
+    keys = {key(base), key(base, "racecheck"), *(key(bench.context(host=b)) for b in others)}
     assert len(keys) == 5
     assert key(base) == key(bench.context())

@@ -169,7 +169,7 @@ def test_an_exit_of_0_with_findings_in_the_xml_fails(tmp_path: Path) -> None:
 def test_a_clean_run_whose_result_proves_nothing_is_an_error(
     tmp_path: Path, path: str, value: object
 ) -> None:
-    left = files("memcheck") | {"memcheck.json": bench.spoilt(once(), path, value)}
+    left = files("memcheck") | {"memcheck.json": bench.invalidated(once(), path, value)}
     assert read(tmp_path, "memcheck", left).verdict.outcome is Outcome.ERROR
 
 

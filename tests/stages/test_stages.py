@@ -84,7 +84,7 @@ def test_the_profile_plan_profiles() -> None:
 def test_every_stage_but_those_judged_here_becomes_a_job_with_its_limits() -> None:
     plan = load_plan(ROOT, "default")
     ctx = bench.context()
-    jobs = stage_jobs(plan, ctx.kernel, bench.BUILDS, ctx.box, ctx.remote)
+    jobs = stage_jobs(plan, ctx.kernel, bench.BUILDS, ctx.host, ctx.remote)
     assert [j.name for j in jobs] == [s.name for s in plan.stages[2:]]
     assert [len(j.commands) for j in jobs] == [2, 2, 2, 2, 2, 5, 1]
     assert jobs[-1].needs == ("smoke", "checksum")
@@ -242,10 +242,10 @@ def test_a_gpu_that_no_longer_answers_leaves_no_pass(
 
 
 def test_several_gpus_are_counted_in_one_order() -> None:
-    two = replace(bench.BOX, gpus=(*bench.BOX.gpus, bench.BOX.gpus[0] | {"uuid": "GPU-two"}))
+    two = replace(bench.HOST, gpus=(*bench.HOST.gpus, bench.HOST.gpus[0] | {"uuid": "GPU-two"}))
     stage = Stage("smoke", StageKind.CHECKSUM, "smoke", (Pattern.INTEGER,))
     (one,) = bench.job(stage, bench.context()).commands
-    (of_two,) = bench.job(stage, bench.context(box=two)).commands
+    (of_two,) = bench.job(stage, bench.context(host=two)).commands
     assert one.env == {}
     assert of_two.env == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 

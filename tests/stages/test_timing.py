@@ -110,7 +110,7 @@ def test_every_statistic_is_a_sample_that_was_observed() -> None:
 def test_a_time_with_anything_missing_or_strange_is_an_error_without_figures(
     tmp_path: Path, path: str, value: object
 ) -> None:
-    record = read(tmp_path, bench.spoilt(good(), path, value))
+    record = read(tmp_path, bench.invalidated(good(), path, value))
     assert record.verdict.outcome is Outcome.ERROR
     assert record.checks[0].facts == {}
 

@@ -48,7 +48,7 @@ def plan(*stages: Stage) -> Plan:
 def read(folder: Path, content: dict[str, Any], code: int = 0, **changes: Any) -> StageRecord:  # noqa: ANN401 - fields of a result and of a context
     bench.write(folder, {"integer-0.json": content})
     ctx: Context = bench.context(**({"kernel": KERNEL, "build": GUARD} | changes))
-    (job,) = stage_jobs(plan(STAGE), KERNEL, BUILDS, bench.BOX, bench.H200)
+    (job,) = stage_jobs(plan(STAGE), KERNEL, BUILDS, bench.HOST, bench.H200)
     return read_stage(STAGE, job, bench.ended(STAGE, bench.exited("integer-0", code)), folder, ctx)
 
 
@@ -73,7 +73,7 @@ def test_a_run_of_that_very_variant_has_one_build_of_it() -> None:
 
 def test_a_sanitizer_runs_over_the_variant_and_its_self_test_stays_where_it_is() -> None:
     stage = Stage("memcheck", StageKind.SANITIZER, "sanitizer", tool="memcheck", variant="guard")
-    (job,) = stage_jobs(plan(stage), KERNEL, BUILDS, bench.BOX, bench.H200)
+    (job,) = stage_jobs(plan(stage), KERNEL, BUILDS, bench.HOST, bench.H200)
     selftest, run = job.commands
     assert "../../build/sanitizer_selftest" in selftest.argv
     assert "../../variants/guard/siglip_guard" in run.argv
@@ -93,8 +93,8 @@ def test_a_trap_of_the_guarded_build_is_the_kernels_fault(tmp_path: Path) -> Non
         "text": "unspecified launch failure",
         "where": "harness.cuh:151",
     }
-    spoilt = good(exit_code=70, error=error, compared=None, sampled=[], checksum=None)
-    record = read(tmp_path, spoilt, 70)
+    invalidated = good(exit_code=70, error=error, compared=None, sampled=[], checksum=None)
+    record = read(tmp_path, invalidated, 70)
     assert record.verdict.outcome is Outcome.FAIL
     assert record.verdict.summary == (
         "integer-0: cudaErrorLaunchFailure (719): unspecified launch failure, at harness.cuh:151"

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean, median, stdev
 
 from kernelrig.bench.interval import t_quantile
-from kernelrig.model import Beside, TimedRun, Word
+from kernelrig.model import AgainstBaseline, Change, TimedRun
 
 CONFIDENCE = 0.99
 """As of a bench: of a hundred runs of an unchanged build one is called faster or slower."""
@@ -24,7 +24,7 @@ LEAST_SPREAD = 0.001
 
 def two_runs(
     known: Sequence[TimedRun], cards: tuple[str, str], times_ms: tuple[float, float]
-) -> Beside:
+) -> AgainstBaseline:
     """Say what the second of two runs is beside the first, by what `known` runs differ by."""
     (card, other), (a_ms, b_ms) = cards, times_ms
     values, basis, enough = _observations(_by_card(known), card if card == other else "")
@@ -32,7 +32,7 @@ def two_runs(
     return _beside(seen, a_ms, basis if known else "", values if enough else (), math.sqrt(2))
 
 
-def beside(baseline: Sequence[TimedRun], card: str, median_ms: float) -> Beside:
+def beside(baseline: Sequence[TimedRun], card: str, median_ms: float) -> AgainstBaseline:
     """Say what one run of `median_ms` on `card` is beside the runs of a baseline."""
     if not baseline:
         raise ValueError("a baseline has a run at the least")
@@ -52,17 +52,17 @@ def _by_card(runs: Sequence[TimedRun]) -> Mapping[str, Sequence[float]]:
 
 def _beside(
     seen: float, baseline_ms: float, basis: str, values: Sequence[float], widened: float
-) -> Beside:
+) -> AgainstBaseline:
     """Judge a difference by how `values` differ; of none of them nothing is decided."""
     if not values:
-        return Beside(Word.UNDECIDED, _percent(seen), baseline_ms, basis)
+        return AgainstBaseline(Change.INCONCLUSIVE, _percent(seen), baseline_ms, basis)
     spread = max(stdev(values), LEAST_SPREAD)
     half = t_quantile((1 + CONFIDENCE) / 2, len(values) - 1) * spread * widened
-    word = Word.UNDECIDED
+    word = Change.INCONCLUSIVE
     if abs(seen) > half:
-        word = Word.SLOWER if seen > 0 else Word.FASTER
+        word = Change.SLOWER if seen > 0 else Change.FASTER
     low, high = _percent(seen - half), _percent(seen + half)
-    return Beside(word, _percent(seen), baseline_ms, basis, low, high)
+    return AgainstBaseline(word, _percent(seen), baseline_ms, basis, low, high)
 
 
 def _observations(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields
 
-from kernelrig.model import Surroundings
+from kernelrig.model import Environment
 
 _CALLED = {
     "gpu": "GPU UUID",
@@ -16,11 +16,11 @@ _CALLED = {
 }
 
 
-def differences(around: Iterable[Surroundings]) -> tuple[str, ...]:
+def differences(environment: Iterable[Environment]) -> tuple[str, ...]:
     """Name what is not the same in all of them, with what was seen; nothing = comparable."""
-    seen = list(dict.fromkeys(around))
+    seen = list(dict.fromkeys(environment))
     told = []
-    for field in fields(Surroundings):
+    for field in fields(Environment):
         values = sorted({str(getattr(s, field.name)) or "not known" for s in seen})
         if len(values) > 1:
             told.append(f"{_CALLED[field.name]} {' and '.join(values)}")

@@ -1,4 +1,4 @@
-"""Faster, slower or undecided: two builds whose processes were run in turn, in one session.
+"""Faster, slower or inconclusive: two builds whose processes were run in turn, in one session.
 
 Samples of one turn agree to a few tenths of a percent while turns differ by more, so many samples
 of two turns prove nothing. Of each round counts the logarithm of the ratio of two trimmed means,
@@ -17,7 +17,7 @@ from statistics import NormalDist, mean, median
 
 from kernelrig.bench.interval import interval, standard_error, t_quantile, trimmed, trimmed_mean
 from kernelrig.bench.slots import WARMS_UP
-from kernelrig.model import Comparison, Timed, Word
+from kernelrig.model import Change, Comparison, Timed
 
 CONFIDENCE = 0.99
 """Of what counts as a difference: of a hundred sessions of a build beside itself, one is wrong."""
@@ -31,9 +31,9 @@ LONGEST_MINUTES = 600.0
 """Nobody rents a box for longer than this to learn of one difference."""
 
 
-def compare(turns: Sequence[Timed], names: Sequence[str], a: int, b: int) -> Comparison:
+def compare(slots: Sequence[Timed], names: Sequence[str], a: int, b: int) -> Comparison:
     """Say what contender `b` is beside `a`; the turns stand in the order they were taken in."""
-    rounds = _rounds(turns)
+    rounds = _rounds(slots)
     both = [(r[a], r[b]) for r in rounds.values() if a in r and b in r]
     if not both:
         raise ValueError(f"no round has both {names[a]} and {names[b]}")
@@ -41,10 +41,10 @@ def compare(turns: Sequence[Timed], names: Sequence[str], a: int, b: int) -> Com
     wider = _widened(logs, by_process)
     middle, (low, high) = trimmed_mean(logs), interval(logs, CONFIDENCE)
     low, high = middle - wider * (middle - low), middle + wider * (high - middle)
-    noise = _noise(turns, len(both))
+    noise = _noise(slots, len(both))
     told = (low > 0 or high < 0) and abs(middle) > (noise or 0.0)
-    word = (Word.SLOWER if middle > 0 else Word.FASTER) if told else Word.UNDECIDED
-    spent_s = sum(t.seconds for t in turns)
+    word = (Change.SLOWER if middle > 0 else Change.FASTER) if told else Change.INCONCLUSIVE
+    spent_s = sum(t.seconds for t in slots)
     return Comparison(
         a=names[a],
         b=names[b],
@@ -55,25 +55,25 @@ def compare(turns: Sequence[Timed], names: Sequence[str], a: int, b: int) -> Com
         low_percent=_percent(low),
         high_percent=_percent(high),
         noise_percent=None if noise is None else _percent(noise),
-        resolves_percent=_percent(_resolved(wider * standard_error(logs), len(logs))),
-        turns=len(both),
+        mdd_percent=_percent(_resolved(wider * standard_error(logs), len(logs))),
+        slots=len(both),
         more_minutes=None if told else _more_minutes(middle, wider, logs, spent_s),
     )
 
 
-def noise_percent(turns: Sequence[Timed], rounds: int) -> float | None:
+def noise_percent(slots: Sequence[Timed], rounds: int) -> float | None:
     """Return what a build beside itself comes to in as many rounds; None if none was its own
     neighbour twice.
     """
-    noise = _noise(turns, rounds)
+    noise = _noise(slots, rounds)
     return None if noise is None else _percent(noise)
 
 
-def _rounds(turns: Sequence[Timed]) -> Mapping[int, Mapping[int, Timed]]:
+def _rounds(slots: Sequence[Timed]) -> Mapping[int, Mapping[int, Timed]]:
     rounds: dict[int, dict[int, Timed]] = {}
-    for turn in turns:
-        if turn.round > WARMS_UP:
-            rounds.setdefault(turn.round, {})[turn.contender] = turn
+    for slot in slots:
+        if slot.round > WARMS_UP:
+            rounds.setdefault(slot.round, {})[slot.candidate] = slot
     return rounds
 
 
@@ -111,13 +111,13 @@ def _widened(logs: Sequence[float], by_process: Sequence[tuple[int, ...]]) -> fl
     return max(1.0, math.sqrt(between / count) / error) if error else 1.0
 
 
-def _noise(turns: Sequence[Timed], rounds: int) -> float | None:
+def _noise(slots: Sequence[Timed], rounds: int) -> float | None:
     """Return the largest mean that neighbours of one build would show by chance.
 
     Their difference is 0 in truth, so that each is a whole degree of freedom.
     """
-    counted = [t for t in turns if t.round != WARMS_UP]
-    alike = [_log_ratio(x, y) for x, y in pairwise(counted) if x.contender == y.contender]
+    counted = [t for t in slots if t.round != WARMS_UP]
+    alike = [_log_ratio(x, y) for x, y in pairwise(counted) if x.candidate == y.candidate]
     if rounds >= 2 * LEAST_PAIRS:  # as the rounds are mirrored, what drifts is no noise
         alike = [(y - x) / math.sqrt(2) for x, y in pairwise(alike)]
     if len(alike) < 2:

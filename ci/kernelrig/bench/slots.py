@@ -10,29 +10,29 @@ ends: that is what the noise is told by.
 
 from __future__ import annotations
 
-from kernelrig.model import Turn
+from kernelrig.model import Slot
 
 WARMS_UP, BESIDE_ITSELF = 0, -1
 
 
-def interleave(contenders: int, rounds: int, processes: int = 0) -> tuple[Turn, ...]:
+def interleave(candidates: int, rounds: int, processes: int = 0) -> tuple[Slot, ...]:
     """Return the turns of `rounds` rounds in which each contender has one.
 
     The rounds go round the `processes` of a contender; 0 = each turn is a process of its own.
     """
-    forward = range(contenders)
+    forward = range(candidates)
     order = [
         (0, WARMS_UP),
         (0, BESIDE_ITSELF),
         *(
-            (contender, number)
+            (candidate, number)
             for number in range(1, rounds + 1)
-            for contender in (forward if number % 2 else reversed(forward))
+            for candidate in (forward if number % 2 else reversed(forward))
         ),
     ]
     return tuple(
-        Turn(contender, number, _held(number) % processes if processes else place)
-        for place, (contender, number) in enumerate(order)
+        Slot(candidate, number, _held(number) % processes if processes else place)
+        for place, (candidate, number) in enumerate(order)
     )
 
 

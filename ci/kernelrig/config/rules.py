@@ -145,7 +145,7 @@ def stage_rules(stage: Stage, before: Sequence[str]) -> Iterator[Complaint]:
         )
     if stage.kind is not StageKind.SANITIZER and stage.tool:
         yield Complaint(("tool",), f"a {stage.kind.value} stage takes no 'tool'")
-    if stage.variant and not stage.kind.on_box:
+    if stage.variant and not stage.kind.on_host:
         yield Complaint(("variant",), f"a {stage.kind.value} stage runs no program: no 'variant'")
     for key in ("patterns", "seeds", "needs"):
         for value, times in Counter(getattr(stage, key)).items():

@@ -107,7 +107,7 @@ def choose_given(
 
 def stage_variants(kernel: Kernel, plan: Plan, arch: str) -> tuple[str, ...]:
     """Return the variants that stages name and the kernel has for `arch`, each once."""
-    named = dict.fromkeys(s.variant for s in plan.on_box if s.variant)
+    named = dict.fromkeys(s.variant for s in plan.on_host if s.variant)
     return tuple(v for v in named if not kernel.lacks(v, arch))
 
 
@@ -166,19 +166,19 @@ def require_sense(kernel: Kernel, plan: Plan) -> None:
     A variant that the kernel does not know is a mistake, in the plan or in the choice of it. One
     that it has for other archs is none: that stage is skipped, and says so.
     """
-    for stage in (s for s in plan.on_box if s.variant):
+    for stage in (s for s in plan.on_host if s.variant):
         what = f"variant of {kernel.name} (stage {stage.name} of plan {plan.name})"
         choose(kernel.variants, stage.variant, what)
-    on_box = plan.on_box if kernel.level else ()
-    for stage in on_box:
+    on_host = plan.on_host if kernel.level else ()
+    for stage in on_host:
         choose(kernel.cases, stage.case or "full", f"case of {kernel.name} (stage {stage.name})")
         if stage.kind is StageKind.CHECKSUM and not stage.patterns:
             raise ConfigError(
                 f"stage {stage.name} of plan {plan.name} has no patterns: it would check nothing",
                 f"patterns: {', '.join(Pattern)}",
             )
-    checked = {s.variant for s in on_box if s.kind is StageKind.CHECKSUM}
-    timed = [s for s in on_box if s.kind is StageKind.TIMING and s.variant not in checked]
+    checked = {s.variant for s in on_host if s.kind is StageKind.CHECKSUM}
+    timed = [s for s in on_host if s.kind is StageKind.TIMING and s.variant not in checked]
     if timed:
         own = " of the run's own variant" if checked else ""
         of_it = f" of variant {timed[0].variant}" if timed[0].variant else own

@@ -32,11 +32,11 @@ def structural_product(tunables: Mapping[str, Tunable]) -> Iterator[Values]:
     return (dict(zip(structural, some, strict=True)) for some in product(*structural.values()))
 
 
-def each_value(choices: Mapping[str, tuple[int, ...]], turn: int) -> Iterator[Values]:
+def each_value(choices: Mapping[str, tuple[int, ...]], slot: int) -> Iterator[Values]:
     """Return as few sets as hold every value once; another `turn` puts them together otherwise."""
     for number in range(max(map(len, choices.values()), default=1)):
         yield {
-            name: values[(number + turn * place) % len(values)]
+            name: values[(number + slot * place) % len(values)]
             for place, (name, values) in enumerate(choices.items())
         }
 

@@ -113,24 +113,26 @@ class _Walk:
     spots: dict[Loc, Spot] = field(default_factory=dict)
     problems: dict[Loc, str] = field(default_factory=dict)
 
-    def value(self, node: yaml.Node, loc: Loc, around: tuple[int, ...]) -> Any:  # noqa: ANN401 - any plain value
-        if id(node) in around:
+    def value(self, node: yaml.Node, loc: Loc, environment: tuple[int, ...]) -> Any:  # noqa: ANN401 - any plain value
+        if id(node) in environment:
             self.problems[loc] = f"the alias at '{loc[-1]}' contains itself"
             return None
-        around = (*around, id(node))
+        environment = (*environment, id(node))
         if isinstance(node, yaml.MappingNode):
-            return self.mapping(node, loc, around)
+            return self.mapping(node, loc, environment)
         if isinstance(node, yaml.SequenceNode):
             for i, item in enumerate(node.value):
                 self.note((*loc, i), item, item)
-            return [self.value(item, (*loc, i), around) for i, item in enumerate(node.value)]
+            return [self.value(item, (*loc, i), environment) for i, item in enumerate(node.value)]
         try:
             return _SCALARS[node.tag](node.value)
         except (KeyError, ValueError):
             self.problems[loc] = f"'{node.value}' cannot be a {node.tag}"
             return None
 
-    def mapping(self, node: yaml.MappingNode, loc: Loc, around: tuple[int, ...]) -> dict[str, Any]:
+    def mapping(
+        self, node: yaml.MappingNode, loc: Loc, environment: tuple[int, ...]
+    ) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
@@ -146,7 +148,7 @@ class _Walk:
                 self.problems[twice] = f"duplicate key '{key}'; it stands on line {first} already"
                 continue
             self.note((*loc, key), key_node, value_node)
-            values[key] = self.value(value_node, (*loc, key), around)
+            values[key] = self.value(value_node, (*loc, key), environment)
         return values
 
     def note(self, loc: Loc, start: yaml.Node, end: yaml.Node) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from kernelrig.errors import ProtocolError
+from kernelrig.files.upgrades import upgrade
 from kernelrig.files.validation import adapter, convert
-from kernelrig.model import SCHEMA
 
 T = TypeVar("T")
 
@@ -38,8 +38,9 @@ def from_json(kind: type[T], path: Path) -> T:
         raise ProtocolError(f"{path} is no JSON from {place} on; it is cut short or damaged") from e
     except (ValueError, RecursionError) as e:  # no UTF-8, 5000 digits, 5000 brackets
         raise ProtocolError(f"{path} is no JSON; it is damaged") from e
-    if any(f.name == "schema" for f in dataclasses.fields(kind)):  # type: ignore[arg-type]
-        _refuse_other_schema(path, value)
+    wanted = next((f.default for f in dataclasses.fields(kind) if f.name == "schema"), None)  # type: ignore[arg-type]
+    if isinstance(wanted, int):
+        value = _in_schema(kind.__name__, wanted, path, value)
     record, complaints = convert(kind, value)
     if record is None:
         first, more = complaints[0], len(complaints) - 1
@@ -49,13 +50,16 @@ def from_json(kind: type[T], path: Path) -> T:
     return record
 
 
-def _refuse_other_schema(path: Path, value: object) -> None:
+def _in_schema(kind: str, wanted: int, path: Path, value: object) -> object:
+    """Return `value` in the schema of today; ProtocolError where it is in none that we read."""
     found = value.get("schema") if isinstance(value, dict) else None
-    if found is None:
+    if not isinstance(value, dict) or found is None:
         raise ProtocolError(f"{path} has no schema number; it is none of our files")
-    if found != SCHEMA or isinstance(found, bool):
+    upgraded = upgrade(kind, value, wanted)
+    if upgraded is None:
         shown = json.dumps(found)[:20]
         raise ProtocolError(
-            f"{path} has schema {shown}; this version of kernelrig reads schema {SCHEMA}",
+            f"{path} has schema {shown}; this version of kernelrig reads schema {wanted}",
             "use the version that wrote it",
         )
+    return upgraded

@@ -4,17 +4,24 @@ Everything here is frozen: a step returns a new record, it never edits one. Reco
 to disk carry `schema`.
 """
 
-from kernelrig.model.baseline import BASELINE_CHECK, Baseline, Baselines, Beside, BoxClass, TimedRun
+from kernelrig.model.baseline import (
+    BASELINE_CHECK,
+    AgainstBaseline,
+    Baseline,
+    Baselines,
+    HostClass,
+    TimedRun,
+)
 from kernelrig.model.bench import (
     Bench,
     BenchResult,
+    Candidate,
+    Change,
     Clocked,
     Comparison,
-    Contender,
-    Surroundings,
+    Environment,
+    Slot,
     Timed,
-    Turn,
-    Word,
 )
 from kernelrig.model.build import Build, Builds, FunctionResources, Toolchain
 from kernelrig.model.configuration import (
@@ -29,7 +36,7 @@ from kernelrig.model.configuration import (
     Stage,
     Variant,
 )
-from kernelrig.model.host import Box, Shipped, Tool, executor, visible_gpu
+from kernelrig.model.host import Host, Shipped, Tool, executor, visible_gpu
 from kernelrig.model.job import Command, CommandResult, EndedBy, StageJob, StageResult
 from kernelrig.model.rule import Latency, Role, Rule, SassRule, SassRules
 from kernelrig.model.run import Check, Finding, Provenance, Run, StageRecord, join_checks
@@ -58,29 +65,31 @@ __all__ = [
     "AcceptedBuild",
     "AcceptedBuilds",
     "AcceptedFinding",
+    "AgainstBaseline",
     "Baseline",
     "Baselines",
     "Bench",
     "BenchResult",
-    "Beside",
-    "Box",
-    "BoxClass",
     "Budget",
     "Build",
     "Builds",
+    "Candidate",
     "Case",
+    "Change",
     "Check",
     "Clocked",
     "Command",
     "CommandResult",
     "Comparison",
-    "Contender",
     "DeviceKind",
     "Emulation",
     "EndedBy",
+    "Environment",
     "Finding",
     "Function",
     "FunctionResources",
+    "Host",
+    "HostClass",
     "Kernel",
     "Latency",
     "Outcome",
@@ -95,23 +104,21 @@ __all__ = [
     "SassRules",
     "Shape",
     "Shipped",
+    "Slot",
     "Stage",
     "StageJob",
     "StageKind",
     "StageRecord",
     "StageResult",
-    "Surroundings",
     "Timed",
     "TimedRun",
     "Tool",
     "Toolchain",
     "TriedSet",
     "Tunable",
-    "Turn",
     "Usage",
     "Variant",
     "Verdict",
-    "Word",
     "broken",
     "combine",
     "executor",

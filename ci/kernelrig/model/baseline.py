@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kernelrig.model.bench import Word
-from kernelrig.model.verdict import SCHEMA
+from kernelrig.model.bench import Change
 
 BASELINE_CHECK = "baseline"
 """The check of a timing stage that says what its time is beside the baseline."""
 
 
 @dataclass(frozen=True, slots=True)
-class BoxClass:
+class HostClass:
     """Boxes whose times may stand beside each other; a card of the class is told by its UUID."""
 
     gpu: str
@@ -69,20 +68,20 @@ class Baseline:
 class Baselines:
     """artifacts/baselines/<box class>.json: by KERNEL-ARCH-VARIANT CASE."""
 
-    box_class: BoxClass
+    host_class: HostClass
     baselines: dict[str, Baseline] = field(default_factory=dict)
-    schema: int = SCHEMA
+    schema: int = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class AgainstBaseline:
     """One run beside a baseline; percents are of the baseline's time, more than 0 = slower.
 
     `basis` says which of its runs the spread was told from. Without an interval (None) there were
     too few of them, and nothing is decided.
     """
 
-    word: Word
+    word: Change
     percent: float
     baseline_ms: float
     basis: str

@@ -6,19 +6,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kernelrig.model.configuration import Kernel
-from kernelrig.model.verdict import SCHEMA
 
 
-class Word(StrEnum):
-    """What is said of B beside A; undecided is an answer, and asks for more turns."""
+class Change(StrEnum):
+    """What is said of B compared with A; inconclusive is an answer, and asks for more slots."""
 
     FASTER = "faster"
     SLOWER = "slower"
-    UNDECIDED = "undecided"
+    INCONCLUSIVE = "inconclusive"
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
+class Candidate:
     """A build that takes part; `kernel` is what its own commit says of it.
 
     `place` names its folder, as a variant's: empty = the run's own build.
@@ -34,14 +33,14 @@ class Contender:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Slot:
     """A stretch of time on the GPU: the contender whose it is, the round, and which of its
     processes takes it, counted from 0.
 
     Round 0 warms the card up, round -1 is the first contender beside itself.
     """
 
-    contender: int
+    candidate: int
     round: int
     process: int = 0
 
@@ -54,7 +53,7 @@ class Bench:
     other; 0 = each turn is a process of its own, started when the one before has ended.
     """
 
-    contenders: tuple[Contender, ...]
+    candidates: tuple[Candidate, ...]
     rounds: int
     settle_s: float
     gate_percent: float | None = None
@@ -63,7 +62,7 @@ class Bench:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Environment:
     """What must be alike where two times are compared."""
 
     gpu: str = ""
@@ -87,11 +86,11 @@ class Clocked:
 class Timed:
     """One turn: whose it was, in which round, and every sample of it; `process` as in Turn."""
 
-    contender: int
+    candidate: int
     round: int
     samples_ms: tuple[float, ...]
     seconds: float = 0.0
-    around: Surroundings = field(default_factory=Surroundings)
+    environment: Environment = field(default_factory=Environment)
     clocked: Clocked = field(default_factory=Clocked)
     process: int = 0
 
@@ -107,15 +106,15 @@ class Comparison:
 
     a: str
     b: str
-    word: Word
+    word: Change
     a_ms: float
     b_ms: float
     percent: float
     low_percent: float
     high_percent: float
     noise_percent: float | None
-    resolves_percent: float
-    turns: int
+    mdd_percent: float
+    slots: int
     more_minutes: float | None = None
 
     @property
@@ -129,6 +128,6 @@ class BenchResult:
 
     run: str
     names: tuple[str, ...]
-    turns: tuple[Timed, ...]
+    slots: tuple[Timed, ...]
     comparisons: tuple[Comparison, ...]
-    schema: int = SCHEMA
+    schema: int = 2

@@ -186,6 +186,6 @@ class Plan:
     stages: tuple[Stage, ...]
 
     @property
-    def on_box(self) -> tuple[Stage, ...]:
+    def on_host(self) -> tuple[Stage, ...]:
         """The stages the agent runs; the others are judged here, without the box."""
-        return tuple(s for s in self.stages if s.kind.on_box)
+        return tuple(s for s in self.stages if s.kind.on_host)

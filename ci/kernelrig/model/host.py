@@ -18,7 +18,7 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class Host:
     """What the probe saw on the host, before anything was shipped. Empty strings: not found."""
 
     hostname: str
@@ -34,13 +34,13 @@ class Box:
     problems: tuple[str, ...] = ()
 
 
-def visible_gpu(remote: Remote, box: Box | None) -> dict[str, str]:
+def visible_gpu(remote: Remote, host: Host | None) -> dict[str, str]:
     """Return what the box says of the GPU that a program takes there, empty if there is none.
 
     The first of the box, or the first that the remote's CUDA_VISIBLE_DEVICES names, by its index in
     PCI order or by the beginning of its UUID.
     """
-    gpus = box.gpus if box else ()
+    gpus = host.gpus if host else ()
     named = remote.env.get("CUDA_VISIBLE_DEVICES")
     if named is None:
         return gpus[0] if gpus else {}
@@ -51,13 +51,13 @@ def visible_gpu(remote: Remote, box: Box | None) -> dict[str, str]:
     return fitting[0] if len(fitting) == 1 else {}
 
 
-def executor(kernel: Kernel, remote: Remote, box: Box | None) -> tuple[DeviceKind, str]:
+def executor(kernel: Kernel, remote: Remote, host: Host | None) -> tuple[DeviceKind, str]:
     """Return what executes `kernel` there and its own name, never the one that was asked for."""
     if not kernel.cuda:
-        return DeviceKind.CPU, box.hostname if box else ""
+        return DeviceKind.CPU, host.hostname if host else ""
     if remote.device is DeviceKind.EMULATOR:  # on a box with a GPU, too
         return DeviceKind.EMULATOR, ""
-    return remote.device, visible_gpu(remote, box).get("name", "")
+    return remote.device, visible_gpu(remote, host).get("name", "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,9 @@ from typing import Literal
 
 from kernelrig.model.bench import Bench
 from kernelrig.model.configuration import Kernel, Plan, Remote
-from kernelrig.model.host import Box, Shipped
+from kernelrig.model.host import Host, Shipped
 from kernelrig.model.job import CommandResult, StageJob
 from kernelrig.model.verdict import (
-    SCHEMA,
     DeviceKind,
     Outcome,
     StageKind,
@@ -102,14 +101,14 @@ class Run:
     started_utc: str
     state: Literal["prepared", "launched", "finished", "incomplete"]
     jobs: tuple[StageJob, ...] = ()
-    box: Box | None = None
+    host: Host | None = None
     shipped: Shipped | None = None
     stages: tuple[StageRecord, ...] = ()
     missing: tuple[str, ...] = ()
     finished_utc: str = ""
     bench: Bench | None = None
     gate_percent: float | None = None
-    schema: int = SCHEMA
+    schema: int = 2
 
 
 def join_checks(checks: Sequence[Check]) -> Verdict:

@@ -40,7 +40,7 @@ class StageKind(StrEnum):
     BENCH = "bench"
 
     @property
-    def on_box(self) -> bool:
+    def on_host(self) -> bool:
         """Say whether the box runs it; the others are judged here, from the builds or the probe."""
         return self not in (StageKind.CHECK, StageKind.PREFLIGHT)
 

@@ -12,18 +12,18 @@ from kernelrig.model import Remote
 from kernelrig.terminal.log import say
 
 if TYPE_CHECKING:
-    from kernelrig.remote.host import BoxLink
+    from kernelrig.remote.host import HostLink
 
 
 @contextlib.contextmanager
-def connect(remote: Remote, *, root: Path) -> Iterator[BoxLink]:
+def connect(remote: Remote, *, root: Path) -> Iterator[HostLink]:
     """Yield the link to `remote`; an embedded host lives as long as the link does.
 
     `root` is the repository, against which a relative identity_file is read.
     """
     # Fabric and asyncssh take 0.4 s to import; tasks without a remote must not wait for them.
     from kernelrig.remote.embedded import embedded_host
-    from kernelrig.remote.host import connect_box
+    from kernelrig.remote.host import connect_host
     from kernelrig.remote.ssh.route import SshHome
     from kernelrig.remote.ssh.session import Session
 
@@ -38,6 +38,6 @@ def connect(remote: Remote, *, root: Path) -> Iterator[BoxLink]:
             identity = root / Path(remote.identity_file).expanduser()
             remote = replace(remote, identity_file=str(identity))
         session = stack.enter_context(Session(remote, home=home))
-        link = connect_box(session, remote)
+        link = connect_host(session, remote)
         stack.callback(link.close)
         yield link

@@ -16,8 +16,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
 from kernelrig.files.rundir import sha256_file
-from kernelrig.model import Box, DeviceKind, Remote, Shipped, StageJob
-from kernelrig.remote.protocol import AgentSession, BoxRefused
+from kernelrig.model import DeviceKind, Host, Remote, Shipped, StageJob
+from kernelrig.remote.protocol import AgentSession, HostRefused
 from kernelrig.remote.ssh.channel import LinkLost, Opener
 from kernelrig.remote.transfer import fetch_run, send_missing
 from kernelrig.terminal.log import say
@@ -27,14 +27,14 @@ LONGEST_PAUSE_S = 10.0
 T = TypeVar("T")
 
 
-def connect_box(
+def connect_host(
     opener: Opener, remote: Remote, *, give_up_s: float = 300.0, retry_s: float = 0.5
-) -> BoxLink:
+) -> HostLink:
     """Start the agent on the box; whatever keeps it from starting is one sentence."""
-    return BoxLink(opener, remote, AgentSession(opener, remote), give_up_s, retry_s)
+    return HostLink(opener, remote, AgentSession(opener, remote), give_up_s, retry_s)
 
 
-class BoxLink:
+class HostLink:
     """One box. `give_up_s` is how long we go on connecting without getting any further."""
 
     def __init__(
@@ -49,7 +49,7 @@ class BoxLink:
         self._opener = opener
         self._give_up_s = give_up_s
         self._retry_s = retry_s
-        self._facts: Box | None = None
+        self._facts: Host | None = None
         self._hashes: dict[Path, str] = {}
         self._got_further = time.monotonic()
         self._session: AgentSession | None = session
@@ -60,12 +60,12 @@ class BoxLink:
             raise
 
     @property
-    def facts(self) -> Box:
+    def facts(self) -> Host:
         """Return what the box is and has, probed once; a failed probe is one of its problems."""
         if self._facts is None:
             answer = self._persist(lambda session: session.ask({"op": "facts"}))
             try:
-                self._facts = TypeAdapter(Box).validate_python(answer)
+                self._facts = TypeAdapter(Host).validate_python(answer)
             except ValidationError as e:
                 raise ProtocolError(f"{self.remote.name}: the box's facts are garbled: {e}") from e
         return self._facts
@@ -108,7 +108,7 @@ class BoxLink:
         }
         try:
             self._persist(lambda session: session.ask({"op": "launch", "job": job}), run_id)
-        except BoxRefused as refused:
+        except HostRefused as refused:
             if refused.kind != "missing blob":  # pruned since, or never shipped
                 raise
             wanted = {e["sha256"]: path for e, path in zip(entries, files.values(), strict=True)}
@@ -194,7 +194,7 @@ class BoxLink:
                 say(f"{e.message}; connecting again")
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_S)
-            except BoxRefused:
+            except HostRefused:
                 raise
             except BaseException:
                 self.close()  # nobody knows where in a frame the conversation stopped

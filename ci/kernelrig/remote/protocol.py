@@ -28,7 +28,7 @@ HINTS = {
 }
 
 
-class BoxRefused(RemoteError):
+class HostRefused(RemoteError):
     """The agent answered with a refusal; `kind` says which."""
 
     def __init__(self, remote: str, text: str, kind: str) -> None:
@@ -111,7 +111,7 @@ class AgentSession:
                 on_frame()
             if "error" in header:
                 text, kind = str(header["error"]), str(header.get("kind", ""))
-                raise BoxRefused(self._remote.name, text, kind)
+                raise HostRefused(self._remote.name, text, kind)
             if "tick" not in header:
                 return header
 

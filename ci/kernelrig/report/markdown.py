@@ -11,8 +11,8 @@ from kernelrig.files.rundir import build_folder
 from kernelrig.model import (
     BASELINE_CHECK,
     Bench,
+    Candidate,
     Check,
-    Contender,
     DeviceKind,
     Outcome,
     Remote,
@@ -110,14 +110,14 @@ def _next_bench(run: Run, bench: Bench, remote: Remote) -> str:
     """Compare again: what was given, or is of a commit, lies in the run's own folder."""
     if is_incomplete(run):
         return f"ci/invoke collect {run.id}"
-    names = [_named_again(run, c) for c in bench.contenders]
+    names = [_named_again(run, c) for c in bench.candidates]
     return f"ci/invoke bench {shlex.join(names)} --remote {shlex.quote(remote.name)}"
 
 
-def _named_again(run: Run, contender: Contender) -> str:
-    name = contender.name.split("#")[0]
-    ours = name.startswith((contender.kernel.name, "@"))
-    folder = build_folder(Path("artifacts/runs") / run.id, contender.place)
+def _named_again(run: Run, candidate: Candidate) -> str:
+    name = candidate.name.split("#")[0]
+    ours = name.startswith((candidate.kernel.name, "@"))
+    folder = build_folder(Path("artifacts/runs") / run.id, candidate.place)
     return name if ours else f"{name}={folder}"
 
 
@@ -140,7 +140,7 @@ def _where(run: Run) -> str:
     seen = dict.fromkeys(f"{device_label(s)}, {measured(s)}" for s in run.stages if has_run(s))
     nothing = "no stage was run" if run.remote else "the builds were read, nothing was run"
     where = "; ".join(markdown(label) for label in seen) or f"no device: {nothing}"
-    driver = run.box.driver if run.box else ""
+    driver = run.host.driver if run.host else ""
     details = [
         f"remote {markdown(run.remote.name)}" if run.remote else "",
         driver and f"driver {markdown(driver)}",

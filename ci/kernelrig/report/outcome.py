@@ -51,8 +51,8 @@ def run_outcome(run: Run) -> Outcome:
     A box that passed preflight, and nothing that passed on it, says nothing of the kernel: a skip.
     """
     outcome = combine(v for stage in run.stages for v in stage_verdicts(stage))
-    on_box = [s for s in run.stages if s.kind.on_box]
-    nothing = bool(on_box) and all(s.verdict.outcome is not Outcome.PASS for s in on_box)
+    on_host = [s for s in run.stages if s.kind.on_host]
+    nothing = bool(on_host) and all(s.verdict.outcome is not Outcome.PASS for s in on_host)
     return Outcome.SKIP if nothing and outcome is Outcome.PASS else outcome
 
 
@@ -109,7 +109,7 @@ def faults(run: Run) -> tuple[Fault, ...]:
     """
     stages, outcomes = run.stages, [Outcome.FAIL, Outcome.ERROR]
     if run_outcome(run) is Outcome.SKIP:
-        stages = tuple(s for s in stages if s.kind.on_box) or stages
+        stages = tuple(s for s in stages if s.kind.on_host) or stages
         outcomes = [Outcome.SKIP]
     return tuple(fault for o in outcomes for stage in stages for fault in _stage_faults(stage, o))
 

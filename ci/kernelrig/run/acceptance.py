@@ -14,12 +14,12 @@ from pathlib import Path
 from kernelrig import report
 from kernelrig.errors import ConfigError
 from kernelrig.files import records, rundir
-from kernelrig.model import Baseline, Baselines, BoxClass, Run, TimedRun
+from kernelrig.model import Baseline, Baselines, HostClass, Run, TimedRun
 from kernelrig.run import baselines, store
 
 
 @dataclass(frozen=True, slots=True)
-class Waived:
+class Overrides:
     """What the user said may be so."""
 
     dirty: bool = False
@@ -27,22 +27,22 @@ class Waived:
     replace: bool = False
 
 
-def accept(root: Path, name: str, waived: Waived) -> str:
+def accept(root: Path, name: str, overrides: Overrides) -> str:
     """Write the times of a run into the file of its box class, and say what changed there."""
     folder = rundir.find_run(root / store.RUNS, name)
     run = records.from_json(Run, folder / "run.json")
     timed = baselines.require_timed(run)
-    if (run.provenance.dirty_sha256 or not run.provenance.commit) and not waived.dirty:
+    if (run.provenance.dirty_sha256 or not run.provenance.commit) and not overrides.dirty:
         what = "changes on top of its commit" if run.provenance.commit else "no commit"
         raise ConfigError(f"{run.id} has {what}: nobody can build it again", "or say --dirty")
     said = []
     for record in timed:
         try:
-            box_class = baselines.class_of(folder, run, record)
+            host_class = baselines.class_of(folder, run, record)
             new = baselines.timing_of(folder, run, record)
         except ConfigError as e:
             raise ConfigError(f"{run.id} makes no baseline: {e.message}") from e
-        said.append(_accept(root, run, box_class, new, waived))
+        said.append(_accept(root, run, host_class, new, overrides))
     return "\n".join(said)
 
 
@@ -53,7 +53,7 @@ def listing(root: Path) -> str:
     for held in baselines.load_baselines(root):
         rows += [
             (
-                str(held.box_class),
+                str(held.host_class),
                 b.key,
                 f"{_middle(b.runs):.4f} ms",
                 f"{min(r.p5_ms for r in b.runs):.4f} to {max(r.p95_ms for r in b.runs):.4f}",
@@ -69,28 +69,30 @@ def listing(root: Path) -> str:
     return report.render_rows(rows)
 
 
-def _accept(root: Path, run: Run, box_class: BoxClass, new: Baseline, waived: Waived) -> str:
+def _accept(
+    root: Path, run: Run, host_class: HostClass, new: Baseline, overrides: Overrides
+) -> str:
     b = new
-    checks = store.standing(root, b.kernel, b.arch, b.variant, b.build)
-    if checks.startswith(store.STALE) and not waived.unchecked:
+    checks = store.check_status(root, b.kernel, b.arch, b.variant, b.build)
+    if checks.startswith(store.OUTDATED) and not overrides.unchecked:
         raise ConfigError(f"{run.id} is {checks}", "check it, or say --unchecked")
     new = replace(new, standards=store.met_standards(root, b.kernel, b.arch, b.variant, b.build))
-    path = baselines.path_of(root, box_class)
-    held = next((h for h in baselines.load_baselines(root) if h.box_class == box_class), None)
+    path = baselines.path_of(root, host_class)
+    held = next((h for h in baselines.load_baselines(root) if h.host_class == host_class), None)
     if held is None and path.exists():
-        raise ConfigError(f"{path.relative_to(root)} is of another box class than {box_class}")
+        raise ConfigError(f"{path.relative_to(root)} is of another box class than {host_class}")
     known = dict(held.baselines) if held else {}
     then = known.get(new.key)
-    if then and then.build == new.build and then.regime != new.regime and not waived.replace:
+    if then and then.build == new.build and then.regime != new.regime and not overrides.replace:
         raise ConfigError(
             f"the baseline of {new.key} is of '{then.regime}', {run.id} of '{new.regime}'",
             "times of two regimes are not mixed; --replace starts it anew",
         )
-    now, said = _joined(then, new, anew=waived.replace)
+    now, said = _joined(then, new, anew=overrides.replace)
     known[now.key] = now
-    text = records.to_json(Baselines(box_class, dict(sorted(known.items()))))
+    text = records.to_json(Baselines(host_class, dict(sorted(known.items()))))
     rundir.write_atomic(path, text)
-    return f"{path.relative_to(root)}: {now.key} on {box_class}: {said}; {checks}"
+    return f"{path.relative_to(root)}: {now.key} on {host_class}: {said}; {checks}"
 
 
 def _joined(then: Baseline | None, new: Baseline, *, anew: bool) -> tuple[Baseline, str]:

@@ -17,19 +17,19 @@ from kernelrig.errors import CiError, ConfigError, ProtocolError
 from kernelrig.files import records, rundir
 from kernelrig.model import (
     BASELINE_CHECK,
+    AgainstBaseline,
     Baseline,
     Baselines,
-    Beside,
-    BoxClass,
+    Change,
     Check,
     DeviceKind,
+    HostClass,
     Outcome,
     Run,
     StageKind,
     StageRecord,
     TimedRun,
     Verdict,
-    Word,
     broken,
     combine,
     failed,
@@ -57,8 +57,8 @@ def load_baselines(root: Path) -> tuple[Baselines, ...]:
     found = []
     for path in sorted((root / FOLDER).glob("*.json")):
         held = records.from_json(Baselines, path)
-        if path != path_of(root, held.box_class):
-            raise ProtocolError(f"{path} holds {held.box_class}, which is not what it is called")
+        if path != path_of(root, held.host_class):
+            raise ProtocolError(f"{path} holds {held.host_class}, which is not what it is called")
         odd = next((k for k, b in held.baselines.items() if k != b.key or not b.runs), "")
         if odd:
             raise ProtocolError(f"{path}: '{odd}' holds no run of what it is called")
@@ -66,8 +66,8 @@ def load_baselines(root: Path) -> tuple[Baselines, ...]:
     return tuple(found)
 
 
-def path_of(root: Path, box_class: BoxClass) -> Path:
-    c = box_class
+def path_of(root: Path, host_class: HostClass) -> Path:
+    c = host_class
     words = re.findall(r"[a-z0-9]+", f"{c.gpu} {c.power_limit_w}w {c.driver_branch}".lower())
     return root / FOLDER / f"{'-'.join(words)}.json"
 
@@ -151,42 +151,44 @@ def timing_of(folder: Path, run: Run, record: StageRecord) -> Baseline:
     )
 
 
-def class_of(folder: Path, run: Run, record: StageRecord) -> BoxClass:
+def class_of(folder: Path, run: Run, record: StageRecord) -> HostClass:
     """Return the class of the box on which a timing stage ran."""
     seen = stages.load_timing(_stage_folder(folder, run, record.name))
     limits = {round(c.power_limit_w) for c in seen.clocks}
     if seen.device is None or len(limits) != 1 or not seen.device.driver:
         shown = " and ".join(f"{w} W" for w in sorted(limits)) or "not known"
         raise ConfigError(f"it has no box class: its power limit is {shown}")
-    return BoxClass(seen.device.name, limits.pop(), seen.device.driver.split(".")[0])
+    return HostClass(seen.device.name, limits.pop(), seen.device.driver.split(".")[0])
 
 
 def _judge(
     root: Path, folder: Path, run: Run, record: StageRecord, judged: Sequence[StageRecord]
 ) -> StageRecord:
-    checks = store.standing(root, run.kernel.name, run.arch, record.variant, record.build, judged)
+    checks = store.check_status(
+        root, run.kernel.name, run.arch, record.variant, record.build, judged
+    )
     time, *others = record.checks
     record = replace(
         record, checks=(replace(time, facts={**time.facts, "checks": checks}), *others)
     )
     try:
-        box_class, own = class_of(folder, run, record), timing_of(folder, run, record)
+        host_class, own = class_of(folder, run, record), timing_of(folder, run, record)
     except ConfigError as e:
         return _with(record, _not_compared(f"no baseline: {e.message}", run.gate_percent))
     known = load_baselines(root)
-    held = next((b for b in known if b.box_class == box_class), None)
+    held = next((b for b in known if b.host_class == host_class), None)
     then = _without(run, held.baselines.get(own.key)) if held else None
     if then is None:
-        others_of = [str(b.box_class) for b in known if own.key in b.baselines and b is not held]
+        others_of = [str(b.host_class) for b in known if own.key in b.baselines and b is not held]
         of_it = f" of {own.key}" if held or others_of else ""
         beside = f"; there is one for {' and for '.join(others_of)}" if others_of else ""
-        why = f"no baseline{of_it} for {box_class}{beside}"
+        why = f"no baseline{of_it} for {host_class}{beside}"
         return _with(record, _not_compared(why, run.gate_percent))
     if then.regime != own.regime:
         why = f"not compared with the baseline: it is of '{then.regime}', this of '{own.regime}'"
         return _with(record, _not_compared(why, run.gate_percent))
     seen = analyse.beside(then.runs, own.runs[0].card, own.runs[0].median_ms)
-    facts = _facts(root, box_class, own, then, seen)
+    facts = _facts(root, host_class, own, then, seen)
     return _with(
         record, Check(BASELINE_CHECK, _verdict(own, then, seen, run.gate_percent), facts=facts)
     )
@@ -221,7 +223,9 @@ def _not_compared(why: str, gate_percent: float | None) -> Check:
     return Check(BASELINE_CHECK, broken(f"the gate of {gate_percent:g}% cannot be judged: {why}"))
 
 
-def _verdict(own: Baseline, then: Baseline, seen: Beside, gate_percent: float | None) -> Verdict:
+def _verdict(
+    own: Baseline, then: Baseline, seen: AgainstBaseline, gate_percent: float | None
+) -> Verdict:
     same = "the same build" if then.build == own.build else f"build {then.build[:12]}"
     of_it = f"{same}, {seen.basis}"
     said = f"{seen.word.value} beside the baseline, {seen.percent:+.2f}%"
@@ -232,13 +236,13 @@ def _verdict(own: Baseline, then: Baseline, seen: Beside, gate_percent: float | 
     said += f" ({seen.low_percent:+.2f} to {seen.high_percent:+.2f}): {of_it}"
     if gate_percent is None:
         return passed(said)
-    if seen.word is Word.SLOWER and seen.percent > gate_percent:
+    if seen.word is Change.SLOWER and seen.percent > gate_percent:
         return failed(f"{said}; more than the gate of {gate_percent:g}%")
     return passed(f"{said}; within the gate of {gate_percent:g}%, as far as it is known")
 
 
 def _facts(
-    root: Path, box_class: BoxClass, own: Baseline, then: Baseline, seen: Beside
+    root: Path, host_class: HostClass, own: Baseline, then: Baseline, seen: AgainstBaseline
 ) -> dict[str, str]:
     first, last = then.runs[0], then.runs[-1]
     commits = dict.fromkeys(_commit(r) for r in then.runs)
@@ -249,7 +253,7 @@ def _facts(
         "interval": f"{seen.low_percent:+.2f}% to {seen.high_percent:+.2f}%" if known else "",
         "medians": f"{seen.baseline_ms:.4f} and {own.runs[0].median_ms:.4f} ms",
         "told from": seen.basis,
-        "box class": str(box_class),
+        "box class": str(host_class),
         "regime": then.regime,
         "case": then.case,
         "baseline build": then.build,
@@ -264,7 +268,7 @@ def _facts(
 
 def checks_of(root: Path, then: Baseline) -> str:
     """Say whether the baseline's build has passed the checks as they stand now."""
-    return store.standing(
+    return store.check_status(
         root, then.kernel, then.arch, then.variant, then.build, held=then.standards
     )
 
@@ -288,10 +292,10 @@ def _with(record: StageRecord, beside: Check) -> StageRecord:
         stale = record.checks[0].facts.get("checks", "")
         said = [record.verdict.summary, beside.verdict.summary]
         verdict = replace(
-            record.verdict, summary="; ".join([*said, *([stale] if _is_stale(stale) else [])])
+            record.verdict, summary="; ".join([*said, *([stale] if _is_outdated(stale) else [])])
         )
     return replace(record, checks=checks, verdict=verdict)
 
 
-def _is_stale(checks: str) -> bool:
+def _is_outdated(checks: str) -> bool:
     return checks.startswith("stale")

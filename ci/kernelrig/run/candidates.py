@@ -19,7 +19,7 @@ from kernelrig.model import (
     Bench,
     Build,
     Builds,
-    Contender,
+    Candidate,
     DeviceKind,
     Kernel,
     Plan,
@@ -77,7 +77,7 @@ class Wanted:
     rev: str = ""
 
 
-def parse_contender(word: str) -> Wanted:
+def parse_candidate(word: str) -> Wanted:
     """Read one word; a folder that is called like a kernel is meant by `NAME=DIR` alone."""
     if named := _NAMED.fullmatch(word):
         return Wanted(named["name"], folder=Path(named["folder"]))
@@ -99,7 +99,7 @@ def prepare_bench(root: Path, request: BenchRequest) -> Prepared:
         raise ConfigError(
             f"bench compares times, and remote {remote.name} is emulated", "name a box with a GPU"
         )
-    wanted = _told_apart([parse_contender(word) for word in request.words])
+    wanted = _told_apart([parse_candidate(word) for word in request.words])
     kernels = config.load_kernels(root)
     found = [
         _given(kernels, w, remote)
@@ -112,8 +112,8 @@ def prepare_bench(root: Path, request: BenchRequest) -> Prepared:
     for kernel, _, _ in found:
         _require_timed(kernel, request.case)
     places = ("", *string.ascii_lowercase[1 : len(found)])
-    contenders = tuple(
-        Contender(w.name, place, kernel, built.variant, built.arch, built.key, commit)
+    candidates = tuple(
+        Candidate(w.name, place, kernel, built.variant, built.arch, built.key, commit)
         for w, place, (kernel, built, commit) in zip(wanted, places, found, strict=True)
     )
     relay = all(kernel.level for kernel, _, _ in found)  # a level-0 program knows no turns
@@ -139,7 +139,7 @@ def prepare_bench(root: Path, request: BenchRequest) -> Prepared:
             variants={place: b for place, (_, b, _) in zip(places[1:], found[1:], strict=True)},
         ),
         bench=Bench(
-            contenders,
+            candidates,
             rounds,
             request.settle_s,
             request.gate_percent,

@@ -1,7 +1,7 @@
 """A comparison of builds on a box: its turns as a job, its files as verdicts.
 
 A difference between two builds is no fault of either: the pair passes, and says faster, slower or
-undecided. With a gate, what is slower than the first by more fails.
+inconclusive. With a gate, what is slower than the first by more fails.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from kernelrig.files import records, rundir
 from kernelrig.model import (
     Bench,
     BenchResult,
-    Box,
     Builds,
+    Candidate,
+    Change,
     Check,
     Comparison,
-    Contender,
+    Host,
     Outcome,
     Plan,
     Remote,
     Run,
+    Slot,
     StageJob,
     StageRecord,
     StageResult,
     Timed,
-    Turn,
     Verdict,
-    Word,
     broken,
     failed,
     join_checks,
@@ -45,11 +45,11 @@ RESULT = "bench.json"
 
 
 def jobs(
-    plan: Plan, bench: Bench, builds: Builds, box: Box | None, remote: Remote
+    plan: Plan, bench: Bench, builds: Builds, host: Host | None, remote: Remote
 ) -> tuple[StageJob, ...]:
     """Return the one job: all turns, so that one lease holds them."""
-    (stage,) = plan.on_box
-    return (stages.bench_job(stage, bench, _turns(bench), builds, box, remote),)
+    (stage,) = plan.on_host
+    return (stages.bench_job(stage, bench, _slots(bench), builds, host, remote),)
 
 
 def judge(
@@ -63,21 +63,21 @@ def judge(
     builds: Builds,
 ) -> StageRecord:
     """Judge each contender, then each pair of those that passed, and put the figures on file."""
-    (stage,), bench = run.plan.on_box, run.bench
+    (stage,), bench = run.plan.on_host, run.bench
     assert bench is not None
     if result.not_run:
         return store.record(run, stage, broken(f"not run: {result.not_run}"))
     contexts = [
         replace(context, kernel=c.kernel, build=builds.by_variant[c.place])
-        for c in bench.contenders
+        for c in bench.candidates
     ]
-    own, timed = stages.read_bench(stage, bench, _turns(bench), job, result, found, contexts)
+    own, timed = stages.read_bench(stage, bench, _slots(bench), job, result, found, contexts)
     own = tuple(
         replace(check, facts={**check.facts, "checks": _checked(root, c)})
-        for check, c in zip(own, bench.contenders, strict=True)
+        for check, c in zip(own, bench.candidates, strict=True)
     )
-    names = [c.name for c in bench.contenders]
-    unlike = analyse.differences(t.around for t in timed if t.round)
+    names = [c.name for c in bench.candidates]
+    unlike = analyse.differences(t.environment for t in timed if t.round)
     pairs, compared = [], []
     for a, b in itertools.combinations(range(len(names)), 2):
         title = f"{names[b]} beside {names[a]}"
@@ -111,13 +111,13 @@ def judge(
     )
 
 
-def _turns(bench: Bench) -> tuple[Turn, ...]:
-    return analyse.interleave(len(bench.contenders), bench.rounds, bench.processes)
+def _slots(bench: Bench) -> tuple[Slot, ...]:
+    return analyse.interleave(len(bench.candidates), bench.rounds, bench.processes)
 
 
-def _checked(root: Path, c: Contender) -> str:
+def _checked(root: Path, c: Candidate) -> str:
     """Say whether exactly this build passed the checks as they stand now."""
-    return store.standing(root, c.kernel.name, c.arch, c.variant, c.key)
+    return store.check_status(root, c.kernel.name, c.arch, c.variant, c.key)
 
 
 def _pair(title: str, seen: Comparison, gate_percent: float | None, unlike: Sequence[str]) -> Check:
@@ -127,9 +127,9 @@ def _pair(title: str, seen: Comparison, gate_percent: float | None, unlike: Sequ
         "difference": f"{seen.percent:+.2f}%",
         "interval": f"{seen.low_percent:+.2f}% to {seen.high_percent:+.2f}%",
         "noise": "not known" if seen.noise_percent is None else f"{seen.noise_percent:.2f}%",
-        "resolves": f"{seen.resolves_percent:.2f}%",
+        "resolves": f"{seen.mdd_percent:.2f}%",
         "medians": f"{seen.a_ms:.4f} and {seen.b_ms:.4f} ms",
-        "turns": f"{seen.turns} of each",
+        "slots": f"{seen.slots} of each",
         "more": _more(seen),
     }
     facts |= {"forced": "; ".join(unlike)} if unlike else {}
@@ -139,17 +139,17 @@ def _pair(title: str, seen: Comparison, gate_percent: float | None, unlike: Sequ
 def _verdict(seen: Comparison, gate_percent: float | None) -> Verdict:
     said = f"{seen.word.value}, {seen.percent:+.2f}% ({seen.low_percent:+.2f} to"
     said += f" {seen.high_percent:+.2f}), {seen.b_ms:.4f} beside {seen.a_ms:.4f} ms"
-    if seen.word is Word.UNDECIDED:
+    if seen.word is Change.INCONCLUSIVE:
         said += f"; {_more(seen)}"
     if gate_percent is None:
         return passed(said)
-    if seen.word is Word.SLOWER and seen.percent > gate_percent:
+    if seen.word is Change.SLOWER and seen.percent > gate_percent:
         return failed(f"{said}: more than the gate of {gate_percent:g}%")
     return passed(f"{said}; within the gate of {gate_percent:g}%, as far as it is known")
 
 
 def _more(seen: Comparison) -> str:
-    if seen.word is not Word.UNDECIDED:
+    if seen.word is not Change.INCONCLUSIVE:
         return ""
     if seen.more_minutes is None:
         return "no rental is long enough to tell so little"

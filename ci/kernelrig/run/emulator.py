@@ -21,7 +21,6 @@ from kernelrig.config.selection import choose, choose_kernel, choose_targets
 from kernelrig.errors import CiError, ConfigError
 from kernelrig.files import rundir
 from kernelrig.model import (
-    Box,
     Build,
     Builds,
     Case,
@@ -30,6 +29,7 @@ from kernelrig.model import (
     DeviceKind,
     Emulation,
     EndedBy,
+    Host,
     Kernel,
     Pattern,
     Plan,
@@ -182,8 +182,8 @@ def open_emulation(
 ) -> tuple[Run, Path, stages.Context]:
     """Make the run directory with the build in it; `sources` is the tree that it was made from."""
     run = store.new_run(root, kernel, None, plan, (built,), arch=built.arch, variant=built.variant)
-    box = Box(platform.node(), platform.python_version(), "", "", 0)
-    run = replace(run, box=box)
+    host = Host(platform.node(), platform.python_version(), "", "", 0)
+    run = replace(run, host=host)
     folder = root / store.RUNS / run.id
     shutil.copytree(built.folder, rundir.build_folder(folder))
     store.keep_sources(sources, folder, built)
@@ -191,7 +191,7 @@ def open_emulation(
     say(f"run {run.id}")
     here = Remote("here", built.arch, kind="embedded", device=DeviceKind.EMULATOR)
     place = stages.Context(
-        kernel, built, box, here, {}, datetime.now(UTC).date(), folder / store.SOURCES
+        kernel, built, host, here, {}, datetime.now(UTC).date(), folder / store.SOURCES
     )
     return run, folder, place
 

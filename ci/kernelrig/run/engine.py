@@ -21,11 +21,11 @@ from kernelrig.config.selection import choose_remote, stage_variants
 from kernelrig.errors import CiError, IncompleteError, ProtocolError, refused_by_disk
 from kernelrig.files import records, rundir
 from kernelrig.model import (
-    Box,
     Build,
     Builds,
-    Contender,
+    Candidate,
     DeviceKind,
+    Host,
     Kernel,
     Outcome,
     Remote,
@@ -37,9 +37,9 @@ from kernelrig.model import (
     executor,
 )
 from kernelrig.remote.connection import connect
-from kernelrig.remote.host import BoxLink
+from kernelrig.remote.host import HostLink
 from kernelrig.remote.journal import read_journal
-from kernelrig.remote.protocol import BoxRefused
+from kernelrig.remote.protocol import HostRefused
 from kernelrig.remote.ssh.hostkeys import resolve_remote
 from kernelrig.run import baselines, comparison, standards, store
 from kernelrig.run.candidates import BenchRequest, prepare_bench
@@ -56,7 +56,7 @@ def describe_plan(root: Path, request: RunRequest | BenchRequest) -> str:
     skipped = (
         {}
         if p.bench
-        else {s.name: _why_not(p.kernel, p.builds.own.arch, p.remote, s) for s in p.plan.on_box}
+        else {s.name: _why_not(p.kernel, p.builds.own.arch, p.remote, s) for s in p.plan.on_host}
     )
     return report.render_plan(p.plan, jobs, p.remote, skipped)
 
@@ -71,10 +71,10 @@ def run_on_remote(root: Path, request: RunRequest | BenchRequest) -> Run:
         run = check_first(root, folder, run, prepared.builds)
         if run.state == "finished":
             return run
-        cargo = _cargo(root, folder, prepared)
+        upload = _upload_set(root, folder, prepared)
         with connect(prepared.remote, root=root) as link:
             stop = isinstance(request, RunRequest) and request.stop_at_first
-            run = _launch(folder, run, prepared, cargo, link, stop_at_first=stop)
+            run = _launch(folder, run, prepared, upload, link, stop_at_first=stop)
             return run if run.state == "finished" else _bring_back(root, folder, run, link)
     except (KeyboardInterrupt, Exception) as e:
         # run.json says whether the box was asked to start: `run` here may be older than that.
@@ -172,33 +172,33 @@ def _prepare(root: Path, request: RunRequest | BenchRequest) -> Prepared:
 
 
 def _device(run: Run) -> DeviceKind:
-    return executor(run.kernel, run.remote, run.box)[0] if run.remote else DeviceKind.STATIC
+    return executor(run.kernel, run.remote, run.host)[0] if run.remote else DeviceKind.STATIC
 
 
 def _why_not(kernel: Kernel, arch: str, remote: Remote, stage: Stage) -> str:
     return stages.why_not(kernel, arch, stage, executor(kernel, remote, None)[0])
 
 
-def _jobs(p: Prepared, box: Box | None) -> tuple[StageJob, ...]:
+def _jobs(p: Prepared, host: Host | None) -> tuple[StageJob, ...]:
     if p.bench is not None:
-        return comparison.jobs(p.plan, p.bench, p.builds, box, p.remote)
-    return stages.stage_jobs(p.plan, p.kernel, p.builds, box, p.remote)
+        return comparison.jobs(p.plan, p.bench, p.builds, host, p.remote)
+    return stages.stage_jobs(p.plan, p.kernel, p.builds, host, p.remote)
 
 
 @dataclass(frozen=True, slots=True)
-class Cargo:
+class UploadSet:
     """What a run takes to the box: files by their place in the run's folder there, and by SHA."""
 
     files: dict[str, Path]
     blobs: dict[str, Path]
 
 
-def _cargo(root: Path, folder: Path, p: Prepared) -> Cargo:
+def _upload_set(root: Path, folder: Path, p: Prepared) -> UploadSet:
     """Gather what is to be shipped: programs and tools for a GPU, PTX and launches to emulate."""
     if executor(p.kernel, p.remote, None)[0] is DeviceKind.EMULATOR:
         needed = stages.launches(p.plan, p.kernel, p.builds, p.remote)
         files = prepare_launches(folder, needed, p.kernel, p.builds)
-        return Cargo(files, {rundir.sha256_file(path): path for path in files.values()})
+        return UploadSet(files, {rundir.sha256_file(path): path for path in files.values()})
     placed = [*p.builds.by_variant.items(), *((("", t),) if (t := p.builds.selftest) else ())]
     files = {str(rundir.build_folder(Path(), v) / b.program): b.binary for v, b in placed}
     # What travels is what was checked when the build was loaded, not what lies there by now.
@@ -206,14 +206,14 @@ def _cargo(root: Path, folder: Path, p: Prepared) -> Cargo:
     if p.remote.tools == "ship" and any(s.kind is StageKind.SANITIZER for s in p.plan.stages):
         files["tools/"] = wheel = toolchain.fetch_sanitizer_wheel(root)
         blobs[rundir.sha256_file(wheel)] = wheel
-    return Cargo(files, blobs)
+    return UploadSet(files, blobs)
 
 
 def _launch(
-    folder: Path, run: Run, p: Prepared, cargo: Cargo, link: BoxLink, *, stop_at_first: bool
+    folder: Path, run: Run, p: Prepared, upload: UploadSet, link: HostLink, *, stop_at_first: bool
 ) -> Run:
     """Judge the box from its probe, and start the stages on it only if it can give an answer."""
-    run = replace(run, box=link.facts)
+    run = replace(run, host=link.facts)
     checked = stages.preflight(
         p.kernel, tuple(p.builds), link.facts, p.remote, p.plan, require_device=p.require_device
     )
@@ -222,7 +222,7 @@ def _launch(
         skipped = store.skipped(run, "preflight did not pass")
         return store.finish(folder, run, (*run.stages, *skipped))
     jobs = _jobs(p, link.facts)
-    shipped = link.ship(cargo.blobs)
+    shipped = link.ship(upload.blobs)
     say(f"shipped {shipped.blobs_sent} of {shipped.blobs} files, {shipped.bytes_sent} bytes")
     # On file before the box is told: a client that dies in between can still be collected after.
     before = run
@@ -230,8 +230,8 @@ def _launch(
     run = replace(run, jobs=jobs, stages=judged, shipped=shipped, state="launched")
     store.save(folder, run)
     try:
-        link.launch(run.id, jobs, cargo.files, stop_at_first=stop_at_first)
-    except BoxRefused:  # its word that nothing was started: there will be nothing to collect
+        link.launch(run.id, jobs, upload.files, stop_at_first=stop_at_first)
+    except HostRefused:  # its word that nothing was started: there will be nothing to collect
         store.save(folder, replace(before, shipped=shipped))
         raise
     return run
@@ -243,7 +243,7 @@ def _preflight(run: Run) -> Stage:
     return next(named, Stage("preflight", StageKind.PREFLIGHT))
 
 
-def _bring_back(root: Path, folder: Path, run: Run, link: BoxLink) -> Run:
+def _bring_back(root: Path, folder: Path, run: Run, link: HostLink) -> Run:
     """Follow to the end, fetch what exists, judge it here. What is missing is said, not guessed."""
     missing: tuple[str, ...] = ()
     try:
@@ -252,7 +252,7 @@ def _bring_back(root: Path, folder: Path, run: Run, link: BoxLink) -> Run:
         except IncompleteError as e:
             missing = (e.message,)
         missing += link.collect(run.id, folder)
-    except BoxRefused as e:
+    except HostRefused as e:
         if e.kind != "unknown run":
             raise
         say(f"{e.message}: never started there, or pruned since; what is here is all there is")
@@ -265,26 +265,26 @@ def judge(root: Path, folder: Path, run: Run) -> Run:
     A journal that cannot be believed stays so however often it is fetched: every stage is then an
     error, and the run is over. Raises CiError where this folder itself is damaged.
     """
-    if run.box is None or run.remote is None:
+    if run.host is None or run.remote is None:
         raise ProtocolError(f"{folder / 'run.json'} has no record of the box it ran on")
     builds = _load_judged(folder, run)
     context = stages.Context(
         kernel=run.kernel,
         build=builds.own,
-        box=run.box,
+        host=run.host,
         remote=run.remote,
         earlier={},
         today=datetime.now(UTC).date(),
         source_root=sources if (sources := folder / store.SOURCES).is_dir() else root,
     )
-    judged = {s.name: s for s in run.stages if not s.kind.on_box}
+    judged = {s.name: s for s in run.stages if not s.kind.on_host}
     try:
         results = {r.name: r for r in read_journal(folder / "journal.jsonl", run.jobs, run.id)}
     except ProtocolError as e:
-        lost = (store.record(run, stage, store.as_verdict(e)) for stage in run.plan.on_box)
+        lost = (store.record(run, stage, store.as_verdict(e)) for stage in run.plan.on_host)
         return store.finish(folder, run, (*judged.values(), *lost))
     jobs = {job.name: (i, job) for i, job in enumerate(run.jobs, start=1)}
-    for stage in run.plan.on_box:
+    for stage in run.plan.on_host:
         context = replace(context, earlier=dict(judged), build=builds.own)
         try:
             index, job = jobs[stage.name]
@@ -309,7 +309,7 @@ def judge(root: Path, folder: Path, run: Run) -> Run:
 def _load_judged(folder: Path, run: Run) -> Builds:
     """Return the builds of the kernel that the run shipped; any other in their place is refused."""
     if run.bench is not None:
-        places = {c.place: _load_contender(folder, c) for c in run.bench.contenders}
+        places = {c.place: _load_candidate(folder, c) for c in run.bench.candidates}
         return Builds(own=places.pop(""), variants=places)
     named = stage_variants(run.kernel, run.plan, run.arch)
     return Builds(
@@ -336,12 +336,12 @@ def _load_shipped(folder: Path, run: Run, variant: str) -> Build:
     return built
 
 
-def _load_contender(folder: Path, contender: Contender) -> Build:
-    place = rundir.build_folder(folder, contender.place)
+def _load_candidate(folder: Path, candidate: Candidate) -> Build:
+    place = rundir.build_folder(folder, candidate.place)
     built = build.load_build(place)
-    if built.key != contender.key:
+    if built.key != candidate.key:
         raise ProtocolError(
-            f"{place} holds {built.key[:12]}, which is not what was run as {contender.name}"
+            f"{place} holds {built.key[:12]}, which is not what was run as {candidate.name}"
         )
     return built
 

@@ -161,7 +161,7 @@ def _judge(fault: Fault, seen: stages.Emulated, context: stages.Context) -> Chec
     """Caught is what shows as one of the kinds that the patch names, in whichever schedule."""
     title = f"{fault.name} is caught"
     found = stages.emulated_findings(seen.errors, "emulator", context)
-    told = tuple(map(stages.tell_finding, found))
+    told = tuple(map(stages.describe_finding, found))
     facts = {"schedules": str(seen.run.schedules), "shows as": ", ".join(fault.kinds)}
     said = " or ".join(fault.kinds)
     if not found:

@@ -219,7 +219,7 @@ def prepare(root: Path, request: RunRequest) -> Prepared:
 def _require_work(kernel: Kernel, remote: Remote, plan: Plan) -> None:
     """Refuse a plan none of whose stages can do anything with this kernel there."""
     device, _ = executor(kernel, remote, None)
-    reasons = [stages.why_not(kernel, remote.arch, s, device) for s in plan.on_box]
+    reasons = [stages.why_not(kernel, remote.arch, s, device) for s in plan.on_host]
     if reasons and all(reasons):
         hint = "pass --remote NAME of a box with a GPU" if device is DeviceKind.EMULATOR else ""
         raise ConfigError(f"plan {plan.name} has no stage to run: {reasons[0]}", hint)
@@ -227,7 +227,7 @@ def _require_work(kernel: Kernel, remote: Remote, plan: Plan) -> None:
 
 def _require_timing(kernel: Kernel, remote: Remote, plan: Plan) -> None:
     device, _ = executor(kernel, remote, None)
-    timed = [s for s in plan.on_box if s.kind is StageKind.TIMING]
+    timed = [s for s in plan.on_host if s.kind is StageKind.TIMING]
     reasons = [stages.why_not(kernel, remote.arch, s, device) for s in timed]
     if all(reasons):
         why = reasons[0] if timed else "it has no timing stage"

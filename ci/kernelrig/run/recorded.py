@@ -15,7 +15,7 @@ from kernelrig import bench as analyse
 from kernelrig import report
 from kernelrig.errors import ConfigError
 from kernelrig.files import records, rundir
-from kernelrig.model import Baseline, BoxClass, Run, Surroundings, TimedRun
+from kernelrig.model import Baseline, Environment, HostClass, Run, TimedRun
 from kernelrig.run import baselines, store
 
 _RUN_ID = re.compile(r"\d{8}T\d{6}Z-.+", re.ASCII)
@@ -26,7 +26,7 @@ class Recorded:
     """A run's one time, and what it was taken in."""
 
     run: Run
-    box_class: BoxClass
+    host_class: HostClass
     timed: Baseline
     checks: str
 
@@ -35,18 +35,18 @@ class Recorded:
         return self.timed.runs[0]
 
     @property
-    def around(self) -> Surroundings:
-        return Surroundings(
+    def environment(self) -> Environment:
+        return Environment(
             gpu=self.own.card,
             driver=self.own.driver,
-            power_limit_w=self.box_class.power_limit_w,
+            power_limit_w=self.host_class.power_limit_w,
             regime=self.timed.regime,
             case=self.timed.case,
         )
 
     @property
     def host(self) -> str:
-        return self.run.box.hostname if self.run.box else ""
+        return self.run.host.hostname if self.run.host else ""
 
 
 def name_runs(words: Sequence[str]) -> bool:
@@ -60,7 +60,7 @@ def name_runs(words: Sequence[str]) -> bool:
 def compare(root: Path, names: Sequence[str], *, force: bool) -> str:
     """Say what the second run is beside the first; what is not alike is not compared."""
     a, b = (_load(root, name) for name in names)
-    unlike = list(analyse.differences((a.around, b.around)))
+    unlike = list(analyse.differences((a.environment, b.environment)))
     if a.host != b.host:
         unlike.append(f"box {a.host} and {b.host}")
     if unlike and not force:
@@ -75,7 +75,7 @@ def compare(root: Path, names: Sequence[str], *, force: bool) -> str:
         said += f" ({seen.low_percent:+.2f} to {seen.high_percent:+.2f}), told from {seen.basis}"
     elif not unlike:
         basis = seen.basis or "no run"
-        said += f": the baseline of {a.box_class} has {basis}; `invoke bench` of builds tells more"
+        said += f": the baseline of {a.host_class} has {basis}; `invoke bench` of builds tells more"
     if unlike:
         said += f": compared by --force, though they differ in {'; '.join(unlike)}"
     head = ("run", "build", "median", "p5 to p95", "SM clock", "regime", "checks")
@@ -91,18 +91,18 @@ def _load(root: Path, name: str) -> Recorded:
         raise ConfigError(f"{run.id} has {len(timed)} timing stages: which is meant is not known")
     try:
         own = baselines.timing_of(folder, run, timed[0])
-        box_class = baselines.class_of(folder, run, timed[0])
+        host_class = baselines.class_of(folder, run, timed[0])
     except ConfigError as e:
         raise ConfigError(f"{run.id} is not compared: {e.message}") from e
-    checks = store.standing(root, own.kernel, own.arch, own.variant, own.build)
-    return Recorded(run, box_class, own, checks)
+    checks = store.check_status(root, own.kernel, own.arch, own.variant, own.build)
+    return Recorded(run, host_class, own, checks)
 
 
 def _known(root: Path, like: Recorded) -> tuple[TimedRun, ...]:
     """Return the runs of the baseline that was taken as this run was; there may be none."""
     for held in baselines.load_baselines(root):
         then = held.baselines.get(like.timed.key)
-        if held.box_class == like.box_class and then and then.regime == like.timed.regime:
+        if held.host_class == like.host_class and then and then.regime == like.timed.regime:
             return then.runs
     return ()
 

@@ -30,7 +30,7 @@ from kernelrig.run import standards
 from kernelrig.run.prepare import Prepared
 
 RUNS = Path("artifacts/runs")
-STALE = "stale"
+OUTDATED = "stale"
 """What is said of a build that has not passed the checks as they stand now."""
 
 SOURCES = "sources"
@@ -68,7 +68,7 @@ def open_run(root: Path, prepared: Prepared) -> Run:
     run = new_run(root, p.kernel, p.remote, p.plan, builds, arch=own.arch, variant=own.variant)
     run = replace(run, gate_percent=p.gate_percent)
     if p.bench is not None:  # two of them may be builds of one name
-        named = {c.name: c.key for c in p.bench.contenders}
+        named = {c.name: c.key for c in p.bench.candidates}
         run = replace(run, bench=p.bench, provenance=replace(run.provenance, builds=named))
     folder = root / RUNS / run.id
     try:
@@ -132,7 +132,7 @@ def record(run: Run, stage: Stage, verdict: Verdict) -> StageRecord:
     """Return the record of a stage that no reader has judged."""
     device, machine = DeviceKind.STATIC, ""
     if run.remote and stage.kind is not StageKind.CHECK:
-        device, machine = executor(run.kernel, run.remote, run.box)
+        device, machine = executor(run.kernel, run.remote, run.host)
     variant = stage.variant or run.variant
     return StageRecord(stage.name, stage.kind, device, machine, verdict, (), variant=variant)
 
@@ -141,7 +141,7 @@ def as_verdict(error: Exception) -> Verdict:
     return Verdict(Outcome.ERROR, reason(error), unreadable=isinstance(error, ProtocolError))
 
 
-def standing(
+def check_status(
     root: Path,
     kernel: str,
     arch: str,
@@ -157,12 +157,12 @@ def standing(
     try:
         wanted = _todays(root, kernel, arch, variant)
     except CiError as e:
-        return f"{STALE}: {e.message}"
+        return f"{OUTDATED}: {e.message}"
     left = {name: asked for name, asked in wanted.items() if asked not in held}
     met, runs = _met(root, key, left.values(), own)
     lacking = [name for name, asked in left.items() if not met.get(asked)]
     if lacking:
-        return f"{STALE}: this build has not passed {', '.join(lacking)} as they stand now"
+        return f"{OUTDATED}: this build has not passed {', '.join(lacking)} as they stand now"
     return f"passed in {', '.join(runs)}" if runs else "passed"
 
 

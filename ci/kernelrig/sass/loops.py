@@ -75,8 +75,8 @@ def _body(flow: Flow, tail: int, head: int) -> frozenset[int]:
 def _nested(bodies: dict[int, frozenset[int]], entries: dict[int, int]) -> tuple[Loop, ...]:
     loops: dict[int, Loop] = {}
     for header in sorted(bodies, key=lambda h: (-len(bodies[h]), h)):
-        around = [loop for loop in loops.values() if bodies[header] < loop.blocks]
-        nearest = min(around, key=lambda loop: len(loop.blocks), default=None)
+        environment = [loop for loop in loops.values() if bodies[header] < loop.blocks]
+        nearest = min(environment, key=lambda loop: len(loop.blocks), default=None)
         loops[header] = Loop(
             header,
             bodies[header],

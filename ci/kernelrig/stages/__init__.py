@@ -9,7 +9,7 @@ from kernelrig.stages.checksum.every_output import whole_output
 from kernelrig.stages.context import Context
 from kernelrig.stages.emulation.command import MAX_IMAGES, OBSERVERS, OUTPUT, Launch, launches
 from kernelrig.stages.emulation.findings_file import Emulated, read_emulated
-from kernelrig.stages.emulation.reader import emulated_findings, tell_finding
+from kernelrig.stages.emulation.reader import describe_finding, emulated_findings
 from kernelrig.stages.harness.result import Clock
 from kernelrig.stages.jobs import stage_jobs, why_not
 from kernelrig.stages.preflight.reader import preflight
@@ -27,6 +27,7 @@ __all__ = [
     "Emulated",
     "Launch",
     "bench_job",
+    "describe_finding",
     "emulated_findings",
     "launches",
     "load_timing",
@@ -36,7 +37,6 @@ __all__ = [
     "read_emulated",
     "read_stage",
     "stage_jobs",
-    "tell_finding",
     "whole_output",
     "why_not",
 ]

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from kernelrig.files.rundir import build_folder
 from kernelrig.model import (
-    Box,
     Build,
     Case,
     DeviceKind,
     Emulation,
     Function,
+    Host,
     Kernel,
     Plan,
     Remote,
@@ -35,7 +35,7 @@ class Setup:
     kernel: Kernel
     build: Build
     selftest: Build | None
-    box: Box | None
+    host: Host | None
     remote: Remote
     variant: str = ""
     plan: Plan = Plan("", ())  # noqa: RUF009 - frozen
@@ -57,7 +57,7 @@ class Context:
 
     kernel: Kernel
     build: Build
-    box: Box
+    host: Host
     remote: Remote
     earlier: Mapping[str, StageRecord]
     today: date
@@ -74,12 +74,12 @@ class Context:
 
     @property
     def device(self) -> DeviceKind:
-        return executor(self.kernel, self.remote, self.box)[0]
+        return executor(self.kernel, self.remote, self.host)[0]
 
     @property
     def machine(self) -> str:
         """The device's own name, as the box says it; never the one that was asked for."""
-        return executor(self.kernel, self.remote, self.box)[1]
+        return executor(self.kernel, self.remote, self.host)[1]
 
 
 def stage_case(kernel: Kernel, stage: Stage) -> Case:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kernelrig.model import (
-    Box,
     Builds,
     Command,
     DeviceKind,
     Emulation,
+    Host,
     Kernel,
     Plan,
     Remote,
@@ -73,7 +73,7 @@ def stage_jobs(
     plan: Plan,
     kernel: Kernel,
     builds: Builds,
-    box: Box | None,
+    host: Host | None,
     remote: Remote,
     emulation: Emulation = Emulation(),  # noqa: B008 - frozen
 ) -> tuple[StageJob, ...]:
@@ -82,14 +82,14 @@ def stage_jobs(
         StageJob(
             name=stage.name,
             kind=stage.kind,
-            commands=_commands(stage, plan, kernel, builds, box, remote, emulation),
+            commands=_commands(stage, plan, kernel, builds, host, remote, emulation),
             needs=stage.needs,
             needs_end=_bare_runs(stage, plan.stages[:index], builds),
             output_bytes=stage.output_mb << 20,
             disk_bytes=stage.disk_mb << 20,
         )
         for index, stage in enumerate(plan.stages)
-        if stage in plan.on_box
+        if stage in plan.on_host
     )
 
 
@@ -98,18 +98,18 @@ def _commands(
     plan: Plan,
     kernel: Kernel,
     builds: Builds,
-    box: Box | None,
+    host: Host | None,
     remote: Remote,
     emulation: Emulation,
 ) -> tuple[Command, ...]:
-    device, _ = executor(kernel, remote, box)
+    device, _ = executor(kernel, remote, host)
     if why_not(kernel, builds.own.arch, stage, device):
         return ()
     setup = Setup(
         kernel=kernel,
         build=builds.build_for(stage),
         selftest=builds.selftest,
-        box=box,
+        host=host,
         remote=remote,
         plan=plan,
         variant=builds.variant_for(stage),
@@ -117,12 +117,12 @@ def _commands(
     )
     if device is DeviceKind.EMULATOR:
         return _EMULATED[stage.kind](stage, setup)
-    return in_one_order(_BUILDERS[kernel.level, stage.kind](stage, setup), box)
+    return in_one_order(_BUILDERS[kernel.level, stage.kind](stage, setup), host)
 
 
-def in_one_order(commands: tuple[Command, ...], box: Box | None) -> tuple[Command, ...]:
+def in_one_order(commands: tuple[Command, ...], host: Host | None) -> tuple[Command, ...]:
     """Return the commands as a box of several GPUs needs them."""
-    if box is None or len(box.gpus) < 2:
+    if host is None or len(host.gpus) < 2:
         return commands
     return tuple(replace(c, env={**c.env, **ONE_ORDER}) for c in commands)
 

@@ -60,10 +60,10 @@ def read_stage(
         reader = _EMULATED.get(stage.kind)
     assert reader is not None, "why_not knows what has no reader"
     record = reader(stage, job, result, folder, context)
-    spoilt = _judge_around(stage, result, context)
-    if spoilt is None or record.verdict.outcome is not Outcome.PASS:
+    invalidated = _judge_around(stage, result, context)
+    if invalidated is None or record.verdict.outcome is not Outcome.PASS:
         return record
-    return stage_record(stage, result, context, [Check(stage.name, spoilt)])
+    return stage_record(stage, result, context, [Check(stage.name, invalidated)])
 
 
 def _judge_around(stage: Stage, result: StageResult, context: Context) -> Verdict | None:

@@ -154,8 +154,10 @@ def _meetings(graph: RoleGraph, source: str) -> Iterator[Finding]:
             open_to_all = (b for b in way if not dominates(way[0], b, idom))
             meets = graph.flow.blocks[next(open_to_all, way[-1])].instructions[0]
             message = f"warps of {one.role.name} and {other.role.name} run the same code"
-            if around := _smallest_loop(graph, one, other):
-                message += f": the loop at {_line(graph.flow, around.header, source)} holds both"
+            if environment := _smallest_loop(graph, one, other):
+                message += (
+                    f": the loop at {_line(graph.flow, environment.header, source)} holds both"
+                )
             yield _finding(DISJOINT, graph, meets, source, message)
 
 
@@ -171,8 +173,8 @@ def _way(graph: RoleGraph, one: RoleBlocks, other: RoleBlocks) -> list[int]:
 
 
 def _smallest_loop(graph: RoleGraph, one: RoleBlocks, other: RoleBlocks) -> Loop | None:
-    around = [p for p in graph.loops if p.blocks & one.work and p.blocks & other.work]
-    return min(around, key=lambda loop: len(loop.blocks), default=None)
+    environment = [p for p in graph.loops if p.blocks & one.work and p.blocks & other.work]
+    return min(environment, key=lambda loop: len(loop.blocks), default=None)
 
 
 def _gatherings(graph: RoleGraph, source: str) -> Iterator[Finding]:

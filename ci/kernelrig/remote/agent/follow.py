@@ -28,7 +28,7 @@ def follow(wire: Wire, workdir: Workdir, run: Path, offset: int) -> Json:
             if event["event"] == "finished":
                 return {"end": "finished"}
         if not agent:
-            return {"end": "lost", "detail": bury(workdir, run)}
+            return {"end": "lost", "detail": finalize_dead_run(workdir, run)}
         quiet = seconds_since_beat(run)
         if quiet > QUIET_S and not told:
             told = True  # stopped, or in a system call that hangs: alive, but no more
@@ -38,7 +38,7 @@ def follow(wire: Wire, workdir: Workdir, run: Path, offset: int) -> Json:
             return {"end": "interrupted"}
 
 
-def bury(workdir: Workdir, run: Path) -> str:
+def finalize_dead_run(workdir: Workdir, run: Path) -> str:
     left = workdir.end_orphans()
     ended = f"; {left} processes that it left were ended" if left else ""
     return f"the agent of run {run.name} died{ended}"

@@ -20,9 +20,9 @@ from kernelrig.model import (
     CommandResult,
     EndedBy,
     Pattern,
+    Slot,
     Stage,
     StageResult,
-    Turn,
     Verdict,
     broken,
 )
@@ -36,25 +36,25 @@ from kernelrig.stages.record import find_command, read_text
 from kernelrig.stages.timing.stage import timed_command
 
 RELAY, CHOICE = "relay", "KERNELRIG_CHOICE_FILE"
-TURN_S = 12.0
+SLOT_S = 12.0
 """What a turn may take before the relay is called hung, besides what a lone process may."""
 
 
-def process_name(contender: int, process: int) -> str:
+def process_name(candidate: int, process: int) -> str:
     """`b2`: the second process of the second contender."""
-    return f"{chr(ord('a') + contender)}{process + 1}"
+    return f"{chr(ord('a') + candidate)}{process + 1}"
 
 
 def relay_commands(
-    stage: Stage, bench: Bench, turns: Sequence[Turn], setups: Sequence[Setup]
+    stage: Stage, bench: Bench, slots: Sequence[Slot], setups: Sequence[Setup]
 ) -> tuple[Command, ...]:
     """Return a command for each baseline that may have to choose, then the relay itself."""
     choosing = [i for i, s in enumerate(setups) if s.kernel.baseline]
-    limited = _limited(stage, turns)
-    lines = [f"dd if=/dev/zero of={RELAY} bs={len(turns)} count=1 2>{RELAY}.dd || exit 1"]
-    for (contender, process), own in turns_of(turns).items():
-        command = _process(limited, bench, contender, process, own, setups[contender])
-        before = f"{CHOICE}={choice_file(contender)} " if contender in choosing else ""
+    limited = _limited(stage, slots)
+    lines = [f"dd if=/dev/zero of={RELAY} bs={len(slots)} count=1 2>{RELAY}.dd || exit 1"]
+    for (candidate, process), own in slots_of(slots).items():
+        command = _process(limited, bench, candidate, process, own, setups[candidate])
+        before = f"{CHOICE}={choice_file(candidate)} " if candidate in choosing else ""
         lines.append(
             f"( {before}{shlex.join(command.argv)} >{command.name}.stdout.log"
             f" 2>{command.name}.stderr.log; code=$?; echo $code >{command.name}.exit;"
@@ -67,33 +67,33 @@ def relay_commands(
     )
 
 
-def choice_file(contender: int) -> str:
+def choice_file(candidate: int) -> str:
     """Where a baseline keeps what it chose: of its processes the first chooses for all."""
-    return f"choice-{chr(ord('a') + contender)}"
+    return f"choice-{chr(ord('a') + candidate)}"
 
 
-def choose_command(stage: Stage, contender: int, setup: Setup) -> Command:
+def choose_command(stage: Stage, candidate: int, setup: Setup) -> Command:
     """Return a checked launch before the relay: what a library chooses, it chooses alone."""
-    name = f"choose-{chr(ord('a') + contender)}"
+    name = f"choose-{chr(ord('a') + candidate)}"
     argv = (
         *(setup.program, "--mode", "check", "--case", case_text(stage_case(setup.kernel, stage))),
         *("--pattern", Pattern.RANDOM.value, "--seed", str(stage.seeds[0])),
         *("--watchdog", watchdog_s(stage), "--result", f"{name}.json"),
     )
-    env = {CHOICE: choice_file(contender)}
+    env = {CHOICE: choice_file(candidate)}
     return Command(name, argv, stage.time_s, env=env, core_dump=True)
 
 
 def read_choice(
     stage: Stage,
-    contender: int,
+    candidate: int,
     planned: Mapping[str, Command],
     result: StageResult,
     folder: Path,
     context: Context,
 ) -> Verdict | None:
     """Return what was wrong with a baseline's first launch; None if nothing, or there was none."""
-    command = planned.get(f"choose-{chr(ord('a') + contender)}")
+    command = planned.get(f"choose-{chr(ord('a') + candidate)}")
     if command is None:
         return None
     ended = find_command(result, command.name)
@@ -133,31 +133,31 @@ def _first_to_fail(folder: Path) -> str:
     return failed[0]
 
 
-def turns_of(turns: Sequence[Turn]) -> dict[tuple[int, int], list[int]]:
+def slots_of(slots: Sequence[Slot]) -> dict[tuple[int, int], list[int]]:
     """Return the numbers of the turns that each process of each contender takes."""
     own: dict[tuple[int, int], list[int]] = {}
-    for number, turn in enumerate(turns):
-        own.setdefault((turn.contender, turn.process), []).append(number)
+    for number, slot in enumerate(slots):
+        own.setdefault((slot.candidate, slot.process), []).append(number)
     return own
 
 
 def process_command(
-    stage: Stage, bench: Bench, turns: Sequence[Turn], contender: int, process: int, setup: Setup
+    stage: Stage, bench: Bench, slots: Sequence[Slot], candidate: int, process: int, setup: Setup
 ) -> tuple[Stage, Command]:
     """Return what a process was told, and the stage that its samples are of."""
-    own = turns_of(turns)[contender, process]
-    limited = _limited(stage, turns)
+    own = slots_of(slots)[candidate, process]
+    limited = _limited(stage, slots)
     whole = replace(limited, samples=stage.samples * len(own))
-    return whole, _process(limited, bench, contender, process, own, setup)
+    return whole, _process(limited, bench, candidate, process, own, setup)
 
 
 def _process(
-    stage: Stage, bench: Bench, contender: int, process: int, own: Sequence[int], setup: Setup
+    stage: Stage, bench: Bench, candidate: int, process: int, own: Sequence[int], setup: Setup
 ) -> Command:
-    command = timed_command(process_name(contender, process), stage, setup)
+    command = timed_command(process_name(candidate, process), stage, setup)
     more = ("--relay", RELAY, "--turns", ",".join(map(str, own)))
     return replace(command, argv=(*command.argv, *more, "--settle-s", f"{bench.settle_s:g}"))
 
 
-def _limited(stage: Stage, turns: Sequence[Turn]) -> Stage:
-    return replace(stage, time_s=stage.time_s + TURN_S * len(turns))
+def _limited(stage: Stage, slots: Sequence[Slot]) -> Stage:
+    return replace(stage, time_s=stage.time_s + SLOT_S * len(slots))

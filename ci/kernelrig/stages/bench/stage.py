@@ -16,18 +16,18 @@ from pathlib import Path
 
 from kernelrig.model import (
     Bench,
-    Box,
     Builds,
     Check,
     Clocked,
     Command,
+    Environment,
+    Host,
     Remote,
+    Slot,
     Stage,
     StageJob,
     StageResult,
-    Surroundings,
     Timed,
-    Turn,
     Verdict,
     broken,
     passed,
@@ -40,7 +40,7 @@ from kernelrig.stages.bench.relay import (
     process_command,
     read_choice,
     relay_commands,
-    turns_of,
+    slots_of,
 )
 from kernelrig.stages.context import Context, Setup
 from kernelrig.stages.harness.ended import judge_end, judge_missing
@@ -56,52 +56,52 @@ _SAMPLE = re.compile(r"sample_ms\s+(\S+)")
 def bench_job(
     stage: Stage,
     bench: Bench,
-    turns: Sequence[Turn],
+    slots: Sequence[Slot],
     builds: Builds,
-    box: Box | None,
+    host: Host | None,
     remote: Remote,
 ) -> StageJob:
     """Return the relay, or the processes in their order, as commands of one stage."""
     setups = [
-        Setup(c.kernel, builds.by_variant[c.place], None, box, remote, c.place)
-        for c in bench.contenders
+        Setup(c.kernel, builds.by_variant[c.place], None, host, remote, c.place)
+        for c in bench.candidates
     ]
     if bench.processes:
-        commands = relay_commands(stage, bench, turns, setups)
+        commands = relay_commands(stage, bench, slots, setups)
     else:
         commands = tuple(
-            _lone_command(stage, bench, number, turn, setups[turn.contender])
-            for number, turn in enumerate(turns)
+            _lone_command(stage, bench, number, slot, setups[slot.candidate])
+            for number, slot in enumerate(slots)
         )
     return StageJob(
         name=stage.name,
         kind=stage.kind,
-        commands=in_one_order(commands, box),
+        commands=in_one_order(commands, host),
         output_bytes=stage.output_mb << 20,
         disk_bytes=stage.disk_mb << 20,
     )
 
 
-def _lone_command(stage: Stage, bench: Bench, number: int, turn: Turn, setup: Setup) -> Command:
-    name, kernel = command_name(number, turn), setup.kernel
+def _lone_command(stage: Stage, bench: Bench, number: int, slot: Slot, setup: Setup) -> Command:
+    name, kernel = command_name(number, slot), setup.kernel
     if not kernel.level:
         argv, env = (setup.program, *kernel.args), {"KERNELRIG_SAMPLES": f"{name}.samples"}
         return Command(name, argv, stage.time_s, env=env, core_dump=kernel.cuda)
-    command = timed_command(name, _of_turn(stage, bench, turn), setup)
+    command = timed_command(name, _of_slot(stage, bench, slot), setup)
     if kernel.baseline:
-        return replace(command, env={CHOICE: choice_file(turn.contender)})
+        return replace(command, env={CHOICE: choice_file(slot.candidate)})
     return command
 
 
-def command_name(number: int, turn: Turn) -> str:
+def command_name(number: int, slot: Slot) -> str:
     """`03-b`: sorts by time, and says whose it is."""
-    return f"{number:02d}-{chr(ord('a') + turn.contender)}"
+    return f"{number:02d}-{chr(ord('a') + slot.candidate)}"
 
 
 def read_bench(
     stage: Stage,
     bench: Bench,
-    turns: Sequence[Turn],
+    slots: Sequence[Slot],
     job: StageJob,
     result: StageResult,
     folder: Path,
@@ -115,18 +115,18 @@ def read_bench(
     bad: dict[int, list[Verdict]] = {}
     timed: list[Timed] = []
     read = _read_relay if bench.processes else _read_lone
-    for name, contender, seen in read(stage, bench, turns, planned, result, folder, contexts):
+    for name, candidate, seen in read(stage, bench, slots, planned, result, folder, contexts):
         if isinstance(seen, Verdict):
             said = replace(seen, summary=f"process {name}: {seen.summary}")
-            bad.setdefault(contender, []).append(said)
+            bad.setdefault(candidate, []).append(said)
         else:
             timed += seen
-    timed.sort(key=lambda t: _place(turns, t))
+    timed.sort(key=lambda t: _place(slots, t))
     checks = tuple(
-        _contender_check(
-            c.name, bad.get(i, []), [t for t in timed if t.contender == i], contexts[i]
+        _candidate_check(
+            c.name, bad.get(i, []), [t for t in timed if t.candidate == i], contexts[i]
         )
-        for i, c in enumerate(bench.contenders)
+        for i, c in enumerate(bench.candidates)
     )
     return checks, tuple(timed)
 
@@ -138,82 +138,82 @@ _Seen = tuple[str, int, "Sequence[Timed] | Verdict"]
 def _read_lone(
     stage: Stage,
     bench: Bench,
-    turns: Sequence[Turn],
+    slots: Sequence[Slot],
     planned: Mapping[str, Command],
     result: StageResult,
     folder: Path,
     contexts: Sequence[Context],
 ) -> Iterator[_Seen]:
-    for number, turn in enumerate(turns):
-        name, context = command_name(number, turn), contexts[turn.contender]
+    for number, slot in enumerate(slots):
+        name, context = command_name(number, slot), contexts[slot.candidate]
         if name not in planned:
-            yield name, turn.contender, broken(f"{name} was never planned")
+            yield name, slot.candidate, broken(f"{name} was never planned")
             continue
-        of_turn = _of_turn(stage, bench, turn)
-        seen = _read_process(of_turn, turn, planned[name], result, folder, context)
-        yield name, turn.contender, seen if isinstance(seen, Verdict) else (seen,)
+        of_slot = _of_slot(stage, bench, slot)
+        seen = _read_process(of_slot, slot, planned[name], result, folder, context)
+        yield name, slot.candidate, seen if isinstance(seen, Verdict) else (seen,)
 
 
 def _read_relay(
     stage: Stage,
     bench: Bench,
-    turns: Sequence[Turn],
+    slots: Sequence[Slot],
     planned: Mapping[str, Command],
     result: StageResult,
     folder: Path,
     contexts: Sequence[Context],
 ) -> Iterator[_Seen]:
-    for contender, context in enumerate(contexts):
-        wrong = read_choice(stage, contender, planned, result, folder, context)
+    for candidate, context in enumerate(contexts):
+        wrong = read_choice(stage, candidate, planned, result, folder, context)
         if wrong is not None:
-            yield "that chooses", contender, wrong
-    for (contender, process), own in turns_of(turns).items():
-        context = contexts[contender]
-        place = bench.contenders[contender].place
-        setup = Setup(context.kernel, context.build, None, context.box, context.remote, place)
-        whole, command = process_command(stage, bench, turns, contender, process, setup)
+            yield "that chooses", candidate, wrong
+    for (candidate, process), own in slots_of(slots).items():
+        context = contexts[candidate]
+        place = bench.candidates[candidate].place
+        setup = Setup(context.kernel, context.build, None, context.host, context.remote, place)
+        whole, command = process_command(stage, bench, slots, candidate, process, setup)
         ended = ended_process(command, result, folder)
         if isinstance(ended, Verdict):
-            yield command.name, contender, ended
+            yield command.name, candidate, ended
             continue
         seen = read_timed(whole, command, ended, folder, context)
         if isinstance(seen, Verdict):
-            yield command.name, contender, seen
+            yield command.name, candidate, seen
             continue
-        each_s = ended.seconds / len(turns)
-        yield command.name, contender, _parts(seen, [turns[n] for n in own], each_s)
+        each_s = ended.seconds / len(slots)
+        yield command.name, candidate, _parts(seen, [slots[n] for n in own], each_s)
 
 
-def _parts(seen: HarnessResult, own: Sequence[Turn], each_s: float) -> tuple[Timed, ...]:
+def _parts(seen: HarnessResult, own: Sequence[Slot], each_s: float) -> tuple[Timed, ...]:
     """Deal out what one process measured to its turns: as many samples of each, in their order."""
     samples = tuple(s for s in seen.samples_ms if s is not None)
     during = [c for c in seen.clocks.during if c is not None]
-    of_turn, count = len(samples) // len(own), len(own)
+    of_slot, count = len(samples) // len(own), len(own)
     return tuple(
         Timed(
-            turn.contender,
-            turn.round,
-            samples[of_turn * i : of_turn * (i + 1)],
+            slot.candidate,
+            slot.round,
+            samples[of_slot * i : of_slot * (i + 1)],
             each_s,
             _around(seen),
             _clocked(during[len(during) * i // count : len(during) * (i + 1) // count]),
-            turn.process,
+            slot.process,
         )
-        for i, turn in enumerate(own)
+        for i, slot in enumerate(own)
     )
 
 
-def _place(turns: Sequence[Turn], timed: Timed) -> int:
-    return turns.index(Turn(timed.contender, timed.round, timed.process))
+def _place(slots: Sequence[Slot], timed: Timed) -> int:
+    return slots.index(Slot(timed.candidate, timed.round, timed.process))
 
 
-def _of_turn(stage: Stage, bench: Bench, turn: Turn) -> Stage:
-    return stage if turn.round else replace(stage, warmup_s=bench.settle_s)
+def _of_slot(stage: Stage, bench: Bench, slot: Slot) -> Stage:
+    return stage if slot.round else replace(stage, warmup_s=bench.settle_s)
 
 
 def _read_process(
     stage: Stage,
-    turn: Turn,
+    slot: Slot,
     command: Command,
     result: StageResult,
     folder: Path,
@@ -228,7 +228,7 @@ def _read_process(
             return seen
         samples = tuple(s for s in seen.samples_ms if s is not None)
         under_load = [c for c in seen.clocks.during if c is not None]
-        around, clocked = _around(seen), _clocked(under_load or list(seen.clocks))
+        environment, clocked = _around(seen), _clocked(under_load or list(seen.clocks))
     else:
         if (verdict := judge_end(command, ended, folder)) is not None:
             return verdict
@@ -240,10 +240,12 @@ def _read_process(
         if not found or not all(math.isfinite(s) and s > 0 for s in found):
             said = log_tail(folder, command.name)
             return broken("it told no `sample_ms NUMBER` that is a time", *said)
-        gpu = visible_gpu(context.remote, context.box) if context.kernel.cuda else {}
+        gpu = visible_gpu(context.remote, context.host) if context.kernel.cuda else {}
         samples, clocked = found, Clocked()
-        around = Surroundings(gpu.get("uuid", ""), context.box.driver if gpu else "")
-    return Timed(turn.contender, turn.round, samples, ended.seconds, around, clocked, turn.process)
+        environment = Environment(gpu.get("uuid", ""), context.host.driver if gpu else "")
+    return Timed(
+        slot.candidate, slot.round, samples, ended.seconds, environment, clocked, slot.process
+    )
 
 
 def _printed(text: str) -> tuple[float, ...]:
@@ -257,9 +259,9 @@ def _printed(text: str) -> tuple[float, ...]:
     return tuple(found)
 
 
-def _around(seen: HarnessResult) -> Surroundings:
+def _around(seen: HarnessResult) -> Environment:
     limits = [c.power_limit_w for c in seen.clocks]
-    return Surroundings(
+    return Environment(
         gpu=seen.device.uuid if seen.device else "",
         driver=seen.device.driver if seen.device else "",
         power_limit_w=min(limits, default=0.0),
@@ -277,7 +279,7 @@ def _clocked(seen: Sequence[Clock]) -> Clocked:
     )
 
 
-def _contender_check(
+def _candidate_check(
     name: str, bad: Sequence[Verdict], timed: Sequence[Timed], context: Context
 ) -> Check:
     """Of several that went wrong the kernel's own fault speaks before what was lost."""

@@ -93,7 +93,7 @@ def launches(plan: Plan, kernel: Kernel, builds: Builds, remote: Remote) -> tupl
     if executor(kernel, remote, None)[0] is not DeviceKind.EMULATOR:
         return ()
     found: dict[Launch, None] = {}
-    for stage in plan.on_box:
+    for stage in plan.on_host:
         lacking = stage.variant and kernel.lacks(stage.variant, builds.own.arch)
         if lacking or why_not_emulated(kernel, stage):
             continue
@@ -116,7 +116,7 @@ def shared_by(stage: Stage, plan: Plan, kernel: Kernel) -> tuple[Stage, ...]:
     what = (stage.variant, emulated_case(kernel, stage))
     return tuple(
         other
-        for other in plan.on_box
+        for other in plan.on_host
         if other.kind is StageKind.SANITIZER
         and (other.variant, emulated_case(kernel, other)) == what
     )
@@ -146,7 +146,7 @@ def emulated_sanitizer_commands(stage: Stage, setup: Setup) -> tuple[Command, ..
         schedules = setup.emulation.schedules
         commands = (_run(RUN, launch, observed, schedules, stage, setup, ok_exit=(0, 1)),)
     else:
-        index = setup.plan.on_box.index(first) + 1
+        index = setup.plan.on_host.index(first) + 1
         findings = stage_folder(Path("../.."), index, first.name) / findings
     words = ("split", str(findings), "--observe", OBSERVERS[stage.tool])
     return (*commands, _command(stage.tool, (*words, "--json", f"{stage.tool}.json"), LEAST_S))

@@ -98,10 +98,10 @@ def read_emulated(
         seen = from_json(Emulated, path)
     except ProtocolError as e:
         return unreadable(e.message, *tail)
-    return _find_impostor(seen, command, ended.exit_code, context) or seen
+    return _find_mismatch(seen, command, ended.exit_code, context) or seen
 
 
-def _find_impostor(
+def _find_mismatch(
     seen: Emulated, command: Command, exit_code: int, context: Context
 ) -> Verdict | None:
     """Return the error that another launch's findings are, or a part of them."""

@@ -84,7 +84,7 @@ def read_emulated_sanitizer(
     checks += [finding_check(f) for f in found]
     warned = (f for f in seen.findings if f.severity == "warning")
     notes += [
-        f"{stage.tool} warns: {tell_finding(f)}"
+        f"{stage.tool} warns: {describe_finding(f)}"
         for f in emulated_findings(warned, stage.tool, context)
     ]
     return stage_record(stage, result, context, checks, notes)
@@ -102,7 +102,7 @@ def emulated_findings(found: Iterable[Found], tool: str, context: Context) -> tu
     return tuple(replace(f, file=whole(f.file)) for f in made)
 
 
-def tell_finding(finding: Finding) -> str:
+def describe_finding(finding: Finding) -> str:
     """Say a finding in a line: what, where, how often."""
     at = f" at {finding.file.rsplit('/', 1)[-1]}:{finding.line}" if finding.line else ""
     times = f", {finding.count} times" if finding.count > 1 else ""
@@ -112,7 +112,7 @@ def tell_finding(finding: Finding) -> str:
 def finding_check(finding: Finding) -> Check:
     at = f" at {finding.file.rsplit('/', 1)[-1]}:{finding.line}" if finding.line else ""
     verdict = failed(
-        f"{finding.tool}: {tell_finding(finding)}", f"fingerprint {finding.fingerprint}"
+        f"{finding.tool}: {describe_finding(finding)}", f"fingerprint {finding.fingerprint}"
     )
     counted = {"fingerprint": finding.fingerprint, "count": str(finding.count)}
     title = f"{finding.tool}: {finding.kind}{at}"
@@ -160,7 +160,9 @@ def _check(
     found = emulated_findings([f for f in errors if f.kind != "step-limit"], TOOL, context)
     outputs = judge_outputs(seen, launch, folder, context)
     if found:
-        verdict = failed(tell_finding(found[0]), *map(tell_finding, found[1:]), outputs.summary)
+        verdict = failed(
+            describe_finding(found[0]), *map(describe_finding, found[1:]), outputs.summary
+        )
     elif seen.cut:
         limit = next(f.message for f in seen.findings if f.kind == "step-limit")
         verdict = broken(f"cut at its step limit: {limit}; a smaller case may end")

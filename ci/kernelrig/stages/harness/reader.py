@@ -9,7 +9,7 @@ from kernelrig.model import Command, CommandResult, Verdict, broken, unreadable
 from kernelrig.stages.context import Context
 from kernelrig.stages.harness.assertion import read_assertions
 from kernelrig.stages.harness.ended import EXIT_MISMATCH, judge_end, judge_exit
-from kernelrig.stages.harness.result import Asked, HarnessResult, find_impostor, load_result
+from kernelrig.stages.harness.result import Asked, HarnessResult, find_mismatch, load_result
 from kernelrig.stages.record import log_tail
 
 
@@ -30,8 +30,8 @@ def read_harness(
         if code == 0:
             return unreadable(e.message, *tail)
         return judge_exit(command.name, code, None, (e.message, *tail), asserted)
-    if impostor := find_impostor(seen, asked, code, context):
-        return broken(impostor)
+    if mismatch := find_mismatch(seen, asked, code, context):
+        return broken(mismatch)
     if code not in (0, EXIT_MISMATCH):
         return judge_exit(command.name, code, seen.error, tail, asserted)
     if seen.error is not None:

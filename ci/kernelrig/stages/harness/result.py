@@ -176,7 +176,7 @@ def load_result(path: Path) -> HarnessResult:
     return from_json(HarnessResult, path)
 
 
-def find_impostor(seen: HarnessResult, asked: Asked, exit_code: int, context: Context) -> str:
+def find_mismatch(seen: HarnessResult, asked: Asked, exit_code: int, context: Context) -> str:
     """Return what in the result is not what was asked for, empty if all of it is.
 
     A result left by another run, case, program or machine must not become this one's verdict.
@@ -201,8 +201,8 @@ def find_impostor(seen: HarnessResult, asked: Asked, exit_code: int, context: Co
         pairs.append(("shape", (seen.shape.m, seen.shape.n, seen.shape.k), wanted))
     if device is not None:
         pairs.append(("compute capability", device.compute_capability, wanted_arch))
-        if device.driver and context.box.driver:
-            pairs.append(("driver", device.driver, context.box.driver))
+        if device.driver and context.host.driver:
+            pairs.append(("driver", device.driver, context.host.driver))
     for what, found, expected in pairs:
         if found != expected:
             return f"the result speaks of {what} {found}, asked was {expected}"
@@ -210,7 +210,7 @@ def find_impostor(seen: HarnessResult, asked: Asked, exit_code: int, context: Co
         return f"the result speaks of kernel {seen.kernel}, asked was {kernel.kernel_regex}"
     if device is None:
         return "" if exit_code else "the result names no device"
-    gpu = visible_gpu(context.remote, context.box)
+    gpu = visible_gpu(context.remote, context.host)
     same_name = device.name == gpu.get("name", device.name)
     if not device.uuid or device.uuid != gpu.get("uuid") or not same_name:
         judged = f"{gpu.get('name', 'no name')}, {gpu.get('uuid', 'no UUID')}"

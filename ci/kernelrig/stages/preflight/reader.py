@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kernelrig.model import (
-    Box,
     Build,
     Check,
     DeviceKind,
+    Host,
     Kernel,
     Plan,
     Remote,
@@ -38,7 +38,7 @@ MIN_FREE_BYTES = 1 << 30
 def preflight(
     kernel: Kernel,
     builds: Sequence[Build],
-    box: Box,
+    host: Host,
     remote: Remote,
     plan: Plan,
     *,
@@ -49,17 +49,17 @@ def preflight(
     `require_device` is the name of the one device that may answer, whatever remotes.yaml says.
     """
     stage = next((s for s in plan.stages if s.kind is StageKind.PREFLIGHT), None)
-    device, machine = executor(kernel, remote, box)
+    device, machine = executor(kernel, remote, host)
     on_gpu = device is DeviceKind.GPU
-    checks = [Check("probe", broken(problem)) for problem in box.problems if on_gpu]
+    checks = [Check("probe", broken(problem)) for problem in host.problems if on_gpu]
     checks += [
-        Check("python", _python(box)),
-        Check("glibc", _glibc(builds, box)),
-        Check("disk", _disk(plan, box, remote)),
+        Check("python", _python(host)),
+        Check("glibc", _glibc(builds, host)),
+        Check("disk", _disk(plan, host, remote)),
     ]
     if on_gpu:
-        checks += [Check(name, verdict) for name, verdict in _gpu(builds, box, remote)]
-        checks += [Check(name, verdict) for name, verdict in _tools(plan, box, remote)]
+        checks += [Check(name, verdict) for name, verdict in _gpu(builds, host, remote)]
+        checks += [Check(name, verdict) for name, verdict in _tools(plan, host, remote)]
     else:
         reason = f"{kernel.name} is a CPU program (cuda: false)"
         if device is DeviceKind.EMULATOR:
@@ -74,7 +74,7 @@ def preflight(
         machine=machine,
         verdict=join_checks(checks),
         checks=tuple(checks),
-        notes=tuple(f"{t}: {v.path} {v.version}" for t, v in sorted(box.tools.items())),
+        notes=tuple(f"{t}: {v.path} {v.version}" for t, v in sorted(host.tools.items())),
     )
 
 
@@ -98,60 +98,61 @@ def version_tuple(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _python(box: Box) -> Verdict:
-    found = version_tuple(box.python)
+def _python(host: Host) -> Verdict:
+    found = version_tuple(host.python)
     if not found:
         return broken(
-            f"no python3 on {box.hostname}: the agent needs 3.9 or newer; install it there"
+            f"no python3 on {host.hostname}: the agent needs 3.9 or newer; install it there"
         )
     if found < MIN_PYTHON:
         return broken(
-            f"python {box.python} on {box.hostname}, the agent needs 3.9 or newer;"
+            f"python {host.python} on {host.hostname}, the agent needs 3.9 or newer;"
             " name a newer one as `python` in remotes.yaml"
         )
-    return passed(f"python {box.python}")
+    return passed(f"python {host.python}")
 
 
-def _glibc(builds: Sequence[Build], box: Box) -> Verdict:
+def _glibc(builds: Sequence[Build], host: Host) -> Verdict:
     needed = max((b.glibc for b in builds), key=version_tuple, default="")
     if not version_tuple(needed):
         return passed("the builds need no glibc symbol version")
-    found = version_tuple(box.glibc)
+    found = version_tuple(host.glibc)
     if not found:
-        return broken(f"the glibc of {box.hostname} is not known, the build needs {needed}")
+        return broken(f"the glibc of {host.hostname} is not known, the build needs {needed}")
     if found < version_tuple(needed):
         return broken(
-            f"glibc {box.glibc} on {box.hostname}, the build needs {needed};"
+            f"glibc {host.glibc} on {host.hostname}, the build needs {needed};"
             " build on an older distribution, or rent a newer image"
         )
-    return passed(f"glibc {box.glibc}, needed {needed}")
+    return passed(f"glibc {host.glibc}, needed {needed}")
 
 
-def _disk(plan: Plan, box: Box, remote: Remote) -> Verdict:
-    needed = max((s.disk_mb << 20 for s in plan.on_box), default=0) + MIN_FREE_BYTES
-    if box.free_bytes < needed:
+def _disk(plan: Plan, host: Host, remote: Remote) -> Verdict:
+    needed = max((s.disk_mb << 20 for s in plan.on_host), default=0) + MIN_FREE_BYTES
+    if host.free_bytes < needed:
         return broken(
-            f"{box.free_bytes / 1e9:.1f} GB free under {box.workdir}, {needed / 1e9:.1f} GB needed;"
+            f"{host.free_bytes / 1e9:.1f} GB free under {host.workdir},"
+            f" {needed / 1e9:.1f} GB needed;"
             f" run `invoke clean --remote {remote.name}`, or name another `workdir` in remotes.yaml"
         )
-    return passed(f"{box.free_bytes / 1e9:.1f} GB free under {box.workdir}")
+    return passed(f"{host.free_bytes / 1e9:.1f} GB free under {host.workdir}")
 
 
-def _gpu(builds: Sequence[Build], box: Box, remote: Remote) -> Iterator[tuple[str, Verdict]]:
+def _gpu(builds: Sequence[Build], host: Host, remote: Remote) -> Iterator[tuple[str, Verdict]]:
     """Judge the GPU that a program takes there, and no other."""
-    if not box.gpus:
+    if not host.gpus:
         yield (
             "GPU",
-            broken(f"no GPU on {box.hostname}: nvidia-smi lists none; choose another remote"),
+            broken(f"no GPU on {host.hostname}: nvidia-smi lists none; choose another remote"),
         )
         return
-    gpu = visible_gpu(remote, box)
+    gpu = visible_gpu(remote, host)
     if not gpu:
         yield (
             "GPU",
             broken(
                 f"CUDA_VISIBLE_DEVICES is '{remote.env.get('CUDA_VISIBLE_DEVICES')}' for remote"
-                f" '{remote.name}', which names none of its {len(box.gpus)} GPUs"
+                f" '{remote.name}', which names none of its {len(host.gpus)} GPUs"
             ),
         )
         return
@@ -172,7 +173,7 @@ def _gpu(builds: Sequence[Build], box: Box, remote: Remote) -> Iterator[tuple[st
     found = gpu.get("compute_cap", "")
     for arch in sorted({b.arch for b in builds}):
         yield f"compute capability for {arch}", _capability(arch, found, name)
-    yield "driver", _driver(builds, box)
+    yield "driver", _driver(builds, host)
     mig = gpu.get("mig.mode.current", "")
     yield (
         "MIG",
@@ -182,7 +183,7 @@ def _gpu(builds: Sequence[Build], box: Box, remote: Remote) -> Iterator[tuple[st
         if mig.lower() == "enabled"
         else passed(f"MIG {mig or 'not supported'}"),
     )
-    busy = box.gpu_processes
+    busy = host.gpu_processes
     yield (
         "nobody else on the GPU",
         broken(f"somebody else uses the GPU: {', '.join(busy[:3])}; wait, or end it")
@@ -206,49 +207,49 @@ def _capability(arch: str, found: str, name: str) -> Verdict:
     )
 
 
-def _driver(builds: Sequence[Build], box: Box) -> Verdict:
+def _driver(builds: Sequence[Build], host: Host) -> Verdict:
     needed = max((b.min_driver for b in builds), key=version_tuple, default="")
-    found = version_tuple(box.driver)
+    found = version_tuple(host.driver)
     if not version_tuple(needed):
         return broken("the build does not say which driver it needs; build it again")
     if not found:
-        return broken(f"the driver of {box.hostname} is not known, the build needs {needed}")
+        return broken(f"the driver of {host.hostname} is not known, the build needs {needed}")
     if found < version_tuple(needed):
         return broken(
-            f"driver {box.driver} on {box.hostname}, the build needs {needed}; rent an image with a"
-            " newer driver, install cuda-compat, or build with an older toolkit through CUDA_HOME"
+            f"driver {host.driver} on {host.hostname}, the build needs {needed}; rent an image with"
+            " a newer driver, install cuda-compat, or build with an older toolkit through CUDA_HOME"
         )
-    return passed(f"driver {box.driver}, needed {needed}")
+    return passed(f"driver {host.driver}, needed {needed}")
 
 
-def _tools(plan: Plan, box: Box, remote: Remote) -> Iterator[tuple[str, Verdict]]:
+def _tools(plan: Plan, host: Host, remote: Remote) -> Iterator[tuple[str, Verdict]]:
     kinds = {s.kind for s in plan.stages}
     if StageKind.SANITIZER in kinds:
-        tool = sanitizer_tool(box, remote)
-        if remote.tools == "box" and SANITIZER not in box.tools:
+        tool = sanitizer_tool(host, remote)
+        if remote.tools == "box" and SANITIZER not in host.tools:
             yield (
                 SANITIZER,
-                broken(f"no {SANITIZER} on {box.hostname}; set `tools: ship` for this remote"),
+                broken(f"no {SANITIZER} on {host.hostname}; set `tools: ship` for this remote"),
             )
         else:
             yield SANITIZER, passed(f"{SANITIZER} {tool.version} ({remote.tools})")
     if StageKind.PROFILE not in kinds:
         return
-    ncu = box.tools.get("ncu")
+    ncu = host.tools.get("ncu")
     if ncu is None:
         yield (
             "ncu",
-            broken(f"no ncu on {box.hostname}; install Nsight Compute there"),
+            broken(f"no ncu on {host.hostname}; install Nsight Compute there"),
         )
     else:
         yield "ncu", passed(f"ncu {ncu.version}")
-    if box.gpu_counters_admin_only is None:
+    if host.gpu_counters_admin_only is None:
         yield "counters", skipped("whether the GPU counters are allowed is not known; ncu will say")
-    elif box.gpu_counters_admin_only and remote.user != "root":
+    elif host.gpu_counters_admin_only and remote.user != "root":
         yield (
             "counters",
             broken(
-                f"the GPU counters of {box.hostname} are for administrators only"
+                f"the GPU counters of {host.hostname} are for administrators only"
                 " (RmProfilingAdminOnly: 1); log in as root, or rent a box that allows them"
             ),
         )

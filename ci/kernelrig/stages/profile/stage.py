@@ -26,7 +26,7 @@ from kernelrig.model import (
 from kernelrig.stages.checksum.stage import watchdog_s
 from kernelrig.stages.context import Context, Setup, case_text, stage_case
 from kernelrig.stages.harness.ended import judge_lost
-from kernelrig.stages.harness.result import Asked, find_impostor, load_result
+from kernelrig.stages.harness.result import Asked, find_mismatch, load_result
 from kernelrig.stages.record import find_command, log_tail, read_log, read_text, stage_record
 
 PROFILE, RAW, DETAILS = "profile", "raw", "details"
@@ -58,7 +58,7 @@ def profile_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
 
     Clocks are left as they are, and the third launch is taken: the first two warm up.
     """
-    tool = setup.box.tools.get("ncu") if setup.box else None
+    tool = setup.host.tools.get("ncu") if setup.host else None
     ncu = tool.path if tool else "ncu"
     profiled = (
         *(ncu, "--set", "detailed", "--section", "WarpStateStats", "--section", "SchedulerStats"),
@@ -175,9 +175,9 @@ def _judge_program(stage: Stage, folder: Path, context: Context) -> Verdict | No
     except ProtocolError as e:
         return unreadable(f"nothing says what was profiled: {e.message}")
     asked = Asked("once", stage_case(context.kernel, stage), stage.seeds[0], PATTERN)
-    impostor = find_impostor(seen, asked, 0, context)
-    if impostor or seen.error is not None:
-        return broken(impostor or f"the result of a profiled run holds an error: {seen.error}")
+    mismatch = find_mismatch(seen, asked, 0, context)
+    if mismatch or seen.error is not None:
+        return broken(mismatch or f"the result of a profiled run holds an error: {seen.error}")
     return None
 
 
@@ -222,7 +222,7 @@ def _number(text: str | None) -> float | None:
 
 def _facts(raw: Page, folder: Path, context: Context) -> dict[str, str]:
     row = raw.rows[0]
-    ncu = context.box.tools.get("ncu")
+    ncu = context.host.tools.get("ncu")
     facts = {
         "open": f"ncu-ui {folder.parent.name}/{folder.name}/{REPORT}",
         "kernel": function_name(row["Kernel Name"]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from kernelrig.model import Box, Command, Pattern, Remote, Stage, Tool, visible_gpu
+from kernelrig.model import Command, Host, Pattern, Remote, Stage, Tool, visible_gpu
 from kernelrig.stages.checksum.stage import watchdog_s
 from kernelrig.stages.context import Setup, case_text, stage_case
 
@@ -36,11 +36,11 @@ SHIPPED_SANITIZER = Tool(
 """The pinned wheel's tool, unpacked to tools/ on the box; a test reads its --help."""
 
 
-def sanitizer_tool(box: Box | None, remote: Remote) -> Tool:
+def sanitizer_tool(host: Host | None, remote: Remote) -> Tool:
     """Return the tool that will run; on a box not probed yet, the bare name without options."""
     if remote.tools == "ship":
         return SHIPPED_SANITIZER
-    return (box.tools.get(TOOL) if box else None) or Tool(TOOL, "not probed")
+    return (host.tools.get(TOOL) if host else None) or Tool(TOOL, "not probed")
 
 
 def tool_argv(tool: Tool, name: str) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ def sanitizer_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
     `--mode once` launches the kernel and no other, on inputs filled by the host: the reference
     kernel of `--mode check` would be checked too, and cost its time.
     """
-    tool = sanitizer_tool(setup.box, setup.remote)
+    tool = sanitizer_tool(setup.host, setup.remote)
     argv = tool_argv(tool, stage.tool)
     return (
         *_selftest_commands(stage, setup, tool, argv),
@@ -95,8 +95,8 @@ def _selftest_commands(
     if setup.selftest is None:
         return ()
     command = (*argv, f"../../build/{setup.selftest.program}", stage.tool)
-    gpu = visible_gpu(setup.remote, setup.box).get("uuid", "")
-    driver = setup.box.driver if setup.box else ""
+    gpu = visible_gpu(setup.remote, setup.host).get("uuid", "")
+    driver = setup.host.driver if setup.host else ""
     basis = [*command, tool.version, setup.selftest.key, driver, gpu]
     key = hashlib.sha256("\0".join(basis).encode()).hexdigest()[:24]
     return (

@@ -36,7 +36,7 @@ from kernelrig.stages.findings import make_findings
 from kernelrig.stages.harness.assertion import read_assertions
 from kernelrig.stages.harness.ended import judge_exit, judge_lost
 from kernelrig.stages.harness.hang import describe_wait, read_triage
-from kernelrig.stages.harness.result import Asked, find_impostor, load_result
+from kernelrig.stages.harness.result import Asked, find_mismatch, load_result
 from kernelrig.stages.plain.reader import missing_lines
 from kernelrig.stages.record import find_command, log_tail, read_log, seconds_here, stage_record
 from kernelrig.stages.sanitizer.command import ERROR_EXIT, PATTERN, sanitizer_tool, selftest_name
@@ -60,7 +60,7 @@ def read_sanitizer(
 ) -> StageRecord:
     """Judge the tool by its self-test, the run by the tool, and each distinct finding by itself."""
     command = next((c for c in job.commands if c.name == stage.tool), None)
-    tool = sanitizer_tool(context.box, context.remote)
+    tool = sanitizer_tool(context.host, context.remote)
     notes = [TMEM_NOTE]
     checks = [_selftest_check(stage, result, folder)]
     ended = find_command(result, stage.tool)
@@ -181,9 +181,9 @@ def _judge_death(stage: Stage, code: int, folder: Path, context: Context) -> Ver
         seen = load_result(folder / f"{stage.tool}.json")
     except ProtocolError as e:
         return judge_exit(name, code, None, (e.message, *tail), asserted)
-    impostor = find_impostor(seen, _asked(stage, context), code, context)
-    error = None if impostor else seen.error
-    return judge_exit(name, code, error, (impostor, *tail), asserted)
+    mismatch = find_mismatch(seen, _asked(stage, context), code, context)
+    error = None if mismatch else seen.error
+    return judge_exit(name, code, error, (mismatch, *tail), asserted)
 
 
 def _judge_proof(stage: Stage, folder: Path, context: Context) -> Verdict | None:
@@ -196,9 +196,9 @@ def _judge_proof(stage: Stage, folder: Path, context: Context) -> Verdict | None
         seen = load_result(folder / f"{stage.tool}.json")
     except ProtocolError as e:
         return unreadable(f"nothing proves that the kernel ran under {stage.tool}: {e.message}")
-    impostor = find_impostor(seen, _asked(stage, context), 0, context)
-    if impostor or seen.error is not None:
-        return broken(impostor or f"the result of a clean run holds an error: {seen.error}")
+    mismatch = find_mismatch(seen, _asked(stage, context), 0, context)
+    if mismatch or seen.error is not None:
+        return broken(mismatch or f"the result of a clean run holds an error: {seen.error}")
     return judge_sampled(seen, stage.seeds[0], context)
 
 

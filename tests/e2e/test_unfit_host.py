@@ -15,7 +15,7 @@ from kernelrig.build import Request, build_all
 from kernelrig.config import load_kernels
 from kernelrig.model import Build, Outcome, Remote, Toolchain
 
-from tests.e2e.box import LoopbackBox
+from tests.e2e.host import LoopbackHost
 from tests.e2e.project import Answer, MakeProject, Project, make_project, read_junit, stage_of
 
 KERNEL = """\
@@ -59,14 +59,14 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, cuda_toolchain: Toolchain) ->
     return {b.arch: b for b in build_all(project.root, requests, cuda_toolchain)}
 
 
-def with_gpu(box: LoopbackBox, folder: Path, gpu: Mapping[str, str]) -> Remote:
+def with_gpu(host: LoopbackHost, folder: Path, gpu: Mapping[str, str]) -> Remote:
     """Put a GPU's nvidia-smi on the PATH of what runs on the box."""
     smi = folder / "tools/nvidia-smi"
     smi.parent.mkdir()
     smi.write_text(SMI.format(**gpu))
     smi.chmod(0o755)
     path = f"{smi.parent}:{Path(sys.executable).resolve().parent}:{os.defpath}"
-    return box.remote(env={"PATH": path})
+    return host.remote(env={"PATH": path})
 
 
 def check_unfit(answer: Answer, check: str, sentence: str) -> None:
@@ -111,25 +111,25 @@ def check_unfit(answer: Answer, check: str, sentence: str) -> None:
 def test_a_gpu_that_cannot_run_the_build_is_told_by_its_own_nvidia_smi(
     tiny: dict[str, Build],
     make: MakeProject,
-    box: LoopbackBox,
+    host: LoopbackHost,
     tmp_path: Path,
     arch: str,
     changes: dict[str, str],
     check: str,
     sentence: str,
 ) -> None:
-    remote = replace(with_gpu(box, tmp_path, {**H200, **changes}), arch=arch)
+    remote = replace(with_gpu(host, tmp_path, {**H200, **changes}), arch=arch)
     project = add_kernel(make(remote))
     answer = project.test("tiny", "brief", "--build", str(tiny[arch].folder))
     check_unfit(answer, check, sentence.format(host=os.uname().nodename))
-    assert answer.run.box is not None
-    assert answer.run.box.gpus[0]["compute_cap"] == {**H200, **changes}["capability"]
+    assert answer.run.host is not None
+    assert answer.run.host.gpus[0]["compute_cap"] == {**H200, **changes}["capability"]
 
 
 def test_a_box_without_a_gpu_is_told_so(
-    tiny: dict[str, Build], make: MakeProject, box: LoopbackBox
+    tiny: dict[str, Build], make: MakeProject, host: LoopbackHost
 ) -> None:
-    answer = add_kernel(make(box.remote())).test(
+    answer = add_kernel(make(host.remote())).test(
         "tiny", "brief", "--build", str(tiny["sm_90a"].folder)
     )
     assert (answer.exit_code, answer.sentences) == (4, [])
@@ -158,9 +158,9 @@ def test_a_glibc_older_than_the_builds_is_told_with_both_versions(
 
 
 def test_a_build_of_another_arch_than_the_remote_s_never_gets_to_the_box(
-    tiny: dict[str, Build], make: MakeProject, box: LoopbackBox
+    tiny: dict[str, Build], make: MakeProject, host: LoopbackHost
 ) -> None:
-    project = add_kernel(make(box.remote()))
+    project = add_kernel(make(host.remote()))
     answer = project.test("tiny", "brief", "--build", str(tiny["sm_100a"].folder))
     assert (answer.exit_code, answer.sentences) == (
         2,

@@ -16,17 +16,17 @@ from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
 from kernelrig.files.rundir import sha256_file
 from kernelrig.model import EndedBy, Tool
 from kernelrig.remote.archive import agent_archive
-from kernelrig.remote.host import connect_box
+from kernelrig.remote.host import connect_host
 from kernelrig.remote.journal import read_journal
-from kernelrig.remote.protocol import AgentSession, BoxRefused
+from kernelrig.remote.protocol import AgentSession, HostRefused
 from kernelrig.remote.ssh.channel import LinkLost
 from kernelrig.remote.transfer import inside
 
-from tests.remote.local_box import (
+from tests.remote.local_host import (
     PYTHON,
     Event,
-    LocalBox,
     LocalChannel,
+    LocalHost,
     LocalOpener,
     is_running,
     job,
@@ -39,51 +39,51 @@ ARCHIVE_BYTES = len(agent_archive())
 # starting the agent
 
 
-def test_a_box_without_python_is_one_sentence(box: LocalBox) -> None:
-    remote = type(box.remote)("box", "sm_90a", python="python-of-nobody")
+def test_a_box_without_python_is_one_sentence(host: LocalHost) -> None:
+    remote = type(host.remote)("box", "sm_90a", python="python-of-nobody")
     with pytest.raises(RemoteError) as error:
-        connect_box(box.opener, remote)
+        connect_host(host.opener, remote)
     assert error.value.message == "box: there is no 'python-of-nobody' on the box"
     assert error.value.hint == (
         "install python 3.9 or newer there, or set 'python' of this remote to one"
     )
 
 
-def test_an_old_python_is_named_with_its_version(box: LocalBox) -> None:
+def test_an_old_python_is_named_with_its_version(host: LocalHost) -> None:
     script = "import sys; sys.version_info = (3, 6, 8); exec(sys.argv.pop(1))"
-    old = box.file("old/python", f"#!/bin/sh\nshift\nexec {PYTHON} -c '{script}' \"$@\"\n", 0o755)
-    remote = type(box.remote)("box", "sm_90a", python=str(old))
+    old = host.file("old/python", f"#!/bin/sh\nshift\nexec {PYTHON} -c '{script}' \"$@\"\n", 0o755)
+    remote = type(host.remote)("box", "sm_90a", python=str(old))
     with pytest.raises(RemoteError) as error:
-        connect_box(box.opener, remote)
+        connect_host(host.opener, remote)
     assert error.value.message == "box: kernelrig needs python 3.9 or newer, this is 3.6"
 
 
-def test_a_python_that_fails_otherwise_is_quoted(box: LocalBox) -> None:
-    broken = box.file("broken/python", "#!/bin/sh\necho 'libz.so: not found' >&2; exit 1\n", 0o755)
-    remote = type(box.remote)("box", "sm_90a", python=str(broken))
+def test_a_python_that_fails_otherwise_is_quoted(host: LocalHost) -> None:
+    broken = host.file("broken/python", "#!/bin/sh\necho 'libz.so: not found' >&2; exit 1\n", 0o755)
+    remote = type(host.remote)("box", "sm_90a", python=str(broken))
     with pytest.raises(ProtocolError) as error:
-        connect_box(box.opener, remote)
+        connect_host(host.opener, remote)
     said = f"box: '{broken}' did not start the agent (exit 1): libz.so: not found"
     assert error.value.message == said
 
 
-def test_what_a_login_shell_prints_first_is_passed_over(box: LocalBox) -> None:
-    box.opener.before = "echo 'Welcome to the box'; printf 'no newline'; "
-    assert box.link().facts.workdir == str(box.workdir)
+def test_what_a_login_shell_prints_first_is_passed_over(host: LocalHost) -> None:
+    host.opener.before = "echo 'Welcome to the box'; printf 'no newline'; "
+    assert host.link().facts.workdir == str(host.workdir)
 
 
-def test_a_login_shell_that_never_stops_printing_is_named(box: LocalBox) -> None:
-    box.opener.before = "yes; "
+def test_a_login_shell_that_never_stops_printing_is_named(host: LocalHost) -> None:
+    host.opener.before = "yes; "
     with pytest.raises(ProtocolError) as error:
-        box.link()
+        host.link()
     assert "and the agent did not start" in error.value.message
 
 
-def test_a_workdir_that_cannot_be_is_one_sentence(box: LocalBox) -> None:
-    box.workdir.write_text("a file\n")
+def test_a_workdir_that_cannot_be_is_one_sentence(host: LocalHost) -> None:
+    host.workdir.write_text("a file\n")
     with pytest.raises(RemoteError) as error:
-        box.link()
-    assert error.value.message == f"box: {box.workdir}: File exists"
+        host.link()
+    assert error.value.message == f"box: {host.workdir}: File exists"
 
 
 # facts
@@ -103,12 +103,12 @@ esac
 """
 
 
-def test_the_facts_of_a_gpu_box_are_gathered(box: LocalBox) -> None:
-    box.on_path("nvidia-smi", SMI)
+def test_the_facts_of_a_gpu_box_are_gathered(host: LocalHost) -> None:
+    host.on_path("nvidia-smi", SMI)
     version = "echo 'Version 2025.3.1.0 (build 36400806) (public-release)'"
     helping = f"cat <<'END'{SANITIZER_HELP}END"
-    box.on_path("compute-sanitizer", f'if [ "$1" = --help ]; then\n{helping}\nelse {version}; fi')
-    facts = box.link().facts
+    host.on_path("compute-sanitizer", f'if [ "$1" = --help ]; then\n{helping}\nelse {version}; fi')
+    facts = host.link().facts
     assert facts.driver == "580.159.04"
     (gpu,) = facts.gpus
     assert gpu["name"] == "NVIDIA H200"
@@ -116,16 +116,16 @@ def test_the_facts_of_a_gpu_box_are_gathered(box: LocalBox) -> None:
     assert gpu["memory.total"] == "143771"
     assert facts.gpu_processes == ("4711, /usr/bin/other, 1024",)
     assert facts.tools["compute-sanitizer"] == Tool(
-        str(box.folder / "here/tools/compute-sanitizer"),
+        str(host.folder / "here/tools/compute-sanitizer"),
         "2025.3.1.0",
         ("--check-bulk-copy", "--error-exitcode", "--help"),
     )
     assert facts.free_bytes > 0
 
 
-def test_a_probe_that_fails_is_a_problem_not_a_crash(box: LocalBox) -> None:
-    box.on_path("nvidia-smi", "echo 'Failed to initialize NVML: Unknown Error'; exit 9")
-    facts = box.link().facts
+def test_a_probe_that_fails_is_a_problem_not_a_crash(host: LocalHost) -> None:
+    host.on_path("nvidia-smi", "echo 'Failed to initialize NVML: Unknown Error'; exit 9")
+    facts = host.link().facts
     assert facts.gpus == ()
     assert (
         "nvidia-smi does not tell of the GPUs (exit 9): Failed to initialize NVML: Unknown Error"
@@ -136,72 +136,72 @@ def test_a_probe_that_fails_is_a_problem_not_a_crash(box: LocalBox) -> None:
 # shipping
 
 
-def shipment(box: LocalBox, **contents: bytes) -> dict[str, Path]:
-    paths = [box.file(name, content) for name, content in contents.items()]
+def shipment(host: LocalHost, **contents: bytes) -> dict[str, Path]:
+    paths = [host.file(name, content) for name, content in contents.items()]
     return {sha256_file(path): path for path in paths}
 
 
-def test_a_second_ship_sends_nothing(box: LocalBox) -> None:
-    files = shipment(box, a=b"a" * 1000, b=b"b" * 2000)
-    first, second = box.link().ship(files), box.link().ship(files)
+def test_a_second_ship_sends_nothing(host: LocalHost) -> None:
+    files = shipment(host, a=b"a" * 1000, b=b"b" * 2000)
+    first, second = host.link().ship(files), host.link().ship(files)
     assert (first.blobs, first.blobs_sent, first.bytes_sent) == (2, 2, 3000)
     assert (second.blobs, second.blobs_sent, second.bytes_sent) == (2, 0, 0)
 
 
-def test_a_corrupted_blob_is_noticed_and_sent_again(box: LocalBox) -> None:
-    files = shipment(box, a=b"a" * 1000, b=b"b" * 2000)
-    box.link().ship(files)
-    blob = box.workdir / "blobs" / sha256_file(box.folder / "here/a")
+def test_a_corrupted_blob_is_noticed_and_sent_again(host: LocalHost) -> None:
+    files = shipment(host, a=b"a" * 1000, b=b"b" * 2000)
+    host.link().ship(files)
+    blob = host.workdir / "blobs" / sha256_file(host.folder / "here/a")
     blob.chmod(0o644)
     blob.write_bytes(b"A" * 1000)
-    again = box.link().ship(files)
+    again = host.link().ship(files)
     assert (again.blobs_sent, again.bytes_sent, again.resent) == (1, 1000, 1)
     assert blob.read_bytes() == b"a" * 1000
 
 
-def test_a_torn_transfer_goes_on_where_it_was(box: LocalBox) -> None:
-    files = shipment(box, a=b"a" * 100_000, b=b"b" * 100_000)
-    box.opener.writes = [ARCHIVE_BYTES + 150_000]
-    shipped = box.link().ship(files)
-    assert box.opener.opened == 2
+def test_a_torn_transfer_goes_on_where_it_was(host: LocalHost) -> None:
+    files = shipment(host, a=b"a" * 100_000, b=b"b" * 100_000)
+    host.opener.writes = [ARCHIVE_BYTES + 150_000]
+    shipped = host.link().ship(files)
+    assert host.opener.opened == 2
     assert (shipped.blobs_sent, shipped.bytes_sent) == (1, 100_000)
-    assert sorted(p.name for p in (box.workdir / "blobs").iterdir()) == sorted(files)
+    assert sorted(p.name for p in (host.workdir / "blobs").iterdir()) == sorted(files)
 
 
-def test_a_file_that_is_not_what_was_announced_is_refused(box: LocalBox) -> None:
-    path = box.file("a", b"changed since")
+def test_a_file_that_is_not_what_was_announced_is_refused(host: LocalHost) -> None:
+    path = host.file("a", b"changed since")
     with pytest.raises(RemoteError) as error:
-        box.link().ship({"0" * 64: path})
+        host.link().ship({"0" * 64: path})
     assert error.value.message == "a: what arrives is not what was announced"
-    assert list((box.workdir / "blobs").iterdir()) == []
+    assert list((host.workdir / "blobs").iterdir()) == []
 
 
-def test_a_disk_without_room_for_the_workdir_is_one_sentence(small_box: LocalBox) -> None:
+def test_a_disk_without_room_for_the_workdir_is_one_sentence(small_box: LocalHost) -> None:
     disk = small_box.workdir
     subprocess.run(["mount", "-o", "remount,nr_inodes=2", disk], check=True)
     remote = replace(small_box.remote, workdir=str(disk / "new" / "kernelrig"))
-    with pytest.raises(BoxRefused) as error:
-        connect_box(small_box.opener, remote)
+    with pytest.raises(HostRefused) as error:
+        connect_host(small_box.opener, remote)
     said = f"box: the disk is full: no inode free under {disk}/new/kernelrig"
     assert error.value.message == said
 
 
-def test_what_does_not_fit_is_refused_before_it_travels(small_box: LocalBox) -> None:
+def test_what_does_not_fit_is_refused_before_it_travels(small_box: LocalHost) -> None:
     path = small_box.file("a", bytes(8_000_000))
-    with pytest.raises(BoxRefused) as error:
+    with pytest.raises(HostRefused) as error:
         small_box.link().ship({"0" * 64: path})
     assert error.value.message.startswith("box: 8000000 bytes to ship, but only ")
     assert error.value.hint == "free space there, or run `invoke clean --remote box`"
 
 
 def test_a_disk_that_fills_while_blobs_arrive_is_named_and_left_clean(
-    small_box: LocalBox,
+    small_box: LocalHost,
 ) -> None:
     """Other programs fill disks too: the check beforehand is not enough."""
     with AgentSession(small_box.opener, small_box.remote) as session:
         session.ask({"op": "hello", "workdir": str(small_box.workdir)})
         put = {"op": "put", "blobs": [{"sha256": "0" * 64, "bytes": 8_000_000}]}
-        with pytest.raises(BoxRefused) as error:
+        with pytest.raises(HostRefused) as error:
             session.ask(put, [bytes(8_000_000)])
         assert error.value.message.startswith("box: the disk is full: ")
         assert list((small_box.workdir / "blobs").iterdir()) == []
@@ -215,7 +215,7 @@ def fill(disk: Path) -> None:
 
 
 def test_a_box_whose_disk_is_full_is_still_reached_collected_and_cleaned(
-    small_box: LocalBox,
+    small_box: LocalHost,
 ) -> None:
     """The agent needs no room of its own: it is what makes some."""
     small_box.run([job("smoke", shell("a", "echo kept"))])
@@ -224,7 +224,7 @@ def test_a_box_whose_disk_is_full_is_still_reached_collected_and_cleaned(
     link = small_box.link()
     assert link.collect("run-1", again) == ()
     assert (again / "stages/01-smoke/a.stdout.log").read_text() == "kept\n"
-    with pytest.raises(BoxRefused) as error:
+    with pytest.raises(HostRefused) as error:
         link.launch("run-2", [job("smoke")], {}, stop_at_first=False)
     assert error.value.message.startswith("box: the disk is full: ")
     age(small_box.workdir, 10)
@@ -234,48 +234,48 @@ def test_a_box_whose_disk_is_full_is_still_reached_collected_and_cleaned(
 # launching
 
 
-def test_files_are_laid_out_with_their_modes_and_archives_unpacked(box: LocalBox) -> None:
-    program = box.file("program", "#!/bin/sh\necho ran\n", 0o755)
-    archive = box.folder / "tool.tar"
+def test_files_are_laid_out_with_their_modes_and_archives_unpacked(host: LocalHost) -> None:
+    program = host.file("program", "#!/bin/sh\necho ran\n", 0o755)
+    archive = host.folder / "tool.tar"
     with tarfile.open(archive, "w") as tar:
         tar.add(program, "bin/tool")
-    files = {"build/program": program, "data/plain": box.file("x", "1"), "tools/": archive}
+    files = {"build/program": program, "data/plain": host.file("x", "1"), "tools/": archive}
     both = "../../build/program; ../../tools/bin/tool; test ! -x ../../data/plain"
-    ((result,), _) = box.run([job("smoke", shell("both", both))], files=files)
+    ((result,), _) = host.run([job("smoke", shell("both", both))], files=files)
     assert result.commands[0].exit_code == 0
-    assert (box.back / "stages/01-smoke/both.stdout.log").read_text() == "ran\nran\n"
+    assert (host.back / "stages/01-smoke/both.stdout.log").read_text() == "ran\nran\n"
 
 
-def test_launch_ships_what_is_not_there(box: LocalBox) -> None:
-    link = box.link()
-    program = box.file("program", "#!/bin/sh\n", 0o755)
+def test_launch_ships_what_is_not_there(host: LocalHost) -> None:
+    link = host.link()
+    program = host.file("program", "#!/bin/sh\n", 0o755)
     link.launch("run-1", [job("smoke")], {"build/program": program}, stop_at_first=False)
-    assert (box.workdir / "runs/run-1/build/program").read_text() == "#!/bin/sh\n"
+    assert (host.workdir / "runs/run-1/build/program").read_text() == "#!/bin/sh\n"
 
 
-def test_a_launch_whose_answer_was_lost_runs_once(box: LocalBox) -> None:
+def test_a_launch_whose_answer_was_lost_runs_once(host: LocalHost) -> None:
     jobs = [job("smoke", shell("a", "echo ran >> ../../../../ran"))]
-    box.link().launch("run-1", jobs, {}, stop_at_first=False)
-    link = box.link()
+    host.link().launch("run-1", jobs, {}, stop_at_first=False)
+    link = host.link()
     link.launch("run-1", jobs, {}, stop_at_first=False)
     link.follow("run-1", lambda _: None)
-    assert (box.workdir / "ran").read_text() == "ran\n"
+    assert (host.workdir / "ran").read_text() == "ran\n"
 
 
-def test_a_run_id_is_never_used_for_another_job(box: LocalBox) -> None:
-    box.run([job("smoke")])
+def test_a_run_id_is_never_used_for_another_job(host: LocalHost) -> None:
+    host.run([job("smoke")])
     with pytest.raises(RemoteError) as error:
-        box.link().launch("run-1", [job("timing")], {}, stop_at_first=False)
+        host.link().launch("run-1", [job("timing")], {}, stop_at_first=False)
     assert error.value.message == "box: run run-1 is already on this box, with another job"
 
 
-def test_one_run_a_box_at_a_time_and_the_refusal_names_it(box: LocalBox) -> None:
-    link = box.link()
+def test_one_run_a_box_at_a_time_and_the_refusal_names_it(host: LocalHost) -> None:
+    link = host.link()
     link.launch("run-1", [job("smoke", shell("a", "sleep 1000"))], {}, stop_at_first=False)
-    with pytest.raises(BoxRefused) as error:
-        box.link().launch("run-2", [job("smoke")], {}, stop_at_first=False)
+    with pytest.raises(HostRefused) as error:
+        host.link().launch("run-2", [job("smoke")], {}, stop_at_first=False)
     assert error.value.message == "box: run run-1 is using this box"
-    assert not (box.workdir / "runs/run-2").exists()
+    assert not (host.workdir / "runs/run-2").exists()
     assert link.cancel("run-1") is True
     link.launch("run-2", [job("smoke")], {}, stop_at_first=False)
     link.follow("run-2", lambda _: None)
@@ -285,16 +285,16 @@ def test_one_run_a_box_at_a_time_and_the_refusal_names_it(box: LocalBox) -> None
 # following
 
 
-def test_a_follow_over_links_that_drop_tells_every_event_once(box: LocalBox) -> None:
+def test_a_follow_over_links_that_drop_tells_every_event_once(host: LocalHost) -> None:
     commands = [shell(f"c{i}", ":") for i in range(6)]
-    link = box.link()
+    link = host.link()
     link.launch("run-1", [job("smoke", *commands)], {}, stop_at_first=False)
     link.close()
-    box.opener.reads = [700, 900, 1100]
-    opened = box.opener.opened
+    host.opener.reads = [700, 900, 1100]
+    opened = host.opener.opened
     events: list[Event] = []
     link.follow("run-1", events.append)
-    assert box.opener.opened == opened + 4
+    assert host.opener.opened == opened + 4
     ended = [e["command"] for e in events if e["event"] == "command_ended"]
     assert ended == ["c0", "c1", "c2", "c3", "c4", "c5"]
     assert [e["event"] for e in events].count("finished") == 1
@@ -323,9 +323,9 @@ class ClosedOpener(LocalOpener):
         return super().open(argv)
 
 
-def test_a_link_that_is_refused_is_not_asked_for_again(box: LocalBox) -> None:
-    box.opener = opener = ClosedOpener()
-    link = box.link(give_up_s=1000.0)
+def test_a_link_that_is_refused_is_not_asked_for_again(host: LocalHost) -> None:
+    host.opener = opener = ClosedOpener()
+    link = host.link(give_up_s=1000.0)
     opener.channels[-1].process.kill()
     with pytest.raises(RemoteError) as error:
         link.ship({})
@@ -334,19 +334,19 @@ def test_a_link_that_is_refused_is_not_asked_for_again(box: LocalBox) -> None:
     assert opener.asked == 2
 
 
-def test_a_python_that_is_gone_when_the_link_comes_back_is_told_at_once(box: LocalBox) -> None:
-    link = box.link(give_up_s=1000.0)
-    box.opener.before = "exit 127; "
-    box.opener.channels[-1].process.kill()
+def test_a_python_that_is_gone_when_the_link_comes_back_is_told_at_once(host: LocalHost) -> None:
+    link = host.link(give_up_s=1000.0)
+    host.opener.before = "exit 127; "
+    host.opener.channels[-1].process.kill()
     with pytest.raises(RemoteError) as error:
         link.ship({})
     assert error.value.message == f"box: there is no '{PYTHON}' on the box"
-    assert box.opener.opened == 2
+    assert host.opener.opened == 2
 
 
-def test_a_link_that_stays_away_ends_in_the_command_that_goes_on(box: LocalBox) -> None:
-    box.opener = opener = GoneOpener()
-    link = box.link(give_up_s=0.05)
+def test_a_link_that_stays_away_ends_in_the_command_that_goes_on(host: LocalHost) -> None:
+    host.opener = opener = GoneOpener()
+    link = host.link(give_up_s=0.05)
     link.launch("run-1", [job("smoke", shell("a", "sleep 1000"))], {}, stop_at_first=False)
 
     def leave(event: Event) -> None:
@@ -359,28 +359,28 @@ def test_a_link_that_stays_away_ends_in_the_command_that_goes_on(box: LocalBox) 
     assert error.value.exit_code == 6
     assert error.value.hint == "what was launched goes on there: `invoke collect run-1`"
     opener.gone = False
-    assert box.link().cancel("run-1") is True
+    assert host.link().cancel("run-1") is True
 
 
-def test_a_client_that_vanishes_loses_nothing(box: LocalBox) -> None:
+def test_a_client_that_vanishes_loses_nothing(host: LocalHost) -> None:
     """The command ends only after the first link is gone; a second link brings everything."""
     jobs = [job("one", shell("a", "while [ ! -e ../../go ]; do sleep 0.01; done; echo done"))]
-    first = box.link()
+    first = host.link()
     first.launch("run-1", [*jobs, job("two", shell("b", "exit 3"))], {}, stop_at_first=False)
     first.close()
-    (box.workdir / "runs/run-1/go").touch()
-    second = box.link()
+    (host.workdir / "runs/run-1/go").touch()
+    second = host.link()
     second.follow("run-1", lambda _: None)
-    assert second.collect("run-1", box.back) == ()
-    (one,) = read_journal(box.back / "journal.jsonl", jobs, "run-1")
+    assert second.collect("run-1", host.back) == ()
+    (one,) = read_journal(host.back / "journal.jsonl", jobs, "run-1")
     assert one.commands[0].ended_by is EndedBy.EXIT
-    assert (box.back / "stages/01-one/a.stdout.log").read_text() == "done\n"
+    assert (host.back / "stages/01-one/a.stdout.log").read_text() == "done\n"
 
 
-def test_an_unknown_run_is_named(box: LocalBox) -> None:
+def test_an_unknown_run_is_named(host: LocalHost) -> None:
     with pytest.raises(RemoteError) as error:
-        box.link().collect("run-9", box.back)
-    assert error.value.message == f"box: run run-9 is not under {box.workdir}"
+        host.link().collect("run-9", host.back)
+    assert error.value.message == f"box: run run-9 is not under {host.workdir}"
 
 
 # collecting
@@ -390,13 +390,13 @@ def stamps(folder: Path) -> dict[str, int]:
     return {str(p.relative_to(folder)): p.stat().st_mtime_ns for p in folder.rglob("*.log")}
 
 
-def test_a_second_collect_brings_only_what_is_missing_or_altered(box: LocalBox) -> None:
-    box.run([job("smoke", shell("a", "echo one"), shell("b", "echo two"))])
-    folder = box.back / "stages/01-smoke"
+def test_a_second_collect_brings_only_what_is_missing_or_altered(host: LocalHost) -> None:
+    host.run([job("smoke", shell("a", "echo one"), shell("b", "echo two"))])
+    folder = host.back / "stages/01-smoke"
     (folder / "a.stdout.log").unlink()
     (folder / "b.stderr.log").write_text("altered\n")
     before = stamps(folder)
-    assert box.link().collect("run-1", box.back) == ()
+    assert host.link().collect("run-1", host.back) == ()
     after = stamps(folder)
     assert {name for name in after if after[name] != before.get(name)} == {
         "a.stdout.log",
@@ -405,28 +405,28 @@ def test_a_second_collect_brings_only_what_is_missing_or_altered(box: LocalBox) 
     assert (folder / "a.stdout.log").read_text() == "one\n"
 
 
-def test_a_collect_over_a_link_that_drops_goes_on_with_the_next_file(box: LocalBox) -> None:
+def test_a_collect_over_a_link_that_drops_goes_on_with_the_next_file(host: LocalHost) -> None:
     script = "for i in 1 2 3 4; do head -c 50000 /dev/zero > $i; done"
-    box.run([job("smoke", shell("a", script))])
-    again = box.folder / "again"
-    box.opener.reads = [120_000]
-    opened = box.opener.opened
-    assert box.link().collect("run-1", again) == ()
-    assert box.opener.opened == opened + 2
+    host.run([job("smoke", shell("a", script))])
+    again = host.folder / "again"
+    host.opener.reads = [120_000]
+    opened = host.opener.opened
+    assert host.link().collect("run-1", again) == ()
+    assert host.opener.opened == opened + 2
     assert [(again / f"stages/01-smoke/{i}").stat().st_size for i in range(1, 5)] == [50_000] * 4
     assert list(again.rglob("*.part")) == []
 
 
-def test_a_run_that_is_still_going_can_be_collected_as_far_as_it_is(box: LocalBox) -> None:
-    link = box.link()
+def test_a_run_that_is_still_going_can_be_collected_as_far_as_it_is(host: LocalHost) -> None:
+    link = host.link()
     grow = shell("a", "echo begun; while :; do echo more; done", 60.0)
     link.launch("run-1", [job("smoke", grow, output_bytes=1 << 40)], {}, stop_at_first=False)
-    log = box.workdir / "runs/run-1/stages/01-smoke/a.stdout.log"
+    log = host.workdir / "runs/run-1/stages/01-smoke/a.stdout.log"
     while not (log.is_file() and log.stat().st_size):
         os.sched_yield()
-    assert link.collect("run-1", box.back) == ()
+    assert link.collect("run-1", host.back) == ()
     assert link.cancel("run-1") is True
-    assert (box.back / "stages/01-smoke/a.stdout.log").read_bytes().startswith(b"begun\nmore\n")
+    assert (host.back / "stages/01-smoke/a.stdout.log").read_bytes().startswith(b"begun\nmore\n")
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../run.json", "stages/../../x", ""])
@@ -445,30 +445,30 @@ def age(folder: Path, days: float) -> None:
         os.utime(path, (then, then), follow_symlinks=False)
 
 
-def test_clean_removes_old_runs_and_blobs_that_no_kept_run_uses(box: LocalBox) -> None:
-    old, new = box.file("old", b"o" * 100_000, 0o755), box.file("new", b"n" * 1000, 0o755)
-    box.run([job("smoke")], run_id="run-1", files={"build/p": old})
-    box.run([job("smoke")], run_id="run-2", files={"build/p": new})
-    age(box.workdir, 10)
-    age(box.workdir / "runs/run-2", 1)
-    freed = box.link().clean(5)
-    assert [p.name for p in (box.workdir / "runs").iterdir()] == ["run-2"]
-    assert [p.name for p in (box.workdir / "blobs").iterdir()] == [sha256_file(new)]
+def test_clean_removes_old_runs_and_blobs_that_no_kept_run_uses(host: LocalHost) -> None:
+    old, new = host.file("old", b"o" * 100_000, 0o755), host.file("new", b"n" * 1000, 0o755)
+    host.run([job("smoke")], run_id="run-1", files={"build/p": old})
+    host.run([job("smoke")], run_id="run-2", files={"build/p": new})
+    age(host.workdir, 10)
+    age(host.workdir / "runs/run-2", 1)
+    freed = host.link().clean(5)
+    assert [p.name for p in (host.workdir / "runs").iterdir()] == ["run-2"]
+    assert [p.name for p in (host.workdir / "blobs").iterdir()] == [sha256_file(new)]
     assert 100_000 <= freed < 1_000_000
 
 
-def test_clean_leaves_a_run_that_goes_on_alone(box: LocalBox) -> None:
-    link = box.link()
+def test_clean_leaves_a_run_that_goes_on_alone(host: LocalHost) -> None:
+    link = host.link()
     link.launch("run-1", [job("smoke", shell("a", "sleep 1000"))], {}, stop_at_first=False)
-    age(box.workdir, 10)
+    age(host.workdir, 10)
     link.clean(0)
-    assert (box.workdir / "runs/run-1/job.json").is_file()
+    assert (host.workdir / "runs/run-1/job.json").is_file()
     pids: list[int] = []
 
     def stop(event: Event) -> None:
         if event["event"] == "command_started":
             pids.append(event["pid"])
-            assert box.link().cancel("run-1") is True
+            assert host.link().cancel("run-1") is True
 
     link.follow("run-1", stop)
     assert [is_running(pid) for pid in pids] == [False]

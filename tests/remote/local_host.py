@@ -18,7 +18,7 @@ from typing import Any
 
 from kernelrig.files.rundir import sha256_file
 from kernelrig.model import Command, Remote, StageJob, StageKind, StageResult
-from kernelrig.remote.host import BoxLink, connect_box
+from kernelrig.remote.host import HostLink, connect_host
 from kernelrig.remote.journal import read_journal
 from kernelrig.remote.ssh.channel import LinkLost
 
@@ -114,13 +114,13 @@ class LocalOpener:
 
 
 @dataclass
-class LocalBox:
+class LocalHost:
     """What a test needs of a box: links to it, runs on it, its files."""
 
     folder: Path
     opener: LocalOpener = field(default_factory=LocalOpener)
     env: dict[str, str] = field(default_factory=dict)
-    links: list[BoxLink] = field(default_factory=list)
+    links: list[HostLink] = field(default_factory=list)
 
     @property
     def workdir(self) -> Path:
@@ -136,8 +136,8 @@ class LocalBox:
             env=self.env,
         )
 
-    def link(self, give_up_s: float = 20.0) -> BoxLink:
-        link = connect_box(self.opener, self.remote, give_up_s=give_up_s, retry_s=0.0)
+    def link(self, give_up_s: float = 20.0) -> HostLink:
+        link = connect_host(self.opener, self.remote, give_up_s=give_up_s, retry_s=0.0)
         self.links.append(link)
         return link
 

@@ -17,7 +17,7 @@ _LIMIT_S = 30
 
 
 @dataclass(frozen=True)
-class LoopbackBox:
+class LoopbackHost:
     sshd: Sshd
     workdir: Path
 

@@ -9,7 +9,7 @@ import pytest
 from kernelrig import config
 from kernelrig.build import Request, build_all, try_sets
 from kernelrig.build.tunable_builds import read_refusal
-from kernelrig.config.tunables import tried_sets
+from kernelrig.config.covering_array import tried_sets
 from kernelrig.model import Kernel, Outcome, Toolchain, TriedSet
 from kernelrig.static import Subject, check_sets
 

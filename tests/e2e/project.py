@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TextIO
 
-from kernelrig.files import records
+from kernelrig.files import serialization
 from kernelrig.model import Remote, Run, StageRecord
 from lxml import etree
 
@@ -167,7 +167,7 @@ def run_words(kernel: str, plan: str, remote: str = "box") -> tuple[str, ...]:
 
 
 def read_run(folder: Path) -> Run:
-    return records.from_json(Run, folder / "run.json")
+    return serialization.from_json(Run, folder / "run.json")
 
 
 def stage_of(run: Run, name: str) -> StageRecord:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from kernelrig import config
 from kernelrig.build import Request, build_all
-from kernelrig.files import records
+from kernelrig.files import serialization
 from kernelrig.model import Baselines, Build, HostClass, Outcome, Toolchain
 
 from tests.e2e.host import LoopbackHost
@@ -118,7 +118,7 @@ def test_runs_are_accepted_and_later_runs_are_faster_slower_or_undecided(rig: Ri
     kept = (rig.project.root / FILE).read_bytes()
     assert rig.accept(second).exit_code == 0
     assert (rig.project.root / FILE).read_bytes() == kept
-    baselines = records.from_json(Baselines, rig.project.root / FILE)
+    baselines = serialization.from_json(Baselines, rig.project.root / FILE)
     assert baselines.host_class == HostClass("NVIDIA H200", 700, "580")
     (baseline,) = baselines.baselines.values()
     assert [round(r.median_ms, 3) for r in baseline.runs] == [1.0, 1.002, 0.999]

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from kernelrig.files import records
+from kernelrig.files import serialization
 from kernelrig.model import BenchResult, StageKind
 
 from tests.cpu_project import make_cpu_project
@@ -90,7 +90,7 @@ def test_builds_run_in_turn_in_one_stage_and_each_pair_gets_its_word(project: Pr
 def test_every_sample_is_kept_and_another_call_writes_none_of_them(project: Project) -> None:
     first = bench(project, "quick", "slow")
     kept = {p: p.read_bytes() for p in first.folder.rglob("*") if p.is_file()}
-    result = records.from_json(BenchResult, first.folder / "bench.json")
+    result = serialization.from_json(BenchResult, first.folder / "bench.json")
     assert [len(p.samples_ms) for p in result.slots] == [3] * 10
     assert (
         (first.folder / "stages/01-bench/03-b.stdout.log").read_text().startswith("sample_ms 1.0")
@@ -173,7 +173,8 @@ def test_collect_reaches_the_same_verdicts(project: Project) -> None:
     again = project.invoke("collect", answer.run.id)
     assert (again.exit_code, again.sentences) == (0, [])
     assert (
-        records.from_json(type(answer.run), answer.folder / "run.json").stages == answer.run.stages
+        serialization.from_json(type(answer.run), answer.folder / "run.json").stages
+        == answer.run.stages
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kernelrig.files import records
+from kernelrig.files import serialization
 from kernelrig.files.rundir import sha256_file
 from kernelrig.model import Outcome, StageKind
 
@@ -137,7 +137,7 @@ def test_collect_judges_with_the_build_that_ran_and_takes_no_other_for_it(
     run = answer.run
     # As a client leaves it that was killed behind the launch.
     seen = tuple(s for s in run.stages if s.kind is StageKind.PREFLIGHT)
-    launched = records.to_json(replace(run, state="launched", stages=seen))
+    launched = serialization.to_json(replace(run, state="launched", stages=seen))
     (answer.folder / "run.json").write_text(launched)
     again = project.invoke("collect", run.id)
     assert (again.exit_code, again.sentences) == (0, [])

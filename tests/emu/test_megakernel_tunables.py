@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kernelrig import config
 from kernelrig.build import Request, build_all
-from kernelrig.config.tunables import Values, tried_sets
+from kernelrig.config.covering_array import Values, tried_sets
 from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.launch.loader import load
 from kernelrig.emu.launch.schedules import emulate, schedules_of

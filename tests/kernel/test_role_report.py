@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kernelrig.files.records import from_json
+from kernelrig.files.serialization import from_json
 from kernelrig.proc import run_process
 from kernelrig.stages.harness.result import Phase, Roles
 

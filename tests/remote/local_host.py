@@ -18,7 +18,7 @@ from typing import Any
 
 from kernelrig.files.rundir import sha256_file
 from kernelrig.model import Command, Remote, StageJob, StageKind, StageResult
-from kernelrig.remote.host import HostLink, connect_host
+from kernelrig.remote.host_link import HostLink, connect_host
 from kernelrig.remote.journal import read_journal
 from kernelrig.remote.ssh.channel import LinkLost
 

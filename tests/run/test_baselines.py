@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from kernelrig.errors import ConfigError, ProtocolError
-from kernelrig.files import records
+from kernelrig.files import serialization
 from kernelrig.model import (
     Bench,
     Check,
@@ -81,7 +81,7 @@ def put(
         result = bench.invalidated(result, path, value)
     folder = root / "artifacts/runs" / name
     bench.write(folder / "stages/01-timing", {"timing.json": result})
-    (folder / "run.json").write_text(records.to_json(run))
+    (folder / "run.json").write_text(serialization.to_json(run))
     return folder, run
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kernelrig import config
 from kernelrig.build import provenance
-from kernelrig.files import records
+from kernelrig.files import serialization
 from kernelrig.model import (
     Budget,
     Case,
@@ -102,7 +102,7 @@ def file(
         stages=made,
     )
     (root / store.RUNS / name).mkdir(parents=True)
-    (root / store.RUNS / name / "run.json").write_text(records.to_json(run))
+    (root / store.RUNS / name / "run.json").write_text(serialization.to_json(run))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernelrig.files import records
+from kernelrig.files import serialization
 from kernelrig.model import (
     Bench,
     BenchResult,
@@ -88,7 +88,7 @@ def test_turns_in_like_surroundings_are_compared(tmp_path: Path) -> None:
     outcome, said = pair(record)
     assert (outcome, said.split(",")[0]) == (Outcome.PASS, "slower")
     assert record.notes == ()
-    (comparison,) = records.from_json(BenchResult, tmp_path / "bench.json").comparisons
+    (comparison,) = serialization.from_json(BenchResult, tmp_path / "bench.json").comparisons
     assert round(comparison.percent, 1) == 2.0
 
 
@@ -114,7 +114,7 @@ def test_turns_in_other_surroundings_are_compared_by_force_alone(
     assert pair(record) == (Outcome.ERROR, why)
     assert record.verdict.outcome is Outcome.ERROR
     # What was measured is on file all the same; only what it comes to is not.
-    kept = records.from_json(BenchResult, tmp_path / "a/bench.json")
+    kept = serialization.from_json(BenchResult, tmp_path / "a/bench.json")
     assert (len(kept.slots), kept.comparisons) == (18, ())
 
     forced = judge(tmp_path / "b", spoil, force=True)

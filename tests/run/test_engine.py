@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from kernelrig.errors import CiError, ConfigError, ProtocolError, RemoteError
-from kernelrig.files import records, rundir
+from kernelrig.files import rundir, serialization
 from kernelrig.model import (
     Build,
     Builds,
@@ -94,7 +94,7 @@ def build_in(folder: Path, **changes: Any) -> Build:  # noqa: ANN401 - any field
         compile_s=1.0,
     )
     build = replace(build, **changes)
-    (folder / "build.json").write_text(records.to_json(build))
+    (folder / "build.json").write_text(serialization.to_json(build))
     return build
 
 
@@ -182,7 +182,7 @@ def run_project(
     except (ValueError, CiError):
         came = None
     (file,) = (root / store.RUNS).glob("*/run.json")
-    return came, records.from_json(Run, file)
+    return came, serialization.from_json(Run, file)
 
 
 def write_journal(folder: Path, *events: dict[str, Any]) -> None:
@@ -196,7 +196,7 @@ def judge(folder: Path, run: Run | None = None) -> Run:
 def test_a_run_of_which_all_came_back_passes(folder: Path) -> None:
     run = judge(folder)
     assert (run.state, run_word(run), exit_code(run)) == ("finished", "pass", 0)
-    assert records.from_json(Run, folder / "run.json") == run
+    assert serialization.from_json(Run, folder / "run.json") == run
     assert sorted(p.name for p in folder.iterdir() if p.is_file()) == [
         "journal.jsonl",
         "junit.xml",

@@ -13,7 +13,7 @@ import pytest
 from kernelrig.build import load_build
 from kernelrig.build.cache import BUILDS
 from kernelrig.errors import ConfigError
-from kernelrig.files import records, rundir
+from kernelrig.files import rundir, serialization
 from kernelrig.model import DeviceKind, Outcome, Run, StageKind, Toolchain
 from kernelrig.report import exit_code, render_checks, render_sets, render_summary, render_table
 from kernelrig.run import engine, store
@@ -83,7 +83,7 @@ def test_the_run_directory_holds_what_the_verdicts_rest_on(project: Project) -> 
         *(f"{home}/roles-gemm.dot", f"{home}/live-registers-gemm.txt"),
     }
     assert f"{home}/demo" not in names
-    kept = records.from_json(Run, folder / "run.json")
+    kept = serialization.from_json(Run, folder / "run.json")
     assert (kept.remote, kept.state, kept.plan.name) == (None, "finished", "check")
     assert "-demo-check-" in run.id
     (suite,) = ET.parse(folder / "junit.xml").getroot()
@@ -212,7 +212,7 @@ def test_a_build_that_is_not_meant_is_refused(
     root = project()
     folder = only_build(root)
     record = replace(load_build(folder), arch=arch, variant=variant)
-    (folder / "build.json").write_text(records.to_json(record))
+    (folder / "build.json").write_text(serialization.to_json(record))
     with pytest.raises(ConfigError) as caught:
         check(root, CheckRequest(variant=asked, build_folders=(folder,)))
     assert str(caught.value).startswith(said)
@@ -258,7 +258,7 @@ def refuse(*_: object, **__: object) -> None:
 
 def launched_run(root: Path) -> Run:
     (file,) = (root / store.RUNS).glob("*-demo-local-*/run.json")
-    return records.from_json(Run, file)
+    return serialization.from_json(Run, file)
 
 
 def test_a_run_whose_check_passes_goes_on_to_the_box(

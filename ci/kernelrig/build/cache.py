@@ -19,8 +19,8 @@ from pathlib import Path
 from kernelrig.build.command import Request, shown_path
 from kernelrig.build.depends import Depends, hash_inputs, is_current
 from kernelrig.errors import ConfigError, ProtocolError
-from kernelrig.files.records import from_json, to_json
 from kernelrig.files.rundir import sha256_file, write_atomic
+from kernelrig.files.serialization import from_json, to_json
 from kernelrig.model import SCHEMA, Build, Toolchain
 from kernelrig.terminal.log import say
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kernelrig.config.rules import kernel_rules, remote_rules, stage_rules
+from kernelrig.config.constraints import kernel_rules, remote_rules, stage_rules
 from kernelrig.config.schema import KernelsFile, PlanFile, RemotesFile
 from kernelrig.config.yaml_source import Document, read_yaml
 from kernelrig.errors import ConfigError

@@ -8,8 +8,8 @@ from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
 
+from kernelrig.config.constraints import remote_rules
 from kernelrig.config.load import LOCAL_REMOTES, load_remotes, read_remotes, remote_sources
-from kernelrig.config.rules import remote_rules
 from kernelrig.config.yaml_source import Document, parse_yaml, read_yaml
 from kernelrig.errors import ConfigError
 from kernelrig.files.rundir import write_atomic

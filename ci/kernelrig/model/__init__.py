@@ -23,7 +23,7 @@ from kernelrig.model.bench import (
     Slot,
     Timed,
 )
-from kernelrig.model.build import Build, Builds, FunctionResources, Toolchain
+from kernelrig.model.build import Build, Builds, FunctionResources, Toolchain, TriedSet
 from kernelrig.model.configuration import (
     AcceptedFinding,
     Budget,
@@ -41,7 +41,6 @@ from kernelrig.model.job import Command, CommandResult, EndedBy, StageJob, Stage
 from kernelrig.model.rule import Latency, Role, Rule, SassRule, SassRules
 from kernelrig.model.run import Check, Finding, Provenance, Run, StageRecord, join_checks
 from kernelrig.model.tunable import Tunable
-from kernelrig.model.tunable_set import TriedSet
 from kernelrig.model.usage import AcceptedBuild, AcceptedBuilds, Usage
 from kernelrig.model.verdict import (
     SCHEMA,

@@ -98,3 +98,19 @@ class Builds:
 
     def build_for(self, stage: Stage) -> Build:
         return self.by_variant[self.variant_for(stage)]
+
+
+@dataclass(frozen=True, slots=True)
+class TriedSet:
+    """Either `functions` (it compiles), `refused` (our static asserts' sentences), or `complaint`:
+    what the compiler said that we did not foresee.
+    """
+
+    values: dict[str, int]
+    functions: tuple[FunctionResources, ...] = ()
+    local_instructions: int = 0
+    refused: tuple[str, ...] = ()
+    complaint: str = ""
+    seconds: float = 0.0
+    reused: bool = False
+    schema: int = SCHEMA

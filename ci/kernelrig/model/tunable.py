@@ -8,7 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Tunable:
     """A named constant that -D sets. `structural` ones are tried in every combination with each
-    other, the rest in pairs (kernelrig.config.tunables).
+    other, the rest in pairs (kernelrig.config.covering_array).
     """
 
     default: int

@@ -12,7 +12,7 @@ from kernelrig.model import Remote
 from kernelrig.terminal.log import say
 
 if TYPE_CHECKING:
-    from kernelrig.remote.host import HostLink
+    from kernelrig.remote.host_link import HostLink
 
 
 @contextlib.contextmanager
@@ -23,7 +23,7 @@ def connect(remote: Remote, *, root: Path) -> Iterator[HostLink]:
     """
     # Fabric and asyncssh take 0.4 s to import; tasks without a remote must not wait for them.
     from kernelrig.remote.embedded import embedded_host
-    from kernelrig.remote.host import connect_host
+    from kernelrig.remote.host_link import connect_host
     from kernelrig.remote.ssh.route import SshHome
     from kernelrig.remote.ssh.session import Session
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernelrig import report
 from kernelrig.errors import ConfigError
-from kernelrig.files import records, rundir
+from kernelrig.files import rundir, serialization
 from kernelrig.model import Baseline, Baselines, HostClass, Run, TimedRun
 from kernelrig.run import baselines, store
 
@@ -30,7 +30,7 @@ class Overrides:
 def accept(root: Path, name: str, overrides: Overrides) -> str:
     """Write the times of a run into the file of its box class, and say what changed there."""
     folder = rundir.find_run(root / store.RUNS, name)
-    run = records.from_json(Run, folder / "run.json")
+    run = serialization.from_json(Run, folder / "run.json")
     timed = baselines.require_timed(run)
     if (run.provenance.dirty_sha256 or not run.provenance.commit) and not overrides.dirty:
         what = "changes on top of its commit" if run.provenance.commit else "no commit"
@@ -90,7 +90,7 @@ def _accept(
         )
     now, said = _joined(then, new, anew=overrides.replace)
     known[now.key] = now
-    text = records.to_json(Baselines(host_class, dict(sorted(known.items()))))
+    text = serialization.to_json(Baselines(host_class, dict(sorted(known.items()))))
     rundir.write_atomic(path, text)
     return f"{path.relative_to(root)}: {now.key} on {host_class}: {said}; {checks}"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from kernelrig import bench as analyse
 from kernelrig import stages
 from kernelrig.errors import CiError, ConfigError, ProtocolError
-from kernelrig.files import records, rundir
+from kernelrig.files import rundir, serialization
 from kernelrig.model import (
     BASELINE_CHECK,
     AgainstBaseline,
@@ -56,7 +56,7 @@ def load_baselines(root: Path) -> tuple[Baselines, ...]:
     """Read every file of baselines; a project that has accepted none has no such folder."""
     found = []
     for path in sorted((root / FOLDER).glob("*.json")):
-        held = records.from_json(Baselines, path)
+        held = serialization.from_json(Baselines, path)
         if path != path_of(root, held.host_class):
             raise ProtocolError(f"{path} holds {held.host_class}, which is not what it is called")
         odd = next((k for k, b in held.baselines.items() if k != b.key or not b.runs), "")

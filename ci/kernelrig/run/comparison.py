@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernelrig import bench as analyse
 from kernelrig import stages
-from kernelrig.files import records, rundir
+from kernelrig.files import rundir, serialization
 from kernelrig.model import (
     Bench,
     BenchResult,
@@ -172,4 +172,4 @@ def _write(
 ) -> None:
     """Write bench.json. It is made from the files of the stage, which nobody writes again."""
     result = BenchResult(run.id, tuple(names), tuple(timed), tuple(compared))
-    rundir.write_atomic(folder / RESULT, records.to_json(result))
+    rundir.write_atomic(folder / RESULT, serialization.to_json(result))

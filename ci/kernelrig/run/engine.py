@@ -19,7 +19,7 @@ from kernelrig import build, config, report, stages
 from kernelrig.build import toolchain
 from kernelrig.config.selection import choose_remote, stage_variants
 from kernelrig.errors import CiError, IncompleteError, ProtocolError, refused_by_disk
-from kernelrig.files import records, rundir
+from kernelrig.files import rundir, serialization
 from kernelrig.model import (
     Build,
     Builds,
@@ -37,10 +37,10 @@ from kernelrig.model import (
     executor,
 )
 from kernelrig.remote.connection import connect
-from kernelrig.remote.host import HostLink
+from kernelrig.remote.host_link import HostLink
 from kernelrig.remote.journal import read_journal
 from kernelrig.remote.protocol import HostRefused
-from kernelrig.remote.ssh.hostkeys import resolve_remote
+from kernelrig.remote.ssh.host_key_pinning import resolve_remote
 from kernelrig.run import baselines, comparison, standards, store
 from kernelrig.run.candidates import BenchRequest, prepare_bench
 from kernelrig.run.launches import prepare_launches
@@ -78,7 +78,7 @@ def run_on_remote(root: Path, request: RunRequest | BenchRequest) -> Run:
             return run if run.state == "finished" else _bring_back(root, folder, run, link)
     except (KeyboardInterrupt, Exception) as e:
         # run.json says whether the box was asked to start: `run` here may be older than that.
-        run = records.from_json(Run, folder / "run.json")
+        run = serialization.from_json(Run, folder / "run.json")
         if not run.jobs:
             unfit = store.record(run, _preflight(run), Verdict(Outcome.ERROR, store.reason(e)))
             run = replace(run, stages=(*run.stages, unfit))
@@ -90,7 +90,7 @@ def run_on_remote(root: Path, request: RunRequest | BenchRequest) -> Run:
 def collect(root: Path, name: str) -> Run:
     """Go on with a run whose client went away: follow it to its end and bring everything back."""
     folder = rundir.find_run(root / store.RUNS, name)
-    run = records.from_json(Run, folder / "run.json")
+    run = serialization.from_json(Run, folder / "run.json")
     if run.state == "finished" or not run.jobs or run.remote is None:
         what = "everything of this run is here" if run.jobs else "nothing was launched in this run"
         say(f"{what}: there is nothing to collect")

@@ -14,7 +14,7 @@ from pathlib import Path
 from kernelrig import bench as analyse
 from kernelrig import report
 from kernelrig.errors import ConfigError
-from kernelrig.files import records, rundir
+from kernelrig.files import rundir, serialization
 from kernelrig.model import Baseline, Environment, HostClass, Run, TimedRun
 from kernelrig.run import baselines, store
 
@@ -85,7 +85,7 @@ def compare(root: Path, names: Sequence[str], *, force: bool) -> str:
 
 def _load(root: Path, name: str) -> Recorded:
     folder = rundir.find_run(root / store.RUNS, name)
-    run = records.from_json(Run, folder / "run.json")
+    run = serialization.from_json(Run, folder / "run.json")
     timed = baselines.require_timed(run)
     if len(timed) > 1:
         raise ConfigError(f"{run.id} has {len(timed)} timing stages: which is meant is not known")

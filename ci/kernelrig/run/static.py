@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kernelrig import build
-from kernelrig.config import tunables
+from kernelrig.config import covering_array
 from kernelrig.files import rundir
 from kernelrig.model import (
     AcceptedBuild,
@@ -93,7 +93,7 @@ def check_tunables(root: Path, request: CheckRequest) -> Run:
     run, folder = _open(root, p, Plan("tunables", stages))
     for stage, built in zip(stages, p.builds, strict=True):
         began, utc = time.monotonic(), rundir.utc_now()
-        sets = tunables.tried_sets(p.kernel.tunables[built.arch])
+        sets = covering_array.tried_sets(p.kernel.tunables[built.arch])
         say(f"compiling {len(sets)} sets of tunables for {built.arch}")
         wanted = build.Request(p.kernel, built.arch, built.variant)
         tried = build.try_sets(root, built, wanted, sets, tools)

@@ -11,7 +11,7 @@ from pathlib import Path
 from kernelrig import config, report
 from kernelrig.build.provenance import provenance
 from kernelrig.errors import CiError, ConfigError, ProtocolError, refused_by_disk
-from kernelrig.files import records, rundir
+from kernelrig.files import rundir, serialization
 from kernelrig.model import (
     Build,
     DeviceKind,
@@ -118,7 +118,7 @@ def finish(folder: Path, run: Run, judged: Sequence[StageRecord]) -> Run:
 
 
 def save(folder: Path, run: Run) -> None:
-    rundir.write_atomic(folder / "run.json", records.to_json(run))
+    rundir.write_atomic(folder / "run.json", serialization.to_json(run))
 
 
 def skipped(run: Run, reason: str) -> tuple[StageRecord, ...]:
@@ -216,6 +216,6 @@ def _recorded(root: Path, key: str) -> Iterator[tuple[str, Sequence[StageRecord]
     for path in sorted((root / RUNS).glob("*/run.json"), reverse=True):
         try:
             if key.encode() in path.read_bytes():
-                yield path.parent.name, records.from_json(Run, path).stages
+                yield path.parent.name, serialization.from_json(Run, path).stages
         except (ProtocolError, OSError):
             continue

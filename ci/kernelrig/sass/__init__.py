@@ -6,7 +6,7 @@ from kernelrig.sass.flow import Block, Edge, Flow, control_flow
 from kernelrig.sass.live import LineLive, Live, live_by_line, live_registers_argv, parse_live
 from kernelrig.sass.loops import Loop, dominates, dominators, natural_loops
 from kernelrig.sass.parse import parse_sass
-from kernelrig.sass.paths import Breach, breaches
+from kernelrig.sass.precedence import Breach, breaches
 from kernelrig.sass.synchronisation import Barrier, BarrierKind, barriers, whole_cta
 from kernelrig.sass.value import Values
 from kernelrig.sass.waits import LoadWait, load_waits

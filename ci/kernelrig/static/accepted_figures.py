@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 
-from kernelrig.files.records import from_json, to_json
 from kernelrig.files.rundir import write_atomic
+from kernelrig.files.serialization import from_json, to_json
 from kernelrig.model import AcceptedBuild, AcceptedBuilds, Check, Rule, Usage
 from kernelrig.static.answer import judged, not_asked, place
 from kernelrig.static.subject import Subject

@@ -1,18 +1,19 @@
-"""The on-box agent: runs on the box's own Python, 3.9 or newer, with nothing but its stdlib.
+"""The agent: runs on the host's own Python, 3.9 or newer, with nothing but its standard library.
 
 The client packs this folder into one archive (kernelrig.remote.archive) and sends it with every
-connection. There the archive is imported from memory, to `serve`: facts, blobs, launch, follow,
-fetch. Launch lays the same bytes beside the run, as agent.pyz; `python agent.pyz run DIR LOCK` is
-the detached daemon that runs the stages of DIR/job.json and writes DIR/journal.jsonl.
+connection. On the host the archive is imported from memory, to `serve`: facts, blobs, launch,
+follow, fetch. Launch writes the same bytes beside the run, as agent.pyz; `python agent.pyz run DIR
+LOCK` is the detached daemon that runs the stages of DIR/job.json and writes DIR/journal.jsonl.
 
-The daemon gates on exit codes alone; verdicts are made by the client from the files. It promises
-that every command has limits, ends with all its processes, and is in the journal, come what may.
+The daemon decides by exit codes alone; the client makes the verdicts from the files. Every command
+has limits, is ended with all its processes, and is recorded in the journal in every case.
 
-Modules import one another relatively and downwards (import-linter holds it), else the stdlib only:
+Modules import one another relatively and downwards (import-linter checks it), else the standard
+library only:
 
-    serve, __main__ -> { launch follow collect, run } -> attempt -> { hang once } -> children
-        -> { workdir facts gpu_health } -> { daemon blobs journal wire tools gpu_add }
-        -> { files processes } -> answer
+    serve, __main__ -> { launch follow collect, run } -> attempt -> { core_dump result_cache }
+        -> children -> { workdir facts gpu_health } -> { daemon blobs journal wire tools gpu_add }
+        -> { disk process_table } -> refusal
 
-`memory` stands apart: it is what imports the others from the archive.
+`importer` is separate: it imports the others from the archive.
 """

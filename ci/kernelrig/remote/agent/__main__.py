@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from .job import Runner
+from .runner import Runner
 
 
 def main() -> None:

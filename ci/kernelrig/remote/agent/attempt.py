@@ -9,12 +9,12 @@ import subprocess
 import time
 from pathlib import Path
 
-from .answer import Json
 from .children import Children
-from .files import disk_reason, floor_bytes, free_bytes, tree_bytes
-from .hang import Hang
+from .core_dump import CoreDump
+from .disk import disk_reason, floor_bytes, free_bytes, tree_bytes
 from .journal import Ending, Journal
-from .processes import GRACE_S, KILL_WAIT_S, POLL_S, signal_group
+from .process_table import GRACE_S, KILL_WAIT_S, POLL_S, signal_group
+from .refusal import Json
 
 
 class Attempt:
@@ -28,7 +28,7 @@ class Attempt:
         self.stage = stage
         self.command = command
         self.folder = folder
-        self.hang = Hang(command["name"], folder, children)
+        self.core = CoreDump(command["name"], folder, children)
         name = command["name"]
         self.logs = [
             folder / (command["stdout"] or f"{name}.stdout.log"),
@@ -40,7 +40,7 @@ class Attempt:
 
     def run(self) -> Ending:
         command, argv = self.command, self.command["argv"]
-        env = dict(command["env"], **(self.hang.environment() if command["core_dump"] else {}))
+        env = dict(command["env"], **(self.core.environment() if command["core_dump"] else {}))
         self.bytes_before = tree_bytes(self.folder)
         self.note_command()
         began = time.monotonic()
@@ -56,11 +56,11 @@ class Attempt:
         dumped = False
         if self.ending.ended_by == "time limit":
             dumped = command["core_dump"] and self.take_core()
-            self.hang.note_gpu()
+            self.core.note_gpu()
         self.end()
         self.ending.strays = self.children.end_strays()
         if dumped and not self.children.cancelled:
-            self.ending.add(self.hang.read_core())
+            self.ending.add(self.core.read_core())
         self.tidy()
         if self.ending.ended_by == "exit":
             self.judge_exit()
@@ -74,7 +74,7 @@ class Attempt:
         (self.folder / f"{self.command['name']}.command").write_text(line + "\n")
 
     def take_core(self) -> bool:
-        trouble = self.hang.take_core(self.process)
+        trouble = self.core.take_core(self.process)
         if trouble:
             self.ending.add(trouble)
         return not trouble
@@ -134,4 +134,4 @@ class Attempt:
         for log in self.logs:
             if log.stat().st_size > self.stage["output_bytes"]:
                 os.truncate(log, self.stage["output_bytes"])
-        self.hang.remove_pipes()
+        self.core.remove_pipes()

@@ -10,9 +10,9 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from .answer import Refused
-from .files import CHUNK, safe_relative, sha256_head
-from .processes import process_stat
+from .disk import CHUNK, safe_relative, sha256_head
+from .process_table import process_stat
+from .refusal import Refused
 
 
 class Blobs:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from . import daemon
-from .processes import POLL_S, descendants, kill_all, marker, marks, signal_group
+from .process_table import POLL_S, descendants, kill_all, marker, marks, signal_group
 
 BEAT_S = 1.0
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from .answer import Json
-from .files import CHUNK, safe_relative, sha256_head
+from .disk import CHUNK, safe_relative, sha256_head
+from .refusal import Json
 from .wire import Wire
 
 OF_THE_RUN = ("job.json", "journal.jsonl", "agent.log")

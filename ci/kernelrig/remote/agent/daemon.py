@@ -10,9 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-from .answer import Json, Refused
-from .files import write_file
-from .processes import is_alive, marker, process_stat
+from .disk import write_file
+from .process_table import is_alive, marker, process_stat
+from .refusal import Json, Refused
 
 ARCHIVE = "agent.pyz"
 START_S = 10.0

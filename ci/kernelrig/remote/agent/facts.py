@@ -9,9 +9,9 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .answer import Json
-from .files import free_bytes
-from .processes import run_tool
+from .disk import free_bytes
+from .process_table import run_tool
+from .refusal import Json
 from .tools import PROBE_S, TOOL_VERSIONS, describe_tool, find_tool
 
 GPU_CORE_FIELDS = ("name", "uuid", "driver_version")

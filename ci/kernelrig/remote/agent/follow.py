@@ -7,10 +7,10 @@ import signal
 import time
 from pathlib import Path
 
-from .answer import Json
 from .daemon import agent_of, seconds_since_beat
 from .journal import journal_events
-from .processes import GRACE_S, KILL_WAIT_S, POLL_S, is_alive
+from .process_table import GRACE_S, KILL_WAIT_S, POLL_S, is_alive
+from .refusal import Json
 from .wire import Wire
 from .workdir import Workdir
 

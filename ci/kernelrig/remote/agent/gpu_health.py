@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import cast
 
 from . import gpu_add
-from .answer import Json
+from .refusal import Json
 
 HEALTH_S = 30.0
 

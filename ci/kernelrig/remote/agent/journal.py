@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from .answer import Json
+from .refusal import Json
 
 BALLAST_BYTES = 256 << 10
 

@@ -8,9 +8,9 @@ import os
 import shutil
 from pathlib import Path
 
-from .answer import Json
-from .files import sha256_head, write_file
+from .disk import sha256_head, write_file
 from .journal import Ending, utc_now
+from .refusal import Json
 
 
 class Once:

@@ -9,14 +9,14 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from .answer import Json, Refused
 from .collect import list_files, send_files
 from .daemon import agent_of
+from .disk import floor_bytes, free_bytes, full_text
 from .facts import gather_facts
-from .files import floor_bytes, free_bytes, full_text
 from .follow import cancel, follow
 from .gpu_health import HEALTH_S, health_argv, parse_health
-from .processes import run_tool
+from .process_table import run_tool
+from .refusal import Json, Refused
 from .start import launch
 from .wire import Wire
 from .workdir import Workdir

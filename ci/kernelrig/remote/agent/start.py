@@ -7,11 +7,11 @@ import os
 import shutil
 from pathlib import Path
 
-from .answer import Json, Refused
 from .blobs import Blobs, unpack_tar
 from .daemon import ARCHIVE, start_daemon
-from .files import safe_relative, write_file
+from .disk import safe_relative, write_file
 from .journal import lay_ballast
+from .refusal import Json, Refused
 from .workdir import Workdir
 
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from .answer import Json
-from .processes import run_tool
+from .process_table import run_tool
+from .refusal import Json
 
 PROBE_S = 10.0
 TOOL_VERSIONS = {

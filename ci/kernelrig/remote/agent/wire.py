@@ -13,8 +13,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import cast
 
-from .answer import Json
-from .files import CHUNK
+from .disk import CHUNK
+from .refusal import Json
 
 MARKER = b"KERNELRIG-AGENT 1"
 TICK_S = 2.0  # the client takes longer silence for a dead link

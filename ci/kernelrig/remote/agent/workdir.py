@@ -14,11 +14,11 @@ import re
 import time
 from pathlib import Path
 
-from .answer import Refused
 from .blobs import Blobs
 from .daemon import agent_of
-from .files import remove_tree
-from .processes import kill_all, marks
+from .disk import remove_tree
+from .process_table import kill_all, marks
+from .refusal import Refused
 
 FRESH_BLOB_S = 600.0  # a blob this new may belong to a run that is about to be launched
 

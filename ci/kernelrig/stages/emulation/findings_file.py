@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from kernelrig.errors import ProtocolError
-from kernelrig.files.records import from_json
+from kernelrig.files.serialization import from_json
 from kernelrig.model import Command, CommandResult, EndedBy, Finding, Verdict, broken, unreadable
 from kernelrig.stages.context import Context
 from kernelrig.stages.findings import LineText

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelrig.errors import ProtocolError
-from kernelrig.files.records import from_json
+from kernelrig.files.serialization import from_json
 from kernelrig.model import Case, Function, Pattern, visible_gpu
 from kernelrig.stages.context import Context
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations, product
 
-from kernelrig.config.tunables import pairwise, structural_product, tried_sets
+from kernelrig.config.covering_array import pairwise, structural_product, tried_sets
 from kernelrig.model import Tunable
 
 TUNABLES = {

@@ -16,7 +16,7 @@ from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
 from kernelrig.files.rundir import sha256_file
 from kernelrig.model import EndedBy, Tool
 from kernelrig.remote.archive import agent_archive
-from kernelrig.remote.host import connect_host
+from kernelrig.remote.host_link import connect_host
 from kernelrig.remote.journal import read_journal
 from kernelrig.remote.protocol import AgentSession, HostRefused
 from kernelrig.remote.ssh.channel import LinkLost

@@ -11,12 +11,12 @@ import traceback
 from pathlib import Path
 
 from . import daemon
-from .answer import Json
 from .attempt import Attempt
 from .children import Children, adopt_orphans
-from .files import disk_reason
+from .disk import disk_reason
 from .gpu_health import HEALTH_S, health_argv, parse_health
 from .journal import Ending, Journal, utc_now
+from .refusal import Json
 from .result_cache import Once
 
 

@@ -8,7 +8,7 @@ import pytest
 from kernelrig.errors import ConfigError, RemoteError
 from kernelrig.model import Remote
 from kernelrig.proc import run_process
-from kernelrig.remote.ssh.hostkeys import resolve_remote
+from kernelrig.remote.ssh.host_key_pinning import resolve_remote
 from kernelrig.remote.ssh.known_hosts import known_keys, parse_fingerprint, parse_host_key
 from kernelrig.remote.ssh.route import Hop, SshHome, Target, parse_target, route
 

@@ -7,7 +7,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from .answer import Refused
+from .refusal import Refused
 
 CHUNK = 1 << 18
 FLOOR_BYTES = 64 << 20  # below this much free disk nothing goes on (1% of a small disk)

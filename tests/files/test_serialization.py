@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from kernelrig.errors import ProtocolError
-from kernelrig.files import records
+from kernelrig.files import serialization
 from kernelrig.model import (
     AcceptedFinding,
     BenchResult,
@@ -140,35 +140,35 @@ TOOLCHAIN = Toolchain(
 )
 def test_a_record_comes_back_equal(record: object, tmp_path: Path) -> None:
     path = tmp_path / "record.json"
-    path.write_text(records.to_json(record), encoding="utf-8")
-    assert records.from_json(type(record), path) == record
+    path.write_text(serialization.to_json(record), encoding="utf-8")
+    assert serialization.from_json(type(record), path) == record
 
 
 def test_numbers_and_texts_of_defines_keep_their_types(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
-    path.write_text(records.to_json(RUN), encoding="utf-8")
-    defines = records.from_json(Run, path).kernel.variants["production"].defines
+    path.write_text(serialization.to_json(RUN), encoding="utf-8")
+    defines = serialization.from_json(Run, path).kernel.variants["production"].defines
     assert [type(value) for value in defines.values()] == [int, float, str, str, float]
 
 
 def test_infinite_seconds_survive(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     result = CommandResult("x", EndedBy.EXIT, 0, seconds=float("inf"))
-    path.write_text(records.to_json(result), encoding="utf-8")
-    assert records.from_json(CommandResult, path) == result
+    path.write_text(serialization.to_json(result), encoding="utf-8")
+    assert serialization.from_json(CommandResult, path) == result
 
 
 def test_a_name_that_is_no_text_costs_its_own_character_alone(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     result = CommandResult("x", EndedBy.EXIT, 0, detail="wrote a\udcffb")
-    path.write_text(records.to_json(result), encoding="utf-8")
-    assert records.from_json(CommandResult, path).detail == "wrote a?b"
+    path.write_text(serialization.to_json(result), encoding="utf-8")
+    assert serialization.from_json(CommandResult, path).detail == "wrote a?b"
 
 
 def refusal(kind: type, path: Path) -> str:
     """Return what is said of `path`, with its folder left out."""
     with pytest.raises(ProtocolError) as caught:
-        records.from_json(kind, path)
+        serialization.from_json(kind, path)
     assert caught.value.exit_code == 5
     return str(caught.value).replace(f"{path.parent}/", "")
 
@@ -205,7 +205,7 @@ def test_what_is_no_record_is_refused(content: bytes, said: str, tmp_path: Path)
 
 
 def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
-    text = records.to_json(RUN).rstrip()
+    text = serialization.to_json(RUN).rstrip()
     path = tmp_path / "run.json"
     for end in range(0, len(text), 97):
         path.write_text(text[:end])
@@ -237,7 +237,7 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_value_is_named(old: str, new: str, said: str, tmp_path: Path) -> None:
-    text = records.to_json(RUN)
+    text = serialization.to_json(RUN)
     assert text.count(old) == 1
     path = tmp_path / "run.json"
     path.write_text(text.replace(old, new))
@@ -246,7 +246,7 @@ def test_a_damaged_value_is_named(old: str, new: str, said: str, tmp_path: Path)
 
 def test_a_record_of_another_kind_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bench.json"
-    path.write_text(records.to_json(RUN))
+    path.write_text(serialization.to_json(RUN))
     assert refusal(BenchResult, path).startswith("bench.json is no BenchResult: at ")
 
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from .children import Children
-from .processes import POLL_S
+from .process_table import POLL_S
 from .tools import find_tool
 
 CORE_WAIT_S = 20.0  # measured on an H200: the core stands within 2 s
@@ -18,7 +18,7 @@ GDB_S = 60.0
 SMI_S = 20.0
 
 
-class Hang:
+class CoreDump:
     """The questions, and the files that the answers go into: <command>.core, .gdb.txt, ..."""
 
     def __init__(self, command: str, folder: Path, children: Children) -> None:

@@ -26,7 +26,7 @@ from kernelrig.model import (
     StageResult,
 )
 from kernelrig.reference.inputs import expected_outputs
-from kernelrig.stages import launches, preflight, read_stage, stage_jobs, why_not
+from kernelrig.stages import judge_preflight, launches, read_stage, stage_jobs, why_not
 from kernelrig.stages.emulation.command import PACKAGE, emulated_case
 
 from tests.stages import bench
@@ -339,7 +339,7 @@ def test_an_observer_that_was_not_there_is_no_pass(tmp_path: Path) -> None:
 
 def test_preflight_wants_no_gpu_of_an_emulator() -> None:
     host = replace(bench.HOST, gpus=(), driver="", tools={}, problems=("nvidia-smi is broken",))
-    record = preflight(bench.KERNEL, [BUILD], host, EMULATOR, PLAN)
+    record = judge_preflight(bench.KERNEL, [BUILD], host, EMULATOR, PLAN)
     assert (record.verdict.outcome, record.device) == (Outcome.PASS, DeviceKind.EMULATOR)
     skips = [c for c in record.checks if c.verdict.outcome is Outcome.SKIP]
     assert [c.name for c in skips] == ["GPU", "driver", "tools"]
@@ -362,11 +362,11 @@ def test_preflight_wants_no_gpu_of_an_emulator() -> None:
 def test_a_required_device_lets_no_other_answer(remote: Remote, wanted: str, said: str) -> None:
     plan = Plan("p", (SMOKE,))
     builds = [bench.build()]
-    record = preflight(bench.KERNEL, builds, bench.HOST, remote, plan, require_device=wanted)
+    record = judge_preflight(bench.KERNEL, builds, bench.HOST, remote, plan, require_device=wanted)
     check = record.checks[-1]
     assert (check.name, check.verdict.outcome) == ("required device", Outcome.ERROR)
     assert check.verdict.summary.startswith(said)
-    right = preflight(
+    right = judge_preflight(
         bench.KERNEL, builds, bench.HOST, bench.H200, plan, require_device="NVIDIA H200"
     )
     assert right.verdict.outcome is Outcome.PASS

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from kernelrig.model import Outcome, Plan, Remote, Stage, StageKind, StageRecord
-from kernelrig.stages import preflight
+from kernelrig.stages import judge_preflight
 from kernelrig.stages.preflight.reader import version_tuple
 
 from tests.stages import bench
@@ -31,7 +31,7 @@ def check(
 ) -> StageRecord:
     changes = host | ({"gpus": (GPU | gpu,)} if gpu else {})
     builds = (bench.build(), bench.SELFTEST)
-    return preflight(bench.KERNEL, builds, replace(bench.HOST, **changes), remote, plan)
+    return judge_preflight(bench.KERNEL, builds, replace(bench.HOST, **changes), remote, plan)
 
 
 def test_a_good_box_passes_every_check() -> None:
@@ -140,7 +140,7 @@ def test_a_code_runs_on_its_own_compute_capability_alone(
     arch: str, capability: str, outcome: Outcome
 ) -> None:
     host = replace(bench.HOST, gpus=(GPU | {"compute_cap": capability},))
-    record = preflight(bench.KERNEL, [bench.build(arch=arch)], host, bench.H200, RUN)
+    record = judge_preflight(bench.KERNEL, [bench.build(arch=arch)], host, bench.H200, RUN)
     assert record.verdict.outcome is outcome
 
 
@@ -207,14 +207,16 @@ def test_a_profile_needs_ncu_and_no_other_plan_does() -> None:
 def test_a_cpu_program_needs_no_gpu_and_says_so() -> None:
     host = replace(bench.HOST, gpus=(), driver="", tools={}, problems=("no nvidia-smi",))
     build = bench.build("cpu_program", "cpu_program", min_driver="")
-    record = preflight(bench.CPU_KERNEL, [build], host, bench.H200, RUN)
+    record = judge_preflight(bench.CPU_KERNEL, [build], host, bench.H200, RUN)
     assert record.verdict.outcome is Outcome.PASS
     skips = [c.verdict.summary for c in record.checks if c.verdict.outcome is Outcome.SKIP]
     assert skips == ["cpu_program is a CPU program (cuda: false)"] * 3
 
 
 def test_a_build_that_does_not_say_its_driver_is_an_error() -> None:
-    record = preflight(bench.KERNEL, [bench.build(min_driver="")], bench.HOST, bench.H200, RUN)
+    record = judge_preflight(
+        bench.KERNEL, [bench.build(min_driver="")], bench.HOST, bench.H200, RUN
+    )
     assert record.verdict.outcome is Outcome.ERROR
 
 

@@ -9,7 +9,7 @@ import pytest
 from kernelrig.model import AcceptedBuild, FunctionResources, Outcome, Usage
 from kernelrig.sass import Function, Module
 from kernelrig.static.fingerprint import check_fingerprint, fingerprint, normal_lines, stable_name
-from kernelrig.static.sass_diff import sass_diff
+from kernelrig.static.sass_diff import diff_sass
 
 from tests.sass_fixture import Compile
 from tests.static.builds import made_build, made_subject
@@ -104,7 +104,7 @@ def test_a_diff_shows_by_function_what_changed(module: dict[str, Module], tmp_pa
     of_sum = FunctionResources("sum", 20, 0, 0, 0, 0, 0)
     a = made_build(tmp_path / "a", "", of_sum)
     b = made_build(tmp_path / "b", "", replace(of_sum, registers=24))
-    lines = list(sass_diff(a, b, module["moved"], module["other"]))
+    lines = list(diff_sass(a, b, module["moved"], module["other"]))
     assert lines[:2] == [
         "A  demo-sm_100a-production aabbccddeeff, nvcc 13.0.88",
         "B  demo-sm_100a-production aabbccddeeff, nvcc 13.0.88",
@@ -121,7 +121,7 @@ def test_a_diff_shows_by_function_what_changed(module: dict[str, Module], tmp_pa
 
 def test_a_diff_of_the_same_code_says_so(module: dict[str, Module], tmp_path: Path) -> None:
     build = made_build(tmp_path, "")
-    lines = list(sass_diff(build, build, module["plain"], module["plain"]))
+    lines = list(diff_sass(build, build, module["plain"], module["plain"]))
     assert lines[2:] == ["", f"sum: the same, {fingerprint(summing(module['plain']))}"]
 
 
@@ -135,5 +135,5 @@ def test_a_target_that_alone_changed_is_seen(module: dict[str, Module], tmp_path
     code = (*function.instructions[:at], changed, *function.instructions[at + 1 :])
     b = replace(module["plain"], functions=(replace(function, instructions=code),))
     build = made_build(tmp_path, "")
-    lines = list(sass_diff(build, build, module["plain"], b))
+    lines = list(diff_sass(build, build, module["plain"], b))
     assert [line[:3] for line in lines if line.startswith(("  -", "  +"))] == ["  -", "  +"]

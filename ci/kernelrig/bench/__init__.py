@@ -3,10 +3,17 @@
 Pure functions on records of kernelrig.model; NumPy is all they need besides.
 """
 
-from kernelrig.bench.against_baseline import LEAST_RUNS, beside, two_runs
-from kernelrig.bench.environment import differences
-from kernelrig.bench.pair import compare, noise_percent
-from kernelrig.bench.slots import interleave
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelrig import lazy_exports
+
+if TYPE_CHECKING:
+    from kernelrig.bench.against_baseline import LEAST_RUNS, beside, two_runs
+    from kernelrig.bench.environment import differences
+    from kernelrig.bench.pair import compare, noise_percent
+    from kernelrig.bench.slots import interleave
 
 __all__ = [
     "LEAST_RUNS",
@@ -17,3 +24,5 @@ __all__ = [
     "noise_percent",
     "two_runs",
 ]
+
+__getattr__ = lazy_exports(__name__)

@@ -1,9 +1,18 @@
 """Sources to binaries: compiled once per content, kept in artifacts/builds, whole or not there."""
 
-from kernelrig.build.cache import load_build
-from kernelrig.build.command import Request
-from kernelrig.build.compiler import build_all
-from kernelrig.build.listing import table
-from kernelrig.build.tunable_builds import try_sets
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelrig import lazy_exports
+
+if TYPE_CHECKING:
+    from kernelrig.build.cache import load_build
+    from kernelrig.build.command import Request
+    from kernelrig.build.compiler import build_all
+    from kernelrig.build.listing import table
+    from kernelrig.build.tunable_builds import try_sets
 
 __all__ = ["Request", "build_all", "load_build", "table", "try_sets"]
+
+__getattr__ = lazy_exports(__name__)

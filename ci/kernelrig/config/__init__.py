@@ -1,7 +1,14 @@
 """What the user wrote down, read once into frozen records: remotes, kernels, plans."""
 
-from kernelrig.config.load import load_kernels, load_plan, load_remotes, remote_sources
-from kernelrig.config.local_entry import add_remote, known_entry, require_addable
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelrig import lazy_exports
+
+if TYPE_CHECKING:
+    from kernelrig.config.load import load_kernels, load_plan, load_remotes, remote_sources
+    from kernelrig.config.local_entry import add_remote, known_entry, require_addable
 
 __all__ = [
     "add_remote",
@@ -12,3 +19,5 @@ __all__ = [
     "remote_sources",
     "require_addable",
 ]
+
+__getattr__ = lazy_exports(__name__)

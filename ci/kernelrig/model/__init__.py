@@ -4,59 +4,66 @@ Everything here is frozen: a step returns a new record, it never edits one. Reco
 to disk carry `schema`.
 """
 
-from kernelrig.model.baseline import (
-    BASELINE_CHECK,
-    AgainstBaseline,
-    Baseline,
-    Baselines,
-    HostClass,
-    TimedRun,
-)
-from kernelrig.model.bench import (
-    Bench,
-    BenchResult,
-    Candidate,
-    Change,
-    Clocked,
-    Comparison,
-    Environment,
-    Slot,
-    Timed,
-)
-from kernelrig.model.build import Build, Builds, FunctionResources, Toolchain, TriedSet
-from kernelrig.model.configuration import (
-    AcceptedFinding,
-    Budget,
-    Case,
-    Emulation,
-    Kernel,
-    Plan,
-    Remote,
-    Shape,
-    Stage,
-    Variant,
-)
-from kernelrig.model.host import Host, Shipped, Tool, executor, visible_gpu
-from kernelrig.model.job import Command, CommandResult, EndedBy, StageJob, StageResult
-from kernelrig.model.rule import Latency, Role, Rule, SassRule, SassRules
-from kernelrig.model.run import Check, Finding, Provenance, Run, StageRecord, join_checks
-from kernelrig.model.tunable import Tunable
-from kernelrig.model.usage import AcceptedBuild, AcceptedBuilds, Usage
-from kernelrig.model.verdict import (
-    SCHEMA,
-    DeviceKind,
-    Function,
-    Outcome,
-    Pattern,
-    StageKind,
-    Verdict,
-    broken,
-    combine,
-    failed,
-    passed,
-    skipped,
-    unreadable,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelrig import lazy_exports
+
+if TYPE_CHECKING:
+    from kernelrig.model.baseline import (
+        BASELINE_CHECK,
+        AgainstBaseline,
+        Baseline,
+        Baselines,
+        HostClass,
+        TimedRun,
+    )
+    from kernelrig.model.bench import (
+        Bench,
+        BenchResult,
+        Candidate,
+        Change,
+        Clocked,
+        Comparison,
+        Environment,
+        Slot,
+        Timed,
+    )
+    from kernelrig.model.build import Build, Builds, FunctionResources, Toolchain, TriedSet
+    from kernelrig.model.configuration import (
+        AcceptedFinding,
+        Budget,
+        Case,
+        Emulation,
+        Kernel,
+        Plan,
+        Remote,
+        Shape,
+        Stage,
+        Variant,
+    )
+    from kernelrig.model.host import Host, Shipped, Tool, executor, visible_gpu
+    from kernelrig.model.job import Command, CommandResult, EndedBy, StageJob, StageResult
+    from kernelrig.model.rule import Latency, Role, Rule, SassRule, SassRules
+    from kernelrig.model.run import Check, Finding, Provenance, Run, StageRecord, join_checks
+    from kernelrig.model.tunable import Tunable
+    from kernelrig.model.usage import AcceptedBuild, AcceptedBuilds, Usage
+    from kernelrig.model.verdict import (
+        SCHEMA,
+        DeviceKind,
+        Function,
+        Outcome,
+        Pattern,
+        StageKind,
+        Verdict,
+        broken,
+        combine,
+        failed,
+        passed,
+        skipped,
+        unreadable,
+    )
 
 __all__ = [
     "BASELINE_CHECK",
@@ -128,3 +135,5 @@ __all__ = [
     "unreadable",
     "visible_gpu",
 ]
+
+__getattr__ = lazy_exports(__name__)

@@ -1,14 +1,21 @@
 """A Run on paper: JUnit, Markdown, GitHub, the terminal, the exit code. Reads records only."""
 
-from kernelrig.report.bench import render_bench
-from kernelrig.report.checks import render_checks, render_sets
-from kernelrig.report.console import describe_error, render_plan, render_table
-from kernelrig.report.follow import progress
-from kernelrig.report.junit import render_junit
-from kernelrig.report.markdown import render_summary
-from kernelrig.report.outcome import exit_code, run_word
-from kernelrig.report.writer import write_reports
-from kernelrig.terminal.text import render_rows
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelrig import lazy_exports
+
+if TYPE_CHECKING:
+    from kernelrig.report.bench import render_bench
+    from kernelrig.report.checks import render_checks, render_sets
+    from kernelrig.report.console import describe_error, render_plan, render_table
+    from kernelrig.report.follow import progress
+    from kernelrig.report.junit import render_junit
+    from kernelrig.report.markdown import render_summary
+    from kernelrig.report.outcome import exit_code, run_word
+    from kernelrig.report.writer import write_reports
+    from kernelrig.terminal.text import render_rows
 
 __all__ = [
     "describe_error",
@@ -25,3 +32,5 @@ __all__ = [
     "run_word",
     "write_reports",
 ]
+
+__getattr__ = lazy_exports(__name__)

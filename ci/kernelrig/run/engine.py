@@ -214,7 +214,7 @@ def _launch(
 ) -> Run:
     """Judge the box from its probe, and start the stages on it only if it can give an answer."""
     run = replace(run, host=link.facts)
-    checked = stages.preflight(
+    checked = stages.judge_preflight(
         p.kernel, tuple(p.builds), link.facts, p.remote, p.plan, require_device=p.require_device
     )
     if checked.verdict.outcome is not Outcome.PASS:

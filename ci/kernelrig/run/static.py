@@ -42,10 +42,10 @@ from kernelrig.static import (
     accept_figures,
     check_sets,
     describe_sets,
+    diff_sass,
     inspect_build,
     load_accepted,
     read_module,
-    sass_diff,
 )
 from kernelrig.terminal.log import say
 
@@ -129,7 +129,7 @@ def check_first(root: Path, folder: Path, run: Run, builds: Builds) -> Run:
 def compare(root: Path, a: str, b: str, *, system_cuda: bool = False) -> str:
     """Say what changed between the SASS of two builds, each a folder or KERNEL-ARCH-VARIANT."""
     first, second = prepare_named(root, (a, b), system_cuda=system_cuda)
-    lines = sass_diff(first, second, read_module(first), read_module(second))
+    lines = diff_sass(first, second, read_module(first), read_module(second))
     return "\n".join(lines)
 
 

@@ -1,15 +1,22 @@
 """SASS as data: text to instructions with their places, the graph of their blocks, its loops."""
 
-from kernelrig.sass.code import Frame, Function, Instruction, Module, Place
-from kernelrig.sass.cubin import Issue, read_issue
-from kernelrig.sass.flow import Block, Edge, Flow, control_flow
-from kernelrig.sass.live import LineLive, Live, live_by_line, live_registers_argv, parse_live
-from kernelrig.sass.loops import Loop, dominates, dominators, natural_loops
-from kernelrig.sass.parse import parse_sass
-from kernelrig.sass.precedence import Breach, breaches
-from kernelrig.sass.synchronisation import Barrier, BarrierKind, barriers, whole_cta
-from kernelrig.sass.value import Values
-from kernelrig.sass.waits import LoadWait, load_waits
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelrig import lazy_exports
+
+if TYPE_CHECKING:
+    from kernelrig.sass.code import Frame, Function, Instruction, Module, Place
+    from kernelrig.sass.cubin import Issue, read_issue
+    from kernelrig.sass.flow import Block, Edge, Flow, control_flow
+    from kernelrig.sass.live import LineLive, Live, live_by_line, live_registers_argv, parse_live
+    from kernelrig.sass.loops import Loop, dominates, dominators, natural_loops
+    from kernelrig.sass.parse import parse_sass
+    from kernelrig.sass.precedence import Breach, breaches
+    from kernelrig.sass.synchronisation import Barrier, BarrierKind, barriers, whole_cta
+    from kernelrig.sass.value import Values
+    from kernelrig.sass.waits import LoadWait, load_waits
 
 __all__ = [
     "Barrier",
@@ -43,3 +50,5 @@ __all__ = [
     "read_issue",
     "whole_cta",
 ]
+
+__getattr__ = lazy_exports(__name__)

@@ -4,18 +4,25 @@ Pure: nothing here starts a process or opens a connection, so that any client th
 directory reaches the same verdicts from it.
 """
 
-from kernelrig.stages.bench.stage import bench_job, read_bench
-from kernelrig.stages.checksum.every_output import whole_output
-from kernelrig.stages.context import Context
-from kernelrig.stages.emulation.command import MAX_IMAGES, OBSERVERS, OUTPUT, Launch, launches
-from kernelrig.stages.emulation.findings_file import Emulated, read_emulated
-from kernelrig.stages.emulation.reader import describe_finding, emulated_findings
-from kernelrig.stages.harness.result import Clock
-from kernelrig.stages.jobs import stage_jobs, why_not
-from kernelrig.stages.preflight.reader import preflight
-from kernelrig.stages.sanitizer.command import SHIPPED_SANITIZER
-from kernelrig.stages.timing.stage import load_timing, nearest_rank
-from kernelrig.stages.verdicts import read_stage
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelrig import lazy_exports
+
+if TYPE_CHECKING:
+    from kernelrig.stages.bench.stage import bench_job, read_bench
+    from kernelrig.stages.checksum.every_output import whole_output
+    from kernelrig.stages.context import Context
+    from kernelrig.stages.emulation.command import MAX_IMAGES, OBSERVERS, OUTPUT, Launch, launches
+    from kernelrig.stages.emulation.findings_file import Emulated, read_emulated
+    from kernelrig.stages.emulation.reader import describe_finding, emulated_findings
+    from kernelrig.stages.harness.result import Clock
+    from kernelrig.stages.jobs import stage_jobs, why_not
+    from kernelrig.stages.preflight.reader import judge_preflight
+    from kernelrig.stages.sanitizer.command import SHIPPED_SANITIZER
+    from kernelrig.stages.timing.stage import load_timing, nearest_rank
+    from kernelrig.stages.verdicts import read_stage
 
 __all__ = [
     "MAX_IMAGES",
@@ -29,10 +36,10 @@ __all__ = [
     "bench_job",
     "describe_finding",
     "emulated_findings",
+    "judge_preflight",
     "launches",
     "load_timing",
     "nearest_rank",
-    "preflight",
     "read_bench",
     "read_emulated",
     "read_stage",
@@ -40,3 +47,5 @@ __all__ = [
     "whole_output",
     "why_not",
 ]
+
+__getattr__ = lazy_exports(__name__)

@@ -1,10 +1,17 @@
 """Verdicts on a build without a GPU: resources, SASS, warp roles, PTX, fingerprint."""
 
-from kernelrig.static.accepted_figures import accept_figures, load_accepted
-from kernelrig.static.inspection import Inspection, inspect_build, read_module
-from kernelrig.static.sass_diff import sass_diff
-from kernelrig.static.subject import Subject
-from kernelrig.static.tunable_sets import check_sets, describe_sets
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelrig import lazy_exports
+
+if TYPE_CHECKING:
+    from kernelrig.static.accepted_figures import accept_figures, load_accepted
+    from kernelrig.static.inspection import Inspection, inspect_build, read_module
+    from kernelrig.static.sass_diff import diff_sass
+    from kernelrig.static.subject import Subject
+    from kernelrig.static.tunable_sets import check_sets, describe_sets
 
 __all__ = [
     "Inspection",
@@ -12,8 +19,10 @@ __all__ = [
     "accept_figures",
     "check_sets",
     "describe_sets",
+    "diff_sass",
     "inspect_build",
     "load_accepted",
     "read_module",
-    "sass_diff",
 ]
+
+__getattr__ = lazy_exports(__name__)

@@ -15,7 +15,7 @@ MAX_LINES = 400
 """Of a function's diff: past that, the counts tell more."""
 
 
-def sass_diff(a: Build, b: Build, sass_a: Module, sass_b: Module) -> Iterator[str]:
+def diff_sass(a: Build, b: Build, sass_a: Module, sass_b: Module) -> Iterator[str]:
     """Yield the lines: the functions that differ with their figures, counts and instructions."""
     yield f"A  {_called(a)}"
     yield f"B  {_called(b)}"

@@ -1,8 +1,15 @@
 """The CUDA tools of this machine: found, fetched, checked against an arch, described."""
 
-from kernelrig.build.toolchain.discovery import MINIMUM_CUDA, find_toolchain, require_arch
-from kernelrig.build.toolchain.doctor import Item, describe
-from kernelrig.build.toolchain.sanitizer_wheel import fetch_sanitizer_wheel
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelrig import lazy_exports
+
+if TYPE_CHECKING:
+    from kernelrig.build.toolchain.discovery import MINIMUM_CUDA, find_toolchain, require_arch
+    from kernelrig.build.toolchain.doctor import Item, describe
+    from kernelrig.build.toolchain.sanitizer_wheel import fetch_sanitizer_wheel
 
 __all__ = [
     "MINIMUM_CUDA",
@@ -12,3 +19,5 @@ __all__ = [
     "find_toolchain",
     "require_arch",
 ]
+
+__getattr__ = lazy_exports(__name__)

@@ -35,7 +35,7 @@ MIN_FREE_BYTES = 1 << 30
 """Beside the largest stage's own disk limit: blobs, logs, a core dump."""
 
 
-def preflight(
+def judge_preflight(
     kernel: Kernel,
     builds: Sequence[Build],
     host: Host,

@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import numpy as np
 from kernelrig.build.toolchain import find_toolchain
 from kernelrig.emu.launch.execution import Schedule, run
+from kernelrig.emu.launch.exploration import emulate, schedules_of
 from kernelrig.emu.launch.loader import Loaded
-from kernelrig.emu.launch.schedules import emulate, schedules_of
 from kernelrig.emu.observe.registry import OBSERVERS
 
 from tests.emu.megakernels import Megakernels

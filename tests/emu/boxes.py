@@ -51,7 +51,7 @@ def map_of(
 
 def image(map_: TensorMap) -> NDArray[np.uint8]:
     """Return the map as a buffer."""
-    assert map_.refusals() == ()
+    assert map_.errors() == ()
     return np.frombuffer(map_.image(), np.uint8)
 
 

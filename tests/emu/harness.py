@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from kernelrig.emu.launch.bind import Buffer, bind
-from kernelrig.emu.launch.execution import Ran, Schedule, run
+from kernelrig.emu.launch.execution import Schedule, ScheduleRun, run
 from kernelrig.emu.machine.findings import Finding
 from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.state import Geometry
+from kernelrig.emu.machine.machine_state import Geometry
 from kernelrig.ptx import parse_ptx
 from numpy.typing import NDArray
 
@@ -24,7 +24,7 @@ class Result:
 
     buffers: dict[str, NDArray[Any]]
     findings: tuple[Finding, ...]
-    ran: Ran
+    ran: ScheduleRun
 
     @property
     def kinds(self) -> list[str]:

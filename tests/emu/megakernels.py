@@ -13,8 +13,8 @@ from pathlib import Path
 from kernelrig import config
 from kernelrig.build import Request, build_all
 from kernelrig.emu.launch.execution import Schedule
+from kernelrig.emu.launch.exploration import emulate
 from kernelrig.emu.launch.loader import Loaded, load
-from kernelrig.emu.launch.schedules import emulate
 from kernelrig.emu.machine.findings import Finding
 from kernelrig.model import Builds, Case, Pattern, Toolchain
 from kernelrig.run.launches import prepare_launches

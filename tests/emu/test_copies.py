@@ -23,7 +23,7 @@ from tests.emu.harness import HEAD, Result, run_text
 from tests.toolchain_fixture import REPOSITORY
 
 RECORDED = REPOSITORY / "tests/data/emu/copies-h200-580.159.04.json"
-"""By trial or reduction: the checksum of what it left. And the trials that were refused."""
+"""By trial or reduction: the checksum of what it left. And the trials that were rejected."""
 
 TILE = 8192
 SOURCE = (np.arange(TILE) * 40503 >> 5).astype(np.uint8)
@@ -260,7 +260,7 @@ def attempted(trial: Trial, text: str = "") -> Result:
     memory = GlobalMemory()
     addresses = [memory.allocate(name, array.nbytes).address for name, array in buffers.items()]
     map_ = trial.map(addresses[0])
-    assert map_.refusals() == ()
+    assert map_.errors() == ()
     arguments = [map_.image(), *(a.to_bytes(8, "little") for a in addresses)]
     return run_text(text or trial.text, buffers, block=(128, 1, 1), arguments=arguments)
 
@@ -321,8 +321,8 @@ def test_every_byte_is_as_an_h200_left_it() -> None:
 
 
 def test_what_an_h200_refused_is_reported() -> None:
-    refused = json.loads(RECORDED.read_text())["refused"]
-    assert [name for name in refused if not attempted(PROBES[name]).kinds] == []
+    unsupported = json.loads(RECORDED.read_text())["refused"]
+    assert [name for name in unsupported if not attempted(PROBES[name]).kinds] == []
 
 
 @pytest.mark.parametrize("name", TRIALS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernelrig.emu.frontend.variables import Refusals
+from kernelrig.emu.frontend.variables import UnsupportedKernel
 
 from tests.emu.harness import run_ptx
 from tests.emu.places import place
@@ -31,6 +31,6 @@ def test_warps_that_stay_keep_their_own_registers() -> None:
 
 @pytest.mark.parametrize("guarded", ["@%r1 ret;", "@!%r1 mov.u32 %r2, 1;", "@%rd1 bra END; END:"])
 def test_a_guard_that_is_no_predicate_is_refused(guarded: str) -> None:
-    with pytest.raises(Refusals) as refused:
+    with pytest.raises(UnsupportedKernel) as unsupported:
         run_ptx(guarded, {"c": np.zeros(1)})
-    assert "is no predicate" in refused.value.refusals[0].text
+    assert "is no predicate" in unsupported.value.instructions[0].text

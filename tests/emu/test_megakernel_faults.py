@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from kernelrig.emu.launch.execution import Schedule
-from kernelrig.emu.launch.schedules import emulate, schedules_of
+from kernelrig.emu.launch.exploration import emulate, schedules_of
 from kernelrig.model import Toolchain
 
 from tests.emu.megakernels import SMALL, Megakernels

@@ -12,8 +12,8 @@ from kernelrig import config
 from kernelrig.build import Request, build_all
 from kernelrig.config.covering_array import Values, tried_sets
 from kernelrig.emu.launch.execution import Schedule
+from kernelrig.emu.launch.exploration import emulate, schedules_of
 from kernelrig.emu.launch.loader import load
-from kernelrig.emu.launch.schedules import emulate, schedules_of
 from kernelrig.errors import BuildError
 from kernelrig.model import Builds, Case, Pattern, Toolchain
 from kernelrig.run.launches import prepare_launches
@@ -22,7 +22,7 @@ from kernelrig.stages import Launch
 from tests.kernel.bad_kernels import REPOSITORY
 
 WANTED = 48
-"""Sets; about one in ten is refused by a static assert, and 40 are to run."""
+"""Sets; about one in ten is rejected by a static assert, and 40 are to run."""
 KERNEL = config.load_kernels(REPOSITORY)["patch_embed"]
 CASE = Case("", images=2, ctas=2)
 
@@ -47,7 +47,7 @@ def test_a_set_of_tunables_is_right_in_the_emulator(
         (built,) = build_all(tmp_path, [Request(kernel, "sm_100a", "production")], cuda_toolchain)
     except BuildError as e:
         if "static assertion failed" in e.details:
-            pytest.skip("a static assert refuses this set")
+            pytest.skip("a static assert rejects this set")
         raise
     launch = Launch("", CASE, Pattern.INTEGER, 0)
     prepare_launches(tmp_path / "launch", [launch], kernel, Builds(built))

@@ -130,10 +130,10 @@ def change_value(rng: random.Random, text: str) -> str:
         if isinstance(at[key], dict | list) and at[key] and rng.random() < 0.8:
             at = at[key]
             continue
-        deed = rng.randrange(4)
-        if deed == 0:
+        access_kind = rng.randrange(4)
+        if access_kind == 0:
             del at[key]
-        elif deed == 1 and isinstance(at, dict):
+        elif access_kind == 1 and isinstance(at, dict):
             at[rng.choice(("a", "buffer", "path", "value", ""))] = rng.choice(VALUES)
         else:
             at[key] = rng.choice(VALUES)

@@ -1,9 +1,9 @@
-"""An mbarrier by itself: what completes a phase, and what it refuses."""
+"""An mbarrier by itself: what completes a phase, and what it rejects."""
 
 from __future__ import annotations
 
 import pytest
-from kernelrig.emu.machine.mbarrier_phase import Barrier, Misuse
+from kernelrig.emu.machine.phase import Barrier, Misuse
 
 
 def make(count: int = 2) -> Barrier:

@@ -56,12 +56,12 @@ def test_other_bytes_are_no_map(at: int) -> None:
     ],
 )  # fmt: skip
 def test_what_the_driver_refuses_is_a_sentence(change: dict[str, object], sentence: str) -> None:
-    assert replace(GOOD, **change).refusals() == (sentence,)  # type: ignore[arg-type]
+    assert replace(GOOD, **change).errors() == (sentence,)  # type: ignore[arg-type]
 
 
 def test_a_good_map_is_refused_by_no_rule() -> None:
-    assert GOOD.refusals() == ()
-    assert replace(GOOD, element_strides=(0, 1)).refusals() == ()
+    assert GOOD.errors() == ()
+    assert replace(GOOD, element_strides=(0, 1)).errors() == ()
 
 
 def test_a_box_inside_is_whole() -> None:
@@ -167,5 +167,5 @@ def test_no_swizzle_keeps_the_order() -> None:
 
 def test_a_map_of_floats_may_fill_with_nan() -> None:
     map_ = TensorMap("bf16", 0, (64, 8), (128,), (8, 1), (1, 1), oob_fill="nan")
-    assert map_.refusals() == ()
+    assert map_.errors() == ()
     assert map_.empty_box().view(np.uint16).tolist() == [0x7FF7] * 8

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 from kernelrig.emu.launch.execution import Schedule
+from kernelrig.emu.launch.exploration import emulate, schedules_of
 from kernelrig.emu.launch.loader import load
-from kernelrig.emu.launch.schedules import emulate, schedules_of
 
 from tests.emu.harness import kernel_text
 from tests.emu.places import places

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from kernelrig.emu.launch.execution import DEFAULT_STEPS, Schedule
+from kernelrig.emu.launch.exploration import ALL_OBSERVERS, Outcome, emulate, schedules_of
 from kernelrig.emu.launch.loader import load
-from kernelrig.emu.launch.schedules import ALL_OBSERVERS, Outcome, emulate, schedules_of
 from kernelrig.emu.machine.findings import OBSERVER_OF, Finding
 from kernelrig.emu.observe.registry import OBSERVERS
 from kernelrig.errors import CiError, ConfigError

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from kernelrig.emu.launch.execution import Schedule
+from kernelrig.emu.launch.exploration import emulate
 from kernelrig.emu.launch.loader import Loaded
-from kernelrig.emu.launch.schedules import emulate
 from kernelrig.emu.machine.findings import Finding
 
 from tests.emu.faults.kernels import KERNELS, Kernel

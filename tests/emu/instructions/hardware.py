@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from kernelrig.emu.frontend.variables import Refusals
+from kernelrig.emu.frontend.variables import UnsupportedKernel
 
 from tests.emu.gpu import Gpu, GpuError
 from tests.emu.instructions.case import BLOCK, THREADS, Bits, Case, Trial, trial
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         began = time.monotonic()
         try:
             sums[family], said = compare(gpu, family)
-        except (GpuError, Refusals, AssertionError) as e:
+        except (GpuError, UnsupportedKernel, AssertionError) as e:
             said = {family: [f"{type(e).__name__}: {e}"]}
         count = len(cases_for(family, gpu.arch))
         sys.stdout.write(

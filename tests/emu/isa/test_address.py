@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernelrig.emu.frontend.variables import Refusals
+from kernelrig.emu.frontend.variables import UnsupportedKernel
 
 from tests.emu.harness import run_ptx
 from tests.emu.places import place
@@ -108,5 +108,5 @@ def test_mapa_puts_the_rank_into_an_address_and_getctarank_reads_it() -> None:
 
 @pytest.mark.parametrize("text", ["cvta.u64 %rd1, %rd2;", "isspacep.const %p1, %rd2;"])
 def test_spaces_that_are_not_said_or_not_told_apart_are_refused(text: str) -> None:
-    with pytest.raises(Refusals):
+    with pytest.raises(UnsupportedKernel):
         run_ptx(text, C)

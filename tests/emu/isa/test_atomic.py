@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernelrig.emu.frontend.variables import Refusals
+from kernelrig.emu.frontend.variables import UnsupportedKernel
 
 from tests.emu.harness import run_ptx
 from tests.emu.places import place, places, thread
@@ -227,6 +227,6 @@ def test_an_atomic_out_of_bounds_is_reported_and_returns_0() -> None:
     ],
 )
 def test_what_ptx_does_not_have_is_refused(text: str, reason: str) -> None:
-    with pytest.raises(Refusals) as refused:
+    with pytest.raises(UnsupportedKernel) as unsupported:
         run_ptx(text, {"a": np.zeros(1)})
-    assert reason in refused.value.refusals[0].text
+    assert reason in unsupported.value.instructions[0].text

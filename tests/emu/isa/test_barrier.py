@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernelrig.emu.frontend.variables import Refusals
+from kernelrig.emu.frontend.variables import UnsupportedKernel
 
 from tests.emu.harness import Result, run_ptx
 
@@ -146,7 +146,7 @@ def test_a_bad_number_in_a_register_is_a_misuse(number: int, count: int, text: s
 
 @pytest.mark.parametrize("text", ["bar.sync 16;", "bar.sync 0, 48;", "bar.arrive 1;"])
 def test_what_ptxas_refuses_is_refused(text: str) -> None:
-    with pytest.raises(Refusals):
+    with pytest.raises(UnsupportedKernel):
         run(text)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernelrig.emu.frontend.variables import Refusals
-from kernelrig.emu.machine.asynchronous import Op
+from kernelrig.emu.frontend.variables import UnsupportedKernel
 from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import Array
 from numpy.typing import NDArray
 
@@ -43,7 +43,9 @@ class Told(Hooks):
     def op_done(self, op: Op) -> None:
         self.events.append("done")
 
-    def group_waited(self, crew: Crew, row: int, lane: int, ops: list[Op], read: bool) -> None:
+    def group_waited(
+        self, batch: WarpBatch, row: int, lane: int, ops: list[Op], read: bool
+    ) -> None:
         self.events.append(f"lane {lane} waited for {len(ops)}{' reads' * read}")
 
 
@@ -271,5 +273,5 @@ def test_a_prefetch_does_nothing() -> None:
     ],
 )
 def test_what_ptx_does_not_have_is_refused(text: str) -> None:
-    with pytest.raises(Refusals):
+    with pytest.raises(UnsupportedKernel):
         run(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernelrig.emu.frontend.variables import Refusals
+from kernelrig.emu.frontend.variables import UnsupportedKernel
 
 from tests.emu.harness import run_ptx
 from tests.emu.places import places
@@ -130,5 +130,5 @@ def test_an_mbarrier_counts_copies_that_are_done(form: str, count: int, number: 
     ],
 )
 def test_sizes_and_numbers_that_ptx_does_not_take_are_refused(text: str) -> None:
-    with pytest.raises(Refusals):
+    with pytest.raises(UnsupportedKernel):
         run_ptx(text, {"a": A})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernelrig.emu.frontend.variables import Refusals
+from kernelrig.emu.frontend.variables import UnsupportedKernel
 from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.numerics.arrays import Mask
 
 from tests.emu.harness import run_ptx
@@ -16,13 +16,13 @@ class Told(Hooks):
     def __init__(self) -> None:
         self.events: list[tuple[str, ...]] = []
 
-    def fenced(self, crew: Crew, mask: Mask, sem: str, scope: str) -> None:
+    def fenced(self, batch: WarpBatch, mask: Mask, sem: str, scope: str) -> None:
         self.events.append((sem, scope))
 
-    def proxy_fenced(self, crew: Crew, mask: Mask, space: str) -> None:
+    def proxy_fenced(self, batch: WarpBatch, mask: Mask, space: str) -> None:
         self.events.append(("proxy", space))
 
-    def barriers_published(self, crew: Crew, mask: Mask) -> None:
+    def barriers_published(self, batch: WarpBatch, mask: Mask) -> None:
         self.events.append(("published",))
 
 
@@ -67,5 +67,5 @@ def test_an_observer_is_told(text: str, told: list[tuple[str, ...]]) -> None:
     ],
 )
 def test_what_ptxas_refuses_is_refused(text: str) -> None:
-    with pytest.raises(Refusals):
+    with pytest.raises(UnsupportedKernel):
         run_ptx(f"{text};", {"a": np.zeros(1)})

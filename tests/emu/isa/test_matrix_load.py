@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernelrig.emu.frontend.variables import Refusals
+from kernelrig.emu.frontend.variables import UnsupportedKernel
 
 from tests.emu.harness import run_ptx
 from tests.emu.places import places
@@ -111,5 +111,5 @@ def test_a_row_must_lie_at_a_multiple_of_16() -> None:
     ],
 )
 def test_other_forms_are_refused(text: str) -> None:
-    with pytest.raises(Refusals):
+    with pytest.raises(UnsupportedKernel):
         run_ptx(text, {"c": np.zeros(1)}, shared=TILE)

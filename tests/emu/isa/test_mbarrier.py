@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from kernelrig.emu.frontend.variables import Refusals
+from kernelrig.emu.frontend.variables import UnsupportedKernel
 from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.state import Machine
+from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.observe.publication import Publication
 
 from tests.emu.harness import Result, run_ptx
@@ -278,5 +278,5 @@ def test_a_wait_for_ever_is_a_deadlock_though_it_may_return_false() -> None:
     ],
 )
 def test_what_ptx_does_not_have_is_refused(text: str) -> None:
-    with pytest.raises(Refusals):
+    with pytest.raises(UnsupportedKernel):
         run(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernelrig.emu.frontend.variables import Refusals
+from kernelrig.emu.frontend.variables import UnsupportedKernel
 
 from tests.emu.harness import run_ptx
 from tests.emu.places import place, places, thread
@@ -209,10 +209,11 @@ def test_what_tells_caches_something_changes_no_value() -> None:
 
 
 @pytest.mark.parametrize(
-    "manner", ["relaxed.gpu", "acquire.cta", "acquire.sys", "volatile", "weak", "relaxed.cluster"]
+    "qualifier",
+    ["relaxed.gpu", "acquire.cta", "acquire.sys", "volatile", "weak", "relaxed.cluster"],
 )
-def test_loads_take_the_words_of_the_memory_model(manner: str) -> None:
-    body = places(a=0, c=0) + f"ld.{manner}.global.u32 %r1, [%rd1]; st.global.u32 [%rd2], %r1;"
+def test_loads_take_the_words_of_the_memory_model(qualifier: str) -> None:
+    body = places(a=0, c=0) + f"ld.{qualifier}.global.u32 %r1, [%rd1]; st.global.u32 [%rd2], %r1;"
     result = run_ptx(body, {"a": np.array([6], np.uint32), "c": np.zeros(1, np.uint32)})
     assert result.buffers["c"].tolist() == [6]
 
@@ -252,12 +253,12 @@ def test_the_arguments_of_an_assertion_are_taken(limit: int, kinds: list[str]) -
     ],
 )
 def test_what_has_no_meaning_is_refused(text: str, reason: str) -> None:
-    with pytest.raises(Refusals) as refused:
+    with pytest.raises(UnsupportedKernel) as unsupported:
         run_ptx(text, ONE, shared=".shared .align 32 .b8 tile[32];")
-    assert reason in refused.value.refusals[0].text
+    assert reason in unsupported.value.instructions[0].text
 
 
 def test_a_register_of_128_bits_is_refused() -> None:
-    with pytest.raises(Refusals) as refused:
+    with pytest.raises(UnsupportedKernel) as unsupported:
         run_ptx(".reg .b128 %q; ld.global.b128 %q, [%rd1];", ONE)
-    assert "registers of 128 bits are not supported" in refused.value.refusals[0].text
+    assert "registers of 128 bits are not supported" in unsupported.value.instructions[0].text

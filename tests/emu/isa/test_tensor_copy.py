@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernelrig.emu.frontend.variables import Refusals
+from kernelrig.emu.frontend.variables import UnsupportedKernel
 from kernelrig.emu.observe.publication import Publication
 
 from tests.emu.boxes import SHARED, START, WAIT, image, map_of, store_tile
@@ -326,6 +326,6 @@ def test_a_store_whose_source_is_read_after_the_exit_is_a_leak() -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_supported_is_refused_before_the_run(text: str, why: str) -> None:
-    with pytest.raises(Refusals) as caught:
+    with pytest.raises(UnsupportedKernel) as caught:
         run(START + text, A, np.zeros(128, np.uint8), np.zeros(1))
-    assert why in caught.value.refusals[0].text
+    assert why in caught.value.instructions[0].text

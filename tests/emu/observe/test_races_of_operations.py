@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.emu.actors import Barrier, Play
+from tests.emu.scripted_machine import Barrier, Play
 
 LANES = np.arange(32) * 4
 EVEN, ODD = 0, 1
@@ -276,8 +276,8 @@ def test_a_product_frees_its_operands_when_it_was_waited_for(waits: bool, kinds:
     op = play.issue(0, "wgmma.mma_async")
     play.op_access(op, False)
     if waits:
-        crew, _ = play.crew(0)
-        play.races.group_waited(crew, 0, -1, [op], False)
+        batch, _ = play.batch(0)
+        play.races.group_waited(batch, 0, -1, [op], False)
     play.arrive((0, 0), empty)
     play.wait((1, 0), empty)
     play.copy_in((1, 0), full, 1)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from kernelrig.emu.machine.asynchronous import Op
+from kernelrig.emu.machine.operations import Op
 
-from tests.emu.actors import Barrier, Play
+from tests.emu.scripted_machine import Barrier, Play
 
 LOW, HIGH = slice(0, 256), slice(256, 512)
 QUARTER = slice(0, 32)

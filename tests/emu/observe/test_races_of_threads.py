@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.emu.actors import Barrier, Play
+from tests.emu.scripted_machine import Barrier, Play
 
 LANES = np.arange(32) * 4
 
@@ -440,16 +440,16 @@ def test_reads_before_the_first_write_are_remembered() -> None:
     assert play.kinds == ["race"]
 
 
-def promised(play: Play, warp: int) -> None:
-    crew, mask = play.crew(warp)
+def non_coherent(play: Play, warp: int) -> None:
+    batch, mask = play.batch(warp)
     index = np.full((1, 32), play.buffer.start)
-    play.races.promised_read_only(crew, mask, index, 4)
-    play.races.accessed(crew, mask, "global", index, 4, False)
+    play.races.read_non_coherent(batch, mask, index, 4)
+    play.races.accessed(batch, mask, "global", index, 4, False)
 
 
 def test_what_is_loaded_as_read_only_is_not_written_by_the_grid() -> None:
     play = Play()
-    promised(play, 0)
+    non_coherent(play, 0)
     play.sync(0, 1)
     play.store((1, 0), 0, space="global")
     assert play.kinds == ["race"]
@@ -460,5 +460,5 @@ def test_what_the_grid_has_written_is_not_loaded_as_read_only() -> None:
     play = Play()
     play.store((1, 0), 0, space="global")
     play.sync(0, 1)
-    promised(play, 0)
+    non_coherent(play, 0)
     assert play.kinds == ["race"]

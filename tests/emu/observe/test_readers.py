@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.emu.actors import Barrier, Play
+from tests.emu.scripted_machine import Barrier, Play
 
 QUARTERS = 0x400 + np.arange(32) // 8 * 16
 """Eight lanes read one place of 16 bytes."""

@@ -1,4 +1,4 @@
-"""Instruction and matrix descriptors of tcgen05: the worked examples, and what is refused."""
+"""Instruction and matrix descriptors of tcgen05: the worked examples, and what is rejected."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def liveness(
     return before, behind
 
 
-def joins(flow: Flow) -> dict[int, int]:
+def post_dominators(flow: Flow) -> dict[int, int]:
     """Return block -> the block all ways from it lead to: its immediate post-dominator."""
     back: nx.DiGraph[int] = nx.DiGraph()
     leaving = -1

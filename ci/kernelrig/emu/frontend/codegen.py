@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from kernelrig.emu.frontend.basic_blocks import LEAVES, joins, liveness
-from kernelrig.emu.frontend.variables import Layout, Refusal
-from kernelrig.emu.machine.instruction_table import Refused, Step
-from kernelrig.emu.machine.program import BRANCH, EXIT, FALL, STOP, TABLE, Gate, Segment
+from kernelrig.emu.frontend.basic_blocks import LEAVES, liveness, post_dominators
+from kernelrig.emu.frontend.variables import UnsupportedInstruction, VariableLayout
+from kernelrig.emu.machine.instruction_table import Step, Unsupported
+from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.machine.program import BRANCH, EXIT, FALL, STOP, TABLE, IssueCondition, Segment
 from kernelrig.emu.machine.special_registers import special
-from kernelrig.emu.machine.state import Crew
 from kernelrig.emu.numerics import arrays
 from kernelrig.emu.numerics.arrays import BOOL, I64, U32, UNSIGNED, Array, Held
 from kernelrig.ptx import (
@@ -46,38 +46,38 @@ def _merge(mask: Array, new: Held, old: Held) -> Held:
     return np.where(mask, new, old)
 
 
-def _unready(crew: Crew, register: int, at: int) -> Array:
+def _unready(batch: WarpBatch, register: int, at: int) -> Array:
     """Report a read of a register that holds nothing yet, and make something of it."""
-    value = crew.registers[register]
-    instruction = crew.machine.program.function.instructions[at]
-    name = crew.machine.program.function.registers[register].name
-    crew.at = at
+    value = batch.registers[register]
+    instruction = batch.machine.program.function.instructions[at]
+    name = batch.machine.program.function.registers[register].name
+    batch.at = at
     if isinstance(value, arrays.Pending):
-        crew.report(
+        batch.report(
             "uninitialised",
             f"{instruction.mnemonic} reads {name} before {value.text}",
-            crew.lanes,
+            batch.lanes,
             same=value.text,
         )
         return value.values
-    crew.report(
+    batch.report(
         "uninitialised",
         f"{instruction.mnemonic} reads {name}, which nothing has written",
-        crew.lanes,
+        batch.lanes,
         "warning",
     )
-    kind = crew.machine.program.function.registers[register].type
+    kind = batch.machine.program.function.registers[register].type
     return np.zeros((1, 1), BOOL if kind == "pred" else UNSIGNED[BYTES[kind]])
 
 
-class Writer:
+class Codegen:
     """Writes the functions of the segments, one after the other."""
 
     def __init__(
         self,
         function: Function,
         steps: list[Step | None],
-        layout: Layout,
+        layout: VariableLayout,
         flow: Flow,
         cuts: list[tuple[int, int]],
     ) -> None:
@@ -87,9 +87,9 @@ class Writer:
         self.flow = flow
         self.cuts = cuts
         self.number = {first: index for index, (first, _) in enumerate(cuts)}
-        self.joins = joins(flow)
+        self.post_dominators = post_dominators(flow)
         self.before, self.behind = liveness(function, steps, cuts, flow)
-        self.refused: list[Refusal] = []
+        self.unsupported: list[UnsupportedInstruction] = []
         self.names: dict[str, Any] = {
             "A": np.ndarray,
             "W": _merge,
@@ -111,7 +111,7 @@ class Writer:
         flow, number = self.flow, self.number
         first, last = self.cuts[index]
         final = self.function.instructions[last - 1] if last > first else None
-        end, join = FALL, -1
+        end, reconvergence = FALL, -1
         target: tuple[int, ...] = (index + 1,)
         if final is None:
             end, target = EXIT, ()
@@ -119,18 +119,18 @@ class Writer:
             end, target = EXIT, (index + 1,)
         elif final.opcode in ("bra", "brx"):
             block = flow.block_of[last - 1]
-            joined = self.joins.get(block, -1)
-            join = number[flow.blocks[joined].start] if joined >= 0 else -1
+            post_dominator = self.post_dominators.get(block, -1)
+            reconvergence = number[flow.blocks[post_dominator].start] if post_dominator >= 0 else -1
             labels = _labels(final)
             end = BRANCH if final.opcode == "bra" else TABLE
             target = tuple(number[label.target] for label in labels)
         elif (step := self.steps[last - 1]) and step.stop:
             end = STOP
-        gate = self._gate(first) if last > first else None
+        condition = self._condition(first) if last > first else None
         run = self._run(index, first, last, end)
         bits = self.before[index]
         registers = tuple(r for r in range(len(self.function.registers)) if bits >> r & 1)
-        return Segment(index, first, last, run, end, target, gate, join, registers)
+        return Segment(index, first, last, run, end, target, condition, reconvergence, registers)
 
     def _run(self, index: int, first: int, last: int, end: str) -> Callable[..., Any]:
         self._start()
@@ -143,8 +143,8 @@ class Writer:
                     self._step(at, instruction, step)
                 else:
                     result = self._control(at, instruction, end)
-            except Refused as reason:
-                self.refused.append(Refusal(instruction.line, str(reason)))
+            except Unsupported as reason:
+                self.unsupported.append(UnsupportedInstruction(instruction.line, str(reason)))
         for register in sorted(self.written):
             if self.behind[index] >> register & 1:
                 self.lines.append(f"R[{register}] = r{register}")
@@ -155,7 +155,7 @@ class Writer:
         guard = self._guard(at, instruction.guard)
         if end == TABLE:
             if guard:
-                raise Refused("brx under a guard is not supported")
+                raise Unsupported("brx under a guard is not supported")
             return self._operand(at, instruction.operands[0], U32)
         return guard or "None"
 
@@ -168,7 +168,7 @@ class Writer:
         made: Callable[..., Any] = self.names[name]
         return made
 
-    def _gate(self, at: int) -> Gate | None:
+    def _condition(self, at: int) -> IssueCondition | None:
         step, instruction = self.steps[at], self.function.instructions[at]
         if step is None or not (step.ready or step.collective):
             return None
@@ -186,15 +186,15 @@ class Writer:
             self._start()
             self.names[f"ready_of_{at}"] = step.ready
             self.lines.append(f"C.at = {at}")
-            operands = [self._operand(at, o, d, step.poisons) for o, d in step.reads]
+            operands = [self._operand(at, o, d, step.in_flight) for o, d in step.reads]
             self.lines.append(f"return ready_of_{at}({', '.join(['C', 'M', *operands])})")
             ready = self._function(f"ready_{at}", "C, R, M")
-        return Gate(step.collective, members, mask, ready)
+        return IssueCondition(step.collective, members, mask, ready)
 
     def _step(self, at: int, instruction: Instruction, step: Step) -> None:
         self.names[f"f{at}"] = step.run
         guard = self._guard(at, instruction.guard)
-        operands = [self._operand(at, o, d, step.poisons) for o, d in step.reads]
+        operands = [self._operand(at, o, d, step.in_flight) for o, d in step.reads]
         wanted = [(r, d) for r, d in step.writes]
         if guard:
             for register, _ in wanted:
@@ -218,14 +218,14 @@ class Writer:
         self.lines.append(f"{indent}{', '.join(results)}{' = '}{call}")
         for (register, dtype), result in zip(wanted, results, strict=True):
             if register is not None:
-                value = result if step.poisons else self._bits(result, register, dtype)
+                value = result if step.in_flight else self._bits(result, register, dtype)
                 if guard:
                     value = f"W({guard}, {value}, r{register.index})"
                 self.lines.append(f"{indent}r{register.index} = {value}")
                 self._wrote(register)
-        if step.poisons:
+        if step.in_flight:
             indices = ", ".join(str(r.index) for r, _ in wanted if r is not None)
-            self.lines.append(f"{indent}C.poison(({indices},))")
+            self.lines.append(f"{indent}C.mark_in_flight(({indices},))")
 
     def _wrote(self, register: Register) -> None:
         self.held.add(register.index)
@@ -238,7 +238,7 @@ class Writer:
             return result
         width = BYTES[register.type] if register.lanes == 1 else 0
         if not width or width not in UNSIGNED:
-            raise Refused(f"register {register.name} of type .{register.type} is not supported")
+            raise Unsupported(f"register {register.name} of type .{register.type} is not supported")
         wanted = UNSIGNED[width]
         if dtype == wanted:
             return result
@@ -248,7 +248,7 @@ class Writer:
             unsigned = self._dtype(UNSIGNED[dtype.itemsize])
             return f"{result}.view({unsigned}).astype({self._dtype(wanted)})"
         if dtype.kind == "f":
-            raise Refused(f"register {register.name} is wider than its value")
+            raise Unsupported(f"register {register.name} is wider than its value")
         signed = self._dtype(arrays.SIGNED[width])  # extended as its type says
         kind = signed if dtype.kind == "i" else self._dtype(wanted)
         return f"{result}.astype({kind}).view({self._dtype(wanted)})"
@@ -276,13 +276,13 @@ class Writer:
         return name
 
     def _operand(
-        self, at: int, operand: Operand, dtype: np.dtype[Any], poisons: bool = False
+        self, at: int, operand: Operand, dtype: np.dtype[Any], in_flight: bool = False
     ) -> str:
         if isinstance(operand, Address) and not -(1 << 31) <= operand.offset < 1 << 31:
-            raise Refused(f"the offset {operand.offset} of an address does not fit 32 bits")
+            raise Unsupported(f"the offset {operand.offset} of an address does not fit 32 bits")
         match operand:
             case Register():
-                return self._register(at, operand, dtype, poisons)
+                return self._register(at, operand, dtype, in_flight)
             case Negated(sign="!", operand=Register() as register):
                 return f"~{self._hold(register, at)}"
             case Integer(value=value):
@@ -312,15 +312,15 @@ class Writer:
                 return self._symbol(symbol, offset, I64)
             case Address(base=Integer(value=value), offset=offset):
                 return self._constant(_integer(value + offset, I64))
-        raise Refused(f"operand {operand} is not supported here")
+        raise Unsupported(f"operand {operand} is not supported here")
 
-    def _register(self, at: int, register: Register, dtype: np.dtype[Any], poisons: bool) -> str:
-        name = self._hold(register, at, quiet=poisons)
-        if register.type == "pred" or poisons:
+    def _register(self, at: int, register: Register, dtype: np.dtype[Any], in_flight: bool) -> str:
+        name = self._hold(register, at, quiet=in_flight)
+        if register.type == "pred" or in_flight:
             return name
         width = BYTES[register.type] if register.lanes == 1 else 0
         if width not in UNSIGNED or dtype.itemsize > width:
-            raise Refused(
+            raise Unsupported(
                 f"register {register.name} of type .{register.type} cannot be read as {dtype.name}"
             )
         if dtype == UNSIGNED[width]:
@@ -375,4 +375,4 @@ def _float(value: Float, dtype: np.dtype[Any]) -> Array:
     if value.width == 64 and dtype.itemsize == 4:  # a decimal constant is rounded to its type
         double = np.array([[value.bits]], np.uint64).view(np.float64)
         return double.astype(np.float32).view(dtype)
-    raise Refused(f"constant {value} is no {dtype.name}")
+    raise Unsupported(f"constant {value} is no {dtype.name}")

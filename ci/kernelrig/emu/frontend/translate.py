@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 from kernelrig.emu.frontend.basic_blocks import CONTROL, cuts
-from kernelrig.emu.frontend.codegen import Writer
-from kernelrig.emu.frontend.variables import Layout, Refusal, Refusals
-from kernelrig.emu.machine.instruction_table import Refused, Step, Table
+from kernelrig.emu.frontend.codegen import Codegen
+from kernelrig.emu.frontend.variables import (
+    UnsupportedInstruction,
+    UnsupportedKernel,
+    VariableLayout,
+)
+from kernelrig.emu.machine.instruction_table import Step, Table, Unsupported
 from kernelrig.emu.machine.program import Program
 from kernelrig.emu.machine.special_registers import known_special
 from kernelrig.ptx import Address, Function, Operand, Special, Symbol, control_flow
 
 
-def compile_kernel(function: Function, table: Table, layout: Layout, source: str = "") -> Program:
+def compile_kernel(
+    function: Function, table: Table, layout: VariableLayout, source: str = ""
+) -> Program:
     """Make `function` ready to run. `source` is the file whose lines findings name.
 
     Raises:
-        Refusals: what no row of the table takes, all of it.
+        UnsupportedKernel: what no row of the table takes, all of it.
     """
     flow = control_flow(function)
-    steps, names, unchecked, refused = _steps(function, table, layout)
-    if refused:
-        raise Refusals(tuple(refused))
-    pieces = cuts(flow, steps)
-    writer = Writer(function, steps, layout, flow, pieces)
-    segments = [writer.segment(index) for index in range(len(pieces))]
-    if writer.refused:
-        raise Refusals(tuple(writer.refused))
+    steps, names, unchecked, unsupported = _steps(function, table, layout)
+    if unsupported:
+        raise UnsupportedKernel(tuple(unsupported))
+    ranges = cuts(flow, steps)
+    codegen = Codegen(function, steps, layout, flow, ranges)
+    segments = [codegen.segment(index) for index in range(len(ranges))]
+    if codegen.unsupported:
+        raise UnsupportedKernel(tuple(codegen.unsupported))
     return Program(
         function,
         source,
@@ -38,38 +44,38 @@ def compile_kernel(function: Function, table: Table, layout: Layout, source: str
 
 
 def _steps(
-    function: Function, table: Table, layout: Layout
-) -> tuple[list[Step | None], list[str], set[str], list[Refusal]]:
+    function: Function, table: Table, layout: VariableLayout
+) -> tuple[list[Step | None], list[str], set[str], list[UnsupportedInstruction]]:
     steps: list[Step | None] = []
     names: list[str] = []
     unchecked: set[str] = set()
-    refused: list[Refusal] = []
+    unsupported: list[UnsupportedInstruction] = []
     for instruction in function.instructions:
         step = None
         name = instruction.opcode
         if instruction.guard and instruction.guard.register.type != "pred":
             text = f"the guard {instruction.guard} is no predicate"
-            refused.append(Refusal(instruction.line, text))
+            unsupported.append(UnsupportedInstruction(instruction.line, text))
         elif instruction.opcode not in CONTROL:
             try:
                 row = table.find(instruction)
                 name = row.name
                 step = row.build(instruction)
                 for operand, _ in step.reads:
-                    _refuse_unknown(operand, layout)
+                    _check_known(operand, layout)
                 if not row.checked:
                     unchecked.add(name)
-            except Refused as reason:
-                refused.append(Refusal(instruction.line, str(reason)))
+            except Unsupported as reason:
+                unsupported.append(UnsupportedInstruction(instruction.line, str(reason)))
         steps.append(step)
         names.append(name)
-    return steps, names, unchecked, refused
+    return steps, names, unchecked, unsupported
 
 
-def _refuse_unknown(operand: Operand, layout: Layout) -> None:
+def _check_known(operand: Operand, layout: VariableLayout) -> None:
     match operand:
         case Special(name=name) if not known_special(name):
-            raise Refused(f"special register {operand} has no value here")
+            raise Unsupported(f"special register {operand} has no value here")
         case Symbol():
             layout.of(operand)
         case Address(base=Symbol() as base):

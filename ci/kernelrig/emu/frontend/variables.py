@@ -1,31 +1,31 @@
-"""Where the variables of a module lie, and what is refused of a kernel."""
+"""Where the variables of a module lie, and what is rejected of a kernel."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelrig.emu.machine.instruction_table import Refused
+from kernelrig.emu.machine.instruction_table import Unsupported
 from kernelrig.ptx import Symbol
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class UnsupportedInstruction:
     """An instruction that cannot be run, and why."""
 
     line: int
     text: str
 
 
-class Refusals(Exception):
-    """All that is refused of a kernel."""
+class UnsupportedKernel(Exception):
+    """All that is rejected of a kernel."""
 
-    def __init__(self, refusals: tuple[Refusal, ...]) -> None:
-        super().__init__("; ".join(f"line {r.line}: {r.text}" for r in refusals))
-        self.refusals = refusals
+    def __init__(self, instructions: tuple[UnsupportedInstruction, ...]) -> None:
+        super().__init__("; ".join(f"line {r.line}: {r.text}" for r in instructions))
+        self.instructions = instructions
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class VariableLayout:
     """Where the variables lie: name -> (space, place). `shared` and `local` places are offsets in
     the CTA's and the thread's own, the others are generic addresses.
     """
@@ -34,6 +34,6 @@ class Layout:
 
     def of(self, symbol: Symbol) -> tuple[str, int]:
         if symbol.name not in self.places:
-            raise Refused(f"{symbol.name!r} is not a variable of this module")
+            raise Unsupported(f"{symbol.name!r} is not a variable of this module")
         space, place = self.places[symbol.name]
         return space, place + symbol.offset

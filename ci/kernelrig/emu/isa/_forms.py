@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelrig.emu.machine.instruction_table import Read, Refused, Row, Step, Write
+from kernelrig.emu.machine.instruction_table import Read, Row, Step, Unsupported, Write
 from kernelrig.emu.numerics.arrays import BOOL, F32, F64, LANES, SIGNED, UNSIGNED
 from kernelrig.ptx import (
     Component,
@@ -95,7 +95,7 @@ def type_name(i: Instruction) -> str:
     """Return the one type of `i`."""
     found = types(i)
     if len(found) != 1:
-        raise Refused(f"{i.mnemonic} needs one type, and has {len(found)}")
+        raise Unsupported(f"{i.mnemonic} needs one type, and has {len(found)}")
     return found[0]
 
 
@@ -113,11 +113,11 @@ def chosen(i: Instruction, words: str, default: str = "") -> str:
     """Return which of `words` is a flag of `i`.
 
     Raises:
-        Refused: there are two, or none and no default.
+        Unsupported: there are two, or none and no default.
     """
     found = [w for w in words.split() if w in i.flags]
     if len(found) > 1 or not (found or default):
-        raise Refused(f"{i.mnemonic} needs one of .{', .'.join(words.split())}")
+        raise Unsupported(f"{i.mnemonic} needs one of .{', .'.join(words.split())}")
     return found[0] if found else default
 
 
@@ -125,7 +125,7 @@ def expect(i: Instruction, *counts: int) -> tuple[Operand, ...]:
     """Return the operands of `i`, which must be so many."""
     if len(i.operands) not in counts:
         wanted = " or ".join(map(str, counts))
-        raise Refused(f"{i.mnemonic} takes {wanted} operands, not {len(i.operands)}")
+        raise Unsupported(f"{i.mnemonic} takes {wanted} operands, not {len(i.operands)}")
     return i.operands
 
 
@@ -142,7 +142,7 @@ def flat(operand: Operand) -> tuple[Operand, ...]:
 def width(register: Register) -> int:
     """Return the bytes of a register; 0 of a predicate."""
     if register.lanes > 1:
-        raise Refused(f"{register} is a vector register, which is not supported: use scalars")
+        raise Unsupported(f"{register} is a vector register, which is not supported: use scalars")
     return BYTES[register.type]
 
 
@@ -158,9 +158,9 @@ def read(operand: Operand, dtype: Type) -> Read:
         case Symbol() if dtype.itemsize >= 4:
             pass
         case Component():
-            raise Refused(f"{operand} is part of a vector register, which is not supported")
+            raise Unsupported(f"{operand} is part of a vector register, which is not supported")
         case _:
-            raise Refused(f"{operand} cannot be an operand here")
+            raise Unsupported(f"{operand} cannot be an operand here")
     return operand, dtype
 
 
@@ -172,7 +172,7 @@ def write(operand: Operand, dtype: Type) -> Write:
         case Register():
             _check_width(operand, dtype)
             return operand, dtype
-    raise Refused(f"{operand} cannot be a result here")
+    raise Unsupported(f"{operand} cannot be a result here")
 
 
 def pure(
@@ -198,4 +198,4 @@ def _check_width(register: Register, dtype: Type) -> None:
     wanted = 0 if dtype == BOOL else dtype.itemsize
     if (found := width(register)) != wanted:
         names = ["a predicate" if n == 0 else f"{8 * n} bits" for n in (found, wanted)]
-        raise Refused(f"{register} has {names[0]}, and the instruction works on {names[1]}")
+        raise Unsupported(f"{register} has {names[0]}, and the instruction works on {names[1]}")

@@ -8,8 +8,8 @@ import numpy as np
 
 from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, partly, read, write
 from kernelrig.emu.machine.addressing import WINDOW_SHIFT
-from kernelrig.emu.machine.instruction_table import Refused, Row, Step, row
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
+from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.state_spaces import GLOBAL_BASE, LOCAL_WINDOW, RANK_SHIFT, SHARED_WINDOW
 from kernelrig.emu.numerics.arrays import BOOL, I64, U32, U64, Array, Mask
 from kernelrig.ptx import Instruction
@@ -21,7 +21,7 @@ _RANK_BITS = 0xFF << RANK_SHIFT
 def _space(i: Instruction) -> str:
     named = [s for s in _SPACES.split() if s in i.flags]
     if len(named) != 1:
-        raise Refused(f"{i.mnemonic}: which state space is not said")
+        raise Unsupported(f"{i.mnemonic}: which state space is not said")
     return named[0].split("::")[0] if named[0] != "shared::cluster" else named[0]
 
 
@@ -42,23 +42,23 @@ def _isspacep(i: Instruction) -> Step:
     """.shared is .shared::cta, the thread's own CTA; .global is true of parameters too."""
     space = _space(i)
     if space == "const":
-        raise Refused(f"{i.mnemonic}: constants lie in global memory here")
+        raise Unsupported(f"{i.mnemonic}: constants lie in global memory here")
 
-    def run(crew: Crew, mask: Mask, address: Array) -> Array:
+    def run(batch: WarpBatch, mask: Mask, address: Array) -> Array:
         window = address >> WINDOW_SHIFT
         if space == "global":
             return np.asarray(window == GLOBAL_BASE >> WINDOW_SHIFT)
         if space == "local":
             return np.asarray(window == LOCAL_WINDOW >> WINDOW_SHIFT)
         if space == "param":
-            machine = crew.machine
+            machine = batch.machine
             params = machine.memory.global_.find(machine.params - GLOBAL_BASE)
             inside = address - machine.params
             return np.asarray((inside >= 0) & (inside < (params.size if params else 0)))
         rank = (address - SHARED_WINDOW) >> RANK_SHIFT
         if space == "shared":
-            return np.asarray(rank == crew.rank)
-        return np.asarray((rank >= 0) & (rank < crew.machine.geometry.cluster_ctas))
+            return np.asarray(rank == batch.rank)
+        return np.asarray((rank >= 0) & (rank < batch.machine.geometry.cluster_ctas))
 
     into, named = expect(i, 2)
     return Step(run, (read(named, I64),), (write(into, BOOL),), effect=True)

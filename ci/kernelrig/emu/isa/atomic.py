@@ -1,4 +1,4 @@
-"""atom and red: one lane after the other where lanes of a crew share an address."""
+"""atom and red: one lane after the other where lanes of a batch share an address."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelrig.emu.isa._address_operands import bracketed, elements, source, target
 from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, partly
-from kernelrig.emu.isa._memory_forms import bracketed, elements, source, target
-from kernelrig.emu.machine.access import manner, vector_length
-from kernelrig.emu.machine.addressing import Place, locate
-from kernelrig.emu.machine.instruction_table import Read, Refused, Row, Step, row
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.addressing import Located, locate
+from kernelrig.emu.machine.instruction_table import Read, Row, Step, Unsupported, row
+from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.state_spaces import Arena
+from kernelrig.emu.machine.thread_memory import memory_semantics, vector_length
 from kernelrig.emu.numerics.arrays import UNSIGNED, Array, Mask
-from kernelrig.emu.numerics.atomics import OPERATIONS, Combine, combination
+from kernelrig.emu.numerics.read_modify_write import OPERATIONS, Combine, combination
 from kernelrig.ptx import Instruction, Operand, Sink
 from kernelrig.ptx.types import BYTES
 
@@ -36,11 +36,11 @@ class _Atomic:
     """An atom or a red: what it does to how many elements of which type."""
 
     def __init__(self, i: Instruction) -> None:
-        self.how = manner(i, sem="relaxed", scope="gpu")
+        self.how = memory_semantics(i, sem="relaxed", scope="gpu")
         operations = [o for o in OPERATIONS if o in i.flags]
         kinds = [t for t in f"{_INTEGERS} {_FLOATS}".split() if t in i.flags]
         if len(operations) != 1 or len(kinds) != 1:
-            raise Refused(f"{i.mnemonic}: one operation and one type are needed")
+            raise Unsupported(f"{i.mnemonic}: one operation and one type are needed")
         self.name = i.opcode
         self.operation, kind = operations[0], kinds[0]
         self.dtype = UNSIGNED[BYTES[kind]]
@@ -48,49 +48,61 @@ class _Atomic:
         plain = combination(self.operation, kind)
         flushed = combination(self.operation, kind, flushed=True)
         if plain is None or flushed is None or (i.opcode == "red" and self.operation in _WHOLE):
-            raise Refused(f"{i.mnemonic}: PTX has no .{self.operation} of .{kind}")
+            raise Unsupported(f"{i.mnemonic}: PTX has no .{self.operation} of .{kind}")
         self.plain: Combine = plain
         self.flushed: Combine = flushed
         if kind in _VECTORS and kind != "f32" and "noftz" not in i.flags:
-            raise Refused(f"{i.mnemonic}: .noftz is missing")
+            raise Unsupported(f"{i.mnemonic}: .noftz is missing")
         if kind in _VECTORS and self.operation != "add" and self.count == 1:
-            raise Refused(f"{i.mnemonic}: .{self.operation} of .{kind} is for vectors alone")
+            raise Unsupported(f"{i.mnemonic}: .{self.operation} of .{kind} is for vectors alone")
         if self.count > 1:
             lengths = _VECTORS.get(kind, ())
             if self.how.space != "global" or self.count not in lengths:
-                raise Refused(f"{i.mnemonic}: no such vector, which .global alone has")
+                raise Unsupported(f"{i.mnemonic}: no such vector, which .global alone has")
 
     @property
     def size(self) -> int:
         return self.dtype.itemsize * self.count
 
-    def run(self, crew: Crew, mask: Mask, address: Array, operands: tuple[Array, ...]) -> Array:
+    def run(
+        self, batch: WarpBatch, mask: Mask, address: Array, operands: tuple[Array, ...]
+    ) -> Array:
         """Do it, and return the old values: (elements, n, 32)."""
-        old = np.zeros((self.count, crew.size, 32), self.dtype)
+        old = np.zeros((self.count, batch.size, 32), self.dtype)
         places = locate(
-            crew, mask, address, self.size, self.how.space, f"{self.name}.{self.operation}",
+            batch, mask, address, self.size, self.how.space, f"{self.name}.{self.operation}",
             write=True,
         )  # fmt: skip
         for place in places:
-            self._at(crew, place, operands, old)
+            self._at(batch, place, operands, old)
         return old
 
-    def _at(self, crew: Crew, place: Place, operands: tuple[Array, ...], old: Array) -> None:
-        machine, how = crew.machine, self.how
+    def _at(
+        self, batch: WarpBatch, place: Located, operands: tuple[Array, ...], old: Array
+    ) -> None:
+        machine, how = batch.machine, self.how
         if machine.hooks:
             machine.hooks.accessed(
-                crew, place.mask, place.space, place.flat, self.size, True, True, how.sem, how.scope
+                batch,
+                place.mask,
+                place.space,
+                place.flat,
+                self.size,
+                True,
+                True,
+                how.sem,
+                how.scope,
             )
         arena = machine.memory.arena(place.space)
         combine = self.flushed if place.space == "global" else self.plain
-        chosen = crew.mask_of(place.mask)
+        chosen = batch.mask_of(place.mask)
         start = np.broadcast_to(place.flat, chosen.shape)[chosen]
         values = [np.broadcast_to(v, chosen.shape)[chosen] for v in operands]
         width = self.dtype.itemsize
         for element in range(self.count):
             mine = values[element :: self.count]
             old[element][chosen] = _serialised(
-                arena, start + element * width, mine, combine, crew, self.dtype
+                arena, start + element * width, mine, combine, batch, self.dtype
             )
 
 
@@ -99,14 +111,14 @@ def _serialised(
     flat: Array,
     operands: list[Array],
     combine: Combine,
-    crew: Crew,
+    batch: WarpBatch,
     dtype: np.dtype[Any],
 ) -> Array:
     """Combine the operands into memory, those of one address one by one; return the old values."""
     cells = arena.bytes.view(dtype)
     where = flat // dtype.itemsize
     old = np.zeros(len(where), dtype)
-    for turn in _turns(where, crew):
+    for turn in _turns(where, batch):
         at = where[turn]
         old[turn] = cells[at]
         cells[at] = combine(old[turn], *(o[turn] for o in operands))
@@ -114,7 +126,7 @@ def _serialised(
     return old
 
 
-def _turns(where: Array, crew: Crew) -> Iterator[NDArray[np.intp]]:
+def _turns(where: Array, batch: WarpBatch) -> Iterator[NDArray[np.intp]]:
     """Yield positions of `where`, no address twice at a time; who is first, the seed decides."""
     order = np.argsort(where, kind="stable")
     ordered = where[order]
@@ -123,7 +135,7 @@ def _turns(where: Array, crew: Crew) -> Iterator[NDArray[np.intp]]:
     if fresh.all():
         yield order
         return
-    shuffled = np.array(crew.machine.rng.sample(range(len(where)), len(where)))
+    shuffled = np.array(batch.machine.rng.sample(range(len(where)), len(where)))
     order = shuffled[np.argsort(where[shuffled], kind="stable")]
     starts = np.nonzero(fresh)[0]
     nth = np.arange(len(where)) - np.repeat(starts, np.diff(np.append(starts, len(where))))
@@ -137,11 +149,13 @@ _WHOLE = ("exch", "cas")
 def _atom(i: Instruction) -> Step:
     atomic = _Atomic(i)
     if not i.operands:
-        raise Refused(f"{i.mnemonic}: no operands")
+        raise Unsupported(f"{i.mnemonic}: no operands")
     writes = tuple(target(i, item, atomic.dtype) for item in _results(i, atomic.count))
 
-    def run(crew: Crew, mask: Mask, address: Array, *operands: Array) -> Array | tuple[Array, ...]:
-        old = atomic.run(crew, mask, address, operands)
+    def run(
+        batch: WarpBatch, mask: Mask, address: Array, *operands: Array
+    ) -> Array | tuple[Array, ...]:
+        old = atomic.run(batch, mask, address, operands)
         return old[0] if len(writes) == 1 else tuple(old)
 
     return Step(run, _reads(i, atomic, 1), writes, effect=True, stop=True)
@@ -150,10 +164,10 @@ def _atom(i: Instruction) -> Step:
 def _red(i: Instruction) -> Step:
     atomic = _Atomic(i)
     if atomic.how.sem not in ("relaxed", "release"):
-        raise Refused(f"{i.mnemonic}: a red is .relaxed or .release")
+        raise Unsupported(f"{i.mnemonic}: a red is .relaxed or .release")
 
-    def run(crew: Crew, mask: Mask, address: Array, *operands: Array) -> None:
-        atomic.run(crew, mask, address, operands)
+    def run(batch: WarpBatch, mask: Mask, address: Array, *operands: Array) -> None:
+        atomic.run(batch, mask, address, operands)
 
     return Step(run, _reads(i, atomic, 0), effect=True, stop=True)
 

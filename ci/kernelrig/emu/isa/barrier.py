@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from kernelrig.emu.isa._forms import MEMORY_ON_H200, chosen, expect, partly, read, write
 from kernelrig.emu.machine.cta_barrier import ClusterBarriers, CtaBarriers
-from kernelrig.emu.machine.instruction_table import Block, Read, Refused, Row, Step, row
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.instruction_table import Blocked, Read, Row, Step, Unsupported, row
+from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.numerics.arrays import BOOL, LANES, U32, Array, Mask
 from kernelrig.ptx import Instruction, Integer
 
@@ -19,19 +19,19 @@ def _collective(i: Instruction) -> str:
 
 
 def _checked(i: Instruction, number: object, count: object) -> None:
-    """Refuse what ptxas refuses."""
+    """Refuse what ptxas rejects."""
     if isinstance(number, Integer) and not 0 <= number.value < CtaBarriers.COUNT:
-        raise Refused(f"{i.mnemonic}: barrier {number}, and a CTA has 0 to 15")
+        raise Unsupported(f"{i.mnemonic}: barrier {number}, and a CTA has 0 to 15")
     if isinstance(count, Integer) and (count.value <= 0 or count.value % LANES):
-        raise Refused(f"{i.mnemonic}: a count of {count} is no multiple of {LANES}")
+        raise Unsupported(f"{i.mnemonic}: a count of {count} is no multiple of {LANES}")
 
 
-def _whole(crew: Crew, mask: Mask, i: Instruction) -> None:
+def _whole(batch: WarpBatch, mask: Mask, i: Instruction) -> None:
     """Report an aligned barrier that the guard keeps some lanes of a warp from."""
     if mask is None or not _collective(i):
         return
-    lanes = crew.mask_of(mask)
-    missing = crew.machine.alive[crew.warps] & ~lanes
+    lanes = batch.mask_of(mask)
+    missing = batch.machine.alive[batch.warps] & ~lanes
     parted: NDArray[np.bool_] = np.asarray(missing.any(axis=1) & lanes.any(axis=1))
     if parted.any():
         count = int(lanes[parted][0].sum())
@@ -39,21 +39,23 @@ def _whole(crew: Crew, mask: Mask, i: Instruction) -> None:
             f"{i.mnemonic} by {count} lanes of a warp, and not by the others: all lanes of a warp"
             " must execute an aligned barrier, so none may be guarded off (PTX 9.7.13.1)"
         )
-        crew.report("barrier-misuse", text, lanes & parted[:, None], same="aligned")
+        batch.report("barrier-misuse", text, lanes & parted[:, None], same="aligned")
 
 
 def _sync(i: Instruction) -> Step:
     operands = expect(i, 1, 2)
     _checked(i, operands[0], i.operand(1))
 
-    def ready(crew: Crew, mask: Mask, number: Array, count: Array | None = None) -> Block | None:
-        _whole(crew, mask, i)
-        barriers = crew.machine.part(CtaBarriers)
-        barriers.come(crew, mask, number, count, "sync")
-        return barriers.must_wait(crew, mask)
+    def ready(
+        batch: WarpBatch, mask: Mask, number: Array, count: Array | None = None
+    ) -> Blocked | None:
+        _whole(batch, mask, i)
+        barriers = batch.machine.part(CtaBarriers)
+        barriers.arrive(batch, mask, number, count, "sync")
+        return barriers.must_wait(batch, mask)
 
-    def run(crew: Crew, mask: Mask, *_: Array) -> None:
-        crew.machine.part(CtaBarriers).passed(crew, mask)
+    def run(batch: WarpBatch, mask: Mask, *_: Array) -> None:
+        batch.machine.part(CtaBarriers).passed(batch, mask)
 
     reads = tuple(read(o, U32) for o in operands)
     return Step(run, reads, effect=True, stop=True, ready=ready, collective=_collective(i))
@@ -63,9 +65,9 @@ def _arrive(i: Instruction) -> Step:
     number, count = expect(i, 2)
     _checked(i, number, count)
 
-    def run(crew: Crew, mask: Mask, number: Array, count: Array) -> None:
-        _whole(crew, mask, i)
-        crew.machine.part(CtaBarriers).come(crew, mask, number, count, "sync", waits=False)
+    def run(batch: WarpBatch, mask: Mask, number: Array, count: Array) -> None:
+        _whole(batch, mask, i)
+        batch.machine.part(CtaBarriers).arrive(batch, mask, number, count, "sync", waits=False)
 
     reads = (read(number, U32), read(count, U32))
     return Step(run, reads, effect=True, stop=True, collective=_collective(i))
@@ -81,15 +83,15 @@ def _red(i: Instruction) -> Step:
         operands.append(read(count, U32))
 
     def ready(
-        crew: Crew, mask: Mask, number: Array, predicate: Array, count: Array | None = None
-    ) -> Block | None:
-        _whole(crew, mask, i)
-        barriers = crew.machine.part(CtaBarriers)
-        barriers.come(crew, mask, number, count, f"red.{kind}", predicate)
-        return barriers.must_wait(crew, mask)
+        batch: WarpBatch, mask: Mask, number: Array, predicate: Array, count: Array | None = None
+    ) -> Blocked | None:
+        _whole(batch, mask, i)
+        barriers = batch.machine.part(CtaBarriers)
+        barriers.arrive(batch, mask, number, count, f"red.{kind}", predicate)
+        return barriers.must_wait(batch, mask)
 
-    def run(crew: Crew, mask: Mask, *_: Array) -> Array:
-        votes = crew.machine.part(CtaBarriers).passed(crew, mask)
+    def run(batch: WarpBatch, mask: Mask, *_: Array) -> Array:
+        votes = batch.machine.part(CtaBarriers).passed(batch, mask)
         true, brought = votes[:, :1], votes[:, 1:]
         if kind == "popc":
             return true.astype(np.uint32)
@@ -104,20 +106,20 @@ def _red(i: Instruction) -> Step:
 def _warp_sync(i: Instruction) -> Step:
     (members,) = expect(i, 1)
 
-    def run(crew: Crew, mask: Mask, named: Array) -> None:
-        lanes = crew.mask_of(mask)
+    def run(batch: WarpBatch, mask: Mask, named: Array) -> None:
+        lanes = batch.mask_of(mask)
         spread = np.broadcast_to(named, lanes.shape)
         outside = lanes & ~(spread >> _LANE & 1).astype(np.bool_)
         if outside.any():
             text = f"bar.warp.sync {int(spread[outside][0]):#x} by a lane that is not in this mask"
-            crew.report("barrier-misuse", f"{text}: name all that come", outside, same="mask")
-        if not crew.machine.hooks:
+            batch.report("barrier-misuse", f"{text}: name all that come", outside, same="mask")
+        if not batch.machine.hooks:
             return
         if named.size == 1 and int(named[0, 0]) == 0xFFFFFFFF:
-            crew.machine.hooks.warp_synced(crew, mask)
+            batch.machine.hooks.warp_synced(batch, mask)
             return
         for value in np.unique(spread[lanes]):
-            crew.machine.hooks.warp_synced(crew, lanes & (spread == value))
+            batch.machine.hooks.warp_synced(batch, lanes & (spread == value))
 
     return Step(
         run, (read(members, U32),), effect=True, stop=True, collective="mask", members=members
@@ -131,9 +133,9 @@ def _cluster_arrive(i: Instruction) -> Step:
     expect(i, 0)
     sem = chosen(i, "release relaxed", "release")
 
-    def run(crew: Crew, mask: Mask) -> None:
-        _whole(crew, mask, i)
-        crew.machine.part(ClusterBarriers).arrive(crew, mask, sem)
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        _whole(batch, mask, i)
+        batch.machine.part(ClusterBarriers).arrive(batch, mask, sem)
 
     return Step(run, effect=True, stop=True, collective=_collective(i))
 
@@ -141,12 +143,12 @@ def _cluster_arrive(i: Instruction) -> Step:
 def _cluster_wait(i: Instruction) -> Step:
     expect(i, 0)
 
-    def ready(crew: Crew, mask: Mask) -> Block | None:
-        _whole(crew, mask, i)
-        return crew.machine.part(ClusterBarriers).must_wait(crew, mask)
+    def ready(batch: WarpBatch, mask: Mask) -> Blocked | None:
+        _whole(batch, mask, i)
+        return batch.machine.part(ClusterBarriers).must_wait(batch, mask)
 
-    def run(crew: Crew, mask: Mask) -> None:
-        crew.machine.part(ClusterBarriers).passed(crew, mask)
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        batch.machine.part(ClusterBarriers).passed(batch, mask)
 
     return Step(run, effect=True, stop=True, ready=ready, collective=_collective(i))
 

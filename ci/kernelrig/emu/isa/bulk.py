@@ -8,7 +8,6 @@ import numpy as np
 
 from kernelrig.emu.isa._forms import COPIES_ON_H200, chosen, partly, read
 from kernelrig.emu.machine.async_groups import BulkGroups
-from kernelrig.emu.machine.asynchronous import Op
 from kernelrig.emu.machine.bulk_copy import (
     CHUNK,
     Bytes,
@@ -20,10 +19,11 @@ from kernelrig.emu.machine.bulk_copy import (
     start_store,
     write_bytes,
 )
-from kernelrig.emu.machine.instruction_table import Block, Read, Refused, Row, Step, row
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.instruction_table import Blocked, Read, Row, Step, Unsupported, row
+from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import I64, U16, U32, UNSIGNED, Array, Mask
-from kernelrig.emu.numerics.atomics import Combine, combination
+from kernelrig.emu.numerics.read_modify_write import Combine, combination
 from kernelrig.ptx import Instruction, Integer, Operand
 from kernelrig.ptx.types import BYTES
 
@@ -36,7 +36,7 @@ def _operands(i: Instruction, *more: str) -> list[Operand]:
     operands = list(i.operands)
     count = len(operands) - i.has("L2::cache_hint")
     if count != 3 + sum(i.has(word) for word in more) + i.has("mbarrier::complete_tx::bytes"):
-        raise Refused(f"{i.mnemonic} takes other operands than these {len(operands)}")
+        raise Unsupported(f"{i.mnemonic} takes other operands than these {len(operands)}")
     return operands
 
 
@@ -85,9 +85,9 @@ def _load(i: Instruction) -> Step:
 
         start_load(issuer, fetch, put, where, count)
 
-    def run(crew: Crew, mask: Mask, to: Array, source: Array, size: Array, mbar: Array,
+    def run(batch: WarpBatch, mask: Mask, to: Array, source: Array, size: Array, mbar: Array,
             ctas: Array | None = None) -> None:  # fmt: skip
-        for issuer in issuers(crew, mask, name):
+        for issuer in issuers(batch, mask, name):
             start(issuer, to, source, size, mbar, ctas)
 
     reads: list[Read] = [(operands[0], I64), (operands[1], I64), read(operands[2], U32)]
@@ -120,9 +120,9 @@ def _store(i: Instruction) -> Step:
 
         start_store(issuer, lambda op: read_bytes(op, "shared", flat, count), put)
 
-    def run(crew: Crew, mask: Mask, to: Array, source: Array, size: Array,
+    def run(batch: WarpBatch, mask: Mask, to: Array, source: Array, size: Array,
             some: Array | None = None) -> None:  # fmt: skip
-        for issuer in issuers(crew, mask, name):
+        for issuer in issuers(batch, mask, name):
             start(issuer, to, source, size, 0xFFFF if some is None else issuer.value(some))
 
     reads: list[Read] = [(operands[0], I64), (operands[1], I64), read(operands[2], U32)]
@@ -148,12 +148,12 @@ def _reduction(i: Instruction, space: str) -> tuple[Combine | None, np.dtype[Any
     operation, kind = chosen(i, _OPERATIONS), chosen(i, _TYPES)
     half = kind in ("f16", "bf16")
     if space == "shared" and kind in ("f16", "bf16", "f32", "f64", "s64"):
-        raise Refused(f"{i.mnemonic}: .{kind} is for reductions in global memory")
+        raise Unsupported(f"{i.mnemonic}: .{kind} is for reductions in global memory")
     if half and operation == "add" and not i.has("noftz"):
-        raise Refused(f"{i.mnemonic}: .noftz is missing")
+        raise Unsupported(f"{i.mnemonic}: .noftz is missing")
     combine = combination(operation, kind)  # f32 as it is, unlike red (measured on H200)
     if combine is None:
-        raise Refused(f"{i.mnemonic}: PTX has no .{operation} of .{kind}")
+        raise Unsupported(f"{i.mnemonic}: PTX has no .{operation} of .{kind}")
     return combine, UNSIGNED[BYTES[kind]]
 
 
@@ -166,8 +166,8 @@ def _combine(
 
 
 def _commit(i: Instruction) -> Step:
-    def run(crew: Crew, mask: Mask) -> None:
-        crew.machine.part(BulkGroups).commit(crew, mask)
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        batch.machine.part(BulkGroups).commit(batch, mask)
 
     return Step(run, effect=True, stop=True)
 
@@ -175,14 +175,14 @@ def _commit(i: Instruction) -> Step:
 def _wait(i: Instruction) -> Step:
     count, only_read = i.operand(0), i.has("read")
     if not isinstance(count, Integer) or count.value < 0:
-        raise Refused(f"{i.mnemonic}: a constant number of groups is wanted")
+        raise Unsupported(f"{i.mnemonic}: a constant number of groups is wanted")
     newest = count.value
 
-    def ready(crew: Crew, mask: Mask) -> Block | None:
-        return crew.machine.part(BulkGroups).must_wait(crew, mask, newest, only_read)
+    def ready(batch: WarpBatch, mask: Mask) -> Blocked | None:
+        return batch.machine.part(BulkGroups).must_wait(batch, mask, newest, only_read)
 
-    def run(crew: Crew, mask: Mask) -> None:
-        crew.machine.part(BulkGroups).waited(crew, mask, newest, only_read)
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        batch.machine.part(BulkGroups).waited(batch, mask, newest, only_read)
 
     return Step(run, effect=True, stop=True, ready=ready)
 

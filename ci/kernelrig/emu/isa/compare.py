@@ -20,10 +20,10 @@ from kernelrig.emu.isa._forms import (
     unsigned,
     write,
 )
-from kernelrig.emu.machine.instruction_table import Read, Refused, Row, Step, row
+from kernelrig.emu.machine.instruction_table import Read, Row, Step, Unsupported, row
 from kernelrig.emu.numerics.arrays import BOOL, F32, I32, Array
-from kernelrig.emu.numerics.floating import COMPARISONS
-from kernelrig.emu.numerics.floating import compared as comparison
+from kernelrig.emu.numerics.float_functions import COMPARISONS
+from kernelrig.emu.numerics.float_functions import compared as comparison
 from kernelrig.emu.numerics.rounding import F16, bf16_value, bf16x2_values, flushed, halves, joined
 from kernelrig.ptx import Instruction, Operand, Pair
 
@@ -52,14 +52,14 @@ def _comparison(i: Instruction, name: str) -> Callable[[Array, Array], Array]:
     word = chosen(i, _WORDS)
     if name[0] in "bsu" and name != "bf16" and name not in _PAIRS:
         if word in _FLOAT_ONLY.split():
-            raise Refused(f"{i.mnemonic}: .{word} compares floats")
+            raise Unsupported(f"{i.mnemonic}: .{word} compares floats")
         if word in _SYNONYMS and name[0] != "u":
-            raise Refused(f"{i.mnemonic}: .{word} compares unsigned integers")
+            raise Unsupported(f"{i.mnemonic}: .{word} compares unsigned integers")
         if name[0] == "b" and word not in ("eq", "ne"):
-            raise Refused(f"{i.mnemonic}: bits are equal or not")
+            raise Unsupported(f"{i.mnemonic}: bits are equal or not")
         return COMPARISONS[_SYNONYMS.get(word, word)]
     if word in _SYNONYMS:
-        raise Refused(f"{i.mnemonic}: .{word} compares unsigned integers")
+        raise Unsupported(f"{i.mnemonic}: .{word} compares unsigned integers")
     function = comparison(word)
     view = _VIEWS.get(name)
     if "ftz" in i.flags:
@@ -80,10 +80,10 @@ def _condition(i: Instruction, sources: tuple[Operand, ...]) -> tuple[str, tuple
     boolean = chosen(i, "and or xor", "none")
     if boolean == "none":
         if sources:
-            raise Refused(f"{i.mnemonic} takes a predicate only with .and, .or or .xor")
+            raise Unsupported(f"{i.mnemonic} takes a predicate only with .and, .or or .xor")
         return "", ()
     if not sources:
-        raise Refused(f"{i.mnemonic} needs a predicate as its last operand")
+        raise Unsupported(f"{i.mnemonic} needs a predicate as its last operand")
     return boolean, (read(sources[0], BOOL),)
 
 
@@ -120,7 +120,7 @@ def _setp_pair(
 ) -> Step:
     """A predicate for each half: the first for the lower one."""
     if not isinstance(target, Pair):
-        raise Refused(f"{i.mnemonic} writes p|q")
+        raise Unsupported(f"{i.mnemonic} writes p|q")
 
     def run(x: Array, y: Array, *c: Array) -> tuple[Array, Array]:
         result = compare(x, y)
@@ -143,10 +143,10 @@ def _set(i: Instruction) -> Step:
     target, a, b, *rest = expect(i, 3, 4)
     found = types(i)
     if len(found) != 2:
-        raise Refused(f"{i.mnemonic} needs the type of the result and of the source")
+        raise Unsupported(f"{i.mnemonic} needs the type of the result and of the source")
     result_name, name = found
     if result_name not in _TRUE:
-        raise Refused(f"{i.mnemonic}: a comparison does not become .{result_name}")
+        raise Unsupported(f"{i.mnemonic}: a comparison does not become .{result_name}")
     compare = _comparison(i, name)
     boolean, condition = _condition(i, tuple(rest))
     combine = _BOOLEANS.get(boolean)
@@ -177,7 +177,7 @@ def _slct(i: Instruction) -> Step:
     """The first where the last is not negative; -0.0 is not, a NaN is."""
     found = types(i)
     if len(found) != 2:
-        raise Refused(f"{i.mnemonic} needs the type of the result and of what it looks at")
+        raise Unsupported(f"{i.mnemonic} needs the type of the result and of what it looks at")
     kind = unsigned(TYPES[found[0]])
     sign = I32 if found[1] == "s32" else F32
     ftz = "ftz" in i.flags

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kernelrig.emu.machine.instruction_table import Refused, Step, row
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.instruction_table import Step, Unsupported, row
+from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.numerics.arrays import U32, Array, Mask
 from kernelrig.ptx import Instruction, Operand, Symbol
 
@@ -11,16 +11,16 @@ _ASSERTS = frozenset({"__assert_fail", "__assertfail"})
 
 
 def _trap(instruction: Instruction) -> Step:
-    def run(crew: Crew, mask: Mask) -> None:
-        crew.report("barrier-misuse", "trap: the kernel stopped itself here", mask)
-        crew.machine.stopped = True
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        batch.report("barrier-misuse", "trap: the kernel stopped itself here", mask)
+        batch.machine.stopped = True
 
     return Step(run, effect=True, stop=True)
 
 
 def _breakpoint(instruction: Instruction) -> Step:
-    def run(crew: Crew, mask: Mask) -> None:
-        crew.report("barrier-misuse", "brkpt: a debugger would stop here", mask, "warning")
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        batch.report("barrier-misuse", "brkpt: a debugger would stop here", mask, "warning")
 
     return Step(run, effect=True)
 
@@ -28,26 +28,26 @@ def _breakpoint(instruction: Instruction) -> Step:
 def _call(instruction: Instruction) -> Step:
     called = next((o.name for o in instruction.operands if isinstance(o, Symbol)), "")
     if called not in _ASSERTS:
-        raise Refused(
+        raise Unsupported(
             f"call of {called or 'a function by its address'}: only what is inlined can be run"
         )
 
-    def run(crew: Crew, mask: Mask) -> None:
-        crew.report("barrier-misuse", "an assertion of the kernel failed here", mask)
-        crew.machine.stopped = True
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        batch.report("barrier-misuse", "an assertion of the kernel failed here", mask)
+        batch.machine.stopped = True
 
     return Step(run, effect=True, stop=True)
 
 
 def _nothing(*, stop: bool = False) -> Step:
-    return Step(lambda crew, mask, *_: None, effect=True, stop=stop)
+    return Step(lambda batch, mask, *_: None, effect=True, stop=stop)
 
 
 def _sleep(instruction: Instruction) -> Step:
     duration: Operand = instruction.operands[0]
 
-    def run(crew: Crew, mask: Mask, duration_ns: Array) -> None:
-        crew.machine.time += int(duration_ns.flat[0])
+    def run(batch: WarpBatch, mask: Mask, duration_ns: Array) -> None:
+        batch.machine.time += int(duration_ns.flat[0])
 
     return Step(run, ((duration, U32),), effect=True, stop=True)
 

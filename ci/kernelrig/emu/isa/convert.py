@@ -19,10 +19,10 @@ from kernelrig.emu.isa._forms import (
     width,
     write,
 )
-from kernelrig.emu.machine.instruction_table import Refused, Row, Step, row
+from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
 from kernelrig.emu.numerics import rounding
 from kernelrig.emu.numerics.arrays import F32, F64, I64, U8, U16, U32, U64, Array
-from kernelrig.emu.numerics.floating import rectified, saturated
+from kernelrig.emu.numerics.float_functions import rectified, saturated
 from kernelrig.emu.numerics.rounding import (
     BF16,
     F16,
@@ -68,7 +68,7 @@ def _flags(i: Instruction) -> Flags:
 def _two_types(i: Instruction) -> tuple[str, str]:
     found = types(i)
     if len(found) != 2:
-        raise Refused(f"{i.mnemonic} needs the type of the result and of the source")
+        raise Unsupported(f"{i.mnemonic} needs the type of the result and of the source")
     return found[0], found[1]
 
 
@@ -120,7 +120,7 @@ def _narrow(target: str, flags: Flags) -> Function:
             return lambda x: x
         case "f32":
             if mode == "rna":
-                raise Refused(".rna rounds to .tf32 only")
+                raise Unsupported(".rna rounds to .tf32 only")
             return lambda x: canonical(rounding.to_f32(x, mode))
         case "f16":
             return lambda x: _f16(HALF.rounded(x, mode, finite=flags.finite))
@@ -128,7 +128,7 @@ def _narrow(target: str, flags: Flags) -> Function:
             return lambda x: rounding.bf16_bits(
                 BF16.rounded(x, mode, finite=flags.finite).astype(F32)
             )
-    raise Refused(f"nothing is rounded to .{target} here")
+    raise Unsupported(f"nothing is rounded to .{target} here")
 
 
 def _f16(x: Array) -> Array:
@@ -154,11 +154,11 @@ def _upper_nan(x: Array, target: str) -> Array:
 def _from_integer(i: Instruction, target: str, source: str) -> Step:
     flags = _flags(i)
     if flags.mode == "none":
-        raise Refused(f"{i.mnemonic} needs .rn, .rz, .rm or .rp")
+        raise Unsupported(f"{i.mnemonic} needs .rn, .rz, .rm or .rp")
     to, of = TYPES[target], TYPES[source]
     if target == "f64":
         if of.itemsize == 8 and flags.mode != "rn":
-            raise Refused(f"{i.mnemonic}: 64-bit integers become f64 with .rn only")
+            raise Unsupported(f"{i.mnemonic}: 64-bit integers become f64 with .rn only")
         return _loose(i, lambda x: x.astype(F64), of, to)
     if target == "f32" and flags.mode == "rn" and not flags.sat:
         return _loose(i, lambda x: x.astype(F32), of, to)
@@ -171,7 +171,7 @@ def _from_integer(i: Instruction, target: str, source: str) -> Step:
 def _to_integer(i: Instruction, target: str, source: str) -> Step:
     flags = _flags(i)
     if flags.integral == "none":
-        raise Refused(f"{i.mnemonic} needs .rni, .rzi, .rmi or .rpi")
+        raise Unsupported(f"{i.mnemonic} needs .rni, .rzi, .rmi or .rpi")
     integral, value = _INTEGRAL[flags.integral], _VALUES[source]
     to, of = TYPES[target], TYPES[source]
     info, bits = np.iinfo(to), 8 * to.itemsize
@@ -203,9 +203,9 @@ def _floats(i: Instruction, target: str, source: str) -> Step:
     to, of = TYPES[target], TYPES[source]
     if _SIZES[target] < _SIZES[source] or {target, source} == {"f16", "bf16"}:
         if flags.mode == "none":
-            raise Refused(f"{i.mnemonic} needs a mode of rounding")
+            raise Unsupported(f"{i.mnemonic} needs a mode of rounding")
     elif flags.mode not in ("none", "rn"):
-        raise Refused(f"{i.mnemonic} rounds nothing")
+        raise Unsupported(f"{i.mnemonic} rounds nothing")
     plain = not (flags.ftz or flags.sat or flags.relu or flags.finite)
     if plain and flags.integral == "none":
         quick = _QUICK.get((target, source, flags.mode))
@@ -261,7 +261,7 @@ def _pair(i: Instruction) -> Step:
     """f16x2 and bf16x2 of two float32."""
     target, source = _two_types(i)
     if source != "f32":
-        raise Refused(f"{i.mnemonic}: a pair is not unpacked by cvt")
+        raise Unsupported(f"{i.mnemonic}: a pair is not unpacked by cvt")
     flags = _flags(i)
     chosen(i, "rn rz")
     if target == "bf16x2" and flags.mode == "rn" and not (flags.relu or flags.finite):
@@ -296,7 +296,7 @@ _TF32_BITS, _TF32_NAN = np.uint32(0xFFFFE000), np.uint32(0x7FFFE000)
 def _tf32(i: Instruction) -> Step:
     flags = _flags(i)
     if _two_types(i) != ("tf32", "f32"):
-        raise Refused(f"{i.mnemonic}: .tf32 is made of .f32, and read as .b32")
+        raise Unsupported(f"{i.mnemonic}: .tf32 is made of .f32, and read as .b32")
     mode = chosen(i, "rna rn rz")
 
     def run(x: Array) -> Array:
@@ -320,7 +320,7 @@ def _to_eight(i: Instruction) -> Step:
     """Two bytes of two float32, or of a pair of halves."""
     target, source = _two_types(i)
     if target not in _BYTES_OF:
-        raise Refused(f"{i.mnemonic}: .satfinite is for the narrow formats")
+        raise Unsupported(f"{i.mnemonic}: .satfinite is for the narrow formats")
     bits, relu = _BYTES_OF[target], "relu" in i.flags
 
     def pack(values: Array) -> Array:
@@ -333,14 +333,14 @@ def _to_eight(i: Instruction) -> Step:
             return pure(i, lambda a, b: pack(_stacked(a, b).astype(F64)), F32, F32, result=U16)
         case "f16x2":
             return pure(i, lambda x: pack(halves(x).view(F16).astype(F64)), U32, result=U16)
-    raise Refused(f"{i.mnemonic}: .{target} is made of .f32 or .f16x2")
+    raise Unsupported(f"{i.mnemonic}: .{target} is made of .f32 or .f16x2")
 
 
 def _of_eight(i: Instruction) -> Step:
     """Two halves of two bytes, exactly."""
     _, source = _two_types(i)
     if source not in _VALUES_OF:
-        raise Refused(f"{i.mnemonic}: .e4m3x2 and .e5m2x2 are made with .satfinite")
+        raise Unsupported(f"{i.mnemonic}: .e4m3x2 and .e5m2x2 are made with .satfinite")
     values, relu = _VALUES_OF[source], "relu" in i.flags
 
     def run(x: Array) -> Array:

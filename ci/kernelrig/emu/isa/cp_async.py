@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kernelrig.emu.isa._address_operands import bracketed, source
 from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, partly, read
-from kernelrig.emu.isa._memory_forms import bracketed, source
-from kernelrig.emu.machine.access import NO_VALUE
 from kernelrig.emu.machine.addressing import locate
 from kernelrig.emu.machine.async_groups import CopyGroups
-from kernelrig.emu.machine.asynchronous import Op
-from kernelrig.emu.machine.instruction_table import Block, Read, Refused, Row, Step, row
+from kernelrig.emu.machine.instruction_table import Blocked, Read, Row, Step, Unsupported, row
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
-from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
+from kernelrig.emu.machine.thread_memory import NO_VALUE
 from kernelrig.emu.numerics.arrays import BOOL, U32, Array, Mask
 from kernelrig.ptx import Instruction, Integer, Register
 
@@ -40,13 +40,13 @@ class _Arrivals:
         for copy in missing:
             self._behind.setdefault(copy, []).append((arrival, missing))
         if not missing:
-            self.machine.engine.issue(arrival)
+            self.machine.operations.issue(arrival)
 
     def ended(self, copy: Op) -> None:
         for arrival, missing in self._behind.pop(copy, ()):
             missing.discard(copy)
             if not missing:
-                self.machine.engine.issue(arrival)
+                self.machine.operations.issue(arrival)
 
 
 def _copy(i: Instruction) -> Step:
@@ -54,38 +54,42 @@ def _copy(i: Instruction) -> Step:
     policy = int("L2::cache_hint" in i.flags)
     operands = list(expect(i, 3 + policy, 4 + policy))[: len(i.operands) - policy]
     if not isinstance(operands[2], Integer):
-        raise Refused(f"{i.mnemonic}: two addresses and a constant size are needed")
+        raise Unsupported(f"{i.mnemonic}: two addresses and a constant size are needed")
     size = operands[2].value
     if size not in _SIZES or ("cg" in i.flags and size != 16):
-        raise Refused(f"{i.mnemonic}: {size} bytes; .ca copies 4, 8 or 16, .cg 16")
+        raise Unsupported(f"{i.mnemonic}: {size} bytes; .ca copies 4, 8 or 16, .cg 16")
     limit: tuple[Read, ...] = ()
     last = operands[3] if len(operands) == 4 else None
     ignores = isinstance(last, Register) and last.type == "pred"
     if last is not None:
         limit = (read(last, BOOL) if ignores else source(i, last, U32),)
 
-    def run(crew: Crew, mask: Mask, to: Array, source: Array, given: Array | None = None) -> None:
+    def run(
+        batch: WarpBatch, mask: Mask, to: Array, source: Array, given: Array | None = None
+    ) -> None:
         if given is None:
             amount = np.full((1, 1), size, np.int64)
         elif ignores:
             amount = np.where(given, 0, size)
         else:
             amount = given.astype(np.int64)
-        _start(crew, mask, to, source, size, amount)
+        _start(batch, mask, to, source, size, amount)
 
     places = (bracketed(i, operands[0]), bracketed(i, operands[1]))
     return Step(run, (*places, *limit), effect=True, stop=True)
 
 
-def _start(crew: Crew, mask: Mask, to: Array, source: Array, size: int, amount: Array) -> None:
+def _start(
+    batch: WarpBatch, mask: Mask, to: Array, source: Array, size: int, amount: Array
+) -> None:
     """Start a copy for each lane: `amount` bytes from `source`, then zeros up to `size`."""
-    for _, target, lanes in locate(crew, mask, to, size, "shared", "cp.async", write=True):
-        chosen = crew.mask_of(lanes)
+    for _, target, lanes in locate(batch, mask, to, size, "shared", "cp.async", write=True):
+        chosen = batch.mask_of(lanes)
         amounts = np.broadcast_to(amount, chosen.shape)
         over = chosen & (amounts > size)
         if over.any():
             text = f"cp.async of {size} bytes from {int(amounts[over][0])}: src-size is larger"
-            crew.report("descriptor", text, over)
+            batch.report("descriptor", text, over)
             amounts = np.minimum(amounts, size)
         start = np.full(chosen.shape, _NOWHERE)
         for wanted in np.unique(amounts[chosen]):
@@ -95,17 +99,17 @@ def _start(crew: Crew, mask: Mask, to: Array, source: Array, size: int, amount: 
                 continue
             what = "source of cp.async"
             for _, flat, found in locate(
-                crew, some, source, int(wanted), "global", what, align=size
+                batch, some, source, int(wanted), "global", what, align=size
             ):
-                start[crew.mask_of(found)] = np.broadcast_to(flat, some.shape)[found]
+                start[batch.mask_of(found)] = np.broadcast_to(flat, some.shape)[found]
         targets = np.broadcast_to(target, chosen.shape)
-        groups = crew.machine.part(CopyGroups)
+        groups = batch.machine.part(CopyGroups)
         for r, lane in zip(*np.nonzero(chosen & (start != _NOWHERE)), strict=True):
             span = (int(start[r, lane]), int(amounts[r, lane]), int(targets[r, lane]), size)
-            op = crew.machine.issue(
-                crew, int(r), int(lane), "cp.async", _Copy(*span), proxy="generic"
+            op = batch.machine.issue(
+                batch, int(r), int(lane), "cp.async", _Copy(*span), proxy="generic"
             )
-            groups.add(op, int(crew.warps[r]), 1 << int(lane))
+            groups.add(op, int(batch.warps[r]), 1 << int(lane))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +141,8 @@ class _Copy:
 
 
 def _commit(i: Instruction) -> Step:
-    def run(crew: Crew, mask: Mask) -> None:
-        crew.machine.part(CopyGroups).commit(crew, mask)
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        batch.machine.part(CopyGroups).commit(batch, mask)
 
     return Step(run, effect=True)
 
@@ -149,17 +153,17 @@ def _wait(i: Instruction) -> Step:
     if "wait_group" in i.flags:
         count = i.operand(0)
         if not isinstance(count, Integer) or count.value < 0:
-            raise Refused(f"{i.mnemonic}: a constant number of groups is needed")
+            raise Unsupported(f"{i.mnemonic}: a constant number of groups is needed")
         newest = count.value
 
-    def ready(crew: Crew, mask: Mask) -> Block | None:
-        return crew.machine.part(CopyGroups).must_wait(crew, mask, newest)
+    def ready(batch: WarpBatch, mask: Mask) -> Blocked | None:
+        return batch.machine.part(CopyGroups).must_wait(batch, mask, newest)
 
-    def run(crew: Crew, mask: Mask) -> None:
-        groups = crew.machine.part(CopyGroups)
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        groups = batch.machine.part(CopyGroups)
         if newest is None:
-            groups.commit(crew, mask)
-        groups.waited(crew, mask, newest or 0)
+            groups.commit(batch, mask)
+        groups.waited(batch, mask, newest or 0)
 
     return Step(run, effect=True, ready=ready)
 
@@ -171,25 +175,25 @@ def _arrive(i: Instruction) -> Step:
     """
     adds = "noinc" not in i.flags
 
-    def run(crew: Crew, mask: Mask, address: Array) -> None:
+    def run(batch: WarpBatch, mask: Mask, address: Array) -> None:
         space = "shared" if "shared" in i.flags or "shared::cta" in i.flags else "generic"
-        barriers = crew.machine.part(Barriers)
-        for _, flat, lanes in locate(crew, mask, address, 8, space, "cp.async.mbarrier.arrive"):
-            chosen = crew.mask_of(lanes)
+        barriers = batch.machine.part(Barriers)
+        for _, flat, lanes in locate(batch, mask, address, 8, space, "cp.async.mbarrier.arrive"):
+            chosen = batch.mask_of(lanes)
             for r, lane in zip(*np.nonzero(chosen), strict=True):
                 at = int(np.broadcast_to(flat, chosen.shape)[r, lane])
                 slot, offset = divmod(at, SLOT_BYTES)
                 barrier = barriers.find(slot, offset)
                 if barrier and adds:
                     barrier.pending += 1
-                _arrive_later(crew, int(r), int(lane), slot, offset)
+                _arrive_later(batch, int(r), int(lane), slot, offset)
 
     return Step(run, (bracketed(i, expect(i, 1)[0]),), effect=True, stop=True)
 
 
-def _arrive_later(crew: Crew, r: int, lane: int, slot: int, offset: int) -> None:
-    machine = crew.machine
-    copies = machine.part(CopyGroups).issued(int(crew.warps[r]), 1 << lane)
+def _arrive_later(batch: WarpBatch, r: int, lane: int, slot: int, offset: int) -> None:
+    machine = batch.machine
+    copies = machine.part(CopyGroups).issued(int(batch.warps[r]), 1 << lane)
 
     def steps(op: Op) -> Iterator[None]:
         barriers = machine.part(Barriers)
@@ -202,7 +206,7 @@ def _arrive_later(crew: Crew, r: int, lane: int, slot: int, offset: int) -> None
         yield
 
     op = Op(
-        "cp.async.mbarrier.arrive", machine, crew.warps, r, lane, crew.at, "generic"
+        "cp.async.mbarrier.arrive", machine, batch.warps, r, lane, batch.at, "generic"
     )  # fmt: skip
     op.steps = steps(op)
     if machine.hooks:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kernelrig.emu.isa._forms import chosen, expect
-from kernelrig.emu.machine.instruction_table import Refused, Row, Step, row
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
+from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.numerics.arrays import I64, Mask
 from kernelrig.ptx import Instruction
 
@@ -24,9 +24,9 @@ def _membar(i: Instruction) -> Step:
 
 
 def _thread_fence(sem: str, scope: str) -> Step:
-    def run(crew: Crew, mask: Mask) -> None:
-        if crew.machine.hooks:
-            crew.machine.hooks.fenced(crew, mask, sem, scope)
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        if batch.machine.hooks:
+            batch.machine.hooks.fenced(batch, mask, sem, scope)
 
     return Step(run, effect=True, stop=True)
 
@@ -39,7 +39,7 @@ def _restricted(i: Instruction) -> Step:
     sem = chosen(i, "acquire release")
     wanted = "shared::cta" if sem == "release" else "shared::cluster"
     if not i.has(f"sync_restrict::{wanted}"):
-        raise Refused(f"{i.mnemonic}: .{sem} goes with .sync_restrict::{wanted}")
+        raise Unsupported(f"{i.mnemonic}: .{sem} goes with .sync_restrict::{wanted}")
     return _thread_fence(sem, "cluster")
 
 
@@ -48,9 +48,9 @@ def _proxy(i: Instruction) -> Step:
     space = chosen(i, "shared::cta shared::cluster shared global", "none").replace("none", "")
     space = "shared::cta" if space == "shared" else space
 
-    def run(crew: Crew, mask: Mask) -> None:
-        if crew.machine.hooks:
-            crew.machine.hooks.proxy_fenced(crew, mask, space)
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        if batch.machine.hooks:
+            batch.machine.hooks.proxy_fenced(batch, mask, space)
 
     return Step(run, effect=True, stop=True)
 
@@ -69,16 +69,16 @@ def _one_way_proxy(i: Instruction) -> Step:
     sem = chosen(i, "acquire release")
     space = "shared::cluster" if sem == "acquire" else "shared::cta"
     if not i.has(f"sync_restrict::{space}"):
-        raise Refused(f"{i.mnemonic}: .{sem} goes with .sync_restrict::{space}")
+        raise Unsupported(f"{i.mnemonic}: .{sem} goes with .sync_restrict::{space}")
 
-    def run(crew: Crew, mask: Mask) -> None:
-        hooks = crew.machine.hooks
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        hooks = batch.machine.hooks
         if hooks and sem == "acquire":
-            hooks.fenced(crew, mask, sem, "cluster")
+            hooks.fenced(batch, mask, sem, "cluster")
         if hooks:
-            hooks.proxy_fenced(crew, mask, space)
+            hooks.proxy_fenced(batch, mask, space)
         if hooks and sem == "release":
-            hooks.fenced(crew, mask, sem, "cluster")
+            hooks.fenced(batch, mask, sem, "cluster")
 
     return Step(run, effect=True, stop=True)
 
@@ -89,9 +89,9 @@ def _tensor_map_proxy(i: Instruction) -> Step:
     operands = expect(i, 2) if sem == "acquire" else expect(i, 0)
     scope = chosen(i, "cta cluster gpu sys")
 
-    def run(crew: Crew, mask: Mask, *_: object) -> None:
-        if crew.machine.hooks:
-            crew.machine.hooks.fenced(crew, mask, sem, scope)
+    def run(batch: WarpBatch, mask: Mask, *_: object) -> None:
+        if batch.machine.hooks:
+            batch.machine.hooks.fenced(batch, mask, sem, scope)
 
     return Step(run, ((operands[0], I64),) if operands else (), effect=True, stop=True)
 
@@ -99,9 +99,9 @@ def _tensor_map_proxy(i: Instruction) -> Step:
 def _mbarrier_init(i: Instruction) -> Step:
     expect(i, 0)
 
-    def run(crew: Crew, mask: Mask) -> None:
-        if crew.machine.hooks:
-            crew.machine.hooks.barriers_published(crew, mask)
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        if batch.machine.hooks:
+            batch.machine.hooks.barriers_published(batch, mask)
 
     return Step(run, effect=True, stop=True)
 
@@ -109,7 +109,7 @@ def _mbarrier_init(i: Instruction) -> Step:
 def _grid_wait(i: Instruction) -> Step:
     """griddepcontrol.wait: a launch here depends on no other grid."""
     expect(i, 0)
-    return Step(lambda crew, mask: None, effect=True, stop=True)
+    return Step(lambda batch, mask: None, effect=True, stop=True)
 
 
 _RESTRICT = "sync_restrict::shared::cta sync_restrict::shared::cluster"

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from kernelrig.emu.isa._forms import WHOLLY, alike, chosen, compared, expect, pure, typed
-from kernelrig.emu.machine.instruction_table import Refused, Row, Step, row
-from kernelrig.emu.numerics import floating
+from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
+from kernelrig.emu.numerics import float_functions
 from kernelrig.emu.numerics.arrays import BOOL, F32, F64, U32, U64, Array
-from kernelrig.emu.numerics.floating import Function
+from kernelrig.emu.numerics.float_functions import Function
 from kernelrig.emu.numerics.rounding import canonical, flushed
 from kernelrig.ptx import Instruction
 
@@ -26,7 +26,7 @@ def _finished(i: Instruction, run: Function) -> Function:
     def around(*terms: Array) -> Array:
         result = run(*map(flushed, terms)) if ftz else run(*terms)
         result = flushed(result) if ftz else result
-        return floating.saturated(result) if sat else result
+        return float_functions.saturated(result) if sat else result
 
     return around
 
@@ -39,7 +39,7 @@ def _arithmetic(i: Instruction) -> Function:
     """Return the function of an add, sub, mul, fma or mad of float32 or float64."""
     mode = chosen(i, MODES, "rn")
     if "f64" in i.flags:
-        fma = floating.fma64(mode)
+        fma = float_functions.fma64(mode)
         one, zero = np.float64(1), np.float64(-0.0)
         match i.opcode:
             case "add":
@@ -51,12 +51,12 @@ def _arithmetic(i: Instruction) -> Function:
         return fma
     match i.opcode:
         case "add":
-            return floating.add(mode)
+            return float_functions.add(mode)
         case "sub":
-            return _subtracting(floating.add(mode))
+            return _subtracting(float_functions.add(mode))
         case "mul":
-            return floating.mul(mode, ftz="ftz" in i.flags)
-    return floating.fma(mode, ftz="ftz" in i.flags)
+            return float_functions.mul(mode, ftz="ftz" in i.flags)
+    return float_functions.fma(mode, ftz="ftz" in i.flags)
 
 
 def _product(fma: Function, a: Array, b: Array, zero: np.float64) -> Array:
@@ -97,15 +97,15 @@ def _division(i: Instruction) -> Step:
     count = 2 if i.opcode == "div" else 1
     if "f64" in i.flags:
         if mode != "rn":
-            raise Refused(f"{i.mnemonic}: float64 is divided with .rn only")
+            raise Unsupported(f"{i.mnemonic}: float64 is divided with .rn only")
         return alike(i, _EXACT_64[i.opcode], count, F64)
     if mode in ("approx", "full"):
         if i.opcode == "div":
             return alike(i, _finished(i, _approximate_division(mode)), 2, F32)
         return _approximation(i)
     if i.opcode == "sqrt":
-        return pure(i, _finished(i, floating.sqrt(mode)), F32)
-    div = floating.div(mode)
+        return pure(i, _finished(i, float_functions.sqrt(mode)), F32)
+    div = float_functions.div(mode)
     if i.opcode == "rcp":
         return pure(i, _finished(i, lambda x: div(np.float32(1), x)), F32)
     return alike(i, _finished(i, div), 2, F32)
@@ -124,13 +124,13 @@ def _approximate_division(mode: str) -> Function:
 
 
 def _approximation(i: Instruction) -> Step:
-    function = floating.APPROXIMATIONS[i.opcode]
+    function = float_functions.APPROXIMATIONS[i.opcode]
     return pure(i, _finished(i, lambda x: canonical(function(x.astype(F64)).astype(F32))), F32)
 
 
 def _gross(i: Instruction) -> Step:
     """rcp and rsqrt of float64 from the upper 32 bits to the upper 32 bits, flushing."""
-    function = floating.APPROXIMATIONS[i.opcode]
+    function = float_functions.APPROXIMATIONS[i.opcode]
     tiny, upper = np.finfo(F64).tiny, np.uint64(0xFFFFFFFF00000000)
 
     def cut(x: Array) -> Array:
@@ -145,7 +145,7 @@ def _negation(i: Instruction) -> Step:
 
 
 def _extreme(i: Instruction) -> Step:
-    run = floating.extreme(i.opcode, i.flags)
+    run = float_functions.extreme(i.opcode, i.flags)
     if len(expect(i, 3, 4)) == 4:
         return alike(i, _finished(i, lambda a, b, c: run(run(a, b), c)), 3, typed(i))
     return alike(i, _finished(i, run), 2, typed(i))

@@ -8,9 +8,9 @@ import numpy as np
 
 from kernelrig.emu.isa._forms import WHOLLY, alike, chosen, compared, expect, pure, type_name, types
 from kernelrig.emu.machine.instruction_table import Row, Step, row
-from kernelrig.emu.numerics import floating
+from kernelrig.emu.numerics import float_functions
 from kernelrig.emu.numerics.arrays import F32, F64, U16, U32, Array
-from kernelrig.emu.numerics.floating import Function
+from kernelrig.emu.numerics.float_functions import Function
 from kernelrig.emu.numerics.rounding import (
     F16,
     NAN,
@@ -65,7 +65,7 @@ _FUNCTIONS: dict[str, Function] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
-    "fma": floating.fma_f64,
+    "fma": float_functions.fma_f64,
 }
 
 
@@ -87,8 +87,8 @@ def _step(i: Instruction, function: Function, count: int) -> Step:
         result = function(*map(flush, values)) if ftz else function(*values)
         if ftz:  # as of float32: no case on an H200 has told this from tiny before it is rounded
             result = flushed_if_rounded(result, "rn", half.digits, half.lowest)
-        result = floating.saturated(result) if sat else result
-        result = floating.rectified(result) if relu else result
+        result = float_functions.saturated(result) if sat else result
+        result = float_functions.rectified(result) if relu else result
         return half.bits(result)
 
     run = around if ftz or sat or relu else plain
@@ -101,9 +101,9 @@ def _arithmetic(i: Instruction) -> Step:
 
 def _extreme(i: Instruction) -> Step:
     if len(expect(i, 3, 4)) == 4:
-        run = floating.extreme(i.opcode, i.flags)
+        run = float_functions.extreme(i.opcode, i.flags)
         return _step(i, lambda a, b, c: run(run(a, b), c), 3)
-    return _step(i, floating.extreme(i.opcode, i.flags), 2)
+    return _step(i, float_functions.extreme(i.opcode, i.flags), 2)
 
 
 def _sign(i: Instruction) -> Step:
@@ -118,7 +118,7 @@ def _sign(i: Instruction) -> Step:
 
 
 def _approximation(i: Instruction) -> Step:
-    function = floating.APPROXIMATIONS[i.opcode]
+    function = float_functions.APPROXIMATIONS[i.opcode]
     return _step(i, lambda x: function(x.astype(F64)), 1)
 
 
@@ -127,15 +127,15 @@ def _mixed(i: Instruction) -> Step:
     half = FORMATS[next(t for t in types(i) if t != "f32")]
     mode = chosen(i, "rn rz rm rp", "rn")
     if i.opcode == "fma":
-        core, narrow = floating.fma(mode), 2
+        core, narrow = float_functions.fma(mode), 2
     else:
-        add = floating.add(mode)
+        add = float_functions.add(mode)
         core, narrow = (add if i.opcode == "add" else lambda a, b: add(a, -b)), 1
     sat = "sat" in i.flags
 
     def run(*terms: Array) -> Array:
         result = core(*map(half.values, terms[:narrow]), *terms[narrow:])
-        return floating.saturated(result) if sat else result
+        return float_functions.saturated(result) if sat else result
 
     return pure(i, run, *[U16] * narrow, F32, result=F32)
 

@@ -22,8 +22,8 @@ from kernelrig.emu.isa._forms import (
     unsigned,
     write,
 )
-from kernelrig.emu.machine.instruction_table import Refused, Row, Step, row
-from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.numerics.arrays import (
     I32,
     I64,
@@ -104,7 +104,7 @@ def _high(a: Array, b: Array) -> Array:
 
 def _wide(kind: np.dtype[Any]) -> np.dtype[Any]:
     if kind.itemsize not in _WIDE:
-        raise Refused(".wide multiplies 16 and 32 bits only")
+        raise Unsupported(".wide multiplies 16 and 32 bits only")
     signed, size = kind.kind == "i", _WIDE[kind.itemsize]
     return SIGNED[size] if signed else unsigned(SIGNED[size])
 
@@ -130,7 +130,7 @@ def _mad(i: Instruction) -> Step:
     product, result = _product(i)
     if "sat" in i.flags:
         if not i.has("hi", "s32"):
-            raise Refused("mad.sat exists as mad.hi.sat.s32 only")
+            raise Unsupported("mad.sat exists as mad.hi.sat.s32 only")
         return alike(i, lambda a, b, c: _clamped(product(a, b).astype(I64) + c), 3, I32)
     kind = typed(i)
     return pure(i, lambda a, b, c: product(a, b) + c, kind, kind, result, result=result)
@@ -155,7 +155,7 @@ def _mad24(i: Instruction) -> Step:
     product = _product_24(i)
     if "sat" in i.flags:
         if not i.has("hi", "s32"):
-            raise Refused("mad24.sat exists as mad24.hi.sat.s32 only")
+            raise Unsupported("mad24.sat exists as mad24.hi.sat.s32 only")
         return alike(i, lambda a, b, c: _clamped(product(a, b).astype(I64) + c), 3, I32)
     return alike(i, lambda a, b, c: product(a, b) + c, 3, typed(i))
 
@@ -173,7 +173,7 @@ def _parts(x: Array, signed: bool, bits: int, first: int, count: int) -> list[Ar
 def _dot(i: Instruction) -> Step:
     kinds = types(i)
     if len(kinds) != 2:
-        raise Refused(f"{i.mnemonic} needs the types of both factors")
+        raise Unsupported(f"{i.mnemonic} needs the types of both factors")
     a_signed, b_signed = (k == "s32" for k in kinds)
     if i.opcode == "dp4a":
         first, count, bits = 0, 4, 8
@@ -216,11 +216,11 @@ def _division(function: Callable[[Array, Array], Array]) -> Callable[[Instructio
         if kind.itemsize == 4:
             return alike(i, function, 2, kind)
 
-        def run(crew: Crew, mask: Mask, a: Array, b: Array) -> Array:
+        def run(batch: WarpBatch, mask: Mask, a: Array, b: Array) -> Array:
             if not b.all():
-                zero = crew.mask_of(mask) & (b == 0)
+                zero = batch.mask_of(mask) & (b == 0)
                 if zero.any():
-                    crew.report(
+                    batch.report(
                         "uninitialised",
                         f"{i.mnemonic} divides by zero, whose result PTX leaves open: "
                         "test the divisor before",
@@ -272,14 +272,14 @@ def _chain(i: Instruction) -> Step:
         else:
             product = np.multiply
 
-    def run(crew: Crew, mask: Mask, *terms: Array) -> Array:
-        part = crew.machine.part(Carry)
-        held = part.flags[crew.warps]
+    def run(batch: WarpBatch, mask: Mask, *terms: Array) -> Array:
+        part = batch.machine.part(Carry)
+        held = part.flags[batch.warps]
         carry = held.astype(kind) if takes else np.zeros((1, 1), kind)
         a, b = terms if product is None else (product(*terms[:2]), terms[2])
         result, out = combine(a, b, carry)
         if gives:
-            part.flags[crew.warps] = np.where(full_mask(mask, crew.size), out, held)
+            part.flags[batch.warps] = np.where(full_mask(mask, batch.size), out, held)
         return result
 
     operands = expect(i, 4 if product is not None else 3)

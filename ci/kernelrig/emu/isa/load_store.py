@@ -6,12 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from kernelrig.emu.isa._address_operands import bracketed, elements, source, target
 from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, partly
-from kernelrig.emu.isa._memory_forms import bracketed, elements, source, target
-from kernelrig.emu.machine.access import NO_VALUE, Manner, load, manner, store
 from kernelrig.emu.machine.addressing import locate
-from kernelrig.emu.machine.instruction_table import Refused, Row, Step, row
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
+from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.machine.thread_memory import (
+    NO_VALUE,
+    MemorySemantics,
+    load,
+    memory_semantics,
+    store,
+)
 from kernelrig.emu.numerics.arrays import SIGNED, U64, UNSIGNED, Array, Mask
 from kernelrig.ptx import Instruction, Operand
 from kernelrig.ptx.types import BYTES
@@ -28,9 +34,9 @@ def _dtype(i: Instruction) -> Dtype:
     """Return the unsigned or, for .sN, signed type of the elements: registers are wider, or not."""
     name = next((word for word in TYPES.split() if word in i.flags), "")
     if not name:
-        raise Refused(f"{i.mnemonic}: the type is missing")
+        raise Unsupported(f"{i.mnemonic}: the type is missing")
     if name == "b128":
-        raise Refused(f"{i.mnemonic}: registers of 128 bits are not supported")
+        raise Unsupported(f"{i.mnemonic}: registers of 128 bits are not supported")
     return (SIGNED if name[0] == "s" else UNSIGNED)[BYTES[name]]
 
 
@@ -40,21 +46,21 @@ def _elements(i: Instruction, operand: Operand, dtype: Dtype) -> tuple[Operand, 
     size = len(items) * dtype.itemsize
     limit = _GLOBAL_VECTOR_BYTES if "global" in i.flags else _VECTOR_BYTES
     if size > limit:
-        raise Refused(f"{i.mnemonic}: {size} bytes a lane; PTX has 32 for .global, else 16")
+        raise Unsupported(f"{i.mnemonic}: {size} bytes a lane; PTX has 32 for .global, else 16")
     return items
 
 
 def _ld(i: Instruction) -> Step:
-    how = manner(i)
+    how = memory_semantics(i)
     dtype = _dtype(i)
     into, address = expect(i, *_with_policy(i, 2))[:2]
     items = _elements(i, into, dtype)
     width, count = dtype.itemsize, len(items)
-    if how.promised and how.space != "global":
-        raise Refused(f"{i.mnemonic}: .nc is for .global")
+    if how.non_coherent and how.space != "global":
+        raise Unsupported(f"{i.mnemonic}: .nc is for .global")
 
-    def run(crew: Crew, mask: Mask, address: Array) -> Array | tuple[Array, ...]:
-        values = load(crew, mask, address, width, count, how)
+    def run(batch: WarpBatch, mask: Mask, address: Array) -> Array | tuple[Array, ...]:
+        values = load(batch, mask, address, width, count, how)
         if count == 1:
             return values[0].view(dtype)
         return tuple(v.view(dtype) for v in values)
@@ -70,9 +76,9 @@ def _with_policy(i: Instruction, count: int) -> tuple[int, ...]:
 
 
 def _st(i: Instruction) -> Step:
-    how = manner(i)
+    how = memory_semantics(i)
     if how.space == "const":
-        raise Refused(f"{i.mnemonic}: .const cannot be written")
+        raise Unsupported(f"{i.mnemonic}: .const cannot be written")
     dtype = UNSIGNED[_dtype(i).itemsize]
     address, value = expect(i, *_with_policy(i, 2))[:2]
     items = _elements(i, value, dtype)
@@ -81,8 +87,8 @@ def _st(i: Instruction) -> Step:
         # as no other call is taken, and nothing reads them.
         return Step(lambda *_: None, tuple(source(i, item, dtype) for item in items), effect=True)
 
-    def run(crew: Crew, mask: Mask, address: Array, *values: Array) -> None:
-        store(crew, mask, address, values, how)
+    def run(batch: WarpBatch, mask: Mask, address: Array, *values: Array) -> None:
+        store(batch, mask, address, values, how)
 
     reads = (bracketed(i, address), *(source(i, item, dtype) for item in items))
     return Step(run, reads, effect=True, stop=how.synchronises)
@@ -91,38 +97,38 @@ def _st(i: Instruction) -> Step:
 def _st_bulk(i: Instruction) -> Step:
     """st.bulk [a], size, 0: zeros, as many as each thread says."""
 
-    def run(crew: Crew, mask: Mask, address: Array, size: Array, value: Array) -> None:
+    def run(batch: WarpBatch, mask: Mask, address: Array, size: Array, value: Array) -> None:
         if value.any():
-            crew.report("descriptor", "st.bulk writes zeros only: its value must be 0", mask)
-        shape = crew.mask_of(mask).shape
+            batch.report("descriptor", "st.bulk writes zeros only: its value must be 0", mask)
+        shape = batch.mask_of(mask).shape
         sizes = np.broadcast_to(size, shape)
-        for amount in np.unique(sizes[crew.mask_of(mask)]):
-            some = crew.mask_of(mask) & (sizes == amount)
+        for amount in np.unique(sizes[batch.mask_of(mask)]):
+            some = batch.mask_of(mask) & (sizes == amount)
             if amount % 8:
                 text = f"st.bulk of {amount} bytes: the size must be a multiple of 8"
-                crew.report("misaligned", text, some)
+                batch.report("misaligned", text, some)
             elif amount:
-                _zero(crew, some, address, int(amount), how)
+                _zero(batch, some, address, int(amount), how)
 
-    how = manner(i)
+    how = memory_semantics(i)
     if how.space not in ("generic", "shared", "shared::cta"):
-        raise Refused(f"{i.mnemonic}: st.bulk is for .shared::cta")
+        raise Unsupported(f"{i.mnemonic}: st.bulk is for .shared::cta")
     address, size, value = expect(i, 3)
     return Step(
         run, (bracketed(i, address), source(i, size, U64), source(i, value, U64)), effect=True
     )
 
 
-def _zero(crew: Crew, mask: Mask, address: Array, size: int, how: Manner) -> None:
-    places = locate(crew, mask, address, size, how.space, "st.bulk", write=True, align=8)
-    machine = crew.machine
+def _zero(batch: WarpBatch, mask: Mask, address: Array, size: int, how: MemorySemantics) -> None:
+    places = locate(batch, mask, address, size, how.space, "st.bulk", write=True, align=8)
+    machine = batch.machine
     for space, flat, lanes in places:
         arena = machine.memory.arena(space)
-        starts = np.broadcast_to(flat, crew.mask_of(lanes).shape)[crew.mask_of(lanes)]
+        starts = np.broadcast_to(flat, batch.mask_of(lanes).shape)[batch.mask_of(lanes)]
         words = (starts[:, None] + np.arange(0, size, 8)).ravel()
         if machine.hooks:
             for at in range(0, size, 8):
-                machine.hooks.accessed(crew, lanes, space, flat + at, 8, True)
+                machine.hooks.accessed(batch, lanes, space, flat + at, 8, True)
         arena.scatter(words, (np.zeros(1, U64),), None)
 
 
@@ -148,18 +154,18 @@ DISCARD_BYTES = 128
 
 def _discard(i: Instruction) -> Step:
     """discard.L2: nobody may read the line before somebody writes it again."""
-    how = manner(i)
+    how = memory_semantics(i)
 
-    def run(crew: Crew, mask: Mask, address: Array) -> None:
+    def run(batch: WarpBatch, mask: Mask, address: Array) -> None:
         for space, flat, lanes in locate(
-            crew, mask, address, DISCARD_BYTES, how.space, "discard", write=True
+            batch, mask, address, DISCARD_BYTES, how.space, "discard", write=True
         ):
-            machine = crew.machine
-            chosen = crew.mask_of(lanes)
+            machine = batch.machine
+            chosen = batch.mask_of(lanes)
             starts = np.broadcast_to(flat, chosen.shape)[chosen]
             if machine.hooks:
                 for at in range(0, DISCARD_BYTES, 16):
-                    machine.hooks.accessed(crew, lanes, space, flat + at, 16, True)
+                    machine.hooks.accessed(batch, lanes, space, flat + at, 16, True)
             machine.memory.arena(space).written[starts[:, None] + np.arange(DISCARD_BYTES)] = 0
 
     return Step(run, (bracketed(i, expect(i, 2)[0]),), effect=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kernelrig.emu.isa._forms import alike, chosen, compared, expect, pure, read, typed, write
-from kernelrig.emu.machine.instruction_table import Refused, Row, Step, row
+from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
 from kernelrig.emu.numerics.arrays import BOOL, U8, U32, U64, Array
 from kernelrig.ptx import Instruction, Integer, Pair
 
@@ -76,14 +76,14 @@ def _lop3(i: Instruction) -> Step:
     operands = expect(i, 5 if boolean == "none" else 6)
     table = operands[4]
     if not isinstance(table, Integer):
-        raise Refused("lop3 needs its truth table as a constant")
+        raise Unsupported("lop3 needs its truth table as a constant")
     function = _lop3_function(table.value & 0xFF)
     reads = tuple(read(o, U32) for o in operands[1:4])
     target = operands[0]
     if boolean == "none":
         return Step(function, reads, (write(target, U32),))
     if not isinstance(target, Pair):
-        raise Refused(f"{i.mnemonic} writes d|p")
+        raise Unsupported(f"{i.mnemonic} writes d|p")
     combine = np.logical_and if boolean == "and" else np.logical_or
 
     def run(a: Array, b: Array, c: Array, q: Array) -> tuple[Array, Array]:

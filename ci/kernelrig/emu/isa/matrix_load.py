@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelrig.emu.isa._address_operands import bracketed
 from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, partly, width
-from kernelrig.emu.isa._memory_forms import bracketed
 from kernelrig.emu.machine.addressing import locate
-from kernelrig.emu.machine.instruction_table import Refused, Row, Step, row
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
+from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.numerics.arrays import LANES, U16, U32, Array, Mask
 from kernelrig.ptx import Instruction, Operand, Register, Vector
 
@@ -25,7 +25,7 @@ _ELEMENT = np.arange(ROW_BYTES // 2) * 2
 def _matrices(i: Instruction) -> int:
     counts = [n for n in (1, 2, 4) if f"x{n}" in i.flags]
     if len(counts) != 1:
-        raise Refused(f"{i.mnemonic}: one of .x1, .x2, .x4 is needed")
+        raise Unsupported(f"{i.mnemonic}: one of .x1, .x2, .x4 is needed")
     return counts[0]
 
 
@@ -33,7 +33,7 @@ def _registers(i: Instruction, operand: Operand, count: int) -> tuple[Register, 
     items = operand.items if isinstance(operand, Vector) else (operand,)
     registers = tuple(item for item in items if isinstance(item, Register))
     if len(items) != count or len(registers) != count or any(width(r) != 4 for r in registers):
-        raise Refused(f"{i.mnemonic}: {operand} is not {count} registers of 32 bits")
+        raise Unsupported(f"{i.mnemonic}: {operand} is not {count} registers of 32 bits")
     return registers
 
 
@@ -42,23 +42,23 @@ def _how(i: Instruction) -> tuple[str, str]:
 
 
 def _rows(
-    crew: Crew, mask: Mask, address: Array, count: int, how: tuple[str, str], *, write: bool
+    batch: WarpBatch, mask: Mask, address: Array, count: int, how: tuple[str, str], *, write: bool
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Return flat positions of the rows, (n, 8 count), and which of them are no fault.
 
     `how` is the instruction's opcode and space.
     """
     what, space = how
-    naming = crew.mask_of(mask) & (np.arange(LANES) < count * ROWS_EACH)
-    flat = np.zeros((crew.size, LANES), np.int64)
-    right = np.zeros((crew.size, LANES), np.bool_)
-    for place in locate(crew, naming, address, ROW_BYTES, space, what, write=write):
+    naming = batch.mask_of(mask) & (np.arange(LANES) < count * ROWS_EACH)
+    flat = np.zeros((batch.size, LANES), np.int64)
+    right = np.zeros((batch.size, LANES), np.bool_)
+    for place in locate(batch, naming, address, ROW_BYTES, space, what, write=write):
         if place.space != "shared":
-            crew.report("out-of-bounds", f"{what} is of shared memory, not {place.space}", naming)
+            batch.report("out-of-bounds", f"{what} is of shared memory, not {place.space}", naming)
             continue
-        lanes = crew.mask_of(place.mask)
-        if crew.machine.hooks:
-            crew.machine.hooks.accessed(crew, lanes, "shared", place.flat, ROW_BYTES, write)
+        lanes = batch.mask_of(place.mask)
+        if batch.machine.hooks:
+            batch.machine.hooks.accessed(batch, lanes, "shared", place.flat, ROW_BYTES, write)
         flat = np.where(lanes, place.flat, flat)
         right |= lanes
     rows = count * ROWS_EACH
@@ -71,15 +71,15 @@ def _ldmatrix(i: Instruction) -> Step:
     registers = _registers(i, into, count)
     transposed, how = "trans" in i.flags, _how(i)
 
-    def run(crew: Crew, mask: Mask, address: Array) -> Array | tuple[Array, ...]:
-        flat, right = _rows(crew, mask, address, count, how, write=False)
-        halves = crew.machine.memory.shared.bytes.view(U16)
+    def run(batch: WarpBatch, mask: Mask, address: Array) -> Array | tuple[Array, ...]:
+        flat, right = _rows(batch, mask, address, count, how, write=False)
+        halves = batch.machine.memory.shared.bytes.view(U16)
         elements = halves[(flat[..., None] + _ELEMENT) // 2]
         elements = np.where(right[..., None], elements, U16.type(0))
-        matrices = elements.reshape(crew.size, count, ROWS_EACH, ROWS_EACH)
+        matrices = elements.reshape(batch.size, count, ROWS_EACH, ROWS_EACH)
         if transposed:
             matrices = matrices.swapaxes(2, 3)
-        words = np.ascontiguousarray(matrices).view(U32).reshape(crew.size, count, LANES)
+        words = np.ascontiguousarray(matrices).view(U32).reshape(batch.size, count, LANES)
         return words[:, 0] if count == 1 else tuple(words[:, m] for m in range(count))
 
     writes = tuple((register, U32) for register in registers)
@@ -92,15 +92,15 @@ def _stmatrix(i: Instruction) -> Step:
     registers = _registers(i, values, count)
     transposed, how = "trans" in i.flags, _how(i)
 
-    def run(crew: Crew, mask: Mask, address: Array, *held: Array) -> None:
-        flat, right = _rows(crew, mask, address, count, how, write=True)
-        words = np.stack([np.broadcast_to(h, (crew.size, LANES)) for h in held], axis=1)
-        matrices = words.view(U16).reshape(crew.size, count, ROWS_EACH, ROWS_EACH)
+    def run(batch: WarpBatch, mask: Mask, address: Array, *held: Array) -> None:
+        flat, right = _rows(batch, mask, address, count, how, write=True)
+        words = np.stack([np.broadcast_to(h, (batch.size, LANES)) for h in held], axis=1)
+        matrices = words.view(U16).reshape(batch.size, count, ROWS_EACH, ROWS_EACH)
         if transposed:
             matrices = matrices.swapaxes(2, 3)
-        elements = matrices.reshape(crew.size, count * ROWS_EACH, ROWS_EACH)
+        elements = matrices.reshape(batch.size, count * ROWS_EACH, ROWS_EACH)
         where = (flat[..., None] + _ELEMENT)[right]
-        crew.machine.memory.shared.scatter(where, (elements[right],), None)
+        batch.machine.memory.shared.scatter(where, (elements[right],), None)
 
     reads = (bracketed(i, address), *((register, U32) for register in registers))
     return Step(run, reads, effect=True, collective="warp")

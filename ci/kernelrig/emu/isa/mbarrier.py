@@ -5,10 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from kernelrig.emu.isa._forms import COPIES_ON_H200, chosen, expect, partly, read, write
-from kernelrig.emu.machine.instruction_table import Block, Read, Refused, Row, Step, Write, row
+from kernelrig.emu.machine.instruction_table import (
+    Blocked,
+    Read,
+    Row,
+    Step,
+    Unsupported,
+    Write,
+    row,
+)
+from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.mbarrier import Arrival, Barriers
-from kernelrig.emu.machine.mbarrier_phase import PENDING_BIT, PHASE_BIT
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.phase import PENDING_BIT, PHASE_BIT
 from kernelrig.emu.numerics.arrays import BOOL, I64, U32, U64, Array, Mask
 from kernelrig.ptx import Instruction, Sink
 
@@ -22,7 +30,7 @@ def _order(i: Instruction, default: str) -> tuple[str, str]:
     sem = chosen(i, "relaxed release acquire", default)
     scope = chosen(i, "cta cluster", "cta")
     if sem == "relaxed" != default and not i.flags & {"cta", "cluster"}:
-        raise Refused(f"{i.mnemonic}: .relaxed needs .cta or .cluster")
+        raise Unsupported(f"{i.mnemonic}: .relaxed needs .cta or .cluster")
     return sem, scope
 
 
@@ -30,8 +38,8 @@ def _init(i: Instruction) -> Step:
     place, count = expect(i, 2)
     space = _space(i)
 
-    def run(crew: Crew, mask: Mask, address: Array, number: Array) -> None:
-        crew.machine.part(Barriers).init(crew, mask, address, number, space)
+    def run(batch: WarpBatch, mask: Mask, address: Array, number: Array) -> None:
+        batch.machine.part(Barriers).init(batch, mask, address, number, space)
 
     return Step(run, ((place, I64), read(count, U32)), effect=True)
 
@@ -39,8 +47,8 @@ def _init(i: Instruction) -> Step:
 def _inval(i: Instruction) -> Step:
     space = _space(i)
 
-    def run(crew: Crew, mask: Mask, address: Array) -> None:
-        crew.machine.part(Barriers).inval(crew, mask, address, space)
+    def run(batch: WarpBatch, mask: Mask, address: Array) -> None:
+        batch.machine.part(Barriers).inval(batch, mask, address, space)
 
     return Step(run, ((expect(i, 1)[0], I64),), effect=True)
 
@@ -53,9 +61,9 @@ def _transaction(i: Instruction) -> Step:
     how = Arrival(i.opcode + (".expect_tx" if sign > 0 else ".complete_tx"), _space(i), sem, scope,
                   arrives=False)  # fmt: skip
 
-    def run(crew: Crew, mask: Mask, address: Array, number: Array) -> None:
+    def run(batch: WarpBatch, mask: Mask, address: Array, number: Array) -> None:
         tx = number.astype(np.int64) * sign
-        crew.machine.part(Barriers).arrive(crew, mask, address, how, tx=tx)
+        batch.machine.part(Barriers).arrive(batch, mask, address, how, tx=tx)
 
     return Step(run, ((place, I64), read(count, U32)), effect=True, stop=True)
 
@@ -66,16 +74,16 @@ def _arrive(i: Instruction) -> Step:
     drops = i.has("arrive_drop")
     space = _space(i)
     if space == "shared::cluster" and not isinstance(state, Sink):
-        raise Refused(f"{i.mnemonic}: an arrival in another CTA returns no state: _ is wanted")
+        raise Unsupported(f"{i.mnemonic}: an arrival in another CTA returns no state: _ is wanted")
     name = "mbarrier.arrive_drop" if drops else "mbarrier.arrive"
     name += ".expect_tx" * with_tx
     how = Arrival(name, space, *_order(i, "release"), drops=drops, completes=not partial)
 
-    def run(crew: Crew, mask: Mask, address: Array, number: Array | None = None) -> Array:
-        barriers = crew.machine.part(Barriers)
+    def run(batch: WarpBatch, mask: Mask, address: Array, number: Array | None = None) -> Array:
+        barriers = batch.machine.part(Barriers)
         if with_tx and number is not None:
-            return barriers.arrive(crew, mask, address, how, tx=number.astype(np.int64))
-        return barriers.arrive(crew, mask, address, how, count=number)
+            return barriers.arrive(batch, mask, address, how, tx=number.astype(np.int64))
+        return barriers.arrive(batch, mask, address, how, count=number)
 
     reads: list[Read] = [(place, I64), *(read(operand, U32) for operand in more)]
     writes: tuple[Write, ...] = (write(state, U64),)
@@ -88,17 +96,17 @@ def _wait(i: Instruction) -> Step:
     result, place, phase, *_ = expect(i, 3, 4) if blocks else expect(i, 3)
     space = _space(i)
     if space == "shared::cluster":
-        raise Refused(f"{i.mnemonic}: a wait is for an mbarrier of the thread's own CTA")
+        raise Unsupported(f"{i.mnemonic}: a wait is for an mbarrier of the thread's own CTA")
     sem, scope = _order(i, "acquire")
     name = "mbarrier.try_wait" if blocks else "mbarrier.test_wait"
     shift = 0 if by_parity else PHASE_BIT
 
-    def ready(crew: Crew, mask: Mask, address: Array, phase: Array) -> Block | None:
-        return crew.machine.part(Barriers).must_wait(crew, mask, address, _parity(phase, shift))
+    def ready(batch: WarpBatch, mask: Mask, address: Array, phase: Array) -> Blocked | None:
+        return batch.machine.part(Barriers).must_wait(batch, mask, address, _parity(phase, shift))
 
-    def run(crew: Crew, mask: Mask, address: Array, phase: Array) -> Array:
-        barriers = crew.machine.part(Barriers)
-        return barriers.test(crew, mask, address, _parity(phase, shift), name, sem, scope)
+    def run(batch: WarpBatch, mask: Mask, address: Array, phase: Array) -> Array:
+        barriers = batch.machine.part(Barriers)
+        return barriers.test(batch, mask, address, _parity(phase, shift), name, sem, scope)
 
     reads = ((place, I64), read(phase, U32 if by_parity else U64))
     writes = (write(result, BOOL),)

@@ -17,7 +17,7 @@ from kernelrig.emu.isa._forms import (
     unsigned,
     write,
 )
-from kernelrig.emu.machine.instruction_table import Refused, Row, Step, row
+from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
 from kernelrig.emu.numerics.arrays import UNSIGNED, Array
 from kernelrig.ptx import Instruction, Special, Vector
 
@@ -41,7 +41,7 @@ def _mov(i: Instruction) -> Step:
 def _part_kind(i: Instruction, parts: int) -> np.dtype[np.generic]:
     size, rest = divmod(typed(i).itemsize, max(parts, 1))
     if not parts or rest or size not in UNSIGNED:
-        raise Refused(f"{i.mnemonic} cannot be made of {parts} parts")
+        raise Unsupported(f"{i.mnemonic} cannot be made of {parts} parts")
     return UNSIGNED[size]
 
 
@@ -88,7 +88,7 @@ def _vector(i: Instruction) -> Step:
     if isinstance(source, Special) and not source.part:
         sources = tuple(Special(source.name, axis) for axis in _AXES[:count])
     if len(targets) != count or len(sources) != count:
-        raise Refused(f"{i.mnemonic} moves {count} elements")
+        raise Unsupported(f"{i.mnemonic} moves {count} elements")
     kind = unsigned(typed(i))
     run: Callable[..., tuple[Array, ...]] = lambda *values: values  # noqa: E731
     return Step(run, tuple(read(s, kind) for s in sources), tuple(write(t, kind) for t in targets))

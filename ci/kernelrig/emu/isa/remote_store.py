@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from kernelrig.emu.isa._address_operands import bracketed, elements, source
 from kernelrig.emu.isa._forms import expect
-from kernelrig.emu.isa._memory_forms import bracketed, elements, source
-from kernelrig.emu.machine.access import VECTORS, vector_length
 from kernelrig.emu.machine.addressing import locate
-from kernelrig.emu.machine.asynchronous import Op
-from kernelrig.emu.machine.instruction_table import Refused, Row, Step, row
+from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
+from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
+from kernelrig.emu.machine.thread_memory import VECTORS, vector_length
 from kernelrig.emu.numerics.arrays import UNSIGNED, Array, Mask
-from kernelrig.emu.numerics.atomics import Combine, combination
+from kernelrig.emu.numerics.read_modify_write import Combine, combination
 from kernelrig.ptx import Instruction
 from kernelrig.ptx.types import BYTES
 
@@ -33,14 +33,14 @@ _LIMIT = 16
 def _type(i: Instruction, allowed: str) -> str:
     found = [t for t in allowed.split() if t in i.flags]
     if len(found) != 1:
-        raise Refused(f"{i.mnemonic}: one type of {allowed} is needed")
+        raise Unsupported(f"{i.mnemonic}: one type of {allowed} is needed")
     return found[0]
 
 
 def _st_async(i: Instruction) -> Step:
     width, count = BYTES[_type(i, _STORED)], vector_length(i)
     if width * count > _LIMIT:
-        raise Refused(f"{i.mnemonic}: {width * count} bytes; at most {_LIMIT}")
+        raise Unsupported(f"{i.mnemonic}: {width * count} bytes; at most {_LIMIT}")
     return _step(i, width, count, None)
 
 
@@ -49,7 +49,7 @@ def _red_async(i: Instruction) -> Step:
     operations = [o for o in _OPERATIONS.split() if o in i.flags]
     combine = combination(operations[0], kind) if len(operations) == 1 else None
     if combine is None:
-        raise Refused(f"{i.mnemonic}: PTX has no such operation of .{kind}")
+        raise Unsupported(f"{i.mnemonic}: PTX has no such operation of .{kind}")
     return _step(i, BYTES[kind], 1, combine)
 
 
@@ -58,22 +58,24 @@ def _step(i: Instruction, width: int, count: int, combine: Combine | None) -> St
     items = elements(i, value)
     dtype, name = UNSIGNED[width], f"{i.opcode}.async"
 
-    def run(crew: Crew, mask: Mask, at: Array, signalled: Array, *values: Array) -> None:
+    def run(batch: WarpBatch, mask: Mask, at: Array, signalled: Array, *values: Array) -> None:
         size = width * count
         space = "shared::cluster"
-        for _, flat, lanes in locate(crew, mask, at, size, space, name, write=True):
-            for _, told, both in locate(crew, lanes, signalled, 8, space, f"mbarrier of {name}"):
-                chosen = crew.mask_of(both)
-                apart = chosen & (flat // SLOT_BYTES != told // SLOT_BYTES)
+        for _, flat, lanes in locate(batch, mask, at, size, space, name, write=True):
+            for _, barrier_at, both in locate(
+                batch, lanes, signalled, 8, space, f"mbarrier of {name}"
+            ):
+                chosen = batch.mask_of(both)
+                apart = chosen & (flat // SLOT_BYTES != barrier_at // SLOT_BYTES)
                 if apart.any():
                     text = f"{name}: the address and the mbarrier must be in the same CTA"
-                    crew.report("barrier-misuse", text, apart)
+                    batch.report("barrier-misuse", text, apart)
                 data = np.stack([np.broadcast_to(v, chosen.shape) for v in values], axis=-1)
                 for r, lane in zip(*np.nonzero(chosen & ~apart), strict=True):
                     place = int(np.broadcast_to(flat, chosen.shape)[r, lane])
-                    tell = int(np.broadcast_to(told, chosen.shape)[r, lane])
-                    steps = _steps(place, data[r, lane].copy(), tell, combine)
-                    crew.machine.issue(crew, int(r), int(lane), name, steps, proxy="generic")
+                    signalled_at = int(np.broadcast_to(barrier_at, chosen.shape)[r, lane])
+                    steps = _steps(place, data[r, lane].copy(), signalled_at, combine)
+                    batch.machine.issue(batch, int(r), int(lane), name, steps, proxy="generic")
 
     reads = (
         bracketed(i, target),
@@ -84,7 +86,7 @@ def _step(i: Instruction, width: int, count: int, combine: Combine | None) -> St
 
 
 def _steps(
-    place: int, data: Array, told: int, combine: Combine | None
+    place: int, data: Array, barrier_at: int, combine: Combine | None
 ) -> Callable[[Op], Iterator[None]]:
     def steps(op: Op) -> Iterator[None]:
         machine = op.machine
@@ -98,7 +100,7 @@ def _steps(
         cells[:] = data if combine is None else combine(cells.copy(), data)
         shared.written[span] = 1
         yield
-        slot, offset = divmod(told, SLOT_BYTES)
+        slot, offset = divmod(barrier_at, SLOT_BYTES)
         machine.part(Barriers).op_tx(op, slot, offset, data.nbytes)
 
     return steps

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.isa._forms import expect, read
-from kernelrig.emu.machine.access import Manner, store
 from kernelrig.emu.machine.addressing import is_running
 from kernelrig.emu.machine.cta_barrier import ClusterBarriers
-from kernelrig.emu.machine.instruction_table import Block, Refused, Row, Step, row
-from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.machine.instruction_table import Blocked, Row, Step, Unsupported, row
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.thread_memory import MemorySemantics, store
 from kernelrig.emu.numerics.arrays import I64, U32, Array, Mask
 from kernelrig.emu.tensor.tensor_memory import COLUMN_MASK, LANE_SHIFT, TensorMemory
 from kernelrig.ptx import Address, Instruction
@@ -37,13 +37,15 @@ class _Answers:
 
 def _paired(i: Instruction) -> bool:
     if not i.flags & {"cta_group::1", "cta_group::2"}:
-        raise Refused(f"{i.mnemonic} needs .cta_group::1 or .cta_group::2")
+        raise Unsupported(f"{i.mnemonic} needs .cta_group::1 or .cta_group::2")
     return "cta_group::2" in i.flags
 
 
-def _rows(crew: Crew, mask: Mask, *arrays: Array) -> Iterator[tuple[int, NDArray[Any], list[int]]]:
+def _rows(
+    batch: WarpBatch, mask: Mask, *arrays: Array
+) -> Iterator[tuple[int, NDArray[Any], list[int]]]:
     """Yield each row of the mask with its lanes, and the values of its first lane."""
-    lanes = crew.mask_of(mask)
+    lanes = batch.mask_of(mask)
     for at in np.nonzero(lanes.any(axis=1))[0]:
         chosen = np.zeros_like(lanes)
         chosen[at] = lanes[at]
@@ -52,12 +54,12 @@ def _rows(crew: Crew, mask: Mask, *arrays: Array) -> Iterator[tuple[int, NDArray
         yield int(at), chosen, [int(np.broadcast_to(a, shape)[at, lane]) for a in arrays]
 
 
-def _no_pair(crew: Crew, mask: Mask, name: str) -> bool:
-    if crew.machine.geometry.cluster_ctas % 2 == 0:
+def _no_pair(batch: WarpBatch, mask: Mask, name: str) -> bool:
+    if batch.machine.geometry.cluster_ctas % 2 == 0:
         return False
-    crew.report(
+    batch.report(
         "tmem",
-        f"{name}.cta_group::2 in a cluster of {crew.machine.geometry.cluster_ctas}: a pair needs a"
+        f"{name}.cta_group::2 in a cluster of {batch.machine.geometry.cluster_ctas}: a pair needs a"
         " cluster whose size is a multiple of 2",
         mask,
     )
@@ -65,56 +67,56 @@ def _no_pair(crew: Crew, mask: Mask, name: str) -> bool:
 
 
 def _blocked(
-    crew: Crew,
+    batch: WarpBatch,
     mask: Mask,
     answer: Callable[[int, NDArray[Any], list[int]], bool],
     *arrays: Array,
-) -> Block | None:
+) -> Blocked | None:
     """Ask for each row of the mask; say which may go on.
 
     One may let another go on that stands here too, and is not waiting yet: all are asked again.
     """
-    memory = crew.machine.part(TensorMemory)
-    asking = list(_rows(crew, mask, *arrays))
+    memory = batch.machine.part(TensorMemory)
+    asking = list(_rows(batch, mask, *arrays))
     left = [entry for entry in asking if not answer(*entry)]
     while left and len(left) < len(asking):
         asking, left = left, [entry for entry in left if not answer(*entry)]
     if not left:
         return None
-    ready = np.ones(crew.size, np.bool_)
+    ready = np.ones(batch.size, np.bool_)
     ready[[at for at, _, _ in left]] = False
-    return Block(ready, tuple({memory.key(int(crew.slot[at, 0])): None for at, _, _ in left}))
+    return Blocked(ready, tuple({memory.key(int(batch.slot[at, 0])): None for at, _, _ in left}))
 
 
 def _alloc(i: Instruction) -> Step:
     paired = _paired(i)
     to, columns = expect(i, 2)
     if not isinstance(to, Address):
-        raise Refused(f"{i.mnemonic} writes the address to memory, not to {to}")
-    manner = Manner("shared::cta" if "shared::cta" in i.flags else "generic")
+        raise Unsupported(f"{i.mnemonic} writes the address to memory, not to {to}")
+    memory_semantics = MemorySemantics("shared::cta" if "shared::cta" in i.flags else "generic")
 
-    def ready(crew: Crew, mask: Mask, to: Array, columns: Array) -> Block | None:
-        answers = crew.machine.part(_Answers)
+    def ready(batch: WarpBatch, mask: Mask, to: Array, columns: Array) -> Blocked | None:
+        answers = batch.machine.part(_Answers)
         memory = answers.memory
-        alone = paired and _no_pair(crew, mask, "tcgen05.alloc")
+        alone = paired and _no_pair(batch, mask, "tcgen05.alloc")
         if paired and not alone:
-            _check_met(crew, mask)
+            _check_met(batch, mask)
 
         def answer(at: int, lanes: NDArray[Any], values: list[int]) -> bool:
-            warp, slot = int(crew.warps[at]), int(crew.slot[at, 0])
+            warp, slot = int(batch.warps[at]), int(batch.slot[at, 0])
             place, count = values
             if warp in answers.columns:
                 return True
             wrong = memory.mistake(slot, count)
             if wrong or alone:
                 if wrong:
-                    crew.report("tmem", f"tcgen05.alloc of {wrong}", lanes, same=wrong)
+                    batch.report("tmem", f"tcgen05.alloc of {wrong}", lanes, same=wrong)
                 answers.columns[warp] = 0
                 return True
             odd = paired and memory.even(slot) != slot
             if odd and memory.holdings(slot).granted:
-                _compare(crew, lanes, answers, slot, place, count)
-            column = memory.allocate(slot, paired, count, warp, crew.at)
+                _compare(batch, lanes, answers, slot, place, count)
+            column = memory.allocate(slot, paired, count, warp, batch.at)
             if column is None:
                 return False
             if paired and not odd:
@@ -122,33 +124,33 @@ def _alloc(i: Instruction) -> Step:
             answers.columns[warp] = column
             return True
 
-        return _blocked(crew, mask, answer, to, columns)
+        return _blocked(batch, mask, answer, to, columns)
 
-    def run(crew: Crew, mask: Mask, to: Array, columns: Array) -> None:
-        answers = crew.machine.part(_Answers)
-        found = np.zeros((crew.size, 1), np.uint32)
-        first = np.zeros((crew.size, 32), np.bool_)
-        for at, lanes, _ in _rows(crew, mask):
-            found[at] = answers.columns.pop(int(crew.warps[at]))
+    def run(batch: WarpBatch, mask: Mask, to: Array, columns: Array) -> None:
+        answers = batch.machine.part(_Answers)
+        found = np.zeros((batch.size, 1), np.uint32)
+        first = np.zeros((batch.size, 32), np.bool_)
+        for at, lanes, _ in _rows(batch, mask):
+            found[at] = answers.columns.pop(int(batch.warps[at]))
             first[at, int(np.argmax(lanes[at]))] = True
-        store(crew, first, to, (found,), manner, "tcgen05.alloc")
+        store(batch, first, to, (found,), memory_semantics, "tcgen05.alloc")
 
     return Step(
         run, ((to, I64), read(columns, U32)), effect=True, stop=True, ready=ready, collective="warp"
     )
 
 
-def _check_met(crew: Crew, mask: Mask) -> None:
+def _check_met(batch: WarpBatch, mask: Mask) -> None:
     """Report who allocates for a pair whose other CTA may not be there yet.
 
     Nothing but a barrier of the cluster can have said that it is: an mbarrier of one CTA may be
     used by the other only behind one.
     """
-    clusters = crew.machine.part(ClusterBarriers)
-    lanes = crew.mask_of(mask)
-    early = lanes & np.array([[not clusters.has_met(int(s))] for s in crew.cluster_slot[:, 0]])
+    clusters = batch.machine.part(ClusterBarriers)
+    lanes = batch.mask_of(mask)
+    early = lanes & np.array([[not clusters.has_met(int(s))] for s in batch.cluster_slot[:, 0]])
     if early.any():
-        crew.report(
+        batch.report(
             "tmem",
             "tcgen05.alloc.cta_group::2 before the cluster has met: the other CTA may not have"
             " started; put a barrier.cluster before it",
@@ -157,12 +159,12 @@ def _check_met(crew: Crew, mask: Mask) -> None:
 
 
 def _compare(
-    crew: Crew, lanes: NDArray[Any], answers: _Answers, slot: int, place: int, count: int
+    batch: WarpBatch, lanes: NDArray[Any], answers: _Answers, slot: int, place: int, count: int
 ) -> None:
     """Check that both CTAs of a pair ask for the same, at the same place."""
     granted = answers.memory.holdings(slot).granted[0]
     if granted.columns != count:
-        crew.report(
+        batch.report(
             "tmem",
             f"tcgen05.alloc of {count} columns, and the other CTA of the pair asks for"
             f" {granted.columns}: both must ask for the same",
@@ -170,7 +172,7 @@ def _compare(
         )
     other = answers.places.get(slot, place)
     if (other ^ place) & 0xFFFFFF:
-        crew.report(
+        batch.report(
             "tmem",
             f"tcgen05.alloc.cta_group::2 writes to shared {place & 0xFFFFFF:#x}, and in the other"
             f" CTA of the pair to {other & 0xFFFFFF:#x}: the hardware writes to one offset in both",
@@ -182,25 +184,25 @@ def _dealloc(i: Instruction) -> Step:
     paired = _paired(i)
     address, columns = expect(i, 2)
 
-    def ready(crew: Crew, mask: Mask, address: Array, columns: Array) -> Block | None:
-        answers = crew.machine.part(_Answers)
+    def ready(batch: WarpBatch, mask: Mask, address: Array, columns: Array) -> Blocked | None:
+        answers = batch.machine.part(_Answers)
         memory = answers.memory
 
         def answer(at: int, lanes: NDArray[Any], values: list[int]) -> bool:
-            warp, slot = int(crew.warps[at]), int(crew.slot[at, 0])
+            warp, slot = int(batch.warps[at]), int(batch.slot[at, 0])
             if warp in answers.freed:
                 return True
             column, lane, count = values[0] & COLUMN_MASK, values[0] >> LANE_SHIFT, values[1]
             holdings = memory.holdings(slot)
             if lane or not holdings.has(column, count):
-                crew.report(
+                batch.report(
                     "tmem",
                     f"tcgen05.dealloc of {count} columns at {values[0]:#x}, which is no allocation"
                     f" of this CTA (allocated: {holdings.text()}): free what alloc gave, whole",
                     lanes,
                 )
             elif paired and memory.holdings(memory.peer(slot)).granted:
-                crew.report(
+                batch.report(
                     "tmem",
                     "tcgen05.dealloc before the other CTA of the pair has come to its alloc: put a"
                     " barrier.cluster between them",
@@ -208,8 +210,8 @@ def _dealloc(i: Instruction) -> Step:
                 )
                 memory.holdings(memory.peer(slot)).granted.clear()
                 memory.holdings(slot).drop(column, count)
-            elif paired and not is_running(crew.machine, memory.peer(slot)):
-                crew.report(
+            elif paired and not is_running(batch.machine, memory.peer(slot)):
+                batch.report(
                     "tmem",
                     "tcgen05.dealloc.cta_group::2 when the other CTA of the pair has exited: both"
                     " must be there (PTX 9.7.16.5); put a barrier.cluster behind it",
@@ -221,12 +223,12 @@ def _dealloc(i: Instruction) -> Step:
             answers.freed.add(warp)
             return True
 
-        return _blocked(crew, mask, answer, address, columns)
+        return _blocked(batch, mask, answer, address, columns)
 
-    def run(crew: Crew, mask: Mask, address: Array, columns: Array) -> None:
-        freed = crew.machine.part(_Answers).freed
-        for at, _, _ in _rows(crew, mask):
-            freed.discard(int(crew.warps[at]))
+    def run(batch: WarpBatch, mask: Mask, address: Array, columns: Array) -> None:
+        freed = batch.machine.part(_Answers).freed
+        for at, _, _ in _rows(batch, mask):
+            freed.discard(int(batch.warps[at]))
 
     return Step(
         run,
@@ -242,10 +244,10 @@ def _relinquish(i: Instruction) -> Step:
     _paired(i)
     expect(i, 0)
 
-    def run(crew: Crew, mask: Mask) -> None:
-        memory = crew.machine.part(TensorMemory)
-        for at, _, _ in _rows(crew, mask):
-            memory.holdings(int(crew.slot[at, 0])).relinquished = True
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        memory = batch.machine.part(TensorMemory)
+        for at, _, _ in _rows(batch, mask):
+            memory.holdings(int(batch.slot[at, 0])).relinquished = True
 
     return Step(run, effect=True, collective="warp")
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.isa._forms import flat, read
-from kernelrig.emu.machine.asynchronous import Op
-from kernelrig.emu.machine.instruction_table import Block, Refused, Row, Step, row
-from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.machine.instruction_table import Blocked, Row, Step, Unsupported, row
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import I64, LANES, U32, Array, Mask, Pending, whole
 from kernelrig.emu.tensor.tensor_memory import COLUMN_MASK, LANE_SHIFT, TensorMemory
 from kernelrig.ptx import Address, Instruction, Integer, Operand, Register, Vector
@@ -86,9 +86,9 @@ def _shape(i: Instruction, halves: str) -> tuple[str, int, bool]:
     names = [n for n in SHAPES if n in i.flags]
     numbers = [n for n in NUMBERS if n in i.flags]
     if len(names) != 1 or len(numbers) != 1:
-        raise Refused(f"{i.mnemonic} needs one shape and one of .x1 to .x128")
+        raise Unsupported(f"{i.mnemonic} needs one shape and one of .x1 to .x128")
     if i.guard:
-        raise Refused(f"{i.mnemonic} under a guard is not supported: branch around it")
+        raise Unsupported(f"{i.mnemonic} under a guard is not supported: branch around it")
     return names[0], NUMBERS[numbers[0]], halves in i.flags
 
 
@@ -96,7 +96,7 @@ def _registers(i: Instruction, operand: Operand, shape: Shape) -> tuple[Register
     items = flat(operand) if isinstance(operand, Vector) else (operand,)
     found = tuple(item for item in items if isinstance(item, Register))
     if len(found) != len(items) or len(found) != len(shape.lanes):
-        raise Refused(f"{i.mnemonic} takes {len(shape.lanes)} registers, not {len(items)}")
+        raise Unsupported(f"{i.mnemonic} takes {len(shape.lanes)} registers, not {len(items)}")
     return found
 
 
@@ -106,36 +106,36 @@ def _apart(i: Instruction, name: str, at: int) -> int:
         return 0
     operand = i.operand(at)
     if not isinstance(operand, Integer):
-        raise Refused(f"{i.mnemonic} needs the column offset of its second half as a number")
+        raise Unsupported(f"{i.mnemonic} needs the column offset of its second half as a number")
     return operand.value
 
 
 def _places(
-    crew: Crew, mask: Mask, address: Array, shape: Shape, name: str
+    batch: WarpBatch, mask: Mask, address: Array, shape: Shape, name: str
 ) -> list[tuple[int, int, int]]:
     """Return (row, lane, column) where each warp's access starts; report lanes it may not reach."""
     found = []
-    lanes = crew.mask_of(mask)
+    lanes = batch.mask_of(mask)
     for row_ in np.nonzero(lanes.any(axis=1))[0].tolist():
         here = np.broadcast_to(address, lanes.shape)[row_][lanes[row_]]
         taddr = int(here[0])
         one = np.zeros_like(lanes)
         one[row_] = lanes[row_]
-        quarter = int(crew.warp_in_cta[row_, 0]) % 4
+        quarter = int(batch.warp_in_cta[row_, 0]) % 4
         lane, column = taddr >> LANE_SHIFT & 0xFFFF, taddr & COLUMN_MASK
         if (here != taddr).any():
-            crew.report("tmem", f"{name}: the lanes of a warp give different addresses", one)
+            batch.report("tmem", f"{name}: the lanes of a warp give different addresses", one)
         if lane >> 5 & 3 != quarter:
-            crew.report(
+            batch.report(
                 "tmem",
                 f"{name} at {taddr:#x} names lanes {lane & 0x60} to {(lane & 0x60) + 31}, and warp"
-                f" {int(crew.warp_in_cta[row_, 0])} reaches {32 * quarter} to {32 * quarter + 31}:"
+                f" {int(batch.warp_in_cta[row_, 0])} reaches {32 * quarter} to {32 * quarter + 31}:"
                 " add (warp % 4) << 21 to the address",
                 one,
                 same=name,
             )
         if lane >> 7:
-            crew.report(
+            batch.report(
                 "tmem",
                 f"{name} at {taddr:#x}: bits 23 and up of the address are not looked at; they"
                 " should be 0",
@@ -145,7 +145,7 @@ def _places(
             )
         inside = lane & 31
         if inside not in ((0,) if shape.tall else (0, 16)):
-            crew.report(
+            batch.report(
                 "tmem",
                 f"{name} at {taddr:#x} starts at lane {inside} of the warp's 32:"
                 f" {'0' if shape.tall else '0 or 16'} is allowed",
@@ -162,24 +162,24 @@ def _ld(i: Instruction) -> Step:
     registers = _registers(i, i.operands[0], shape)
     address = i.operands[1]
     if not isinstance(address, Address):
-        raise Refused(f"{i.mnemonic} reads at an address, not {address}")
+        raise Unsupported(f"{i.mnemonic} reads at an address, not {address}")
     mnemonic = i.mnemonic.split(".sync")[0]
 
-    def run(crew: Crew, mask: Mask, address: Array) -> Pending | tuple[Pending, ...]:
-        machine = crew.machine
+    def run(batch: WarpBatch, mask: Mask, address: Array) -> Pending | tuple[Pending, ...]:
+        machine = batch.machine
         memory, waiting = machine.part(TensorMemory), machine.part(InFlight).loads
-        filled = np.full((len(registers), crew.size, LANES), UNTOUCHED)
-        for at, lane, column in _places(crew, mask, address, shape, mnemonic):
-            slot = int(crew.slot[at, 0])
+        filled = np.full((len(registers), batch.size, LANES), UNTOUCHED)
+        for at, lane, column in _places(batch, mask, address, shape, mnemonic):
+            slot = int(batch.slot[at, 0])
             steps = _Load(memory, shape, slot, lane, column, filled, at)
-            op = machine.issue(crew, at, -1, mnemonic, steps, "tensor")
-            waiting.setdefault(int(crew.warps[at]), []).append(op)
+            op = machine.issue(batch, at, -1, mnemonic, steps, "tensor")
+            waiting.setdefault(int(batch.warps[at]), []).append(op)
         held = tuple(Pending(one, LOADED, LOADED) for one in filled)
         return held if len(held) > 1 else held[0]
 
     writes = tuple((r, U32) for r in registers)
     return Step(
-        run, ((address, I64),), writes, effect=True, stop=True, collective="warp", poisons=True
+        run, ((address, I64),), writes, effect=True, stop=True, collective="warp", in_flight=True
     )
 
 
@@ -201,7 +201,7 @@ class _Access:
             self.memory.machine.report_op(op, "tmem", f"{op.name} of {wrong}")
         return not wrong
 
-    def tell(self, op: Op, write: bool) -> None:
+    def notify(self, op: Op, write: bool) -> None:
         hooks = self.memory.machine.hooks
         if hooks:
             lanes = slice(self.lane, self.lane + (32 if self.shape.tall else 16))
@@ -214,7 +214,7 @@ class _Load(_Access):
 
     def __call__(self, op: Op) -> Iterator[None]:
         if self.is_right(op):
-            self.tell(op, False)
+            self.notify(op, False)
             words, shape = self.memory.words(self.slot), self.shape
             if shape.whole:
                 high = self.column + shape.width
@@ -235,7 +235,7 @@ class _Store(_Access):
 
     def __call__(self, op: Op) -> Iterator[None]:
         if self.is_right(op):
-            self.tell(op, True)
+            self.notify(op, True)
             words, shape = self.memory.words(self.slot), self.shape
             lanes, columns = self.lane + shape.lanes, self.column + shape.columns
             values = self.registers[:, self.row]
@@ -253,18 +253,18 @@ def _st(i: Instruction) -> Step:
     registers = _registers(i, i.operands[-1], shape)
     address = i.operands[0]
     if not isinstance(address, Address):
-        raise Refused(f"{i.mnemonic} writes at an address, not {address}")
+        raise Unsupported(f"{i.mnemonic} writes at an address, not {address}")
     mnemonic = i.mnemonic.split(".sync")[0]
 
-    def run(crew: Crew, mask: Mask, address: Array, *values: Array) -> None:
-        machine = crew.machine
+    def run(batch: WarpBatch, mask: Mask, address: Array, *values: Array) -> None:
+        machine = batch.machine
         memory, waiting = machine.part(TensorMemory), machine.part(InFlight).stores
-        held = np.stack([whole(v, crew.size) for v in values])
-        for at, lane, column in _places(crew, mask, address, shape, mnemonic):
-            slot = int(crew.slot[at, 0])
+        held = np.stack([whole(v, batch.size) for v in values])
+        for at, lane, column in _places(batch, mask, address, shape, mnemonic):
+            slot = int(batch.slot[at, 0])
             steps = _Store(memory, shape, slot, lane, column, held, at)
-            op = machine.issue(crew, at, -1, mnemonic, steps, "tensor")
-            waiting.setdefault(int(crew.warps[at]), []).append(op)
+            op = machine.issue(batch, at, -1, mnemonic, steps, "tensor")
+            waiting.setdefault(int(batch.warps[at]), []).append(op)
 
     reads = ((address, I64), *(read(r, U32) for r in registers))
     return Step(run, reads, effect=True, stop=True, collective="warp")
@@ -273,40 +273,40 @@ def _st(i: Instruction) -> Step:
 def _wait(i: Instruction) -> Step:
     loads = "wait::ld" in i.flags
 
-    def mine(crew: Crew) -> dict[int, list[Op]]:
-        waiting = crew.machine.part(InFlight)
+    def mine(batch: WarpBatch) -> dict[int, list[Op]]:
+        waiting = batch.machine.part(InFlight)
         return waiting.loads if loads else waiting.stores
 
-    def ready(crew: Crew, mask: Mask) -> Block | None:
-        known = mine(crew)
-        going = np.ones(crew.size, np.bool_)
+    def ready(batch: WarpBatch, mask: Mask) -> Blocked | None:
+        known = mine(batch)
+        going = np.ones(batch.size, np.bool_)
         keys: list[object] = []
-        for at, warp in enumerate(crew.warps.tolist()):
+        for at, warp in enumerate(batch.warps.tolist()):
             busy = [op for op in known.get(warp, ()) if not op.done]
             if busy:
                 going[at] = False
                 keys += busy
-        return Block(going, tuple(keys)) if keys else None
+        return Blocked(going, tuple(keys)) if keys else None
 
-    def run(crew: Crew, mask: Mask) -> None:
-        known = mine(crew)
-        done = [op for warp in crew.warps.tolist() for op in known.pop(warp, ())]
-        if crew.machine.hooks:
-            crew.machine.hooks.tensor_waited(crew, mask, done)
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        known = mine(batch)
+        done = [op for warp in batch.warps.tolist() for op in known.pop(warp, ())]
+        if batch.machine.hooks:
+            batch.machine.hooks.tensor_waited(batch, mask, done)
         if loads:
-            crew.settle(LOADED)
+            batch.settle(LOADED)
 
     if i.guard:
-        raise Refused(f"{i.mnemonic} under a guard is not supported: branch around it")
+        raise Unsupported(f"{i.mnemonic} under a guard is not supported: branch around it")
     return Step(run, effect=True, stop=True, ready=ready, collective="warp")
 
 
 def _fence(i: Instruction) -> Step:
     before = "fence::before_thread_sync" in i.flags
 
-    def run(crew: Crew, mask: Mask) -> None:
-        if crew.machine.hooks:
-            crew.machine.hooks.tensor_fenced(crew, mask, before)
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        if batch.machine.hooks:
+            batch.machine.hooks.tensor_fenced(batch, mask, before)
 
     return Step(run, effect=True, stop=True)
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from kernelrig.emu.isa._forms import expect, flat, read
 from kernelrig.emu.machine.addressing import running_slots
-from kernelrig.emu.machine.asynchronous import Op
-from kernelrig.emu.machine.instruction_table import Read, Refused, Row, Step, row
+from kernelrig.emu.machine.instruction_table import Read, Row, Step, Unsupported, row
+from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.state_spaces import (
     OFFSET_MASK,
     RANK_SHIFT,
@@ -72,7 +72,7 @@ class _Wrong(Exception):
 def _cta_group(i: Instruction) -> int:
     found = [n for n in (1, 2) if f"cta_group::{n}" in i.flags]
     if len(found) != 1:
-        raise Refused(f"{i.mnemonic} needs .cta_group::1 or .cta_group::2")
+        raise Unsupported(f"{i.mnemonic} needs .cta_group::1 or .cta_group::2")
     return found[0]
 
 
@@ -81,36 +81,36 @@ def _mma(i: Instruction) -> Step:
     kind = next(k for k in KINDS if f"kind::{k}" in i.flags)
     operands = list(i.operands)
     if len(operands) < 5 or not isinstance(operands[0], Address):
-        raise Refused(f"{i.mnemonic} takes [d], a, b, idesc and a predicate")
+        raise Unsupported(f"{i.mnemonic} takes [d], a, b, idesc and a predicate")
     masks = flat(operands.pop(4)) if isinstance(operands[4], Vector) else ()
     if masks and len(masks) != 4 * group:
-        raise Refused(f"{i.mnemonic} takes {4 * group} words of lanes, not {len(masks)}")
+        raise Unsupported(f"{i.mnemonic} takes {4 * group} words of lanes, not {len(masks)}")
     if len(operands) not in (5, 6):
-        raise Refused(f"{i.mnemonic} takes [d], a, b, idesc, lanes, a predicate and a scale")
+        raise Unsupported(f"{i.mnemonic} takes [d], a, b, idesc, lanes, a predicate and a scale")
     shift = 0
     if len(operands) == 6:
         scale = operands.pop()
         if not isinstance(scale, Integer) or not 0 <= scale.value <= 15 or kind == "f8f6f4":
-            raise Refused(f"{i.mnemonic}: scale-input-d is a number, 0 to 15, of f16 and tf32")
+            raise Unsupported(f"{i.mnemonic}: scale-input-d is a number, 0 to 15, of f16 and tf32")
         shift = scale.value
     d, a, b, descriptor, enable = operands
     in_tensor = isinstance(a, Address)
     form = _Form(kind, group, in_tensor, len(masks), shift)
 
-    def run(crew: Crew, mask: Mask, *values: Array) -> None:
-        for row_, lane in crew.threads(mask):
-            one = np.zeros((crew.size, LANES), np.bool_)
+    def run(batch: WarpBatch, mask: Mask, *values: Array) -> None:
+        for row_, lane in batch.threads(mask):
+            one = np.zeros((batch.size, LANES), np.bool_)
             one[row_, lane] = True
             numbers = [_at(v, row_, lane) for v in values]
             try:
-                steps = _decoded(crew, row_, one, form, numbers)
+                steps = _decoded(batch, row_, one, form, numbers)
             except BadDescriptor as wrong:
-                crew.report("descriptor", f"{form.name}: {wrong}", one)
+                batch.report("descriptor", f"{form.name}: {wrong}", one)
             except _Wrong as wrong:
-                crew.report(wrong.kind, f"{form.name}: {wrong}", one)
+                batch.report(wrong.kind, f"{form.name}: {wrong}", one)
             else:
-                stream = ("tensor", int(crew.warps[row_]), lane, group)
-                crew.machine.issue(crew, row_, lane, form.name, steps, stream=stream)
+                stream = ("tensor", int(batch.warps[row_]), lane, group)
+                batch.machine.issue(batch, row_, lane, form.name, steps, stream=stream)
 
     reads: tuple[Read, ...] = (
         (d, I64),
@@ -130,7 +130,7 @@ def _at(array: Array, row_: int, lane: int) -> int:
 
 
 def _decoded(
-    crew: Crew, row_: int, one: NDArray[np.bool_], form: _Form, values: list[int]
+    batch: WarpBatch, row_: int, one: NDArray[np.bool_], form: _Form, values: list[int]
 ) -> Multiplication:
     """Decode what one thread asks for.
 
@@ -138,14 +138,14 @@ def _decoded(
         BadDescriptor: a descriptor breaks a rule.
         _Wrong: an address does.
     """
-    machine = crew.machine
+    machine = batch.machine
     memory = machine.part(TensorMemory)
     group = form.cta_group
     d, a_bits, b_bits, bits, enable, *masks = values
     found = product(bits, form.kind, group)
     if doubt := doubtful(found, group):
-        crew.report("descriptor", f"{form.name}: {doubt}", one, "warning")
-    slots = _slots(crew, memory, int(crew.slot[row_, 0]), group)
+        batch.report("descriptor", f"{form.name}: {doubt}", one, "warning")
+    slots = _slots(batch, memory, int(batch.slot[row_, 0]), group)
     rows, columns = found.m // group, found.n // group
     a: Operand | tuple[int, int]
     if form.a_in_tensor_memory:
@@ -154,9 +154,9 @@ def _decoded(
         a = _tensor_address("A", a_bits, found, group)
     else:
         a = Operand(sm100_descriptor(a_bits), rows, found.a, found.a_mn_major)
-        _check_operand(crew, "A", a)
+        _check_operand(batch, "A", a)
     b = Operand(sm100_descriptor(b_bits), columns, found.b, found.b_mn_major)
-    _check_operand(crew, "B", b)
+    _check_operand(batch, "B", b)
     lane, column = _tensor_address("D", d, found, group)
     if column + width(found.m, found.n, group) > COLUMNS:
         raise _Wrong(
@@ -166,7 +166,7 @@ def _decoded(
         raise _Wrong("tmem", f"A starts at lane {a[0]} and D at lane {lane}: they must be the same")
     hardware = machine.hardware_accumulation
     if hardware and form.kind != "i8" and (form.kind != "f8f6f4" or found.d != "f32"):
-        crew.report(
+        batch.report(
             "mismatch",
             f"no published model says how kind::{form.kind} adds to {found.d}: fp32 it is",
             one,
@@ -189,14 +189,14 @@ def _decoded(
     )
 
 
-def _slots(crew: Crew, memory: TensorMemory, slot: int, group: int) -> tuple[int, ...]:
+def _slots(batch: WarpBatch, memory: TensorMemory, slot: int, group: int) -> tuple[int, ...]:
     if group == 1:
         return (slot,)
-    ctas = crew.machine.geometry.cluster_ctas
+    ctas = batch.machine.geometry.cluster_ctas
     if ctas % 2:
         raise _Wrong("tmem", f"a cluster of {ctas} has no pairs: make its size a multiple of 2")
     even = memory.even(slot)
-    if not running_slots(crew.machine)[memory.peer(slot)]:
+    if not running_slots(batch.machine)[memory.peer(slot)]:
         raise _Wrong(
             "out-of-bounds",
             "the other CTA of the pair has exited, and its memory with it: let the cluster meet"
@@ -205,11 +205,11 @@ def _slots(crew: Crew, memory: TensorMemory, slot: int, group: int) -> tuple[int
     return (even, even + 1)
 
 
-def _check_operand(crew: Crew, what: str, operand: Operand) -> None:
+def _check_operand(batch: WarpBatch, what: str, operand: Operand) -> None:
     """Check that an operand can be read as it is described, from shared memory."""
     check_layout(what, operand.descriptor.swizzle, operand.form, operand.mn_major)
     low, high = operand.span
-    limit = RESERVED_BYTES + crew.machine.memory.shared_bytes
+    limit = RESERVED_BYTES + batch.machine.memory.shared_bytes
     if low < RESERVED_BYTES or high > limit:
         d = operand.descriptor
         raise _Wrong(
@@ -264,55 +264,55 @@ def _commit(i: Instruction) -> Step:
     multicast = "multicast::cluster" in i.flags
     address, *rest = expect(i, 2 if multicast else 1)
     if not isinstance(address, Address):
-        raise Refused(f"{i.mnemonic} takes the address of an mbarrier, not {address}")
+        raise Unsupported(f"{i.mnemonic} takes the address of an mbarrier, not {address}")
     name = f"tcgen05.commit.cta_group::{group}"
 
-    def run(crew: Crew, mask: Mask, address: Array, *masks: Array) -> None:
-        machine = crew.machine
+    def run(batch: WarpBatch, mask: Mask, address: Array, *masks: Array) -> None:
+        machine = batch.machine
         barriers = machine.part(Barriers)
-        for row_, lane in crew.threads(mask):
-            ranks = _ranks(crew, row_, lane, name, _at(masks[0], row_, lane)) if masks else None
-            places = _barriers(crew, row_, lane, name, _at(address, row_, lane), ranks)
-            stream = ("tensor", int(crew.warps[row_]), lane, group)
+        for row_, lane in batch.threads(mask):
+            ranks = _ranks(batch, row_, lane, name, _at(masks[0], row_, lane)) if masks else None
+            places = _barriers(batch, row_, lane, name, _at(address, row_, lane), ranks)
+            stream = ("tensor", int(batch.warps[row_]), lane, group)
             steps = _Commit(barriers, places)
-            machine.issue(crew, row_, lane, name, steps, stream=stream).parts = True
+            machine.issue(batch, row_, lane, name, steps, stream=stream).leaves_stream = True
 
     reads = ((address, I64), *(read(r, U16) for r in rest))
     return Step(run, reads, effect=True, stop=True)
 
 
-def _thread(crew: Crew, row_: int, lane: int) -> NDArray[np.bool_]:
-    one = np.zeros((crew.size, LANES), np.bool_)
+def _thread(batch: WarpBatch, row_: int, lane: int) -> NDArray[np.bool_]:
+    one = np.zeros((batch.size, LANES), np.bool_)
     one[row_, lane] = True
     return one
 
 
-def _ranks(crew: Crew, row_: int, lane: int, name: str, bits: int) -> list[int]:
+def _ranks(batch: WarpBatch, row_: int, lane: int, name: str, bits: int) -> list[int]:
     """Return the CTAs of a multicast mask."""
-    ctas = crew.machine.geometry.cluster_ctas
+    ctas = batch.machine.geometry.cluster_ctas
     if bits >> ctas:
-        crew.report(
+        batch.report(
             "barrier-misuse",
             f"{name}: the multicast mask {bits:#06x} names CTAs that a cluster of {ctas} has not",
-            _thread(crew, row_, lane),
+            _thread(batch, row_, lane),
         )
     return [rank for rank in range(ctas) if bits >> rank & 1]
 
 
 def _barriers(
-    crew: Crew, row_: int, lane: int, name: str, address: int, ranks: list[int] | None
+    batch: WarpBatch, row_: int, lane: int, name: str, address: int, ranks: list[int] | None
 ) -> tuple[tuple[int, int], ...]:
     """Return (slot, offset) of each barrier to arrive at."""
-    first = int(crew.cluster_slot[row_, 0])
+    first = int(batch.cluster_slot[row_, 0])
     if address >= SHARED_WINDOW:
         address -= SHARED_WINDOW
     rank, offset = address >> RANK_SHIFT, address & OFFSET_MASK
-    ctas = crew.machine.geometry.cluster_ctas
+    ctas = batch.machine.geometry.cluster_ctas
     if not 0 <= rank < ctas:
-        crew.report(
+        batch.report(
             "barrier-misuse",
             f"{name}: {address:#x} is no shared address of a cluster of {ctas}",
-            _thread(crew, row_, lane),
+            _thread(batch, row_, lane),
         )
         return ()
     return tuple((first + r, offset) for r in ([rank] if ranks is None else ranks))

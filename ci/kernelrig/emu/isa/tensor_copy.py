@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from kernelrig.emu.isa._forms import COPIES_ON_H200, chosen, flat, partly, read
-from kernelrig.emu.machine.asynchronous import Op
 from kernelrig.emu.machine.bulk_copy import (
     Bytes,
     Issuer,
@@ -19,11 +18,12 @@ from kernelrig.emu.machine.bulk_copy import (
     start_load,
     start_store,
 )
-from kernelrig.emu.machine.instruction_table import Read, Refused, Row, Step, row
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.instruction_table import Read, Row, Step, Unsupported, row
+from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.state_spaces import GLOBAL_BASE
 from kernelrig.emu.numerics.arrays import I32, I64, U16, UNSIGNED, Array, Mask
-from kernelrig.emu.numerics.atomics import Combine, combination
+from kernelrig.emu.numerics.read_modify_write import Combine, combination
 from kernelrig.emu.tensor.tensor_map import (
     CHUNK,
     IMAGE_ALIGNMENT,
@@ -49,17 +49,17 @@ def _rank(i: Instruction) -> int:
 def _tensor(i: Instruction, operand: Operand, rank: int) -> list[Read]:
     """Return the reads of `[map, {coordinates}]`."""
     if not isinstance(operand, TensorAddress):
-        raise Refused(f"{i.mnemonic}: {operand} is no [map, {{coordinates}}]")
+        raise Unsupported(f"{i.mnemonic}: {operand} is no [map, {{coordinates}}]")
     where, *coordinates = (part for item in operand.items for part in flat(item))
     if len(coordinates) != rank:
-        raise Refused(f"{i.mnemonic}: {len(coordinates)} coordinates for {rank} dimensions")
+        raise Unsupported(f"{i.mnemonic}: {len(coordinates)} coordinates for {rank} dimensions")
     return [read(where, I64), *(read(c, I32) for c in coordinates)]
 
 
 def _operands(i: Instruction, count: int) -> list[Operand]:
     """Return the operands, of which `count` are wanted beside a cache policy."""
     if len(i.operands) != count + i.has("L2::cache_hint"):
-        raise Refused(f"{i.mnemonic} takes {count} operands and a policy with .L2::cache_hint")
+        raise Unsupported(f"{i.mnemonic} takes {count} operands and a policy with .L2::cache_hint")
     return list(i.operands[:count])
 
 
@@ -82,7 +82,7 @@ class _Box:
         map_, clip, memory = self.map, self.clip, op.machine.memory.global_
         if clip.is_empty:
             return map_.empty_box()
-        _tell(op, self, write=False)
+        _notify(op, self, write=False)
         window = map_.window(memory.bytes, self.flat, clip)
         if clip.whole:
             return np.ascontiguousarray(window).reshape(-1)
@@ -95,7 +95,7 @@ class _Box:
         map_, clip, memory = self.map, self.clip, op.machine.memory.global_
         if clip.is_empty:
             return
-        _tell(op, self, write=True)
+        _notify(op, self, write=True)
         window = map_.window(memory.bytes, self.flat, clip)
         new = map_.part(box, clip)
         if combine is not None:
@@ -106,7 +106,7 @@ class _Box:
         map_.window(memory.written, self.flat, clip)[...] = 1
 
 
-def _tell(op: Op, box: _Box, *, write: bool) -> None:
+def _notify(op: Op, box: _Box, *, write: bool) -> None:
     hooks = op.machine.hooks
     if hooks:
         rows, size = box.map.rows(box.flat, box.clip), box.clip.shape[0] * box.map.element_bytes
@@ -222,8 +222,8 @@ def _load(i: Instruction) -> Step:
         put = _Put(box.map)
         start_load(issuer, box.load, put, found, box.size)
 
-    def run(crew: Crew, mask: Mask, to: Array, mbar: Array, *where: Array) -> None:
-        for issuer in issuers(crew, mask, name):
+    def run(batch: WarpBatch, mask: Mask, to: Array, mbar: Array, *where: Array) -> None:
+        for issuer in issuers(batch, mask, name):
             start(issuer, to, mbar, where)
 
     reads: list[Read] = [(to, I64), (mbar, I64), *_tensor(i, tensor, rank)]
@@ -266,8 +266,10 @@ def _store(i: Instruction) -> Step:
                 lambda op, data: box.store(op, data, combine),
             )
 
-    def run(crew: Crew, mask: Mask, source: Array, map_at: Array, *coordinates: Array) -> None:
-        for issuer in issuers(crew, mask, name):
+    def run(
+        batch: WarpBatch, mask: Mask, source: Array, map_at: Array, *coordinates: Array
+    ) -> None:
+        for issuer in issuers(batch, mask, name):
             start(issuer, source, map_at, coordinates)
 
     reads = ((source, I64), *_tensor(i, tensor, rank))
@@ -289,8 +291,8 @@ def _prefetch(i: Instruction) -> Step:
     rank = _rank(i)
     (tensor,) = _operands(i, 1)
 
-    def run(crew: Crew, mask: Mask, map_at: Array, *coordinates: Array) -> None:
-        for issuer in issuers(crew, mask, "cp.async.bulk.prefetch.tensor"):
+    def run(batch: WarpBatch, mask: Mask, map_at: Array, *coordinates: Array) -> None:
+        for issuer in issuers(batch, mask, "cp.async.bulk.prefetch.tensor"):
             _box(issuer, map_at, coordinates, write=False)
 
     return Step(run, tuple(_tensor(i, tensor, rank)), effect=True)

@@ -18,32 +18,32 @@ from kernelrig.emu.isa._forms import (
     typed,
     write,
 )
-from kernelrig.emu.machine.instruction_table import Refused, Row, Step, row
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
+from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.numerics.arrays import BOOL, F32, I32, LANES, U32, Array, Mask, whole
-from kernelrig.emu.numerics.floating import extreme
+from kernelrig.emu.numerics.float_functions import extreme
 from kernelrig.ptx import Instruction
 
 _BIT = np.uint32(1) << LANE
 _EVERYONE = 0xFFFFFFFF
 
 
-def _meeting(crew: Crew, mask: Mask, members: Array) -> NDArray[np.bool_]:
+def _participating(batch: WarpBatch, mask: Mask, members: Array) -> NDArray[np.bool_]:
     """Return the lanes that take part, (n, 32): those that execute and are members.
 
     An executing lane that is no member is reported: PTX leaves open what it does.
     """
-    lanes = crew.mask_of(mask)
+    lanes = batch.mask_of(mask)
     if members.size == 1 and int(members[0, 0]) == _EVERYONE:
         return lanes
     named = (members & _BIT) != 0
     outside = lanes & ~named
     if outside.any():
         row_at, lane = (int(x[0]) for x in np.nonzero(outside))
-        crew.report(
+        batch.report(
             "barrier-misuse",
             f"lane {lane} executes this, and its member mask "
-            f"{int(whole(members, crew.size)[row_at, lane]):#010x} does not name it: "
+            f"{int(whole(members, batch.size)[row_at, lane]):#010x} does not name it: "
             "put every executing lane into the mask",
             outside,
             same="member mask",
@@ -71,7 +71,7 @@ def _shfl(i: Instruction) -> Step:
     target, a, b, c, members = expect(i, 5)
 
     def run(
-        crew: Crew, mask: Mask, value: Array, b: Array, c: Array, members: Array
+        batch: WarpBatch, mask: Mask, value: Array, b: Array, c: Array, members: Array
     ) -> tuple[Array, Array]:
         lane = LANE.astype(I32)
         by, clamp, segment = (b & 31).astype(I32), (c & 31).astype(I32), (c >> 8 & 31).astype(I32)
@@ -91,16 +91,16 @@ def _shfl(i: Instruction) -> Step:
                 source = low | (by & ~segment)
                 inside = source <= top
         source = np.where(inside, source, lane)
-        taking = _meeting(crew, mask, members)
-        source = np.broadcast_to(source, (crew.size, LANES))
+        taking = _participating(batch, mask, members)
+        source = np.broadcast_to(source, (batch.size, LANES))
         if not taking.all():
-            _check_sources(crew, taking, source)
-        result = np.take_along_axis(whole(value, crew.size), source, axis=1)
-        return result, np.broadcast_to(inside, (crew.size, LANES))
+            _check_sources(batch, taking, source)
+        result = np.take_along_axis(whole(value, batch.size), source, axis=1)
+        return result, np.broadcast_to(inside, (batch.size, LANES))
 
     targets = flat(target)
     if len(targets) not in (1, 2):
-        raise Refused(f"{i.mnemonic} writes d or d|p")
+        raise Unsupported(f"{i.mnemonic} writes d or d|p")
     writes = [write(targets[0], U32)]
     if len(targets) == 2:
         writes.append(write(targets[1], BOOL))
@@ -111,11 +111,11 @@ def _shfl(i: Instruction) -> Step:
     return Step(function, reads, tuple(writes), effect=True, collective="mask", members=members)
 
 
-def _check_sources(crew: Crew, taking: Array, source: Array) -> None:
+def _check_sources(batch: WarpBatch, taking: Array, source: Array) -> None:
     absent = taking & ~np.take_along_axis(taking, source, axis=1)
     if absent.any():
         row_at, lane = (int(x[0]) for x in np.nonzero(absent))
-        crew.report(
+        batch.report(
             "uninitialised",
             f"lane {lane} takes the value of lane {int(source[row_at, lane])}, which does not "
             "take part: what it gets is undefined, and must not be used",
@@ -132,8 +132,8 @@ def _vote(i: Instruction) -> Step:
     mode = chosen(i, "all any uni ballot")
     target, a, members = expect(i, 3)
 
-    def run(crew: Crew, mask: Mask, holds: Array, members: Array) -> Array:
-        taking = _meeting(crew, mask, members)
+    def run(batch: WarpBatch, mask: Mask, holds: Array, members: Array) -> Array:
+        taking = _participating(batch, mask, members)
         true, false = _any(taking & holds), _any(taking & ~holds)
         match mode:
             case "all":
@@ -154,11 +154,11 @@ def _match(i: Instruction) -> Step:
     target, a, members = expect(i, 3)
     targets = flat(target)
     if len(targets) != 1 and not (every and len(targets) == 2):
-        raise Refused(f"{i.mnemonic} writes {'d or d|p' if every else 'd'}")
+        raise Unsupported(f"{i.mnemonic} writes {'d or d|p' if every else 'd'}")
 
-    def run(crew: Crew, mask: Mask, value: Array, members: Array) -> object:
-        taking = _meeting(crew, mask, members)
-        value = whole(value, crew.size)
+    def run(batch: WarpBatch, mask: Mask, value: Array, members: Array) -> object:
+        taking = _participating(batch, mask, members)
+        value = whole(value, batch.size)
         equal = (value[:, :, None] == value[:, None, :]) & taking[:, None, :]
         if not every:
             return _masks(equal)[..., 0]
@@ -174,10 +174,10 @@ def _match(i: Instruction) -> Step:
 def _activemask(i: Instruction) -> Step:
     (target,) = expect(i, 1)
 
-    def run(crew: Crew, mask: Mask) -> Array:
-        lanes = crew.mask_of(mask)
+    def run(batch: WarpBatch, mask: Mask) -> Array:
+        lanes = batch.mask_of(mask)
         if not lanes.all():
-            crew.report(
+            batch.report(
                 "barrier-misuse",
                 "activemask in a warp that has parted: which lanes are together is up to the "
                 "hardware; pass on the mask of lanes instead",
@@ -207,7 +207,7 @@ def _redux(i: Instruction) -> Step:
     kind = typed(i)
     word = chosen(i, "add min max and or xor")
     if (word in ("and", "or", "xor")) != ("b32" in i.flags):
-        raise Refused(f"{i.mnemonic}: .and, .or and .xor fold .b32, the others .u32 and .s32")
+        raise Unsupported(f"{i.mnemonic}: .and, .or and .xor fold .b32, the others .u32 and .s32")
     fold = _FOLDS[word]
     neutral = {
         "add": 0, "or": 0, "xor": 0, "and": _EVERYONE,
@@ -215,8 +215,8 @@ def _redux(i: Instruction) -> Step:
     }[word]  # fmt: skip
     target, a, members = expect(i, 3)
 
-    def run(crew: Crew, mask: Mask, value: Array, members: Array) -> Array:
-        taking = _meeting(crew, mask, members)
+    def run(batch: WarpBatch, mask: Mask, value: Array, members: Array) -> Array:
+        taking = _participating(batch, mask, members)
         return fold.reduce(
             np.where(taking, value, kind.type(neutral)), axis=1, keepdims=True, dtype=kind
         )
@@ -235,8 +235,8 @@ def _redux_float(i: Instruction) -> Step:
         np.float32(np.inf if word == "min" else -np.inf) if "NaN" in i.flags else np.float32(np.nan)
     )
 
-    def run(crew: Crew, mask: Mask, value: Array, members: Array) -> Array:
-        taking = _meeting(crew, mask, members)
+    def run(batch: WarpBatch, mask: Mask, value: Array, members: Array) -> Array:
+        taking = _participating(batch, mask, members)
         value = np.abs(value) if "abs" in i.flags else value
         value = np.where(taking, value, absent)
         while value.shape[1] > 1:
@@ -255,11 +255,11 @@ def _elect(i: Instruction) -> Step:
     target, members = expect(i, 2)
     targets = flat(target)
     if len(targets) != 2:
-        raise Refused("elect.sync writes d|p")
+        raise Unsupported("elect.sync writes d|p")
 
-    def run(crew: Crew, mask: Mask, members: Array) -> tuple[Array, Array]:
-        taking = _meeting(crew, mask, members)
-        match crew.machine.elected:
+    def run(batch: WarpBatch, mask: Mask, members: Array) -> tuple[Array, Array]:
+        taking = _participating(batch, mask, members)
+        match batch.machine.elected:
             case "first":
                 leader = taking.argmax(axis=1)
             case "last":

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from kernelrig.emu.isa._forms import expect, flat, read
 from kernelrig.emu.machine.async_groups import ALL_LANES, MatrixGroups
-from kernelrig.emu.machine.instruction_table import Block, Read, Refused, Row, Step, row
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.instruction_table import Blocked, Read, Row, Step, Unsupported, row
+from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.state_spaces import RESERVED_BYTES
 from kernelrig.emu.numerics.arrays import BOOL, U32, U64, Array, Mask, Pending, Unready, whole
-from kernelrig.emu.tensor.accumulate import F32
 from kernelrig.emu.tensor.accumulator import Accumulator, chained
 from kernelrig.emu.tensor.formats import FORMATS, Format
 from kernelrig.emu.tensor.operand_layout import (
@@ -26,6 +25,7 @@ from kernelrig.emu.tensor.operand_layout import (
     check_layout,
     sm90_descriptor,
 )
+from kernelrig.emu.tensor.summation import F32
 from kernelrig.emu.tensor.warpgroup_product import (
     WARPS,
     Form,
@@ -47,35 +47,35 @@ def _form(i: Instruction) -> tuple[Form, tuple[Named, ...], tuple[Named, ...], N
     shapes = [m for q in i.qualifiers if (m := _SHAPE.fullmatch(q))]
     types = [q for q in i.qualifiers if q == "f32" or q in _TYPES]
     if len(shapes) != 1 or len(types) != 3:
-        raise Refused(f"{i.mnemonic} needs a shape, and the types of D, A and B")
+        raise Unsupported(f"{i.mnemonic} needs a shape, and the types of D, A and B")
     n, k = (int(g) for g in shapes[0].groups())
     d, a, b = types[0], FORMATS.get(types[1]), FORMATS.get(types[2])
     if a is None or b is None or d not in ("f16", "f32"):
-        raise Refused(f"{i.mnemonic}: no product of these types")
+        raise Unsupported(f"{i.mnemonic}: no product of these types")
     eight = a.bytes == 1 and b.bytes == 1
     if (a is not b and not eight) or (d == "f16" and not eight and types[1] != "f16"):
-        raise Refused(f"{i.mnemonic}: no product of these types")
+        raise Unsupported(f"{i.mnemonic}: no product of these types")
     if k != a.k or n % 8 or not 8 <= n <= 256:
-        raise Refused(f"{i.mnemonic}: N is 8 to 256 in steps of 8, K {a.k} of {a.name}")
+        raise Unsupported(f"{i.mnemonic}: N is 8 to 256 in steps of 8, K {a.k} of {a.name}")
     if i.guard:
-        raise Refused(f"{i.mnemonic} under a guard is not supported: branch around it")
+        raise Unsupported(f"{i.mnemonic} under a guard is not supported: branch around it")
     in_registers = isinstance(i.operand(1), Vector)
     transposes = (1 if in_registers else 2) if a.bytes == 2 else 0
     target, a_operand, b_operand, scale, *numbers = expect(i, 6 + transposes)
     found = [o.value for o in numbers if isinstance(o, Integer)]
     if len(found) != len(numbers) or not all(abs(v) == 1 for v in found[:2]):
-        raise Refused(f"{i.mnemonic}: the scales of A and B are 1 or -1, transposes 0 or 1")
+        raise Unsupported(f"{i.mnemonic}: the scales of A and B are 1 or -1, transposes 0 or 1")
     if any(v not in (0, 1) for v in found[2:]):
-        raise Refused(f"{i.mnemonic}: a transpose is 0 or 1")
+        raise Unsupported(f"{i.mnemonic}: a transpose is 0 or 1")
     registers = flat(target)
     if len(registers) != n // (2 if d == "f32" else 4):
-        raise Refused(f"{i.mnemonic} has {len(registers)} registers of D, for N {n} and {d}")
+        raise Unsupported(f"{i.mnemonic} has {len(registers)} registers of D, for N {n} and {d}")
     of_a = flat(a_operand)
     if in_registers and len(of_a) != 4:
-        raise Refused(f"{i.mnemonic} takes 4 registers of A, not {len(of_a)}")
+        raise Unsupported(f"{i.mnemonic} takes 4 registers of A, not {len(of_a)}")
     first = registers[0]
     if not isinstance(first, Register):
-        raise Refused(f"{i.mnemonic}: {first} is no register")
+        raise Unsupported(f"{i.mnemonic}: {first} is no register")
     majors = [bool(v) for v in found[2:]]
     a_mn = majors[0] if len(majors) == 2 else False
     form = Form(
@@ -89,37 +89,39 @@ def _mma_async(i: Instruction) -> Step:
     form, d, a, b, scale = _form(i)
     count = len(d)
 
-    def run(crew: Crew, mask: Mask, *values: Held) -> tuple[Held, ...]:
+    def run(batch: WarpBatch, mask: Mask, *values: Held) -> tuple[Held, ...]:
         scale, b, *rest = values
-        groups = crew.machine.part(Warpgroups)
+        groups = batch.machine.part(Warpgroups)
         a, held = rest[: len(rest) - count], tuple(rest[len(rest) - count :])
-        scale, b = _ready(crew, scale, form), _ready(crew, b, form)
-        of_a = [_ready(crew, v, form) for v in a]
-        keep = np.broadcast_to(scale, (crew.size, scale.shape[1]))[:, 0]
+        scale, b = _ready(batch, scale, form), _ready(batch, b, form)
+        of_a = [_ready(batch, v, form) for v in a]
+        keep = np.broadcast_to(scale, (batch.size, scale.shape[1]))[:, 0]
         found = chained(held)
         result: tuple[Held, ...]
         if found is None:
-            accumulator = _started(crew, groups, form, held, bool(keep.any()))
-            rows = np.arange(crew.size)
+            accumulator = _started(batch, groups, form, held, bool(keep.any()))
+            rows = np.arange(batch.size)
             result = accumulator.fragments
         else:
             accumulator, result = found.tag, held
-            rows = np.arange(crew.size) if found.rows is None else found.rows
-        _issue(crew, groups, form, accumulator, rows, keep, of_a, b)
+            rows = np.arange(batch.size) if found.rows is None else found.rows
+        _issue(batch, groups, form, accumulator, rows, keep, of_a, b)
         return result
 
     reads: list[Read] = [read(scale, BOOL), read(b, U64)]
     reads += [read(o, U32 if form.a_in_registers else U64) for o in a]
     reads += [read(o, U32) for o in d]
     writes = tuple((r, U32) for r in d if isinstance(r, Register))
-    return Step(run, tuple(reads), writes, effect=True, stop=True, collective="warp", poisons=True)
+    return Step(
+        run, tuple(reads), writes, effect=True, stop=True, collective="warp", in_flight=True
+    )
 
 
-def _ready(crew: Crew, value: Held, form: Form) -> Array:
+def _ready(batch: WarpBatch, value: Held, form: Form) -> Array:
     """Return an operand that must hold something."""
     if isinstance(value, np.ndarray):
         return value
-    crew.report(
+    batch.report(
         "uninitialised",
         f"{form.name} reads a register before {value.text}"
         if isinstance(value, Pending)
@@ -130,21 +132,21 @@ def _ready(crew: Crew, value: Held, form: Form) -> Array:
 
 
 def _started(
-    crew: Crew, groups: Warpgroups, form: Form, held: tuple[Held, ...], keep: bool
+    batch: WarpBatch, groups: Warpgroups, form: Form, held: tuple[Held, ...], keep: bool
 ) -> Accumulator:
     """Begin a chain with what the registers of D hold."""
-    accumulator = Accumulator(crew.warps.tolist(), form.n, form.d == "f16", form.register)
+    accumulator = Accumulator(batch.warps.tolist(), form.n, form.d == "f16", form.register)
     first = held[0]
     late = False
-    for at, warp in enumerate(crew.warps.tolist()):
+    for at, warp in enumerate(batch.warps.tolist()):
         fenced = groups.fenced.get(warp, -1)
         time, left = groups.settled.get((warp, form.register), (0, None))
         if fenced < 0:
             late = True
         elif fenced < time and left is not None and isinstance(first, np.ndarray):
-            late |= not np.array_equal(whole(first, crew.size)[at], left)
+            late |= not np.array_equal(whole(first, batch.size)[at], left)
     if late:
-        crew.report(
+        batch.report(
             "barrier-misuse",
             f"{form.name} without a wgmma.fence since its registers were last written: put one"
             " before the first product, and behind other instructions on its registers",
@@ -154,7 +156,7 @@ def _started(
         ready = []
         for value in held:
             if isinstance(value, Unready):
-                crew.report(
+                batch.report(
                     "uninitialised",
                     f"{form.name} adds to registers"
                     + (
@@ -174,7 +176,7 @@ def _started(
 
 
 def _issue(
-    crew: Crew,
+    batch: WarpBatch,
     groups: Warpgroups,
     form: Form,
     accumulator: Accumulator,
@@ -183,61 +185,61 @@ def _issue(
     a: list[Array],
     b: Array,
 ) -> None:
-    """Start the operations of a crew: one for what the warps of a warpgroup do together."""
-    machine = crew.machine
+    """Start the operations of a batch: one for what the warps of a warpgroup do together."""
+    machine = batch.machine
     waiting = machine.part(MatrixGroups)
-    b_bits = np.broadcast_to(b, (crew.size, b.shape[1]))[:, 0].tolist()
-    a_bits = [0] * crew.size
+    b_bits = np.broadcast_to(b, (batch.size, b.shape[1]))[:, 0].tolist()
+    a_bits = [0] * batch.size
     if not form.a_in_registers:
-        a_bits = np.broadcast_to(a[0], (crew.size, a[0].shape[1]))[:, 0].tolist()
+        a_bits = np.broadcast_to(a[0], (batch.size, a[0].shape[1]))[:, 0].tolist()
     together: dict[tuple[int, int, int, int, bool], list[int]] = {}
-    for at, warp in enumerate(crew.warps.tolist()):
-        asked = (crew.at, a_bits[at], b_bits[at], int(keep[at]))
+    for at, warp in enumerate(batch.warps.tolist()):
+        asked = (batch.at, a_bits[at], b_bits[at], int(keep[at]))
         first = groups.agree(warp, asked)
         if first != asked:
-            _disagree(crew, at, form, asked, first)
-        slot, number = int(crew.slot[at, 0]), int(crew.warp_in_cta[at, 0])
+            _disagree(batch, at, form, asked, first)
+        slot, number = int(batch.slot[at, 0]), int(batch.warp_in_cta[at, 0])
         key = (slot, number // WARPS, a_bits[at], b_bits[at], bool(keep[at]))
         together.setdefault(key, []).append(at)
         accumulator.group[warp] = groups.commits.get(warp, 0)
         groups.open.setdefault(warp, {})[accumulator] = None
     for (slot, warpgroup, a_one, b_one, adds), members in together.items():
-        one = np.zeros((crew.size, 32), np.bool_)
+        one = np.zeros((batch.size, 32), np.bool_)
         one[members] = True
         try:
-            b_operand = _operand(crew, one, "B", b_one, form.n, form.b, form.b_mn_major)
+            b_operand = _operand(batch, one, "B", b_one, form.n, form.b, form.b_mn_major)
             a_operand: Operand | F32
             if form.a_in_registers:
-                a_operand = fragment(form.a, a, crew.size, members)
+                a_operand = fragment(form.a, a, batch.size, members)
             else:
-                a_operand = _operand(crew, one, "A", a_one, M, form.a, form.a_mn_major)
+                a_operand = _operand(batch, one, "A", a_one, M, form.a, form.a_mn_major)
         except BadDescriptor as wrong:
-            crew.report("descriptor", f"{form.name}: {wrong}", one)
+            batch.report("descriptor", f"{form.name}: {wrong}", one)
             continue
         except _OutOfBounds as wrong:
-            crew.report("out-of-bounds", f"{form.name}: {wrong}", one)
+            batch.report("out-of-bounds", f"{form.name}: {wrong}", one)
             continue
-        quarters = np.array([int(crew.warp_in_cta[at, 0]) % WARPS for at in members])
+        quarters = np.array([int(batch.warp_in_cta[at, 0]) % WARPS for at in members])
         steps = WarpgroupProduct(
             machine, form, slot, a_operand, b_operand, quarters, accumulator, rows[members],
             adds, machine.hardware_accumulation,
         )  # fmt: skip
         stream = ("wgmma", slot, warpgroup, id(accumulator))
         op = machine.issue(
-            crew, members[0], -1, form.name, steps, stream=stream, also=tuple(members[1:])
+            batch, members[0], -1, form.name, steps, stream=stream, also=tuple(members[1:])
         )
         for at in members:
-            waiting.add(op, int(crew.warps[at]), ALL_LANES)
+            waiting.add(op, int(batch.warps[at]), ALL_LANES)
 
 
 def _disagree(
-    crew: Crew, at: int, form: Form, asked: tuple[int, ...], first: tuple[int, ...]
+    batch: WarpBatch, at: int, form: Form, asked: tuple[int, ...], first: tuple[int, ...]
 ) -> None:
     names = ("the instruction", "A's descriptor", "B's descriptor", "scale-d")
     differ = [n for n, x, y in zip(names, asked, first, strict=True) if x != y]
-    one = np.zeros((crew.size, 32), np.bool_)
+    one = np.zeros((batch.size, 32), np.bool_)
     one[at] = True
-    crew.report(
+    batch.report(
         "barrier-misuse",
         f"{form.name}: warps of one warpgroup differ in {' and '.join(differ)}: all four must"
         " run the same product with the same operands",
@@ -251,12 +253,18 @@ class _OutOfBounds(Exception):
 
 
 def _operand(
-    crew: Crew, one: NDArray[np.bool_], what: str, bits: int, rows: int, form: Format, mn: bool
+    batch: WarpBatch,
+    one: NDArray[np.bool_],
+    what: str,
+    bits: int,
+    rows: int,
+    form: Format,
+    mn: bool,
 ) -> Operand:
     found = Operand(sm90_descriptor(bits), rows, form, mn)
     check_layout(what, found.descriptor.swizzle, form, mn)
     low, high = found.span
-    limit = RESERVED_BYTES + crew.machine.memory.shared_bytes
+    limit = RESERVED_BYTES + batch.machine.memory.shared_bytes
     if low < RESERVED_BYTES or high > limit:
         d = found.descriptor
         raise _OutOfBounds(
@@ -273,10 +281,10 @@ def _operand(
 def _fence(i: Instruction) -> Step:
     expect(i, 0)
 
-    def run(crew: Crew, mask: Mask) -> None:
-        groups = crew.machine.part(Warpgroups)
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        groups = batch.machine.part(Warpgroups)
         groups.time += 1
-        for warp in crew.warps.tolist():
+        for warp in batch.warps.tolist():
             groups.fenced[warp] = groups.time
 
     return Step(run, effect=True, collective="warp")
@@ -285,10 +293,10 @@ def _fence(i: Instruction) -> Step:
 def _commit(i: Instruction) -> Step:
     expect(i, 0)
 
-    def run(crew: Crew, mask: Mask) -> None:
-        crew.machine.part(MatrixGroups).commit(crew, mask)
-        groups = crew.machine.part(Warpgroups)
-        for warp in crew.warps.tolist():
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        batch.machine.part(MatrixGroups).commit(batch, mask)
+        groups = batch.machine.part(Warpgroups)
+        for warp in batch.warps.tolist():
             groups.commits[warp] = groups.commits.get(warp, 0) + 1
 
     return Step(run, effect=True, stop=True, collective="warp")
@@ -297,26 +305,26 @@ def _commit(i: Instruction) -> Step:
 def _wait(i: Instruction) -> Step:
     (newest,) = expect(i, 1)
     if not isinstance(newest, Integer) or newest.value < 0:
-        raise Refused(f"{i.mnemonic} takes the number of groups that may be left")
+        raise Unsupported(f"{i.mnemonic} takes the number of groups that may be left")
     if i.guard:
-        raise Refused(f"{i.mnemonic} under a guard is not supported: branch around it")
+        raise Unsupported(f"{i.mnemonic} under a guard is not supported: branch around it")
     left = newest.value
 
-    def ready(crew: Crew, mask: Mask) -> Block | None:
-        return crew.machine.part(MatrixGroups).must_wait(crew, mask, left)
+    def ready(batch: WarpBatch, mask: Mask) -> Blocked | None:
+        return batch.machine.part(MatrixGroups).must_wait(batch, mask, left)
 
-    def run(crew: Crew, mask: Mask) -> None:
-        crew.machine.part(MatrixGroups).waited(crew, mask, left)
-        _settle(crew, left)
+    def run(batch: WarpBatch, mask: Mask) -> None:
+        batch.machine.part(MatrixGroups).waited(batch, mask, left)
+        _settle(batch, left)
 
     return Step(run, effect=True, stop=True, ready=ready, collective="warp")
 
 
-def _settle(crew: Crew, left: int) -> None:
+def _settle(batch: WarpBatch, left: int) -> None:
     """Give their values to the registers of accumulators whose last product was waited for."""
-    groups = crew.machine.part(Warpgroups)
+    groups = batch.machine.part(Warpgroups)
     groups.time += 1
-    warps = crew.warps.tolist()
+    warps = batch.warps.tolist()
     in_flight: dict[Accumulator, None] = {}
     settled: dict[Accumulator, None] = {}
     for warp in warps:
@@ -331,11 +339,11 @@ def _settle(crew: Crew, left: int) -> None:
             if groups.open.get(warp, {}).pop(accumulator, accumulator) is None:
                 first = accumulator.first_of(warp)
                 groups.settled[warp, accumulator.register] = (groups.time, first)
-        crew.settle(accumulator)
-    for register in crew.pending:  # of warps that met with products of their own
-        tag = getattr(crew.registers[register], "tag", None)
+        batch.settle(accumulator)
+    for register in batch.pending:  # of warps that met with products of their own
+        tag = getattr(batch.registers[register], "tag", None)
         if isinstance(tag, frozenset) and tag <= settled.keys() - in_flight.keys():
-            crew.settle(tag)
+            batch.settle(tag)
 
 
 _SHAPES = " ".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32))

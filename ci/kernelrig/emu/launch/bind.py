@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.frontend.translate import compile_kernel
-from kernelrig.emu.frontend.variables import Layout
+from kernelrig.emu.frontend.variables import VariableLayout
 from kernelrig.emu.isa.families import instruction_table
 from kernelrig.emu.machine.findings import Findings
-from kernelrig.emu.machine.instruction_table import Refused
+from kernelrig.emu.machine.instruction_table import Unsupported
+from kernelrig.emu.machine.machine_state import Geometry, Machine
 from kernelrig.emu.machine.program import Program
-from kernelrig.emu.machine.state import Geometry, Machine
 from kernelrig.emu.machine.state_spaces import (
     LOCAL_WINDOW,
     RESERVED_BYTES,
@@ -95,8 +95,8 @@ def bind(
     """Lay out memory for a launch of `entry` and compile it; arguments are filled in afterwards.
 
     Raises:
-        Refusals: instructions that have no meaning here.
-        Refused: a variable that has none.
+        UnsupportedKernel: instructions that have no meaning here.
+        Unsupported: a variable that has none.
     """
     memory = GlobalMemory()
     variables = [*module.variables, *entry.variables]
@@ -135,7 +135,7 @@ def bind(
     })  # fmt: skip
     names = [(v.name, o, v.size) for v, o in static]
     names += [(v.name, base + RESERVED_BYTES, dynamic_shared_bytes) for v in dynamic]
-    program = compile_kernel(entry, instruction_table(), Layout(places), source)
+    program = compile_kernel(entry, instruction_table(), VariableLayout(places), source)
     kernel = Kernel(
         program,
         geometry,
@@ -159,7 +159,7 @@ def bind(
 def _check_sizes(sizes: dict[str, tuple[int, int]]) -> None:
     for what, (size, limit) in sizes.items():
         if size > limit:
-            raise Refused(f"{size} bytes of {what}: at most {limit} are allowed")
+            raise Unsupported(f"{size} bytes of {what}: at most {limit} are allowed")
 
 
 def _param_offsets(entry: Function) -> dict[str, tuple[int, int]]:
@@ -168,7 +168,7 @@ def _param_offsets(entry: Function) -> dict[str, tuple[int, int]]:
     end = 0
     for param in entry.params:
         if isinstance(param, Register):
-            raise Refused(f"parameter {param.name} is a register")
+            raise Unsupported(f"parameter {param.name} is a register")
         start = -(-end // param.align) * param.align
         offsets[param.name] = (start, param.size)
         end = start + param.size
@@ -208,7 +208,7 @@ def _words(initial: Initial, width: int, places: dict[str, tuple[str, int]]) -> 
                 yield double.astype(np.float32 if width == 4 else np.float64).tobytes()
         case Symbol(name=name, offset=offset, mask=mask):
             if name not in places:
-                raise Refused(f"the address of {name!r} in an initialiser has no meaning here")
+                raise Unsupported(f"the address of {name!r} in an initialiser has no meaning here")
             address = places[name][1] + offset
             if mask is not None:
                 shift = (mask & -mask).bit_length() - 1

@@ -11,10 +11,10 @@ import numpy as np
 from kernelrig.emu.launch.bind import Kernel
 from kernelrig.emu.machine.findings import Finding
 from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.machine.schedule_policy import Policy
 from kernelrig.emu.machine.scheduler import Scheduler
-from kernelrig.emu.machine.state import Machine
-from kernelrig.emu.observe.composite import Several
+from kernelrig.emu.observe.composite import CompositeObserver
 
 RESIDENT_CTAS = 16
 DEFAULT_STEPS = 20_000_000
@@ -37,7 +37,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class ScheduleRun:
     """What came of it: findings, the machine with its memory, and what was done."""
 
     machine: Machine
@@ -46,7 +46,7 @@ class Ran:
     counts: dict[str, int]
 
 
-def run(kernel: Kernel, schedule: Schedule, observers: Sequence[Hooks] = ()) -> Ran:
+def run(kernel: Kernel, schedule: Schedule, observers: Sequence[Hooks] = ()) -> ScheduleRun:
     """Run `kernel` once. The same schedule, the same run."""
     rng = random.Random(f"{schedule.seed}:{schedule.number}")
     geometry = kernel.geometry
@@ -56,7 +56,7 @@ def run(kernel: Kernel, schedule: Schedule, observers: Sequence[Hooks] = ()) -> 
     machine.findings.schedule = schedule.number
     machine.hardware_accumulation = schedule.hardware_accumulation
     if observers:
-        machine.hooks = observers[0] if len(observers) == 1 else Several(tuple(observers))
+        machine.hooks = observers[0] if len(observers) == 1 else CompositeObserver(tuple(observers))
     policy = Policy.of(schedule.number, rng)
     machine.spurious = policy.spurious
     machine.patient = policy.patient
@@ -71,7 +71,7 @@ def run(kernel: Kernel, schedule: Schedule, observers: Sequence[Hooks] = ()) -> 
         scheduler.run()
         if machine.stopped:
             break
-    return Ran(machine, machine.findings.all, scheduler.steps, kernel.program.counts())
+    return ScheduleRun(machine, machine.findings.all, scheduler.steps, kernel.program.counts())
 
 
 def _cluster_order(kernel: Kernel) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

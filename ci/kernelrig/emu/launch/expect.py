@@ -6,14 +6,14 @@ import numpy as np
 
 from kernelrig.emu.launch.element_types import DTYPES, decoded
 from kernelrig.emu.launch.loader import Loaded, read_array
-from kernelrig.emu.machine.state import Machine
-from kernelrig.emu.observe.writers import NOBODY, Writers
+from kernelrig.emu.machine.machine_state import Machine
+from kernelrig.emu.observe.last_writer import NO_WRITER, LastWriter
 from kernelrig.errors import ConfigError
 
 SHOWN = 4
 
 
-def compare(loaded: Loaded, machine: Machine, writers: Writers) -> None:
+def compare(loaded: Loaded, machine: Machine, writers: LastWriter) -> None:
     """Report each buffer that differs from what is expected, with the first places.
 
     Right is within max_abs + max_rel x the magnitude of what was wanted; a NaN matches a NaN.
@@ -46,7 +46,7 @@ def compare(loaded: Loaded, machine: Machine, writers: Writers) -> None:
         writer = writers.of(machine, at.start + int(wrong[0]) * dtype.itemsize)
         by = (
             f"written last by {machine.program.label(writer)}"
-            if writer != NOBODY
+            if writer != NO_WRITER
             else "never written"
         )
         machine.report(

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.frontend.variables import Refusal, Refusals
+from kernelrig.emu.frontend.variables import UnsupportedInstruction, UnsupportedKernel
 from kernelrig.emu.launch.bind import Buffer, Kernel, bind
 from kernelrig.emu.launch.element_types import DTYPES, encoded
 from kernelrig.emu.launch.file import BufferEntry, LaunchEntry, MapEntry, read_launch
-from kernelrig.emu.machine.instruction_table import Refused
-from kernelrig.emu.machine.state import Geometry
+from kernelrig.emu.machine.instruction_table import Unsupported
+from kernelrig.emu.machine.machine_state import Geometry
 from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.tensor.tensor_map import TensorMap
 from kernelrig.errors import ConfigError
@@ -50,19 +50,19 @@ def load(path: Path, module_path: Path | None = None, source: str = "") -> Loade
     geometry = Geometry(entry.grid, entry.block, entry.cluster)
     try:
         kernel = bind(module, function, geometry, buffers, entry.dynamic_smem_bytes, source)
-    except Refusals as e:
-        raise ConfigError(_listed(module_path.name, e.refusals)) from e
-    except Refused as e:
+    except UnsupportedKernel as e:
+        raise ConfigError(_listed(module_path.name, e.instructions)) from e
+    except Unsupported as e:
         raise ConfigError(f"{module_path.name}: {e}") from e
     _fill_arguments(entry, kernel, function, path)
     return Loaded(entry, path.parent, kernel, sha256_file(module_path))
 
 
-def _listed(file: str, refusals: tuple[Refusal, ...]) -> str:
-    """Say all that is refused, a line for each reason with the lines it holds for."""
+def _listed(file: str, instructions: tuple[UnsupportedInstruction, ...]) -> str:
+    """Say all that is rejected, a line for each reason with the lines it holds for."""
     lines: dict[str, list[int]] = {}
-    for refusal in refusals:
-        lines.setdefault(refusal.text, []).append(refusal.line)
+    for instruction in instructions:
+        lines.setdefault(instruction.text, []).append(instruction.line)
     said = []
     for text, numbers in lines.items():
         others = ", ".join(map(str, dict.fromkeys(numbers[1:])))
@@ -178,9 +178,9 @@ def _argument(
     if "tensor_map" in argument:
         name = str(argument["tensor_map"])
         mapped = _tensor_map(entry.tensor_maps[name], kernel)
-        refusals = mapped.refusals()
-        if refusals:
-            raise ConfigError(f"{path.name}: tensor map {name!r}: {'; '.join(refusals)}")
+        errors = mapped.errors()
+        if errors:
+            raise ConfigError(f"{path.name}: tensor map {name!r}: {'; '.join(errors)}")
         return mapped.image()
     ((dtype, value),) = argument.items()
     if dtype[0] in "ui":

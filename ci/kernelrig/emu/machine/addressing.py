@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.state_spaces import (
     GLOBAL_BASE,
     LOCAL_WINDOW,
@@ -31,7 +31,7 @@ _NEAR_NULL = 1 << 32
 _LANE = np.arange(LANES)[None, :]
 
 
-class Place(NamedTuple):
+class Located(NamedTuple):
     """Where lanes hit memory. Outside `mask` a flat position is safe to use, and means nothing."""
 
     space: str  # global, shared or local
@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
 
 def locate(
-    crew: Crew,
+    batch: WarpBatch,
     mask: Mask,
     address: Array,
     size: int,
@@ -49,13 +49,13 @@ def locate(
     *,
     write: bool = False,
     align: int = 0,
-) -> list[Place]:
+) -> list[Located]:
     """Find the bytes that each lane names; there is more than one place for generic addresses only.
 
     `size` bytes must lie in one allocation and be aligned to `align`, which is `size` unless said.
-    `what` is the access in messages; `write` refuses what is read-only.
+    `what` is the access in messages; `write` rejects what is read-only.
     """
-    access = _Access(crew, size, align or size, what, write)
+    access = _Access(batch, size, align or size, what, write)
     match space:
         case "global" | "const" | "param":
             return access.in_global(mask, address)
@@ -69,27 +69,27 @@ def locate(
 
 
 class _Access:
-    """One access of a crew: what it asks for, and what it is told when it may not."""
+    """One access of a batch: what it asks for, and what it is told when it may not."""
 
-    __slots__ = ("align", "crew", "memory", "size", "what", "write")
+    __slots__ = ("align", "batch", "memory", "size", "what", "write")
 
-    def __init__(self, crew: Crew, size: int, align: int, what: str, write: bool) -> None:
-        self.crew = crew
-        self.memory: Memory = crew.machine.memory
+    def __init__(self, batch: WarpBatch, size: int, align: int, what: str, write: bool) -> None:
+        self.batch = batch
+        self.memory: Memory = batch.machine.memory
         self.size = size
         self.align = align
         self.what = what
         self.write = write
 
     # One way for each space.
-    def in_generic(self, mask: Mask, address: Array) -> list[Place]:
+    def in_generic(self, mask: Mask, address: Array) -> list[Located]:
         window = address >> WINDOW_SHIFT
         live = window if mask is None else _picked(window, mask)
         low, high = int(live.min()), int(live.max())
         if low == high and low in _WINDOWS:
             return self._in_window(mask, address, low)
         places = []
-        left = self.crew.mask_of(mask)
+        left = self.batch.mask_of(mask)
         for known in _WINDOWS:
             part = left & (window == known)
             if part.any():
@@ -104,14 +104,14 @@ class _Access:
             self._fault("out-of-bounds", lost, f"{first:#x}", text, null)
         return places
 
-    def _in_window(self, mask: Mask, address: Array, window: int) -> list[Place]:
+    def _in_window(self, mask: Mask, address: Array, window: int) -> list[Located]:
         if window == GLOBAL_BASE >> WINDOW_SHIFT:
             return self.in_global(mask, address)
         if window == SHARED_WINDOW >> WINDOW_SHIFT:
             return self.in_shared(mask, address - SHARED_WINDOW, cluster=True)
         return self.in_local(mask, address - LOCAL_WINDOW)
 
-    def in_global(self, mask: Mask, address: Array) -> list[Place]:
+    def in_global(self, mask: Mask, address: Array) -> list[Located]:
         memory = self.memory.global_
         index = address - GLOBAL_BASE
         low = np.min(index if mask is None else np.where(mask, index, _FAR))
@@ -119,8 +119,8 @@ class _Access:
         if home and not (self.write and home.read_only):
             inside, right = self._fit(mask, index - home.start, home.size)
             if right:
-                return [Place("global", inside + home.start, mask)]
-        chosen = self.crew.mask_of(mask)
+                return [Located("global", inside + home.start, mask)]
+        chosen = self.batch.mask_of(mask)
         index = np.where(chosen, index, -1)
         held = memory.holds(index, self.size)
         if (chosen & ~held).any():
@@ -137,14 +137,14 @@ class _Access:
             held &= ~self._read_only(chosen & held, index)
         return self._aligned(chosen & held, index, "global", 0)
 
-    def in_shared(self, mask: Mask, address: Array, *, cluster: bool) -> list[Place]:
-        crew, limit = self.crew, self.memory.shared_bytes
-        slot, rank = crew.slot, crew.rank
+    def in_shared(self, mask: Mask, address: Array, *, cluster: bool) -> list[Located]:
+        batch, limit = self.batch, self.memory.shared_bytes
+        slot, rank = batch.slot, batch.rank
         start = (rank << RANK_SHIFT) + RESERVED_BYTES
         inside, right = self._fit(mask, address - start, limit)
         if right:
-            return [Place("shared", inside + (slot * SLOT_BYTES + RESERVED_BYTES), mask)]
-        chosen = crew.mask_of(mask)
+            return [Located("shared", inside + (slot * SLOT_BYTES + RESERVED_BYTES), mask)]
+        chosen = batch.mask_of(mask)
         address = np.where(chosen, address, start)
         named, offset = address >> RANK_SHIFT, address & OFFSET_MASK
         away = chosen & (named != rank)
@@ -159,13 +159,13 @@ class _Access:
         flat = (slot - rank + named) * SLOT_BYTES + offset
         return self._aligned(chosen, flat, "shared", slot * SLOT_BYTES + RESERVED_BYTES)
 
-    def in_local(self, mask: Mask, address: Array) -> list[Place]:
+    def in_local(self, mask: Mask, address: Array) -> list[Located]:
         limit = self.memory.local_bytes
-        base = (self.crew.warps[:, None] * LANES + _LANE) * self.memory.local_stride
+        base = (self.batch.warps[:, None] * LANES + _LANE) * self.memory.local_stride
         inside, right = self._fit(mask, address, limit)
         if right:
-            return [Place("local", inside + base, mask)]
-        chosen = self.crew.mask_of(mask)
+            return [Located("local", inside + base, mask)]
+        chosen = self.batch.mask_of(mask)
         address = np.where(chosen, address, 0)
         beyond = chosen & ((address < 0) | (address + self.size > limit))
         if beyond.any():
@@ -185,7 +185,7 @@ class _Access:
 
     def _aligned(
         self, chosen: NDArray[np.bool_], flat: Array, space: str, safe: Array | int
-    ) -> list[Place]:
+    ) -> list[Located]:
         """Report what is misaligned of lanes that are in bounds; return the place of the rest."""
         skewed = chosen & ((flat & (self.align - 1)) != 0)
         if skewed.any():
@@ -201,35 +201,35 @@ class _Access:
             chosen = chosen & ~skewed
         if not chosen.any():
             return []
-        return [Place(space, np.where(chosen, flat, safe), chosen)]
+        return [Located(space, np.where(chosen, flat, safe), chosen)]
 
     def _read_only(self, chosen: NDArray[np.bool_], index: Array) -> NDArray[np.bool_]:
         """Report writes to what is read-only, and return the lanes that tried."""
-        refused = np.zeros(chosen.shape, np.bool_)
+        rejected = np.zeros(chosen.shape, np.bool_)
         for one in self.memory.global_.allocations:
             inside = (
                 chosen & (index >= one.start) & (index < one.start + one.size)
                 if one.read_only
-                else refused
+                else rejected
             )
             if one.read_only and inside.any():
-                refused = refused | inside
+                rejected = rejected | inside
                 first = int(index[inside][0])
                 text = f"{one.name} is read-only: constants and parameters are never written"
                 self._fault(
                     "out-of-bounds", inside, name_of(self.memory, "global", first), text, one.name
                 )
-        return refused
+        return rejected
 
     def _unreachable(
         self, away: NDArray[np.bool_], address: Array, named: Array, cluster: bool
     ) -> NDArray[np.bool_]:
         """Report lanes that name another CTA's shared memory and may not; return them."""
-        crew, ctas = self.crew, self.crew.machine.geometry.cluster_ctas
+        batch, ctas = self.batch, self.batch.machine.geometry.cluster_ctas
         wrong = away & ((named < 0) | (named >= ctas)) if cluster else away
         if wrong.any():
             rank, first = int(named[wrong][0]), int(address[wrong][0])
-            own = int(np.broadcast_to(crew.rank, wrong.shape)[wrong][0])
+            own = int(np.broadcast_to(batch.rank, wrong.shape)[wrong][0])
             if not 0 <= rank < ctas:
                 text = f"that is rank {rank} of a cluster of {ctas}: no shared address"
             else:
@@ -240,8 +240,8 @@ class _Access:
             self._fault("out-of-bounds", wrong, f"shared {first:#x}", text, rank)
         dead = np.zeros(away.shape, np.bool_)
         if (away & ~wrong).any():
-            running = running_slots(crew.machine)
-            slots = np.where(away & ~wrong, crew.slot - crew.rank + named, crew.slot)
+            running = running_slots(batch.machine)
+            slots = np.where(away & ~wrong, batch.slot - batch.rank + named, batch.slot)
             dead = away & ~wrong & ~running[slots]
         if dead.any():
             self._fault(
@@ -270,7 +270,7 @@ class _Access:
         self, kind: str, mask: NDArray[np.bool_], where: str, text: str, same: object
     ) -> None:
         message = f"{self.what} of {self.size} bytes at {where}: {text}"
-        self.crew.report(kind, message, mask, same=(kind, same))
+        self.batch.report(kind, message, mask, same=(kind, same))
 
 
 _WINDOWS = (

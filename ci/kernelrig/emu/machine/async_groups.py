@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernelrig.emu.machine.asynchronous import Op
-from kernelrig.emu.machine.instruction_table import Block
-from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.machine.instruction_table import Blocked
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import LANES, Mask, lane_bits
 
 ALL_LANES = (1 << LANES) - 1
 
 
 @dataclass(eq=False, slots=True)
-class _History:
+class _Queue:
     """What some lanes of a warp have issued: not committed yet, and the groups, oldest first.
 
     `seen_read` groups at the front were told to observers by a wait for their reads.
@@ -31,11 +31,11 @@ class _History:
     groups: list[list[Op]] = field(default_factory=list)
     seen_read: int = 0
 
-    def part(self, lanes: int) -> _History:
+    def split(self, lanes: int) -> _Queue:
         """Let `lanes` go their own way."""
         self.lanes &= ~lanes
         copied = [list(g) for g in self.groups]
-        return _History(lanes, list(self.uncommitted), copied, self.seen_read)
+        return _Queue(lanes, list(self.uncommitted), copied, self.seen_read)
 
     def older(self, newest: int | None, read: bool) -> Iterator[Op]:
         """Yield the operations that a wait which leaves `newest` groups waits for."""
@@ -53,42 +53,42 @@ class Groups:
     machine: Machine
     what: str = ""
     commit_name: str = ""
-    _histories: dict[int, list[_History]] = field(default_factory=dict)  # by warp
+    _queues: dict[int, list[_Queue]] = field(default_factory=dict)  # by warp
 
-    def _of(self, warp: int, lanes: int) -> list[_History]:
+    def _of(self, warp: int, lanes: int) -> list[_Queue]:
         """Return the histories of exactly `lanes`."""
-        known = self._histories.setdefault(warp, [_History(ALL_LANES)])
+        known = self._queues.setdefault(warp, [_Queue(ALL_LANES)])
         found = []
-        for history in tuple(known):
-            shared = history.lanes & lanes
-            if shared and shared != history.lanes:
-                history = history.part(shared)
-                known.append(history)
+        for queue in tuple(known):
+            shared = queue.lanes & lanes
+            if shared and shared != queue.lanes:
+                queue = queue.split(shared)
+                known.append(queue)
             if shared:
-                found.append(history)
+                found.append(queue)
         return found
 
-    def _of_crew(self, crew: Crew, mask: Mask) -> Iterator[tuple[int, int, list[_History]]]:
+    def _of_batch(self, batch: WarpBatch, mask: Mask) -> Iterator[tuple[int, int, list[_Queue]]]:
         """Yield row, lanes and histories of each warp."""
-        whole = crew.mask_of(mask)
-        for row in range(crew.size):
+        whole = batch.mask_of(mask)
+        for row in range(batch.size):
             lanes = lane_bits(whole[row])
             if lanes:
-                yield row, lanes, self._of(int(crew.warps[row]), lanes)
+                yield row, lanes, self._of(int(batch.warps[row]), lanes)
 
     def add(self, op: Op, warp: int, lanes: int) -> None:
         """Put `op` into the next group of `lanes` (bits) of a warp."""
-        for history in self._of(warp, lanes):
-            history.uncommitted.append(op)
+        for queue in self._of(warp, lanes):
+            queue.uncommitted.append(op)
 
-    def commit(self, crew: Crew, mask: Mask) -> None:
+    def commit(self, batch: WarpBatch, mask: Mask) -> None:
         """Make a group, maybe an empty one, of what is not committed."""
-        for _, _, histories in self._of_crew(crew, mask):
-            for history in histories:
+        for _, _, queues in self._of_batch(batch, mask):
+            for queue in queues:
                 if not self.machine.hooks:
-                    _forget(history)
-                history.groups.append(history.uncommitted)
-                history.uncommitted = []
+                    _forget(queue)
+                queue.groups.append(queue.uncommitted)
+                queue.uncommitted = []
 
     def issued(self, warp: int, lanes: int) -> list[Op]:
         """Return what these lanes issued so far and nobody has waited for."""
@@ -100,76 +100,76 @@ class Groups:
         return [op for op in found if not op.done]
 
     def must_wait(
-        self, crew: Crew, mask: Mask, newest: int | None, read: bool = False
-    ) -> Block | None:
+        self, batch: WarpBatch, mask: Mask, newest: int | None, read: bool = False
+    ) -> Blocked | None:
         """Say which warps may go on with at most `newest` groups left.
 
         None also waits for what is not committed; `read` only for the reads of the sources.
         """
-        ready = np.ones(crew.size, np.bool_)
+        ready = np.ones(batch.size, np.bool_)
         keys: dict[object, None] = {}
-        for row, _, histories in self._of_crew(crew, mask):
-            for history in histories:
-                for op in history.older(newest, read):
+        for row, _, queues in self._of_batch(batch, mask):
+            for queue in queues:
+                for op in queue.older(newest, read):
                     if not (op.read if read else op.done):
                         ready[row] = False
                         keys[op] = None
-        return None if not keys else Block(ready, tuple(keys))
+        return None if not keys else Blocked(ready, tuple(keys))
 
-    def waited(self, crew: Crew, mask: Mask, newest: int | None, read: bool = False) -> None:
+    def waited(self, batch: WarpBatch, mask: Mask, newest: int | None, read: bool = False) -> None:
         """The wait returned: tell observers what is complete for these threads."""
         if not self.machine.hooks:
             return
-        for row, lanes, histories in self._of_crew(crew, mask):
-            for history in histories:
-                ops = list(dict.fromkeys(history.older(newest, read)))
-                last = max(len(history.groups) - (newest or 0), 0)
-                history.seen_read = max(history.seen_read, last)
+        for row, lanes, queues in self._of_batch(batch, mask):
+            for queue in queues:
+                ops = list(dict.fromkeys(queue.older(newest, read)))
+                last = max(len(queue.groups) - (newest or 0), 0)
+                queue.seen_read = max(queue.seen_read, last)
                 if not read:
-                    del history.groups[:last]
-                    history.seen_read -= last
+                    del queue.groups[:last]
+                    queue.seen_read -= last
                     if newest is None:
-                        history.uncommitted.clear()
+                        queue.uncommitted.clear()
                 if ops:
-                    self._tell(crew, row, lanes, history, ops, read)
+                    self._notify(batch, row, lanes, queue, ops, read)
 
-    def _tell(
-        self, crew: Crew, row: int, lanes: int, history: _History, ops: list[Op], read: bool
+    def _notify(
+        self, batch: WarpBatch, row: int, lanes: int, queue: _Queue, ops: list[Op], read: bool
     ) -> None:
         hooks = self.machine.hooks
         assert hooks
-        if history.lanes & lanes == lane_bits(self.machine.alive[crew.warps[row]]):
-            hooks.group_waited(crew, row, -1, ops, read)
+        if queue.lanes & lanes == lane_bits(self.machine.alive[batch.warps[row]]):
+            hooks.group_waited(batch, row, -1, ops, read)
             return
         for lane in range(LANES):
-            if history.lanes & lanes & 1 << lane:
-                hooks.group_waited(crew, row, lane, ops, read)
+            if queue.lanes & lanes & 1 << lane:
+                hooks.group_waited(batch, row, lane, ops, read)
 
     def describe_waiting(self) -> list[str]:
-        """Return a line for each crew that waits for operations of these groups."""
+        """Return a line for each batch that waits for operations of these groups."""
         lines = []
-        for crew in self.machine.parked:
-            mine = [k for k in crew.waiting if isinstance(k, Op) and self._holds(k)]
+        for batch in self.machine.parked:
+            mine = [k for k in batch.waiting if isinstance(k, Op) and self._holds(k)]
             if mine:
                 names = ", ".join(sorted({op.name for op in mine}))
-                warps = ", ".join(str(int(w)) for w in crew.warps)
+                warps = ", ".join(str(int(w)) for w in batch.warps)
                 lines.append(f"{len(mine)} {self.what} ({names}) waited for by warps {warps}")
         return lines
 
     def _holds(self, op: Op) -> bool:
-        return any(op in group for h in self._histories.get(op.warp, ()) for group in h.groups)
+        return any(op in group for h in self._queues.get(op.warp, ()) for group in h.groups)
 
     def finish(self) -> None:
         """Report what nobody has committed."""
-        for warp, histories in self._histories.items():
-            for history in histories:
-                for op in dict.fromkeys(history.uncommitted):
+        for warp, queues in self._queues.items():
+            for queue in queues:
+                for op in dict.fromkeys(queue.uncommitted):
                     self.machine.report(
                         "leak",
                         f"{op.name} was never committed to a group: put {self.commit_name} and a"
                         " wait for the group behind it",
                         warp,
-                        1 << op.lane if op.lane >= 0 else history.lanes,
+                        1 << op.lane if op.lane >= 0 else queue.lanes,
                         op.at,
                     )
 
@@ -198,9 +198,9 @@ class MatrixGroups(Groups):
         super().__init__(machine, "matrix products", "wgmma.commit_group")
 
 
-def _forget(history: _History) -> None:
+def _forget(queue: _Queue) -> None:
     """Drop what is done from the front: nobody looks for it any more."""
     done = 0
-    while done < len(history.groups) and all(op.done for op in history.groups[done]):
+    while done < len(queue.groups) and all(op.done for op in queue.groups[done]):
         done += 1
-    del history.groups[:done]
+    del queue.groups[:done]

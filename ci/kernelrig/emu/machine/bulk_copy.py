@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from kernelrig.emu.machine.addressing import is_running, locate
 from kernelrig.emu.machine.async_groups import BulkGroups
-from kernelrig.emu.machine.asynchronous import Op
 from kernelrig.emu.machine.lane_groups import value_at
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
-from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.state_spaces import (
     GLOBAL_BASE,
     OFFSET_MASK,
@@ -35,25 +35,25 @@ Bytes = NDArray[np.uint8]
 class Issuer(NamedTuple):
     """The thread that starts a copy by the instruction `what`."""
 
-    crew: Crew
+    batch: WarpBatch
     row: int
     lane: int
     what: str
 
     @property
     def mask(self) -> NDArray[np.bool_]:
-        mask = np.zeros((self.crew.size, LANES), np.bool_)
+        mask = np.zeros((self.batch.size, LANES), np.bool_)
         mask[self.row, self.lane] = True
         return mask
 
     @property
     def machine(self) -> Machine:
-        return self.crew.machine
+        return self.batch.machine
 
     @property
     def cluster_slot(self) -> int:
         """The slot of the first CTA of the thread's cluster."""
-        warp = self.crew.warps[self.row]
+        warp = self.batch.warps[self.row]
         return int(self.machine.slot_of[warp] - self.machine.rank_of[warp])
 
     def value(self, array: Array) -> int:
@@ -72,10 +72,10 @@ class Issuer(NamedTuple):
         one = np.full((1, 1), at, np.int64)
         what = f"{part} of {self.what}"
         places = locate(
-            self.crew, self.mask, one, max(size, 1), space, what, write=write, align=align
+            self.batch, self.mask, one, max(size, 1), space, what, write=write, align=align
         )
         for place in places:
-            spread = np.broadcast_to(place.flat, (self.crew.size, LANES))
+            spread = np.broadcast_to(place.flat, (self.batch.size, LANES))
             return int(spread[self.row, self.lane])
         return None
 
@@ -93,7 +93,7 @@ class Issuer(NamedTuple):
         inside = offset - RESERVED_BYTES
         if inside < 0 or inside + size > machine.memory.shared_bytes:
             return None
-        warp = self.crew.warps[self.row]
+        warp = self.batch.warps[self.row]
         slot, own = int(machine.slot_of[warp]), int(machine.rank_of[warp])
         if rank == own:
             return slot * SLOT_BYTES + offset
@@ -102,16 +102,16 @@ class Issuer(NamedTuple):
         return slot * SLOT_BYTES + offset if reached and is_running(machine, slot) else None
 
     def report(self, kind: str, text: str, same: object = None) -> None:
-        self.crew.report(kind, f"{self.what}: {text}", self.mask, same=same)
+        self.batch.report(kind, f"{self.what}: {text}", self.mask, same=same)
 
     def issue(self, steps: Callable[[Op], Iterator[None]]) -> Op:
-        return self.machine.issue(self.crew, self.row, self.lane, self.what, steps)
+        return self.machine.issue(self.batch, self.row, self.lane, self.what, steps)
 
 
-def issuers(crew: Crew, mask: NDArray[np.bool_] | None, what: str) -> Iterator[Issuer]:
+def issuers(batch: WarpBatch, mask: NDArray[np.bool_] | None, what: str) -> Iterator[Issuer]:
     """Yield each thread in the mask: each starts a copy of its own."""
-    for row, lane in crew.threads(mask):
-        yield Issuer(crew, row, lane, what)
+    for row, lane in batch.threads(mask):
+        yield Issuer(batch, row, lane, what)
 
 
 class Landing(NamedTuple):
@@ -144,9 +144,9 @@ def landings(
     found = []
     for rank in range(size):
         if ctas >> rank & 1:
-            told = rank & ~1 | (slot - first) & 1 if pair else rank
+            signalled = rank & ~1 | (slot - first) & 1 if pair else rank
             place = -1 if target is None else (first + rank) * SLOT_BYTES + target % SLOT_BYTES
-            found.append(Landing(place, first + told, offset))
+            found.append(Landing(place, first + signalled, offset))
     return tuple(found)
 
 

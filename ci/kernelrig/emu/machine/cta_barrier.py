@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.machine.instruction_table import Block
+from kernelrig.emu.machine.instruction_table import Blocked
 from kernelrig.emu.machine.lane_groups import value_at
-from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask, lane_bits
 
 _LANE = np.arange(LANES, dtype=np.uint32)
@@ -40,7 +40,7 @@ class Instance:
 
 
 @dataclass(eq=False)
-class _Meetings:
+class _Barriers:
     """What both kinds of barriers have in common: lanes that wait for an instance, by warp."""
 
     machine: Machine
@@ -49,10 +49,10 @@ class _Meetings:
     _uses: int = 0
     completed: dict[tuple[int, int], int] = field(default_factory=dict)  # by slot and number
 
-    def _rows(self, crew: Crew, mask: Mask) -> Iterator[tuple[int, int, int]]:
+    def _rows(self, batch: WarpBatch, mask: Mask) -> Iterator[tuple[int, int, int]]:
         """Yield row, warp and lanes of each warp in the mask."""
-        whole = crew.mask_of(mask)
-        for row, warp in enumerate(crew.warps.tolist()):
+        whole = batch.mask_of(mask)
+        for row, warp in enumerate(batch.warps.tolist()):
             lanes = lane_bits(whole[row])
             if lanes:
                 yield row, warp, lanes
@@ -90,27 +90,27 @@ class _Meetings:
         del self._current[key]
         self.machine.wake(instance)
 
-    def _block(self, crew: Crew, mask: Mask) -> Block | None:
-        ready = np.ones(crew.size, np.bool_)
+    def _block(self, batch: WarpBatch, mask: Mask) -> Blocked | None:
+        ready = np.ones(batch.size, np.bool_)
         keys: dict[object, None] = {}
-        for row, warp, lanes in self._rows(crew, mask):
+        for row, warp, lanes in self._rows(batch, mask):
             for instance in self._waits_for(warp, lanes):
                 ready[row] = False
                 keys[instance] = None
-        return Block(ready, tuple(keys)) if keys else None
+        return Blocked(ready, tuple(keys)) if keys else None
 
-    def _tell(
-        self, crew: Crew, told: dict[Instance, NDArray[np.bool_]], scope: str, sem: str
+    def _notify(
+        self, batch: WarpBatch, notified: dict[Instance, NDArray[np.bool_]], scope: str, sem: str
     ) -> None:
         """Tell observers who came (`sem` release or relaxed) or passed (acquire)."""
         hooks = self.machine.hooks
         if not hooks:
             return
-        for instance, lanes in told.items():
+        for instance, lanes in notified.items():
             if sem == "acquire":
-                hooks.barrier_passed(crew, lanes, instance.name, scope, sem)
+                hooks.barrier_passed(batch, lanes, instance.name, scope, sem)
             else:
-                hooks.barrier_arrived(crew, lanes, instance.name, scope, sem)
+                hooks.barrier_arrived(batch, lanes, instance.name, scope, sem)
 
     def _missing(self, warps: Iterator[int], instance: Instance) -> str:
         """Name the warps that have not come."""
@@ -124,20 +124,24 @@ class _Meetings:
 
 
 def _add(
-    told: dict[Instance, NDArray[np.bool_]], at: Instance, crew: Crew, row: int, lanes: int
+    notified: dict[Instance, NDArray[np.bool_]],
+    at: Instance,
+    batch: WarpBatch,
+    row: int,
+    lanes: int,
 ) -> None:
-    mask = told.setdefault(at, np.zeros((crew.size, LANES), np.bool_))
+    mask = notified.setdefault(at, np.zeros((batch.size, LANES), np.bool_))
     mask[row] |= (np.uint32(lanes) >> _LANE & 1).astype(np.bool_)
 
 
-class CtaBarriers(_Meetings):
+class CtaBarriers(_Barriers):
     """The barriers 0 to 15 of each CTA."""
 
     COUNT = 16
 
-    def come(
+    def arrive(
         self,
-        crew: Crew,
+        batch: WarpBatch,
         mask: Mask,
         number: Array,
         wanted: Array | None,
@@ -147,30 +151,30 @@ class CtaBarriers(_Meetings):
         waits: bool = True,
     ) -> None:
         """Let lanes arrive that have not yet; `waits` are those that will pass."""
-        told: dict[Instance, NDArray[np.bool_]] = {}
-        for row, warp, lanes in self._rows(crew, mask):
+        notified: dict[Instance, NDArray[np.bool_]] = {}
+        for row, warp, lanes in self._rows(batch, mask):
             lanes &= ~self._owed(warp, lanes) if waits else lanes
             for one, threads, some in _uses(row, lanes, number, wanted):
-                text = _refusal(one, threads, wanted is not None)
+                text = _invalid(one, threads, wanted is not None)
                 if text:
-                    crew.report("barrier-misuse", text, _row_mask(crew, row, some), same=text)
+                    batch.report("barrier-misuse", text, _row_mask(batch, row, some), same=text)
                     continue
                 slot = int(self.machine.slot_of[warp])
                 instance = self._instance("bar", slot, one)
-                self._check(crew, row, some, instance, threads, kind)
+                self._check(batch, row, some, instance, threads, kind)
                 if waits:
                     self._owe(warp, some, instance)
                 if predicate is not None:
-                    held = np.broadcast_to(predicate, (crew.size, LANES))[row]
+                    held = np.broadcast_to(predicate, (batch.size, LANES))[row]
                     instance.true += (lane_bits(held) & some).bit_count()
                     instance.brought += some.bit_count()
-                _add(told, instance, crew, row, some)
+                _add(notified, instance, batch, row, some)
                 # told first: who passes must find all arrivals
-                self._tell(crew, {instance: told.pop(instance)}, "cta", "release")
+                self._notify(batch, {instance: notified.pop(instance)}, "cta", "release")
                 self._count(warp, some, instance)
 
     def _check(
-        self, crew: Crew, row: int, lanes: int, instance: Instance, wanted: int, kind: str
+        self, batch: WarpBatch, row: int, lanes: int, instance: Instance, wanted: int, kind: str
     ) -> None:
         """Report what does not fit those who came before."""
         text = ""
@@ -186,7 +190,7 @@ class CtaBarriers(_Meetings):
                 " time: all who take part give one count"
             )
         if text:
-            crew.report("barrier-misuse", text, _row_mask(crew, row, lanes), same=text)
+            batch.report("barrier-misuse", text, _row_mask(batch, row, lanes), same=text)
 
     def _count(self, warp: int, lanes: int, instance: Instance) -> None:
         instance.arrived[warp] = instance.arrived.get(warp, 0) | lanes
@@ -209,23 +213,23 @@ class CtaBarriers(_Meetings):
         if done and not instance.complete:
             self._complete((slot, number), instance)
 
-    def must_wait(self, crew: Crew, mask: Mask) -> Block | None:
-        return self._block(crew, mask)
+    def must_wait(self, batch: WarpBatch, mask: Mask) -> Blocked | None:
+        return self._block(batch, mask)
 
-    def passed(self, crew: Crew, mask: Mask) -> Array:
+    def passed(self, batch: WarpBatch, mask: Mask) -> Array:
         """Let lanes go on; return, by warp, how many threads brought true, and how many came."""
-        told: dict[Instance, NDArray[np.bool_]] = {}
-        votes = np.zeros((crew.size, 2), np.int64)
-        for row, warp, lanes in self._rows(crew, mask):
+        notified: dict[Instance, NDArray[np.bool_]] = {}
+        votes = np.zeros((batch.size, 2), np.int64)
+        for row, warp, lanes in self._rows(batch, mask):
             for some, instance in self._pass(warp, lanes):
-                _add(told, instance, crew, row, some)
+                _add(notified, instance, batch, row, some)
                 votes[row] = instance.true, instance.brought
-        self._tell(crew, told, "cta", "acquire")
+        self._notify(batch, notified, "cta", "acquire")
         return votes
 
-    def exited(self, crew: Crew, mask: Mask) -> None:
+    def exited(self, batch: WarpBatch, mask: Mask) -> None:
         """Nobody waits for threads that have exited."""
-        slots = {int(s) for s in crew.slot[:, 0]}
+        slots = {int(s) for s in batch.slot[:, 0]}
         for (slot, _), instance in tuple(self._current.items()):
             if slot in slots and instance.arrived:
                 self._settle(instance)
@@ -245,28 +249,28 @@ class CtaBarriers(_Meetings):
         return lines
 
 
-class ClusterBarriers(_Meetings):
+class ClusterBarriers(_Barriers):
     """barrier.cluster: all threads of a cluster, in turns of an arrive and a wait each."""
 
-    def arrive(self, crew: Crew, mask: Mask, sem: str) -> None:
+    def arrive(self, batch: WarpBatch, mask: Mask, sem: str) -> None:
         machine = self.machine
-        again = np.zeros((crew.size, LANES), np.bool_)
-        told: dict[Instance, NDArray[np.bool_]] = {}
-        for row, warp, lanes in self._rows(crew, mask):
+        again = np.zeros((batch.size, LANES), np.bool_)
+        notified: dict[Instance, NDArray[np.bool_]] = {}
+        for row, warp, lanes in self._rows(batch, mask):
             twice = self._owed(warp, lanes)
             if twice:
-                again |= _row_mask(crew, row, twice)
+                again |= _row_mask(batch, row, twice)
                 self._pass(warp, twice)
             first = int(machine.slot_of[warp] - machine.rank_of[warp])
             instance = self._instance("barrier.cluster", first, 0)
             self._owe(warp, lanes, instance)
             instance.arrived[warp] = instance.arrived.get(warp, 0) | lanes
-            _add(told, instance, crew, row, lanes)
+            _add(notified, instance, batch, row, lanes)
         if again.any():
             text = "barrier.cluster.arrive again before barrier.cluster.wait; a thread does one"
-            crew.report("barrier-misuse", f"{text} wait behind each arrive", again, same="again")
-        self._tell(crew, told, "cluster", sem)
-        for instance in told:
+            batch.report("barrier-misuse", f"{text} wait behind each arrive", again, same="again")
+        self._notify(batch, notified, "cluster", sem)
+        for instance in notified:
             self._settle(instance)
 
     def has_met(self, first: int) -> bool:
@@ -284,33 +288,35 @@ class ClusterBarriers(_Meetings):
         if not any(self._alive(w) & ~instance.arrived.get(w, 0) for w in warps):
             self._complete((first, number), instance)
 
-    def must_wait(self, crew: Crew, mask: Mask) -> Block | None:
-        block = self._block(crew, mask)
-        ready = block.ready if block else np.ones(crew.size, np.bool_)
-        slots = crew.slot[ready, 0]
+    def must_wait(self, batch: WarpBatch, mask: Mask) -> Blocked | None:
+        block = self._block(batch, mask)
+        ready = block.ready if block else np.ones(batch.size, np.bool_)
+        slots = batch.slot[ready, 0]
         if not self.machine.in_turn or not len(slots) or (slots == slots[0]).all():
             return block
         keys = block.keys if block else ()
-        return Block(ready & (crew.slot[:, 0] == slots[0]), (*keys, _TURN))
+        return Blocked(ready & (batch.slot[:, 0] == slots[0]), (*keys, _TURN))
 
-    def passed(self, crew: Crew, mask: Mask) -> None:
+    def passed(self, batch: WarpBatch, mask: Mask) -> None:
         self.machine.wake(_TURN)
-        told: dict[Instance, NDArray[np.bool_]] = {}
-        alone = np.zeros((crew.size, LANES), np.bool_)
-        for row, warp, lanes in self._rows(crew, mask):
+        notified: dict[Instance, NDArray[np.bool_]] = {}
+        alone = np.zeros((batch.size, LANES), np.bool_)
+        for row, warp, lanes in self._rows(batch, mask):
             for some, instance in self._pass(warp, lanes):
-                _add(told, instance, crew, row, some)
+                _add(notified, instance, batch, row, some)
                 lanes &= ~some
             if lanes:
-                alone |= _row_mask(crew, row, lanes)
+                alone |= _row_mask(batch, row, lanes)
         if alone.any():
             text = "barrier.cluster.wait without barrier.cluster.arrive before it; a thread does"
-            crew.report("barrier-misuse", f"{text} one arrive before each wait", alone, same="wait")
-        self._tell(crew, told, "cluster", "acquire")
+            batch.report(
+                "barrier-misuse", f"{text} one arrive before each wait", alone, same="wait"
+            )
+        self._notify(batch, notified, "cluster", "acquire")
 
-    def exited(self, crew: Crew, mask: Mask) -> None:
+    def exited(self, batch: WarpBatch, mask: Mask) -> None:
         """Nobody waits for threads that have exited."""
-        firsts = {int(s) for s in crew.cluster_slot[:, 0]}
+        firsts = {int(s) for s in batch.cluster_slot[:, 0]}
         for (first, _), instance in tuple(self._current.items()):
             if first in firsts and instance.arrived:
                 self._settle(instance)
@@ -342,7 +348,7 @@ def _uses(
         yield one, count, some
 
 
-def _refusal(number: int, wanted: int, counted: bool) -> str:
+def _invalid(number: int, wanted: int, counted: bool) -> str:
     if not 0 <= number < CtaBarriers.COUNT:
         return f"barrier {number}: a CTA has barriers 0 to {CtaBarriers.COUNT - 1}"
     if counted and (wanted < LANES or wanted % LANES):
@@ -350,7 +356,7 @@ def _refusal(number: int, wanted: int, counted: bool) -> str:
     return ""
 
 
-def _row_mask(crew: Crew, row: int, lanes: int) -> NDArray[np.bool_]:
-    mask = np.zeros((crew.size, LANES), np.bool_)
+def _row_mask(batch: WarpBatch, row: int, lanes: int) -> NDArray[np.bool_]:
+    mask = np.zeros((batch.size, LANES), np.bool_)
     mask[row] = (np.uint32(lanes) >> _LANE & 1).astype(np.bool_)
     return mask

@@ -1,4 +1,4 @@
-"""How crews part and meet."""
+"""How batches part and meet."""
 
 from __future__ import annotations
 
@@ -7,38 +7,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.machine.state import Crew, Joining
+from kernelrig.emu.machine.machine_state import ReconvergencePoint, WarpBatch
 from kernelrig.emu.numerics.arrays import LANES, Held, Mask, Pending, Unready, full_mask, gathered
 
 
-def rows_of(crew: Crew, rows: NDArray[np.intp], lanes: NDArray[np.bool_]) -> Crew:
-    """Return a crew of `rows`, whose lanes are `lanes` (n, 32) of them."""
+def rows_of(batch: WarpBatch, rows: NDArray[np.intp], lanes: NDArray[np.bool_]) -> WarpBatch:
+    """Return a batch of `rows`, whose lanes are `lanes` (n, 32) of them."""
     every = bool(lanes.all())
-    return crew.take(rows, None if every else lanes)
+    return batch.take(rows, None if every else lanes)
 
 
-def part(crew: Crew, taken: NDArray[np.bool_]) -> tuple[Crew | None, Crew | None]:
-    """Part a crew by (n, 32) lanes, all of them its own: those taken, and the rest."""
-    own = full_mask(crew.lanes, crew.size)
-    return _some(crew, taken), _some(crew, own & ~taken)
+def diverge(
+    batch: WarpBatch, taken: NDArray[np.bool_]
+) -> tuple[WarpBatch | None, WarpBatch | None]:
+    """Part a batch by (n, 32) lanes, all of them its own: those taken, and the rest."""
+    own = full_mask(batch.lanes, batch.size)
+    return _some(batch, taken), _some(batch, own & ~taken)
 
 
-def _some(crew: Crew, lanes: NDArray[np.bool_]) -> Crew | None:
+def _some(batch: WarpBatch, lanes: NDArray[np.bool_]) -> WarpBatch | None:
     rows = np.nonzero(lanes.any(axis=1))[0]
-    return rows_of(crew, rows, lanes[rows]) if len(rows) else None
+    return rows_of(batch, rows, lanes[rows]) if len(rows) else None
 
 
-def meet(crews: list[Crew]) -> Crew:
-    """Make one crew of several at one place, of other lanes each; it has the joins of the first."""
-    first = crews[0]
-    if len(crews) == 1:
+def reconverge(batches: list[WarpBatch]) -> WarpBatch:
+    """Merge batches at the same instruction into one; it keeps the first one's points."""
+    first = batches[0]
+    if len(batches) == 1:
         return first
     live = first.machine.program.segments[first.pc].live
     registers: list[Any] = list(first.registers)
-    same = all(c.warps is first.warps or np.array_equal(c.warps, first.warps) for c in crews[1:])
+    same = all(c.warps is first.warps or np.array_equal(c.warps, first.warps) for c in batches[1:])
     if same:
         warps, lanes = first.warps, full_mask(first.lanes, first.size)
-        for other in crews[1:]:
+        for other in batches[1:]:
             theirs = full_mask(other.lanes, other.size)
             for register in live:
                 registers[register] = _chosen(
@@ -46,26 +48,26 @@ def meet(crews: list[Crew]) -> Crew:
                 )
             lanes = lanes | theirs
     else:
-        warps = np.unique(np.concatenate([c.warps for c in crews]))
-        places = [np.searchsorted(warps, c.warps) for c in crews]
+        warps = np.unique(np.concatenate([c.warps for c in batches]))
+        places = [np.searchsorted(warps, c.warps) for c in batches]
         lanes = np.zeros((len(warps), LANES), np.bool_)
-        masks = [full_mask(c.lanes, c.size) for c in crews]
+        masks = [full_mask(c.lanes, c.size) for c in batches]
         for place, mask in zip(places, masks, strict=True):
             lanes[place] |= mask
         for register in live:
             registers[register] = _gathered(
-                [c.registers[register] for c in crews], places, masks, len(warps)
+                [c.registers[register] for c in batches], places, masks, len(warps)
             )
-    met = Crew(
+    joined = WarpBatch(
         first.machine,
         first.pc,
         warps,
         None if lanes.all() else lanes,
         registers,
-        first.joins,
+        first.points,
     )
-    met.pending = tuple(dict.fromkeys(r for c in crews for r in c.pending))
-    return met
+    joined.pending = tuple(dict.fromkeys(r for c in batches for r in c.pending))
+    return joined
 
 
 def _chosen(mask: NDArray[np.bool_], new: Held, old: Held) -> Held:
@@ -79,7 +81,7 @@ def _chosen(mask: NDArray[np.bool_], new: Held, old: Held) -> Held:
 def _gathered(
     held: list[Held], places: list[NDArray[np.intp]], masks: list[NDArray[np.bool_]], size: int
 ) -> Held:
-    """Return the register of a crew of `size` warps of which each part sits in its `places`."""
+    """Return the register of a batch of `size` warps of which each part sits in its `places`."""
     if any(isinstance(h, Pending) for h in held):
         parts = [
             (value, place)
@@ -107,110 +109,110 @@ def _gathered(
     return made
 
 
-class Meetings:
+class ConvergenceWaiters:
     """Where lanes wait for the rest of their warp: at collective instructions, by place."""
 
     def __init__(self) -> None:
-        self.waiting: dict[tuple[int, int], Crew] = {}  # (place, warp) -> a crew of one warp
+        self.waiting: dict[tuple[int, int], WarpBatch] = {}  # (place, warp) -> a batch of one warp
 
-    def gather(self, crew: Crew, needed: NDArray[np.bool_]) -> Crew | None:
-        """Let the lanes of `crew` meet; return those warps of which all `needed` (n, 32) are here.
+    def gather(self, batch: WarpBatch, needed: NDArray[np.bool_]) -> WarpBatch | None:
+        """Let the lanes of `batch` meet; return those warps of which all `needed` (n, 32) are here.
 
         Warps that are complete go on with the lanes that were here and those they met.
         """
-        here = full_mask(crew.lanes, crew.size)
+        here = full_mask(batch.lanes, batch.size)
         complete = ~(needed & ~here).any(axis=1)
         if complete.all():
-            return crew
+            return batch
         groups = []
         rows = np.nonzero(complete)[0]
         if len(rows):
-            groups.append(rows_of(crew, rows, here[rows]))
+            groups.append(rows_of(batch, rows, here[rows]))
         for row in np.nonzero(~complete)[0]:
-            one = rows_of(crew, np.array([row]), here[[row]])
-            key = (crew.pc, int(crew.warps[row]))
+            one = rows_of(batch, np.array([row]), here[[row]])
+            key = (batch.pc, int(batch.warps[row]))
             other = self.waiting.pop(key, None)
             if other is not None:
-                one = meet(_same_joins([other, one]))
+                one = reconverge(_shared_points([other, one]))
             if (needed[row] & ~full_mask(one.lanes, 1)[0]).any():
                 self.waiting[key] = one
             else:
                 groups.append(one)
         if not groups:
             return None
-        return meet(_same_joins(groups))
+        return reconverge(_shared_points(groups))
 
-    def left(self, warp: int) -> list[Crew]:
-        """Take out the crews of a warp of which lanes have exited: they are to be asked again."""
+    def left(self, warp: int) -> list[WarpBatch]:
+        """Take out the batches of a warp of which lanes have exited: they are to be asked again."""
         keys = [k for k in self.waiting if k[1] == warp]
         return [self.waiting.pop(k) for k in keys]
 
 
-def _same_joins(crews: list[Crew]) -> list[Crew]:
-    """Let all crews wait at the joins they share; whoever waits at another one is let go."""
+def _shared_points(batches: list[WarpBatch]) -> list[WarpBatch]:
+    """Let all batches wait at the joins they share; whoever waits at another one is let go."""
     shared = 0
-    stacks = [c.joins for c in crews]
+    stacks = [c.points for c in batches]
     while all(len(s) > shared for s in stacks) and len({id(s[shared]) for s in stacks}) == 1:
         shared += 1
-    for crew in crews:
-        for joining in crew.joins[shared:]:
-            release(joining)
-        crew.joins = crew.joins[:shared]
-    return crews
+    for batch in batches:
+        for point in batch.points[shared:]:
+            release(point)
+        batch.points = batch.points[:shared]
+    return batches
 
 
-def release(joining: Joining) -> None:
-    """Nobody waits at `joining` any more: who is there goes on, who comes passes."""
-    for crew in joining.arrived:
-        crew.joins = crew.joins[:-1]
-        crew.machine.ready.append(crew)
-    joining.arrived = []
-    joining.missing = {}
+def release(point: ReconvergencePoint) -> None:
+    """Nobody waits at `point` any more: who is there goes on, who comes passes."""
+    for batch in point.arrived:
+        batch.points = batch.points[:-1]
+        batch.machine.ready.append(batch)
+    point.arrived = []
+    point.missing = {}
 
 
-def arrive(crew: Crew) -> Crew | None:
-    """Let `crew` wait where it joins; return those warps whose lanes are all here, as one crew."""
-    joining = crew.joins[-1]
-    if not joining.missing:
-        crew.joins = crew.joins[:-1]
-        return crew
-    here = full_mask(crew.lanes, crew.size)
-    for row, warp in enumerate(crew.warps):
-        missing = joining.missing.get(int(warp))
+def arrive(batch: WarpBatch) -> WarpBatch | None:
+    """Let `batch` wait at its innermost point; return the warps of which all lanes are here."""
+    point = batch.points[-1]
+    if not point.missing:
+        batch.points = batch.points[:-1]
+        return batch
+    here = full_mask(batch.lanes, batch.size)
+    for row, warp in enumerate(batch.warps):
+        missing = point.missing.get(int(warp))
         if missing is not None:
-            joining.missing[int(warp)] = missing & ~here[row]
-    joining.arrived.append(crew)
-    return complete(joining)
+            point.missing[int(warp)] = missing & ~here[row]
+    point.arrived.append(batch)
+    return complete(point)
 
 
-def complete(joining: Joining) -> Crew | None:
-    """Return the warps of `joining` that miss no lane, as one crew that goes on."""
-    done = [w for w, lanes in joining.missing.items() if not lanes.any()]
-    if not done or not joining.arrived:
+def complete(point: ReconvergencePoint) -> WarpBatch | None:
+    """Return the warps of `point` that miss no lane, as one batch that goes on."""
+    done = [w for w, lanes in point.missing.items() if not lanes.any()]
+    if not done or not point.arrived:
         return None
     for warp in done:
-        del joining.missing[warp]
-    if not joining.missing:
-        crews, joining.arrived = joining.arrived, []
+        del point.missing[warp]
+    if not point.missing:
+        batches, point.arrived = point.arrived, []
     else:
-        crews = []
-        rest: list[Crew] = []
-        for crew in joining.arrived:
-            going = np.isin(crew.warps, done)
-            lanes = full_mask(crew.lanes, crew.size)
-            for rows, into in ((np.nonzero(going)[0], crews), (np.nonzero(~going)[0], rest)):
+        batches = []
+        rest: list[WarpBatch] = []
+        for batch in point.arrived:
+            going = np.isin(batch.warps, done)
+            lanes = full_mask(batch.lanes, batch.size)
+            for rows, into in ((np.nonzero(going)[0], batches), (np.nonzero(~going)[0], rest)):
                 if len(rows):
-                    into.append(rows_of(crew, rows, lanes[rows]))
-        joining.arrived = rest
-    if not crews:
+                    into.append(rows_of(batch, rows, lanes[rows]))
+        point.arrived = rest
+    if not batches:
         return None
-    for crew in crews:
-        crew.joins = crew.joins[:-1]
-    return meet(crews)
+    for batch in batches:
+        batch.points = batch.points[:-1]
+    return reconverge(batches)
 
 
-def parting(crew: Crew, segment: int, parted: Mask) -> Joining:
+def reconvergence_point(batch: WarpBatch, segment: int, parted: Mask) -> ReconvergencePoint:
     """Return the joining of the lanes (n, 32) that a branch parts."""
-    rows = np.nonzero(parted.any(axis=1))[0] if parted is not None else np.arange(crew.size)
-    lanes = full_mask(parted, crew.size)
-    return Joining(segment, {int(crew.warps[row]): lanes[row].copy() for row in rows})
+    rows = np.nonzero(parted.any(axis=1))[0] if parted is not None else np.arange(batch.size)
+    lanes = full_mask(parted, batch.size)
+    return ReconvergencePoint(segment, {int(batch.warps[row]): lanes[row].copy() for row in rows})

@@ -1,7 +1,7 @@
 """What observers are told. The semantics never ask them anything, and run the same without them.
 
-Threads are named by a crew and a mask, asynchronous operations by themselves. Indices are flat byte
-positions in the arena of a space (`memory.py`), so that one shadow array serves a whole space.
+Threads are named by a batch and a mask, asynchronous operations by themselves. Indices are flat
+byte positions in the arena of a space (`state_spaces`), so that one shadow array serves a space.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kernelrig.emu.machine.asynchronous import Op
+    from kernelrig.emu.machine.machine_state import Machine, WarpBatch
     from kernelrig.emu.machine.mbarrier import Barrier
-    from kernelrig.emu.machine.state import Crew, Machine
+    from kernelrig.emu.machine.operations import Op
     from kernelrig.emu.numerics.arrays import Array, Mask
 
 
@@ -33,7 +33,7 @@ class Hooks:
 
     def accessed(
         self,
-        crew: Crew,
+        batch: WarpBatch,
         mask: Mask,
         space: str,
         index: Array,
@@ -45,10 +45,10 @@ class Hooks:
     ) -> None:
         """Threads are about to read or write memory through the generic proxy."""
 
-    def promised_read_only(self, crew: Crew, mask: Mask, index: Array, size: int) -> None:
+    def read_non_coherent(self, batch: WarpBatch, mask: Mask, index: Array, size: int) -> None:
         """ld.global.nc of these bytes, told before `accessed`: the grid never writes them."""
 
-    # Asynchronous operations. An op is issued by one thread; `op.crew/row/lane` name it.
+    # Asynchronous operations. An op is issued by one thread; `op.batch/row/lane` name it.
     def op_issued(self, op: Op) -> None: ...
     def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
         """`op` read or wrote `size` bytes at each of `starts`, flat bytes of `space`."""
@@ -60,15 +60,15 @@ class Hooks:
         """`op` has done all of its reads and writes; nobody knows it yet."""
 
     # Tensor memory: a ld or st is an op of a warp (all lanes).
-    def tensor_waited(self, crew: Crew, mask: Mask, ops: list[Op]) -> None:
+    def tensor_waited(self, batch: WarpBatch, mask: Mask, ops: list[Op]) -> None:
         """tcgen05.wait::ld or ::st returned: `ops` are complete for these threads."""
 
-    def tensor_fenced(self, crew: Crew, mask: Mask, before: bool) -> None:
+    def tensor_fenced(self, batch: WarpBatch, mask: Mask, before: bool) -> None:
         """tcgen05.fence::before_thread_sync, or ::after_thread_sync."""
 
     # mbarriers. `barrier` is a `machine.mbarrier.Barrier`, `phase` counts its phases from 0.
     def arrived(
-        self, crew: Crew, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
+        self, batch: WarpBatch, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
     ) -> None:
         """Threads arrived on `barrier` in `phase`."""
 
@@ -76,30 +76,32 @@ class Hooks:
         """`op` told `barrier`: "tx" (its bytes), or "commit" (what was committed is complete)."""
 
     def waited(
-        self, crew: Crew, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
+        self, batch: WarpBatch, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
     ) -> None:
         """A wait of these threads saw that `phase` of `barrier` is complete."""
 
     # Barriers of CTA and cluster: `instance` is a hashable name of one use of one barrier.
     def barrier_arrived(
-        self, crew: Crew, mask: Mask, instance: object, scope: str, sem: str = "release"
+        self, batch: WarpBatch, mask: Mask, instance: object, scope: str, sem: str = "release"
     ) -> None: ...
     def barrier_passed(
-        self, crew: Crew, mask: Mask, instance: object, scope: str, sem: str = "acquire"
+        self, batch: WarpBatch, mask: Mask, instance: object, scope: str, sem: str = "acquire"
     ) -> None: ...
-    def warp_synced(self, crew: Crew, mask: Mask) -> None:
+    def warp_synced(self, batch: WarpBatch, mask: Mask) -> None:
         """bar.warp.sync: the lanes of each warp in `mask` have met."""
 
     # Fences.
-    def fenced(self, crew: Crew, mask: Mask, sem: str, scope: str) -> None: ...
-    def proxy_fenced(self, crew: Crew, mask: Mask, space: str) -> None:
+    def fenced(self, batch: WarpBatch, mask: Mask, sem: str, scope: str) -> None: ...
+    def proxy_fenced(self, batch: WarpBatch, mask: Mask, space: str) -> None:
         """fence.proxy.async; `space` is "" (all), "shared::cta", "shared::cluster", "global"."""
 
-    def barriers_published(self, crew: Crew, mask: Mask) -> None:
+    def barriers_published(self, batch: WarpBatch, mask: Mask) -> None:
         """fence.mbarrier_init."""
 
     # Groups of bulk copies, cp.async and wgmma.
-    def group_waited(self, crew: Crew, row: int, lane: int, ops: list[Op], read: bool) -> None:
+    def group_waited(
+        self, batch: WarpBatch, row: int, lane: int, ops: list[Op], read: bool
+    ) -> None:
         """A wait_group of that thread returned; `read`: only the sources were read.
 
         `lane` -1 is all lanes of the warp.

@@ -1,7 +1,7 @@
 """The table of instructions: a row says which opcode and modifiers it gives a meaning to.
 
 A family of instructions is a module of `kernelrig.emu.isa` with a tuple `ROWS`. What no row
-matches is refused before a run, all of it at once.
+matches is rejected before a run, all of it at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from kernelrig.ptx import Instruction, Operand, Register
 
 
-class Refused(Exception):
+class Unsupported(Exception):
     """A row matched, and what the instruction asks for has no meaning here; the text says why."""
 
 
@@ -30,7 +30,7 @@ Write = tuple[Register | None, "np.dtype[Any]"]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Blocked:
     """What a blocking step says of the warps that cannot go on: `ready` (n,) are those that can.
 
     The others are asked again when any of `keys` is woken.
@@ -44,13 +44,14 @@ class Block:
 class Step:
     """One instruction as a function.
 
-    A pure step is called `run(*reads)`. An `effect` is called `run(crew, mask, *reads)`, a guard
+    A pure step is called `run(*reads)`. An `effect` is called `run(batch, mask, *reads)`, a guard
     already in the mask, and never for no lane. Both return an array for one write, a tuple for
     several, None for none.
 
     `stop`: it synchronises, fences or starts something: behind it the scheduler may choose.
-    `ready`: called before as `ready(crew, mask, *reads)`; None lets all warps run, a `Block` some.
-    `poisons`: its results are `Pending` (and it may read such): an asynchronous load of registers.
+    `ready`: called before as `ready(batch, mask, *reads)`; None lets all warps run, a `Blocked`
+    only some. `in_flight`: its results are `Pending`, and it may read such registers: an
+    asynchronous load of registers.
     `collective`: "warp" needs all lanes of a warp that have not exited at this instruction
     (`.aligned`), "mask" those in the member mask `members`; a warp's lanes wait for one another.
     """
@@ -60,10 +61,10 @@ class Step:
     writes: tuple[Write, ...] = ()
     effect: bool = False
     stop: bool = False
-    ready: Callable[..., Block | None] | None = None
+    ready: Callable[..., Blocked | None] | None = None
     collective: str = ""
     members: Operand | None = None
-    poisons: bool = False
+    in_flight: bool = False
 
 
 Build = Callable[[Instruction], Step]
@@ -107,11 +108,11 @@ class Table:
         """Return the row with most in `needs` that matches.
 
         Raises:
-            Refused: no row matches; the text names the modifiers that no row of the opcode takes.
+            Unsupported: no row matches; the text names the modifiers that no row takes.
         """
         rows = self._rows.get(instruction.opcode)
         if not rows:
-            raise Refused(f"unknown opcode {instruction.opcode!r}")
+            raise Unsupported(f"unknown opcode {instruction.opcode!r}")
         fitting = [r for r in rows if r.matches(instruction)]
         if fitting:
             return max(fitting, key=lambda r: len(r.needs))
@@ -123,4 +124,4 @@ class Table:
         missing = nearest.needs - instruction.flags
         parts = [f".{word} is not supported" for word in sorted(over)]
         parts += [f".{word} is missing" for word in sorted(missing)]
-        raise Refused(f"{instruction.mnemonic}: {', '.join(parts) or 'no such form'}")
+        raise Unsupported(f"{instruction.mnemonic}: {', '.join(parts) or 'no such form'}")

@@ -7,25 +7,25 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.state_spaces import OFFSET_MASK, RANK_SHIFT, SHARED_WINDOW, SLOT_BYTES
 from kernelrig.emu.numerics.arrays import Array, Mask
 
 Lanes = NDArray[np.bool_]
-"""(n, 32), of a crew."""
+"""(n, 32), of a batch."""
 
 
-def named_places(crew: Crew, mask: Mask, address: Array) -> Iterator[tuple[int, Lanes]]:
+def named_places(batch: WarpBatch, mask: Mask, address: Array) -> Iterator[tuple[int, Lanes]]:
     """Yield where in the arena addresses of shared memory, generic or its own, would be.
 
     What is no such address gives -1, where no mbarrier is.
     """
-    lanes = crew.mask_of(mask)
+    lanes = batch.mask_of(mask)
     if address.shape[1] > 1:
-        yield from by_place(crew, lanes, _flat(crew, address))
+        yield from by_place(batch, lanes, _flat(batch, address))
         return
     found: dict[int, list[int]] = {}
-    ctas = crew.machine.geometry.cluster_ctas
+    ctas = batch.machine.geometry.cluster_ctas
     named = address[:, 0].tolist()
     used = np.flatnonzero(lanes.any(axis=1)).tolist()
     for row in used:
@@ -34,8 +34,8 @@ def named_places(crew: Crew, mask: Mask, address: Array) -> Iterator[tuple[int, 
         rank, offset = at >> RANK_SHIFT, at & OFFSET_MASK
         flat = -1
         if 0 <= rank < ctas and offset < SLOT_BYTES:
-            warp = crew.warps[row]
-            first = int(crew.machine.slot_of[warp] - crew.machine.rank_of[warp])
+            warp = batch.warps[row]
+            first = int(batch.machine.slot_of[warp] - batch.machine.rank_of[warp])
             flat = (first + rank) * SLOT_BYTES + offset
         found.setdefault(flat, []).append(row)
     for flat, rows in found.items():
@@ -47,20 +47,20 @@ def named_places(crew: Crew, mask: Mask, address: Array) -> Iterator[tuple[int, 
             yield flat, some
 
 
-def _flat(crew: Crew, address: Array) -> Array:
+def _flat(batch: WarpBatch, address: Array) -> Array:
     """Return where in the arena an address of shared memory, generic or its own, would be.
 
     What is no such address gives what no mbarrier has.
     """
     named = np.where(address >= SHARED_WINDOW, address - SHARED_WINDOW, address)
     rank, offset = named >> RANK_SHIFT, named & OFFSET_MASK
-    known = (rank >= 0) & (rank < crew.machine.geometry.cluster_ctas) & (offset < SLOT_BYTES)
-    return np.where(known, (crew.cluster_slot + rank) * SLOT_BYTES + offset, -1)
+    known = (rank >= 0) & (rank < batch.machine.geometry.cluster_ctas) & (offset < SLOT_BYTES)
+    return np.where(known, (batch.cluster_slot + rank) * SLOT_BYTES + offset, -1)
 
 
-def by_place(crew: Crew, mask: Mask, flat: Array) -> Iterator[tuple[int, Lanes]]:
+def by_place(batch: WarpBatch, mask: Mask, flat: Array) -> Iterator[tuple[int, Lanes]]:
     """Yield each flat position with the lanes that name it."""
-    lanes = crew.mask_of(mask)
+    lanes = batch.mask_of(mask)
     places = spread(flat, lanes)
     named = places[lanes]
     if not len(named):

@@ -13,8 +13,7 @@ from functools import partial
 import numpy as np
 
 from kernelrig.emu.machine.addressing import is_running, locate
-from kernelrig.emu.machine.asynchronous import Op
-from kernelrig.emu.machine.instruction_table import Block
+from kernelrig.emu.machine.instruction_table import Blocked
 from kernelrig.emu.machine.lane_groups import (
     Lanes,
     by_place,
@@ -24,14 +23,15 @@ from kernelrig.emu.machine.lane_groups import (
     total,
     value_at,
 )
-from kernelrig.emu.machine.mbarrier_phase import PENDING_BIT, PHASE_BIT, Barrier, Misuse
-from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.operations import Op
+from kernelrig.emu.machine.phase import PENDING_BIT, PHASE_BIT, Barrier, Misuse
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask
 
 __all__ = ["Arrival", "Barrier", "Barriers"]
 
-_MEET = "wait for it, or let the cluster meet (barrier.cluster), before the CTA exits"
+_SYNCHRONISE = "wait for it, or let the cluster meet (barrier.cluster), before the CTA exits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +70,16 @@ class Barriers:
         return tuple(self._live.values())
 
     # By threads.
-    def init(self, crew: Crew, mask: Mask, address: Array, count: Array, space: str) -> None:
+    def init(self, batch: WarpBatch, mask: Mask, address: Array, count: Array, space: str) -> None:
         name = "mbarrier.init"
-        for place in locate(crew, mask, address, 8, space, name, write=True):
+        for place in locate(batch, mask, address, 8, space, name, write=True):
             if place.space != "shared":
-                self._report(crew, place.mask, "space", f"{name}: not in shared memory", name)
+                self._report(batch, place.mask, "space", f"{name}: not in shared memory", name)
                 continue
-            for flat, lanes in by_place(crew, place.mask, place.flat):
-                self._make(crew, lanes, flat, count)
+            for flat, lanes in by_place(batch, place.mask, place.flat):
+                self._make(batch, lanes, flat, count)
 
-    def _make(self, crew: Crew, lanes: Lanes, flat: int, count: Array) -> None:
+    def _make(self, batch: WarpBatch, lanes: Lanes, flat: int, count: Array) -> None:
         row, lane = (int(i[0]) for i in np.nonzero(lanes))
         slot, offset = divmod(flat, SLOT_BYTES)
         name = f"mbarrier.init at shared {offset:#x}"
@@ -87,18 +87,18 @@ class Barriers:
         if flat in self._live or number > 1:
             text = "of a live mbarrier" if flat in self._live else f"by {number} threads at once"
             self._report(
-                crew, lanes, "init", f"{name} {text}; init it once, by one thread, and inval it"
+                batch, lanes, "init", f"{name} {text}; init it once, by one thread, and inval it"
                 " before its bytes are used again", offset,
             )  # fmt: skip
-        made_by = (int(crew.warps[row]), lane)
+        made_by = (int(batch.warps[row]), lane)
         try:
             self._live[flat] = Barrier(slot, offset, value_at(count, row, lane), made_by)
         except Misuse as wrong:
-            self._report(crew, lanes, wrong.rule, f"{name}: {wrong}", offset)
+            self._report(batch, lanes, wrong.rule, f"{name}: {wrong}", offset)
         self.machine.memory.shared.written[flat : flat + 8] = 1
 
-    def inval(self, crew: Crew, mask: Mask, address: Array, space: str) -> None:
-        for barrier, _ in self._found(crew, mask, address, space, "mbarrier.inval"):
+    def inval(self, batch: WarpBatch, mask: Mask, address: Array, space: str) -> None:
+        for barrier, _ in self._found(batch, mask, address, space, "mbarrier.inval"):
             flat = barrier.slot * SLOT_BYTES + barrier.offset
             if self._live.pop(flat, None):
                 self.machine.memory.shared.written[flat : flat + 8] = 0
@@ -106,7 +106,7 @@ class Barriers:
 
     def arrive(
         self,
-        crew: Crew,
+        batch: WarpBatch,
         mask: Mask,
         address: Array,
         how: Arrival,
@@ -114,8 +114,8 @@ class Barriers:
         tx: Array | None = None,
     ) -> Array:
         """Add `tx` bytes and arrive, as `how` says; return the states before the arrivals."""
-        states = np.zeros((crew.size, LANES), np.uint64)
-        for barrier, lanes in self._found(crew, mask, address, how.space, how.name):
+        states = np.zeros((batch.size, LANES), np.uint64)
+        for barrier, lanes in self._found(batch, mask, address, how.space, how.name):
             each = 1 if count is None else same_value(count, lanes)
             together = int(lanes.sum())
             if how.arrives and each and each * together <= barrier.pending:
@@ -123,22 +123,22 @@ class Barriers:
                 pending = barrier.pending - each * np.arange(together)
                 parity = (barrier.phase & 1) << PHASE_BIT
                 states[lanes] = ((1 << 20) - pending).astype(np.uint64) << PENDING_BIT | parity
-                self._arrive(crew, barrier, lanes, how, each * together, total(tx, lanes))
+                self._arrive(batch, barrier, lanes, how, each * together, total(tx, lanes))
                 continue
             for row, lane in np.argwhere(lanes).tolist():
                 one = np.zeros_like(lanes)
                 one[row, lane] = True
                 states[row, lane] = barrier.state
                 number = 1 if count is None else value_at(count, row, lane)
-                self._arrive(crew, barrier, one, how, number, total(tx, one))
+                self._arrive(batch, barrier, one, how, number, total(tx, one))
         return states
 
     def _arrive(
-        self, crew: Crew, barrier: Barrier, lanes: Lanes, how: Arrival, count: int, tx: int
+        self, batch: WarpBatch, barrier: Barrier, lanes: Lanes, how: Arrival, count: int, tx: int
     ) -> None:
         phase = barrier.phase
         if how.arrives and self.machine.hooks:
-            self.machine.hooks.arrived(crew, lanes, barrier, phase, how.sem, how.scope)
+            self.machine.hooks.arrived(batch, lanes, barrier, phase, how.sem, how.scope)
         for change, number, wanted in (
             (barrier.drop, count, how.drops),
             (barrier.transact, tx, bool(tx)),
@@ -149,11 +149,13 @@ class Barriers:
                     change(number)
             except Misuse as wrong:
                 text = f"{how.name} on the {barrier}: {wrong}"
-                self._report(crew, lanes, wrong.rule, text, barrier.offset)
+                self._report(batch, lanes, wrong.rule, text, barrier.offset)
         if barrier.phase != phase:
             self.machine.wake(barrier.key)
 
-    def must_wait(self, crew: Crew, mask: Mask, address: Array, parity: Array) -> Block | None:
+    def must_wait(
+        self, batch: WarpBatch, mask: Mask, address: Array, parity: Array
+    ) -> Blocked | None:
         """Say which warps a wait lets go on: those where it returns true for a lane.
 
         Now and then, as the scheduler's policy says, it lets a warp go without: a wait may return
@@ -161,7 +163,7 @@ class Barriers:
         """
         ready: set[int] = set()  # rows
         wanted: dict[int, list[tuple[Barrier, int]]] = {}
-        for flat, lanes in named_places(crew, mask, address):
+        for flat, lanes in named_places(batch, mask, address):
             barrier = self._live.get(flat)
             if barrier is None or (passed := _passed(barrier, parity, lanes)) is True:
                 ready.update(np.flatnonzero(lanes.any(axis=1)).tolist())
@@ -169,32 +171,41 @@ class Barriers:
             if passed is not False:
                 ready.update(np.flatnonzero(passed.any(axis=1)).tolist())
             # The wait itself says that the mbarrier is another CTA's.
-            away = lanes & (crew.slot != barrier.slot)
+            away = lanes & (batch.slot != barrier.slot)
             ready.update(np.flatnonzero(away.any(axis=1)).tolist())
             for row in np.flatnonzero(lanes.any(axis=1)).tolist():
                 wanted.setdefault(row, []).append((barrier, barrier.phase & 1))
-        return self._block(crew, {r: waits for r, waits in wanted.items() if r not in ready})
+        return self._block(batch, {r: waits for r, waits in wanted.items() if r not in ready})
 
-    def _block(self, crew: Crew, wanted: dict[int, list[tuple[Barrier, int]]]) -> Block | None:
+    def _block(
+        self, batch: WarpBatch, wanted: dict[int, list[tuple[Barrier, int]]]
+    ) -> Blocked | None:
         chance = self.machine.spurious
-        ready = np.ones(crew.size, np.bool_)
+        ready = np.ones(batch.size, np.bool_)
         keys: dict[object, None] = {}
         for row, waits in wanted.items():
-            tried = (warp := int(crew.warps[row]), crew.at, *((b.key, b.phase) for b, _ in waits))
+            tried = (warp := int(batch.warps[row]), batch.at, *((b.key, b.phase) for b, _ in waits))
             if chance and tried not in self._returned and self.machine.rng.random() < chance:
                 self._returned.add(tried)
                 continue
             ready[row] = False
             self._wanted[warp] = waits
             keys.update((b.key, None) for b, _ in waits)
-        return Block(ready, tuple(keys)) if keys else None
+        return Blocked(ready, tuple(keys)) if keys else None
 
     def test(
-        self, crew: Crew, mask: Mask, address: Array, parity: Array, name: str, sem: str, scope: str
+        self,
+        batch: WarpBatch,
+        mask: Mask,
+        address: Array,
+        parity: Array,
+        name: str,
+        sem: str,
+        scope: str,
     ) -> Array:
         """Return where the phase of that parity is over, and tell observers."""
-        found = list(self._found(crew, mask, address, "shared::cta", name))
-        over = crew.mask_of(mask).copy()  # a wait for what is no mbarrier is over
+        found = list(self._found(batch, mask, address, "shared::cta", name))
+        over = batch.mask_of(mask).copy()  # a wait for what is no mbarrier is over
         for barrier, lanes in found:
             over &= ~lanes
             passed = _passed(barrier, parity, lanes)
@@ -204,9 +215,9 @@ class Barriers:
             over |= seen
             barrier.observed = True
             if self.machine.hooks and barrier.phase:
-                self.machine.hooks.waited(crew, seen, barrier, barrier.phase - 1, sem, scope)
+                self.machine.hooks.waited(batch, seen, barrier, barrier.phase - 1, sem, scope)
         # Where all who ask get one answer it is one value: what others hold means nothing.
-        if over.any() and not (crew.mask_of(mask) & ~over).any():
+        if over.any() and not (batch.mask_of(mask) & ~over).any():
             return np.ones((1, 1), np.bool_)
         return over if over.any() else np.zeros((1, 1), np.bool_)
 
@@ -226,7 +237,7 @@ class Barriers:
         machine = self.machine
         if not is_running(machine, slot):
             text = f"{op.name} signals the mbarrier at shared {offset:#x} of a CTA that has exited"
-            self._report_op(op, "leak", f"{text}; {_MEET}", ("exited", offset))
+            self._report_op(op, "leak", f"{text}; {_SYNCHRONISE}", ("exited", offset))
             return
         if barrier is None:
             text = f"{op.name} signals shared {offset:#x}, which is no mbarrier: init it first"
@@ -248,13 +259,13 @@ class Barriers:
         """Return a line for each mbarrier that somebody waits for."""
         machine = self.machine
         waiting: dict[Barrier, list[str]] = {}
-        for crew in machine.parked:
-            if not any(isinstance(k, tuple) and k[0] == "mbarrier" for k in crew.waiting):
+        for batch in machine.parked:
+            if not any(isinstance(k, tuple) and k[0] == "mbarrier" for k in batch.waiting):
                 continue
-            for warp in sorted(int(w) for w in crew.warps):
+            for warp in sorted(int(w) for w in batch.warps):
                 for barrier, parity in self._wanted.get(warp, ()):
                     cta, number = int(machine.cta_of[warp]), warp % machine.geometry.warps
-                    line = machine.program.place(machine.program.segments[crew.pc].first)[0]
+                    line = machine.program.place(machine.program.segments[batch.pc].first)[0]
                     text = f"CTA {cta} warp {number} (PTX line {line}) for parity {parity}"
                     waiting.setdefault(barrier, []).append(text)
         ctas = {b: int(machine.cta_of[b.made_by[0]]) for b in waiting}
@@ -267,41 +278,43 @@ class Barriers:
 
     # Addresses.
     def _found(
-        self, crew: Crew, mask: Mask, address: Array, space: str, name: str
+        self, batch: WarpBatch, mask: Mask, address: Array, space: str, name: str
     ) -> Iterator[tuple[Barrier, Lanes]]:
         """Yield each live mbarrier that lanes name, with those lanes; report what is none."""
-        lost = np.zeros((crew.size, LANES), np.bool_)
-        for flat, lanes in named_places(crew, mask, address):
+        lost = np.zeros((batch.size, LANES), np.bool_)
+        for flat, lanes in named_places(batch, mask, address):
             barrier = self._live.get(flat)
             if barrier is None:
                 lost |= lanes
                 continue
-            away = lanes & (crew.slot != barrier.slot)
-            if away.any() and not self._reaches(crew, away, barrier, space, name):
+            away = lanes & (batch.slot != barrier.slot)
+            if away.any() and not self._reaches(batch, away, barrier, space, name):
                 lanes = lanes & ~away
             if lanes.any():
                 yield barrier, lanes
-        for place in locate(crew, lost, address, 8, space, name) if lost.any() else ():
-            for flat, lanes in by_place(crew, place.mask, place.flat):
+        for place in locate(batch, lost, address, 8, space, name) if lost.any() else ():
+            for flat, lanes in by_place(batch, place.mask, place.flat):
                 where = f"{place.space} {flat % SLOT_BYTES:#x}"
                 text = f"{name} at {where}, which is no mbarrier: init it first"
-                self._report(crew, lanes, "none", text, flat)
+                self._report(batch, lanes, "none", text, flat)
 
-    def _reaches(self, crew: Crew, away: Lanes, barrier: Barrier, space: str, name: str) -> bool:
+    def _reaches(
+        self, batch: WarpBatch, away: Lanes, barrier: Barrier, space: str, name: str
+    ) -> bool:
         """Say whether threads of other CTAs may use `barrier` so, and report if not."""
         if space in ("shared", "shared::cta") or "wait" in name:
             text = f"{name} on the {barrier} of another CTA of the cluster: only arrivals and"
             text += " tx-counts may be remote, by .shared::cluster; wait on a local mbarrier"
-            self._report(crew, away, "remote", text, barrier.offset)
+            self._report(batch, away, "remote", text, barrier.offset)
             return False
         if not is_running(self.machine, barrier.slot):
-            text = f"{name} on the {barrier} of a CTA that has exited; {_MEET}"
-            crew.report("leak", text, away, same=("exited", barrier.offset))
+            text = f"{name} on the {barrier} of a CTA that has exited; {_SYNCHRONISE}"
+            batch.report("leak", text, away, same=("exited", barrier.offset))
             return False
         return True
 
-    def _report(self, crew: Crew, lanes: Mask, rule: str, text: str, same: object) -> None:
-        crew.report("barrier-misuse", text, lanes, same=(rule, same))
+    def _report(self, batch: WarpBatch, lanes: Mask, rule: str, text: str, same: object) -> None:
+        batch.report("barrier-misuse", text, lanes, same=(rule, same))
 
     def _report_op(self, op: Op, kind: str, text: str, same: object) -> None:
         lanes = 1 << op.lane if op.lane >= 0 else 0xFFFFFFFF

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelrig.emu.machine.instruction_table import Block
+from kernelrig.emu.machine.instruction_table import Blocked
 from kernelrig.ptx import Function
 
 FALL, STOP, BRANCH, TABLE, EXIT = "fall", "stop", "branch", "table", "exit"
@@ -16,24 +16,24 @@ end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class IssueCondition:
     """What must hold before the first instruction of a segment runs.
 
-    `members(crew, registers, mask)` gives the member mask of a collective instruction, an array of
-    U32; None asks for all lanes that have not exited. `mask(crew, registers, mask)` puts the
+    `members(batch, registers, mask)` gives the member mask of a collective instruction, an array of
+    U32; None asks for all lanes that have not exited. `mask(batch, registers, mask)` puts the
     instruction's guard into the mask; None where it has none.
     """
 
     collective: str
     members: Callable[..., Any] | None
     mask: Callable[..., Any] | None
-    ready: Callable[..., Block | None] | None
+    ready: Callable[..., Blocked | None] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
     """Instructions `first` to `last` of the function. `target` is the segment of a branch, or those
-    of a table; `joins` is where lanes that part here meet again, -1 for nowhere.
+    of a table; `reconvergence` is where lanes that part here meet again, -1 for nowhere.
     """
 
     index: int
@@ -42,8 +42,8 @@ class Segment:
     run: Callable[..., Any]
     end: str
     target: tuple[int, ...]
-    gate: Gate | None
-    joins: int
+    condition: IssueCondition | None
+    reconvergence: int
     live: tuple[int, ...]  # registers that somebody reads from here on
 
 

@@ -1,12 +1,12 @@
-"""Who goes next: the adversary that picks among crews and asynchronous operations."""
+"""Who goes next: the adversary that picks among batches and asynchronous operations."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
 
-from kernelrig.emu.machine.asynchronous import Op
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.machine.operations import Op
 
 EARLY, LATE, RANDOM, UNFAIR = "early", "late", "random", "unfair"
 
@@ -52,39 +52,39 @@ class Policy:
         return self.kind == LATE
 
     def yields(self) -> bool:
-        """Whether a crew that could go on lets others have their turn."""
+        """Whether a batch that could go on lets others have their turn."""
         if self.kind in (EARLY, LATE):
             return False
         return self.rng.random() < 0.3
 
-    def parts(self) -> bool:
+    def splits(self) -> bool:
         """Whether warps that stand together are scheduled apart."""
         return self.kind not in (EARLY, LATE) and self.rng.random() < 0.2
 
-    def next(self, crews: list[Crew], heads: list[Op]) -> Crew | Op:
+    def next(self, batches: list[WarpBatch], heads: list[Op]) -> WarpBatch | Op:
         """Return one of them; at least one list is not empty."""
         if self.kind == EARLY:
-            return heads[0] if heads else crews[0]
+            return heads[0] if heads else batches[0]
         if self.kind == LATE:
-            return min(crews, key=_slot) if crews else _latest(heads)
-        count = len(crews) + len(heads)
+            return min(batches, key=_slot) if batches else _latest(heads)
+        count = len(batches) + len(heads)
         if self.kind == RANDOM or self.rng.random() < 0.1:
-            return self._at(self.rng.randrange(count), crews, heads)
-        weights = [self._weight(int(c.warps[0])) for c in crews]
+            return self._at(self.rng.randrange(count), batches, heads)
+        weights = [self._weight(int(c.warps[0])) for c in batches]
         weights += [self._weight(-1 - op.at) for op in heads]
-        return self._at(self.rng.choices(range(count), weights)[0], crews, heads)
+        return self._at(self.rng.choices(range(count), weights)[0], batches, heads)
 
-    def _at(self, number: int, crews: list[Crew], heads: list[Op]) -> Crew | Op:
-        return crews[number] if number < len(crews) else heads[number - len(crews)]
+    def _at(self, number: int, batches: list[WarpBatch], heads: list[Op]) -> WarpBatch | Op:
+        return batches[number] if number < len(batches) else heads[number - len(batches)]
 
     def _weight(self, key: int) -> float:
         return self.slow.setdefault(key, self.rng.choice((1.0, 1.0, 0.1, 0.01)))
 
 
-def _slot(crew: Crew) -> int:
-    return int(crew.slot[0, 0])
+def _slot(batch: WarpBatch) -> int:
+    return int(batch.slot[0, 0])
 
 
 def _latest(heads: list[Op]) -> Op:
     """Return the first; arrivals that nothing orders come behind all others, the last one first."""
-    return next((op for op in heads if op.stream is not None or not op.parts), heads[-1])
+    return next((op for op in heads if op.stream is not None or not op.leaves_stream), heads[-1])

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kernelrig.emu.machine.instruction_table import Refused
-from kernelrig.emu.machine.state import Crew, Dimensions
+from kernelrig.emu.machine.instruction_table import Unsupported
+from kernelrig.emu.machine.machine_state import Dimensions, WarpBatch
 from kernelrig.emu.machine.state_spaces import RESERVED_BYTES
 from kernelrig.emu.numerics.arrays import LANES, Array
 
@@ -16,13 +16,13 @@ CYCLES_A_READ = 16
 """How much later it is whenever somebody looks at a clock: those who wait by it get somewhere."""
 
 
-def special(crew: Crew, name: str, part: str) -> Array:
+def special(batch: WarpBatch, name: str, part: str) -> Array:
     """Return the value of `%name.part` as an array of U32, U64 or bool."""
-    machine = crew.machine
+    machine = batch.machine
     geometry = machine.geometry
     match name:
         case "tid":
-            return _position(crew, part)
+            return _position(batch, part)
         case "ntid":
             return _constant(_axis(geometry.block, part, 1))
         case "nctaid":
@@ -34,29 +34,29 @@ def special(crew: Crew, name: str, part: str) -> Array:
             x, y, z = (g // c for g, c in pairs)
             return _constant(_axis((x, y, z), part, 1))
         case "ctaid":
-            return _of_cta(crew, part, lambda at, _: at)
+            return _of_cta(batch, part, lambda at, _: at)
         case "clusterid":
-            return _of_cta(crew, part, lambda at, size: at // size)
+            return _of_cta(batch, part, lambda at, size: at // size)
         case "cluster_ctaid":
-            return _of_cta(crew, part, lambda at, size: at % size)
+            return _of_cta(batch, part, lambda at, size: at % size)
         case "cluster_ctarank":
-            return crew.rank.astype(np.uint32)
+            return batch.rank.astype(np.uint32)
         case "cluster_nctarank":
             return _constant(geometry.cluster_ctas)
         case "laneid":
             return _LANE
         case "warpid":
-            return crew.warp_in_cta.astype(np.uint32)
+            return batch.warp_in_cta.astype(np.uint32)
         case "nwarpid":
             return _constant(geometry.warps)
         case "smid":
-            return crew.slot.astype(np.uint32)
+            return batch.slot.astype(np.uint32)
         case "nsmid":
             return _constant(max(geometry.ctas, 1))
         case "gridid":
             return _constant(1, np.uint64)
         case "clock" | "clock_hi" | "clock64" | "globaltimer" | "globaltimer_lo" | "globaltimer_hi":
-            return _time(crew, name)
+            return _time(batch, name)
         case "lanemask_eq" | "lanemask_le" | "lanemask_lt" | "lanemask_ge" | "lanemask_gt":
             return _LANE_MASKS[name[-2:]]
         case "dynamic_smem_size":
@@ -71,7 +71,7 @@ def special(crew: Crew, name: str, part: str) -> Array:
             return _constant(RESERVED_BYTES)
         case "is_explicit_cluster":
             return np.array([[geometry.cluster_ctas > 1]])
-    raise Refused(f"special register %{name} has no value here")
+    raise Unsupported(f"special register %{name} has no value here")
 
 
 def known_special(name: str) -> bool:
@@ -86,9 +86,9 @@ def _axis(dimensions: Dimensions, part: str, beyond: int) -> int:
     return dimensions[_AXES[part]] if part in _AXES else (0 if part == "w" else beyond)
 
 
-def _position(crew: Crew, part: str) -> Array:
-    x, y, _ = crew.machine.geometry.block
-    linear = crew.warp_in_cta * LANES + np.arange(LANES)
+def _position(batch: WarpBatch, part: str) -> Array:
+    x, y, _ = batch.machine.geometry.block
+    linear = batch.warp_in_cta * LANES + np.arange(LANES)
     if part == "x":
         return (linear % x).astype(np.uint32)
     if part == "y":
@@ -98,19 +98,19 @@ def _position(crew: Crew, part: str) -> Array:
     return _constant(0)
 
 
-def _of_cta(crew: Crew, part: str, of: Callable[[Array, int], Array]) -> Array:
+def _of_cta(batch: WarpBatch, part: str, of: Callable[[Array, int], Array]) -> Array:
     if part not in _AXES:
         return _constant(0)
-    geometry = crew.machine.geometry
+    geometry = batch.machine.geometry
     x, y, _ = geometry.grid
-    linear = crew.machine.cta_of[crew.warps][:, None]
+    linear = batch.machine.cta_of[batch.warps][:, None]
     at = (linear % x, linear // x % y, linear // (x * y))[_AXES[part]]
     return of(at, geometry.cluster[_AXES[part]]).astype(np.uint32)
 
 
-def _time(crew: Crew, name: str) -> Array:
-    crew.machine.time += CYCLES_A_READ
-    time = crew.machine.time
+def _time(batch: WarpBatch, name: str) -> Array:
+    batch.machine.time += CYCLES_A_READ
+    time = batch.machine.time
     if name in ("clock64", "globaltimer"):
         return _constant(time & 0xFFFF_FFFF_FFFF_FFFF, np.uint64)
     return _constant((time >> 32 if name.endswith("_hi") else time) & 0xFFFF_FFFF)

@@ -1,9 +1,9 @@
 """The arrays a register holds.
 
-A register of a crew of n warps is a NumPy array that broadcasts to (n, 32): a value that all lanes
+A register of a batch of n warps is a NumPy array that broadcasts to (n, 32): a value that all lanes
 share is (n, 1), one that all warps share is (1, 1). Bits are kept as unsigned integers of the
 register's width, predicates as bool. Arrays are never written in place: what looks like a change is
-a new array, so that crews that part may share all they had.
+a new array, so that batches that part may share all they had.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ NEVER = np.int32(2**31 - 1)
 
 
 @dataclass(slots=True)
-class Entry:
+class AccessRecord:
     """A record, for a look at one alone. `asks`: its time says too little."""
 
     who: Any
@@ -31,7 +31,7 @@ class Entry:
     asks: bool
 
 
-class Records:
+class AccessRecords:
     """Accesses, as far as all of a kind share. Record 0 is what was there before the launch.
 
     `need` is the time that somebody must know to come after; NEVER where that says too little: of
@@ -44,7 +44,7 @@ class Records:
         self.count = 1
         self.table = np.zeros((len(self.FIELDS) + 1, 1024), np.int32)
         self.mask = np.zeros(1024, np.uint32)
-        self.entries = [Entry(None, -1, 0, 0, 0, -1, 0, 1, 0, False)]
+        self.entries = [AccessRecord(None, -1, 0, 0, 0, -1, 0, 1, 0, False)]
         self._views()
 
     def _views(self) -> None:
@@ -68,7 +68,7 @@ class Records:
         self.mask[number] = mask
         _, cta, level, write, _ = rest[1:]
         self.entries.append(
-            Entry(who, cluster, column, time, rest[0], cta, level, write, mask, asks)
+            AccessRecord(who, cluster, column, time, rest[0], cta, level, write, mask, asks)
         )
         self.count += 1
         return number
@@ -88,14 +88,14 @@ class Records:
         return np.where(masks != 0, masks, single)
 
 
-def code_of(records: Records, number: int, mask: int) -> int:
+def code_of(records: AccessRecords, number: int, mask: int) -> int:
     """Return the code of an access of record `number` by the lanes of `mask`."""
     if mask & (mask - 1):
         return shared_code(records, number << LANE_BITS, mask)
     return number << LANE_BITS | mask.bit_length() - 1
 
 
-def shared_code(records: Records, code: int, mask: int) -> int:
+def shared_code(records: AccessRecords, code: int, mask: int) -> int:
     """Return the code of an access like `code` by all the lanes of `mask` together."""
     number = code >> LANE_BITS
     who = records.entries[number].who

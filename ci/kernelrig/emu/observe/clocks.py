@@ -76,7 +76,7 @@ class Cluster:
         self.columns = lanes + FIRST_OPERATIONS
         self.times = np.ones(self.columns, np.int32)  # of the next operation in a column
         self.free = list(range(self.columns - 1, lanes - 1, -1))
-        self.taken: dict[int, Actor] = {}
+        self.taken: dict[int, AsyncOperation] = {}
         self.nothing: Array = np.zeros((ROWS, self.columns), np.int32)
 
     def fit(self, clock: Array) -> Array:
@@ -96,8 +96,8 @@ class Cluster:
     def release(self, columns: Iterator[int]) -> None:
         """Let others have these columns. Times go on: who knows the old ones knows no new."""
         for column in columns:
-            actor = self.taken.pop(column)
-            self.times[column] = actor.time + 2
+            operation = self.taken.pop(column)
+            self.times[column] = operation.time + 2
             self.free.append(column)
 
 
@@ -211,7 +211,7 @@ class Warp:
 
 
 @dataclass(eq=False)
-class Actor:
+class AsyncOperation:
     """An asynchronous operation. Its reads happen at `time`, its writes one later, and whatever
     comes behind an arrival of its own two later. `clock` is what was ordered before its issue.
     """
@@ -278,9 +278,9 @@ class Sync:
         known = self.order.get(cluster.number)
         self.order[cluster.number] = row if known is None else later(known, row)
 
-    def end(self, actor: Actor, times: dict[int, int], asynchronous: bool) -> None:
+    def end(self, operation: AsyncOperation, times: dict[int, int], asynchronous: bool) -> None:
         """Operations are complete: columns and times."""
-        cluster = actor.cluster
+        cluster = operation.cluster
         clock = cluster.nothing.copy()
         columns, values = list(times), list(times.values())
         clock[SAME, columns] = clock[DIRECT, columns] = values
@@ -341,7 +341,7 @@ def acquire(warp: Warp, bits: int, sync: Sync, sem: str, level: int, cap: bool =
     warp.change(bits, new)
 
 
-def meet(warp: Warp, bits: int) -> None:
+def sync_warp(warp: Warp, bits: int) -> None:
     """bar.warp.sync: the lanes know all that any of them knows and has done (PTX 9.7.13.2)."""
     known: Known = {}
     for lanes, view in warp.parts(bits):

@@ -6,33 +6,33 @@ import numpy as np
 
 from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.observe.access_records import LANE_BITS, shared_code
-from kernelrig.emu.observe.judgement import Touch
+from kernelrig.emu.observe.order_check import Access
 from kernelrig.emu.observe.shadow import Region
 
 
 def codes_of(
-    region: Region, touch: Touch, record: int, flat: Array, lanes: Array
+    region: Region, access: Access, record: int, flat: Array, lanes: Array
 ) -> tuple[Array, Array, Array]:
     """Return distinct granules, and for each its code and its lane, -1 for several."""
     if len(flat) > 1:
         steps = flat[1:] - flat[:-1]
-        if steps.min() < touch.size:
+        if steps.min() < access.size:
             if not steps.any():
-                granules, _ = region.granules(flat[:1], touch.size, aligned=True)
-                code = shared_code(region.records, record << LANE_BITS, touch.bits)
+                granules, _ = region.granules(flat[:1], access.size, aligned=True)
+                code = shared_code(region.records, record << LANE_BITS, access.bits)
                 return granules, np.full(len(granules), code, np.int32), _several(granules)
-            if (np.diff(np.sort(flat)) < touch.size).any():
-                return _together(region, touch, record, flat, lanes)
-    granules, each = region.granules(flat, touch.size, aligned=True)
+            if (np.diff(np.sort(flat)) < access.size).any():
+                return _merged(region, access, record, flat, lanes)
+    granules, each = region.granules(flat, access.size, aligned=True)
     own = lanes if each == 1 else np.repeat(lanes, each)
     return granules, own + np.int32(record << LANE_BITS), own
 
 
-def _together(
-    region: Region, touch: Touch, record: int, flat: Array, lanes: Array
+def _merged(
+    region: Region, access: Access, record: int, flat: Array, lanes: Array
 ) -> tuple[Array, Array, Array]:
     """As `_codes`, where lanes share granules."""
-    granules, each = region.granules(flat, touch.size, aligned=True)
+    granules, each = region.granules(flat, access.size, aligned=True)
     lanes = np.repeat(lanes, each)
     by = np.argsort(granules, kind="stable")
     granules, lanes = granules[by], lanes[by]

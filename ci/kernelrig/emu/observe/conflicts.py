@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelrig.emu.machine.state import Machine
+from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.numerics.arrays import Array
-from kernelrig.emu.observe.access_records import LANE_BITS, Records
-from kernelrig.emu.observe.clocks import ORDERED, SAME, Actor, Warp
-from kernelrig.emu.observe.judgement import Touch
+from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
+from kernelrig.emu.observe.clocks import ORDERED, SAME, AsyncOperation, Warp
+from kernelrig.emu.observe.order_check import Access
 from kernelrig.emu.observe.shadow import Region, Where, Wrong
 
 TENSOR_COLUMNS = 512
@@ -21,14 +21,14 @@ TENSOR_COLUMNS = 512
 class Side:
     """One of the two accesses. `who` is the warp, or the asynchronous operation."""
 
-    who: Warp | Actor
+    who: Warp | AsyncOperation
     write: bool
     at: int
     lanes: int  # bits
 
     @property
-    def actor(self) -> Actor | None:
-        return self.who if isinstance(self.who, Actor) else None
+    def operation(self) -> AsyncOperation | None:
+        return self.who if isinstance(self.who, AsyncOperation) else None
 
     @property
     def thread(self) -> str:
@@ -40,18 +40,19 @@ class Side:
         return f"CTA {cta} warp {warp} lane{'s' * (len(numbers) > 1)} {text}"
 
     @property
-    def deed(self) -> str:
-        deed = "write" if self.write else "read"
-        if self.actor:
-            return f"{deed} by {self.actor.name} of {self.thread}"
-        return f"{deed} by {self.thread}"
+    def text(self) -> str:
+        """The access kind, and who did it."""
+        kind = "write" if self.write else "read"
+        if self.operation:
+            return f"{kind} by {self.operation.name} of {self.thread}"
+        return f"{kind} by {self.thread}"
 
 
-def side_of(records: Records, code: int) -> Side:
+def side_of(records: AccessRecords, code: int) -> Side:
     """Return the access that `code` stands for."""
     number = code >> LANE_BITS
     who = records.entries[number].who
-    lanes = who.bits if isinstance(who, Actor) else int(records.lanes(np.array([code]))[0])
+    lanes = who.bits if isinstance(who, AsyncOperation) else int(records.lanes(np.array([code]))[0])
     return Side(who, bool(records.write[number]), int(records.at[number]), lanes)
 
 
@@ -67,7 +68,7 @@ def place_in(region: Region, granule: int, space: str) -> str:
     return f"{region.name} + {offset}"
 
 
-def is_seen(records: Records, code: int, clock: Array | None) -> bool:
+def is_seen(records: AccessRecords, code: int, clock: Array | None) -> bool:
     """Say whether `clock` has that access, whatever the proxies."""
     _, columns = records.threads(code)
     need = int(records.time[code >> LANE_BITS])
@@ -76,9 +77,9 @@ def is_seen(records: Records, code: int, clock: Array | None) -> bool:
     return bool((clock[SAME, columns] >= need).all())
 
 
-def mend(before: Side, now: Side, space: str, ordered: bool, tensor_waited: bool) -> str:
+def suggested_fix(before: Side, now: Side, space: str, ordered: bool, tensor_waited: bool) -> str:
     """Return what would order the two, in words."""
-    first = before.actor
+    first = before.operation
     if space == "tensor" and first:
         if first.name.startswith(("tcgen05.ld", "tcgen05.st")):
             kind = first.name[8:10]
@@ -142,27 +143,28 @@ def _between_threads(before: Side, now: Side) -> str:
 class Reports:
     """Tells the machine of conflicts, each pair of statements once."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: AccessRecords) -> None:
         self.records = records
         self.machine: Machine | None = None
-        self._told: dict[tuple[object, ...], tuple[str, int, object]] = {}
+        self._reported: dict[tuple[object, ...], tuple[str, int, object]] = {}
         self._statements: dict[tuple[object, ...], tuple[str, int, object]] = {}
 
-    def tell(self, region: Region, touch: Touch, granules: Where, wrong: Wrong) -> None:
+    def report(self, region: Region, access: Access, granules: Where, wrong: Wrong) -> None:
         for code, element in wrong:
             before = side_of(self.records, code)
-            now = Side(touch.who, touch.write, touch.at, touch.bits)
+            now = Side(access.who, access.write, access.at, access.bits)
             number = code >> LANE_BITS
             cluster = int(self.records.cluster[number])
-            own = cluster == touch.cluster.number
-            clock = touch.clock if own else touch.known.get(cluster)
+            own = cluster == access.cluster.number
+            clock = access.clock if own else access.known.get(cluster)
             crossed = (
-                touch.space != "tensor" and self.records.asynchronous[number] != touch.asynchronous
+                access.space != "tensor"
+                and self.records.asynchronous[number] != access.asynchronous
             )
             ordered = crossed and is_seen(self.records, code, clock)
-            place = place_in(region, _number(granules, element), touch.space)
-            taken = touch.space == "tensor" and (
-                touch.clock[ORDERED, self.records.column[number]] >= self.records.time[number]
+            place = place_in(region, _number(granules, element), access.space)
+            taken = access.space == "tensor" and (
+                access.clock[ORDERED, self.records.column[number]] >= self.records.time[number]
             )
 
             def text(
@@ -171,27 +173,29 @@ class Reports:
             ) -> str:  # fmt: skip
                 missing = "" if ordered else "; nothing orders them"
                 return (
-                    f"{now.deed} at {place}, after the {before.deed} {self._line(before)}{missing}:"
-                    f" {mend(before, now, touch.space, ordered, taken)}"
+                    f"{now.text} at {place}, after the {before.text} {self._line(before)}"
+                    f"{missing}: {suggested_fix(before, now, access.space, ordered, taken)}"
                 )
 
-            self._report("proxy-fence" if ordered else "race", touch, before, "pair", "error", text)
+            self._report(
+                "proxy-fence" if ordered else "race", access, before, "pair", "error", text
+            )
 
-    def tell_promise(
-        self, region: Region, touch: Touch, granules: Where, before: Side, reads: bool
+    def report_non_coherent(
+        self, region: Region, access: Access, granules: Where, before: Side, reads: bool
     ) -> None:
-        now = Side(touch.who, touch.write, touch.at, touch.bits)
-        place = place_in(region, _number(granules, 0), touch.space)
+        now = Side(access.who, access.write, access.at, access.bits)
+        place = place_in(region, _number(granules, 0), access.space)
         which = "it" if reads else "the other"
 
         def text() -> str:
             return (
-                f"{now.deed} near {place}, which has a {before.deed} {self._line(before)}: {which}"
-                " is ld.global.nc, for data that nobody writes while the grid runs (PTX 9.7.9.9);"
+                f"{now.text} near {place}, which has a {before.text} {self._line(before)}:"
+                f" {which} is ld.global.nc, for data that the grid never writes (PTX 9.7.9.9);"
                 " load it without .nc"
             )
 
-        self._report("race", touch, before, "promise", "error", text)
+        self._report("race", access, before, "promise", "error", text)
 
     def _line(self, side: Side) -> str:
         assert self.machine
@@ -202,41 +206,41 @@ class Reports:
         """Return what copies of an instruction in an unrolled loop have in common."""
         assert self.machine
         frames = self.machine.program.frames(side.at)
-        return (side.write, side.actor.name if side.actor else "", frames or side.at)
+        return (side.write, side.operation.name if side.operation else "", frames or side.at)
 
     def _report(
-        self, kind: str, touch: Touch, before: Side, what: str, severity: str,
+        self, kind: str, access: Access, before: Side, what: str, severity: str,
         text: Callable[[], str],
     ) -> None:  # fmt: skip
         assert self.machine
-        pair = (kind, what, before.at, before.write, touch.at, touch.write, touch.space)
-        told = self._told.get(pair)
-        if told is None:
-            now = Side(touch.who, touch.write, touch.at, touch.bits)
-            both = (kind, what, touch.space, self._statement(before), self._statement(now))
-            told = self._statements.get(both)
-            if told is None:
-                told = self._statements[both] = (text(), touch.at, both)
-            self._told[pair] = told
-        message, at, same = told
+        pair = (kind, what, before.at, before.write, access.at, access.write, access.space)
+        known = self._reported.get(pair)
+        if known is None:
+            now = Side(access.who, access.write, access.at, access.bits)
+            both = (kind, what, access.space, self._statement(before), self._statement(now))
+            known = self._statements.get(both)
+            if known is None:
+                known = self._statements[both] = (text(), access.at, both)
+            self._reported[pair] = known
+        message, at, same = known
         self.machine.report(
-            kind, message, touch.who.number, touch.bits, at, severity, 1, same
+            kind, message, access.who.number, access.bits, at, severity, 1, same
         )  # fmt: skip
 
-    def advise(self, touch: Touch, codes: set[int]) -> None:
+    def advise(self, access: Access, codes: set[int]) -> None:
         """Operations of the async proxy from different CTAs, ordered by threads alone."""
         for code in sorted(codes):
             side = side_of(self.records, code)
-            now = Side(touch.who, touch.write, touch.at, touch.bits)
+            now = Side(access.who, access.write, access.at, access.bits)
 
             def text(side: Side = side, now: Side = now) -> str:
                 return (
-                    f"{now.deed} comes after the {side.deed} {self._line(side)} through barriers of"
-                    " threads only: PTX 8.9.5 orders the async proxy within a CTA; let this CTA"
-                    " wait for that operation's own mbarrier or group"
+                    f"{now.text} comes after the {side.text} {self._line(side)} through"
+                    " barriers of threads only: PTX 8.9.5 orders the async proxy within a CTA; let"
+                    " this CTA wait for that operation's own mbarrier or group"
                 )
 
-            self._report("race", touch, side, "advisory", "warning", text)
+            self._report("race", access, side, "advisory", "warning", text)
 
 
 def _number(granules: Where, element: int) -> int:

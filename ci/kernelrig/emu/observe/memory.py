@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.machine.addressing import name_of
-from kernelrig.emu.machine.asynchronous import Op
 from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
-from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask
 from kernelrig.emu.observe.marks import any_marked, mark
 
 BANKS = 32
 BANK_BYTES = 4
-_PROMISED, _WROTE = 1, 2
+_NON_COHERENT, _WROTE = 1, 2
 BARRIER_BYTES = 8
 
 
@@ -31,18 +31,20 @@ class MemoryUse(Hooks):
     """
 
     def __init__(self) -> None:
-        self.promises: NDArray[np.uint8] | None = None  # of global memory; None: nobody promised
+        self.non_coherent: NDArray[np.uint8] | None = (
+            None  # of global memory; None: nobody promised
+        )
         self.live: tuple[int, ...] = ()  # mbarriers, and where they begin and end in their CTAs
         self.span = (0, 0)
 
     def started(self, machine: Machine) -> None:
         code = machine.program.function.instructions
-        if self.promises is None and any(i.opcode == "ld" and "nc" in i.flags for i in code):
-            self.promises = np.zeros(len(machine.memory.global_), np.uint8)
+        if self.non_coherent is None and any(i.opcode == "ld" and "nc" in i.flags for i in code):
+            self.non_coherent = np.zeros(len(machine.memory.global_), np.uint8)
 
     def accessed(
         self,
-        crew: Crew,
+        batch: WarpBatch,
         mask: Mask,
         space: str,
         index: Array,
@@ -52,45 +54,45 @@ class MemoryUse(Hooks):
         sem: str = "weak",
         scope: str = "",
     ) -> None:
-        lanes = crew.mask_of(mask)
+        lanes = batch.mask_of(mask)
         kind = "atomic" if atomic else "write" if write else "read"
-        _count(crew.machine, f"{space}_bytes_{kind}", int(lanes.sum()) * size)
+        _count(batch.machine, f"{space}_bytes_{kind}", int(lanes.sum()) * size)
         if space == "shared":
-            _count(crew.machine, "bank_conflicts", bank_conflicts(index, size, lanes))
-            self._spare_barriers(crew, lanes, index, size, write)
-        elif space == "global" and write and self.promises is not None:
+            _count(batch.machine, "bank_conflicts", bank_conflicts(index, size, lanes))
+            self._spare_barriers(batch, lanes, index, size, write)
+        elif space == "global" and write and self.non_coherent is not None:
             starts = np.broadcast_to(index, lanes.shape)[lanes]
-            broken = any_marked(self.promises, starts, size, _PROMISED)
+            broken = any_marked(self.non_coherent, starts, size, _NON_COHERENT)
             if broken.any():
                 wrong = np.zeros_like(lanes)
                 wrong[lanes] = broken
-                crew.report("race", self._broken(crew.machine, int(starts[broken][0])), wrong)
-            mark(self.promises, starts, size, _WROTE)
+                batch.report("race", self._broken(batch.machine, int(starts[broken][0])), wrong)
+            mark(self.non_coherent, starts, size, _WROTE)
 
-    def promised_read_only(self, crew: Crew, mask: Mask, index: Array, size: int) -> None:
-        if self.promises is None:
+    def read_non_coherent(self, batch: WarpBatch, mask: Mask, index: Array, size: int) -> None:
+        if self.non_coherent is None:
             return
-        lanes = crew.mask_of(mask)
+        lanes = batch.mask_of(mask)
         starts = np.broadcast_to(index, lanes.shape)[lanes]
-        broken = any_marked(self.promises, starts, size, _WROTE)
+        broken = any_marked(self.non_coherent, starts, size, _WROTE)
         if broken.any():
             wrong = np.zeros_like(lanes)
             wrong[lanes] = broken
-            text = self._broken(crew.machine, int(starts[broken][0]))
-            crew.report("race", text, wrong, same="nc")
-        mark(self.promises, starts, size, _PROMISED)
+            text = self._broken(batch.machine, int(starts[broken][0]))
+            batch.report("race", text, wrong, same="nc")
+        mark(self.non_coherent, starts, size, _NON_COHERENT)
 
     def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
         kind = "write" if write else "read"
         _count(op.machine, f"{space}_bytes_async_{kind}", starts.size * size)
-        if space != "global" or not write or self.promises is None or not starts.size:
+        if space != "global" or not write or self.non_coherent is None or not starts.size:
             return
-        broken = any_marked(self.promises, starts, size, _PROMISED)
+        broken = any_marked(self.non_coherent, starts, size, _NON_COHERENT)
         if broken.any():
             text = self._broken(op.machine, int(starts[broken][0]))
             lanes = 1 << op.lane if op.lane >= 0 else 0xFFFF_FFFF
             op.machine.report("race", text, op.warp, lanes, op.at, same="nc")
-        mark(self.promises, starts, size, _WROTE)
+        mark(self.non_coherent, starts, size, _WROTE)
 
     @staticmethod
     def _broken(machine: Machine, flat: int) -> str:
@@ -101,10 +103,10 @@ class MemoryUse(Hooks):
         )
 
     def _spare_barriers(
-        self, crew: Crew, lanes: NDArray[np.bool_], index: Array, size: int, write: bool
+        self, batch: WarpBatch, lanes: NDArray[np.bool_], index: Array, size: int, write: bool
     ) -> None:
         """Report plain accesses to the bytes of a live mbarrier."""
-        live = crew.machine.part(Barriers).places
+        live = batch.machine.part(Barriers).places
         if not live:
             return
         # Most accesses are nowhere near: compare with the first and last barrier before all.
@@ -123,12 +125,12 @@ class MemoryUse(Hooks):
         if hit.any():
             wrong = np.zeros_like(lanes)
             wrong[near] = hit
-            where = name_of(crew.machine.memory, "shared", int(some[hit][0, 0]))
+            where = name_of(batch.machine.memory, "shared", int(some[hit][0, 0]))
             text = (
                 f"{'store to' if write else 'load of'} {size} bytes at {where}, a live mbarrier:"
                 " only mbarrier instructions may touch it; mbarrier.inval it first"
             )
-            crew.report("barrier-misuse", text, wrong, same="plain access")
+            batch.report("barrier-misuse", text, wrong, same="plain access")
 
 
 def _count(machine: Machine, name: str, amount: int) -> None:

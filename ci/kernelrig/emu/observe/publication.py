@@ -12,11 +12,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.machine.asynchronous import Op
 from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
-from kernelrig.emu.machine.mbarrier_phase import Barrier
-from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.machine.operations import Op
+from kernelrig.emu.machine.phase import Barrier
 from kernelrig.emu.numerics.arrays import Array, Mask
 
 _WIDE = frozenset({"cluster", "gpu", "sys"})
@@ -43,60 +43,60 @@ class Publication(Hooks):
         self.known: dict[int, set[Barrier]] = {}  # by warp
 
     # Publishing.
-    def barriers_published(self, crew: Crew, mask: Mask) -> None:
-        lanes = crew.mask_of(mask)
-        rows = {int(warp): row for row, warp in enumerate(crew.warps)}
-        for barrier in crew.machine.part(Barriers).live:
+    def barriers_published(self, batch: WarpBatch, mask: Mask) -> None:
+        lanes = batch.mask_of(mask)
+        rows = {int(warp): row for row, warp in enumerate(batch.warps)}
+        for barrier in batch.machine.part(Barriers).live:
             warp, lane = barrier.made_by
             if warp in rows and lanes[rows[warp], lane]:
                 self.initialised.add(barrier)
                 self.async_.add(barrier)
 
-    def proxy_fenced(self, crew: Crew, mask: Mask, space: str) -> None:
+    def proxy_fenced(self, batch: WarpBatch, mask: Mask, space: str) -> None:
         if space != "global":
-            slots = _slots(crew, mask)
-            live = crew.machine.part(Barriers).live
+            slots = _slots(batch, mask)
+            live = batch.machine.part(Barriers).live
             self.async_.update(b for b in live if b.slot in slots)
 
     def barrier_arrived(
-        self, crew: Crew, mask: Mask, instance: object, scope: str, sem: str = "release"
+        self, batch: WarpBatch, mask: Mask, instance: object, scope: str, sem: str = "release"
     ) -> None:
         if scope != "cluster":
             return
         offered = self.offered.setdefault(instance, set())
-        slots = _slots(crew, mask)
-        for barrier in crew.machine.part(Barriers).live:
+        slots = _slots(batch, mask)
+        for barrier in batch.machine.part(Barriers).live:
             if barrier.slot in slots and (sem == "release" or barrier in self.initialised):
                 offered.add(barrier)
 
-    def _release(self, crew: Crew, mask: Mask, sem: str, scope: str) -> None:
+    def _release(self, batch: WarpBatch, mask: Mask, sem: str, scope: str) -> None:
         if sem in _RELEASES and scope in _WIDE:
-            slots = _slots(crew, mask)
-            live = crew.machine.part(Barriers).live
+            slots = _slots(batch, mask)
+            live = batch.machine.part(Barriers).live
             self.released.update(b for b in live if b.slot in slots)
 
     # Learning.
     def barrier_passed(
-        self, crew: Crew, mask: Mask, instance: object, scope: str, sem: str = "acquire"
+        self, batch: WarpBatch, mask: Mask, instance: object, scope: str, sem: str = "acquire"
     ) -> None:
         if scope == "cluster":
-            self._learn(crew, self.offered.get(instance, set()))
+            self._learn(batch, self.offered.get(instance, set()))
 
-    def _acquire(self, crew: Crew, sem: str, scope: str) -> None:
+    def _acquire(self, batch: WarpBatch, sem: str, scope: str) -> None:
         if sem in _ACQUIRES and scope in _WIDE:
-            self._learn(crew, self.released)
+            self._learn(batch, self.released)
 
-    def _learn(self, crew: Crew, barriers: set[Barrier]) -> None:
-        for warp in crew.warps.tolist():
+    def _learn(self, batch: WarpBatch, barriers: set[Barrier]) -> None:
+        for warp in batch.warps.tolist():
             self.known.setdefault(warp, set()).update(barriers)
 
-    def fenced(self, crew: Crew, mask: Mask, sem: str, scope: str) -> None:
-        self._release(crew, mask, sem, scope)
-        self._acquire(crew, sem, scope)
+    def fenced(self, batch: WarpBatch, mask: Mask, sem: str, scope: str) -> None:
+        self._release(batch, mask, sem, scope)
+        self._acquire(batch, sem, scope)
 
     def accessed(
         self,
-        crew: Crew,
+        batch: WarpBatch,
         mask: Mask,
         space: str,
         index: Array,
@@ -107,26 +107,26 @@ class Publication(Hooks):
         scope: str = "",
     ) -> None:
         if scope in _WIDE and sem not in ("weak", "volatile", "relaxed"):
-            self._release(crew, mask, sem, scope)
-            self._acquire(crew, sem, scope)
+            self._release(batch, mask, sem, scope)
+            self._acquire(batch, sem, scope)
 
     def waited(
-        self, crew: Crew, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
+        self, batch: WarpBatch, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
     ) -> None:
-        self._acquire(crew, sem, scope)
+        self._acquire(batch, sem, scope)
 
     # Using.
     def arrived(
-        self, crew: Crew, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
+        self, batch: WarpBatch, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
     ) -> None:
-        lanes = crew.mask_of(mask) & (crew.slot != barrier.slot)
+        lanes = batch.mask_of(mask) & (batch.slot != barrier.slot)
         for row in np.flatnonzero(lanes.any(axis=1)).tolist():
-            if barrier not in self.known.get(int(crew.warps[row]), ()):
+            if barrier not in self.known.get(int(batch.warps[row]), ()):
                 wrong: NDArray[np.bool_] = np.zeros_like(lanes)
                 wrong[row] = lanes[row]
-                text = f"arrival on {_text(crew.machine, barrier)}"
-                crew.report("barrier-misuse", text, wrong, same="unpublished")
-        self._release(crew, mask, sem, scope)
+                text = f"arrival on {_text(batch.machine, barrier)}"
+                batch.report("barrier-misuse", text, wrong, same="unpublished")
+        self._release(batch, mask, sem, scope)
 
     def op_arrived(self, op: Op, barrier: Barrier, phase: int, kind: str) -> None:
         machine = op.machine
@@ -142,9 +142,9 @@ class Publication(Hooks):
         op.machine.report("barrier-misuse", text, op.warp, lanes, op.at, same="unpublished")
 
 
-def _slots(crew: Crew, mask: Mask) -> set[int]:
-    rows = crew.mask_of(mask).any(axis=1)
-    return set(crew.slot[rows, 0].tolist())
+def _slots(batch: WarpBatch, mask: Mask) -> set[int]:
+    rows = batch.mask_of(mask).any(axis=1)
+    return set(batch.slot[rows, 0].tolist())
 
 
 def _text(machine: Machine, barrier: Barrier) -> str:

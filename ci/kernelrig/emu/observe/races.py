@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from kernelrig.emu.machine.asynchronous import Op
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barrier
-from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import LANES, Mask, lane_bits
-from kernelrig.emu.observe import ordering
-from kernelrig.emu.observe.accesses import Strong, Touches
+from kernelrig.emu.observe import view_changes
+from kernelrig.emu.observe.access_check import AccessCheck, StrongAccess
 from kernelrig.emu.observe.clocks import (
     ALL,
     LEVELS,
@@ -24,14 +24,14 @@ from kernelrig.emu.observe.clocks import (
     Warp,
     acquire,
     lanes_of,
-    meet,
     release,
+    sync_warp,
 )
 
 MOST_INSTANCES = 1024
 
 
-class Races(Touches):
+class Races(AccessCheck):
     """The observer `races`: kinds `race` and `proxy-fence`."""
 
     def __init__(self) -> None:
@@ -65,14 +65,14 @@ class Races(Touches):
         self.several |= self.wave > 1 or len(clusters) > 1
 
     # Threads that synchronise.
-    def _of(self, crew: Crew, mask: Mask) -> list[tuple[Warp, int]]:
-        """Return the warps of the crew that have lanes in the mask, and which."""
-        lanes = crew.mask_of(mask)
+    def _of(self, batch: WarpBatch, mask: Mask) -> list[tuple[Warp, int]]:
+        """Return the warps of the batch that have lanes in the mask, and which."""
+        lanes = batch.mask_of(mask)
         found = []
-        for row in range(crew.size):
+        for row in range(batch.size):
             bits = lane_bits(lanes[row])
             if bits:
-                found.append((self.warps[int(crew.warps[row])], bits))
+                found.append((self.warps[int(batch.warps[row])], bits))
         return found
 
     def _phase(self, barrier: Barrier, phase: int) -> Sync:
@@ -88,15 +88,15 @@ class Races(Touches):
         return syncs[phase]
 
     def arrived(
-        self, crew: Crew, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
+        self, batch: WarpBatch, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
     ) -> None:
-        self._release(crew, mask, self._phase(barrier, phase), sem, scope)
+        self._release(batch, mask, self._phase(barrier, phase), sem, scope)
 
     def waited(
-        self, crew: Crew, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
+        self, batch: WarpBatch, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
     ) -> None:
         sync = self._phase(barrier, phase)
-        for warp, bits in self._of(crew, mask):
+        for warp, bits in self._of(batch, mask):
             acquire(warp, bits, sync, sem, LEVELS[scope])
 
     def _instance(self, instance: object) -> Sync:
@@ -110,90 +110,92 @@ class Races(Touches):
         return sync
 
     def barrier_arrived(
-        self, crew: Crew, mask: Mask, instance: object, scope: str, sem: str = "release"
+        self, batch: WarpBatch, mask: Mask, instance: object, scope: str, sem: str = "release"
     ) -> None:
-        self._release(crew, mask, self._instance(instance), sem, scope)
+        self._release(batch, mask, self._instance(instance), sem, scope)
 
     def barrier_passed(
-        self, crew: Crew, mask: Mask, instance: object, scope: str, sem: str = "acquire"
+        self, batch: WarpBatch, mask: Mask, instance: object, scope: str, sem: str = "acquire"
     ) -> None:
         sync = self._instance(instance)
-        for warp, bits in self._of(crew, mask):
+        for warp, bits in self._of(batch, mask):
             acquire(warp, bits, sync, sem, LEVELS[scope])
 
-    def _release(self, crew: Crew, mask: Mask, sync: Sync, sem: str, scope: str) -> None:
-        for warp, bits in self._of(crew, mask):
+    def _release(self, batch: WarpBatch, mask: Mask, sync: Sync, sem: str, scope: str) -> None:
+        for warp, bits in self._of(batch, mask):
             release(warp, bits, sync, sem, LEVELS[scope])
             warp.tick()
 
-    def warp_synced(self, crew: Crew, mask: Mask) -> None:
-        for warp, bits in self._of(crew, mask):
-            meet(warp, bits)
+    def warp_synced(self, batch: WarpBatch, mask: Mask) -> None:
+        for warp, bits in self._of(batch, mask):
+            sync_warp(warp, bits)
 
     # Fences.
-    def fenced(self, crew: Crew, mask: Mask, sem: str, scope: str) -> None:
+    def fenced(self, batch: WarpBatch, mask: Mask, sem: str, scope: str) -> None:
         level = LEVELS[scope]
-        for warp, bits in self._of(crew, mask):
+        for warp, bits in self._of(batch, mask):
             if sem != "release":
-                warp.change(bits, ordering.acquire_fence(level))
+                warp.change(bits, view_changes.acquire_fence(level))
             if sem == "sc":  # in the order of execution, PTX 8.9.3
                 acquire(warp, bits, self.sequential, "acquire", level)
                 release(warp, bits, self.sequential, "release", level)
                 warp.tick()
             if sem != "acquire":
-                warp.change(bits, ordering.release_fence(warp, level))
+                warp.change(bits, view_changes.release_fence(warp, level))
                 warp.tick()
 
-    def proxy_fenced(self, crew: Crew, mask: Mask, space: str) -> None:
-        for warp, bits in self._of(crew, mask):
-            warp.change(bits, ordering.proxy_fence(warp, space))
+    def proxy_fenced(self, batch: WarpBatch, mask: Mask, space: str) -> None:
+        for warp, bits in self._of(batch, mask):
+            warp.change(bits, view_changes.proxy_fence(warp, space))
             warp.tick()
 
-    def tensor_fenced(self, crew: Crew, mask: Mask, before: bool) -> None:
-        for warp, bits in self._of(crew, mask):
+    def tensor_fenced(self, batch: WarpBatch, mask: Mask, before: bool) -> None:
+        for warp, bits in self._of(batch, mask):
             if before:
-                warp.change(bits, ordering.before_thread_sync(warp))
+                warp.change(bits, view_changes.before_thread_sync(warp))
                 warp.tick()
             else:
-                warp.change(bits, ordering.after_thread_sync(warp))
+                warp.change(bits, view_changes.after_thread_sync(warp))
 
     # Asynchronous operations.
     def op_issued(self, op: Op) -> None:
         warps = [self.warps[int(op.rows[row])] for row in (op.row, *op.also)]
         cluster = warps[0].cluster
-        op.clock = ordering.issue(op, warps, self.column_of(cluster))
+        op.clock = view_changes.issue(op, warps, self.column_of(cluster))
         cluster.taken[op.clock.column] = op.clock
 
     def op_done(self, op: Op) -> None:
         op.clock.end()
 
     def op_arrived(self, op: Op, barrier: Barrier, phase: int, kind: str) -> None:
-        actor = op.clock
+        operation = op.clock
         sync = self._phase(barrier, phase)
         if kind == "tx":
-            sync.end(actor, {actor.column: actor.time + 1}, actor.asynchronous)
-            if not actor.done:  # this says nothing of what it does for another barrier
-                actor.time += 2
-                actor.records.clear()
-        elif actor.taken is not None:
-            sync.end(actor, actor.tracked, True)
-            sync.pass_order(actor.cluster, actor.taken)
+            sync.end(operation, {operation.column: operation.time + 1}, operation.asynchronous)
+            if not operation.done:  # this says nothing of what it does for another barrier
+                operation.time += 2
+                operation.records.clear()
+        elif operation.taken is not None:
+            sync.end(operation, operation.tracked, True)
+            sync.pass_order(operation.cluster, operation.taken)
 
-    def tensor_waited(self, crew: Crew, mask: Mask, ops: list[Op]) -> None:
-        for warp, bits in self._of(crew, mask):
+    def tensor_waited(self, batch: WarpBatch, mask: Mask, ops: list[Op]) -> None:
+        for warp, bits in self._of(batch, mask):
             for op in ops:
                 waits = op.clock.waits
                 if op.clock.number == warp.number:
                     waits[lanes_of(bits)] = warp.time
             warp.tick()
 
-    def group_waited(self, crew: Crew, row: int, lane: int, ops: list[Op], read: bool) -> None:
-        warp = self.warps[int(crew.warps[row])]
+    def group_waited(
+        self, batch: WarpBatch, row: int, lane: int, ops: list[Op], read: bool
+    ) -> None:
+        warp = self.warps[int(batch.warps[row])]
         bits = ALL if lane < 0 else 1 << lane
-        warp.change(bits, ordering.complete(warp, [op.clock for op in ops], read))
+        warp.change(bits, view_changes.complete(warp, [op.clock for op in ops], read))
 
     # Strong accesses: what they carry.
-    def synchronise(self, strong: list[Strong], how: tuple[bool, bool, str, int]) -> None:
+    def synchronise(self, strong: list[StrongAccess], how: tuple[bool, bool, str, int]) -> None:
         """Lanes of some warps accessed variables by one instruction.
 
         Sibling lanes inherit nothing from each other: all of them acquire before any releases (PTX
@@ -221,7 +223,7 @@ class Races(Touches):
             for warp in {warp.number: warp for warp, _, _ in strong}.values():
                 warp.tick()
 
-    def _acquire(self, strong: list[Strong], sem: str, level: int) -> None:
+    def _acquire(self, strong: list[StrongAccess], sem: str, level: int) -> None:
         for warp, key, bits in strong:
             sync = self.variables.get(key)
             if sync:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.observe.init import Init
+from kernelrig.emu.observe.initialisation import Init
 from kernelrig.emu.observe.memory import MemoryUse
 from kernelrig.emu.observe.publication import Publication
 from kernelrig.emu.observe.races import Races

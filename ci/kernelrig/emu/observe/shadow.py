@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from kernelrig.emu.numerics.arrays import LANES, Array
-from kernelrig.emu.observe.access_records import LANE_BITS, Records, code_of, shared_code
+from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords, code_of, shared_code
 from kernelrig.emu.observe.readers import Readers
 
 WORD = 2
@@ -53,7 +53,7 @@ class Region:
     """
 
     def __init__(
-        self, name: str, start: int, size: int, records: Records, *, lazy: bool = False
+        self, name: str, start: int, size: int, records: AccessRecords, *, lazy: bool = False
     ) -> None:
         self.name = name
         self.start = start
@@ -65,7 +65,7 @@ class Region:
         self.reads: Array = np.zeros((count, FIRST_READERS), np.int32)
         self.step = 1  # of tensor memory: lanes in a granule
         self.strong = False  # writes among the reads
-        self.promised: Array | None = None  # by ld.global.nc: the codes
+        self.non_coherent: Array | None = None  # by ld.global.nc: the codes
         self.readers: Readers | None = None
         self.wrong = 0  # conflicts
         self.unwritten: deque[tuple[Any, ...]] | None = (
@@ -93,8 +93,8 @@ class Region:
         parts = 1 << (self.shift - shift)
         self.writes = np.repeat(self.writes, parts)
         self.reads = np.repeat(self.reads, parts, axis=0)
-        if self.promised is not None:
-            self.promised = np.repeat(self.promised, parts)
+        if self.non_coherent is not None:
+            self.non_coherent = np.repeat(self.non_coherent, parts)
         if self.readers is not None:
             self.readers.refine(parts)
         self.shift = shift

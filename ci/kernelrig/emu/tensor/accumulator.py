@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.numerics.arrays import Array, Pending, whole
-from kernelrig.emu.tensor.accumulate import F32
+from kernelrig.emu.tensor.summation import F32
 
 WARP_ROWS = 16
 WAIT = "the wgmma.wait_group of its group"

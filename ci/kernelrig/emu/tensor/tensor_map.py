@@ -112,7 +112,7 @@ class TensorMap:
         return self.row_pitch == self.row_bytes
 
     def misfit(self, corner: tuple[int, ...], write: bool) -> tuple[str, str]:
-        """Return the kind of what hardware refuses of a copy that starts there, and the sentence;
+        """Return the kind of what hardware rejects of a copy that starts there, and the sentence;
         both empty where it is taken.
 
         The H200 ends the kernel with an illegal instruction.
@@ -185,10 +185,10 @@ class TensorMap:
         nan = np.frombuffer(NAN_FILL, np.uint8)
         return np.tile(nan, self.box_bytes // len(nan))
 
-    def refusals(self) -> tuple[str, ...]:
+    def errors(self) -> tuple[str, ...]:
         """Return what cuTensorMapEncodeTiled would not take, a sentence each."""
-        first = tuple(_shape_refusals(self))
-        return first or tuple(_value_refusals(self))
+        first = tuple(_shape_errors(self))
+        return first or tuple(_value_errors(self))
 
     def image(self) -> bytes:
         """The bytes that a kernel gets; of a map that breaks no rule."""
@@ -265,7 +265,7 @@ def swizzled(swizzle: str, start: int, size: int, row: int = 0) -> Array | None:
 # The rules.
 
 
-def _shape_refusals(of: TensorMap) -> list[str]:
+def _shape_errors(of: TensorMap) -> list[str]:
     found = [
         _name("dtype", of.dtype, ELEMENT_BYTES),
         _name("interleave", of.interleave, INTERLEAVES),
@@ -285,7 +285,7 @@ def _shape_refusals(of: TensorMap) -> list[str]:
     return [f for f in found if f]
 
 
-def _value_refusals(of: TensorMap) -> list[str]:
+def _value_errors(of: TensorMap) -> list[str]:
     unit = 32 if of.interleave == "32B" else 16
     found = _range("dims", of.dims, 0, 1 << 32)
     found += [

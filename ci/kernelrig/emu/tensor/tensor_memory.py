@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kernelrig.emu.numerics.arrays import LANES
 
 if TYPE_CHECKING:
-    from kernelrig.emu.machine.state import Machine
+    from kernelrig.emu.machine.machine_state import Machine
 
 TENSOR_LANES = 128
 COLUMNS = 512

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.machine.asynchronous import Op
-from kernelrig.emu.tensor.accumulate import BLACKWELL_FP8, F32, hardware_sum, multiply
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.tensor.formats import decode
 from kernelrig.emu.tensor.instruction_descriptor import Product
 from kernelrig.emu.tensor.operand_layout import UNIT, Operand
+from kernelrig.emu.tensor.summation import BLACKWELL_FP8, F32, hardware_sum, multiply
 from kernelrig.emu.tensor.tensor_memory import TensorMemory
 
 A_COLUMNS = 8
@@ -26,7 +26,7 @@ A_COLUMNS = 8
 Words = NDArray[np.uint32]
 
 
-class Place(NamedTuple):
+class Tile(NamedTuple):
     """A block of a CTA's part of D: rows and columns of the product, lanes and columns from D's."""
 
     rows: slice
@@ -35,20 +35,20 @@ class Place(NamedTuple):
     shift: int  # of the columns
 
 
-def places(m: int, n: int, cta_group: int) -> tuple[Place, ...]:
+def tiles_of(m: int, n: int, cta_group: int) -> tuple[Tile, ...]:
     """Return the blocks of D (layouts A, B, D and F), of each CTA alike."""
     everything = slice(0, n)
     if m // cta_group == 128:  # layouts A and D
-        return (Place(slice(0, 128), everything, slice(0, 128), 0),)
+        return (Tile(slice(0, 128), everything, slice(0, 128), 0),)
     if cta_group == 2:  # layout B: the upper half of the columns in the upper half of the lanes
         half = n // 2
         return tuple(
-            Place(slice(0, 64), slice(h * half, (h + 1) * half), slice(64 * h, 64 * h + 64), 0)
+            Tile(slice(0, 64), slice(h * half, (h + 1) * half), slice(64 * h, 64 * h + 64), 0)
             for h in range(2)
         )
     quarters = range(4)  # layout F: 16 lanes of each warp's 32
     return tuple(
-        Place(slice(16 * q, 16 * q + 16), everything, slice(32 * q, 32 * q + 16), 0)
+        Tile(slice(16 * q, 16 * q + 16), everything, slice(32 * q, 32 * q + 16), 0)
         for q in quarters
     )
 
@@ -109,7 +109,7 @@ class Multiplication:
     def _rows(self, op: Op, slot: int) -> list[F32]:
         """Return A's rows for each block of D."""
         product = self.product
-        blocks = places(product.m, product.n, len(self.slots))
+        blocks = tiles_of(product.m, product.n, len(self.slots))
         if isinstance(self.a, Operand):
             values = self._fetch(op, self.a, slot)
             values = -values if product.negate_a else values
@@ -136,7 +136,7 @@ class Multiplication:
         product = self.product
         machine = self.memory.machine
         words = self.memory.words(slot)
-        blocks = places(product.m, product.n, len(self.slots))
+        blocks = tiles_of(product.m, product.n, len(self.slots))
         for block, a in zip(blocks, rows, strict=True):
             lanes = slice(block.lanes.start + self.lane, block.lanes.stop + self.lane)
             wide = block.columns.stop - block.columns.start

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.machine.asynchronous import Op
-from kernelrig.emu.machine.state import Machine
+from kernelrig.emu.machine.machine_state import Machine
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import LANES, Array, whole
-from kernelrig.emu.tensor.accumulate import F32, HOPPER, HOPPER_FP8, hardware_sum, multiply
 from kernelrig.emu.tensor.accumulator import WARP_ROWS, Accumulator
 from kernelrig.emu.tensor.formats import ROW_BYTES, Format, decode
 from kernelrig.emu.tensor.operand_layout import UNIT, Operand
+from kernelrig.emu.tensor.summation import F32, HOPPER, HOPPER_FP8, hardware_sum, multiply
 
 WARPS = 4
 M = WARPS * WARP_ROWS

@@ -1,7 +1,7 @@
-"""The state of a run: the machine and its crews.
+"""The state of a run: the machine and its batches.
 
-A crew is a set of warps at one place in the program, with the lanes that are there and the
-registers they hold. Where a branch parts lanes, a crew becomes two; where lanes meet again, two
+A batch is a set of warps at one place in the program, with the lanes that are there and the
+registers they hold. Where a branch parts lanes, a batch becomes two; where lanes meet again, two
 become one. Nobody shares anything but arrays that are never written.
 """
 
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.machine.asynchronous import Engine, Op
 from kernelrig.emu.machine.findings import OBSERVER_OF, Finding, Findings
+from kernelrig.emu.machine.operations import Op, OperationQueue
 from kernelrig.emu.machine.state_spaces import RANK_SHIFT, RESERVED_BYTES, Memory
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask, Pending, full_mask, lane_bits
 
@@ -54,7 +54,7 @@ class Geometry:
         return self.cluster[0] * self.cluster[1] * self.cluster[2]
 
 
-class Joining:
+class ReconvergencePoint:
     """Where lanes that a branch parted meet again: the first segment all of their ways lead to.
 
     `missing` holds, by warp, the lanes that are still on their way.
@@ -65,18 +65,18 @@ class Joining:
     def __init__(self, segment: int, missing: dict[int, NDArray[np.bool_]]) -> None:
         self.segment = segment
         self.missing = missing
-        self.arrived: list[Crew] = []
+        self.arrived: list[WarpBatch] = []
 
 
-class Crew:
+class WarpBatch:
     """Warps at one place. `warps` are numbers on the machine; `lanes` is None for all 32 of each.
 
-    `joins` are the places where its lanes wait for those they parted from, innermost last.
+    `points` are the places where its lanes wait for those they parted from, innermost last.
     `at` is the index of the instruction being executed, `registers` by their index.
     """
 
     __slots__ = (
-        "at", "fuel", "joins", "lanes", "machine", "pc", "pending", "registers",
+        "at", "fuel", "lanes", "machine", "pc", "pending", "points", "registers",
         "waiting", "warps",
     )  # fmt: skip
 
@@ -87,14 +87,14 @@ class Crew:
         warps: NDArray[np.intp],
         lanes: Mask,
         registers: list[Any],
-        joins: tuple[Joining, ...] = (),
+        points: tuple[ReconvergencePoint, ...] = (),
     ) -> None:
         self.machine = machine
         self.pc = pc
         self.warps = warps
         self.lanes = lanes
         self.registers = registers
-        self.joins = joins
+        self.points = points
         self.at = 0
         self.fuel = 0
         self.waiting: tuple[object, ...] = ()
@@ -132,7 +132,7 @@ class Crew:
         return ((self.rank << RANK_SHIFT) + base).astype(dtype)
 
     # Registers that may not be read yet.
-    def poison(self, registers: tuple[int, ...]) -> None:
+    def mark_in_flight(self, registers: tuple[int, ...]) -> None:
         """Remember that `registers` hold something `Pending`."""
         if self.pending[-len(registers) :] != registers:  # else a product onto the one before
             self.pending = (*self.pending, *registers)
@@ -148,8 +148,8 @@ class Crew:
                 left.append(register)
         self.pending = tuple(left)
 
-    def take(self, rows: NDArray[np.intp], lanes: Mask) -> Crew:
-        """Return a crew of some of the warps, at the same place, with `lanes` of theirs."""
+    def take(self, rows: NDArray[np.intp], lanes: Mask) -> WarpBatch:
+        """Return a batch of some of the warps, at the same place, with `lanes` of theirs."""
         registers = self.registers
         if len(rows) < self.size:
             live = self.machine.program.segments[self.pc].live
@@ -162,12 +162,12 @@ class Crew:
                     registers[register] = held[rows]
         else:
             registers = list(registers)
-        crew = Crew(self.machine, self.pc, self.warps[rows], lanes, registers, self.joins)
-        crew.pending = self.pending
-        return crew
+        batch = WarpBatch(self.machine, self.pc, self.warps[rows], lanes, registers, self.points)
+        batch.pending = self.pending
+        return batch
 
     def mask_of(self, mask: Mask) -> NDArray[np.bool_]:
-        """Return `mask`, or the crew's own lanes for None, as an (n, 32) array."""
+        """Return `mask`, or the batch's own lanes for None, as an (n, 32) array."""
         return full_mask(self.lanes if mask is None else mask, self.size)
 
     def threads(self, mask: Mask) -> Iterator[tuple[int, int]]:
@@ -214,8 +214,8 @@ class Machine:
     patient: bool = True  # whether tcgen05.dealloc waits for the other CTA of a pair
     in_turn: bool = False  # whether the CTAs of a cluster leave its barrier one after the other
     time: int = 0
-    engine: Engine = field(default_factory=Engine)
-    ready: list[Crew] = field(default_factory=list)
+    operations: OperationQueue = field(default_factory=OperationQueue)
+    ready: list[WarpBatch] = field(default_factory=list)
     slot_of: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     rank_of: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     cta_of: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -223,7 +223,7 @@ class Machine:
     counts: dict[str, int] = field(default_factory=dict)
     stopped: bool = False  # by a trap, or a fault that leaves nothing to go on with
     _parts: dict[object, Any] = field(default_factory=dict)
-    _waiting: dict[object, list[Crew]] = field(default_factory=dict)
+    _waiting: dict[object, list[WarpBatch]] = field(default_factory=dict)
 
     def part(self, kind: Callable[[Machine], Part]) -> Part:
         """Return the machine's one `kind(machine)`: state of a family, made on first use.
@@ -237,7 +237,7 @@ class Machine:
         return part
 
     @property
-    def parts(self) -> Iterable[Any]:
+    def components(self) -> Iterable[Any]:
         return tuple(self._parts.values())
 
     def new_wave(self) -> None:
@@ -245,7 +245,7 @@ class Machine:
         self._parts.clear()
         self._waiting.clear()
         self.ready.clear()
-        self.engine = Engine()
+        self.operations = OperationQueue()
 
     def report(
         self,
@@ -279,34 +279,34 @@ class Machine:
         )
 
     # Waiting.
-    def park(self, crew: Crew, keys: tuple[object, ...]) -> None:
-        """Let `crew` wait until one of `keys` is woken; then its instruction is tried again."""
-        crew.waiting = keys
+    def park(self, batch: WarpBatch, keys: tuple[object, ...]) -> None:
+        """Let `batch` wait until one of `keys` is woken; then its instruction is tried again."""
+        batch.waiting = keys
         for key in keys:
-            self._waiting.setdefault(key, []).append(crew)
+            self._waiting.setdefault(key, []).append(batch)
 
     def wake(self, key: object) -> None:
-        for crew in self._waiting.pop(key, ()):
-            if key in crew.waiting:
-                self.unpark(crew)
+        for batch in self._waiting.pop(key, ()):
+            if key in batch.waiting:
+                self.unpark(batch)
 
-    def unpark(self, crew: Crew) -> None:
-        for key in crew.waiting:
-            crews = self._waiting.get(key)
-            if crews and crew in crews:
-                crews.remove(crew)
-        crew.waiting = ()
-        self.ready.append(crew)
+    def unpark(self, batch: WarpBatch) -> None:
+        for key in batch.waiting:
+            batches = self._waiting.get(key)
+            if batches and batch in batches:
+                batches.remove(batch)
+        batch.waiting = ()
+        self.ready.append(batch)
 
     @property
-    def parked(self) -> list[Crew]:
-        seen = {id(c): c for crews in self._waiting.values() for c in crews if c.waiting}
+    def parked(self) -> list[WarpBatch]:
+        seen = {id(c): c for batches in self._waiting.values() for c in batches if c.waiting}
         return list(seen.values())
 
     # Asynchronous operations.
     def issue(
         self,
-        crew: Crew,
+        batch: WarpBatch,
         row: int,
         lane: int,
         name: str,
@@ -315,16 +315,16 @@ class Machine:
         stream: Hashable | None = None,
         also: tuple[int, ...] = (),
     ) -> Op:
-        """Start an operation of the thread (`row`, `lane`) of `crew`; lane -1 is the whole warp.
+        """Start an operation of the thread (`row`, `lane`) of `batch`; lane -1 is the whole warp.
 
         `also` are rows that issue it together with `row`: the warps of a warpgroup.
         `steps(op)` is a generator: each piece between two yields is one event.
         """
-        op = Op(name, self, crew.warps, row, lane, crew.at, proxy, stream=stream, also=also)
+        op = Op(name, self, batch.warps, row, lane, batch.at, proxy, stream=stream, also=also)
         op.steps = steps(op)
         if self.hooks:
             self.hooks.op_issued(op)
-        self.engine.issue(op)
+        self.operations.issue(op)
         return op
 
     def report_op(self, op: Op, kind: str, message: str, severity: str = "error") -> None:
@@ -333,6 +333,6 @@ class Machine:
         self.report(kind, message, op.warp, lanes, op.at, severity)
 
 
-def slot_of_rank(crew: Crew, rank: Array) -> Array:
+def slot_of_rank(batch: WarpBatch, rank: Array) -> Array:
     """Return the slot of the CTA with that rank in the cluster of each warp."""
-    return crew.cluster_slot + rank
+    return batch.cluster_slot + rank

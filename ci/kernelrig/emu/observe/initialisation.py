@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.machine.addressing import name_of
-from kernelrig.emu.machine.asynchronous import Op
 from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import Array, Mask
 from kernelrig.emu.observe.marks import all_marked
 from kernelrig.emu.tensor.tensor_memory import COLUMNS, TENSOR_LANES
@@ -53,7 +53,7 @@ class Init(Hooks):
 
     def accessed(
         self,
-        crew: Crew,
+        batch: WarpBatch,
         mask: Mask,
         space: str,
         index: Array,
@@ -65,11 +65,11 @@ class Init(Hooks):
     ) -> None:
         if write and not atomic:
             return
-        arena = crew.machine.memory.arena(space)
+        arena = batch.machine.memory.arena(space)
         written = all_marked(arena.written, index, size, _WRITTEN)
         if written.all():
             return
-        wrong = crew.mask_of(mask) & ~written
+        wrong = batch.mask_of(mask) & ~written
         if not wrong.any():
             return
         first = np.broadcast_to(index, wrong.shape)[wrong][:1]
@@ -77,8 +77,8 @@ class Init(Hooks):
         # A compiler copies the padding of a local structure along with what it holds.
         severity = "warning" if space == "local" else "error"
         text = f"read of {size} bytes of {space} memory of which"
-        text = f"{text} {self._named(crew.machine, space, at)} is the first that nobody wrote"
-        crew.report("uninitialised", f"{text}; {_mend(space)}", wrong, severity, space)
+        text = f"{text} {self._named(batch.machine, space, at)} is the first that nobody wrote"
+        batch.report("uninitialised", f"{text}; {_suggested_fix(space)}", wrong, severity, space)
 
     def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
         if write or not size or not len(starts):
@@ -92,7 +92,8 @@ class Init(Hooks):
         at = int(missing[0]) + _first_unwritten(marks, int(missing[0]), size)
         text = (
             f"{op.name} reads {space} memory that nobody wrote: {missing.size} of {starts.size}"
-            f" rows of {size} bytes, {self._named(machine, space, at)} first; {_mend(space)}"
+            f" rows of {size} bytes, {self._named(machine, space, at)} first;"
+            f" {_suggested_fix(space)}"
         )
         lanes = 1 << op.lane if op.lane >= 0 else 0xFFFF_FFFF
         machine.report("uninitialised", text, op.warp, lanes, op.at, same=(op.name, space))
@@ -149,7 +150,7 @@ def _first_unwritten(marks: NDArray[np.uint8], start: int, size: int) -> int:
     return int(np.argmin(marks[start : start + size]))
 
 
-def _mend(space: str) -> str:
+def _suggested_fix(space: str) -> str:
     if space == "shared":
         return "write it, or wait for the copy that brings it, before the read"
     return "fill it before the launch, or write it before the read"

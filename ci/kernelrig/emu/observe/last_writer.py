@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from kernelrig.emu.machine.asynchronous import Op
 from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import Array, Mask
 
 UNIT = 16
-NOBODY = -1
+NO_WRITER = -1
 
 
-class Writers(Hooks):
+class LastWriter(Hooks):
     """The instruction that wrote each unit of 16 bytes last."""
 
     def __init__(self) -> None:
@@ -23,12 +23,12 @@ class Writers(Hooks):
     def _of(self, machine: Any) -> Array:  # noqa: ANN401 - see Hooks
         if self.last is None:
             units = len(machine.memory.global_) // UNIT + 1
-            self.last = np.full(units, NOBODY, np.int32)
+            self.last = np.full(units, NO_WRITER, np.int32)
         return self.last
 
     def accessed(
         self,
-        crew: Any,  # noqa: ANN401 - see Hooks
+        batch: Any,  # noqa: ANN401 - see Hooks
         mask: Mask,
         space: str,
         index: Array,
@@ -41,9 +41,9 @@ class Writers(Hooks):
         if write and space == "global":
             if mask is not None:
                 index = np.broadcast_to(index, mask.shape)[mask]
-            last = self._of(crew.machine)
-            last[index // UNIT] = crew.at
-            last[(index + size - 1) // UNIT] = crew.at
+            last = self._of(batch.machine)
+            last[index // UNIT] = batch.at
+            last[(index + size - 1) // UNIT] = batch.at
 
     def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
         if write and space == "global":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelrig.emu.numerics.arrays import LANES, Array
-from kernelrig.emu.observe.access_records import LANE_BITS, Records
+from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
 from kernelrig.emu.observe.clocks import (
     DIRECT,
     GLOBAL,
@@ -13,29 +13,44 @@ from kernelrig.emu.observe.clocks import (
     SAME,
     SHARED,
     TENSOR,
-    Actor,
+    AsyncOperation,
     Known,
     Warp,
 )
-from kernelrig.emu.observe.ordering import pipelined, waited_for
+from kernelrig.emu.observe.view_changes import pipelined, waited_for
 
 CROSS = {"shared": SHARED, "global": GLOBAL, "tensor": TENSOR}
 """Space -> the row that says what the other proxy sees."""
 
 
-class Touch:
+class Access:
     """An access under way: by lanes of a warp that know the same, or by an operation."""
 
-    __slots__ = ("actor", "asynchronous", "at", "bits", "clock", "cluster", "cta", "known", "least",
-                 "level", "size", "space", "who", "write")  # fmt: skip
+    __slots__ = (
+        "asynchronous",
+        "at",
+        "bits",
+        "clock",
+        "cluster",
+        "cta",
+        "known",
+        "least",
+        "level",
+        "operation",
+        "size",
+        "space",
+        "who",
+        "write",
+    )  # fmt: skip
 
     def __init__(
-        self, who: Warp | Actor, clock: Array, known: Known, space: str, size: int, write: bool,
-        level: int, at: int, bits: int, least: dict[tuple[int, int], int] | None = None,
+        self, who: Warp | AsyncOperation, clock: Array, known: Known, space: str, size: int,
+        write: bool, level: int, at: int, bits: int,
+        least: dict[tuple[int, int], int] | None = None,
     ) -> None:  # fmt: skip
         self.who = who
-        self.actor = who if isinstance(who, Actor) else None
-        self.asynchronous = int(self.actor is not None and self.actor.asynchronous)
+        self.operation = who if isinstance(who, AsyncOperation) else None
+        self.asynchronous = int(self.operation is not None and self.operation.asynchronous)
         self.cluster = who.cluster
         self.cta = who.cta
         self.clock = who.cluster.fit(clock)
@@ -49,45 +64,45 @@ class Touch:
         self.least = {} if least is None else least
 
 
-class Verdict:
+class OrderCheck:
     """Judges what was done before one access.
 
     `watch` takes operations of other CTAs that are ordered before, but by threads alone. `several`
     says whether there is more than one cluster.
     """
 
-    __slots__ = ("level", "piece", "records", "rows", "several", "touch", "watch")
+    __slots__ = ("access", "level", "piece", "records", "rows", "several", "watch")
 
     def __init__(
-        self, records: Records, touch: Touch, piece: object, level: int, *,
+        self, records: AccessRecords, access: Access, piece: object, level: int, *,
         several: bool = False, watch: set[int] | None = None,
     ) -> None:  # fmt: skip
-        cross = CROSS[touch.space]
-        same = TENSOR if touch.space == "tensor" else SAME
+        cross = CROSS[access.space]
+        same = TENSOR if access.space == "tensor" else SAME
         self.records = records
-        self.touch = touch
+        self.access = access
         self.piece = piece
         self.level = level
-        self.several = several and touch.space == "global"
+        self.several = several and access.space == "global"
         self.watch = watch
-        self.rows = (cross, same) if touch.asynchronous else (same, cross)
+        self.rows = (cross, same) if access.asynchronous else (same, cross)
 
     def settled(self, number: int) -> bool:
         if not number:
             return True
         entry = self.records.entries[number]
-        touch = self.touch
-        if entry.asks or entry.cluster != touch.cluster.number:
+        access = self.access
+        if entry.asks or entry.cluster != access.cluster.number:
             return False
         row, column = self.rows[entry.asynchronous], entry.column
-        if column >= touch.cluster.lanes:
-            if touch.clock[row, column] < entry.time:
+        if column >= access.cluster.lanes:
+            if access.clock[row, column] < entry.time:
                 return False
             if (
                 self.watch is not None
                 and entry.asynchronous
-                and entry.cta != touch.cta
-                and touch.clock[DIRECT, column] < entry.time
+                and entry.cta != access.cta
+                and access.clock[DIRECT, column] < entry.time
             ):
                 self.watch.add(number << LANE_BITS)
             return True
@@ -98,10 +113,10 @@ class Verdict:
 
     def _least(self, row: int, column: int) -> int:
         """Return the earliest time of a warp's lanes."""
-        least = self.touch.least.get((row, column))
+        least = self.access.least.get((row, column))
         if least is None:
-            least = int(self.touch.clock[row, column : column + LANES].min())
-            self.touch.least[row, column] = least
+            least = int(self.access.clock[row, column : column + LANES].min())
+            self.access.least[row, column] = least
         return least
 
     def __call__(self, codes: Array, own: Array | int) -> Array | None:
@@ -116,75 +131,75 @@ class Verdict:
 
     def _by_the_same(self, number: int, codes: Array, own: Array | int) -> bool:
         """Say whether each thread meets what it did itself."""
-        entry, touch = self.records.entries[number], self.touch
-        if entry.who is not touch.who or entry.asynchronous != touch.asynchronous or entry.mask:
+        entry, access = self.records.entries[number], self.access
+        if entry.who is not access.who or entry.asynchronous != access.asynchronous or entry.mask:
             return False
         return bool(((codes & (LANES - 1)) + entry.column == own).all())
 
     def _closely(self, codes: Array, number: Array, own: Array | int) -> Array | None:
-        records, touch = self.records, self.touch
-        flat, columns = touch.clock.reshape(-1), touch.clock.shape[1]
+        records, access = self.records, self.access
+        flat, columns = access.clock.reshape(-1), access.clock.shape[1]
         column = records.column[number] + (codes & (LANES - 1))
         proxy = records.asynchronous[number]
         base = np.array(self.rows) * columns
         wrong = flat.take(base[proxy] + column, mode="clip") < records.need[number]
-        alone = (column == own) & (proxy == touch.asynchronous) & (records.mask[number] == 0)
+        alone = (column == own) & (proxy == access.asynchronous) & (records.mask[number] == 0)
         if self.several:
-            foreign = (records.cluster[number] != touch.cluster.number) & (number != 0)
+            foreign = (records.cluster[number] != access.cluster.number) & (number != 0)
             wrong |= foreign
             alone &= ~foreign
         wrong &= ~alone
         if self.level:
-            wrong &= ~self._morally_strong(touch, number, self.level)
+            wrong &= ~self._morally_strong(access, number, self.level)
         if not wrong.any():
             return None
         for code in np.unique(codes[wrong]).tolist():
-            if self._excused(touch, code, codes, own, wrong, self.rows, self.piece):
+            if self._excused(access, code, codes, own, wrong, self.rows, self.piece):
                 wrong &= codes != code
         return wrong if wrong.any() else None
 
-    def _morally_strong(self, touch: Touch, number: Array, level: int) -> Array:
+    def _morally_strong(self, access: Access, number: Array, level: int) -> Array:
         """Say which accesses race with no strong one of `level`: strong, of the same proxy and
         bytes, and scopes that include each other (PTX 8.7).
         """
         records = self.records
         relation = np.where(
-            records.cta[number] == touch.cta,
+            records.cta[number] == access.cta,
             LEVELS["cta"],
             np.where(
-                records.cluster[number] == touch.cluster.number, LEVELS["cluster"], LEVELS["gpu"]
+                records.cluster[number] == access.cluster.number, LEVELS["cluster"], LEVELS["gpu"]
             ),
         )
         return np.asarray(
             (records.level[number] >= relation)
             & (level >= relation)
-            & (records.asynchronous[number] == touch.asynchronous)
-            & ((records.size[number] == touch.size) | (records.asynchronous[number] == 1))
+            & (records.asynchronous[number] == access.asynchronous)
+            & ((records.size[number] == access.size) | (records.asynchronous[number] == 1))
         )
 
     def _excused(
-        self, touch: Touch, code: int, codes: Array, own: Array | int, wrong: Array,
+        self, access: Access, code: int, codes: Array, own: Array | int, wrong: Array,
         rows: tuple[int, int], piece: object,
     ) -> bool:  # fmt: skip
         """Look closer at one access: of several lanes, of another cluster, of tensor memory."""
         records = self.records
         number = code >> LANE_BITS
         who, columns = records.threads(code)
-        if touch.space == "tensor":
-            assert touch.actor is not None
+        if access.space == "tensor":
+            assert access.operation is not None
             if who.waits is not None:
-                return waited_for(who, touch.actor)
-            return pipelined(who, touch.actor, piece)
+                return waited_for(who, access.operation)
+            return pipelined(who, access.operation, piece)
         cluster = int(records.cluster[number])
-        foreign = cluster != touch.cluster.number
+        foreign = cluster != access.cluster.number
         proxy = int(records.asynchronous[number])
-        if not foreign and records.mask[number] and proxy == touch.asynchronous:
+        if not foreign and records.mask[number] and proxy == access.asynchronous:
             mine = np.unique(np.broadcast_to(own, codes.shape)[wrong & (codes == code)])
             if len(mine) == 1:
                 columns = [c for c in columns if c != int(mine[0])]
         elif not foreign and not records.mask[number]:
             return False
-        clock = touch.known.get(cluster) if foreign else touch.clock
+        clock = access.known.get(cluster) if foreign else access.clock
         if clock is None or max(columns, default=0) >= clock.shape[1]:
             return False
         return bool((clock[rows[proxy], columns] >= records.time[number]).all())

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 from threadpoolctl import threadpool_limits
 
 from kernelrig.emu.launch.element_types import DTYPES
-from kernelrig.emu.launch.execution import Ran, Schedule, run
+from kernelrig.emu.launch.execution import Schedule, ScheduleRun, run
 from kernelrig.emu.launch.expect import compare
 from kernelrig.emu.launch.loader import Loaded
 from kernelrig.emu.machine.findings import OBSERVER_OF, Finding, Findings
 from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.numerics.arrays import Array
-from kernelrig.emu.observe.init import Init, Shape
+from kernelrig.emu.observe.initialisation import Init, Shape
+from kernelrig.emu.observe.last_writer import LastWriter
 from kernelrig.emu.observe.registry import OBSERVERS
-from kernelrig.emu.observe.writers import Writers
 
 ALL_OBSERVERS = ("memory", "races", "init", "sync")
 _ALWAYS = frozenset({"results", "run"})
@@ -93,7 +93,7 @@ def emulate(
     rows: dict[str, int] = {}
     counters: dict[str, int] = {}
     for one in ran:
-        findings.merge(tuple(f for f in one.findings if _is_told(f, one, observe)))
+        findings.merge(tuple(f for f in one.findings if _is_requested(f, one, observe)))
         _add(rows, one.rows)
         _add(counters, one.counters)
     unchecked = sorted(loaded.kernel.program.unchecked & rows.keys())
@@ -110,7 +110,7 @@ def emulate(
     )
 
 
-def _is_told(finding: Finding, one: _One, observe: Sequence[str]) -> bool:
+def _is_requested(finding: Finding, one: _One, observe: Sequence[str]) -> bool:
     """Say whether anybody asked for `finding`; of a schedule that stopped early, all errors are."""
     asked = OBSERVER_OF[finding.kind] in (*observe, *_ALWAYS)
     return asked or (one.stopped and finding.severity == "error")
@@ -134,7 +134,7 @@ def schedules_of(first: Schedule, count: int) -> tuple[Schedule, ...]:
 def _run_one(schedule: Schedule, observe: tuple[str, ...], dump: tuple[str, ...]) -> _One:
     assert _loaded is not None
     begin = time.perf_counter()
-    writers = Writers() if _loaded.entry.expect else None
+    writers = LastWriter() if _loaded.entry.expect else None
     observers: list[Hooks] = [made() for made in _factories(observe)]
     inits = [o for o in observers if isinstance(o, Init)]
     for init in inits:
@@ -166,7 +166,7 @@ def _shapes(loaded: Loaded) -> dict[str, Shape]:
     return {name: Shape(DTYPES[b.dtype].itemsize, b.shape) for name, b in buffers.items()}
 
 
-def _buffer(loaded: Loaded, ran: Ran, name: str) -> Array:
+def _buffer(loaded: Loaded, ran: ScheduleRun, name: str) -> Array:
     at = loaded.kernel.buffers[name]
     entry = loaded.entry.buffers[name]
     raw = ran.machine.memory.global_.bytes[at.start : at.start + at.size]

@@ -4,37 +4,45 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelrig.emu.machine.asynchronous import Op
 from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.machine.state import Crew, Machine
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.state_spaces import RESERVED_BYTES, SLOT_BYTES
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask
-from kernelrig.emu.observe.access_records import LANE_BITS, Records
-from kernelrig.emu.observe.clocks import ALL, LEVELS, MOST_OPERATIONS, Actor, Cluster, Sync, Warp
+from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
+from kernelrig.emu.observe.clocks import (
+    ALL,
+    LEVELS,
+    MOST_OPERATIONS,
+    AsyncOperation,
+    Cluster,
+    Sync,
+    Warp,
+)
 from kernelrig.emu.observe.codes import codes_of
 from kernelrig.emu.observe.conflicts import TENSOR_COLUMNS, Reports, side_of
-from kernelrig.emu.observe.judgement import Touch, Verdict
-from kernelrig.emu.observe.ordering import free_columns
+from kernelrig.emu.observe.order_check import Access, OrderCheck
 from kernelrig.emu.observe.readers import BITS, Readers
 from kernelrig.emu.observe.shadow import UNORDERED, Region, Where
+from kernelrig.emu.observe.view_changes import free_columns
 
 TENSOR_LANES = 128
 MOST_WRONG = 4096
 """Conflicts in one buffer, or one CTA's shared memory, after which it is watched no longer: where a
 barrier is missing everything races, and each access is then looked at closely."""
 LANES_A_GRANULE = 16  # of tensor memory: the fewest that instructions with M 64 leave to others
-Strong = tuple[Warp, tuple[str, int], int]
+StrongAccess = tuple[Warp, tuple[str, int], int]
 """Lanes (bits) of a warp that access a variable: its space and flat byte."""
 _SEVERAL = np.full(1, -1, np.int32)
 _LANE_NUMBERS = np.arange(LANES, dtype=np.int32)
 
 
-class Touches(Hooks):
+class AccessCheck(Hooks):
     """The half of the observer that accesses are told to."""
 
     def __init__(self) -> None:
         self.machine: Machine
-        self.records = Records()
+        self.records = AccessRecords()
         self.pairs = False  # more than one CTA in a cluster
         self.several = False  # clusters
         self.reports = Reports(self.records)
@@ -43,7 +51,7 @@ class Touches(Hooks):
         self.shared: dict[int, Region] = {}
         self.tensor: dict[int, Region] = {}
         self.variables: dict[tuple[str, int], Sync] = {}
-        self._promised = False
+        self._non_coherent = False
         self._cells: dict[tuple[int, ...], Array] = {}
 
     def forget_wave(self) -> None:
@@ -99,12 +107,12 @@ class Touches(Hooks):
         ]
 
     # Threads.
-    def promised_read_only(self, crew: Crew, mask: Mask, index: Array, size: int) -> None:
-        self._promised = True
+    def read_non_coherent(self, batch: WarpBatch, mask: Mask, index: Array, size: int) -> None:
+        self._non_coherent = True
 
     def accessed(
         self,
-        crew: Crew,
+        batch: WarpBatch,
         mask: Mask,
         space: str,
         index: Array,
@@ -114,27 +122,27 @@ class Touches(Hooks):
         sem: str = "weak",
         scope: str = "",
     ) -> None:
-        promised, self._promised = self._promised, False
+        non_coherent, self._non_coherent = self._non_coherent, False
         if space == "local":
             return
-        lanes = crew.mask_of(mask)
+        lanes = batch.mask_of(mask)
         if index.shape != lanes.shape:
             index = np.broadcast_to(index, lanes.shape)
         level = 0 if sem == "weak" else LEVELS["sys" if sem == "volatile" else scope]
-        strong: list[Strong] = []
+        strong: list[StrongAccess] = []
         packed = np.packbits(lanes, axis=1, bitorder="little").view(np.uint32)
         for row, bits in enumerate(packed[:, 0].tolist()):
             if not bits:
                 continue
             chosen = lanes[row]
-            warp = self.warps[int(crew.warps[row])]
+            warp = self.warps[int(batch.warps[row])]
             for part, view in warp.parts(bits):
                 if part == ALL:
                     flat, numbers = index[row], _LANE_NUMBERS
                 else:
                     numbers = _numbers(part)
                     flat = index[row][numbers]
-                touch = Touch(
+                access = Access(
                     warp,
                     warp.mine(view),
                     view.known,
@@ -142,11 +150,11 @@ class Touches(Hooks):
                     size,
                     write,
                     level,
-                    crew.at,
+                    batch.at,
                     part,
                     view.least,
                 )
-                self._by_threads(touch, warp, flat, numbers, promised)
+                self._by_threads(access, warp, flat, numbers, non_coherent)
             if self.variables and level == 0 and write:
                 for flat_byte in index[row][chosen].tolist():
                     self.variables.pop((space, flat_byte), None)
@@ -160,60 +168,60 @@ class Touches(Hooks):
             kind = "relaxed" if sem == "volatile" else sem
             self.synchronise(strong, (write, atomic, kind, level))
 
-    def synchronise(self, strong: list[Strong], how: tuple[bool, bool, str, int]) -> None:
+    def synchronise(self, strong: list[StrongAccess], how: tuple[bool, bool, str, int]) -> None:
         raise NotImplementedError
 
     def _by_threads(
-        self, touch: Touch, warp: Warp, flat: Array, numbers: Array, promised: bool
+        self, access: Access, warp: Warp, flat: Array, numbers: Array, non_coherent: bool
     ) -> None:
-        record = self._record(touch, warp.column, warp.time)
-        for region, where in self._regions(touch.space, flat, touch.size):
+        record = self._record(access, warp.column, warp.time)
+        for region, where in self._regions(access.space, flat, access.size):
             if region.wrong > MOST_WRONG:
                 continue
             mine, lanes = (flat, numbers) if where is None else (flat[where], numbers[where])
             if region.unwritten is not None:
-                if not touch.write:
-                    region.unwritten.append((record, mine, lanes, touch.size, promised))
+                if not access.write:
+                    region.unwritten.append((record, mine, lanes, access.size, non_coherent))
                     continue
                 self._recall(region)
-            if self._plainly_read(region, touch, warp, record, mine, lanes):
+            if self._plainly_read(region, access, warp, record, mine, lanes):
                 continue
-            granules, codes, own = codes_of(region, touch, record, mine, lanes)
-            if promised:
-                self._promise(region, touch, granules, codes)
+            granules, codes, own = codes_of(region, access, record, mine, lanes)
+            if non_coherent:
+                self._check_non_coherent(region, access, granules, codes)
                 continue
-            self._touch(region, touch, granules, codes, own + warp.column * (own >= 0))
+            self._check(region, access, granules, codes, own + warp.column * (own >= 0))
 
     def _plainly_read(
-        self, region: Region, touch: Touch, warp: Warp, record: int, flat: Array, lanes: Array
+        self, region: Region, access: Access, warp: Warp, record: int, flat: Array, lanes: Array
     ) -> bool:
         """Check and remember a read the cheap way, if it is nothing special."""
         readers = region.readers
-        if readers is None or touch.write or touch.level or region.strong:
+        if readers is None or access.write or access.level or region.strong:
             return False
         if not 0 <= warp.number - readers.first < len(readers.columns):
             return False
         bits, own = BITS[lanes], lanes + warp.column
         if len(flat) > 1 and flat[0] == flat[-1] and (flat == flat[0]).all():
-            flat, bits, own = flat[:1], np.array([touch.bits], np.uint32), _SEVERAL
-        granules, each = region.granules(flat, touch.size, aligned=True)
+            flat, bits, own = flat[:1], np.array([access.bits], np.uint32), _SEVERAL
+        granules, each = region.granules(flat, access.size, aligned=True)
         if each > 1:
             own, bits = np.repeat(own, each), np.repeat(bits, each)
-        judge = Verdict(self.records, touch, None, 0)
+        judge = OrderCheck(self.records, access, None, 0)
         if judge(region.writes[granules], own) is not None:
             return False
         return readers.note(warp.number, granules, bits, warp.time, record, judge)
 
-    def _record(self, touch: Touch, column: int, time: int) -> int:
-        key = (touch.at, time, touch.write, touch.level, touch.size)
-        records = touch.who.records
+    def _record(self, access: Access, column: int, time: int) -> int:
+        key = (access.at, time, access.write, access.level, access.size)
+        records = access.who.records
         known = records.get(key)
         if known is None:
             known = records[key] = self.records.add(
-                touch.who,
-                (touch.cluster.number, column, time, touch.asynchronous, touch.at, touch.cta,
-                 touch.level, int(touch.write), touch.size),
-                asks=touch.actor is not None and touch.actor.waits is not None,
+                access.who,
+                (access.cluster.number, column, time, access.asynchronous, access.at, access.cta,
+                 access.level, int(access.write), access.size),
+                asks=access.operation is not None and access.operation.waits is not None,
             )  # fmt: skip
         return known
 
@@ -222,38 +230,40 @@ class Touches(Hooks):
         remembered, region.unwritten = region.unwritten, None
         records = self.records
 
-        for record, flat, lanes, size, promised in remembered or ():
+        for record, flat, lanes, size, non_coherent in remembered or ():
             who = records.entries[record].who
-            if isinstance(who, Actor):
+            if isinstance(who, AsyncOperation):
                 region.note_read(region.run(flat, size), record << LANE_BITS, who.column, UNORDERED)
                 continue
             bits = int(np.bitwise_or.reduce(np.left_shift(1, lanes.astype(np.int64))))
-            touch = Touch(who, who.cluster.nothing, {}, "global", size, False, 0, 0, bits)
-            granules, codes, own = codes_of(region, touch, record, flat, lanes)
-            if promised:
-                _keep_promise(region, granules, codes)
+            access = Access(who, who.cluster.nothing, {}, "global", size, False, 0, 0, bits)
+            granules, codes, own = codes_of(region, access, record, flat, lanes)
+            if non_coherent:
+                _note_non_coherent(region, granules, codes)
             else:
                 region.note_read(granules, codes, own + who.column * (own >= 0), UNORDERED)
 
-    def _promise(self, region: Region, touch: Touch, granules: Array, codes: Array) -> None:
+    def _check_non_coherent(
+        self, region: Region, access: Access, granules: Array, codes: Array
+    ) -> None:
         for code in np.unique(region.writes[granules]).tolist():
             if code:
-                self.reports.tell_promise(
-                    region, touch, granules, side_of(self.records, code), True
+                self.reports.report_non_coherent(
+                    region, access, granules, side_of(self.records, code), True
                 )
-        _keep_promise(region, granules, codes)
+        _note_non_coherent(region, granules, codes)
 
     # Operations.
     def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
         flat = np.asarray(starts).reshape(-1)
         if not len(flat) or space == "local":
             return
-        actor = op.clock
-        touch = Touch(
-            actor, actor.clock, actor.known, space, size, write, actor.level if write else 0,
-            op.at, actor.bits,
+        operation = op.clock
+        access = Access(
+            operation, operation.clock, operation.known, space, size, write,
+            operation.level if write else 0, op.at, operation.bits,
         )  # fmt: skip
-        record = self._record(touch, actor.column, actor.time + write)
+        record = self._record(access, operation.column, operation.time + write)
         for region, some in self._regions(space, flat, size):
             if region.wrong > MOST_WRONG:
                 continue
@@ -264,10 +274,10 @@ class Touches(Hooks):
                     continue
                 self._recall(region)
             where = region.run(mine, size)
-            self._touch(region, touch, where, record << LANE_BITS, actor.column)
+            self._check(region, access, where, record << LANE_BITS, operation.column)
 
     def op_tensor(self, op: Op, cta: int, lanes: slice, columns: slice, write: bool) -> None:
-        actor = op.clock
+        operation = op.clock
         region = self.tensor.get(cta)
         if region is None:
             number = int(self.machine.cta_of[self.machine.slot_of.tolist().index(cta)])
@@ -275,15 +285,16 @@ class Touches(Hooks):
             name = f"tensor memory of CTA {number}"
             region = self.tensor[cta] = Region(name, 0, granules * 4, self.records)
             region.step = LANES_A_GRANULE
-        touch = Touch(
-            actor, actor.clock, actor.known, "tensor", 0, write, 0, op.at, actor.bits
+        access = Access(
+            operation, operation.clock, operation.known, "tensor", 0, write, 0, op.at,
+            operation.bits,
         )  # fmt: skip
-        record = self._record(touch, actor.column, actor.time + write)
+        record = self._record(access, operation.column, operation.time + write)
         piece = (cta, lanes.start, lanes.stop, columns.start, columns.stop)
         cells = self._tensor_cells(region, piece)
-        self._touch(region, touch, cells, record << LANE_BITS, actor.column, piece)
+        self._check(region, access, cells, record << LANE_BITS, operation.column, piece)
         if write:
-            actor.pieces.add(piece)
+            operation.pieces.add(piece)
 
     def _tensor_cells(self, region: Region, piece: tuple[int, ...]) -> Array:
         _, top, bottom, left, right = piece
@@ -321,26 +332,26 @@ class Touches(Hooks):
         return cluster.free.pop()
 
     # What both do.
-    def _touch(
+    def _check(
         self,
         region: Region,
-        touch: Touch,
+        access: Access,
         granules: Where,
         codes: Array | int,
         own: Array | int,
         piece: object = None,
     ) -> None:
         watch: set[int] | None = None
-        if touch.asynchronous and touch.space != "tensor" and self.pairs:
+        if access.asynchronous and access.space != "tensor" and self.pairs:
             watch = set()
         records = self.records
-        judge = Verdict(records, touch, piece, touch.level, several=self.several, watch=watch)
+        judge = OrderCheck(records, access, piece, access.level, several=self.several, watch=watch)
         strict = judge
-        if touch.level or watch is not None:
-            strict = Verdict(records, touch, piece, 0, several=self.several)
-        if not touch.write:
+        if access.level or watch is not None:
+            strict = OrderCheck(records, access, piece, 0, several=self.several)
+        if not access.write:
             wrong = region.read(granules, codes, own, judge, strict)
-        elif touch.level:
+        elif access.level:
             if isinstance(granules, slice):
                 granules = np.arange(granules.start, granules.stop)
             codes = np.broadcast_to(np.asarray(codes, np.int32), granules.shape)
@@ -349,14 +360,14 @@ class Touches(Hooks):
             wrong = region.write(granules, codes, own, judge)
         if wrong:
             region.wrong += len(wrong)
-            self.reports.tell(region, touch, granules, wrong)
+            self.reports.report(region, access, granules, wrong)
         if watch:
-            self.reports.advise(touch, watch)
-        if touch.write and region.promised is not None:
-            for code in np.unique(region.promised[granules]).tolist():
+            self.reports.advise(access, watch)
+        if access.write and region.non_coherent is not None:
+            for code in np.unique(region.non_coherent[granules]).tolist():
                 if code:
                     side = side_of(self.records, code)
-                    self.reports.tell_promise(region, touch, granules, side, False)
+                    self.reports.report_non_coherent(region, access, granules, side, False)
 
 
 def _numbers(bits: int) -> Array:
@@ -365,7 +376,7 @@ def _numbers(bits: int) -> Array:
     return np.flatnonzero(bits >> _LANE_NUMBERS.astype(np.int64) & 1).astype(np.int32)
 
 
-def _keep_promise(region: Region, granules: Array, codes: Array) -> None:
-    if region.promised is None:
-        region.promised = np.zeros_like(region.writes)
-    region.promised[granules] = codes
+def _note_non_coherent(region: Region, granules: Array, codes: Array) -> None:
+    if region.non_coherent is None:
+        region.non_coherent = np.zeros_like(region.writes)
+    region.non_coherent[granules] = codes

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelrig.emu.machine.addressing import locate
-from kernelrig.emu.machine.instruction_table import Refused
-from kernelrig.emu.machine.state import Crew
+from kernelrig.emu.machine.instruction_table import Unsupported
+from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.numerics.arrays import UNSIGNED, Array, Mask
 from kernelrig.ptx import Instruction
 
@@ -28,29 +28,31 @@ VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class MemorySemantics:
     """How an instruction goes to memory: where, under which rules of the memory model."""
 
     space: str
     sem: str = "weak"
     scope: str = ""
-    promised: bool = False  # ld.global.nc: nobody writes there while the grid runs
+    non_coherent: bool = False  # ld.global.nc: nobody writes there while the grid runs
 
     @property
     def synchronises(self) -> bool:
         return self.sem != "weak"
 
 
-def manner(i: Instruction, sem: str = "weak", scope: str = "") -> Manner:
+def memory_semantics(i: Instruction, sem: str = "weak", scope: str = "") -> MemorySemantics:
     """Return what the qualifiers of a load, store or atomic say; `sem` and `scope` are defaults."""
     space = next((s for s in SPACES if s in i.flags), "generic")
     sem = next((s for s in SEMANTICS if s in i.flags), sem)
     scope = next((s for s in SCOPES if s in i.flags), scope)
     if sem in ("relaxed", "acquire", "release", "acq_rel") and not scope:
-        raise Refused(f"{i.mnemonic}: .{sem} needs a scope: .cta, .cluster, .gpu or .sys")
+        raise Unsupported(f"{i.mnemonic}: .{sem} needs a scope: .cta, .cluster, .gpu or .sys")
     if sem == "volatile":
         scope = "sys"
-    return Manner("param" if "param::entry" in i.flags else space, sem, scope, "nc" in i.flags)
+    return MemorySemantics(
+        "param" if "param::entry" in i.flags else space, sem, scope, "nc" in i.flags
+    )
 
 
 def vector_length(i: Instruction) -> int:
@@ -58,38 +60,46 @@ def vector_length(i: Instruction) -> int:
 
 
 def load(
-    crew: Crew, mask: Mask, address: Array, width: int, count: int, how: Manner, what: str = "load"
+    batch: WarpBatch,
+    mask: Mask,
+    address: Array,
+    width: int,
+    count: int,
+    how: MemorySemantics,
+    what: str = "load",
 ) -> tuple[Array, ...]:
     """Return `count` elements of `width` bytes from each lane's address; 0 for lanes at fault."""
     size = width * count
-    places = locate(crew, mask, address, size, how.space, what)
-    machine = crew.machine
+    places = locate(batch, mask, address, size, how.space, what)
+    machine = batch.machine
     values: tuple[Array, ...] = (np.zeros((1, 1), UNSIGNED[width]),) * count
     for space, flat, lanes in places:
         if machine.hooks:
-            if how.promised:
-                machine.hooks.promised_read_only(crew, lanes, flat, size)
-            machine.hooks.accessed(crew, lanes, space, flat, size, False, False, how.sem, how.scope)
+            if how.non_coherent:
+                machine.hooks.read_non_coherent(batch, lanes, flat, size)
+            machine.hooks.accessed(
+                batch, lanes, space, flat, size, False, False, how.sem, how.scope
+            )
         read = machine.memory.arena(space).gather(flat, width, count, None)
         if lanes is mask:
             return read
-        chosen = crew.mask_of(lanes)
+        chosen = batch.mask_of(lanes)
         values = tuple(np.where(chosen, r, v) for r, v in zip(read, values, strict=True))
     return values
 
 
 def store(
-    crew: Crew,
+    batch: WarpBatch,
     mask: Mask,
     address: Array,
     values: tuple[Array, ...],
-    how: Manner,
+    how: MemorySemantics,
     what: str = "store",
 ) -> None:
     """Write `values`, unsigned and side by side, to each lane's address."""
     size = values[0].dtype.itemsize * len(values)
-    for space, flat, lanes in locate(crew, mask, address, size, how.space, what, write=True):
-        machine = crew.machine
+    for space, flat, lanes in locate(batch, mask, address, size, how.space, what, write=True):
+        machine = batch.machine
         if machine.hooks:
-            machine.hooks.accessed(crew, lanes, space, flat, size, True, False, how.sem, how.scope)
+            machine.hooks.accessed(batch, lanes, space, flat, size, True, False, how.sem, how.scope)
         machine.memory.arena(space).scatter(flat, values, lanes)

@@ -1,9 +1,9 @@
-"""What has no meaning is refused with a sentence, before anything runs."""
+"""What has no meaning is rejected with a sentence, before anything runs."""
 
 from __future__ import annotations
 
 import pytest
-from kernelrig.emu.frontend.variables import Refusals
+from kernelrig.emu.frontend.variables import UnsupportedKernel
 
 from tests.emu.harness import run_ptx
 
@@ -33,6 +33,6 @@ def test_a_form_without_meaning_is_refused(text: str) -> None:
     if sentence is None:  # a mode that changes nothing
         run_ptx(text, {})
         return
-    with pytest.raises(Refusals) as refused:
+    with pytest.raises(UnsupportedKernel) as unsupported:
         run_ptx(text, {})
-    assert sentence in "; ".join(r.text for r in refused.value.refusals)
+    assert sentence in "; ".join(r.text for r in unsupported.value.instructions)

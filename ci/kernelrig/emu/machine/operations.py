@@ -2,7 +2,8 @@
 
 An operation is a generator: what stands between two `yield`s is one event, and the scheduler
 chooses when it happens. Operations of one `stream` happen in the order of their issue: an operation
-starts when the one before it has ended, or has left the stream (`parts`) with its first event.
+starts when the one before it has ended, or has left the stream with its first event
+(`leaves_stream`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Op:
     proxy: str
     steps: Iterator[None] = field(default_factory=lambda: iter(()))
     stream: Hashable | None = None
-    parts: bool = False  # from its stream, behind its first event
+    leaves_stream: bool = False  # from its stream, behind its first event
     also: tuple[int, ...] = ()  # rows that issued it together with `row`
     done: bool = False
     read: bool = False  # its sources have been read
@@ -41,7 +42,7 @@ class Op:
         return int(self.rows[self.row])
 
 
-class Engine:
+class OperationQueue:
     """All operations in flight."""
 
     def __init__(self) -> None:
@@ -59,7 +60,7 @@ class Engine:
     def step(self, op: Op) -> None:
         """Let `op`, one of the heads, do its next event."""
         for _ in op.steps:
-            if op.parts:
+            if op.leaves_stream:
                 self._leave_stream(op)
             return
         op.done = op.read = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernelrig.emu.machine.findings import Finding
-from kernelrig.emu.observe.init import Init, Shape
+from kernelrig.emu.observe.initialisation import Init, Shape
 
 from tests.emu.harness import Result, run_ptx
 from tests.emu.places import place, places

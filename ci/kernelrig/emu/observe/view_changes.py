@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kernelrig.emu.machine.asynchronous import Op
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import LANES, Array
 from kernelrig.emu.observe.access_records import NEVER
 from kernelrig.emu.observe.clocks import (
@@ -19,7 +19,7 @@ from kernelrig.emu.observe.clocks import (
     SAME,
     SHARED,
     TENSOR,
-    Actor,
+    AsyncOperation,
     Cluster,
     Fenced,
     Known,
@@ -135,21 +135,21 @@ def _learn(warp: Warp, rows: tuple[int, ...], times: dict[int, int]) -> Change:
     return _once(change)
 
 
-def complete(warp: Warp, actors: list[Actor], read: bool) -> Change:
+def complete(warp: Warp, operations: list[AsyncOperation], read: bool) -> Change:
     """A wait_group returned: all of the operations, or their reads (PTX 9.7.9.27.2).
 
     Completion in the async proxy shows in the generic one too; cp.async is generic itself, and
     what follows in the async proxy needs a fence.
     """
     times = {True: {}, False: {}}  # type: dict[bool, dict[int, int]]
-    for actor in actors:
-        times[actor.asynchronous][actor.column] = actor.time + (not read)
+    for operation in operations:
+        times[operation.asynchronous][operation.column] = operation.time + (not read)
     both = _learn(warp, (SAME, SHARED, GLOBAL, DIRECT), times[True])
     same = _learn(warp, (SAME, DIRECT), times[False])
     return lambda lanes, view: same(lanes, both(lanes, view))
 
 
-def issue(op: Op, warps: list[Warp], column: int) -> Actor:
+def issue(op: Op, warps: list[Warp], column: int) -> AsyncOperation:
     """Return the actor of an operation that was issued; who issued it goes on from there.
 
     What a warp issues as one knows what all of its lanes know.
@@ -174,29 +174,29 @@ def issue(op: Op, warps: list[Warp], column: int) -> Actor:
         for each, _, view in parts[1:]:
             clock = np.minimum(clock, each.mine(view))
     strong = "reduce" in op.name or op.name.startswith("red.async")
-    actor = Actor(
+    operation = AsyncOperation(
         op.name, cluster, column, int(cluster.times[column]), clock, known, warp.cta, op.at,
         warp.place, bits, not generic, LEVELS["gpu"] if strong else 0,
         (warp.column + max(op.lane, 0), issued), warp.number,
     )  # fmt: skip
-    _track(op, warp, actor)
+    _track(op, warp, operation)
     for each in warps:
         each.tick()
-    return actor
+    return operation
 
 
-def _track(op: Op, warp: Warp, actor: Actor) -> None:
+def _track(op: Op, warp: Warp, operation: AsyncOperation) -> None:
     """A commit is of all products that the thread issued before."""
     mine = warp.products.setdefault(op.lane, {})
     if kind_of(op.name) in ("ld", "st"):
-        actor.waits = np.full(LANES, NEVER)
+        operation.waits = np.full(LANES, NEVER)
     elif is_product(op.name):
-        mine[actor.column] = actor.time + 1
+        mine[operation.column] = operation.time + 1
     elif kind_of(op.name) == "commit":  # it implies fence::before_thread_sync, PTX 9.7.16.12
-        actor.tracked = dict(mine)
-        actor.taken = np.maximum(actor.clock[ORDERED], actor.clock[TENSOR])
+        operation.tracked = dict(mine)
+        operation.taken = np.maximum(operation.clock[ORDERED], operation.clock[TENSOR])
         columns = list(mine)
-        actor.taken[columns] = np.maximum(actor.taken[columns], list(mine.values()))
+        operation.taken[columns] = np.maximum(operation.taken[columns], list(mine.values()))
 
 
 def kind_of(name: str) -> str:
@@ -213,7 +213,7 @@ def is_product(name: str) -> bool:
 PIPELINED = {("mma", "mma"), ("cp", "mma"), ("shift", "mma"), ("mma", "shift"), ("shift", "cp")}
 
 
-def waited_for(before: Actor, now: Actor) -> bool:
+def waited_for(before: AsyncOperation, now: AsyncOperation) -> bool:
     """Say whether a tcgen05.ld or st of a warp is over for `now`: a lane waits for its own part,
     and the fence::before_thread_sync behind it is what tells other threads (PTX 9.7.16.6.4).
     """
@@ -229,7 +229,7 @@ def waited_for(before: Actor, now: Actor) -> bool:
     return bool(known.all())
 
 
-def pipelined(before: Actor, now: Actor, piece: object) -> bool:
+def pipelined(before: AsyncOperation, now: AsyncOperation, piece: object) -> bool:
     """Say whether tcgen05 operations run in the order of their issue (PTX 9.7.16.6.2): of two mma
     those onto the same accumulator in the same shape.
     """

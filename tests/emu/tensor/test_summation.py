@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from kernelrig.emu.tensor.accumulate import BLACKWELL_FP8, HOPPER_FP8, Rounding, hardware_sum
 from kernelrig.emu.tensor.formats import E4M3, E5M2, Format, byte_values
+from kernelrig.emu.tensor.summation import BLACKWELL_FP8, HOPPER_FP8, Rounding, hardware_sum
 
 
 def exponent_of(value: Fraction, lowest: int) -> int:

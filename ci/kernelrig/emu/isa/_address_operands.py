@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kernelrig.emu.isa._forms import Type, width
-from kernelrig.emu.machine.access import vector_length
-from kernelrig.emu.machine.instruction_table import Read, Refused, Write
+from kernelrig.emu.machine.instruction_table import Read, Unsupported, Write
+from kernelrig.emu.machine.thread_memory import vector_length
 from kernelrig.emu.numerics.arrays import I64
 from kernelrig.ptx import Address, Float, Instruction, Integer, Operand, Register, Sink, Vector
 
@@ -12,9 +12,9 @@ from kernelrig.ptx import Address, Float, Instruction, Integer, Operand, Registe
 def bracketed(i: Instruction, operand: Operand) -> Read:
     """Read an address in brackets."""
     if not isinstance(operand, Address):
-        raise Refused(f"{i.mnemonic}: {operand} is no address in brackets")
+        raise Unsupported(f"{i.mnemonic}: {operand} is no address in brackets")
     if isinstance(operand.base, Register) and width(operand.base) not in (4, 8):
-        raise Refused(f"{i.mnemonic}: {operand.base} is no register of 32 or 64 bits")
+        raise Unsupported(f"{i.mnemonic}: {operand.base} is no register of 32 or 64 bits")
     return operand, I64
 
 
@@ -25,7 +25,7 @@ def source(i: Instruction, operand: Operand, dtype: Type) -> Read:
             return operand, dtype
         case Integer() | Float():
             return operand, dtype
-    raise Refused(f"{i.mnemonic}: {operand} is no value of {8 * dtype.itemsize} bits")
+    raise Unsupported(f"{i.mnemonic}: {operand} is no value of {8 * dtype.itemsize} bits")
 
 
 def target(i: Instruction, operand: Operand, dtype: Type) -> Write:
@@ -35,7 +35,7 @@ def target(i: Instruction, operand: Operand, dtype: Type) -> Write:
             return operand, dtype
         case Sink():
             return None, dtype
-    raise Refused(f"{i.mnemonic}: {operand} is no register for {8 * dtype.itemsize} bits")
+    raise Unsupported(f"{i.mnemonic}: {operand} is no register for {8 * dtype.itemsize} bits")
 
 
 def elements(i: Instruction, operand: Operand) -> tuple[Operand, ...]:
@@ -43,5 +43,5 @@ def elements(i: Instruction, operand: Operand) -> tuple[Operand, ...]:
     count = vector_length(i)
     items = operand.items if isinstance(operand, Vector) else (operand,)
     if len(items) != count or (count > 1 and not isinstance(operand, Vector)):
-        raise Refused(f"{i.mnemonic}: {operand} is not {count} elements")
+        raise Unsupported(f"{i.mnemonic}: {operand} is not {count} elements")
     return items

@@ -9,10 +9,10 @@ from itertools import count
 from typing import Any, cast
 
 import numpy as np
-from kernelrig.emu.machine import mbarrier_phase
-from kernelrig.emu.machine.asynchronous import Op
+from kernelrig.emu.machine import phase
 from kernelrig.emu.machine.findings import Finding
-from kernelrig.emu.machine.state import Geometry
+from kernelrig.emu.machine.machine_state import Geometry
+from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES, Arena, GlobalMemory, Memory
 from kernelrig.emu.observe.races import Races
 
@@ -27,7 +27,7 @@ class Program:
         return f"kernel.cu:{at} k"
 
 
-class Barrier(mbarrier_phase.Barrier):
+class Barrier(phase.Barrier):
     """An mbarrier that only has a place."""
 
     def __init__(self, slot: int = 0, offset: int = 0x400) -> None:
@@ -51,7 +51,7 @@ class Machine:
 
 
 @dataclass
-class Crew:
+class WarpBatch:
     machine: Machine
     warps: Any
     at: int = 0
@@ -85,12 +85,12 @@ class Play:
         self.races = Races()
         self.races.started(cast(Any, self.machine))
 
-    def crew(self, who: Any) -> tuple[Any, Any]:
+    def batch(self, who: Any) -> tuple[Any, Any]:
         warp, lanes = who if isinstance(who, tuple) else (who, range(32))
         lanes = lanes if isinstance(lanes, Iterable) else [lanes]
         mask = np.zeros((1, 32), np.bool_)
         mask[0, list(lanes)] = True
-        return Crew(self.machine, np.array([warp]), next(NUMBERS)), mask
+        return WarpBatch(self.machine, np.array([warp]), next(NUMBERS)), mask
 
     def slot(self, warp: int) -> int:
         return warp // self.warps_a_cta
@@ -99,12 +99,12 @@ class Play:
     def access(
         self, who: Any, at: Any, size: int, write: bool, space: str = "shared", **how: Any
     ) -> None:
-        crew, mask = self.crew(who)
+        batch, mask = self.batch(who)
         base = (
-            self.buffer.start if space == "global" else self.slot(int(crew.warps[0])) * SLOT_BYTES
+            self.buffer.start if space == "global" else self.slot(int(batch.warps[0])) * SLOT_BYTES
         )
         index = base + np.broadcast_to(np.asarray(at, np.int64), (1, 32))
-        self.races.accessed(crew, mask, space, index, size, write, **how)
+        self.races.accessed(batch, mask, space, index, size, write, **how)
 
     def store(self, who: Any, at: Any = 0x400, size: int = 4, **how: Any) -> None:
         self.access(who, at, size, True, **how)
@@ -117,8 +117,8 @@ class Play:
 
     # Synchronisation.
     def tell(self, event: str, who: Any, *arguments: Any) -> None:
-        crew, mask = self.crew(who)
-        getattr(self.races, event)(crew, mask, *arguments)
+        batch, mask = self.batch(who)
+        getattr(self.races, event)(batch, mask, *arguments)
 
     def sync(self, *who: Any, instance: object = None) -> None:
         """bar.sync of these warps."""
@@ -175,8 +175,8 @@ class Play:
         return op
 
     def group_wait(self, who: tuple[int, int], *ops: Op, read: bool = False) -> None:
-        crew, _ = self.crew(who)
-        self.races.group_waited(crew, 0, who[1], list(ops), read)
+        batch, _ = self.batch(who)
+        self.races.group_waited(batch, 0, who[1], list(ops), read)
 
     def tensor(
         self,

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from kernelrig.bench import compare, noise_percent
+from kernelrig.bench.interval import t_quantile
 from kernelrig.model import Change, Timed
 
 from tests.bench.sessions import NAMES, session
@@ -175,3 +176,13 @@ def test_without_a_single_round_there_is_nothing_to_say() -> None:
     alone: tuple[Timed, ...] = tuple(p for p in session(1, 0.0) if p.candidate == 0)
     with pytest.raises(ValueError, match="no round has both A and B"):
         compare(alone, NAMES, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "confidence", "tabled"),
+    [(1, 0.99, 63.657), (3, 0.99, 5.841), (3, 0.95, 3.182), (7, 0.99, 3.499), (30, 0.95, 2.042)],
+)
+def test_quantiles_of_students_t_are_those_of_the_printed_tables(
+    freedom: int, confidence: float, tabled: float
+) -> None:
+    assert t_quantile((1 + confidence) / 2, freedom) == pytest.approx(tabled, abs=5e-4)

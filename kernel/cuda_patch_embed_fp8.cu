@@ -26,11 +26,14 @@
 
 #include <cstdint>
 
+#include "memory_layout.cuh"
 #include "phase_clock.cuh"
 
 namespace {
 
+using kernelrig::lie_apart;
 using kernelrig::PhaseClock;
+using kernelrig::SharedRegion;
 
 struct Config {
   static constexpr int ROWS_PER_IMAGE = 196;
@@ -46,6 +49,15 @@ struct Config {
   static constexpr int TILES_ACROSS = N / BLOCK_N;
   static constexpr int SLOT_FLOATS = BLOCK_K * (BLOCK_M + BLOCK_N);
   static constexpr int DYNAMIC_SMEM_BYTES = LOAD_PIPE_DEPTH * SLOT_FLOATS * sizeof(float);
+
+  static constexpr int A_BYTES = BLOCK_K * BLOCK_M * sizeof(float); // of a slot, B behind it
+  static constexpr int SLOT_BYTES = SLOT_FLOATS * sizeof(float);
+  static constexpr SharedRegion SHARED_LAYOUT[] = {
+      SharedRegion::buffers("A", 0, A_BYTES, LOAD_PIPE_DEPTH, SLOT_BYTES),
+      SharedRegion::buffers("B", A_BYTES, SLOT_BYTES - A_BYTES, LOAD_PIPE_DEPTH, SLOT_BYTES)};
+
+  static_assert(lie_apart(SHARED_LAYOUT, DYNAMIC_SMEM_BYTES),
+                "what is declared of shared memory must fit it without overlap");
 
   static_assert(N % BLOCK_N == 0 && K % BLOCK_K == 0, "only rows are guarded");
   static_assert(BLOCK_M == BLOCK_N, "one thread fetches the same line of A and of B");
@@ -292,6 +304,8 @@ struct Gemm {
   static LaunchArgs arguments(const Problem &problem) {
     return {{Argument::buffer("A"), Argument::buffer("B"), Argument::buffer("comb"),
              Argument::buffer("C"), Argument::i32(problem.m), Argument::phase_clocks()},
+            {},
+            kernelrig::list_of(Config::SHARED_LAYOUT),
             {}};
   }
 };

@@ -11,6 +11,7 @@
 //   role_figures, role_report  the same by warp role
 //   tensor_map_rules, tensor_map
 //                              what the driver encodes, said before it is asked; the encoder
+//   memory_layout              the names of what lies in shared and tensor memory
 //   session, result, watchdog, launch_file
 #pragma once
 

@@ -66,12 +66,34 @@ inline void append_tensor_map(Json &json, const TensorMap &map) {
   json.field("l2_promotion", map.l2_promotion).field("oob_fill", map.oob_fill).close('}');
 }
 
+constexpr int LAUNCH_SCHEMA = 1; // 2 once the emulator reads the layouts
+
+inline void append_layout(Json &json, const LaunchArgs &launch) {
+  json.line().key("shared_layout").open('[');
+  for (const SharedRegion &region : launch.shared_layout) {
+    if (region.count == 0)
+      continue;
+    json.line().open('{').field("name", region.name).field("kind", region.kind);
+    json.field("offset_bytes", region.offset_bytes).field("stride_bytes", region.stride_bytes);
+    json.field("count", region.count);
+    if (region.size_bytes != region.stride_bytes)
+      json.field("size_bytes", region.size_bytes);
+    json.close('}');
+  }
+  json.close(']').line().key("tensor_layout").open('[');
+  for (const TensorRegion &region : launch.tensor_layout) {
+    json.line().open('{').field("name", region.name).field("column", region.column);
+    json.field("columns", region.columns).field("count", region.count).close('}');
+  }
+  json.close(']');
+}
+
 inline std::string launch_text(const Options &options, const Problem &p, const std::string &entry,
                                const Geometry &geometry, const LaunchArgs &launch,
                                uint64_t workspace_bytes, const std::vector<uint64_t> &phase_shape) {
   const uint64_t m = p.m, n = p.n, k = p.k;
   Json json;
-  json.open('{').line().field("schema", 1).line().field("entry", entry);
+  json.open('{').line().field("schema", LAUNCH_SCHEMA).line().field("entry", entry);
   append_extent(json.line(), "grid", geometry.grid);
   append_extent(json, "block", geometry.block);
   append_extent(json, "cluster", geometry.cluster);
@@ -104,7 +126,10 @@ inline std::string launch_text(const Options &options, const Problem &p, const s
     }
     json.close('}');
   }
-  return json.close(']').close('}').text() + "\n";
+  json.close(']');
+  if (LAUNCH_SCHEMA >= 2)
+    append_layout(json, launch);
+  return json.close('}').text() + "\n";
 }
 
 // An .npy (format 1.0) of 16-bit words; BF16 travels as its raw bits.

@@ -64,6 +64,7 @@
 #include <vector>
 
 #include "function.cuh"
+#include "memory_layout.cuh"
 #include "phase_clock.cuh"
 #include "tensor_map_rules.cuh"
 
@@ -110,10 +111,18 @@ struct Argument {
   static Argument phase_clocks() { return TIMING_BUILD ? buffer("phase_clocks") : null(); }
 };
 
+// What describe writes of a launch besides its buffers. A kernel without names for its shared or
+// tensor memory leaves the layouts empty.
 struct LaunchArgs {
   std::vector<Argument> args;
   std::vector<TensorMap> tensor_maps;
+  std::vector<SharedRegion> shared_layout = {};
+  std::vector<TensorRegion> tensor_layout = {};
 };
+
+template <class Region, size_t COUNT> std::vector<Region> list_of(const Region (&regions)[COUNT]) {
+  return {regions, regions + COUNT};
+}
 
 template <class Gemm, class = void> struct FunctionOf {
   static constexpr Function VALUE = Function::ROUND_THEN_ADD;

@@ -44,6 +44,7 @@
 
 #include <cuda.h>
 
+#include "memory_layout.cuh"
 #include "phase_clock.cuh"
 #include "ptx.cuh"
 #include "tcgen05.cuh"
@@ -123,6 +124,9 @@
 
 namespace {
 
+using kernelrig::lie_apart;
+using kernelrig::SharedRegion;
+using kernelrig::TensorRegion;
 using kernelrig::wait;
 using kernelrig::wait_relaxed;
 namespace ptx = kernelrig::ptx;
@@ -173,6 +177,19 @@ struct Config {
   static constexpr int TMEM_ADDRESS = ACCUM_RELEASED + 8 * ACCUMULATORS;
   static constexpr int SMEM_BYTES = TMEM_ADDRESS + 4;
 
+  static constexpr SharedRegion SHARED_LAYOUT[] = {
+      SharedRegion::buffers("A", 0, A_BOX_BYTES, STAGES, STAGE_BYTES),
+      SharedRegion::buffers("B", A_BOX_BYTES, B_BOX_BYTES, STAGES, STAGE_BYTES),
+      SharedRegion::buffers("C_staging", STAGING_OFFSET, BOX_BYTES, BOXES * LANE_GROUPS),
+      SharedRegion::mbarriers("inputs_arrived", INPUTS_ARRIVED, STAGES),
+      SharedRegion::mbarriers("inputs_released", INPUTS_RELEASED, STAGES),
+      SharedRegion::mbarriers("accum_ready", ACCUM_READY, ACCUMULATORS),
+      SharedRegion::mbarriers("accum_released", ACCUM_RELEASED, ACCUMULATORS),
+      SharedRegion::word("tmem_address", TMEM_ADDRESS)};
+  static constexpr TensorRegion TENSOR_LAYOUT[] = {{"accumulator", 0, TILE_COLUMNS, ACCUMULATORS}};
+
+  static_assert(lie_apart(SHARED_LAYOUT, SMEM_BYTES) && lie_apart(TENSOR_LAYOUT, TMEM_COLUMNS),
+                "what is declared of shared and tensor memory must fit it without overlap");
   static_assert(
       TILE_COLUMNS == 128 || TILE_COLUMNS == 256,
       "BLOCK_N is 128 or 256: the product takes at most 256 columns, and two accumulators "
@@ -705,6 +722,7 @@ using kernelrig::Buffers;
 using kernelrig::encode;
 using kernelrig::Geometry;
 using kernelrig::LaunchArgs;
+using kernelrig::list_of;
 using kernelrig::PhaseTable;
 using kernelrig::Problem;
 using kernelrig::RoleCounts;
@@ -815,7 +833,9 @@ struct Gemm {
     return {{Argument::tensor_map("A_map"), Argument::tensor_map("B_map"),
              Argument::tensor_map("C_map"), Argument::buffer("comb"), Argument::i32(problem.m),
              Argument::phase_clocks()},
-            {a_map_of(problem), b_map_of(), c_map_of(problem)}};
+            {a_map_of(problem), b_map_of(), c_map_of(problem)},
+            list_of(Config::SHARED_LAYOUT),
+            list_of(Config::TENSOR_LAYOUT)};
   }
 
   static int phase_rows(const Problem &problem, const Geometry &) { return tiles(problem); }

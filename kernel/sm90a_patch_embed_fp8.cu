@@ -50,6 +50,7 @@
 
 #include <cuda.h>
 
+#include "memory_layout.cuh"
 #include "phase_clock.cuh"
 #include "ptx.cuh"
 #include "wait.cuh"
@@ -82,7 +83,9 @@
 
 namespace {
 
+using kernelrig::lie_apart;
 using kernelrig::PhaseClock;
+using kernelrig::SharedRegion;
 using kernelrig::Slot;
 using kernelrig::wait;
 namespace ptx = kernelrig::ptx;
@@ -126,6 +129,17 @@ struct Config {
   static constexpr int TURN = INPUTS_RELEASED + 8 * STAGES;
   static constexpr int SMEM_BYTES = TURN + 8 * CONSUMERS;
 
+  static constexpr SharedRegion SHARED_LAYOUT[] = {
+      SharedRegion::buffers("B", 0, B_STEP_BYTES, K_STEPS),
+      SharedRegion::buffers("A", RING_OFFSET, STAGE_BYTES, STAGES),
+      SharedRegion::buffers("C_staging", STAGING_OFFSET, C_BOX_BYTES, 4 * CONSUMERS * STAGED_BOXES),
+      SharedRegion::mbarriers("weights_arrived", WEIGHTS_ARRIVED, 1),
+      SharedRegion::mbarriers("inputs_arrived", INPUTS_ARRIVED, STAGES),
+      SharedRegion::mbarriers("inputs_released", INPUTS_RELEASED, STAGES),
+      SharedRegion::mbarriers("turn", TURN, CONSUMERS)};
+
+  static_assert(lie_apart(SHARED_LAYOUT, SMEM_BYTES),
+                "what is declared of shared memory must fit it without overlap");
   static_assert(CLASSES * TILE_ROWS % ROWS_PER_IMAGE == 0, "a class shares its table rows");
   static_assert(SMEM_BYTES <= 232448,
                 "the slice of B, the ring, staging and barriers must fit 227 KB");
@@ -458,6 +472,7 @@ using kernelrig::Buffers;
 using kernelrig::encode;
 using kernelrig::Geometry;
 using kernelrig::LaunchArgs;
+using kernelrig::list_of;
 using kernelrig::PhaseTable;
 using kernelrig::Problem;
 using kernelrig::TensorMap;
@@ -567,7 +582,9 @@ struct Gemm {
     return {{Argument::tensor_map("A_map"), Argument::tensor_map("B_map"), Argument::buffer("comb"),
              Argument::buffer("C"), Argument::i32(problem.m), Argument::phase_clocks(),
              Argument::tensor_map("C_map")},
-            {a_map_of(problem), b_map_of(), c_map_of(problem)}};
+            {a_map_of(problem), b_map_of(), c_map_of(problem)},
+            list_of(Config::SHARED_LAYOUT),
+            {}};
   }
 
   static int phase_rows(const Problem &, const Geometry &geometry) { return geometry.ctas(); }

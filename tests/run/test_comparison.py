@@ -22,7 +22,8 @@ from kernelrig.model import (
     StageRecord,
     StageResult,
 )
-from kernelrig.run import comparison as benching
+from kernelrig.run import baselines
+from kernelrig.stages import read_stage, stage_jobs
 
 from tests.stages import bench
 
@@ -64,7 +65,7 @@ def judge(
         host=bench.HOST,
         bench=asked,
     )
-    (job,) = benching.jobs(plan, asked, BUILDS, bench.HOST, bench.H200)
+    (job,) = stage_jobs(plan, bench.KERNEL, BUILDS, bench.HOST, bench.H200, bench=asked)
     found = root / "stages/01-bench"
     for number, command in enumerate(job.commands):
         slower = 1.02 if command.name.endswith("b") else 1.0
@@ -75,7 +76,10 @@ def judge(
             result = bench.invalidated(result, path, value)
         bench.write(found, {f"{command.name}.json": result})
     ended = StageResult("bench", tuple(bench.exited(c.name, 0, 0.5) for c in job.commands))
-    return benching.judge(root, root, run, job, ended, found, bench.context(), BUILDS)
+    context = replace(bench.context(), bench=asked, builds=BUILDS, run_folder=root)
+    record = read_stage(STAGE, job, ended, found, context)
+    (record,) = baselines.judge(root, root, run, [record])
+    return record
 
 
 def pair(record: StageRecord) -> tuple[Outcome, str]:

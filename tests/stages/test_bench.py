@@ -19,7 +19,9 @@ from kernelrig.model import (
     StageResult,
     Variant,
 )
-from kernelrig.stages import bench_job, read_bench
+from kernelrig.stages.bench.command import slot_commands
+from kernelrig.stages.bench.reader import read_slots
+from kernelrig.stages.context import Setup
 
 from tests.stages import bench
 
@@ -42,8 +44,16 @@ BENCH = Bench(
 NAMES = ("00-a", "01-a", "02-a", "03-b")
 
 
+def planned(asked: Bench, builds: Builds) -> StageJob:
+    setups = [
+        Setup(c.kernel, builds.by_variant[c.place], None, bench.HOST, bench.H200, c.place)
+        for c in asked.candidates
+    ]
+    return StageJob("bench", StageKind.BENCH, slot_commands(STAGE, asked, TURNS, setups))
+
+
 def job() -> StageJob:
-    return bench_job(STAGE, BENCH, TURNS, BUILDS, bench.HOST, bench.H200)
+    return planned(BENCH, BUILDS)
 
 
 def good(name: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any value of a result file
@@ -59,7 +69,7 @@ def read(folder: Path, invalidated: dict[str, dict[str, Any]] | None = None, cod
         "bench", tuple(bench.exited(n, code if n in wrong else 0, 2.5) for n in NAMES)
     )
     contexts = [bench.context(kernel=KERNEL), bench.context(kernel=KERNEL, build=OTHER)]
-    return read_bench(STAGE, BENCH, TURNS, job(), result, folder, contexts)
+    return read_slots(STAGE, BENCH, TURNS, job(), result, folder, contexts)
 
 
 def test_each_process_is_a_command_of_its_own_and_the_first_warms_the_card() -> None:
@@ -123,7 +133,7 @@ def test_a_process_that_nobody_knows_of_is_an_error(tmp_path: Path) -> None:
     bench.write(tmp_path, {f"{name}.json": good(name) for name in NAMES})
     result = StageResult("bench", tuple(bench.exited(n, 0) for n in NAMES[:3]))
     contexts = [bench.context(kernel=KERNEL), bench.context(kernel=KERNEL, build=OTHER)]
-    checks, _ = read_bench(STAGE, BENCH, TURNS, job(), result, tmp_path, contexts)
+    checks, _ = read_slots(STAGE, BENCH, TURNS, job(), result, tmp_path, contexts)
     assert [c.verdict.outcome for c in checks] == [Outcome.PASS, Outcome.ERROR]
 
 
@@ -137,8 +147,8 @@ def told(folder: Path, **files: str) -> Any:  # noqa: ANN401 - a pair
     asked = replace(BENCH, candidates=candidates)
     built = bench.build("cpu_program", "cpu_program")
     builds = Builds(built, variants={"b": built})
-    planned = bench_job(STAGE, asked, TURNS, builds, bench.HOST, bench.H200)
-    assert [c.env for c in planned.commands] == [
+    ours = planned(asked, builds)
+    assert [c.env for c in ours.commands] == [
         {"KERNELRIG_SAMPLES": f"{name}.samples"} for name in NAMES
     ]
     for name in NAMES:
@@ -146,7 +156,7 @@ def told(folder: Path, **files: str) -> Any:  # noqa: ANN401 - a pair
             (folder / f"{name}.{suffix.replace('_', '.')}").write_text(text)
     result = StageResult("bench", tuple(bench.exited(n, 0, 2.5) for n in NAMES))
     contexts = [bench.context(kernel=kernel, build=built)] * 2
-    return read_bench(STAGE, asked, TURNS, planned, result, folder, contexts)
+    return read_slots(STAGE, asked, TURNS, ours, result, folder, contexts)
 
 
 @pytest.mark.parametrize("where", ["stdout_log", "samples"])

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from kernelrig.model import CommandResult, EndedBy, Outcome, Stage, StageKind, StageRecord
 from kernelrig.stages import read_stage
-from kernelrig.stages.profile.stage import KEY_METRICS, function_name, parse_page
+from kernelrig.stages.profile.page import function_name, parse_page
+from kernelrig.stages.profile.reader import KEY_METRICS
 
 from tests.stages import bench
 

@@ -23,7 +23,9 @@ from kernelrig.model import (
     StageResult,
     Variant,
 )
-from kernelrig.stages import bench_job, read_bench
+from kernelrig.stages.bench.command import slot_commands
+from kernelrig.stages.bench.reader import read_slots
+from kernelrig.stages.context import Setup
 
 from tests.stages import bench
 
@@ -49,7 +51,11 @@ PROCESSES = ("a1", "a2", "b1", "b2")
 
 
 def job() -> StageJob:
-    return bench_job(STAGE, BENCH, TURNS, BUILDS, bench.HOST, bench.H200)
+    setups = [
+        Setup(c.kernel, BUILDS.by_variant[c.place], None, bench.HOST, bench.H200, c.place)
+        for c in BENCH.candidates
+    ]
+    return StageJob("bench", StageKind.BENCH, slot_commands(STAGE, BENCH, TURNS, setups))
 
 
 def given(name: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any value of a result file
@@ -85,7 +91,7 @@ def run(
 
 def read(folder: Path, result: StageResult) -> Any:  # noqa: ANN401 - a pair
     contexts = [bench.context(kernel=KERNEL), bench.context(kernel=BASELINE, build=OTHER)]
-    return read_bench(STAGE, BENCH, TURNS, job(), result, folder, contexts)
+    return read_slots(STAGE, BENCH, TURNS, job(), result, folder, contexts)
 
 
 def test_processes_take_their_turns_in_order_and_a_baseline_chooses_before(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kernelrig.model import CommandResult, EndedBy, Outcome, Stage, StageKind, StageRecord
 from kernelrig.stages import Context, read_stage
-from kernelrig.stages.timing.stage import nearest_rank
+from kernelrig.stages.timing.reader import nearest_rank
 
 from tests.stages import bench, outputs
 

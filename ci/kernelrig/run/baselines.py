@@ -73,10 +73,12 @@ def path_of(root: Path, host_class: HostClass) -> Path:
 
 
 def judge(root: Path, folder: Path, run: Run, judged: Sequence[StageRecord]) -> list[StageRecord]:
-    """Put beside each time that counts what the baseline says, and whether its build is stale."""
+    """Add to each time that counts what the baseline says, and whether its build is outdated."""
     told = []
     for record in judged:
-        if record.kind is StageKind.TIMING and record.verdict.outcome is Outcome.PASS:
+        if record.kind is StageKind.BENCH:
+            told.append(_checked(root, run, record))
+        elif record.kind is StageKind.TIMING and record.verdict.outcome is Outcome.PASS:
             try:
                 told.append(_judge(root, folder, run, record, judged))
             except CiError as e:
@@ -84,6 +86,18 @@ def judge(root: Path, folder: Path, run: Run, judged: Sequence[StageRecord]) -> 
         else:
             told.append(record)
     return told
+
+
+def _checked(root: Path, run: Run, record: StageRecord) -> StageRecord:
+    """Add to each candidate of a bench whether its build passed the checks as they are now."""
+    named = {c.name: c for c in run.bench.candidates} if run.bench else {}
+    checks = []
+    for check in record.checks:
+        if c := named.pop(check.name, None):
+            status = store.check_status(root, c.kernel.name, c.arch, c.variant, c.key)
+            check = replace(check, facts={**check.facts, "checks": status})
+        checks.append(check)
+    return replace(record, checks=tuple(checks))
 
 
 def require_timed(run: Run) -> tuple[StageRecord, ...]:

@@ -41,7 +41,7 @@ from kernelrig.remote.host_link import HostLink
 from kernelrig.remote.journal import read_journal
 from kernelrig.remote.protocol import HostRefused
 from kernelrig.remote.ssh.host_key_pinning import resolve_remote
-from kernelrig.run import baselines, comparison, standards, store
+from kernelrig.run import baselines, standards, store
 from kernelrig.run.candidates import BenchRequest, prepare_bench
 from kernelrig.run.launches import prepare_launches
 from kernelrig.run.prepare import Prepared, RunRequest, prepare
@@ -180,9 +180,7 @@ def _why_not(kernel: Kernel, arch: str, remote: Remote, stage: Stage) -> str:
 
 
 def _jobs(p: Prepared, host: Host | None) -> tuple[StageJob, ...]:
-    if p.bench is not None:
-        return comparison.jobs(p.plan, p.bench, p.builds, host, p.remote)
-    return stages.stage_jobs(p.plan, p.kernel, p.builds, host, p.remote)
+    return stages.stage_jobs(p.plan, p.kernel, p.builds, host, p.remote, bench=p.bench)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +274,9 @@ def judge(root: Path, folder: Path, run: Run) -> Run:
         earlier={},
         today=datetime.now(UTC).date(),
         source_root=sources if (sources := folder / store.SOURCES).is_dir() else root,
+        bench=run.bench,
+        builds=builds,
+        run_folder=folder,
     )
     judged = {s.name: s for s in run.stages if not s.kind.on_host}
     try:
@@ -289,11 +290,6 @@ def judge(root: Path, folder: Path, run: Run) -> Run:
         try:
             index, job = jobs[stage.name]
             found = rundir.stage_folder(folder, index, job.name)
-            if run.bench is not None:
-                judged[stage.name] = comparison.judge(
-                    root, folder, run, job, results[stage.name], found, context, builds
-                )
-                continue
             if not _why_not(run.kernel, run.arch, run.remote, stage):
                 context = replace(context, build=builds.build_for(stage))
             record = stages.read_stage(stage, job, results[stage.name], found, context)

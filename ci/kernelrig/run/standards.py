@@ -21,7 +21,8 @@ _JUDGES: Mapping[StageKind, tuple[str, ...]] = {
     StageKind.CHECK: ("static", "sass", "ptx"),
     StageKind.CHECKSUM: (
         "reference/inputs.py",
-        "stages/checksum/stage.py",
+        "stages/checksum/command.py",
+        "stages/checksum/reader.py",
         "stages/harness/ended.py",
         "stages/harness/reader.py",
         "stages/checksum/outputs.py",

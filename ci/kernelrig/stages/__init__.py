@@ -1,7 +1,7 @@
-"""What runs on the box: argv builders for each kind of stage, and readers of what came back.
+"""Stages: for each kind the commands that an agent runs, and the reader of what they left.
 
-Pure: nothing here starts a process or opens a connection, so that any client that holds a run
-directory reaches the same verdicts from it.
+Nothing here starts a process or opens a connection: whoever holds a run directory reaches the same
+verdicts from it.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from kernelrig import lazy_exports
 
 if TYPE_CHECKING:
-    from kernelrig.stages.bench.stage import bench_job, read_bench
     from kernelrig.stages.checksum.every_output import whole_output
     from kernelrig.stages.context import Context
     from kernelrig.stages.emulation.command import MAX_IMAGES, OBSERVERS, OUTPUT, Launch, launches
     from kernelrig.stages.emulation.findings_file import Emulated, read_emulated
     from kernelrig.stages.emulation.reader import describe_finding, emulated_findings
     from kernelrig.stages.harness.result import Clock
-    from kernelrig.stages.jobs import stage_jobs, why_not
+    from kernelrig.stages.jobs import stage_jobs
     from kernelrig.stages.preflight.reader import judge_preflight
     from kernelrig.stages.sanitizer.command import SHIPPED_SANITIZER
-    from kernelrig.stages.timing.stage import load_timing, nearest_rank
+    from kernelrig.stages.table import why_not
+    from kernelrig.stages.timing.reader import load_timing, nearest_rank
     from kernelrig.stages.verdicts import read_stage
 
 __all__ = [
@@ -33,14 +33,12 @@ __all__ = [
     "Context",
     "Emulated",
     "Launch",
-    "bench_job",
     "describe_finding",
     "emulated_findings",
     "judge_preflight",
     "launches",
     "load_timing",
     "nearest_rank",
-    "read_bench",
     "read_emulated",
     "read_stage",
     "stage_jobs",

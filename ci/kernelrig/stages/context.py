@@ -9,7 +9,9 @@ from pathlib import Path
 
 from kernelrig.files.rundir import build_folder
 from kernelrig.model import (
+    Bench,
     Build,
+    Builds,
     Case,
     DeviceKind,
     Emulation,
@@ -26,10 +28,11 @@ from kernelrig.model import (
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a stage's commands are made from; no box yet (None) in a dry run.
+    """What a stage's commands are made from; `host` is None in a dry run, which probes none.
 
     `variant` is what the stage runs in place of the run's own, empty if it does not. `plan` is the
     whole one, and `emulation` how its launches are emulated where the remote's device does that.
+    `builds` are all of the run's, `bench` what a bench compares.
     """
 
     kernel: Kernel
@@ -40,10 +43,12 @@ class Setup:
     variant: str = ""
     plan: Plan = Plan("", ())  # noqa: RUF009 - frozen
     emulation: Emulation = Emulation()  # noqa: RUF009 - frozen
+    bench: Bench | None = None
+    builds: Builds | None = None
 
     @property
     def program(self) -> str:
-        """The program's path as seen from a stage's folder on the box."""
+        """The program's path as seen from a stage's folder on the host."""
         return str(build_folder(Path("../.."), self.variant) / self.build.program)
 
 
@@ -53,6 +58,7 @@ class Context:
 
     `earlier` are the records of the stages before. `source_root` is the folder that the build's
     inputs are named from: with it a finding's fingerprint holds the text of its source line.
+    `bench` is what a bench compares, of `builds`; `run_folder` is where its figures are filed.
     """
 
     kernel: Kernel
@@ -62,6 +68,9 @@ class Context:
     earlier: Mapping[str, StageRecord]
     today: date
     source_root: Path | None = None
+    bench: Bench | None = None
+    builds: Builds | None = None
+    run_folder: Path | None = None
 
     @property
     def label(self) -> str:

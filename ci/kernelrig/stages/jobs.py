@@ -1,11 +1,12 @@
-"""From a plan to what the agent runs: a table from a stage's kind to its argv builder."""
+"""From a plan to what the agent runs: a job for each stage, its commands from the stage table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kernelrig.model import (
+    Bench,
     Builds,
     Command,
     DeviceKind,
@@ -19,54 +20,11 @@ from kernelrig.model import (
     StageKind,
     executor,
 )
-from kernelrig.stages.checksum.stage import checksum_commands
 from kernelrig.stages.context import Setup
-from kernelrig.stages.emulation.command import (
-    emulated_checksum_commands,
-    emulated_sanitizer_commands,
-    why_not_emulated,
-)
-from kernelrig.stages.plain.reader import program_commands
-from kernelrig.stages.profile.stage import profile_commands
-from kernelrig.stages.sanitizer.command import sanitizer_commands
-from kernelrig.stages.timing.stage import timing_commands
-
-Builder = Callable[[Stage, Setup], tuple[Command, ...]]
-
-_BUILDERS: dict[tuple[int, StageKind], Builder] = {
-    (1, StageKind.CHECKSUM): checksum_commands,
-    (1, StageKind.SANITIZER): sanitizer_commands,
-    (1, StageKind.TIMING): timing_commands,
-    (1, StageKind.PROFILE): profile_commands,
-    (0, StageKind.CHECKSUM): program_commands,
-    (0, StageKind.SANITIZER): sanitizer_commands,
-    (0, StageKind.PROFILE): profile_commands,
-}
-
-_EMULATED: dict[StageKind, Builder] = {
-    StageKind.CHECKSUM: emulated_checksum_commands,
-    StageKind.SANITIZER: emulated_sanitizer_commands,
-}
+from kernelrig.stages.table import find_pair, why_not
 
 ONE_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-"""Let CUDA count several GPUs as nvidia-smi does: of itself it takes the fastest first."""
-
-_NEED_CUDA = (StageKind.SANITIZER, StageKind.PROFILE)
-
-
-def why_not(kernel: Kernel, arch: str, stage: Stage, device: DeviceKind = DeviceKind.GPU) -> str:
-    """Return why a stage has nothing to run for this kernel on `arch`, empty if it has.
-
-    `device` is what would execute it (kernelrig.model.executor).
-    """
-    if device is DeviceKind.EMULATOR:
-        lacking = kernel.lacks(stage.variant, arch) if stage.variant else ""
-        return lacking or why_not_emulated(kernel, stage)
-    if (kernel.level, stage.kind) not in _BUILDERS:
-        return f"{kernel.name} is a level-{kernel.level} program: it knows no {stage.kind} mode"
-    if stage.kind in _NEED_CUDA and not kernel.cuda:
-        return f"{kernel.name} is a CPU program (cuda: false)"
-    return kernel.lacks(stage.variant, arch) if stage.variant else ""
+"""Let CUDA count several GPUs as nvidia-smi does: by default it puts the fastest first."""
 
 
 def stage_jobs(
@@ -76,13 +34,37 @@ def stage_jobs(
     host: Host | None,
     remote: Remote,
     emulation: Emulation = Emulation(),  # noqa: B008 - frozen
+    bench: Bench | None = None,
 ) -> tuple[StageJob, ...]:
-    """Return a job for every stage on the box; one that does not apply has no commands."""
+    """Return a job for every stage that the agent runs; one that does not apply has no commands."""
+    device, _ = executor(kernel, remote, host)
+
+    def setup(stage: Stage) -> Setup:
+        return Setup(
+            kernel=kernel,
+            build=builds.build_for(stage),
+            selftest=builds.selftest,
+            host=host,
+            remote=remote,
+            plan=plan,
+            variant=builds.variant_for(stage),
+            emulation=emulation,
+            bench=bench,
+            builds=builds,
+        )
+
+    def commands(stage: Stage) -> tuple[Command, ...]:
+        pair = find_pair(kernel, stage.kind, device)
+        if pair is None or why_not(kernel, builds.own.arch, stage, device):
+            return ()
+        made = pair.commands(stage, setup(stage))
+        return made if device is DeviceKind.EMULATOR else in_one_order(made, host)
+
     return tuple(
         StageJob(
             name=stage.name,
             kind=stage.kind,
-            commands=_commands(stage, plan, kernel, builds, host, remote, emulation),
+            commands=commands(stage),
             needs=stage.needs,
             needs_end=_bare_runs(stage, plan.stages[:index], builds),
             output_bytes=stage.output_mb << 20,
@@ -93,35 +75,8 @@ def stage_jobs(
     )
 
 
-def _commands(
-    stage: Stage,
-    plan: Plan,
-    kernel: Kernel,
-    builds: Builds,
-    host: Host | None,
-    remote: Remote,
-    emulation: Emulation,
-) -> tuple[Command, ...]:
-    device, _ = executor(kernel, remote, host)
-    if why_not(kernel, builds.own.arch, stage, device):
-        return ()
-    setup = Setup(
-        kernel=kernel,
-        build=builds.build_for(stage),
-        selftest=builds.selftest,
-        host=host,
-        remote=remote,
-        plan=plan,
-        variant=builds.variant_for(stage),
-        emulation=emulation,
-    )
-    if device is DeviceKind.EMULATOR:
-        return _EMULATED[stage.kind](stage, setup)
-    return in_one_order(_BUILDERS[kernel.level, stage.kind](stage, setup), host)
-
-
 def in_one_order(commands: tuple[Command, ...], host: Host | None) -> tuple[Command, ...]:
-    """Return the commands as a box of several GPUs needs them."""
+    """Return the commands as a host of several GPUs needs them."""
     if host is None or len(host.gpus) < 2:
         return commands
     return tuple(replace(c, env={**c.env, **ONE_ORDER}) for c in commands)

@@ -1,49 +1,23 @@
-"""From what came back to a verdict: a table from a stage's kind to its reader."""
+"""From what came back to a verdict: the reader of the stage table, and what surrounds a stage."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from kernelrig.model import (
     Check,
-    DeviceKind,
     Outcome,
     Stage,
     StageJob,
-    StageKind,
     StageRecord,
     StageResult,
     Verdict,
     broken,
     skipped,
 )
-from kernelrig.stages.checksum.stage import read_checksum
 from kernelrig.stages.context import Context
-from kernelrig.stages.emulation.reader import read_emulated_checksum, read_emulated_sanitizer
-from kernelrig.stages.jobs import why_not
-from kernelrig.stages.plain.reader import read_program
-from kernelrig.stages.profile.stage import read_profile
 from kernelrig.stages.record import stage_record
-from kernelrig.stages.sanitizer.reader import read_sanitizer
-from kernelrig.stages.timing.stage import read_timing
-
-Reader = Callable[[Stage, StageJob, StageResult, Path, Context], StageRecord]
-
-_READERS: dict[tuple[int, StageKind], Reader] = {
-    (1, StageKind.CHECKSUM): read_checksum,
-    (1, StageKind.SANITIZER): read_sanitizer,
-    (1, StageKind.TIMING): read_timing,
-    (1, StageKind.PROFILE): read_profile,
-    (0, StageKind.CHECKSUM): read_program,
-    (0, StageKind.SANITIZER): read_sanitizer,
-    (0, StageKind.PROFILE): read_profile,
-}
-
-_EMULATED: dict[StageKind, Reader] = {
-    StageKind.CHECKSUM: read_emulated_checksum,
-    StageKind.SANITIZER: read_emulated_sanitizer,
-}
+from kernelrig.stages.table import find_pair, why_not
 
 
 def read_stage(
@@ -55,11 +29,9 @@ def read_stage(
     if result.not_run:
         verdict = _judge_not_run(result.not_run, context)
         return stage_record(stage, result, context, [Check(stage.name, verdict)])
-    reader = _READERS.get((context.kernel.level, stage.kind))
-    if context.device is DeviceKind.EMULATOR:
-        reader = _EMULATED.get(stage.kind)
-    assert reader is not None, "why_not knows what has no reader"
-    record = reader(stage, job, result, folder, context)
+    pair = find_pair(context.kernel, stage.kind, context.device)
+    assert pair is not None, "why_not names what has no pair in the table"
+    record = pair.read(stage, job, result, folder, context)
     invalidated = _judge_around(stage, result, context)
     if invalidated is None or record.verdict.outcome is not Outcome.PASS:
         return record

@@ -25,7 +25,7 @@ from kernelrig.model import (
     StageKind,
     executor,
 )
-from kernelrig.stages.checksum.stage import check_runs
+from kernelrig.stages.checksum.command import check_runs
 from kernelrig.stages.context import Setup, stage_case
 
 PACKAGE = Path(__file__).parents[3]

@@ -26,8 +26,8 @@ from kernelrig.model import (
     passed,
     unreadable,
 )
+from kernelrig.stages.checksum.command import check_runs
 from kernelrig.stages.checksum.every_output import judge_output
-from kernelrig.stages.checksum.stage import check_runs
 from kernelrig.stages.context import Context, case_text, stage_case
 from kernelrig.stages.emulation.command import OUTPUT, PATTERN, RUN, emulated_case
 from kernelrig.stages.emulation.findings_file import Emulated, Found, as_finding, read_emulated

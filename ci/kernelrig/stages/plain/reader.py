@@ -1,4 +1,4 @@
-"""Level 0: somebody's program that knows none of our modes; its exit code and its lines speak."""
+"""A plain program has no modes of the harness: its exit code and its lines are judged."""
 
 from __future__ import annotations
 
@@ -18,17 +18,9 @@ from kernelrig.model import (
     failed,
     passed,
 )
-from kernelrig.stages.context import Context, Setup
+from kernelrig.stages.context import Context
 from kernelrig.stages.harness.ended import judge_end, judge_missing
 from kernelrig.stages.record import find_command, log_tail, read_log, stage_record
-
-COMMAND = "program"
-
-
-def program_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
-    """Return the one command of a level-0 stage: the program with the arguments of kernels.yaml."""
-    argv = (setup.program, *setup.kernel.args)
-    return (Command(COMMAND, argv, stage.time_s, core_dump=setup.kernel.cuda),)
 
 
 def missing_lines(kernel: Kernel, stdout: str) -> list[str]:

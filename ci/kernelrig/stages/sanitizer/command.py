@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from kernelrig.model import Command, Host, Pattern, Remote, Stage, Tool, visible_gpu
-from kernelrig.stages.checksum.stage import watchdog_s
+from kernelrig.stages.checksum.command import watchdog_s
 from kernelrig.stages.context import Setup, case_text, stage_case
 
 TOOL = "compute-sanitizer"

@@ -1,9 +1,8 @@
-"""The bench stage: timed processes of several builds in turn, as one job in one lease.
+"""The bench stage: what each candidate measured in its slots, and what each pair comes to.
 
-Level 1 times itself, and its processes take turns in a relay (relay.py). A program of level 0
-prints a line `sample_ms NUMBER` for each of its samples, or writes it into the file that its
-environment calls KERNELRIG_SAMPLES; where one takes part, each turn is a process that is started
-when the one before has ended. What the times come to is kernelrig.bench's business.
+Harness programs time themselves. A plain program prints a line `sample_ms NUMBER` for each of its
+samples, or writes it into the file that its environment calls KERNELRIG_SAMPLES. The statistics are
+kernelrig.bench's.
 """
 
 from __future__ import annotations
@@ -14,18 +13,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from kernelrig.files import serialization
+from kernelrig.files.rundir import write_atomic
 from kernelrig.model import (
     Bench,
-    Builds,
+    BenchResult,
     Check,
     Clocked,
     Command,
     Environment,
-    Host,
-    Remote,
     Slot,
     Stage,
     StageJob,
+    StageRecord,
     StageResult,
     Timed,
     Verdict,
@@ -33,72 +33,54 @@ from kernelrig.model import (
     passed,
     visible_gpu,
 )
-from kernelrig.stages.bench.relay import (
-    CHOICE,
-    choice_file,
-    ended_process,
+from kernelrig.stages.bench.command import (
+    bench_slots,
+    command_name,
     process_command,
-    read_choice,
-    relay_commands,
+    slot_stage,
     slots_of,
 )
+from kernelrig.stages.bench.pairs import compare_pairs, join_pairs
+from kernelrig.stages.bench.process import ended_process, read_choice
 from kernelrig.stages.context import Context, Setup
 from kernelrig.stages.harness.ended import judge_end, judge_missing
 from kernelrig.stages.harness.result import Clock, HarnessResult
-from kernelrig.stages.jobs import in_one_order
 from kernelrig.stages.plain.reader import judge_program
-from kernelrig.stages.record import find_command, log_tail, read_log, read_text
-from kernelrig.stages.timing.stage import read_timed, timed_command
+from kernelrig.stages.record import find_command, log_tail, read_log, read_text, stage_record
+from kernelrig.stages.timing.reader import read_timed
+
+RESULT = "bench.json"
 
 _SAMPLE = re.compile(r"sample_ms\s+(\S+)")
 
 
-def bench_job(
-    stage: Stage,
-    bench: Bench,
-    slots: Sequence[Slot],
-    builds: Builds,
-    host: Host | None,
-    remote: Remote,
-) -> StageJob:
-    """Return the relay, or the processes in their order, as commands of one stage."""
-    setups = [
-        Setup(c.kernel, builds.by_variant[c.place], None, host, remote, c.place)
+def read_bench(
+    stage: Stage, job: StageJob, result: StageResult, folder: Path, context: Context
+) -> StageRecord:
+    """Judge each candidate, then each pair of those that passed, and file the figures."""
+    bench, builds = context.bench, context.builds
+    assert bench is not None, "a plan may not hold a bench stage: `invoke bench` makes it"
+    assert builds is not None
+    contexts = [
+        replace(context, kernel=c.kernel, build=builds.by_variant[c.place])
         for c in bench.candidates
     ]
-    if bench.processes:
-        commands = relay_commands(stage, bench, slots, setups)
-    else:
-        commands = tuple(
-            _lone_command(stage, bench, number, slot, setups[slot.candidate])
-            for number, slot in enumerate(slots)
-        )
-    return StageJob(
-        name=stage.name,
-        kind=stage.kind,
-        commands=in_one_order(commands, host),
-        output_bytes=stage.output_mb << 20,
-        disk_bytes=stage.disk_mb << 20,
-    )
+    own, timed = read_slots(stage, bench, bench_slots(bench), job, result, folder, contexts)
+    pairs, compared, unlike = compare_pairs(bench, own, timed)
+    if context.run_folder is not None:
+        names = tuple(c.name for c in bench.candidates)
+        figures = BenchResult(context.run_folder.name, names, timed, compared)
+        write_atomic(context.run_folder / RESULT, serialization.to_json(figures))
+    checks = (*own, *pairs)
+    if result.gpu_healthy_after is False:
+        lost = broken("the GPU no longer answered after it: what it wrote is not to be trusted")
+        checks = (*checks, Check("GPU", lost))
+    notes = [f"compared by --force, though {u} differ" for u in unlike if bench.force]
+    record = stage_record(stage, result, context, checks, notes)
+    return replace(record, verdict=join_pairs(checks, compared))
 
 
-def _lone_command(stage: Stage, bench: Bench, number: int, slot: Slot, setup: Setup) -> Command:
-    name, kernel = command_name(number, slot), setup.kernel
-    if not kernel.level:
-        argv, env = (setup.program, *kernel.args), {"KERNELRIG_SAMPLES": f"{name}.samples"}
-        return Command(name, argv, stage.time_s, env=env, core_dump=kernel.cuda)
-    command = timed_command(name, _of_slot(stage, bench, slot), setup)
-    if kernel.baseline:
-        return replace(command, env={CHOICE: choice_file(slot.candidate)})
-    return command
-
-
-def command_name(number: int, slot: Slot) -> str:
-    """`03-b`: sorts by time, and says whose it is."""
-    return f"{number:02d}-{chr(ord('a') + slot.candidate)}"
-
-
-def read_bench(
+def read_slots(
     stage: Stage,
     bench: Bench,
     slots: Sequence[Slot],
@@ -149,7 +131,7 @@ def _read_lone(
         if name not in planned:
             yield name, slot.candidate, broken(f"{name} was never planned")
             continue
-        of_slot = _of_slot(stage, bench, slot)
+        of_slot = slot_stage(stage, bench, slot)
         seen = _read_process(of_slot, slot, planned[name], result, folder, context)
         yield name, slot.candidate, seen if isinstance(seen, Verdict) else (seen,)
 
@@ -205,10 +187,6 @@ def _parts(seen: HarnessResult, own: Sequence[Slot], each_s: float) -> tuple[Tim
 
 def _place(slots: Sequence[Slot], timed: Timed) -> int:
     return slots.index(Slot(timed.candidate, timed.round, timed.process))
-
-
-def _of_slot(stage: Stage, bench: Bench, slot: Slot) -> Stage:
-    return stage if slot.round else replace(stage, warmup_s=bench.settle_s)
 
 
 def _read_process(

@@ -28,30 +28,12 @@ from kernelrig.model import (
     skipped,
 )
 from kernelrig.stages.checksum.outputs import judge_compared, judge_sampled
-from kernelrig.stages.checksum.stage import watchdog_s
-from kernelrig.stages.context import Context, Setup, case_text, stage_case
+from kernelrig.stages.context import Context, stage_case
 from kernelrig.stages.harness.reader import read_harness
 from kernelrig.stages.harness.result import Asked, HarnessResult, load_result
 from kernelrig.stages.record import find_command, stage_record
+from kernelrig.stages.timing.command import COMMAND
 from kernelrig.stages.timing.speed_of_light import Lightspeed, lightspeed, product_flop
-
-COMMAND = "timing"
-
-
-def timing_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
-    """Return the one timed run."""
-    return (timed_command(COMMAND, stage, setup),)
-
-
-def timed_command(name: str, stage: Stage, setup: Setup) -> Command:
-    """Return a process that times itself: random data, since zeros run a quarter faster."""
-    argv = (
-        *(setup.program, "--mode", "time", "--case", case_text(stage_case(setup.kernel, stage))),
-        *("--pattern", Pattern.RANDOM.value, "--seed", str(stage.seeds[0])),
-        *("--warmup-s", f"{stage.warmup_s:g}", "--samples", str(stage.samples)),
-        *("--watchdog", watchdog_s(stage), "--result", f"{name}.json"),
-    )
-    return Command(name, argv, stage.time_s, core_dump=True)
 
 
 def read_timing(

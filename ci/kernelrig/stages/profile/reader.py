@@ -1,19 +1,14 @@
-"""The profile stage: ncu's command lines, and whether its report holds what was asked for."""
+"""The profile stage: does ncu's report hold the launch, the metrics and the sections asked for?"""
 
 from __future__ import annotations
 
-import csv
-import math
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from kernelrig.errors import ProtocolError
 from kernelrig.model import (
     Check,
-    Command,
     EndedBy,
-    Pattern,
     Stage,
     StageJob,
     StageRecord,
@@ -23,17 +18,20 @@ from kernelrig.model import (
     passed,
     unreadable,
 )
-from kernelrig.stages.checksum.stage import watchdog_s
-from kernelrig.stages.context import Context, Setup, case_text, stage_case
+from kernelrig.stages.context import Context, stage_case
 from kernelrig.stages.harness.ended import judge_lost
 from kernelrig.stages.harness.result import Asked, find_mismatch, load_result
+from kernelrig.stages.profile.command import (
+    DETAILS,
+    DETAILS_CSV,
+    PATTERN,
+    PROFILE,
+    RAW,
+    RAW_CSV,
+    REPORT,
+)
+from kernelrig.stages.profile.page import Page, cell_number, function_name, parse_page
 from kernelrig.stages.record import find_command, log_tail, read_log, read_text, stage_record
-
-PROFILE, RAW, DETAILS = "profile", "raw", "details"
-RAW_CSV, DETAILS_CSV = "profile-raw.csv", "profile-details.csv"
-REPORT = "profile.ncu-rep"
-SKIP, LAUNCHES = 2, 3
-PATTERN = Pattern.RANDOM
 
 KEY_METRICS = (
     "gpu__time_duration.sum",
@@ -51,72 +49,6 @@ KEY_METRICS = (
 
 SECTIONS = ("Warp State Statistics", "Scheduler Statistics")
 _FORBIDDEN = "ERR_NVGPUCTRPERM"
-
-
-def profile_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
-    """Return the profiled run and the two exports of its report as CSV.
-
-    Clocks are left as they are, and the third launch is taken: the first two warm up.
-    """
-    tool = setup.host.tools.get("ncu") if setup.host else None
-    ncu = tool.path if tool else "ncu"
-    profiled = (
-        *(ncu, "--set", "detailed", "--section", "WarpStateStats", "--section", "SchedulerStats"),
-        *("--clock-control", "none", "--import-source", "yes"),
-        *("--launch-skip", str(SKIP), "--launch-count", "1"),
-        *("-k", f"regex:{setup.kernel.kernel_regex}", "-f", "-o", PROFILE),
-        *_program_argv(stage, setup),
-    )
-    return (
-        Command(PROFILE, profiled, stage.time_s),
-        *(
-            Command(
-                page,
-                (ncu, "--import", REPORT, "--page", page, "--csv"),
-                stage.time_s,
-                stdout=csv_file,
-            )
-            for page, csv_file in ((RAW, RAW_CSV), (DETAILS, DETAILS_CSV))
-        ),
-    )
-
-
-def _program_argv(stage: Stage, setup: Setup) -> tuple[str, ...]:
-    if setup.kernel.level == 0:
-        return (setup.program, *setup.kernel.args)
-    return (
-        *(setup.program, "--mode", "once", "--samples", str(LAUNCHES)),
-        *("--case", case_text(stage_case(setup.kernel, stage))),
-        *("--pattern", PATTERN.value, "--seed", str(stage.seeds[0])),
-        *("--watchdog", watchdog_s(stage), "--result", f"{PROFILE}.json"),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One CSV page of a report: a row for each kernel (raw) or metric (details)."""
-
-    rows: tuple[dict[str, str], ...]
-    units: dict[str, str]
-
-
-def parse_page(text: str, *, units_row: bool) -> Page:
-    """Read a page; ncu's own remarks (`==WARNING==`) may stand before the header."""
-    lines = [line for line in text.split("\n") if line.strip() and not line.startswith("==")]
-    table = list(csv.reader(lines))
-    if not table or "Kernel Name" not in table[0]:
-        return Page((), {})
-    header, body = table[0], table[1:]
-    units: dict[str, str] = {}
-    if units_row and body:
-        units = dict(zip(header, body.pop(0), strict=False))
-    return Page(tuple(dict(zip(header, row, strict=False)) for row in body), units)
-
-
-def function_name(signature: str) -> str:
-    """Return a kernel's bare name: no return type, namespace, template or parameter list."""
-    bare = re.sub(r"[<(].*", "", signature, flags=re.DOTALL).strip()
-    return bare.split(" ")[-1].split("::")[-1]
 
 
 def read_profile(
@@ -195,29 +127,20 @@ def _judge_pages(raw: Page, details: Page, folder: Path, context: Context) -> Ve
     if not re.fullmatch(wanted, found):
         return broken(f"the report holds kernel {found}, wanted was {wanted}")
     for metric in KEY_METRICS:
-        if _number(row.get(metric)) is None:
+        if cell_number(row.get(metric)) is None:
             return broken(f"{metric} is '{row.get(metric, 'missing')}': ncu may not know this chip")
-    if not _number(row[KEY_METRICS[0]]):
+    if not cell_number(row[KEY_METRICS[0]]):
         return broken(f"{KEY_METRICS[0]} is 0: nothing was measured")
     if any(function_name(r.get("Kernel Name", "")) != found for r in details.rows):
         return broken("the details page speaks of another kernel")
     measured = {
         r.get("Section Name", "")
         for r in details.rows
-        if _number(r.get("Metric Value")) is not None
+        if cell_number(r.get("Metric Value")) is not None
     }
     if absent := [s for s in SECTIONS if s not in measured]:
         return broken(f"section {absent[0]} is not in the report")
     return None
-
-
-def _number(text: str | None) -> float | None:
-    """Return a cell as a number, None for nan, n/a, inf, words and missing cells."""
-    try:
-        value = float((text or "").replace(",", ""))
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
 
 
 def _facts(raw: Page, folder: Path, context: Context) -> dict[str, str]:

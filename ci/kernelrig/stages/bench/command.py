@@ -1,39 +1,26 @@
-"""Processes that take turns on one GPU: started together, each waits with its inputs in place.
+"""Bench stages: the timed processes of several builds on one GPU, as the commands of one job.
 
-So the card is at work all the while, at the clocks of long load, and the start of a process, which
-takes as long as some turns, is paid once. The box runs it as one command, a shell that starts them
-and leaves the exit code of each in `<process>.exit`. What they hand on is a file with a byte a turn
-(relay.cuh); a process that ends badly ends it for all.
+Harness programs take measurement slots in a relay: all processes are started together, each waits
+with its inputs in place, so that the GPU stays at the clocks of long load and the start of a
+process, which takes as long as some slots, is paid once. The agent runs the relay as one command, a
+shell that starts them and leaves the exit code of each in `<process>.exit`. What they hand on is a
+file with a byte a slot (relay.cuh); a process that fails ends it for all.
+
+Where a plain program takes part, each slot is a process that is started when the one before has
+ended.
 """
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from kernelrig.model import (
-    Bench,
-    Command,
-    CommandResult,
-    EndedBy,
-    Pattern,
-    Slot,
-    Stage,
-    StageResult,
-    Verdict,
-    broken,
-)
-from kernelrig.stages.checksum.outputs import judge_compared
-from kernelrig.stages.checksum.stage import watchdog_s
-from kernelrig.stages.context import Context, Setup, case_text, stage_case
-from kernelrig.stages.harness.ended import EXIT_CUDA, judge_end, judge_missing
-from kernelrig.stages.harness.reader import read_harness
-from kernelrig.stages.harness.result import Asked
-from kernelrig.stages.record import find_command, read_text
-from kernelrig.stages.timing.stage import timed_command
+from kernelrig.bench import interleave
+from kernelrig.model import Bench, Command, Pattern, Slot, Stage
+from kernelrig.stages.checksum.command import watchdog_s
+from kernelrig.stages.context import Setup, case_text, stage_case
+from kernelrig.stages.timing.command import timed_command
 
 RELAY, CHOICE = "relay", "KERNELRIG_CHOICE_FILE"
 SLOT_S = 12.0
@@ -43,6 +30,60 @@ SLOT_S = 12.0
 def process_name(candidate: int, process: int) -> str:
     """`b2`: the second process of the second contender."""
     return f"{chr(ord('a') + candidate)}{process + 1}"
+
+
+def bench_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
+    """Return the commands of the whole comparison, in one job: one lock on the GPU holds them."""
+    bench, builds = setup.bench, setup.builds
+    assert bench is not None, "a plan may not hold a bench stage: `invoke bench` makes it"
+    assert builds is not None
+    setups = [
+        replace(
+            setup,
+            kernel=c.kernel,
+            build=builds.by_variant[c.place],
+            selftest=None,
+            variant=c.place,
+        )
+        for c in bench.candidates
+    ]
+    return slot_commands(stage, bench, bench_slots(bench), setups)
+
+
+def bench_slots(bench: Bench) -> tuple[Slot, ...]:
+    return interleave(len(bench.candidates), bench.rounds, bench.processes)
+
+
+def slot_commands(
+    stage: Stage, bench: Bench, slots: Sequence[Slot], setups: Sequence[Setup]
+) -> tuple[Command, ...]:
+    """Return the relay, or a process for each slot in their order."""
+    if bench.processes:
+        return relay_commands(stage, bench, slots, setups)
+    return tuple(
+        _lone_command(stage, bench, number, slot, setups[slot.candidate])
+        for number, slot in enumerate(slots)
+    )
+
+
+def _lone_command(stage: Stage, bench: Bench, number: int, slot: Slot, setup: Setup) -> Command:
+    name, kernel = command_name(number, slot), setup.kernel
+    if not kernel.level:
+        argv, env = (setup.program, *kernel.args), {"KERNELRIG_SAMPLES": f"{name}.samples"}
+        return Command(name, argv, stage.time_s, env=env, core_dump=kernel.cuda)
+    command = timed_command(name, slot_stage(stage, bench, slot), setup)
+    if kernel.baseline:
+        return replace(command, env={CHOICE: choice_file(slot.candidate)})
+    return command
+
+
+def command_name(number: int, slot: Slot) -> str:
+    """`03-b`: sorts by time, and says whose it is."""
+    return f"{number:02d}-{chr(ord('a') + slot.candidate)}"
+
+
+def slot_stage(stage: Stage, bench: Bench, slot: Slot) -> Stage:
+    return stage if slot.round else replace(stage, warmup_s=bench.settle_s)
 
 
 def relay_commands(
@@ -82,55 +123,6 @@ def choose_command(stage: Stage, candidate: int, setup: Setup) -> Command:
     )
     env = {CHOICE: choice_file(candidate)}
     return Command(name, argv, stage.time_s, env=env, core_dump=True)
-
-
-def read_choice(
-    stage: Stage,
-    candidate: int,
-    planned: Mapping[str, Command],
-    result: StageResult,
-    folder: Path,
-    context: Context,
-) -> Verdict | None:
-    """Return what was wrong with a baseline's first launch; None if nothing, or there was none."""
-    command = planned.get(f"choose-{chr(ord('a') + candidate)}")
-    if command is None:
-        return None
-    ended = find_command(result, command.name)
-    if ended is None:
-        return judge_missing(command)
-    asked = Asked("check", stage_case(context.kernel, stage), stage.seeds[0], Pattern.RANDOM)
-    seen = read_harness(command, ended, asked, folder, context)
-    if isinstance(seen, Verdict):
-        return seen
-    return judge_compared(seen.compared, Pattern.RANDOM, seen.seed, seen, context)
-
-
-def ended_process(command: Command, result: StageResult, folder: Path) -> CommandResult | Verdict:
-    """Return how one process of the relay ended, as the shell has left it."""
-    whole = find_command(result, RELAY)
-    if whole is None:
-        return broken(f"the journal says nothing of the {RELAY}: nobody knows what it did")
-    as_relay = replace(command, name=RELAY)
-    if (verdict := judge_end(as_relay, whole, folder)) is not None:
-        return verdict
-    code = re.fullmatch(r"(\d+)\n", read_text(folder / f"{command.name}.exit") or "")
-    if code is None:
-        return broken(f"{command.name} left no exit code: it was never started")
-    ended = CommandResult(command.name, EndedBy.EXIT, int(code[1]), seconds=whole.seconds)
-    first = _first_to_fail(folder) if int(code[1]) == EXIT_CUDA else ""
-    if first not in ("", command.name):
-        return broken(f"it gave up, as {first} had failed")
-    signal = int(code[1]) - 128
-    if signal > 0:  # what a shell says of a child that a signal ended
-        ended = replace(ended, ended_by=EndedBy.SIGNAL, exit_code=None, signal=signal)
-    return ended
-
-
-def _first_to_fail(folder: Path) -> str:
-    """Name the process that ended the relay for all, empty if none did."""
-    failed = (read_text(folder / RELAY) or "").replace("\2", "").lstrip("\0\1").split("\n")
-    return failed[0]
 
 
 def slots_of(slots: Sequence[Slot]) -> dict[tuple[int, int], list[int]]:

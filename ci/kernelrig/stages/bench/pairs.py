@@ -1,0 +1,95 @@
+"""Pairs of candidates: B compared with A, in the words and figures of a check.
+
+A difference between two builds is no fault of either: the pair passes, and is called faster, slower
+or inconclusive. With a gate, what is slower than the first candidate by more fails.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from kernelrig.bench import compare, differences
+from kernelrig.model import (
+    Bench,
+    Change,
+    Check,
+    Comparison,
+    Outcome,
+    Timed,
+    Verdict,
+    broken,
+    failed,
+    join_checks,
+    passed,
+    skipped,
+)
+
+
+def compare_pairs(
+    bench: Bench, own: Sequence[Check], timed: Sequence[Timed]
+) -> tuple[tuple[Check, ...], tuple[Comparison, ...], tuple[str, ...]]:
+    """Return a check for each pair, the comparisons made, and what the slots do not share.
+
+    `own` are the checks of the candidates: one that did not pass is compared with none.
+    """
+    names = [c.name for c in bench.candidates]
+    unlike = tuple(differences(t.environment for t in timed if t.round))
+    pairs, compared = [], []
+    for a, b in itertools.combinations(range(len(names)), 2):
+        title = f"{names[b]} beside {names[a]}"
+        bad = next((names[i] for i in (a, b) if own[i].verdict.outcome is not Outcome.PASS), "")
+        if bad:
+            pairs.append(Check(title, skipped(f"not compared: {bad} did not pass")))
+        elif unlike and not bench.force:
+            why = f"not compared: the turns do not share their {'; '.join(unlike)}"
+            pairs.append(Check(title, broken(f"{why}; --force compares them all the same")))
+        else:
+            seen = compare(timed, names, a, b)
+            compared.append(seen)
+            pairs.append(_pair(title, seen, bench.gate_percent if a == 0 else None, unlike))
+    return tuple(pairs), tuple(compared), unlike
+
+
+def _pair(title: str, seen: Comparison, gate_percent: float | None, unlike: Sequence[str]) -> Check:
+    facts = {
+        "word": seen.word.value,
+        "ratio": f"{seen.ratio:.4f}",
+        "difference": f"{seen.percent:+.2f}%",
+        "interval": f"{seen.low_percent:+.2f}% to {seen.high_percent:+.2f}%",
+        "noise": "not known" if seen.noise_percent is None else f"{seen.noise_percent:.2f}%",
+        "resolves": f"{seen.mdd_percent:.2f}%",
+        "medians": f"{seen.a_ms:.4f} and {seen.b_ms:.4f} ms",
+        "slots": f"{seen.slots} of each",
+        "more": _more(seen),
+    }
+    facts |= {"forced": "; ".join(unlike)} if unlike else {}
+    return Check(title, _verdict(seen, gate_percent), facts={k: v for k, v in facts.items() if v})
+
+
+def _verdict(seen: Comparison, gate_percent: float | None) -> Verdict:
+    said = f"{seen.word.value}, {seen.percent:+.2f}% ({seen.low_percent:+.2f} to"
+    said += f" {seen.high_percent:+.2f}), {seen.b_ms:.4f} beside {seen.a_ms:.4f} ms"
+    if seen.word is Change.INCONCLUSIVE:
+        said += f"; {_more(seen)}"
+    if gate_percent is None:
+        return passed(said)
+    if seen.word is Change.SLOWER and seen.percent > gate_percent:
+        return failed(f"{said}: more than the gate of {gate_percent:g}%")
+    return passed(f"{said}; within the gate of {gate_percent:g}%, as far as it is known")
+
+
+def _more(seen: Comparison) -> str:
+    if seen.word is not Change.INCONCLUSIVE:
+        return ""
+    if seen.more_minutes is None:
+        return "no rental is long enough to tell so little"
+    return f"{seen.more_minutes:.1f} more minutes would tell so much, if it is there"
+
+
+def join_pairs(checks: Sequence[Check], compared: Sequence[Comparison]) -> Verdict:
+    """Return the verdict of a bench: what went wrong, or what each pair comes to."""
+    joined = join_checks(checks)
+    if joined.outcome is not Outcome.PASS:
+        return joined
+    return passed("; ".join(f"{c.b} {c.word.value} ({c.percent:+.2f}%)" for c in compared))

@@ -1,0 +1,41 @@
+"""Checksum stages: `--mode check` of the harness, once for each pattern and seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from kernelrig.model import Command, Pattern, Stage
+from kernelrig.stages.context import Setup, case_text, stage_case
+
+WATCHDOG_MARGIN_S = 30
+"""The agent's limit comes first, as it dumps the hang; the program's own is the last resort."""
+
+
+def watchdog_s(stage: Stage) -> str:
+    return str(math.ceil(stage.time_s) + WATCHDOG_MARGIN_S)
+
+
+def check_runs(stage: Stage) -> Iterator[tuple[str, Pattern, int]]:
+    """Yield the name, pattern and seed of each command; a constant case has nothing to seed."""
+    for pattern in stage.patterns:
+        for seed in stage.seeds[:1] if pattern is Pattern.CONSTANT else stage.seeds:
+            yield f"{pattern.value}-{seed}", pattern, seed
+
+
+def checksum_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
+    """Return one `--mode check` command for each pattern and seed."""
+    case = case_text(stage_case(setup.kernel, stage))
+    return tuple(
+        Command(
+            name,
+            (
+                *(setup.program, "--mode", "check", "--case", case),
+                *("--pattern", pattern.value, "--seed", str(seed)),
+                *("--watchdog", watchdog_s(stage), "--result", f"{name}.json"),
+            ),
+            stage.time_s,
+            core_dump=True,
+        )
+        for name, pattern, seed in check_runs(stage)
+    )

@@ -27,10 +27,10 @@ kernels:
       sm_100a:
         source: gemm.cu
         roles:
-          product: {issues: [UTCQMMA]}
+          mma: {issues: [UTCQMMA]}
         rules:
           - {code: S001, name: mma-is-there, what: a, why: b, mend: c, must_have: [UTCQMMA.2CTA]}
-          - {code: S002, name: mma-count, what: a, why: b, mend: c, role: product,
+          - {code: S002, name: mma-count, what: a, why: b, mend: c, role: mma,
              count: {UTCQMMA: 4 * UNROLL}}
           - {code: S003, name: fence-first, what: a, why: b, mend: c,
              order: [FENCE, UTMASTG], since: STS}
@@ -48,9 +48,9 @@ def test_what_a_kernel_is_held_to_is_read_whole(project: Project) -> None:
     assert kernel.budgets == {"sm_100a": {"production": Budget(registers=236)}}
     assert kernel.tunables["sm_100a"]["DEPTH"] == Tunable(4, (3, 4, 5), structural=True)
     said = kernel.sass["sm_100a"]
-    assert said.roles == {"product": Role("product", ("UTCQMMA",))}
+    assert said.roles == {"mma": Role("mma", ("UTCQMMA",))}
     assert said.rules[1] == SassRule(
-        "S002", "mma-count", "a", "b", "c", role="product", count={"UTCQMMA": "4 * UNROLL"}
+        "S002", "mma-count", "a", "b", "c", role="mma", count={"UTCQMMA": "4 * UNROLL"}
     )
 
 
@@ -97,9 +97,9 @@ def test_a_variant_changes_a_tunable_and_leaves_the_others(project: Project) -> 
             "14: 'sass' names 'sm_80', which has no source; sources: sm_100a",
         ),
         (
-            "product: {issues: [UTCQMMA]}",
-            "product: {issues: []}",
-            "17: role 'product' issues nothing: what is it?",
+            "mma: {issues: [UTCQMMA]}",
+            "mma: {issues: []}",
+            "17: role 'mma' issues nothing: what is it?",
         ),
         ("S001", "R001", "19: 'code' must be S and three digits, not 'R001'"),
         ("S003", "S001", "19: 'S001' stands 2 times"),
@@ -109,7 +109,7 @@ def test_a_variant_changes_a_tunable_and_leaves_the_others(project: Project) -> 
             "",
             "19: 'S001' must have exactly one of must_have, must_not_have, count, order, not none",
         ),
-        ("role: product,", "role: load,", "20: 'load' is no role; roles: product"),
+        ("role: mma,", "role: load,", "20: 'load' is no role; roles: mma"),
         ("4 * UNROLL", "4 * ROLL", "21: no tunable is called 'ROLL'; tunables: DEPTH, UNROLL"),
         ("[FENCE, UTMASTG]", "[UTMASTG]", "23: 'order' needs two patterns or more"),
         (

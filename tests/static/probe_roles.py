@@ -5,12 +5,12 @@ from __future__ import annotations
 from kernelrig.model import Role
 
 BLACKWELL = {
-    "loader": Role("loader", ("UTMALDG",)),
-    "product": Role("product", ("UTCQMMA", "UTCBAR")),
+    "load": Role("load", ("UTMALDG",)),
+    "mma": Role("mma", ("UTCQMMA", "UTCBAR")),
     "epilogue": Role("epilogue", ("LDTM", "UTMASTG")),
 }
 HOPPER = {
-    "loader": Role("loader", ("UTMALDG",)),
+    "load": Role("load", ("UTMALDG",)),
     "consumer": Role("consumer", ("QGMMA", "UTMASTG")),
 }
 SMALL = {"load": Role("load", ("LOAD",)), "multiply": Role("multiply", ("MULTIPLY",))}

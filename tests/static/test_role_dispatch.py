@@ -13,24 +13,24 @@ from tests.static.probe_roles import BLACKWELL, HOPPER, SMALL
 
 def test_each_thread_of_a_real_kernel_has_its_role(roles_100a: Probe) -> None:
     told = roles_of_threads(part_roles(roles_100a.flow("right"), BLACKWELL), 192)
-    assert told == ["loader"] * 32 + ["product"] * 32 + ["epilogue"] * 128
+    assert told == ["load"] * 32 + ["mma"] * 32 + ["epilogue"] * 128
 
 
 def test_each_thread_of_a_real_hopper_kernel_has_its_role(roles_90a: Probe) -> None:
     told = roles_of_threads(part_roles(roles_90a.flow("right"), HOPPER), 384)
-    assert told == ["loader"] * 128 + ["consumer"] * 256
+    assert told == ["load"] * 128 + ["consumer"] * 256
 
 
 def test_a_dispatch_by_lane_is_told_lane_by_lane(roles_100a: Probe) -> None:
     told = roles_of_threads(part_roles(roles_100a.flow("by_lane"), BLACKWELL), 96)
     assert told == [
-        "loader",
+        "load",
         *["epilogue"] * 31,
-        "product",
+        "mma",
         *["epilogue"] * 63,
     ]
     assert isinstance(told, list)
-    assert parted_warps(told) == {0: ("loader", "epilogue"), 1: ("product", "epilogue")}
+    assert parted_warps(told) == {0: ("load", "epilogue"), 1: ("mma", "epilogue")}
 
 
 @pytest.mark.parametrize(

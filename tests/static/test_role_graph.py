@@ -132,20 +132,20 @@ def test_guardrails_are_traps_of_the_role_they_stand_in(guarded_100a: Probe) -> 
     callees = {graph.flow.blocks[b].callee for b in graph.traps}
     assert len([name for name in callees if "guardrail_trap" in name]) >= 7
     ways_in = {p for b in graph.traps for p in graph.flow.graph.predecessors(b)} - graph.traps
-    assert ways_in & graph.roles["product"].blocks
+    assert ways_in & graph.roles["mma"].blocks
     assert ways_in & graph.roles["epilogue"].blocks
 
 
 def test_a_failed_assertion_is_a_trap_though_code_stands_behind_it(roles_100a: Probe) -> None:
     graph = part_roles(roles_100a.flow("watchdog"), BLACKWELL)
     calls = {b for b in graph.traps if graph.flow.blocks[b].callee == "__assertfail"}
-    assert len(calls) == 4  # one wait of the loader, two of the product, one of the epilogue
+    assert len(calls) == 4  # one wait of the load, two of the mma, one of the epilogue
     assert graph.shared == {}
 
 
 def test_what_a_role_runs_in_its_loops_is_part_of_what_it_runs(roles_90a: Probe) -> None:
     graph = part_roles(roles_90a.flow("right"), HOPPER)
-    for name, first in (("loader", "UTMALDG"), ("consumer", "QGMMA")):
+    for name, first in (("load", "UTMALDG"), ("consumer", "QGMMA")):
         inside, all_of_it = graph.loop_instructions(name), graph.instructions(name)
         assert set(inside) < set(all_of_it)
         assert any(i.matches(first) for i in inside)

@@ -39,13 +39,13 @@ def test_a_kernel_whose_roles_are_right_passes_whatever_traps_it_has(
     checks = judge(request.getfixturevalue(probe), function, BLACKWELL)
     assert [c.name for c in checks] == [rule.title for rule in RULES]
     assert not_passed(checks) == {}
-    assert checks[4].facts == {"loader": "warp 0", "product": "warp 1", "epilogue": "warps 2 to 5"}
+    assert checks[4].facts == {"load": "warp 0", "mma": "warp 1", "epilogue": "warps 2 to 5"}
 
 
 def test_the_same_rules_hold_for_warpgroups_on_hopper(roles_90a: Probe) -> None:
     checks = judge(roles_90a, "right", HOPPER, threads=384)
     assert not_passed(checks) == {}
-    assert checks[4].facts == {"loader": "warps 0 to 3", "consumer": "warps 4 to 11"}
+    assert checks[4].facts == {"load": "warps 0 to 3", "consumer": "warps 4 to 11"}
 
 
 @pytest.mark.parametrize(
@@ -56,18 +56,17 @@ def test_the_same_rules_hold_for_warpgroups_on_hopper(roles_90a: Probe) -> None:
         (
             "one_loop",
             "W003",
-            "warps of loader and product run the same code: the loop at roles_sm100a.cu:93 holds"
-            " both",
+            "warps of load and mma run the same code: the loop at roles_sm100a.cu:93 holds both",
             139,
         ),
-        ("both_roles", "W003", "warps of loader and product run the same code", 140),
+        ("both_roles", "W003", "warps of load and mma run the same code", 140),
         (
             "gathers",
             "W004",
             "epilogue holds BAR.SYNC.DEFER_BLOCKING, which other roles never come to",
             141,
         ),
-        ("by_lane", "W005", "lanes of warp 0 part: loader and epilogue", 144),
+        ("by_lane", "W005", "lanes of warp 0 part: load and epilogue", 144),
     ],
 )
 def test_each_fault_is_found_by_the_rule_that_is_for_it(
@@ -96,8 +95,8 @@ def test_a_shared_loop_is_found_on_hopper_too(roles_90a: Probe) -> None:
 def test_lanes_that_part_are_told_warp_by_warp(roles_100a: Probe) -> None:
     findings = judge(roles_100a, "by_lane", BLACKWELL)[4].findings
     assert [f.message.split(" (")[0] for f in findings] == [
-        "lanes of warp 0 part: loader and epilogue",
-        "lanes of warp 1 part: product and epilogue",
+        "lanes of warp 0 part: load and epilogue",
+        "lanes of warp 1 part: mma and epilogue",
     ]
 
 
@@ -128,14 +127,14 @@ def test_the_facts_tell_what_each_role_consists_of(roles_100a: Probe) -> None:
     assert facts["dispatch"] == "roles_sm100a.cu:99 @!P0 BRA, roles_sm100a.cu:99 @!P0 BRA"
     assert re.fullmatch(
         r"\d+ blocks, \d+ instructions, work at roles_sm100a.cu:45, loops that only wait: 1",
-        facts["loader"],
+        facts["load"],
     )
     assert re.fullmatch(
         r"\d+ instructions, 1 UTMALDG.2D.2CTA, wait at :43, arrive at :44, wait at :35",
-        facts["loader, loop at roles_sm100a.cu:43"],
+        facts["load, loop at roles_sm100a.cu:43"],
     )
-    product = facts["product, loop at roles_sm100a.cu:50"]
-    assert "4 UTCQMMA.2CTA, 2 UTCBAR.2CTA.MULTICAST, wait at :50, wait at :51" in product
+    mma = facts["mma, loop at roles_sm100a.cu:50"]
+    assert "4 UTCQMMA.2CTA, 2 UTCBAR.2CTA.MULTICAST, wait at :50, wait at :51" in mma
     assert "1 LDTM.x8, 1 UTMASTG.2D" in facts["epilogue, loop at roles_sm100a.cu:62"]
 
 
@@ -146,7 +145,7 @@ def test_a_kernel_without_roles_is_not_asked(roles_100a: Probe) -> None:
 
 
 def test_a_single_role_is_parted_from_no_other(roles_100a: Probe) -> None:
-    checks = judge(roles_100a, "right", {"loader": BLACKWELL["loader"]})
+    checks = judge(roles_100a, "right", {"load": BLACKWELL["load"]})
     assert not_passed(checks) == {
         "W004 role-apart": Outcome.SKIP,
         "W005 role-by-warp": Outcome.SKIP,
@@ -165,7 +164,7 @@ def test_a_branch_on_something_else_than_the_thread_cannot_be_judged() -> None:
         "UTCBAR.2CTA [UR4], URZ",
         "EXIT",
     )
-    roles = {name: BLACKWELL[name] for name in ("loader", "product")}
+    roles = {name: BLACKWELL[name] for name in ("load", "mma")}
     check = check_roles(part_roles(flow, roles), "f.cu")[4]
     assert check.verdict.outcome is Outcome.ERROR
     assert check.verdict.summary == (

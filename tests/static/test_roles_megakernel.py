@@ -27,7 +27,7 @@ def test_roles_hold_in_every_variant(variant: str, compile_sass: Compile) -> Non
     graph = part_roles(flow, known.sass[ARCH].roles)
     checks = check_roles(graph, SOURCE, THREADS, tunables)
     assert {c.name: c.verdict.outcome for c in checks} == {c.name: Outcome.PASS for c in checks}
-    assert checks[4].facts == {"loader": "warp 0", "product": "warp 1", "epilogue": "warps 2 to 5"}
+    assert checks[4].facts == {"load": "warp 0", "mma": "warp 1", "epilogue": "warps 2 to 5"}
     assert graph.shared == {}
     assert len(graph.dispatch) == 2
     assert all(loop.entries == 1 for loop in natural_loops(flow))
@@ -50,12 +50,12 @@ def test_roles_hold_in_every_variant(variant: str, compile_sass: Compile) -> Non
                 "  }\n  if (warp != Config::LOADER_WARP) {\n    run_epilogue<",
             ),
             "W003 roles-disjoint",
-            "warps of product and epilogue run the same code",
+            "warps of mma and epilogue run the same code",
         ),
         (
             (SOURCE, "__shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0)", "threadIdx.x / 16"),
             "W005 role-by-warp",
-            "lanes of warp 0 part: loader and product",
+            "lanes of warp 0 part: load and mma",
         ),
         (
             (
@@ -64,7 +64,7 @@ def test_roles_hold_in_every_variant(variant: str, compile_sass: Compile) -> Non
                 "      load_inputs(cta, a_map, b_map);\n    __syncthreads();",
             ),
             "W004 role-apart",
-            "loader holds BAR.SYNC.DEFER_BLOCKING, which other roles never come to",
+            "load holds BAR.SYNC.DEFER_BLOCKING, which other roles never come to",
         ),
     ],
 )

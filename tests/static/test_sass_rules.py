@@ -18,11 +18,11 @@ PTX = "kernel/ptx.cuh"
 BREAKS: dict[str, tuple[tuple[Edit, ...], str]] = {
     "S001": (
         ((TCGEN05, "tcgen05.mma.cta_group::2.kind::f8f6f4", "tcgen05.mma.cta_group::2.kind::f16"),),
-        "no UTCQMMA.2CTA of role product",
+        "no UTCQMMA.2CTA of role mma",
     ),
     "S002": (
         ((SOURCE, "k < Config::BLOCK_K; k += Config::MMA_K", "k < 96; k += Config::MMA_K"),),
-        "18 UTCQMMA of role product, not 24 (4 * K_LOOP_UNROLL)",
+        "18 UTCQMMA of role mma, not 24 (4 * K_LOOP_UNROLL)",
     ),
     "S003": (
         tuple(
@@ -37,7 +37,7 @@ BREAKS: dict[str, tuple[tuple[Edit, ...], str]] = {
                 '      ".mbarrier::complete_tx::bytes.L2::cache_hint',
             )
         ),
-        "no UTMALDG.2D.2CTA of role loader",
+        "no UTMALDG.2D.2CTA of role load",
     ),
     "S004": (
         (
@@ -68,7 +68,7 @@ BREAKS: dict[str, tuple[tuple[Edit, ...], str]] = {
                 '               ".b64 [%0];" ::"r"(barrier)\n',
             ),
         ),
-        "no UTCBAR.2CTA.MULTICAST of role product",
+        "no UTCBAR.2CTA.MULTICAST of role mma",
     ),
     "S007": (
         ((SOURCE, "    ptx::fence_proxy_async_shared();\n", ""),),

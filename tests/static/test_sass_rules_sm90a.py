@@ -18,11 +18,11 @@ WGMMA = "kernel/wgmma.cuh"
 BREAKS: dict[str, tuple[tuple[Edit, ...], str]] = {
     "S101": (
         ((WGMMA, "m64n256k32.f32.e4m3.e4m3", "m64n256k32.f32.e5m2.e4m3"),),
-        "no QGMMA.64x256x32.F32.E4M3.E4M3 of role product",
+        "no QGMMA.64x256x32.F32.E4M3.E4M3 of role mma",
     ),
     "S102": (
         ((SOURCE, "k < Config::BLOCK_K; k += Config::MMA_K", "k < 96; k += Config::MMA_K"),),
-        "18 QGMMA of role product, not 24 (24)",
+        "18 QGMMA of role mma, not 24 (24)",
     ),
     "S103": (
         (
@@ -38,11 +38,11 @@ BREAKS: dict[str, tuple[tuple[Edit, ...], str]] = {
                 '               "l"(map), "r"(x), "r"(y + z), "r"(barrier)',
             ),
         ),
-        "no UTMALDG.3D of role loader",
+        "no UTMALDG.3D of role load",
     ),
     "S104": (
         ((SOURCE, "ptx::store_global(to + 32 * block, words);", "*to = words[0];"),),
-        "0 STG.E.NA.128 of role product, not 16 (16 if STAGED_BOXES == 0 else 0)",
+        "0 STG.E.NA.128 of role mma, not 16 (16 if STAGED_BOXES == 0 else 0)",
     ),
     "S105": (
         (

@@ -7,8 +7,8 @@
 
 enum Fault {
   NONE,
-  ONE_LOOP,    // loader and product are two branches of one loop
-  BOTH_ROLES,  // the loader's warp goes on to the product's work
+  ONE_LOOP,    // load and MMA are two branches of one loop
+  BOTH_ROLES,  // the load warp goes on to the MMA warp's work
   GATHERS,     // the epilogue holds __syncthreads
   PLAIN_STORE, // the epilogue writes without TMA
   TWICE,       // two warps of the epilogue have a copy of its code

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from kernelrig.findings import locate
 from kernelrig.ptx import Module, parse_ptx
 
 from tests.ptx.flat import flat_ptx
@@ -68,7 +69,8 @@ def test_the_megakernel_comes_through(variant: str, own_ptx: OwnPtx, assemble: A
     kernel = parse_ptx(text, "whole.ptx").function("patch_embed_gemm")
     assert kernel is not None
     assert kernel.directive("maxntid") == (192,)
-    files = {Path(i.place.own("sm100a_patch_embed_fp8.cu").file).name for i in kernel.instructions}
+    source = "sm100a_patch_embed_fp8.cu"
+    files = {Path(locate(i.place.frames, source).file).name for i in kernel.instructions}
     assert files == {"sm100a_patch_embed_fp8.cu", ""}  # a few stand for no line
 
 

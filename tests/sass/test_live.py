@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kernelrig.errors import ProtocolError
+from kernelrig.findings import locate
 from kernelrig.proc import run_process
 from kernelrig.sass import live_by_line, live_registers_argv, parse_live
 
@@ -41,7 +42,7 @@ def test_counts_are_of_each_kind_of_register(roles_100a: Probe) -> None:
 def test_lines_stand_in_the_order_of_their_registers(roles_100a: Probe) -> None:
     live = parse_live(table(roles_100a))["right"]
     function = roles_100a.module.function("right")
-    lines = live_by_line(function, live, "roles_sm100a.cu")
+    lines = live_by_line(function, live, lambda frames: locate(frames, "roles_sm100a.cu"))
     counts = [line.live.general for line in lines]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] == max(held.general for held in live.values())

@@ -72,7 +72,7 @@ def test_a_broken_kernel_breaks_its_rule_alone(entry: str, rule: str, probe: Mod
     for finding in check.findings:
         assert finding.kind == rule.split(" ", 1)[1]
         assert finding.kernel == entry
-        assert finding.file == f"/proc/self/cwd/{PROBE}"
+        assert finding.file == PROBE
         assert finding.line > 0
         assert re.fullmatch(r"[^\n]+[^.\n]", finding.message)
     assert [line.split(":")[0] for line in check.verdict.evidence] == ["what", "why", "mend"]

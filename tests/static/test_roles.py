@@ -52,21 +52,21 @@ def test_the_same_rules_hold_for_warpgroups_on_hopper(roles_90a: Probe) -> None:
     ("function", "rule", "message", "line"),
     [
         ("plain_store", "W001", "epilogue is known by UTMASTG, which nobody issues", 0),
-        ("twice", "W002", "epilogue stands in 2 places, not 1", 143),
+        ("twice", "W002", "epilogue stands in 2 places, not 1", 64),
         (
             "one_loop",
             "W003",
             "warps of load and mma run the same code: the loop at roles_sm100a.cu:93 holds both",
-            139,
+            92,
         ),
-        ("both_roles", "W003", "warps of load and mma run the same code", 140),
+        ("both_roles", "W003", "warps of load and mma run the same code", 101),
         (
             "gathers",
             "W004",
             "epilogue holds BAR.SYNC.DEFER_BLOCKING, which other roles never come to",
-            141,
+            78,
         ),
-        ("by_lane", "W005", "lanes of warp 0 part: load and epilogue", 144),
+        ("by_lane", "W005", "lanes of warp 0 part: load and epilogue", 99),
     ],
 )
 def test_each_fault_is_found_by_the_rule_that_is_for_it(

@@ -19,11 +19,12 @@ from pathlib import Path
 from kernelrig.build.define import c_string, define_value, host_define, nvcc_define
 from kernelrig.errors import ConfigError
 from kernelrig.model import Function, Kernel, Toolchain, Variant
+from kernelrig.model.frame import COMPILED_UNDER
 
 KERNELS = Path("kernel")
 """The folder of kernels.yaml, which sources are relative to."""
 
-CWD = "/proc/self/cwd"
+CWD = COMPILED_UNDER
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,26 @@
-"""Where an instruction comes from: a source line, and the calls that inlining removed."""
+"""A source line, and the chain of inlined calls that an instruction comes from."""
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass
+from functools import cache
 from pathlib import PurePosixPath
+
+COMPILED_UNDER = "/proc/self/cwd"
+"""Where kernelrig.build lets the compiler run, so that no binary contains the folder's own name."""
+
+
+@cache
+def source_path(path: str) -> str:
+    """Return a path of a line table relative to the repository, if it was compiled from there."""
+    path = posixpath.normpath(path) if path else ""
+    return path.removeprefix(f"{COMPILED_UNDER}/")
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A source line, and the function it stands in (mangled; empty where nobody says)."""
+    """A source line and the function it is in: as the binary names it, empty where unknown."""
 
     file: str
     line: int
@@ -16,35 +28,20 @@ class Frame:
 
     @property
     def text(self) -> str:
+        """`kernel.cu:301 load_inputs`."""
         return f"{PurePosixPath(self.file).name}:{self.line} {self.function}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an instruction comes from: the chain of inlined calls, innermost first."""
+    """Where an instruction comes from: the chain of inlined calls, innermost first.
+
+    Which of its frames a report names is decided in kernelrig.findings.location.
+    """
 
     frames: tuple[Frame, ...] = ()
-
-    def own(self, source: str) -> Frame:
-        """Return the outermost frame in the file `source`; elsewhere the outermost there is.
-
-        `source` is the file's path or the end of it: `kernel.cu` is found in `kernel/kernel.cu`.
-        """
-        held = [f for f in self.frames if _is_of(f, source)] or self.frames
-        return held[-1] if held else Frame("", 0)
-
-    def inner(self, source: str) -> Frame:
-        """Return the innermost frame in the file `source`: the line of a function of its own that
-        was inlined, where `own` is that function's call.
-        """
-        return next((f for f in self.frames if _is_of(f, source)), self.own(source))
 
     @property
     def text(self) -> str:
         """The whole chain: `ptx.cuh:88 mbarrier_try_wait, in kernel.cu:301 load_inputs, in ...`."""
         return ", in ".join(f.text for f in self.frames)
-
-
-def _is_of(frame: Frame, source: str) -> bool:
-    wanted = PurePosixPath(source).parts
-    return PurePosixPath(frame.file).parts[-len(wanted) :] == wanted

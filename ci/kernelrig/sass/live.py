@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,13 +73,15 @@ def parse_live(text: str) -> dict[str, dict[int, Live]]:
     return live
 
 
-def live_by_line(function: Function, live: Mapping[int, Live], source: str) -> tuple[LineLive, ...]:
-    """Return each line of the kernel's own file with its worst instruction, worst line first."""
+def live_by_line(
+    function: Function, live: Mapping[int, Live], locate: Callable[[Sequence[Frame]], Frame]
+) -> tuple[LineLive, ...]:
+    """Return each line that `locate` names with its worst instruction, worst line first."""
     worst: dict[tuple[str, int], LineLive] = {}
     for i in function.instructions:
         if i.root == "NOP" and i.address not in live:
             continue  # padding behind the end: -plr does not print it
-        frame, now = i.place.inner(source), live[i.address]
+        frame, now = locate(i.place.frames), live[i.address]
         held = worst.get((frame.file, frame.line))
         if frame.file and (held is None or now.general > held.live.general):
             worst[frame.file, frame.line] = LineLive(frame, i, now)

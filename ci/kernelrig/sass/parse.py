@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kernelrig.errors import ProtocolError
+from kernelrig.model.frame import source_path
 from kernelrig.sass.code import INSTRUCTION_BYTES, Frame, Function, Instruction, Module, Place
-
-_COMPILED_UNDER = "/proc/self/cwd/"
-"""kernelrig.build compiles there, so that no binary knows the folder; places are relative to it."""
 
 _INSTRUCTION = re.compile(
     r"\s+/\*(?P<address>[0-9a-f]{4,})\*/\s+"
@@ -118,14 +116,14 @@ class _Reader:
         )
 
     def frame(self, found: re.Match[str]) -> None:
-        file, line = found[1].removeprefix(_COMPILED_UNDER), int(found[2])
+        file, line = source_path(found[1]), int(found[2])
         if self.inlined_at and self.inlined_at != (file, line):
             raise _UnreadableError(f"expected {self.inlined_at[0]}, line {self.inlined_at[1]}")
         named = self.functions.get((found[1], line)) or self.functions.get((file, line), "")
         self.chain.append(Frame(file, line, named))
         self.inlined_at = None
         if found[3] is not None:
-            self.inlined_at = (found[3].removeprefix(_COMPILED_UNDER), int(found[4]))
+            self.inlined_at = (source_path(found[3]), int(found[4]))
         else:
             self.place, self.chain = Place(tuple(self.chain)), []
 

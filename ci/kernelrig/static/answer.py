@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from kernelrig.errors import CiError, ProtocolError
+from kernelrig.findings import locate
 from kernelrig.model import Check, Finding, Rule, broken, failed, passed, skipped, unreadable
 from kernelrig.model.frame import Place
 
@@ -40,7 +41,7 @@ def at_instruction(
     rule: Rule, message: str, kernel: str, instruction: Placed, source: str
 ) -> Finding:
     """Return a place in SASS or PTX, on its line of `source`, inlined helpers named beside it."""
-    frame = instruction.place.own(source)
+    frame = locate(instruction.place.frames, source)
     inlined = f" ({instruction.place.text})" if len(instruction.place.frames) > 1 else ""
     return place(rule, f"{message}{inlined}", kernel=kernel, file=frame.file, line=frame.line)
 

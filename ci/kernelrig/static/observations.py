@@ -10,6 +10,7 @@ from pathlib import Path
 from kernelrig.config.expression import evaluate
 from kernelrig.errors import ProtocolError
 from kernelrig.files.rundir import write_atomic
+from kernelrig.findings import locate
 from kernelrig.model import Build, Latency
 from kernelrig.proc import run_process
 from kernelrig.sass import (
@@ -60,7 +61,9 @@ def live_notes(
         raise ProtocolError(f"nvdisasm -plr exited {done.exit_code}: {done.stderr.strip()[:200]}")
     live = parse_live(done.stdout)
     for function in functions:
-        lines = live_by_line(function, live[function.name], subject.source)
+        lines = live_by_line(
+            function, live[function.name], lambda frames: locate(frames, subject.source)
+        )
         if not lines:
             continue
         text = "".join(f"{_live_line(line)}\n" for line in lines)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelrig.files.rundir import write_atomic
+from kernelrig.findings import locate
+from kernelrig.findings.location import is_file
 from kernelrig.proc import run_process
 from kernelrig.sass import Edge, Instruction, Loop, barriers
 from kernelrig.static.role_graph import RoleGraph
@@ -127,7 +129,7 @@ class _Picture:
             if not inside or loop.inside != environment or self.is_small(loop):
                 continue
             count = len(list(self.graph.flow.within(loop.blocks)))
-            line = self.graph.flow.blocks[loop.header].last.place.inner(self.source).line
+            line = locate(self.graph.flow.blocks[loop.header].last.place.frames, self.source).line
             yield f"subgraph {_quoted(f'cluster_loop_{self.kinds[inside[0]]}_{loop.header}')} {{"
             yield f"label={_quoted(f'loop at :{line}, {count} instructions')}; fontsize=12;"
             yield 'style="rounded,bold"; color="#555555";'
@@ -152,14 +154,14 @@ class _Picture:
 
     def notable(self, code: list[Instruction]) -> Iterator[str]:
         """Yield where the code comes from, what roles are known by, and the barriers it uses."""
-        frames = [f for i in code if (f := i.place.inner(self.source)).file.endswith(self.source)]
-        numbers = sorted({f.line for f in frames})
+        frames = {locate(i.place.frames, self.source) for i in code}
+        numbers = sorted({f.line for f in frames if is_file(f.file, self.source)})
         if numbers:
             yield f"line {numbers[0]}" + (f" to {numbers[-1]}" if len(numbers) > 1 else "")
         patterns = [p for held in self.graph.roles.values() for p in held.role.issues]
         said = Counter(i.opcode for i in code if any(i.matches(p) for p in patterns))
         for b in barriers(code):
-            said[f"{b.kind.value} :{b.instruction.place.inner(self.source).line}"] += 1
+            said[f"{b.kind.value} :{locate(b.instruction.place.frames, self.source).line}"] += 1
         shown = [f"{what} x{n}" if n > 1 else what for what, n in said.items()]
         yield from shown[:_SHOWN_LINES]
         if len(shown) > _SHOWN_LINES:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import networkx as nx
 
 from kernelrig.config.expression import evaluate
+from kernelrig.findings import locate
 from kernelrig.model import Check, Finding, Rule
 from kernelrig.sass import Flow, Instruction, Loop, barriers, dominates, dominators, whole_cta
 from kernelrig.static.answer import at_instruction, judged, not_asked, not_judged, place
@@ -90,7 +91,7 @@ def role_facts(graph: RoleGraph, source: str) -> dict[str, str]:
             (
                 f"{len(held.blocks)} blocks",
                 f"{len(list(graph.flow.within(held.blocks)))} instructions",
-                f"work at {first.place.inner(source).text}",
+                f"work at {locate(first.place.frames, source).text}",
                 f"loops that only wait: {len(spins)}",
             )
         )
@@ -238,7 +239,8 @@ def _loop(flow: Flow, loop: Loop, patterns: tuple[str, ...], source: str) -> str
     issued = Counter(i.opcode for i in code if any(i.matches(p) for p in patterns))
     said = [f"{len(code)} instructions", *(f"{n} {what}" for what, n in issued.items())]
     met = Counter(
-        f"{b.kind.value} at :{b.instruction.place.inner(source).line}" for b in barriers(code)
+        f"{b.kind.value} at :{locate(b.instruction.place.frames, source).line}"
+        for b in barriers(code)
     )
     said += [f"{what} x{n}" if n > 1 else what for what, n in met.items()]
     if loop.entries > 1:
@@ -252,4 +254,4 @@ def _branch(flow: Flow, block: int, source: str) -> str:
 
 def _line(flow: Flow, block: int, source: str) -> str:
     # The first instruction may be of anywhere: ptxas moves what it can. The last one branches.
-    return flow.blocks[block].last.place.inner(source).text
+    return locate(flow.blocks[block].last.place.frames, source).text

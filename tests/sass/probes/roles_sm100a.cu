@@ -3,7 +3,7 @@
 // epilogue, as in the megakernel; nothing here computes anything of use.
 #include <cassert>
 
-#include "roles_sm100a.cuh"
+#include "sm100a/ptx.cuh"
 
 enum Fault {
   NONE,

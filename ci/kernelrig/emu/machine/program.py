@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernelrig.emu.machine.instruction_table import Blocked
+from kernelrig.findings import locate
 from kernelrig.ptx import Function
 
 FALL, STOP, BRANCH, TABLE, EXIT = "fall", "stop", "branch", "table", "exit"
@@ -66,7 +67,7 @@ class Program:
         if not 0 <= at < len(self.function.instructions):
             return 0, ""
         instruction = self.function.instructions[at]
-        source = instruction.place.own(self.source).text
+        source = locate(instruction.place.frames, self.source).text
         return instruction.line, "" if source.startswith(":") else source
 
     def calls(self, at: int) -> str:

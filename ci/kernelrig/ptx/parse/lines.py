@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from kernelrig.model.frame import Frame, Place
+from kernelrig.model.frame import Frame, Place, source_path
 from kernelrig.model.symbol import base_name
 from kernelrig.ptx.parse.constant import parse_integer
 from kernelrig.ptx.parse.lexer import END, Tokens
@@ -123,7 +123,7 @@ class Lines:
 
     def _frame(self, spot: _Spot, function: str) -> Frame:
         file, line, _ = spot
-        return Frame(self._files.paths.get(file, ""), line, function)
+        return Frame(source_path(self._files.paths.get(file, "")), line, function)
 
 
 def _spot(numbers: str) -> _Spot:

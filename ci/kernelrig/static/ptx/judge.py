@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from kernelrig.findings import locate
 from kernelrig.model import Check, Finding, Rule
 from kernelrig.model.symbol import base_name
 from kernelrig.ptx import Function, Instruction, Module, Symbol, control_flow
@@ -49,8 +50,8 @@ class Code:
 
     def where(self, instruction: Instruction) -> str:
         """Return where another instruction stands that a message speaks of."""
-        place = instruction.place
-        line = place.inner(self.source).text if place.frames else f"line {instruction.line}"
+        frames = instruction.place.frames
+        line = locate(frames, self.source).text if frames else f"line {instruction.line}"
         return f"{instruction.mnemonic} at {line}"
 
     def way_out(self, at: Instruction | None) -> str:

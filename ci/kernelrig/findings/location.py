@@ -1,0 +1,83 @@
+"""Which frame of an inlined chain a finding is located at.
+
+It is the innermost frame in the kernel's own sources: the directory of its main `.cu`, or below. A
+header of the rig's harness is never the location, although kernels share its directory: what is
+wrong is the use of `wait` or `fence_proxy_async`, not their bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from kernelrig.model.frame import Frame
+
+HARNESS = frozenset(
+    {
+        "buffers.cuh",
+        "cublaslt.cuh",
+        "device.cuh",
+        "failure.cuh",
+        "function.cuh",
+        "harness.cuh",
+        "inputs.cuh",
+        "json.cuh",
+        "launch_file.cuh",
+        "nvml.cuh",
+        "options.cuh",
+        "phase_clock.cuh",
+        "phase_table.cuh",
+        "problem.cuh",
+        "ptx.cuh",
+        "reference.cuh",
+        "relay.cuh",
+        "result.cuh",
+        "role_figures.cuh",
+        "role_report.cuh",
+        "sampling.cuh",
+        "session.cuh",
+        "shared_library.cuh",
+        "tcgen05.cuh",
+        "tensor_map.cuh",
+        "tensor_map_rules.cuh",
+        "timing.cuh",
+        "wait.cuh",
+        "watchdog.cuh",
+        "wgmma.cuh",
+    }
+)
+"""The headers that the harness ships in `kernel/`; a test compares the set with that directory."""
+
+_NOT_SOURCES = ("artifacts/",)
+"""Below the repository, and no source of anybody's kernel: the toolkit's headers lie there."""
+
+
+def locate(frames: Sequence[Frame], source: str) -> Frame:
+    """Return the frame that a finding is located at; `frames` are innermost first.
+
+    `source` is the kernel's main file, relative to the repository or the end of that path. Where no
+    frame lies in the kernel's sources it is the outermost one; without frames, a frame of line 0.
+    """
+    directory = _directory(frames, source)
+    own = (f for f in frames if _is_own(f.file, source, directory))
+    return next(own, frames[-1] if frames else Frame("", 0))
+
+
+def is_file(path: str, source: str) -> bool:
+    """Say whether `path` is the file `source`, or ends with it: `kernel/gemm.cu`, `gemm.cu`."""
+    wanted = PurePosixPath(source).parts
+    return bool(wanted) and PurePosixPath(path).parts[-len(wanted) :] == wanted
+
+
+def _directory(frames: Sequence[Frame], source: str) -> PurePosixPath:
+    """Return the directory of the main file as the line table names it, if a frame lies in it."""
+    main = next((f.file for f in frames if is_file(f.file, source)), source)
+    return PurePosixPath(main).parent
+
+
+def _is_own(path: str, source: str, directory: PurePosixPath) -> bool:
+    if not path or is_file(path, source):
+        return bool(path)
+    name = PurePosixPath(path)
+    outside = name.name in HARNESS or path.startswith(_NOT_SOURCES) or ".." in name.parts
+    return not outside and name.is_relative_to(directory)

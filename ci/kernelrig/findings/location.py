@@ -23,6 +23,7 @@ HARNESS = frozenset(
         "inputs.cuh",
         "json.cuh",
         "launch_file.cuh",
+        "memory_layout.cuh",
         "nvml.cuh",
         "options.cuh",
         "phase_clock.cuh",

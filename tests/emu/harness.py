@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from kernelrig.emu.launch.bind import Buffer, bind
+from kernelrig.emu.launch.bind import Buffer, Layout, bind
 from kernelrig.emu.launch.execution import Schedule, ScheduleRun, run
 from kernelrig.emu.machine.findings import Finding
 from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Geometry
+from kernelrig.emu.machine.region_names import Shape
 from kernelrig.ptx import parse_ptx
 from numpy.typing import NDArray
 
@@ -58,6 +59,7 @@ def run_text(
     block: tuple[int, int, int] = (32, 1, 1),
     cluster: tuple[int, int, int] = (1, 1, 1),
     dynamic_shared_bytes: int = 0,
+    shapes: dict[str, Shape] | None = None,
     undefined: Sequence[str] = (),
     observers: Sequence[Hooks] = (),
     entry: str = "k",
@@ -82,6 +84,7 @@ def run_text(
             for name, array in buffers.items()
         },
         dynamic_shared_bytes,
+        layout=Layout(shapes=shapes or {}),
     )
     passed = arguments
     if passed is None:

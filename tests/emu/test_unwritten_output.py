@@ -36,6 +36,6 @@ def test_elements_that_nobody_wrote_are_named_in_the_buffers_shape(tmp_path: Pat
     outcome = emulate(loaded, schedules_of(Schedule(), 1), jobs=1)
     assert [f.kind for f in outcome.findings] == ["uninitialised", "mismatch"]
     assert outcome.findings[0].message == (
-        "4 of the 128 bytes of C were never written, C + 0x28 [1, 2] first: the grid does not cover"
-        " its output"
+        "4 of the 128 bytes of C were never written, C[1, 2] (C + 0x28) first: the grid does not"
+        " cover its output"
     )

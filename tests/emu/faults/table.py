@@ -48,7 +48,7 @@ RING = tuple(
          "mbarrier.arrive.shared::cta.b64 _, [%r15];", "barrier-misuse"),
         ("init counts too many arrivals", "init empty",
          "mbarrier.init.shared::cta.b64 [%r6+16], 2;", "deadlock", ("full wait", "empty wait"),
-         "1 of 2 arrivals pending"),
+         "1 of 2 arrivals"),
         ("init counts no arrivals", "init empty", "mbarrier.init.shared::cta.b64 [%r6+16], 0;",
          "barrier-misuse", (), "not 0"),
         ("expect_tx too small", "expect",

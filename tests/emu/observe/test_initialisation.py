@@ -5,19 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernelrig.emu.machine.findings import Finding
-from kernelrig.emu.observe.initialisation import Init, Shape
+from kernelrig.emu.machine.region_names import Shape
+from kernelrig.emu.observe.initialisation import Init
 
 from tests.emu.harness import Result, run_ptx
 from tests.emu.places import place, places
 
 TILE = ".shared .align 16 .b8 tile[64];"
 C = {"c": np.zeros(32, np.uint32)}
+SHAPES = {"c": Shape(4, (4, 8))}
 
 
 def _found(
-    body: str, observer: Init | None = None, undefined: tuple[str, ...] = ()
+    body: str,
+    observer: Init | None = None,
+    undefined: tuple[str, ...] = (),
+    shapes: dict[str, Shape] | None = None,
 ) -> list[Finding]:
-    result = run_ptx(body, C, shared=TILE, observers=[observer or Init()], undefined=undefined)
+    result = run_ptx(
+        body, C, shared=TILE, observers=[observer or Init()], undefined=undefined, shapes=shapes
+    )
     return list(result.findings)
 
 
@@ -25,7 +32,7 @@ def test_a_read_of_shared_memory_that_nobody_wrote_is_reported() -> None:
     (found,) = _found("ld.shared.u32 %r1, [tile+8];")
     assert (found.kind, found.severity, found.count) == ("uninitialised", "error", 32)
     assert found.message == (
-        "read of 4 bytes of shared memory of which shared 0x408 (tile + 0x8) is the first that"
+        "read of 4 bytes of shared memory of which tile + 0x8 (shared 0x408) is the first that"
         " nobody wrote; write it, or wait for the copy that brings it, before the read"
     )
 
@@ -59,10 +66,10 @@ def test_lanes_that_do_not_read_are_left_alone() -> None:
 
 
 def test_a_buffer_that_nobody_filled_is_named_with_coordinates() -> None:
-    observer = Init({"c": Shape(4, (4, 8))})
+    observer = Init()
     body = places(c=4) + "setp.eq.u32 %p1, %r190, 13; @%p1 ld.global.u32 %r1, [%rd1];"
-    (found,) = _found(body, observer, undefined=("c",))
-    assert "c + 0x34 [1, 5] is the first that nobody wrote" in found.message
+    (found,) = _found(body, observer, undefined=("c",), shapes=SHAPES)
+    assert "c[1, 5] (c + 0x34) is the first that nobody wrote" in found.message
 
 
 def test_an_atomic_reads_too() -> None:
@@ -125,8 +132,8 @@ def test_the_next_wave_finds_nothing_of_the_last_one() -> None:
 
 
 def _left(body: str, outputs: tuple[str, ...]) -> tuple[Result, list[str]]:
-    observer = Init({"c": Shape(4, (4, 8))})
-    result = run_ptx(body, C, undefined=("c",), observers=[observer])
+    observer = Init()
+    result = run_ptx(body, C, undefined=("c",), observers=[observer], shapes=SHAPES)
     observer.left_unwritten(result.ran.machine, outputs)
     return result, [f.message for f in result.ran.machine.findings.all]
 
@@ -135,8 +142,8 @@ def test_an_output_with_holes_is_reported_at_the_end() -> None:
     body = places(c=4) + "setp.ne.u32 %p1, %r190, 9; @%p1 st.global.u32 [%rd1], 1;"
     _, messages = _left(body, ("c",))
     assert messages == [
-        "4 of the 128 bytes of c were never written, c + 0x24 [1, 1] first: the grid does not cover"
-        " its output"
+        "4 of the 128 bytes of c were never written, c[1, 1] (c + 0x24) first: the grid does not"
+        " cover its output"
     ]
 
 

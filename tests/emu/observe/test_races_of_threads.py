@@ -23,9 +23,7 @@ def test_two_lanes_of_a_warp_are_not_in_order() -> None:
     play.store((0, 3))
     play.load((0, 4))
     assert play.kinds == ["race"]
-    assert (
-        "read by CTA 0 warp 0 lane 4 at shared memory of CTA 0, address 0x400" in play.messages[0]
-    )
+    assert "read by CTA 0 warp 0 lane 4 at shared 0x400 of CTA 0" in play.messages[0]
     assert "write by CTA 0 warp 0 lane 3 (PTX line" in play.messages[0]
     assert "bar.warp.sync" in play.messages[0]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,17 @@ from numpy.typing import NDArray
 from kernelrig.emu.frontend.translate import compile_kernel
 from kernelrig.emu.frontend.variables import VariableLayout
 from kernelrig.emu.isa.families import instruction_table
+from kernelrig.emu.launch.layout import (
+    SharedEntry,
+    TensorEntry,
+    shared_regions,
+    tensor_regions,
+)
 from kernelrig.emu.machine.findings import Findings
 from kernelrig.emu.machine.instruction_table import Unsupported
 from kernelrig.emu.machine.machine_state import Geometry, Machine
 from kernelrig.emu.machine.program import Program
+from kernelrig.emu.machine.region_names import RegionNames, Shape, SharedRegion
 from kernelrig.emu.machine.state_spaces import (
     LOCAL_WINDOW,
     RESERVED_BYTES,
@@ -44,6 +51,15 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """What a launch file says of names: nothing of it changes what runs."""
+
+    shared: tuple[SharedEntry, ...] = ()
+    tensor: tuple[TensorEntry, ...] = ()
+    shapes: dict[str, Shape] = field(default_factory=dict)  # of buffers
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """A kernel in a layout: compiled once, run on many machines.
 
@@ -59,7 +75,7 @@ class Kernel:
     shared_bytes: int
     dynamic_shared_bytes: int
     local_bytes: int
-    shared_variables: tuple[Allocation, ...] = ()
+    names: RegionNames = field(default_factory=RegionNames)
 
     def machine(self, rng: random.Random, resident: int) -> Machine:
         """Return a fresh machine that holds up to `resident` CTAs at a time."""
@@ -71,7 +87,7 @@ class Kernel:
             self.shared_bytes,
             self.dynamic_shared_bytes,
             self.local_bytes,
-            self.shared_variables,
+            self.names,
         )
         memory.local.reserve(slots * self.geometry.warps * 32 * memory.local_stride)
         self.program.visits[:] = [0] * len(self.program.visits)
@@ -91,6 +107,7 @@ def bind(
     buffers: dict[str, Buffer],
     dynamic_shared_bytes: int = 0,
     source: str = "",
+    layout: Layout | None = None,
 ) -> Kernel:
     """Lay out memory for a launch of `entry` and compile it; arguments are filled in afterwards.
 
@@ -133,8 +150,7 @@ def bind(
         "shared memory of a CTA, static and dynamic": (shared_bytes, SHARED_LIMIT),
         "local memory of a thread": (local_bytes, LOCAL_LIMIT),
     })  # fmt: skip
-    names = [(v.name, o, v.size) for v, o in static]
-    names += [(v.name, base + RESERVED_BYTES, dynamic_shared_bytes) for v in dynamic]
+    names = _names(layout or Layout(), static, dynamic, base + RESERVED_BYTES, dynamic_shared_bytes)
     program = compile_kernel(entry, instruction_table(), VariableLayout(places), source)
     kernel = Kernel(
         program,
@@ -145,7 +161,7 @@ def bind(
         shared_bytes,
         dynamic_shared_bytes,
         local_bytes,
-        tuple(Allocation(name, offset, size) for name, offset, size in names),
+        names,
     )
     for name, buffer in buffers.items():
         if buffer.data is not None:
@@ -154,6 +170,20 @@ def bind(
         if variable.name in of_module:
             memory.fill(of_module[variable.name], _initial(variable, places))
     return kernel
+
+
+def _names(
+    layout: Layout,
+    static: Iterable[tuple[Variable, int]],
+    dynamic: Iterable[Variable],
+    start: int,
+    dynamic_bytes: int,
+) -> RegionNames:
+    """Return the names of a launch; dynamic shared memory starts at address `start`."""
+    shared = [*shared_regions(layout.shared, start)]
+    shared += [SharedRegion(v.name, offset, v.size) for v, offset in static]
+    shared += [SharedRegion(v.name, start, dynamic_bytes) for v in dynamic]
+    return RegionNames(tuple(shared), tensor_regions(layout.tensor), layout.shapes)
 
 
 def _check_sizes(sizes: dict[str, tuple[int, int]]) -> None:

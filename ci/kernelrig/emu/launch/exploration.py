@@ -18,7 +18,7 @@ from kernelrig.emu.launch.loader import Loaded
 from kernelrig.emu.machine.findings import OBSERVER_OF, Finding, Findings
 from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.numerics.arrays import Array
-from kernelrig.emu.observe.initialisation import Init, Shape
+from kernelrig.emu.observe.initialisation import Init
 from kernelrig.emu.observe.last_writer import LastWriter
 from kernelrig.emu.observe.registry import OBSERVERS
 
@@ -137,8 +137,6 @@ def _run_one(schedule: Schedule, observe: tuple[str, ...], dump: tuple[str, ...]
     writers = LastWriter() if _loaded.entry.expect else None
     observers: list[Hooks] = [made() for made in _factories(observe)]
     inits = [o for o in observers if isinstance(o, Init)]
-    for init in inits:
-        init.shapes = _shapes(_loaded)
     with threadpool_limits(1):  # schedules run side by side; products are too small to share
         ran = run(_loaded.kernel, schedule, [*observers, *([writers] if writers else [])])
     if writers and not ran.machine.stopped:
@@ -158,12 +156,6 @@ def _run_one(schedule: Schedule, observe: tuple[str, ...], dump: tuple[str, ...]
 
 def _factories(observe: tuple[str, ...]) -> list[Callable[[], Hooks]]:
     return [OBSERVERS[name] for name in observe if name in OBSERVERS]
-
-
-def _shapes(loaded: Loaded) -> dict[str, Shape]:
-    """Return how the elements of each buffer are counted, for messages."""
-    buffers = loaded.entry.buffers
-    return {name: Shape(DTYPES[b.dtype].itemsize, b.shape) for name, b in buffers.items()}
 
 
 def _buffer(loaded: Loaded, ran: ScheduleRun, name: str) -> Array:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from kernelrig.emu.launch.layout import SharedEntry, TensorEntry, layout_errors
 from kernelrig.errors import ConfigError
 from kernelrig.files.validation import convert
 
@@ -63,9 +64,9 @@ class ExpectEntry:
 
 @dataclass(frozen=True, slots=True)
 class LaunchEntry:
-    """The whole file."""
+    """The whole file. Schema 2 added the two layouts, which are optional."""
 
-    schema: Literal[1]
+    schema: Literal[1, 2]
     entry: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -76,6 +77,8 @@ class LaunchEntry:
     dynamic_smem_bytes: int = 0
     tensor_maps: dict[str, MapEntry] = field(default_factory=dict)
     expect: dict[str, ExpectEntry] = field(default_factory=dict)
+    shared_layout: tuple[SharedEntry, ...] = ()
+    tensor_layout: tuple[TensorEntry, ...] = ()
 
 
 def read_launch(path: Path) -> LaunchEntry:
@@ -131,6 +134,9 @@ def _complaints(launch: LaunchEntry) -> list[str]:
     for name in launch.expect:
         if name not in launch.buffers:
             said.append(f"'expect' names buffer {name!r}, which is not there")
+    if launch.schema < 2 and (launch.shared_layout or launch.tensor_layout):
+        said.append("'shared_layout' and 'tensor_layout' need \"schema\": 2")
+    said += layout_errors(launch.shared_layout, launch.tensor_layout, launch.dynamic_smem_bytes)
     for number, argument in enumerate(launch.args, 1):
         said += _argument_complaints(number, argument, launch)
     return said

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.frontend.variables import UnsupportedInstruction, UnsupportedKernel
-from kernelrig.emu.launch.bind import Buffer, Kernel, bind
+from kernelrig.emu.launch.bind import Buffer, Kernel, Layout, bind
 from kernelrig.emu.launch.element_types import DTYPES, encoded
 from kernelrig.emu.launch.file import BufferEntry, LaunchEntry, MapEntry, read_launch
 from kernelrig.emu.machine.instruction_table import Unsupported
 from kernelrig.emu.machine.machine_state import Geometry
+from kernelrig.emu.machine.region_names import Shape
 from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.tensor.tensor_map import TensorMap
 from kernelrig.errors import ConfigError
@@ -49,13 +50,20 @@ def load(path: Path, module_path: Path | None = None, source: str = "") -> Loade
     buffers = {name: Buffer(_size(b), _filled(name, b, path)) for name, b in entry.buffers.items()}
     geometry = Geometry(entry.grid, entry.block, entry.cluster)
     try:
-        kernel = bind(module, function, geometry, buffers, entry.dynamic_smem_bytes, source)
+        kernel = bind(
+            module, function, geometry, buffers, entry.dynamic_smem_bytes, source, _layout(entry)
+        )
     except UnsupportedKernel as e:
         raise ConfigError(_listed(module_path.name, e.instructions)) from e
     except Unsupported as e:
         raise ConfigError(f"{module_path.name}: {e}") from e
     _fill_arguments(entry, kernel, function, path)
     return Loaded(entry, path.parent, kernel, sha256_file(module_path))
+
+
+def _layout(entry: LaunchEntry) -> Layout:
+    shapes = {n: Shape(DTYPES[b.dtype].itemsize, b.shape) for n, b in entry.buffers.items()}
+    return Layout(entry.shared_layout, entry.tensor_layout, shapes)
 
 
 def _listed(file: str, instructions: tuple[UnsupportedInstruction, ...]) -> str:

@@ -259,12 +259,12 @@ class _Access:
         end = self.memory.shared_bytes + RESERVED_BYTES
         if offset < RESERVED_BYTES:
             return f"the first {RESERVED_BYTES:#x} bytes are the system's", "reserved"
-        last = max(self.memory.variables, key=lambda v: v.start + v.size, default=None)
+        last = self.memory.names.last_shared()
         text = (
             f"it ends {offset + self.size - end} bytes past the CTA's shared memory"
             f" ({self.memory.shared_bytes} bytes from {RESERVED_BYTES:#x}, static and dynamic)"
         )
-        return text + (f", whose last variable is {last.name}" if last else ""), "beyond"
+        return text + (f", whose last variable is {last}" if last else ""), "beyond"
 
     def _fault(
         self, kind: str, mask: NDArray[np.bool_], where: str, text: str, same: object
@@ -301,17 +301,17 @@ def address_of(memory: Memory, space: str, flat: int) -> int:
 
 
 def name_of(memory: Memory, space: str, flat: int) -> str:
-    """Name the byte at a flat position as people would: `A + 0x40`, `shared 0x1400 (ring + 0)`."""
+    """Name the byte at a flat position: `C[3, 17] (C + 0x28)`, `ring[2] (shared 0x1400)`."""
     if space == "global":
         near = memory.global_.find(flat)
-        return f"{near.name} + {flat - near.start:#x}" if near else f"{GLOBAL_BASE + flat:#x}"
+        if near is None:
+            return f"{GLOBAL_BASE + flat:#x}"
+        return memory.names.of_global(near.name, flat - near.start)
     inside = address_of(memory, space, flat)
     if space == "local":
         return f"local {inside:#x}"
-    for one in memory.variables:
-        if one.start <= inside < one.start + one.size:
-            return f"shared {inside:#x} ({one.name} + {inside - one.start:#x})"
-    return f"shared {inside:#x}"
+    name = memory.names.of_shared(inside)
+    return f"{name} (shared {inside:#x})" if name else f"shared {inside:#x}"
 
 
 def _picked(array: Array, mask: NDArray[np.bool_]) -> Array:

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from kernelrig.emu.machine.addressing import is_running, locate
+from kernelrig.emu.machine.addressing import is_running, locate, name_of
 from kernelrig.emu.machine.instruction_table import Blocked
 from kernelrig.emu.machine.lane_groups import (
     Lanes,
@@ -82,17 +82,21 @@ class Barriers:
     def _make(self, batch: WarpBatch, lanes: Lanes, flat: int, count: Array) -> None:
         row, lane = (int(i[0]) for i in np.nonzero(lanes))
         slot, offset = divmod(flat, SLOT_BYTES)
-        name = f"mbarrier.init at shared {offset:#x}"
+        called = self.machine.memory.names.of_mbarrier(offset)
+        name = f"mbarrier.init of {called} (shared {offset:#x})" if called else ""
+        name = name or f"mbarrier.init at shared {offset:#x}"
         number = int(lanes.sum())
         if flat in self._live or number > 1:
-            text = "of a live mbarrier" if flat in self._live else f"by {number} threads at once"
+            text = "of a live mbarrier" if flat in self._live else f"by {number} threads"
             self._report(
                 batch, lanes, "init", f"{name} {text}; init it once, by one thread, and inval it"
                 " before its bytes are used again", offset,
             )  # fmt: skip
         made_by = (int(batch.warps[row]), lane)
         try:
-            self._live[flat] = Barrier(slot, offset, value_at(count, row, lane), made_by)
+            self._live[flat] = Barrier(
+                slot, offset, value_at(count, row, lane), made_by, name=called
+            )
         except Misuse as wrong:
             self._report(batch, lanes, wrong.rule, f"{name}: {wrong}", offset)
         self.machine.memory.shared.written[flat : flat + 8] = 1
@@ -236,11 +240,13 @@ class Barriers:
         barrier = self.find(slot, offset)
         machine = self.machine
         if not is_running(machine, slot):
-            text = f"{op.name} signals the mbarrier at shared {offset:#x} of a CTA that has exited"
+            called = name_of(machine.memory, "shared", offset)
+            text = f"{op.name} signals the mbarrier {called} of a CTA that has exited"
             self._report_op(op, "leak", f"{text}; {_SYNCHRONISE}", ("exited", offset))
             return
         if barrier is None:
-            text = f"{op.name} signals shared {offset:#x}, which is no mbarrier: init it first"
+            called = name_of(machine.memory, "shared", offset)
+            text = f"{op.name} signals {called}, which is no mbarrier: init it first"
             self._report_op(op, "barrier-misuse", text, ("none", offset))
             return
         phase = barrier.phase
@@ -270,9 +276,7 @@ class Barriers:
                     waiting.setdefault(barrier, []).append(text)
         ctas = {b: int(machine.cta_of[b.made_by[0]]) for b in waiting}
         return [
-            f"{barrier} of CTA {ctas[barrier]}: {barrier.pending} of {barrier.expected}"
-            f" arrivals pending, tx-count {barrier.tx}, phase {barrier.phase}; waited for by "
-            + ", ".join(who)
+            f"{barrier} of CTA {ctas[barrier]}, {barrier.progress}; waited for by " + ", ".join(who)
             for barrier, who in sorted(waiting.items(), key=lambda i: (i[0].slot, i[0].offset))
         ]
 
@@ -294,7 +298,7 @@ class Barriers:
                 yield barrier, lanes
         for place in locate(batch, lost, address, 8, space, name) if lost.any() else ():
             for flat, lanes in by_place(batch, place.mask, place.flat):
-                where = f"{place.space} {flat % SLOT_BYTES:#x}"
+                where = name_of(self.machine.memory, place.space, flat)
                 text = f"{name} at {where}, which is no mbarrier: init it first"
                 self._report(batch, lanes, "none", text, flat)
 

@@ -22,7 +22,7 @@ class Barrier:
     """An mbarrier. `offset` is its address in its CTA (from 0x400), `phase` counts completed ones.
 
     `observed` says that a wait has seen the last phase complete, `made_by` is (warp on the machine,
-    lane) of the init.
+    lane) of the init. `name` is the kernel's own for it, where one is known.
     """
 
     slot: int
@@ -33,6 +33,8 @@ class Barrier:
     tx: int = 0
     phase: int = 0
     observed: bool = True
+    name: str = ""
+    announced: int = 0  # bytes expected in this phase
 
     def __post_init__(self) -> None:
         if not 1 <= self.expected <= COUNT_LIMIT:
@@ -88,6 +90,7 @@ class Barrier:
                 " phase the bytes that its copies bring",
             )
         self.tx += count
+        self.announced += max(count, 0)
         self._advance()
 
     def drop(self, count: int) -> None:
@@ -101,6 +104,17 @@ class Barrier:
             self.phase += 1
             self.pending = self.expected
             self.observed = False
+            self.announced = 0
+
+    @property
+    def progress(self) -> str:
+        """Say what has come in this phase: `phase 1: 1 of 2 arrivals, 0 of 32768 bytes`."""
+        text = f"phase {self.phase}: {self.expected - self.pending} of {self.expected} arrivals"
+        if self.tx < 0:
+            return f"{text}, {-self.tx} bytes that no expect_tx announced"
+        return text + (f", {self.announced - self.tx} of {self.announced} bytes" if self.tx else "")
 
     def __str__(self) -> str:
+        if self.name:
+            return f"mbarrier {self.name} (shared {self.offset:#x})"
         return f"mbarrier at shared {self.offset:#x}"

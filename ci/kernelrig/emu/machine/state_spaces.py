@@ -12,12 +12,13 @@ being the resident CTAs, those of a cluster side by side in the order of their r
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelrig.emu.machine.region_names import RegionNames
 from kernelrig.emu.numerics.arrays import UNSIGNED, Array, Mask
 
 GLOBAL_BASE = 0x7F00_0000_0000
@@ -195,7 +196,7 @@ class GlobalMemory(Arena):
 class Memory:
     """The spaces of a machine. `shared_bytes` is what a CTA has, from 0x400: static and dynamic.
 
-    `variables` are the shared ones by their address in a CTA of rank 0, for messages alone.
+    `names` are for messages alone.
     """
 
     global_: GlobalMemory
@@ -204,7 +205,7 @@ class Memory:
     shared_bytes: int = 0
     dynamic_shared_bytes: int = 0
     local_bytes: int = 0
-    variables: tuple[Allocation, ...] = ()
+    names: RegionNames = field(default_factory=RegionNames)
 
     @property
     def local_stride(self) -> int:

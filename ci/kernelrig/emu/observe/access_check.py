@@ -77,7 +77,7 @@ class AccessCheck(Hooks):
         if region is None:
             first = self.machine.slot_of.tolist().index(slot)
             size = self.machine.memory.shared_bytes + RESERVED_BYTES
-            name = f"shared memory of CTA {int(self.machine.cta_of[first])}, address"
+            name = f"CTA {int(self.machine.cta_of[first])}"
             region = Region(name, slot * SLOT_BYTES, size, self.records)
             own = self.warps[first : first + self.machine.geometry.warps]
             region.readers = Readers(first, [w.column for w in own], len(region.writes))
@@ -282,8 +282,7 @@ class AccessCheck(Hooks):
         if region is None:
             number = int(self.machine.cta_of[self.machine.slot_of.tolist().index(cta)])
             granules = TENSOR_LANES // LANES_A_GRANULE * TENSOR_COLUMNS
-            name = f"tensor memory of CTA {number}"
-            region = self.tensor[cta] = Region(name, 0, granules * 4, self.records)
+            region = self.tensor[cta] = Region(f"CTA {number}", 0, granules * 4, self.records)
             region.step = LANES_A_GRANULE
         access = Access(
             operation, operation.clock, operation.known, "tensor", 0, write, 0, op.at,

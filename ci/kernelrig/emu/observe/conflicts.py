@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelrig.emu.machine.machine_state import Machine
+from kernelrig.emu.machine.region_names import RegionNames
 from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
 from kernelrig.emu.observe.clocks import ORDERED, SAME, AsyncOperation, Warp
@@ -56,16 +57,19 @@ def side_of(records: AccessRecords, code: int) -> Side:
     return Side(who, bool(records.write[number]), int(records.at[number]), lanes)
 
 
-def place_in(region: Region, granule: int, space: str) -> str:
-    """Return the words for a granule."""
+def place_in(region: Region, granule: int, space: str, names: RegionNames) -> tuple[str, str]:
+    """Return the words for a granule, and the name of the buffer it is part of."""
     if space == "tensor":
         lane, column = divmod(granule, TENSOR_COLUMNS)
-        lane *= region.step
-        return f"{region.name} from lane {lane}, column {column}"
+        name = names.of_tensor(column) or "tensor memory"
+        return f"{name} of {region.name}, lane {lane * region.step}, column {column}", name
     offset = granule << region.shift
     if space == "shared":
-        return f"{region.name} {offset:#x}"
-    return f"{region.name} + {offset}"
+        name = names.of_shared(offset)
+        if not name:
+            return f"shared {offset:#x} of {region.name}", "shared memory"
+        return f"{name} of {region.name} (shared {offset:#x})", name.partition(" + ")[0]
+    return names.of_global(region.name, offset), region.name
 
 
 def is_seen(records: AccessRecords, code: int, clock: Array | None) -> bool:
@@ -162,7 +166,7 @@ class Reports:
                 and self.records.asynchronous[number] != access.asynchronous
             )
             ordered = crossed and is_seen(self.records, code, clock)
-            place = place_in(region, _number(granules, element), access.space)
+            place, _ = self._place(region, _number(granules, element), access.space)
             taken = access.space == "tensor" and (
                 access.clock[ORDERED, self.records.column[number]] >= self.records.time[number]
             )
@@ -185,7 +189,7 @@ class Reports:
         self, region: Region, access: Access, granules: Where, before: Side, reads: bool
     ) -> None:
         now = Side(access.who, access.write, access.at, access.bits)
-        place = place_in(region, _number(granules, 0), access.space)
+        place, _ = self._place(region, _number(granules, 0), access.space)
         which = "it" if reads else "the other"
 
         def text() -> str:
@@ -196,6 +200,10 @@ class Reports:
             )
 
         self._report("race", access, before, "promise", "error", text)
+
+    def _place(self, region: Region, granule: int, space: str) -> tuple[str, str]:
+        assert self.machine
+        return place_in(region, granule, space, self.machine.memory.names)
 
     def _line(self, side: Side) -> str:
         assert self.machine

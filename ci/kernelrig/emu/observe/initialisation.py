@@ -6,9 +6,6 @@ see: it knows where they are read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,24 +20,10 @@ from kernelrig.emu.tensor.tensor_memory import COLUMNS, TENSOR_LANES
 _WRITTEN = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How a buffer is counted: bytes of an element, elements a dimension, slowest first."""
-
-    element: int
-    dimensions: tuple[int, ...]
-
-    def coordinates(self, offset: int) -> str:
-        """Name the element at `offset` bytes: `[3, 17]`."""
-        index = np.unravel_index(offset // self.element, self.dimensions)
-        return f"[{', '.join(str(int(i)) for i in index)}]"
-
-
 class Init(Hooks):
-    """Watches reads. `shapes` are of buffers by name, for coordinates in messages."""
+    """Watches reads."""
 
-    def __init__(self, shapes: Mapping[str, Shape] | None = None) -> None:
-        self.shapes = dict(shapes or {})
+    def __init__(self) -> None:
         self.machine: Machine | None = None
         self.tensor: dict[int, NDArray[np.bool_]] = {}  # by slot: which words are written
 
@@ -77,7 +60,7 @@ class Init(Hooks):
         # A compiler copies the padding of a local structure along with what it holds.
         severity = "warning" if space == "local" else "error"
         text = f"read of {size} bytes of {space} memory of which"
-        text = f"{text} {self._named(batch.machine, space, at)} is the first that nobody wrote"
+        text = f"{text} {name_of(batch.machine.memory, space, at)} is the first that nobody wrote"
         batch.report("uninitialised", f"{text}; {_suggested_fix(space)}", wrong, severity, space)
 
     def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
@@ -92,7 +75,7 @@ class Init(Hooks):
         at = int(missing[0]) + _first_unwritten(marks, int(missing[0]), size)
         text = (
             f"{op.name} reads {space} memory that nobody wrote: {missing.size} of {starts.size}"
-            f" rows of {size} bytes, {self._named(machine, space, at)} first;"
+            f" rows of {size} bytes, {name_of(machine.memory, space, at)} first;"
             f" {_suggested_fix(space)}"
         )
         lanes = 1 << op.lane if op.lane >= 0 else 0xFFFF_FFFF
@@ -131,18 +114,12 @@ class Init(Hooks):
                 continue
             empty = np.nonzero(memory.written[one.start : one.start + one.size] == 0)[0]
             if len(empty):
-                where = self._named(machine, "global", one.start + int(empty[0]))
+                where = name_of(machine.memory, "global", one.start + int(empty[0]))
                 text = (
                     f"{len(empty)} of the {one.size} bytes of {one.name} were never written,"
                     f" {where} first: the grid does not cover its output"
                 )
                 machine.report("uninitialised", text, same=("left", one.name))
-
-    def _named(self, machine: Machine, space: str, flat: int) -> str:
-        name = name_of(machine.memory, space, flat)
-        home = machine.memory.global_.find(flat) if space == "global" else None
-        shape = self.shapes.get(home.name) if home else None
-        return f"{name} {shape.coordinates(flat - home.start)}" if home and shape else name
 
 
 def _first_unwritten(marks: NDArray[np.uint8], start: int, size: int) -> int:

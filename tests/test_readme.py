@@ -19,7 +19,6 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 NAMESPACE: Collection = runpy.run_path(str(ROOT / "tasks.py"))["ns"]
 TASKS: dict[str, Task[Callable[..., None]]] = {n: NAMESPACE[n] for n in NAMESPACE.task_names}
-# Asking takes the words out of Task.help, for good: a fresh module is asked, and once
 ARGUMENTS: dict[str, list[Argument]] = {n: t.get_arguments() for n, t in TASKS.items()}
 DOCUMENTS = [
     ROOT / "README.md",

@@ -149,7 +149,7 @@ def test_arguments_and_exit_code_pass_through_from_any_folder(machine: Machine) 
     machine.add_python()
     done = machine.invoke("doctor", "--name", "two words", "$HOME", cwd=Path("/"))
     assert done.exit_code == 7
-    assert done.stdout == f"--search-root {machine.root} doctor --name two words $HOME\n"
+    assert done.stdout == f"-m kernelrig.cli --root {machine.root} doctor --name two words $HOME\n"
 
 
 def test_a_link_to_the_script_finds_the_checkout(machine: Machine, tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_link_to_the_script_finds_the_checkout(machine: Machine, tmp_path: Pat
     (machine.bin / "readlink").symlink_to(shutil.which("readlink") or "")
     (tmp_path / "kr").symlink_to(machine.root / "ci" / "invoke")
     done = run_process([tmp_path / "kr", "doctor"], env={"PATH": str(machine.bin)})
-    assert done.stdout == f"--search-root {machine.root} doctor\n"
+    assert done.stdout == f"-m kernelrig.cli --root {machine.root} doctor\n"
 
 
 def test_pip_runs_once_and_again_when_the_project_changes(machine: Machine) -> None:

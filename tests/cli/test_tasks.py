@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("days", ["abc", "-1", "1.5", ""])
 def test_clean_refuses_what_is_no_number_of_days_and_removes_nothing(days: str) -> None:
-    done = run_process([sys.executable, "-m", "invoke", "clean", f"--days={days}"], cwd=ROOT)
+    done = run_process([sys.executable, "-m", "kernelrig.cli", "clean", f"--days={days}"], cwd=ROOT)
     assert (done.exit_code, done.stdout, done.stderr) == (
         2,
         "",
@@ -29,30 +28,12 @@ def test_clean_refuses_what_is_no_number_of_days_and_removes_nothing(days: str) 
         (["box", "--arch", "blackwell"], "remote 'box' cannot be added: 'blackwell' is no arch;"),
     ],
 )
-def test_remote_add_refuses_an_impossible_entry_before_it_asks_the_box(
+def test_remote_add_refuses_an_impossible_entry_before_it_asks_the_host(
     words: list[str], said: str
 ) -> None:
     name, *flags = words
     # Nobody listens on port 1: a connection would be told of first.
-    argv = [sys.executable, "-m", "invoke", "remote-add", name, "root@127.0.0.1:1", *flags]
+    argv = [sys.executable, "-m", "kernelrig.cli", "remote-add", name, "root@127.0.0.1:1", *flags]
     done = run_process(argv, cwd=ROOT)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(said)
-
-
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
-        ("bench A B", "bench A B"),
-        ("bench A B C D", "bench A B --also C --also D"),
-        ("bench A B C --remote R", "bench A B --also C --remote R"),
-        ("bench --force A --remote R B C", "bench --force A --remote R B --also C"),
-        ("bench A B --gate=1 C", "bench A B --gate=1 --also C"),
-        ("bench A B --also C", "bench A B --also C"),
-        ("build --all", "build --all"),
-    ],
-)
-def test_bench_takes_as_many_builds_as_are_named(typed: str, meant: str) -> None:
-    words = typed.split()
-    runpy.run_path(str(ROOT / "tasks.py"))["name_all"](words)
-    assert words == meant.split()

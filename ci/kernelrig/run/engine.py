@@ -9,7 +9,6 @@ happens after is on file: a host that does not answer is an error there, never a
 
 from __future__ import annotations
 
-import traceback
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -144,25 +143,6 @@ def clean(root: Path, name: str, days: int) -> str:
     made = ("artifacts/builds", "artifacts/tunables")
     freed = sum(rundir.prune(root / folder, days) for folder in made)
     return f"freed {freed / 1e6:.1f} MB of builds; runs are results and stay until you remove them"
-
-
-def doctor(root: Path, *, system_cuda: bool = False) -> tuple[str, bool]:
-    """Return what this machine has in lines, and whether a build can be made here."""
-    items = toolchain.describe(root, system=system_cuda)
-    return "\n".join(map(str, items)), all(item.ok for item in items)
-
-
-def record_crash(root: Path, error: Exception) -> str:
-    """Return the one sentence the user reads; a failure of ours is put on file besides."""
-    if isinstance(error, OSError) and (refused := refused_by_disk(error)):
-        return str(refused)
-    path = root / "artifacts" / f"crash-{rundir.utc_now().replace(':', '')}.txt"
-    said = f"kernelrig failed: {type(error).__name__}: {error}"
-    try:
-        rundir.write_atomic(path, "".join(traceback.format_exception(error)))
-    except OSError as e:
-        return f"{said}; its story could not be written to {path}: {e.strerror}"
-    return f"{said}; the whole story is in {path}"
 
 
 def _prepare(root: Path, request: RunRequest | BenchRequest) -> Prepared:

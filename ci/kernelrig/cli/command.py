@@ -1,0 +1,113 @@
+"""A task: its body returns a Reply; here that becomes output, a JSON document and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from invoke import Argument, Context, Exit, Task
+
+from kernelrig.cli.project import project_root
+from kernelrig.cli.reply import Reply
+from kernelrig.errors import CiError, IncompleteError
+
+JSON = "print one JSON document in place of text (schemas/answer.schema.json)"
+INTERRUPTED = IncompleteError("interrupted")
+
+
+class Command(Task[Callable[..., None]]):
+    """A task that still has its help after it was asked for its arguments: Invoke's loses it."""
+
+    def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
+        words = dict(self.help)
+        try:
+            return super().get_arguments(ignore_unknown_help)
+        finally:
+            self.help = words
+
+
+def command(
+    *, name: str = "", help: Mapping[str, str] | None = None, iterable: Sequence[str] = ()
+) -> Callable[[Callable[..., Reply]], Command]:
+    """Make a task of a function that takes the flags and returns a Reply.
+
+    Every task gets the flag --json.
+    """
+
+    def wrap(body: Callable[..., Reply]) -> Command:
+        called = name or body.__name__.replace("_", "-")
+
+        @functools.wraps(body)
+        def run(c: Context, *, json: bool = False, **flags: object) -> None:
+            if code := answer(called, functools.partial(body, **flags), as_json=json):
+                raise Exit(code=code)
+
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        own = inspect.signature(body).parameters.values()
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [inspect.Parameter("c", kind), *own, inspect.Parameter("json", kind, default=False)]
+        )
+        words = {**(help or {}), "json": JSON}
+        return Command(run, name=called, help=words, iterable=list(iterable))
+
+    return wrap
+
+
+def answer(called: str, body: Callable[[], Reply], *, as_json: bool = False) -> int:
+    """Run a task's body, show what it returned or raised, and return the exit code."""
+    try:
+        with _stdout_kept_free(as_json):
+            reply = body()
+    except CiError as e:
+        return show_error(called, e, as_json=as_json)
+    except KeyboardInterrupt:
+        return show_error(called, INTERRUPTED, as_json=as_json)
+    except BrokenPipeError:
+        raise
+    except Exception as e:
+        return show_error(called, crash(e), as_json=as_json)
+    if as_json:
+        from kernelrig.cli.answer import answer_of, to_document
+
+        text = to_document(answer_of(called, reply))
+    else:
+        text = reply.text
+    if text:
+        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+        sys.stdout.flush()
+    return reply.code
+
+
+def show_error(called: str, error: CiError, *, as_json: bool) -> int:
+    """Show what ended a task: a sentence on stderr, or the document on stdout."""
+    if as_json:
+        from kernelrig.cli.answer import answer_of_error, to_document
+
+        sys.stdout.write(to_document(answer_of_error(called, error)))
+        sys.stdout.flush()
+    else:
+        from kernelrig.report import describe_error
+
+        sys.stderr.write(f"{describe_error(error)}\n")
+    return error.exit_code
+
+
+def crash(error: Exception) -> CiError:
+    """Put an exception that was not foreseen on file, and return the error to show."""
+
+    from kernelrig.cli.crash import record_crash
+
+    root = None
+    with contextlib.suppress(CiError):
+        root = project_root()
+    return record_crash(root, error)
+
+
+@contextlib.contextmanager
+def _stdout_kept_free(as_json: bool) -> Iterator[None]:
+    """Send what a body prints while it works to stderr, where stdout is for one document."""
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        yield

@@ -1,0 +1,123 @@
+"""The command `kernelrig`, and ci/invoke: Invoke's Program with our usage errors and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from invoke import Argument, Config, Exit, ParseError, Program
+from invoke.parser import Parser, ParserContext
+
+from kernelrig import __version__
+from kernelrig.cli.command import INTERRUPTED, JSON, answer, crash, show_error
+from kernelrig.cli.project import use_root
+from kernelrig.cli.reply import Reply
+from kernelrig.cli.tasks import ns
+from kernelrig.cli.usage import spread_words, usage_error
+from kernelrig.errors import CiError
+
+_OFFERED = {"complete", "help", "list", "print-completion-script", "version"}
+_READ_BY_INVOKE = {"debug", "list-depth", "list-format", "write-pyc"}
+"""Options of Invoke's own: those that mean something here, and those that its Program reads."""
+_ANY_NUMBER = {"bench": "--also"}
+"""The tasks that take any number of words, and the flag that takes those after the last named."""
+
+
+class KernelrigProgram(Program):
+    """Reads no configuration file of Invoke: what a task does depends on its flags alone."""
+
+    def core_args(self) -> list[Argument]:
+        kept = [a for a in super().core_args() if a.name in _OFFERED | _READ_BY_INVOKE]
+        root = "folder of the project; default: the nearest one upward with kernel/kernels.yaml"
+        own = Argument(names=("json",), kind=bool, default=False, help=JSON)
+        return [*kept, Argument(names=("root",), help=root), own]
+
+    def create_config(self) -> None:
+        self.config = Config(lazy=True)
+        self.config.merge()
+
+    def update_config(self, merge: bool = True) -> None:
+        """Leave it as it is: no task of ours runs a shell command through Invoke."""
+
+    def run(self, argv: list[str] | None = None, exit: bool = True) -> None:
+        """Run `argv` and exit with the code of the one table (ci/kernelrig/errors)."""
+        code = self.exit_code(sys.argv if argv is None else argv)
+        if exit:
+            sys.exit(code)
+
+    def exit_code(self, argv: list[str]) -> int:
+        as_json = "--json" in argv
+        try:
+            self.create_config()
+            self.parse_core(argv)
+            if self.args.root.value:
+                use_root(Path(self.args.root.value))
+            self.parse_collection()
+            self.parse_tasks()
+            self.parse_cleanup()
+            self.execute()
+        except ParseError as e:
+            flags = {name: list(c.flags) for name, c in self._make_parser().contexts.items()}
+            error = usage_error(e, flags, self.initial_context.flags)
+            return show_error("", error, as_json=as_json)
+        except Exit as e:
+            if e.message:
+                sys.stderr.write(f"{e.message}\n")
+            return e.code
+        except KeyboardInterrupt:
+            return show_error("", INTERRUPTED, as_json=as_json)
+        except BrokenPipeError:
+            # Who read stdout has gone: nothing may be left to flush at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return CiError.exit_code
+        except Exception as e:
+            return show_error("", crash(e), as_json=as_json)
+        return 0
+
+    def parse_core(self, argv: list[str] | None) -> None:
+        writes = sys.dont_write_bytecode
+        super().parse_core(argv)
+        # Invoke leaves no .pyc files of a tasks.py; of a package they save half of the next start.
+        sys.dont_write_bytecode = writes
+
+    def parse_tasks(self) -> None:
+        contexts = self._make_parser().contexts
+        for task, flag in _ANY_NUMBER.items():
+            self.core.unparsed[:] = spread_words(self.core.unparsed, contexts[task], flag)
+        super().parse_tasks()
+        if self.args.json.value:
+            for parsed in self.tasks:
+                parsed.args.json.value = True
+        if len(self.tasks) > 1 and any(parsed.args.json.value for parsed in self.tasks):
+            raise ParseError("--json shows the answer of one task")
+
+    def _make_parser(self) -> Parser:
+        """Return Invoke's parser; it knows `remote_test` for `remote-test` as well."""
+        parser = super()._make_parser()
+        for name in [n for n in parser.contexts if "-" in n]:
+            parser.contexts.alias(name.replace("-", "_"), to=name)  # type: ignore[no-untyped-call]
+        return parser
+
+    def no_tasks_given(self) -> None:
+        self.list_tasks()
+        raise Exit
+
+    def list_tasks(self) -> None:
+        if self.args.json.value:
+            summaries = {name: text or "" for name, text in self._make_pairs(self.collection)}
+            raise Exit(code=answer("list", lambda: Reply(tasks=summaries), as_json=True))
+        super().list_tasks()
+
+    def task_list_opener(self, extra: str = "") -> str:
+        return "Tasks"
+
+    def print_help(self) -> None:
+        sys.stdout.write(f"Usage: {self.binary} [--options] TASK [--flags]\n\nOptions:\n\n")
+        shown = [a for a in self.core_args() if a.name not in _READ_BY_INVOKE]
+        self.print_columns(ParserContext(args=shown).help_tuples())
+        self.list_tasks()
+
+
+def main() -> None:
+    KernelrigProgram(__version__, ns, name="kernelrig", binary="kernelrig").run()

@@ -1,0 +1,29 @@
+"""The project that a command is for: the folder whose kernels, remotes and results are meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernelrig.errors import ConfigError
+
+MARKERS = ("kernel/kernels.yaml", "remotes.yaml", "tasks.py")
+_chosen: list[Path] = []
+
+
+def use_root(root: Path) -> None:
+    """Take `root` for the rest of this process; ci/invoke and tasks.py know theirs."""
+    _chosen[:] = [root.resolve()]
+
+
+def project_root() -> Path:
+    """Return the folder of the project, by default the nearest one upward that is a project."""
+    if _chosen:
+        return _chosen[0]
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if any((folder / marker).is_file() for marker in MARKERS):
+            return folder
+    raise ConfigError(
+        f"no project in {here} or above it: no folder there has {', '.join(MARKERS)}",
+        "go to the folder of a project, or pass `kernelrig --root DIR TASK`",
+    )

@@ -1,0 +1,38 @@
+"""What the body of a task returns: text for people, and the records that --json shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelrig.build.toolchain import Item
+    from kernelrig.model import Build, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """`text` is what a terminal shows. The exit code is that of `run`, or else `exit_code`."""
+
+    text: str = ""
+    exit_code: int = 0
+    run: Run | None = None
+    builds: tuple[Build, ...] = ()
+    tools: tuple[Item, ...] = ()
+    tasks: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def code(self) -> int:
+        if self.run is None:
+            return self.exit_code
+        from kernelrig.report import exit_code
+
+        return exit_code(self.run)
+
+
+def of_run(run: Run, above: str = "") -> Reply:
+    """Return the reply of a task that made a run; `above` stands before its table."""
+    from kernelrig.report import render_table
+
+    return Reply(above + render_table(run), run=run)

@@ -1,0 +1,8 @@
+"""What flags that several tasks have in common say of themselves."""
+
+KERNEL = "kernel of kernel/kernels.yaml; default: the only one"
+REMOTE = "where to run: a name of remotes.yaml or remotes.local.yaml"
+REQUIRE = "exit 4 unless the device is the GPU of exactly this name"
+BUILD = "folder of a build under artifacts/builds; may be given several times"
+SYSTEM_CUDA = "use the toolkit of CUDA_HOME or PATH in place of the pinned wheels"
+RUN = "run id, a unique part of it, or its folder"

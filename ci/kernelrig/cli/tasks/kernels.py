@@ -1,0 +1,149 @@
+"""Tasks that need no host: build, check, emulate, compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernelrig.cli.command import command
+from kernelrig.cli.numbers import optional_whole_number, whole_number
+from kernelrig.cli.project import project_root
+from kernelrig.cli.reply import Reply, of_run
+from kernelrig.cli.tasks.flags import BUILD, KERNEL, SYSTEM_CUDA
+
+
+@command(
+    help={
+        "kernel": KERNEL,
+        "arch": "sm_100a, sm_90a ...; default: every arch the kernel has",
+        "variant": "production, timing, debug ...; default: production",
+        "all": "every kernel but the baselines, every arch, every variant",
+        "system_cuda": SYSTEM_CUDA,
+    }
+)
+def build(
+    kernel: str = "",
+    arch: str = "",
+    variant: str = "",
+    all: bool = False,
+    system_cuda: bool = False,
+) -> Reply:
+    """Cross-compile kernels into artifacts/builds; what is unchanged is not compiled again."""
+    from kernelrig.build import table
+    from kernelrig.run.prepare import build_kernels
+
+    root = project_root()
+    builds = build_kernels(
+        root, kernel=kernel, arch=arch, variant=variant, everything=all, system_cuda=system_cuda
+    )
+    return Reply(table(builds), builds=builds)
+
+
+@command(
+    iterable=["build"],
+    help={
+        "kernel": KERNEL,
+        "arch": "sm_100a, sm_90a ...; default: every arch the kernel has",
+        "variant": "default: production and every variant that has budgets",
+        "build": BUILD,
+        "accept": "write the figures of what passes into kernel/accepted.json",
+        "tunables": "compile every set of tunables that is tried, in place of the rules",
+        "system_cuda": SYSTEM_CUDA,
+    },
+)
+def check(
+    build: list[str],
+    kernel: str = "",
+    arch: str = "",
+    variant: str = "",
+    accept: bool = False,
+    tunables: bool = False,
+    system_cuda: bool = False,
+) -> Reply:
+    """Judge builds without a GPU: resources, SASS, warp roles, PTX, and what changed."""
+    from kernelrig.report import render_checks, render_sets
+    from kernelrig.run import static
+    from kernelrig.run.prepare import CheckRequest
+
+    request = CheckRequest(
+        kernel=kernel,
+        arch=arch,
+        variant=variant,
+        build_folders=tuple(map(Path, build)),
+        system_cuda=system_cuda,
+        accept=accept,
+    )
+    if tunables:
+        run = static.check_tunables(project_root(), request)
+        return of_run(run, f"{render_sets(run)}\n")
+    run = static.check(project_root(), request)
+    return of_run(run, f"{render_checks(run)}\n")
+
+
+@command(
+    help={
+        "kernel": KERNEL,
+        "arch": "sm_100a, sm_90a ...; default: the kernel's first",
+        "variant": "default: production",
+        "case": "images=N,ctas=N, or a case of kernel/kernels.yaml; default: four small ones",
+        "pattern": "constant, integer or random; default: each",
+        "schedules": "of each launch; default: 4 where all is observed, 2 where outputs are judged",
+        "seed": "of the inputs and of the schedules",
+        "observe": "memory, races, init, sync; default: all",
+        "accumulate": "fp32, or hardware: the published models of tensor cores",
+        "only_fault": "break the kernel by this patch of tests/bad: exit 0 if detected, 1 if not",
+        "launch": "run this launch file and nothing else, as `python -m kernelrig.emu run` does",
+        "module": "the PTX of --launch, if not the one it names",
+        "system_cuda": SYSTEM_CUDA,
+    },
+)
+def emulate(
+    kernel: str = "",
+    arch: str = "",
+    variant: str = "",
+    case: str = "",
+    pattern: str = "",
+    schedules: str = "",
+    seed: str = "0",
+    observe: str = "",
+    accumulate: str = "fp32",
+    only_fault: str = "",
+    launch: str = "",
+    module: str = "",
+    system_cuda: bool = False,
+) -> Reply:
+    """Emulate a kernel's PTX on this machine: outputs, races, deadlocks, barriers; never time."""
+    from kernelrig.run import emulator
+
+    request = emulator.EmulateRequest(
+        kernel=kernel,
+        arch=arch,
+        variant=variant,
+        case=case,
+        pattern=pattern,
+        observe=observe,
+        schedules=optional_whole_number("schedules", schedules),
+        seed=whole_number("seed", seed),
+        accumulate=accumulate,
+        system_cuda=system_cuda,
+    )
+    if launch:
+        return Reply(exit_code=emulator.run_launch(Path(launch), module, request))
+    if only_fault:
+        from kernelrig.run.fault import emulate_fault
+
+        return of_run(emulate_fault(project_root(), only_fault, request))
+    return of_run(emulator.emulate(project_root(), request))
+
+
+@command(
+    help={
+        "a": "folder of a build, or KERNEL-ARCH-VARIANT, which is built",
+        "b": "the other one",
+        "system_cuda": SYSTEM_CUDA,
+    },
+)
+def sass_diff(a: str, b: str, system_cuda: bool = False) -> Reply:
+    """Show by function what changed between the SASS of two builds."""
+    from kernelrig.run import static
+
+    return Reply(static.compare(project_root(), a, b, system_cuda=system_cuda))

@@ -1,0 +1,77 @@
+"""Tasks about this machine, the hosts and this repository."""
+
+from __future__ import annotations
+
+from kernelrig.cli.command import command
+from kernelrig.cli.numbers import whole_number
+from kernelrig.cli.project import project_root
+from kernelrig.cli.reply import Reply
+from kernelrig.cli.tasks.flags import SYSTEM_CUDA
+
+
+@command(
+    help={
+        "name": "the remote's name",
+        "target": "USER@HOST[:PORT]",
+        "fingerprint": "SHA256:... of its host key; default: pin the key that it shows now",
+        "arch": "sm_100a (B200), sm_90a (H200) ...; default: as it was, or sm_100a",
+        "gpu": "what the device must be called, for example 'NVIDIA B200'",
+        "identity_file": "private key to log in with; default: the agent and ssh_config",
+        "replace": "overwrite an entry of the same name; default: keep what no flag names",
+    },
+)
+def remote_add(
+    name: str,
+    target: str,
+    fingerprint: str = "",
+    arch: str = "",
+    gpu: str = "",
+    identity_file: str = "",
+    replace: bool = False,
+) -> Reply:
+    """Pin a host's key in remotes.local.yaml; with a fingerprint, only the key that has it."""
+    from kernelrig.run import engine
+
+    said = engine.add_remote(
+        project_root(),
+        name,
+        target,
+        fingerprint,
+        arch=arch,
+        gpu=gpu,
+        identity_file=identity_file,
+        replace_entry=replace,
+    )
+    return Reply(said)
+
+
+@command(
+    help={
+        "remote": "prune this host instead of this machine",
+        "days": "keep what is younger; default: 14",
+    }
+)
+def clean(remote: str = "", days: str = "14") -> Reply:
+    """Prune old builds here, or old runs and unused blobs on a host; results here are kept."""
+    age = whole_number("days", days, "days")
+    from kernelrig.run import engine
+
+    return Reply(engine.clean(project_root(), remote, age))
+
+
+@command(help={"system_cuda": SYSTEM_CUDA})
+def doctor(system_cuda: bool = False) -> Reply:
+    """Check this machine: tools, why each was chosen, and how to install what is missing."""
+    from kernelrig.build.toolchain import describe
+
+    items = describe(project_root(), system=system_cuda)
+    healthy = all(item.ok for item in items)
+    return Reply("\n".join(map(str, items)), exit_code=0 if healthy else 4, tools=items)
+
+
+@command(help={"long": "also run the tests marked long"})
+def test(long: bool = False) -> Reply:
+    """Run what CI runs: tests, lint, types, import contracts, schemas, workflow audit."""
+    from kernelrig.dev import lint
+
+    return Reply(exit_code=lint.run_all(project_root(), long=long))

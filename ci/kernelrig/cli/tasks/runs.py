@@ -1,0 +1,199 @@
+"""Tasks that run on a host, and what goes on with their results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernelrig.cli.command import command
+from kernelrig.cli.numbers import (
+    number,
+    optional_number,
+    optional_whole_number,
+    whole_number,
+)
+from kernelrig.cli.project import project_root
+from kernelrig.cli.reply import Reply, of_run
+from kernelrig.cli.tasks.flags import BUILD, KERNEL, REMOTE, REQUIRE, RUN, SYSTEM_CUDA
+
+
+@command(
+    iterable=["build"],
+    help={
+        "remote": REMOTE,
+        "kernel": KERNEL,
+        "variant": "which variant to run",
+        "plan": "plan of ci/plans",
+        "only": "stages to run, separated by commas; preflight always runs",
+        "build": BUILD,
+        "system_cuda": SYSTEM_CUDA,
+        "stop_at_first": "end the run at the first stage that does not pass",
+        "gate": "exit 1 if it is slower than the baseline by more than so many percent",
+        "require_device": REQUIRE,
+        "dry_run": "print the plan, and connect to no host",
+    },
+)
+def remote_test(
+    build: list[str],
+    remote: str = "",
+    kernel: str = "",
+    variant: str = "production",
+    plan: str = "default",
+    only: str = "",
+    system_cuda: bool = False,
+    stop_at_first: bool = False,
+    gate: str = "",
+    require_device: str = "",
+    dry_run: bool = False,
+) -> Reply:
+    """Ship a build to a host, run the plan there, bring back results, JUnit and a summary."""
+    from kernelrig.run import engine
+    from kernelrig.run.prepare import RunRequest
+
+    request = RunRequest(
+        remote=remote,
+        kernel=kernel,
+        variant=variant,
+        plan=plan,
+        only=tuple(filter(None, only.split(","))),
+        build_folders=tuple(map(Path, build)),
+        system_cuda=system_cuda,
+        stop_at_first=stop_at_first,
+        gate_percent=optional_number("gate", gate),
+        require_device=require_device,
+    )
+    if dry_run:
+        return Reply(engine.describe_plan(project_root(), request))
+    return of_run(engine.run_on_remote(project_root(), request))
+
+
+@command(
+    iterable=["build"],
+    help={
+        "remote": REMOTE,
+        "kernel": KERNEL,
+        "variant": "which variant to profile",
+        "build": BUILD,
+        "require_device": REQUIRE,
+        "system_cuda": SYSTEM_CUDA,
+    },
+)
+def profile(
+    build: list[str],
+    remote: str = "",
+    kernel: str = "",
+    variant: str = "production",
+    require_device: str = "",
+    system_cuda: bool = False,
+) -> Reply:
+    """Profile one launch with Nsight Compute on a host; bring back the report and its CSV pages."""
+    from kernelrig.run import engine
+    from kernelrig.run.prepare import RunRequest
+
+    request = RunRequest(
+        remote=remote,
+        kernel=kernel,
+        variant=variant,
+        plan="profile",
+        build_folders=tuple(map(Path, build)),
+        system_cuda=system_cuda,
+        require_device=require_device,
+    )
+    return of_run(engine.run_on_remote(project_root(), request))
+
+
+@command(
+    iterable=["also"],
+    help={
+        "a": "KERNEL[:VARIANT][@REV], @REV, NAME=DIR, DIR, or a run: what others are compared with",
+        "b": "the other one; more of them may follow",
+        "also": "one more; `bench A B C` means `bench A B --also C`",
+        "remote": REMOTE,
+        "processes": "of each build, which run in its measurement slots in turn; default: 3",
+        "rounds": "each build has a slot in each; default: 7, some 20 s for two kernels of 1 ms",
+        "minutes": "in place of --rounds: about so long",
+        "warmup_s": "seconds of load in each slot before its samples; default: 0.1",
+        "settle_s": "seconds of load before the first slot, which warm the GPU; default: 1.2",
+        "samples": "of each slot; default: 860",
+        "case": "case of kernel/kernels.yaml; default: full",
+        "gate": "exit 1 if another is slower than A by more than so many percent",
+        "force": "compare even what differs in GPU, driver, power limit or regime",
+        "system_cuda": SYSTEM_CUDA,
+        "dry_run": "print the measurement slots in their order, and connect to no host",
+    },
+)
+def bench(
+    a: str,
+    b: str,
+    also: list[str],
+    remote: str = "",
+    processes: str = "",
+    rounds: str = "",
+    minutes: str = "",
+    warmup_s: str = "0.1",
+    settle_s: str = "1.2",
+    samples: str = "860",
+    case: str = "full",
+    gate: str = "",
+    force: bool = False,
+    system_cuda: bool = False,
+    dry_run: bool = False,
+) -> Reply:
+    """Compare builds, run in turn on one host: faster, slower or inconclusive, with intervals."""
+    from kernelrig.report import render_bench
+    from kernelrig.run import engine, recorded
+    from kernelrig.run.candidates import BenchRequest
+
+    if recorded.name_runs((a, b, *also)):
+        return Reply(recorded.compare(project_root(), (a, b), force=force))
+    request = BenchRequest(
+        words=(a, b, *also),
+        remote=remote,
+        processes=optional_whole_number("processes", processes),
+        minutes=optional_number("minutes", minutes),
+        rounds=optional_whole_number("rounds", rounds),
+        warmup_s=number("warmup-s", warmup_s),
+        settle_s=number("settle-s", settle_s),
+        samples=whole_number("samples", samples),
+        case=case,
+        gate_percent=optional_number("gate", gate),
+        force=force,
+        system_cuda=system_cuda,
+    )
+    if dry_run:
+        return Reply(engine.describe_plan(project_root(), request))
+    run = engine.run_on_remote(project_root(), request)
+    return of_run(run, render_bench(run))
+
+
+@command(help={"run": RUN})
+def collect(run: str) -> Reply:
+    """Bring back everything of a run whose client was interrupted, and judge it."""
+    from kernelrig.run import engine
+
+    return of_run(engine.collect(project_root(), run))
+
+
+@command(
+    help={
+        "run": RUN,
+        "dirty": "even of a tree with changes on top of its commit",
+        "unchecked": "even of a build that has not passed the current checks",
+        "replace": "drop the runs that are there, of whatever regime",
+    },
+)
+def baseline_accept(
+    run: str, dirty: bool = False, unchecked: bool = False, replace: bool = False
+) -> Reply:
+    """Write a run's times into the reviewed baselines of its host class."""
+    from kernelrig.run import acceptance
+
+    overrides = acceptance.Overrides(dirty=dirty, unchecked=unchecked, replace=replace)
+    return Reply(acceptance.accept(project_root(), run, overrides))
+
+
+@command()
+def baselines() -> Reply:
+    """List the baselines, and which of their builds have not passed the current checks."""
+    from kernelrig.run import acceptance
+
+    return Reply(acceptance.listing(project_root()))

@@ -1,0 +1,143 @@
+"""The command line as it is typed: names, mistakes and their nearest match, exit codes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kernelrig import __version__
+from kernelrig.cli import ns, project
+from kernelrig.cli.program import KernelrigProgram
+from kernelrig.cli.usage import spread_words
+from kernelrig.proc import run_process
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-P", "-m", "kernelrig.cli"]
+BENCH = next(context for context in ns.to_contexts() if context.name == "bench")
+
+
+@pytest.fixture(autouse=True)
+def _no_root_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(project, "_chosen", [])
+
+
+def run(*words: str) -> int:
+    program = KernelrigProgram(__version__, ns, name="kernelrig", binary="kernelrig")
+    return program.exit_code(["kernelrig", *words])
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("biuld", "unknown task 'biuld'; did you mean 'build'?"),
+        ("remote-tset", "unknown task 'remote-tset'; did you mean 'remote-test'?"),
+        ("xyzzy", "unknown task 'xyzzy'; `--list` names all"),
+        ("--help biuld", "unknown task 'biuld'; did you mean 'build'?"),
+        ("build --kernal x", "unknown flag '--kernal' of build; did you mean '--kernel'?"),
+        ("clean --dais 3", "unknown flag '--dais' of clean; did you mean '--days'?"),
+        ("build --xyzzy", "unknown flag '--xyzzy' of build; see `--help build`"),
+        ("--hlep", "unknown flag '--hlep'; did you mean '--help'?"),
+        ("bench", "bench needs A and B; see `--help bench`"),
+        ("bench A", "bench needs B; see `--help bench`"),
+        ("collect", "collect needs RUN; see `--help collect`"),
+        ("build --kernel", "--kernel needs a value"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_sentence_with_the_nearest_name_and_exit_2(
+    typed: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*typed.split()) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", f"{said}\n")
+
+
+def test_a_task_may_be_typed_with_underscores(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--root", str(ROOT), "remote_test", "--gate", "much") == 2
+    assert capsys.readouterr().err == "--gate must be a number, 0 or more, not 'much'\n"
+
+
+@pytest.mark.parametrize("words", [(), ("--list",)])
+def test_the_bare_command_lists_the_tasks(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*words) == 0
+    listed = capsys.readouterr().out
+    for name in ns.task_names:
+        assert f"\n  {name} " in listed
+
+
+def test_help_of_a_task_explains_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--help", "clean") == 0
+    shown = capsys.readouterr().out
+    assert "Prune old builds here" in shown
+    assert "keep what is younger; default: 14" in shown
+
+
+def test_the_version_is_that_of_kernelrig(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--version") == 0
+    assert capsys.readouterr().out == f"kernelrig {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("bench A B", "bench A B"),
+        ("bench A B C D", "bench A B --also C --also D"),
+        ("bench A B C --remote R", "bench A B --also C --remote R"),
+        ("bench --force A --remote R B C", "bench --force A --remote R B --also C"),
+        ("bench A B --gate=1 C", "bench A B --gate=1 --also C"),
+        ("bench A B --also C", "bench A B --also C"),
+        ("build --all", "build --all"),
+    ],
+)
+def test_bench_takes_as_many_builds_as_are_named(typed: str, meant: str) -> None:
+    assert spread_words(typed.split(), BENCH, "--also") == meant.split()
+
+
+def test_a_third_build_reaches_bench(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.json").touch()
+    words = ("bench", str(tmp_path), str(tmp_path), str(tmp_path))
+    assert run("--root", str(tmp_path), *words) == 2
+    assert capsys.readouterr().err == "bench compares builds, or two recorded runs; name two runs\n"
+
+
+def test_the_project_is_the_nearest_folder_upward(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = tmp_path / "kernel" / "deep"
+    below.mkdir(parents=True)
+    (tmp_path / "kernel" / "kernels.yaml").touch()
+    monkeypatch.chdir(below)
+    assert project.project_root() == tmp_path
+
+
+def test_outside_a_project_one_sentence_says_what_a_project_is(tmp_path: Path) -> None:
+    if any((folder / marker).exists() for folder in tmp_path.parents for marker in project.MARKERS):
+        pytest.skip("the folder for temporary files lies in a project")
+    done = run_process([*COMMAND, "baselines"], cwd=tmp_path)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"no project in {tmp_path} or above it: no folder there has kernel/kernels.yaml, "
+        "remotes.yaml, tasks.py; go to the folder of a project, or pass `kernelrig --root DIR TASK`"
+        "\n"
+    )
+    assert run_process([*COMMAND, "--list"], cwd=tmp_path).exit_code == 0
+
+
+def test_a_module_in_the_current_folder_is_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "invoke.py").write_text("raise SystemExit('a stranger was imported')\n")
+    done = run_process([*COMMAND, "--version"], cwd=tmp_path)
+    assert (done.exit_code, done.stdout) == (0, f"kernelrig {__version__}\n")
+
+
+def test_a_reader_of_stdout_that_has_gone_is_no_traceback(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [*COMMAND, "--list"], stdout=write, stderr=subprocess.PIPE, cwd=tmp_path, check=False
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (4, b"")

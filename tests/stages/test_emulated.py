@@ -226,7 +226,7 @@ def spoil_output(folder: Path) -> None:
         (0, {"dumps": {}}, "0 outputs for 2 schedules"),
         (0, {"dumps": {"C": ["../x.npy"] * 2}}, "../x.npy is no file of the stage's own folder"),
         (0, {"dumps": {"C": ["gone.npy"] * 2}}, "schedule 0: the output cannot be read: gone.npy"),
-        (2, {}, "the emulator rejected: it said nothing"),
+        (2, {}, "the emulator refused: it said nothing"),
         (3, {}, "the emulator failed with exit code 3"),
     ],
 )

@@ -43,7 +43,8 @@ BULK_LOAD = (
 RING = tuple(
     Fault("ring", *rest)
     for rest in (
-        ("arrival missing", "release", "", "deadlock", ("full wait", "empty wait"), "1 of 1"),
+        ("arrival missing", "release", "", "deadlock", ("full wait", "empty wait"),
+         "0 of 1 arrivals"),
         ("(l) all lanes arrive on a count of one", "release",
          "mbarrier.arrive.shared::cta.b64 _, [%r15];", "barrier-misuse"),
         ("init counts too many arrivals", "init empty",
@@ -53,10 +54,10 @@ RING = tuple(
          "barrier-misuse", (), "not 0"),
         ("expect_tx too small", "expect",
          "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r14], 240;", "deadlock", ("full wait",),
-         "tx-count -16"),
+         "256 of 240 bytes"),
         ("expect_tx too large", "expect",
          "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r14], 272;", "deadlock", ("full wait",),
-         "tx-count 16"),
+         "256 of 272 bytes"),
         ("expect_tx missing", "expect", "mbarrier.arrive.shared::cta.b64 _, [%r14];",
          "deadlock", ("full wait",)),
         ("parity of the consumer inverted", "consumer parity", "mov.u32 %r12, 1;",
@@ -211,7 +212,7 @@ CLUSTER = tuple(
          "deadlock", ("boxed wait",)),
         ("one arrival where 32 are counted", "arrive",
          "@%p1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r24];", "deadlock",
-         ("boxed wait",), "31 of 32"),
+         ("boxed wait",), "1 of 32 arrivals"),
         ("data sent to the own box", "map box", "mov.u32 %r23, %r21;", "uninitialised",
          ("read box",)),
         ("a rank that is not there", "peer", "xor.b32 %r11, %r2, 3;", "out-of-bounds",

@@ -294,7 +294,7 @@ def test_too_few_bytes_expected_open_the_barrier_too_early_or_never() -> None:
         START + load((0, 0), nbytes=8192) + WAIT, A, image(map_of(A, "u8", (128, 32))), np.zeros(1)
     )
     assert result.kinds == ["deadlock"]
-    assert "tx-count 4096" in result.findings[0].message
+    assert "4096 of 8192 bytes" in result.findings[0].message
 
 
 @pytest.mark.parametrize("number", range(2))

@@ -102,7 +102,7 @@ def test_schema_1_has_no_layouts_and_is_still_read(tmp_path: Path) -> None:
         ),
         (
             {"tensor_layout": [ACCUMULATOR, {**ACCUMULATOR, "name": "D", "count": 1}]},
-            "'tensor_layout': 'accumulator' and 'D' overlap at column 0",
+            "'tensor_layout': 'D' and 'accumulator' overlap at column 0",
         ),
         (
             {"shared_layout": [{**RING, "kind": "ring"}]},

@@ -110,8 +110,6 @@ class Barrier:
     def progress(self) -> str:
         """Say what has come in this phase: `phase 1: 1 of 2 arrivals, 0 of 32768 bytes`."""
         text = f"phase {self.phase}: {self.expected - self.pending} of {self.expected} arrivals"
-        if self.tx < 0:
-            return f"{text}, {-self.tx} bytes that no expect_tx announced"
         return text + (f", {self.announced - self.tx} of {self.announced} bytes" if self.tx else "")
 
     def __str__(self) -> str:

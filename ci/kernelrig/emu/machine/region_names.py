@@ -41,6 +41,10 @@ class SharedRegion:
     count: int = 1
     kind: str = "variable"
 
+    @property
+    def end(self) -> int:
+        return self.start + self.stride * (self.count - 1) + self.size
+
     def holds(self, address: int) -> bool:
         inside = address - self.start
         if inside < 0 or self.count == 1:
@@ -128,7 +132,5 @@ class RegionNames:
 
     def last_shared(self) -> str:
         """Name the region that ends last."""
-        ends = {
-            plain_name(r.name): r.start + r.stride * (r.count - 1) + r.size for r in self.shared
-        }
-        return max(ends, key=lambda name: ends[name], default="")
+        last = max(self.shared, key=lambda r: r.end, default=None)
+        return plain_name(last.name) if last else ""

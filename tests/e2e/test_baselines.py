@@ -1,4 +1,4 @@
-"""A time beside the baseline of its box class: over a real server, with results as they are told.
+"""A time beside the baseline of its host class: over a real server, with results as they are told.
 
 The program of the kernel hands out result files in place of measuring: all else is what it is.
 """
@@ -110,8 +110,8 @@ def test_runs_are_accepted_and_later_runs_are_faster_slower_or_undecided(rig: Ri
     )
     second = rig.run(1.002)
     assert beside(second) == (
-        "inconclusive beside the baseline, +0.20%: the same build, 1 of 3 runs on this card;"
-        " to tell takes 3 runs on one card, or 3 cards"
+        "inconclusive compared with the baseline, +0.20%: the same build, 1 of 3 runs on this card;"
+        " a comparison needs 3 runs on one card, or 3 cards"
     )
     assert rig.accept(second).exit_code == 0
     assert rig.accept(rig.run(0.999)).exit_code == 0
@@ -127,16 +127,16 @@ def test_runs_are_accepted_and_later_runs_are_faster_slower_or_undecided(rig: Ri
     slow = rig.run(1.05, "--gate", "2")
     assert slow.exit_code == 1
     said = (
-        "slower beside the baseline, +4.97% (+3.14 to +6.82): the same build, 3 runs on this card;"
-        " more than the gate of 2%"
+        "slower compared with the baseline, +4.97% (+3.14 to +6.82): the same build,"
+        " 3 runs on this card; more than the gate of 2%"
     )
     assert beside(slow) == said
     assert said in slow.stdout
     assert said.replace("<", "&lt;") in (slow.folder / "summary.md").read_text()
     assert read_junit(slow.folder)["timing/baseline"] == f"failure: {said}"
     text = (slow.folder / "junit.xml").read_text()
-    assert '<property name="word" value="slower"' in text
-    assert '<property name="box class" value="NVIDIA H200, 700 W, driver 580"' in text
+    assert '<property name="result" value="slower"' in text
+    assert '<property name="host class" value="NVIDIA H200, 700 W, driver 580"' in text
     # What was measured is right all the same: to be slower may be what is to be accepted.
     assert stage_of(slow.run, "timing").checks[0].verdict.outcome is Outcome.PASS
     assert rig.accept(slow).exit_code == 0
@@ -148,12 +148,14 @@ def test_a_build_is_stale_until_it_passed_the_checks_as_they_stand_now(rig: Rig)
     kernels.write_text(kernels.read_text().replace("1.0e-5", "0.5e-5"))
     listed = rig.project.invoke("baselines")
     assert listed.exit_code == 0
-    assert "stale: this build has not passed smoke, checksum as they stand now" in listed.stdout
+    assert (
+        "outdated: this build has not passed smoke, checksum in their current form" in listed.stdout
+    )
     for path in rig.told.glob("*.json"):
         path.write_text(path.read_text().replace("1e-05", "5e-06"))
     remote = ("--remote", "box", "--kernel", "told", "--build", str(rig.built))
     answer = rig.project.invoke("remote-test", *remote, "--only", "checksum,timing")
-    stale = "stale: this build has not passed smoke as they stand now"
+    stale = "outdated: this build has not passed smoke in their current form"
     assert answer.exit_code == 0
     assert stale in answer.stdout
     assert stale in (answer.folder / "summary.md").read_text()

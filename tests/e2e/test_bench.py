@@ -61,7 +61,9 @@ def bench(project: Project, *words: str) -> Answer:
 def rows(answer: Answer) -> dict[str, str]:
     """Return `pair` -> its word, of the table on stdout."""
     lines = answer.stdout.splitlines()
-    found = (re.match(r"(.+ beside \S+) +(faster|slower|inconclusive) ", line) for line in lines)
+    found = (
+        re.match(r"(.+ compared with \S+) +(faster|slower|inconclusive) ", line) for line in lines
+    )
     return {match[1]: match[2] for match in found if match}
 
 
@@ -69,9 +71,9 @@ def test_builds_run_in_turn_in_one_stage_and_each_pair_gets_its_word(project: Pr
     answer = bench(project, "quick", "slow", "quick:production")
     assert (answer.exit_code, answer.sentences) == (0, [])
     assert rows(answer) == {
-        "slow beside quick": "slower",
-        "quick:production beside quick": "inconclusive",
-        "quick:production beside slow": "faster",
+        "slow compared with quick": "slower",
+        "quick:production compared with quick": "inconclusive",
+        "quick:production compared with slow": "faster",
     }
     stage = stage_of(answer.run, "bench")
     names = [command.name[-1] for command in stage.commands]
@@ -84,7 +86,7 @@ def test_builds_run_in_turn_in_one_stage_and_each_pair_gets_its_word(project: Pr
         "../../variants/c/cpu_program",
     ]
     assert answer.run.shipped is not None
-    assert read_junit(answer.folder)["bench/slow beside quick"] == "pass"
+    assert read_junit(answer.folder)["bench/slow compared with quick"] == "pass"
 
 
 def test_every_sample_is_kept_and_another_call_writes_none_of_them(project: Project) -> None:
@@ -112,8 +114,8 @@ def test_a_gate_makes_what_is_slower_by_more_a_failure(
 def test_undecided_passes_a_gate_and_says_so(project: Project) -> None:
     answer = bench(project, "quick", "quick", "--gate", "0")
     assert answer.exit_code == 0
-    (check,) = (c for c in stage_of(answer.run, "bench").checks if "word" in c.facts)
-    assert check.name == "quick#2 beside quick"
+    (check,) = (c for c in stage_of(answer.run, "bench").checks if "result" in c.facts)
+    assert check.name == "quick#2 compared with quick"
     assert check.verdict.summary.startswith("inconclusive, +0.00%")
 
 
@@ -126,7 +128,7 @@ def test_a_commit_is_built_in_a_worktree_which_is_gone_afterwards(project: Proje
     finally:
         kernels.write_text(before)
     assert (answer.exit_code, answer.sentences) == (0, [])
-    assert rows(answer) == {f"quick@{commit[:9]} beside quick": "faster"}
+    assert rows(answer) == {f"quick@{commit[:9]} compared with quick": "faster"}
     assert answer.run.bench is not None
     assert [c.commit for c in answer.run.bench.candidates] == ["", commit]
     assert git(project.root, "worktree", "list").count("\n") == 0
@@ -140,7 +142,7 @@ def test_a_build_made_elsewhere_takes_part_under_the_name_it_is_given(
     (made,) = project.root.glob("artifacts/builds/slow-sm_90a-*")
     shutil.copytree(made, tmp_path / "fetched")
     answer = bench(project, "quick", f"theirs={tmp_path / 'fetched'}")
-    assert (answer.exit_code, rows(answer)) == (0, {"theirs beside quick": "slower"})
+    assert (answer.exit_code, rows(answer)) == (0, {"theirs compared with quick": "slower"})
     key = json.loads((made / "build.json").read_text())["key"]
     assert answer.run.provenance.builds["theirs"] == key
 
@@ -161,7 +163,10 @@ def test_what_does_not_run_has_no_time_and_is_not_compared(
     assert said in answer.stdout
     assert rows(answer) == {}
     cases = read_junit(answer.folder)
-    assert cases[f"bench/{kernel} beside quick"] == f"skipped: not compared: {kernel} did not pass"
+    assert (
+        cases[f"bench/{kernel} compared with quick"]
+        == f"skipped: not compared: {kernel} did not pass"
+    )
 
 
 def test_collect_reaches_the_same_verdicts(project: Project) -> None:

@@ -322,8 +322,10 @@ def test_a_gpu_that_no_longer_answers_ends_the_run(host: LocalHost) -> None:
     assert two.not_run == gone
 
 
-def test_a_once_result_is_kept_and_used_again_with_its_files(host: LocalHost) -> None:
-    test = shell("self", "echo found > report.xml; echo ran >> ../../../../ran", once="tool 1.0")
+def test_a_cached_result_is_reused_with_its_files(host: LocalHost) -> None:
+    test = shell(
+        "self", "echo found > report.xml; echo ran >> ../../../../ran", cache_key="tool 1.0"
+    )
     (first,), _ = host.run([job("memcheck", test)], run_id="run-1")
     (second,), _ = host.run([job("memcheck", test)], run_id="run-2")
     assert only(first.commands).reused_from == ""
@@ -334,16 +336,16 @@ def test_a_once_result_is_kept_and_used_again_with_its_files(host: LocalHost) ->
     assert (again / "report.xml").read_text() == "found\n"
 
 
-def test_a_once_result_that_was_altered_is_made_again(host: LocalHost) -> None:
-    test = shell("self", "echo found > report.xml", once="tool 1.0")
+def test_a_cached_result_that_was_altered_is_made_again(host: LocalHost) -> None:
+    test = shell("self", "echo found > report.xml", cache_key="tool 1.0")
     host.run([job("memcheck", test)], run_id="run-1")
-    (kept,) = (host.workdir / "once").glob("*/files/report.xml")
+    (kept,) = (host.workdir / "result_cache").glob("*/files/report.xml")
     kept.write_text("none\n")
     (second,), _ = host.run([job("memcheck", test)], run_id="run-2")
     assert only(second.commands).reused_from == ""
     assert kept.read_text() == "found\n"
 
 
-def test_a_once_result_that_was_not_good_is_not_kept(host: LocalHost) -> None:
-    host.run([job("memcheck", shell("self", "exit 1", once="tool 1.0"))])
-    assert not (host.workdir / "once").exists()
+def test_a_cached_result_that_was_not_good_is_not_kept(host: LocalHost) -> None:
+    host.run([job("memcheck", shell("self", "exit 1", cache_key="tool 1.0"))])
+    assert not (host.workdir / "result_cache").exists()

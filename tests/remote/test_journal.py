@@ -133,7 +133,7 @@ def test_no_journal_means_that_nothing_was_run(tmp_path: Path) -> None:
         ({"ended_by": "time limit"}, "ended by time limit, exit 71, signal None"),
         ({"ok": True}, "exit 71 is called good"),
         ({"exit": 0}, "exit 0 is called bad"),
-        ({"reused_from": UTC}, f"kept from {UTC}, and it may not be kept"),
+        ({"reused_from": UTC}, f"reused from {UTC}, but it has no cache key"),
         ({"started_utc": "yesterday"}, "it started at 'yesterday'"),
         ({"seconds": "1"}, "'seconds' must be a number, not '1'; take it out of its quotes"),
         ({"seconds": -1.0}, "it took -1.0 s"),

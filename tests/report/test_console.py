@@ -18,7 +18,7 @@ def test_the_plan_shows_every_command_as_a_shell_would_take_it() -> None:
     )
     argv = ("../../build/siglip_vision", "--result", "it's here.json")
     commands = (
-        Command("selftest", ("true",), 30.0, once="memcheck"),
+        Command("selftest", ("true",), 30.0, cache_key="memcheck"),
         Command("golden", argv, 7.5, env={"B": "2", "A": "1 2"}),
     )
     job = StageJob("smoke", StageKind.CHECKSUM, commands, output_bytes=3 << 19)
@@ -26,7 +26,7 @@ def test_the_plan_shows_every_command_as_a_shell_would_take_it() -> None:
         "plan default on h200 (embedded, device gpu, sm_90a)\n"
         " 1 preflight: preflight, judged here from the probe\n"
         " 2 smoke: checksum, needs preflight; at most output 1.5 MB, disk 1024 MB\n"
-        "     selftest (30 s) (once a box): true\n"
+        "     selftest (30 s) (result cached on the host): true\n"
         "     golden (7.5 s): env 'A=1 2' B=2 ../../build/siglip_vision --result "
         "'it'\"'\"'s here.json'\n"
     )

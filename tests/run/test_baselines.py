@@ -1,4 +1,4 @@
-"""A time beside what was accepted of its box class: alike, or not compared; told apart, or not."""
+"""A time beside what was accepted of its host class: alike, or not compared; told apart, or not."""
 
 from __future__ import annotations
 
@@ -115,9 +115,9 @@ def test_without_a_file_the_class_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ms", "said"),
     [
-        (1.05, "slower beside the baseline, +4.97% (+3.14 to +6.82)"),
-        (0.95, "faster beside the baseline, -5.03% (-6.68 to -3.36)"),
-        (1.005, "inconclusive beside the baseline, +0.47% (-1.28 to +2.24)"),
+        (1.05, "slower compared with the baseline, +4.97% (+3.14 to +6.82)"),
+        (0.95, "faster compared with the baseline, -5.03% (-6.68 to -3.36)"),
+        (1.005, "inconclusive compared with the baseline, +0.47% (-1.28 to +2.24)"),
     ],
 )
 def test_a_run_is_judged_by_how_the_runs_of_its_card_differ(
@@ -128,21 +128,21 @@ def test_a_run_is_judged_by_how_the_runs_of_its_card_differ(
     assert check.verdict.summary == f"{said}: the same build, 3 runs on this card"
     assert check.verdict.outcome is Outcome.PASS
     facts = check.facts
-    assert facts["word"] == said.split()[0]
-    assert facts["box class"] == "NVIDIA H200, 700 W, driver 580"
+    assert facts["result"] == said.split()[0]
+    assert facts["host class"] == "NVIDIA H200, 700 W, driver 580"
     assert facts["baseline build"] == "4ff5e3f3dbb79999"
     assert facts["baseline commits"] == "c0ffee012345"
     assert facts["baseline SM clock"] == "1395 MHz"
     assert facts["regime"] == "steady after 1.0 s, random data"
-    assert facts["baseline checks"].startswith("stale: ")
+    assert facts["baseline checks"].startswith("outdated: ")
 
 
 def test_runs_that_agree_by_accident_do_not_make_a_tenth_of_a_percent_a_difference(
     tmp_path: Path,
 ) -> None:
     accept(tmp_path, (1.0, 1.0, 1.0))
-    assert beside(tmp_path, 1.01).facts["word"] == "inconclusive"
-    assert beside(tmp_path, 1.02).facts["word"] == "slower"
+    assert beside(tmp_path, 1.01).facts["result"] == "inconclusive"
+    assert beside(tmp_path, 1.02).facts["result"] == "slower"
 
 
 def test_a_run_that_was_accepted_does_not_stand_beside_itself(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_run_that_was_accepted_does_not_stand_beside_itself(tmp_path: Path) ->
         f"no baseline of {ENTRY} for NVIDIA H200, 700 W, driver 580"
     )
     accept(tmp_path, (1.0, 1.0))
-    assert beside(tmp_path, 1.0, number=0).facts["told from"] == "1 of 3 runs on this card"
+    assert beside(tmp_path, 1.0, number=0).facts["basis"] == "1 of 3 runs on this card"
 
 
 @pytest.mark.parametrize("times", [(1.0,), (1.0, 1.001)])
@@ -160,11 +160,11 @@ def test_of_fewer_than_three_runs_nothing_is_decided_whatever_was_seen(
 ) -> None:
     accept(tmp_path, times)
     check = beside(tmp_path, 3.0)
-    assert check.facts["word"] == "inconclusive"
+    assert check.facts["result"] == "inconclusive"
     assert "interval" not in check.facts
     assert check.verdict.summary.endswith(
         f"the same build, {len(times)} of 3 runs on this card;"
-        " to tell takes 3 runs on one card, or 3 cards"
+        " a comparison needs 3 runs on one card, or 3 cards"
     )
 
 
@@ -173,15 +173,15 @@ def test_another_card_of_the_class_is_told_by_how_cards_differ(tmp_path: Path) -
     for number, ms, basis in ((1, 1.01, "none on this card"), (2, 0.99, "none on this card")):
         card = {"device.uuid": f"GPU-{number}"}
         seen = beside(tmp_path, 1.5, spoil=card)
-        assert seen.facts["word"] == "inconclusive"
-        assert seen.facts["told from"].endswith(basis)
+        assert seen.facts["result"] == "inconclusive"
+        assert seen.facts["basis"].endswith(basis)
         folder, _ = put(tmp_path, 10 + number, ms, spoil=card)
         acceptance.accept(tmp_path, str(folder), ALL)
     told = beside(tmp_path, 1.5, spoil={"device.uuid": "GPU-3"})
-    assert (told.facts["told from"], told.facts["word"]) == ("3 cards", "slower")
+    assert (told.facts["basis"], told.facts["result"]) == ("3 cards", "slower")
     # 1% is what its own runs tell apart, and what cards differ by.
-    assert beside(tmp_path, 1.03, spoil={"device.uuid": "GPU-3"}).facts["word"] == "inconclusive"
-    assert beside(tmp_path, 1.03).facts["word"] == "slower"
+    assert beside(tmp_path, 1.03, spoil={"device.uuid": "GPU-3"}).facts["result"] == "inconclusive"
+    assert beside(tmp_path, 1.03).facts["result"] == "slower"
 
 
 @pytest.mark.parametrize(
@@ -224,11 +224,11 @@ def test_another_card_of_the_class_is_told_by_how_cards_differ(tmp_path: Path) -
         ),
         (
             {"clocks": {"during": [bench.CLOCK, bench.CLOCK | {"power_limit_w": 500.0}]}},
-            "no baseline: it has no box class: its power limit is 500 W and 700 W",
+            "no baseline: it has no host class: its power limit is 500 W and 700 W",
         ),
         (
             {"clocks": {"during": []}},
-            "no baseline: it has no box class: its power limit is not known",
+            "no baseline: it has no host class: its power limit is not known",
         ),
     ],
 )
@@ -272,7 +272,7 @@ def test_a_gate_that_two_runs_cannot_judge_is_an_error(tmp_path: Path) -> None:
     accept(tmp_path, (1.0, 1.0))
     verdict = beside(tmp_path, 1.5, gate_percent=2.0).verdict
     assert verdict.outcome is Outcome.ERROR
-    assert verdict.summary.startswith("the gate of 2% cannot be judged: inconclusive beside")
+    assert verdict.summary.startswith("the gate of 2% cannot be judged: inconclusive compared with")
 
 
 def test_a_file_that_cannot_be_read_is_an_error_of_the_stage_and_loses_no_time(
@@ -382,7 +382,7 @@ def test_what_nobody_can_build_again_or_check_again_is_refused_unless_said(
         "RUN has no commit: nobody can build it again; or say --dirty"
     )
     folder, _ = put(tmp_path, 1, 1.0)
-    assert refused(tmp_path, folder, acceptance.Overrides()).startswith("RUN is stale: ")
+    assert refused(tmp_path, folder, acceptance.Overrides()).startswith("RUN is outdated: ")
 
 
 def test_times_of_two_regimes_are_not_mixed(tmp_path: Path) -> None:
@@ -402,7 +402,7 @@ def test_two_classes_that_are_called_alike_do_not_share_a_file(tmp_path: Path) -
     accept(tmp_path, (1.0,))
     folder, _ = put(tmp_path, 7, 1.0, spoil={"device.name": "NVIDIA-H200"})
     assert refused(tmp_path, folder) == (
-        f"{FILE} is of another box class than NVIDIA-H200, 700 W, driver 580"
+        f"{FILE} is of another host class than NVIDIA-H200, 700 W, driver 580"
     )
 
 
@@ -412,9 +412,9 @@ def test_the_listing_says_what_is_there(tmp_path: Path) -> None:
     )
     accept(tmp_path, (1.0, 1.002))
     head, row = acceptance.listing(tmp_path).splitlines()
-    assert head.split()[:2] == ["box", "class"]
+    assert head.split()[:2] == ["host", "class"]
     assert row.startswith(f"NVIDIA H200, 700 W, driver 580  {ENTRY}  1.0010 ms  0.9900 to 1.0120")
-    assert "2 on 1  4ff5e3f3dbb7  steady after 1.0 s, random data  stale: " in row
+    assert "2 on 1  4ff5e3f3dbb7  steady after 1.0 s, random data  outdated: " in row
 
 
 def told(root: Path, *numbers: int, force: bool = False) -> str:
@@ -428,16 +428,20 @@ def test_two_runs_are_told_apart_by_what_runs_of_the_baseline_differ_by(tmp_path
     put(tmp_path, 20, 1.0)
     put(tmp_path, 21, 1.05)
     assert told(tmp_path, 20, 21) == (
-        "20261121T1221-h200-0021: inconclusive beside 20261121T1220-h200-0020, +5.00%: the baseline"
-        " of NVIDIA H200, 700 W, driver 580 has no run; `invoke bench` of builds tells more"
+        "20261121T1221-h200-0021: inconclusive compared with 20261121T1220-h200-0020, +5.00%: the"
+        " baseline of NVIDIA H200, 700 W, driver 580 has no run;"
+        " `invoke bench` of builds detects more"
     )
     accept(tmp_path, (1.0, 1.002, 0.999))
     assert told(tmp_path, 20, 21) == (
-        "20261121T1221-h200-0021: slower beside 20261121T1220-h200-0020, +5.00% (+2.77 to +7.27),"
-        " told from 3 runs on this card"
+        "20261121T1221-h200-0021: slower compared with 20261121T1220-h200-0020, +5.00%"
+        " (+2.77 to +7.27),"
+        " from 3 runs on this card"
     )
-    assert ": faster beside " in told(tmp_path, 21, 20)
-    assert ": inconclusive beside 20261121T1220-h200-0020, +0.00% (" in told(tmp_path, 20, 20)
+    assert ": faster compared with " in told(tmp_path, 21, 20)
+    assert ": inconclusive compared with 20261121T1220-h200-0020, +0.00% (" in told(
+        tmp_path, 20, 20
+    )
 
 
 @pytest.mark.parametrize(
@@ -458,7 +462,7 @@ def test_two_runs_are_told_apart_by_what_runs_of_the_baseline_differ_by(tmp_path
             " thermal slowdown by hardware",
         ),
         ({"spoil": {"case.ctas": 8}}, "case images=7,ctas=0 and images=7,ctas=8"),
-        ({"host": replace(bench.HOST, hostname="box-18")}, "box box-17 and box-18"),
+        ({"host": replace(bench.HOST, hostname="box-18")}, "host box-17 and box-18"),
     ],
 )
 def test_two_runs_that_are_not_alike_are_compared_by_force_alone_and_never_decided(
@@ -473,8 +477,8 @@ def test_two_runs_that_are_not_alike_are_compared_by_force_alone_and_never_decid
         f" are not compared: they differ in {what}; --force compares them all the same"
     )
     assert told(tmp_path, 20, 21, force=True) == (
-        "20261121T1221-h200-0021: inconclusive beside 20261121T1220-h200-0020, +50.00%: compared by"
-        f" --force, though they differ in {what}"
+        "20261121T1221-h200-0021: inconclusive compared with 20261121T1220-h200-0020, +50.00%:"
+        f" compared by --force, though they differ in {what}"
     )
 
 

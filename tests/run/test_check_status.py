@@ -123,7 +123,7 @@ def check_status(root: Path, key: str = KEY) -> str:
     return store.check_status(root, "quick", "sm_90a", "production", key)
 
 
-LACKS = "stale: this build has not passed smoke, checksum as they stand now"
+LACKS = "outdated: this build has not passed smoke, checksum in their current form"
 
 
 def test_a_build_has_passed_if_exactly_it_did(root: Path, asked: str) -> None:
@@ -152,9 +152,9 @@ def test_a_run_that_cannot_be_read_says_nothing(root: Path, asked: str) -> None:
 
 def test_a_build_that_is_not_made_any_more_is_stale(root: Path) -> None:
     said = store.check_status(root, "quick", "sm_100a", "production", KEY)
-    assert said == "stale: kernels.yaml has no quick-sm_100a-production any more"
+    assert said == "outdated: kernels.yaml has no quick-sm_100a-production any more"
     (root / "kernel/kernels.yaml").write_text("schema: 2\n")
-    assert check_status(root).startswith("stale: kernel/kernels.yaml")
+    assert check_status(root).startswith("outdated: kernel/kernels.yaml")
 
 
 def test_a_baseline_is_in_git_and_makes_no_tree_dirty(root: Path) -> None:

@@ -83,7 +83,7 @@ def judge(
 
 
 def pair(record: StageRecord) -> tuple[Outcome, str]:
-    (check,) = (c for c in record.checks if c.name == "theirs beside ours")
+    (check,) = (c for c in record.checks if c.name == "theirs compared with ours")
     return check.verdict.outcome, check.verdict.summary
 
 
@@ -125,7 +125,7 @@ def test_turns_in_other_surroundings_are_compared_by_force_alone(
     outcome, told = pair(forced)
     assert (outcome, told.split(",")[0]) == (Outcome.PASS, "slower")
     assert forced.notes == (f"compared by --force, though {said} differ",)
-    (check,) = (c for c in forced.checks if c.name == "theirs beside ours")
+    (check,) = (c for c in forced.checks if c.name == "theirs compared with ours")
     assert check.facts["forced"] == said
 
 
@@ -147,4 +147,4 @@ def test_a_build_that_passed_no_checks_is_called_stale_and_compared(tmp_path: Pa
     record = judge(tmp_path)
     own = {c.name: c.facts["checks"] for c in record.checks if "checks" in c.facts}
     assert list(own) == ["ours", "theirs"]
-    assert all(said.startswith("stale: ") for said in own.values())
+    assert all(said.startswith("outdated: ") for said in own.values())

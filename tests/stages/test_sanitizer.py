@@ -39,7 +39,7 @@ def test_the_self_test_comes_first_and_then_the_kernel() -> None:
         *("--result", "memcheck.json"),
     )
     assert run.ok_exit == (0,)
-    assert not run.once
+    assert not run.cache_key
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_without_a_probe_the_plan_can_still_be_shown() -> None:
 
 def test_the_kept_self_test_is_another_for_any_other_tool_box_or_build() -> None:
     def key(ctx: Context, name: str = "memcheck") -> str:
-        return bench.job(stage(name), ctx).commands[0].once
+        return bench.job(stage(name), ctx).commands[0].cache_key
 
     base = bench.context()
     newer = replace(bench.HOST.tools["compute-sanitizer"], version="2026.4.0.0")

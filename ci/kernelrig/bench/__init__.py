@@ -1,6 +1,6 @@
-"""From samples to statements: the order of processes, and what their times come to.
+"""Benchmark statistics: the order of measurement slots, and what the measured times say.
 
-Pure functions on records of kernelrig.model; NumPy is all they need besides.
+Pure functions on records of kernelrig.model; NumPy and SciPy are imported at their first use.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 from kernelrig import lazy_exports
 
 if TYPE_CHECKING:
-    from kernelrig.bench.against_baseline import LEAST_RUNS, beside, two_runs
+    from kernelrig.bench.against_baseline import MIN_RUNS, compare_runs, compare_with_baseline
     from kernelrig.bench.environment import differences
     from kernelrig.bench.pair import compare, noise_percent
     from kernelrig.bench.slots import interleave
 
 __all__ = [
-    "LEAST_RUNS",
-    "beside",
+    "MIN_RUNS",
     "compare",
+    "compare_runs",
+    "compare_with_baseline",
     "differences",
     "interleave",
     "noise_percent",
-    "two_runs",
 ]
 
 __getattr__ = lazy_exports(__name__)

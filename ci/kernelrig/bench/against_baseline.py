@@ -1,8 +1,9 @@
-"""One run beside a baseline: is it what another run of the baseline's build might have been?
+"""Compare one run with a baseline: could it be another run of the baseline's build?
 
-A run is one process on one day, so one observation. What it may differ by is told from how the
-baseline's runs differ: those on this very card, or else, a card being another than the next one, a
-value for each card. Of fewer than three of either nothing is known of the spread.
+A run is one process on one day, so it is one observation, however many samples it has. Its
+prediction interval comes from the spread of the baseline's runs: of those on the same card if there
+are enough, else of one value per card, as cards differ by more than runs on one of them. With fewer
+than MIN_RUNS of either the spread is unknown, and the result is inconclusive.
 """
 
 from __future__ import annotations
@@ -12,73 +13,78 @@ from collections.abc import Mapping, Sequence
 from statistics import mean, median, stdev
 
 from kernelrig.bench.interval import t_quantile
-from kernelrig.model import AgainstBaseline, Change, TimedRun
+from kernelrig.model import BaselineComparison, BenchVerdict, TimedRun
 
 CONFIDENCE = 0.99
-"""As of a bench: of a hundred runs of an unchanged build one is called faster or slower."""
+"""As in bench.pair: one run in a hundred of an unchanged build is called faster or slower."""
 
-LEAST_RUNS = 3
-LEAST_SPREAD = 0.001
-"""What processes of one build differ by at the least: three runs may agree better by accident."""
+MIN_RUNS = 3
+MIN_SPREAD = 0.001
+"""The least standard deviation assumed between processes: three runs may agree better by chance."""
 
 
-def two_runs(
+def compare_runs(
     known: Sequence[TimedRun], cards: tuple[str, str], times_ms: tuple[float, float]
-) -> AgainstBaseline:
-    """Say what the second of two runs is beside the first, by what `known` runs differ by."""
+) -> BaselineComparison:
+    """Compare the second of two runs with the first, given the spread of the `known` runs."""
     (card, other), (a_ms, b_ms) = cards, times_ms
     values, basis, enough = _observations(_by_card(known), card if card == other else "")
     seen = math.log(b_ms / a_ms)
-    return _beside(seen, a_ms, basis if known else "", values if enough else (), math.sqrt(2))
+    # The variance of the difference of two independent runs is twice that of one.
+    return _judge(seen, a_ms, basis if known else "", values if enough else (), math.sqrt(2))
 
 
-def beside(baseline: Sequence[TimedRun], card: str, median_ms: float) -> AgainstBaseline:
-    """Say what one run of `median_ms` on `card` is beside the runs of a baseline."""
+def compare_with_baseline(
+    baseline: Sequence[TimedRun], card: str, median_ms: float
+) -> BaselineComparison:
+    """Compare one run of `median_ms` on `card` with the runs of a baseline."""
     if not baseline:
-        raise ValueError("a baseline has a run at the least")
+        raise ValueError("a baseline needs at least one run")
     values, basis, enough = _observations(_by_card(baseline), card)
     middle = mean(values)
+    # Prediction interval for one more observation: its own variance and that of the mean of n.
     one_more = math.sqrt(1 + 1 / len(values))
     seen = math.log(median_ms) - middle
-    return _beside(seen, math.exp(middle), basis, values if enough else (), one_more)
+    return _judge(seen, math.exp(middle), basis, values if enough else (), one_more)
 
 
 def _by_card(runs: Sequence[TimedRun]) -> Mapping[str, Sequence[float]]:
+    """Return the logarithms of the times: differences of logs are ratios, whatever the size."""
     by_card: dict[str, list[float]] = {}
     for run in runs:
         by_card.setdefault(run.card, []).append(math.log(run.median_ms))
     return by_card
 
 
-def _beside(
+def _judge(
     seen: float, baseline_ms: float, basis: str, values: Sequence[float], widened: float
-) -> AgainstBaseline:
-    """Judge a difference by how `values` differ; of none of them nothing is decided."""
+) -> BaselineComparison:
+    """Judge the difference `seen` by the spread of `values`; without values it is inconclusive."""
     if not values:
-        return AgainstBaseline(Change.INCONCLUSIVE, _percent(seen), baseline_ms, basis)
-    spread = max(stdev(values), LEAST_SPREAD)
+        return BaselineComparison(BenchVerdict.INCONCLUSIVE, _percent(seen), baseline_ms, basis)
+    spread = max(stdev(values), MIN_SPREAD)
     half = t_quantile((1 + CONFIDENCE) / 2, len(values) - 1) * spread * widened
-    word = Change.INCONCLUSIVE
+    result = BenchVerdict.INCONCLUSIVE
     if abs(seen) > half:
-        word = Change.SLOWER if seen > 0 else Change.FASTER
+        result = BenchVerdict.SLOWER if seen > 0 else BenchVerdict.FASTER
     low, high = _percent(seen - half), _percent(seen + half)
-    return AgainstBaseline(word, _percent(seen), baseline_ms, basis, low, high)
+    return BaselineComparison(result, _percent(seen), baseline_ms, basis, low, high)
 
 
 def _observations(
     by_card: Mapping[str, Sequence[float]], card: str
 ) -> tuple[Sequence[float], str, bool]:
-    """Return what the run is one more of, what that is called, and whether they tell the spread."""
+    """Return the observations to compare with, their description, and whether they are enough."""
     own = by_card.get(card, ())
-    if len(own) >= LEAST_RUNS:
+    if len(own) >= MIN_RUNS:
         return own, f"{len(own)} runs on this card", True
-    if len(by_card) >= LEAST_RUNS:
+    if len(by_card) >= MIN_RUNS:
         return [median(logs) for logs in by_card.values()], f"{len(by_card)} cards", True
     if own:
-        return own, f"{len(own)} of {LEAST_RUNS} runs on this card", False
+        return own, f"{len(own)} of {MIN_RUNS} runs on this card", False
     every = [log for logs in by_card.values() for log in logs]
     return every, f"{len(every)} {'run' if len(every) == 1 else 'runs'}, none on this card", False
 
 
 def _percent(log: float) -> float:
-    return math.expm1(min(log, 700.0)) * 100
+    return math.expm1(min(log, 700.0)) * 100  # exp(710) overflows

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from kernelrig.model import Environment
 
-_CALLED = {
+_LABELS = {
     "gpu": "GPU UUID",
     "driver": "driver",
     "power_limit_w": "power limit",
@@ -17,11 +17,11 @@ _CALLED = {
 
 
 def differences(environment: Iterable[Environment]) -> tuple[str, ...]:
-    """Name what is not the same in all of them, with what was seen; nothing = comparable."""
+    """Name every field in which the environments differ, with its values; () = comparable."""
     seen = list(dict.fromkeys(environment))
-    told = []
+    found = []
     for field in fields(Environment):
         values = sorted({str(getattr(s, field.name)) or "not known" for s in seen})
         if len(values) > 1:
-            told.append(f"{_CALLED[field.name]} {' and '.join(values)}")
-    return tuple(told)
+            found.append(f"{_LABELS[field.name]} {' and '.join(values)}")
+    return tuple(found)

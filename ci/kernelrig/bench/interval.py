@@ -1,9 +1,11 @@
-"""An interval for the mean of a few numbers, one of which may be an accident.
+"""A confidence interval for the mean of a few numbers, of which one may be an outlier.
 
-The mean is trimmed: an eighth is left out at each end, so that one process in which the card did
-something else does not decide. The interval is the wider of two. The bootstrap takes the numbers as
-they are, but is too narrow of few; Student's t for a trimmed mean (Yuen 1974) is right of few, but
-takes them for bell-shaped.
+The mean is trimmed: an eighth of the values is left out at each end, so that a single process in
+which the card did something else does not decide the result. The interval is the wider of two:
+- the percentile bootstrap (Efron and Tibshirani 1993), which assumes no distribution, but is too
+  narrow for small samples;
+- Student's t for a trimmed mean, with the winsorized variance (Tukey and McLaughlin 1963, Yuen
+  1974), which is right for small samples, but assumes that they are about normal.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ from statistics import mean, stdev
 
 RESAMPLES = 4_000
 SEED = 20261121
-"""The same numbers give the same interval, whoever asks."""
+"""Fixed, so that the same numbers always give the same interval."""
 
 
 def trimmed(count: int) -> int:
-    """Return how many are left out at each end."""
+    """Return how many values are left out at each end."""
     return count // 8
 
 
@@ -28,23 +30,28 @@ def trimmed_mean(values: Sequence[float]) -> float:
 
 
 def standard_error(values: Sequence[float]) -> float:
-    """Return the standard error of the trimmed mean, from the winsorized variance."""
+    """Return the standard error of the trimmed mean, from the winsorized variance.
+
+    Winsorized: the values left out are replaced by the nearest value kept. Of n values, k of them
+    kept, the squared error is (n - 1) s^2 / (k (k - 1)).
+    """
     count, left_out = len(values), trimmed(len(values))
     if count < 2:
         return math.inf
     ordered = sorted(values)
     least, most = ordered[left_out], ordered[count - 1 - left_out]
-    pulled_in = [min(max(v, least), most) for v in values]
+    winsorized = [min(max(v, least), most) for v in values]
     kept = count - 2 * left_out
-    return stdev(pulled_in) * math.sqrt((count - 1) / (kept * (kept - 1)))
+    return stdev(winsorized) * math.sqrt((count - 1) / (kept * (kept - 1)))
 
 
 def interval(values: Sequence[float], confidence: float) -> tuple[float, float]:
-    """Return what the trimmed mean is between; of one number, everything."""
+    """Return the confidence interval of the trimmed mean; of a single value it is infinite."""
     count = len(values)
     if count < 2:
         return -math.inf, math.inf
     middle = trimmed_mean(values)
+    # One degree of freedom less than values kept, as in Yuen 1974.
     half = t_quantile((1 + confidence) / 2, count - 2 * trimmed(count) - 1) * standard_error(values)
     low, high = _bootstrap(values, confidence)
     return min(low, middle - half), max(high, middle + half)
@@ -59,12 +66,12 @@ def t_quantile(probability: float, freedom: int) -> float:
 
 
 def _bootstrap(values: Sequence[float], confidence: float) -> tuple[float, float]:
-    import numpy as np  # takes 0.1 s, which every task but one is spared
+    import numpy as np  # takes 0.1 s to import
 
-    held, count = np.asarray(values), len(values)
+    observed, count = np.asarray(values), len(values)
     drawn = np.random.default_rng(SEED).integers(count, size=(RESAMPLES, count))
     left_out = trimmed(count)
-    means = np.sort(held[drawn], axis=1)[:, left_out : count - left_out].mean(axis=1)
+    means = np.sort(observed[drawn], axis=1)[:, left_out : count - left_out].mean(axis=1)
     tail = (1 - confidence) / 2
     low, high = np.quantile(means, (tail, 1 - tail))
     return float(low), float(high)

@@ -1,11 +1,14 @@
-"""Faster, slower or inconclusive: two builds whose processes were run in turn, in one session.
+"""Faster, slower or inconclusive: two builds whose processes took turns in one session.
 
-Samples of one turn agree to a few tenths of a percent while turns differ by more, so many samples
-of two turns prove nothing. Of each round counts the logarithm of the ratio of two trimmed means,
-which takes out what both neighbours shared. Two rounds, one forward and one backward, are one
-observation: a clock that drifts makes the one too large by what the other is too small. Where a
-process has several turns, what processes differ by is seen by how the rounds of one differ from
-those of another, and the interval is never narrower than that makes it.
+Samples within a slot agree to a few tenths of a percent, while slots differ by more: many samples
+of two slots prove nothing. So the observation is not a sample but a round. Per round it is the
+logarithm of the ratio of the two trimmed means: the ratio cancels what both neighbours shared
+(clocks, temperature), and logarithms make B/A and A/B symmetric and averages of ratios unbiased.
+A forward round and the backward one after it are averaged into one observation, because a steady
+drift makes the one too large by as much as the other is too small.
+
+Where a process has several slots, processes may differ from one another. The spread of the rounds
+between processes shows by how much, and the interval is never narrower than that spread makes it.
 """
 
 from __future__ import annotations
@@ -16,23 +19,25 @@ from itertools import pairwise
 from statistics import NormalDist, mean, median
 
 from kernelrig.bench.interval import interval, standard_error, t_quantile, trimmed, trimmed_mean
-from kernelrig.bench.slots import WARMS_UP
-from kernelrig.model import Change, Comparison, Timed
+from kernelrig.bench.slots import WARM_UP
+from kernelrig.model import BenchVerdict, Comparison, Timed
 
 CONFIDENCE = 0.99
-"""Of what counts as a difference: of a hundred sessions of a build beside itself, one is wrong."""
+"""Of the interval: one in a hundred sessions that compare a build with itself reports a change."""
 
-LEAST_PAIRS = 8
-"""Of rounds, to count by pairs: fewer observations than that tell nothing of their spread."""
+MIN_PAIRS = 8
+"""Pairs of rounds needed to average in pairs: fewer observations do not show their spread."""
 
 NOISE_CONFIDENCE = 0.95
 POWER = 0.95
+"""The share of sessions in which a difference as large as the MDD is detected."""
+
 LONGEST_MINUTES = 600.0
-"""Nobody rents a box for longer than this to learn of one difference."""
+"""A difference that needs more measuring than this counts as not detectable."""
 
 
 def compare(slots: Sequence[Timed], names: Sequence[str], a: int, b: int) -> Comparison:
-    """Say what contender `b` is beside `a`; the turns stand in the order they were taken in."""
+    """Compare candidate `b` with `a`; `slots` are in the order in which they were measured."""
     rounds = _rounds(slots)
     both = [(r[a], r[b]) for r in rounds.values() if a in r and b in r]
     if not both:
@@ -42,28 +47,32 @@ def compare(slots: Sequence[Timed], names: Sequence[str], a: int, b: int) -> Com
     middle, (low, high) = trimmed_mean(logs), interval(logs, CONFIDENCE)
     low, high = middle - wider * (middle - low), middle + wider * (high - middle)
     noise = _noise(slots, len(both))
-    told = (low > 0 or high < 0) and abs(middle) > (noise or 0.0)
-    word = (Change.SLOWER if middle > 0 else Change.FASTER) if told else Change.INCONCLUSIVE
+    # Two hurdles: the interval excludes 0, and the change exceeds what A against A showed.
+    detected = (low > 0 or high < 0) and abs(middle) > (noise or 0.0)
+    result = BenchVerdict.INCONCLUSIVE
+    if detected:
+        result = BenchVerdict.SLOWER if middle > 0 else BenchVerdict.FASTER
     spent_s = sum(t.seconds for t in slots)
     return Comparison(
         a=names[a],
         b=names[b],
-        word=word,
+        result=result,
         a_ms=median(median(x.samples_ms) for x, _ in both),
         b_ms=median(median(y.samples_ms) for _, y in both),
         percent=_percent(middle),
         low_percent=_percent(low),
         high_percent=_percent(high),
         noise_percent=None if noise is None else _percent(noise),
-        mdd_percent=_percent(_resolved(wider * standard_error(logs), len(logs))),
+        mdd_percent=_percent(_detectable(wider * standard_error(logs), len(logs))),
         slots=len(both),
-        more_minutes=None if told else _more_minutes(middle, wider, logs, spent_s),
+        more_minutes=None if detected else _more_minutes(middle, wider, logs, spent_s),
     )
 
 
 def noise_percent(slots: Sequence[Timed], rounds: int) -> float | None:
-    """Return what a build beside itself comes to in as many rounds; None if none was its own
-    neighbour twice.
+    """Return the noise of that many rounds: what a build compared with itself shows by chance.
+
+    None if there are fewer than two pairs of neighbouring slots of one build.
     """
     noise = _noise(slots, rounds)
     return None if noise is None else _percent(noise)
@@ -72,14 +81,16 @@ def noise_percent(slots: Sequence[Timed], rounds: int) -> float | None:
 def _rounds(slots: Sequence[Timed]) -> Mapping[int, Mapping[int, Timed]]:
     rounds: dict[int, dict[int, Timed]] = {}
     for slot in slots:
-        if slot.round > WARMS_UP:
+        if slot.round > WARM_UP:
             rounds.setdefault(slot.round, {})[slot.candidate] = slot
     return rounds
 
 
 def _log_ratio(x: Timed, y: Timed) -> float:
-    """Return by how much `y` took longer. A mean, as clocks move in steps and a median with them;
-    trimmed, as a launch may be held up.
+    """Return the logarithm of the ratio of the times of `y` and `x`.
+
+    Of means: clocks move in steps, and a median would jump with them. Trimmed, because single
+    launches may be delayed.
     """
     return math.log(trimmed_mean(y.samples_ms) / trimmed_mean(x.samples_ms))
 
@@ -87,19 +98,25 @@ def _log_ratio(x: Timed, y: Timed) -> float:
 def _observations(
     both: Sequence[tuple[Timed, Timed]],
 ) -> tuple[list[float], list[tuple[int, ...]]]:
-    """Return the logarithms that count, and which processes each is of; a round that has lost its
-    neighbour counts for nothing, if there are two others.
+    """Return the observations, and for each the processes that it was measured in.
+
+    With enough pairs of rounds an observation is the mean of a pair, and a round whose other half
+    is missing is dropped; with fewer, each round is an observation.
     """
     logs = {x.round: _log_ratio(x, y) for x, y in both}
     held = {x.round: (x.process, y.process) for x, y in both}
     forward = [n for n in logs if n % 2 and n + 1 in logs]
-    if len(forward) < LEAST_PAIRS:
+    if len(forward) < MIN_PAIRS:
         return list(logs.values()), list(held.values())
     return [(logs[n] + logs[n + 1]) / 2 for n in forward], [held[n] + held[n + 1] for n in forward]
 
 
 def _widened(logs: Sequence[float], by_process: Sequence[tuple[int, ...]]) -> float:
-    """Return what the error must be multiplied by, 1 or more, for processes that differ."""
+    """Return the factor, 1 or more, by which differing processes widen the standard error.
+
+    One-way analysis of variance: `between` is the mean square between the groups of rounds that
+    share their processes, and `between / count` the variance of the overall mean that it implies.
+    """
     groups: dict[tuple[int, ...], list[float]] = {}
     for log, held in zip(logs, by_process, strict=True):
         groups.setdefault(held, []).append(log)
@@ -112,13 +129,13 @@ def _widened(logs: Sequence[float], by_process: Sequence[tuple[int, ...]]) -> fl
 
 
 def _noise(slots: Sequence[Timed], rounds: int) -> float | None:
-    """Return the largest mean that neighbours of one build would show by chance.
+    """Return the largest mean log ratio that neighbouring slots of one build show by chance.
 
-    Their difference is 0 in truth, so that each is a whole degree of freedom.
+    Their true mean is 0, so it is not estimated, and no degree of freedom is lost to it.
     """
-    counted = [t for t in slots if t.round != WARMS_UP]
+    counted = [t for t in slots if t.round != WARM_UP]
     alike = [_log_ratio(x, y) for x, y in pairwise(counted) if x.candidate == y.candidate]
-    if rounds >= 2 * LEAST_PAIRS:  # as the rounds are mirrored, what drifts is no noise
+    if rounds >= 2 * MIN_PAIRS:  # forward and backward rounds cancel drift: it is no noise
         alike = [(y - x) / math.sqrt(2) for x, y in pairwise(alike)]
     if len(alike) < 2:
         return None
@@ -127,25 +144,34 @@ def _noise(slots: Sequence[Timed], rounds: int) -> float | None:
 
 
 def _spread_about_zero(values: Sequence[float]) -> float:
-    """Return a standard deviation that a few processes which went astray do not raise."""
+    """Return a standard deviation about 0 that a few outliers do not raise.
+
+    Of a normal distribution the median of the absolute values is 0.6745 standard deviations.
+    """
     return median(map(abs, values)) / NormalDist().inv_cdf(0.75)
 
 
-def _resolved(error: float, count: int) -> float:
-    """Return the difference that would be told in POWER of all sessions with such an error."""
+def _detectable(error: float, count: int) -> float:
+    """Return the minimum detectable difference: detected in POWER of all sessions like this one.
+
+    As for any two-sided test: the half width of the interval, and the one-sided quantile of POWER.
+    """
     if count < 2:
         return math.inf
     return error * (_factor(count) + t_quantile(POWER, _freedom(count)))
 
 
 def _more_minutes(seen: float, wider: float, logs: Sequence[float], spent_s: float) -> float | None:
-    """Return what would have to be run besides to tell the difference that was seen, if true."""
+    """Return how many more minutes would detect the difference that was seen, if it is real.
+
+    None where LONGEST_MINUTES are not enough: it is not detectable.
+    """
     count = len(logs)
     if count < 2 or not seen or not spent_s:
         return None
     spread = wider * standard_error(logs) * math.sqrt(count)
     wanted = count + 1
-    while _resolved(spread / math.sqrt(wanted), wanted) > abs(seen):
+    while _detectable(spread / math.sqrt(wanted), wanted) > abs(seen):
         wanted = math.ceil(wanted * 1.05)
         if spent_s * (wanted / count - 1) > LONGEST_MINUTES * 60:
             return None

@@ -1,29 +1,30 @@
-"""The order of the turns: neighbours are compared, and nobody is always the one behind.
+"""The order of the measurement slots: neighbours are compared, and no candidate is always second.
 
     A | A | A B | B A | A B | B A ...
 
-The first A warms the card up and counts for nothing. The second stands beside the A of the first
-round: a build beside itself comes first. Every second round runs backwards, so that what drifts at
-a steady pace cancels over two rounds, and so that the same build is its own neighbour where a round
-ends: that is what the noise is told by.
+The first A warms the card up and is not counted. The second is compared with the A of the first
+round: a build compared with itself. Every second round runs backwards (ABBA order), for two
+reasons: a steady drift cancels over two rounds, and where one round ends and the next begins the
+same build is its own neighbour, which measures the noise.
 """
 
 from __future__ import annotations
 
 from kernelrig.model import Slot
 
-WARMS_UP, BESIDE_ITSELF = 0, -1
+WARM_UP, SELF_COMPARISON = 0, -1
+"""The numbers of the two rounds before the first: of one slot each, both of candidate A."""
 
 
 def interleave(candidates: int, rounds: int, processes: int = 0) -> tuple[Slot, ...]:
-    """Return the turns of `rounds` rounds in which each contender has one.
+    """Return the slots of `rounds` rounds, in each of which every candidate has one.
 
-    The rounds go round the `processes` of a contender; 0 = each turn is a process of its own.
+    Rounds take the `processes` of a candidate in turn; 0 = a process of its own for each slot.
     """
     forward = range(candidates)
     order = [
-        (0, WARMS_UP),
-        (0, BESIDE_ITSELF),
+        (0, WARM_UP),
+        (0, SELF_COMPARISON),
         *(
             (candidate, number)
             for number in range(1, rounds + 1)
@@ -31,11 +32,14 @@ def interleave(candidates: int, rounds: int, processes: int = 0) -> tuple[Slot, 
         ),
     ]
     return tuple(
-        Slot(candidate, number, _held(number) % processes if processes else place)
+        Slot(candidate, number, _turn(number) % processes if processes else place)
         for place, (candidate, number) in enumerate(order)
     )
 
 
-def _held(number: int) -> int:
-    """Return which process a round falls to: A beside itself is two, where there are two."""
+def _turn(number: int) -> int:
+    """Return which turn of the processes a round is.
+
+    The self comparison takes the second process: two processes of one build, where there are two.
+    """
     return number - 1 if number > 0 else -number

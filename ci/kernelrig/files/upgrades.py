@@ -1,6 +1,6 @@
-"""Records of an older schema as those of today: what was renamed, under its new name.
+"""Upgrade records of an older schema to today's: renamed keys and values.
 
-A file is upgraded in memory when it is read; what lies on the disk stays as it was written.
+A file is upgraded in memory when it is read; the file itself stays as it was written.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ JsonObject = dict[str, Any]
 
 
 def upgrade(kind: str, value: JsonObject, wanted: int) -> JsonObject | None:
-    """Return the record `kind` of `value` in the schema `wanted`, None where no way leads there."""
+    """Return `value`, a record of `kind`, in the schema `wanted`; None if it cannot be upgraded."""
     found = value.get("schema")
-    if found == wanted and not isinstance(found, bool):
+    if type(found) is not int:  # `true` is equal to 1, and no schema number
+        return None
+    if found == wanted:
         return value
-    step = _STEPS.get((kind, found)) if isinstance(found, int) else None
+    step = _STEPS.get((kind, found))
     return {**step(value), "schema": wanted} if step else None
 
 
@@ -25,7 +27,7 @@ def _renamed(value: JsonObject, names: Mapping[str, str]) -> JsonObject:
 
 
 def _each(value: object, change: Callable[[JsonObject], JsonObject]) -> object:
-    """Change each object of a list; what is none is left for the reader to refuse."""
+    """Change each object of a list; anything else is left as it is, for the reader to refuse."""
     if not isinstance(value, list):
         return value
     return [change(held) if isinstance(held, dict) else held for held in value]
@@ -33,9 +35,38 @@ def _each(value: object, change: Callable[[JsonObject], JsonObject]) -> object:
 
 def _run(value: JsonObject) -> JsonObject:
     run = _renamed(value, {"box": "host"})
+    run["jobs"] = _each(run.get("jobs", []), _stage_job)
+    run["stages"] = _each(run.get("stages", []), _stage_record)
     if isinstance(run.get("bench"), dict):
         run["bench"] = _renamed(run["bench"], {"contenders": "candidates"})
     return run
+
+
+def _stage_job(value: JsonObject) -> JsonObject:
+    def command(held: JsonObject) -> JsonObject:
+        return _renamed(held, {"once": "cache_key"})
+
+    return {**value, "commands": _each(value.get("commands"), command)}
+
+
+def _stage_record(value: JsonObject) -> JsonObject:
+    return {**value, "checks": _each(value.get("checks"), _check)}
+
+
+def _check(value: JsonObject) -> JsonObject:
+    facts = value.get("facts")
+    return {**value, "facts": _facts(facts)} if isinstance(facts, dict) else value
+
+
+def _facts(value: JsonObject) -> JsonObject:
+    names = {"word": "result", "resolves": "MDD", "told from": "basis", "box class": "host class"}
+    facts = _renamed(value, names)
+    for key, held in facts.items():
+        if isinstance(held, str) and held == "undecided":
+            facts[key] = "inconclusive"
+        elif isinstance(held, str) and held.startswith("stale: "):
+            facts[key] = held.replace("stale", "outdated", 1)
+    return facts
 
 
 def _bench_result(value: JsonObject) -> JsonObject:
@@ -47,9 +78,10 @@ def _bench_result(value: JsonObject) -> JsonObject:
 
 
 def _comparison(value: JsonObject) -> JsonObject:
-    compared = _renamed(value, {"turns": "slots", "resolves_percent": "mdd_percent"})
-    if compared.get("word") == "undecided":
-        compared["word"] = "inconclusive"
+    names = {"turns": "slots", "resolves_percent": "mdd_percent", "word": "result"}
+    compared = _renamed(value, names)
+    if compared.get("result") == "undecided":
+        compared["result"] = "inconclusive"
     return compared
 
 

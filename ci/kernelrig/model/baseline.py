@@ -1,18 +1,18 @@
-"""Baselines in review: what builds took on a class of boxes when somebody looked at it."""
+"""Reviewed baselines: the times of accepted builds on a class of hosts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kernelrig.model.bench import Change
+from kernelrig.model.bench import BenchVerdict
 
 BASELINE_CHECK = "baseline"
-"""The check of a timing stage that says what its time is beside the baseline."""
+"""The check of a timing stage that compares its time with the baseline."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostClass:
-    """Boxes whose times may stand beside each other; a card of the class is told by its UUID."""
+    """Hosts whose times may be compared; the cards of one class differ by their UUID."""
 
     gpu: str
     power_limit_w: int
@@ -24,7 +24,7 @@ class HostClass:
 
 @dataclass(frozen=True, slots=True)
 class TimedRun:
-    """One run of a baseline: one process, so one observation, whatever it has of samples."""
+    """One run of a baseline: one process, so one observation, however many samples it has."""
 
     run: str
     started_utc: str
@@ -45,7 +45,7 @@ class TimedRun:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What one build took in one case. `regime` is all that must be alike besides the box class.
+    """The times of one build in one case. `regime` must be equal too, besides the host class.
 
     `standards` are the checks that the build had passed when it was accepted (run.standards).
     """
@@ -66,7 +66,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """artifacts/baselines/<box class>.json: by KERNEL-ARCH-VARIANT CASE."""
+    """artifacts/baselines/<host class>.json: by KERNEL-ARCH-VARIANT CASE."""
 
     host_class: HostClass
     baselines: dict[str, Baseline] = field(default_factory=dict)
@@ -74,14 +74,14 @@ class Baselines:
 
 
 @dataclass(frozen=True, slots=True)
-class AgainstBaseline:
-    """One run beside a baseline; percents are of the baseline's time, more than 0 = slower.
+class BaselineComparison:
+    """One run compared with a baseline; percents are of the baseline's time, more than 0 = slower.
 
-    `basis` says which of its runs the spread was told from. Without an interval (None) there were
-    too few of them, and nothing is decided.
+    `basis` names the runs from which the spread was estimated. Without an interval (None) there
+    were too few of them, and the result is inconclusive.
     """
 
-    word: Change
+    result: BenchVerdict
     percent: float
     baseline_ms: float
     basis: str

@@ -1,4 +1,4 @@
-"""A comparison of builds: who takes part, what each process measured, what the pairs come to."""
+"""A comparison of builds: the candidates, what each process measured, and the results."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from enum import StrEnum
 from kernelrig.model.configuration import Kernel
 
 
-class Change(StrEnum):
-    """What is said of B compared with A; inconclusive is an answer, and asks for more slots."""
+class BenchVerdict(StrEnum):
+    """The result for B compared with A; an inconclusive one needs more slots."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -18,9 +18,9 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A build that takes part; `kernel` is what its own commit says of it.
+    """A build that is compared; `kernel` is its definition in its own commit.
 
-    `place` names its folder, as a variant's: empty = the run's own build.
+    `place` names its folder, as a variant's does: empty = the run's own build.
     """
 
     name: str
@@ -34,10 +34,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A stretch of time on the GPU: the contender whose it is, the round, and which of its
-    processes takes it, counted from 0.
+    """A measurement slot: time on the GPU for one process of one candidate in one round.
 
-    Round 0 warms the card up, round -1 is the first contender beside itself.
+    `candidate` and `process` count from 0. Round 0 warms the card up; round -1 is the first
+    candidate once more, to compare it with itself.
     """
 
     candidate: int
@@ -47,10 +47,10 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What `invoke bench` was asked: in each round each contender has a turn.
+    """What `invoke bench` was asked to do: in each round each candidate has one slot.
 
-    In a relay `processes` of each contender are started together and take its turns one after the
-    other; 0 = each turn is a process of its own, started when the one before has ended.
+    In a relay `processes` of each candidate are started together and take its slots in turn;
+    0 = each slot is a process of its own, started when the one before has ended.
     """
 
     candidates: tuple[Candidate, ...]
@@ -63,7 +63,7 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What must be alike where two times are compared."""
+    """What must be equal where two times are compared."""
 
     gpu: str = ""
     driver: str = ""
@@ -74,7 +74,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class Clocked:
-    """What the card did meanwhile, over all readings of a process under load."""
+    """Clocks, power and temperature of the card: all readings while a process kept it loaded."""
 
     sm_mhz: tuple[int, ...] = ()
     power_w: tuple[float, ...] = ()
@@ -84,7 +84,7 @@ class Clocked:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """One turn: whose it was, in which round, and every sample of it; `process` as in Turn."""
+    """A measured slot with all its samples; `candidate`, `round` and `process` as in Slot."""
 
     candidate: int
     round: int
@@ -97,16 +97,16 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """B beside A in one session; percents are of A's time, more than 0 = B takes longer.
+    """B compared with A in one session; percents are of A's time, more than 0 = B takes longer.
 
-    `noise_percent` is what the same build came to beside itself, `resolves_percent` the least
-    difference that a session like this would tell; `more_minutes` what the difference that was seen
-    would take to be told, None where it was told, or where no time would tell it.
+    `noise_percent` is what a build compared with itself shows by chance. `mdd_percent` is the
+    minimum detectable difference of a session like this one. `more_minutes` is how much longer to
+    measure until the difference seen is detected: None where it was, or is not detectable at all.
     """
 
     a: str
     b: str
-    word: Change
+    result: BenchVerdict
     a_ms: float
     b_ms: float
     percent: float
@@ -124,7 +124,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class BenchResult:
-    """bench.json: the turns in their order, and what they come to."""
+    """bench.json: the measured slots in their order, and the comparisons made of them."""
 
     run: str
     names: tuple[str, ...]

@@ -12,7 +12,7 @@ from kernelrig.model.verdict import StageKind
 class Command:
     """One program start on the box. The agent gates on `ok_exit` alone; verdicts come later, here.
 
-    `once` names work whose good result is kept on the box and reused (a tool's self-test).
+    `cache_key` names work whose good result is cached on the host and reused (a tool's self-test).
     `core_dump` starts the program so that a hang can be dumped before it is killed.
     `stdout` names the file for its standard output where that is a result, not a log.
     """
@@ -22,7 +22,7 @@ class Command:
     time_s: float
     ok_exit: tuple[int, ...] = (0,)
     env: dict[str, str] = field(default_factory=dict)
-    once: str = ""
+    cache_key: str = ""
     core_dump: bool = False
     stdout: str = ""
 
@@ -63,7 +63,7 @@ class CommandResult:
     """What the journal says of one command; its files lie in the stage's folder.
 
     stdout and stderr are `<name>.stdout.log` and `<name>.stderr.log` there. `exit_code` is None
-    unless ended_by is EXIT. `reused_from` is the UTC stamp of the run of a reused `once` command.
+    unless ended_by is EXIT. `reused_from` is the UTC stamp of the run that the cached result is of.
     """
 
     name: str

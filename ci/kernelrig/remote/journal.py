@@ -136,8 +136,8 @@ def _find_strange(command: Command, ended: CommandResult, ok: object) -> str:
         return f"ended by {ended.ended_by}, exit {ended.exit_code}, signal {ended.signal}"
     if ok is not (by_exit and ended.exit_code in command.ok_exit):
         return f"exit {ended.exit_code} is called {'good' if ok else 'bad'}"
-    if ended.reused_from and not command.once:
-        return f"kept from {ended.reused_from}, and it may not be kept"
+    if ended.reused_from and not command.cache_key:
+        return f"reused from {ended.reused_from}, but it has no cache key"
     if not 0 <= ended.seconds < math.inf:
         return f"it took {ended.seconds} s"
     return "" if _UTC.fullmatch(ended.started_utc) else f"it started at '{ended.started_utc}'"

@@ -74,8 +74,8 @@ def _stage_lines(number: int, stage: Stage, job: StageJob | None) -> list[str]:
 def _command_line(command: Command) -> str:
     environment = [f"{name}={value}" for name, value in sorted(command.env.items())]
     words = ["env", *environment, *command.argv] if environment else list(command.argv)
-    once = " (once a box)" if command.once else ""
-    return f"     {command.name} ({command.time_s:g} s){once}: {printable(shlex.join(words))}"
+    cached = " (result cached on the host)" if command.cache_key else ""
+    return f"     {command.name} ({command.time_s:g} s){cached}: {printable(shlex.join(words))}"
 
 
 def _mb(count: int) -> str:

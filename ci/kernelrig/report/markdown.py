@@ -180,12 +180,12 @@ def _timing(run: Run) -> str:
 
 
 def _compared(stage: StageRecord) -> str:
-    said = [f"{c.name} {c.verdict.summary}" for c in stage.checks if "word" in c.facts]
-    stale = [c.name for c in stage.checks if c.facts.get("checks", "").startswith("stale")]
+    said = [f"{c.name} {c.verdict.summary}" for c in stage.checks if "result" in c.facts]
+    stale = [c.name for c in stage.checks if c.facts.get("checks", "").startswith("outdated")]
     if not said:
         return f"{stage_word(stage)}: {stage.verdict.summary}"
     told = f" ({device_label(stage)}, {measured(stage)})"
-    return "; ".join(said) + told + (f"; stale: {', '.join(stale)}" if stale else "")
+    return "; ".join(said) + told + (f"; outdated: {', '.join(stale)}" if stale else "")
 
 
 def _timing_of(stage: StageRecord, label: str) -> str:
@@ -197,7 +197,7 @@ def _timing_of(stage: StageRecord, label: str) -> str:
     _, own = _fact(stage.checks, "label")
     beside = (c.verdict.summary for c in stage.checks if c.name == BASELINE_CHECK)
     _, checks = _fact(stage.checks, "checks")
-    stale = checks if checks.startswith("stale") else ""
+    stale = checks if checks.startswith("outdated") else ""
     tail = "".join(f"; {text}" for text in (own or label, *beside, stale) if text)
     return markdown(f"{stage_word(stage)}: {said} ({device_label(stage)}, {measured(stage)}){tail}")
 

@@ -28,7 +28,7 @@ class Overrides:
 
 
 def accept(root: Path, name: str, overrides: Overrides) -> str:
-    """Write the times of a run into the file of its box class, and say what changed there."""
+    """Write the times of a run into the file of its host class, and say what changed there."""
     folder = rundir.find_run(root / store.RUNS, name)
     run = serialization.from_json(Run, folder / "run.json")
     timed = baselines.require_timed(run)
@@ -48,7 +48,7 @@ def accept(root: Path, name: str, overrides: Overrides) -> str:
 
 def listing(root: Path) -> str:
     """Return a row for each baseline, and whether its build has passed today's checks."""
-    head = ("box class", "baseline", "median", "p5 to p95", "runs", "build", "regime", "checks")
+    head = ("host class", "baseline", "median", "p5 to p95", "runs", "build", "regime", "checks")
     rows = [head]
     for held in baselines.load_baselines(root):
         rows += [
@@ -80,7 +80,7 @@ def _accept(
     path = baselines.path_of(root, host_class)
     held = next((h for h in baselines.load_baselines(root) if h.host_class == host_class), None)
     if held is None and path.exists():
-        raise ConfigError(f"{path.relative_to(root)} is of another box class than {host_class}")
+        raise ConfigError(f"{path.relative_to(root)} is of another host class than {host_class}")
     known = dict(held.baselines) if held else {}
     then = known.get(new.key)
     if then and then.build == new.build and then.regime != new.regime and not overrides.replace:

@@ -1,7 +1,7 @@
-"""Baselines in review: what was accepted of a box class, and a run's times beside it.
+"""Reviewed baselines: the accepted times of a host class, and a run's times compared with them.
 
-artifacts/baselines/<box class>.json is committed, and read like code: a build that got slower shows
-there as a line that somebody changed. Slower is a failure only where a gate was asked for.
+artifacts/baselines/<host class>.json is committed and reviewed like code: a build that got slower
+shows in the diff. Slower is a failure only where a gate was asked for.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from kernelrig.errors import CiError, ConfigError, ProtocolError
 from kernelrig.files import rundir, serialization
 from kernelrig.model import (
     BASELINE_CHECK,
-    AgainstBaseline,
     Baseline,
+    BaselineComparison,
     Baselines,
-    Change,
+    BenchVerdict,
     Check,
     DeviceKind,
     HostClass,
@@ -49,7 +49,7 @@ _THROTTLED = {
     0x80: "power brake",
     0x100: "display clocks",
 }
-"""Reasons that are the box's. Those left out (idle, power cap) come of what the kernel does."""
+"""Reasons that lie with the host. Those left out (idle, power cap) come of what the kernel does."""
 
 
 def load_baselines(root: Path) -> tuple[Baselines, ...]:
@@ -166,12 +166,12 @@ def timing_of(folder: Path, run: Run, record: StageRecord) -> Baseline:
 
 
 def class_of(folder: Path, run: Run, record: StageRecord) -> HostClass:
-    """Return the class of the box on which a timing stage ran."""
+    """Return the class of the host on which a timing stage ran."""
     seen = stages.load_timing(_stage_folder(folder, run, record.name))
     limits = {round(c.power_limit_w) for c in seen.clocks}
     if seen.device is None or len(limits) != 1 or not seen.device.driver:
         shown = " and ".join(f"{w} W" for w in sorted(limits)) or "not known"
-        raise ConfigError(f"it has no box class: its power limit is {shown}")
+        raise ConfigError(f"it has no host class: its power limit is {shown}")
     return HostClass(seen.device.name, limits.pop(), seen.device.driver.split(".")[0])
 
 
@@ -195,13 +195,13 @@ def _judge(
     if then is None:
         others_of = [str(b.host_class) for b in known if own.key in b.baselines and b is not held]
         of_it = f" of {own.key}" if held or others_of else ""
-        beside = f"; there is one for {' and for '.join(others_of)}" if others_of else ""
-        why = f"no baseline{of_it} for {host_class}{beside}"
+        elsewhere = f"; there is one for {' and for '.join(others_of)}" if others_of else ""
+        why = f"no baseline{of_it} for {host_class}{elsewhere}"
         return _with(record, _not_compared(why, run.gate_percent))
     if then.regime != own.regime:
         why = f"not compared with the baseline: it is of '{then.regime}', this of '{own.regime}'"
         return _with(record, _not_compared(why, run.gate_percent))
-    seen = analyse.beside(then.runs, own.runs[0].card, own.runs[0].median_ms)
+    seen = analyse.compare_with_baseline(then.runs, own.runs[0].card, own.runs[0].median_ms)
     facts = _facts(root, host_class, own, then, seen)
     return _with(
         record, Check(BASELINE_CHECK, _verdict(own, then, seen, run.gate_percent), facts=facts)
@@ -238,36 +238,36 @@ def _not_compared(why: str, gate_percent: float | None) -> Check:
 
 
 def _verdict(
-    own: Baseline, then: Baseline, seen: AgainstBaseline, gate_percent: float | None
+    own: Baseline, then: Baseline, seen: BaselineComparison, gate_percent: float | None
 ) -> Verdict:
     same = "the same build" if then.build == own.build else f"build {then.build[:12]}"
     of_it = f"{same}, {seen.basis}"
-    said = f"{seen.word.value} beside the baseline, {seen.percent:+.2f}%"
+    said = f"{seen.result.value} compared with the baseline, {seen.percent:+.2f}%"
     if seen.low_percent is None or seen.high_percent is None:
-        least = analyse.LEAST_RUNS
-        said += f": {of_it}; to tell takes {least} runs on one card, or {least} cards"
+        least = analyse.MIN_RUNS
+        said += f": {of_it}; a comparison needs {least} runs on one card, or {least} cards"
         return passed(said) if gate_percent is None else _not_compared(said, gate_percent).verdict
     said += f" ({seen.low_percent:+.2f} to {seen.high_percent:+.2f}): {of_it}"
     if gate_percent is None:
         return passed(said)
-    if seen.word is Change.SLOWER and seen.percent > gate_percent:
+    if seen.result is BenchVerdict.SLOWER and seen.percent > gate_percent:
         return failed(f"{said}; more than the gate of {gate_percent:g}%")
     return passed(f"{said}; within the gate of {gate_percent:g}%, as far as it is known")
 
 
 def _facts(
-    root: Path, host_class: HostClass, own: Baseline, then: Baseline, seen: AgainstBaseline
+    root: Path, host_class: HostClass, own: Baseline, then: Baseline, seen: BaselineComparison
 ) -> dict[str, str]:
     first, last = then.runs[0], then.runs[-1]
     commits = dict.fromkeys(_commit(r) for r in then.runs)
     known = seen.low_percent is not None
     facts = {
-        "word": seen.word.value,
+        "result": seen.result.value,
         "ratio": f"{1 + seen.percent / 100:.4f}",
         "interval": f"{seen.low_percent:+.2f}% to {seen.high_percent:+.2f}%" if known else "",
         "medians": f"{seen.baseline_ms:.4f} and {own.runs[0].median_ms:.4f} ms",
-        "told from": seen.basis,
-        "box class": str(host_class),
+        "basis": seen.basis,
+        "host class": str(host_class),
         "regime": then.regime,
         "case": then.case,
         "baseline build": then.build,
@@ -298,18 +298,18 @@ def span(spans: Sequence[tuple[int, int]], unit: str) -> str:
     return f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
 
 
-def _with(record: StageRecord, beside: Check) -> StageRecord:
+def _with(record: StageRecord, compared: Check) -> StageRecord:
     """Return the stage with one check more; the time itself still says the first word."""
-    checks = (*record.checks, beside)
+    checks = (*record.checks, compared)
     verdict = join_checks(checks)
     if verdict.outcome is Outcome.PASS:
-        stale = record.checks[0].facts.get("checks", "")
-        said = [record.verdict.summary, beside.verdict.summary]
+        status = record.checks[0].facts.get("checks", "")
+        said = [record.verdict.summary, compared.verdict.summary]
         verdict = replace(
-            record.verdict, summary="; ".join([*said, *([stale] if _is_outdated(stale) else [])])
+            record.verdict, summary="; ".join([*said, *([status] if _is_outdated(status) else [])])
         )
     return replace(record, checks=checks, verdict=verdict)
 
 
 def _is_outdated(checks: str) -> bool:
-    return checks.startswith("stale")
+    return checks.startswith(store.OUTDATED)

@@ -1,7 +1,7 @@
-"""`invoke bench RUN RUN`: two recorded runs of remote-test beside each other.
+"""`invoke bench RUN RUN`: compare two recorded runs of remote-test.
 
-Each is one process of its own session. What two such runs may differ by without any cause is told
-from the runs of the baseline of their box class, or not at all: then nothing is decided.
+Each is one process of its own session. How much two such runs differ by chance is estimated from
+the runs of the baseline of their host class; without one the result is inconclusive.
 """
 
 from __future__ import annotations
@@ -58,24 +58,26 @@ def name_runs(words: Sequence[str]) -> bool:
 
 
 def compare(root: Path, names: Sequence[str], *, force: bool) -> str:
-    """Say what the second run is beside the first; what is not alike is not compared."""
+    """Compare the second run with the first; runs of unequal conditions are not compared."""
     a, b = (_load(root, name) for name in names)
     unlike = list(analyse.differences((a.environment, b.environment)))
     if a.host != b.host:
-        unlike.append(f"box {a.host} and {b.host}")
+        unlike.append(f"host {a.host} and {b.host}")
     if unlike and not force:
         raise ConfigError(
             f"{a.run.id} and {b.run.id} are not compared: they differ in {'; '.join(unlike)}",
             "--force compares them all the same",
         )
     known = () if unlike else _known(root, a)
-    seen = analyse.two_runs(known, (a.own.card, b.own.card), (a.own.median_ms, b.own.median_ms))
-    said = f"{b.run.id}: {seen.word.value} beside {a.run.id}, {seen.percent:+.2f}%"
+    seen = analyse.compare_runs(known, (a.own.card, b.own.card), (a.own.median_ms, b.own.median_ms))
+    said = f"{b.run.id}: {seen.result.value} compared with {a.run.id}, {seen.percent:+.2f}%"
     if seen.low_percent is not None and seen.high_percent is not None:
-        said += f" ({seen.low_percent:+.2f} to {seen.high_percent:+.2f}), told from {seen.basis}"
+        said += f" ({seen.low_percent:+.2f} to {seen.high_percent:+.2f}), from {seen.basis}"
     elif not unlike:
         basis = seen.basis or "no run"
-        said += f": the baseline of {a.host_class} has {basis}; `invoke bench` of builds tells more"
+        said += (
+            f": the baseline of {a.host_class} has {basis}; `invoke bench` of builds detects more"
+        )
     if unlike:
         said += f": compared by --force, though they differ in {'; '.join(unlike)}"
     head = ("run", "build", "median", "p5 to p95", "SM clock", "regime", "checks")

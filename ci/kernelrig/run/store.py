@@ -30,7 +30,7 @@ from kernelrig.run import standards
 from kernelrig.run.prepare import Prepared
 
 RUNS = Path("artifacts/runs")
-OUTDATED = "stale"
+OUTDATED = "outdated"
 """What is said of a build that has not passed the checks as they stand now."""
 
 SOURCES = "sources"
@@ -150,7 +150,7 @@ def check_status(
     own: Sequence[StageRecord] = (),
     held: Iterable[str] = (),
 ) -> str:
-    """Say whether exactly the build `key` passed the checks as they stand now, or why it is stale.
+    """Say whether exactly the build `key` passed the checks in their current form, or why not.
 
     `own` are records that are not on file yet, `held` are standards known to have been met.
     """
@@ -162,7 +162,7 @@ def check_status(
     met, runs = _met(root, key, left.values(), own)
     lacking = [name for name, asked in left.items() if not met.get(asked)]
     if lacking:
-        return f"{OUTDATED}: this build has not passed {', '.join(lacking)} as they stand now"
+        return f"{OUTDATED}: this build has not passed {', '.join(lacking)} in their current form"
     return f"passed in {', '.join(runs)}" if runs else "passed"
 
 

@@ -1,4 +1,4 @@
-"""Results that stay good: what a tool's self-test gave is kept on the box for later runs."""
+"""The result cache: a good result, such as that of a tool's self-test, is reused by later runs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .journal import Ending, utc_now
 from .refusal import Json
 
 
-class Once:
-    """Good results of `once` commands, kept on the box with their files for later runs."""
+class ResultCache:
+    """Good results of commands with a `cache_key`, stored with their files for later runs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def path(self, command: Json) -> Path:
-        return self.folder / hashlib.sha256(command["once"].encode()).hexdigest()[:32]
+        return self.folder / hashlib.sha256(command["cache_key"].encode()).hexdigest()[:32]
 
     def reuse(self, command: Json, folder: Path) -> Ending | None:
-        """Bring back the files of an earlier good run of the same thing, if they are all whole."""
+        """Copy the files of an earlier good result with this key; None without a whole one."""
         kept = self.path(command)
         try:
             record = json.loads((kept / "result.json").read_bytes())
@@ -42,10 +42,10 @@ class Once:
         return ending
 
     def keep(self, command: Json, folder: Path, files: set[Path], ending: Ending) -> str:
-        """Keep the files a command made; what goes wrong with that is returned, and no harm."""
+        """Store the files that a command made; return why that failed, which is not an error."""
         kept = self.path(command)
         part = kept.with_name(f"{kept.name}.{os.getpid()}.part")
-        record: Json = {"key": command["once"], "utc": utc_now(), "files": {}}
+        record: Json = {"key": command["cache_key"], "utc": utc_now(), "files": {}}
         record.update(exit=ending.exit, seconds=ending.seconds, detail=ending.detail)
         try:
             for path in sorted(files):
@@ -60,5 +60,5 @@ class Once:
             part.replace(kept)
         except OSError as e:
             shutil.rmtree(part, ignore_errors=True)
-            return f"'{command['once']}' could not be kept for later runs: {e}"
+            return f"'{command['cache_key']}' could not be cached for later runs: {e}"
         return ""

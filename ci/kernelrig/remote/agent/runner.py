@@ -17,7 +17,8 @@ from .disk import disk_reason
 from .gpu_health import HEALTH_S, health_argv, parse_health
 from .journal import Ending, Journal, utc_now
 from .refusal import Json
-from .result_cache import Once
+from .result_cache import ResultCache
+from .workdir import RESULT_CACHE
 
 
 class Runner:
@@ -29,7 +30,7 @@ class Runner:
         self.job: Json = json.loads((run / "job.json").read_bytes())
         self.journal = Journal(run)
         self.children = Children(run, self.job["env"])
-        self.once = Once(run.parent.parent / "once")
+        self.cache = ResultCache(run.parent.parent / RESULT_CACHE)
         self.stop = ""  # why no further stage is run
         self.unmet: dict[str, str] = {}  # stage -> why it is nothing to build on
         self.hung: set[str] = set()  # stages that had a command ended at its time limit
@@ -127,13 +128,13 @@ class Runner:
             return Ending("not started", self.stop)
         if stage["name"] in self.hung:
             return Ending("not started", "a command before it did not end by itself")
-        ending = self.once.reuse(command, folder) if command["once"] else None
+        ending = self.cache.reuse(command, folder) if command["cache_key"] else None
         if ending is not None:
             return ending
         before = set(folder.rglob("*"))
         ending = Attempt(self.children, self.journal, stage, command, folder).run()
-        if command["once"] and ending.ended_by == "exit" and ending.exit in command["ok_exit"]:
-            trouble = self.once.keep(command, folder, set(folder.rglob("*")) - before, ending)
+        if command["cache_key"] and ending.ended_by == "exit" and ending.exit in command["ok_exit"]:
+            trouble = self.cache.keep(command, folder, set(folder.rglob("*")) - before, ending)
             if trouble:
                 self.journal.write("note", text=trouble)
         return ending

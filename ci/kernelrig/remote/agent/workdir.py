@@ -21,6 +21,8 @@ from .process_table import kill_all, marks
 from .refusal import Refused
 
 FRESH_BLOB_S = 600.0  # a blob this new may belong to a run that is about to be launched
+RESULT_CACHE = "result_cache"
+OLD_RESULT_CACHE = "once"  # what an agent of an older version called it: only pruned
 
 
 class Workdir:
@@ -29,7 +31,7 @@ class Workdir:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.runs = path / "runs"
-        self.once = path / "once"
+        self.caches = (path / RESULT_CACHE, path / OLD_RESULT_CACHE)
         self.blobs = Blobs(path / "blobs")
 
     def make(self) -> None:
@@ -73,7 +75,7 @@ class Workdir:
         return kill_all(find, lambda: None)
 
     def prune(self, keep_s: float) -> tuple[int, list[str]]:
-        """Remove what is older: ended runs, blobs of no kept run, once results.
+        """Remove what is older: ended runs, blobs of no kept run, cached results.
 
         Return the bytes that came free and the names of the runs removed.
         """
@@ -95,7 +97,7 @@ class Workdir:
         for blob in self.blobs.folder.iterdir():
             if blob.name not in used and blob.stat().st_mtime <= min(oldest, fresh):
                 freed += remove_tree(blob)
-        for kept in list(self.once.iterdir()) if self.once.is_dir() else []:
+        for kept in [entry for cache in self.caches if cache.is_dir() for entry in cache.iterdir()]:
             if kept.stat().st_mtime <= oldest:
                 freed += remove_tree(kept)
         return freed, removed

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from kernelrig.bench import compare, differences
 from kernelrig.model import (
     Bench,
-    Change,
+    BenchVerdict,
     Check,
     Comparison,
     Outcome,
@@ -29,7 +29,7 @@ from kernelrig.model import (
 def compare_pairs(
     bench: Bench, own: Sequence[Check], timed: Sequence[Timed]
 ) -> tuple[tuple[Check, ...], tuple[Comparison, ...], tuple[str, ...]]:
-    """Return a check for each pair, the comparisons made, and what the slots do not share.
+    """Return a check for each pair, the comparisons made, and what the slots differ in.
 
     `own` are the checks of the candidates: one that did not pass is compared with none.
     """
@@ -37,12 +37,12 @@ def compare_pairs(
     unlike = tuple(differences(t.environment for t in timed if t.round))
     pairs, compared = [], []
     for a, b in itertools.combinations(range(len(names)), 2):
-        title = f"{names[b]} beside {names[a]}"
+        title = f"{names[b]} compared with {names[a]}"
         bad = next((names[i] for i in (a, b) if own[i].verdict.outcome is not Outcome.PASS), "")
         if bad:
             pairs.append(Check(title, skipped(f"not compared: {bad} did not pass")))
         elif unlike and not bench.force:
-            why = f"not compared: the turns do not share their {'; '.join(unlike)}"
+            why = f"not compared: the slots differ in their {'; '.join(unlike)}"
             pairs.append(Check(title, broken(f"{why}; --force compares them all the same")))
         else:
             seen = compare(timed, names, a, b)
@@ -53,12 +53,12 @@ def compare_pairs(
 
 def _pair(title: str, seen: Comparison, gate_percent: float | None, unlike: Sequence[str]) -> Check:
     facts = {
-        "word": seen.word.value,
+        "result": seen.result.value,
         "ratio": f"{seen.ratio:.4f}",
         "difference": f"{seen.percent:+.2f}%",
         "interval": f"{seen.low_percent:+.2f}% to {seen.high_percent:+.2f}%",
         "noise": "not known" if seen.noise_percent is None else f"{seen.noise_percent:.2f}%",
-        "resolves": f"{seen.mdd_percent:.2f}%",
+        "MDD": f"{seen.mdd_percent:.2f}%",
         "medians": f"{seen.a_ms:.4f} and {seen.b_ms:.4f} ms",
         "slots": f"{seen.slots} of each",
         "more": _more(seen),
@@ -68,23 +68,23 @@ def _pair(title: str, seen: Comparison, gate_percent: float | None, unlike: Sequ
 
 
 def _verdict(seen: Comparison, gate_percent: float | None) -> Verdict:
-    said = f"{seen.word.value}, {seen.percent:+.2f}% ({seen.low_percent:+.2f} to"
-    said += f" {seen.high_percent:+.2f}), {seen.b_ms:.4f} beside {seen.a_ms:.4f} ms"
-    if seen.word is Change.INCONCLUSIVE:
+    said = f"{seen.result.value}, {seen.percent:+.2f}% ({seen.low_percent:+.2f} to"
+    said += f" {seen.high_percent:+.2f}), {seen.b_ms:.4f} against {seen.a_ms:.4f} ms"
+    if seen.result is BenchVerdict.INCONCLUSIVE:
         said += f"; {_more(seen)}"
     if gate_percent is None:
         return passed(said)
-    if seen.word is Change.SLOWER and seen.percent > gate_percent:
+    if seen.result is BenchVerdict.SLOWER and seen.percent > gate_percent:
         return failed(f"{said}: more than the gate of {gate_percent:g}%")
     return passed(f"{said}; within the gate of {gate_percent:g}%, as far as it is known")
 
 
 def _more(seen: Comparison) -> str:
-    if seen.word is not Change.INCONCLUSIVE:
+    if seen.result is not BenchVerdict.INCONCLUSIVE:
         return ""
     if seen.more_minutes is None:
-        return "no rental is long enough to tell so little"
-    return f"{seen.more_minutes:.1f} more minutes would tell so much, if it is there"
+        return "not detectable in any session of reasonable length"
+    return f"{seen.more_minutes:.1f} more minutes would detect this difference, if it is real"
 
 
 def join_pairs(checks: Sequence[Check], compared: Sequence[Comparison]) -> Verdict:
@@ -92,4 +92,4 @@ def join_pairs(checks: Sequence[Check], compared: Sequence[Comparison]) -> Verdi
     joined = join_checks(checks)
     if joined.outcome is not Outcome.PASS:
         return joined
-    return passed("; ".join(f"{c.b} {c.word.value} ({c.percent:+.2f}%)" for c in compared))
+    return passed("; ".join(f"{c.b} {c.result.value} ({c.percent:+.2f}%)" for c in compared))

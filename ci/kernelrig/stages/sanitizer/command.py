@@ -60,7 +60,7 @@ def tool_argv(tool: Tool, name: str) -> tuple[str, ...]:
 
 
 def sanitizer_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
-    """Return the self-test of the tool, once a box, and then the tool over the program.
+    """Return the self-test of the tool, cached on the host, and then the tool over the program.
 
     `--mode once` launches the kernel and no other, on inputs filled by the host: the reference
     kernel of `--mode check` would be checked too, and cost its time.
@@ -105,7 +105,7 @@ def _selftest_commands(
             command,
             SELFTEST_S,
             ok_exit=(ERROR_EXIT,),
-            once=f"selftest-{stage.tool}-{key}",
+            cache_key=f"selftest-{stage.tool}-{key}",
         ),
     )
 

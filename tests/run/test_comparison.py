@@ -110,11 +110,11 @@ def test_turns_in_like_surroundings_are_compared(tmp_path: Path) -> None:
     ],
     ids=["power limit", "regime"],
 )
-def test_turns_in_other_surroundings_are_compared_by_force_alone(
+def test_slots_of_different_environments_are_compared_with_force_only(
     tmp_path: Path, spoil: dict[str, Any], said: str
 ) -> None:
     record = judge(tmp_path / "a", spoil)
-    why = f"not compared: the turns do not share their {said}; --force compares them all the same"
+    why = f"not compared: the slots differ in their {said}; --force compares them all the same"
     assert pair(record) == (Outcome.ERROR, why)
     assert record.verdict.outcome is Outcome.ERROR
     # What was measured is on file all the same; only what it comes to is not.

@@ -37,7 +37,7 @@ private:
   size_t bytes_;
 };
 
-constexpr int POISON_BYTE =
+constexpr int NAN_BYTE =
     0xFF; // BF16 0xFFFF is a NaN: an output nobody wrote cannot pass for a number
 
 // One complete set of inputs and outputs.
@@ -123,10 +123,10 @@ inline void fill_on_device(const ProblemMemory &memory, const Problem &p, Patter
   copy_tables(memory, p, pattern, seed, stream);
 }
 
-inline void poison_on_device(const DeviceMemory &memory, cudaStream_t stream) {
+inline void fill_with_nan(const DeviceMemory &memory, cudaStream_t stream) {
   if (memory.bytes() == 0)
     return;
-  KERNELRIG_CUDA(cudaMemsetAsync(memory.as<void>(), POISON_BYTE, memory.bytes(), stream));
+  KERNELRIG_CUDA(cudaMemsetAsync(memory.as<void>(), NAN_BYTE, memory.bytes(), stream));
 }
 
 constexpr size_t COPY_PIECE_BYTES = size_t{64} << 20;
@@ -171,7 +171,7 @@ inline void fill_on_host(const ProblemMemory &memory, const Problem &p, Pattern 
   copy_tables(memory, p, pattern, seed, nullptr);
   for (const DeviceMemory *written : {&memory.c, &memory.phase_clocks}) {
     copy_in_pieces(*written, [](size_t begin, size_t end, uint8_t *piece) {
-      std::fill(piece, piece + (end - begin), static_cast<uint8_t>(POISON_BYTE));
+      std::fill(piece, piece + (end - begin), static_cast<uint8_t>(NAN_BYTE));
     });
   }
 }

@@ -42,37 +42,37 @@ struct Config {
   static constexpr int ROWS_PER_IMAGE = 196;
   static constexpr int N = 768;
   static constexpr int K = 768;
-  static constexpr int COLUMNS_A_VECTOR = 8;                            // one 128-bit access
-  static constexpr int VECTORS = ROWS_PER_IMAGE * N / COLUMNS_A_VECTOR; // of an image
+  static constexpr int COLUMNS_PER_VECTOR = 8;                            // one 128-bit access
+  static constexpr int VECTORS = ROWS_PER_IMAGE * N / COLUMNS_PER_VECTOR; // of an image
   static constexpr int THREADS = 192;
 
-  static_assert(N % COLUMNS_A_VECTOR == 0, "a vector lies in one row");
+  static_assert(N % COLUMNS_PER_VECTOR == 0, "a vector lies in one row");
   static_assert(VECTORS % THREADS == 0, "no thread is beyond the image");
 };
 
 // A thread keeps its vector of the table and adds it to some images, whose loads are all in flight
 // at once. The last images come first: they are what the product before has left in L2.
-template <int IMAGES_A_THREAD>
+template <int IMAGES_PER_THREAD>
 __global__ void __launch_bounds__(Config::THREADS)
     add_table(uint4 *c, const uint4 *table, int images) {
   const int vector = blockIdx.x * Config::THREADS + threadIdx.x;
-  const int first = (gridDim.y - 1 - blockIdx.y) * IMAGES_A_THREAD;
+  const int first = (gridDim.y - 1 - blockIdx.y) * IMAGES_PER_THREAD;
   uint4 *const at = c + static_cast<size_t>(first) * Config::VECTORS + vector;
   const uint4 added = __ldg(table + vector);
-  uint4 sums[IMAGES_A_THREAD];
+  uint4 sums[IMAGES_PER_THREAD];
 #pragma unroll
-  for (int i = 0; i < IMAGES_A_THREAD; ++i) {
+  for (int i = 0; i < IMAGES_PER_THREAD; ++i) {
     if (first + i < images)
       sums[i] = __ldcs(at + static_cast<size_t>(i) * Config::VECTORS);
   }
 #pragma unroll
-  for (int i = 0; i < IMAGES_A_THREAD; ++i) {
+  for (int i = 0; i < IMAGES_PER_THREAD; ++i) {
     if (first + i >= images)
       break;
     __nv_bfloat162 *pairs = reinterpret_cast<__nv_bfloat162 *>(&sums[i]);
     const __nv_bfloat162 *add = reinterpret_cast<const __nv_bfloat162 *>(&added);
 #pragma unroll
-    for (int pair = 0; pair < Config::COLUMNS_A_VECTOR / 2; ++pair)
+    for (int pair = 0; pair < Config::COLUMNS_PER_VECTOR / 2; ++pair)
       pairs[pair] = __hadd2(pairs[pair], add[pair]);
     __stcs(at + static_cast<size_t>(i) * Config::VECTORS, sums[i]);
   }
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(Config::THREADS)
 
 using Add = void (*)(uint4 *, const uint4 *, int);
 struct AddForm {
-  int images_a_thread;
+  int images_per_thread;
   Add kernel;
 };
 // The first is what products are tried with.
@@ -248,9 +248,9 @@ cublasStatus_t run(const Prepared &on, const Candidate &candidate, cudaStream_t 
                                           workspace(), WORKSPACE_BYTES, stream);
   if (!HAS_BIAS || status != CUBLAS_STATUS_SUCCESS)
     return status;
-  const int images = on.problem.images, a_thread = candidate.add->images_a_thread;
+  const int images = on.problem.images, per_thread = candidate.add->images_per_thread;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(Config::VECTORS / Config::THREADS, (images + a_thread - 1) / a_thread);
+  config.gridDim = dim3(Config::VECTORS / Config::THREADS, (images + per_thread - 1) / per_thread);
   config.blockDim = dim3(Config::THREADS);
   config.stream = stream;
   KERNELRIG_CUDA(cudaLaunchKernelEx(&config, candidate.add->kernel, reinterpret_cast<uint4 *>(buffers.c),
@@ -379,7 +379,7 @@ bool is_right(const ProblemMemory &memory, const Prepared &on, const Candidate &
               Pattern pattern, cudaStream_t stream) {
   kernelrig::fill_on_device(memory, on.problem, pattern, 0, stream);
   on.copy_tables(stream);
-  kernelrig::poison_on_device(memory.c, stream);
+  kernelrig::fill_with_nan(memory.c, stream);
   if (run(on, candidate, stream) != CUBLAS_STATUS_SUCCESS)
     return false;
   KERNELRIG_CUDA(cudaStreamSynchronize(stream));
@@ -404,7 +404,7 @@ std::string note_of(const Candidate &candidate, const std::string &how) {
   std::string way = "product alone";
   if (HAS_BIAS) {
     way = "product with bias, then add_table of " +
-          std::to_string(candidate.add->images_a_thread) + " images a thread";
+          std::to_string(candidate.add->images_per_thread) + " images a thread";
   }
   if (HAS_C) {
     way = "table as C, beta 1, " + std::to_string(candidate.batch_images) + " image" +
@@ -437,7 +437,7 @@ void write_choice(const Problem &problem) {
   const Candidate &candidate = chosen().candidate;
   std::string text = choice_head(problem) + "\nbatch " + std::to_string(candidate.batch_images) +
                      " index " + std::to_string(candidate.index) + " add " +
-                     std::to_string(candidate.add->images_a_thread) + "\nalgorithm";
+                     std::to_string(candidate.add->images_per_thread) + "\nalgorithm";
   char word[24];
   for (const uint64_t part : candidate.algo.data) {
     std::snprintf(word, sizeof word, " %016llx", static_cast<unsigned long long>(part));
@@ -462,8 +462,8 @@ bool choose_by_file(const Prepared &on) {
     refuse_choice(choice_file() + " says '" + head + "', wanted is '" + choice_head(on.problem) +
                   "': remove it");
   Candidate candidate{};
-  int images_a_thread = 0;
-  file >> word >> candidate.batch_images >> word >> candidate.index >> word >> images_a_thread;
+  int images_per_thread = 0;
+  file >> word >> candidate.batch_images >> word >> candidate.index >> word >> images_per_thread;
   file >> word >> std::hex;
   for (auto &part : candidate.algo.data)
     file >> part;
@@ -471,7 +471,7 @@ bool choose_by_file(const Prepared &on) {
   file >> std::ws;
   std::getline(file, note);
   const auto form = std::find_if(std::begin(ADD_FORMS), std::end(ADD_FORMS), [&](const auto &one) {
-    return one.images_a_thread == images_a_thread;
+    return one.images_per_thread == images_per_thread;
   });
   const auto operation = on.operations.find(candidate.batch_images);
   if (!file || form == std::end(ADD_FORMS) || operation == on.operations.end() ||

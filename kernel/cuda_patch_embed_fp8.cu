@@ -1,23 +1,23 @@
-// The fused patch-embed product on plain CUDA cores: for comparison. It is correct and runs on any
-// arch, so that everything around a kernel can be built and tried; its time is not the project's.
+// The fused patch-embed GEMM on plain CUDA cores, for comparison: correct on any arch, so that the
+// rig can be built and tried; its time is not the project's.
 //
 //   C[M, 768] = bf16(A[M, 768] x B[768, 768]^T) +bf16 comb[row % 196, 768]       M = images x 196
 //
 // A, B: E4M3, row-major, K contiguous. comb, C: BF16, row-major. FP32 accumulation in K order. Any
 // images >= 1 and ctas >= 0; rows past M are read as zero and never stored.
 //
-// A persistent CTA of 256 threads walks 128 x 128 output tiles, columns fastest, in K steps of 32.
-// All warps have one role. A step's codes go from gmem through registers, are decoded to FP32 once,
-// and lie K-major in a ring of two slots in smem; thread micro-tiles are 8 x 8.
+// A persistent CTA of 256 threads computes 128 x 128 tiles, columns fastest, in K steps of 32. All
+// warps have one role. The codes of a step are loaded from global memory into registers, decoded to
+// FP32 once, and kept K-major in a ring of two slots in shared memory; a thread computes 8 x 8.
 //
-//   turn t:   fetch codes of t+1 (gmem -> registers)
+//   step t:   fetch codes of t+1 (global memory -> registers)
 //             multiply slot t % 2 into the accumulators
-//             publish t+1 (registers -> slot (t+1) % 2)      last read in turn t-1, a barrier ago
+//             publish t+1 (registers -> slot (t+1) % 2)      last read in step t-1, a barrier ago
 //             last K step of a tile: store C, clear accumulators
 //             __syncthreads       all warps: slot t % 2 is released, slot (t+1) % 2 has arrived
 //
-// Turns run on across tiles: the ring never drains before the CTA's last tile. No wait here can
-// hang on its own, so KERNELRIG_WATCHDOG_NS (debug) has nothing to bound. Reading: CUTLASS's SIMT
+// Steps are counted across tiles: the ring does not drain before the CTA's last tile. The kernel
+// has no mbarrier wait, so KERNELRIG_WATCHDOG_NS (debug) has no effect. Reading: CUTLASS's SIMT
 // GEMM.
 
 #include <cuda_bf16.h>
@@ -61,8 +61,8 @@ struct Config {
 
   static_assert(N % BLOCK_N == 0 && K % BLOCK_K == 0, "only rows are guarded");
   static_assert(BLOCK_M == BLOCK_N, "one thread fetches the same line of A and of B");
-  static_assert(BLOCK_M * BLOCK_K == THREADS * CODES_PER_FETCH, "a step is one fetch a thread");
-  static_assert(LOAD_PIPE_DEPTH == 2, "one barrier a turn orders two slots, no more");
+  static_assert(BLOCK_M * BLOCK_K == THREADS * CODES_PER_FETCH, "a step is one fetch per thread");
+  static_assert(LOAD_PIPE_DEPTH == 2, "one barrier per step orders two slots, no more");
   static_assert(DYNAMIC_SMEM_BYTES <= 232448, "what a CTA may have on sm_90 and sm_100");
 };
 
@@ -77,19 +77,20 @@ struct Params {
   unsigned long long *phase_clocks;
 };
 
-__device__ __forceinline__ int tile_of(int turn) {
-  return blockIdx.x + turn / Config::K_STEPS * gridDim.x;
+__device__ __forceinline__ int tile_of(int step) {
+  return blockIdx.x + step / Config::K_STEPS * gridDim.x;
 }
 
-// The codes one thread brings in for a step: 16 along K of one line of A and of the same line of B.
+// The codes that one thread fetches in a step: 16 along K of one line of A and of the same line of
+// B.
 struct Codes {
   uint4 a, b;
 };
 
-__device__ __forceinline__ Codes fetch(const uint8_t *a, const uint8_t *b, int m, int turn) {
-  const int tile = tile_of(turn);
+__device__ __forceinline__ Codes fetch(const uint8_t *a, const uint8_t *b, int m, int step) {
+  const int tile = tile_of(step);
   const int line = threadIdx.x % Config::BLOCK_M;
-  const int k = turn % Config::K_STEPS * Config::BLOCK_K +
+  const int k = step % Config::K_STEPS * Config::BLOCK_K +
                 threadIdx.x / Config::BLOCK_M * Config::CODES_PER_FETCH;
   const size_t row = static_cast<size_t>(tile / Config::TILES_ACROSS) * Config::BLOCK_M + line;
   const size_t column = static_cast<size_t>(tile % Config::TILES_ACROSS) * Config::BLOCK_N + line;
@@ -105,7 +106,7 @@ __device__ __forceinline__ float2 decode_pair(uint32_t codes) {
   return __half22float2(__half2(pair));
 }
 
-// Lanes of a warp hold neighbouring lines: each of the 16 stores fills all 32 banks once.
+// The lanes of a warp have adjacent lines: each of the 16 stores uses all 32 banks once.
 __device__ __forceinline__ void publish_lines(float *lines, const uint4 &codes) {
   const int line = threadIdx.x % Config::BLOCK_M;
   float *to =
@@ -124,9 +125,8 @@ __device__ __forceinline__ void publish(float *slot, const Codes &codes) {
   publish_lines(slot + Config::BLOCK_K * Config::BLOCK_M, codes.b);
 }
 
-// Where a thread's 8 x 8 outputs lie in a tile: warps 4 down and 2 across, lanes 4 down and 8
-// across, each with two groups of four rows and two of four columns, so that smem reads are 128
-// bits wide.
+// The position of a thread's 8 x 8 outputs in a tile: 4 x 2 warps of 4 x 8 lanes, each with two
+// groups of four rows and two of four columns, so that shared-memory reads are 128 bits wide.
 struct Place {
   int row, column;
 
@@ -199,7 +199,7 @@ extern "C" __global__ void __launch_bounds__(Config::THREADS)
   float *const ring = reinterpret_cast<float *>(dynamic_smem);
   const int tiles = (m + Config::BLOCK_M - 1) / Config::BLOCK_M * Config::TILES_ACROSS;
   const int own_tiles = (tiles - static_cast<int>(blockIdx.x) + gridDim.x - 1) / gridDim.x;
-  const int turns = own_tiles * Config::K_STEPS;
+  const int steps = own_tiles * Config::K_STEPS;
   const Place place;
   PhaseClock<PHASE_COUNT> clock;
   float acc[8][8] = {};
@@ -207,19 +207,19 @@ extern "C" __global__ void __launch_bounds__(Config::THREADS)
   publish(ring, fetch(a, b, m, 0));
   __syncthreads();
   clock.start();
-  for (int turn = 0; turn < turns; ++turn) {
-    const bool more = turn + 1 < turns;
+  for (int step = 0; step < steps; ++step) {
+    const bool more = step + 1 < steps;
     Codes next{};
     if (more)
-      next = fetch(a, b, m, turn + 1);
+      next = fetch(a, b, m, step + 1);
     clock.mark(FETCH);
-    multiply(acc, ring + turn % Config::LOAD_PIPE_DEPTH * Config::SLOT_FLOATS, place);
+    multiply(acc, ring + step % Config::LOAD_PIPE_DEPTH * Config::SLOT_FLOATS, place);
     clock.mark(MULTIPLY);
     if (more)
-      publish(ring + (turn + 1) % Config::LOAD_PIPE_DEPTH * Config::SLOT_FLOATS, next);
+      publish(ring + (step + 1) % Config::LOAD_PIPE_DEPTH * Config::SLOT_FLOATS, next);
     clock.mark(PUBLISH);
-    if (turn % Config::K_STEPS == Config::K_STEPS - 1) {
-      store(acc, comb, c, m, tile_of(turn), place);
+    if (step % Config::K_STEPS == Config::K_STEPS - 1) {
+      store(acc, comb, c, m, tile_of(step), place);
 #pragma unroll
       for (int i = 0; i < 64; ++i)
         acc[i / 8][i % 8] = 0.0f;

@@ -1,9 +1,10 @@
-// Where a tile's time goes in a warp-specialised kernel: W0 loads, W1 multiplies, the warps from W2
-// on store the tile before. One row of the table is one tile. Plain C++, a function of the table.
+// How the cycles of a tile divide in a warp-specialised kernel: W0 is the load warp, W1 the MMA
+// warp, and the warps from W2 on run the epilogue of the previous tile. One row of the table is one
+// tile. Plain C++, a function of the table.
 //
 // The phases, in this order: "W0: ring wait", "W0: issue", "W1: accumulator wait", "W1: stage-0
-// wait", "W1: K loop", then for each epilogue warp "W2: accumulator wait", "W2: phase 1" (tensor
-// memory to shared memory), "W2: phase 2" (shared memory to global memory).
+// wait", "W1: K loop", then for each epilogue warp "W2: accumulator wait", "W2: read-back" (tensor
+// memory to shared memory), "W2: stores" (shared memory to global memory).
 #pragma once
 
 #include <algorithm>
@@ -21,11 +22,11 @@ namespace kernelrig {
 
 struct RoleCounts {
   int clusters = 0;
-  int k_steps = 0;         // turns of the K loop in a tile
-  int mmas_per_k_step = 0; // instructions issued in each
+  int k_steps = 0;         // iterations of the K loop in a tile
+  int mmas_per_k_step = 0; // MMA instructions issued in each
   int epilogue_warps = 0;
-  // Each cluster's last tile: its epilogue runs with no product above it, so the epilogue's figures
-  // leave it out.
+  // Each cluster's last tile: no MMA runs during its epilogue, so the epilogue's figures leave it
+  // out.
   std::vector<int> last_rows;
 };
 
@@ -35,7 +36,7 @@ constexpr size_t EPILOGUE_PHASE = 5, EPILOGUE_PHASES = 3;
 constexpr double SYMMETRIC_BELOW_CYCLES = 200.0;
 
 struct EpilogueWarp {
-  Figures wait, phase_1, phase_2, total;
+  Figures wait, read_back, stores, total;
 };
 
 struct RoleFigures {
@@ -45,7 +46,7 @@ struct RoleFigures {
   Figures ring_wait, issue, w0_total;
   Figures accumulator_wait, stage_0_wait, k_loop, w1_total;
   std::vector<EpilogueWarp> warps;
-  Figures spread; // of phase 1 over the warps of one tile, slowest less fastest
+  Figures spread; // of the read-back over the warps of one tile: slowest minus fastest
   double spread_of_means = std::numeric_limits<double>::quiet_NaN(); // no rows, no spread
 
   bool is_symmetric() const { return spread_of_means < SYMMETRIC_BELOW_CYCLES; }
@@ -68,7 +69,7 @@ inline std::vector<int> rows_with(const PhaseTable &table, size_t phase, size_t 
   return rows;
 }
 
-inline Figures phase_1_spread(const PhaseTable &table, const std::vector<int> &rows,
+inline Figures read_back_spread(const PhaseTable &table, const std::vector<int> &rows,
                               const RoleCounts &counts) {
   std::vector<Cycles> spreads;
   for (const int row : rows) {
@@ -80,7 +81,7 @@ inline Figures phase_1_spread(const PhaseTable &table, const std::vector<int> &r
     }
     spreads.push_back(slowest - fastest);
   }
-  return figures_of("epilogue: spread of phase 1", std::move(spreads));
+  return figures_of("epilogue: spread of read-back", std::move(spreads));
 }
 
 inline RoleFigures role_figures(const PhaseTable &table, const RoleCounts &counts, double sm_ghz) {
@@ -119,10 +120,10 @@ inline RoleFigures role_figures(const PhaseTable &table, const RoleCounts &count
     roles.warps.push_back({named(overlapped, phase), named(overlapped, phase + 1),
                            named(overlapped, phase + 2),
                            figures_over(table, overlapped, total, phase, EPILOGUE_PHASES)});
-    lowest = std::min(lowest, roles.warps.back().phase_1.mean);
-    highest = std::max(highest, roles.warps.back().phase_1.mean);
+    lowest = std::min(lowest, roles.warps.back().read_back.mean);
+    highest = std::max(highest, roles.warps.back().read_back.mean);
   }
-  roles.spread = phase_1_spread(table, overlapped, counts);
+  roles.spread = read_back_spread(table, overlapped, counts);
   if (!overlapped.empty())
     roles.spread_of_means = highest - lowest;
   return roles;
@@ -143,7 +144,7 @@ inline void append_roles(Json &json, const RoleFigures &roles) {
         &roles.stage_0_wait, &roles.k_loop, &roles.w1_total})
     append_figures(json, *figures);
   for (const EpilogueWarp &warp : roles.warps) {
-    for (const Figures *figures : {&warp.wait, &warp.phase_1, &warp.phase_2, &warp.total})
+    for (const Figures *figures : {&warp.wait, &warp.read_back, &warp.stores, &warp.total})
       append_figures(json, *figures);
   }
   append_figures(json, roles.spread);

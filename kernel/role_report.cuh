@@ -1,5 +1,5 @@
-// The report by warp role, for people: in the form that the seed's kernel had for its own clocks,
-// with a section for W0 before it. Plain C++, a function of the table.
+// The report by warp role that a timing build prints to stdout: a section for the load warp, the MMA
+// warp and the epilogue. Plain C++, a function of the table.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace kernelrig {
 // "    label:  cycles / ns  (share)"
 inline void append_share(std::string &text, const RoleFigures &roles, const char *label,
                          double cycles, const std::string &note = "") {
-  // printf counts bytes, and the sign of multiplication has two
+  // printf counts bytes, and the multiplication sign takes two
   const int width = std::string(label).find("×") == std::string::npos ? 24 : 25;
   append_line(text, "    %-*s %6.0f cycles / %6.1f ns%s", width, label, cycles,
               cycles / roles.sm_ghz, note.c_str());
@@ -78,33 +78,33 @@ inline void append_w1(std::string &text, const RoleFigures &roles) {
   }
 }
 
-inline void append_phase_1(std::string &text, const RoleFigures &roles, size_t wanted) {
+inline void append_read_back(std::string &text, const RoleFigures &roles, size_t wanted) {
   const int last = 1 + roles.counts.epilogue_warps;
   if (!append_heading(text, roles,
-                      "EPILOGUE PER-WARP PHASE 1 TIMING (W2-W" + std::to_string(last) + ", ",
+                      "EPILOGUE PER-WARP READ-BACK TIMING (W2-W" + std::to_string(last) + ", ",
                       roles.spread.rows, wanted))
     return;
-  append_line(text, "  Per-warp Phase 1 (cycles):");
+  append_line(text, "  Per-warp read-back (cycles):");
   for (int warp = 0; warp < roles.counts.epilogue_warps; ++warp) {
-    const Figures &phase = roles.warps[warp].phase_1;
+    const Figures &phase = roles.warps[warp].read_back;
     // rg: the 32 lanes of tensor memory that the hardware lets a warp of this number read
     append_line(text, "    W%d (ew=%d, rg=%d):  avg=%.0f  min=%llu  max=%llu  p95=%llu", 2 + warp,
                 warp, (2 + warp) % 4, phase.mean, phase.min, phase.max, phase.p95);
   }
   append_line(text, "  Spread of per-warp averages: %.0f cycles (max_avg - min_avg)",
               roles.spread_of_means);
-  append_line(text, "  Inter-warp spread per tile (max-min Phase 1 across warps):");
+  append_line(text, "  Inter-warp spread per tile (max-min read-back across warps):");
   append_line(text, "    Average: %.0f cycles", roles.spread.mean);
   append_line(text, "    Min: %llu  Max: %llu  P95: %llu cycles", roles.spread.min,
               roles.spread.max, roles.spread.p95);
   append_line(text, "  => %s (avg spread %.0f %s %.0f cyc): %s",
               roles.is_symmetric() ? "SYMMETRIC" : "ASYMMETRIC", roles.spread_of_means,
               roles.is_symmetric() ? "<" : ">=", SYMMETRIC_BELOW_CYCLES,
-              roles.is_symmetric() ? "no warp is slower by its place"
-                                   : "some warps are slower by their place: a queue or a bank");
+              roles.is_symmetric() ? "no warp is systematically slower"
+                                   : "some warps are systematically slower: look for a queue or bank conflicts");
 }
 
-// One epilogue warp stands for all, the second as in the seed: the first starts without a stagger.
+// The phases of one epilogue warp, the second: the first one starts without a stagger.
 inline void append_epilogue(std::string &text, const RoleFigures &roles, size_t wanted) {
   const int shown = roles.counts.epilogue_warps > 1 ? 1 : 0;
   if (!append_heading(text, roles,
@@ -116,15 +116,15 @@ inline void append_epilogue(std::string &text, const RoleFigures &roles, size_t 
   const double total = warp.total.mean;
   append_line(text, "  Per-tile averages (cycles / ns at %.1f GHz):", roles.sm_ghz);
   append_share(text, roles, "Mainloop mbar wait:", warp.wait.mean, percent(warp.wait.mean, total));
-  append_share(text, roles, "Phase 1 (TMEM->SMEM):", warp.phase_1.mean,
-               percent(warp.phase_1.mean, total));
-  append_share(text, roles, "Phase 2 (SMEM->global):", warp.phase_2.mean,
-               percent(warp.phase_2.mean, total));
+  append_share(text, roles, "Read-back (TMEM->SMEM):", warp.read_back.mean,
+               percent(warp.read_back.mean, total));
+  append_share(text, roles, "Stores (SMEM->global):", warp.stores.mean,
+               percent(warp.stores.mean, total));
   append_share(text, roles, "Total (wait+work):", total);
-  append_share(text, roles, "Work only (P1+P2):", warp.phase_1.mean + warp.phase_2.mean);
+  append_share(text, roles, "Work (read-back+stores):", warp.read_back.mean + warp.stores.mean);
   append_range(text, "Mainloop wait", warp.wait);
-  append_range(text, "Phase 1", warp.phase_1);
-  append_range(text, "Phase 2", warp.phase_2);
+  append_range(text, "Read-back", warp.read_back);
+  append_range(text, "Stores", warp.stores);
 }
 
 inline std::string role_text(const RoleFigures &roles) {
@@ -132,7 +132,7 @@ inline std::string role_text(const RoleFigures &roles) {
   std::string text;
   append_w0(text, roles);
   append_w1(text, roles);
-  append_phase_1(text, roles, overlapping);
+  append_read_back(text, roles, overlapping);
   append_epilogue(text, roles, overlapping);
   return text;
 }

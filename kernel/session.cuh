@@ -135,9 +135,9 @@ private:
     doing(std::string("filling inputs, ") + pattern_name(pattern));
     fill_on_device(set.memory, problem_, pattern, seed, stream_);
     derive(set);
-    poison_on_device(set.memory.c, stream_);
-    poison_on_device(set.memory.workspace, stream_);
-    poison_on_device(set.memory.phase_clocks, stream_);
+    fill_with_nan(set.memory.c, stream_);
+    fill_with_nan(set.memory.workspace, stream_);
+    fill_with_nan(set.memory.phase_clocks, stream_);
     doing(std::string("the kernel, ") + pattern_name(pattern) + " pattern");
     Event begin, end; // of the launch that the phase clocks tell of
     begin.record(stream_);
@@ -160,9 +160,9 @@ private:
     const std::unique_ptr<Set<Gemm>> set = make_set();
     result_.compared = verify(*set, options_.pattern, options_.seed);
     read_phase_clocks(*set, verified_ms_);
-    say_device();
-    say_outputs(*set);
-    say_comparison(result_.compared);
+    print_device();
+    print_outputs(*set);
+    print_comparison(result_.compared);
   }
 
   void once() {
@@ -177,8 +177,8 @@ private:
     KERNELRIG_CUDA(cudaStreamSynchronize(stream_));
     read_outputs(set->memory.c.template as<uint16_t>(), problem_, true, result_);
     read_phase_clocks(*set, 0.0);
-    say_device();
-    say_outputs(*set);
+    print_device();
+    print_outputs(*set);
   }
 
   template <class Launch> void time_once(Launch launch) {
@@ -231,8 +231,8 @@ private:
       const ProblemMemory &memory = sets.back()->memory;
       fill_on_device(memory, problem_, Pattern::RANDOM, options_.seed + sets.size() - 1, stream_);
       derive(*sets.back());
-      poison_on_device(memory.c, stream_);
-      poison_on_device(memory.workspace, stream_);
+      fill_with_nan(memory.c, stream_);
+      fill_with_nan(memory.workspace, stream_);
       input_bytes += memory.input_bytes();
     }
     char regime[64];
@@ -248,7 +248,7 @@ private:
     result_.after = nvml_->read();
     result_.verified_after_timing = verify(*sets[0], Pattern::RANDOM, options_.seed + sets.size());
     read_phase_clocks(*sets[0], verified_ms_);
-    say_device();
+    print_device();
     const double ms = median(result_.samples_ms);
     const double flop = 2.0 * problem_.m * problem_.n * problem_.k;
     std::printf("%s data, %s, %zu samples rotating over %zu sets of inputs\n",
@@ -258,7 +258,7 @@ private:
       std::fputs(Gemm::phase_report(phase_table_, problem_, geometry_, sm_ghz()).c_str(), stdout);
     }
     if (options_.mode == Mode::TIME || result_.exit_code != EXIT_OK)
-      say_comparison(result_.verified_after_timing);
+      print_comparison(result_.verified_after_timing);
     return std::move(sets[0]);
   }
 
@@ -266,9 +266,9 @@ private:
   void show() {
     const std::unique_ptr<Set<Gemm>> set = time();
     result_.compared = verify(*set, Pattern::CONSTANT, options_.seed);
-    say_outputs(*set);
+    print_outputs(*set);
     if (result_.compared.mismatches != 0)
-      say_comparison(result_.compared);
+      print_comparison(result_.compared);
   }
 
   void read_phase_clocks(const Set<Gemm> &set, double launch_ms) {
@@ -297,7 +297,7 @@ private:
     return read.empty() ? result_.device.max_sm_clock_khz * 1e-6 : median(read) * 1e-3;
   }
 
-  void say_device() const {
+  void print_device() const {
     if (!result_.label.empty())
       std::printf("%s\n", result_.label.c_str());
     const std::string grid = IsLibrary<Gemm>::value
@@ -307,7 +307,7 @@ private:
                 problem_.images, grid.c_str());
   }
 
-  void say_outputs(const Set<Gemm> &set) const {
+  void print_outputs(const Set<Gemm> &set) const {
     uint16_t head[4];
     KERNELRIG_CUDA(
         cudaMemcpy(head, set.memory.c.template as<void>(), sizeof head, cudaMemcpyDeviceToHost));
@@ -317,7 +317,7 @@ private:
     std::printf("\n");
   }
 
-  static void say_comparison(const Comparison &comparison) {
+  static void print_comparison(const Comparison &comparison) {
     std::printf("%s pattern, seed %llu: %llu of %llu elements differ from the reference, %llu of "
                 "them NaN\n",
                 pattern_name(comparison.pattern), static_cast<unsigned long long>(comparison.seed),

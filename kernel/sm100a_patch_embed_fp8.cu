@@ -1,21 +1,23 @@
-// The fused patch-embed product for the B200: a persistent kernel of CTA pairs, every warp with a
-// role of its own. FP8 (E4M3) operands, FP32 accumulation in tensor memory, BF16 out:
+// The fused patch-embed GEMM for the B200: a persistent, warp-specialised kernel of CTA pairs. FP8
+// (E4M3) operands, FP32 accumulation in tensor memory, BF16 output:
 //
 //   C[M, 768] = bf16(A[M, 768] x B[768, 768]^T) +bf16 comb[row % 196, 768]       M = images x 196
 //
 // A, B row-major, K contiguous; comb as [768 / 16][196][16], C row-major. Any images >= 1, any even
-// grid. A pair takes 256 x BLOCK_N tiles, 128 rows in each CTA's tensor memory; B is split between
-// the CTAs by N, each multiplies its rows with both halves. Rows past M are read as zero and never
-// stored (TMA clips both). Nothing here was measured on a B200 yet.
+// grid. A pair computes tiles of 256 x BLOCK_N, 128 rows in the tensor memory of each CTA; B is
+// split between the CTAs along N, and each CTA multiplies its rows by both halves. Rows past M are
+// read as zero and never stored (TMA clips both). Never measured on a B200 so far.
 //
-// Tiles lie in snake order, columns fastest, so that neighbours share A or B in L2; a pair takes
-// one contiguous run of them. Roles, by warp:
+// Tiles are numbered in snake order, columns fastest, so that consecutive tiles share A or B in L2;
+// a pair takes one contiguous run of them. Warp roles:
 //
-//   W0 loader     both CTAs: TMA loads of A and B into the ring, one elected lane
-//   W1 product    tensor memory (both CTAs); the even CTA's elected lane multiplies for the pair
-//   W2.. epilogue read accumulators of tile n-1 under the product of tile n: + comb, to BF16,
-//                 swizzled staging, TMA store. Warp w may read lanes 32 (w % 4).. of tensor memory;
-//                 a fifth warp (W6) shares W2's lanes and takes the upper half of its columns.
+//   W0   load      both CTAs: TMA loads of A and B into the ring, by one elected lane
+//   W1   MMA       allocates tensor memory (both CTAs); one elected lane of the even CTA issues the
+//                  MMAs of the pair
+//   W2.. epilogue  reads back the accumulator of tile n-1 during the MMAs of tile n: converts to
+//                  BF16, adds comb, stages with the swizzle, stores by TMA. Warp w can only read
+//                  lanes 32 (w % 4).. of tensor memory; a fifth warp (W6) has the same lanes as W2
+//                  and takes the upper half of its columns.
 //
 // Shared memory, bytes, at the defaults (BLOCK_N 256, LOAD_PIPE_DEPTH 4):
 //
@@ -26,21 +28,22 @@
 //   196708  end; of 232,448: 35,740 to spare (a fifth stage takes 32,768 of them)
 //
 // Every stage and box starts on a 1024-byte boundary, where the swizzle pattern begins: from any
-// other base TMA and tensor core would permute 16-byte units differently than we do here.
+// other address TMA and the tensor core permute 16-byte units differently than the epilogue does.
 //
-// Barriers, where they live, who arrives in a phase, who waits:
+// Barriers, the CTA that holds them, who arrives in a phase -> who waits:
 //
 //   inputs_arrived[stage]   even CTA    1: its W0 with expect_tx, + bytes of both CTAs' loads -> W1
-//   inputs_released[stage]  each CTA    1: commit of W1, multicast                            -> W0
-//   accum_ready[buffer]     each CTA    1: commit of W1, multicast                    -> epilogue
+//   inputs_released[stage]  each CTA    1: tcgen05.commit of W1, multicast                    -> W0
+//   accum_ready[buffer]     each CTA    1: tcgen05.commit of W1, multicast              -> epilogue
 //   accum_released[buffer]  even CTA    every epilogue warp of both CTAs, once each           -> W1
 //
-// inputs_arrived: the odd CTA's bytes may come before the even CTA expects them (the count is
-// signed), but never a phase early: its W0 waits for inputs_released, which the even CTA's products
-// of that phase commit. Cluster barriers: before tensor memory is allocated (the peer is there and
-// sees initialised barriers), after it (nobody multiplies into a peer that has none), before it is
-// freed (nobody reads it), before the exit (no CTA leaves while its peer can still reach it). Each
-// role first waits for what it set in motion, so that nothing is in flight at the last two.
+// inputs_arrived: bytes of the odd CTA's loads may arrive before the even CTA expects them (the
+// tx-count is signed), but never a phase early: the odd W0 waits for inputs_released, which is
+// committed after the MMAs of that phase. Cluster barriers: before tensor memory is allocated (the
+// peer runs and sees initialised barriers), after it (no MMA into a peer without an allocation),
+// before it is freed (no reads are left), before the exit (no CTA exits while its peer can access
+// it). Each role first waits for the operations it started, so that none is in flight at the last
+// two.
 
 #include <cuda.h>
 
@@ -50,26 +53,24 @@
 #include "tcgen05.cuh"
 #include "wait.cuh"
 
-// Tunables. kernels.yaml lists the values worth trying and passes what it chose; these defaults
-// serve a compile by hand.
+// Tunables. The build passes all of them from kernels.yaml, which also lists the values to try;
+// these defaults are for a compile by hand.
 //
 //   LOAD_PIPE_DEPTH      stages of the ring
 //   BLOCK_N              columns of a tile
-//   EPILOGUE_WARPS       4, or 5: the fifth shares the first one's lanes
+//   EPILOGUE_WARPS       4, or 5: the fifth has the lanes of the first
 //   TMEM_LOAD_WIDTH      columns of one tcgen05.ld
-//   TMEM_LOADS_IN_FLIGHT 2: the next load is under way while one is converted
-//   TABLE_AHEAD          1: a pipeline's table is loaded before its accumulators; 0: with each load
-//   PHASE1_UNROLL        boxes of 64 columns read back as one software pipeline, or all there are
-//   STORE_INTERLEAVE     0: boxes are stored after the read-back; n: when n - 1 more are staged
-//   EARLY_RELEASE        1: the accumulator is given back before its last columns are staged
-//   STAGGER_CYCLES       epilogue warp e starts each tile e times this later
-//   CVT_ADD_FUSED        1: convert, add, stage 8 columns at a time; 0: a load at a time, by step
-//   K_LOOP_UNROLL        K steps of 128 in one body
-//   SNAKE_ORDER          1: every other row of tiles runs backwards
-//   L2_PROMOTION         of the loads' maps: 0 none, 1 64, 2 128, 3 256 bytes
-//   A_CACHE_HINT         A, B, C in L2: 0 no hint, 1 evict first, 2 evict last
-//   B_CACHE_HINT
-//   C_CACHE_HINT
+//   TMEM_LOADS_IN_FLIGHT 2: the next load is in flight while one is converted
+//   TABLE_AHEAD          1: comb is loaded before the accumulators of a pipeline; 0: with each load
+//   READ_BACK_UNROLL        boxes of 64 columns read back as one software pipeline
+//   STORE_INTERLEAVE     0: boxes are stored after the read-back; n: once n - 1 more are staged
+//   EARLY_RELEASE        1: the accumulator is released before its last columns are staged
+//   STAGGER_CYCLES       epilogue warp e starts each tile e times this many cycles later
+//   CVT_ADD_FUSED        1: convert, add and stage 8 columns at a time; 0: each step for a whole
+//   load K_LOOP_UNROLL        K steps of 128 in one loop body SNAKE_ORDER          1: every other
+//   row of tiles runs backwards L2_PROMOTION         of the loads' maps: 0 none, 1 64, 2 128, 3 256
+//   bytes A_CACHE_HINT, B_CACHE_HINT, C_CACHE_HINT
+//                        in L2: 0 no hint, 1 evict first, 2 evict last
 #ifndef LOAD_PIPE_DEPTH
 #define LOAD_PIPE_DEPTH 4
 #endif
@@ -88,8 +89,8 @@
 #ifndef TABLE_AHEAD
 #define TABLE_AHEAD 1
 #endif
-#ifndef PHASE1_UNROLL
-#define PHASE1_UNROLL 4
+#ifndef READ_BACK_UNROLL
+#define READ_BACK_UNROLL 4
 #endif
 #ifndef STORE_INTERLEAVE
 #define STORE_INTERLEAVE 1
@@ -136,7 +137,7 @@ struct Config {
   static constexpr int ROWS_PER_IMAGE = 196;
   static constexpr int N = 768;
   static constexpr int K = 768;
-  static constexpr int CTAS = 2; // of a cluster, one pair
+  static constexpr int CTAS = 2; // of a cluster: one pair
   static constexpr int CTA_ROWS = 128;
   static constexpr int TILE_ROWS = CTAS * CTA_ROWS;
   static constexpr int TILE_COLUMNS = BLOCK_N;
@@ -144,8 +145,8 @@ struct Config {
   static constexpr int BLOCK_K = 128; // one swizzle row of bytes
   static constexpr int MMA_K = 32;
   static constexpr int K_STEPS = K / BLOCK_K;
-  static constexpr int K_STEPS_A_BODY = K_LOOP_UNROLL;
-  static constexpr int COMB_BLOCK = 16; // columns of the table that a lane loads at once
+  static constexpr int K_STEPS_PER_BODY = K_LOOP_UNROLL;
+  static constexpr int COMB_BLOCK = 16; // columns of comb that a lane loads at once
 
   static constexpr int SWIZZLE_PERIOD = 1024;
   static constexpr int A_BOX_BYTES = CTA_ROWS * BLOCK_K;
@@ -159,17 +160,18 @@ struct Config {
   static constexpr int BOX_COLUMNS = 64; // 128 bytes of BF16
   static constexpr int BOX_BYTES = BOX_ROWS * BOX_COLUMNS * 2;
   static constexpr int BOXES = TILE_COLUMNS / BOX_COLUMNS;
+  static constexpr int STAGING_BOXES = LANE_GROUPS * BOXES;
 
   static constexpr int ACCUMULATORS = 2;
   static constexpr int TMEM_COLUMNS = ACCUMULATORS * TILE_COLUMNS;
 
-  static constexpr int LOADER_WARP = 0;
-  static constexpr int PRODUCT_WARP = 1;
+  static constexpr int LOAD_WARP = 0;
+  static constexpr int MMA_WARP = 1;
   static constexpr int FIRST_EPILOGUE_WARP = 2;
   static constexpr int THREADS = 32 * (2 + EPILOGUE_WARPS);
 
   static constexpr int STAGING_OFFSET = STAGES * STAGE_BYTES;
-  static constexpr int BARRIERS_OFFSET = STAGING_OFFSET + LANE_GROUPS * BOXES * BOX_BYTES;
+  static constexpr int BARRIERS_OFFSET = STAGING_OFFSET + STAGING_BOXES * BOX_BYTES;
   static constexpr int INPUTS_ARRIVED = BARRIERS_OFFSET;
   static constexpr int INPUTS_RELEASED = INPUTS_ARRIVED + 8 * STAGES;
   static constexpr int ACCUM_READY = INPUTS_RELEASED + 8 * STAGES;
@@ -180,7 +182,7 @@ struct Config {
   static constexpr SharedRegion SHARED_LAYOUT[] = {
       SharedRegion::buffers("A", 0, A_BOX_BYTES, STAGES, STAGE_BYTES),
       SharedRegion::buffers("B", A_BOX_BYTES, B_BOX_BYTES, STAGES, STAGE_BYTES),
-      SharedRegion::buffers("C_staging", STAGING_OFFSET, BOX_BYTES, BOXES * LANE_GROUPS),
+      SharedRegion::buffers("C_staging", STAGING_OFFSET, BOX_BYTES, STAGING_BOXES),
       SharedRegion::mbarriers("inputs_arrived", INPUTS_ARRIVED, STAGES),
       SharedRegion::mbarriers("inputs_released", INPUTS_RELEASED, STAGES),
       SharedRegion::mbarriers("accum_ready", ACCUM_READY, ACCUMULATORS),
@@ -192,8 +194,8 @@ struct Config {
                 "what is declared of shared and tensor memory must fit it without overlap");
   static_assert(
       TILE_COLUMNS == 128 || TILE_COLUMNS == 256,
-      "BLOCK_N is 128 or 256: the product takes at most 256 columns, and two accumulators "
-      "more than the 512 of tensor memory beyond that");
+      "BLOCK_N is 128 or 256: an MMA has at most 256 columns, and two accumulators of more "
+      "exceed the 512 of tensor memory");
   static_assert(TMEM_COLUMNS <= 512 && (TMEM_COLUMNS & (TMEM_COLUMNS - 1)) == 0,
                 "two accumulators must fit the 512 columns of tensor memory, as a power of two");
   static_assert(N % TILE_COLUMNS == 0 && K % BLOCK_K == 0 && BLOCK_K % MMA_K == 0,
@@ -204,31 +206,32 @@ struct Config {
   static_assert(SMEM_BYTES <= 232448, "LOAD_PIPE_DEPTH stages, staging and barriers exceed the 227 "
                                       "KB of shared memory that a CTA may have");
   static_assert(STAGES <= 5, "LOAD_PIPE_DEPTH is at most 5: a tile has 6 K steps, and the drain of "
-                             "the ring expects every stage used");
+                             "the ring expects that every stage was used");
   static_assert(STAGE_BYTES % SWIZZLE_PERIOD == 0 && A_BOX_BYTES % SWIZZLE_PERIOD == 0 &&
                     STAGING_OFFSET % SWIZZLE_PERIOD == 0 && BOX_BYTES % SWIZZLE_PERIOD == 0,
                 "every stage and box must start where the 128B swizzle pattern does: 1024 bytes");
   static_assert(A_BOX_BYTES + B_BOX_BYTES == STAGE_BYTES && CTAS * STAGE_BYTES < 1 << 20,
-                "the bytes expected must be those of the boxes of A and B, and a barrier counts to "
-                "2^20 - 1");
+                "the expected bytes must be those of the boxes of A and B, and the tx-count of a "
+                "barrier is at most 2^20 - 1");
   static_assert(EPILOGUE_WARPS == 4 || EPILOGUE_WARPS == 5,
                 "EPILOGUE_WARPS is 4, a warp for each 32 lanes of tensor memory, or 5, where the "
-                "fifth shares the lanes of the first: fewer do not cover the rows");
+                "fifth has the lanes of the first: fewer do not cover the rows");
   static_assert(TMEM_LOAD_WIDTH == 16 || TMEM_LOAD_WIDTH == 32 || TMEM_LOAD_WIDTH == 64,
                 "TMEM_LOAD_WIDTH is 16, 32 or 64 columns: a box of 64 must be a whole number of "
                 "loads, and two loads must fit the registers");
   static_assert(TMEM_LOADS_IN_FLIGHT == 1 || TMEM_LOADS_IN_FLIGHT == 2,
-                "TMEM_LOADS_IN_FLIGHT is 1 or 2: a wait is for all loads, a third gains nothing");
+                "TMEM_LOADS_IN_FLIGHT is 1 or 2: tcgen05.wait::ld waits for all loads, so a third "
+                "gains nothing");
   static_assert(STORE_INTERLEAVE >= 0 && STORE_INTERLEAVE <= 3,
                 "STORE_INTERLEAVE is 0 (after the read-back) or 1 to 3 boxes behind it");
   static_assert(STORE_INTERLEAVE <= BOXES,
                 "STORE_INTERLEAVE exceeds the boxes of a tile: nothing would be interleaved");
-  static_assert(PHASE1_UNROLL == 1 || PHASE1_UNROLL == 2 || PHASE1_UNROLL == 4,
-                "PHASE1_UNROLL is 1, 2 or 4 boxes: it must divide the boxes of a warp");
+  static_assert(READ_BACK_UNROLL == 1 || READ_BACK_UNROLL == 2 || READ_BACK_UNROLL == 4,
+                "READ_BACK_UNROLL is 1, 2 or 4 boxes: it must divide the boxes of a warp");
   static_assert(K_LOOP_UNROLL >= 1 && K_STEPS % K_LOOP_UNROLL == 0,
                 "K_LOOP_UNROLL must divide the 6 K steps of a tile: 1, 2, 3 or 6");
   static_assert(STAGGER_CYCLES >= 0 && STAGGER_CYCLES <= 4096,
-                "STAGGER_CYCLES is 0 to 4096: later starts than a tile's product gain nothing");
+                "STAGGER_CYCLES is 0 to 4096: a start later than the MMAs of a tile gains nothing");
   static_assert((TABLE_AHEAD | EARLY_RELEASE | SNAKE_ORDER | CVT_ADD_FUSED | 1) == 1,
                 "TABLE_AHEAD, EARLY_RELEASE, SNAKE_ORDER and CVT_ADD_FUSED are 0 or 1");
   static_assert(L2_PROMOTION >= 0 && L2_PROMOTION <= 3, "L2_PROMOTION is 0, 1, 2 or 3");
@@ -237,17 +240,17 @@ struct Config {
                 "a cache hint is 0 (none), 1 (evict first) or 2 (evict last)");
 };
 
-// What the clocks of a timing build measure, a row a tile, taken by the even CTA.
-constexpr int LOADER_PHASES = 2, PRODUCT_PHASES = 3, EPILOGUE_PHASES = 3;
-constexpr int PHASE_COUNT = LOADER_PHASES + PRODUCT_PHASES + EPILOGUE_WARPS * EPILOGUE_PHASES;
-enum LoaderPhase { RING_WAIT, ISSUE };
-enum ProductPhase { ACCUMULATOR_RELEASE_WAIT, STAGE_0_WAIT, K_LOOP };
-enum EpiloguePhase { ACCUMULATOR_WAIT, READ_BACK, LAST_STORES };
-using LoaderClock = kernelrig::PhaseClock<LOADER_PHASES>;
-using ProductClock = kernelrig::PhaseClock<PRODUCT_PHASES>;
+// The phases that a timing build measures, one row per tile, in the even CTA.
+constexpr int LOAD_PHASES = 2, MMA_PHASES = 3, EPILOGUE_PHASES = 3;
+constexpr int PHASE_COUNT = LOAD_PHASES + MMA_PHASES + EPILOGUE_WARPS * EPILOGUE_PHASES;
+enum LoadPhase { RING_WAIT, ISSUE };
+enum MmaPhase { ACCUMULATOR_RELEASE_WAIT, STAGE_0_WAIT, K_LOOP };
+enum EpiloguePhase { ACCUMULATOR_WAIT, READ_BACK, STORES };
+using LoadClock = kernelrig::PhaseClock<LOAD_PHASES>;
+using MmaClock = kernelrig::PhaseClock<MMA_PHASES>;
 using EpilogueClock = kernelrig::PhaseClock<EPILOGUE_PHASES>;
 
-// The tiles of one pair: a contiguous run, one more for the first pairs where they do not divide.
+// The tiles of one pair: a contiguous run; the first tiles % pairs pairs have one tile more.
 struct Run {
   int first, count;
 
@@ -258,7 +261,7 @@ struct Run {
   }
 };
 
-// What every role of a CTA starts from.
+// What every role of a CTA needs.
 struct Cta {
   uint32_t smem;
   uint32_t rank;
@@ -270,8 +273,8 @@ struct Cta {
   }
 };
 
-using Stage = kernelrig::Slot<Config::STAGES>;
-using Accumulator = kernelrig::Slot<Config::ACCUMULATORS>;
+using Stage = kernelrig::PipelineState<Config::STAGES>;
+using Accumulator = kernelrig::PipelineState<Config::ACCUMULATORS>;
 
 struct Tile {
   int row, column; // of C
@@ -306,12 +309,13 @@ __device__ __forceinline__ void store_box(const CUtensorMap &map, int column, in
     ptx::tma_store_2d(&map, column, row, from, ptx::l2_evict_last());
 }
 
-// W0, one lane: fill the ring as it is released. Both CTAs signal the even one's barrier.
+// W0, one lane: load each stage once it is released. The loads of both CTAs count on the even one's
+// barrier.
 __device__ __forceinline__ void load_inputs(const Cta &cta, const CUtensorMap &a_map,
                                             const CUtensorMap &b_map) {
   Stage stage;
   for (int tile = cta.run.first; tile < cta.run.first + cta.run.count; ++tile) {
-    LoaderClock clock;
+    LoadClock clock;
     clock.start();
     const Tile at(tile);
     const int a_row = at.row + cta.rank * Config::CTA_ROWS;
@@ -336,13 +340,13 @@ __device__ __forceinline__ void load_inputs(const Cta &cta, const CUtensorMap &a
   }
   if (cta.run.count == 0)
     return;
-  for (int i = 0; i < Config::STAGES; ++i) { // the last commits have reached this CTA
+  for (int i = 0; i < Config::STAGES; ++i) { // until the last commits have arrived in this CTA
     wait(cta.smem + Config::INPUTS_RELEASED + 8 * stage.index, stage.parity ^ 1, "inputs_released");
     stage.advance();
   }
 }
 
-// W1 of the even CTA, one lane: multiply for the pair.
+// W1 of the even CTA, one lane: issue the MMAs of the pair.
 __device__ __forceinline__ void multiply(const Cta &cta, uint32_t tmem) {
   constexpr uint32_t INSTRUCTION =
       tcgen05::instruction_descriptor(Config::TILE_ROWS, Config::TILE_COLUMNS);
@@ -353,14 +357,14 @@ __device__ __forceinline__ void multiply(const Cta &cta, uint32_t tmem) {
   Stage stage;
   Accumulator accumulator;
   for (int tile = cta.run.first; tile < cta.run.first + cta.run.count; ++tile) {
-    ProductClock clock;
+    MmaClock clock;
     clock.start();
     wait_relaxed(cta.smem + Config::ACCUM_RELEASED + 8 * accumulator.index, accumulator.parity ^ 1,
                  "accum_released");
     tcgen05::fence_after_thread_sync();
     clock.mark(ACCUMULATOR_RELEASE_WAIT);
     const uint32_t d = tmem + accumulator.index * Config::TILE_COLUMNS;
-#pragma unroll Config::K_STEPS_A_BODY
+#pragma unroll Config::K_STEPS_PER_BODY
     for (int step = 0; step < Config::K_STEPS; ++step) {
       wait(cta.smem + Config::INPUTS_ARRIVED + 8 * stage.index, stage.parity, "inputs_arrived");
       tcgen05::fence_after_thread_sync();
@@ -379,49 +383,51 @@ __device__ __forceinline__ void multiply(const Cta &cta, uint32_t tmem) {
     }
     tcgen05::commit_multicast(cta.smem + Config::ACCUM_READY + 8 * accumulator.index, BOTH_CTAS);
     clock.mark(K_LOOP);
-    clock.write(cta.clocks_of(tile, LOADER_PHASES));
+    clock.write(cta.clocks_of(tile, LOAD_PHASES));
     accumulator.advance();
   }
-  for (int i = 0; i < Config::ACCUMULATORS; ++i) { // the peer's last arrivals have come
+  for (int i = 0; i < Config::ACCUMULATORS; ++i) { // until the peer's last arrivals are there
     wait_relaxed(cta.smem + Config::ACCUM_RELEASED + 8 * accumulator.index, accumulator.parity ^ 1,
                  "accum_released");
     accumulator.advance();
   }
 }
 
-// One warp's share of the epilogue: 32 rows of its CTA and COLUMNS of the tile's columns.
+// The epilogue of one warp: 32 rows of its CTA, COLUMNS columns of the tile.
 template <int COLUMNS> struct Epilogue {
-  static constexpr int LOADS_A_BOX = Config::BOX_COLUMNS / TMEM_LOAD_WIDTH;
+  static constexpr int LOADS_PER_BOX = Config::BOX_COLUMNS / TMEM_LOAD_WIDTH;
   static constexpr int BOXES = COLUMNS / Config::BOX_COLUMNS;
-  static constexpr int PIPELINE_BOXES = PHASE1_UNROLL < BOXES ? PHASE1_UNROLL : BOXES;
-  static constexpr int LOADS = PIPELINE_BOXES * LOADS_A_BOX;
+  static constexpr int PIPELINE_BOXES = READ_BACK_UNROLL < BOXES ? READ_BACK_UNROLL : BOXES;
+  static constexpr int LOADS = PIPELINE_BOXES * LOADS_PER_BOX;
   static constexpr int BOXES_BEHIND = STORE_INTERLEAVE == 0 ? BOXES : STORE_INTERLEAVE - 1;
-  // Of the groups committed since a box was stored, the fewest that are newer than its own.
+  // At least this many bulk groups are newer than the last store of the box that is staged next.
   static constexpr int GROUPS_PENDING =
       STORE_INTERLEAVE == 0 || STORE_INTERLEAVE > BOXES ? 0 : BOXES - STORE_INTERLEAVE;
-  static constexpr int UNIT_COLUMNS = 8; // 16 bytes: what one store writes and the swizzle permutes
+  static constexpr int UNIT_COLUMNS = 8; // 16 bytes: one st.shared.v4, the unit of the swizzle
 
-  static_assert(BOXES % PIPELINE_BOXES == 0, "a warp's boxes make whole pipelines");
-  static_assert(TMEM_LOAD_WIDTH % Config::COMB_BLOCK == 0, "a load covers whole table blocks");
+  static_assert(BOXES % PIPELINE_BOXES == 0,
+                "the boxes of a warp must be a whole number of pipelines");
+  static_assert(TMEM_LOAD_WIDTH % Config::COMB_BLOCK == 0,
+                "a load must cover whole blocks of comb");
 
-  // The accumulators of TMEM_LOAD_WIDTH columns of a lane's row.
+  // One tcgen05.ld: TMEM_LOAD_WIDTH columns of the lane's row.
   struct Load {
     uint32_t accumulators[TMEM_LOAD_WIDTH];
   };
 
-  // The table's pairs for the loads of one pipeline.
-  static constexpr int BLOCKS_A_LOAD = TMEM_LOAD_WIDTH / Config::COMB_BLOCK;
+  // comb for the loads of one pipeline, as pairs of BF16.
+  static constexpr int BLOCKS_PER_LOAD = TMEM_LOAD_WIDTH / Config::COMB_BLOCK;
   struct Table {
-    uint32_t pairs[LOADS * BLOCKS_A_LOAD][Config::COMB_BLOCK / 2];
+    uint32_t pairs[LOADS * BLOCKS_PER_LOAD][Config::COMB_BLOCK / 2];
   };
 
   const Cta &cta;
   const CUtensorMap &c_map;
-  int warp;         // of the epilogue, from 0
+  int warp;         // in the epilogue, from 0
   int lane_group;   // of tensor memory
   int first_column; // in the tile
   uint32_t staging; // this warp's first box
-  uint32_t own_row; // in it, with the swizzle's permutation of this row
+  uint32_t own_row; // the lane's row in it, with the swizzle of that row
 
   __device__ __forceinline__ Epilogue(const Cta &cta, const CUtensorMap &c_map, int warp,
                                       int lane_group, int first_column)
@@ -442,7 +448,7 @@ template <int COLUMNS> struct Epilogue {
       const int row = at.row + cta_row;
       const int column = at.column + first_column;
       const int position = (row + threadIdx.x % 32) % Config::ROWS_PER_IMAGE;
-      // [columns / COMB_BLOCK][position][COMB_BLOCK]: a warp's 32 rows lie side by side
+      // [columns / COMB_BLOCK][position][COMB_BLOCK]: the rows of a warp's lanes are adjacent
       const uint16_t *own_comb =
           comb + column * Config::ROWS_PER_IMAGE + position * Config::COMB_BLOCK;
       Table table;
@@ -471,16 +477,16 @@ template <int COLUMNS> struct Epilogue {
       store_rest(row, column);
       if (!EARLY_RELEASE)
         release(released);
-      clock.mark(LAST_STORES);
+      clock.mark(STORES);
       if (cta.rank == 0 && ptx::elect_one())
-        clock.write(cta.clocks_of(tile, LOADER_PHASES + PRODUCT_PHASES + warp * EPILOGUE_PHASES));
+        clock.write(cta.clocks_of(tile, LOAD_PHASES + MMA_PHASES + warp * EPILOGUE_PHASES));
       accumulator.advance();
     }
     if (ptx::elect_one())
-      ptx::bulk_wait_group_read<0>(); // shared memory outlives its readers
+      ptx::bulk_wait_group_read<0>(); // the CTA must not exit while TMA reads its shared memory
   }
 
-  // Warps that start together also queue together for tensor memory.
+  // Start later than the other warps: warps that start together queue for tensor memory.
   __device__ __forceinline__ void stagger() const {
     if constexpr (STAGGER_CYCLES > 0) {
       const uint32_t begin = ptx::clock();
@@ -489,8 +495,8 @@ template <int COLUMNS> struct Epilogue {
     }
   }
 
-  // PIPELINE_BOXES boxes from `box` on. The next load is issued before the current one is staged,
-  // and the __syncwarp() behind it keeps it there: ptxas, left alone, sinks it to its own wait.
+  // Read back PIPELINE_BOXES boxes from `box` on. The next load is issued before the current one is
+  // staged; the __syncwarp() after it keeps ptxas from moving it down to its own wait.
   __device__ __forceinline__ void read_back(uint32_t from, Table &table, const uint16_t *box_comb,
                                             int box, int row, int column, uint32_t released) const {
     constexpr int AHEAD = TMEM_LOADS_IN_FLIGHT - 1;
@@ -499,7 +505,7 @@ template <int COLUMNS> struct Epilogue {
     load(loads[0], box_from, table, box_comb, 0);
 #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
-      const int current = box + i / LOADS_A_BOX;
+      const int current = box + i / LOADS_PER_BOX;
       tcgen05::wait_load();
       if (i + 1 < LOADS && AHEAD == 1) {
         load(loads[(i + 1) % TMEM_LOADS_IN_FLIGHT], box_from, table, box_comb, i + 1);
@@ -507,10 +513,10 @@ template <int COLUMNS> struct Epilogue {
       }
       if (i + 1 == LOADS && EARLY_RELEASE && box + PIPELINE_BOXES == BOXES)
         release(released);
-      if (STORE_INTERLEAVE > 0 && i % LOADS_A_BOX == 0)
+      if (STORE_INTERLEAVE > 0 && i % LOADS_PER_BOX == 0)
         wait_for_staging();
       stage(loads[i % TMEM_LOADS_IN_FLIGHT], table, i, current);
-      if (i % LOADS_A_BOX == LOADS_A_BOX - 1 && current >= BOXES_BEHIND) {
+      if (i % LOADS_PER_BOX == LOADS_PER_BOX - 1 && current >= BOXES_BEHIND) {
         publish();
         if (ptx::elect_one()) {
           store(current - BOXES_BEHIND, row, column);
@@ -529,16 +535,16 @@ template <int COLUMNS> struct Epilogue {
       load_table(table, box_comb, number, 1);
   }
 
-  // The table for `count` loads of a pipeline, from number `first` on.
+  // comb for `count` loads of a pipeline, from number `first` on.
   __device__ __forceinline__ static void load_table(Table &table, const uint16_t *box_comb,
                                                     int first, int count) {
 #pragma unroll
-    for (int i = first * BLOCKS_A_LOAD; i < (first + count) * BLOCKS_A_LOAD; ++i)
+    for (int i = first * BLOCKS_PER_LOAD; i < (first + count) * BLOCKS_PER_LOAD; ++i)
       ptx::load_read_only(table.pairs[i],
                           box_comb + i * Config::COMB_BLOCK * Config::ROWS_PER_IMAGE);
   }
 
-  // Two roundings: bf16(acc), then the sum with the table. Columns 2 i and 2 i + 1 make pair i.
+  // Two roundings: bf16(acc), then the sum with comb. Columns 2 i and 2 i + 1 are pair i.
   __device__ __forceinline__ static uint32_t rounded(const Load &load, int pair) {
     return ptx::pack_bf16(load.accumulators[2 * pair], load.accumulators[2 * pair + 1]);
   }
@@ -546,14 +552,14 @@ template <int COLUMNS> struct Epilogue {
   __device__ __forceinline__ static uint32_t added(const Table &table, int number, int pair,
                                                    uint32_t acc) {
     constexpr int PAIRS = Config::COMB_BLOCK / 2;
-    return ptx::add_bf16(acc, table.pairs[number * BLOCKS_A_LOAD + pair / PAIRS][pair % PAIRS]);
+    return ptx::add_bf16(acc, table.pairs[number * BLOCKS_PER_LOAD + pair / PAIRS][pair % PAIRS]);
   }
 
-  // Convert and stage load `number` of a pipeline, which lies in `box`.
+  // Convert and stage load `number` of a pipeline, which belongs to `box`.
   __device__ __forceinline__ void stage(const Load &load, const Table &table, int number,
                                         int box) const {
     constexpr int UNIT_PAIRS = UNIT_COLUMNS / 2;
-    const int column = number % LOADS_A_BOX * TMEM_LOAD_WIDTH; // in the box
+    const int column = number % LOADS_PER_BOX * TMEM_LOAD_WIDTH; // in the box
     uint32_t pairs[TMEM_LOAD_WIDTH / 2];
     if constexpr (!CVT_ADD_FUSED) {
 #pragma unroll
@@ -571,21 +577,21 @@ template <int COLUMNS> struct Epilogue {
         const int pair = unit * UNIT_PAIRS + i;
         words[i] = CVT_ADD_FUSED ? added(table, number, pair, rounded(load, pair)) : pairs[pair];
       }
-      // bits 4 to 6 of own_row are the permutation, of the box's base they are zero
+      // bits 4 to 6 of own_row hold the swizzle; in the address of a box they are zero
       ptx::store_shared((own_row ^ (column + unit * UNIT_COLUMNS) * 2) + box * Config::BOX_BYTES,
                         words);
     }
   }
 
-  // The oldest store of this warp that may still read the box to be written has read it. Groups are
-  // the elected lane's; the others have none to wait for, and spare a branch, at which ptxas would
-  // wait for the loads in flight.
+  // Wait until the oldest store of this warp has read the box that is staged next. Only the elected
+  // lane has bulk groups; all lanes execute the wait, because at a branch ptxas would wait for the
+  // loads in flight.
   __device__ __forceinline__ static void wait_for_staging() {
     ptx::bulk_wait_group_read<GROUPS_PENDING>();
     __syncwarp();
   }
 
-  // What every lane staged may be read by a TMA store of the elected one.
+  // Make what every lane staged visible to a TMA store of the elected one.
   __device__ __forceinline__ static void publish() {
     ptx::fence_proxy_async_shared();
     __syncwarp();
@@ -595,7 +601,7 @@ template <int COLUMNS> struct Epilogue {
     store_box(c_map, column + box * Config::BOX_COLUMNS, row, staging + box * Config::BOX_BYTES);
   }
 
-  // The boxes that read_back has staged and not stored.
+  // Store the boxes that read_back has staged and not stored.
   __device__ __forceinline__ void store_rest(int row, int column) const {
     constexpr int LEFT = BOXES_BEHIND < BOXES ? BOXES_BEHIND : BOXES;
     if constexpr (LEFT > 0) {
@@ -611,7 +617,7 @@ template <int COLUMNS> struct Epilogue {
     }
   }
 
-  // All of this warp's loads are waited for: the accumulator may be overwritten.
+  // After the wait for all loads of this warp: the next MMAs may overwrite the accumulator.
   __device__ __forceinline__ static void release(uint32_t barrier) {
     tcgen05::fence_before_thread_sync();
     __syncwarp();
@@ -620,7 +626,8 @@ template <int COLUMNS> struct Epilogue {
   }
 };
 
-// W2 to W5 own a lane group each; with five warps W2 and W6 share one, half of the columns each.
+// W2 to W5 have a lane group each; with five warps W2 and W6 have the same one and half of the
+// columns each.
 template <int WARPS>
 __device__ __forceinline__ void run_epilogue(const Cta &cta, const CUtensorMap &c_map, int warp,
                                              uint32_t tmem, const uint16_t *comb) {
@@ -662,14 +669,14 @@ extern "C" __global__ void __cluster_dims__(Config::CTAS, 1, 1)
                          const __grid_constant__ CUtensorMap c_map, const uint16_t *comb, int m,
                          unsigned long long *phase_clocks) {
   extern __shared__ __align__(Config::SWIZZLE_PERIOD) uint8_t dynamic_smem[];
-  const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0); // uniform to the compiler too
+  const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0); // uniform for the compiler too
   const int pairs = gridDim.x / Config::CTAS;
   const int pair = blockIdx.x / Config::CTAS;
   const int tiles = (m + Config::TILE_ROWS - 1) / Config::TILE_ROWS * Config::TILES_ACROSS;
   const Cta cta{ptx::shared_address(dynamic_smem), ptx::cluster_rank(), Run(tiles, pairs, pair),
                 phase_clocks};
 
-  if (warp == Config::LOADER_WARP && ptx::elect_one()) {
+  if (warp == Config::LOAD_WARP && ptx::elect_one()) {
     ptx::prefetch_tensor_map(&a_map);
     ptx::prefetch_tensor_map(&b_map);
     ptx::prefetch_tensor_map(&c_map);
@@ -677,20 +684,20 @@ extern "C" __global__ void __cluster_dims__(Config::CTAS, 1, 1)
   }
   __syncwarp();
   cluster_sync_relaxed();
-  if (warp == Config::PRODUCT_WARP) {
+  if (warp == Config::MMA_WARP) {
     tcgen05::alloc<Config::TMEM_COLUMNS>(cta.smem + Config::TMEM_ADDRESS);
     tcgen05::relinquish_alloc_permit();
   }
   tcgen05::fence_before_thread_sync();
-  ptx::cluster_arrive_release(); // the address is data
+  ptx::cluster_arrive_release(); // publishes the address in shared memory
   ptx::cluster_wait();
   tcgen05::fence_after_thread_sync();
   const uint32_t tmem = ptx::load_shared(cta.smem + Config::TMEM_ADDRESS);
 
-  if (warp == Config::LOADER_WARP) {
+  if (warp == Config::LOAD_WARP) {
     if (ptx::elect_one())
       load_inputs(cta, a_map, b_map);
-  } else if (warp == Config::PRODUCT_WARP) {
+  } else if (warp == Config::MMA_WARP) {
     if (cta.rank == 0 && ptx::elect_one())
       multiply(cta, tmem);
   } else {
@@ -700,7 +707,7 @@ extern "C" __global__ void __cluster_dims__(Config::CTAS, 1, 1)
   __syncwarp();
   tcgen05::fence_before_thread_sync();
   cluster_sync_relaxed();
-  if (warp == Config::PRODUCT_WARP) {
+  if (warp == Config::MMA_WARP) {
     tcgen05::fence_after_thread_sync();
     tcgen05::dealloc<Config::TMEM_COLUMNS>(tmem);
   }
@@ -777,14 +784,14 @@ struct Gemm {
   static constexpr int K = Config::K;
   static constexpr int COMB_BLOCK = Config::COMB_BLOCK;
   static constexpr const char *PHASES[] = {
-      "W0: ring wait",        "W0: issue",   "W1: accumulator wait",
-      "W1: stage-0 wait",     "W1: K loop",  "W2: accumulator wait",
-      "W2: phase 1",          "W2: phase 2", "W3: accumulator wait",
-      "W3: phase 1",          "W3: phase 2", "W4: accumulator wait",
-      "W4: phase 1",          "W4: phase 2", "W5: accumulator wait",
-      "W5: phase 1",          "W5: phase 2",
+      "W0: ring wait",        "W0: issue",     "W1: accumulator wait",
+      "W1: stage-0 wait",     "W1: K loop",    "W2: accumulator wait",
+      "W2: read-back",        "W2: stores",    "W3: accumulator wait",
+      "W3: read-back",        "W3: stores",    "W4: accumulator wait",
+      "W4: read-back",        "W4: stores",    "W5: accumulator wait",
+      "W5: read-back",        "W5: stores",
 #if EPILOGUE_WARPS == 5
-      "W6: accumulator wait", "W6: phase 1", "W6: phase 2",
+      "W6: accumulator wait", "W6: read-back", "W6: stores",
 #endif
   };
   static_assert(std::size(PHASES) == PHASE_COUNT);
@@ -820,7 +827,7 @@ struct Gemm {
   }
 
   static void launch(const Params &params, const Geometry &geometry, cudaStream_t stream) {
-    cudaLaunchConfig_t config{}; // the cluster stands in the kernel's attributes
+    cudaLaunchConfig_t config{}; // __cluster_dims__ of the kernel sets the cluster
     config.gridDim = geometry.grid;
     config.blockDim = geometry.block;
     config.dynamicSmemBytes = geometry.dynamic_smem_bytes;

@@ -1,49 +1,49 @@
-// The fused patch-embed product for the H200: a persistent kernel that keeps its part of the
-// weights in shared memory and its part of the table in registers, so that nothing but A and C
-// moves.
+// The fused patch-embed GEMM for the H200: a persistent kernel that keeps its part of B in shared
+// memory and its part of comb in registers, so that only A and C move.
 //
 //   C[M, 768] = bf16(A[M, 768] x B[768, 768]^T) +bf16 comb[row % 196, 768]       M = images x 196
 //
 // A, B: E4M3, row-major, K contiguous; comb, C: BF16, row-major. Any images >= 1, a grid that is a
 // multiple of 3. Rows past M are read as zero and never stored.
 //
-// A CTA owns one of three slices of 256 columns for its whole life: B's slice (192 KB) is loaded
-// once. Its two consumer warpgroups take tiles of 64 rows in turn, one multiplying while the other
-// stores. The three CTAs of a group walk the same rows at the same time: A comes from DRAM once,
-// and from L2 twice.
+// A CTA computes one of three slices of 256 columns; it loads B's slice (192 KB) once. Its two
+// consumer warpgroups alternate (ping-pong): one issues the MMAs of a tile of 64 rows while the
+// other stores its tile. The three CTAs of a group process the same rows at the same time: A is
+// read from DRAM once and from L2 twice.
 //
-// Rows r and r + 196 x 16 share their table rows, and 64 x 49 = 196 x 16: tiles whose numbers are
-// equal modulo 49 add the same 64 rows of the table. Tiles are dealt out sorted by that class, so
-// that a thread loads its 128 table entries once or twice in a run of ~165 tiles.
+// Rows r and r + 196 x 16 have the same rows of comb, and 64 x 49 = 196 x 16: tiles whose numbers
+// are equal modulo 49 add the same 64 rows of comb. A CTA's tiles are sorted by that class, so that
+// a thread loads its 128 entries of comb once or twice in a run of about 165 tiles.
 //
-// A thread's accumulators of one row are 2 columns out of every 8. The rows of B lie in shared
-// memory so permuted that these are 8 neighbours in C: 16 bytes a store, whole sectors, no staging.
-// (STAGED_BOXES stages C all the same, for TMA to store, in the room of a stage.)
+// The wgmma accumulators of a thread in one row are 2 columns out of every 8. The rows of B are
+// permuted in shared memory so that these are 8 adjacent columns of C: stores of 16 bytes, whole
+// sectors, no staging. (With STAGED_BOXES C is staged in place of one stage and stored by TMA.)
 //
-// What that saves against a tile loop that reads both operands again (128 x 256 tiles): 4.3 GB of B
-// and 1.4 GB of table a launch, L2 to SM, beside 2.1 GB of A. The card is power-limited: bytes that
-// do not move are clock. NOTES.md has the figures.
+// Compared with a tile loop that reads both operands again for each tile (128 x 256), this saves
+// 4.3 GB of B and 1.4 GB of comb per launch from L2 to the SMs; A is 2.1 GB. The card is limited by
+// power, so bytes that do not move become clock. NOTES.md has the figures.
 //
-// Roles: W0 loads (one elected lane), and has L2 fetch what each consumer takes next; warpgroups 1
-// and 2 multiply and store.
+// Roles: W0 loads (one elected lane) and prefetches into L2 what each consumer takes next;
+// warpgroups 1 and 2 issue the MMAs and store.
 //
 // Shared memory, bytes, at the defaults (LOAD_PIPE_DEPTH 4):
 //
 //        0  B slice: 6 K steps of [256 rows][128 bytes], 32,768 each          128B swizzle
 //   196608  ring: 4 stages of A [64 rows][128 bytes], 8,192 each              128B swizzle
-//   229376  with STAGED_BOXES: C, a warp 1 or 2 boxes of [16 rows][64 bytes], 1,024 each
+//   229376  with STAGED_BOXES: C, per warp 1 or 2 boxes of [16 rows][64 bytes], 1,024 each
 //   229376  barriers, 8 each: 1 + 4 + 4 + 2
 //   229464  end; of 232,448: 2,984 to spare
 //
-// Barriers, who arrives in a phase, who waits:
+// Barriers, who arrives in a phase -> who waits:
 //
 //   weights_arrived          1: W0 with expect_tx, + bytes of B's slice       -> consumers, once
 //   inputs_arrived[stage]    1: W0 with expect_tx, + bytes of the stage       -> its consumer
 //   inputs_released[stage]   4: the warps of the tile's consumer              -> W0
-//   turn[consumer]           4: the warps of the other one, all products of their tile issued
+//   turn[consumer]           4: the warps of the other consumer, once all MMAs of their tile are
+//                               issued                                        -> the consumer
 //
-// The turn is no courtesy: a consumer that skipped the other's stages unseen would be two phases
-// ahead of a barrier, which parity cannot tell from none.
+// The turn is needed for correctness: without it a consumer that skips the other one's stages could
+// be two phases ahead of a barrier, which parity cannot distinguish from being in step.
 //
 // FP32 accumulation as wgmma does it for FP8: about 13 fractional bits of the largest addend are
 // kept ("fast accumulation"), all 768 products in one sum.
@@ -56,14 +56,14 @@
 #include "wait.cuh"
 #include "wgmma.cuh"
 
-// Tunables. kernels.yaml lists the values worth trying and passes what it chose; these defaults
-// serve a compile by hand.
+// Tunables. The build passes all of them from kernels.yaml, which also lists the values to try;
+// these defaults are for a compile by hand.
 //
 //   LOAD_PIPE_DEPTH   stages of the ring
-//   PREFETCH_TILES    how many of its tiles ahead a consumer's inputs are brought into L2; 0: never
+//   PREFETCH_TILES    how many of its tiles ahead a consumer's inputs are prefetched into L2; 0: no
 //   A_CACHE_HINT      A in L2: 0 no hint, 1 evict first, 2 evict last
 //   L2_PROMOTION      of the loads' maps: 0 none, 1 64, 2 128, 3 256 bytes
-//   STAGED_BOXES      of C, 16 rows x 32 columns, in shared memory a warp, for TMA to store; 0: the
+//   STAGED_BOXES      boxes of C, 16 rows x 32 columns, staged per warp and stored by TMA; 0: the
 //                     threads store C themselves. 1 leaves room for 3 stages, 2 for 2.
 #ifndef LOAD_PIPE_DEPTH
 #define LOAD_PIPE_DEPTH 4
@@ -85,8 +85,8 @@ namespace {
 
 using kernelrig::lie_apart;
 using kernelrig::PhaseClock;
+using kernelrig::PipelineState;
 using kernelrig::SharedRegion;
-using kernelrig::Slot;
 using kernelrig::wait;
 namespace ptx = kernelrig::ptx;
 namespace wgmma = kernelrig::wgmma;
@@ -107,11 +107,11 @@ struct Config {
   static constexpr int CONSUMERS = 2; // warpgroups
   static constexpr int WARPGROUP = 128;
   static constexpr int THREADS = WARPGROUP * (1 + CONSUMERS);
-#ifdef KERNELRIG_WATCHDOG_NS // its assertion is a call, which takes more than a loader would keep
-  static constexpr int LOADER_REGISTERS = 96;
+#ifdef KERNELRIG_WATCHDOG_NS // its assertion is a call, which needs more registers than 24
+  static constexpr int LOAD_REGISTERS = 96;
   static constexpr int CONSUMER_REGISTERS = 208;
 #else
-  static constexpr int LOADER_REGISTERS = 24;
+  static constexpr int LOAD_REGISTERS = 24;
   static constexpr int CONSUMER_REGISTERS = 240;
 #endif
 
@@ -140,13 +140,14 @@ struct Config {
 
   static_assert(lie_apart(SHARED_LAYOUT, SMEM_BYTES),
                 "what is declared of shared memory must fit it without overlap");
-  static_assert(CLASSES * TILE_ROWS % ROWS_PER_IMAGE == 0, "a class shares its table rows");
+  static_assert(CLASSES * TILE_ROWS % ROWS_PER_IMAGE == 0,
+                "the tiles of a class must have the same rows of comb");
   static_assert(SMEM_BYTES <= 232448,
                 "the slice of B, the ring, staging and barriers must fit 227 KB");
   static_assert(STAGES >= 2, "LOAD_PIPE_DEPTH is at least 2: one stage is loaded, one multiplied");
   static_assert(RING_OFFSET % 1024 == 0 && STAGE_BYTES % 1024 == 0 && B_STEP_BYTES % 1024 == 0,
                 "every step of B and stage must start where the 128B swizzle pattern does");
-  static_assert(LOADER_REGISTERS + CONSUMERS * CONSUMER_REGISTERS <= 65536 / WARPGROUP,
+  static_assert(LOAD_REGISTERS + CONSUMERS * CONSUMER_REGISTERS <= 65536 / WARPGROUP,
                 "the warpgroups' registers must fit the SM's 65,536");
   static_assert(STAGED_BOXES >= 0 && STAGED_BOXES <= 2, "STAGED_BOXES is 0, 1 or 2");
   static_assert(PREFETCH_TILES >= 0 && A_CACHE_HINT >= 0 && A_CACHE_HINT <= 2 &&
@@ -154,19 +155,19 @@ struct Config {
                 "PREFETCH_TILES is 0 or more, A_CACHE_HINT 0 to 2, L2_PROMOTION 0 to 3");
 };
 
-// B's rows in shared memory, 8 at a time: row 8 (4 j + i) + 2 q + e of a slice's box holds W's row
-// 8 (4 j + q) + 2 i + e. One TMA box is rows e, q of one (j, i).
+// B's rows in shared memory, 8 at a time: row 8 (4 j + i) + 2 q + e of the slice holds row
+// 8 (4 j + q) + 2 i + e of B's slice. One TMA box has the rows e, q of one (j, i).
 constexpr int BOX_ROWS = 8, BOX_PAIR = 2, BOX_PAIRS = 4;
 
-// What the clocks of a timing build measure, a row a CTA.
-constexpr int LOADER_PHASES = 2, CONSUMER_PHASES = 3;
-constexpr int PHASE_COUNT = LOADER_PHASES + Config::CONSUMERS * CONSUMER_PHASES;
-enum LoaderPhase { RING_WAIT, ISSUE };
+// The phases that a timing build measures, one row per CTA.
+constexpr int LOAD_PHASES = 2, CONSUMER_PHASES = 3;
+constexpr int PHASE_COUNT = LOAD_PHASES + Config::CONSUMERS * CONSUMER_PHASES;
+enum LoadPhase { RING_WAIT, ISSUE };
 enum ConsumerPhase { TURN_WAIT, MULTIPLY, STORE };
-using LoaderClock = PhaseClock<LOADER_PHASES>;
+using LoadClock = PhaseClock<LOAD_PHASES>;
 using ConsumerClock = PhaseClock<CONSUMER_PHASES>;
 
-// The tiles of one consumer, sorted by class: a contiguous run of that order.
+// The tiles of one consumer: a contiguous run of all tiles sorted by class.
 struct Run {
   int tiles, first, count;
 
@@ -186,7 +187,7 @@ struct Run {
   }
 };
 
-using Stage = Slot<Config::STAGES>;
+using Stage = PipelineState<Config::STAGES>;
 
 __device__ __forceinline__ void load_weights(uint32_t smem, const CUtensorMap &b_map, int slice) {
   const uint32_t arrived = smem + Config::WEIGHTS_ARRIVED;
@@ -205,8 +206,7 @@ __device__ __forceinline__ void load_weights(uint32_t smem, const CUtensorMap &b
 }
 
 __device__ __forceinline__ void load_inputs(uint32_t smem, const CUtensorMap &a_map, int tiles,
-                                            int consumers, int group, int slice,
-                                            LoaderClock &clock) {
+                                            int consumers, int group, int slice, LoadClock &clock) {
   const Run runs[Config::CONSUMERS] = {Run(tiles, consumers, Config::CONSUMERS * group),
                                        Run(tiles, consumers, Config::CONSUMERS * group + 1)};
   Stage stage;
@@ -232,7 +232,7 @@ __device__ __forceinline__ void load_inputs(uint32_t smem, const CUtensorMap &a_
           ptx::tma_load_2d(to, &a_map, k, row, arrived, ptx::l2_evict_first());
         if constexpr (A_CACHE_HINT == 2)
           ptx::tma_load_2d(to, &a_map, k, row, arrived, ptx::l2_evict_last());
-        // the three CTAs of a group want the same boxes: each asks for a third
+        // the three CTAs of a group load the same boxes: each prefetches a third
         if (PREFETCH_TILES > 0 && ahead >= 0 && k / Config::BLOCK_K % Config::SLICES == slice)
           ptx::tma_prefetch_2d(&a_map, k, ahead);
         clock.mark(ISSUE);
@@ -242,7 +242,7 @@ __device__ __forceinline__ void load_inputs(uint32_t smem, const CUtensorMap &a_
   }
 }
 
-// A warpgroup's share: its tiles, one after the other.
+// A consumer warpgroup and its tiles.
 struct Consumer {
   uint32_t smem;
   int number; // in the CTA
@@ -254,7 +254,7 @@ struct Consumer {
   const CUtensorMap *c_map;
   uint32_t staging; // of the warp
 
-  static constexpr int BLOCKS = Config::SLICE_COLUMNS / 32; // of 32 columns: 8 to a thread
+  static constexpr int BLOCKS = Config::SLICE_COLUMNS / 32; // of 32 columns: 8 per thread
   static constexpr int ROWS = 2;                            // of a thread, 8 apart
   static constexpr int BOXES = STAGED_BOXES > 0 ? STAGED_BOXES : 1;
   using Table = uint32_t[ROWS][BLOCKS][4];
@@ -328,8 +328,8 @@ struct Consumer {
     }
   }
 
-  // A block of the warp's 16 rows is a box; TMA clips it at row m. Lanes 0 to 31 hold 512 bytes in
-  // their order: no two meet in a bank.
+  // A block of the warp's 16 rows is a box; TMA clips it at row m. Lanes 0 to 31 write 512
+  // consecutive bytes: no bank conflicts.
   __device__ __forceinline__ void store_staged(const float (&acc)[128], const Table &table,
                                                int tile) const {
     const int box_row = tile * Config::TILE_ROWS + row / Config::C_BOX_ROWS * Config::C_BOX_ROWS;
@@ -361,8 +361,7 @@ struct Consumer {
     float acc[128];
     Table table;
     int table_class = -1;
-    uint32_t turn =
-        number == 0 ? 1 : 0; // the first turn is 0's: a fresh barrier's parity 1 is over
+    uint32_t turn = number == 0 ? 1 : 0; // consumer 0 starts: parity 1 of a fresh barrier is over
     Stage stage;
     wait(smem + Config::WEIGHTS_ARRIVED, 0, "weights_arrived");
     if (number == 1)
@@ -373,7 +372,7 @@ struct Consumer {
         table_class = tile % Config::CLASSES;
         load_table(table, tile);
       }
-      // A wait for a phase must not skip one: the other's tile is taken from the ring first.
+      // The other consumer has waited for its stages, so that this one skips no phase of a barrier.
       wait(smem + Config::TURN + 8 * number, turn, "turn");
       turn ^= 1;
       clock.mark(TURN_WAIT);
@@ -387,7 +386,7 @@ struct Consumer {
       skip(stage); // the other warpgroup's tile
     }
     if (STAGED_BOXES > 0 && ptx::elect_one())
-      ptx::bulk_wait_group_read<0>(); // shared memory is another CTA's when this one is gone
+      ptx::bulk_wait_group_read<0>(); // the CTA must not exit while TMA reads its shared memory
   }
 
   __device__ __forceinline__ static void skip(Stage &stage) {
@@ -427,9 +426,9 @@ extern "C" __global__ void __launch_bounds__(Config::THREADS, 1)
   __syncthreads();
 
   if (warpgroup == 0) {
-    wgmma::release_registers<Config::LOADER_REGISTERS>();
+    wgmma::release_registers<Config::LOAD_REGISTERS>();
     if (warp == 0 && ptx::elect_one()) {
-      LoaderClock clock;
+      LoadClock clock;
       load_weights(smem, b_map, slice);
       clock.start();
       load_inputs(smem, a_map, tiles, consumers, group, slice, clock);
@@ -453,7 +452,7 @@ extern "C" __global__ void __launch_bounds__(Config::THREADS, 1)
     clock.start();
     consumer.run(Run(tiles, consumers, Config::CONSUMERS * group + number), clock);
     if (threadIdx.x % Config::WARPGROUP == 0)
-      clock.write(clocks + LOADER_PHASES + number * CONSUMER_PHASES);
+      clock.write(clocks + LOAD_PHASES + number * CONSUMER_PHASES);
   }
 }
 
@@ -501,7 +500,7 @@ TensorMap a_map_of(const Problem &problem) {
   return map;
 }
 
-// B's rows by eights: [768 / 8][8][768].
+// B as [768 / 8][8][768].
 TensorMap b_map_of() {
   TensorMap map;
   map.name = "B_map";
@@ -516,7 +515,7 @@ TensorMap b_map_of() {
   return map;
 }
 
-// Read with STAGED_BOXES alone.
+// Used with STAGED_BOXES only.
 TensorMap c_map_of(const Problem &problem) {
   TensorMap map;
   map.name = "C_map";

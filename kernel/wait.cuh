@@ -36,7 +36,7 @@ __device__ __forceinline__ void wait_relaxed(uint32_t barrier, uint32_t parity, 
 
 // A place in a ring and the parity of the phase it is in: every use in turn, none left out. A wait
 // knows phases by parity alone, so that two uses behind is one ahead.
-template <int DEPTH> struct Slot {
+template <int DEPTH> struct PipelineState {
   int index = 0;
   uint32_t parity = 0;
 

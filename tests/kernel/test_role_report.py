@@ -35,31 +35,31 @@ REPORT = """\
   Total tile range: min=3900 max=7100 (1.8x spread)
   Expected total cycles (wall clock): 6000
 
-=== EPILOGUE PER-WARP PHASE 1 TIMING (W2-W5, 3 tiles across 2 clusters) ===
+=== EPILOGUE PER-WARP READ-BACK TIMING (W2-W5, 3 tiles across 2 clusters) ===
   Not recorded and left out: 1 of 4
-  Per-warp Phase 1 (cycles):
+  Per-warp read-back (cycles):
     W2 (ew=0, rg=2):  avg=4400  min=4000  max=4800  p95=4800
     W3 (ew=1, rg=3):  avg=4200  min=4100  max=4300  p95=4300
     W4 (ew=2, rg=0):  avg=4600  min=4200  max=5000  p95=5000
     W5 (ew=3, rg=1):  avg=4700  min=4300  max=5100  p95=5100
   Spread of per-warp averages: 500 cycles (max_avg - min_avg)
-  Inter-warp spread per tile (max-min Phase 1 across warps):
+  Inter-warp spread per tile (max-min read-back across warps):
     Average: 533 cycles
     Min: 300  Max: 800  P95: 800 cycles
-  => ASYMMETRIC (avg spread 500 >= 200 cyc): some warps are slower by their place: a queue or a bank
+  => ASYMMETRIC (avg spread 500 >= 200 cyc): some warps are systematically slower: look for a queue or bank conflicts
 
 === EPILOGUE PHASE TIMING (W3/ew=1, 3 tiles across 2 clusters) ===
   Not recorded and left out: 1 of 4
   Per-tile averages (cycles / ns at 2.0 GHz):
     Mainloop mbar wait:         510 cycles /  255.0 ns  (10.3%)
-    Phase 1 (TMEM->SMEM):      4200 cycles / 2100.0 ns  (84.7%)
-    Phase 2 (SMEM->global):     250 cycles /  125.0 ns  (5.0%)
+    Read-back (TMEM->SMEM):    4200 cycles / 2100.0 ns  (84.7%)
+    Stores (SMEM->global):      250 cycles /  125.0 ns  (5.0%)
     Total (wait+work):         4960 cycles / 2480.0 ns
-    Work only (P1+P2):         4450 cycles / 2225.0 ns
+    Work (read-back+stores):   4450 cycles / 2225.0 ns
   Mainloop wait range: min=310 max=710 (2.3x spread)
-  Phase 1 range: min=4100 max=4300 (1.0x spread)
-  Phase 2 range: min=210 max=290 (1.4x spread)
-"""
+  Read-back range: min=4100 max=4300 (1.0x spread)
+  Stores range: min=210 max=290 (1.4x spread)
+"""  # noqa: E501 - as it is printed
 PLAIN = """\
 phase                       mean cycles   share     min cycles     p95 cycles     max cycles   rows of 4
 all warps: fetch                     25    7.7%             10             40             40      4
@@ -106,16 +106,16 @@ def test_warps_are_called_asymmetric_from_200_cycles_on(program: Path) -> None:
         for more in ("199", "200")
     ]
     assert verdicts == [
-        "  => SYMMETRIC (avg spread 199 < 200 cyc): no warp is slower by its place",
+        "  => SYMMETRIC (avg spread 199 < 200 cyc): no warp is systematically slower",
         "  => ASYMMETRIC (avg spread 200 >= 200 cyc): "
-        "some warps are slower by their place: a queue or a bank",
+        "some warps are systematically slower: look for a queue or bank conflicts",
     ]
 
 
 def test_with_one_tile_a_cluster_the_epilogue_has_nothing_to_show(program: Path) -> None:
     text = say(program, "drained")
     assert text.endswith(
-        "\n=== EPILOGUE PER-WARP PHASE 1 TIMING (W2-W5, 0 tiles across 6 clusters) ===\n"
+        "\n=== EPILOGUE PER-WARP READ-BACK TIMING (W2-W5, 0 tiles across 6 clusters) ===\n"
         "\n=== EPILOGUE PHASE TIMING (W3/ew=1, 0 tiles across 6 clusters) ===\n"
     )
 
@@ -136,7 +136,7 @@ def test_the_result_file_has_the_same_figures(program: Path, tmp_path: Path) -> 
     assert len(figures) == 24
     assert figures["W0: total"] == Phase("W0: total", 5, 370.0, 150, 590, 590)
     assert figures["W1: K loop"] == Phase("W1: K loop", 5, 4000.0, 3200, 4800, 4800)
-    assert figures["W5: phase 1"] == Phase("W5: phase 1", 3, 4700.0, 4300, 5100, 5100)
+    assert figures["W5: read-back"] == Phase("W5: read-back", 3, 4700.0, 4300, 5100, 5100)
     assert figures["W3: total"] == Phase("W3: total", 3, 4960.0, 4620, 5300, 5300)
-    spread = figures["epilogue: spread of phase 1"]
-    assert spread == Phase("epilogue: spread of phase 1", 3, 533.333333, 300, 800, 800)
+    spread = figures["epilogue: spread of read-back"]
+    assert spread == Phase("epilogue: spread of read-back", 3, 533.333333, 300, 800, 800)

@@ -47,7 +47,7 @@ def test_roles_hold_in_every_variant(variant: str, compile_sass: Compile) -> Non
             (
                 SOURCE,
                 "  } else {\n    run_epilogue<",
-                "  }\n  if (warp != Config::LOADER_WARP) {\n    run_epilogue<",
+                "  }\n  if (warp != Config::LOAD_WARP) {\n    run_epilogue<",
             ),
             "W003 roles-disjoint",
             "warps of mma and epilogue run the same code",

@@ -25,7 +25,7 @@ PhaseTable six_tiles() {
   table.names = {"W0: ring wait", "W0: issue", "W1: accumulator wait", "W1: stage-0 wait",
                  "W1: K loop"};
   for (const char *warp : {"W2", "W3", "W4", "W5"}) {
-    for (const char *phase : {": accumulator wait", ": phase 1", ": phase 2"})
+    for (const char *phase : {": accumulator wait", ": read-back", ": stores"})
       table.names.push_back(std::string(warp) + phase);
   }
   const Cycles rows[6][17] = {
@@ -65,7 +65,7 @@ void print_figures() {
   }
 }
 
-// Phase 1 alike in all warps, but for `more` cycles of the last one.
+// The same read-back in all warps, but for `more` cycles of the last one.
 void even_out(PhaseTable &table, Cycles more) {
   for (int row = 0; row < 2; ++row) {
     for (size_t warp = 0; warp < 4; ++warp) {

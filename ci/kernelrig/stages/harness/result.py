@@ -105,10 +105,11 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The report by warp role: W0 loads, W1 multiplies, from W2 on the tile before is stored.
+    """The report by warp role: W0 loads, W1 issues MMAs, W2 on are the epilogue of the tile before.
 
-    The epilogue's figures leave out the drained tiles, each cluster's last: no product runs above
-    them. `spread_of_means_cycles` is of phase 1, over the epilogue's warps; null of no tile.
+    The epilogue's figures leave out the drained tiles, the last of each cluster: no MMA runs during
+    their epilogue. `spread_of_means_cycles` is of the read-back, over the epilogue's warps; null
+    where no tile was recorded.
     """
 
     tiles: int

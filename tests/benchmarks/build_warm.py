@@ -51,17 +51,13 @@ def main(repeats: int) -> None:
     if run_process(command, timeout_s=1800).exit_code:
         sys.exit("ci/invoke build --all fails; run it to see why")
     report("warm, ci/invoke build --all", [run_process(command).seconds for _ in range(repeats)])
-    report("ci/invoke --version", [_seconds("--version") for _ in range(repeats)])
-    report("  of that, invoke itself", [_seconds_of_invoke() for _ in range(repeats)])
+    report("ci/invoke --list", [_seconds("--list") for _ in range(repeats)])
+    one = ("build", "--kernel", "patch_embed", "--arch", "sm_100a")
+    report("ci/invoke build, one kernel", [_seconds(*one) for _ in range(repeats)])
 
 
-def _seconds(word: str) -> float:
-    return run_process([REPOSITORY / "ci" / "invoke", word]).seconds
-
-
-def _seconds_of_invoke() -> float:
-    invoke = Path(sys.executable).with_name("invoke")
-    return run_process([invoke, "--search-root", REPOSITORY, "--version"]).seconds
+def _seconds(*words: str) -> float:
+    return run_process([REPOSITORY / "ci" / "invoke", *words]).seconds
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ next to nothing, so what is left is the rig.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -40,7 +39,7 @@ def by_hand(server: Sshd, program: Path, back: Path) -> None:
 def by_rig(project: Path) -> None:
     words = ["remote-test", "--remote", "box", "--kernel", "passes", "--plan", "quick"]
     subprocess.run(
-        [sys.executable, "-m", "invoke", *words],
+        [sys.executable, "-P", "-m", "kernelrig.cli", *words],
         cwd=project,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         check=True,
@@ -56,7 +55,6 @@ def main(rounds: int) -> None:
         server = start_server(folder / "sshd")
         try:
             project = make_cpu_project(folder / "project", remotes=[server.remote()])
-            shutil.copy(REPOSITORY / "tasks.py", project)
             by_rig(project)  # the first builds and ships
             program = next(project.glob("artifacts/builds/passes-*")) / "cpu_program"
             hand: list[float] = []

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import pkgutil
+import sys
 from importlib import import_module
+from pathlib import Path
 
 import kernelrig
 import pytest
+from kernelrig.proc import run_process
+
+from tests.cpu_project import make_cpu_project
 
 LAZY = sorted(
     module.name
@@ -28,3 +33,33 @@ def test_every_export_of_a_lazy_package_is_found_and_hidden_by_no_submodule(name
 
 def test_the_lazy_packages_are_those_that_every_task_reads() -> None:
     assert {"kernelrig.build", "kernelrig.model", "kernelrig.stages"} <= set(LAZY)
+
+
+def imported(root: Path, *words: str) -> set[str]:
+    """Return the packages that a task has imported when it has ended with exit code 0."""
+    program = "KernelrigProgram('0', ns, name='kernelrig')"
+    code = (
+        "import sys; from kernelrig.cli import ns; from kernelrig.cli.program import"
+        f" KernelrigProgram; code = {program}.exit_code(['kernelrig', *sys.argv[1:]]);"
+        " print('imported', *sys.modules); sys.exit(code)"
+    )
+    done = run_process([sys.executable, "-c", code, "--root", root, *words])
+    assert done.exit_code == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("imported ")]
+    return set(line.split()[1:])
+
+
+HEAVY = {"asyncssh", "fabric", "networkx", "numpy", "paramiko", "pydantic", "rich", "scipy"}
+
+
+def test_listing_the_tasks_imports_nothing_that_a_task_needs(tmp_path: Path) -> None:
+    found = imported(tmp_path, "--list")
+    assert found.isdisjoint(HEAVY | {"kernelrig.model", "kernelrig.run"})
+
+
+def test_an_unchanged_build_imports_no_library_but_yaml(tmp_path: Path) -> None:
+    make_cpu_project(tmp_path)
+    assert "yaml" in imported(tmp_path, "build", "--kernel", "passes", "--arch", "sm_90a")
+    found = imported(tmp_path, "build", "--kernel", "passes", "--arch", "sm_90a")
+    assert found.isdisjoint(HEAVY)
+    assert found.isdisjoint({"kernelrig.emu", "kernelrig.remote", "kernelrig.static"})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -79,14 +78,14 @@ class Project:
     limit_s: float = _LIMIT_S
 
     def invoke(self, *words: str, env: Mapping[str, str] | None = None) -> Answer:
-        """Type `invoke WORDS` in the project's folder and wait for the end."""
+        """Type `kernelrig WORDS` in the project's folder and wait for the end."""
         with self.start(*words, env=env) as client:
             return client.end()
 
     def start(self, *words: str, env: Mapping[str, str] | None = None) -> Client:
         stdout = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - open as long as the client
         process = subprocess.Popen(
-            [sys.executable, "-m", "invoke", *words],
+            [sys.executable, "-P", "-m", "kernelrig.cli", *words],
             cwd=self.root,
             env={**os.environ, "PYTHONPATH": str(REPOSITORY), **(env or {})},
             stdin=subprocess.DEVNULL,
@@ -149,7 +148,6 @@ class Client:
 def make_project(root: Path, builds: Path | None, *remotes: Remote) -> Project:
     """Write a project with the real tasks; `builds` is a store of builds to share."""
     make_cpu_project(root, remotes=remotes, kernels=KERNELS)
-    shutil.copy(REPOSITORY / "tasks.py", root)
     for name, time_s in PLANS.items():
         (root / f"ci/plans/{name}.yaml").write_text(_PLAN.format(time_s=time_s))
     if builds is not None:

@@ -1,6 +1,7 @@
 """Plain values into the records of kernelrig.model, and what is wrong with them in words.
 
-pydantic does the checking, over the plain dataclasses, strictly; it is imported at the first use.
+pydantic does the checking, over the plain dataclasses, strictly; it is imported at the first value
+that is not plainly right (kernelrig.files.decoder).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kernelrig.files.decoder import DoubtfulError, decode
 from kernelrig.model import Case, Kernel, Remote, Role, Variant
 
 if TYPE_CHECKING:
@@ -60,6 +62,10 @@ def adapter(kind: type) -> TypeAdapter[Any]:
 
 def convert(kind: type[T], value: object) -> tuple[T | None, tuple[Complaint, ...]]:
     """Turn JSON-like `value` into a record, or say everything that is wrong with it."""
+    try:
+        return decode(kind, value), ()
+    except DoubtfulError:
+        pass
     from pydantic import ValidationError
 
     try:

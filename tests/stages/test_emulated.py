@@ -308,7 +308,7 @@ def test_a_finding_of_its_own_kind_is_a_case_with_line_thread_and_schedule(tmp_p
         ("racecheck: race at gemm.cu:412", Outcome.FAIL),
     ]
     (finding,) = record.checks[1].findings
-    assert (finding.tool, finding.count) == ("racecheck", 3)
+    assert (finding.tool, finding.count) == ("emulator", 3)
     assert finding.threads == "warp 4 of CTA 1, schedule 2"
 
 

@@ -1,25 +1,43 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from kernelrig.errors import ProtocolError
+from kernelrig.files.rundir import sha256_file
+from kernelrig.findings import Sources
 from kernelrig.model import Finding
-from kernelrig.stages.findings import make_findings
+from kernelrig.model.frame import Frame
 from kernelrig.stages.sanitizer.command import WISHES
+from kernelrig.stages.sanitizer.findings import Resolve, make_findings, no_chain
 from kernelrig.stages.sanitizer.tool_log import parse_log, parse_xml
 
+from tests.stages import bench
 from tests.stages.bench import DATA
 
 CAPTURES = DATA / "sanitizer"
 
 
-def no_text(file: str, line: int) -> str:
-    return ""
+NO_SOURCES = Sources(bench.build())
+
+
+def found_in(
+    tool: str,
+    text: str,
+    sources: Sources = NO_SOURCES,
+    kernel: str = "",
+    resolve: Resolve = no_chain,
+) -> tuple[Finding, ...]:
+    main = "cuda_patch_embed_fp8.cu"
+    return make_findings(tool, parse_xml(text).reports, sources, main, kernel, resolve)
+
+
+def capture_text(capture: str) -> str:
+    return (CAPTURES / f"{capture}.xml").read_text()
 
 
 def findings_of(tool: str, capture: str) -> tuple[Finding, ...]:
-    return make_findings(
-        tool, parse_xml((CAPTURES / f"{capture}.xml").read_text()).hazards, no_text
-    )
+    return found_in(tool, capture_text(capture))
 
 
 @pytest.mark.parametrize(
@@ -122,22 +140,22 @@ def test_a_fingerprint_survives_a_rerun_and_moved_lines() -> None:
     text = (CAPTURES / "2025.3.1-memcheck-oob.xml").read_text()
     rerun = text.replace("0x7f3fb3802ffc", "0x7eee00000ffc").replace("<line>14<", "<line>99<")
     moved = rerun.replace("/tmp/cap/", "/builder/kernel/").replace("<x>127<", "<x>126<")
-    first = make_findings("memcheck", parse_xml(text).hazards, no_text)[0]
-    second = make_findings("memcheck", parse_xml(moved).hazards, no_text)[0]
+    first = found_in("memcheck", text)[0]
+    second = found_in("memcheck", moved)[0]
     assert second.line == 99
     assert first.fingerprint == second.fingerprint
 
 
-def test_another_function_tool_or_source_line_has_another_fingerprint() -> None:
+def test_another_function_tool_or_source_line_has_another_fingerprint(tmp_path: Path) -> None:
+    source = bench.write(tmp_path, {"kernels.cu": "\n" * 13 + "  out[i] = x;\n"}) / "kernels.cu"
+    named = Sources(bench.build(inputs={"kernels.cu": sha256_file(source)}), tmp_path)
     text = (CAPTURES / "2025.3.1-memcheck-oob.xml").read_text()
     other = text.replace("<func>oob_kernel<", "<func>other_kernel<")
     prints = {
-        make_findings("memcheck", parse_xml(text).hazards, no_text)[0].fingerprint,
-        make_findings("memcheck", parse_xml(other).hazards, no_text)[0].fingerprint,
-        make_findings("racecheck", parse_xml(text).hazards, no_text)[0].fingerprint,
-        make_findings("memcheck", parse_xml(text).hazards, lambda f, n: "out[i] = x;")[
-            0
-        ].fingerprint,
+        found_in("memcheck", text)[0].fingerprint,
+        found_in("memcheck", other)[0].fingerprint,
+        found_in("racecheck", text)[0].fingerprint,
+        found_in("memcheck", text, named)[0].fingerprint,
     }
     assert len(prints) == 4
 
@@ -146,7 +164,7 @@ def test_two_lines_that_look_alike_never_share_a_fingerprint() -> None:
     text = (CAPTURES / "2025.3.1-memcheck-oob.xml").read_text()
     record = text[text.index("  <record>") : text.index("</record>") + len("</record>\n")]
     twice = text.replace(record, record + record.replace("<line>14<", "<line>15<"))
-    first, second, _ = make_findings("memcheck", parse_xml(twice).hazards, no_text)
+    first, second, _ = found_in("memcheck", twice)
     assert second.fingerprint == f"{first.fingerprint}-2"
 
 
@@ -165,9 +183,14 @@ def test_xml_that_is_not_whole_is_refused(text: str) -> None:
         parse_xml(text)
 
 
-def test_an_inlined_function_is_named_beside_the_kernels_own_line() -> None:
+def test_an_inlined_function_is_the_location_and_its_calls_are_the_chain() -> None:
     store, *api = findings_of("memcheck", "2025.3.1-memcheck-inlined")
-    assert (store.kernel, store.line, store.count) == ("patch_embed_gemm", 203, 64)
+    assert (store.kernel, store.line, store.count) == ("patch_embed_gemm", 161, 64)
+    assert [(f.line, f.function) for f in store.frames] == [
+        (161, "store_four"),
+        (173, "store"),
+        (203, "patch_embed_gemm"),
+    ]
     assert store.message == (
         "Invalid __global__ write of size 8 bytes is out of bounds"
         " in store_four at cuda_patch_embed_fp8.cu:161 in store at cuda_patch_embed_fp8.cu:173"
@@ -176,9 +199,9 @@ def test_an_inlined_function_is_named_beside_the_kernels_own_line() -> None:
 
 
 def test_a_race_of_many_ends_is_a_finding_for_each_pair_of_lines() -> None:
-    records = parse_xml((CAPTURES / "2025.3.1-racecheck-inlined.xml").read_text())
-    found = make_findings("racecheck", records.hazards, no_text, "patch_embed_gemm")
-    assert (records.count, len(found)) == (32, 4)
+    text = capture_text("2025.3.1-racecheck-inlined")
+    found = found_in("racecheck", text, kernel="patch_embed_gemm")
+    assert (parse_xml(text).count, len(found)) == (32, 4)
     assert {f.kernel for f in found} == {"patch_embed_gemm"}
     assert found[0].message == (
         "Race condition between Write in publish_lines at cuda_patch_embed_fp8.cu:106"
@@ -190,8 +213,8 @@ def test_a_race_whose_ends_swap_roles_in_a_rerun_is_the_same_race() -> None:
     text = (CAPTURES / "2025.3.1-racecheck-race.xml").read_text()
     swapped = text.replace("source>", "x>").replace("destination>", "source>")
     swapped = swapped.replace("x>", "destination>").replace("        <count>4096</count>\n", "")
-    (first,) = make_findings("racecheck", parse_xml(text).hazards, no_text)
-    (again,) = make_findings("racecheck", parse_xml(swapped).hazards, no_text)
+    (first,) = found_in("racecheck", text)
+    (again,) = found_in("racecheck", swapped)
     assert (again.message, again.fingerprint) == (first.message, first.fingerprint)
 
 
@@ -200,3 +223,38 @@ def test_a_dump_of_launches_counts_as_an_error_and_is_therefore_never_asked_for(
     assert log.total == 1
     assert findings_of("memcheck", "2026.4.0-memcheck-launches") == ()
     assert "--dump-kernel-launches" not in [option for _, option, _ in WISHES]
+
+
+def test_the_fingerprints_of_the_captures_are_those_that_were_reviewed() -> None:
+    captures = ("memcheck-oob", "memcheck-inlined", "racecheck-race", "synccheck-divergent")
+    assert {
+        name: findings_of(name.split("-")[0], f"2025.3.1-{name}")[0].fingerprint
+        for name in captures
+    } == {
+        "memcheck-oob": "7e1da90e00d76216",
+        "memcheck-inlined": "0ad23eb045dcce98",
+        "racecheck-race": "b8a4864e6432949c",
+        "synccheck-divergent": "e0853189b9350486",
+    }
+
+
+def test_a_race_in_helpers_is_located_at_the_lines_that_call_them() -> None:
+    """racecheck names the innermost frame alone; the disassembly has the chain at its offset."""
+    main = "/builder/kernel/cuda_patch_embed_fp8.cu"
+    text = capture_text("2025.3.1-racecheck-race")
+    text = text.replace("/tmp/cap/kernels.cu", "/builder/kernel/ptx.cuh")
+
+    def resolve(frame: Frame, offset: int) -> tuple[Frame, ...]:
+        return (frame, Frame(main, 300 + frame.line, "stage_row"), Frame(main, 600, "gemm"))
+
+    (race,) = found_in("racecheck", text, resolve=resolve)
+    assert (race.file, race.line) == (main, 319)
+    assert [f.line for f in race.frames] == [19, 319, 600]
+    assert [f.line for f in race.related] == [320]
+    assert race.message == (
+        "Race condition between Write in stage_row at cuda_patch_embed_fp8.cu:319"
+        " and Read in stage_row at cuda_patch_embed_fp8.cu:320"
+    )
+    (alone,) = found_in("racecheck", text)
+    assert alone.line == 19
+    assert race.fingerprint == alone.fingerprint

@@ -260,17 +260,19 @@ def test_a_fingerprint_holds_the_source_line_where_the_source_is_still_the_same(
     tmp_path: Path,
 ) -> None:
     from kernelrig.files.rundir import sha256_file
-    from kernelrig.stages.source import source_key, source_lines
+    from kernelrig.findings import Sources
 
     source = bench.write(tmp_path / "kernel", {"k.cu": "first\n  second line\n"}) / "k.cu"
     built = bench.build(inputs={"kernel/k.cu": sha256_file(source)})
 
     def text(**changes: Any) -> str:  # noqa: ANN401 - any field of a context
         ctx: Context = bench.context(**({"build": built, "source_root": tmp_path} | changes))
-        return source_lines(ctx)("/builder/checkout/kernel/k.cu", 2)
+        return Sources(ctx.build, ctx.source_root).line("/builder/checkout/kernel/k.cu", 2)
 
-    assert source_key("/builder/checkout/kernel/k.cu", built) == "kernel/k.cu"
-    assert source_key("/usr/include/x.h", built) == "/usr/include/x.h"
+    assert Sources(built).name("/builder/checkout/kernel/k.cu") == "kernel/k.cu"
+    assert Sources(built).name("/proc/self/cwd/kernel/k.cu") == "kernel/k.cu"
+    assert Sources(built).name("k.cu") == "kernel/k.cu"
+    assert Sources(built).name("/usr/include/x.h") == "/usr/include/x.h"
     assert text() == "  second line"
     assert text(source_root=None) == ""
     assert text(build=bench.build()) == ""

@@ -89,8 +89,14 @@ def _baselines(value: JsonObject) -> JsonObject:
     return _renamed(value, {"box_class": "host_class"})
 
 
+def _emulated(value: JsonObject) -> JsonObject:
+    """Schema 2 only adds: chains, rules, causes and the names of barriers and buffers."""
+    return value
+
+
 _STEPS: Mapping[tuple[str, int], Callable[[JsonObject], JsonObject]] = {
     ("Run", 1): _run,
     ("BenchResult", 1): _bench_result,
     ("Baselines", 1): _baselines,
+    ("Emulated", 1): _emulated,
 }

@@ -3,6 +3,32 @@
 The same for sanitizers, the emulator and static rules; the records are `kernelrig.model`'s.
 """
 
-from kernelrig.findings.location import locate
+from __future__ import annotations
 
-__all__ = ["locate"]
+from typing import TYPE_CHECKING
+
+from kernelrig import lazy_exports
+
+if TYPE_CHECKING:
+    from kernelrig.findings.acceptance import Acceptance, describe
+    from kernelrig.findings.fingerprints import (
+        fingerprint,
+        frame_parts,
+        number_equal,
+        without_numbers,
+    )
+    from kernelrig.findings.location import locate
+    from kernelrig.findings.sources import Sources
+
+__all__ = [
+    "Acceptance",
+    "Sources",
+    "describe",
+    "fingerprint",
+    "frame_parts",
+    "locate",
+    "number_equal",
+    "without_numbers",
+]
+
+__getattr__ = lazy_exports(__name__)

@@ -43,10 +43,11 @@ if TYPE_CHECKING:
         Stage,
         Variant,
     )
+    from kernelrig.model.finding import Finding
     from kernelrig.model.host import Host, Shipped, Tool, executor, visible_gpu
     from kernelrig.model.job import Command, CommandResult, EndedBy, StageJob, StageResult
     from kernelrig.model.rule import Latency, Role, Rule, SassRule, SassRules
-    from kernelrig.model.run import Check, Finding, Provenance, Run, StageRecord, join_checks
+    from kernelrig.model.run import Check, Provenance, Run, StageRecord, join_checks
     from kernelrig.model.tunable import Tunable
     from kernelrig.model.usage import AcceptedBuild, AcceptedBuilds, Usage
     from kernelrig.model.verdict import (

@@ -1,4 +1,4 @@
-"""Results: findings, checks, stages, and the run they make up."""
+"""Results: checks, stages, and the run they make up."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Literal
 
 from kernelrig.model.bench import Bench
 from kernelrig.model.configuration import Kernel, Plan, Remote
+from kernelrig.model.finding import Finding
 from kernelrig.model.host import Host, Shipped
 from kernelrig.model.job import CommandResult, StageJob
 from kernelrig.model.verdict import (
@@ -19,22 +20,6 @@ from kernelrig.model.verdict import (
     combine,
     passed,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing a tool complained of; `fingerprint` survives a rerun and a moved line."""
-
-    tool: str
-    kind: str
-    message: str
-    kernel: str = ""
-    file: str = ""
-    line: int = 0
-    threads: str = ""
-    count: int = 1
-    fingerprint: str = ""
-    accepted: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,5 +126,11 @@ class Module:
         return max(named, key=lambda f: f.has_body, default=None)
 
     @property
+    def named_lines(self) -> dict[tuple[str, int], str]:
+        """Return the function that each source line is in: SASS names lines alone."""
+        frames = (f for fn in self.functions for i in fn.instructions for f in i.place.frames)
+        return {(f.file, f.line): f.function for f in frames if f.function}
+
+    @property
     def entries(self) -> tuple[Function, ...]:
         return tuple(f for f in self.functions if f.is_entry)

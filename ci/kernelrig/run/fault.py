@@ -14,6 +14,7 @@ from kernelrig import build, config, stages
 from kernelrig.config.selection import choose, choose_kernel, choose_targets
 from kernelrig.errors import CiError, ConfigError
 from kernelrig.files import rundir
+from kernelrig.findings import describe
 from kernelrig.model import (
     Build,
     Builds,
@@ -160,8 +161,8 @@ def _build(
 def _judge(fault: Fault, seen: stages.Emulated, context: stages.Context) -> Check:
     """Caught is what shows as one of the kinds that the patch names, in whichever schedule."""
     title = f"{fault.name} is caught"
-    found = stages.emulated_findings(seen.errors, "emulator", context)
-    told = tuple(map(stages.describe_finding, found))
+    found = stages.emulated_findings(seen, seen.errors, context)
+    told = tuple(map(describe, found))
     facts = {"schedules": str(seen.run.schedules), "shows as": ", ".join(fault.kinds)}
     said = " or ".join(fault.kinds)
     if not found:

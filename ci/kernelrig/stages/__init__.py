@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from kernelrig.stages.checksum.every_output import whole_output
     from kernelrig.stages.context import Context
     from kernelrig.stages.emulation.command import MAX_IMAGES, OBSERVERS, OUTPUT, Launch, launches
+    from kernelrig.stages.emulation.findings import emulated_findings
     from kernelrig.stages.emulation.findings_file import Emulated, read_emulated
-    from kernelrig.stages.emulation.reader import describe_finding, emulated_findings
     from kernelrig.stages.harness.result import Clock
     from kernelrig.stages.jobs import stage_jobs
     from kernelrig.stages.preflight.reader import judge_preflight
@@ -33,7 +33,6 @@ __all__ = [
     "Context",
     "Emulated",
     "Launch",
-    "describe_finding",
     "emulated_findings",
     "judge_preflight",
     "launches",

@@ -63,7 +63,7 @@ def inspect_build(
     except CiError as e:
         ptx = e
     try:
-        module = read_module(build, {} if isinstance(ptx, CiError) else named_lines(ptx))
+        module = read_module(build, {} if isinstance(ptx, CiError) else ptx.named_lines)
         functions = [f for f in module.functions if f.is_entry and subject.means(f.name)]
         if not functions:
             raise ProtocolError(f"the disassembly has no kernel called '{subject.function}'")
@@ -106,12 +106,6 @@ def read_ptx(build: Build) -> ptx_text.Module:
         return ptx_text.parse_ptx(_kept(build, "ptx"), f"{build.program}.ptx")
     except ConfigError as e:
         raise ProtocolError(e.message, e.hint) from e
-
-
-def named_lines(ptx: ptx_text.Module) -> dict[tuple[str, int], str]:
-    """Return the function that each source line stands in: the SASS says lines alone."""
-    frames = (f for fn in ptx.functions for i in fn.instructions for f in i.place.frames)
-    return {(f.file, f.line): f.function for f in frames if f.function}
 
 
 def _kept(build: Build, suffix: str) -> str:

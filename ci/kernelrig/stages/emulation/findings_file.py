@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Literal
 
 from kernelrig.errors import ProtocolError
 from kernelrig.files.serialization import from_json
-from kernelrig.model import Command, CommandResult, EndedBy, Finding, Verdict, broken, unreadable
+from kernelrig.model import Command, CommandResult, EndedBy, Verdict, broken, unreadable
+from kernelrig.model.frame import Frame
 from kernelrig.stages.context import Context
-from kernelrig.stages.findings import LineText
 from kernelrig.stages.harness.ended import judge_lost, judge_missing
 from kernelrig.stages.record import log_tail
 
-FOUND, REFUSED = 1, 2
+FOUND, REJECTED = 1, 2
 _SOURCE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?: (?P<function>.+))?")
-_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d[\d,.]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One finding as the emulator writes it."""
+    """One finding as the emulator writes it; what follows `calls` came with schema 2.
+
+    `cause` is the index of the finding in the same file that explains this one. `schedules`,
+    `warps` and `ctas` are how many distinct ones saw it.
+    """
 
     kind: str
     severity: Literal["error", "warning"]
@@ -36,6 +38,23 @@ class Found:
     count: int
     schedule: int
     calls: str = ""
+    frames: tuple[Frame, ...] = ()
+    rule: str = ""
+    section: str = ""
+    fix: str = ""
+    cause: int | None = None
+    schedules: int = 0
+    warps: int = 0
+    ctas: int = 0
+    objects: tuple[str, ...] = ()
+
+    @property
+    def location(self) -> Frame:
+        """The located frame as `source` writes it: `file:line function`."""
+        place = _SOURCE.fullmatch(self.source)
+        if place is None:
+            return Frame("", 0)
+        return Frame(place["file"], int(place["line"]), place["function"] or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +81,7 @@ class Emulated:
     stats: dict[str, Any]
     run: Ran
     split: tuple[str, ...] = ()
-    schema: int = 1
+    schema: int = 2
 
     @property
     def errors(self) -> tuple[Found, ...]:
@@ -85,9 +104,9 @@ def read_emulated(
     if ended.ended_by is not EndedBy.EXIT or ended.exit_code is None:
         return judge_lost(command, ended)
     tail = log_tail(folder, command.name)
-    if ended.exit_code == REFUSED:
+    if ended.exit_code == REJECTED:
         said = tail[0].removeprefix("error: ") if tail else "it said nothing"
-        return broken(f"the emulator refused: {said}", *tail[1:])
+        return broken(f"the emulator rejected: {said}", *tail[1:])
     if ended.exit_code not in (0, FOUND):
         return broken(f"the emulator failed with exit code {ended.exit_code}", *tail)
     path = folder / f"{command.name}.json"
@@ -126,29 +145,8 @@ def _find_mismatch(
         if got != wanted:
             return broken(f"{command.name}.json is not what was asked: {what} {got}, not {wanted}")
     if not seen.run.schedules or len(seen.run.stopped) > seen.run.schedules:
-        return unreadable(f"{command.name}.json tells of {seen.run.schedules} schedules")
+        return unreadable(
+            f"{command.name}.json has {seen.run.schedules} schedules,"
+            f" of which {len(seen.run.stopped)} stopped"
+        )
     return None
-
-
-def as_finding(found: Found, tool: str, line_text: LineText) -> Finding:
-    """Return the finding as every report knows it, with a name that survives moved lines."""
-    place = _SOURCE.fullmatch(found.source)
-    file, line = (place["file"], int(place["line"])) if place else ("", 0)
-    function = (place["function"] or "") if place else ""
-    message = found.message
-    if found.ptx_line and not place:
-        message += f" (PTX line {found.ptx_line})"
-    parts = [tool, found.kind, _NUMBERS.sub("#", found.message), function]
-    parts += [PurePosixPath(file).name, " ".join(line_text(file, line).split())]
-    who = f"warp {found.warp} of CTA {found.cta}" if found.cta >= 0 else ""
-    return Finding(
-        tool=tool,
-        kind=found.kind,
-        message=f"{message}, at {found.calls}" if found.calls else message,
-        kernel=function,
-        file=file,
-        line=line,
-        threads=", ".join(filter(None, (who, f"schedule {found.schedule}"))),
-        count=found.count,
-        fingerprint=hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16],
-    )

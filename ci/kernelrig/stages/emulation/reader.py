@@ -6,10 +6,11 @@ asked for; it says so in a file that is whole; and every output of every schedul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
+from kernelrig.findings import describe
 from kernelrig.model import (
     Case,
     Check,
@@ -30,11 +31,10 @@ from kernelrig.stages.checksum.command import check_runs
 from kernelrig.stages.checksum.every_output import judge_output
 from kernelrig.stages.context import Context, case_text, stage_case
 from kernelrig.stages.emulation.command import OUTPUT, PATTERN, RUN, emulated_case
-from kernelrig.stages.emulation.findings_file import Emulated, Found, as_finding, read_emulated
+from kernelrig.stages.emulation.findings import acceptance, emulated_findings
+from kernelrig.stages.emulation.findings_file import Emulated, Found, read_emulated
 from kernelrig.stages.record import find_command, stage_record
-from kernelrig.stages.source import source_lines
 
-TOOL = "emulator"
 NOTE = "emulated: results and ordering are modelled, time is not; not measured on any GPU"
 
 
@@ -79,44 +79,14 @@ def read_emulated_sanitizer(
     seen = read_emulated(command, ended, folder, context)
     if isinstance(seen, Verdict):
         return stage_record(stage, result, context, [*checks, Check(title, seen)], notes)
-    found = emulated_findings(seen.errors, stage.tool, context)
-    checks.append(Check(title, _judge_part(stage, seen), facts=facts(seen)))
-    checks += [finding_check(f) for f in found]
-    warned = (f for f in seen.findings if f.severity == "warning")
+    review, found = acceptance(context), emulated_findings(seen, seen.errors, context)
+    checks.append(Check(title, _judge_part(stage, seen, found), facts=facts(seen)))
+    checks += [review.check(f, stage.tool) for f in found]
+    warnings = [f for f in seen.findings if f.severity == "warning"]
     notes += [
-        f"{stage.tool} warns: {describe_finding(f)}"
-        for f in emulated_findings(warned, stage.tool, context)
+        f"{stage.tool} warns: {describe(f)}" for f in emulated_findings(seen, warnings, context)
     ]
     return stage_record(stage, result, context, checks, notes)
-
-
-def emulated_findings(found: Iterable[Found], tool: str, context: Context) -> tuple[Finding, ...]:
-    """Return findings as every report knows them; the emulator names a source by its last part."""
-    text = source_lines(context)
-
-    def whole(file: str) -> str:
-        keys = [k for k in context.build.inputs if PurePosixPath(k).name == file]
-        return keys[0] if len(keys) == 1 else file
-
-    made = (as_finding(f, tool, lambda file, line: text(whole(file), line)) for f in found)
-    return tuple(replace(f, file=whole(f.file)) for f in made)
-
-
-def describe_finding(finding: Finding) -> str:
-    """Say a finding in a line: what, where, how often."""
-    at = f" at {finding.file.rsplit('/', 1)[-1]}:{finding.line}" if finding.line else ""
-    times = f", {finding.count} times" if finding.count > 1 else ""
-    return f"{finding.kind}{at}: {finding.message} ({finding.threads}{times})"
-
-
-def finding_check(finding: Finding) -> Check:
-    at = f" at {finding.file.rsplit('/', 1)[-1]}:{finding.line}" if finding.line else ""
-    verdict = failed(
-        f"{finding.tool}: {describe_finding(finding)}", f"fingerprint {finding.fingerprint}"
-    )
-    counted = {"fingerprint": finding.fingerprint, "count": str(finding.count)}
-    title = f"{finding.tool}: {finding.kind}{at}"
-    return Check(title, verdict, findings=(finding,), facts=counted)
 
 
 def facts(seen: Emulated) -> dict[str, str]:
@@ -157,15 +127,17 @@ def _check(
     seconds: float,
 ) -> Check:
     """Judge an emulation by `errors` and its outputs; a step limit alone is no fault's proof."""
-    found = emulated_findings([f for f in errors if f.kind != "step-limit"], TOOL, context)
+    wanted = [f for f in errors if f.kind != "step-limit"]
+    found = emulated_findings(seen, wanted, context)
     outputs = judge_outputs(seen, launch, folder, context)
-    if found:
-        verdict = failed(
-            describe_finding(found[0]), *map(describe_finding, found[1:]), outputs.summary
-        )
+    if faults := [f for f in found if not f.accepted]:
+        first, *more = map(describe, faults)
+        verdict = failed(first, *more, outputs.summary)
     elif seen.cut:
         limit = next(f.message for f in seen.findings if f.kind == "step-limit")
         verdict = broken(f"cut at its step limit: {limit}; a smaller case may end")
+    elif seen.run.stopped and found:
+        verdict = broken(f"schedule {seen.run.stopped[0]} stopped at an accepted finding")
     elif seen.run.stopped and not errors and not seen.errors:
         verdict = broken(f"schedule {seen.run.stopped[0]} stopped, and no finding says why")
     else:
@@ -194,19 +166,23 @@ def _judge_shared(
     return check
 
 
-def _judge_part(stage: Stage, seen: Emulated) -> Verdict:
-    """Say whether the observer saw all there was to see; each of its findings is judged beside."""
-    if seen.errors:
+def _judge_part(stage: Stage, seen: Emulated, found: Sequence[Finding]) -> Verdict:
+    """Judge whether the observer saw the whole launch; each finding is a check of its own."""
+    if any(not f.accepted for f in found):
         return passed(
             f"{stage.tool}: {len(seen.errors)} findings in {seen.run.schedules} schedules"
         )
     if seen.run.stopped:
         ended = ", ".join(map(str, seen.run.stopped))
         return broken(
-            f"{stage.tool}: nothing found, but schedules {ended} stopped before the launch's end:"
+            f"{stage.tool}: {_found(seen)}, but schedules {ended} stopped before the launch's end:"
             " what comes after was not observed"
         )
-    return passed(f"{stage.tool}: nothing found in {seen.run.schedules} schedules")
+    return passed(f"{stage.tool}: {_found(seen)} in {seen.run.schedules} schedules")
+
+
+def _found(seen: Emulated) -> str:
+    return f"{len(seen.errors)} findings, all accepted" if seen.errors else "nothing found"
 
 
 def _case(stage: Stage, context: Context) -> Case:

@@ -9,10 +9,11 @@ whatever the program launches is checked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from kernelrig.errors import ProtocolError
+from kernelrig.findings import Acceptance, Sources
 from kernelrig.model import (
     Check,
     Command,
@@ -29,19 +30,18 @@ from kernelrig.model import (
     passed,
     unreadable,
 )
-from kernelrig.stages.accepted_findings import accept, finding_check, unseen_notes
 from kernelrig.stages.checksum.outputs import judge_sampled
 from kernelrig.stages.context import Context, stage_case
-from kernelrig.stages.findings import make_findings
 from kernelrig.stages.harness.assertion import read_assertions
 from kernelrig.stages.harness.ended import judge_exit, judge_lost
 from kernelrig.stages.harness.hang import describe_wait, read_triage
 from kernelrig.stages.harness.result import Asked, find_mismatch, load_result
 from kernelrig.stages.plain.reader import missing_lines
 from kernelrig.stages.record import find_command, log_tail, read_log, seconds_here, stage_record
+from kernelrig.stages.sanitizer.chains import Chains
 from kernelrig.stages.sanitizer.command import ERROR_EXIT, PATTERN, sanitizer_tool, selftest_name
+from kernelrig.stages.sanitizer.findings import make_findings
 from kernelrig.stages.sanitizer.tool_log import Records, ToolLog, parse_log, parse_xml
-from kernelrig.stages.source import source_key, source_lines
 
 NO_CUDA_EXIT = 255
 TMEM_NOTE = "tensor memory not covered: compute-sanitizer does not check it"
@@ -68,11 +68,9 @@ def read_sanitizer(
         verdict = broken(f"{stage.tool} was planned, and nothing says that it ran")
         checks.append(Check(f"{stage.tool}: run", verdict))
         return stage_record(stage, result, context, checks, notes)
-    report = _read_report(stage, folder)
-    findings = [
-        accept(replace(f, file=source_key(f.file, context.build)), tool, context)
-        for f in _findings(stage, report, context)
-    ]
+    report = _read_answer(stage, folder)
+    review = Acceptance(stage.tool, tool.version, context.today, context.kernel.accepted)
+    findings = [review.apply(f) for f in _findings(stage, report, context)]
     run = _judge_run(stage, command, ended, folder, context, report, findings)
     facts = {
         "tool": f"{tool.path} {tool.version}",
@@ -81,22 +79,27 @@ def read_sanitizer(
         "summary": report.log.summary or "none",
     }
     checks.append(Check(f"{stage.tool}: run", run, ended.seconds, facts=facts))
-    checks += [finding_check(f, tool, context) for f in findings]
+    checks += [review.check(f, stage.tool) for f in findings]
     if report.log.not_listed:
         notes.append(f"{report.log.not_listed} more records were not listed by the tool")
-    return stage_record(
-        stage, result, context, checks, (*notes, *unseen_notes(stage, findings, context))
+    return stage_record(stage, result, context, checks, (*notes, *review.unseen(findings)))
+
+
+def _findings(stage: Stage, report: Answer, context: Context) -> tuple[Finding, ...]:
+    """Findings that name no kernel are this one's: `--mode once` launches no other."""
+    kernel = context.kernel.kernel_regex if context.kernel.level else ""
+    return make_findings(
+        stage.tool,
+        report.records.reports,
+        Sources(context.build, context.source_root),
+        context.kernel.sources[context.build.arch],
+        kernel,
+        Chains(context.build).resolve,
     )
 
 
-def _findings(stage: Stage, report: Report, context: Context) -> tuple[Finding, ...]:
-    """Findings that name no kernel are this one's: `--mode once` launches no other."""
-    kernel = context.kernel.kernel_regex if context.kernel.level else ""
-    return make_findings(stage.tool, report.records.hazards, source_lines(context), kernel)
-
-
 @dataclass(frozen=True, slots=True)
-class Report:
+class Answer:
     """The two halves of the tool's answer; `unreadable` says why there is no XML half."""
 
     log: ToolLog
@@ -104,15 +107,15 @@ class Report:
     unreadable: str = ""
 
 
-def _read_report(stage: Stage, folder: Path) -> Report:
+def _read_answer(stage: Stage, folder: Path) -> Answer:
     log = parse_log(read_log(folder, stage.tool) or "")
     path = folder / f"{stage.tool}.xml"
     if not path.is_file():
-        return Report(log, Records(0, ()), f"{path.name} is missing: the tool wrote no record")
+        return Answer(log, Records(0, ()), f"{path.name} is missing: the tool wrote no record")
     try:
-        return Report(log, parse_xml(path.read_text(errors="replace")))
+        return Answer(log, parse_xml(path.read_text(errors="replace")))
     except ProtocolError as e:
-        return Report(log, Records(0, ()), e.message)
+        return Answer(log, Records(0, ()), e.message)
 
 
 def _judge_run(
@@ -121,7 +124,7 @@ def _judge_run(
     ended: CommandResult,
     folder: Path,
     context: Context,
-    report: Report,
+    report: Answer,
     findings: Sequence[Finding],
 ) -> Verdict:
     """Say whether the tool came to its end, and whether all that it counted is listed beside."""

@@ -7,11 +7,13 @@ Read from versions 2025.3.1 and 2026.4.0. A record without a level (synccheck, A
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from xml.etree import ElementTree
 
 from kernelrig.errors import ProtocolError
+from kernelrig.model.frame import Frame
 
 _PREFIX = "========= "
 _SUMMARY = re.compile(
@@ -25,30 +27,20 @@ _RECORD_HEAD = re.compile(r"(Error|Warning): Race reported")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A line of source, and the function that it belongs to."""
+class Report:
+    """What the tool reports of one thread, or of one pair of accesses.
 
-    function: str = ""
-    file: str = ""
-    line: int = 0
-
-    @property
-    def text(self) -> str:
-        name = PurePosixPath(self.file).name
-        return f"{name}:{self.line}" if name else "an unknown line"
-
-
-@dataclass(frozen=True, slots=True)
-class Hazard:
-    """One thing the tool complained of, before equal ones are joined.
-
-    `places` are where it stands: first the line in the kernel itself, then what was inlined there;
-    of a race, its two ends; of an API error, none. `kernel` is empty where the tool does not say.
+    `frames` are the location, innermost first: one frame where the tool names the innermost alone,
+    none for an error of the CUDA API. `other` is the second access of a race. `offsets` are the
+    instructions' offsets in their kernel, of the location and of `other`, as far as they are known.
+    `kernel` is empty where the tool does not name it.
     """
 
     kind: str
     message: str
-    places: tuple[Place, ...]
+    frames: tuple[Frame, ...]
+    other: Frame | None = None
+    offsets: tuple[int, ...] = ()
     kernel: str = ""
     thread: str = ""
     block: str = ""
@@ -56,10 +48,10 @@ class Hazard:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The XML: how many records it lists, and what they are about; a race may have many ends."""
+    """The XML: how many records it lists, and their reports; a race may be many pairs."""
 
     count: int
-    hazards: tuple[Hazard, ...]
+    reports: tuple[Report, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,32 +106,33 @@ def parse_xml(text: str) -> Records:
     if strange:
         raise ProtocolError(f"the tool's XML has '{strange[0]}' where records are wanted")
     records = [r for r in root if r.findtext("level", "Error").lower() != "info"]
-    hazards = [h for r in records for h in (_races(r) or [_hazard(r)])]
-    return Records(len(records), tuple(hazards))
+    reports = [report for r in records for report in (_races(r) or [_report(r)])]
+    return Records(len(records), tuple(reports))
 
 
-def _hazard(record: ElementTree.Element) -> Hazard:
+def _report(record: ElementTree.Element) -> Report:
     text = record.findtext("what/text", "").strip() or record.findtext("kind", "unnamed record")
     detail = record.findtext("what/type", "").strip()
     message = f"{text}: {detail}" if detail else text
     kind = re.sub(r"( of size |: ).*", "", text)
     if record.findtext("kind") == "Api":
         kind = record.findtext("what/error", kind)
-    frames = [*record.findall("where"), *record.findall("deviceStack/frame")]
-    outward = [_place(f) for f in frames]
-    message += "".join(f" in {p.function} at {p.text}" for p in outward[:-1])
-    return Hazard(
+    places = [*record.findall("where"), *record.findall("deviceStack/frame")]
+    frames = tuple(map(_frame, places))
+    message += "".join(f" in {f.function} at {frame_line(f)}" for f in frames[:-1])
+    return Report(
         kind,
         message,
-        tuple(reversed(outward)),
-        outward[-1].function if outward else "",
-        _triple(record.find("who/threadIdx")),
-        _triple(record.find("who/blockIdx")),
+        frames,
+        offsets=_offsets(places[:1]),
+        kernel=frames[-1].function if frames else "",
+        thread=_triple(record.find("who/threadIdx")),
+        block=_triple(record.find("who/blockIdx")),
     )
 
 
-def _races(record: ElementTree.Element) -> list[Hazard]:
-    """Return a hazard for each pair of ends; which end is the source changes between runs."""
+def _races(record: ElementTree.Element) -> list[Report]:
+    """Return a report for each pair of accesses; which one is the source changes between runs."""
     source, others = record.find("what/source"), record.findall("what/destination")
     if source is None or not others:
         return []
@@ -147,24 +140,35 @@ def _races(record: ElementTree.Element) -> list[Hazard]:
     return [_race(text, source, other) for other in others]
 
 
-def _race(text: str, source: ElementTree.Element, other: ElementTree.Element) -> Hazard:
-    ends = sorted(
-        ((_place(e.find("where")), e.findtext("direction", "Access")) for e in (source, other)),
+def _race(text: str, source: ElementTree.Element, other: ElementTree.Element) -> Report:
+    accesses = [(e.find("where"), e.findtext("direction", "Access")) for e in (source, other)]
+    (first, _, at), (second, _, then) = ends = sorted(
+        ((_frame(where), way, where) for where, way in accesses),
         key=lambda end: (end[0].file, end[0].line, end[1]),
     )
-    told = " and ".join(f"{way} in {p.function} at {p.text}" for p, way in ends)
-    return Hazard(text, f"{text} between {told}", tuple(p for p, _ in ends))
-
-
-def _place(where: ElementTree.Element | None) -> Place:
-    if where is None:
-        return Place()
-    line = where.findtext("line", "0")
-    return Place(
-        _bare(where.findtext("func", "")),
-        where.findtext("path", ""),
-        int(line) if line.isdigit() else 0,
+    named = " and ".join(
+        f"{way} in {frame.function} at {frame_line(frame)}" for frame, way, _ in ends
     )
+    return Report(text, f"{text} between {named}", (first,), second, _offsets([at, then]))
+
+
+def _frame(where: ElementTree.Element | None) -> Frame:
+    if where is None:
+        return Frame("", 0)
+    line = where.findtext("line", "0")
+    number = int(line) if line.isdigit() else 0
+    return Frame(where.findtext("path", ""), number, _bare(where.findtext("func", "")))
+
+
+def frame_line(frame: Frame) -> str:
+    return f"{PurePosixPath(frame.file).name}:{frame.line}" if frame.file else "an unknown line"
+
+
+def _offsets(places: Sequence[ElementTree.Element | None]) -> tuple[int, ...]:
+    """Return the instructions' offsets, none of them where one is missing or no number."""
+    written = [where.findtext("pc", "") if where is not None else "" for where in places]
+    known = all(re.fullmatch(r"0x[0-9a-fA-F]{1,8}", text) for text in written)
+    return tuple(int(text, 16) for text in written) if known else ()
 
 
 def _bare(function: str) -> str:

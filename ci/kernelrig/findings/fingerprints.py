@@ -1,0 +1,48 @@
+"""The name of a finding that survives reruns and moved lines, so that a review of it holds.
+
+It is a hash over what stays: the tool, the kind, the message without numbers, the function and the
+text of the line. Line numbers, addresses, threads and names made readable are not part of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import TypeVar
+
+from kernelrig.findings.sources import Sources
+from kernelrig.model.frame import Frame
+
+Key = TypeVar("Key")
+
+_NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d[\d,.]*")
+
+
+def without_numbers(text: str) -> str:
+    """Replace addresses, counts and lines, which differ between reruns."""
+    return _NUMBER.sub("#", text)
+
+
+def fingerprint(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def frame_parts(frame: Frame, sources: Sources) -> tuple[str, str, str]:
+    """Return what of a frame survives a moved line: function, file name, text of the line."""
+    text = " ".join(sources.line(frame.file, frame.line).split())
+    return frame.function, PurePosixPath(frame.file).name, text
+
+
+def number_equal(named: Iterable[tuple[Key, str]]) -> dict[Key, str]:
+    """Give each key a fingerprint of its own: those equal to an earlier one get `-2`, `-3` and on.
+
+    A review of one finding must never cover a second place that looks like it.
+    """
+    seen: dict[str, int] = {}
+    numbered = {}
+    for key, base in named:
+        seen[base] = seen.get(base, 0) + 1
+        numbered[key] = base if seen[base] == 1 else f"{base}-{seen[base]}"
+    return numbered

@@ -1,0 +1,101 @@
+"""The emulator's findings as every report knows them: located, named, with their source line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kernelrig import __version__
+from kernelrig.findings import (
+    Acceptance,
+    Sources,
+    fingerprint,
+    frame_parts,
+    number_equal,
+    without_numbers,
+)
+from kernelrig.model import Finding
+from kernelrig.model.frame import Frame
+from kernelrig.stages.context import Context
+from kernelrig.stages.emulation.findings_file import Emulated, Found
+
+TOOL = "emulator"
+_LIST = re.compile(r"(\W*#)(?:(?:, | and )(?:\w+ )?#)+")
+_OF_THE_LAUNCH = ("deadlock", "mismatch")
+"""Kinds whose message describes the state of the whole launch, another in each schedule."""
+
+
+def acceptance(context: Context) -> Acceptance:
+    """Return the reviewed findings of the emulator of this version."""
+    return Acceptance(TOOL, __version__, context.today, context.kernel.accepted)
+
+
+def emulated_findings(
+    seen: Emulated, wanted: Sequence[Found], context: Context
+) -> tuple[Finding, ...]:
+    """Return a finding for each of `wanted`, which are of the file `seen`, in its order.
+
+    Findings of one line that agree in everything but numbers have one fingerprint; those of another
+    line have another one.
+    """
+    found = seen.findings
+    sources = Sources(context.build, context.source_root)
+    located = [sources.frame(f.location) for f in found]
+    bases = {
+        (_fingerprint(f, at, sources), at.file, at.line): ""
+        for f, at in zip(found, located, strict=True)
+    }
+    names = number_equal((key, key[0]) for key in sorted(bases))
+    made = [
+        _finding(f, at, names[_fingerprint(f, at, sources), at.file, at.line], sources)
+        for f, at in zip(found, located, strict=True)
+    ]
+    review = acceptance(context)
+    return tuple(
+        review.apply(replace(finding, explained_by=_cause(f, made)))
+        for f, finding in zip(found, made, strict=True)
+        if any(f is one for one in wanted)
+    )
+
+
+def _finding(found: Found, at: Frame, name: str, sources: Sources) -> Finding:
+    message = found.message
+    if found.ptx_line and not at.line:
+        message += f" (PTX line {found.ptx_line})"
+    if found.calls and not found.frames:  # schema 1 has the chain as text alone
+        message += f", at {found.calls}"
+    thread = f"warp {found.warp} of CTA {found.cta}" if found.cta >= 0 else ""
+    return Finding(
+        tool=TOOL,
+        kind=found.kind,
+        message=message,
+        kernel=found.frames[-1].function if found.frames else at.function,
+        file=at.file,
+        line=at.line,
+        threads=", ".join(filter(None, (thread, f"schedule {found.schedule}"))),
+        count=found.count,
+        fingerprint=name,
+        frames=tuple(map(sources.frame, found.frames)) or ((at,) if at.line else ()),
+        source_line=sources.line(at.file, at.line).strip(),
+        fix=found.fix,
+        rule=found.rule,
+        section=found.section,
+        objects=found.objects,
+        schedules=found.schedules,
+        warps=found.warps,
+        ctas=found.ctas,
+    )
+
+
+def _fingerprint(found: Found, at: Frame, sources: Sources) -> str:
+    """Name what is wrong and where: no stage, no case, no schedule is part of it."""
+    message = "" if found.kind in _OF_THE_LAUNCH else without_numbers(found.message)
+    objects = sorted({without_numbers(name) for name in found.objects})
+    parts = frame_parts(at, sources)
+    return fingerprint(TOOL, found.kind, found.rule, _LIST.sub(r"\1", message), *parts, *objects)
+
+
+def _cause(found: Found, made: Sequence[Finding]) -> str:
+    known = found.cause is not None and 0 <= found.cause < len(made)
+    return made[found.cause].fingerprint if known and found.cause is not None else ""

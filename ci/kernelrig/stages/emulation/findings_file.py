@@ -106,7 +106,7 @@ def read_emulated(
     tail = log_tail(folder, command.name)
     if ended.exit_code == REJECTED:
         said = tail[0].removeprefix("error: ") if tail else "it said nothing"
-        return broken(f"the emulator rejected: {said}", *tail[1:])
+        return broken(f"the emulator refused: {said}", *tail[1:])
     if ended.exit_code not in (0, FOUND):
         return broken(f"the emulator failed with exit code {ended.exit_code}", *tail)
     path = folder / f"{command.name}.json"

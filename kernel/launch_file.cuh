@@ -66,8 +66,6 @@ inline void append_tensor_map(Json &json, const TensorMap &map) {
   json.field("l2_promotion", map.l2_promotion).field("oob_fill", map.oob_fill).close('}');
 }
 
-constexpr int LAUNCH_SCHEMA = 1; // 2 once the emulator reads the layouts
-
 inline void append_layout(Json &json, const LaunchArgs &launch) {
   json.line().key("shared_layout").open('[');
   for (const SharedRegion &region : launch.shared_layout) {
@@ -93,7 +91,7 @@ inline std::string launch_text(const Options &options, const Problem &p, const s
                                uint64_t workspace_bytes, const std::vector<uint64_t> &phase_shape) {
   const uint64_t m = p.m, n = p.n, k = p.k;
   Json json;
-  json.open('{').line().field("schema", LAUNCH_SCHEMA).line().field("entry", entry);
+  json.open('{').line().field("schema", 2).line().field("entry", entry);
   append_extent(json.line(), "grid", geometry.grid);
   append_extent(json, "block", geometry.block);
   append_extent(json, "cluster", geometry.cluster);
@@ -127,8 +125,7 @@ inline std::string launch_text(const Options &options, const Problem &p, const s
     json.close('}');
   }
   json.close(']');
-  if (LAUNCH_SCHEMA >= 2)
-    append_layout(json, launch);
+  append_layout(json, launch);
   return json.close('}').text() + "\n";
 }
 

@@ -50,7 +50,7 @@ def test_the_stand_in_keeps_within_its_registers_and_spills_nothing(built: Build
 
 def test_it_describes_its_launch(built: Build, tmp_path: Path) -> None:
     assert describe(built, tmp_path, "--case", "images=7,ctas=4") == {
-        "schema": 1,
+        "schema": 2,
         "entry": "patch_embed_gemm",
         "grid": [4, 1, 1],
         "block": [256, 1, 1],
@@ -83,6 +83,18 @@ def test_it_describes_its_launch(built: Build, tmp_path: Path) -> None:
             {"i32": 1372},
             {"u64": 0},
         ],
+        "shared_layout": [
+            {
+                "name": name,
+                "kind": "buffer",
+                "offset_bytes": offset,
+                "stride_bytes": 32768,
+                "count": 2,
+                "size_bytes": 16384,
+            }
+            for name, offset in (("A", 0), ("B", 16384))
+        ],
+        "tensor_layout": [],
     }
 
 

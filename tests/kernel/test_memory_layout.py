@@ -1,15 +1,46 @@
-"""Regions of shared and tensor memory that overlap or do not fit are refused when they compile."""
+"""Names of what lies in shared and tensor memory: declared by the kernel, written by describe."""
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
+from kernelrig import config
+from kernelrig.build import Request, build_all
+from kernelrig.model import Toolchain
 from kernelrig.proc import run_process
 
-from tests.kernel.host_program import compile_for_host
+from tests.kernel.host_program import KERNEL, compile_for_host
 
 SOURCE = Path(__file__).parents[1] / "data/kernel/print_overlap.cpp"
+DESCRIBED = {
+    ("patch_embed", "sm_100a"): [
+        "A buffer 0 + 4 x 32768, 16384",
+        "B buffer 16384 + 4 x 32768, 16384",
+        "C_staging buffer 131072 + 16 x 4096, 4096",
+        "inputs_arrived mbarrier 196608 + 4 x 8, 8",
+        "inputs_released mbarrier 196640 + 4 x 8, 8",
+        "accum_ready mbarrier 196672 + 2 x 8, 8",
+        "accum_released mbarrier 196688 + 2 x 8, 8",
+        "tmem_address word 196704 + 1 x 4, 4",
+        "accumulator 0 + 2 x 256",
+    ],
+    ("patch_embed", "sm_90a"): [
+        "B buffer 0 + 6 x 32768, 32768",
+        "A buffer 196608 + 4 x 8192, 8192",
+        "weights_arrived mbarrier 229376 + 1 x 8, 8",
+        "inputs_arrived mbarrier 229384 + 4 x 8, 8",
+        "inputs_released mbarrier 229416 + 4 x 8, 8",
+        "turn mbarrier 229448 + 2 x 8, 8",
+    ],
+    ("patch_embed_cuda", "sm_90a"): [
+        "A buffer 0 + 2 x 32768, 16384",
+        "B buffer 16384 + 2 x 32768, 16384",
+    ],
+}
+"""name kind offset + count x stride, size; of tensor memory: name column + count x columns."""
 
 
 @pytest.fixture(scope="module")
@@ -38,3 +69,35 @@ def test_two_regions_lie_apart_if_no_element_shares_a_byte(
 ) -> None:
     done = run_process([program, *regions.split()])
     assert (done.exit_code, done.stdout) == (0, f"{said}\n")
+
+
+@pytest.mark.parametrize(("kernel", "arch"), DESCRIBED)
+def test_describe_writes_what_the_kernel_declares(
+    kernel: str, arch: str, cuda_toolchain: Toolchain, tmp_path: Path
+) -> None:
+    request = Request(config.load_kernels(KERNEL.parent)[kernel], arch, "production")
+    (built,) = build_all(KERNEL.parent, [request], cuda_toolchain)
+    done = run_process([built.binary, "--mode", "describe", "--out", tmp_path], timeout_s=60)
+    assert (done.exit_code, done.stderr) == (0, "")
+    launch = json.loads((tmp_path / "launch.json").read_text())
+    assert launch["schema"] == 2
+    assert [
+        "{name} {kind} {offset_bytes} + {count} x {stride_bytes}, {size}".format(
+            **r, size=r.get("size_bytes", r["stride_bytes"])
+        )
+        for r in launch["shared_layout"]
+    ] + [
+        "{name} {column} + {count} x {columns}".format(**r) for r in launch["tensor_layout"]
+    ] == DESCRIBED[kernel, arch]
+
+
+@pytest.mark.parametrize("source", ["sm100a_patch_embed_fp8.cu", "sm90a_patch_embed_fp8.cu"])
+def test_a_barrier_has_one_name_in_the_layout_and_in_every_wait(source: str) -> None:
+    text = (KERNEL / source).read_text()
+    declared = re.findall(r'SharedRegion::mbarriers\("(\w+)", (\w+),', text)
+    waited = re.findall(r'\bwait(?:_relaxed)?\([^;]*?Config::(\w+)[^;]*?"(\w+)"\)', text)
+    initialised = re.findall(r"mbarrier_init\([^;]*?Config::(\w+)", text)
+    assert [name.upper() for name, _ in declared] == [constant for _, constant in declared]
+    assert {(name, constant) for constant, name in waited} <= set(declared)
+    assert {constant for constant, _ in waited} == {constant for _, constant in declared}
+    assert sorted(initialised) == sorted(constant for _, constant in declared)

@@ -1,4 +1,4 @@
-"""What neither the schema nor zizmor says of our workflows, and the box's owner relies on."""
+"""What neither the schema nor zizmor says of our workflows, and the host's owner relies on."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_a_forks_pull_request_reaches_no_job_with_secrets() -> None:
     assert "github.event.pull_request.head.repo.full_name == github.repository &&" in condition
 
 
-def test_one_run_a_box_at_a_time_and_none_is_cut_short() -> None:
-    assert GPU["jobs"]["run"]["concurrency"] == {"group": "gpu-box", "cancel-in-progress": False}
+def test_one_run_a_host_at_a_time_and_none_is_cut_short() -> None:
+    assert GPU["jobs"]["run"]["concurrency"] == {"group": "gpu-host", "cancel-in-progress": False}
 
 
 def test_results_come_back_whatever_happened() -> None:
@@ -69,9 +69,9 @@ def test_results_come_back_whatever_happened() -> None:
     assert upload["with"]["path"] == "artifacts/runs"
 
 
-def test_the_box_is_added_with_a_pinned_key_and_the_gpu_it_must_have() -> None:
+def test_the_host_is_added_with_a_pinned_key_and_the_gpu_it_must_have() -> None:
     (add,) = [s for s in GPU["jobs"]["run"]["steps"] if "remote-add" in s.get("run", "")]
-    for words in ('--fingerprint "$BOX_FINGERPRINT"', '--arch "$ARCH"', '--gpu "$GPU"'):
+    for words in ('--fingerprint "$GPU_HOST_FINGERPRINT"', '--arch "$ARCH"', '--gpu "$GPU"'):
         assert words in add["run"]
 
 

@@ -37,7 +37,7 @@ def by_hand(server: Sshd, program: Path, back: Path) -> None:
 
 
 def by_rig(project: Path) -> None:
-    words = ["remote-test", "--remote", "box", "--kernel", "passes", "--plan", "quick"]
+    words = ["remote-test", "--remote", "host", "--kernel", "passes", "--plan", "quick"]
     subprocess.run(
         [sys.executable, "-P", "-m", "kernelrig.cli", *words],
         cwd=project,

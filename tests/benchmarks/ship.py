@@ -41,7 +41,7 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 def by_link(link: HostLink, file: Path) -> None:
-    """Ship the file, hashed here and verified there, under a name that the box does not have."""
+    """Ship the file, hashed here and verified there, under a name that the host does not have."""
     with file.open("r+b") as f:
         f.write(os.urandom(16))
     link.ship({hashlib.sha256(file.read_bytes()).hexdigest(): file})
@@ -70,10 +70,10 @@ def main(megabytes: int, rounds: int) -> None:
         server = start_server(folder / "sshd")
         taken: dict[str, list[float]] = {}
         try:
-            with connect(server.remote(workdir=str(folder / "box")), root=folder) as link:
+            with connect(server.remote(workdir=str(folder / "host")), root=folder) as link:
 
                 def again_by_link() -> None:
-                    with connect(server.remote(workdir=str(folder / "box")), root=folder) as new:
+                    with connect(server.remote(workdir=str(folder / "host")), root=folder) as new:
                         by_link(new, file)
 
                 ways: dict[str, Callable[[], object]] = {
@@ -85,8 +85,8 @@ def main(megabytes: int, rounds: int) -> None:
                 for _ in range(rounds):
                     for way, action in ways.items():
                         taken.setdefault(way, []).append(seconds(action))
-                    shutil.rmtree(folder / "box" / "blobs")
-                    (folder / "box" / "blobs").mkdir()
+                    shutil.rmtree(folder / "host" / "blobs")
+                    (folder / "host" / "blobs").mkdir()
         finally:
             server.stop()
     sys.stdout.write(f"{megabytes} MB, loopback, {os.cpu_count()} cores, median of {rounds}\n")

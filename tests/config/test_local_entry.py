@@ -11,8 +11,8 @@ from kernelrig.errors import ConfigError
 from kernelrig.model import Remote
 
 WRITTEN = """\
-# my boxes
-schema: 1
+# my hosts
+schema: 2
 remotes:
     # the cheap one
     cheap:      # by the hour
@@ -34,22 +34,22 @@ def add(root: Path, remote: Remote, *, replace: bool = False) -> str:
 
 
 def test_the_first_remote_makes_the_file(tmp_path: Path) -> None:
-    text = add(tmp_path, Remote("box", "sm_90a", host="203.0.113.7", user="root", port=22))
+    text = add(tmp_path, Remote("host", "sm_90a", host="203.0.113.7", user="root", port=22))
     assert text.endswith(
-        "schema: 1\nremotes:\n  box:\n    arch: sm_90a\n"
+        "schema: 2\nremotes:\n  host:\n    arch: sm_90a\n"
         '    host: "203.0.113.7"\n    user: root\n    port: 22\n'
     )
 
 
 def test_everything_an_entry_can_say_comes_back_as_it_went_in(tmp_path: Path) -> None:
     remote = Remote(
-        "box", "sm_100a", kind="ssh", host="2001:db8::1", user="no", port=40022,
+        "host", "sm_100a", kind="ssh", host="2001:db8::1", user="no", port=40022,
         identity_file="~/.ssh/id a", host_key="ssh-rsa a+/b=", jump="me@gate", workdir="/w # x",
         gpu="1e5", tools="ship", python="python3.12",
         connect_timeout_s=2.5, env={"A": "1", "B": "täglich: \"x\"\n", "C": ""},
     )  # fmt: skip
     add(tmp_path, remote)
-    assert config.load_remotes(tmp_path) == {"box": remote}
+    assert config.load_remotes(tmp_path) == {"host": remote}
 
 
 def test_a_new_entry_goes_to_the_end_and_keeps_every_comment(tmp_path: Path) -> None:
@@ -124,15 +124,15 @@ def test_an_update_starts_from_the_entry_of_that_name_and_address(tmp_path: Path
 )
 def test_a_file_without_entries_gets_its_first(tmp_path: Path, empty: str) -> None:
     (tmp_path / "remotes.local.yaml").write_text(empty)
-    add(tmp_path, Remote("box", "sm_90a", host="h"))
-    assert config.load_remotes(tmp_path) == {"box": Remote("box", "sm_90a", host="h")}
+    add(tmp_path, Remote("host", "sm_90a", host="h"))
+    assert config.load_remotes(tmp_path) == {"host": Remote("host", "sm_90a", host="h")}
 
 
 def test_entries_in_braces_are_left_to_the_user(tmp_path: Path) -> None:
     text = "schema: 1\nremotes: {a: {arch: sm_90a, host: h}}\n"
     (tmp_path / "remotes.local.yaml").write_text(text)
     with pytest.raises(ConfigError) as caught:
-        config.add_remote(tmp_path, Remote("box", "sm_90a", host="h"))
+        config.add_remote(tmp_path, Remote("host", "sm_90a", host="h"))
     assert str(caught.value) == (
         "remotes.local.yaml:2: the entries stand in braces; "
         "put each on lines of its own, so that one can be added"
@@ -154,8 +154,8 @@ def test_an_entry_others_lean_on_is_not_edited_away(tmp_path: Path) -> None:
 
 def test_a_remote_that_breaks_the_rules_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        config.add_remote(tmp_path, Remote("box", "sm90a", host="h"))
+        config.add_remote(tmp_path, Remote("host", "sm90a", host="h"))
     assert str(caught.value) == (
-        "remote 'box' cannot be added: 'sm90a' is no arch; write it as sm_90a or sm_100a"
+        "remote 'host' cannot be added: 'sm90a' is no arch; write it as sm_90a or sm_100a"
     )
     assert not (tmp_path / "remotes.local.yaml").exists()

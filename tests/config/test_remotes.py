@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from kernelrig import config
+from kernelrig.errors import ConfigError
 from kernelrig.model import Remote
 
 from tests.config.projects import Project, mistakes
@@ -19,8 +20,8 @@ def remote_mistakes(project: Project, entries: str) -> list[str]:
 def test_a_remote_takes_its_name_from_its_key_and_the_rest_from_its_defaults(
     project: Project,
 ) -> None:
-    root = project("remotes.yaml", "schema: 1\nremotes:\n  box: {arch: sm_90a, host: h}\n")
-    assert config.load_remotes(root) == {"box": Remote("box", "sm_90a", host="h")}
+    root = project("remotes.yaml", "schema: 1\nremotes:\n  host: {arch: sm_90a, host: h}\n")
+    assert config.load_remotes(root) == {"host": Remote("host", "sm_90a", host="h")}
 
 
 def test_a_local_entry_replaces_the_shared_one_as_a_whole_and_says_where_it_stands(
@@ -127,6 +128,15 @@ def test_a_remote_that_cannot_name_a_folder_is_refused(project: Project) -> None
     ]
 
 
+def test_tools_box_of_schema_1_is_tools_host(project: Project) -> None:
+    entry = "remotes:\n  a: {arch: sm_90a, host: h, tools: box}\n"
+    old = config.load_remotes(project("remotes.yaml", f"schema: 1\n{entry}"))
+    assert old == {"a": Remote("a", "sm_90a", host="h", tools="host")}
+    with pytest.raises(ConfigError) as caught:
+        config.load_remotes(project("remotes.yaml", f"schema: 2\n{entry}"))
+    assert caught.value.message == ("remotes.yaml:3: 'tools' must be one of host, ship, not 'box'")
+
+
 def test_words_that_yaml_1_1_reads_as_something_else_are_text(project: Project) -> None:
     entries = "  no: {arch: sm_90a, host: on, user: yes, gpu: 1:30, python: 2027-03-31}\n"
     root = project("remotes.yaml", f"schema: 1\nremotes:\n{entries}")
@@ -141,7 +151,7 @@ def test_words_that_yaml_1_1_reads_as_something_else_are_text(project: Project) 
         ("", ["remotes.yaml:1: the file must be a mapping, not empty"]),
         ("- a\n", ["remotes.yaml:1: the file must be a mapping, not a list"]),
         ("remotes: {}\n", ["remotes.yaml:1: missing key 'schema' in the file"]),
-        ("schema: 2\n", ["remotes.yaml:1: 'schema' must be one of 1, not 2"]),
+        ("schema: 3\n", ["remotes.yaml:1: 'schema' must be one of 1, 2, not 3"]),
         (
             "schema: 1\nremote: {}\n",
             [

@@ -1,4 +1,4 @@
-"""What is refused before anybody pays for a box."""
+"""What is refused before anybody pays for a host."""
 
 from __future__ import annotations
 
@@ -41,14 +41,15 @@ PLAN = Plan("default", (PREFLIGHT, MEMCHECK, CHECKSUM, TIMING))
 
 
 def test_a_run_that_names_no_remote_takes_the_default_where_there_is_one() -> None:
-    emulator, host = Remote("emulator", "sm_100a"), Remote("box", "sm_90a")
-    remotes = {"emulator": emulator, "box": host}
+    emulator, host = Remote("emulator", "sm_100a"), Remote("host", "sm_90a")
+    remotes = {"emulator": emulator, "host": host}
     assert choose_remote(remotes, "", "emulator") == emulator
-    assert choose_remote(remotes, "box", "emulator") == host
-    for known, default in ((remotes, ""), ({"box": host}, "emulator")):
+    assert choose_remote(remotes, "host", "emulator") == host
+    for known, default in ((remotes, ""), ({"host": host}, "emulator")):
         with pytest.raises(ConfigError) as error:
             choose_remote(known, "", default)
-        assert error.value.message.startswith("no remote was named; remotes: box")
+        said = f"no remote was named; remotes: {', '.join(sorted(known))}"
+        assert error.value.message.startswith(said)
 
 
 @pytest.mark.parametrize(

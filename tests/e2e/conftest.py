@@ -1,4 +1,4 @@
-"""One sshd and one store of builds for all end-to-end tests; projects and boxes are each test's."""
+"""One sshd and one store of builds for all end-to-end tests; projects and hosts are each test's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def server(openssh: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture
 def host(server: Sshd, tmp_path: Path) -> LoopbackHost:
-    return LoopbackHost(server, tmp_path / "box")
+    return LoopbackHost(server, tmp_path / "host")
 
 
 @pytest.fixture(scope="session")

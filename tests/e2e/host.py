@@ -1,4 +1,4 @@
-"""A box behind the sshd of the tests, with a working folder of the test's own."""
+"""A host behind the sshd of the tests, with a working folder of the test's own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LoopbackHost:
         return f"{self.sshd.host}:{self.sshd.port}"
 
     def events(self, run_id: str) -> list[str]:
-        """Return the kinds of the events in the run's journal on the box, as far as it has got."""
+        """Return the kinds of the events in the run's journal on the host, as far as it has got."""
         path = self.workdir / "runs" / run_id / "journal.jsonl"
         lines = path.read_text().splitlines(keepends=True) if path.exists() else []
         return [json.loads(line)["event"] for line in lines if line.endswith("\n")]

@@ -24,7 +24,7 @@ _STAMP = re.compile(r"\[ *\d+\.\d\] ")
 _SCHEMA = REPOSITORY / "ci/kernelrig/report/junit.xsd"
 _LIMIT_S = 60
 
-# cwd is the stage's folder: four steps up is the workdir of the box.
+# cwd is the stage's folder: four steps up is the workdir of the host.
 KERNELS = {
     "fills": ["--fill", "16", "--hang"],
     "waits": ["--say", "before", "--wait-for", "../../../../go", "--say", "after"],
@@ -95,7 +95,7 @@ class Project:
         )
         return Client(process, stdout, self.root, self.limit_s)
 
-    def test(self, kernel: str, plan: str, *words: str, remote: str = "box") -> Answer:
+    def test(self, kernel: str, plan: str, *words: str, remote: str = "host") -> Answer:
         return self.invoke(*run_words(kernel, plan, remote), *words)
 
     def runs(self) -> list[Path]:
@@ -160,7 +160,7 @@ MakeProject = Callable[..., Project]
 """Makes the test's project with the remotes it is given."""
 
 
-def run_words(kernel: str, plan: str, remote: str = "box") -> tuple[str, ...]:
+def run_words(kernel: str, plan: str, remote: str = "host") -> tuple[str, ...]:
     return ("remote-test", "--remote", remote, "--kernel", kernel, "--plan", plan)
 
 

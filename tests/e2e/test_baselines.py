@@ -52,7 +52,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, cuda_toolchain: Toolchain) -
 
 @dataclass(frozen=True)
 class Rig:
-    """A project, and what its box tells."""
+    """A project, and what its host tells."""
 
     project: Project
     told: Path
@@ -63,7 +63,7 @@ class Rig:
         samples = [ms * (1 + (i - 100) / 1e5) for i in range(200)]
         timed = bench.result("time", "random") | {"samples_ms": samples, "label": ""}
         (self.told / "time-random-0.json").write_text(json.dumps(timed))
-        remote = ("--remote", "box", "--kernel", "told", "--build", str(self.built))
+        remote = ("--remote", "host", "--kernel", "told", "--build", str(self.built))
         return self.project.invoke("remote-test", *remote, *ONLY, *words)
 
     def accept(self, answer: Answer, *words: str) -> Answer:
@@ -153,7 +153,7 @@ def test_a_build_is_stale_until_it_passed_the_checks_as_they_stand_now(rig: Rig)
     )
     for path in rig.told.glob("*.json"):
         path.write_text(path.read_text().replace("1e-05", "5e-06"))
-    remote = ("--remote", "box", "--kernel", "told", "--build", str(rig.built))
+    remote = ("--remote", "host", "--kernel", "told", "--build", str(rig.built))
     answer = rig.project.invoke("remote-test", *remote, "--only", "checksum,timing")
     stale = "outdated: this build has not passed smoke in their current form"
     assert answer.exit_code == 0
@@ -166,8 +166,8 @@ def test_a_build_is_stale_until_it_passed_the_checks_as_they_stand_now(rig: Rig)
     assert rig.accept(answer, "--unchecked").exit_code == 0
 
 
-def test_a_gate_where_nothing_is_timed_is_refused_before_the_box(rig: Rig) -> None:
-    remote = ("--remote", "box", "--kernel", "told", "--build", str(rig.built))
+def test_a_gate_where_nothing_is_timed_is_refused_before_the_host(rig: Rig) -> None:
+    remote = ("--remote", "host", "--kernel", "told", "--build", str(rig.built))
     gated = rig.project.invoke("remote-test", *remote, "--only", "smoke", "--gate", "1")
     assert (gated.exit_code, gated.stderr) == (
         2,

@@ -1,4 +1,4 @@
-"""Builds compared over a real SSH server: programs that print their times, in turn, on one box."""
+"""Builds compared over a real SSH server: programs that print their times, in turn, on one host."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KERNELS = {
 def project(server: object, tmp_path_factory: pytest.TempPathFactory, builds: Path) -> Project:
     """A project in a git repository of its own, so that it has commits to be compared with."""
     root = tmp_path_factory.mktemp("bench") / "project"
-    host = LoopbackHost(server, root.parent / "box")  # type: ignore[arg-type]
+    host = LoopbackHost(server, root.parent / "host")  # type: ignore[arg-type]
     make_cpu_project(root, remotes=[host.remote()], kernels=KERNELS)
     shutil.copy(REPOSITORY / "tasks.py", root)
     (root / "artifacts").mkdir()
@@ -55,7 +55,7 @@ def git(root: Path, *words: str) -> str:
 
 
 def bench(project: Project, *words: str) -> Answer:
-    return project.invoke("bench", *words, "--remote", "box", "--rounds", "4")
+    return project.invoke("bench", *words, "--remote", "host", "--rounds", "4")
 
 
 def rows(answer: Answer) -> dict[str, str]:
@@ -195,7 +195,7 @@ def test_collect_reaches_the_same_verdicts(project: Project) -> None:
         (("quick", "slow", "--gate", "x"), "--gate must be a number, 0 or more, not 'x'"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_before_the_box(
+def test_what_cannot_be_compared_is_refused_before_the_host(
     project: Project, words: tuple[str, ...], said: str
 ) -> None:
     before = project.runs()

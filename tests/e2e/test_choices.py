@@ -1,4 +1,4 @@
-"""What the user chooses, and what is said where there is no such choice; no box is touched."""
+"""What the user chooses, and what is said where there is no such choice; no host is touched."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def test_without_a_remote_the_remotes_are_named(project: Project) -> None:
     answer = project.invoke("remote-test", "--kernel", "passes")
     assert (answer.exit_code, answer.stdout) == (2, "")
     assert answer.sentences == [
-        "no remote was named; remotes: box, local;"
+        "no remote was named; remotes: host, local;"
         " pass --remote NAME, or add one with `invoke remote-add NAME USER@HOST`"
     ]
 
@@ -25,7 +25,7 @@ def test_an_unknown_stage_is_refused_with_the_known_ones(project: Project) -> No
 
 
 def test_a_plan_with_nothing_for_this_kernel_is_refused(project: Project) -> None:
-    answer = project.invoke("profile", "--remote", "box", "--kernel", "passes")
+    answer = project.invoke("profile", "--remote", "host", "--kernel", "passes")
     assert (answer.exit_code, answer.stdout) == (2, "")
     assert answer.sentences == [
         "plan profile has no stage to run: passes is a CPU program (cuda: false)"
@@ -33,11 +33,13 @@ def test_a_plan_with_nothing_for_this_kernel_is_refused(project: Project) -> Non
     assert project.runs() == []
 
 
-def test_a_dry_run_prints_the_plan_and_touches_no_box(project: Project, host: LoopbackHost) -> None:
+def test_a_dry_run_prints_the_plan_and_touches_no_host(
+    project: Project, host: LoopbackHost
+) -> None:
     answer = project.invoke(*run_words("waits", "quick"), "--only", "again", "--dry-run")
     assert (answer.exit_code, answer.sentences) == (0, [])
     assert answer.stdout == (
-        "plan quick on box (ssh, device gpu, sm_90a)\n"
+        "plan quick on host (ssh, device gpu, sm_90a)\n"
         " 1 preflight: preflight, judged here from the probe\n"
         " 2 again: checksum, needs preflight; at most output 1 MB, disk 8 MB\n"
         "     program (3 s): ../../build/cpu_program"

@@ -1,4 +1,4 @@
-"""A client that goes away in mid-stage loses nothing: the box goes on, and `collect` brings it."""
+"""A client that goes away in mid-stage loses nothing: the host goes on, and `collect` brings it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_ctrl_c_exits_6_and_names_the_command_that_goes_on(
     folder = answer.folder
     assert (answer.exit_code, answer.sentences) == (6, [])
     assert answer.progress[-1] == (
-        "interrupted by the user; the box goes on:"
+        "interrupted by the user; the host goes on:"
         f" `invoke collect {folder.name}` brings the results"
     )
     assert read_run(folder).state == "incomplete"
@@ -59,7 +59,7 @@ def test_ctrl_c_exits_6_and_names_the_command_that_goes_on(
 def test_a_connection_cut_in_mid_stage_is_made_again_by_the_client_itself(
     make: MakeProject, sshd: Sshd, tmp_path: Path
 ) -> None:
-    host = LoopbackHost(sshd, tmp_path / "box")
+    host = LoopbackHost(sshd, tmp_path / "host")
     with make(host.remote()).start(*WAITS) as client:
         client.hear("program: started")
         sshd.cut()

@@ -116,12 +116,12 @@ def test_a_required_gpu_is_not_emulated(good: Project) -> None:
     assert found["smoke/stage"] == "skipped: preflight did not pass"
 
 
-def test_what_measures_is_refused_where_no_box_is_named(good: Project) -> None:
+def test_what_measures_is_refused_where_no_host_is_named(good: Project) -> None:
     answer = good.invoke("profile")
     assert (answer.exit_code, answer.stdout) == (2, "")
     assert answer.sentences == [
         "plan profile has no stage to run: emulated: no profile, as the emulator models results and"
-        " ordering, not time; pass --remote NAME of a box with a GPU"
+        " ordering, not time; pass --remote NAME of a host with a GPU"
     ]
 
 

@@ -1,4 +1,4 @@
-"""A box whose disk is full, or becomes so: one sentence, and what exists comes back."""
+"""A host whose disk is full, or becomes so: one sentence, and what exists comes back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Mount = Callable[[str], None]
 
 @pytest.fixture
 def mount(host: LoopbackHost) -> Iterator[Mount]:
-    """Make the box's workdir a disk of its own; called again, that disk changes its size."""
+    """Make the host's workdir a disk of its own; called again, that disk changes its size."""
     sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
     if sudo and shutil.which("sudo") is None:
         pytest.fail("a disk that can be full is mounted: run as root, or install sudo")
@@ -46,7 +46,7 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_shipped(
     assert (answer.exit_code, answer.sentences) == (4, [])
     sentence = (
         f"0.0 GB free under {host.workdir}, 1.1 GB needed;"
-        " run `invoke clean --remote box`, or name another `workdir` in remotes.yaml"
+        " run `invoke clean --remote host`, or name another `workdir` in remotes.yaml"
     )
     assert f"error: preflight / disk: {sentence}" in answer.stdout.splitlines()
     assert read_junit(answer.folder)["preflight/disk"] == f"error: {sentence}"
@@ -60,8 +60,8 @@ def test_a_disk_that_has_no_room_for_another_file_refuses_what_is_shipped(
     mount("size=2g,nr_inodes=3")  # the root, blobs, runs
     answer = project.test("passes", "brief")
     sentence = (
-        f"box: the disk is full: no inode free under {host.workdir};"
-        " free space there, or run `invoke clean --remote box`"
+        f"host: the disk is full: no inode free under {host.workdir};"
+        " free space there, or run `invoke clean --remote host`"
     )
     assert (answer.exit_code, answer.sentences) == (4, [sentence])
     assert read_junit(answer.folder) == {

@@ -24,7 +24,7 @@ def test_a_build_made_elsewhere_runs_where_there_is_no_compiler(
     made = shutil.copytree(build(project), tmp_path / "fetched")
     other = make_project(tmp_path / "other", None, host.remote())
     nothing = {"PATH": str(tmp_path)}
-    words = ("remote-test", "--remote", "box", "--plan", "brief")
+    words = ("remote-test", "--remote", "host", "--plan", "brief")
     refused = other.invoke(*words, "--kernel", "passes", env=nothing)
     assert refused.exit_code == 2
     assert refused.sentences[0].startswith("no g++ on PATH; install it with")

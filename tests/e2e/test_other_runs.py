@@ -1,4 +1,4 @@
-"""Runs that meet others: a box in use, a run that is over, a run that the box no longer has."""
+"""Runs that meet others: a host in use, a run that is over, a run that the host no longer has."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from tests.e2e.host import LoopbackHost
 from tests.e2e.project import Project, read_junit, read_run, run_words
 
 
-def test_a_box_in_use_is_refused_and_nothing_is_left_to_collect(
+def test_a_host_in_use_is_refused_and_nothing_is_left_to_collect(
     project: Project, host: LoopbackHost
 ) -> None:
     with project.start(*run_words("waits", "patient")) as client:
         first = client.hear("program: started").folder
         refused = project.test("passes", "brief")
         sentence = (
-            f"box: run {first.name} is using this box;"
-            " one run a box at a time: wait, or bring it back with `invoke collect`"
+            f"host: run {first.name} is using this host;"
+            " one run a host at a time: wait, or bring it back with `invoke collect`"
         )
         assert (refused.exit_code, refused.sentences) == (4, [sentence])
         assert read_junit(refused.folder) == {
@@ -30,7 +30,7 @@ def test_a_box_in_use_is_refused_and_nothing_is_left_to_collect(
     assert again.progress == ["nothing was launched in this run: there is nothing to collect"]
 
 
-def test_a_run_that_is_over_needs_its_box_no_more(project: Project, host: LoopbackHost) -> None:
+def test_a_run_that_is_over_needs_its_host_no_more(project: Project, host: LoopbackHost) -> None:
     folder = project.test("passes", "brief").folder
     before = (folder / "run.json").read_bytes()
     shutil.rmtree(host.workdir)
@@ -40,7 +40,7 @@ def test_a_run_that_is_over_needs_its_box_no_more(project: Project, host: Loopba
     assert (folder / "run.json").read_bytes() == before
 
 
-def test_a_run_that_the_box_no_longer_has_is_an_error_not_a_promise(
+def test_a_run_that_the_host_no_longer_has_is_an_error_not_a_promise(
     project: Project, host: LoopbackHost
 ) -> None:
     with project.start(*run_words("waits", "patient")) as client:
@@ -52,7 +52,7 @@ def test_a_run_that_the_box_no_longer_has_is_an_error_not_a_promise(
     answer = project.invoke("collect", folder.name)
     assert (answer.exit_code, answer.sentences) == (4, [])
     assert answer.progress == [
-        f"box: run {folder.name} is not under {host.workdir}:"
+        f"host: run {folder.name} is not under {host.workdir}:"
         " never started there, or pruned since; what is here is all there is"
     ]
     assert read_run(folder).state == "finished"

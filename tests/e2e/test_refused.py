@@ -1,4 +1,4 @@
-"""A box that cannot be worked with: one sentence, exit 4, and a report that blames no kernel."""
+"""A host that cannot be worked with: one sentence, exit 4, and a report that blames no kernel."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_an_unknown_host_key_is_shown_with_the_command_that_pins_it(
     shown = parse_host_key(host.sshd.host_key)
     assert check_refused(make, host, host_key="").sentences == [
         f"the host key of {host.address} is not known: it shows {shown}; compare the fingerprint"
-        f" with what the box or its provider says, then `invoke remote-add box"
+        f" with what the host or its provider says, then `invoke remote-add host"
         f" {host.sshd.user}@{host.address} --fingerprint {shown.fingerprint}`"
     ]
 
@@ -45,7 +45,7 @@ def test_a_changed_host_key_is_never_passed_over(
     shown, pinned = parse_host_key(host.sshd.host_key), parse_host_key(make_key(tmp_path / "other"))
     assert check_refused(make, host, host_key=pinned.line).sentences == [
         f"the host key of {host.address} changed: it shows {shown}, pinned is {pinned};"
-        f" somebody may be in between; if the machine is a new one, `invoke remote-add box"
+        f" somebody may be in between; if the machine is a new one, `invoke remote-add host"
         f" {host.sshd.user}@{host.address} --fingerprint SHA256:...` with what its provider says"
     ]
 
@@ -62,11 +62,11 @@ def test_a_silent_server_is_given_up(make: MakeProject, host: LoopbackHost) -> N
         port = silent.getsockname()[1]
         assert check_refused(make, host, port=port, connect_timeout_s=0.5).sentences == [
             f"127.0.0.1:{port} took the connection and said nothing for 0.5 s;"
-            " is it an SSH server, and is the box alive?"
+            " is it an SSH server, and is the host alive?"
         ]
 
 
-def test_a_key_that_the_box_does_not_take(
+def test_a_key_that_the_host_does_not_take(
     make: MakeProject, host: LoopbackHost, tmp_path: Path
 ) -> None:
     make_key(tmp_path / "other")
@@ -77,9 +77,9 @@ def test_a_key_that_the_box_does_not_take(
     )
 
 
-def test_a_box_without_python(make: MakeProject, host: LoopbackHost) -> None:
+def test_a_host_without_python(make: MakeProject, host: LoopbackHost) -> None:
     assert check_refused(make, host, python="python9").sentences == [
-        "box: there is no 'python9' on the box;"
+        "host: there is no 'python9' on the host;"
         " install python 3.9 or newer there, or set 'python' of this remote to one"
     ]
     assert not host.workdir.exists()

@@ -1,4 +1,4 @@
-"""A rented box made known, used and tidied up by the commands a user types."""
+"""A rented host made known, used and tidied up by the commands a user types."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.e2e.host import LoopbackHost
 from tests.e2e.project import MakeProject
 
 
-def test_a_box_is_pinned_by_its_fingerprint_used_and_pruned(
+def test_a_host_is_pinned_by_its_fingerprint_used_and_pruned(
     make: MakeProject, host: LoopbackHost
 ) -> None:
     project, key = make(), parse_host_key(host.sshd.host_key)
@@ -37,7 +37,7 @@ def test_a_box_is_pinned_by_its_fingerprint_used_and_pruned(
     assert (ran.folder / "manifest.json").is_file()
 
 
-def test_a_fingerprint_of_another_box_is_refused_and_nothing_written(
+def test_a_fingerprint_of_another_host_is_refused_and_nothing_written(
     make: MakeProject, host: LoopbackHost
 ) -> None:
     project, shown = make(), parse_host_key(host.sshd.host_key)
@@ -46,12 +46,12 @@ def test_a_fingerprint_of_another_box_is_refused_and_nothing_written(
     assert (answer.exit_code, answer.stdout) == (4, "")
     assert answer.sentences == [
         f"{host.address} does not have the key {wanted}: it shows {shown};"
-        " nothing was written; is the address right, is the fingerprint of this box?"
+        " nothing was written; is the address right, is the fingerprint of this host?"
     ]
     assert not (project.root / "remotes.local.yaml").exists()
 
 
-def test_what_is_no_fingerprint_is_refused_before_the_box_is_asked(
+def test_what_is_no_fingerprint_is_refused_before_the_host_is_asked(
     make: MakeProject, host: LoopbackHost
 ) -> None:
     answer = make().invoke("remote-add", "rented", host.address, "--fingerprint", "MD5:16:27:ac")

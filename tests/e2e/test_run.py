@@ -15,7 +15,7 @@ from tests.remote.sshd_fixture import Sshd
 
 @pytest.fixture(scope="module")
 def host(server: Sshd, tmp_path_factory: pytest.TempPathFactory) -> LoopbackHost:
-    return LoopbackHost(server, tmp_path_factory.mktemp("box") / "workdir")
+    return LoopbackHost(server, tmp_path_factory.mktemp("host") / "workdir")
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def project(host: LoopbackHost, tmp_path_factory: pytest.TempPathFactory) -> Pro
 
 @pytest.fixture(scope="module")
 def first(project: Project) -> Answer:
-    """The run that the others come after: nothing is built yet, the box has never been used."""
+    """The run that the others come after: nothing is built yet, the host has never been used."""
     return project.test("passes", "quick")
 
 
@@ -60,7 +60,7 @@ def test_the_run_directory_has_everything(first: Answer) -> None:
     said = f"KERNELRIG_RUN={first.folder.name}\nall is well\n"
     assert (program / "program.stdout.log").read_text() == said
     assert (program / "program.stderr.log").read_text() == ""
-    assert (program / "made.txt").read_text() == "made on the box\n"
+    assert (program / "made.txt").read_text() == "made on the host\n"
 
 
 def test_the_manifest_names_every_file_as_it_is(first: Answer) -> None:
@@ -100,7 +100,7 @@ def test_a_second_run_compiles_nothing_and_ships_nothing(project: Project, first
     assert again.folder != first.folder
 
 
-def test_a_blob_that_was_corrupted_on_the_box_is_noticed_and_sent_again(
+def test_a_blob_that_was_corrupted_on_the_host_is_noticed_and_sent_again(
     project: Project, first: Answer, host: LoopbackHost
 ) -> None:
     program = first.folder / "build/cpu_program"

@@ -1,4 +1,4 @@
-"""A box that cannot run the build: told before anything is shipped, with what to do about it."""
+"""A host that cannot run the build: told before anything is shipped, with what to do about it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory, cuda_toolchain: Toolchain) ->
 
 
 def with_gpu(host: LoopbackHost, folder: Path, gpu: Mapping[str, str]) -> Remote:
-    """Put a GPU's nvidia-smi on the PATH of what runs on the box."""
+    """Put a GPU's nvidia-smi on the PATH of what runs on the host."""
     smi = folder / "tools/nvidia-smi"
     smi.parent.mkdir()
     smi.write_text(SMI.format(**gpu))
@@ -126,7 +126,7 @@ def test_a_gpu_that_cannot_run_the_build_is_told_by_its_own_nvidia_smi(
     assert answer.run.host.gpus[0]["compute_cap"] == {**H200, **changes}["capability"]
 
 
-def test_a_box_without_a_gpu_is_told_so(
+def test_a_host_without_a_gpu_is_told_so(
     tiny: dict[str, Build], make: MakeProject, host: LoopbackHost
 ) -> None:
     answer = add_kernel(make(host.remote())).test(
@@ -157,7 +157,7 @@ def test_a_glibc_older_than_the_builds_is_told_with_both_versions(
     check_unfit(answer, "glibc", sentence)
 
 
-def test_a_build_of_another_arch_than_the_remote_s_never_gets_to_the_box(
+def test_a_build_of_another_arch_than_the_remote_s_never_gets_to_the_host(
     tiny: dict[str, Build], make: MakeProject, host: LoopbackHost
 ) -> None:
     project = add_kernel(make(host.remote()))

@@ -30,7 +30,7 @@ LACKS = "guarded has no variant guard for sm_90a; it is for sm_100a"
 
 @pytest.fixture
 def project(make: MakeProject, host: LoopbackHost) -> Project:
-    """One box under two names: a CPU program runs on whatever its remote is said to be."""
+    """One host under two names: a CPU program runs on whatever its remote is said to be."""
     return make(host.remote(name="blackwell", arch="sm_100a"), host.remote(name="hopper"))
 
 
@@ -92,7 +92,7 @@ def test_a_dry_run_shows_the_place_of_the_variant_or_why_it_is_skipped(project: 
     assert project.runs() == []
 
 
-def test_what_could_not_run_at_all_is_refused_before_the_box(
+def test_what_could_not_run_at_all_is_refused_before_the_host(
     project: Project, host: LoopbackHost
 ) -> None:
     alone = run_guarded(project, "--only", "guard", remote="hopper")

@@ -42,7 +42,7 @@ from kernelrig.model import (
 )
 
 RUN = Run(
-    id="20261121T120000Z-gemm-box-00ff",
+    id="20261121T120000Z-gemm-host-00ff",
     kernel=Kernel(
         "gemm",
         sources={"sm_90a": "gemm.cu"},
@@ -71,7 +71,7 @@ RUN = Run(
     ),
     variant="production",
     arch="sm_90a",
-    remote=Remote("box", "sm_90a", host="h", device=DeviceKind.EMULATOR, env={"A": "b"}),
+    remote=Remote("host", "sm_90a", host="h", device=DeviceKind.EMULATOR, env={"A": "b"}),
     plan=Plan(
         "default",
         (

@@ -72,6 +72,7 @@ def test_a_run_of_schema_1_is_read(tmp_path: Path) -> None:
     run = replace(RUN, stages=(record,), bench=Bench((), 7, 1.2))
     old = as_json(run) | {"schema": 1}
     old["box"] = old.pop("host")
+    old["remote"]["tools"] = "box"
     old["bench"]["contenders"] = old["bench"].pop("candidates")
     (command,) = old["jobs"][0]["commands"]
     command["once"] = command.pop("cache_key")

@@ -1,4 +1,4 @@
-"""The local boxes that the tests of the agent and of its client share."""
+"""The local hosts that the tests of the agent and of its client share."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def host(tmp_path: Path) -> Iterator[LocalHost]:
 
 
 @pytest.fixture
-def small_box(tmp_path: Path) -> Iterator[LocalHost]:
-    """A box whose disk has 5 MB."""
+def small_host(tmp_path: Path) -> Iterator[LocalHost]:
+    """A host whose disk has 5 MB."""
     host = LocalHost(tmp_path)
     host.workdir.mkdir()
     mounting = subprocess.run(

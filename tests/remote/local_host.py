@@ -1,4 +1,4 @@
-"""A box that is a folder of this machine: the real agent as a local process, no SSH in between.
+"""A host that is a folder of this machine: the real agent as a local process, no SSH in between.
 
 The command goes through `sh -c`, as a login shell would take it. Links can be made to drop after a
 number of bytes, in either direction.
@@ -27,7 +27,7 @@ Event = dict[str, Any]
 
 
 class LocalChannel:
-    """A process here in the place of one on the box; the budgets are bytes until the link drops."""
+    """A local process in place of one on the host; budgets are bytes until the link drops."""
 
     def __init__(
         self, line: str, env: dict[str, str], reads: int | None, writes: int | None
@@ -115,7 +115,7 @@ class LocalOpener:
 
 @dataclass
 class LocalHost:
-    """What a test needs of a box: links to it, runs on it, its files."""
+    """What a test needs of a host: links to it, runs on it, its files."""
 
     folder: Path
     opener: LocalOpener = field(default_factory=LocalOpener)
@@ -124,12 +124,12 @@ class LocalHost:
 
     @property
     def workdir(self) -> Path:
-        return self.folder / "box"
+        return self.folder / "host"
 
     @property
     def remote(self) -> Remote:
         return Remote(
-            "box",
+            "host",
             "sm_90a",
             workdir=str(self.workdir),
             python=PYTHON,
@@ -153,7 +153,7 @@ class LocalHost:
         return path
 
     def on_path(self, name: str, script: str) -> None:
-        """Put a stand-in for a tool in front of the PATH that the box's login shell has."""
+        """Put a stand-in for a tool in front of the PATH that the host's login shell has."""
         self.opener.path = str(self.file(f"tools/{name}", f"#!/bin/sh\n{script}\n", 0o755).parent)
 
     def run(

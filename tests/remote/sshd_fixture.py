@@ -40,7 +40,7 @@ class Sshd:
     def remote(self, **changes: Any) -> Remote:  # noqa: ANN401 - fields of Remote
         """Return a record that pins this server's key."""
         host = Remote(
-            name="box",
+            name="host",
             arch="sm_90a",
             host=self.host,
             user=self.user,
@@ -69,7 +69,7 @@ class Sshd:
         return found
 
     def cut(self) -> None:
-        """Kill what serves the open connections, as a crash of the box's sshd would."""
+        """Kill what serves the open connections, as a crash of the host's sshd would."""
         for pid in self.sessions():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

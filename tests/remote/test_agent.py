@@ -93,9 +93,9 @@ def test_files_are_bounded_too(host: LocalHost) -> None:
 
 
 @pytest.mark.parametrize("then", ["sleep 1000", "exit 1"])
-def test_a_full_disk_is_told_and_stops_the_run(small_box: LocalHost, then: str) -> None:
+def test_a_full_disk_is_told_and_stops_the_run(small_host: LocalHost, then: str) -> None:
     script = f"cat /dev/zero > big; {then}"
-    (one, two), events = small_box.run([job("one", shell("fill", script)), job("two")])
+    (one, two), events = small_host.run([job("one", shell("fill", script)), job("two")])
     assert only(one.commands).ended_by is EndedBy.DISK_FULL
     assert two.not_run.startswith("the disk is full")
     assert events[-1]["event"] == "finished"
@@ -157,7 +157,7 @@ def test_a_killed_agent_shows_as_lost_and_leaves_no_process(host: LocalHost) -> 
     (one, two), events = host.run(jobs, on_event=kill)
     assert events[-1]["event"] == "agent_lost"
     assert [c.ended_by for c in one.commands] == [EndedBy.LOST, EndedBy.NOT_STARTED]
-    assert two.not_run == "the agent on the box was lost before it came to this"
+    assert two.not_run == "the agent on the host was lost before it came to this"
     assert [is_running(pid) for pid in pids] == [False, False]
 
 

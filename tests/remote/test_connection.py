@@ -25,19 +25,19 @@ def ship_twice(remote: Remote, root: Path) -> tuple[int, int]:
 
 
 def test_an_embedded_remote_is_this_machine_through_our_own_ssh_host(tmp_path: Path) -> None:
-    remote = Remote("self", "sm_90a", kind="embedded", workdir=str(tmp_path / "box"))
+    remote = Remote("self", "sm_90a", kind="embedded", workdir=str(tmp_path / "host"))
     assert ship_twice(remote, tmp_path) == (11_000, 0)
     with connect(remote, root=tmp_path) as link:
         assert link.facts.hostname == run_process(["uname", "-n"]).stdout.strip()
 
 
 def test_a_real_sshd_gets_the_same(sshd: Sshd, tmp_path: Path) -> None:
-    remote = sshd.remote(workdir=str(tmp_path / "box"))
+    remote = sshd.remote(workdir=str(tmp_path / "host"))
     assert ship_twice(remote, tmp_path) == (11_000, 0)
 
 
 def test_a_relative_identity_file_is_read_from_the_repository(sshd: Sshd, tmp_path: Path) -> None:
     shutil.copy(sshd.identity, tmp_path / "key")
-    remote = replace(sshd.remote(workdir=str(tmp_path / "box")), identity_file="key")
+    remote = replace(sshd.remote(workdir=str(tmp_path / "host")), identity_file="key")
     with connect(remote, root=tmp_path) as link:
-        assert link.facts.workdir == str(tmp_path / "box")
+        assert link.facts.workdir == str(tmp_path / "host")

@@ -77,20 +77,20 @@ def test_a_key_of_another_type_than_it_says_is_refused() -> None:
 @pytest.mark.parametrize(
     ("names", "host", "port", "known"),
     [
-        ("box", "box", 22, True),
-        ("BOX", "box", 22, True),
-        ("box", "box", 2222, False),
-        ("[box]:2222", "box", 2222, True),
-        ("[box]:2222", "box", 22, False),
-        ("a,box,b", "box", 22, True),
+        ("host", "host", 22, True),
+        ("HOST", "host", 22, True),
+        ("host", "host", 2222, False),
+        ("[host]:2222", "host", 2222, True),
+        ("[host]:2222", "host", 22, False),
+        ("a,host,b", "host", 22, True),
         ("*.lab", "gpu.lab", 22, True),
         ("*.lab,!gpu.lab", "gpu.lab", 22, False),
-        ("[*]:2222", "box", 2222, True),
-        ("b?x", "box", 22, True),
-        ("xbox", "box", 22, False),
-        ("@cert-authority box", "box", 22, False),
-        ("@revoked box", "box", 22, False),
-        ("#box", "box", 22, False),
+        ("[*]:2222", "host", 2222, True),
+        ("h?st", "host", 22, True),
+        ("xhost", "host", 22, False),
+        ("@cert-authority host", "host", 22, False),
+        ("@revoked host", "host", 22, False),
+        ("#host", "host", 22, False),
     ],
 )
 def test_known_hosts_lines_are_read_as_ssh_reads_them(
@@ -103,25 +103,25 @@ def test_known_hosts_lines_are_read_as_ssh_reads_them(
 
 def test_hashed_names_are_found(openssh: None, tmp_path: Path) -> None:
     file = tmp_path / "known_hosts"
-    file.write_text(f"[box]:2222 {ED25519}\n")
+    file.write_text(f"[host]:2222 {ED25519}\n")
     assert run_process(["ssh-keygen", "-q", "-H", "-f", file]).exit_code == 0
     assert file.read_text().startswith("|1|")
-    assert [key.line for key in known_keys([file], "box", 2222)] == [ED25519]
-    assert known_keys([file], "box", 22) == ()
+    assert [key.line for key in known_keys([file], "host", 2222)] == [ED25519]
+    assert known_keys([file], "host", 22) == ()
 
 
 def test_a_revoked_key_is_not_known_whatever_other_lines_say(tmp_path: Path) -> None:
     file = tmp_path / "known_hosts"
-    file.write_text(f"box {ED25519}\n@revoked * {ED25519}\n")
-    assert known_keys([file], "box", 22) == ()
+    file.write_text(f"host {ED25519}\n@revoked * {ED25519}\n")
+    assert known_keys([file], "host", 22) == ()
 
 
 def test_broken_lines_hide_no_good_ones(tmp_path: Path) -> None:
     file = tmp_path / "known_hosts"
     file.write_bytes(b"\xff\xfe\nbox\nbox ssh-dss AAAA\n\n|1|x|y ssh-rsa AAAA\n")
     with file.open("a") as f:
-        f.write(f"box {ED25519}\n")
-    assert [key.line for key in known_keys([file], "box", 22)] == [ED25519]
+        f.write(f"host {ED25519}\n")
+    assert [key.line for key in known_keys([file], "host", 22)] == [ED25519]
 
 
 # --- addresses and ssh_config ------------------------------------------------------------------
@@ -131,8 +131,8 @@ def test_broken_lines_hide_no_good_ones(tmp_path: Path) -> None:
     ("text", "target"),
     [
         ("root@10.0.0.1", Target("10.0.0.1", "root", 0)),
-        ("root@box.example:2222", Target("box.example", "root", 2222)),
-        ("box", Target("box", "", 0)),
+        ("root@host.example:2222", Target("host.example", "root", 2222)),
+        ("host", Target("host", "", 0)),
         ("me@[fe80::1]:22", Target("fe80::1", "me", 22)),
     ],
 )
@@ -141,7 +141,7 @@ def test_addresses_are_read(text: str, target: Target) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "@box", "a@b@c", "box:", "box:0", "box:65536", "-oX=y", "a b"]
+    "text", ["", "@host", "a@b@c", "host:", "host:0", "host:65536", "-oX=y", "a b"]
 )
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -213,7 +213,7 @@ def test_a_proxy_command_is_refused_by_name_and_never_run(tmp_path: Path) -> Non
 # --- fetching and pinning ----------------------------------------------------------------------
 
 
-def test_a_new_box_is_pinned_with_the_key_it_shows(
+def test_a_new_host_is_pinned_with_the_key_it_shows(
     sshd: Sshd, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = f"{sshd.user}@127.0.0.1:{sshd.port}"
@@ -285,7 +285,7 @@ def test_the_key_behind_a_jump_host_is_fetched_through_it(
     assert (remote.host_key, remote.jump) == (sshd.host_key, way)
 
 
-def test_a_box_that_is_not_there_or_silent_pins_nothing(tmp_path: Path) -> None:
+def test_a_host_that_is_not_there_or_silent_pins_nothing(tmp_path: Path) -> None:
     port = free_port()
     with pytest.raises(RemoteError) as caught:
         resolve_remote("r", f"me@127.0.0.1:{port}", arch="sm_90a", home=SshHome.empty())

@@ -1,4 +1,4 @@
-"""A box is reached over links that drop; nothing is sent twice, nothing that came back is lost."""
+"""A host is reached over links that drop; nothing is sent twice, nothing that came back is lost."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ ARCHIVE_BYTES = len(agent_archive())
 # starting the agent
 
 
-def test_a_box_without_python_is_one_sentence(host: LocalHost) -> None:
-    remote = type(host.remote)("box", "sm_90a", python="python-of-nobody")
+def test_a_host_without_python_is_one_sentence(host: LocalHost) -> None:
+    remote = type(host.remote)("host", "sm_90a", python="python-of-nobody")
     with pytest.raises(RemoteError) as error:
         connect_host(host.opener, remote)
-    assert error.value.message == "box: there is no 'python-of-nobody' on the box"
+    assert error.value.message == "host: there is no 'python-of-nobody' on the host"
     assert error.value.hint == (
         "install python 3.9 or newer there, or set 'python' of this remote to one"
     )
@@ -52,23 +52,23 @@ def test_a_box_without_python_is_one_sentence(host: LocalHost) -> None:
 def test_an_old_python_is_named_with_its_version(host: LocalHost) -> None:
     script = "import sys; sys.version_info = (3, 6, 8); exec(sys.argv.pop(1))"
     old = host.file("old/python", f"#!/bin/sh\nshift\nexec {PYTHON} -c '{script}' \"$@\"\n", 0o755)
-    remote = type(host.remote)("box", "sm_90a", python=str(old))
+    remote = type(host.remote)("host", "sm_90a", python=str(old))
     with pytest.raises(RemoteError) as error:
         connect_host(host.opener, remote)
-    assert error.value.message == "box: kernelrig needs python 3.9 or newer, this is 3.6"
+    assert error.value.message == "host: kernelrig needs python 3.9 or newer, this is 3.6"
 
 
 def test_a_python_that_fails_otherwise_is_quoted(host: LocalHost) -> None:
     broken = host.file("broken/python", "#!/bin/sh\necho 'libz.so: not found' >&2; exit 1\n", 0o755)
-    remote = type(host.remote)("box", "sm_90a", python=str(broken))
+    remote = type(host.remote)("host", "sm_90a", python=str(broken))
     with pytest.raises(ProtocolError) as error:
         connect_host(host.opener, remote)
-    said = f"box: '{broken}' did not start the agent (exit 1): libz.so: not found"
+    said = f"host: '{broken}' did not start the agent (exit 1): libz.so: not found"
     assert error.value.message == said
 
 
 def test_what_a_login_shell_prints_first_is_passed_over(host: LocalHost) -> None:
-    host.opener.before = "echo 'Welcome to the box'; printf 'no newline'; "
+    host.opener.before = "echo 'Welcome to the host'; printf 'no newline'; "
     assert host.link().facts.workdir == str(host.workdir)
 
 
@@ -83,7 +83,7 @@ def test_a_workdir_that_cannot_be_is_one_sentence(host: LocalHost) -> None:
     host.workdir.write_text("a file\n")
     with pytest.raises(RemoteError) as error:
         host.link()
-    assert error.value.message == f"box: {host.workdir}: File exists"
+    assert error.value.message == f"host: {host.workdir}: File exists"
 
 
 # facts
@@ -103,7 +103,7 @@ esac
 """
 
 
-def test_the_facts_of_a_gpu_box_are_gathered(host: LocalHost) -> None:
+def test_the_facts_of_a_gpu_host_are_gathered(host: LocalHost) -> None:
     host.on_path("nvidia-smi", SMI)
     version = "echo 'Version 2025.3.1.0 (build 36400806) (public-release)'"
     helping = f"cat <<'END'{SANITIZER_HELP}END"
@@ -176,35 +176,35 @@ def test_a_file_that_is_not_what_was_announced_is_refused(host: LocalHost) -> No
     assert list((host.workdir / "blobs").iterdir()) == []
 
 
-def test_a_disk_without_room_for_the_workdir_is_one_sentence(small_box: LocalHost) -> None:
-    disk = small_box.workdir
+def test_a_disk_without_room_for_the_workdir_is_one_sentence(small_host: LocalHost) -> None:
+    disk = small_host.workdir
     subprocess.run(["mount", "-o", "remount,nr_inodes=2", disk], check=True)
-    remote = replace(small_box.remote, workdir=str(disk / "new" / "kernelrig"))
+    remote = replace(small_host.remote, workdir=str(disk / "new" / "kernelrig"))
     with pytest.raises(HostRefused) as error:
-        connect_host(small_box.opener, remote)
-    said = f"box: the disk is full: no inode free under {disk}/new/kernelrig"
+        connect_host(small_host.opener, remote)
+    said = f"host: the disk is full: no inode free under {disk}/new/kernelrig"
     assert error.value.message == said
 
 
-def test_what_does_not_fit_is_refused_before_it_travels(small_box: LocalHost) -> None:
-    path = small_box.file("a", bytes(8_000_000))
+def test_what_does_not_fit_is_refused_before_it_travels(small_host: LocalHost) -> None:
+    path = small_host.file("a", bytes(8_000_000))
     with pytest.raises(HostRefused) as error:
-        small_box.link().ship({"0" * 64: path})
-    assert error.value.message.startswith("box: 8000000 bytes to ship, but only ")
-    assert error.value.hint == "free space there, or run `invoke clean --remote box`"
+        small_host.link().ship({"0" * 64: path})
+    assert error.value.message.startswith("host: 8000000 bytes to ship, but only ")
+    assert error.value.hint == "free space there, or run `invoke clean --remote host`"
 
 
 def test_a_disk_that_fills_while_blobs_arrive_is_named_and_left_clean(
-    small_box: LocalHost,
+    small_host: LocalHost,
 ) -> None:
     """Other programs fill disks too: the check beforehand is not enough."""
-    with AgentSession(small_box.opener, small_box.remote) as session:
-        session.ask({"op": "hello", "workdir": str(small_box.workdir)})
+    with AgentSession(small_host.opener, small_host.remote) as session:
+        session.ask({"op": "hello", "workdir": str(small_host.workdir)})
         put = {"op": "put", "blobs": [{"sha256": "0" * 64, "bytes": 8_000_000}]}
         with pytest.raises(HostRefused) as error:
             session.ask(put, [bytes(8_000_000)])
-        assert error.value.message.startswith("box: the disk is full: ")
-        assert list((small_box.workdir / "blobs").iterdir()) == []
+        assert error.value.message.startswith("host: the disk is full: ")
+        assert list((small_host.workdir / "blobs").iterdir()) == []
         assert session.ask({"op": "need", "blobs": {}})["missing"] == []
 
 
@@ -214,20 +214,20 @@ def fill(disk: Path) -> None:
             pass
 
 
-def test_a_box_whose_disk_is_full_is_still_reached_collected_and_cleaned(
-    small_box: LocalHost,
+def test_a_host_whose_disk_is_full_is_still_reached_collected_and_cleaned(
+    small_host: LocalHost,
 ) -> None:
     """The agent needs no room of its own: it is what makes some."""
-    small_box.run([job("smoke", shell("a", "echo kept"))])
-    fill(small_box.workdir)
-    again = small_box.folder / "again"
-    link = small_box.link()
+    small_host.run([job("smoke", shell("a", "echo kept"))])
+    fill(small_host.workdir)
+    again = small_host.folder / "again"
+    link = small_host.link()
     assert link.collect("run-1", again) == ()
     assert (again / "stages/01-smoke/a.stdout.log").read_text() == "kept\n"
     with pytest.raises(HostRefused) as error:
         link.launch("run-2", [job("smoke")], {}, stop_at_first=False)
-    assert error.value.message.startswith("box: the disk is full: ")
-    age(small_box.workdir, 10)
+    assert error.value.message.startswith("host: the disk is full: ")
+    age(small_host.workdir, 10)
     assert link.clean(5) > 100_000
 
 
@@ -266,15 +266,15 @@ def test_a_run_id_is_never_used_for_another_job(host: LocalHost) -> None:
     host.run([job("smoke")])
     with pytest.raises(RemoteError) as error:
         host.link().launch("run-1", [job("timing")], {}, stop_at_first=False)
-    assert error.value.message == "box: run run-1 is already on this box, with another job"
+    assert error.value.message == "host: run run-1 is already on this host, with another job"
 
 
-def test_one_run_a_box_at_a_time_and_the_refusal_names_it(host: LocalHost) -> None:
+def test_one_run_a_host_at_a_time_and_the_refusal_names_it(host: LocalHost) -> None:
     link = host.link()
     link.launch("run-1", [job("smoke", shell("a", "sleep 1000"))], {}, stop_at_first=False)
     with pytest.raises(HostRefused) as error:
         host.link().launch("run-2", [job("smoke")], {}, stop_at_first=False)
-    assert error.value.message == "box: run run-1 is using this box"
+    assert error.value.message == "host: run run-1 is using this host"
     assert not (host.workdir / "runs/run-2").exists()
     assert link.cancel("run-1") is True
     link.launch("run-2", [job("smoke")], {}, stop_at_first=False)
@@ -301,25 +301,25 @@ def test_a_follow_over_links_that_drop_tells_every_event_once(host: LocalHost) -
 
 
 class GoneOpener(LocalOpener):
-    """A box that can no longer be reached once `gone` is set."""
+    """A host that can no longer be reached once `gone` is set."""
 
     gone = False
 
     def open(self, argv: Sequence[str]) -> LocalChannel:
         if self.gone:
-            raise LinkLost("box: connection refused")
+            raise LinkLost("host: connection refused")
         return super().open(argv)
 
 
 class ClosedOpener(LocalOpener):
-    """A box that lets us in for one link, and shows another host key from then on."""
+    """A host that lets us in for one link, and shows another host key from then on."""
 
     asked = 0
 
     def open(self, argv: Sequence[str]) -> LocalChannel:
         self.asked += 1
         if self.asked > 1:
-            raise RemoteError("the host key of box changed", "somebody may be in between")
+            raise RemoteError("the host key of host changed", "somebody may be in between")
         return super().open(argv)
 
 
@@ -329,7 +329,7 @@ def test_a_link_that_is_refused_is_not_asked_for_again(host: LocalHost) -> None:
     opener.channels[-1].process.kill()
     with pytest.raises(RemoteError) as error:
         link.ship({})
-    assert error.value.message == "the host key of box changed"
+    assert error.value.message == "the host key of host changed"
     assert error.value.hint == "somebody may be in between"
     assert opener.asked == 2
 
@@ -340,7 +340,7 @@ def test_a_python_that_is_gone_when_the_link_comes_back_is_told_at_once(host: Lo
     host.opener.channels[-1].process.kill()
     with pytest.raises(RemoteError) as error:
         link.ship({})
-    assert error.value.message == f"box: there is no '{PYTHON}' on the box"
+    assert error.value.message == f"host: there is no '{PYTHON}' on the host"
     assert host.opener.opened == 2
 
 
@@ -380,7 +380,7 @@ def test_a_client_that_vanishes_loses_nothing(host: LocalHost) -> None:
 def test_an_unknown_run_is_named(host: LocalHost) -> None:
     with pytest.raises(RemoteError) as error:
         host.link().collect("run-9", host.back)
-    assert error.value.message == f"box: run run-9 is not under {host.workdir}"
+    assert error.value.message == f"host: run run-9 is not under {host.workdir}"
 
 
 # collecting
@@ -430,10 +430,10 @@ def test_a_run_that_is_still_going_can_be_collected_as_far_as_it_is(host: LocalH
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../run.json", "stages/../../x", ""])
-def test_a_box_cannot_write_outside_the_run(name: str) -> None:
+def test_a_host_cannot_write_outside_the_run(name: str) -> None:
     with pytest.raises(ProtocolError) as error:
         inside(Path("runs/run-1"), name)
-    assert error.value.message == f"the box lists a file outside its run: '{name}'"
+    assert error.value.message == f"the host lists a file outside its run: '{name}'"
 
 
 # cleaning

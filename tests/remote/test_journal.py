@@ -56,16 +56,16 @@ def test_a_command_that_never_ended_is_lost(tmp_path: Path) -> None:
                     "integer",
                     EndedBy.LOST,
                     started_utc=UTC,
-                    detail="the agent on the box was lost while it ran",
+                    detail="the agent on the host was lost while it ran",
                 ),
                 CommandResult(
                     "random",
                     EndedBy.NOT_STARTED,
-                    detail="the agent on the box was lost before it came to this",
+                    detail="the agent on the host was lost before it came to this",
                 ),
             ),
         ),
-        StageResult("timing", not_run="the agent on the box was lost before it came to this"),
+        StageResult("timing", not_run="the agent on the host was lost before it came to this"),
     )
 
 

@@ -42,8 +42,8 @@ def check_everything_came(remote: Remote, destination: Path, root: Path) -> None
 def test_a_connection_cut_in_mid_run_is_made_again_and_nothing_told_twice(
     sshd: Sshd, tmp_path: Path
 ) -> None:
-    remote = sshd.remote(workdir=str(tmp_path / "box"))
-    run = tmp_path / "box/runs/run-1"
+    remote = sshd.remote(workdir=str(tmp_path / "host"))
+    run = tmp_path / "host/runs/run-1"
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -72,7 +72,7 @@ def test_a_host_key_that_changes_in_mid_run_ends_the_link_at_once(
 ) -> None:
     """It is not tried again for minutes: who is in between is given no second chance."""
     sshd = start_sshd()
-    remote = sshd.remote(workdir=str(tmp_path / "box"))
+    remote = sshd.remote(workdir=str(tmp_path / "host"))
     with connect(remote, root=tmp_path) as link:
         sshd.stop()
         start_sshd(port=sshd.port)
@@ -84,7 +84,7 @@ def test_a_host_key_that_changes_in_mid_run_ends_the_link_at_once(
 def test_a_login_that_is_refused_in_mid_run_ends_the_link_at_once(
     sshd: Sshd, tmp_path: Path
 ) -> None:
-    remote = sshd.remote(workdir=str(tmp_path / "box"))
+    remote = sshd.remote(workdir=str(tmp_path / "host"))
     with connect(remote, root=tmp_path) as link:
         (sshd.folder / "authorized_keys").write_text("")
         sshd.cut()
@@ -105,7 +105,7 @@ with connect(remote, root=Path()) as link:
 
 
 def test_a_client_killed_in_mid_stage_loses_nothing(sshd: Sshd, tmp_path: Path) -> None:
-    remote = sshd.remote(workdir=str(tmp_path / "box"))
+    remote = sshd.remote(workdir=str(tmp_path / "host"))
     with subprocess.Popen(
         [sys.executable, "-c", CLIENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as client:
@@ -116,21 +116,21 @@ def test_a_client_killed_in_mid_stage_loses_nothing(sshd: Sshd, tmp_path: Path) 
         assert b"command_started\n" in client.stdout
         client.kill()
     for name in ("first", "second"):
-        (tmp_path / "box/runs/run-1" / name).touch()
+        (tmp_path / "host/runs/run-1" / name).touch()
     check_everything_came(remote, tmp_path / "back", tmp_path)
 
 
 def test_a_run_outlives_the_embedded_host_that_started_it(tmp_path: Path) -> None:
-    remote = Remote("self", "sm_90a", kind="embedded", workdir=str(tmp_path / "box"))
+    remote = Remote("self", "sm_90a", kind="embedded", workdir=str(tmp_path / "host"))
     with connect(remote, root=tmp_path) as link:
         link.launch("run-1", JOBS, {}, stop_at_first=False)
     for name in ("first", "second"):
-        (tmp_path / "box/runs/run-1" / name).touch()
+        (tmp_path / "host/runs/run-1" / name).touch()
     check_everything_came(remote, tmp_path / "back", tmp_path)
 
 
-def test_a_box_without_python_is_one_sentence_over_ssh_too(sshd: Sshd, tmp_path: Path) -> None:
-    remote = sshd.remote(workdir=str(tmp_path / "box"), python="python-of-nobody")
+def test_a_host_without_python_is_one_sentence_over_ssh_too(sshd: Sshd, tmp_path: Path) -> None:
+    remote = sshd.remote(workdir=str(tmp_path / "host"), python="python-of-nobody")
     with pytest.raises(RemoteError) as error, connect(remote, root=tmp_path):
         pass
-    assert error.value.message == "box: there is no 'python-of-nobody' on the box"
+    assert error.value.message == "host: there is no 'python-of-nobody' on the host"

@@ -106,7 +106,7 @@ def test_every_argument_arrives_as_it_was_given(session: Session) -> None:
 
 def test_a_nul_byte_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(ConfigError) as caught:
-        Session(Remote("box", "sm_90a", host="nowhere.invalid")).open(["echo", "a\0b"])
+        Session(Remote("host", "sm_90a", host="nowhere.invalid")).open(["echo", "a\0b"])
     assert caught.value.message == "'a\\x00b' holds a NUL byte, which no argument can"
 
 
@@ -148,7 +148,7 @@ def test_writing_to_a_process_that_ended_is_an_error_with_its_last_words(session
     with pytest.raises(RemoteError) as caught:
         channel.write(b"x" * 100_000_000)
     assert not isinstance(caught.value, LinkLost)
-    assert caught.value.message == "the process on remote 'box' (127.0.0.1) takes no more input"
+    assert caught.value.message == "the process on remote 'host' (127.0.0.1) takes no more input"
     assert caught.value.hint == "no such thing"
 
 
@@ -174,7 +174,7 @@ def test_a_dropped_connection_is_an_error_and_the_next_command_connects_again(
     sshd.cut()
     with pytest.raises(LinkLost) as caught:
         channel.read(100)
-    assert caught.value.message == "remote 'box' (127.0.0.1) dropped the connection"
+    assert caught.value.message == "remote 'host' (127.0.0.1) dropped the connection"
     assert channel.exit_status() is None
     assert run(session, "echo", "again") == Said(b"again\n", "", 0)
 
@@ -218,14 +218,14 @@ def test_a_process_that_says_nothing_for_too_long_is_a_lost_link(session: Sessio
     channel = session.open(["sleep", "60"], silence_s=0.2)
     with pytest.raises(LinkLost) as caught:
         channel.read(1)
-    assert caught.value.message == "remote 'box' (127.0.0.1) said nothing for 0.2 s"
+    assert caught.value.message == "remote 'host' (127.0.0.1) said nothing for 0.2 s"
 
 
 def test_a_process_that_takes_nothing_for_too_long_is_a_lost_link(session: Session) -> None:
     channel = session.open(["sleep", "60"], silence_s=0.2)
     with pytest.raises(LinkLost) as caught:
         channel.write(b"x" * 20_000_000)
-    assert caught.value.message == "remote 'box' (127.0.0.1) took no data for 0.2 s"
+    assert caught.value.message == "remote 'host' (127.0.0.1) took no data for 0.2 s"
 
 
 def test_a_stopped_server_process_is_noticed_when_a_command_is_opened(
@@ -306,8 +306,8 @@ def test_an_unknown_host_key_is_shown_with_the_way_to_pin_it(sshd: Sshd) -> None
         f"the host key of 127.0.0.1:{sshd.port} is not known: it shows ssh-ed25519 {fingerprint}"
     )
     assert error.hint == (
-        "compare the fingerprint with what the box or its provider says, then `invoke remote-add"
-        f" box {sshd.user}@127.0.0.1:{sshd.port} --fingerprint {fingerprint}`"
+        "compare the fingerprint with what the host or its provider says, then `invoke remote-add"
+        f" host {sshd.user}@127.0.0.1:{sshd.port} --fingerprint {fingerprint}`"
     )
 
 
@@ -392,7 +392,7 @@ def test_a_missing_identity_file_is_a_configuration_error(sshd: Sshd) -> None:
         pytest.raises(ConfigError) as caught,
     ):
         session.open(["true"])
-    assert caught.value.message == "identity_file /nowhere/key of remote 'box' is not there"
+    assert caught.value.message == "identity_file /nowhere/key of remote 'host' is not there"
 
 
 def test_the_agent_holds_a_key_that_no_file_gives(
@@ -416,7 +416,7 @@ def test_ssh_config_fills_in_what_the_record_leaves_open(sshd: Sshd, tmp_path: P
         f"  IdentityFile {sshd.identity}\n"
     )
     home = home_with(tmp_path / "ssh", config=config, known_hosts=sshd.known_hosts_line())
-    with Session(Remote("box", "sm_90a", host="gpu"), home=home) as session:
+    with Session(Remote("host", "sm_90a", host="gpu"), home=home) as session:
         assert run(session, "true").exit_status == 0
 
 

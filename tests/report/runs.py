@@ -32,7 +32,7 @@ NASTY = "\x1b[31mred\x00 \ud800 \U0001f525 ü]]>&<b>%0A\n::error::x|`*_\ufffe"
 
 H200 = Remote(name="h200", arch="sm_90a", kind="embedded")
 HOST = Host(
-    hostname="box-17",
+    hostname="host-17",
     python="3.12.3",
     glibc="2.39",
     workdir="/tmp/kernelrig",
@@ -233,7 +233,7 @@ UNREADABLE = run(
 INCOMPLETE = replace(
     run(PREFLIGHT, CHECKSUM),
     state="incomplete",
-    missing=("box-17 does not answer: connection refused",),
+    missing=("host-17 does not answer: connection refused",),
 )
 EMULATED = run(
     stage(

@@ -74,7 +74,7 @@ def test_the_last_line_says_what_ran_where(run: Run, last: str) -> None:
 
 
 def test_missing_results_are_named() -> None:
-    assert "missing: box-17 does not answer: connection refused\n" in render_table(runs.INCOMPLETE)
+    assert "missing: host-17 does not answer: connection refused\n" in render_table(runs.INCOMPLETE)
 
 
 def test_no_line_of_the_table_is_a_tools_own() -> None:
@@ -83,8 +83,8 @@ def test_no_line_of_the_table_is_a_tools_own() -> None:
 
 
 def test_an_error_is_one_sentence_with_its_hint() -> None:
-    error = RemoteError("box-17 does not answer", "is it still rented?")
-    assert describe_error(error) == "box-17 does not answer; is it still rented?"
+    error = RemoteError("host-17 does not answer", "is it still rented?")
+    assert describe_error(error) == "host-17 does not answer; is it still rented?"
 
 
 def test_the_compiler_speaks_before_we_do() -> None:

@@ -36,7 +36,7 @@ def test_an_error_of_ours_says_that_it_is_not_the_kernels(root: Path) -> None:
 
 def test_missing_results_are_an_annotation_too(root: Path) -> None:
     assert error_commands(runs.INCOMPLETE, root) == [
-        "::error title=results are missing::box-17 does not answer: connection refused"
+        "::error title=results are missing::host-17 does not answer: connection refused"
     ]
 
 

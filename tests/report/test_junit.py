@@ -143,7 +143,7 @@ def test_a_stage_that_failed_as_a_whole_counts_though_its_checks_passed() -> Non
     ("run", "message"),
     [
         (runs.NOTHING, "no stage left a record"),
-        (runs.INCOMPLETE, "box-17 does not answer: connection refused"),
+        (runs.INCOMPLETE, "host-17 does not answer: connection refused"),
         (replace(runs.PASS, stages=runs.PASS.stages[:-1]), "stage timing: it left no record"),
     ],
 )

@@ -59,7 +59,7 @@ from kernelrig.report.follow import progress, progress_line
         ),
         (
             {"event": "agent_lost", "detail": "killed\nby somebody"},
-            "the agent on the box was lost: killed / by somebody",
+            "the agent on the host was lost: killed / by somebody",
         ),
         (
             {"event": "finished", "reason": "all stages were run"},

@@ -462,7 +462,7 @@ def test_two_runs_are_told_apart_by_what_runs_of_the_baseline_differ_by(tmp_path
             " thermal slowdown by hardware",
         ),
         ({"spoil": {"case.ctas": 8}}, "case images=7,ctas=0 and images=7,ctas=8"),
-        ({"host": replace(bench.HOST, hostname="box-18")}, "host box-17 and box-18"),
+        ({"host": replace(bench.HOST, hostname="host-18")}, "host host-17 and host-18"),
     ],
 )
 def test_two_runs_that_are_not_alike_are_compared_by_force_alone_and_never_decided(

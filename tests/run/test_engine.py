@@ -113,7 +113,7 @@ def folder(tmp_path: Path) -> Path:
 def launched() -> Run:
     good = Verdict(Outcome.PASS, "3 checks passed")
     preflight = StageRecord(
-        "preflight", StageKind.PREFLIGHT, DeviceKind.CPU, "box-17", good, (Check("python", good),)
+        "preflight", StageKind.PREFLIGHT, DeviceKind.CPU, "host-17", good, (Check("python", good),)
     )
     return Run(
         id=RUN,
@@ -132,7 +132,7 @@ def launched() -> Run:
                 (Command("program", ("../../build/greets",), 60.0),),
             ),
         ),
-        host=Host("box-17", "3.12.3", "2.39", "/tmp/kernelrig", 64 << 30),
+        host=Host("host-17", "3.12.3", "2.39", "/tmp/kernelrig", 64 << 30),
         stages=(preflight,),
     )
 
@@ -148,7 +148,7 @@ class Link:
     @property
     def facts(self) -> Host:
         self._ask("facts")
-        return Host("box-17", "3.12.3", "2.39", "/tmp/kernelrig", 64 << 30)
+        return Host("host-17", "3.12.3", "2.39", "/tmp/kernelrig", 64 << 30)
 
     def ship(self, blobs: dict[str, Path]) -> Shipped:
         self._ask("ship")
@@ -214,7 +214,7 @@ def test_a_run_of_which_all_came_back_passes(folder: Path) -> None:
         (lambda f: write_journal(f, {**JOURNAL[0], "run": "other"}), 5, "it is not the journal of"),
         (lambda f: write_journal(f, *JOURNAL, JOURNAL[3]), 5, "command_ended stands there 2 times"),
         (lambda f: write_journal(f, *JOURNAL[:3]), 4, "program was ended by lost"),
-        (lambda f: write_journal(f, *JOURNAL[:1]), 4, "not run: the agent on the box was lost"),
+        (lambda f: write_journal(f, *JOURNAL[:1]), 4, "not run: the agent on the host was lost"),
         (
             lambda f: write_journal(f, *JOURNAL[:3], JOURNAL[3] | {"ended_by": "exploded"}),
             5,

@@ -1,4 +1,4 @@
-"""A kernel, a build, a box and result files as a good run on an H200 leaves them, for spoiling."""
+"""A kernel, a build, a host and result files as a good run on an H200 leaves them, for spoiling."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ SANITIZER_OPTIONS = (
 )
 
 HOST = Host(
-    hostname="box-17",
+    hostname="host-17",
     python="3.12.3",
     glibc="2.39",
     workdir="/tmp/kernelrig",

@@ -27,14 +27,14 @@ def check(
     remote: Remote = bench.H200,
     plan: Plan = RUN,
     gpu: dict[str, str] | None = None,
-    **host: Any,  # noqa: ANN401 - any field of a box
+    **host: Any,  # noqa: ANN401 - any field of a host
 ) -> StageRecord:
     changes = host | ({"gpus": (GPU | gpu,)} if gpu else {})
     builds = (bench.build(), bench.SELFTEST)
     return judge_preflight(bench.KERNEL, builds, replace(bench.HOST, **changes), remote, plan)
 
 
-def test_a_good_box_passes_every_check() -> None:
+def test_a_good_host_passes_every_check() -> None:
     record = check()
     assert record.verdict.outcome is Outcome.PASS
     assert {c.verdict.outcome for c in record.checks} == {Outcome.PASS}
@@ -58,25 +58,25 @@ def test_a_good_box_passes_every_check() -> None:
     [
         (
             {"python": ""},
-            "no python3 on box-17: the agent needs 3.9 or newer; install it there",
+            "no python3 on host-17: the agent needs 3.9 or newer; install it there",
         ),
         (
             {"python": "3.8.10"},
-            "python 3.8.10 on box-17, the agent needs 3.9 or newer;"
+            "python 3.8.10 on host-17, the agent needs 3.9 or newer;"
             " name a newer one as `python` in remotes.yaml",
         ),
         (
             {"glibc": "2.31"},
-            "glibc 2.31 on box-17, the build needs 2.34;"
+            "glibc 2.31 on host-17, the build needs 2.34;"
             " build on an older distribution, or rent a newer image",
         ),
-        ({"glibc": ""}, "the glibc of box-17 is not known, the build needs 2.34"),
+        ({"glibc": ""}, "the glibc of host-17 is not known, the build needs 2.34"),
         (
             {"free_bytes": 1 << 20},
             "0.0 GB free under /tmp/kernelrig, 2.1 GB needed;"
             " run `invoke clean --remote h200`, or name another `workdir` in remotes.yaml",
         ),
-        ({"gpus": ()}, "no GPU on box-17: nvidia-smi lists none; choose another remote"),
+        ({"gpus": ()}, "no GPU on host-17: nvidia-smi lists none; choose another remote"),
         (
             {"gpu": {"name": "NVIDIA H100 80GB HBM3"}},
             "the GPU is 'NVIDIA H100 80GB HBM3', remotes.yaml asks for 'H200';"
@@ -99,10 +99,10 @@ def test_a_good_box_passes_every_check() -> None:
         ),
         (
             {"driver": "570.133.20"},
-            "driver 570.133.20 on box-17, the build needs 580.65.06; rent an image with a newer"
+            "driver 570.133.20 on host-17, the build needs 580.65.06; rent an image with a newer"
             " driver, install cuda-compat, or build with an older toolkit through CUDA_HOME",
         ),
-        ({"driver": ""}, "the driver of box-17 is not known, the build needs 580.65.06"),
+        ({"driver": ""}, "the driver of host-17 is not known, the build needs 580.65.06"),
         (
             {"gpu": {"mig.mode.current": "Enabled"}},
             "MIG is on for NVIDIA H200: a slice is not the GPU;"
@@ -112,11 +112,11 @@ def test_a_good_box_passes_every_check() -> None:
             {"gpu_processes": ("4711, python, 1024",)},
             "somebody else uses the GPU: 4711, python, 1024; wait, or end it",
         ),
-        ({"tools": {}}, "no compute-sanitizer on box-17; set `tools: ship` for this remote"),
+        ({"tools": {}}, "no compute-sanitizer on host-17; set `tools: ship` for this remote"),
         ({"problems": ("nvidia-smi hangs",)}, "nvidia-smi hangs"),
     ],
 )
-def test_each_thing_that_is_wrong_with_a_box_is_one_sentence(
+def test_each_thing_that_is_wrong_with_a_host_is_one_sentence(
     changes: dict[str, Any], sentence: str
 ) -> None:
     record = check(**changes)
@@ -169,7 +169,7 @@ def test_a_remote_that_names_no_gpu_takes_any() -> None:
     assert record.checks[4].verdict.outcome is Outcome.SKIP
 
 
-def test_the_shipped_sanitizer_needs_none_on_the_box() -> None:
+def test_the_shipped_sanitizer_needs_none_on_the_host() -> None:
     record = check(remote=replace(bench.H200, tools="ship"), tools={})
     assert record.verdict.outcome is Outcome.PASS
     assert record.checks[-1].verdict.summary == "compute-sanitizer 2026.4.0.0 (ship)"
@@ -200,7 +200,7 @@ def test_a_profile_needs_counters_that_this_user_may_read(
 
 def test_a_profile_needs_ncu_and_no_other_plan_does() -> None:
     record = check(plan=PROFILE, tools={})
-    assert record.verdict.summary == "no ncu on box-17; install Nsight Compute there"
+    assert record.verdict.summary == "no ncu on host-17; install Nsight Compute there"
     assert check(gpu_counters_admin_only=True).verdict.outcome is Outcome.PASS
 
 
@@ -259,7 +259,7 @@ def test_of_several_gpus_the_one_that_a_program_takes_is_judged(
 
 
 @pytest.mark.parametrize("visible", ["2", "", "-1", "GPU-", "GPU-33", "NoDevFiles"])
-def test_a_choice_that_names_no_gpu_of_the_box_is_an_error(visible: str) -> None:
+def test_a_choice_that_names_no_gpu_of_the_host_is_an_error(visible: str) -> None:
     remote = replace(bench.H200, env={"CUDA_VISIBLE_DEVICES": visible})
     record = check(remote=remote, gpus=TWO)
     assert record.verdict.summary == (

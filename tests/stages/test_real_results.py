@@ -23,7 +23,7 @@ def real(name: str) -> dict[str, Any]:
 
 
 def context(content: dict[str, Any], **changes: Any) -> Context:  # noqa: ANN401 - any field
-    """Return a context of the box and the program that wrote the file."""
+    """Return a context of the host and the program that wrote the file."""
     gpu = bench.HOST.gpus[0] | {"uuid": content["device"]["uuid"]}
     kernel = replace(bench.KERNEL, cases=SEVEN, shape=Shape(196, 768, 768))
     fields: dict[str, Any] = {

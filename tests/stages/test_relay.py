@@ -71,7 +71,7 @@ def given(name: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any va
 def run(
     root: Path, invalidated: dict[str, dict[str, Any]] | None = None
 ) -> tuple[Path, StageResult]:
-    """Run the stage as a box would, and return its folder and what a journal would say of it."""
+    """Run the stage as a host would, and return its folder and what a journal would say of it."""
     folder = root / "stages/01-bench"
     folder.mkdir(parents=True)
     for place, program in (("build", "siglip_vision"), ("variants/b", "siglip_timing")):

@@ -20,7 +20,7 @@ def is_relocatable(data: bytes) -> bool:
 def highest_glibc(program: Path) -> str:
     """Return the highest GLIBC_x.y version that `program` needs, as `2.34`; empty if none.
 
-    The loader refuses the whole program for one such symbol, so the highest is the box's minimum.
+    The loader refuses the whole program for one such symbol, so the highest is the host's minimum.
     """
     versions = [v for v in needed_versions(program) if re.fullmatch(r"GLIBC_[\d.]+", v)]
     numbers = [tuple(int(n) for n in v.removeprefix("GLIBC_").split(".")) for v in versions]

@@ -91,8 +91,18 @@ def load_plan(root: Path, name: str) -> Plan:
 
 
 def read_remotes(document: Document) -> dict[str, Remote]:
+    _upgrade_remotes(document.value)
     file = read_file(document, RemotesFile, "remotes", lambda way, remote: remote_rules(remote))
     return file.remotes or {}
+
+
+def _upgrade_remotes(value: object) -> None:
+    """Turn a file of schema 1 into one of schema 2: `tools: box` became `tools: host`."""
+    if not isinstance(value, dict) or value.get("schema") != 1:
+        return
+    for _, entry in _entries(value, ("remotes",), ()):
+        if entry.get("tools") == "box":
+            entry["tools"] = "host"
 
 
 def read_file(

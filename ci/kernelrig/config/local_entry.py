@@ -16,10 +16,10 @@ from kernelrig.files.rundir import write_atomic
 from kernelrig.model import Remote
 
 _NEW = """\
-# yaml-language-server: $schema=ci/schemas/remotes.schema.json
+# yaml-language-server: $schema=ci/kernelrig/schemas/remotes.schema.json
 # Remotes of this machine alone; git ignores this file. An entry here replaces the one of the same
 # name in remotes.yaml as a whole.
-schema: 1
+schema: 2
 remotes:
 """
 

@@ -21,7 +21,7 @@ from kernelrig.model import Kernel, Remote, Stage
 class RemotesFile:
     """Where we may run: remotes.yaml, reviewed, and remotes.local.yaml, yours."""
 
-    schema: Literal[1]
+    schema: Literal[1, 2]
     remotes: dict[str, Remote] | None = None  # None: every entry is commented out
 
 

@@ -9,7 +9,7 @@ from kernelrig.errors import ConfigError
 from kernelrig.model import Build, Kernel, Pattern, Plan, Remote, StageKind
 
 SELFTEST = "sanitizer_selftest"
-"""The kernel whose seeded bugs prove that a sanitizer sees what it should on a box."""
+"""The kernel whose seeded bugs prove that a sanitizer sees what it should on a host."""
 
 
 def choose(known: Collection[str], wanted: str, what: str) -> str:
@@ -147,7 +147,7 @@ def choose_builds(
 def narrow(plan: Plan, only: Sequence[str]) -> Plan:
     """Keep the stages named; preflight always runs, and a dropped stage is no longer waited for.
 
-    The check runs only if it is named: who tries something on a box need not mend all of it first.
+    The check runs only if it is named: who tries something on a host need not mend all of it first.
     """
     if not only:
         return plan
@@ -161,7 +161,7 @@ def narrow(plan: Plan, only: Sequence[str]) -> Plan:
 
 
 def require_sense(kernel: Kernel, plan: Plan) -> None:
-    """Refuse a plan that the kernel could not pass, before anybody pays for a box.
+    """Refuse a plan that the kernel could not pass, before anybody pays for a host.
 
     A variant that the kernel does not know is a mistake, in the plan or in the choice of it. One
     that it has for other archs is none: that stage is skipped, and says so.

@@ -35,6 +35,8 @@ def _each(value: object, change: Callable[[JsonObject], JsonObject]) -> object:
 
 def _run(value: JsonObject) -> JsonObject:
     run = _renamed(value, {"box": "host"})
+    if isinstance(run.get("remote"), dict) and run["remote"].get("tools") == "box":
+        run["remote"] = {**run["remote"], "tools": "host"}
     run["jobs"] = _each(run.get("jobs", []), _stage_job)
     run["stages"] = _each(run.get("stages", []), _stage_record)
     if isinstance(run.get("bench"), dict):

@@ -1,7 +1,6 @@
-"""The records that flow from step to step, and the verdicts they carry.
+"""Records only: what each step returns and the next one takes, frozen.
 
-Everything here is frozen: a step returns a new record, it never edits one. Records that are written
-to disk carry `schema`.
+A step returns a new record and never edits one. Records that are written to files carry `schema`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tools that compile, and what they made."""
+"""The CUDA toolchain, and the builds made with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernelrig.model.verdict import SCHEMA
 class Toolchain:
     """The CUDA tools chosen, and why. `root` is a CUDA_HOME; versions as the tools print them.
 
-    `extras` has the folder of headers of each extra that was asked for.
+    `extras` has the include folder of each extra that was requested.
     """
 
     root: Path
@@ -34,7 +34,7 @@ class Toolchain:
 
 @dataclass(frozen=True, slots=True)
 class FunctionResources:
-    """What ptxas gave one kernel function; bytes are per thread, shared memory per CTA."""
+    """What ptxas allocated for one function; bytes are per thread, shared memory per CTA."""
 
     name: str
     registers: int
@@ -73,7 +73,7 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Builds:
-    """The builds of one run: its `own`, those that stages name by variant, the self-test's."""
+    """The builds of one run: its `own`, those of the variants that stages name, the self-test."""
 
     own: Build
     variants: dict[str, Build] = field(default_factory=dict)
@@ -86,13 +86,13 @@ class Builds:
 
     @property
     def by_variant(self) -> dict[str, Build]:
-        """The kernel's builds under the names that `variant_for` gives them: "" is the run's."""
+        """The kernel's builds by the names that `variant_for` returns: "" is the run's own."""
         return {"": self.own, **self.variants}
 
     def variant_for(self, stage: Stage) -> str:
-        """Return the variant that the stage runs in place of the run's own, empty if it does not.
+        """Return the variant that the stage runs in place of the run's own, empty for the own.
 
-        A stage may name the very variant that the whole run is of: there is one build of it.
+        A stage that names the run's own variant uses the run's own build.
         """
         return "" if stage.variant == self.own.variant else stage.variant
 
@@ -102,8 +102,10 @@ class Builds:
 
 @dataclass(frozen=True, slots=True)
 class TriedSet:
-    """Either `functions` (it compiles), `refused` (our static asserts' sentences), or `complaint`:
-    what the compiler said that we did not foresee.
+    """A set of tunables that was compiled to see whether it can be.
+
+    Either `functions` (it compiles), `refused` (messages of our static asserts), or `complaint`
+    (any other compiler error).
     """
 
     values: dict[str, int]

@@ -1,4 +1,4 @@
-"""What the user wrote down: remotes, kernels, plans. Names come from the keys of the files."""
+"""The user's configuration: remotes, kernels, plans. Names come from the keys of the files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from kernelrig.model.verdict import DeviceKind, Function, Pattern, StageKind
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A host we run on: `ssh` a box with sshd, `embedded` this machine through our own SSH host."""
+    """A host to run on: `ssh` through its sshd, `embedded` is this machine through our own server.
+
+    `tools` says whose compute-sanitizer runs: the `host`'s own, or one that we `ship`.
+    """
 
     name: str
     arch: str
@@ -27,7 +30,7 @@ class Remote:
     workdir: str = "~/.kernelrig"
     device: Literal[DeviceKind.GPU, DeviceKind.EMULATOR] = DeviceKind.GPU
     gpu: str = ""
-    tools: Literal["box", "ship"] = "box"
+    tools: Literal["host", "ship"] = "host"
     python: str = "python3"
     connect_timeout_s: float = 15.0
     env: dict[str, str] = field(default_factory=dict)
@@ -35,9 +38,9 @@ class Remote:
 
 @dataclass(frozen=True, slots=True)
 class Emulation:
-    """How launches are emulated: schedules a launch, their seed, how sums are rounded.
+    """How launches are emulated: schedules per launch, their seed, how sums are rounded.
 
-    `checked_schedules` are those of a launch that only its outputs are wanted of.
+    `checked_schedules` applies to a launch of which only the outputs are compared.
     """
 
     schedules: int = 4
@@ -51,7 +54,7 @@ class Variant:
     """One way to compile a kernel; `defines` are -D names with their values.
 
     `archs` are those that it exists for; empty = every arch of the kernel. `function` is what its
-    outputs are held to, and reaches the compiler where it is not the project's own.
+    outputs are compared with; it is passed to the compiler where it is not the project's own.
     """
 
     name: str
@@ -74,9 +77,9 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The most a build may use; None = not limited. Shared memory is static + dynamic bytes a CTA.
+    """The limits of a build; None = not limited. Shared memory is static + dynamic bytes a CTA.
 
-    `ctas_per_sm` is the least that must fit on an SM.
+    `ctas_per_sm` is the number of CTAs that must fit on an SM.
     """
 
     registers: int | None = None
@@ -90,7 +93,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The product behind a case, for napkin figures: rows per image, N, K."""
+    """The matrix product behind a case, for its speed of light: rows per image, N, K."""
 
     rows_per_image: int
     n: int
@@ -99,7 +102,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedFinding:
-    """A reviewed sanitizer finding that is not the kernel's fault, until `expires`."""
+    """A reviewed sanitizer finding that is not the kernel's fault; accepted until `expires`."""
 
     tool: str
     fingerprint: str
@@ -110,11 +113,11 @@ class AcceptedFinding:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What we build. Level 1 speaks kernel-binary's command line; level 0 is any program.
+    """A kernel to build. Level 1 is a harness program (kernel-binary.md), level 0 a plain one.
 
-    `budgets` are by arch, then by variant; `tunables` and `sass` by arch. `label` is one text for
-    every arch or a text an arch: where a stand-in serves one arch, only that one's is called so.
-    `extras` are those of pyproject.toml whose wheels have headers that the sources include.
+    `budgets` are by arch, then by variant; `tunables` and `sass` by arch. `label` is shown in every
+    report: one text, or a text per arch where a stand-in serves one arch only. `extras` are those
+    of pyproject.toml whose wheels have headers that the sources include.
     """
 
     name: str
@@ -160,9 +163,9 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step on the box as the plan words it; limits hold for each command of the stage.
+    """One stage of a plan; limits hold for each of its commands.
 
-    `variant` is what it runs in place of the run's own variant.
+    `variant` is run in place of the run's own variant.
     """
 
     name: str
@@ -187,5 +190,5 @@ class Plan:
 
     @property
     def on_host(self) -> tuple[Stage, ...]:
-        """The stages the agent runs; the others are judged here, without the box."""
+        """The stages that the agent runs; the others are judged here, without the host."""
         return tuple(s for s in self.stages if s.kind.on_host)

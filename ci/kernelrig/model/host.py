@@ -10,7 +10,7 @@ from kernelrig.model.verdict import DeviceKind
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool on the box (or shipped to it): where, which version, which options --help lists."""
+    """A tool on the host, or shipped to it; `options` are those that its --help lists."""
 
     path: str
     version: str
@@ -35,10 +35,10 @@ class Host:
 
 
 def visible_gpu(remote: Remote, host: Host | None) -> dict[str, str]:
-    """Return what the box says of the GPU that a program takes there, empty if there is none.
+    """Return nvidia-smi's fields of the GPU that a program uses on the host; empty without one.
 
-    The first of the box, or the first that the remote's CUDA_VISIBLE_DEVICES names, by its index in
-    PCI order or by the beginning of its UUID.
+    It is the host's first, or the first that the remote's CUDA_VISIBLE_DEVICES names, by its index
+    in PCI order or by the beginning of its UUID.
     """
     gpus = host.gpus if host else ()
     named = remote.env.get("CUDA_VISIBLE_DEVICES")
@@ -52,17 +52,17 @@ def visible_gpu(remote: Remote, host: Host | None) -> dict[str, str]:
 
 
 def executor(kernel: Kernel, remote: Remote, host: Host | None) -> tuple[DeviceKind, str]:
-    """Return what executes `kernel` there and its own name, never the one that was asked for."""
+    """Return what executes `kernel` there, and the name it reports, never the one asked for."""
     if not kernel.cuda:
         return DeviceKind.CPU, host.hostname if host else ""
-    if remote.device is DeviceKind.EMULATOR:  # on a box with a GPU, too
+    if remote.device is DeviceKind.EMULATOR:  # on a host with a GPU, too
         return DeviceKind.EMULATOR, ""
     return remote.device, visible_gpu(remote, host).get("name", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """What travelled to the box; `resent` counts blobs found corrupted there or on the way."""
+    """What was sent to the host; `resent` counts blobs found corrupted there or on the way."""
 
     blobs: int
     blobs_sent: int

@@ -1,4 +1,4 @@
-"""What the box is asked to do, and what its journal says was done."""
+"""A job for the agent on the host: commands and stages, and their results from its journal."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kernelrig.model.verdict import StageKind
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One program start on the box. The agent gates on `ok_exit` alone; verdicts come later, here.
+    """One program start on the host. The agent decides by `ok_exit` alone; the client judges later.
 
-    `cache_key` names work whose good result is cached on the host and reused (a tool's self-test).
+    `cache_key`: a good result is cached on the host under this key and reused (tool self-tests).
     `core_dump` starts the program so that a hang can be dumped before it is killed.
     `stdout` names the file for its standard output where that is a result, not a log.
     """
@@ -31,9 +31,9 @@ class Command:
 class StageJob:
     """A stage as the agent runs it: all its commands in order, whatever each of them exits with.
 
-    After a command that was ended at its time limit the stage's others are not started. It is not
-    run behind a stage in `needs` that did not pass, nor behind one in `needs_end` that had a
-    command ended at its time limit: after a hang, hanging again costs rented minutes.
+    After a command that was ended at its time limit the stage's other commands are not started.
+    The stage is not run if one in `needs` did not pass, nor if one in `needs_end` had a command
+    ended at its time limit: hanging once more would only cost rented minutes.
     """
 
     name: str
@@ -55,7 +55,7 @@ class EndedBy(StrEnum):
     DISK_LIMIT = "disk limit"
     DISK_FULL = "disk full"
     NOT_STARTED = "not started"
-    LOST = "lost"  # the agent vanished while it ran: nobody knows
+    LOST = "lost"  # the agent vanished while it ran: status unknown
 
 
 @dataclass(frozen=True, slots=True)

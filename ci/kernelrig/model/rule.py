@@ -1,4 +1,4 @@
-"""What a static check asks: the rules that are ours, and those that kernels.yaml writes down."""
+"""Rules of the static checks: those of kernelrig, and those written in kernels.yaml."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A question answered without a GPU. R0xx resources, S0xx SASS, W0xx warp roles, P0xx PTX,
+    """A rule that is checked without a GPU. R0xx resources, S0xx SASS, W0xx warp roles, P0xx PTX,
     F0xx fingerprint, T0xx tunables; `name` is kebab-case.
     """
 
@@ -20,7 +20,7 @@ class Rule:
 
     @property
     def title(self) -> str:
-        """What the rule's Check is called."""
+        """The name of the rule's Check."""
         return f"{self.code} {self.name}"
 
 
@@ -29,10 +29,10 @@ class SassRule(Rule):
     """A rule over the disassembly: exactly one of must_have, must_not_have, count, order.
 
     An opcode pattern is a mnemonic up to any of its dots: LDTM finds LDTM.x32. A count is an
-    expression over the tunables. An order says that on every path to the last of its patterns the
-    one before it was met, since the latest `since` if there is one, else since the entry.
-    `function` is a regular expression, by default the kernel's; `variants` those that are asked,
-    by default all.
+    expression over the tunables. An `order` requires that on every path to the last of its patterns
+    the one before it is passed, after the latest `since` if there is one, else after the entry.
+    `function` is a regular expression, by default the kernel's; `variants` are those checked, by
+    default all.
     """
 
     function: str = ""

@@ -1,4 +1,4 @@
-"""Results: checks, stages, and the run they make up."""
+"""Results: checks, stage records, and the run that holds them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kernelrig.model.verdict import (
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One JUnit case: a question, its verdict, the findings behind it. Facts are label -> value."""
+    """One JUnit case: a check, its verdict and its findings. `facts` are label -> value."""
 
     name: str
     verdict: Verdict
@@ -35,10 +35,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class StageRecord:
-    """A stage's whole answer. `machine` is the device's own name, never what was asked for.
+    """The result of a stage. `machine` is the name that the device itself reports.
 
-    `variant` is that of the build which the stage was for, the run's or one of its own. `build` is
-    that build's key and `standard` what it was judged by (run.standards), where a check was done.
+    `variant` is that of the build which the stage used: the run's, or one of the stage's own. Where
+    a check was done, `build` is that build's key, and `standard` identifies it (run.standards).
     """
 
     name: str
@@ -58,7 +58,7 @@ class StageRecord:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a run comes from: enough to make it again."""
+    """Where a run comes from: enough to reproduce it."""
 
     commit: str
     dirty_sha256: str
@@ -71,9 +71,9 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The whole story: run.json exists before the first connection, complete when results are.
+    """run.json: written before the first connection, and again when results arrive.
 
-    `gate_percent` is how much slower than the baseline a time may be; None = as it likes.
+    `gate_percent` is how much slower than the baseline a time may be; None = no limit.
     """
 
     id: str

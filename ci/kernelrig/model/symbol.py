@@ -1,17 +1,15 @@
-"""The names of functions in binaries, as people and tools call them."""
+"""Function names in binaries, as ncu and the user write them."""
 
 from __future__ import annotations
 
 import re
 
 NEVER_RETURN = frozenset({"__assertfail"})
-"""Functions of the driver's that end the program. What nvcc writes behind their call is padding, or
-another role's code.
-"""
+"""Driver functions that end the program: what follows the call is padding or another warp role."""
 
 
 def base_name(mangled: str) -> str:
-    """Return a function's own name out of its mangled one: what `ncu -k` and the user call it."""
+    """Return the last identifier of a mangled name: what `ncu -k` and the user call the function."""
     if not mangled.startswith("_Z"):
         return mangled
     rest = re.sub(r"^_Z(?:N[KVr]*)?", "", mangled)
@@ -25,5 +23,5 @@ def base_name(mangled: str) -> str:
 
 
 def is_called(pattern: str, mangled: str) -> bool:
-    """Say whether the regular expression of kernels.yaml means the function."""
+    """Whether the regular expression of kernels.yaml matches the function's name."""
     return bool(re.search(pattern, base_name(mangled)))

@@ -1,4 +1,4 @@
-"""The constants of a kernel that a build may set."""
+"""Tunables: the constants of a kernel that a build may set."""
 
 from __future__ import annotations
 

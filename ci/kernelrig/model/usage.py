@@ -1,4 +1,4 @@
-"""What a kernel takes of an SM, and what of it was reviewed and accepted."""
+"""The resources of an SM that a kernel uses, and the reviewed, accepted ones."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kernelrig.model.verdict import SCHEMA
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one build's kernel takes; of several functions the worst. Fields as in Budget.
+    """The resources of one build's kernel; of several functions the largest. Fields as in Budget.
 
-    Bytes are per thread, shared memory per CTA, static + dynamic. None: nobody could say.
+    Bytes are per thread; shared memory is per CTA, static + dynamic. None = unknown.
     """
 
     registers: int
@@ -25,7 +25,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedBuild:
-    """What a build came to when somebody looked at it; `fingerprints` by function."""
+    """The resources of a build when they were accepted; `fingerprints` by function."""
 
     toolchain: str
     usage: Usage

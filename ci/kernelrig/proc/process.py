@@ -1,4 +1,4 @@
-"""The one place that starts a process here (exempt: the on-box agent, the embedded host)."""
+"""The one place that starts a process here (exempt: the on-host agent, the embedded host)."""
 
 from __future__ import annotations
 

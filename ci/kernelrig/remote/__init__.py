@@ -1,4 +1,4 @@
-"""The boxes we run on: SSH to them, the agent on them, and what goes there and comes back."""
+"""The hosts we run on: SSH to them, the agent on them, and what goes there and comes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An SSH server inside kernelrig, for boxes with a GPU and no sshd: loopback, keys for one run.
+"""An SSH server inside kernelrig, for hosts with a GPU and no sshd: loopback, keys for one run.
 
 The same client, agent and protocol run against it as against any remote. It may start processes
 itself: this module and the agent are the two exemptions from "kernelrig.proc starts processes".

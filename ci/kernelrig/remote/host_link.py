@@ -1,4 +1,4 @@
-"""The box as the pipeline sees it: facts, ship, launch, follow, collect, over links that may drop.
+"""The host as the pipeline sees it: facts, ship, launch, follow, collect, over links that may drop.
 
 Every operation may be repeated: blobs and files have hashes, the journal has offsets, and a job
 launched twice runs once. So a dropped link is answered by connecting again and going on.
@@ -30,12 +30,12 @@ T = TypeVar("T")
 def connect_host(
     opener: Opener, remote: Remote, *, give_up_s: float = 300.0, retry_s: float = 0.5
 ) -> HostLink:
-    """Start the agent on the box; whatever keeps it from starting is one sentence."""
+    """Start the agent on the host; whatever keeps it from starting is one sentence."""
     return HostLink(opener, remote, AgentSession(opener, remote), give_up_s, retry_s)
 
 
 class HostLink:
-    """One box. `give_up_s` is how long we go on connecting without getting any further."""
+    """One host. `give_up_s` is how long we go on connecting without getting any further."""
 
     def __init__(
         self,
@@ -61,17 +61,17 @@ class HostLink:
 
     @property
     def facts(self) -> Host:
-        """Return what the box is and has, probed once; a failed probe is one of its problems."""
+        """Return what the host is and has, probed once; a failed probe is one of its problems."""
         if self._facts is None:
             answer = self._persist(lambda session: session.ask({"op": "facts"}))
             try:
                 self._facts = TypeAdapter(Host).validate_python(answer)
             except ValidationError as e:
-                raise ProtocolError(f"{self.remote.name}: the box's facts are garbled: {e}") from e
+                raise ProtocolError(f"{self.remote.name}: the host's facts are garbled: {e}") from e
         return self._facts
 
     def ship(self, files: Mapping[str, Path]) -> Shipped:
-        """Make sure that the blobs lie on the box, whole; the keys are their SHA-256."""
+        """Make sure that the blobs lie on the host, whole; the keys are their SHA-256."""
         began = time.monotonic()
         sent: list[tuple[int, int, int]] = []
 

@@ -20,7 +20,7 @@ from kernelrig.model import Command, CommandResult, EndedBy, StageJob, StageResu
 
 Event: TypeAlias = dict[str, Any]
 
-LOST = "the agent on the box was lost before it came to this"
+LOST = "the agent on the host was lost before it came to this"
 _UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _ONCE = ("run_started", "stage_started", "stage_not_run", "command_started", "command_ended")
 """Kinds of events that tell of each run, stage or command once."""
@@ -108,7 +108,7 @@ def _command(
     if ended is not None:
         return _ended(command, ended)
     if started is not None:
-        detail = "the agent on the box was lost while it ran"
+        detail = "the agent on the host was lost while it ran"
         return CommandResult(command.name, EndedBy.LOST, started_utc=started["utc"], detail=detail)
     return CommandResult(command.name, EndedBy.NOT_STARTED, detail=reason)
 

@@ -24,7 +24,7 @@ Frame: TypeAlias = dict[str, Any]
 
 HINTS = {
     "full": "free space there, or run `invoke clean --remote {remote}`",
-    "busy": "one run a box at a time: wait, or bring it back with `invoke collect`",
+    "busy": "one run a host at a time: wait, or bring it back with `invoke collect`",
 }
 
 
@@ -63,7 +63,7 @@ class AgentSession:
         try:
             self._channel.write(archive)
         except RemoteError as e:
-            # A box without python closes its end at once; how it ended says more than the write.
+            # A host without python closes its end at once; how it ended says more than the write.
             if self._channel.exit_status() is None:
                 raise LinkLost(e.message, e.hint) from e
         while (at := self._buffer.find(MARKER)) < 0:
@@ -86,7 +86,7 @@ class AgentSession:
         if "kernelrig needs python" in last:
             return RemoteError(f"{name}: {last}", hint)
         if status == 127:
-            return RemoteError(f"{name}: there is no '{python}' on the box", hint)
+            return RemoteError(f"{name}: there is no '{python}' on the host", hint)
         if status is None:
             return LinkLost(f"{name}: the link dropped before the agent started")
         return ProtocolError(f"{name}: '{python}' did not start the agent (exit {status}): {last}")

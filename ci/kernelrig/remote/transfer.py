@@ -1,4 +1,4 @@
-"""Bytes to the box and back: blobs by SHA-256, files by a manifest; only what lacks travels."""
+"""Bytes to the host and back: blobs by SHA-256, files by a manifest; only what lacks travels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRIES = 3  # for bytes that arrive wrong; a link that drops is somebody else's m
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A file of a run as the box's manifest lists it."""
+    """A file of a run as the host's manifest lists it."""
 
     path: str
     bytes: int
@@ -39,7 +39,7 @@ def exact_chunks(path: Path, size: int) -> Iterator[bytes]:
 def send_missing(
     session: AgentSession, files: Mapping[str, Path], on_sent: Callable[[int, int, int], None]
 ) -> None:
-    """Send what the box lacks in one stream; `on_sent` gets blobs, bytes, blobs sent again."""
+    """Send what the host lacks in one stream; `on_sent` gets blobs, bytes, blobs sent again."""
     sizes = {sha: path.stat().st_size for sha, path in files.items()}
     answer = session.ask({"op": "need", "blobs": sizes})
     missing, again = list(answer["missing"]), len(answer["corrupted"])
@@ -65,10 +65,10 @@ def list_files(session: AgentSession, run_id: str) -> tuple[Listed, ...]:
 
 
 def inside(destination: Path, name: str) -> Path:
-    """Return where a file of the box goes; a name that leads outside is an error, not a path."""
+    """Return where a file of the host goes; a name that leads outside is an error, not a path."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts:
-        raise ProtocolError(f"the box lists a file outside its run: '{name}'")
+        raise ProtocolError(f"the host lists a file outside its run: '{name}'")
     return destination / path
 
 
@@ -112,7 +112,7 @@ def fetch(
     while "end" not in (header := session.frame()):
         file = by_path.get(header.get("path", ""))
         if file is None:
-            raise ProtocolError(f"the box sends a file nobody asked for: {header!r}")
+            raise ProtocolError(f"the host sends a file nobody asked for: {header!r}")
         if "bytes" in header and store(
             inside(destination, file.path), session.payload(header["bytes"]), file.sha256
         ):

@@ -32,7 +32,7 @@ def progress_line(event: Mapping[str, Any]) -> str:
         case "health" if event.get("healthy") is False:  # None: nobody knows
             line = f"{stage}: the GPU no longer answers"
         case "agent_lost" | "agent_error":
-            line = f"the agent on the box was lost: {event.get('detail', 'no reason was given')}"
+            line = f"the agent on the host was lost: {event.get('detail', 'no reason was given')}"
         case "finished":
             line = f"the box is done: {event.get('reason', 'no reason was given')}"
         case _:

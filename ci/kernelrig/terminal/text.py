@@ -1,4 +1,4 @@
-"""Text from a tool or a box, made safe for the place where a report shows it."""
+"""Text from a tool or a host, made safe for the place where a report shows it."""
 
 from __future__ import annotations
 

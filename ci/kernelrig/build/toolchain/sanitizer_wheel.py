@@ -1,4 +1,4 @@
-"""The compute-sanitizer that travels to boxes which have none, or the wrong one."""
+"""The compute-sanitizer that travels to hosts which have none, or the wrong one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PROGRAMS = (b"\x7fELF", b"#!")
 def fetch_sanitizer_wheel(root: Path) -> Path:
     """Return a tar of the pinned wheel's tool: `bin/compute-sanitizer` is the program in it.
 
-    The same pins give the same bytes, so that a box which has the tar is sent nothing.
+    The same pins give the same bytes, so that a host which has the tar is sent nothing.
     """
     tree = fetch_wheels(root, "sanitizer")
     tar = tree.with_suffix(".tar")

@@ -1,4 +1,4 @@
-"""`python agent.pyz run DIR LOCK`: the detached daemon, with the box lock it holds."""
+"""`python agent.pyz run DIR LOCK`: the detached daemon, with the host lock it holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this box is and has; a probe that fails is one of its problems."""
+"""What this host is and has; a probe that fails is one of its problems."""
 
 from __future__ import annotations
 

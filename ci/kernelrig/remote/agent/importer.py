@@ -1,6 +1,6 @@
 """Imports the agent from the archive that came over the link, without writing it anywhere.
 
-A box whose disk is full is to be reached like any other: results are brought back from it, and
+A host whose disk is full is to be reached like any other: results are brought back from it, and
 `clean` makes room there. The client's boot line executes this file before anything else.
 """
 

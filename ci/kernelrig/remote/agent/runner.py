@@ -22,7 +22,7 @@ from .workdir import RESULT_CACHE
 
 
 class Runner:
-    """Runs one job, as the daemon; holds the box lock until nothing of the run is left."""
+    """Runs one job, as the daemon; holds the host lock until nothing of the run is left."""
 
     def __init__(self, run: Path, lock: int) -> None:
         self.run = run

@@ -135,7 +135,7 @@ class Server:
     def known_run(self, request: Json) -> Path:
         return self.workdir.known_run(request["run"])
 
-    # the box
+    # the host
 
     def prune(self, request: Json) -> Json:
         """Remove what is older than `keep_s`."""

@@ -22,7 +22,7 @@ def launch(workdir: Workdir, job: Json, archive: bytes) -> bool:
         # The first answer was lost with its link.
         if json.loads((run / "job.json").read_bytes()) == job:
             return False
-        raise Refused(f"run {run.name} is already on this box, with another job")
+        raise Refused(f"run {run.name} is already on this host, with another job")
     lock = workdir.take_lock(run.name)
     try:
         workdir.end_orphans()
@@ -47,7 +47,7 @@ def lay_out(run: Path, job: Json, blobs: Blobs) -> None:
         target = run / safe_relative(entry["path"])
         target.parent.mkdir(parents=True, exist_ok=True)
         if not blob.is_file():
-            raise Refused(f"the blob of {entry['path']} is not on the box", "missing blob")
+            raise Refused(f"the blob of {entry['path']} is not on the host", "missing blob")
         if entry.get("unpack"):
             unpack_tar(blob, target)
         elif entry["mode"] & 0o111:

@@ -1,4 +1,4 @@
-"""The tools of CUDA and its driver on this box: where they are, and what they can."""
+"""The tools of CUDA and its driver on this host: where they are, and what they can."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The agent's folder on the box: blobs, runs, kept results, and the lock that runs share.
+"""The agent's folder on the host: blobs, runs, kept results, and the lock that runs share.
 
-The lock is the folder's, not the machine's: runs under two workdirs of one box, or of two users,
+The lock is the folder's, not the machine's: runs under two workdirs of one host, or of two users,
 hold two locks and may disturb each other. What tells of it is the facts: who else uses the GPU.
 """
 
@@ -60,7 +60,7 @@ class Workdir:
         except BlockingIOError:
             holder = os.pread(lock, 4096, 0).decode(errors="replace").strip()
             os.close(lock)
-            raise Refused(f"run {holder} is using this box", "busy") from None
+            raise Refused(f"run {holder} is using this host", "busy") from None
         os.ftruncate(lock, 0)
         os.pwrite(lock, run_id.encode(), 0)
         return lock

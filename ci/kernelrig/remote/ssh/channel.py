@@ -9,11 +9,11 @@ from kernelrig.errors import RemoteError
 
 
 class LinkLost(RemoteError):
-    """The connection dropped or fell silent; what runs on the box goes on: try again."""
+    """The connection dropped or fell silent; what runs on the host goes on: try again."""
 
 
 class Channel(Protocol):
-    """One process on the box. Every call may raise RemoteError when the link is gone."""
+    """One process on the host. Every call may raise RemoteError when the link is gone."""
 
     def write(self, data: bytes) -> None: ...
 
@@ -36,5 +36,5 @@ class Opener(Protocol):
     """The one connection of a run."""
 
     def open(self, argv: Sequence[str]) -> Channel:
-        """Start `argv` on the box; connects again first if the connection dropped."""
+        """Start `argv` on the host; connects again first if the connection dropped."""
         ...

@@ -64,7 +64,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]  # its 
             )
         raise RemoteError(
             f"the host key of {where} is not known: it shows {shown}",
-            "compare the fingerprint with what the box or its provider says, then"
+            "compare the fingerprint with what the host or its provider says, then"
             f" `{self._pin} --fingerprint {shown.fingerprint}`"
             if self._pin
             else f"it is a jump host: log in once with `ssh -p {self._hop.port}"
@@ -162,7 +162,7 @@ def _dial(hop: Hop, link_timeout_s: float) -> socket.socket:
         raise LinkLost(f"'{hop.host}' does not resolve to an address: {e.strerror}") from e
     except TimeoutError as e:
         raise LinkLost(
-            f"{hop.address} did not answer within {hop.timeout_s:g} s", "is the box up?"
+            f"{hop.address} did not answer within {hop.timeout_s:g} s", "is the host up?"
         ) from e
     except ConnectionRefusedError as e:
         raise LinkLost(
@@ -201,7 +201,7 @@ def _explain(error: Exception, hop: Hop, before: Any | None, seconds: float) -> 
         if seconds > 0.9 * hop.timeout_s:
             return LinkLost(
                 f"{hop.address} took the connection and said nothing for {hop.timeout_s:g} s",
-                "is it an SSH server, and is the box alive?",
+                "is it an SSH server, and is the host alive?",
             )
         return LinkLost(
             f"{hop.address} closed the connection before it said anything",

@@ -1,4 +1,4 @@
-"""Making a box known: fetch its host key without logging in, compare it, pin it in a record."""
+"""Making a host known: fetch its host key without logging in, compare it, pin it in a record."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def resolve_remote(
     if not matching:
         raise RemoteError(
             f"{address} does not have the key {wanted}: it shows {', '.join(map(str, keys))}",
-            "nothing was written; is the address right, is the fingerprint of this box?",
+            "nothing was written; is the address right, is the fingerprint of this host?",
         )
     say(f"host key of {address}: {matching[0]}")
     if not wanted:
-        say("pinned as it was shown; compare it with what the box or its provider says")
+        say("pinned as it was shown; compare it with what the host or its provider says")
     return replace(remote, host_key=matching[0].line)
 
 

@@ -203,7 +203,7 @@ class Session:
             self.close()
             if self._connected_before:
                 raise
-            # Nothing is under way on the box yet, so there is nothing to come back to.
+            # Nothing is under way on the host yet, so there is nothing to come back to.
             raise RemoteError(e.message, e.hint) from e
         except BaseException:
             self.close()

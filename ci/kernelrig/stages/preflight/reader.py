@@ -226,7 +226,7 @@ def _tools(plan: Plan, host: Host, remote: Remote) -> Iterator[tuple[str, Verdic
     kinds = {s.kind for s in plan.stages}
     if StageKind.SANITIZER in kinds:
         tool = sanitizer_tool(host, remote)
-        if remote.tools == "box" and SANITIZER not in host.tools:
+        if remote.tools == "host" and SANITIZER not in host.tools:
             yield (
                 SANITIZER,
                 broken(f"no {SANITIZER} on {host.hostname}; set `tools: ship` for this remote"),

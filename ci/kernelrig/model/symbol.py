@@ -9,7 +9,7 @@ NEVER_RETURN = frozenset({"__assertfail"})
 
 
 def base_name(mangled: str) -> str:
-    """Return the last identifier of a mangled name: what `ncu -k` and the user call the function."""
+    """Return the last identifier of a mangled name: what `ncu -k` and users call the function."""
     if not mangled.startswith("_Z"):
         return mangled
     rest = re.sub(r"^_Z(?:N[KVr]*)?", "", mangled)

@@ -8,31 +8,28 @@ from pathlib import Path
 
 import pytest
 from kernelrig import config
-from kernelrig.build import Request, build_all
+from kernelrig.build import Request
+from kernelrig.build.command import compile_argv
 from kernelrig.model import Toolchain
 from kernelrig.proc import run_process
 
+from tests.compilations import OUT, compile_once
 from tests.toolchain_fixture import REPOSITORY
 
 CompilePtx = Callable[..., str]
 """(source relative to the repository, arch, *flags of nvcc) -> its PTX."""
 OwnPtx = Callable[[str, str, str], str]
-"""(kernel, arch, variant) -> the PTX of its build, from the repository's own store."""
+"""(kernel, arch, variant) -> its PTX, by the command of its build without the harness."""
 Assemble = Callable[[str, str], str]
 """(PTX, arch) -> the machine code that ptxas makes of it, encoding and all."""
 
 
 @pytest.fixture(scope="session")
-def compile_ptx(cuda_toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> CompilePtx:
-    made: dict[tuple[str, ...], str] = {}
+def compile_ptx(cuda_toolchain: Toolchain) -> CompilePtx:
+    def compile_source(source: str, arch: str, *flags: str) -> str:
+        return _compile(cuda_toolchain, source, arch, flags)
 
-    def compile_once(source: str, arch: str, *flags: str) -> str:
-        if (key := (source, arch, *flags)) not in made:
-            out = tmp_path_factory.mktemp("ptx") / "probe.ptx"
-            made[key] = _compile(cuda_toolchain, source, arch, flags, out)
-        return made[key]
-
-    return compile_once
+    return compile_source
 
 
 @pytest.fixture(scope="session")
@@ -41,8 +38,10 @@ def own_ptx(cuda_toolchain: Toolchain) -> OwnPtx:
 
     def build(kernel: str, arch: str, variant: str) -> str:
         request = Request(kernels[kernel], arch, variant)
-        (made,) = build_all(REPOSITORY, [request], cuda_toolchain)
-        return (made.folder / made.program).with_suffix(".ptx").read_text()
+        argv = compile_argv(request, cuda_toolchain, REPOSITORY)
+        only_ptx = ("-DKERNELRIG_DEVICE_ONLY", "-ptx", "-o", f"{OUT}/kernel.ptx")
+        folder = compile_once([*argv, *only_ptx], cuda_toolchain, source=request.source)
+        return (folder / "kernel.ptx").read_text()
 
     return build
 
@@ -63,13 +62,12 @@ def assemble(cuda_toolchain: Toolchain) -> Assemble:
     return assemble_text
 
 
-def _compile(tools: Toolchain, source: str, arch: str, flags: tuple[str, ...], out: Path) -> str:
+def _compile(tools: Toolchain, source: str, arch: str, flags: tuple[str, ...]) -> str:
     # As kernelrig.build does it: no path of this machine gets into the line table.
     path = f"PATH={tools.root / 'bin'}:{tools.host_compiler.parent}:/usr/bin:/bin"
     argv: list[str | Path] = ["env", "-i", path, "LC_ALL=C", "PWD=/proc/self/cwd", tools.nvcc]
     virtual = arch.replace("sm_", "compute_")
     argv += ["-std=c++17", "-O3", "-ccbin", tools.host_compiler]
     argv += ["-gencode", f"arch={virtual},code={virtual}"]
-    done = run_process([*argv, *flags, "-ptx", "-o", out, source], cwd=REPOSITORY)
-    assert done.exit_code == 0, done.stderr
-    return out.read_text()
+    argv += [*flags, "-ptx", "-o", f"{OUT}/probe.ptx", source]
+    return (compile_once(argv, tools, source=source) / "probe.ptx").read_text()

@@ -11,7 +11,7 @@ from kernelrig.model import Toolchain
 from kernelrig.proc import run_process
 from kernelrig.sass import Flow, Module, control_flow, parse_sass
 
-from tests.toolchain_fixture import REPOSITORY
+from tests.compilations import OUT, compile_once, disassemble
 
 PROBES = Path("tests/sass/probes")
 
@@ -39,30 +39,28 @@ Compile = Callable[..., Probe]
 
 
 @pytest.fixture(scope="session")
-def compile_sass(cuda_toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Compile:
+def compile_sass(cuda_toolchain: Toolchain) -> Compile:
     made: dict[tuple[str, ...], Probe] = {}
 
-    def compile_once(source: str, arch: str, *flags: str) -> Probe:
+    def compile_source(source: str, arch: str, *flags: str) -> Probe:
         if (key := (source, arch, *flags)) not in made:
-            out = tmp_path_factory.mktemp("probe") / "probe.cubin"
-            made[key] = _compile(cuda_toolchain, source, arch, flags, out)
+            made[key] = _compile(cuda_toolchain, source, arch, flags)
         return made[key]
 
-    return compile_once
+    return compile_source
 
 
-def _compile(tools: Toolchain, source: str, arch: str, flags: tuple[str, ...], out: Path) -> Probe:
+def _compile(tools: Toolchain, source: str, arch: str, flags: tuple[str, ...]) -> Probe:
     # As kernelrig.build does it: no path of this machine gets into the line table.
     path = f"PATH={tools.root / 'bin'}:{tools.host_compiler.parent}:/usr/bin:/bin"
     env = ("env", "-i", path, "LC_ALL=C", "PWD=/proc/self/cwd")
     argv = (*env, str(tools.nvcc), "-std=c++17", "-O3")
     target = f"arch={arch.replace('sm_', 'compute_')},code={arch}"
     how = ("-lineinfo", "-gencode", target, "-ccbin", str(tools.host_compiler), *flags)
-    done = run_process([*argv, *how, "-cubin", "-o", out, source], cwd=REPOSITORY)
-    assert done.exit_code == 0, done.stderr
-    told = run_process([tools.nvdisasm, "-c", "-gi", out])
-    assert told.exit_code == 0, told.stderr
-    return Probe(out, told.stdout, parse_sass(told.stdout), tools.nvdisasm)
+    to_cubin = ("-cubin", "-o", f"{OUT}/probe.cubin", source)
+    cubin = compile_once((*argv, *how, *to_cubin), tools, source=source) / "probe.cubin"
+    listed = disassemble(cubin, tools, "-c", "-gi")
+    return Probe(cubin, listed, parse_sass(listed), tools.nvdisasm)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from kernelrig import config
-from kernelrig.build import Request, build_all
+from kernelrig.build import Request
 from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.launch.exploration import emulate
 from kernelrig.emu.launch.loader import Loaded, load
@@ -20,7 +20,8 @@ from kernelrig.model import Builds, Case, Pattern, Toolchain
 from kernelrig.run.launches import prepare_launches
 from kernelrig.stages import Launch
 
-from tests.kernel.bad_kernels import REPOSITORY, compile_megakernel_ptx, make_bad_project, read_head
+from tests.compilations import build_once
+from tests.kernel.bad_kernels import REPOSITORY, compile_megakernel, make_bad_project, read_head
 
 Sizes = tuple[int, int]
 """Images and CTAs."""
@@ -67,7 +68,7 @@ class Megakernels:
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             root = make_bad_project(fault, Path(folder))
             module = Path(folder) / "fault.ptx"
-            module.write_text(compile_megakernel_ptx(root, self._tools, arch, variant))
+            module.write_text(compile_megakernel(root, self._tools, arch, variant).text)
             if fault in MORE_SHARED:
                 described = json.loads(launch.read_text())
                 described["dynamic_smem_bytes"] += MORE_SHARED[fault]
@@ -92,7 +93,7 @@ class Megakernels:
 
     def _described(self, arch: str, variant: str, sizes: Sizes) -> Path:
         kernel = config.load_kernels(REPOSITORY)["patch_embed"]
-        (built,) = build_all(REPOSITORY, [Request(kernel, arch, variant)], self._tools)
+        built = build_once(REPOSITORY, Request(kernel, arch, variant), self._tools)
         launch = Launch("", Case("", *sizes), Pattern.INTEGER, 0)
         root = self._folder / f"{arch}-{variant}"
         prepare_launches(root, [launch], kernel, Builds(built))

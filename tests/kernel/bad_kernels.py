@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +19,9 @@ from kernelrig.build.command import compile_argv
 from kernelrig.build.tunable_builds import ONLY_DEVICE
 from kernelrig.model import Toolchain
 from kernelrig.proc import run_process
+
+from tests.compilations import LOG, OUT, compile_once, disassemble
+from tests.kernel.cubin import read_section
 
 REPOSITORY = Path(__file__).parents[2]
 PATCHES = Path(__file__).parents[1] / "bad"
@@ -40,8 +42,8 @@ MEGAKERNEL_FAULTS, HOPPER_FAULTS = (
     for folder in ("sm100a", "sm90a")
 )
 
+ENTRY = "patch_embed_gemm"
 _DEBUG_LINES = re.compile(r"^\t\.(?:loc|file)\t.*\n", re.MULTILINE)
-_WORD = re.compile(r" */\* (0x[0-9a-f]{16}) \*/")
 _DEBUG_SECTION = "\t.section\t.debug"
 
 
@@ -76,27 +78,27 @@ def _sources(root: Path) -> dict[str, bytes]:
 class DeviceCode:
     """What nvcc makes of a kernel for the GPU, and says of it.
 
-    `ptx` is without the lines that only say where an instruction comes from. `words` are the
-    machine code: which scoreboards an instruction waits for does not stand in the SASS.
+    `text` is its PTX; `ptx` is without the lines that only say where an instruction comes from.
+    `words` is the machine code: which scoreboards an instruction waits for does not stand in the
+    SASS.
     """
 
-    ptx: str
-    sass: str
-    words: tuple[str, ...]
+    cubin: Path
+    text: str
     log: str
+    tools: Toolchain
 
+    @property
+    def ptx(self) -> str:
+        return _DEBUG_LINES.sub("", self.text).partition(_DEBUG_SECTION)[0]
 
-def compile_megakernel_ptx(root: Path, tools: Toolchain, arch: str, variant: str) -> str:
-    """Compile the project's kernel to PTX, source lines and all, which is a fifth of the work."""
-    request = Request(config.load_kernels(root)["patch_embed"], arch, variant)
-    with tempfile.TemporaryDirectory(prefix="kernelrig-") as folder:
-        out = Path(folder) / "kernel.ptx"
-        argv: list[str | Path] = [*compile_argv(request, tools, root)]
-        argv += ["-DKERNELRIG_DEVICE_ONLY", "-ptx", "-o", out]
-        made = run_process(argv, cwd=root)
-        if made.exit_code:
-            raise AssertionError(f"{root.name} does not compile:\n{made.stdout}{made.stderr}")
-        return out.read_text()
+    @property
+    def words(self) -> bytes:
+        return read_section(self.cubin, f".text.{ENTRY}")
+
+    @property
+    def sass(self) -> str:
+        return disassemble(self.cubin, self.tools, "-c")
 
 
 def compile_megakernel(
@@ -104,19 +106,13 @@ def compile_megakernel(
 ) -> DeviceCode:
     """Compile the project's kernel for `arch`, the part that runs on the GPU alone."""
     request = Request(config.load_kernels(root)["patch_embed"], arch, variant)
-    with tempfile.TemporaryDirectory(prefix="kernelrig-") as folder:
-        cubin = Path(folder) / "kernel.cubin"
-        argv = [*compile_argv(request, tools, root), *ONLY_DEVICE]
-        made = run_process([*argv, "--keep", "--keep-dir", folder, "-o", cubin], cwd=root)
-        if made.exit_code:
-            raise AssertionError(f"{root.name} does not compile:\n{made.stdout}{made.stderr}")
-        ptx = (Path(folder) / Path(request.source).with_suffix(".ptx").name).read_text()
-        listed = run_process([tools.nvdisasm, "-c", "-hex", cubin])
-        if listed.exit_code:
-            raise AssertionError(f"{root.name} does not disassemble:\n{listed.stderr}")
-        return DeviceCode(
-            ptx=_DEBUG_LINES.sub("", ptx).partition(_DEBUG_SECTION)[0],
-            sass=_WORD.sub("", listed.stdout),
-            words=tuple(_WORD.findall(listed.stdout)),
-            log=made.stdout + made.stderr,
-        )
+    argv = [*compile_argv(request, tools, root), *ONLY_DEVICE, "--keep", "--keep-dir", OUT]
+    argv += ["-o", f"{OUT}/kernel.cubin"]
+    folder = compile_once(argv, tools, source=request.source, cwd=root)
+    ptx = folder / Path(request.source).with_suffix(".ptx").name
+    return DeviceCode(
+        cubin=folder / "kernel.cubin",
+        text=ptx.read_text(),
+        log=(folder / LOG).read_text(),
+        tools=tools,
+    )

@@ -22,6 +22,7 @@ from kernelrig.static.sass_rules import check_sass
 from kernelrig.static.subject import Subject
 
 from tests.kernel.bad_kernels import (
+    ENTRY,
     HOPPER_FAULTS,
     MEGAKERNEL_FAULTS,
     REPOSITORY,
@@ -88,7 +89,6 @@ KINDS = frozenset(
 )
 """The emulator's kinds of findings that some fault shows as; at least one of its own must come."""
 
-ENTRY = "patch_embed_gemm"
 PRODUCTS = {"sm_100a": "UTCQMMA.2CTA", "sm_90a": "QGMMA.64x256x32"}
 
 

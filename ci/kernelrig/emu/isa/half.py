@@ -55,10 +55,6 @@ FORMATS = {
 }
 
 
-def _subtract(a: Array, b: Array) -> Array:
-    return a - b
-
-
 # float32 has more than twice the bits of either format and two: rounding a sum or a product first
 # to float32 changes nothing. That of a sum of a product is rounded to odd instead.
 _FUNCTIONS: dict[str, Function] = {

@@ -94,11 +94,6 @@ class Groups:
         """Return what these lanes issued so far and nobody has waited for."""
         return list(dict.fromkeys(o for h in self._of(warp, lanes) for o in h.older(None, False)))
 
-    def unfinished(self, warp: int, lanes: int) -> list[Op]:
-        """Return what these lanes issued so far and is not done, committed or not."""
-        found = dict.fromkeys(o for h in self._of(warp, lanes) for o in h.older(None, False))
-        return [op for op in found if not op.done]
-
     def must_wait(
         self, batch: WarpBatch, mask: Mask, newest: int | None, read: bool = False
     ) -> Blocked | None:

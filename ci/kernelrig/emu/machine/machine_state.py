@@ -331,8 +331,3 @@ class Machine:
         """Report a finding of an operation, at the instruction that issued it."""
         lanes = 1 << op.lane if op.lane >= 0 else 0xFFFFFFFF
         self.report(kind, message, op.warp, lanes, op.at, severity)
-
-
-def slot_of_rank(batch: WarpBatch, rank: Array) -> Array:
-    """Return the slot of the CTA with that rank in the cluster of each warp."""
-    return batch.cluster_slot + rank

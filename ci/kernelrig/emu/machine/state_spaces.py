@@ -106,12 +106,6 @@ class Arena:
         """Say that `size` bytes from each of `index` are written; aligned powers of two."""
         self.written.view(UNSIGNED[min(size, 8)])[self._words(index, size)] = _ONES[min(size, 8)]
 
-    def all_written(self, index: Array, size: int) -> NDArray[np.bool_]:
-        """Say for each of `index` whether all of its `size` bytes are written."""
-        words = self.written.view(UNSIGNED[min(size, 8)])[self._words(index, size)]
-        right = words == _ONES[min(size, 8)]
-        return np.asarray(right if size <= 8 else right.all(axis=-1))
-
     @staticmethod
     def _words(index: Array, size: int) -> Array:
         if size <= 8:

@@ -150,7 +150,6 @@ class Format:
 
 BF16 = Format(7, -126, float.fromhex("0x1.fep127"))
 HALF = Format(10, -14, 65504.0)
-SINGLE = Format(23, -126, float.fromhex("0x1.fffffep127"))
 TF32 = Format(10, -126, float.fromhex("0x1.ffcp127"))
 E4M3 = Format(3, -6, 448.0)
 E5M2 = Format(2, -14, 57344.0)

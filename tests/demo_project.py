@@ -64,7 +64,7 @@ kernels:
       sm_90a:
         source: demo.cu
         rules:
-          - {code: S001, name: sums, what: it adds, why: it is a sum, mend: add, must_have: [FADD]}
+          - {code: S001, name: sums, what: it adds, why: it is a sum, fix: add, must_have: [FADD]}
 """
 
 PLAN = """\

@@ -29,10 +29,10 @@ kernels:
         roles:
           mma: {issues: [UTCQMMA]}
         rules:
-          - {code: S001, name: mma-is-there, what: a, why: b, mend: c, must_have: [UTCQMMA.2CTA]}
-          - {code: S002, name: mma-count, what: a, why: b, mend: c, role: mma,
+          - {code: S001, name: mma-is-there, what: a, why: b, fix: c, must_have: [UTCQMMA.2CTA]}
+          - {code: S002, name: mma-count, what: a, why: b, fix: c, role: mma,
              count: {UTCQMMA: 4 * UNROLL}}
-          - {code: S003, name: fence-first, what: a, why: b, mend: c,
+          - {code: S003, name: fence-first, what: a, why: b, fix: c,
              order: [FENCE, UTMASTG], since: STS}
 """
 
@@ -128,7 +128,7 @@ def test_a_variant_changes_a_tunable_and_leaves_the_others(project: Project) -> 
             "19: 'function' is no regular expression: "
             "missing ), unterminated subpattern at position 4",
         ),
-        ("mend: c, must", "must", "19: missing key 'mend' in item 1 of 'rules'"),
+        ("fix: c, must", "must", "19: missing key 'fix' in item 1 of 'rules'"),
     ],
 )
 def test_a_mistake_is_named(project: Project, old: str, new: str, mistake: str) -> None:

@@ -298,7 +298,11 @@ SPILLING = static_run(
     REGISTERS,
     Check(
         "R004 local-memory",
-        Verdict(Outcome.FAIL, "1 local instructions, the budget is at most 0", ("mend: unroll",)),
+        Verdict(
+            Outcome.FAIL,
+            "1 local instructions, the budget is at most 0",
+            ("suggested fix: unroll",),
+        ),
         findings=(SPILLS,),
         facts={"local_instructions": "1", "budget": "0"},
     ),

@@ -1,4 +1,4 @@
-"""What the terminal shows of checks: every rule, what it was judged by, and how to mend it."""
+"""What the terminal shows of checks: every rule, what it was judged by, and how to fix it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_rule_that_fails_shows_figures_places_and_the_way_out() -> None:
         "        local_instructions: 1\n"
         "        budget: 0\n"
         "        kernel/sm100a_patch_embed_fp8.cu:415: STL at 0x1230\n"
-        "        mend: unroll\n"
+        "        suggested fix: unroll\n"
         "beside: most live registers: 207 at sm100a_patch_embed_fp8.cu:505\n"
     )
 

@@ -114,7 +114,7 @@ def test_what_people_read_names_every_rule_and_says_that_nothing_ran(project: Pr
         ("must_have: [FADD]", "must_not_have: [BAR.SYNC], within: loops", "S001", "BAR.SYNC"),
     ],
 )
-def test_a_rule_that_does_not_hold_fails_the_run_and_says_how_to_mend_it(
+def test_a_rule_that_does_not_hold_fails_the_run_and_says_how_to_fix_it(
     project: Project, old: str, new: str, code: str, said: str
 ) -> None:
     root = project(("kernel/kernels.yaml", old, new))
@@ -123,7 +123,7 @@ def test_a_rule_that_does_not_hold_fails_the_run_and_says_how_to_mend_it(
     assert [c for c, outcome in verdicts(run).items() if outcome is Outcome.FAIL] == [code]
     (bad,) = (c for c in run.stages[0].checks if c.verdict.outcome is Outcome.FAIL)
     assert bad.verdict.summary.startswith(said)
-    assert bad.verdict.evidence[-1].startswith("mend: ")
+    assert bad.verdict.evidence[-1].startswith("suggested fix: ")
     (failure,) = ET.parse(folder_of(root, run) / "junit.xml").getroot().iter("failure")
     assert str(failure.get("message")).startswith(said)
     assert render_summary(run).endswith(

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from kernelrig.model import Check, Outcome
+from kernelrig.model.frame import Place
 from kernelrig.ptx import Module, parse_ptx
 from kernelrig.static.ptx import RULES, check_ptx
 
@@ -75,7 +76,11 @@ def test_a_broken_kernel_breaks_its_rule_alone(entry: str, rule: str, probe: Mod
         assert finding.file == PROBE
         assert finding.line > 0
         assert re.fullmatch(r"[^\n]+[^.\n]", finding.message)
-    assert [line.split(":")[0] for line in check.verdict.evidence] == ["what", "why", "mend"]
+    assert [line.split(":")[0] for line in check.verdict.evidence] == [
+        "what",
+        "why",
+        "suggested fix",
+    ]
 
 
 @pytest.mark.parametrize("entry", RIGHT)
@@ -103,8 +108,11 @@ def test_a_finding_names_both_ends_and_the_helpers(probe: Module) -> None:
     (finding,) = checks[0].findings
     assert re.sub(r":\d+", ":N", finding.message) == (
         "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group may read what st.shared.v4.b32"
-        " at ptx_rules.cu:N epilogue wrote, unfenced (ptx.cuh:N tma_store_2d, in ptx_rules.cu:N"
-        " epilogue, in ptx_rules.cu:N body, in ptx_rules.cu:N store_without_proxy_fence)"
+        " at ptx_rules.cu:N epilogue wrote, unfenced"
+    )
+    assert re.sub(r":\d+", ":N", Place(finding.frames).text) == (
+        "ptx.cuh:N tma_store_2d, in ptx_rules.cu:N epilogue, in ptx_rules.cu:N body,"
+        " in ptx_rules.cu:N store_without_proxy_fence"
     )
 
 

@@ -91,7 +91,7 @@ def test_what_just_fits_passes() -> None:
         ("R007", {"ctas_per_sm": 1}, "1 ctas per sm, the budget is at least 2"),
     ],
 )
-def test_one_too_many_fails_and_says_how_to_mend_it(
+def test_one_too_many_fails_and_says_how_to_fix_it(
     code: str, worse: dict[str, int], said: str
 ) -> None:
     checks = outcomes(replace(USAGE, **worse), EXACT)
@@ -99,7 +99,7 @@ def test_one_too_many_fails_and_says_how_to_mend_it(
     (check,) = bad
     assert (check.name.split()[0], check.verdict.outcome) == (code, Outcome.FAIL)
     assert check.verdict.summary == said
-    assert check.verdict.evidence[-1].startswith("mend: ")
+    assert check.verdict.evidence[-1].startswith("suggested fix: ")
     assert check.findings[0].kernel == "^gemm$"
 
 

@@ -25,10 +25,10 @@ def not_passed(checks: list[Check]) -> dict[str, Outcome]:
     return {c.name: o for c in checks if (o := c.verdict.outcome) is not Outcome.PASS}
 
 
-def test_every_rule_says_what_why_and_how_to_mend_it() -> None:
+def test_every_rule_says_what_why_and_how_to_fix_it() -> None:
     assert [rule.title for rule in RULES] == [*NAMES, "W005 role-by-warp"]
     for rule in RULES:
-        assert all((rule.what, rule.why, rule.mend))
+        assert all((rule.what, rule.why, rule.fix))
 
 
 @pytest.mark.parametrize("function", ["right", "watchdog"])
@@ -80,7 +80,11 @@ def test_each_fault_is_found_by_the_rule_that_is_for_it(
     assert (found.kernel, found.line) == (function, line)
     assert found.file == ("tests/sass/probes/roles_sm100a.cu" if line else "")
     assert failed[0].verdict.summary.startswith(message)
-    assert [line.split(":")[0] for line in failed[0].verdict.evidence] == ["what", "why", "mend"]
+    assert [line.split(":")[0] for line in failed[0].verdict.evidence] == [
+        "what",
+        "why",
+        "suggested fix",
+    ]
 
 
 def test_a_shared_loop_is_found_on_hopper_too(roles_90a: Probe) -> None:

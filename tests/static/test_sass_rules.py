@@ -129,7 +129,11 @@ def test_a_rule_fails_on_the_compiled_kernel_that_breaks_it(
     check = answers(compile_kernel(tmp_path / "broken", cuda_toolchain, edits))[code]
     assert check.verdict.outcome is Outcome.FAIL, check.verdict.summary
     assert check.verdict.summary.startswith(complaint)
-    assert [line.split(":")[0] for line in check.verdict.evidence] == ["what", "why", "mend"]
+    assert [line.split(":")[0] for line in check.verdict.evidence] == [
+        "what",
+        "why",
+        "suggested fix",
+    ]
 
 
 def test_what_must_not_be_there_is_found_on_its_line(

@@ -16,7 +16,7 @@ class Rule:
     name: str
     what: str
     why: str
-    mend: str
+    fix: str
 
     @property
     def title(self) -> str:

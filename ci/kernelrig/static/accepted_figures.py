@@ -9,7 +9,7 @@ from pathlib import Path
 from kernelrig.files.rundir import write_atomic
 from kernelrig.files.serialization import from_json, to_json
 from kernelrig.model import AcceptedBuild, AcceptedBuilds, Check, Rule, Usage
-from kernelrig.static.answer import judged, not_asked, place
+from kernelrig.static.answer import broken_rule, judged, not_asked
 from kernelrig.static.subject import Subject
 
 ACCEPTED = Path("kernel/accepted.json")
@@ -48,7 +48,7 @@ def check_accepted(subject: Subject, now: AcceptedBuild, then: AcceptedBuild | N
         facts["toolchain"] = f"{then.toolchain} -> {now.toolchain}"
     worse = [f"{name} {said}" for name, said, is_worse in changes if is_worse]
     said = "; ".join(f"{k} {v}" for k, v in facts.items()) or "as accepted"
-    found = [place(RULE, text, kernel=subject.function) for text in worse]
+    found = [broken_rule(RULE, text, kernel=subject.function) for text in worse]
     return judged(RULE, found, f"{said}; {HOW}" if worse else said, facts)
 
 

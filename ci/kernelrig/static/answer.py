@@ -1,19 +1,20 @@
-"""A rule's answer: the Check that says what was found, and how to mend it."""
+"""A rule's answer: the Check that names what was found, and the suggested fix."""
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Protocol
 
 from kernelrig.errors import CiError, ProtocolError
-from kernelrig.findings import locate
+from kernelrig.findings import fingerprint, locate, without_numbers
 from kernelrig.model import Check, Finding, Rule, broken, failed, passed, skipped, unreadable
 from kernelrig.model.frame import Place
+from kernelrig.model.symbol import base_name
 
-_NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
+TOOL = "check"
+"""What findings of static rules are accepted under in kernels.yaml."""
 
 
 class Placed(Protocol):
@@ -23,27 +24,36 @@ class Placed(Protocol):
     def place(self) -> Place: ...
 
 
-def place(rule: Rule, message: str, *, kernel: str = "", file: str = "", line: int = 0) -> Finding:
-    """Return a place that breaks `rule`; its fingerprint survives moved lines and addresses."""
-    words = [rule.code, kernel, PurePosixPath(file).name, _NUMBER.sub("#", message)]
+def broken_rule(rule: Rule, message: str, *, kernel: str = "") -> Finding:
+    """Return the finding that `rule` does not hold, of no line in particular."""
+    kernel = base_name(kernel)
     return Finding(
-        tool="check",
+        tool=TOOL,
         kind=rule.name,
         message=message,
         kernel=kernel,
-        file=file,
-        line=line,
-        fingerprint=hashlib.sha256("\0".join(words).encode()).hexdigest()[:16],
+        fingerprint=fingerprint(rule.code, kernel, "", without_numbers(message)),
+        fix=rule.fix,
+        rule=rule.code,
     )
 
 
-def at_instruction(
+def broken_rule_at(
     rule: Rule, message: str, kernel: str, instruction: Placed, source: str
 ) -> Finding:
-    """Return a place in SASS or PTX, on its line of `source`, inlined helpers named beside it."""
-    frame = locate(instruction.place.frames, source)
-    inlined = f" ({instruction.place.text})" if len(instruction.place.frames) > 1 else ""
-    return place(rule, f"{message}{inlined}", kernel=kernel, file=frame.file, line=frame.line)
+    """Return the finding that `rule` does not hold at an instruction of SASS or PTX.
+
+    Its fingerprint survives moved lines and addresses, and a rebuild that renames the kernel.
+    """
+    at, kernel = locate(instruction.place.frames, source), base_name(kernel)
+    name = PurePosixPath(at.file).name
+    return replace(
+        broken_rule(rule, message, kernel=kernel),
+        file=at.file,
+        line=at.line,
+        frames=instruction.place.frames,
+        fingerprint=fingerprint(rule.code, kernel, name, at.function, without_numbers(message)),
+    )
 
 
 def judged(
@@ -71,4 +81,4 @@ def not_asked(rule: Rule, reason: str, facts: Mapping[str, str] | None = None) -
 
 
 def _advice(rule: Rule) -> tuple[str, ...]:
-    return (f"what: {rule.what}", f"why: {rule.why}", f"mend: {rule.mend}")
+    return (f"what: {rule.what}", f"why: {rule.why}", f"suggested fix: {rule.fix}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from kernelrig.model import Build, Check, Finding, FunctionResources, Outcome, Rule, Usage, Verdict
 from kernelrig.model.symbol import is_called
 from kernelrig.sass import Function
-from kernelrig.static.answer import at_instruction, judged, not_asked, not_judged, place
+from kernelrig.static.answer import broken_rule, broken_rule_at, judged, not_asked, not_judged
 from kernelrig.static.described_launch import Launch
 from kernelrig.static.occupancy import Limits, ctas_per_sm, limits_of
 from kernelrig.static.subject import Subject
@@ -105,7 +105,7 @@ def local_accesses(subject: Subject, functions: Sequence[Function]) -> tuple[Fin
     """Return every instruction that reads or writes local memory, on its line."""
     rule = RULES["local_instructions"]
     return tuple(
-        at_instruction(rule, f"{i.opcode} at {i.address:#x}", f.name, i, subject.source)
+        broken_rule_at(rule, f"{i.opcode} at {i.address:#x}", f.name, i, subject.source)
         for f in functions
         for i in f.instructions
         if i.matches("LDL") or i.matches("STL")
@@ -149,16 +149,16 @@ def _judge(
     words = name.replace("_", " ")
     if limits and name == "shared_bytes" and used > limits.cta_shared_bytes:
         said = f"{used} shared bytes, of {limits.cta_shared_bytes} that a CTA may have"
-        return judged(rule, [place(rule, said, kernel=subject.function)], said, facts)
+        return judged(rule, [broken_rule(rule, said, kernel=subject.function)], said, facts)
     if name == "ctas_per_sm" and used == 0:
         said = "no CTA fits on an SM"
-        return judged(rule, [place(rule, said, kernel=subject.function)], said, facts)
+        return judged(rule, [broken_rule(rule, said, kernel=subject.function)], said, facts)
     if budget is None:
         return not_asked(rule, f"{used} {words}, and no budget for {subject.name}", facts)
     least = name == "ctas_per_sm"
     kept = used >= budget if least else used <= budget
     said = f"{used} {words}, the budget is {'at least' if least else 'at most'} {budget}"
-    found = () if kept else places or (place(rule, said, kernel=subject.function),)
+    found = () if kept else places or (broken_rule(rule, said, kernel=subject.function),)
     return judged(rule, found, said, {**facts, "budget": str(budget)})
 
 

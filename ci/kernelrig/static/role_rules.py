@@ -11,7 +11,7 @@ from kernelrig.config.expression import evaluate
 from kernelrig.findings import locate
 from kernelrig.model import Check, Finding, Rule
 from kernelrig.sass import Flow, Instruction, Loop, barriers, dominates, dominators, whole_cta
-from kernelrig.static.answer import at_instruction, judged, not_asked, not_judged, place
+from kernelrig.static.answer import broken_rule, broken_rule_at, judged, not_asked, not_judged
 from kernelrig.static.role_dispatch import parted_warps, roles_of_threads, warps_text
 from kernelrig.static.role_graph import RoleBlocks, RoleGraph, issues
 
@@ -119,7 +119,9 @@ def _missing(graph: RoleGraph) -> Iterator[Finding]:
     kernel = graph.flow.function.name
     for name, held in graph.roles.items():
         for pattern in held.missing:
-            yield place(FOUND, f"{name} is known by {pattern}, which nobody issues", kernel=kernel)
+            yield broken_rule(
+                FOUND, f"{name} is known by {pattern}, which nobody issues", kernel=kernel
+            )
 
 
 def _copies(graph: RoleGraph, source: str, tunables: Mapping[str, int]) -> Iterator[Finding]:
@@ -189,7 +191,7 @@ def _gatherings(graph: RoleGraph, source: str) -> Iterator[Finding]:
 
 
 def _finding(rule: Rule, graph: RoleGraph, at: Instruction, source: str, message: str) -> Finding:
-    return at_instruction(rule, message, graph.flow.function.name, at, source)
+    return broken_rule_at(rule, message, graph.flow.function.name, at, source)
 
 
 def _among(graph: RoleGraph, source: str, threads: int) -> Iterator[Check]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from kernelrig.config.expression import evaluate
 from kernelrig.model import Check, Finding, Rule, SassRule
 from kernelrig.sass import Breach, Instruction, breaches
-from kernelrig.static.answer import at_instruction, judged, not_asked, not_judged, place
+from kernelrig.static.answer import broken_rule, broken_rule_at, judged, not_asked, not_judged
 from kernelrig.static.role_graph import RoleGraph
 from kernelrig.static.subject import Subject
 
@@ -60,7 +60,7 @@ def _must_have(subject: Subject, rule: SassRule, graph: RoleGraph) -> Answer:
     code = _code(rule, graph)
     counts = {p: sum(i.matches(p) for i in code) for p in rule.must_have}
     missing = [p for p, number in counts.items() if not number]
-    found = [place(rule, f"no {p}{_where(rule)}", kernel=_name(graph)) for p in missing]
+    found = [broken_rule(rule, f"no {p}{_where(rule)}", kernel=_name(graph)) for p in missing]
     return found, {p: str(number) for p, number in counts.items()}
 
 
@@ -68,7 +68,7 @@ def _must_not_have(subject: Subject, rule: SassRule, graph: RoleGraph) -> Answer
     code = _code(rule, graph)
     hits = [i for i in code if any(i.matches(p) for p in rule.must_not_have)]
     found = [
-        at_instruction(rule, f"{i.opcode}{_where(rule)}", _name(graph), i, subject.source)
+        broken_rule_at(rule, f"{i.opcode}{_where(rule)}", _name(graph), i, subject.source)
         for i in hits
     ]
     return found, {p: str(sum(i.matches(p) for i in hits)) for p in rule.must_not_have}
@@ -84,7 +84,7 @@ def _count(subject: Subject, rule: SassRule, graph: RoleGraph) -> Answer:
         facts[pattern] = f"{number}, wanted {wanted} ({expression})"
         if number != wanted:
             text = f"{number} {pattern}{_where(rule)}, not {wanted} ({expression})"
-            found.append(place(rule, text, kernel=_name(graph)))
+            found.append(broken_rule(rule, text, kernel=_name(graph)))
     return found, facts
 
 
@@ -115,7 +115,7 @@ _FORMS: dict[str, Callable[[Subject, SassRule, RoleGraph], Answer]] = {
 def _breach(subject: Subject, rule: SassRule, graph: RoleGraph, first: str, way: Breach) -> Finding:
     begin = f"the {way.since.opcode} at {way.since.address:#x}" if way.since else "the entry"
     text = f"{way.instruction.opcode} is reached from {begin} without {first}"
-    return at_instruction(rule, text, _name(graph), way.instruction, subject.source)
+    return broken_rule_at(rule, text, _name(graph), way.instruction, subject.source)
 
 
 def _code(rule: SassRule, graph: RoleGraph) -> tuple[Instruction, ...]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kernelrig.model import Check, Rule, TriedSet
 from kernelrig.model.symbol import is_called
-from kernelrig.static.answer import judged, place
+from kernelrig.static.answer import broken_rule, judged
 from kernelrig.static.subject import Subject
 
 RULE = Rule(
@@ -16,7 +16,7 @@ RULE = Rule(
     "tunables",
     "a set of tunables compiles without spills and local memory, or a static assert refuses it",
     "a set that compiles to something else is found by a tuner, and then by whoever trusts it",
-    "mend the set's code path, or add a static assert that says why the set cannot be",
+    "fix the code path of the set, or add a static assert that says why the set cannot be",
 )
 
 
@@ -48,7 +48,7 @@ def describe_sets(checks: Sequence[Check], tried: Sequence[TriedSet]) -> tuple[s
 
 def _check(subject: Subject, one: TriedSet, name: str) -> Check:
     complaints, said = _judge(subject, one)
-    found = [place(RULE, f"{name}: {text}", kernel=subject.function) for text in complaints]
+    found = [broken_rule(RULE, f"{name}: {text}", kernel=subject.function) for text in complaints]
     facts = {}
     if kernels := [f for f in one.functions if is_called(subject.kernel.kernel_regex, f.name)]:
         facts["registers"] = str(max(f.registers for f in kernels))

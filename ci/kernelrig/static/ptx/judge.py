@@ -9,7 +9,7 @@ from kernelrig.findings import locate
 from kernelrig.model import Check, Finding, Rule
 from kernelrig.model.symbol import base_name
 from kernelrig.ptx import Function, Instruction, Module, Symbol, control_flow
-from kernelrig.static.answer import at_instruction, judged, not_asked, not_judged
+from kernelrig.static.answer import broken_rule_at, judged, not_asked, not_judged
 from kernelrig.static.ptx.paths import Paths, TooManyPathsError
 from kernelrig.static.ptx.pointers import Pointers
 
@@ -110,7 +110,7 @@ class PtxRule:
     def _finding(self, code: Code, breach: Breach) -> Finding:
         at = breach.at
         how = breach.how if at.place.frames else f"{breach.how} (line {at.line} of the PTX)"
-        return at_instruction(self.rule, how, code.function.name, at, code.source)
+        return broken_rule_at(self.rule, how, code.function.name, at, code.source)
 
 
 def called_functions(module: Module, function: Function) -> tuple[Function, ...]:

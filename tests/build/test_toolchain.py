@@ -186,8 +186,15 @@ def test_a_pin_that_is_loose_is_refused(tmp_path: Path) -> None:
     write_pins(tmp_path, cuda="some-tool>=1.0")
     with pytest.raises(ConfigError, match="extra 'cuda' does not pin some-tool>=1"):
         read_pins(tmp_path, "cuda")
-    with pytest.raises(ConfigError, match="extra 'cublas' is missing or empty"):
-        read_pins(tmp_path, "cublas")
+    with pytest.raises(ConfigError, match="extra 'nothing' is missing or empty"):
+        read_pins(tmp_path, "nothing")
+
+
+def test_a_project_without_pins_takes_those_of_kernelrig(tmp_path: Path) -> None:
+    own = read_pins(Path(__file__).parents[2], "cuda")
+    assert read_pins(tmp_path, "cuda") == own
+    write_pins(tmp_path, other="some-tool==1.0")
+    assert read_pins(tmp_path, "cuda") == own
 
 
 def test_wheels_come_from_a_folder_and_a_half_fetched_tree_is_made_anew(

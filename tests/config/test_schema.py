@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from kernelrig import config
-from kernelrig.config.schema import FILES, SCHEMAS, json_schema, write_schemas
+from kernelrig.config.descriptions import DESCRIPTIONS
+from kernelrig.config.schema import FILES, SCHEMAS, json_schema, records_of, write_schemas
 from kernelrig.proc import Completed, run_process
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +40,21 @@ def test_the_committed_schema_is_the_one_the_records_make(name: str, tmp_path: P
     )
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_every_record_and_every_key_of_a_file_has_a_description(name: str) -> None:
+    schema = json_schema(FILES[name])
+    for record, definition in {"the file": schema, **schema["$defs"]}.items():
+        assert definition["description"].strip(), record
+        for key, held in definition.get("properties", {}).items():
+            assert held.get("description"), f"config/descriptions.py lacks {record}.{key}"
+
+
+def test_no_description_is_of_a_record_or_key_that_is_gone() -> None:
+    records = {r.__name__: r for kind in FILES.values() for r in records_of(kind)}
+    for name, described in DESCRIPTIONS.items():
+        assert set(described) <= {f.name for f in fields(records[name])}, name
+
+
 def test_a_schema_names_what_is_needed_and_allows_nothing_unknown() -> None:
     stage = json_schema(FILES["plan"])["$defs"]["Stage"]
     assert stage["required"] == ["name", "kind"]
@@ -47,6 +64,7 @@ def test_a_schema_names_what_is_needed_and_allows_nothing_unknown() -> None:
     assert "name" not in remote["properties"]
     assert remote["properties"]["kind"] == {
         "default": "ssh",
+        "description": DESCRIPTIONS["Remote"]["kind"],
         "enum": ["ssh", "embedded"],
         "type": "string",
     }

@@ -70,9 +70,9 @@ def answer(called: str, body: Callable[[], Reply], *, as_json: bool = False) -> 
     except Exception as e:
         return show_error(called, crash(e), as_json=as_json)
     if as_json:
-        from kernelrig.cli.answer import answer_of, to_document
+        from kernelrig.cli.document import reply_document
 
-        text = to_document(answer_of(called, reply))
+        text = reply_document(called, reply)
     else:
         text = reply.text
     if text:
@@ -84,9 +84,9 @@ def answer(called: str, body: Callable[[], Reply], *, as_json: bool = False) -> 
 def show_error(called: str, error: CiError, *, as_json: bool) -> int:
     """Show what ended a task: a sentence on stderr, or the document on stdout."""
     if as_json:
-        from kernelrig.cli.answer import answer_of_error, to_document
+        from kernelrig.cli.document import error_document
 
-        sys.stdout.write(to_document(answer_of_error(called, error)))
+        sys.stdout.write(error_document(called, error))
         sys.stdout.flush()
     else:
         from kernelrig.report import describe_error

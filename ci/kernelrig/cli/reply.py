@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kernelrig.build.toolchain import Item
-    from kernelrig.model import Build, Run
+    from kernelrig.model import Baselines, Build, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,7 @@ class Reply:
     exit_code: int = 0
     run: Run | None = None
     builds: tuple[Build, ...] = ()
+    baselines: tuple[Baselines, ...] = ()
     tools: tuple[Item, ...] = ()
     tasks: Mapping[str, str] = field(default_factory=dict)
 

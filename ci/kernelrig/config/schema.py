@@ -7,11 +7,13 @@ check-jsonschema.
 from __future__ import annotations
 
 import inspect
+import typing
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kernelrig import model
+from kernelrig.config.descriptions import DESCRIPTIONS
 from kernelrig.files.rundir import write_json
 from kernelrig.files.validation import NAMED_BY_KEY, adapter
 from kernelrig.model import Kernel, Remote, Stage
@@ -46,21 +48,43 @@ SCHEMAS = Path(__file__).parents[1] / "schemas"
 
 
 def json_schema(kind: type) -> dict[str, Any]:
-    """Return the JSON Schema of a file; editors show the records' docstrings from it."""
+    """Return the JSON Schema of a file."""
+    return record_schema(kind, DESCRIPTIONS)
+
+
+def record_schema(kind: type, described: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """Return the JSON Schema of a record: docstrings of records, and `described` for their fields.
+
+    Editors show both where a key is written.
+    """
     made = adapter(kind).json_schema()
     definitions: dict[str, Any] = made["$defs"]
-    # The adapter holds a tuple of one record: the file's own schema is its only item.
-    top = definitions.pop(kind.__name__)
+    records = {record.__name__: record for record in records_of(kind)}
     for name, definition in definitions.items():
-        record = getattr(model, name)
-        if is_dataclass(record):
-            definition["description"] = inspect.getdoc(record)
+        if name not in records:  # an enumeration, which pydantic describes
+            continue
+        record = records[name]
+        definition["description"] = inspect.getdoc(record)
         if record in NAMED_BY_KEY:
             del definition["properties"]["name"]
             definition["required"].remove("name")
+        for key, held in definition["properties"].items():
+            if text := described.get(name, {}).get(key):
+                held["description"] = text
+    # The adapter holds a tuple of one record: the file's own schema is its only item.
+    top = definitions.pop(kind.__name__)
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    schema = {**head, **top, "description": inspect.getdoc(kind), "$defs": definitions}
-    return _without_titles(schema)
+    return _without_titles({**head, **top, "$defs": definitions})
+
+
+def records_of(kind: Any) -> Iterator[type]:  # noqa: ANN401 - a type form: int, dict[str, X], X | None
+    """Yield each record that values of `kind` are made of, `kind` first."""
+    if is_dataclass(kind):
+        yield typing.cast("type", kind)
+        for held in typing.get_type_hints(kind).values():
+            yield from records_of(held)
+    for argument in typing.get_args(kind):
+        yield from records_of(argument)
 
 
 def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import sys
 import tomllib
@@ -25,15 +26,31 @@ TOOLS = Path("artifacts/tools")
 
 
 def read_pins(root: Path, extra: str) -> tuple[str, ...]:
-    """Return the requirements of an extra of pyproject.toml; each must be pinned with ==."""
-    with (root / "pyproject.toml").open("rb") as f:
-        extras: dict[str, list[str]] = tomllib.load(f)["project"]["optional-dependencies"]
-    pins = tuple(sorted(extras.get(extra, ())))
+    """Return the requirements of an extra; each must be pinned with ==.
+
+    Those of the project's pyproject.toml, and where it has no such extra kernelrig's own: a project
+    that uses an installed kernelrig need not repeat them.
+    """
+    path, extras = root / "pyproject.toml", dict[str, list[str]]()
+    if path.is_file():
+        with path.open("rb") as f:
+            extras = tomllib.load(f).get("project", {}).get("optional-dependencies", {})
+    pins = tuple(sorted(extras.get(extra) or _own_pins(extra)))
     loose = [pin for pin in pins if "==" not in pin]
     if not pins or loose:
         wrong = f"does not pin {', '.join(loose)}" if loose else "is missing or empty"
         raise ConfigError(f"pyproject.toml: extra '{extra}' {wrong}; write NAME==VERSION")
     return pins
+
+
+def _own_pins(extra: str) -> Iterator[str]:
+    from importlib.metadata import PackageNotFoundError, requires
+
+    with contextlib.suppress(PackageNotFoundError):
+        for requirement in requires("kernelrig") or ():
+            pin, _, marker = requirement.partition(";")
+            if re.fullmatch(rf"""\s*extra == ['"]{re.escape(extra)}['"]\s*""", marker):
+                yield pin.strip()
 
 
 def wheel_tree(root: Path, extra: str) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from pathlib import Path
 
 from kernelrig.cli.command import command
@@ -127,7 +129,10 @@ def emulate(
         system_cuda=system_cuda,
     )
     if launch:
-        return Reply(exit_code=emulator.run_launch(Path(launch), module, request))
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            code = emulator.run_launch(Path(launch), module, request)
+        return Reply(printed.getvalue(), exit_code=code)
     if only_fault:
         from kernelrig.run.fault import emulate_fault
 

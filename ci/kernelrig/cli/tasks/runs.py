@@ -195,5 +195,7 @@ def baseline_accept(
 def baselines() -> Reply:
     """List the baselines, and which of their builds have not passed the current checks."""
     from kernelrig.run import acceptance
+    from kernelrig.run.baselines import load_baselines
 
-    return Reply(acceptance.listing(project_root()))
+    root = project_root()
+    return Reply(acceptance.listing(root), baselines=tuple(load_baselines(root)))

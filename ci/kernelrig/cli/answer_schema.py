@@ -1,0 +1,145 @@
+"""The JSON Schema of the answer; `python -m kernelrig.cli.answer_schema` writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kernelrig.cli.answer import Answer
+from kernelrig.config.schema import SCHEMAS, record_schema
+from kernelrig.files.rundir import write_json
+
+FILE = "answer.schema.json"
+_STAGE = {
+    "name": "Name of the stage in its plan.",
+    "kind": "What the stage does: check, preflight, checksum, sanitizer, timing, profile, bench.",
+    "device": "What executed it: gpu, emulator, cpu, or static (the build was read, nothing ran).",
+    "machine": "The device's own name.",
+    "verdict": "Verdict of the stage and all of its checks.",
+    "summary": "The verdict in one sentence.",
+    "evidence": "Lines that the verdict rests on.",
+    "seconds": "Seconds that the stage took.",
+    "checks": "The checks of the stage.",
+}
+_BUILD = {
+    "kernel": "Kernel of kernel/kernels.yaml.",
+    "arch": "Arch it is compiled for, as sm_100a.",
+    "variant": "Variant of the kernel.",
+}
+
+DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
+    "Answer": {
+        "task": "The task that was called; empty where the command line was not understood.",
+        "exit_code": "0 pass, 1 a verdict failed, 2 configuration or usage, 3 build, 4 remote or "
+        "other infrastructure, 5 unreadable tool output, 6 incomplete and resumable.",
+        "verdict": "How the task ended.",
+        "run": "The run that the task made; null for a task that makes none.",
+        "stages": "Stages of the run with their verdicts, in order.",
+        "findings": "Every finding of the run.",
+        "builds": "Builds that the task made or found unchanged.",
+        "baselines": "Reviewed baselines.",
+        "tools": "What `doctor` looked at.",
+        "tasks": "The tasks of `--list`.",
+        "text": "What the task prints for people without --json.",
+        "error": "What ended the task before it had a result; null if nothing did.",
+        "next_step": "The command that follows from the verdict; empty where none does.",
+        "schema": "Version of this format.",
+    },
+    "RunAnswer": {
+        "id": "Run id.",
+        "folder": "The run directory, relative to the project.",
+        **_BUILD,
+        "remote": "Remote it ran on; empty if it needed none.",
+        "missing": "What did not come back from the host.",
+    },
+    "StageAnswer": _STAGE,
+    "CheckAnswer": {
+        "name": "Name of the check.",
+        "verdict": "Its verdict.",
+        "summary": "The verdict in one sentence.",
+        "evidence": "Lines that the verdict rests on.",
+        "facts": "What was measured or read, label -> value.",
+    },
+    "FoundBy": {
+        "stage": "Stage that reported it.",
+        "check": "Check of the stage.",
+        "finding": "The finding.",
+    },
+    "Finding": {
+        "tool": "Tool that reported it.",
+        "kind": "Kind of fault, as the tool names it.",
+        "message": "The fault in one sentence.",
+        "kernel": "Kernel function.",
+        "file": "Source file, relative to the repository.",
+        "line": "Line in it, from 1; 0 = unknown.",
+        "threads": "Threads that it was seen in.",
+        "count": "How often it was seen.",
+        "fingerprint": "Identifies the fault in reruns and after lines have moved.",
+        "accepted": "The reviewed reason for which it is no failure; empty = it is one.",
+        "frames": "The inlined chain of the instruction, innermost first.",
+        "related": "Other lines that take part, such as the other access of a race.",
+        "source_line": "Text of the line.",
+        "fix": "Suggested fix.",
+        "rule": "Number of the static rule.",
+        "section": "Section of the PTX ISA that states the rule.",
+        "objects": "Barriers and buffers that it is about, by name.",
+        "schedules": "In how many schedules it was seen; 0 = not counted.",
+        "warps": "In how many warps it was seen; 0 = not counted.",
+        "ctas": "In how many CTAs it was seen; 0 = not counted.",
+        "explained_by": "Fingerprint of the finding that caused this one.",
+    },
+    "Frame": {
+        "file": "Source file.",
+        "line": "Line in it, from 1.",
+        "function": "Function, as the binary names it.",
+    },
+    "BuildAnswer": {
+        **_BUILD,
+        "folder": "Folder of the build.",
+        "key": "Hash of its command and inputs.",
+        "reused": "true: nothing had changed, no compiler was started.",
+        "compile_s": "Seconds that the compiler took; 0 if reused.",
+        "registers": "Registers per thread; null for a CPU program.",
+        "spill_bytes": "Bytes of spill stores and loads per thread.",
+        "shared_bytes": "Static bytes of shared memory per CTA.",
+    },
+    "BaselineAnswer": {
+        "host_class": "Class of hosts whose times may be compared.",
+        **_BUILD,
+        "case": "Case of kernel/kernels.yaml.",
+        "regime": "Conditions of the measurement, which must be equal in a comparison.",
+        "build": "Key of the build.",
+        "median_ms": "Median time of each run in milliseconds.",
+        "runs": "Ids of the runs.",
+    },
+    "ToolAnswer": {
+        "name": "What was looked at.",
+        "ok": "false: it is missing or unusable.",
+        "text": "What was found.",
+        "fix": "What to do where it is not ok.",
+    },
+    "TaskAnswer": {"name": "Name of the task.", "summary": "What it does."},
+    "ErrorAnswer": {
+        "message": "What is wrong, in one sentence.",
+        "hint": "What to do next; may be empty.",
+        "details": "What the compiler printed, for a build that failed.",
+    },
+}
+
+
+def answer_schema() -> dict[str, Any]:
+    """Return the schema of what we write: every key is always there."""
+    schema = record_schema(Answer, DESCRIPTIONS)
+    for definition in (schema, *schema["$defs"].values()):
+        if "properties" in definition:
+            definition["required"] = list(definition["properties"])
+    return schema
+
+
+def write_answer_schema(folder: Path = SCHEMAS) -> None:
+    write_json(folder / FILE, answer_schema())
+
+
+if __name__ == "__main__":
+    write_answer_schema()

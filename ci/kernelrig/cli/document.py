@@ -1,0 +1,130 @@
+"""From what a task returned or raised to the document of --json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kernelrig.cli.answer import (
+    Answer,
+    BaselineAnswer,
+    BuildAnswer,
+    CheckAnswer,
+    Ending,
+    ErrorAnswer,
+    FoundBy,
+    RunAnswer,
+    StageAnswer,
+    TaskAnswer,
+    ToolAnswer,
+)
+from kernelrig.cli.reply import Reply
+from kernelrig.errors import BuildError, CiError, IncompleteError
+from kernelrig.files.serialization import to_json
+from kernelrig.model import Baselines, Build, Outcome, Run, StageRecord, combine
+from kernelrig.report.markdown import next_command
+from kernelrig.report.outcome import is_incomplete, run_outcome, stage_verdicts
+
+RUNS = "artifacts/runs"
+
+
+def reply_document(task: str, reply: Reply) -> str:
+    run = reply.run
+    answer = Answer(
+        task=task,
+        exit_code=reply.code,
+        verdict=_ending(reply),
+        run=_run(run) if run else None,
+        stages=tuple(map(_stage, run.stages)) if run else (),
+        findings=tuple(_findings(run.stages)) if run else (),
+        builds=tuple(map(_build, reply.builds)),
+        baselines=tuple(_baselines(reply.baselines)),
+        tools=tuple(ToolAnswer(i.name, i.ok, i.text, "" if i.ok else i.mend) for i in reply.tools),
+        tasks=tuple(TaskAnswer(name, text) for name, text in reply.tasks.items()),
+        text=reply.text,
+        next_step=next_command(run) if run else "",
+    )
+    return to_json(answer)
+
+
+def error_document(task: str, error: CiError) -> str:
+    details = error.details if isinstance(error, BuildError) else ""
+    answer = Answer(
+        task=task,
+        exit_code=error.exit_code,
+        verdict=Ending.INCOMPLETE if isinstance(error, IncompleteError) else Ending.ERROR,
+        error=ErrorAnswer(error.message, error.hint, details),
+    )
+    return to_json(answer)
+
+
+def _ending(reply: Reply) -> Ending:
+    if reply.run is None:
+        known = {0: Ending.PASS, 1: Ending.FAIL, IncompleteError.exit_code: Ending.INCOMPLETE}
+        return known.get(reply.exit_code, Ending.ERROR)
+    outcome = run_outcome(reply.run)
+    if outcome is not Outcome.FAIL and is_incomplete(reply.run):
+        return Ending.INCOMPLETE
+    # Where nothing was run nothing is known: the exit code is that of an error.
+    return Ending.ERROR if outcome is Outcome.SKIP else Ending(outcome.value)
+
+
+def _run(run: Run) -> RunAnswer:
+    remote = run.remote.name if run.remote else ""
+    folder = f"{RUNS}/{run.id}"
+    return RunAnswer(run.id, folder, run.kernel.name, run.arch, run.variant, remote, run.missing)
+
+
+def _stage(stage: StageRecord) -> StageAnswer:
+    return StageAnswer(
+        name=stage.name,
+        kind=stage.kind,
+        device=stage.device,
+        machine=stage.machine,
+        verdict=combine(stage_verdicts(stage)),
+        summary=stage.verdict.summary,
+        evidence=stage.verdict.evidence,
+        seconds=stage.seconds,
+        checks=tuple(
+            CheckAnswer(c.name, c.verdict.outcome, c.verdict.summary, c.verdict.evidence, c.facts)
+            for c in stage.checks
+        ),
+    )
+
+
+def _findings(stages: Iterable[StageRecord]) -> Iterable[FoundBy]:
+    for stage in stages:
+        for check in stage.checks:
+            for finding in check.findings:
+                yield FoundBy(stage.name, check.name, finding)
+
+
+def _build(build: Build) -> BuildAnswer:
+    first = build.resources[0] if build.resources else None
+    return BuildAnswer(
+        kernel=build.kernel,
+        arch=build.arch,
+        variant=build.variant,
+        folder=str(build.folder),
+        key=build.key,
+        reused=build.reused,
+        compile_s=build.compile_s,
+        registers=first.registers if first else None,
+        spill_bytes=first.spill_store_bytes + first.spill_load_bytes if first else None,
+        shared_bytes=first.shared_bytes if first else None,
+    )
+
+
+def _baselines(files: Iterable[Baselines]) -> Iterable[BaselineAnswer]:
+    for file in files:
+        for held in file.baselines.values():
+            yield BaselineAnswer(
+                host_class=str(file.host_class),
+                kernel=held.kernel,
+                arch=held.arch,
+                variant=held.variant,
+                case=held.case,
+                regime=held.regime,
+                build=held.build,
+                median_ms=tuple(run.median_ms for run in held.runs),
+                runs=tuple(run.run for run in held.runs),
+            )

@@ -1,0 +1,154 @@
+"""What each key of our YAML files means: an editor shows it from the JSON Schemas.
+
+By the record of kernelrig.model or kernelrig.config.schema, then by key. A test requires a text for
+every key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_SCHEMA = "Version of the file's format."
+_ARCH_MAP = "By arch, as sm_90a or sm_100a"
+
+DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
+    "RemotesFile": {
+        "schema": _SCHEMA,
+        "remotes": "The hosts, by the name that --remote takes.",
+    },
+    "KernelsFile": {
+        "schema": _SCHEMA,
+        "kernels": "The kernels, by the name that --kernel takes.",
+    },
+    "PlanFile": {
+        "schema": _SCHEMA,
+        "stages": "The stages in the order in which they run.",
+    },
+    "Remote": {
+        "arch": "Arch that is built for this host: sm_90a (H200), sm_100a (B200) ... Preflight "
+        "compares the GPU with it.",
+        "kind": "ssh: a host with sshd. embedded: this machine, through kernelrig's own SSH host.",
+        "host": "Address, or a Host of your ssh_config; without user and port, which are keys.",
+        "user": "User to log in as; default: that of ssh_config, or yours.",
+        "port": "Port of sshd, 1 to 65535; default: that of ssh_config, or 22.",
+        "identity_file": "Private key to log in with; default: the agent and ssh_config.",
+        "host_key": "The host's public key itself, `ssh-ed25519 AAAA...`. `remote-add` writes it; "
+        "a host that shows another key is refused.",
+        "jump": "Host to connect through, as ProxyJump takes it.",
+        "workdir": "Folder on the host for uploads and runs.",
+        "device": "gpu: run on the host's GPU. emulator: emulate the PTX (embedded remotes only).",
+        "gpu": "Part of the name that the driver gives the GPU; a run on any other is refused.",
+        "tools": "host: use the host's compute-sanitizer. ship: upload the pinned one.",
+        "python": "Python 3.9 or newer on the host, which runs the agent.",
+        "connect_timeout_s": "Seconds until a host that does not answer is an error.",
+        "env": "Environment variables of every command on the host.",
+    },
+    "Kernel": {
+        "sources": f"{_ARCH_MAP}: the source file, relative to kernel/.",
+        "variants": "The ways to compile it, by name; `production` is the default of every task.",
+        "level": "1: a program with the harness's command line and result files. 0: any program, "
+        "judged by its exit code and `expected_lines`.",
+        "kernel_regex": "Regular expression of the kernel function's name: resources, sanitizers "
+        "and profiles are of the functions that it matches.",
+        "label": "What reports must say of its times, for example that it is a stand-in; one text, "
+        "or one per arch.",
+        "baseline": "It is something to compare with (cuBLASLt ...), not a kernel of ours: "
+        "`build --all` leaves it out.",
+        "cases": "Problem sizes, by the name that plans and --case use.",
+        "accum_tol": f"{_ARCH_MAP}: relative tolerance of the hardware's accumulation.",
+        "shape": "The matrix product behind a case.",
+        "budgets": f"{_ARCH_MAP}, then by variant: the most resources a build may use.",
+        "tunables": f"{_ARCH_MAP}, then by name: constants that -D sets.",
+        "sass": f"{_ARCH_MAP}: what is expected of the SASS.",
+        "accepted": "Reviewed findings that are not faults of the kernel.",
+        "args": "Arguments of a level-0 program.",
+        "expected_lines": "Lines that a level-0 program must print.",
+        "cuda": "false: a CPU program, compiled by g++ alone.",
+        "extras": "Extras of pyproject.toml whose wheels have headers that the sources include.",
+    },
+    "Variant": {
+        "program": "File name of the binary; a result file names the program that wrote it.",
+        "defines": "-D names with their values.",
+        "nvcc_flags": "More flags of nvcc, or of g++ for a CPU program.",
+        "libs": "Libraries for the linker: -lNAME, or a file relative to the repository.",
+        "archs": "The archs that it exists for; default: every arch of the kernel.",
+        "function": "What its outputs are compared with.",
+    },
+    "Case": {
+        "images": "Images: each has `rows_per_image` rows of the product.",
+        "ctas": "At most so many CTAs in the grid; 0 = one per SM.",
+    },
+    "Shape": {
+        "rows_per_image": "Rows of A per image: M = images x rows_per_image.",
+        "n": "Columns of B.",
+        "k": "Columns of A, the summed dimension.",
+    },
+    "Budget": {
+        "registers": "Registers per thread.",
+        "spill_bytes": "Bytes of spill stores and loads per thread.",
+        "stack_bytes": "Bytes of stack frame per thread.",
+        "local_instructions": "Instructions that access local memory.",
+        "shared_bytes": "Bytes of shared memory per CTA, static and dynamic.",
+        "barriers": "Named barriers per CTA.",
+        "ctas_per_sm": "The fewest CTAs that must fit on an SM at once.",
+    },
+    "Tunable": {
+        "default": "Value of a build whose variant does not define it.",
+        "values": "Values that `check --tunables` and a sweep try.",
+        "structural": "true: tried in every combination with the other structural ones; "
+        "false: in pairs.",
+    },
+    "SassRules": {
+        "source": "The source that the rules are for; a build of another is not judged by them.",
+        "roles": "Warp roles by name.",
+        "latencies": "Asynchronous loads whose distance to their wait is reported, never judged.",
+        "rules": "What the disassembly must or must not have.",
+    },
+    "Role": {
+        "issues": "Opcodes that only this role's warps issue.",
+        "places": "How many copies of its code there are, as an expression over the tunables.",
+    },
+    "Latency": {
+        "load": "Opcode of the asynchronous load.",
+        "cycles": "Its latency in cycles.",
+        "warps": "Warps that hide it, as an expression over the tunables.",
+    },
+    "SassRule": {
+        "code": "Number of the rule, S001 ...",
+        "name": "Its name in kebab-case.",
+        "what": "What must hold.",
+        "why": "What happens otherwise.",
+        "fix": "The suggested fix.",
+        "function": "Regular expression of the functions it is for; default: the kernel's.",
+        "role": "The warp role whose code it is for; default: the whole function.",
+        "variants": "The variants it is for; default: all.",
+        "within": "function: all of the code. loops: the code in loops alone.",
+        "must_have": "Opcode patterns, each of which must occur. LDTM matches LDTM.x32.",
+        "must_not_have": "Opcode patterns, none of which may occur.",
+        "count": "Opcode pattern -> how often it occurs, an expression over the tunables.",
+        "order": "Opcode patterns that every path to the last of them must have passed in order.",
+        "since": "Opcode pattern from whose latest occurrence `order` counts; default: the entry.",
+    },
+    "AcceptedFinding": {
+        "tool": "The tool that reports it.",
+        "fingerprint": "The finding's fingerprint, as reports print it.",
+        "tool_version": "Version of the tool that was reviewed; another one's finding is a fault.",
+        "reason": "Why it is not a fault of the kernel.",
+        "expires": "Date, as 2027-03-31, from which it is a fault again.",
+    },
+    "Stage": {
+        "name": "Name of the stage, which --only and `needs` use.",
+        "kind": "What the stage does.",
+        "case": "Case of kernels.yaml; default: full.",
+        "patterns": "How the inputs are filled, each in a command of its own.",
+        "seeds": "Seeds of the inputs, each in a command of its own.",
+        "tool": "The compute-sanitizer tool of a sanitizer stage.",
+        "needs": "Earlier stages that must have passed; otherwise this one is skipped.",
+        "time_s": "Time limit of each command in seconds.",
+        "output_mb": "Limit of what each command may print, in MB.",
+        "disk_mb": "Limit of what each command may write, in MB.",
+        "warmup_s": "Seconds of load before the samples of a timing stage.",
+        "samples": "Launches that a timing stage times.",
+        "variant": "Variant that it runs in place of the run's own.",
+    },
+}

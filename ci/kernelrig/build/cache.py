@@ -66,6 +66,14 @@ def find_entry(root: Path, request: Request, wanted: str) -> Build | None:
     return None
 
 
+def last_compile_s(root: Path, request: Request) -> float:
+    """Return how long the compiler took for it the last time, 0.0 where that is not known."""
+    for path in sorted((root / BUILDS).glob(f"{request.name}-*/{RECORD}"), key=_mtime)[-1:]:
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+            return float(json.loads(path.read_bytes())["compile_s"])
+    return 0.0
+
+
 def load_build(folder: Path) -> Build:
     """Return the build in `folder`, with every file in it checked against its hash."""
     if not (folder / RECORD).is_file():

@@ -15,6 +15,7 @@ from kernelrig.build.cache import (
     entry_folder,
     entry_key,
     find_entry,
+    last_compile_s,
     open_part,
     publish,
     request_key,
@@ -28,7 +29,7 @@ from kernelrig.errors import FREE_SOME, BuildError, CiError, ProtocolError
 from kernelrig.files.rundir import write_json
 from kernelrig.model import SCHEMA, Build, FunctionResources, Toolchain
 from kernelrig.proc import Completed, run_process
-from kernelrig.terminal.log import say
+from kernelrig.terminal.log import say, working
 
 COMPILE_LIMIT_S = 1800.0
 SHOWN_LINES = 80
@@ -59,10 +60,10 @@ def build_one(root: Path, request: Request, tools: Toolchain) -> Build:
     wanted = request_key(request, argv, tools, root)
     if current := find_entry(root, request, wanted):
         return current
-    say(f"compiling {request.name}")
     part = open_part(root)
     try:
-        return _compile(root, request, tools, argv, wanted, part)
+        with working(f"compiling {request.name}", last_compile_s(root, request)):
+            return _compile(root, request, tools, argv, wanted, part)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 

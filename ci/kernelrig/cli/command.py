@@ -74,7 +74,9 @@ def answer(called: str, body: Callable[[], Reply], *, as_json: bool = False) -> 
 
         text = reply_document(called, reply)
     else:
-        text = reply.text
+        from kernelrig.terminal.paint import for_stdout
+
+        text = for_stdout(reply.text)
     if text:
         sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
         sys.stdout.flush()

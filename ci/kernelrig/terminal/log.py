@@ -1,15 +1,74 @@
-"""Progress for people, on stderr: one line an event, stamped with the seconds since the start."""
+"""Progress for people, on stderr; results never go here: stdout and files carry those.
+
+A line per event, stamped with the seconds since the start. On a terminal what is under way is shown
+below the lines with its elapsed and its expected time, and is gone when it has ended.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelrig.terminal.live import Live
 
 _BEGAN = time.monotonic()
+_LOCK = threading.RLock()
+_live: Live | None = None
 
 
 def say(line: str) -> None:
-    """Print one line of progress. Results never go here: stdout and files carry those."""
+    """Print one line of progress."""
+    stamped = f"[{time.monotonic() - _BEGAN:7.1f}] {line}\n"
     # One write: builds speak from several threads, and print writes the end of a line apart.
-    sys.stderr.write(f"[{time.monotonic() - _BEGAN:7.1f}] {line}\n")
-    sys.stderr.flush()
+    with _LOCK:
+        if _live is not None:
+            _live.write(stamped)
+        else:
+            sys.stderr.write(stamped)
+            sys.stderr.flush()
+
+
+@contextmanager
+def working(text: str, expected_s: float = 0.0) -> Iterator[None]:
+    """Say `text`, and show it with its times until the block ends; `expected_s` 0 = unknown."""
+    say(text)
+    end = begin(text, expected_s)
+    try:
+        yield
+    finally:
+        end()
+
+
+def begin(text: str, expected_s: float = 0.0) -> Callable[[], None]:
+    """Show `text` as under way, where there is a terminal, until the function returned is called.
+
+    What is under way at the same time, in other threads, is shown together.
+    """
+    global _live
+    if not is_terminal():
+        return lambda: None
+    with _LOCK:
+        if _live is None:
+            from kernelrig.terminal.live import Live
+
+            _live = Live()
+        shown = _live.add(text, expected_s)
+
+    def end() -> None:
+        global _live
+        with _LOCK:
+            if _live is not None and not _live.remove(shown):
+                _live = None
+
+    return end
+
+
+def is_terminal() -> bool:
+    """Return whether stderr can be rewritten: a terminal, and no dumb one."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb")

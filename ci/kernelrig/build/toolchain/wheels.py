@@ -20,7 +20,7 @@ from pathlib import Path
 
 from kernelrig.errors import FREE_SOME, CiError, ConfigError
 from kernelrig.proc import run_process
-from kernelrig.terminal.log import say
+from kernelrig.terminal.log import say, working
 
 TOOLS = Path("artifacts/tools")
 
@@ -74,13 +74,13 @@ def _install(tree: Path, extra: str, pins: tuple[str, ...]) -> None:
     # One at a time holds the lock, so a .part that is there was left by a call that was killed.
     part = tree.with_name(f".{tree.name}.part")
     shutil.rmtree(part, ignore_errors=True)
-    say(f"fetching the {extra} wheels ({len(pins)} packages), once")
     argv = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
     # The pins are complete: a dependency pip would add is one of another toolkit version.
     argv += ["--no-deps", "--only-binary", ":all:", "--no-compile", "--target", str(part), *pins]
     try:
         # PIP_USER in somebody's settings contradicts --target.
-        done = run_process(argv, env={**os.environ, "PIP_USER": "0"}, timeout_s=3600)
+        with working(f"fetching the {extra} wheels ({len(pins)} packages), once"):
+            done = run_process(argv, env={**os.environ, "PIP_USER": "0"}, timeout_s=3600)
         if done.exit_code and "No space left on device" in done.stderr:
             raise CiError(f"no room for the {extra} wheels under {tree.parent}", FREE_SOME)
         if done.exit_code:

@@ -16,6 +16,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -85,6 +86,24 @@ def build_once(root: Path, request: Request, tools: Toolchain) -> Build:
     with _locked(f"{root.resolve()} {request.name}"):
         (build,) = build_all(root, [request], tools)
     return build
+
+
+def build_to_describe(root: Path, request: Request, tools: Toolchain) -> Build:
+    """Build a program of which only the description is asked, or a refusal.
+
+    Its host code is not optimised, which is 3 s of 8; the device code is the same. A nvcc option
+    is used because -O3 of the command comes behind every -Xcompiler.
+    """
+    way = replace(request.way, nvcc_flags=(*request.way.nvcc_flags, "-O0"))
+    variants = {**request.kernel.variants, request.variant: way}
+    kernel = replace(request.kernel, variants=variants)
+    return build_once(root, replace(request, kernel=kernel), tools)
+
+
+def copy_kernel_folder(root: Path) -> Path:
+    """Copy our kernels into a new project at `root`, whose builds are shared."""
+    shutil.copytree(REPOSITORY / "kernel", root / "kernel")
+    return share_builds(root)
 
 
 def share_builds(root: Path) -> Path:

@@ -13,6 +13,7 @@ from kernelrig.config.covering_array import tried_sets
 from kernelrig.model import Kernel, Outcome, Toolchain, TriedSet
 from kernelrig.static import Subject, check_sets
 
+from tests.compilations import build_once
 from tests.demo_project import make_demo_project
 from tests.toolchain_fixture import REPOSITORY
 
@@ -92,7 +93,7 @@ def megakernel() -> Kernel:
 def try_megakernel(tools: Toolchain, few: bool) -> tuple[tuple[TriedSet, ...], Subject]:
     kernel = megakernel()
     request = Request(kernel, "sm_100a", "production")
-    (build,) = build_all(REPOSITORY, [request], tools)
+    build = build_once(REPOSITORY, request, tools)
     sets = tried_sets(kernel.tunables["sm_100a"])
     # From the end: there the structural ones are all other than by default.
     chosen = (sets[0], *sets[-1::-25]) if few else sets

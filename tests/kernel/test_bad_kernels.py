@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 from kernelrig import config
 from kernelrig.build import Request, build_all
-from kernelrig.model import Build, Toolchain
+from kernelrig.model import Toolchain
 from kernelrig.proc import run_process
 
+from tests.compilations import build_to_describe, share_builds
 from tests.kernel.bad_kernels import FAULTS, PATCHES, make_bad_project
 
 
-def build(root: Path, tools: Toolchain) -> Build:
-    kernel = config.load_kernels(root)["patch_embed_cuda"]
-    (built,) = build_all(root, [Request(kernel, "sm_90a", "production")], tools)
-    return built
+def request(root: Path) -> Request:
+    return Request(config.load_kernels(root)["patch_embed_cuda"], "sm_90a", "production")
 
 
 def test_every_patch_is_a_known_fault() -> None:
@@ -57,8 +56,8 @@ def test_the_uninitialised_read_compiles_and_describes_its_workspace(
     tmp_path: Path, cuda_toolchain: Toolchain
 ) -> None:
     """The fault with most to it: a buffer more, a parameter more."""
-    root = make_bad_project("uninitialised-read", tmp_path / "project")
-    built = build(root, cuda_toolchain)
+    root = share_builds(make_bad_project("uninitialised-read", tmp_path / "project"))
+    built = build_to_describe(root, request(root), cuda_toolchain)
     described = run_process(
         [built.binary, "--mode", "describe", "--case", "images=2", "--out", tmp_path]
     )
@@ -77,6 +76,7 @@ def test_the_uninitialised_read_compiles_and_describes_its_workspace(
 def test_every_fault_compiles_without_spills(
     fault: str, tmp_path: Path, cuda_toolchain: Toolchain
 ) -> None:
-    built = build(make_bad_project(fault, tmp_path / "project"), cuda_toolchain)
+    root = make_bad_project(fault, tmp_path / "project")
+    (built,) = build_all(root, [request(root)], cuda_toolchain)
     (kernel,) = (f for f in built.resources if f.name == "patch_embed_gemm")
     assert (kernel.spill_store_bytes, kernel.spill_load_bytes) == (0, 0)

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 from kernelrig import config
-from kernelrig.build import Request, build_all
+from kernelrig.build import Request
 from kernelrig.build.toolchain import find_toolchain
 from kernelrig.build.toolchain.wheels import wheel_tree
 from kernelrig.model import Build, Function, Toolchain
 from kernelrig.proc import Completed, run_process
+
+from tests.compilations import build_once
 
 REPOSITORY = Path(__file__).parents[2]
 KERNEL = config.load_kernels(REPOSITORY)["cublaslt_patch_embed"]
@@ -24,7 +26,8 @@ def built(cuda_toolchain: Toolchain) -> dict[str, Build]:
     tools = find_toolchain(REPOSITORY, extras=KERNEL.extras)
     assert tools.version == cuda_toolchain.version
     requests = [Request(KERNEL, "sm_90a", variant) for variant in KERNEL.variants]
-    builds = build_all(REPOSITORY, [*requests, Request(KERNEL, "sm_100a", "bias_add")], tools)
+    requests.append(Request(KERNEL, "sm_100a", "bias_add"))
+    builds = [build_once(REPOSITORY, request, tools) for request in requests]
     return {f"{b.arch}-{b.variant}": b for b in builds}
 
 

@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from kernelrig import config
-from kernelrig.build import Request, build_all
+from kernelrig.build import Request
 from kernelrig.model import Build, Pattern, Toolchain
 from kernelrig.proc import Completed, run_process
 from kernelrig.reference.inputs import combined_bits
 from kernelrig.stages.harness.result import load_result
+
+from tests.compilations import build_once
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -21,8 +23,7 @@ REPOSITORY = Path(__file__).parents[2]
 def built(cuda_toolchain: Toolchain) -> Build:
     """Return the stand-in for Hopper, from the repository's own store: compiled once a change."""
     kernel = config.load_kernels(REPOSITORY)["patch_embed_cuda"]
-    (one,) = build_all(REPOSITORY, [Request(kernel, "sm_90a", "production")], cuda_toolchain)
-    return one
+    return build_once(REPOSITORY, Request(kernel, "sm_90a", "production"), cuda_toolchain)
 
 
 @pytest.fixture

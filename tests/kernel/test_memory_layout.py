@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from kernelrig import config
-from kernelrig.build import Request, build_all
+from kernelrig.build import Request
 from kernelrig.model import Toolchain
 from kernelrig.proc import run_process
 
+from tests.compilations import REPOSITORY, build_once
 from tests.kernel.host_program import KERNEL, compile_for_host
 
 SOURCE = Path(__file__).parents[1] / "data/kernel/print_overlap.cpp"
@@ -76,7 +77,7 @@ def test_describe_writes_what_the_kernel_declares(
     kernel: str, arch: str, cuda_toolchain: Toolchain, tmp_path: Path
 ) -> None:
     request = Request(config.load_kernels(KERNEL.parent)[kernel], arch, "production")
-    (built,) = build_all(KERNEL.parent, [request], cuda_toolchain)
+    built = build_once(REPOSITORY, request, cuda_toolchain)
     done = run_process([built.binary, "--mode", "describe", "--out", tmp_path], timeout_s=60)
     assert (done.exit_code, done.stderr) == (0, "")
     launch = json.loads((tmp_path / "launch.json").read_text())

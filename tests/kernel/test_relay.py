@@ -62,7 +62,7 @@ def test_one_that_fails_ends_it_for_all(program: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("turns", "said"),
+    ("slots", "said"),
     [
         ("0,4", "--relay {file} has 4 bytes, one a turn: there is no turn 4"),
         ("2,1", "--turns is '2,1': each is later than the one before"),

@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from kernelrig import config
-from kernelrig.build import Request, build_all
+from kernelrig.build import Request
 from kernelrig.build.command import compile_argv
 from kernelrig.model import Build, Kernel, Pattern, Toolchain, Variant
 from kernelrig.proc import Completed, run_process
 from kernelrig.reference.inputs import combined_bits
+
+from tests.compilations import build_once, build_to_describe, copy_kernel_folder
 
 REPOSITORY = Path(__file__).parents[2]
 PROBE = Path(__file__).parents[1] / "data/kernel/seam_probe.cu"
@@ -27,11 +29,9 @@ KERNEL = Kernel(
 
 @pytest.fixture(scope="module")
 def probe(tmp_path_factory: pytest.TempPathFactory, cuda_toolchain: Toolchain) -> Build:
-    root = tmp_path_factory.mktemp("seam")
-    shutil.copytree(REPOSITORY / "kernel", root / "kernel")
+    root = copy_kernel_folder(tmp_path_factory.mktemp("seam"))
     shutil.copy(PROBE, root / "kernel")
-    (built,) = build_all(root, [Request(KERNEL, "sm_90a", "timing")], cuda_toolchain)
-    return built
+    return build_to_describe(root, Request(KERNEL, "sm_90a", "timing"), cuda_toolchain)
 
 
 def run(probe: Build, *flags: str | Path) -> Completed:
@@ -87,7 +87,7 @@ def test_the_device_part_alone_is_the_same_code(tmp_path: Path, cuda_toolchain: 
     """So that tunables can be tried without the harness, which costs more than the kernel."""
     kernel = config.load_kernels(REPOSITORY)["patch_embed_cuda"]
     request = Request(kernel, "sm_90a", "production")
-    (whole,) = build_all(REPOSITORY, [request], cuda_toolchain)
+    whole = build_once(REPOSITORY, request, cuda_toolchain)
     alone = tmp_path / "alone.cubin"
     argv = compile_argv(request, cuda_toolchain, REPOSITORY)
     done = run_process([*argv, "-cubin", "-DKERNELRIG_DEVICE_ONLY", "-o", alone], cwd=REPOSITORY)

@@ -1,5 +1,5 @@
-// Device memory of one problem, and how it is filled: by small kernels in check and time, by plain
-// copies from the host in once, where no kernel but the one under the microscope may run.
+// Device memory of one problem, and how it is filled: by small kernels in modes check and time, by
+// copies from the host in mode once, where only the kernel under test may run.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -27,7 +27,7 @@ public:
       : address_(std::exchange(other.address_, nullptr)), bytes_(other.bytes_) {}
   DeviceMemory(const DeviceMemory &) = delete;
   DeviceMemory &operator=(const DeviceMemory &) = delete;
-  ~DeviceMemory() { cudaFree(address_); } // its status would only repeat the error that got us here
+  ~DeviceMemory() { cudaFree(address_); } // its status would repeat an earlier error
 
   template <class T> T *as() const { return static_cast<T *>(address_); }
   size_t bytes() const { return bytes_; }
@@ -37,8 +37,7 @@ private:
   size_t bytes_;
 };
 
-constexpr int NAN_BYTE =
-    0xFF; // BF16 0xFFFF is a NaN: an output nobody wrote cannot pass for a number
+constexpr int NAN_BYTE = 0xFF; // BF16 0xFFFF is a NaN: an unwritten output is never a number
 
 // One complete set of inputs and outputs.
 struct ProblemMemory {
@@ -59,8 +58,8 @@ struct ProblemMemory {
   size_t input_bytes() const { return a.bytes() + b.bytes() + comb.bytes(); }
 };
 
-// The table in the layout that the kernel asked for. Only here: the reference makes each entry anew
-// from its position and column.
+// The table in the layout of Gemm::COMB_BLOCK. The reference does not use it: it computes each
+// entry from its position and column.
 inline std::vector<uint16_t> combined_table(const Problem &p, Pattern pattern, uint64_t seed) {
   const InputBases bases = input_bases(seed);
   std::vector<uint16_t> table;
@@ -82,7 +81,7 @@ inline std::vector<uint16_t> bias_table(const Problem &p, Pattern pattern, uint6
   return table;
 }
 
-// The small inputs, made on the host in every mode.
+// The small inputs, computed on the host in every mode.
 inline void copy_tables(const ProblemMemory &memory, const Problem &p, Pattern pattern,
                         uint64_t seed, cudaStream_t stream) {
   const std::vector<uint16_t> table = combined_table(p, pattern, seed);
@@ -131,8 +130,8 @@ inline void fill_with_nan(const DeviceMemory &memory, cudaStream_t stream) {
 
 constexpr size_t COPY_PIECE_BYTES = size_t{64} << 20;
 
-// Produce `memory` in pieces on the host with make(first byte, end byte, where to) and copy them
-// over.
+// Compute the content of `memory` in pieces on the host with make(first byte, end byte,
+// destination) and copy each.
 template <class Make> void copy_in_pieces(const DeviceMemory &memory, Make make) {
   std::vector<uint8_t> piece(std::min(memory.bytes(), COPY_PIECE_BYTES));
   for (size_t begin = 0; begin < memory.bytes(); begin += piece.size()) {
@@ -161,8 +160,8 @@ inline void fill_operand_on_host(const DeviceMemory &memory, Pattern pattern, ui
   });
 }
 
-// Everything a launch reads or may leave unwritten, without starting a kernel. The workspace stays
-// as the allocator gave it: a read of it is then a read of memory nobody wrote.
+// Everything that a launch reads or may leave unwritten, without a kernel launch. The workspace
+// stays uninitialised, so that initcheck sees a read of it.
 inline void fill_on_host(const ProblemMemory &memory, const Problem &p, Pattern pattern,
                          uint64_t seed) {
   const InputBases bases = input_bases(seed);

@@ -1,8 +1,8 @@
-// cuBLASLt, found at run time: its header says the types, nothing of it is linked.
+// cuBLASLt, loaded at run time: only its header is needed to build, nothing of it is linked.
 //
-// An `Operation` is D[rows, n] = A[rows, k] x B[n, k]^T of this project in the library's terms. It
-// thinks in columns: its first operand is our B (transposed), its second our A, its D our C with
-// rows and columns exchanged, so that its bias, one number a row of D, is ours along n.
+// An `Operation` is D[rows, n] = A[rows, k] x B[n, k]^T of this project in the library's terms. The
+// library is column-major: its first operand is our B (transposed), its second our A, its D our C
+// with rows and columns exchanged, so that its bias, one number per row of D, is ours along n.
 #pragma once
 
 #include <cublasLt.h>
@@ -19,7 +19,7 @@ namespace kernelrig {
 
 class Cublaslt {
 public:
-  // The one of this process. Throws Failure where there is none.
+  // The library of this process. Throws Failure if it is not there.
   static const Cublaslt &get() {
     static const Cublaslt library;
     return library;
@@ -99,8 +99,8 @@ private:
 #define KERNELRIG_CUBLASLT_CALL(call)                                                              \
   ::kernelrig::Cublaslt::get().require((call), __FILE__, __LINE__)
 
-// `batches` products of `rows` rows of A with the one B. The operands of D follow one another; C,
-// where there is one, is the same for every batch.
+// `batches` products of `rows` rows of A with the same B. A and D of the batches are contiguous; C,
+// if there is one, is the same for every batch.
 class Operation {
 public:
   Operation(int batches, int rows, int n, int k, const uint16_t *bias) {
@@ -128,8 +128,8 @@ public:
     lt.destroy_desc(desc_);
   }
 
-  // What the library thinks of for this operation, its own favourite first; `has_c` says whether
-  // the addend is given.
+  // The algorithms that the library's heuristics return for this operation, best first; `has_c`:
+  // whether there is an addend.
   std::vector<cublasLtMatmulHeuristicResult_t> heuristics(bool has_c, size_t workspace_bytes,
                                                           int most) const {
     const Cublaslt &lt = Cublaslt::get();
@@ -150,7 +150,7 @@ public:
     return found;
   }
 
-  // Would the library run this very operation so, in so much workspace?
+  // Whether the library supports this operation with this algorithm and workspace.
   bool takes(const cublasLtMatmulAlgo_t &algo, bool has_c, size_t workspace_bytes) const {
     const Cublaslt &lt = Cublaslt::get();
     cublasLtMatmulHeuristicResult_t found{};
@@ -159,17 +159,16 @@ public:
            found.state == CUBLAS_STATUS_SUCCESS && found.workspaceSize <= workspace_bytes;
   }
 
-  // Every algorithm of the library in every setting that this operation can take: tiles, stages,
-  // clusters, order of the tiles, the algorithm's own options. K is never split: the sums would be
-  // rounded on the way. At most `most_checks` settings are asked about, which is said in `checks`.
+  // Every algorithm of the library in every configuration that supports this operation: tiles,
+  // stages, clusters, order of the tiles, custom options. No split K, which would round partial
+  // sums. At most `most_checks` configurations are checked; `checks` counts them.
   std::vector<cublasLtMatmulAlgo_t> enumerate(bool has_c, size_t workspace_bytes, int most_checks,
                                               int &checks) const {
     const Cublaslt &lt = Cublaslt::get();
     std::vector<int> ids(MOST_IDS);
     int count = 0;
     if (lt.get_ids(lt.handle, CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_8F_E4M3, CUDA_R_8F_E4M3,
-                   CUDA_R_16BF, CUDA_R_16BF, MOST_IDS, ids.data(),
-                   &count) != CUBLAS_STATUS_SUCCESS)
+                   CUDA_R_16BF, CUDA_R_16BF, MOST_IDS, ids.data(), &count) != CUBLAS_STATUS_SUCCESS)
       count = 0;
     ids.resize(count);
     std::vector<cublasLtMatmulAlgo_t> found;
@@ -221,14 +220,14 @@ private:
   }
 
   static std::vector<Setting> settings_of(const cublasLtMatmulAlgo_t &algo, int most) {
-    const auto tiles = listed<uint32_t>(algo, CUBLASLT_ALGO_CAP_TILE_IDS,
-                                        CUBLASLT_MATMUL_TILE_UNDEFINED);
-    const auto stages = listed<uint32_t>(algo, CUBLASLT_ALGO_CAP_STAGES_IDS,
-                                         CUBLASLT_MATMUL_STAGES_UNDEFINED);
+    const auto tiles =
+        listed<uint32_t>(algo, CUBLASLT_ALGO_CAP_TILE_IDS, CUBLASLT_MATMUL_TILE_UNDEFINED);
+    const auto stages =
+        listed<uint32_t>(algo, CUBLASLT_ALGO_CAP_STAGES_IDS, CUBLASLT_MATMUL_STAGES_UNDEFINED);
     const uint32_t swizzles = listed<uint32_t>(algo, CUBLASLT_ALGO_CAP_CTA_SWIZZLING_SUPPORT, 0)[0];
     const auto customs = listed<int32_t>(algo, CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX, 0)[0];
     std::vector<Setting> settings;
-    // what differs most turns fastest: a limit then cuts off the finer differences
+    // tile and stages vary fastest, so that a limit cuts off the less important options
     for (int custom = 0; custom <= customs; ++custom) {
       for (uint32_t swizzle = 0; swizzle <= (swizzles != 0 ? 1u : 0u); ++swizzle) {
         for (const cublasLtClusterShape_t cluster :
@@ -262,7 +261,7 @@ private:
            put(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, set.cluster);
   }
 
-  // Without an addend C is D itself: other layouts would rule algorithms out for nothing.
+  // Without an addend C has the layout of D: another layout would exclude algorithms.
   cublasLtMatrixLayout_t addend(bool has_c) const { return has_c ? c_ : d_; }
 
   template <class Value>

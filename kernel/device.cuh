@@ -1,4 +1,4 @@
-// What the CUDA runtime says of a device.
+// The properties of a device, from the CUDA runtime.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,5 +1,4 @@
-// How a program behind the harness ends: its exit codes, and the one exception that carries the
-// reason.
+// How a harness program ends: its exit codes, and the exceptions that carry the reason.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +8,7 @@
 
 namespace kernelrig {
 
-// Said in kernel-binary.md; the machines that read these know them by number.
+// The client's readers know these numbers (README.md).
 enum ExitCode : int {
   EXIT_OK = 0,
   EXIT_USAGE = 2,
@@ -23,7 +22,7 @@ struct UsageError {
   std::string sentence;
 };
 
-// A run that cannot go on. `name` and `code` are CUDA's own where CUDA refused.
+// A run that cannot continue. `name` and `code` are CUDA's where a CUDA call failed.
 struct Failure {
   int exit_code;
   std::string name;
@@ -40,7 +39,7 @@ inline std::string source_place(const char *file, int line) {
 inline void require_cuda(cudaError_t status, const char *file, int line) {
   if (status == cudaSuccess)
     return;
-  // 98 is what some calls answer instead of 209 when the binary holds no code for this GPU.
+  // some calls return 98 instead of 209 when the binary has no code for this GPU
   const bool no_code_for_it =
       status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction;
   throw Failure{no_code_for_it ? EXIT_WRONG_DEVICE : EXIT_CUDA, cudaGetErrorName(status),
@@ -49,5 +48,5 @@ inline void require_cuda(cudaError_t status, const char *file, int line) {
 
 } // namespace kernelrig
 
-// Every CUDA call goes through this: a refusal ends the run with code, name, text, file and line.
+// Every CUDA call goes through this: an error ends the run with code, name, text, file and line.
 #define KERNELRIG_CUDA(call) ::kernelrig::require_cuda((call), __FILE__, __LINE__)

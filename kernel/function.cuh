@@ -1,13 +1,14 @@
-// The functions that a program may say it computes: where the table joins the product, and what is
-// rounded to BF16 on the way. A kernel of ours has no choice; a baseline takes what its library
-// can do, says which (Gemm::FUNCTION, and `function` in kernels.yaml), and is held to that.
+// The functions that a program may compute: where the table is added to the product, and what is
+// rounded to BF16 on the way. A kernel computes ROUND_THEN_ADD; a baseline computes what its
+// library can do, declares it (Gemm::FUNCTION, and `function` in kernels.yaml), and is verified
+// against that.
 //
 //   PRODUCT          C = bf16(acc)                                 no table at all
 //   ROUND_THEN_ADD   C = bf16(acc) +bf16 bf16(bias + pos_embed)    the project's own
 //   BIAS_THEN_ADD    C = bf16(acc + bf16(bias)) +bf16 bf16(pos_embed)
 //   ADD_THEN_ROUND   C = bf16(acc + bf16(bias + pos_embed))
 //
-// Plain C++ as well, so that a host compiler can read it without CUDA.
+// Compiles as plain C++ too.
 #pragma once
 
 #include <cmath>
@@ -32,7 +33,7 @@ inline const char *function_name(Function function) {
   }
 }
 
-// An entry of the table as the function adds it: pos_embed alone where the bias joins before.
+// An entry of the table as the function adds it: pos_embed alone where the bias is added earlier.
 KERNELRIG_HD uint16_t table_entry(Function function, Pattern pattern, const InputBases &bases,
                                   uint64_t position, uint64_t column, uint64_t columns) {
   if (function == Function::BIAS_THEN_ADD)
@@ -44,7 +45,7 @@ KERNELRIG_HD uint16_t bias_entry(Pattern pattern, const InputBases &bases, uint6
   return bf16_from_float(table_at(pattern, bases.bias, column));
 }
 
-// What joins the product of one element, as BF16 bits; a function looks only at its own.
+// What is added to the product of one element, as BF16 bits; a function reads only its own.
 struct Addends {
   uint16_t bias_bits, table_bits;
 };
@@ -69,7 +70,7 @@ KERNELRIG_HD bool rounds_twice(Function function) {
   return function == Function::ROUND_THEN_ADD || function == Function::BIAS_THEN_ADD;
 }
 
-// The output, as BF16 bits. It never falls as acc rises.
+// The output, as BF16 bits; monotonic in acc.
 KERNELRIG_HD uint16_t output_of(Function function, float acc, const Addends &addends) {
   const uint16_t first = bf16_from_float(first_rounded(function, acc, addends));
   return rounds_twice(function) ? bf16_add(first, addends.table_bits) : first;

@@ -1,16 +1,16 @@
-// The host side of every kernel: arguments, inputs, poison, reference, comparison, timing, result
-// file, launch description. A kernel file includes this one header for its host part; what it
-// must define is said in problem.cuh.
+// The host side of every kernel: arguments, inputs, reference, comparison, timing, result file,
+// launch description. A kernel file includes this one header for its host part; problem.cuh
+// describes what the kernel must define.
 //
-//   failure, json, options     how a run ends, what it writes, what it was asked
-//   inputs, buffers            the bits of the inputs, the memory they lie in
-//   reference, sampling        every element on the device, some of them for Python
+//   failure, json, options     errors and exit codes, output, command line
+//   inputs, buffers            the bits of the inputs, their device memory
+//   reference, sampling        comparison of every element on the device, samples for Python
 //   device, timing, nvml       the GPU, samples, clocks
-//   relay                      turns on the GPU, taken by several processes
-//   phase_clock, phase_table   where the time of a CTA or of a tile goes
+//   relay                      measurement slots for several processes on one GPU
+//   phase_clock, phase_table   cycles per phase of a CTA or of a tile
 //   role_figures, role_report  the same by warp role
 //   tensor_map_rules, tensor_map
-//                              what the driver encodes, said before it is asked; the encoder
+//                              the rules of a tensor map; the encoder
 //   memory_layout              the names of what lies in shared and tensor memory
 //   session, result, watchdog, launch_file
 #pragma once
@@ -55,7 +55,7 @@ template <class Gemm> int measure(const Options &options) {
   result.label = KERNELRIG_LABEL;
   result.options = options;
   result.problem = make_problem<Gemm>(options.images, options.ctas);
-  // a case that the kernel cannot take is a wrong word, and needs no GPU to be refused
+  // a case that the kernel cannot run is a usage error, found without a GPU
   Gemm::geometry(result.problem, sm_count_of_build());
   if (!options.result.empty()) {
     const std::string trouble = refusal_to_write(options.result);

@@ -1,11 +1,11 @@
-// The inputs every side agrees on: the same bits on host, device, in Python
-// (kernelrig.reference.inputs) and in the emulator. Plain C++ as well, so that a host compiler can read it without CUDA.
+// The inputs, with the same bits on the host, on the device, in Python (kernelrig.reference.inputs)
+// and in the emulator. Compiles as plain C++ too.
 //
 //   h(name, seed, i) = splitmix64((fnv1a64(name) ^ splitmix64(seed)) + i * GOLDEN_GAMMA)   mod 2^64
 //   u                = (h >> 40) * 2^-24                                            in [0, 1)
 //
 // `i` is the row-major flat index; names are A, B, bias, pos_embed. Multiply and add are rounded
-// separately everywhere: one fma would change the last bit of a table entry.
+// separately everywhere: an fma would change the last bit of a table entry.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ inline uint64_t fnv1a64(const char *text) {
   return hash;
 }
 
-// What one named buffer under one seed starts from; the device gets this number, never the name.
+// The hash state of a named buffer and seed; the device gets this number instead of the name.
 inline uint64_t hash_base(const char *name, uint64_t seed) {
   return fnv1a64(name) ^ splitmix64(seed);
 }
@@ -62,7 +62,7 @@ KERNELRIG_HD float unit_at(uint64_t base, uint64_t index) {
   return static_cast<float>(static_cast<uint32_t>(hash_at(base, index) >> 40)) * 0x1p-24f;
 }
 
-// low + scale * u in two roundings. The host compiler is kept from an fma by the volatile.
+// low + scale * u in two roundings. The volatile keeps the host compiler from using an fma.
 KERNELRIG_HD float scale_then_add(float u, float scale, float low) {
 #ifdef __CUDA_ARCH__
   return __fadd_rn(low, __fmul_rn(scale, u));
@@ -84,7 +84,7 @@ KERNELRIG_HD float bits_float(uint32_t bits) {
   return value;
 }
 
-// BF16 by round-to-nearest-even; every NaN becomes the canonical 0x7FFF, as cvt.rn.bf16 makes it.
+// BF16 by round-to-nearest-even; every NaN becomes the canonical 0x7FFF, as with cvt.rn.bf16.
 KERNELRIG_HD uint16_t bf16_from_float(float value) {
   const uint32_t bits = float_bits(value);
   if ((bits & 0x7FFFFFFFu) > 0x7F800000u)
@@ -96,13 +96,14 @@ KERNELRIG_HD float float_from_bf16(uint16_t bits) {
   return bits_float(static_cast<uint32_t>(bits) << 16);
 }
 
-// a +bf16 b. The sum in FP32 rounds a second time without harm: 24 >= 2 * 8 + 2 bits.
+// a +bf16 b. Rounding to FP32 first does not change the result: 24 >= 2 * 8 + 2 bits.
 KERNELRIG_HD uint16_t bf16_add(uint16_t a, uint16_t b) {
   return bf16_from_float(float_from_bf16(a) + float_from_bf16(b));
 }
 
-// E4M3 (1-4-3, bias 7, no infinity, 448 the largest) by round-to-nearest-even, saturating; in whole
-// numbers, so that no rounding mode and no instruction of an architecture has a say.
+// E4M3 (1-4-3, bias 7, no infinity, 448 the largest) by round-to-nearest-even, saturating; in
+// integer arithmetic, so that the result depends on no rounding mode and no instruction of an
+// architecture.
 KERNELRIG_HD uint8_t e4m3_from_float(float value) {
   const uint32_t bits = float_bits(value);
   const uint32_t sign = (bits >> 24) & 0x80u;
@@ -136,7 +137,7 @@ KERNELRIG_HD float float_from_e4m3(uint8_t code) {
   return bits_float(sign | ((exponent + 120u) << 23) | (mantissa << 20));
 }
 
-// floor of a value in [0, 32), without the floor functions host and device spell differently
+// floor of a value in [0, 32); host and device have floor functions of different names
 KERNELRIG_HD float whole_part(float value) { return static_cast<float>(static_cast<int>(value)); }
 
 // An element of A or B, as its E4M3 code.
@@ -168,7 +169,7 @@ KERNELRIG_HD uint16_t combined_at(Pattern pattern, uint64_t bias_base, uint64_t 
   return bf16_from_float(bias + pos);
 }
 
-// Where the four named buffers of one seed start.
+// The hash states of the four named buffers of one seed.
 struct InputBases {
   uint64_t a, b, bias, pos_embed;
 };

@@ -1,4 +1,4 @@
-// A JSON writer just large enough for the result and the launch file; commas are its business.
+// A JSON writer for the result file and the launch file; it places the commas.
 #pragma once
 
 #include <cerrno>
@@ -48,13 +48,13 @@ public:
   Json &value(unsigned long number) { return raw(std::to_string(number)); }
   Json &value(unsigned long long number) { return raw(std::to_string(number)); }
 
-  // JSON has no NaN and no infinity: they become null, and the bits beside them tell the rest.
+  // JSON has no NaN and no infinity: both become null; fields named *_bits carry the exact value.
   Json &value(double number) {
     if (!std::isfinite(number))
       return null();
     char buffer[40];
     std::snprintf(buffer, sizeof buffer, "%.9g", number);
-    // whole numbers keep their point, so that a reader sees a float
+    // integers keep a decimal point, so that a reader sees a float
     if (std::strpbrk(buffer, ".e") == nullptr)
       std::strcat(buffer, ".0");
     return raw(buffer);
@@ -112,8 +112,7 @@ private:
   bool pending_line_ = false;
 };
 
-// Write a file so that a reader sees all of it or none: temporary name, fsync, rename. Returns the
-// reason it could not, or an empty string.
+// Write a file atomically: temporary name, fsync, rename. Returns the error, or an empty string.
 inline std::string write_whole(const std::string &path, const void *data, size_t bytes) {
   const std::string part = path + ".part" + std::to_string(getpid());
   std::FILE *file = std::fopen(part.c_str(), "wb");
@@ -129,7 +128,7 @@ inline std::string write_whole(const std::string &path, const void *data, size_t
   return sentence;
 }
 
-// The reason `path` cannot be written, asked before any work is done for it; leaves nothing behind.
+// The error that writing `path` would have, or an empty string; checked before the run starts.
 inline std::string refusal_to_write(const std::string &path) {
   const std::string part = path + ".part" + std::to_string(getpid());
   std::FILE *file = std::fopen(part.c_str(), "wb");

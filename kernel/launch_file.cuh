@@ -1,4 +1,5 @@
-// describe: the launch as a file (launch.json, comb.npy) for the emulator, without a CUDA call.
+// Mode describe: writes the launch as files (launch.json, comb.npy) for the emulator, without a
+// CUDA call.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,7 @@ namespace kernelrig {
 
 #define KERNELRIG_FIRST_OF(first, ...) first
 
-// How many SMs "every SM" means where no device can be asked: the one arch this binary was built
-// for.
+// The number of SMs where no device is present: that of the arch this program was built for.
 inline int sm_count_of_build() {
 #ifdef __CUDA_ARCH_LIST__
   constexpr int arch = KERNELRIG_FIRST_OF(__CUDA_ARCH_LIST__, 0);
@@ -129,7 +129,7 @@ inline std::string launch_text(const Options &options, const Problem &p, const s
   return json.close('}').text() + "\n";
 }
 
-// An .npy (format 1.0) of 16-bit words; BF16 travels as its raw bits.
+// An .npy (format 1.0) of 16-bit words; BF16 is written as its raw bits.
 inline std::string npy_of_words(const std::vector<uint16_t> &words,
                                 const std::vector<uint64_t> &shape) {
   std::string header = "{'descr': '<u2', 'fortran_order': False, 'shape': (";
@@ -153,7 +153,7 @@ inline std::string npy_of_words(const std::vector<uint16_t> &words,
 inline void write_launch_file(const Options &options, const Problem &p, const std::string &launch) {
   const std::string npy =
       npy_of_words(combined_table(p, options.pattern, options.seed), combined_shape(p));
-  // comb first: whoever sees launch.json finds what it names
+  // comb.npy first: once launch.json exists, the files that it names exist
   std::string trouble = write_whole(options.out + "/comb.npy", npy.data(), npy.size());
   if (trouble.empty())
     trouble = write_whole(options.out + "/launch.json", launch.data(), launch.size());

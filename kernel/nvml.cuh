@@ -1,5 +1,5 @@
-// Clocks, power, temperature and throttle reasons through NVML, found at run time: a box without
-// it, or with a partitioned GPU, costs the figures and nothing else.
+// Clocks, power, temperature and throttle reasons through NVML, loaded at run time: on a host
+// without it, or with a partitioned GPU, these figures are missing and everything else works.
 #pragma once
 
 #include <dlfcn.h>
@@ -35,7 +35,7 @@ inline void append_clocks(Json &json, const Clocks &clocks) {
 
 class Nvml {
 public:
-  // `uuid` as CUDA prints it, GPU-...: the order of devices is not the same in both libraries.
+  // `uuid` as CUDA prints it, GPU-...: NVML and CUDA number devices differently.
   explicit Nvml(const std::string &uuid) {
     library_ = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library_ == nullptr)
@@ -60,7 +60,7 @@ public:
     }
   }
 
-  // The library stays loaded: the process ends soon, and its shutdown has hung on sick drivers.
+  // The library is never unloaded: its shutdown has hung with broken drivers.
   const std::string &driver() const { return driver_; }
 
   Clocks read() const {

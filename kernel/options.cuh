@@ -1,4 +1,4 @@
-// The command line of every kernel binary: options in, one record or one clear sentence out.
+// The command line of every harness program: parsed into a record, or refused with one sentence.
 #pragma once
 
 #include <algorithm>
@@ -30,9 +30,9 @@ struct Options {
   uint64_t seed = 0;
   double warmup_s = 1.0;
   int samples = 0;
-  std::string relay;      // the file that its processes share; empty: alone
-  std::vector<int> turns; // ours, in rising order
-  double settle_s = 0.0;  // before turn 0, whoever takes it
+  std::string relay;      // the file that the processes of a relay share; empty: no relay
+  std::vector<int> slots; // the measurement slots of this process, in rising order
+  double settle_s = 0.0;  // extra load before slot 0
   int device = 0;
   double watchdog_s = 0.0; // 0: off
   std::string out;
@@ -43,7 +43,7 @@ struct Options {
 constexpr int MAX_IMAGES = 1000000; // M = 196 million rows still fits an int
 constexpr int MAX_CTAS = 65535;
 constexpr int MAX_SAMPLES = 1000000;
-constexpr int MAX_TURNS = 100000;
+constexpr int MAX_SLOTS = 100000;
 
 inline std::string usage_text(const std::string &program) {
   return "usage: " + program +
@@ -63,8 +63,8 @@ inline uint64_t parse_whole(const std::string &what, const std::string &text, ui
   const uint64_t number = std::strtoull(text.c_str(), &end, 10);
   const bool starts_right = !text.empty() && text[0] >= '0' && text[0] <= '9';
   if (!starts_right || *end != '\0' || errno != 0 || number < low || number > high) {
-    throw UsageError{what + " is '" + text + "': a whole number from " + std::to_string(low) +
-                     " to " + std::to_string(high) + " is wanted"};
+    throw UsageError{what + " is '" + text + "': expected a whole number from " +
+                     std::to_string(low) + " to " + std::to_string(high)};
   }
   return number;
 }
@@ -74,23 +74,25 @@ inline double parse_seconds(const std::string &what, const std::string &text) {
   const double number = std::strtod(text.c_str(), &end);
   const bool starts_right = !text.empty() && (text[0] == '.' || (text[0] >= '0' && text[0] <= '9'));
   if (!starts_right || *end != '\0' || !(number >= 0.0 && number <= 1e6)) {
-    throw UsageError{what + " is '" + text + "': seconds from 0 to 1000000 are wanted"};
+    throw UsageError{what + " is '" + text + "': expected seconds from 0 to 1000000"};
   }
   return number;
 }
 
-inline std::vector<int> parse_turns(const std::string &text) {
-  std::vector<int> turns;
+// The measurement slots of this process. The flag is still --turns: bench also runs the programs of
+// older commits, which know no other name.
+inline std::vector<int> parse_slots(const std::string &text) {
+  std::vector<int> slots;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
-    const int turn =
-        static_cast<int>(parse_whole("--turns", text.substr(begin, end - begin), 0, MAX_TURNS));
-    if (!turns.empty() && turn <= turns.back())
-      throw UsageError{"--turns is '" + text + "': each is later than the one before"};
-    turns.push_back(turn);
+    const int slot =
+        static_cast<int>(parse_whole("--turns", text.substr(begin, end - begin), 0, MAX_SLOTS));
+    if (!slots.empty() && slot <= slots.back())
+      throw UsageError{"--turns is '" + text + "': slots are listed in rising order"};
+    slots.push_back(slot);
     begin = end + 1;
   }
-  return turns;
+  return slots;
 }
 
 inline void parse_case(const std::string &text, Options &options) {
@@ -104,7 +106,7 @@ inline void parse_case(const std::string &text, Options &options) {
     const size_t equals = part.find('=');
     const std::string key = part.substr(0, equals);
     if (equals == std::string::npos || (key != "images" && key != "ctas")) {
-      throw UsageError{"--case has '" + part + "': images=N and ctas=N are known"};
+      throw UsageError{"--case has '" + part + "': known are images=N and ctas=N"};
     }
     if (!seen.insert(key).second)
       throw UsageError{"--case names " + key + " twice"};
@@ -123,7 +125,7 @@ inline Mode parse_mode(const std::string &text) {
     if (text == mode_name(mode))
       return mode;
   }
-  throw UsageError{"--mode is '" + text + "': one of check, time, once, describe is wanted"};
+  throw UsageError{"--mode is '" + text + "': expected check, time, once or describe"};
 }
 
 inline Pattern parse_pattern(const std::string &text) {
@@ -131,14 +133,14 @@ inline Pattern parse_pattern(const std::string &text) {
     if (text == pattern_name(pattern))
       return pattern;
   }
-  throw UsageError{"--pattern is '" + text + "': one of constant, integer, random is wanted"};
+  throw UsageError{"--pattern is '" + text + "': expected constant, integer or random"};
 }
 
-// What only makes sense together is refused apart, rather than ignored.
+// Options that only make sense together are refused alone instead of ignored.
 inline void settle(const std::set<std::string> &given, Options &options) {
   const bool timed = options.mode == Mode::TIME || options.mode == Mode::NONE;
   if (given.count("--pattern") == 0) {
-    // whole numbers show a single lost product; once and describe take them for the same reason
+    // integers show a single lost product, so they are the default of check, once and describe
     options.pattern = timed ? Pattern::RANDOM : Pattern::INTEGER;
   } else if (timed && options.pattern != Pattern::RANDOM) {
     throw UsageError{std::string("--pattern ") + pattern_name(options.pattern) +
@@ -214,7 +216,7 @@ inline Options parse_options(int argc, char **argv) {
     if (name == "--relay")
       options.relay = value;
     if (name == "--turns")
-      options.turns = parse_turns(value);
+      options.slots = parse_slots(value);
     if (name == "--settle-s")
       options.settle_s = parse_seconds(name, value);
     if (name == "--device")

@@ -1,9 +1,9 @@
-// The device's part of a timing build (KERNELRIG_TIMING): each mark() charges the cycles since the
-// one before to a phase. In every other build all of it compiles to nothing.
+// The device part of a timing build (KERNELRIG_TIMING): each mark() adds the cycles since the mark
+// before to a phase. In every other build it compiles to nothing.
 //
 // A kernel names its phases in `Gemm::PHASES`, and its phase_clocks are [phase_rows, phases]. One
-// thread of each role has a clock of that role's phases and writes it to the row's cells: the same
-// clock after its last tile where a row is a CTA, a fresh one for each tile where a row is a tile.
+// thread of each role has a clock of that role's phases and writes it into its row: once at the end
+// where a row is a CTA, a fresh clock for each tile where a row is a tile.
 #pragma once
 
 namespace kernelrig {

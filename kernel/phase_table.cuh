@@ -1,5 +1,4 @@
-// What a timing build recorded, and the figures of it. Plain C++, so that a host compiler can
-// check them on a made table.
+// The cycles that a timing build recorded, and their statistics. Compiles as plain C++.
 #pragma once
 
 #include <algorithm>
@@ -18,14 +17,14 @@ namespace kernelrig {
 
 using Cycles = unsigned long long;
 
-constexpr Cycles UNWRITTEN = ~0ull; // the poison: no clock of ours runs for 300 years
+constexpr Cycles UNWRITTEN = ~0ull; // what memory is filled with before the launch
 
-// `rows` times `names` cells; what a row is, a CTA or a tile, is the kernel's to say.
+// `rows` times `names` cells; the kernel defines whether a row is a CTA or a tile.
 struct PhaseTable {
   int rows = 0;
   std::vector<std::string> names;
   std::vector<Cycles> cycles; // row-major
-  double launch_ms = 0.0;     // of the launch that wrote it; 0: nobody measured
+  double launch_ms = 0.0;     // of the launch that wrote it; 0: not measured
 
   Cycles at(int row, size_t phase) const { return cycles[row * names.size() + phase]; }
 
@@ -85,7 +84,7 @@ inline std::vector<Figures> phase_figures(const PhaseTable &table) {
   return phases;
 }
 
-// With no rows there are no figures: null, never the zeros of a phase that takes no time.
+// Without rows the figures are null, which differs from a phase that took 0 cycles.
 inline void append_figures(Json &json, const Figures &figures) {
   json.open('{').field("name", figures.name).field("rows", figures.rows);
   json.field("mean_cycles", figures.mean);
@@ -112,7 +111,7 @@ append_line(std::string &text, const char *format, ...) {
   text += '\n';
 }
 
-// What a timing build prints of a kernel that has no report of its own.
+// The report of a timing build whose kernel has no report of its own.
 inline std::string phase_table_text(const PhaseTable &table) {
   const std::vector<Figures> phases = phase_figures(table);
   double total = 0.0;
@@ -123,7 +122,7 @@ inline std::string phase_table_text(const PhaseTable &table) {
               "min cycles", "p95 cycles", "max cycles", table.rows);
   for (const Figures &phase : phases) {
     if (phase.rows == 0) {
-      append_line(text, "%-24s nobody recorded it", phase.name.c_str());
+      append_line(text, "%-24s not recorded", phase.name.c_str());
       continue;
     }
     append_line(text, "%-24s %14.0f %6.1f%% %14llu %14llu %14llu %6zu", phase.name.c_str(),

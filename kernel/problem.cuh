@@ -1,58 +1,60 @@
-// The seam between the harness and a kernel: what a kernel is given, what it must say of itself.
+// The interface between the harness and a kernel: what a kernel gets, and what it must define.
 //
-// A kernel file has two parts. The first is the kernel function alone and includes only what runs
-// on the device (phase_clock.cuh). The second stands under `#ifndef KERNELRIG_DEVICE_ONLY`: it
-// includes harness.cuh, defines `struct Gemm`, and its main is `return harness_main<Gemm>(argc,
-// argv);` so that `nvcc -cubin -DKERNELRIG_DEVICE_ONLY` compiles the function and nothing else.
+// A kernel file has two parts. The first is the kernel function and includes only headers for the
+// device (phase_clock.cuh, memory_layout.cuh, ...). The second is under `#ifndef
+// KERNELRIG_DEVICE_ONLY`: it includes harness.cuh, defines `struct Gemm`, and its main is `return
+// harness_main<Gemm>(argc, argv);`. So `nvcc -cubin -DKERNELRIG_DEVICE_ONLY` compiles the function
+// and nothing else.
 //
 //   struct Gemm {
 //     // the kernel function's name: extern "C", or unique in the module
 //     static constexpr char ENTRY[];
 //     static constexpr int ROWS_PER_IMAGE, N, K;
-//     // comb lies [N / COMB_BLOCK][ROWS_PER_IMAGE][COMB_BLOCK]: a warp whose lanes are rows
-//     // reads it coalesced; N is plain row-major
+//     // the layout of comb: [N / COMB_BLOCK][ROWS_PER_IMAGE][COMB_BLOCK], so that a warp whose
+//     // lanes are rows reads it coalesced; COMB_BLOCK = N is row-major
 //     static constexpr int COMB_BLOCK;
-//     // "role: phase", what the clocks of a timing build are called
+//     // "role: phase", the names of the phases of a timing build
 //     static constexpr const char *PHASES[];
 //     // what one launch needs: tensor maps, pointers, sizes
 //     using Params = ...;
 //     static size_t workspace_bytes(const Problem &);
-//     // pure, as describe calls it without a GPU; sm_count is then that of the arch built for.
-//     // Throws UsageError where the kernel cannot take the cap on the grid.
+//     // pure, as describe calls it without a GPU, with the sm_count of the arch built for. Throws
+//     // UsageError where the kernel cannot run with this limit of the grid.
 //     static Geometry geometry(const Problem &, int sm_count);
 //     // pure: phase_clocks is [phase_rows, phases]; a row is a CTA, or a tile
 //     static int phase_rows(const Problem &, const Geometry &);
-//     // pure: what a timing build prints for people; phase_table_text is the plain one
+//     // pure: the report that a timing build prints; phase_table_text is the default one
 //     static std::string phase_report(const PhaseTable &, const Problem &, const Geometry &,
 //                                     double sm_ghz);
 //     // once per set of buffers: encode tensor maps, set function attributes
 //     static Params prepare(const Problem &, const Buffers &);
-//     // one launch of ENTRY and of nothing else, every call through KERNELRIG_CUDA; of a library's
-//     // Gemm (below), one run of all its kernels
+//     // one launch of ENTRY and of nothing else, every call through KERNELRIG_CUDA; for a
+//     // library's Gemm (below), one run of all its kernels
 //     static void launch(const Params &, const Geometry &, cudaStream_t);
-//     // pure: the kernel's parameters in order, and the tensor maps among them
+//     // pure: the kernel's parameters in order, the tensor maps among them, and the names of what
+//     // lies in shared and tensor memory
 //     static LaunchArgs arguments(const Problem &);
-//     // pure; only where the phases are those of role_figures.cuh, whose figures then join the
-//     // result file
+//     // pure, optional: where the phases are those of role_figures.cuh, their figures are written
+//     // to the result file
 //     static RoleCounts role_counts(const Problem &, const Geometry &);
-//     // only of a baseline: what it computes instead of the project's function (function.cuh)
+//     // baselines only: what it computes instead of the project's function (function.cuh)
 //     static constexpr Function FUNCTION;
 //   };
 //
 // A library's Gemm launches kernels that the library chooses. It has no launch to describe, its
-// ENTRY is the filter of kernels.yaml that finds them (ncu -k), its grid is 0 where the library
-// says none, and it has besides:
-//     // before the first prepare, in every mode but once, where no other launch may stand: choose
+// ENTRY is the filter of kernels.yaml that matches them (ncu -k), its grid is 0, and it also has:
+//     // choose an algorithm; called before the first prepare, but not in mode once, which allows
+//     // no other launch
 //     static void tune(const Problem &, cudaStream_t);
-//     // after every filling of the inputs: copies of them that may be made ahead of time
+//     // after every filling of the inputs: copies of them that may be made before the timing
 //     static void derive(const Params &, cudaStream_t);
-//     // what was chosen: joins the label of the result
+//     // what was chosen: appended to the label of the result
 //     static std::string note();
 //
 // C = bf16(acc) +bf16 comb[row % ROWS_PER_IMAGE], acc the FP32 product sum of A [M, K] and B [N, K]
-// in E4M3, all row-major. Every buffer starts on a 256-byte boundary. `workspace` holds nothing the
-// kernel may rely on: NaN patterns in check and time, bytes nobody wrote in once (so that initcheck
-// sees a read).
+// in E4M3, all row-major. Every buffer starts on a 256-byte boundary. The kernel may not rely on
+// the content of `workspace`: NaN patterns in check and time, uninitialised in once (so that
+// initcheck reports a read).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -72,7 +74,7 @@ namespace kernelrig {
 
 struct Problem {
   int images;
-  int ctas; // the cap on the grid; 0: every SM
+  int ctas; // limit of the grid; 0: one CTA per SM
   int m, n, k;
   int rows_per_image;
   int comb_block;

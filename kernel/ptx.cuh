@@ -1,10 +1,10 @@
-// Inline PTX, one function per instruction: with tcgen05.cuh the only asm of the project. What the
-// instructions mean and cost: PTX ISA 9.1, sections named where they are not obvious.
+// Inline PTX, one function per instruction; with tcgen05.cuh and wgmma.cuh the only asm of the
+// project. The instructions: PTX ISA 9.1, sections named where they are not obvious.
 //
-// Shared addresses are 32-bit. A CTA's own shared address is also its shared::cluster address: the
-// rank in the cluster stands in bits 24 and up. Order is the caller's: every function that touches
-// memory or state is volatile, and volatile asm keeps its order, so that nothing moves across a
-// wait.
+// Shared addresses are 32-bit. A CTA's own shared address is also its shared::cluster address: bits
+// 24 and up hold the rank in the cluster. The caller is responsible for the order: every function
+// with an effect on memory or state is volatile, and volatile asm keeps its order, so that nothing
+// moves across a wait.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,9 @@ __device__ __forceinline__ uint32_t shared_address(const void *shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
 
-// One lane of the warp, the same at every call: what one elect commits, another may wait for. A
-// test of the lane's number instead costs a loop of ~18 instructions around each bulk operation.
+// One lane of the warp, the same at every call, so that a later call may wait for what an earlier
+// one committed. A test of the lane number costs a loop of ~18 instructions around each bulk
+// operation.
 __device__ __forceinline__ bool elect_one() {
   uint32_t elected;
   asm volatile("{\n"
@@ -61,8 +62,8 @@ __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// The same address in the even CTA of the pair: bit 24 is the lowest bit of the rank. (PTX has no
-// word for it; CUTLASS calls the mask Sm100MmaPeerBitMask.)
+// The same address in the even CTA of the pair: bit 24 is the lowest bit of the rank (CUTLASS:
+// Sm100MmaPeerBitMask; not documented in the PTX ISA).
 __device__ __forceinline__ uint32_t in_even_cta(uint32_t address) { return address & 0xFEFFFFFFu; }
 
 // ---- mbarriers ----------------------------------------------------------------------------------
@@ -85,14 +86,14 @@ __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-// Carries tcgen05 order and no data: .release.cluster would cost MEMBAR.ALL.GPU here.
+// Orders tcgen05 operations, no data: .release.cluster would cost a MEMBAR.ALL.GPU.
 __device__ __forceinline__ void mbarrier_arrive_relaxed_cluster(uint32_t barrier) {
   asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier)
                : "memory");
 }
 
-// May give up before the phase ends: wait() loops. Fresh barrier: parity 1 is over, parity 0 is
-// not.
+// May return false before the phase ends: wait() loops. On a fresh barrier the phase of parity 1 is
+// complete and that of parity 0 is not.
 __device__ __forceinline__ bool mbarrier_try_wait(uint32_t barrier, uint32_t parity) {
   uint32_t over;
   asm volatile("{\n"
@@ -106,7 +107,7 @@ __device__ __forceinline__ bool mbarrier_try_wait(uint32_t barrier, uint32_t par
   return over != 0;
 }
 
-// For arrivals that were relaxed; .acquire.cluster would invalidate the L1 at every success.
+// For relaxed arrivals; .acquire.cluster would invalidate the L1 at every success.
 __device__ __forceinline__ bool mbarrier_try_wait_relaxed_cluster(uint32_t barrier,
                                                                   uint32_t parity) {
   uint32_t over;
@@ -123,8 +124,8 @@ __device__ __forceinline__ bool mbarrier_try_wait_relaxed_cluster(uint32_t barri
 
 // ---- proxies and bulk copies --------------------------------------------------------------------
 
-// Generic writes of this thread before, asynchronous reads after (by whoever it then synchronises
-// with). Without .shared::cta it costs MEMBAR.ALL.GPU.
+// Orders generic writes of this thread before asynchronous reads by the threads that it
+// synchronises with afterwards. Without .shared::cta it costs a MEMBAR.ALL.GPU.
 __device__ __forceinline__ void fence_proxy_async_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -171,15 +172,15 @@ __device__ __forceinline__ void tma_load_3d(uint32_t to, const void *map, int x,
                : "memory");
 }
 
-// The box into L2; nobody waits for it.
+// The box into L2, without completion mechanism.
 __device__ __forceinline__ void tma_prefetch_2d(const void *map, int x, int y) {
   asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" ::"l"(map), "r"(x),
                "r"(y)
                : "memory");
 }
 
-// The box of `map` at (x, y), x fastest, from shared to global memory. One of the thread's bulk
-// group.
+// The box of `map` at (x, y), x fastest, from shared to global memory. Part of the thread's current
+// bulk group.
 __device__ __forceinline__ void tma_store_2d(const void *map, int x, int y, uint32_t from) {
   asm volatile(
       "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map),
@@ -200,7 +201,7 @@ __device__ __forceinline__ void bulk_commit_group() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Until all but the PENDING newest groups have read their sources, which may then be written again.
+// Wait until all but the PENDING newest groups have read their sources, which may then be reused.
 template <int PENDING> __device__ __forceinline__ void bulk_wait_group_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
 }
@@ -219,7 +220,7 @@ __device__ __forceinline__ void store_shared(uint32_t address, const uint32_t (&
                : "memory");
 }
 
-// Past the L1, which would keep what nobody reads again.
+// Without allocation in L1: nothing reads C again.
 __device__ __forceinline__ void store_global(void *address, const uint32_t (&words)[4]) {
   asm volatile("st.global.L1::no_allocate.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(address),
                "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
@@ -240,8 +241,8 @@ __device__ __forceinline__ void load_read_only(uint32_t (&words)[8], const void 
                : "l"(address));
 }
 
-// {low, high} as BF16, nearest even. PTX names the upper half first. Volatile, as what it rounds
-// may come from an asynchronous product or load: it stays behind the wait.
+// {low, high} as BF16, nearest even. PTX names the upper half first. Volatile, so that it stays
+// after the wait for the asynchronous MMA or load that wrote its operands.
 __device__ __forceinline__ uint32_t pack_bf16(uint32_t low, uint32_t high) {
   uint32_t pair;
   asm volatile("cvt.rn.bf16x2.f32 %0, %1, %2;"

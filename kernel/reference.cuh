@@ -1,13 +1,12 @@
-// The device reference: every output again on plain CUDA cores, compared where it is made. It
-// shares no line with any kernel: own indexing, own decoding, and operands made anew from the hash,
-// so that a kernel that damaged its inputs is not compared with its own damage. It may use nothing
-// a kernel file defines.
+// The device reference: computes every output again on plain CUDA cores and compares it with the
+// kernel's. It uses no code of any kernel: own indexing and decoding, and operands from the hash
+// instead of the input buffers, so that a kernel that overwrites its inputs is still found wrong.
 //
-// The random pattern is right within slack + 1 BF16 ulp of max(|acc|, |comb|, |C|), slack =
-// accum_tol * sum |a b|; or where the two roundings of some accumulator within the slack land. The
-// second is for an acc on a BF16 tie whose sum with comb is a tie too: seen once in 7e8 outputs,
-// two ulp apart and both right. The other patterns are compared bit for bit. (A baseline may round
-// elsewhere, and its ulp is then of what it rounds: function.cuh.)
+// An output of the random pattern is right within slack + 1 BF16 ulp of max(|acc|, |comb|, |C|),
+// slack = accum_tol * sum |a b|; or if the two roundings of some accumulator within the slack give
+// it. The second rule is for an acc on a BF16 tie whose sum with comb is a tie too: seen once in
+// 7e8 outputs, two ulp apart and both right. The other patterns are compared bit for bit. (A
+// baseline may round elsewhere; its ulp is then of what it rounds: function.cuh.)
 #pragma once
 
 #include <cuda_runtime.h>
@@ -52,7 +51,7 @@ KERNELRIG_HD float bf16_ulp(float magnitude) {
   return exponent <= 7 ? 0x1p-126f : bits_float((exponent - 7) << 23);
 }
 
-// What joins the product of one element.
+// What is added to the product of one element.
 KERNELRIG_HD Addends addends_of(const ReferenceProblem &p, long long row, long long column) {
   return addends_at(p.function, p.pattern, p.bases, row % p.rows_per_image, column, p.n);
 }
@@ -70,7 +69,7 @@ inline Wanted wanted_at(const ReferenceProblem &p, long long row, long long colu
   return wanted;
 }
 
-// No rounding falls as acc rises: what lies between the outputs of acc -+ slack is reachable.
+// The output is monotonic in acc: every value between the outputs of acc -+ slack is reachable.
 KERNELRIG_HD bool is_reachable(Function function, float got, double acc, double slack,
                                const Addends &addends) {
   const uint16_t low = output_of(function, static_cast<float>(acc - slack), addends);
@@ -80,7 +79,7 @@ KERNELRIG_HD bool is_reachable(Function function, float got, double acc, double 
 
 constexpr int REFERENCE_TILE =
     64; // outputs of a CTA in each direction, 4 x 4 a thread, strided by 16
-constexpr int REFERENCE_DEPTH = 32; // products summed in FP32 before they join the FP64 sum
+constexpr int REFERENCE_DEPTH = 32; // products summed in FP32 before they are added to the FP64 sum
 
 __device__ inline void tally_element(const ReferenceProblem &p, Tally *tally,
                                      unsigned long long index, float acc, float abs_sum,
@@ -179,7 +178,7 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-// Compare all of `c` (device memory) and say how it differs. Waits for the stream.
+// Compare all of `c` (device memory) with the reference. Waits for the stream.
 inline Comparison compare_all(const Problem &problem, Pattern pattern, uint64_t seed,
                               float accum_tol, const uint16_t *c, cudaStream_t stream) {
   const ReferenceProblem p{problem.m,        problem.n, problem.k,         problem.rows_per_image,
@@ -199,7 +198,7 @@ inline Comparison compare_all(const Problem &problem, Pattern pattern, uint64_t 
     throw Failure{
         EXIT_CUDA, "kernelrigBeyondExact", 0,
         std::to_string(tally.beyond_exact) +
-            " wanted outputs of the integer pattern exceed 256: bit for bit proves nothing here",
+            " expected outputs of the integer pattern exceed 256: they are not exact in BF16",
         source_place(__FILE__, __LINE__)};
   }
   Comparison comparison;

@@ -1,10 +1,11 @@
-// Turns on one GPU, taken by several processes: each has its inputs in place and waits, and the
-// next begins the moment that the one before has ended. So the card never cools between two
-// builds, and none pays its start with the other's clocks.
+// Measurement slots on one GPU for several processes: each has its inputs in place and waits; the
+// next slot begins as soon as the one before has ended. So the GPU stays under load between two
+// builds, and the start of a process costs no measuring time.
 //
-// What they share is a file with a byte a turn, made by whoever starts them: 0 at first, 1 once the
-// process that takes the turn is ready, 2 once the turn is over. No turn but 0 begins before all
-// are ready: whoever takes that one loads the card while the others still start. A file of another size says that one of them has failed: then all give up.
+// The processes share a file with one byte per slot, created by the client: 0 at first, 1 once the
+// process of that slot is ready, 2 once the slot is over. Only slot 0 may begin before all
+// processes are ready: its process puts load on the GPU while the others start. A file of another
+// size means that a process has failed; then all others fail too.
 #pragma once
 
 #include <fcntl.h>
@@ -25,7 +26,7 @@ namespace kernelrig {
 
 class Relay {
 public:
-  // Throws UsageError where the file is none, or has too few bytes for one of `own`.
+  // Throws UsageError if the file does not exist or has too few bytes for one of `own`.
   Relay(const std::string &path, const std::vector<int> &own) : path_(path), own_(own) {
     file_ = open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (file_ < 0)
@@ -35,7 +36,7 @@ public:
     if (last >= size_) {
       close(file_);
       throw UsageError{"--relay " + path + " has " + std::to_string(size_) +
-                       " bytes, one a turn: there is no turn " + std::to_string(last)};
+                       " bytes, one per slot: there is no slot " + std::to_string(last)};
     }
   }
   Relay(const Relay &) = delete;
@@ -43,21 +44,21 @@ public:
   ~Relay() { close(file_); }
 
   void ready() const {
-    for (const int turn : own_)
-      put(turn, READY);
+    for (const int slot : own_)
+      put(slot, READY);
   }
 
   bool all_ready() const { return read().find('\0') == std::string::npos; }
 
-  // Returns once everybody is ready and every earlier turn is over.
-  void wait_for(int turn) const {
-    wait([turn](const std::string &state) {
+  // Returns once every process is ready and every earlier slot is over.
+  void wait_for(int slot) const {
+    wait([slot](const std::string &state) {
       return state.find('\0') == std::string::npos &&
-             state.find_first_not_of(OVER) >= static_cast<size_t>(turn);
+             state.find_first_not_of(OVER) >= static_cast<size_t>(slot);
     });
   }
 
-  void over(int turn) const { put(turn, OVER); }
+  void over(int slot) const { put(slot, OVER); }
 
   void wait_for_all() const { wait_for(size_); }
 
@@ -70,8 +71,8 @@ private:
     return fstat(file_, &seen) == 0 ? static_cast<int>(seen.st_size) : 0;
   }
 
-  void put(int turn, char what) const {
-    if (pwrite(file_, &what, 1, turn) != 1)
+  void put(int slot, char what) const {
+    if (pwrite(file_, &what, 1, slot) != 1)
       give_up(std::strerror(errno));
   }
 

@@ -1,4 +1,4 @@
-// The result file: everything a run saw, for Python to judge. No verdict is ever read off stdout.
+// The result file: everything that the client judges. No verdict is read from stdout.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ struct Result {
   double checksum = 0.0;
   std::vector<Sample> sampled;
   Comparison compared, verified_after_timing;
-  int phase_rows = 0; // each phase says how many of them it was recorded in
+  int phase_rows = 0; // each phase has the number of rows in which it was recorded
   std::vector<Figures> phases;
   std::optional<RoleFigures> roles;
   bool failed = false;

@@ -70,7 +70,7 @@ inline std::vector<int> rows_with(const PhaseTable &table, size_t phase, size_t 
 }
 
 inline Figures read_back_spread(const PhaseTable &table, const std::vector<int> &rows,
-                              const RoleCounts &counts) {
+                                const RoleCounts &counts) {
   std::vector<Cycles> spreads;
   for (const int row : rows) {
     Cycles fastest = UNWRITTEN, slowest = 0;

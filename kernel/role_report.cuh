@@ -1,5 +1,5 @@
-// The report by warp role that a timing build prints to stdout: a section for the load warp, the MMA
-// warp and the epilogue. Plain C++, a function of the table.
+// The report by warp role that a timing build prints to stdout: a section for the load warp, the
+// MMA warp and the epilogue. Plain C++, a function of the table.
 #pragma once
 
 #include <cstddef>
@@ -100,8 +100,9 @@ inline void append_read_back(std::string &text, const RoleFigures &roles, size_t
   append_line(text, "  => %s (avg spread %.0f %s %.0f cyc): %s",
               roles.is_symmetric() ? "SYMMETRIC" : "ASYMMETRIC", roles.spread_of_means,
               roles.is_symmetric() ? "<" : ">=", SYMMETRIC_BELOW_CYCLES,
-              roles.is_symmetric() ? "no warp is systematically slower"
-                                   : "some warps are systematically slower: look for a queue or bank conflicts");
+              roles.is_symmetric()
+                  ? "no warp is systematically slower"
+                  : "some warps are systematically slower: look for a queue or bank conflicts");
 }
 
 // The phases of one epilogue warp, the second: the first one starts without a stagger.

@@ -1,5 +1,4 @@
-// Which outputs the result file carries bit by bit, so that Python can compute them again on its
-// own.
+// Which outputs the result file has bit by bit, so that Python can compute them independently.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,12 +17,12 @@
 
 namespace kernelrig {
 
-constexpr int SAMPLED_ELEMENTS = 1024; // the least that are reported
-constexpr int SAMPLED_TILE = 256;      // every 256 x 256 tile holds some of them
-constexpr int SAMPLED_EDGE = 64;       // and so do the first and the last row and column
+constexpr int SAMPLED_ELEMENTS = 1024; // at least this many are reported
+constexpr int SAMPLED_TILE = 256;      // every 256 x 256 tile has some of them
+constexpr int SAMPLED_EDGE = 64;       // of the first and the last row and column each
 
-// Places in row order: at least SAMPLED_ELEMENTS, at least one a tile, SAMPLED_EDGE along each edge
-// and the four corners. The same places for the same shape, whatever the seed.
+// Places in row order: at least SAMPLED_ELEMENTS, at least one per tile, SAMPLED_EDGE along each
+// edge and the four corners. They depend on the shape only.
 inline std::vector<std::pair<int, int>> sampled_places(int m, int n) {
   std::set<std::pair<int, int>> places;
   uint64_t drawn = 0;
@@ -74,10 +73,9 @@ inline std::vector<uint16_t> gathered(const uint16_t *c, const std::vector<size_
   std::vector<uint16_t> bits(places.size());
   const int count = static_cast<int>(places.size());
   const DeviceMemory from(places.size() * sizeof places[0]), to(bits.size() * sizeof bits[0]);
-  KERNELRIG_CUDA(
-      cudaMemcpy(from.as<void>(), places.data(), from.bytes(), cudaMemcpyHostToDevice));
-  gather_outputs<<<(count + 255) / 256, 256>>>(c, from.as<unsigned long long>(),
-                                               to.as<uint16_t>(), count);
+  KERNELRIG_CUDA(cudaMemcpy(from.as<void>(), places.data(), from.bytes(), cudaMemcpyHostToDevice));
+  gather_outputs<<<(count + 255) / 256, 256>>>(c, from.as<unsigned long long>(), to.as<uint16_t>(),
+                                               count);
   KERNELRIG_CUDA(cudaGetLastError());
   KERNELRIG_CUDA(cudaMemcpy(bits.data(), to.as<void>(), to.bytes(), cudaMemcpyDeviceToHost));
   return bits;
@@ -92,8 +90,8 @@ inline std::vector<uint16_t> copied(const uint16_t *c, const std::vector<size_t>
   return bits;
 }
 
-// Read the sampled places and the seed's checksum (the sum of the first 1024 outputs); by copies
-// alone where no kernel but the one under the microscope may run.
+// Read the sampled places and the checksum (the sum of the first 1024 outputs); by copies only
+// where no kernel but the one under test may run.
 inline void read_outputs(const uint16_t *c, const Problem &p, bool copies_alone, Result &result) {
   const size_t elements = static_cast<size_t>(p.m) * p.n;
   std::vector<uint16_t> head(elements * sizeof(uint16_t) <= WHOLE_COPY_BYTES

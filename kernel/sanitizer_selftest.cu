@@ -1,10 +1,10 @@
 // One seeded bug per sanitizer tool: run as PROGRAM memcheck|racecheck|initcheck|synccheck|none
-// under the tool of that name, which must complain of the kernel selftest_<name> and of no other. A
-// tool that stays silent here has not looked, and its clean reports are worth nothing. `none` must
-// come out clean.
+// under the tool of that name, which must report the kernel selftest_<name> and no other. A tool
+// that reports nothing here does not work on this host, and its clean reports prove nothing. `none`
+// must be clean.
 //
-// The bugs are the smallest that real kernels have: a store of one element past an allocation, a
-// missing barrier, a buffer half filled, a barrier inside a branch.
+// The bugs: a store of one element past an allocation, a missing barrier, a buffer half
+// initialised, a barrier inside a branch.
 
 #include <cuda_runtime.h>
 

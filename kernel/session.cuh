@@ -1,4 +1,4 @@
-// A session on one device: what the modes do, and what they share.
+// A session on one device: what the modes do, and what they have in common.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -124,13 +124,13 @@ private:
     return set;
   }
 
-  // The inputs are there: what a library's kernels need of them besides is made.
+  // After the inputs are filled: the copies of them that a library's kernels need.
   void derive(Set<Gemm> &set) {
     if constexpr (IsLibrary<Gemm>::value)
       Gemm::derive(set.params, stream_);
   }
 
-  // Fresh inputs, poisoned outputs, one launch, every element compared.
+  // Fresh inputs, outputs filled with NaN, one launch, every element compared.
   Comparison verify(Set<Gemm> &set, Pattern pattern, uint64_t seed) {
     doing(std::string("filling inputs, ") + pattern_name(pattern));
     fill_on_device(set.memory, problem_, pattern, seed, stream_);
@@ -139,7 +139,7 @@ private:
     fill_with_nan(set.memory.workspace, stream_);
     fill_with_nan(set.memory.phase_clocks, stream_);
     doing(std::string("the kernel, ") + pattern_name(pattern) + " pattern");
-    Event begin, end; // of the launch that the phase clocks tell of
+    Event begin, end; // of the launch whose phase clocks are reported
     begin.record(stream_);
     Gemm::launch(set.params, geometry_, stream_);
     KERNELRIG_CUDA(cudaGetLastError());
@@ -187,27 +187,27 @@ private:
     add(time_launches(launch, stream_, warm, options_.samples, *nvml_, [] {}));
   }
 
-  // The samples of our turns follow one another in the result, as many of each. Returns when the
-  // last turn of anybody is over: what comes then may take the GPU from others. Turn 0 has no
-  // other before it, and its load begins while others start: a power limiter takes seconds of
+  // The result has the samples of this process's slots in order, equally many of each. Returns when
+  // the last slot of all processes is over, so that the verification does not disturb others. The
+  // process of slot 0 puts load on the GPU while the others start: a power limiter takes seconds of
   // load to settle.
   template <class Launch> void time_in_relay(Launch launch) {
-    const Relay relay(options_.relay, options_.turns);
-    launch(0); // the module is loaded, and what the kernel is wrong about shows now
+    const Relay relay(options_.relay, options_.slots);
+    launch(0); // loads the module; a launch error shows before the first slot
     KERNELRIG_CUDA(cudaStreamSynchronize(stream_));
     relay.ready();
-    for (const int turn : options_.turns) {
-      doing("waiting for turn " + std::to_string(turn));
-      const bool leads = turn == 0;
+    for (const int slot : options_.slots) {
+      doing("waiting for slot " + std::to_string(slot));
+      const bool leads = slot == 0;
       if (!leads)
-        relay.wait_for(turn);
-      doing("timing in turn " + std::to_string(turn));
+        relay.wait_for(slot);
+      doing("timing in slot " + std::to_string(slot));
       const double warmup_s = options_.warmup_s + (leads ? options_.settle_s : 0.0);
       const auto warm = [&](double seconds) {
         return seconds >= warmup_s && (!leads || relay.all_ready());
       };
       add(time_launches(launch, stream_, warm, options_.samples, *nvml_,
-                        [&] { relay.over(turn); }));
+                        [&] { relay.over(slot); }));
     }
     doing("waiting for the relay's end");
     relay.wait_for_all();
@@ -219,13 +219,12 @@ private:
     result_.during.insert(result_.during.end(), timing.during.begin(), timing.during.end());
   }
 
-  // Leaves the outputs of the verification in the result, and its set for whoever wants to look on.
+  // Leaves the outputs of the verification in the result and returns its set.
   std::unique_ptr<Set<Gemm>> time() {
     doing("filling inputs to rotate over");
     std::vector<std::unique_ptr<Set<Gemm>>> sets;
     size_t input_bytes = 0;
-    // a launch must find nothing of its inputs in L2: all sets together are more than three times
-    // as large
+    // no launch may find its inputs in L2: all sets together are more than three times its size
     while (sets.size() < 2 || input_bytes <= 3 * static_cast<size_t>(result_.device.l2_bytes)) {
       sets.push_back(make_set());
       const ProblemMemory &memory = sets.back()->memory;
@@ -238,7 +237,7 @@ private:
     char regime[64];
     std::snprintf(regime, sizeof regime,
                   options_.relay.empty() ? "steady after %.1f s"
-                                         : "steady after %g s of each turn of a relay",
+                                         : "steady after %g s of each slot of a relay",
                   options_.warmup_s);
     result_.regime = regime;
     const auto launch = [&](long long i) {
@@ -262,7 +261,7 @@ private:
     return std::move(sets[0]);
   }
 
-  // The seed's own run, for people: timing on random data, then the golden case.
+  // Without --mode: timing on random data, then the constant case.
   void show() {
     const std::unique_ptr<Set<Gemm>> set = time();
     result_.compared = verify(*set, Pattern::CONSTANT, options_.seed);
@@ -286,8 +285,7 @@ private:
     }
   }
 
-  // The SM clock as it was read under load: the middle reading. Where NVML tells none, the
-  // fastest that the device may run.
+  // The median of the SM clocks read under load; without NVML the maximum of the device.
   double sm_ghz() const {
     std::vector<float> read;
     for (const Clocks &clocks : result_.during) {

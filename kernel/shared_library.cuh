@@ -1,5 +1,4 @@
-// A library that is looked for when the program runs, so that it is built where there is none.
-// Plain C++ as well, so that a host compiler can read it without CUDA.
+// A library loaded at run time, so that the program can be built without it. Compiles as plain C++.
 #pragma once
 
 #include <dlfcn.h>
@@ -12,8 +11,8 @@ namespace kernelrig {
 
 class SharedLibrary {
 public:
-  // The file that the environment variable names, and no other; without it the first of `names`
-  // that the loader finds.
+  // The file that the environment variable names; if it is unset, the first of `names` that the
+  // loader finds.
   SharedLibrary(const char *variable, const std::vector<std::string> &names) {
     const char *given = std::getenv(variable);
     const bool is_given = given != nullptr && *given != '\0';
@@ -31,7 +30,7 @@ public:
   SharedLibrary(const SharedLibrary &) = delete;
   SharedLibrary &operator=(const SharedLibrary &) = delete;
 
-  // Why there is none, empty where there is one. It stays loaded until the process ends.
+  // Why it was not loaded, or an empty string. It stays loaded until the process ends.
   const std::string &refusal() const { return refusal_; }
 
   // Null where the library has no such function.

@@ -62,15 +62,17 @@
 //   TMEM_LOAD_WIDTH      columns of one tcgen05.ld
 //   TMEM_LOADS_IN_FLIGHT 2: the next load is in flight while one is converted
 //   TABLE_AHEAD          1: comb is loaded before the accumulators of a pipeline; 0: with each load
-//   READ_BACK_UNROLL        boxes of 64 columns read back as one software pipeline
+//   READ_BACK_UNROLL     boxes of 64 columns read back as one software pipeline
 //   STORE_INTERLEAVE     0: boxes are stored after the read-back; n: once n - 1 more are staged
 //   EARLY_RELEASE        1: the accumulator is released before its last columns are staged
 //   STAGGER_CYCLES       epilogue warp e starts each tile e times this many cycles later
-//   CVT_ADD_FUSED        1: convert, add and stage 8 columns at a time; 0: each step for a whole
-//   load K_LOOP_UNROLL        K steps of 128 in one loop body SNAKE_ORDER          1: every other
-//   row of tiles runs backwards L2_PROMOTION         of the loads' maps: 0 none, 1 64, 2 128, 3 256
-//   bytes A_CACHE_HINT, B_CACHE_HINT, C_CACHE_HINT
-//                        in L2: 0 no hint, 1 evict first, 2 evict last
+//   CVT_ADD_FUSED        1: convert, add and stage 8 columns at a time; 0: a whole load by step
+//   K_LOOP_UNROLL        K steps of 128 in one loop body
+//   SNAKE_ORDER          1: every other row of tiles runs backwards
+//   L2_PROMOTION         of the loads' maps: 0 none, 1 64, 2 128, 3 256 bytes
+//   A_CACHE_HINT         A, B, C in L2: 0 no hint, 1 evict first, 2 evict last
+//   B_CACHE_HINT
+//   C_CACHE_HINT
 #ifndef LOAD_PIPE_DEPTH
 #define LOAD_PIPE_DEPTH 4
 #endif

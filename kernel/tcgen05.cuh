@@ -1,8 +1,8 @@
-// Inline PTX of the fifth-generation tensor core (sm_100a): tensor memory, the product of a CTA
-// pair, and the loads that signal the pair's even CTA. PTX ISA 9.1, section 9.7.16.
+// Inline PTX of the fifth-generation tensor core (sm_100a): tensor memory, the MMA of a CTA pair,
+// and the loads that signal the even CTA's barrier. PTX ISA 9.1, section 9.7.16.
 //
-// Tensor memory is 128 lanes x 512 columns of 32 bits a CTA; an address is lane << 16 | column. A
-// function takes one cta_group for all its instructions: here always the pair.
+// Tensor memory is 128 lanes x 512 columns of 32 bits per CTA; an address is lane << 16 | column. A
+// kernel uses one cta_group for all its instructions: here always 2.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,7 @@ __host__ __device__ constexpr uint32_t instruction_descriptor(uint32_t m, uint32
 // K-major, 128B swizzle, 8 rows of 128 bytes a swizzle atom (table 40): bit 32.. the 1024 bytes to
 // the next 8 rows, 46 version 1, 61.. swizzle code 2. The pattern starts at the 1024-byte boundary,
 // so the base offset stays 0. Each CTA of the pair reads its own shared memory at that address,
-// which is counted in units of 16 bytes and stands alone in the low word: steps are 32-bit
-// additions.
+// which is in units of 16 bytes; it is the low word alone, so that steps are 32-bit additions.
 constexpr int DESCRIPTOR_UNIT = 16;
 
 __device__ __forceinline__ uint32_t descriptor_address(uint32_t shared_address) {
@@ -35,7 +34,7 @@ __device__ __forceinline__ uint64_t matrix_descriptor(uint32_t descriptor_addres
 
 // ---- tensor memory: whole warps, one in each CTA of the pair ------------------------------------
 
-// The address comes into shared memory, at the same offset in both CTAs.
+// Writes the address to shared memory, at the same offset in both CTAs.
 template <int COLUMNS> __device__ __forceinline__ void alloc(uint32_t to_shared) {
   asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(to_shared),
                "n"(COLUMNS)
@@ -53,8 +52,8 @@ template <int COLUMNS> __device__ __forceinline__ void dealloc(uint32_t address)
 
 // ---- order --------------------------------------------------------------------------------------
 
-// Around the barrier that hands tensor memory from one thread to another; no instruction of its
-// own.
+// Before and after the barrier that orders tensor memory accesses of two threads; neither is an
+// instruction in SASS.
 __device__ __forceinline__ void fence_before_thread_sync() {
   asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
 }
@@ -63,7 +62,7 @@ __device__ __forceinline__ void fence_after_thread_sync() {
   asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
 }
 
-// The registers of every load before are there, and their tensor memory may be given away.
+// The registers of every earlier load are valid, and their tensor memory may be released.
 __device__ __forceinline__ void wait_load() {
   asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
 }
@@ -88,7 +87,7 @@ __device__ __forceinline__ void tma_load_2d(uint32_t to, const void *map, int x,
       : "memory");
 }
 
-// ---- the product: one thread of the even CTA, for both ------------------------------------------
+// ---- the MMA: one thread of the even CTA, for both ----------------------------------------------
 
 // D[256, N] (+)= A[256, 32] x B[N, 32]^T; D is overwritten where `accumulate` is false.
 __device__ __forceinline__ void mma_fp8(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction,
@@ -102,8 +101,8 @@ __device__ __forceinline__ void mma_fp8(uint32_t d, uint64_t a, uint64_t b, uint
                : "memory");
 }
 
-// One arrival on the barrier at this offset in each CTA whose rank is in the mask, when all
-// products of this thread before are done, their reads of shared memory included.
+// One arrival on the barrier at this offset in each CTA whose rank is in the mask, once all earlier
+// MMAs of this thread are complete, including their reads of shared memory.
 __device__ __forceinline__ void commit_multicast(uint32_t barrier, uint16_t cta_mask) {
   asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster"
                ".multicast::cluster.b64 [%0], %1;" ::"r"(barrier),
@@ -114,7 +113,7 @@ __device__ __forceinline__ void commit_multicast(uint32_t barrier, uint16_t cta_
 // ---- reading accumulators -----------------------------------------------------------------------
 
 // Lane i of the warp gets row (lane of tensor memory) i of its group, register j column j. The
-// registers may be used after wait_load() alone.
+// registers are valid after wait_load() only.
 __device__ __forceinline__ void load_columns(uint32_t (&r)[16], uint32_t address) {
   asm volatile("tcgen05.ld.sync.aligned.32x32b.x16.b32 "
                "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, [%16];"

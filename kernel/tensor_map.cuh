@@ -1,6 +1,5 @@
-// A tensor map for the device, made by the driver from the record that describe writes. cuda.h
-// gives types only: the driver's function is asked of the runtime, so that no program needs
-// libcuda to start and say what it would launch.
+// A tensor map for the device, encoded by the driver from the record that describe writes. The
+// driver function is looked up through the runtime, so that describe runs without libcuda.
 #pragma once
 
 #include <cuda.h>
@@ -17,7 +16,7 @@
 namespace kernelrig {
 
 static_assert(sizeof(CUtensorMap) == 128 && alignof(CUtensorMap) >= 64,
-              "by value it is a parameter of 128 bytes, which the hardware wants 64-byte aligned");
+              "passed by value it is a parameter of 128 bytes, aligned to 64 bytes");
 
 namespace tensor_map_numbers {
 
@@ -52,7 +51,7 @@ static_assert(is_at(OOB_FILLS, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, "zeros") &&
 
 } // namespace tensor_map_numbers
 
-// The driver's function `name` as it was in CUDA 12.0, which brought tensor maps.
+// The driver function `name` as of CUDA 12.0, which introduced tensor maps.
 template <class Function> Function driver_function(const char *name) {
   void *found = nullptr;
   cudaDriverEntryPointQueryResult answer = cudaDriverEntryPointSymbolNotFound;
@@ -72,8 +71,8 @@ inline std::string driver_error_name(CUresult status) {
   return name;
 }
 
-// Throws Failure: with map and field where a rule is broken, with the CUresult where the driver
-// refuses what the rules allow.
+// Throws Failure: with map and field where a rule is violated, with the CUresult where the driver
+// rejects what the rules allow.
 inline CUtensorMap encode(const TensorMap &map, const void *global_address) {
   const std::string refusal = refusal_of(map, reinterpret_cast<uintptr_t>(global_address));
   if (!refusal.empty()) {

@@ -1,7 +1,6 @@
-// A tensor map as a record of plain words, and the rules that cuTensorMapEncodeTiled has for it
-// (cuda.h, CUDA 13.0). The driver answers every breach with one code and no field; here each is a
-// sentence. Plain C++: describe writes the record where there is no CUDA, tests break the rules one
-// by one.
+// A tensor map as a record of names and numbers, and the rules that cuTensorMapEncodeTiled has for
+// it (cuda.h, CUDA 13.0). The driver returns the same code for every violation and names no field;
+// here each has a sentence. Plain C++, as describe works without CUDA.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +10,8 @@
 
 namespace kernelrig {
 
-// In cuTensorMapEncodeTiled's own terms, so that describe and encode() read one record. dims and
-// box fastest first; strides_bytes without the fastest.
+// The arguments of cuTensorMapEncodeTiled; describe and encode() read the same record. dims and box
+// fastest first; strides_bytes without the fastest.
 struct TensorMap {
   std::string name;
   std::string buffer;
@@ -33,7 +32,7 @@ struct TensorMapType {
   bool is_float;
 };
 
-// The place of a name in its table is its number in cuda.h; tensor_map.cuh holds the two equal.
+// The index of a name in its table is its number in cuda.h, as tensor_map.cuh asserts.
 inline constexpr TensorMapType TENSOR_MAP_TYPES[] = {
     {"u8", 1, false},  {"u16", 2, false}, {"u32", 4, false}, {"i32", 4, false}, {"u64", 8, false},
     {"i64", 8, false}, {"f16", 2, true},  {"f32", 4, true},  {"f64", 8, true},  {"bf16", 2, true}};
@@ -137,7 +136,7 @@ inline std::string first_refusal(const TensorMap &map, uint64_t address) {
   const size_t rank = map.dims.size();
   if (rank < 1 || rank > 5)
     return "dims has " + std::to_string(rank) + " entries: 1 to 5 are allowed";
-  // the later rules look names up and count on as many entries as these make sure of
+  // the later rules need known names and as many entries as these check
   for (const std::string &refusal :
        {refuse_name("dtype", TENSOR_MAP_TYPES, map.dtype),
         refuse_name("interleave", INTERLEAVES, map.interleave),
@@ -153,7 +152,7 @@ inline std::string first_refusal(const TensorMap &map, uint64_t address) {
   for (const std::string &refusal :
        {refuse_range("dims", map.dims, 0, uint64_t{1} << 32), refuse_strides(map),
         refuse_range("box", map.box, 0, 256),
-        // TMA has no stride for the fastest dimension unless interleaved: that entry is not read
+        // TMA ignores the element stride of the fastest dimension unless interleaved
         refuse_range("element_strides", map.element_strides, map.interleave == "none" ? 1 : 0, 8),
         refuse_box_row(map), refuse_together(map, address)}) {
     if (!refusal.empty())
@@ -164,8 +163,8 @@ inline std::string first_refusal(const TensorMap &map, uint64_t address) {
 
 } // namespace tensor_map_rules
 
-// Why the driver would not encode `map` for a buffer at `address`: one sentence that names map and
-// field, empty where it would.
+// Why the driver would reject `map` for a buffer at `address`: one sentence with map and field, or
+// an empty string.
 inline std::string refusal_of(const TensorMap &map, uint64_t address) {
   const std::string refusal = tensor_map_rules::first_refusal(map, address);
   return refusal.empty() ? "" : "tensor map " + map.name + ": " + refusal;

@@ -1,5 +1,5 @@
-// Steady load, then one CUDA-event sample a launch. The queue never runs dry in between: the host
-// waits for the batch before the one it has just queued.
+// Steady load, then one CUDA-event sample per launch. The queue never runs empty: the host waits
+// for the batch before the one it has just queued.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -37,17 +37,17 @@ struct Timing {
   std::vector<Clocks> during;
 };
 
-constexpr double BATCH_S = 0.05;  // work queued ahead: long enough to hide a read of the clocks
-constexpr int LARGEST_BATCH = 64; // events and launches stay well inside the driver's queue
+constexpr double BATCH_S = 0.05;       // work queued ahead: longer than a read of the clocks
+constexpr int LARGEST_BATCH = 64;      // events and launches stay well inside the driver's queue
 constexpr double CLOCKS_EVERY_S = 0.1; // NVML reads cost milliseconds of host time
 
 inline double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// launch(i) queues launch number i on `stream` and turns to the next set of inputs. warm(seconds)
-// says, of how long the load has lasted, whether samples may begin; over() is called the moment
-// that the last one has ended.
+// launch(i) queues launch number i on `stream`, with the next set of inputs. warm(seconds) returns
+// whether samples may begin after so many seconds of load; over() is called as soon as the last
+// sample has ended.
 template <class Launch, class Warm, class Over>
 Timing time_launches(Launch launch, cudaStream_t stream, Warm warm, int samples, const Nvml &nvml,
                      Over over) {
@@ -55,13 +55,13 @@ Timing time_launches(Launch launch, cudaStream_t stream, Warm warm, int samples,
   int batch = 1;
   Event fences[2];
   const auto begin = std::chrono::steady_clock::now();
-  for (int turn = 0; turn < 2 || !warm(seconds_since(begin)); ++turn) {
+  for (int queued = 0; queued < 2 || !warm(seconds_since(begin)); ++queued) {
     for (int i = 0; i < batch; ++i)
       launch(launched++);
-    fences[turn % 2].record(stream);
-    if (turn == 0)
+    fences[queued % 2].record(stream);
+    if (queued == 0)
       continue;
-    fences[(turn + 1) % 2].wait(); // the batch before this one
+    fences[(queued + 1) % 2].wait(); // the batch before this one
     const double mean_s = seconds_since(begin) / std::max(1ll, launched - batch);
     batch = std::clamp(static_cast<int>(BATCH_S / mean_s), 1, LARGEST_BATCH);
   }
@@ -91,7 +91,7 @@ Timing time_launches(Launch launch, cudaStream_t stream, Warm warm, int samples,
   return timing;
 }
 
-// The middle sample; of an even number, the mean of the middle two.
+// The middle sample, or the mean of the middle two.
 inline double median(std::vector<float> samples) {
   std::sort(samples.begin(), samples.end());
   const size_t middle = samples.size() / 2;

@@ -1,6 +1,6 @@
 // Waiting for a phase of an mbarrier. In a debug build (KERNELRIG_WATCHDOG_NS) a wait that lasts
-// longer ends the kernel as a failed assertion: the driver prints the barrier's name, block and
-// thread, and the program ends with cudaErrorAssert.
+// longer ends the kernel with a failed assertion: the driver prints the barrier's name, block and
+// thread, and the program fails with cudaErrorAssert.
 #pragma once
 
 #include <cassert>
@@ -16,7 +16,7 @@ __device__ __forceinline__ void wait_until(TryWait try_wait, [[maybe_unused]] co
   const uint64_t begin = ptx::global_ns();
   while (!try_wait()) {
     if (ptx::global_ns() - begin > KERNELRIG_WATCHDOG_NS)
-      __assert_fail(barrier, "mbarrier", 0, "wait_until"); // what failed is no line of a file
+      __assert_fail(barrier, "mbarrier", 0, "wait_until"); // prints the barrier, not a line
   }
 #else
   while (!try_wait()) {
@@ -24,18 +24,18 @@ __device__ __forceinline__ void wait_until(TryWait try_wait, [[maybe_unused]] co
 #endif
 }
 
-// Until the phase of this parity is over; what its arrivals published is then visible.
+// Until the phase of this parity is complete; what was written before its arrivals is then visible.
 __device__ __forceinline__ void wait(uint32_t barrier, uint32_t parity, const char *name) {
   wait_until([=] { return ptx::mbarrier_try_wait(barrier, parity); }, name);
 }
 
-// The same for arrivals that carry tcgen05 order alone.
+// The same for relaxed arrivals, which order tcgen05 operations only.
 __device__ __forceinline__ void wait_relaxed(uint32_t barrier, uint32_t parity, const char *name) {
   wait_until([=] { return ptx::mbarrier_try_wait_relaxed_cluster(barrier, parity); }, name);
 }
 
-// A place in a ring and the parity of the phase it is in: every use in turn, none left out. A wait
-// knows phases by parity alone, so that two uses behind is one ahead.
+// The current stage of a ring and the parity of its phase. Every stage is used in order and none is
+// skipped: a wait distinguishes phases by parity only, so two phases off looks like none.
 template <int DEPTH> struct PipelineState {
   int index = 0;
   uint32_t parity = 0;

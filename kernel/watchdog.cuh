@@ -1,6 +1,5 @@
-// The last resort against a kernel that never ends: at its limit the process writes its result and
-// leaves with exit code 73. The agent on the box has a limit of its own; this one is for people and
-// for plain ssh.
+// A limit for a kernel that does not end: the process writes its result and exits with code 73. The
+// agent on the host has a limit of its own; this one is for runs without an agent.
 #pragma once
 
 #include <unistd.h>
@@ -25,14 +24,14 @@ public:
 
   ~Watchdog() { stop(); }
 
-  // Tell what begins now, and what is known so far; the file written at the limit says both.
+  // Record what begins now and the result so far; the file written at the limit has both.
   void doing(const std::string &what, const Result &so_far) {
     const std::lock_guard<std::mutex> lock(mutex_);
     what_ = what;
     record_ = so_far;
   }
 
-  // After this the watchdog is silent: the result can be written by whoever stopped it.
+  // After this the watchdog writes nothing: the caller can write the result.
   void stop() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -58,7 +57,7 @@ private:
     write_result(record_);
     std::fprintf(stderr, "watchdog: %s\n", text);
     std::fflush(nullptr);
-    _exit(EXIT_WATCHDOG); // the main thread sits in a CUDA call that will not return
+    _exit(EXIT_WATCHDOG); // the main thread is blocked in a CUDA call
   }
 
   const double limit_s_;

@@ -1,5 +1,5 @@
-// Inline PTX of the warpgroup product (sm_90a): four warps multiply out of shared memory into their
-// registers. PTX ISA 9.1, section 9.7.15.
+// Inline PTX of wgmma (sm_90a), the MMA of a warpgroup: operands in shared memory, accumulators in
+// the registers of its four warps. PTX ISA 9.1, section 9.7.15.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ __device__ __forceinline__ uint64_t matrix_descriptor(uint32_t shared_address) {
   return SWIZZLE_128B << 62 | STRIDE << 32 | (shared_address & 0x3FFFF) >> 4;
 }
 
-// Before the first product, and after other instructions wrote its registers.
+// Before the first MMA, and after other instructions accessed its registers.
 __device__ __forceinline__ void fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
 __device__ __forceinline__ void commit_group() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// All but the PENDING newest groups of this warp are done: their registers may be read, and what
-// they read of shared memory may be written.
+// All but the PENDING newest groups of this warp are complete: their registers may be read, and the
+// shared memory that they read may be written.
 template <int PENDING> __device__ __forceinline__ void wait_group() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
@@ -70,7 +70,8 @@ __device__ __forceinline__ void mma_m64n256k32_fp8(float (&d)[128], uint64_t a, 
       : "l"(a), "l"(b), "r"(static_cast<uint32_t>(accumulate)));
 }
 
-// Registers of a warpgroup, 24 to 240 in steps of 8; the second waits until they are free.
+// Registers per thread of a warpgroup, 24 to 240 in steps of 8; take_registers waits until they are
+// free.
 template <int REGISTERS> __device__ __forceinline__ void release_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }

@@ -1,4 +1,4 @@
-"""The relay of the harness: real processes, one file, turns in their order."""
+"""The relay of the harness: real processes, one file, measurement slots in order."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def program(cuda_toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("relay") / "take_turns"
-    source = REPOSITORY / "tests/data/kernel/take_turns.cpp"
+    made = tmp_path_factory.mktemp("relay") / "take_slots"
+    source = REPOSITORY / "tests/data/kernel/take_slots.cpp"
     headers = ("-I", REPOSITORY / "kernel", "-isystem", cuda_toolchain.root / "include")
     flags = ("-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread")
     built = run_process(["g++", *flags, *headers, "-o", made, source])
@@ -46,7 +46,7 @@ def take(program: Path, folder: Path, slots: int, *processes: str) -> list[tuple
     return ended
 
 
-def test_turns_are_taken_in_their_order_whoever_was_ready_first(
+def test_slots_are_taken_in_order_whichever_process_was_ready_first(
     program: Path, tmp_path: Path
 ) -> None:
     ended = take(program, tmp_path, 6, "a 0,1,4", "b 2,5", "c 3")
@@ -55,7 +55,7 @@ def test_turns_are_taken_in_their_order_whoever_was_ready_first(
     assert said == ["0 a", "1 a", "2 b", "3 c", "4 a", "5 b"]
 
 
-def test_one_that_fails_ends_it_for_all(program: Path, tmp_path: Path) -> None:
+def test_a_process_that_fails_ends_the_relay_for_all(program: Path, tmp_path: Path) -> None:
     ended = take(program, tmp_path, 4, "b 1,3 fail-at 3", "a 0,2")
     assert ended[0][0] == 70
     assert ended[1] == (70, f"relay {tmp_path / 'relay'}: another process has failed\n")
@@ -64,12 +64,12 @@ def test_one_that_fails_ends_it_for_all(program: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("slots", "said"),
     [
-        ("0,4", "--relay {file} has 4 bytes, one a turn: there is no turn 4"),
-        ("2,1", "--turns is '2,1': each is later than the one before"),
-        ("1,", "--turns is '': a whole number from 0 to 100000 is wanted"),
+        ("0,4", "--relay {file} has 4 bytes, one per slot: there is no slot 4"),
+        ("2,1", "--turns is '2,1': slots are listed in rising order"),
+        ("1,", "--turns is '': expected a whole number from 0 to 100000"),
     ],
 )
-def test_turns_that_cannot_be_are_refused(
+def test_slots_that_the_file_does_not_have_or_out_of_order_are_refused(
     program: Path, tmp_path: Path, slots: str, said: str
 ) -> None:
     ((code, stderr),) = take(program, tmp_path, 4, f"a {slots}")

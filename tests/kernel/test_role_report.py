@@ -64,7 +64,7 @@ PLAIN = """\
 phase                       mean cycles   share     min cycles     p95 cycles     max cycles   rows of 4
 all warps: fetch                     25    7.7%             10             40             40      4
 all warps: multiply                 300   92.3%            100            500            500      3
-all warps: never         nobody recorded it
+all warps: never         not recorded
 """  # noqa: E501 - as it is printed
 
 

@@ -134,7 +134,7 @@ struct Gemm {
   static constexpr const char *PHASES[PHASE_COUNT] = {
       "W0: ring wait",    "W0: issue",  "W1: accumulator wait",
       "W1: stage-0 wait", "W1: K loop", "W2: accumulator wait",
-      "W2: read-back",      "W2: stores"};
+      "W2: read-back",    "W2: stores"};
 
   static size_t workspace_bytes(const Problem &) { return 0; }
 

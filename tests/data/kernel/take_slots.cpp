@@ -1,4 +1,4 @@
-// take_turns FILE NAME TURN[,TURN...] [fail-at TURN]: takes its turns of a relay and prints each.
+// take_slots FILE NAME SLOT[,SLOT...] [fail-at SLOT]: takes its slots of a relay and prints each.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -8,21 +8,21 @@
 
 int main(int argc, char **argv) {
   try {
-    const std::vector<int> turns = kernelrig::parse_turns(argv[3]);
+    const std::vector<int> slots = kernelrig::parse_slots(argv[3]);
     const int fails_at = argc > 5 ? std::atoi(argv[5]) : -1;
-    const kernelrig::Relay relay(argv[1], turns);
+    const kernelrig::Relay relay(argv[1], slots);
     relay.ready();
-    for (const int turn : turns) {
-      if (turn == 0) // as a session does, which loads the card meanwhile
+    for (const int slot : slots) {
+      if (slot == 0) // as a session does, which puts load on the GPU meanwhile
         while (!relay.all_ready())
           std::this_thread::yield();
       else
-        relay.wait_for(turn);
-      if (turn == fails_at)
+        relay.wait_for(slot);
+      if (slot == fails_at)
         return 70;
-      std::printf("%d %s\n", turn, argv[2]);
+      std::printf("%d %s\n", slot, argv[2]);
       std::fflush(stdout);
-      relay.over(turn);
+      relay.over(slot);
     }
     relay.wait_for_all();
     return 0;

@@ -30,6 +30,11 @@ case "$*" in
 "-m pip "*)
     mkdir "{calls}.busy" || echo overlap >>"{calls}"
     echo "$*" >>"{calls}"
+    if [ -e "{calls}.slow" ]; then
+        echo "Collecting numpy"
+        tries=0
+        until [ -e "{calls}.ticked" ] || [ $tries = 2000000 ]; do tries=$((tries + 1)); done
+    fi
     rmdir "{calls}.busy"
     [ ! -e "{calls}.fail" ] || {{ echo "      ERROR: No matching distribution found for x"
         echo "ERROR: No matching distribution found for x"; exit 1; }} ;;
@@ -248,6 +253,31 @@ def test_a_dry_run_builds_and_so_needs_the_compiler(machine: Machine) -> None:
     done = machine.invoke("remote-test", "--dry-run")
     assert done.exit_code == 4
     assert done.stderr.startswith("ci/invoke: no g++ on PATH, and kernels need one")
+
+
+def test_a_long_installation_says_how_long_it_takes_and_what_it_does(machine: Machine) -> None:
+    machine.add_python()
+    # A second passes at once, and the installation lasts for 16 of them.
+    ticks = f"{machine.calls}.ticks"
+    machine.add(
+        "sleep",
+        f'#!/bin/sh\necho >>"{ticks}"\n'
+        f'[ "$(cat "{ticks}" | wc -l)" -lt 17 ] || : >"{machine.calls}.ticked"\n',
+    )
+    (machine.bin / "wc").symlink_to(shutil.which("wc") or "")
+    Path(f"{machine.calls}.slow").touch()
+    done = machine.invoke("doctor")
+    assert done.exit_code == 7
+    lines = done.stderr.splitlines()
+    assert "ci/invoke: installing kernelrig (base) into .venv: 15 s  Collecting numpy" in lines
+
+
+def test_completion_makes_no_environment_and_says_nothing(machine: Machine) -> None:
+    machine.add_python()
+    done = machine.invoke("--complete", "--", "bui")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+    assert not (machine.root / ".venv").exists()
+    assert machine.pip_calls == []
 
 
 def test_ctrl_c_while_the_environment_is_made_is_one_sentence(machine: Machine) -> None:

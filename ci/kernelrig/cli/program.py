@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -11,6 +12,12 @@ from invoke.parser import Parser, ParserContext
 
 from kernelrig import __version__
 from kernelrig.cli.command import INTERRUPTED, JSON, answer, crash, show_error
+from kernelrig.cli.completion import (
+    candidates,
+    completion_script,
+    typed_words,
+    wanted_script,
+)
 from kernelrig.cli.project import use_root
 from kernelrig.cli.reply import Reply
 from kernelrig.cli.tasks import ns
@@ -33,6 +40,12 @@ class KernelrigProgram(Program):
         own = Argument(names=("json",), kind=bool, default=False, help=JSON)
         return [*kept, Argument(names=("root",), help=root), own]
 
+    @property
+    def options(self) -> ParserContext:
+        """The options before a task, without those that only Invoke reads."""
+        shown = [a for a in self.core_args() if a.name not in _READ_BY_INVOKE | {"complete"}]
+        return ParserContext(args=shown)
+
     def create_config(self) -> None:
         self.config = Config(lazy=True)
         self.config.merge()
@@ -48,8 +61,13 @@ class KernelrigProgram(Program):
 
     def exit_code(self, argv: list[str]) -> int:
         as_json = "--json" in argv
+        if (typed := typed_words(argv[1:])) is not None:
+            return self._complete(argv, typed)
         try:
             self.create_config()
+            if (shell := wanted_script(argv[1:])) is not None:
+                sys.stdout.write(completion_script(shell))
+                return 0
             self.parse_core(argv)
             if self.args.root.value:
                 use_root(Path(self.args.root.value))
@@ -61,6 +79,8 @@ class KernelrigProgram(Program):
             flags = {name: list(c.flags) for name, c in self._make_parser().contexts.items()}
             error = usage_error(e, flags, self.initial_context.flags)
             return show_error("", error, as_json=as_json)
+        except CiError as e:
+            return show_error("", e, as_json=as_json)
         except Exit as e:
             if e.message:
                 sys.stderr.write(f"{e.message}\n")
@@ -73,6 +93,18 @@ class KernelrigProgram(Program):
             return CiError.exit_code
         except Exception as e:
             return show_error("", crash(e), as_json=as_json)
+        return 0
+
+    def _complete(self, argv: list[str], typed: list[str]) -> int:
+        with contextlib.suppress(Exception):
+            self.create_config()
+            self.parse_core(argv)
+            if self.args.root.value:
+                use_root(Path(self.args.root.value))
+            self.parse_collection()
+            tasks = {context.name: context for context in self._make_parser().contexts.values()}
+            for candidate in candidates(typed, self.options, tasks):
+                sys.stdout.write(f"{candidate}\n")
         return 0
 
     def parse_core(self, argv: list[str] | None) -> None:
@@ -114,8 +146,7 @@ class KernelrigProgram(Program):
 
     def print_help(self) -> None:
         sys.stdout.write(f"Usage: {self.binary} [--options] TASK [--flags]\n\nOptions:\n\n")
-        shown = [a for a in self.core_args() if a.name not in _READ_BY_INVOKE]
-        self.print_columns(ParserContext(args=shown).help_tuples())
+        self.print_columns(self.options.help_tuples())
         self.list_tasks()
 
 

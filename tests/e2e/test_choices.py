@@ -40,8 +40,9 @@ def test_a_dry_run_prints_the_plan_and_touches_no_host(
     assert (answer.exit_code, answer.sentences) == (0, [])
     assert answer.stdout == (
         "plan quick on host (ssh, device gpu, sm_90a)\n"
-        " 1 preflight: preflight, judged here from the probe\n"
-        " 2 again: checksum, needs preflight; at most output 1 MB, disk 8 MB\n"
+        " 1 build: build, judged here from the sources\n"
+        " 2 preflight: preflight, judged here from the probe\n"
+        " 3 again: checksum, needs preflight; at most output 1 MB, disk 8 MB\n"
         "     program (3 s): ../../build/cpu_program"
         " --say before --wait-for ../../../../go --say after\n"
     )

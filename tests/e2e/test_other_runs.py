@@ -20,6 +20,7 @@ def test_a_host_in_use_is_refused_and_nothing_is_left_to_collect(
         )
         assert (refused.exit_code, refused.sentences) == (4, [sentence])
         assert read_junit(refused.folder) == {
+            "build/passes-sm_90a-production": "pass",
             "preflight/stage": f"error: {sentence}",
             "program/stage": "skipped: never reached",
         }

@@ -20,6 +20,7 @@ def check_refused(make: MakeProject, host: LoopbackHost, **changes: Any) -> Answ
     assert len(answer.sentences) == 1
     assert answer.run.state == "finished"
     assert read_junit(answer.folder) == {
+        "build/passes-sm_90a-production": "pass",
         "preflight/stage": f"error: {answer.sentences[0]}",
         "program/stage": "skipped: never reached",
     }

@@ -34,13 +34,15 @@ def test_it_is_built_shipped_run_and_brought_back(first: Answer) -> None:
     assert "compiling passes-sm_90a-production" in first.progress
     run = first.run
     assert (run.id, run.state, run.missing) == (first.folder.name, "finished", ())
-    assert [(s.name, s.verdict.outcome, s.device) for s in run.stages] == [
+    built, *others = run.stages
+    assert (built.name, built.verdict.outcome, built.device) == ("build", "pass", DeviceKind.STATIC)
+    assert [(s.name, s.verdict.outcome, s.device) for s in others] == [
         (name, "pass", DeviceKind.CPU) for name in ("preflight", "program", "again", "after")
     ]
     size = (first.folder / "build/cpu_program").stat().st_size
     assert run.shipped is not None
     assert run.shipped == Shipped(1, 1, size, run.shipped.seconds, resent=0)
-    assert first.stdout.splitlines()[-1] == f"pass: {run.id} (cpu {run.stages[0].machine})"
+    assert first.stdout.splitlines()[-1] == f"pass: {run.id} (cpu {others[0].machine})"
 
 
 def test_the_run_directory_has_everything(first: Answer) -> None:
@@ -75,6 +77,7 @@ def test_the_manifest_names_every_file_as_it_is(first: Answer) -> None:
 
 def test_the_reports_say_that_it_passed(first: Answer) -> None:
     assert read_junit(first.folder) == {
+        "build/passes-sm_90a-production": "pass",
         "preflight/python": "pass",
         "preflight/glibc": "pass",
         "preflight/disk": "pass",

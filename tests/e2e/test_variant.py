@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from kernelrig.files import serialization
 from kernelrig.files.rundir import sha256_file
-from kernelrig.model import Outcome, StageKind
+from kernelrig.model import Outcome
 
 from tests.e2e.host import LoopbackHost
 from tests.e2e.project import (
@@ -65,7 +65,9 @@ def test_each_stage_runs_its_own_build_from_its_own_place(
     (check,) = guard.checks
     assert check.verdict.evidence == (f"variant guard: cpu_program, build {key[:12]}",)
     summary = (answer.folder / "summary.md").read_text().splitlines()
-    assert summary[3] == "- **stages**: preflight pass, program pass, guard (guard) pass"
+    assert (
+        summary[3] == "- **stages**: build pass, preflight pass, program pass, guard (guard) pass"
+    )
 
 
 def test_an_arch_without_the_variant_builds_none_and_says_why_the_stage_is_skipped(
@@ -84,7 +86,7 @@ def test_a_dry_run_shows_the_place_of_the_variant_or_why_it_is_skipped(project: 
         answer = project.invoke(*run_words("guarded", "guarded", remote), "--dry-run")
         assert (answer.exit_code, answer.sentences) == (0, [])
         shown[remote] = answer.stdout.splitlines()[-2:]
-    head = " 3 guard: checksum of variant guard; at most output 1 MB, disk 8 MB"
+    head = " 4 guard: checksum of variant guard; at most output 1 MB, disk 8 MB"
     assert shown == {
         "blackwell": [head, "     program (3 s): ../../variants/guard/cpu_program --built-as"],
         "hopper": [head, f"     skipped: {LACKS}"],
@@ -136,7 +138,7 @@ def test_collect_judges_with_the_build_that_ran_and_takes_no_other_for_it(
     answer = run_guarded(project)
     run = answer.run
     # As a client leaves it that was killed behind the launch.
-    seen = tuple(s for s in run.stages if s.kind is StageKind.PREFLIGHT)
+    seen = tuple(s for s in run.stages if not s.kind.on_host)
     launched = serialization.to_json(replace(run, state="launched", stages=seen))
     (answer.folder / "run.json").write_text(launched)
     again = project.invoke("collect", run.id)

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from kernelrig.files.rundir import prune
+from kernelrig.run.upkeep import prune
 
 
 def test_what_is_old_goes_and_what_is_young_stays(tmp_path: Path) -> None:

@@ -230,9 +230,9 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
         (
             '"variant": "production"',
             '"variant": "production", "quux": 1',
-            "run.json is no Run: at quux: unknown key 'quux'; known keys: arch, bench, "
+            "run.json is no Run: at quux: unknown key 'quux'; known keys: arch, bench, fault, "
             "finished_utc, gate_percent, host, id, jobs, kernel, missing, plan, provenance, "
-            "remote, schema, shipped, stages, started_utc, state, variant",
+            "remote, require_device, schema, shipped, stages, started_utc, state, variant",
         ),
     ],
 )

@@ -25,7 +25,8 @@ from kernelrig.model import (
     Verdict,
     passed,
 )
-from kernelrig.run import acceptance, baselines, recorded
+from kernelrig.run import acceptance, baselines, engine, recorded
+from kernelrig.run.store import RunDirectory
 
 from tests.stages import bench
 
@@ -87,7 +88,8 @@ def put(
 
 def beside(root: Path, ms: float, number: int = 50, **changes: Any) -> Check:  # noqa: ANN401 - as above
     folder, run = put(root, number, ms, **changes)
-    (judged,) = baselines.judge(root, folder, run, run.stages)
+    directory = RunDirectory(root, folder, run)
+    judged = engine.with_comparison(directory, run.stages[0], run.stages)
     return {c.name: c for c in judged.checks}["baseline"]
 
 

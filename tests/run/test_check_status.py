@@ -24,6 +24,7 @@ from kernelrig.model import (
     Variant,
     Verdict,
 )
+from kernelrig.run import check_status as status
 from kernelrig.run import standards, store
 
 from tests.cpu_project import make_cpu_project
@@ -120,7 +121,7 @@ def asked(root: Path) -> str:
 
 
 def check_status(root: Path, key: str = KEY) -> str:
-    return store.check_status(root, "quick", "sm_90a", "production", key)
+    return status.check_status(root, "quick", "sm_90a", "production", key)
 
 
 LACKS = "outdated: this build has not passed smoke, checksum in their current form"
@@ -151,7 +152,7 @@ def test_a_run_that_cannot_be_read_says_nothing(root: Path, asked: str) -> None:
 
 
 def test_a_build_that_is_not_made_any_more_is_stale(root: Path) -> None:
-    said = store.check_status(root, "quick", "sm_100a", "production", KEY)
+    said = status.check_status(root, "quick", "sm_100a", "production", KEY)
     assert said == "outdated: kernels.yaml has no quick-sm_100a-production any more"
     (root / "kernel/kernels.yaml").write_text("schema: 2\n")
     assert check_status(root).startswith("outdated: kernel/kernels.yaml")

@@ -23,6 +23,7 @@ from kernelrig.model import (
     StageResult,
 )
 from kernelrig.run import baselines
+from kernelrig.run.store import RunDirectory
 from kernelrig.stages import read_stage, stage_jobs
 
 from tests.stages import bench
@@ -78,8 +79,7 @@ def judge(
     ended = StageResult("bench", tuple(bench.exited(c.name, 0, 0.5) for c in job.commands))
     context = replace(bench.context(), bench=asked, builds=BUILDS, run_folder=root)
     record = read_stage(STAGE, job, ended, found, context)
-    (record,) = baselines.judge(root, root, run, [record])
-    return record
+    return baselines.compare(RunDirectory(root, root, run), record, [record])
 
 
 def pair(record: StageRecord) -> tuple[Outcome, str]:

@@ -11,8 +11,10 @@ from kernelrig import config
 from kernelrig.errors import ConfigError
 from kernelrig.model import Command, EndedBy, Kernel, Pattern, Plan, StageJob, StageKind
 from kernelrig.model.configuration import Emulation
-from kernelrig.run.emulator import CASES, EmulateRequest, plan_for, run_job
-from kernelrig.run.fault import Fault, broken_tree, read_fault
+from kernelrig.remote import read_journal, run_job_here
+from kernelrig.run.emulation import CASES, plan_for
+from kernelrig.run.fault import broken_tree, read_fault
+from kernelrig.run.requests import EmulateRequest
 
 ROOT = Path(__file__).parents[2]
 
@@ -82,33 +84,50 @@ def test_how_it_cannot_be_emulated_is_refused(changes: dict[str, object], said: 
     assert str(error.value) == said
 
 
-def test_commands_leave_what_the_agent_would_leave(tmp_path: Path) -> None:
+def test_the_agent_runs_the_commands_of_a_job_in_the_run_directory(tmp_path: Path) -> None:
     commands = (
         Command("good", ("sh", "-c", "echo out; echo $TOLD >&2"), 30.0, env={"TOLD": "err"}),
         Command("bad", ("sh", "-c", "exit 3"), 30.0),
-        Command("long", ("sleep", "60"), 0.1),
         Command("killed", ("sh", "-c", "kill -9 $$"), 30.0),
         Command("absent", ("no-such-program",), 30.0),
+        Command("long", ("sleep", "60"), 0.1),
+        Command("after", ("true",), 30.0),
     )
-    result = run_job(StageJob("stage", StageKind.CHECKSUM, commands), tmp_path)
-    assert [(c.name, c.ended_by, c.exit_code, c.signal) for c in result.commands] == [
+    jobs = (
+        StageJob("stage", StageKind.CHECKSUM, commands),
+        StageJob("next", StageKind.CHECKSUM, (Command("next", ("true",), 30.0),)),
+        StageJob("held", StageKind.CHECKSUM, (), needs=("stage",)),
+    )
+    run, heard = tmp_path / "run-1", list[str]()
+    run.mkdir()
+    run_job_here(run, run.name, jobs, lambda event: heard.append(event["event"]))
+    first, then, held = read_journal(run / "journal.jsonl", jobs, run.name)
+    assert [(c.name, c.ended_by, c.exit_code, c.signal) for c in first.commands] == [
         ("good", EndedBy.EXIT, 0, None),
         ("bad", EndedBy.EXIT, 3, None),
-        ("long", EndedBy.TIME_LIMIT, None, None),
         ("killed", EndedBy.SIGNAL, None, 9),
         ("absent", EndedBy.NOT_STARTED, None, None),
+        ("long", EndedBy.TIME_LIMIT, None, None),
+        ("after", EndedBy.NOT_STARTED, None, None),
     ]
-    assert (tmp_path / "good.stdout.log").read_text() == "out\n"
-    assert (tmp_path / "good.stderr.log").read_text() == "err\n"
-    told = (tmp_path / "good.command").read_text()
+    assert [c.exit_code for c in then.commands] == [0]
+    assert held.not_run == "needs 'stage', which did not pass"
+    assert (heard[0], heard[-1]) == ("run_started", "finished")
+    folder = run / "stages/01-stage"
+    assert (folder / "good.stdout.log").read_text() == "out\n"
+    assert (folder / "good.stderr.log").read_text() == "err\n"
+    told = (folder / "good.command").read_text()
     assert told == "env TOLD=err sh -c 'echo out; echo $TOLD >&2'\n"
+    assert {p.name for p in run.iterdir()} == {
+        *("agent.log", "job.json", "journal.jsonl", "stages"),
+    }
 
 
 def test_a_fault_says_what_it_breaks_and_how_it_shows() -> None:
-    fault = read_fault(ROOT, "missing-proxy-fence", "sm_100a")
+    fault, patch = read_fault(ROOT, "missing-proxy-fence", "sm_100a")
     assert fault.kinds == ("proxy-fence",)
     assert fault.broken.startswith("a box goes to its TMA store without fence.proxy.async")
-    assert fault.patch == ROOT / "tests/bad/sm100a/missing-proxy-fence.patch"
+    assert patch == ROOT / "tests/bad/sm100a/missing-proxy-fence.patch"
 
 
 def project(root: Path) -> Path:
@@ -121,7 +140,8 @@ def test_a_fault_goes_into_a_copy_and_leaves_nothing_behind(tmp_path: Path) -> N
     root = project(tmp_path)
     name = "sm100a_patch_embed_fp8.cu"
     before = (root / "kernel" / name).read_bytes()
-    with broken_tree(root, read_fault(ROOT, "missing-dealloc", "sm_100a")) as tree:
+    _, patch = read_fault(ROOT, "missing-dealloc", "sm_100a")
+    with broken_tree(root, patch) as tree:
         assert (tree / "kernel" / name).read_bytes() != before
         (tree / "artifacts/builds/made").touch()
     assert (root / "kernel" / name).read_bytes() == before
@@ -135,7 +155,7 @@ def test_a_patch_that_no_longer_applies_is_no_fault(tmp_path: Path) -> None:
     patch = ROOT / "tests/bad/sm100a/missing-dealloc.patch"
     with (
         pytest.raises(ConfigError) as error,
-        broken_tree(root, Fault("missing-dealloc", patch, "", (), "")),
+        broken_tree(root, patch),
     ):
         pass
     assert str(error.value).startswith("missing-dealloc.patch no longer applies to kernel/: ")

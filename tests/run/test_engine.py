@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernelrig.config.selection import SELFTEST
 from kernelrig.errors import CiError, ConfigError, ProtocolError, RemoteError
 from kernelrig.files import rundir, serialization
 from kernelrig.model import (
     Build,
-    Builds,
     Check,
     Command,
     DeviceKind,
@@ -35,7 +35,9 @@ from kernelrig.model import (
 )
 from kernelrig.report import exit_code, run_word
 from kernelrig.run import engine, store
-from kernelrig.run.prepare import RunRequest, build_kernels, prepare
+from kernelrig.run.executors import host
+from kernelrig.run.prepare import prepare
+from kernelrig.run.requests import BuildRequest, RunRequest
 
 from tests.cpu_project import make_cpu_project
 
@@ -158,11 +160,8 @@ class Link:
     def launch(self, *_: object, **__: object) -> None:
         self._ask("launch")
 
-    def follow(self, *_: object) -> None:
-        self._ask("follow")
-
-    def collect(self, *_: object) -> tuple[str, ...]:
-        self._ask("collect")
+    def bring_back(self, *_: object) -> tuple[str, ...]:
+        self._ask("bring back")
         return ()
 
     def _ask(self, what: str) -> None:
@@ -175,10 +174,10 @@ def run_project(
     root: Path, monkeypatch: pytest.MonkeyPatch, link: Link, *builds: Path
 ) -> tuple[Run | None, Run]:
     """Run a CPU program there; return what came of it, None if it raised, and run.json."""
-    monkeypatch.setattr(engine, "connect", lambda *_, **__: nullcontext(link))
+    monkeypatch.setattr(host, "connect", lambda *_, **__: nullcontext(link))
     request = RunRequest("local", kernel="passes", plan="quick", build_folders=builds)
     try:
-        came: Run | None = engine.run_on_remote(root, request)
+        came: Run | None = engine.run_plan(root, request)
     except (ValueError, CiError):
         came = None
     (file,) = (root / store.RUNS).glob("*/run.json")
@@ -323,11 +322,13 @@ def test_what_goes_wrong_before_the_launch_is_on_file_for_every_stage(
     assert came is None
     assert (kept.state, run_word(kept), exit_code(kept)) == ("finished", "error", 4)
     assert {s.name for s in kept.stages} == {s.name for s in kept.plan.stages}
-    assert str(what) in kept.stages[0].verdict.summary
+    named = {s.name: s.verdict for s in kept.stages}
+    assert str(what) in named["preflight"].summary
+    assert named["program"].summary == "never reached"
     assert (root / store.RUNS / kept.id / "junit.xml").is_file()
 
 
-@pytest.mark.parametrize("where", ["launch", "follow", "collect"])
+@pytest.mark.parametrize("where", ["launch", "bring back"])
 def test_what_goes_wrong_after_the_launch_leaves_a_run_that_can_be_collected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -339,7 +340,7 @@ def test_what_goes_wrong_after_the_launch_leaves_a_run_that_can_be_collected(
         6,
         ("ValueError: unforeseen",),
     )
-    monkeypatch.setattr(engine, "connect", lambda *_, **__: nullcontext(Link()))
+    monkeypatch.setattr(host, "connect", lambda *_, **__: nullcontext(Link()))
     again = engine.collect(root, kept.id)
     assert (again.state, exit_code(again)) == ("finished", 4)  # the box has no journal either
 
@@ -349,7 +350,7 @@ def test_a_binary_that_was_replaced_since_it_was_checked_does_not_travel(
 ) -> None:
     """The box is told the hash on record, and takes no bytes that have another."""
     root = make_cpu_project(tmp_path)
-    (built,) = build_kernels(root, kernel="passes", arch="sm_90a")
+    (built,) = engine.build_kernels(root, BuildRequest("passes", "sm_90a"))
 
     class Slow(Link):
         def ship(self, blobs: dict[str, Path]) -> Shipped:
@@ -372,14 +373,14 @@ def test_a_run_keeps_the_sources_that_its_findings_are_named_by(
 ) -> None:
     """Of what the build read, and only what is still as the build read it."""
     root = make_cpu_project(tmp_path)
-    (built,) = build_kernels(root, kernel="passes", arch="sm_90a")
+    (built,) = engine.build_kernels(root, BuildRequest("passes", "sm_90a"))
     (source,) = built.inputs
     strangers = {"../outside.cu": "00", "gone.cuh": "00"}
     prepared = prepare(root, RunRequest("local", kernel="passes", plan="quick"))
     several = replace(built, inputs={**built.inputs, **strangers})
-    monkeypatch.setattr(
-        engine, "prepare", lambda *_: replace(prepared, builds=Builds(several, selftest=built))
-    )
+    own = prepared.wanted[""]
+    wanted = {"": replace(own, given=several), SELFTEST: replace(own, given=built)}
+    monkeypatch.setattr(engine, "prepare", lambda *_: replace(prepared, wanted=wanted))
     (tmp_path / "outside.cu").write_text("")
     _, kept = run_project(root, monkeypatch, Link(launch=RemoteError("busy")))
     folder = root / store.RUNS / kept.id / store.SOURCES

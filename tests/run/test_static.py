@@ -17,9 +17,9 @@ from kernelrig.files import rundir, serialization
 from kernelrig.model import DeviceKind, Outcome, Run, StageKind, Toolchain
 from kernelrig.report import exit_code, render_checks, render_sets, render_summary, render_table
 from kernelrig.run import engine, store
-from kernelrig.run import static as checking
-from kernelrig.run.prepare import CheckRequest, RunRequest
-from kernelrig.run.static import check, check_tunables, compare
+from kernelrig.run.builds import compare_code
+from kernelrig.run.executors import host, static
+from kernelrig.run.requests import CheckRequest, RunRequest
 
 from tests.cpu_project import make_cpu_project
 from tests.demo_project import copy_project, make_demo_project
@@ -42,17 +42,26 @@ def project(built: Path, tmp_path: Path) -> Project:
     return lambda *edits: copy_project(built, tmp_path / "project", *edits)
 
 
+def check(root: Path, request: CheckRequest) -> Run:
+    return engine.run_plan(root, request)
+
+
+def check_sets(root: Path, request: CheckRequest) -> Run:
+    return engine.run_plan(root, replace(request, tunables=True))
+
+
 def folder_of(root: Path, run: Run) -> Path:
     return root / store.RUNS / run.id
 
 
 def verdicts(run: Run) -> dict[str, Outcome]:
-    return {c.name.split()[0]: c.verdict.outcome for s in run.stages for c in s.checks}
+    return {c.name.split()[0]: c.verdict.outcome for s in run.stages[1:] for c in s.checks}
 
 
 def test_a_good_build_passes_every_rule_that_is_asked(project: Project) -> None:
     run = check(project(), CheckRequest())
-    (stage,) = run.stages
+    built, stage = run.stages
+    assert (built.name, built.verdict.outcome) == ("build", Outcome.PASS)
     assert (stage.name, stage.kind, stage.device) == (
         "sm_90a-production",
         StageKind.CHECK,
@@ -86,7 +95,7 @@ def test_the_run_directory_holds_what_the_verdicts_rest_on(project: Project) -> 
     kept = serialization.from_json(Run, folder / "run.json")
     assert (kept.remote, kept.state, kept.plan.name) == (None, "finished", "check")
     assert "-demo-check-" in run.id
-    (suite,) = ET.parse(folder / "junit.xml").getroot()
+    _, suite = ET.parse(folder / "junit.xml").getroot()
     assert suite.get("name") == "sm_90a-production (static)"
     properties = {p.get("name"): p.get("value") for p in suite.iter("property")}
     assert properties["results"] == "read from the build, nothing was run"
@@ -97,7 +106,7 @@ def test_the_run_directory_holds_what_the_verdicts_rest_on(project: Project) -> 
 def test_what_people_read_names_every_rule_and_says_that_nothing_ran(project: Project) -> None:
     run = check(project(), CheckRequest())
     shown = render_checks(run)
-    for rule in run.stages[0].checks:
+    for rule in run.stages[1].checks:
         assert f"{rule.name.split()[0]}  {rule.name.split()[1]}" in shown
     assert render_table(run).endswith(f"pass: {run.id} (static)\n")
     summary = render_summary(run)
@@ -121,7 +130,7 @@ def test_a_rule_that_does_not_hold_fails_the_run_and_says_how_to_fix_it(
     run = check(root, CheckRequest())
     assert exit_code(run) == 1
     assert [c for c, outcome in verdicts(run).items() if outcome is Outcome.FAIL] == [code]
-    (bad,) = (c for c in run.stages[0].checks if c.verdict.outcome is Outcome.FAIL)
+    (bad,) = (c for c in run.stages[1].checks if c.verdict.outcome is Outcome.FAIL)
     assert bad.verdict.summary.startswith(said)
     assert bad.verdict.evidence[-1].startswith("suggested fix: ")
     (failure,) = ET.parse(folder_of(root, run) / "junit.xml").getroot().iter("failure")
@@ -195,7 +204,7 @@ def test_a_build_made_elsewhere_is_checked_as_it_is(project: Project) -> None:
     root = project()
     run = check(root, CheckRequest(build_folders=(only_build(root),)))
     assert exit_code(run) == 0
-    assert not any("live registers" in note for note in run.stages[0].notes)
+    assert not any("live registers" in note for note in run.stages[1].notes)
 
 
 @pytest.mark.parametrize(
@@ -234,15 +243,16 @@ def test_a_run_whose_check_fails_touches_no_box(
 ) -> None:
     root = project(("kernel/kernels.yaml", "shared_bytes: 1280", "shared_bytes: 1279"))
 
-    monkeypatch.setattr(engine, "connect", refuse)
-    run = engine.run_on_remote(root, RunRequest("local", plan="quick"))
+    monkeypatch.setattr(host, "connect", refuse)
+    run = engine.run_plan(root, RunRequest("local", plan="quick"))
     assert (exit_code(run), run.state, run.host) == (1, "finished", None)
     assert [(s.name, s.verdict.outcome) for s in run.stages] == [
+        ("build", Outcome.PASS),
         ("check", Outcome.FAIL),
         ("preflight", Outcome.SKIP),
         ("program", Outcome.SKIP),
     ]
-    assert run.stages[2].verdict.summary == "check did not pass"
+    assert run.stages[3].verdict.summary == "check did not pass"
     folder = folder_of(root, run)
     assert (folder / "junit.xml").is_file()
     assert (folder / "stages/00-check/roles-gemm.dot").is_file()
@@ -265,16 +275,17 @@ def test_a_run_whose_check_passes_goes_on_to_the_box(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = project()
-    monkeypatch.setattr(engine, "connect", refuse)
+    monkeypatch.setattr(host, "connect", refuse)
     with pytest.raises(ConfigError, match="the box was asked"):
-        engine.run_on_remote(root, RunRequest("local", plan="quick"))
+        engine.run_plan(root, RunRequest("local", plan="quick"))
     kept = launched_run(root)
     assert [(s.name, s.verdict.outcome) for s in kept.stages] == [
+        ("build", Outcome.PASS),
         ("check", Outcome.PASS),
         ("preflight", Outcome.ERROR),
         ("program", Outcome.SKIP),
     ]
-    assert kept.stages[0].device is DeviceKind.STATIC
+    assert kept.stages[1].device is DeviceKind.STATIC
 
 
 def test_a_check_that_crashes_is_an_error_on_file_and_keeps_nobody_from_the_box(
@@ -285,16 +296,17 @@ def test_a_check_that_crashes_is_an_error_on_file_and_keeps_nobody_from_the_box(
     def crash(*_: object, **__: object) -> None:
         raise KeyError("nobody foresaw this")
 
-    monkeypatch.setattr(checking, "inspect_build", crash)
+    monkeypatch.setattr(static, "inspect_build", crash)
     alone = check(root, CheckRequest())
-    assert (exit_code(alone), alone.stages[0].verdict.summary) == (
+    assert (exit_code(alone), alone.stages[1].verdict.summary) == (
         4,
         "KeyError: 'nobody foresaw this'",
     )
-    monkeypatch.setattr(engine, "connect", refuse)
+    monkeypatch.setattr(host, "connect", refuse)
     with pytest.raises(ConfigError, match="the box was asked"):
-        engine.run_on_remote(root, RunRequest("local", plan="quick"))
+        engine.run_plan(root, RunRequest("local", plan="quick"))
     assert [(s.name, s.verdict.outcome) for s in launched_run(root).stages] == [
+        ("build", Outcome.PASS),
         ("check", Outcome.ERROR),
         ("preflight", Outcome.ERROR),
         ("program", Outcome.SKIP),
@@ -303,18 +315,18 @@ def test_a_check_that_crashes_is_an_error_on_file_and_keeps_nobody_from_the_box(
 
 def test_the_diff_of_two_variants_is_shown_by_function(project: Project) -> None:
     root = project()
-    shown = compare(root, "demo-sm_90a-production", "demo-sm_90a-wide").splitlines()
+    shown = compare_code(root, "demo-sm_90a-production", "demo-sm_90a-wide").splitlines()
     assert shown[0].startswith("A  demo-sm_90a-production ")
     assert shown[1].startswith("B  demo-sm_90a-wide ")
     assert any(line.startswith("gemm: changed, ") for line in shown)
     assert any("FADD (1 -> " in line or " FADD " in line for line in shown)
-    same = compare(root, str(only_build(root)), "demo-sm_90a-production").splitlines()
+    same = compare_code(root, str(only_build(root)), "demo-sm_90a-production").splitlines()
     assert same[-1].startswith("gemm: the same, ")
 
 
 def test_what_is_no_build_is_refused_with_what_is_near(project: Project) -> None:
     with pytest.raises(ConfigError) as caught:
-        compare(project(), "demo-sm_90a-production", "demo-sm_90a-producton")
+        compare_code(project(), "demo-sm_90a-production", "demo-sm_90a-producton")
     assert str(caught.value) == (
         "'demo-sm_90a-producton' is no folder of a build, and no KERNEL-ARCH-VARIANT; "
         "did you mean 'demo-sm_90a-production'?; see `ls artifacts/builds`, and kernel/kernels.yaml"
@@ -323,8 +335,9 @@ def test_what_is_no_build_is_refused_with_what_is_near(project: Project) -> None
 
 def test_sets_of_tunables_are_compiled_once_and_judged_each(project: Project) -> None:
     root = project()
-    run = check_tunables(root, CheckRequest())
-    (stage,) = run.stages
+    run = check_sets(root, CheckRequest())
+    built, stage = run.stages
+    assert (built.name, built.verdict.outcome) == ("build", Outcome.PASS)
     assert exit_code(run) == 0
     assert [c.name for c in stage.checks] == [
         "T001 defaults",
@@ -337,9 +350,9 @@ def test_sets_of_tunables_are_compiled_once_and_judged_each(project: Project) ->
         "4 sets of tunables: 3 compile, 1 are refused by a static assert, 0 fail",
         "refused 1 sets: WIDTH 3 leaves a part of a line",
     )
-    again = check_tunables(root, CheckRequest())
-    assert again.stages[0].checks == tuple(replace(c, seconds=0.0) for c in stage.checks)
-    assert again.stages[0].notes[-1] == "0 s of nvcc, 4 sets kept from before"
+    again = check_sets(root, CheckRequest())
+    assert again.stages[1].checks == tuple(replace(c, seconds=0.0) for c in stage.checks)
+    assert again.stages[1].notes[-1] == "0 s of nvcc, 4 sets kept from before"
 
 
 @pytest.mark.parametrize(
@@ -368,8 +381,8 @@ def test_sets_of_tunables_are_compiled_once_and_judged_each(project: Project) ->
 def test_a_set_that_compiles_to_something_else_fails(
     project: Project, old: str, new: str, name: str, said: str
 ) -> None:
-    run = check_tunables(project(("kernel/demo.cu", old, new)), CheckRequest())
-    bad = {c.name: c for c in run.stages[0].checks if c.verdict.outcome is Outcome.FAIL}
+    run = check_sets(project(("kernel/demo.cu", old, new)), CheckRequest())
+    bad = {c.name: c for c in run.stages[1].checks if c.verdict.outcome is Outcome.FAIL}
     assert exit_code(run) == 1
     assert said in bad[name].verdict.summary
     assert f"fail  {name}: " in render_sets(run)
@@ -404,7 +417,7 @@ def test_sets_of_tunables_are_neither_accepted_nor_given(
     tmp_path: Path, request_: CheckRequest, flag: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        check_tunables(tmp_path, request_)
+        check_sets(tmp_path, request_)
     assert caught.value.message == f"--tunables compiles sets of its own: it takes no {flag}"
 
 
@@ -416,5 +429,5 @@ def test_a_kernel_without_tunables_says_so(project: Project) -> None:
     ]
     (root / "kernel/kernels.yaml").write_text("\n".join(lines).replace(", defines: {WIDTH: 4}", ""))
     with pytest.raises(ConfigError) as caught:
-        check_tunables(root, CheckRequest())
+        check_sets(root, CheckRequest())
     assert caught.value.message == "demo has no tunables for sm_90a; see kernel/kernels.yaml"

@@ -127,6 +127,15 @@ def _source_rule(way: Loc, key: str, arch: str, kernel: Kernel) -> Iterator[Comp
         yield Complaint(way, f"'{key}' names '{arch}', which has no source; sources: {known}")
 
 
+_MADE_BY = {
+    StageKind.BUILD: "invoke build",
+    StageKind.TUNABLES: "invoke check --tunables",
+    StageKind.BENCH: "invoke bench",
+    StageKind.FAULT: "invoke emulate --only-fault",
+}
+"""Kinds that no plan may hold, and the task that makes a stage of each."""
+
+
 def stage_rules(stage: Stage, before: Sequence[str]) -> Iterator[Complaint]:
     """Check one stage of a plan; `before` are the names of the stages above it."""
     yield from (Complaint(("name",), c.text) for c in name_rule(stage.name))
@@ -135,9 +144,9 @@ def stage_rules(stage: Stage, before: Sequence[str]) -> Iterator[Complaint]:
             known = f"earlier stages: {', '.join(before)}" if before else "it is the first"
             text = f"'{stage.name}' needs '{need}', which is no earlier stage; {known}"
             yield Complaint(("needs", i), text + nearest(need, before))
-    if stage.kind is StageKind.BENCH:
+    if task := _MADE_BY.get(stage.kind):
         yield Complaint(
-            ("kind",), "no plan holds a bench stage; `invoke bench` makes one of its own"
+            ("kind",), f"no plan holds a {stage.kind} stage; `{task}` makes one of its own"
         )
     if stage.kind is StageKind.SANITIZER and not stage.tool:
         yield Complaint(

@@ -40,13 +40,29 @@ class Remote:
 class Emulation:
     """How launches are emulated: schedules per launch, their seed, how sums are rounded.
 
-    `checked_schedules` applies to a launch of which only the outputs are compared.
+    `checked_schedules` applies to a launch of which only the outputs are compared. `tools` are the
+    sanitizers whose observers look for a fault; empty = all of them.
     """
 
     schedules: int = 4
     checked_schedules: int = 2
     seed: int = 0
     accumulate: Literal["fp32", "hardware"] = "fp32"
+    tools: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A patch that breaks a kernel on purpose; `kinds` are the findings that it may show as.
+
+    `case` is the smallest that shows it, empty where any does.
+    """
+
+    name: str
+    broken: str
+    kinds: tuple[str, ...]
+    variant: str = ""
+    case: str = ""
 
 
 @dataclass(frozen=True, slots=True)

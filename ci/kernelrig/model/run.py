@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kernelrig.model.bench import Bench
-from kernelrig.model.configuration import Kernel, Plan, Remote
+from kernelrig.model.configuration import Fault, Kernel, Plan, Remote
 from kernelrig.model.finding import Finding
 from kernelrig.model.host import Host, Shipped
 from kernelrig.model.job import CommandResult, StageJob
@@ -74,6 +74,7 @@ class Run:
     """run.json: written before the first connection, and again when results arrive.
 
     `gate_percent` is how much slower than the baseline a time may be; None = no limit.
+    `require_device` is the name of the one GPU that may execute it; empty = any.
     """
 
     id: str
@@ -93,6 +94,8 @@ class Run:
     finished_utc: str = ""
     bench: Bench | None = None
     gate_percent: float | None = None
+    require_device: str = ""
+    fault: Fault | None = None
     schema: int = 2
 
 

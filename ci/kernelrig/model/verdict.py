@@ -1,4 +1,4 @@
-"""Outcomes, kinds, patterns and verdicts: the types that all other records use."""
+"""The words every record is made of: outcomes, kinds, patterns, and the verdict they carry."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 SCHEMA = 1
-"""The schema number of files whose format has not changed since the first."""
+"""The version that every file of ours says of itself."""
 
 
 class Outcome(StrEnum):
-    """PASS and FAIL are about the kernel, ERROR about us or the host; SKIP was not run."""
+    """PASS and FAIL speak of the kernel, ERROR of us or the host, SKIP says why it was not run."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -24,25 +24,33 @@ class DeviceKind(StrEnum):
 
     GPU = "gpu"
     EMULATOR = "emulator"
-    CPU = "cpu"  # a plain program without CUDA; never a remote's device
+    CPU = "cpu"  # a level-0 program without CUDA; never a remote's device
     STATIC = "static"  # nothing was executed: the build itself was read
 
 
 class StageKind(StrEnum):
-    """What a stage is; the agent on the host runs all but the first two."""
+    """What a stage does."""
 
+    BUILD = "build"
     CHECK = "check"
+    TUNABLES = "tunables"
     PREFLIGHT = "preflight"
     CHECKSUM = "checksum"
     SANITIZER = "sanitizer"
     TIMING = "timing"
     PROFILE = "profile"
     BENCH = "bench"
+    FAULT = "fault"
+
+    @property
+    def static(self) -> bool:
+        """Say whether it is carried out in this process, on sources and builds alone."""
+        return self in (StageKind.BUILD, StageKind.CHECK, StageKind.TUNABLES)
 
     @property
     def on_host(self) -> bool:
-        """Whether the agent runs it; others are judged here, from builds or the probe."""
-        return self not in (StageKind.CHECK, StageKind.PREFLIGHT)
+        """Say whether an agent runs it; the others are judged from the builds or the probe."""
+        return not self.static and self is not StageKind.PREFLIGHT
 
 
 class Pattern(StrEnum):
@@ -69,8 +77,8 @@ class Function(StrEnum):
 class Verdict:
     """A judgement and what it rests on; `evidence` are short lines a person can check.
 
-    An error is `unreadable` if a tool's output could not be parsed (garbled, cut short, summary
-    missing): the task then exits 5, for any other error 4 (kernelrig.report.outcome).
+    An error whose cause is a tool's answer that nobody can read (garbled, cut, summary missing)
+    says `unreadable`: the task then exits 5, for any other error 4 (kernelrig.report.outcome).
     """
 
     outcome: Outcome
@@ -84,12 +92,12 @@ def failed(summary: str, *evidence: str) -> Verdict:
 
 
 def broken(summary: str, *evidence: str) -> Verdict:
-    """Return the error of a verdict not established: the fault is ours or the host's."""
+    """Return the verdict that could not be reached: our fault or the host's, never the kernel's."""
     return Verdict(Outcome.ERROR, summary, tuple(e for e in evidence if e))
 
 
 def unreadable(summary: str, *evidence: str) -> Verdict:
-    """Return the error of tool output that is missing, cut short or garbled."""
+    """Return the error of an answer that is missing, cut short or garbled."""
     return replace(broken(summary, *evidence), unreadable=True)
 
 
@@ -102,7 +110,7 @@ def skipped(summary: str) -> Verdict:
 
 
 def combine(verdicts: Iterable[Verdict]) -> Outcome:
-    """Join verdicts: any fail wins, then any error; no verdicts at all are an error, not a pass."""
+    """Join verdicts: any fail wins, then any error; nothing at all is an error, never a pass."""
     outcomes = {v.outcome for v in verdicts}
     for outcome in (Outcome.FAIL, Outcome.ERROR, Outcome.PASS, Outcome.SKIP):
         if outcome in outcomes:

@@ -68,16 +68,24 @@ def run_process(
 
 
 def stream_process(
-    argv: Sequence[str | Path], *, cwd: Path, echo: Callable[[str], None], timeout_s: float
+    argv: Sequence[str | Path],
+    *,
+    cwd: Path,
+    echo: Callable[[str], None],
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+    grace_s: float = 0.0,
 ) -> Completed:
     """Run `argv` like `run_process`, handing on each line as it comes; stderr is in stdout.
+
+    A process that is interrupted gets TERM and `grace_s` to end its own children before KILL.
 
     At the time limit the process group is killed and what was said until then is returned, the exit
     code -9: of a test run that hangs, the last line is the one that matters.
     """
     began = time.monotonic()
     said: list[str] = []
-    with _start(argv, cwd=cwd, env=None, stderr=subprocess.STDOUT) as process:
+    with _start(argv, cwd=cwd, env=env, stderr=subprocess.STDOUT) as process:
         limit = threading.Timer(timeout_s, _kill, (process,))
         limit.start()
         try:
@@ -87,6 +95,10 @@ def stream_process(
             process.wait()
         finally:
             limit.cancel()
+            if grace_s and process.poll() is None:
+                process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(grace_s)
             _kill(process)
     return Completed(_words(argv), process.returncode, "".join(said), "", time.monotonic() - began)
 

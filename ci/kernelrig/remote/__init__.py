@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from kernelrig.remote.connection import connect
     from kernelrig.remote.host_link import HostLink
     from kernelrig.remote.journal import read_journal
+    from kernelrig.remote.local import run_job_here
 
-__all__ = ["HostLink", "connect", "read_journal"]
+__all__ = ["HostLink", "connect", "read_journal", "run_job_here"]
 
 __getattr__ = lazy_exports(__name__)

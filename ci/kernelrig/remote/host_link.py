@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
 from kernelrig.files.rundir import sha256_file
 from kernelrig.model import DeviceKind, Host, Remote, Shipped, StageJob
+from kernelrig.remote.job import job_record
 from kernelrig.remote.protocol import AgentSession, HostRefused
 from kernelrig.remote.ssh.channel import LinkLost, Opener
 from kernelrig.remote.transfer import fetch_run, send_missing
@@ -98,14 +98,14 @@ class HostLink:
         which the file, a tar archive, is unpacked into.
         """
         entries = [self._entry(name, path) for name, path in files.items()]
-        job = {
-            "run": run_id,
-            "stages": [asdict(stage) for stage in jobs],
-            "files": entries,
-            "stop_at_first": stop_at_first,
-            "gpu": self.remote.device is DeviceKind.GPU and bool(self.facts.gpus),
-            "env": self.remote.env,
-        }
+        job = job_record(
+            run_id,
+            jobs,
+            files=entries,
+            stop_at_first=stop_at_first,
+            gpu=self.remote.device is DeviceKind.GPU and bool(self.facts.gpus),
+            env=self.remote.env,
+        )
         try:
             self._persist(lambda session: session.ask({"op": "launch", "job": job}), run_id)
         except HostRefused as refused:
@@ -140,6 +140,26 @@ class HostLink:
         return self._persist(
             lambda session: fetch_run(session, run_id, destination, self._further), run_id
         )
+
+    def bring_back(
+        self, run_id: str, destination: Path, on_event: Callable[[dict[str, Any]], None]
+    ) -> tuple[str, ...]:
+        """Follow the run to its end and collect its files; return what is missing of them.
+
+        A run that the host does not have (any more) has left what is here, and nothing else.
+        """
+        missing: tuple[str, ...] = ()
+        try:
+            try:
+                self.follow(run_id, on_event)
+            except IncompleteError as e:  # what there is by now is still worth collecting
+                missing = (e.message,)
+            missing += self.collect(run_id, destination)
+        except HostRefused as e:
+            if e.kind != "unknown run":
+                raise
+            say(f"{e.message}: never started there, or pruned since; what is here is all there is")
+        return missing
 
     def cancel(self, run_id: str) -> bool:
         """End a run and all its processes; false when it was over already."""

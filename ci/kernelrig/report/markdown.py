@@ -58,6 +58,10 @@ def render_summary(run: Run) -> str:
 def next_command(run: Run) -> str:
     """Say what brings a person further from here."""
     first = next(iter(faults(run)), None)
+    if first and first.stage.kind is StageKind.BUILD:
+        words = ["--kernel", run.kernel.name]
+        words += ["--variant", run.variant] if run.variant in run.kernel.variants else []
+        return f"ci/invoke build {shlex.join(words)}"
     if run.remote is None and run.plan.name in ("emulate", "fault"):
         return _next_emulation(run)
     if run.remote is None or (first and first.stage.kind is StageKind.CHECK):
@@ -99,7 +103,8 @@ def _next_emulation(run: Run) -> str:
     words = ["--kernel", run.kernel.name]
     words += ["--variant", run.variant] if run.variant != "production" else []
     if run.plan.name == "fault":
-        return f"ci/invoke emulate {shlex.join([*words, '--only-fault', run.plan.stages[0].name])}"
+        name = run.fault.name if run.fault else run.plan.stages[0].name
+        return f"ci/invoke emulate {shlex.join([*words, '--only-fault', name])}"
     if run_outcome(run) is Outcome.PASS:
         return f"ci/invoke remote-test {shlex.join(words)}"
     words += ["--arch", run.arch]

@@ -12,6 +12,7 @@ from kernelrig.model import (
     Finding,
     Outcome,
     Run,
+    StageKind,
     StageRecord,
     Verdict,
     combine,
@@ -48,11 +49,13 @@ class Fault:
 def run_outcome(run: Run) -> Outcome:
     """Join every verdict of the run. A check outvotes a stage that claims more than it.
 
-    A box that passed preflight, and nothing that passed on it, says nothing of the kernel: a skip.
+    A kernel that compiled, and a host that passed preflight, say nothing of the kernel as long as
+    no other stage passed: a skip.
     """
     outcome = combine(v for stage in run.stages for v in stage_verdicts(stage))
-    on_host = [s for s in run.stages if s.kind.on_host]
-    nothing = bool(on_host) and all(s.verdict.outcome is not Outcome.PASS for s in on_host)
+    judging = [s for s in run.stages if s.kind.on_host]
+    judging = judging or [s for s in run.stages if s.kind is not StageKind.BUILD]
+    nothing = bool(judging) and all(s.verdict.outcome is not Outcome.PASS for s in judging)
     return Outcome.SKIP if nothing and outcome is Outcome.PASS else outcome
 
 
@@ -72,8 +75,10 @@ def missing(run: Run) -> tuple[str, ...]:
 
 
 def exit_code(run: Run) -> int:
-    """Return what the task exits with: any fail 1; else incomplete 6, unreadable 5, error 4."""
+    """Return what the task exits with: no build 3, fail 1, incomplete 6, unreadable 5, error 4."""
     outcome = run_outcome(run)
+    if any(s.kind is StageKind.BUILD and s.verdict.outcome is Outcome.FAIL for s in run.stages):
+        return 3
     if outcome is Outcome.FAIL:
         return 1
     if is_incomplete(run):

@@ -15,7 +15,9 @@ from kernelrig import report
 from kernelrig.errors import ConfigError
 from kernelrig.files import rundir, serialization
 from kernelrig.model import Baseline, Baselines, HostClass, Run, TimedRun
-from kernelrig.run import baselines, store
+from kernelrig.run import baselines
+from kernelrig.run.check_status import OUTDATED, check_status, met_standards
+from kernelrig.run.store import RUNS, find_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class Overrides:
 
 def accept(root: Path, name: str, overrides: Overrides) -> str:
     """Write the times of a run into the file of its host class, and say what changed there."""
-    folder = rundir.find_run(root / store.RUNS, name)
+    folder = find_run(root / RUNS, name)
     run = serialization.from_json(Run, folder / "run.json")
     timed = baselines.require_timed(run)
     if (run.provenance.dirty_sha256 or not run.provenance.commit) and not overrides.dirty:
@@ -73,10 +75,10 @@ def _accept(
     root: Path, run: Run, host_class: HostClass, new: Baseline, overrides: Overrides
 ) -> str:
     b = new
-    checks = store.check_status(root, b.kernel, b.arch, b.variant, b.build)
-    if checks.startswith(store.OUTDATED) and not overrides.unchecked:
+    checks = check_status(root, b.kernel, b.arch, b.variant, b.build)
+    if checks.startswith(OUTDATED) and not overrides.unchecked:
         raise ConfigError(f"{run.id} is {checks}", "check it, or say --unchecked")
-    new = replace(new, standards=store.met_standards(root, b.kernel, b.arch, b.variant, b.build))
+    new = replace(new, standards=met_standards(root, b.kernel, b.arch, b.variant, b.build))
     path = baselines.path_of(root, host_class)
     held = next((h for h in baselines.load_baselines(root) if h.host_class == host_class), None)
     if held is None and path.exists():

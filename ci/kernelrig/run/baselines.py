@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernelrig import bench as analyse
 from kernelrig import stages
-from kernelrig.errors import CiError, ConfigError, ProtocolError
+from kernelrig.errors import ConfigError, ProtocolError
 from kernelrig.files import rundir, serialization
 from kernelrig.model import (
     BASELINE_CHECK,
@@ -37,7 +37,8 @@ from kernelrig.model import (
     passed,
     skipped,
 )
-from kernelrig.run import store
+from kernelrig.run.check_status import OUTDATED, check_status
+from kernelrig.run.store import RunDirectory
 
 FOLDER = Path("artifacts/baselines")
 
@@ -72,20 +73,21 @@ def path_of(root: Path, host_class: HostClass) -> Path:
     return root / FOLDER / f"{'-'.join(words)}.json"
 
 
-def judge(root: Path, folder: Path, run: Run, judged: Sequence[StageRecord]) -> list[StageRecord]:
-    """Add to each time that counts what the baseline says, and whether its build is outdated."""
-    told = []
-    for record in judged:
-        if record.kind is StageKind.BENCH:
-            told.append(_checked(root, run, record))
-        elif record.kind is StageKind.TIMING and record.verdict.outcome is Outcome.PASS:
-            try:
-                told.append(_judge(root, folder, run, record, judged))
-            except CiError as e:
-                told.append(_with(record, Check(BASELINE_CHECK, store.as_verdict(e))))
-        else:
-            told.append(record)
-    return told
+def compare(
+    directory: RunDirectory, record: StageRecord, judged: Sequence[StageRecord]
+) -> StageRecord:
+    """Add to a time that counts what the baseline says, and whether its build is outdated."""
+    root, run = directory.root, directory.run
+    if record.kind is StageKind.BENCH:
+        return _checked(root, run, record)
+    if record.kind is StageKind.TIMING and record.verdict.outcome is Outcome.PASS:
+        return _judge(root, directory.folder, run, record, judged)
+    return record
+
+
+def with_error(record: StageRecord, verdict: Verdict) -> StageRecord:
+    """Return the record of a time that could not be compared."""
+    return _with(record, Check(BASELINE_CHECK, verdict))
 
 
 def _checked(root: Path, run: Run, record: StageRecord) -> StageRecord:
@@ -94,7 +96,7 @@ def _checked(root: Path, run: Run, record: StageRecord) -> StageRecord:
     checks = []
     for check in record.checks:
         if c := named.pop(check.name, None):
-            status = store.check_status(root, c.kernel.name, c.arch, c.variant, c.key)
+            status = check_status(root, c.kernel.name, c.arch, c.variant, c.key)
             check = replace(check, facts={**check.facts, "checks": status})
         checks.append(check)
     return replace(record, checks=tuple(checks))
@@ -178,9 +180,7 @@ def class_of(folder: Path, run: Run, record: StageRecord) -> HostClass:
 def _judge(
     root: Path, folder: Path, run: Run, record: StageRecord, judged: Sequence[StageRecord]
 ) -> StageRecord:
-    checks = store.check_status(
-        root, run.kernel.name, run.arch, record.variant, record.build, judged
-    )
+    checks = check_status(root, run.kernel.name, run.arch, record.variant, record.build, judged)
     time, *others = record.checks
     record = replace(
         record, checks=(replace(time, facts={**time.facts, "checks": checks}), *others)
@@ -282,9 +282,7 @@ def _facts(
 
 def checks_of(root: Path, then: Baseline) -> str:
     """Say whether the baseline's build has passed the checks as they stand now."""
-    return store.check_status(
-        root, then.kernel, then.arch, then.variant, then.build, held=then.standards
-    )
+    return check_status(root, then.kernel, then.arch, then.variant, then.build, held=then.standards)
 
 
 def _commit(run: TimedRun) -> str:
@@ -312,4 +310,4 @@ def _with(record: StageRecord, compared: Check) -> StageRecord:
 
 
 def _is_outdated(checks: str) -> bool:
-    return checks.startswith(store.OUTDATED)
+    return checks.startswith(OUTDATED)

@@ -1,13 +1,12 @@
-"""What a run is made of before the box is touched: the remote, the kernel, the plan, the builds."""
+"""From a request to a prepared run: all that can be wrong before compiling is found here."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from kernelrig import build, config, stages
-from kernelrig.build import toolchain
 from kernelrig.config.selection import (
     DEFAULT_REMOTE,
     SELFTEST,
@@ -22,152 +21,109 @@ from kernelrig.config.selection import (
     stage_variants,
 )
 from kernelrig.errors import ConfigError
-from kernelrig.files.validation import nearest
-from kernelrig.model import (
-    Bench,
-    Build,
-    Builds,
-    DeviceKind,
-    Kernel,
-    Plan,
-    Remote,
-    StageKind,
-    Toolchain,
-    executor,
+from kernelrig.model import Build, DeviceKind, Kernel, Plan, Remote, Stage, StageKind, executor
+from kernelrig.run.candidates import prepare_bench
+from kernelrig.run.emulation import prepare_emulation
+from kernelrig.run.prepared import Prepared, Wanted, tools_of
+from kernelrig.run.requests import (
+    BenchRequest,
+    BuildRequest,
+    CheckRequest,
+    EmulateRequest,
+    Request,
+    RunRequest,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """What the user asked to have run; empty = choose, and say so where there is no choice."""
-
-    remote: str
-    kernel: str = ""
-    variant: str = "production"
-    plan: str = "default"
-    only: tuple[str, ...] = ()
-    build_folders: tuple[Path, ...] = ()
-    system_cuda: bool = False
-    stop_at_first: bool = False
-    gate_percent: float | None = None
-    require_device: str = ""
+BUILD = Stage("build", StageKind.BUILD)
+"""The first stage of every run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """What is known before the box is touched."""
-
-    kernel: Kernel
-    remote: Remote
-    plan: Plan
-    builds: Builds
-    bench: Bench | None = None
-    gate_percent: float | None = None
-    require_device: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckRequest:
-    """What the user asked to have checked; `build_folders` in place of what would be built here."""
-
-    kernel: str = ""
-    arch: str = ""
-    variant: str = ""
-    build_folders: tuple[Path, ...] = ()
-    system_cuda: bool = False
-    accept: bool = False
+def prepare(root: Path, request: Request) -> Prepared:
+    """Return what the request comes to; ConfigError says what is wrong, and what is allowed."""
+    match request:
+        case RunRequest():
+            prepared = prepare_run(root, request)
+        case BenchRequest():
+            prepared = prepare_bench(root, request)
+        case EmulateRequest():
+            prepared = prepare_emulation(root, request)
+        case CheckRequest():
+            prepared = prepare_check(root, request)
+        case BuildRequest():
+            prepared = prepare_build(root, request)
+    first = BUILD.name
+    if any(s.name == first for s in prepared.plan.stages):
+        raise ConfigError(f"plan {prepared.plan.name} has a stage '{first}': each run has its own")
+    tools = tools_of(root, prepared.wanted, system_cuda=request.system_cuda)
+    plan = replace(prepared.plan, stages=(BUILD, *prepared.plan.stages))
+    return replace(prepared, plan=plan, tools=tools, system_cuda=request.system_cuda)
 
 
-@dataclass(frozen=True, slots=True)
-class Checkable:
-    """The builds of one kernel, and the tools that made them; None if they were made elsewhere."""
-
-    kernel: Kernel
-    builds: tuple[Build, ...]
-    tools: Toolchain | None
-
-
-def build_kernels(
-    root: Path,
-    *,
-    kernel: str = "",
-    arch: str = "",
-    variant: str = "",
-    everything: bool = False,
-    system_cuda: bool = False,
-) -> tuple[Build, ...]:
-    """Build what was named; `everything`: each kernel but the baselines, each arch and variant."""
+def prepare_build(root: Path, request: BuildRequest) -> Prepared:
+    """Return the builds that were named, each under its own name, and no stage but the build."""
     kernels = config.load_kernels(root)
-    if everything and not kernel:
+    if request.everything and not request.kernel:
         chosen = [k for k in kernels.values() if not k.baseline]
     else:
-        chosen = [choose_kernel(kernels, kernel)]
-    requests = [
-        build.Request(k, a, v)
+        chosen = [choose_kernel(kernels, request.kernel)]
+    wanted = {
+        r.name: Wanted(r)
         for k in chosen
-        for a, v in choose_targets(k, arch, variant, everything=everything)
-    ]
-    return build_requests(root, requests, system_cuda=system_cuda)
+        for a, v in choose_targets(k, request.arch, request.variant, everything=request.everything)
+        for r in [build.Request(k, a, v)]
+    }
+    return Prepared(chosen[0], Plan("build", ()), *_named(wanted.values()), wanted)
 
 
-def prepare_check(root: Path, request: CheckRequest) -> Checkable:
-    """Build what is to be checked: production and what has budgets, unless words say else."""
-    kernels = config.load_kernels(root)
-    given = tuple(map(build.load_build, request.build_folders))
-    kernel = choose_kernel(kernels, request.kernel or next((b.kernel for b in given), ""))
-    if not kernel.cuda:
-        raise ConfigError(f"{kernel.name} is a CPU program: without running it there is no verdict")
-    if given:
-        return Checkable(kernel, choose_given(kernel, given, request.arch, request.variant), None)
-    targets = checked_targets(kernel, request.arch, request.variant)
-    requests = [build.Request(kernel, a, v) for a, v in targets]
-    tools = _find_tools(root, requests, system_cuda=request.system_cuda)
-    return Checkable(kernel, build.build_all(root, requests, tools), tools)
+def prepare_check(root: Path, request: CheckRequest) -> Prepared:
+    """Return the builds to be checked: production and what has budgets, unless flags say else.
 
-
-def prepare_sets(root: Path, request: CheckRequest) -> tuple[Checkable, Toolchain]:
-    """Build the variant whose tunables are to be tried, for each arch that has any."""
-    if request.accept or request.build_folders:
+    The stage of each is called like its place: its arch and variant.
+    """
+    if request.tunables and (request.accept or request.build_folders):
         given = "--accept" if request.accept else "--build"
         raise ConfigError(f"--tunables compiles sets of its own: it takes no {given}")
-    kernel = choose_kernel(config.load_kernels(root), request.kernel)
-    targets = choose_targets(kernel, request.arch, request.variant)
-    requests = [build.Request(kernel, a, v) for a, v in targets if kernel.tunables.get(a)]
-    if not requests:
-        archs = ", ".join(dict.fromkeys(a for a, _ in targets))
-        raise ConfigError(f"{kernel.name} has no tunables for {archs}; see kernel/kernels.yaml")
-    tools = _find_tools(root, requests, system_cuda=request.system_cuda)
-    return Checkable(kernel, build.build_all(root, requests, tools), tools), tools
-
-
-def prepare_named(
-    root: Path, names: Sequence[str], *, system_cuda: bool = False
-) -> tuple[Build, ...]:
-    """Return the build that each name means: a folder's, or that of KERNEL-ARCH-VARIANT, now."""
     kernels = config.load_kernels(root)
-    known = {
-        f"{k.name}-{a}-{v}": build.Request(k, a, v)
-        for k in kernels.values()
-        for a in k.sources
-        for v in k.variants
-        if k.cuda and not k.lacks(v, a)
-    }
-    for name in names:
-        if name not in known and not Path(name).is_dir():
-            near = nearest(name, known)
-            raise ConfigError(
-                f"'{name}' is no folder of a build, and no KERNEL-ARCH-VARIANT{near}",
-                "see `ls artifacts/builds`, and kernel/kernels.yaml",
-            )
-    # A folder that is called like a build is the folder: it can be named in no other way.
-    wanted = [known[n] for n in dict.fromkeys(names) if not Path(n).is_dir()]
-    built = build_requests(root, wanted, system_cuda=system_cuda)
-    made = {r.name: b for r, b in zip(wanted, built, strict=True)}
-    return tuple(made.get(n) or build.load_build(Path(n)) for n in names)
+    loaded = tuple(map(build.load_build, request.build_folders))
+    kernel = choose_kernel(kernels, request.kernel or next((b.kernel for b in loaded), ""))
+    if not kernel.cuda:
+        raise ConfigError(f"{kernel.name} is a CPU program: without running it there is no verdict")
+    if loaded:
+        builds = choose_given(kernel, loaded, request.arch, request.variant)
+        wanted = {_place(r): Wanted(r, b) for b in builds for r in [_request(kernel, b)]}
+    else:
+        choose = choose_targets if request.tunables else checked_targets
+        targets = choose(kernel, request.arch, request.variant)
+        if request.tunables and not any(kernel.tunables.get(a) for a, _ in targets):
+            archs = ", ".join(dict.fromkeys(a for a, _ in targets))
+            raise ConfigError(f"{kernel.name} has no tunables for {archs}; see kernel/kernels.yaml")
+        requests = [build.Request(kernel, a, v) for a, v in targets]
+        if request.tunables:
+            requests = [r for r in requests if kernel.tunables.get(r.arch)]
+        wanted = {_place(r): Wanted(r) for r in requests}
+    kind = StageKind.TUNABLES if request.tunables else StageKind.CHECK
+    judged = tuple(Stage(p, kind, variant=w.request.variant) for p, w in wanted.items())
+    plan = Plan("tunables" if request.tunables else "check", judged)
+    return Prepared(kernel, plan, *_named(wanted.values()), wanted, accept=request.accept)
 
 
-def prepare(root: Path, request: RunRequest) -> Prepared:
-    """Everything that can be wrong without the box is found here: names, cases, compile errors."""
+def _request(kernel: Kernel, given: Build) -> build.Request:
+    return build.Request(kernel, given.arch, given.variant)
+
+
+def _place(request: build.Request) -> str:
+    return f"{request.arch}-{request.variant}"
+
+
+def _named(wanted: Iterable[Wanted]) -> tuple[str, str]:
+    """Return the archs and the variants of several builds, each joined by `+`."""
+    requests = [w.request for w in wanted]
+    archs, variants = [r.arch for r in requests], [r.variant for r in requests]
+    return "+".join(dict.fromkeys(archs)), "+".join(dict.fromkeys(variants))
+
+
+def prepare_run(root: Path, request: RunRequest) -> Prepared:
+    """Return a run of a plan on a remote."""
     remote = choose_remote(config.load_remotes(root), request.remote, DEFAULT_REMOTE)
     kernels = config.load_kernels(root)
     plan = narrow(config.load_plan(root, request.plan), request.only)
@@ -184,35 +140,29 @@ def prepare(root: Path, request: RunRequest) -> Prepared:
     )
     own = given.get((kernel.name, ""))
     variant = own.variant if own else request.variant
-    wanted = {
+    needed = {
         (kernel.name, ""): (kernel, variant),
         **{(kernel.name, v): (kernel, v) for v in variants if v != variant},
     }
     device, _ = executor(kernel, remote, None)
-    sanitizers = device is DeviceKind.GPU and any(
-        s.kind is StageKind.SANITIZER for s in plan.stages
-    )
-    if sanitizers:
-        wanted[SELFTEST, ""] = (choose_kernel(kernels, SELFTEST), "")
-    requests = {
-        place: build.Request(k, *choose_targets(k, remote.arch, v)[0])
-        for place, (k, v) in wanted.items()
-        if place not in given
-    }
-    made = build_requests(root, tuple(requests.values()), system_cuda=request.system_cuda)
-    found = given | dict(zip(requests, made, strict=True))
-    builds = Builds(
-        own=found[kernel.name, ""],
-        variants={v: found[name, v] for name, v in wanted if v},
-        selftest=found[SELFTEST, ""] if sanitizers else None,
-    )
+    if device is DeviceKind.GPU and any(s.kind is StageKind.SANITIZER for s in plan.stages):
+        needed[SELFTEST, ""] = (choose_kernel(kernels, SELFTEST), "")
+    wanted = {}
+    for (name, place), (k, v) in needed.items():
+        held = given.get((name, place))
+        arch, chosen = (held.arch, held.variant) if held else choose_targets(k, remote.arch, v)[0]
+        named_place = SELFTEST if name == SELFTEST else place
+        wanted[named_place] = Wanted(build.Request(k, arch, chosen), held)
     return Prepared(
         kernel,
-        remote,
         plan,
-        builds,
+        remote.arch,
+        wanted[""].request.variant,
+        wanted,
+        remote=remote,
         gate_percent=request.gate_percent,
         require_device=request.require_device,
+        stop_at_first=request.stop_at_first,
     )
 
 
@@ -232,22 +182,3 @@ def _require_timing(kernel: Kernel, remote: Remote, plan: Plan) -> None:
     if all(reasons):
         why = reasons[0] if timed else "it has no timing stage"
         raise ConfigError(f"--gate would gate nothing in plan {plan.name}: {why}")
-
-
-def build_requests(
-    root: Path, requests: Sequence[build.Request], *, system_cuda: bool
-) -> tuple[Build, ...]:
-    """Return a build for each request, by the tools that they need and this machine has."""
-    if not requests:
-        return ()
-    tools = _find_tools(root, requests, system_cuda=system_cuda)
-    return build.build_all(root, requests, tools)
-
-
-def _find_tools(root: Path, requests: Sequence[build.Request], *, system_cuda: bool) -> Toolchain:
-    needs_cuda = any(r.kernel.cuda for r in requests)
-    extras = sorted({extra for r in requests for extra in r.kernel.extras})
-    tools = toolchain.find_toolchain(root, system=system_cuda, cuda=needs_cuda, extras=extras)
-    for arch in sorted({r.arch for r in requests if r.kernel.cuda}):
-        toolchain.require_arch(tools, arch)
-    return tools

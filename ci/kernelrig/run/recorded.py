@@ -14,9 +14,11 @@ from pathlib import Path
 from kernelrig import bench as analyse
 from kernelrig import report
 from kernelrig.errors import ConfigError
-from kernelrig.files import rundir, serialization
+from kernelrig.files import serialization
 from kernelrig.model import Baseline, Environment, HostClass, Run, TimedRun
-from kernelrig.run import baselines, store
+from kernelrig.run import baselines
+from kernelrig.run.check_status import check_status
+from kernelrig.run.store import RUNS, find_run
 
 _RUN_ID = re.compile(r"\d{8}T\d{6}Z-.+", re.ASCII)
 
@@ -86,7 +88,7 @@ def compare(root: Path, names: Sequence[str], *, force: bool) -> str:
 
 
 def _load(root: Path, name: str) -> Recorded:
-    folder = rundir.find_run(root / store.RUNS, name)
+    folder = find_run(root / RUNS, name)
     run = serialization.from_json(Run, folder / "run.json")
     timed = baselines.require_timed(run)
     if len(timed) > 1:
@@ -96,7 +98,7 @@ def _load(root: Path, name: str) -> Recorded:
         host_class = baselines.class_of(folder, run, timed[0])
     except ConfigError as e:
         raise ConfigError(f"{run.id} is not compared: {e.message}") from e
-    checks = store.check_status(root, own.kernel, own.arch, own.variant, own.build)
+    checks = check_status(root, own.kernel, own.arch, own.variant, own.build)
     return Recorded(run, host_class, own, checks)
 
 

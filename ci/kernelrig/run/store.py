@@ -1,98 +1,229 @@
-"""A run on file: its directory before anything is done, its records, the reports at its end."""
+"""The run directory: its record, the builds that it is of, its reports; complete at any time.
+
+artifacts/runs/<utc stamp>-<kernel>-<remote or plan>-<4 hex>/
+  run.json                       written here, never received
+  build/  variants/<name>/       the builds that are judged
+  sources/                       what they were made of, where findings name source lines
+  launches/                      what is emulated
+  job.json  journal.jsonl        what the agent was asked to do, and what it did
+  stages/<nn>-<name>/            what each command left
+  junit.xml  summary.md  manifest.json
+"""
 
 from __future__ import annotations
 
-import itertools
+import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
-from kernelrig import config, report
+from kernelrig import build, report
 from kernelrig.build.provenance import provenance
+from kernelrig.config.selection import SELFTEST, stage_variants
 from kernelrig.errors import CiError, ConfigError, ProtocolError, refused_by_disk
 from kernelrig.files import rundir, serialization
 from kernelrig.model import (
     Build,
+    Builds,
+    Candidate,
     DeviceKind,
-    Kernel,
     Outcome,
-    Plan,
     Remote,
     Run,
     Stage,
-    StageKind,
     StageRecord,
     Verdict,
     executor,
 )
-from kernelrig.run import standards
-from kernelrig.run.prepare import Prepared
+from kernelrig.run.prepared import Prepared
 
 RUNS = Path("artifacts/runs")
-OUTDATED = "outdated"
-"""What is said of a build that has not passed the checks as they stand now."""
-
 SOURCES = "sources"
-"""The folder of a run for the sources behind its build."""
+"""The folder of a run for the sources of its builds."""
 
 
-def new_run(
-    root: Path,
-    kernel: Kernel,
-    remote: Remote | None,
-    plan: Plan,
-    builds: Sequence[Build],
-    *,
-    arch: str,
-    variant: str,
-) -> Run:
-    """Return the record of a run of which nothing was done yet; without a remote it needs none."""
+class RunDirectory:
+    """A run's directory while the run goes on: `run` is what its run.json says.
+
+    `made` are the builds by their place, once they are made or read back.
+    """
+
+    def __init__(self, root: Path, folder: Path, run: Run) -> None:
+        self.root = root
+        self.folder = folder
+        self.run = run
+        self.made: dict[str, Build] = {}
+
+    @property
+    def builds(self) -> Builds:
+        """Return the builds of a run whose own has the empty place."""
+        variants = {p: b for p, b in self.made.items() if p not in ("", SELFTEST)}
+        return Builds(self.made[""], variants, self.made.get(SELFTEST))
+
+    @property
+    def remote(self) -> Remote:
+        """Return where the stages are executed; a run without a remote is emulated here."""
+        here = Remote("here", self.run.arch, kind="embedded", device=DeviceKind.EMULATOR)
+        return self.run.remote or here
+
+    @property
+    def device(self) -> DeviceKind:
+        return executor(self.run.kernel, self.remote, self.run.host)[0]
+
+    def stage_folder(self, stage: Stage) -> Path:
+        """Return the stage's folder: numbered among those that an agent runs, or of a build."""
+        numbered = self.run.plan.on_host or tuple(s for s in self.run.plan.stages if s.variant)
+        names = [s.name for s in numbered]
+        number = names.index(stage.name) + 1 if stage.name in names else 0
+        return rundir.stage_folder(self.folder, number, stage.name)
+
+    def save(self, run: Run) -> None:
+        """Write run.json, and hold to it from now on."""
+        rundir.write_atomic(self.folder / "run.json", serialization.to_json(run))
+        self.run = run
+
+    def add(self, record: StageRecord) -> None:
+        """Put a stage's record on file, in place of an earlier one of the same name."""
+        others = (s for s in self.run.stages if s.name != record.name)
+        self.save(replace(self.run, stages=(*others, record)))
+
+    def outcome(self, stage: Stage) -> Outcome | None:
+        found = [s.verdict.outcome for s in self.run.stages if s.name == stage.name]
+        return found[0] if found else None
+
+    def without_record(self) -> tuple[Stage, ...]:
+        known = {s.name for s in self.run.stages}
+        return tuple(s for s in self.run.plan.stages if s.name not in known)
+
+    def report(self, run: Run) -> None:
+        self.save(run)
+        report.write_reports(run, self.folder)
+
+    def record(self, stage: Stage, verdict: Verdict) -> StageRecord:
+        """Return the record of a stage that no reader has judged."""
+        device, machine = DeviceKind.STATIC, ""
+        if not stage.kind.static:
+            device, machine = executor(self.run.kernel, self.remote, self.run.host)
+        variant = stage.variant or self.run.variant
+        return StageRecord(stage.name, stage.kind, device, machine, verdict, (), variant=variant)
+
+    def keep(self, builds: dict[str, Build]) -> None:
+        """Note the builds: their keys go into run.json, and to the candidates of a bench."""
+        run, self.made = self.run, builds
+        keys = {f"{b.kernel}-{b.arch}-{b.variant}": b.key for b in builds.values()}
+        if run.bench is not None:
+            own = tuple(replace(c, key=builds[c.place].key) for c in run.bench.candidates)
+            run = replace(run, bench=replace(run.bench, candidates=own))
+            keys = {c.name: c.key for c in own}  # two of them may be builds of one name
+        versions = sorted({b.toolchain_version for b in builds.values()})
+        origin = replace(run.provenance, builds=keys, toolchain="; ".join(versions))
+        self.save(replace(run, provenance=origin))
+
+    def keep_build(self, place: str, built: Build) -> None:
+        """Copy a build into the run: what is judged lies in its directory from the start."""
+        shutil.copytree(built.folder, rundir.build_folder(self.folder, place))
+
+    def keep_sources(self, built: Build, tree: Path) -> None:
+        """Keep what the build was made of: a finding's fingerprint holds the text of its line.
+
+        Who edits the kernel while it runs, or judges later, reaches the same verdicts that way.
+        """
+        for name, digest in built.inputs.items():
+            source, kept = tree / name, self.folder / SOURCES / name
+            inside = kept.resolve().is_relative_to((self.folder / SOURCES).resolve())
+            if inside and source.is_file() and rundir.sha256_file(source) == digest:
+                rundir.write_atomic(kept, source.read_bytes())
+
+    def load_builds(self) -> None:
+        """Read back the builds of the run; ProtocolError if another lies in the place of one."""
+        run = self.run
+        if run.host is None:
+            raise ProtocolError(f"{self.folder / 'run.json'} has no record of the host it ran on")
+        if run.bench is not None:
+            self.made = {c.place: self._candidate(c) for c in run.bench.candidates}
+            return
+        named = stage_variants(run.kernel, run.plan, run.arch)
+        places = {"": run.variant, **{v: v for v in named if v != run.variant}}
+        self.made = {place: self._shipped(place, v) for place, v in places.items()}
+
+    def _shipped(self, place: str, variant: str) -> Build:
+        folder, run = rundir.build_folder(self.folder, place), self.run
+        built = build.load_build(folder)
+        name = f"{built.kernel}-{built.arch}-{built.variant}"
+        if (
+            name != f"{run.kernel.name}-{run.arch}-{variant}"
+            or run.provenance.builds.get(name) != built.key
+        ):
+            raise ProtocolError(
+                f"{folder} holds {name} {built.key[:12]}, which is not what was run",
+                f"it ran {', '.join(f'{n} {k[:12]}' for n, k in run.provenance.builds.items())}",
+            )
+        return built
+
+    def _candidate(self, candidate: Candidate) -> Build:
+        place = rundir.build_folder(self.folder, candidate.place)
+        built = build.load_build(place)
+        if built.key != candidate.key:
+            raise ProtocolError(
+                f"{place} holds {built.key[:12]}, which is not what was run as {candidate.name}"
+            )
+        return built
+
+
+def open_run(root: Path, p: Prepared) -> RunDirectory:
+    """Make the directory of a run of which nothing was done yet."""
+    run = new_run(root, p)
+    directory = RunDirectory(root, root / RUNS / run.id, run)
+    directory.save(run)
+    return directory
+
+
+def new_run(root: Path, p: Prepared) -> Run:
+    """Return the record of a run of which nothing was done yet."""
     return Run(
-        id=rundir.new_run_id(kernel.name, remote.name if remote else plan.name),
-        kernel=kernel,
-        variant=variant,
-        arch=arch,
-        remote=remote,
-        plan=plan,
-        provenance=provenance(root, builds),
+        id=new_run_id(p.kernel.name, p.remote.name if p.remote else p.plan.name),
+        kernel=p.kernel,
+        variant=p.variant,
+        arch=p.arch,
+        remote=p.remote,
+        plan=p.plan,
+        provenance=provenance(root, ()),
         started_utc=rundir.utc_now(),
         state="prepared",
+        bench=p.bench,
+        gate_percent=p.gate_percent,
+        require_device=p.require_device,
+        fault=p.fault,
     )
 
 
-def open_run(root: Path, prepared: Prepared) -> Run:
-    """Make the run directory: the binary that is about to be judged lies in it from the start."""
-    p, own = prepared, prepared.builds.own
-    builds = tuple(p.builds)
-    run = new_run(root, p.kernel, p.remote, p.plan, builds, arch=own.arch, variant=own.variant)
-    run = replace(run, gate_percent=p.gate_percent)
-    if p.bench is not None:  # two of them may be builds of one name
-        named = {c.name: c.key for c in p.bench.candidates}
-        run = replace(run, bench=p.bench, provenance=replace(run.provenance, builds=named))
-    folder = root / RUNS / run.id
-    try:
-        for variant, built in p.builds.by_variant.items():
-            shutil.copytree(built.folder, rundir.build_folder(folder, variant))
-            if p.builds.selftest is not None:
-                keep_sources(root, folder, built)
-        save(folder, run)
-    except OSError:
-        shutil.rmtree(folder, ignore_errors=True)  # half a run directory says nothing to anybody
-        raise
-    return run
+def load_run(root: Path, name: str) -> RunDirectory:
+    """Return the run that `name` means: a path, an id, or an id's unique part."""
+    folder = find_run(root / RUNS, name)
+    return RunDirectory(root, folder, serialization.from_json(Run, folder / "run.json"))
 
 
-def keep_sources(root: Path, folder: Path, built: Build) -> None:
-    """Keep what the build was made of: a finding's fingerprint holds the text of its line.
+def new_run_id(kernel: str, remote: str) -> str:
+    """`<utc stamp>-<kernel>-<remote>-<4 hex>`: sorts by time, names what ran where."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    return f"{stamp}-{kernel}-{remote}-{secrets.token_hex(2)}"
 
-    Who edits the kernel while it runs, or judges later, reaches the same verdicts that way.
-    """
-    for name, digest in built.inputs.items():
-        source, kept = root / name, folder / SOURCES / name
-        inside = kept.resolve().is_relative_to((folder / SOURCES).resolve())
-        if inside and source.is_file() and rundir.sha256_file(source) == digest:
-            rundir.write_atomic(kept, source.read_bytes())
+
+def find_run(runs: Path, name: str) -> Path:
+    """Return the run directory that `name` means: a path, an id, or an id's unique part."""
+    if (Path(name) / "run.json").is_file():
+        return Path(name)
+    found = sorted(p.parent for p in runs.glob("*/run.json") if name in p.parent.name)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise ConfigError(f"no run matches '{name}' under {runs}", f"list them with `ls {runs}`")
+    raise ConfigError(
+        f"'{name}' matches {len(found)} runs: {', '.join(p.name for p in found)}",
+        "give more of the one you mean",
+    )
 
 
 def reason(error: BaseException) -> str:
@@ -104,118 +235,10 @@ def reason(error: BaseException) -> str:
     return str(error) if isinstance(error, CiError) else f"{type(error).__name__}: {error}"
 
 
-def finish(folder: Path, run: Run, judged: Sequence[StageRecord]) -> Run:
-    """Put the last word on file, and write the reports."""
-    run = replace(
-        run,
-        stages=tuple(judged),
-        state="incomplete" if run.missing else "finished",
-        finished_utc=rundir.utc_now(),
-    )
-    save(folder, run)
-    report.write_reports(run, folder)
-    return run
-
-
-def save(folder: Path, run: Run) -> None:
-    rundir.write_atomic(folder / "run.json", serialization.to_json(run))
-
-
-def skipped(run: Run, reason: str) -> tuple[StageRecord, ...]:
-    """Return a record for each stage of the plan that has none yet, and will not be run."""
-    known = {s.name for s in run.stages}
-    left = (s for s in run.plan.stages if s.name not in known)
-    return tuple(record(run, s, Verdict(Outcome.SKIP, reason)) for s in left)
-
-
-def record(run: Run, stage: Stage, verdict: Verdict) -> StageRecord:
-    """Return the record of a stage that no reader has judged."""
-    device, machine = DeviceKind.STATIC, ""
-    if run.remote and stage.kind is not StageKind.CHECK:
-        device, machine = executor(run.kernel, run.remote, run.host)
-    variant = stage.variant or run.variant
-    return StageRecord(stage.name, stage.kind, device, machine, verdict, (), variant=variant)
-
-
-def as_verdict(error: Exception) -> Verdict:
+def as_verdict(error: BaseException) -> Verdict:
     return Verdict(Outcome.ERROR, reason(error), unreadable=isinstance(error, ProtocolError))
 
 
-def check_status(
-    root: Path,
-    kernel: str,
-    arch: str,
-    variant: str,
-    key: str,
-    own: Sequence[StageRecord] = (),
-    held: Iterable[str] = (),
-) -> str:
-    """Say whether exactly the build `key` passed the checks in their current form, or why not.
-
-    `own` are records that are not on file yet, `held` are standards known to have been met.
-    """
-    try:
-        wanted = _todays(root, kernel, arch, variant)
-    except CiError as e:
-        return f"{OUTDATED}: {e.message}"
-    left = {name: asked for name, asked in wanted.items() if asked not in held}
-    met, runs = _met(root, key, left.values(), own)
-    lacking = [name for name, asked in left.items() if not met.get(asked)]
-    if lacking:
-        return f"{OUTDATED}: this build has not passed {', '.join(lacking)} in their current form"
-    return f"passed in {', '.join(runs)}" if runs else "passed"
-
-
-def met_standards(root: Path, kernel: str, arch: str, variant: str, key: str) -> tuple[str, ...]:
-    """Return the standards of the checks as they stand now that the build has met.
-
-    Where nobody knows what they are it has met none.
-    """
-    try:
-        wanted = _todays(root, kernel, arch, variant).values()
-    except CiError:
-        return ()
-    met, _ = _met(root, key, wanted, ())
-    return tuple(dict.fromkeys(asked for asked in wanted if met.get(asked)))
-
-
-def _todays(root: Path, kernel: str, arch: str, variant: str) -> dict[str, str]:
-    """Return what the plan `default` asks without a tool: of the build, and of its outputs."""
-    known = config.load_kernels(root).get(kernel)
-    if known is None or arch not in known.archs_of(variant):
-        raise ConfigError(f"kernels.yaml has no {kernel}-{arch}-{variant} any more")
-    return standards.standards(known, arch, variant, config.load_plan(root, "default"))
-
-
-_TELLING = (Outcome.PASS, Outcome.FAIL)
-
-
-def _met(
-    root: Path, key: str, wanted: Iterable[str], own: Sequence[StageRecord]
-) -> tuple[dict[str, bool], list[str]]:
-    """Return what became of each standard the last time, and the runs that say so.
-
-    A run that cannot be read says nothing; nor does a check that was skipped or could not be made.
-    """
-    left, met, runs = set(wanted), dict[str, bool](), list[str]()
-    for name, records_of in itertools.chain([("this run", own)], _recorded(root, key)):
-        for record in records_of:
-            outcome, asked = record.verdict.outcome, record.standard
-            if record.build != key or asked not in left or outcome not in _TELLING:
-                continue
-            met[asked] = met.get(asked, True) and outcome is Outcome.PASS
-            runs.append(name)
-        left -= met.keys()
-        if not left:
-            break
-    return met, list(dict.fromkeys(runs))
-
-
-def _recorded(root: Path, key: str) -> Iterator[tuple[str, Sequence[StageRecord]]]:
-    """Yield the stages of each run that knows the build, the last run first."""
-    for path in sorted((root / RUNS).glob("*/run.json"), reverse=True):
-        try:
-            if key.encode() in path.read_bytes():
-                yield path.parent.name, serialization.from_json(Run, path).stages
-        except (ProtocolError, OSError):
-            continue
+def skipped(directory: RunDirectory, stages: Sequence[Stage], why: str) -> list[StageRecord]:
+    """Return a record for each stage that has none and will not be run."""
+    return [directory.record(s, Verdict(Outcome.SKIP, why)) for s in stages]

@@ -15,6 +15,7 @@ from kernelrig.model import (
     Case,
     DeviceKind,
     Emulation,
+    Fault,
     Function,
     Host,
     Kernel,
@@ -59,6 +60,7 @@ class Context:
     `earlier` are the records of the stages before. `source_root` is the folder that the build's
     inputs are named from: with it a finding's fingerprint holds the text of its source line.
     `bench` is what a bench compares, of `builds`; `run_folder` is where its figures are filed.
+    `fault` is what a fault stage is to detect.
     """
 
     kernel: Kernel
@@ -71,6 +73,7 @@ class Context:
     bench: Bench | None = None
     builds: Builds | None = None
     run_folder: Path | None = None
+    fault: Fault | None = None
 
     @property
     def label(self) -> str:

@@ -27,10 +27,12 @@ from kernelrig.stages.checksum.reader import read_checksum
 from kernelrig.stages.context import Context, Setup
 from kernelrig.stages.emulation.command import (
     emulated_checksum_commands,
+    emulated_fault_commands,
     emulated_sanitizer_commands,
     why_not_emulated,
 )
 from kernelrig.stages.emulation.reader import read_emulated_checksum, read_emulated_sanitizer
+from kernelrig.stages.fault.reader import read_fault
 from kernelrig.stages.plain.command import program_commands
 from kernelrig.stages.plain.reader import read_program
 from kernelrig.stages.profile.command import profile_commands
@@ -79,6 +81,7 @@ TABLE: Mapping[StageKind, Row] = {
     StageKind.TIMING: Row(harness=Pair(timing_commands, read_timing)),
     StageKind.PROFILE: Row(harness=_PROFILE, plain=_PROFILE),
     StageKind.BENCH: Row(harness=_BENCH, plain=_BENCH),
+    StageKind.FAULT: Row(emulated=Pair(emulated_fault_commands, read_fault)),
 }
 
 _NEED_CUDA = (StageKind.SANITIZER, StageKind.PROFILE)

@@ -31,12 +31,11 @@ def build(
 ) -> Reply:
     """Cross-compile kernels into artifacts/builds; what is unchanged is not compiled again."""
     from kernelrig.build import table
-    from kernelrig.run.prepare import build_kernels
+    from kernelrig.run.engine import build_kernels
+    from kernelrig.run.requests import BuildRequest
 
-    root = project_root()
-    builds = build_kernels(
-        root, kernel=kernel, arch=arch, variant=variant, everything=all, system_cuda=system_cuda
-    )
+    request = BuildRequest(kernel, arch, variant, everything=all, system_cuda=system_cuda)
+    builds = build_kernels(project_root(), request)
     return Reply(table(builds), builds=builds)
 
 
@@ -63,8 +62,8 @@ def check(
 ) -> Reply:
     """Judge builds without a GPU: resources, SASS, warp roles, PTX, and what changed."""
     from kernelrig.report import render_checks, render_sets
-    from kernelrig.run import static
-    from kernelrig.run.prepare import CheckRequest
+    from kernelrig.run.engine import run_plan
+    from kernelrig.run.requests import CheckRequest
 
     request = CheckRequest(
         kernel=kernel,
@@ -73,12 +72,10 @@ def check(
         build_folders=tuple(map(Path, build)),
         system_cuda=system_cuda,
         accept=accept,
+        tunables=tunables,
     )
-    if tunables:
-        run = static.check_tunables(project_root(), request)
-        return of_run(run, f"{render_sets(run)}\n")
-    run = static.check(project_root(), request)
-    return of_run(run, f"{render_checks(run)}\n")
+    run = run_plan(project_root(), request)
+    return of_run(run, f"{render_sets(run) if tunables else render_checks(run)}\n")
 
 
 @command(
@@ -114,9 +111,9 @@ def emulate(
     system_cuda: bool = False,
 ) -> Reply:
     """Emulate a kernel's PTX on this machine: outputs, races, deadlocks, barriers; never time."""
-    from kernelrig.run import emulator
+    from kernelrig.run.requests import EmulateRequest
 
-    request = emulator.EmulateRequest(
+    request = EmulateRequest(
         kernel=kernel,
         arch=arch,
         variant=variant,
@@ -127,17 +124,18 @@ def emulate(
         seed=whole_number("seed", seed),
         accumulate=accumulate,
         system_cuda=system_cuda,
+        only_fault=only_fault,
     )
     if launch:
+        from kernelrig.run.emulation import run_launch
+
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            code = emulator.run_launch(Path(launch), module, request)
+            code = run_launch(Path(launch), module, request)
         return Reply(printed.getvalue(), exit_code=code)
-    if only_fault:
-        from kernelrig.run.fault import emulate_fault
+    from kernelrig.run.engine import run_plan
 
-        return of_run(emulate_fault(project_root(), only_fault, request))
-    return of_run(emulator.emulate(project_root(), request))
+    return of_run(run_plan(project_root(), request))
 
 
 @command(
@@ -149,6 +147,6 @@ def emulate(
 )
 def sass_diff(a: str, b: str, system_cuda: bool = False) -> Reply:
     """Show by function what changed between the SASS of two builds."""
-    from kernelrig.run import static
+    from kernelrig.run.builds import compare_code
 
-    return Reply(static.compare(project_root(), a, b, system_cuda=system_cuda))
+    return Reply(compare_code(project_root(), a, b, system_cuda=system_cuda))

@@ -30,9 +30,9 @@ def remote_add(
     replace: bool = False,
 ) -> Reply:
     """Pin a host's key in remotes.local.yaml; with a fingerprint, only the key that has it."""
-    from kernelrig.run import engine
+    from kernelrig.run import upkeep
 
-    said = engine.add_remote(
+    said = upkeep.add_remote(
         project_root(),
         name,
         target,
@@ -54,9 +54,9 @@ def remote_add(
 def clean(remote: str = "", days: str = "14") -> Reply:
     """Prune old builds here, or old runs and unused blobs on a host; results here are kept."""
     age = whole_number("days", days, "days")
-    from kernelrig.run import engine
+    from kernelrig.run import upkeep
 
-    return Reply(engine.clean(project_root(), remote, age))
+    return Reply(upkeep.clean(project_root(), remote, age))
 
 
 @command(help={"system_cuda": SYSTEM_CUDA})

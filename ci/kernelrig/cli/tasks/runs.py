@@ -47,7 +47,7 @@ def remote_test(
 ) -> Reply:
     """Ship a build to a host, run the plan there, bring back results, JUnit and a summary."""
     from kernelrig.run import engine
-    from kernelrig.run.prepare import RunRequest
+    from kernelrig.run.requests import RunRequest
 
     request = RunRequest(
         remote=remote,
@@ -63,7 +63,7 @@ def remote_test(
     )
     if dry_run:
         return Reply(engine.describe_plan(project_root(), request))
-    return of_run(engine.run_on_remote(project_root(), request))
+    return of_run(engine.run_plan(project_root(), request))
 
 
 @command(
@@ -87,7 +87,7 @@ def profile(
 ) -> Reply:
     """Profile one launch with Nsight Compute on a host; bring back the report and its CSV pages."""
     from kernelrig.run import engine
-    from kernelrig.run.prepare import RunRequest
+    from kernelrig.run.requests import RunRequest
 
     request = RunRequest(
         remote=remote,
@@ -98,7 +98,7 @@ def profile(
         system_cuda=system_cuda,
         require_device=require_device,
     )
-    return of_run(engine.run_on_remote(project_root(), request))
+    return of_run(engine.run_plan(project_root(), request))
 
 
 @command(
@@ -141,7 +141,7 @@ def bench(
     """Compare builds, run in turn on one host: faster, slower or inconclusive, with intervals."""
     from kernelrig.report import render_bench
     from kernelrig.run import engine, recorded
-    from kernelrig.run.candidates import BenchRequest
+    from kernelrig.run.requests import BenchRequest
 
     if recorded.name_runs((a, b, *also)):
         return Reply(recorded.compare(project_root(), (a, b), force=force))
@@ -161,7 +161,7 @@ def bench(
     )
     if dry_run:
         return Reply(engine.describe_plan(project_root(), request))
-    run = engine.run_on_remote(project_root(), request)
+    run = engine.run_plan(project_root(), request)
     return of_run(run, render_bench(run))
 
 

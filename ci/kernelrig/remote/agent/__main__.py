@@ -1,4 +1,8 @@
-"""`python agent.pyz run DIR LOCK`: the detached daemon, with the host lock it holds."""
+"""`python agent.pyz run DIR LOCK`: the detached daemon, with the host lock that it holds.
+
+`python -m kernelrig.remote.agent here DIR` runs the same job in the foreground, on the client's own
+machine: no lock, events on stdout as well, and an end when the client ends.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,23 @@ import os
 import sys
 from pathlib import Path
 
+from .children import end_with_parent
 from .runner import Runner
 
 
 def main() -> None:
     """Leave the client's session for good, then run; the lock goes when this process goes."""
-    _, mode, folder, lock = sys.argv
+    mode, folder, *lock = sys.argv[1:]
+    if mode == "here":
+        end_with_parent()
+        Runner(Path(folder), None).main()
+        return
     if mode != "run":
-        sys.exit(f"'{mode}' is no mode of the agent; it knows run")
+        sys.exit(f"unknown mode '{mode}' of the agent; known: here, run")
     if os.fork():
         os._exit(0)
-    os.set_inheritable(int(lock), False)
-    Runner(Path(folder), int(lock)).main()
+    os.set_inheritable(int(lock[0]), False)
+    Runner(Path(folder), int(lock[0])).main()
 
 
 if __name__ == "__main__":

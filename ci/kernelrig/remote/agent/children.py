@@ -26,6 +26,11 @@ def die_with_agent() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
+def end_with_parent() -> None:
+    """Ask for TERM when the parent dies: what runs for a client in the foreground ends with it."""
+    LIBC.prctl(1, signal.SIGTERM, 0, 0, 0)  # PR_SET_PDEATHSIG
+
+
 def adopt_orphans() -> None:
     """Let double-forked children come back to us."""
     LIBC.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER

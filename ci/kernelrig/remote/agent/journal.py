@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -23,10 +24,14 @@ def lay_ballast(run: Path) -> None:
 
 
 class Journal:
-    """One fsynced JSON line an event. The ballast goes so that a full disk can be told of."""
+    """One fsynced JSON line an event; with `echo` on stdout, too.
 
-    def __init__(self, run: Path) -> None:
+    The ballast is removed when the disk is full, so that even this can be recorded.
+    """
+
+    def __init__(self, run: Path, *, echo: bool = False) -> None:
         self.ballast = run / "ballast"
+        self.echo = echo
         self.began = time.monotonic()
         self.file = os.open(
             run / "journal.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
@@ -42,6 +47,9 @@ class Journal:
                 raise
             self.ballast.unlink(missing_ok=True)
             self._append(line.encode())
+        if self.echo:
+            with contextlib.suppress(BrokenPipeError):  # a client that is gone reads nothing
+                os.write(1, line.encode())
 
     def _append(self, line: bytes) -> None:
         whole = os.fstat(self.file).st_size

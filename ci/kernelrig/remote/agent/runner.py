@@ -22,13 +22,16 @@ from .workdir import RESULT_CACHE
 
 
 class Runner:
-    """Runs one job, as the daemon; holds the host lock until nothing of the run is left."""
+    """Runs one job; as the daemon it holds the host lock until nothing of the run is left.
 
-    def __init__(self, run: Path, lock: int) -> None:
+    Without a lock it runs for a client on this machine, which reads the events from stdout.
+    """
+
+    def __init__(self, run: Path, lock: int | None) -> None:
         self.run = run
         self.lock = lock
         self.job: Json = json.loads((run / "job.json").read_bytes())
-        self.journal = Journal(run)
+        self.journal = Journal(run, echo=lock is None)
         self.children = Children(run, self.job["env"])
         self.cache = ResultCache(run.parent.parent / RESULT_CACHE)
         self.stop = ""  # why no further stage is run
@@ -51,7 +54,8 @@ class Runner:
             self.stop = f"the agent failed: {e!r}"
             self.journal.write("agent_error", detail=traceback.format_exc())
         self.children.end_strays()
-        os.close(self.lock)  # whoever reads `finished` may launch the next run
+        if self.lock is not None:
+            os.close(self.lock)  # whoever reads `finished` may launch the next run
         self.journal.write("finished", reason=self.stop or "all stages were run")
 
     def on_cancel(self, *_: object) -> None:

@@ -79,7 +79,7 @@ def emulated_case(kernel: Kernel, stage: Stage) -> Case | None:
 
 def why_not_emulated(kernel: Kernel, stage: Stage) -> str:
     """Return why a stage has nothing to emulate, empty if it has."""
-    if stage.kind not in (StageKind.CHECKSUM, StageKind.SANITIZER):
+    if stage.kind not in (StageKind.CHECKSUM, StageKind.SANITIZER, StageKind.FAULT):
         return f"emulated: no {stage.kind}, as the emulator models results and ordering, not time"
     if not kernel.level:
         return f"{kernel.name} is a level-0 program: it describes no launch to emulate"
@@ -104,7 +104,7 @@ def launches(plan: Plan, kernel: Kernel, builds: Builds, remote: Remote) -> tupl
 
 def _launches_of(stage: Stage, kernel: Kernel, variant: str) -> Iterator[Launch]:
     case = emulated_case(kernel, stage)
-    if case is not None and stage.kind is StageKind.SANITIZER:
+    if case is not None and stage.kind in (StageKind.SANITIZER, StageKind.FAULT):
         yield Launch(variant, case, PATTERN, stage.seeds[0])
     elif case is not None:
         for _, pattern, seed in check_runs(stage):
@@ -150,6 +150,15 @@ def emulated_sanitizer_commands(stage: Stage, setup: Setup) -> tuple[Command, ..
         findings = stage_folder(Path("../.."), index, first.name) / findings
     words = ("split", str(findings), "--observe", OBSERVERS[stage.tool])
     return (*commands, _command(stage.tool, (*words, "--json", f"{stage.tool}.json"), LEAST_S))
+
+
+def emulated_fault_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
+    """Return the one emulation that is to show a fault, with the observers that were asked for."""
+    (launch,) = _launches_of(stage, setup.kernel, setup.variant)
+    tools = setup.emulation.tools or OBSERVERS
+    observed = ",".join(OBSERVERS[tool] for tool in tools)
+    schedules = setup.emulation.schedules
+    return (_run(RUN, launch, observed, schedules, stage, setup, ok_exit=(0, 1)),)
 
 
 def _run(

@@ -1,0 +1,104 @@
+"""Builds made for a run, or by themselves: `invoke build`, `invoke sass-diff`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kernelrig import build, config
+from kernelrig.build.worktree import checkout
+from kernelrig.config.selection import choose_kernel
+from kernelrig.errors import CiError, ConfigError
+from kernelrig.files.validation import nearest
+from kernelrig.model import Build, Toolchain
+from kernelrig.run.fault import broken_tree
+from kernelrig.run.prepared import Wanted, find_tools
+from kernelrig.static import diff_sass, read_module
+
+Keep = Callable[[str, Build, Path], None]
+"""(place, build, tree): called for each build while the tree that it was made from is there."""
+
+
+def make_builds(
+    root: Path,
+    wanted: Mapping[str, Wanted],
+    tools: Toolchain | None,
+    keep: Keep = lambda *_: None,
+    *,
+    system_cuda: bool = False,
+) -> dict[str, Build]:
+    """Return a build for each place; what is unchanged since it was last built is not compiled."""
+    here = {place: w.request for place, w in wanted.items() if w.here}
+    made = {place: w.given for place, w in wanted.items() if w.given is not None}
+    if here:
+        assert tools is not None, "tools are looked for when the run is prepared"
+        made |= dict(zip(here, build.build_all(root, tuple(here.values()), tools), strict=True))
+    for place, built in made.items():
+        keep(place, built, root)
+    for place, w in wanted.items():
+        if w.commit:
+            made[place] = _of_commit(root, w, system_cuda=system_cuda)
+            keep(place, made[place], root)
+        elif w.patch is not None:
+            with broken_tree(root, w.patch) as tree:
+                made[place] = _in_tree(root, tree, w, system_cuda=system_cuda)
+                keep(place, made[place], tree)
+    return {place: made[place] for place in wanted}
+
+
+def _of_commit(root: Path, w: Wanted, *, system_cuda: bool) -> Build:
+    """Build the sources of a commit, with today's tools."""
+    with checkout(root, w.commit) as (tree, commit):
+        link = tree / "artifacts/tools"
+        try:
+            link.symlink_to((root / "artifacts/tools").resolve())
+            return _in_tree(root, tree, w, system_cuda=system_cuda)
+        except CiError as e:
+            e.message = f"at commit {commit[:12]}: {e.message}"
+            raise
+        finally:
+            link.unlink(missing_ok=True)
+
+
+def _in_tree(root: Path, tree: Path, w: Wanted, *, system_cuda: bool) -> Build:
+    """Build from the files of another tree, which shares our store of builds."""
+    kernel = choose_kernel(config.load_kernels(tree), w.request.kernel.name)
+    request = replace(w.request, kernel=kernel)
+    tools = find_tools(tree, [request], system_cuda=system_cuda)
+    assert tools is not None
+    (built,) = build.build_all(tree, [request], tools)
+    return build.load_build(root / "artifacts/builds" / built.folder.name)
+
+
+def compare_code(root: Path, a: str, b: str, *, system_cuda: bool = False) -> str:
+    """Show what changed between the SASS of two builds, each a folder or KERNEL-ARCH-VARIANT."""
+    first, second = _named(root, (a, b), system_cuda=system_cuda)
+    lines = diff_sass(first, second, read_module(first), read_module(second))
+    return "\n".join(lines)
+
+
+def _named(root: Path, names: Sequence[str], *, system_cuda: bool) -> tuple[Build, ...]:
+    """Return the build that each name means: a folder's, or that of KERNEL-ARCH-VARIANT, now."""
+    kernels = config.load_kernels(root)
+    known = {
+        f"{k.name}-{a}-{v}": build.Request(k, a, v)
+        for k in kernels.values()
+        for a in k.sources
+        for v in k.variants
+        if k.cuda and not k.lacks(v, a)
+    }
+    for name in names:
+        if name not in known and not Path(name).is_dir():
+            near = nearest(name, known)
+            raise ConfigError(
+                f"'{name}' is no folder of a build, and no KERNEL-ARCH-VARIANT{near}",
+                "see `ls artifacts/builds`, and kernel/kernels.yaml",
+            )
+    # A folder that is called like a build is the folder: it can be named in no other way.
+    given = {n: build.load_build(Path(n)) for n in names if Path(n).is_dir()}
+    wanted = {n: Wanted(known[n]) for n in dict.fromkeys(names) if n not in given}
+    requests = [w.request for w in wanted.values()]
+    tools = find_tools(root, requests, system_cuda=system_cuda)
+    made = given | make_builds(root, wanted, tools, system_cuda=system_cuda)
+    return tuple(made[n] for n in names)

@@ -1,0 +1,117 @@
+"""`invoke emulate`: which launches are emulated, and of which build; or a launch file by itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from kernelrig import build, config, stages
+from kernelrig.config.selection import choose, choose_kernel, choose_targets
+from kernelrig.errors import ConfigError
+from kernelrig.model import Case, Kernel, Pattern, Plan, Stage, StageKind
+from kernelrig.run.fault import CASE, read_fault
+from kernelrig.run.prepared import Prepared, Wanted
+from kernelrig.run.requests import EmulateRequest
+
+PLAN, FAULT_PLAN = "emulate", "fault"
+CASES = ("images=1,ctas=2", "images=2,ctas=2", "images=3,ctas=2", "images=7,ctas=4")
+"""Less than a tile, whole and part of them, and 8 tiles a cluster and more, where rings wrap."""
+
+LIMIT_S = 3600.0
+_CASE = re.compile(r"images=(\d{1,4})(?:,ctas=(\d{1,4}))?")
+
+
+def prepare_emulation(root: Path, request: EmulateRequest) -> Prepared:
+    """Return the plan of an emulation; with a fault, the one stage that is to detect it."""
+    how = request.emulation()
+    kernel = choose_kernel(config.load_kernels(root), request.kernel)
+    if request.only_fault:
+        return _prepare_fault(root, kernel, request)
+    kernel, plan = plan_for(kernel, request)
+    _require_level(kernel)
+    arch, variant = choose_targets(kernel, request.arch, request.variant)[0]
+    wanted = {"": Wanted(build.Request(kernel, arch, variant))}
+    return Prepared(kernel, plan, arch, variant, wanted, emulation=how)
+
+
+def _prepare_fault(root: Path, kernel: Kernel, request: EmulateRequest) -> Prepared:
+    arch = choose_targets(kernel, request.arch, request.variant)[0][0]
+    fault, patch = read_fault(root, request.only_fault, arch)
+    kernel, whole = plan_for(kernel, replace(request, case=request.case or fault.case or CASE))
+    _require_level(kernel)
+    observed = [s for s in whole.stages if s.kind is StageKind.SANITIZER]
+    first = observed[0]
+    stage = Stage(fault.name, StageKind.FAULT, first.case, seeds=first.seeds, time_s=LIMIT_S)
+    variant = choose_targets(kernel, arch, request.variant or fault.variant)[0][1]
+    return Prepared(
+        kernel,
+        Plan(FAULT_PLAN, (stage,)),
+        arch,
+        variant,
+        {"": Wanted(build.Request(kernel, arch, variant), patch=patch)},
+        fault=fault,
+        emulation=replace(request.emulation(), tools=tuple(s.tool for s in observed)),
+    )
+
+
+def run_launch(launch: Path, module: str, request: EmulateRequest) -> int:
+    """Do what `python -m kernelrig.emu run` does, with the same words and the same exit codes."""
+    from kernelrig.emu.__main__ import main
+
+    how = request.emulation()
+    words = ["run", str(launch), "--schedules", str(how.schedules), "--seed", str(how.seed)]
+    words += ["--accumulate", how.accumulate]
+    words += ["--module", module] if module else []
+    words += ["--observe", request.observe] if request.observe else []
+    return main(words)
+
+
+def plan_for(kernel: Kernel, request: EmulateRequest) -> tuple[Kernel, Plan]:
+    """Return the plan, and the kernel with the cases it names."""
+    cases = [read_case(kernel, text) for text in ([request.case] if request.case else CASES)]
+    patterns = tuple(Pattern)
+    if request.pattern:
+        patterns = (Pattern(choose(tuple(Pattern), request.pattern, "pattern")),)
+    tools = tuple(stages.OBSERVERS)
+    if request.observe:
+        by_observer = {observer: tool for tool, observer in stages.OBSERVERS.items()}
+        named = [n for n in request.observe.split(",") if n]
+        tools = tuple(by_observer[choose(by_observer, n, "observer")] for n in named)
+    checked = tuple(
+        Stage(
+            f"checksum-{c.images}x{c.ctas}",
+            StageKind.CHECKSUM,
+            case=c.name,
+            patterns=patterns,
+            seeds=(request.seed,),
+            time_s=LIMIT_S,
+        )
+        for c in cases
+    )
+    last = cases[-1].name
+    observed = tuple(
+        Stage(tool, StageKind.SANITIZER, last, seeds=(request.seed,), tool=tool, time_s=LIMIT_S)  # type: ignore[arg-type]
+        for tool in dict.fromkeys(tools)
+    )
+    known = {**kernel.cases, **{c.name: c for c in cases}}
+    return replace(kernel, cases=known), Plan(PLAN, (*checked, *observed))
+
+
+def read_case(kernel: Kernel, text: str) -> Case:
+    """Read `images=N,ctas=N`, or the name of a case of the kernel."""
+    found = _CASE.fullmatch(text)
+    case = Case(text, int(found[1]), int(found[2] or 0)) if found else kernel.cases.get(text)
+    if case is None:
+        known = ", ".join(kernel.cases)
+        raise ConfigError(f"'{text}' is no case; write images=N,ctas=N, or one of {known}")
+    if not 1 <= case.images <= stages.MAX_IMAGES:
+        raise ConfigError(
+            f"case {text} is not emulated: it may have 1 to {stages.MAX_IMAGES} images"
+        )
+    return case
+
+
+def _require_level(kernel: Kernel) -> None:
+    if not kernel.level or not kernel.cuda:
+        raise ConfigError(f"{kernel.name} describes no launch to emulate: it is no level-1 kernel")

@@ -1,0 +1,38 @@
+"""Stages in the emulator on this machine: the agent runs their commands in the run directory."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from kernelrig import report, stages
+from kernelrig.model import DeviceKind, Emulation, Host, Stage, StageRecord
+from kernelrig.remote import run_job_here
+from kernelrig.run.executors import Ended
+from kernelrig.run.judging import judge_stage
+from kernelrig.run.launches import prepare_launches
+from kernelrig.run.store import RunDirectory
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatorExecutor:
+    """Emulates launches; `emulation` says in how many schedules, from which seed."""
+
+    emulation: Emulation
+
+    def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
+        """Let the programs describe their launches, then run the emulator's commands on them."""
+        run, builds, remote = directory.run, directory.builds, directory.remote
+        needed = stages.launches(run.plan, run.kernel, builds, remote)
+        prepare_launches(directory.folder, needed, run.kernel, builds)
+        jobs = stages.stage_jobs(run.plan, run.kernel, builds, None, remote, self.emulation)
+        host = Host(platform.node(), platform.python_version(), "", "", 0)
+        directory.save(replace(directory.run, host=host, jobs=jobs))
+        said = partial(report.progress, device=DeviceKind.EMULATOR)
+        run_job_here(directory.folder, run.id, jobs, said)
+        yield from planned
+
+    def judge(self, directory: RunDirectory, stage: Stage) -> StageRecord:
+        return judge_stage(directory, stage)

@@ -1,0 +1,114 @@
+"""Stages on a host: ship, launch, follow and collect, over SSH and the agent there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from kernelrig import report, stages
+from kernelrig.build import toolchain
+from kernelrig.files import rundir
+from kernelrig.model import DeviceKind, Outcome, Remote, Stage, StageKind, StageRecord
+from kernelrig.remote import HostLink, connect
+from kernelrig.remote.protocol import HostRefused
+from kernelrig.run.executors import Ended
+from kernelrig.run.judging import judge_preflight, judge_stage
+from kernelrig.run.launches import prepare_launches
+from kernelrig.run.store import RunDirectory
+from kernelrig.terminal.log import say
+
+
+def preflight_of(directory: RunDirectory) -> Stage:
+    """Return what stands for the host in the plan: what ends a run before its launch is its."""
+    named = (s for s in directory.run.plan.stages if s.kind is StageKind.PREFLIGHT)
+    return next(named, Stage("preflight", StageKind.PREFLIGHT))
+
+
+@dataclass(frozen=True, slots=True)
+class HostExecutor:
+    """Runs the stages on `remote`, which is judged from its probe before anything is shipped."""
+
+    remote: Remote
+    stop_at_first: bool = False
+
+    def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
+        upload = upload_set(directory)
+        with connect(self.remote, root=directory.root) as link:
+            directory.save(replace(directory.run, host=link.facts))
+            preflight = preflight_of(directory)
+            yield preflight
+            if directory.outcome(preflight) is not Outcome.PASS:
+                return
+            self._launch(directory, link, upload)
+            bring_back(directory, link)
+        yield from (s for s in planned if s.kind.on_host)
+
+    def judge(self, directory: RunDirectory, stage: Stage) -> StageRecord:
+        if stage.kind is StageKind.PREFLIGHT:
+            return judge_preflight(directory)
+        return judge_stage(directory, stage)
+
+    def _launch(self, directory: RunDirectory, link: HostLink, upload: UploadSet) -> None:
+        run = directory.run
+        jobs = stages.stage_jobs(
+            run.plan, run.kernel, directory.builds, run.host, self.remote, bench=run.bench
+        )
+        shipped = link.ship(upload.blobs)
+        say(f"shipped {shipped.blobs_sent} of {shipped.blobs} files, {shipped.bytes_sent} bytes")
+        # On file before the host is asked: a client that dies in between can still collect.
+        directory.save(replace(run, jobs=jobs, shipped=shipped, state="launched"))
+        try:
+            link.launch(run.id, jobs, upload.files, stop_at_first=self.stop_at_first)
+        except HostRefused:  # nothing was started, so there will be nothing to collect
+            directory.save(replace(run, shipped=shipped))
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class CollectExecutor:
+    """Follows a run that was launched before to its end, and brings everything back."""
+
+    remote: Remote
+
+    def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
+        with connect(self.remote, root=directory.root) as link:
+            bring_back(directory, link)
+        yield from planned
+
+    def judge(self, directory: RunDirectory, stage: Stage) -> StageRecord:
+        return judge_stage(directory, stage)
+
+
+def bring_back(directory: RunDirectory, link: HostLink) -> None:
+    """Follow to the end and fetch what exists; what is missing is recorded, not guessed."""
+    said = partial(report.progress, device=directory.device)
+    missing = link.bring_back(directory.run.id, directory.folder, said)
+    directory.save(replace(directory.run, missing=missing))
+    directory.load_builds()
+
+
+@dataclass(frozen=True, slots=True)
+class UploadSet:
+    """What a run takes to the host: files by their place in the run's folder there, and by SHA."""
+
+    files: dict[str, Path]
+    blobs: dict[str, Path]
+
+
+def upload_set(directory: RunDirectory) -> UploadSet:
+    """Gather what is to be shipped: programs and tools for a GPU, PTX and launches to emulate."""
+    run, builds, remote = directory.run, directory.builds, directory.remote
+    if directory.device is DeviceKind.EMULATOR:
+        needed = stages.launches(run.plan, run.kernel, builds, remote)
+        files = prepare_launches(directory.folder, needed, run.kernel, builds)
+        return UploadSet(files, {rundir.sha256_file(path): path for path in files.values()})
+    placed = [*builds.by_variant.items(), *((("", t),) if (t := builds.selftest) else ())]
+    files = {str(rundir.build_folder(Path(), v) / b.program): b.binary for v, b in placed}
+    # What travels is what was checked when the build was loaded, not what lies there by now.
+    blobs = {b.files[b.program]: b.binary for b in builds}
+    if remote.tools == "ship" and any(s.kind is StageKind.SANITIZER for s in run.plan.stages):
+        files["tools/"] = wheel = toolchain.fetch_sanitizer_wheel(directory.root)
+        blobs[rundir.sha256_file(wheel)] = wheel
+    return UploadSet(files, blobs)

@@ -1,0 +1,64 @@
+"""From a run directory to the record of a stage: the same files give the same verdict.
+
+A journal that cannot be believed stays so however often it is fetched: every stage is then an
+error, and the run is over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from kernelrig import stages
+from kernelrig.errors import ProtocolError
+from kernelrig.files import rundir
+from kernelrig.model import DeviceKind, Stage, StageRecord
+from kernelrig.remote import read_journal
+from kernelrig.run import standards
+from kernelrig.run.store import SOURCES, RunDirectory
+
+
+def judge_preflight(directory: RunDirectory) -> StageRecord:
+    """Judge the host by its probe: may it run the plan?"""
+    run = directory.run
+    if run.host is None:
+        raise ProtocolError(f"{directory.folder / 'run.json'} has no record of the host's probe")
+    return stages.judge_preflight(
+        run.kernel,
+        tuple(directory.builds),
+        run.host,
+        directory.remote,
+        run.plan,
+        require_device=run.require_device,
+    )
+
+
+def judge_stage(directory: RunDirectory, stage: Stage) -> StageRecord:
+    """Judge a stage that an agent ran, from the journal and the stage's files."""
+    run, folder, builds = directory.run, directory.folder, directory.builds
+    journal = read_journal(folder / "journal.jsonl", run.jobs, run.id)
+    results = {result.name: result for result in journal}
+    jobs = {job.name: (index, job) for index, job in enumerate(run.jobs, start=1)}
+    index, job = jobs[stage.name]
+    if run.host is None:
+        raise ProtocolError(f"{folder / 'run.json'} has no record of the host it ran on")
+    applies = not stages.why_not(run.kernel, run.arch, stage, directory.device)
+    context = stages.Context(
+        kernel=run.kernel,
+        build=builds.build_for(stage) if applies else builds.own,
+        host=run.host,
+        remote=directory.remote,
+        earlier={s.name: s for s in run.stages},
+        today=datetime.now(UTC).date(),
+        source_root=kept if (kept := folder / SOURCES).is_dir() else directory.root,
+        bench=run.bench,
+        builds=builds,
+        run_folder=folder,
+        fault=run.fault,
+    )
+    found = rundir.stage_folder(folder, index, job.name)
+    record = stages.read_stage(stage, job, results[stage.name], found, context)
+    asked = standards.standard(run.kernel, run.arch, context.build.variant, stage)
+    if record.device is DeviceKind.EMULATOR:  # no check of a GPU was passed by that
+        asked = ""
+    return replace(record, build=context.build.key, standard=asked)

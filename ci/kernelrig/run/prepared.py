@@ -1,0 +1,74 @@
+"""What a run is made of before anything is compiled or contacted: the whole of what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelrig import build
+from kernelrig.build import toolchain
+from kernelrig.model import Bench, Build, Emulation, Fault, Kernel, Plan, Remote, Toolchain
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A build that the run needs: given, or to be made from a request.
+
+    Its sources are this tree's, or those of `commit`, or this tree's with the `patch` applied.
+    """
+
+    request: build.Request
+    given: Build | None = None
+    commit: str = ""
+    patch: Path | None = None
+
+    @property
+    def here(self) -> bool:
+        """Say whether it is made from the files of this tree as they are."""
+        return self.given is None and not self.commit and self.patch is None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything that can be wrong in a request without compiling was found by then.
+
+    `wanted` are the builds by their place: empty = the run's own, a variant that a stage names, a
+    candidate's letter, the self-test. Without a remote the run stays on this machine.
+    """
+
+    kernel: Kernel
+    plan: Plan
+    arch: str
+    variant: str
+    wanted: Mapping[str, Wanted]
+    tools: Toolchain | None = None
+    remote: Remote | None = None
+    bench: Bench | None = None
+    fault: Fault | None = None
+    emulation: Emulation = Emulation()  # noqa: RUF009 - frozen
+    gate_percent: float | None = None
+    require_device: str = ""
+    stop_at_first: bool = False
+    accept: bool = False
+    system_cuda: bool = False
+
+
+def find_tools(
+    root: Path, requests: Sequence[build.Request], *, system_cuda: bool
+) -> Toolchain | None:
+    """Return the tools that compile the requests on this machine, None where none is needed."""
+    if not requests:
+        return None
+    needs_cuda = any(r.kernel.cuda for r in requests)
+    extras = sorted({extra for r in requests for extra in r.kernel.extras})
+    tools = toolchain.find_toolchain(root, system=system_cuda, cuda=needs_cuda, extras=extras)
+    for arch in sorted({r.arch for r in requests if r.kernel.cuda}):
+        toolchain.require_arch(tools, arch)
+    return tools
+
+
+def tools_of(root: Path, wanted: Mapping[str, Wanted], *, system_cuda: bool) -> Toolchain | None:
+    """Return the tools for what is made from this tree's files."""
+    requests = [w.request for w in wanted.values() if w.here]
+    return find_tools(root, requests, system_cuda=system_cuda)

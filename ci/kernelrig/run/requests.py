@@ -1,0 +1,116 @@
+"""What a user asks for, task by task; empty = choose, or name the choices if there are several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kernelrig.config.selection import choose
+from kernelrig.errors import ConfigError
+from kernelrig.model import Emulation
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    """What `invoke build` compiles; `everything`: each kernel but the baselines, arch, variant."""
+
+    kernel: str = ""
+    arch: str = ""
+    variant: str = ""
+    everything: bool = False
+    system_cuda: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRequest:
+    """What `invoke check` judges; `build_folders` in place of what would be built here.
+
+    With `tunables` every set of tunables is compiled and judged in place of the rules.
+    """
+
+    kernel: str = ""
+    arch: str = ""
+    variant: str = ""
+    build_folders: tuple[Path, ...] = ()
+    system_cuda: bool = False
+    accept: bool = False
+    tunables: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EmulateRequest:
+    """What `invoke emulate` emulates; with `only_fault`, the kernel with that patch applied."""
+
+    kernel: str = ""
+    arch: str = ""
+    variant: str = ""
+    case: str = ""
+    pattern: str = ""
+    observe: str = ""
+    schedules: int | None = None
+    seed: int = 0
+    accumulate: str = "fp32"
+    system_cuda: bool = False
+    only_fault: str = ""
+
+    def emulation(self) -> Emulation:
+        how = Emulation(seed=self.seed)
+        if self.schedules is not None:
+            if self.schedules < 1:
+                raise ConfigError("--schedules must be 1 or more, not 0")
+            how = replace(how, schedules=self.schedules, checked_schedules=self.schedules)
+        if self.accumulate == "hardware":
+            return replace(how, accumulate="hardware")
+        choose(("fp32", "hardware"), self.accumulate, "way to accumulate")
+        return how
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What `invoke remote-test` and `invoke profile` run, and where."""
+
+    remote: str
+    kernel: str = ""
+    variant: str = "production"
+    plan: str = "default"
+    only: tuple[str, ...] = ()
+    build_folders: tuple[Path, ...] = ()
+    system_cuda: bool = False
+    stop_at_first: bool = False
+    gate_percent: float | None = None
+    require_device: str = ""
+
+
+ROUNDS, LEAST_ROUNDS = 7, 2
+START_S, SAMPLE_S = 1.2, 0.001
+"""What a process costs besides its warm-up, and a sample: for turning minutes into rounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchRequest:
+    """What `invoke bench` compares. A minute more buys rounds, not samples."""
+
+    words: tuple[str, ...]
+    remote: str
+    processes: int | None = None
+    minutes: float | None = None
+    rounds: int | None = None
+    warmup_s: float = 0.1
+    settle_s: float = 1.2
+    samples: int = 860
+    case: str = "full"
+    gate_percent: float | None = None
+    force: bool = False
+    system_cuda: bool = False
+
+    def count_rounds(self, *, relay: bool) -> int:
+        if self.rounds is not None:
+            return self.rounds
+        if self.minutes is None:
+            return ROUNDS
+        each_s = self.warmup_s + self.samples * SAMPLE_S + (0.0 if relay else START_S)
+        held_s = self.minutes * 60 - (self.settle_s + 2 * START_S if relay else 0.0)
+        return max(LEAST_ROUNDS, int(held_s / each_s / len(self.words)))
+
+
+Request = BuildRequest | CheckRequest | EmulateRequest | RunRequest | BenchRequest

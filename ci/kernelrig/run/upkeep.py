@@ -1,0 +1,68 @@
+"""What is done besides runs: remotes are added, old builds and runs are pruned."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from kernelrig import config
+from kernelrig.config.selection import choose_remote
+from kernelrig.model import Remote
+from kernelrig.remote import connect
+from kernelrig.remote.ssh.host_key_pinning import resolve_remote
+
+
+def add_remote(
+    root: Path,
+    name: str,
+    target: str,
+    fingerprint: str,
+    *,
+    arch: str,
+    gpu: str,
+    identity_file: str,
+    replace_entry: bool,
+) -> str:
+    """Pin a box's host key in remotes.local.yaml and say how to use it.
+
+    The key of a box that is known may be pinned anew: what was not named then stays as it was.
+    """
+    arch_meant = arch or "sm_100a"
+    config.require_addable(Remote(name, arch_meant, host="not asked yet"))
+    shown = resolve_remote(name, target, fingerprint, arch=arch_meant, identity_file=identity_file)
+    remote = replace(shown, gpu=gpu)
+    if not replace_entry and (known := config.known_entry(root, remote)):
+        remote = replace(
+            known,
+            arch=arch or known.arch,
+            user=shown.user or known.user,
+            identity_file=identity_file or known.identity_file,
+            host_key=shown.host_key,
+            gpu=gpu or known.gpu,
+        )
+    path = config.add_remote(root, remote, replace=replace_entry)
+    return f"{path.name}: remote '{name}' written; try `invoke remote-test --remote {name}`"
+
+
+def clean(root: Path, name: str, days: int) -> str:
+    """Prune builds here that are older than `days`, or runs and unused blobs on the box `name`."""
+    if name:
+        with connect(choose_remote(config.load_remotes(root), name), root=root) as link:
+            return f"freed {link.clean(days) / 1e6:.1f} MB on {name}"
+    made = ("artifacts/builds", "artifacts/tunables")
+    freed = sum(prune(root / folder, days) for folder in made)
+    return f"freed {freed / 1e6:.1f} MB of builds; runs are results and stay until you remove them"
+
+
+def prune(folder: Path, days: int) -> int:
+    """Remove entries of `folder` untouched for `days`; return the bytes freed."""
+    limit = time.time() - days * 86400
+    freed = 0
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        if entry.stat().st_mtime < limit:
+            files = [entry] if entry.is_file() else [p for p in entry.rglob("*") if p.is_file()]
+            freed += sum(p.stat().st_size for p in files)
+            entry.unlink() if entry.is_file() else shutil.rmtree(entry)
+    return freed

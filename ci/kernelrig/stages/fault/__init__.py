@@ -1,0 +1,1 @@
+"""The fault stage: is a kernel that was broken on purpose found to be broken?"""

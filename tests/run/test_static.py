@@ -17,7 +17,7 @@ from kernelrig.files import rundir, serialization
 from kernelrig.model import DeviceKind, Outcome, Run, StageKind, Toolchain
 from kernelrig.report import exit_code, render_checks, render_sets, render_summary, render_table
 from kernelrig.run import engine, store
-from kernelrig.run.builds import compare_code
+from kernelrig.run.code_diff import compare_code
 from kernelrig.run.executors import host, static
 from kernelrig.run.requests import CheckRequest, RunRequest
 

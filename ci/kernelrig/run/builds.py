@@ -1,20 +1,18 @@
-"""Builds made for a run, or by themselves: `invoke build`, `invoke sass-diff`."""
+"""The builds of a run: of this tree, of a commit, of a tree with a fault, or given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from kernelrig import build, config
 from kernelrig.build.worktree import checkout
 from kernelrig.config.selection import choose_kernel
-from kernelrig.errors import CiError, ConfigError
-from kernelrig.files.validation import nearest
+from kernelrig.errors import CiError
 from kernelrig.model import Build, Toolchain
 from kernelrig.run.fault import broken_tree
 from kernelrig.run.prepared import Wanted, find_tools
-from kernelrig.static import diff_sass, read_module
 
 Keep = Callable[[str, Build, Path], None]
 """(place, build, tree): called for each build while the tree that it was made from is there."""
@@ -69,36 +67,3 @@ def _in_tree(root: Path, tree: Path, w: Wanted, *, system_cuda: bool) -> Build:
     assert tools is not None
     (built,) = build.build_all(tree, [request], tools)
     return build.load_build(root / "artifacts/builds" / built.folder.name)
-
-
-def compare_code(root: Path, a: str, b: str, *, system_cuda: bool = False) -> str:
-    """Show what changed between the SASS of two builds, each a folder or KERNEL-ARCH-VARIANT."""
-    first, second = _named(root, (a, b), system_cuda=system_cuda)
-    lines = diff_sass(first, second, read_module(first), read_module(second))
-    return "\n".join(lines)
-
-
-def _named(root: Path, names: Sequence[str], *, system_cuda: bool) -> tuple[Build, ...]:
-    """Return the build that each name means: a folder's, or that of KERNEL-ARCH-VARIANT, now."""
-    kernels = config.load_kernels(root)
-    known = {
-        f"{k.name}-{a}-{v}": build.Request(k, a, v)
-        for k in kernels.values()
-        for a in k.sources
-        for v in k.variants
-        if k.cuda and not k.lacks(v, a)
-    }
-    for name in names:
-        if name not in known and not Path(name).is_dir():
-            near = nearest(name, known)
-            raise ConfigError(
-                f"'{name}' is no folder of a build, and no KERNEL-ARCH-VARIANT{near}",
-                "see `ls artifacts/builds`, and kernel/kernels.yaml",
-            )
-    # A folder that is called like a build is the folder: it can be named in no other way.
-    given = {n: build.load_build(Path(n)) for n in names if Path(n).is_dir()}
-    wanted = {n: Wanted(known[n]) for n in dict.fromkeys(names) if n not in given}
-    requests = [w.request for w in wanted.values()]
-    tools = find_tools(root, requests, system_cuda=system_cuda)
-    made = given | make_builds(root, wanted, tools, system_cuda=system_cuda)
-    return tuple(made[n] for n in names)

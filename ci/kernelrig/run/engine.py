@@ -30,14 +30,9 @@ from kernelrig.model import (
     StageRecord,
     executor,
 )
-from kernelrig.run import baselines, store
-from kernelrig.run.build_failure import record_build_failure
+from kernelrig.run import store
 from kernelrig.run.builds import make_builds
-from kernelrig.run.executors import Ended, Executor
-from kernelrig.run.executors.emulator import EmulatorExecutor
-from kernelrig.run.executors.host import CollectExecutor, HostExecutor, preflight_of
-from kernelrig.run.executors.static import StaticExecutor
-from kernelrig.run.judging import judge_stage
+from kernelrig.run.executors import Executor
 from kernelrig.run.prepare import prepare
 from kernelrig.run.prepared import Prepared
 from kernelrig.run.requests import BenchRequest, BuildRequest, Request, RunRequest
@@ -106,35 +101,36 @@ def collect(root: Path, name: str) -> Run:
         if not (directory.folder / "manifest.json").is_file():  # killed before the last report
             report.write_reports(run, directory.folder)
         return run
+    from kernelrig.run.executors.host import CollectExecutor
+
     directory.run = replace(run, missing=())
     return _judge_again(directory, CollectExecutor(run.remote))
 
 
 def judge(root: Path, folder: Path, run: Run) -> Run:
     """Reach every verdict anew from the files that came back; the same files give the same."""
+    from kernelrig.run.executors.back import AlreadyBack
+
     directory = RunDirectory(root, folder, run)
     directory.load_builds()
     return _judge_again(directory, AlreadyBack())
 
 
-class AlreadyBack:
-    """The executor of stages whose files are in the run directory by now."""
-
-    def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
-        yield from planned
-
-    def judge(self, directory: RunDirectory, stage: Stage) -> StageRecord:
-        return judge_stage(directory, stage)
-
-
 def _assign(p: Prepared) -> list[Assigned]:
     """Give each stage to its executor, in their order: first what needs no device."""
+    # Imported where they are used: SSH, the stages and the rules take longer than a small task.
+    from kernelrig.run.executors.static import StaticExecutor
+
     static = tuple(s for s in p.plan.stages if s.kind.static)
     others = tuple(s for s in p.plan.stages if not s.kind.static)
     found: list[Assigned] = [(StaticExecutor(p), static)]
     if p.remote is not None:
+        from kernelrig.run.executors.host import HostExecutor
+
         found.append((HostExecutor(p.remote, stop_at_first=p.stop_at_first), others))
     elif others:
+        from kernelrig.run.executors.emulator import EmulatorExecutor
+
         found.append((EmulatorExecutor(p.emulation), others))
     return found
 
@@ -203,6 +199,8 @@ def with_comparison(
     directory: RunDirectory, record: StageRecord, judged: Sequence[StageRecord]
 ) -> StageRecord:
     """Return the record with what the baselines and the checks of its builds say of its times."""
+    from kernelrig.run import baselines
+
     compared = _attempt(partial(baselines.compare, directory, record, judged))
     if isinstance(compared, CiError):
         return baselines.with_error(record, store.as_verdict(compared))
@@ -230,11 +228,13 @@ def _stop(directory: RunDirectory, error: BaseException) -> Run:
 
 def _blamed(directory: RunDirectory, error: BaseException) -> StageRecord:
     """Return the record of the stage that could not go on; before a launch it is the preflight."""
-    stage, *_ = (*directory.without_record(), preflight_of(directory))
+    stage, *_ = (*directory.without_record(), directory.preflight)
     if isinstance(error, BuildError):
+        from kernelrig.run.build_failure import record_build_failure
+
         return record_build_failure(directory, stage, error)
     if stage.kind.on_host and directory.run.remote is not None:
-        stage = preflight_of(directory)
+        stage = directory.preflight
     return directory.record(stage, store.as_verdict(error))
 
 

@@ -33,6 +33,7 @@ from kernelrig.model import (
     Remote,
     Run,
     Stage,
+    StageKind,
     StageRecord,
     Verdict,
     executor,
@@ -71,6 +72,12 @@ class RunDirectory:
     @property
     def device(self) -> DeviceKind:
         return executor(self.run.kernel, self.remote, self.run.host)[0]
+
+    @property
+    def preflight(self) -> Stage:
+        """Return what stands for the host in the plan: what ends a run before its launch is its."""
+        named = (s for s in self.run.plan.stages if s.kind is StageKind.PREFLIGHT)
+        return next(named, Stage("preflight", StageKind.PREFLIGHT))
 
     def stage_folder(self, stage: Stage) -> Path:
         """Return the stage's folder: numbered among those that an agent runs, or of a build."""

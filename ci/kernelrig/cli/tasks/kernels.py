@@ -147,6 +147,6 @@ def emulate(
 )
 def sass_diff(a: str, b: str, system_cuda: bool = False) -> Reply:
     """Show by function what changed between the SASS of two builds."""
-    from kernelrig.run.builds import compare_code
+    from kernelrig.run.code_diff import compare_code
 
     return Reply(compare_code(project_root(), a, b, system_cuda=system_cuda))

@@ -20,12 +20,6 @@ from kernelrig.run.store import RunDirectory
 from kernelrig.terminal.log import say
 
 
-def preflight_of(directory: RunDirectory) -> Stage:
-    """Return what stands for the host in the plan: what ends a run before its launch is its."""
-    named = (s for s in directory.run.plan.stages if s.kind is StageKind.PREFLIGHT)
-    return next(named, Stage("preflight", StageKind.PREFLIGHT))
-
-
 @dataclass(frozen=True, slots=True)
 class HostExecutor:
     """Runs the stages on `remote`, which is judged from its probe before anything is shipped."""
@@ -37,7 +31,7 @@ class HostExecutor:
         upload = upload_set(directory)
         with connect(self.remote, root=directory.root) as link:
             directory.save(replace(directory.run, host=link.facts))
-            preflight = preflight_of(directory)
+            preflight = directory.preflight
             yield preflight
             if directory.outcome(preflight) is not Outcome.PASS:
                 return

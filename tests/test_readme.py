@@ -22,6 +22,7 @@ TASKS: dict[str, Task[Callable[..., None]]] = {n: NAMESPACE[n] for n in NAMESPAC
 ARGUMENTS: dict[str, list[Argument]] = {n: t.get_arguments() for n, t in TASKS.items()}
 DOCUMENTS = [
     ROOT / "README.md",
+    ROOT / "kernel" / "README.md",
     ROOT / ".ci" / "run",
     *sorted((ROOT / ".github" / "workflows").glob("*.yml")),
 ]

@@ -18,7 +18,26 @@ pytest_plugins = (
     "tests.emu.device_fixture",
 )
 
+LONGEST = ("tests/kernel/test_bad_megakernels.py", "tests/e2e/test_emulated.py")
+"""They start first: whatever is started last decides how long one worker waits for another."""
 OUTSIDE = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "SSH_AUTH_SOCK")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order by file: the longest, then what compiles or drives the command line, then the rest."""
+
+    def rank(item: pytest.Item) -> int:
+        file = item.nodeid.partition("::")[0]
+        if file in LONGEST:
+            return LONGEST.index(file)
+        compiles = "cuda_toolchain" in getattr(item, "fixturenames", ())
+        return len(LONGEST) + (not (compiles or file.startswith("tests/e2e/")))
+
+    of_file: dict[str, int] = {}
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        of_file[file] = min(rank(item), of_file.get(file, len(LONGEST) + 1))
+    items.sort(key=lambda item: of_file[item.nodeid.partition("::")[0]])
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,16 +3,53 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
 import subprocess
 import sys
+import tokenize
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-AGENT = ROOT / "ci" / "kernelrig" / "remote" / "agent"
+PACKAGE = ROOT / "ci" / "kernelrig"
+AGENT = PACKAGE / "remote" / "agent"
 MAX_LINES = 400
+MAX_LAYERS = 8
+LOOSE = {"__init__.py", "__main__.py", "py.typed"}
+
+SAME_NAME = {
+    "__init__": "a package",
+    "__main__": "a package that is run",
+    "acceptance": "of findings: the rule, and the run that applies it",
+    "answer": "the result of a static rule, and what the command line prints",
+    "bench": "a measurement: its records, its report",
+    "command": "what a stage starts; how a build is compiled; what the command line is given",
+    "findings": "what a sanitizer or the emulator reports, and the machine that finds it",
+    "flow": "the control-flow graph of PTX, and that of SASS",
+    "follow": "the agent's end of following a run, and the terminal's",
+    "journal": "the agent writes it, the client reads it",
+    "live": "live registers of SASS, and the live display",
+    "mbarrier": "its instructions, and its state",
+    "process": "a process here, and a process of a measurement",
+    "program": "the program of an emulated kernel, and the command-line program",
+    "reader": "of what a stage left: one a kind of stage",
+    "tensor_memory": "its state in the emulator, and the static rules about it",
+    "usage": "of a GPU by others, and of the command line",
+}
+"""File names that stand in two packages and more, each with what makes them one noun."""
+
+DENSE = {
+    "emu/machine/mbarrier.py": 3,
+    "emu/observe/clocks.py": 3,
+    "emu/observe/publication.py": 4,
+    "emu/observe/races.py": 3,
+    "emu/tensor/summation.py": 4,
+    "remote/ssh/handshake.py": 3,
+}
+"""Modules whose reasons do not show in the code, and the least percentage of comment lines."""
 # What came after 3.9 and still parses there
 AFTER_3_9_KEYWORDS = {"dataclass": {"slots", "kw_only"}, "field": {"kw_only"}, "zip": {"strict"}}
 AFTER_3_9_NAMES = {
@@ -80,6 +117,37 @@ def test_no_file_is_longer_than_a_few_screens() -> None:
         for path in (ROOT / "ci").rglob("*.py")
     }
     assert [name for name, lines in lengths.items() if lines > MAX_LINES] == []
+
+
+def test_modules_lie_in_packages() -> None:
+    assert {path.name for path in PACKAGE.iterdir() if path.is_file()} <= LOOSE
+
+
+def test_imports_have_few_layers() -> None:
+    """import-linter holds the contract, which names every package of kernelrig (exhaustive)."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    (whole,) = (c for c in contracts if c.get("containers") == ["kernelrig"])
+    assert (whole["type"], whole["exhaustive"]) == ("layers", True)
+    assert len(whole["layers"]) <= MAX_LAYERS
+
+
+def test_a_file_name_is_used_twice_only_where_it_means_the_same() -> None:
+    places: dict[str, list[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        places.setdefault(path.stem, []).append(str(path.relative_to(PACKAGE)))
+    assert {n: p for n, p in places.items() if len(p) > 1 and n not in SAME_NAME} == {}
+
+
+@pytest.mark.parametrize(("module", "percent"), DENSE.items())
+def test_dense_modules_give_their_reasons(module: str, percent: int) -> None:
+    text = (PACKAGE / module).read_text()
+    comments = {
+        token.start[0]
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type == tokenize.COMMENT and not token.string.startswith(("# noqa", "# fmt"))
+    }
+    assert 100 * len(comments) / len(text.splitlines()) >= percent
 
 
 @pytest.mark.parametrize(

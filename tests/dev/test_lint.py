@@ -78,7 +78,7 @@ def test_every_check_that_the_readme_promises_is_run() -> None:
 
 @pytest.mark.parametrize(("long", "words"), [(False, ["-m", "not long"]), (True, [])])
 def test_long_tests_run_only_when_asked_for(long: bool, words: list[str]) -> None:
-    parallel = ["-n", "auto", "--dist", "loadfile"]
+    parallel = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
     assert list(pytest_step(long=long).argv[3:]) == [*parallel, *words]
 
 

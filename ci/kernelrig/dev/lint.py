@@ -71,9 +71,10 @@ def lint_steps(root: Path) -> tuple[Step, ...]:
 def pytest_step(*, long: bool) -> Step:
     """Return the test run, a process a CPU; `long` adds the tests that take minutes.
 
-    The tests of a file stay together: they share what was compiled for them.
+    The tests of a file stay together, as they share fixtures; files start in the order that
+    tests/conftest.py gives them, the longest first.
     """
-    pytest = (*_module("pytest"), "-n", "auto", "--dist", "loadfile")
+    pytest = (*_module("pytest"), "-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder")
     if long:
         return Step("pytest", pytest, time_s=6 * 3600.0)
     return Step("pytest", (*pytest, "-m", "not long"), time_s=1800.0)

@@ -48,7 +48,7 @@ def compile_once(
     inputs = {cwd / path: digest for path, digest in _inputs(words, source, cwd)}
     key = _key(words, tools, cwd, inputs)
     folder = STORE / "compiled" / key
-    with _locked(key):
+    with locked(key):
         if folder.is_dir():
             os.utime(folder)
             return folder
@@ -83,7 +83,7 @@ def build_once(root: Path, request: Request, tools: Toolchain) -> Build:
 
     kernelrig.build itself lets two calls at a time compile the same.
     """
-    with _locked(f"{root.resolve()} {request.name}"):
+    with locked(f"{root.resolve()} {request.name}"):
         (build,) = build_all(root, [request], tools)
     return build
 
@@ -153,7 +153,7 @@ def _normal(paths: dict[Path, str]) -> Iterator[Path]:
 
 
 @contextmanager
-def _locked(name: str) -> Iterator[None]:
+def locked(name: str) -> Iterator[None]:
     """Hold one of a few lock files, which the kernel frees when a worker dies."""
     number = int(hashlib.sha256(name.encode()).hexdigest(), 16) % _LOCKS
     path = STORE / f"locks/{number}"

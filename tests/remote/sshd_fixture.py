@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -18,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernelrig.dev.openssh import require_sshd
+from kernelrig.errors import CiError
 from kernelrig.model import Remote
 
-SSHD = Path("/usr/sbin/sshd")
-_POLICY = Path("/usr/sbin/policy-rc.d")
+from tests.compilations import locked
 
 
 @dataclass(frozen=True)
@@ -81,32 +81,12 @@ class Sshd:
 
 
 def install_openssh_server() -> None:
-    """Install openssh-server when root on Debian or Ubuntu, without letting it start by itself."""
-    if SSHD.exists():
-        return
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        pytest.fail(
-            "these tests need sshd; install it with `sudo apt-get install openssh-server`",
-            pytrace=False,
-        )
-    ours = not _POLICY.exists()
-    if ours:
-        _POLICY.write_text("#!/bin/sh\nexit 101\n")
-        _POLICY.chmod(0o755)
-    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    try:
-        subprocess.run(["apt-get", "update", "-qq"], check=True, env=env, capture_output=True)
-        subprocess.run(
-            ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "openssh-server"],
-            check=True,
-            env=env,
-            capture_output=True,
-        )
-    except subprocess.CalledProcessError as e:
-        pytest.fail(f"apt-get could not install openssh-server: {e.stderr.decode()[-300:]}")
-    finally:
-        if ours:
-            _POLICY.unlink()
+    """Install openssh-server where that is ours to do: the first worker does, others wait."""
+    with locked("openssh-server"):
+        try:
+            require_sshd()
+        except CiError as e:
+            pytest.fail(f"{e.message}; {e.hint}", pytrace=False)
 
 
 def make_key(path: Path, kind: str = "ed25519", *, passphrase: str = "") -> str:
@@ -160,7 +140,7 @@ Subsystem sftp internal-sftp
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     with (folder / "sshd.log").open("wb") as log:
         process = subprocess.Popen(
-            [str(SSHD), "-D", "-e", "-f", str(folder / "sshd_config")],
+            [require_sshd(), "-D", "-e", "-f", str(folder / "sshd_config")],
             stdin=subprocess.DEVNULL,
             stderr=log,
             start_new_session=True,

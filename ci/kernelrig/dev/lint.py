@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelrig.dev.openssh import require_sshd
 from kernelrig.errors import CiError
 from kernelrig.proc import run_process, stream_process
 from kernelrig.terminal.text import columns
@@ -81,7 +82,11 @@ def pytest_step(*, long: bool) -> Step:
 
 
 def run_all(root: Path, *, long: bool) -> int:
-    """Run everything, whatever fails, and return the exit code."""
+    """Run everything, whatever fails, and return the exit code.
+
+    Raises CiError where the tests' SSH server is missing and cannot be installed.
+    """
+    require_sshd()
     return run_steps(lint_steps(root), pytest_step(long=long), root, _print)
 
 

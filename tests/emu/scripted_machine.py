@@ -10,21 +10,22 @@ from typing import Any, cast
 
 import numpy as np
 from kernelrig.emu.machine import phase
-from kernelrig.emu.machine.findings import Finding
+from kernelrig.emu.machine.findings import Context, Finding, Wait
 from kernelrig.emu.machine.machine_state import Geometry
 from kernelrig.emu.machine.operations import Op
+from kernelrig.emu.machine.program import SourcePlace
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES, Arena, GlobalMemory, Memory
 from kernelrig.emu.observe.races import Races
+from kernelrig.model.frame import Frame
+from kernelrig.ptx.rules import ISA_RULES
 
 NUMBERS = count(1)
 
 
 class Program:
-    def place(self, at: int) -> tuple[int, str]:
-        return at, f"kernel.cu:{at} k"
-
-    def frames(self, at: int) -> str:
-        return f"kernel.cu:{at} k"
+    def where(self, at: int) -> SourcePlace:
+        frame = Frame("kernel.cu", at, "k")
+        return SourcePlace(at, frame, (frame,))
 
 
 class Barrier(phase.Barrier):
@@ -44,10 +45,24 @@ class Machine:
     program: Program = field(default_factory=Program)
     findings: list[Finding] = field(default_factory=list)
     hooks: Any = None
+    last_wait: dict[int, Wait] = field(default_factory=dict)
 
     def report(self, kind: str, message: str, warp: int, lanes: int, at: int, severity: str,
-               count: int, same: object) -> None:  # fmt: skip
-        self.findings.append(Finding(kind, severity, message, -1, warp, lanes, at, count=count))
+               count: int, same: object, context: Context) -> None:  # fmt: skip
+        rule = ISA_RULES[context.rule]
+        made = Finding(
+            kind,
+            rule.severity,
+            message,
+            -1,
+            warp,
+            lanes,
+            at,
+            count=count,
+            section=rule.section,
+            fix=rule.fix,
+        )
+        self.findings.append(made)
 
 
 @dataclass
@@ -195,4 +210,4 @@ class Play:
 
     @property
     def messages(self) -> list[str]:
-        return [f.message for f in self.machine.findings]
+        return [f"{f.message}; {f.advice}" for f in self.machine.findings]

@@ -296,14 +296,14 @@ def test_to_free_before_the_peer_has_allocated_is_found() -> None:
     """
     body = PAIR.replace("MEET", "").replace("LATE", late).replace("LAST", "")
     found = [f for n in range(8) for f in pair(body, n).findings if f.kind == "tmem"]
-    assert any("dealloc before the other CTA of the pair has come" in f.message for f in found)
+    assert any("dealloc before the other CTA of the pair has reached" in f.message for f in found)
 
 
 def test_to_allocate_before_the_cluster_has_met_is_found() -> None:
     body = PAIR.replace(MEET, "", 1).replace("MEET", MEET).replace("LATE", "").replace("LAST", MEET)
     found = pair(body)
     assert found.kinds == ["tmem"]
-    assert "before the cluster has met" in found.findings[0].message
+    assert "before any barrier.cluster" in found.findings[0].message
 
 
 def test_both_ctas_must_ask_for_the_same_columns_at_the_same_place() -> None:

@@ -13,6 +13,7 @@ import sys
 import traceback
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from kernelrig.emu.observe.registry import OBSERVERS
 from kernelrig.errors import CiError, ConfigError
 
 SCHEDULES = 4
+SCHEMA = 2
+"""Of findings.json. 2 added frames, related, rule, section, fix, cause, schedules, warps, ctas,
+objects and examples; `source` became the innermost frame in the kernel's own sources."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -140,19 +144,16 @@ def report(outcome: Outcome) -> dict[str, object]:
         "steps": outcome.steps,
         "wall_s": [round(s, 3) for s in outcome.wall_s],
     }
-    return {"schema": 1, "findings": [f.as_record() for f in outcome.findings], "stats": stats}
+    return {"schema": SCHEMA, "findings": [f.as_record() for f in outcome.findings], "stats": stats}
 
 
 def shown(finding: Finding) -> str:
     """Return a finding as a person reads it."""
-    where = (
-        finding.calls
-        or finding.source
-        or (f"PTX line {finding.ptx_line}" if finding.ptx_line else "the launch")
-    )
+    where = finding.source or (f"PTX line {finding.ptx_line}" if finding.ptx_line else "the launch")
     thread = f" (CTA {finding.cta} warp {finding.warp})" if finding.cta >= 0 else ""
     times = f", {finding.count} times" if finding.count > 1 else ""
-    return f"{finding.severity}: {finding.kind}: {where}{thread}{times}: {finding.message}"
+    head = f"{finding.severity}: {finding.kind}: {where}{thread}{times}: {finding.message}"
+    return f"{head}\n  fix: {finding.advice}" if finding.advice else head
 
 
 def _dump(name: str, path: Path, outcome: Outcome) -> list[str]:
@@ -175,9 +176,9 @@ def _split(arguments: argparse.Namespace) -> int:
     path: Path = arguments.findings
     try:
         found = json.loads(path.read_text("utf-8"))
-        if found["schema"] != 1 or not set(observe) <= set(found["run"]["observed"]):
+        if found["schema"] != SCHEMA or not set(observe) <= set(found["run"]["observed"]):
             raise ConfigError(f"{path.name}: was not made with {', '.join(observe)} observed")
-        kept = [f for f in found["findings"] if OBSERVER_OF[f["kind"]] in observe]
+        kept = _kept(found["findings"], observe)
         errors = sum(f["severity"] == "error" for f in kept)
         _write(arguments.json, {**found, "findings": kept, "split": observe})
     except (ValueError, KeyError, TypeError) as e:
@@ -186,6 +187,13 @@ def _split(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"{path.name}: {e.strerror}") from e
     print(f"emulated: {', '.join(observe)}: {errors} errors, {len(kept) - errors} warnings")
     return 1 if errors else 0
+
+
+def _kept(findings: list[dict[str, Any]], observe: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return the findings of some observers; a cause that is not among them is none."""
+    numbers = [n for n, f in enumerate(findings) if OBSERVER_OF[f["kind"]] in observe]
+    place = {number: position for position, number in enumerate(numbers)}
+    return [{**findings[n], "cause": place.get(findings[n]["cause"])} for n in numbers]
 
 
 def _write(path: Path, value: object) -> None:

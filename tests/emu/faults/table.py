@@ -63,7 +63,7 @@ RING = tuple(
         ("parity of the consumer inverted", "consumer parity", "mov.u32 %r12, 1;",
          "race", ("read", "load")),
         ("parity of the producer inverted", "producer parity", "mov.u32 %r12, 0;",
-         "deadlock", ("empty wait", "full wait"), "for parity 0"),
+         "deadlock", ("empty wait", "full wait"), "phase 0: 0 of 1 arrivals"),
         ("parity of the consumer never flips", "consumer flip", "", "deadlock",
          ("empty wait", "full wait")),
         ("parity of the producer never flips", "producer flip", "", "barrier-misuse",

@@ -34,11 +34,11 @@ def test_a_fault_is_found_with_its_line(fault: Fault, tmp_path: Path) -> None:
         if any(
             (f.severity, f.kind) == ("error", fault.kind)
             and f.ptx_line in lines
-            and fault.words in f.message
+            and fault.words in f"{f.message}; {f.advice}"
             for f in seen
         ):
             return
-    said = [(f.kind, f.ptx_line, f.message) for f in seen]
+    said = [(f.kind, f.ptx_line, f.message, f.advice) for f in seen]
     pytest.fail(f"no {fault.kind} in lines {lines}: {said}")
 
 

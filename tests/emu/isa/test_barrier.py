@@ -93,14 +93,14 @@ def test_a_barrier_that_some_never_reach_is_a_deadlock_that_names_them() -> None
     result = run(body)
     assert result.kinds == ["deadlock"]
     message = result.findings[0].message
-    assert "barrier 0 of CTA 0 waits for CTA 0 warp 1" in message
-    assert "barrier 1 of CTA 0 waits for CTA 0 warp 0" in message
+    assert "barrier 0 of CTA 0, which waits for CTA 0 warp 1" in message
+    assert "barrier 1 of CTA 0, which waits for CTA 0 warp 0" in message
 
 
 def test_too_few_threads_are_counted_in_the_deadlock() -> None:
     result = run("setp.lt.u32 %p1, %r1, 2; @%p1 bra END; bar.sync 5, 96;\nEND:", 128)
     assert result.kinds == ["deadlock"]
-    assert "barrier 5 of CTA 0 has 64 of 96 threads" in result.findings[0].message
+    assert "barrier 5 of CTA 0, which has 64 of 96 threads" in result.findings[0].message
 
 
 @pytest.mark.parametrize(
@@ -219,14 +219,14 @@ def test_a_cluster_barrier_that_a_cta_misses_is_a_deadlock() -> None:
     )
     result = run(body, 32, 2)
     assert result.kinds == ["deadlock"]
-    assert "barrier.cluster waits for CTA 1 warp 0" in result.findings[0].message
+    assert "barrier.cluster, which waits for CTA 1 warp 0" in result.findings[0].message
 
 
 def test_an_aligned_barrier_on_one_side_of_a_branch_is_a_misuse() -> None:
     body = "setp.ge.u32 %p1, %r0, 40; @%p1 bra ON; bar.sync 0;\nON: st.global.u32 [%rd1], 1;"
     result = run(body, 64)
     assert result.kinds == ["barrier-misuse"]
-    assert "the rest of their warp goes the other way" in result.findings[0].message
+    assert "the rest of their warp takes the other" in result.findings[0].message
     assert (result.findings[0].warp, result.findings[0].lanes) == (1, 0xFF)
 
 
@@ -239,4 +239,4 @@ def test_lanes_that_wait_at_different_aligned_barriers_are_told_of_one_another()
     result = run(body, 32)
     assert result.kinds == ["deadlock", "barrier-misuse", "barrier-misuse"]
     assert [f.lanes for f in result.findings[1:]] in ([1, 0xFFFFFFFE], [0xFFFFFFFE, 1])
-    assert "lanes of a warp must come to the same .aligned" in result.findings[1].message
+    assert "for the rest of their warp, which waits at" in result.findings[1].message

@@ -136,8 +136,8 @@ def test_a_copy_that_nobody_commits_is_a_leak() -> None:
     result = run(FILL + f"{STORE} [%rd2], [%r2], 64;\ncp.async.bulk.wait_group 0;\nDONE:\n")
     assert result.kinds == ["leak"]
     assert result.findings[0].message == (
-        "cp.async.bulk was never committed to a group: put cp.async.bulk.commit_group and a wait"
-        " for the group behind it"
+        "cp.async.bulk was never committed to a group: cp.async.bulk.commit_group is"
+        " missing behind it"
     )
 
 

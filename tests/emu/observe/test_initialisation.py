@@ -1,4 +1,4 @@
-"""Reads of bytes that nobody wrote."""
+"""Reads of bytes that were never written."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ def test_a_read_of_shared_memory_that_nobody_wrote_is_reported() -> None:
     (found,) = _found("ld.shared.u32 %r1, [tile+8];")
     assert (found.kind, found.severity, found.count) == ("uninitialised", "error", 32)
     assert found.message == (
-        "read of 4 bytes of shared memory of which tile + 0x8 (shared 0x408) is the first that"
-        " nobody wrote; write it, or wait for the copy that brings it, before the read"
+        "read of 4 bytes of shared memory of which tile + 0x8 (shared 0x408) is the first"
+        " never written"
     )
+    assert found.fix == "write it, or wait for the copy that brings it, before the read"
 
 
 def test_one_byte_that_is_missing_is_enough() -> None:
@@ -69,7 +70,7 @@ def test_a_buffer_that_nobody_filled_is_named_with_coordinates() -> None:
     observer = Init()
     body = places(c=4) + "setp.eq.u32 %p1, %r190, 13; @%p1 ld.global.u32 %r1, [%rd1];"
     (found,) = _found(body, observer, undefined=("c",), shapes=SHAPES)
-    assert "c[1, 5] (c + 0x34) is the first that nobody wrote" in found.message
+    assert "c[1, 5] (c + 0x34) is the first never written" in found.message
 
 
 def test_an_atomic_reads_too() -> None:
@@ -95,8 +96,8 @@ def test_a_copy_reads_where_it_comes_from() -> None:
     )
     (found,) = _found(body, None, ("c",))
     assert found.message == (
-        "cp.async reads global memory that nobody wrote: 1 of 1 rows of 16 bytes, c + 0x0 first;"
-        " fill it before the launch, or write it before the read"
+        "cp.async reads global memory that was never written: 1 of 1 rows of 16 bytes, c + 0x0"
+        " first"
     )
     assert found.count == 32
 

@@ -64,7 +64,7 @@ def test_without_the_fence_behind_the_wait_it_does_not() -> None:
     pair.play.wait(1, pair.ready)
     pair.load()
     assert pair.play.kinds == ["race"]
-    assert "tcgen05.fence::after_thread_sync is missing behind the wait" in pair.play.messages[0]
+    assert "tcgen05.fence::after_thread_sync behind the wait" in pair.play.messages[0]
     assert "tensor memory of CTA 0, lane 0, column 0" in pair.play.messages[0]
 
 
@@ -76,7 +76,7 @@ def test_without_a_commit_a_barrier_orders_no_product() -> None:
     pair.after(1)
     pair.load()
     assert pair.play.kinds == ["race"]
-    assert "tcgen05.commit it" in pair.play.messages[0]
+    assert "tcgen05.commit to an mbarrier" in pair.play.messages[0]
 
 
 def test_a_commit_is_of_the_products_before_it() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from kernelrig.emu.frontend.basic_blocks import LEAVES, liveness, post_dominators
 from kernelrig.emu.frontend.variables import UnsupportedInstruction, VariableLayout
+from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.instruction_table import Step, Unsupported
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.program import BRANCH, EXIT, FALL, STOP, TABLE, IssueCondition, Segment
@@ -58,6 +59,7 @@ def _unready(batch: WarpBatch, register: int, at: int) -> Array:
             f"{instruction.mnemonic} reads {name} before {value.text}",
             batch.lanes,
             same=value.text,
+            context=Context(_rule_of(value.text)),
         )
         return value.values
     batch.report(
@@ -68,6 +70,11 @@ def _unready(batch: WarpBatch, register: int, at: int) -> Array:
     )
     kind = batch.machine.program.function.registers[register].type
     return np.zeros((1, 1), BOOL if kind == "pred" else UNSIGNED[BYTES[kind]])
+
+
+def _rule_of(wait: str) -> str:
+    """Return the rule of a register that is read before `wait`, the instruction it waits for."""
+    return "load-not-waited" if "tcgen05" in wait else "wgmma-not-waited"
 
 
 class Codegen:

@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 from kernelrig.emu.isa._forms import expect, read
 from kernelrig.emu.machine.addressing import is_running
 from kernelrig.emu.machine.cta_barrier import ClusterBarriers
+from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.instruction_table import Blocked, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.thread_memory import MemorySemantics, store
 from kernelrig.emu.numerics.arrays import I64, U32, Array, Mask
 from kernelrig.emu.tensor.tensor_memory import COLUMN_MASK, LANE_SHIFT, TensorMemory
 from kernelrig.ptx import Address, Instruction
+from kernelrig.ptx.rules import DEALLOC_WITHOUT_THE_PEER, PEER_BEFORE_CLUSTER_BARRIER
 
 GROUPS = "cta_group::1 cta_group::2"
 
@@ -152,9 +154,10 @@ def _check_met(batch: WarpBatch, mask: Mask) -> None:
     if early.any():
         batch.report(
             "tmem",
-            "tcgen05.alloc.cta_group::2 before the cluster has met: the other CTA may not have"
-            " started; put a barrier.cluster before it",
+            "tcgen05.alloc.cta_group::2 before any barrier.cluster: the other CTA may not have"
+            " started",
             early,
+            context=Context(PEER_BEFORE_CLUSTER_BARRIER.name, ("tensor memory",)),
         )
 
 
@@ -204,9 +207,9 @@ def _dealloc(i: Instruction) -> Step:
             elif paired and memory.holdings(memory.peer(slot)).granted:
                 batch.report(
                     "tmem",
-                    "tcgen05.dealloc before the other CTA of the pair has come to its alloc: put a"
-                    " barrier.cluster between them",
+                    "tcgen05.dealloc before the other CTA of the pair has reached its alloc",
                     lanes,
+                    context=Context(DEALLOC_WITHOUT_THE_PEER.name, ("tensor memory",)),
                 )
                 memory.holdings(memory.peer(slot)).granted.clear()
                 memory.holdings(slot).drop(column, count)
@@ -214,8 +217,9 @@ def _dealloc(i: Instruction) -> Step:
                 batch.report(
                     "tmem",
                     "tcgen05.dealloc.cta_group::2 when the other CTA of the pair has exited: both"
-                    " must be there (PTX 9.7.16.5); put a barrier.cluster behind it",
+                    " must still run",
                     lanes,
+                    context=Context(DEALLOC_WITHOUT_THE_PEER.name, ("tensor memory",)),
                 )
                 memory.holdings(slot).drop(column, count)
             elif not memory.free(slot, paired, column, count):

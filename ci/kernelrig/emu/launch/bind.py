@@ -182,7 +182,7 @@ def _names(
     """Return the names of a launch; dynamic shared memory starts at address `start`."""
     shared = [*shared_regions(layout.shared, start)]
     shared += [SharedRegion(v.name, offset, v.size) for v, offset in static]
-    shared += [SharedRegion(v.name, start, dynamic_bytes) for v in dynamic]
+    shared += [SharedRegion(v.name, start, dynamic_bytes, kind="dynamic") for v in dynamic]
     return RegionNames(tuple(shared), tensor_regions(layout.tensor), layout.shapes)
 
 

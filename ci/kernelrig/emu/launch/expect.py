@@ -6,6 +6,7 @@ import numpy as np
 
 from kernelrig.emu.launch.element_types import DTYPES, decoded
 from kernelrig.emu.launch.loader import Loaded, read_array
+from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.observe.last_writer import NO_WRITER, LastWriter
 from kernelrig.errors import ConfigError
@@ -55,4 +56,5 @@ def compare(loaded: Loaded, machine: Machine, writers: LastWriter) -> None:
             f"the first was {by}",
             at=writer,
             count=len(wrong),
+            context=Context(objects=(name,)),
         )

@@ -15,7 +15,8 @@ from kernelrig.emu.launch.element_types import DTYPES
 from kernelrig.emu.launch.execution import Schedule, ScheduleRun, run
 from kernelrig.emu.launch.expect import compare
 from kernelrig.emu.launch.loader import Loaded
-from kernelrig.emu.machine.findings import OBSERVER_OF, Finding, Findings
+from kernelrig.emu.machine.findings import OBSERVER_OF, Finding, merge
+from kernelrig.emu.machine.grouping import grouped
 from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.observe.initialisation import Init
@@ -89,16 +90,14 @@ def emulate(
         with ProcessPoolExecutor(jobs, mp_context=context) as pool:
             ran = list(pool.map(_run_one, *zip(*work, strict=True)))
     _loaded = None
-    findings = Findings()
     rows: dict[str, int] = {}
     counters: dict[str, int] = {}
     for one in ran:
-        findings.merge(tuple(f for f in one.findings if _is_requested(f, one, observe)))
         _add(rows, one.rows)
         _add(counters, one.counters)
     unchecked = sorted(loaded.kernel.program.unchecked & rows.keys())
     return Outcome(
-        findings.all,
+        grouped(merge([f for f in o.findings if _is_requested(f, o, observe)] for o in ran)),
         ran[0].buffers,
         rows,
         tuple(unchecked),

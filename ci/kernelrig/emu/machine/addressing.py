@@ -11,7 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelrig.emu.machine.findings import NO_CONTEXT, Context
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.region_names import plain_name
 from kernelrig.emu.machine.state_spaces import (
     GLOBAL_BASE,
     LOCAL_WINDOW,
@@ -270,7 +272,8 @@ class _Access:
         self, kind: str, mask: NDArray[np.bool_], where: str, text: str, same: object
     ) -> None:
         message = f"{self.what} of {self.size} bytes at {where}: {text}"
-        self.batch.report(kind, message, mask, same=(kind, same))
+        context = Context(objects=(same,)) if isinstance(same, str) and same else NO_CONTEXT
+        self.batch.report(kind, message, mask, same=(kind, same), context=context)
 
 
 _WINDOWS = (
@@ -312,6 +315,17 @@ def name_of(memory: Memory, space: str, flat: int) -> str:
         return f"local {inside:#x}"
     name = memory.names.of_shared(inside)
     return f"{name} (shared {inside:#x})" if name else f"shared {inside:#x}"
+
+
+def object_of(memory: Memory, space: str, flat: int) -> str:
+    """Name the buffer, or the element of a ring, that holds the byte at a flat position."""
+    if space == "global":
+        near = memory.global_.find(flat)
+        return plain_name(near.name) if near else "global memory"
+    if space == "local":
+        return "local memory"
+    name = memory.names.of_shared(address_of(memory, space, flat))
+    return name.partition(" + ")[0] or "shared memory"
 
 
 def _picked(array: Array, mask: NDArray[np.bool_]) -> Array:

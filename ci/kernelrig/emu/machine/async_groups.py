@@ -11,10 +11,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kernelrig.emu.machine.findings import NO_CONTEXT, Context
 from kernelrig.emu.machine.instruction_table import Blocked
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
+from kernelrig.emu.machine.stall import BARRIER, Stall
 from kernelrig.emu.numerics.arrays import LANES, Mask, lane_bits
+from kernelrig.ptx.rules import COPY_NOT_COMMITTED
 
 ALL_LANES = (1 << LANES) - 1
 
@@ -53,6 +56,7 @@ class Groups:
     machine: Machine
     what: str = ""
     commit_name: str = ""
+    uncommitted: Context = NO_CONTEXT  # of a finding: what is wrong with leaving one so
     _queues: dict[int, list[_Queue]] = field(default_factory=dict)  # by warp
 
     def _of(self, warp: int, lanes: int) -> list[_Queue]:
@@ -140,16 +144,12 @@ class Groups:
             if queue.lanes & lanes & 1 << lane:
                 hooks.group_waited(batch, row, lane, ops, read)
 
-    def describe_waiting(self) -> list[str]:
-        """Return a line for each batch that waits for operations of these groups."""
-        lines = []
-        for batch in self.machine.parked:
-            mine = [k for k in batch.waiting if isinstance(k, Op) and self._holds(k)]
-            if mine:
-                names = ", ".join(sorted({op.name for op in mine}))
-                warps = ", ".join(str(int(w)) for w in batch.warps)
-                lines.append(f"{len(mine)} {self.what} ({names}) waited for by warps {warps}")
-        return lines
+    def describe(self, key: object) -> Stall | None:
+        """Say which operation a wait_group waits for, for a deadlock; None for other keys."""
+        if not isinstance(key, Op) or not self._holds(key):
+            return None
+        text = f"{key.name} of {self.what}, which never ends"
+        return Stall("", text, BARRIER, frozenset((key.warp,)))
 
     def _holds(self, op: Op) -> bool:
         return any(op in group for h in self._queues.get(op.warp, ()) for group in h.groups)
@@ -161,11 +161,12 @@ class Groups:
                 for op in dict.fromkeys(queue.uncommitted):
                     self.machine.report(
                         "leak",
-                        f"{op.name} was never committed to a group: put {self.commit_name} and a"
-                        " wait for the group behind it",
+                        f"{op.name} was never committed to a group: {self.commit_name} is missing"
+                        " behind it",
                         warp,
                         1 << op.lane if op.lane >= 0 else queue.lanes,
                         op.at,
+                        context=self.uncommitted,
                     )
 
 
@@ -173,7 +174,9 @@ class BulkGroups(Groups):
     """Of cp.async.bulk: stores and reductions from shared memory."""
 
     def __init__(self, machine: Machine) -> None:
-        super().__init__(machine, "bulk copies", "cp.async.bulk.commit_group")
+        super().__init__(
+            machine, "bulk copies", "cp.async.bulk.commit_group", Context(COPY_NOT_COMMITTED.name)
+        )
 
 
 class CopyGroups(Groups):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from kernelrig.emu.machine.instruction_table import Blocked
 from kernelrig.emu.machine.lane_groups import value_at
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.stall import BARRIER, Stall
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask, lane_bits
 
 _LANE = np.arange(LANES, dtype=np.uint32)
@@ -120,7 +121,7 @@ class _Barriers:
             for w in warps
             if self._alive(w) & ~instance.arrived.get(w, 0)
         ]
-        return ", ".join(names) or "nobody that still runs"
+        return ", ".join(names) or "no warp that still runs"
 
 
 def _add(
@@ -234,19 +235,19 @@ class CtaBarriers(_Barriers):
             if slot in slots and instance.arrived:
                 self._settle(instance)
 
-    def describe_waiting(self) -> list[str]:
-        lines = []
-        for (slot, number), instance in self._current.items():
-            if not instance.arrived and not instance.threads:
-                continue
-            warps = np.flatnonzero(self.machine.slot_of == slot).tolist()
-            cta = int(self.machine.cta_of[warps[0]])
-            if instance.wanted in (0, len(warps) * LANES):
-                missing = f"waits for {self._missing(iter(warps), instance)}"
-            else:
-                missing = f"has {instance.threads} of {instance.wanted} threads"
-            lines.append(f"barrier {number} of CTA {cta} {missing}")
-        return lines
+    def describe(self, key: object) -> Stall | None:
+        """Say who is missing at a barrier, for a deadlock; None for other keys."""
+        if not isinstance(key, Instance) or key.name[0] != "bar":
+            return None
+        _, slot, number, _ = key.name
+        warps = np.flatnonzero(self.machine.slot_of == slot).tolist()
+        cta = int(self.machine.cta_of[warps[0]])
+        if key.wanted in (0, len(warps) * LANES):
+            missing = f"which waits for {self._missing(iter(warps), key)}"
+        else:
+            missing = f"which has {key.threads} of {key.wanted} threads"
+        text = f"barrier {number} of CTA {cta}, {missing}"
+        return Stall(f"barrier {number}", text, BARRIER, frozenset(warps))
 
 
 class ClusterBarriers(_Barriers):
@@ -321,12 +322,13 @@ class ClusterBarriers(_Barriers):
             if first in firsts and instance.arrived:
                 self._settle(instance)
 
-    def describe_waiting(self) -> list[str]:
-        return [
-            f"barrier.cluster waits for {self._missing(iter(self._warps(first)), instance)}"
-            for (first, _), instance in self._current.items()
-            if instance.arrived
-        ]
+    def describe(self, key: object) -> Stall | None:
+        """Say who is missing at a cluster's barrier, for a deadlock; None for other keys."""
+        if not isinstance(key, Instance) or key.name[0] != "barrier.cluster":
+            return None
+        warps = self._warps(key.name[1])
+        text = f"barrier.cluster, which waits for {self._missing(iter(warps), key)}"
+        return Stall("barrier.cluster", text, BARRIER, frozenset(warps))
 
 
 def _uses(

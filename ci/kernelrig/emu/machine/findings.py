@@ -1,9 +1,18 @@
-"""What a run found: one record a fault, however many threads and times it was seen."""
+"""What a run found: one record a fault, however many threads, times and schedules saw it.
+
+Three steps lead from an event to the file. `Findings.add` counts equal events of one schedule:
+those of one kind and PTX line that share `same`. `merge` joins the schedules. `grouping.grouped`
+then puts findings of one rule, source line and object together, orders them and links effects to
+causes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+from kernelrig.model.frame import Frame
 
 OBSERVER_OF = {
     "out-of-bounds": "memory",
@@ -23,13 +32,63 @@ OBSERVER_OF = {
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """The mbarrier wait that a thread passed last before it was found at fault.
+
+    `early`: it passed although no phase of the mbarrier had completed, as parity 1 does on a fresh
+    one. That is how a ring's producer starts, and what a consumer with the wrong parity does.
+    """
+
+    barrier: str
+    frame: Frame
+    early: bool
+
+    @property
+    def text(self) -> str:
+        how = ", passed before any phase of it had completed" if self.early else ""
+        where = f" at {self.frame.text}" if self.frame.line else ""
+        return f"the thread's last wait was for {self.barrier}{where}{how}"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a report site knows beyond the message.
+
+    `rule` names a row of kernelrig.ptx.rules, `objects` the barriers and buffers concerned,
+    `related` other lines that take part, as the other access of a race. `fix` is for what has no
+    row, `wait` what the thread at fault had waited for.
+    """
+
+    rule: str = ""
+    objects: tuple[str, ...] = ()
+    related: tuple[Frame, ...] = ()
+    fix: str = ""
+    wait: Wait | None = None
+
+
+NO_CONTEXT = Context()
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What grouping needs and the file does not have: who saw a finding, when, and as what."""
+
+    same: object = None
+    time: int = 0  # of the machine, at the first sight
+    threads: frozenset[tuple[int, int]] = frozenset()  # CTA, warp
+    schedules: frozenset[int] = frozenset()
+    wait: Wait | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
-    """`message` says what happened, what was expected and how to mend it.
+    """`message` says what happened and what was expected, `fix` what would be right.
 
     `cta`, `warp` and `lanes` are of the first thread seen: linear index in the grid, warp of its
     CTA, bits of the lanes; -1 and 0 where no thread is at fault. `source` is `file:line function`
-    of the outermost frame in the kernel's own file, `calls` the whole chain, innermost first.
-    Findings of one kind and line that have one `same` are of one fault; None is the message.
+    of the innermost frame in the kernel's own sources, `calls` the whole chain in words, `frames`
+    the same as records. `cause` is the index of the finding that explains this one, in the same
+    file. `examples` are messages of findings that were merged into this one.
     """
 
     kind: str
@@ -43,46 +102,109 @@ class Finding:
     calls: str = ""
     count: int = 1
     schedule: int = 0
-    same: object = field(default=None, repr=False, compare=False)
+    frames: tuple[Frame, ...] = ()
+    related: tuple[Frame, ...] = ()
+    rule: str = ""
+    section: str = ""
+    fix: str = ""
+    objects: tuple[str, ...] = ()
+    schedules: int = 1
+    warps: int = 0
+    ctas: int = 0
+    cause: int | None = None
+    examples: tuple[str, ...] = ()
+    sighting: Sighting = field(default_factory=Sighting, repr=False, compare=False)
 
     @property
     def key(self) -> tuple[object, ...]:
         """What findings of one fault have in common, whichever schedule saw them."""
-        return (self.kind, self.ptx_line, self.message if self.same is None else self.same)
+        same = self.sighting.same
+        return (self.kind, self.ptx_line, self.message if same is None else same)
+
+    @property
+    def advice(self) -> str:
+        """The suggested fix with its section: `bar.warp.sync between them (PTX ISA 8.9)`."""
+        section = f"(PTX ISA {self.section})" if self.section else ""
+        return " ".join(filter(None, (self.fix, section)))
 
     def as_record(self) -> dict[str, Any]:
         """Return what findings.json has of it."""
-        record = asdict(self)
-        del record["same"]
+        record = asdict(replace(self, sighting=Sighting()))
+        del record["sighting"]
         return record
+
+
+def joined(first: Finding, others: Iterable[Finding]) -> Finding:
+    """Return `first` with the counts of all: the threads and schedules that saw any of them."""
+    every = (first, *others)
+    threads = frozenset[tuple[int, int]]().union(*(f.sighting.threads for f in every))
+    schedules = frozenset[int]().union(*(f.sighting.schedules for f in every))
+    objects = tuple(dict.fromkeys(name for f in every for name in f.objects))
+    return replace(
+        first,
+        count=sum(f.count for f in every),
+        objects=objects,
+        schedules=len(schedules),
+        warps=len(threads),
+        ctas=len({cta for cta, _ in threads}),
+        sighting=replace(first.sighting, threads=threads, schedules=schedules),
+    )
+
+
+@dataclass(slots=True)
+class _Tally:
+    """A finding of one schedule, and who has seen it so far."""
+
+    first: Finding
+    count: int = 0
+    threads: set[tuple[int, int]] = field(default_factory=set)
+    objects: dict[str, None] = field(default_factory=dict)
+
+    def finding(self, schedule: int) -> Finding:
+        sighting = replace(
+            self.first.sighting,
+            threads=frozenset(self.threads),
+            schedules=frozenset((schedule,)),
+        )
+        return replace(
+            self.first,
+            count=self.count,
+            schedule=schedule,
+            objects=tuple(self.objects),
+            warps=len(self.threads),
+            ctas=len({cta for cta, _ in self.threads}),
+            sighting=sighting,
+        )
 
 
 @dataclass
 class Findings:
-    """The findings of a run, each once."""
+    """The findings of one schedule, each once."""
 
     schedule: int = 0
-    _seen: dict[tuple[object, ...], Finding] = field(default_factory=dict)
+    _seen: dict[tuple[object, ...], _Tally] = field(default_factory=dict)
 
     def add(self, finding: Finding) -> None:
         """Count `finding`; the first one of a fault stands for all."""
-        known = self._seen.get(finding.key)
-        if known:
-            self._seen[finding.key] = replace(known, count=known.count + finding.count)
-        else:
-            self._seen[finding.key] = replace(finding, schedule=self.schedule)
-
-    def merge(self, others: tuple[Finding, ...]) -> None:
-        """Take over what other schedules found; the first one seen keeps its schedule number."""
-        for other in others:
-            known = self._seen.get(other.key)
-            count = known.count + other.count if known else other.count
-            self._seen[other.key] = replace(known or other, count=count)
+        tally = self._seen.setdefault(finding.key, _Tally(finding))
+        tally.count += finding.count
+        tally.objects |= dict.fromkeys(finding.objects)
+        if finding.warp >= 0:
+            tally.threads.add((finding.cta, finding.warp))
 
     @property
     def all(self) -> tuple[Finding, ...]:
-        return tuple(self._seen.values())
+        return tuple(t.finding(self.schedule) for t in self._seen.values())
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        return tuple(f for f in self._seen.values() if f.severity == "error")
+        return tuple(f for f in self.all if f.severity == "error")
+
+
+def merge(schedules: Iterable[Iterable[Finding]]) -> tuple[Finding, ...]:
+    """Join what schedules found; the first one to see a fault keeps its number."""
+    seen: dict[tuple[object, ...], list[Finding]] = {}
+    for findings in schedules:
+        for finding in findings:
+            seen.setdefault(finding.key, []).append(finding)
+    return tuple(joined(same[0], same[1:]) for same in seen.values())

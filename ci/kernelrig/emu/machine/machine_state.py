@@ -8,17 +8,26 @@ become one. Nobody shares anything but arrays that are never written.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.machine.findings import OBSERVER_OF, Finding, Findings
+from kernelrig.emu.machine.findings import (
+    NO_CONTEXT,
+    OBSERVER_OF,
+    Context,
+    Finding,
+    Findings,
+    Sighting,
+    Wait,
+)
 from kernelrig.emu.machine.operations import Op, OperationQueue
 from kernelrig.emu.machine.state_spaces import RANK_SHIFT, RESERVED_BYTES, Memory
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask, Pending, full_mask, lane_bits
+from kernelrig.ptx.rules import ISA_RULES
 
 if TYPE_CHECKING:
     from kernelrig.emu.machine.hooks import Hooks
@@ -182,6 +191,7 @@ class WarpBatch:
         mask: Mask = None,
         severity: str = "error",
         same: object = None,
+        context: Context = NO_CONTEXT,
     ) -> None:
         """Report a finding at the instruction being executed, for the threads in `mask`."""
         lanes = self.mask_of(mask)
@@ -189,7 +199,7 @@ class WarpBatch:
         row = int(rows[0]) if len(rows) else 0
         self.machine.report(
             kind, message, int(self.warps[row]), lane_bits(lanes[row]), self.at, severity,
-            int(lanes.sum()), same,
+            int(lanes.sum()), same, context, self.warps[rows].tolist(),
         )  # fmt: skip
 
 
@@ -221,6 +231,7 @@ class Machine:
     cta_of: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     alive: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, LANES), np.bool_))
     counts: dict[str, int] = field(default_factory=dict)
+    last_wait: dict[int, Wait] = field(default_factory=dict)  # by warp: the mbarrier passed last
     stopped: bool = False  # by a trap, or a fault that leaves nothing to go on with
     _parts: dict[object, Any] = field(default_factory=dict)
     _waiting: dict[object, list[WarpBatch]] = field(default_factory=dict)
@@ -244,6 +255,7 @@ class Machine:
         """Forget the state of the CTAs that have run."""
         self._parts.clear()
         self._waiting.clear()
+        self.last_wait.clear()
         self.ready.clear()
         self.operations = OperationQueue()
 
@@ -257,26 +269,48 @@ class Machine:
         severity: str = "error",
         count: int = 1,
         same: object = None,
+        context: Context = NO_CONTEXT,
+        warps: Sequence[int] = (),
     ) -> None:
+        """Report a finding at instruction `at`; `warps` are all that it concerns, by default one.
+
+        Findings of one kind and PTX line that have one `same` are counted as one; None is the
+        message.
+        """
         assert kind in OBSERVER_OF, kind
-        line, source = self.program.place(at)
+        where = self.program.where(at)
+        rule = ISA_RULES.get(context.rule)
         cta = int(self.cta_of[warp]) if warp >= 0 else -1
         in_cta = warp % self.geometry.warps if warp >= 0 else -1
         self.findings.add(
             Finding(
                 kind,
-                severity,
+                rule.severity if rule else severity,
                 message,
                 cta,
                 in_cta,
                 lanes,
-                line,
-                source,
-                self.program.calls(at),
+                where.ptx_line,
+                where.source,
+                where.calls,
                 count,
-                same=same,
+                frames=where.frames,
+                related=context.related,
+                rule=context.rule or kind,
+                section=rule.section if rule else "",
+                fix=context.fix or (rule.fix if rule else ""),
+                objects=context.objects,
+                sighting=Sighting(
+                    same,
+                    self.time,
+                    frozenset(self._thread(w) for w in (warps or ([warp] if warp >= 0 else []))),
+                    wait=context.wait,
+                ),
             )
         )
+
+    def _thread(self, warp: int) -> tuple[int, int]:
+        return int(self.cta_of[warp]), warp % self.geometry.warps
 
     # Waiting.
     def park(self, batch: WarpBatch, keys: tuple[object, ...]) -> None:
@@ -320,14 +354,25 @@ class Machine:
         `also` are rows that issue it together with `row`: the warps of a warpgroup.
         `steps(op)` is a generator: each piece between two yields is one event.
         """
-        op = Op(name, self, batch.warps, row, lane, batch.at, proxy, stream=stream, also=also)
+        wait = self.last_wait.get(int(batch.warps[row]))
+        op = Op(
+            name, self, batch.warps, row, lane, batch.at, proxy, stream=stream, also=also, wait=wait
+        )
         op.steps = steps(op)
         if self.hooks:
             self.hooks.op_issued(op)
         self.operations.issue(op)
         return op
 
-    def report_op(self, op: Op, kind: str, message: str, severity: str = "error") -> None:
+    def report_op(
+        self,
+        op: Op,
+        kind: str,
+        message: str,
+        severity: str = "error",
+        same: object = None,
+        context: Context = NO_CONTEXT,
+    ) -> None:
         """Report a finding of an operation, at the instruction that issued it."""
         lanes = 1 << op.lane if op.lane >= 0 else 0xFFFFFFFF
-        self.report(kind, message, op.warp, lanes, op.at, severity)
+        self.report(kind, message, op.warp, lanes, op.at, severity, 1, same, context)

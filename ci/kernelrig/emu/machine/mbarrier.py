@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from kernelrig.emu.machine.addressing import is_running, locate, name_of
+from kernelrig.emu.machine.findings import Context, Wait
 from kernelrig.emu.machine.instruction_table import Blocked
 from kernelrig.emu.machine.lane_groups import (
     Lanes,
@@ -26,12 +27,11 @@ from kernelrig.emu.machine.lane_groups import (
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.phase import PENDING_BIT, PHASE_BIT, Barrier, Misuse
+from kernelrig.emu.machine.stall import BYTES, NONE, SOME, Stall
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask
 
 __all__ = ["Arrival", "Barrier", "Barriers"]
-
-_SYNCHRONISE = "wait for it, or let the cluster meet (barrier.cluster), before the CTA exits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Barriers:
 
     machine: Machine
     _live: dict[int, Barrier] = field(default_factory=dict)  # by flat position
-    _wanted: dict[int, list[tuple[Barrier, int]]] = field(default_factory=dict)  # by warp
+    _wanted: dict[int, list[tuple[Barrier, int]]] = field(default_factory=dict)  # by warp: phases
     _returned: set[tuple[object, ...]] = field(default_factory=set)  # waits that gave up already
 
     def find(self, slot: int, offset: int) -> Barrier | None:
@@ -74,7 +74,7 @@ class Barriers:
         name = "mbarrier.init"
         for place in locate(batch, mask, address, 8, space, name, write=True):
             if place.space != "shared":
-                self._report(batch, place.mask, "space", f"{name}: not in shared memory", name)
+                self._report(batch, place.mask, "space", f"{name}: not in shared memory", 0)
                 continue
             for flat, lanes in by_place(batch, place.mask, place.flat):
                 self._make(batch, lanes, flat, count)
@@ -88,10 +88,7 @@ class Barriers:
         number = int(lanes.sum())
         if flat in self._live or number > 1:
             text = "of a live mbarrier" if flat in self._live else f"by {number} threads"
-            self._report(
-                batch, lanes, "init", f"{name} {text}; init it once, by one thread, and inval it"
-                " before its bytes are used again", offset,
-            )  # fmt: skip
+            self._report(batch, lanes, "init", f"{name} {text}", offset)
         made_by = (int(batch.warps[row]), lane)
         try:
             self._live[flat] = Barrier(
@@ -193,7 +190,7 @@ class Barriers:
                 self._returned.add(tried)
                 continue
             ready[row] = False
-            self._wanted[warp] = waits
+            self._wanted[warp] = [(barrier, barrier.phase) for barrier, _ in waits]
             keys.update((b.key, None) for b, _ in waits)
         return Blocked(ready, tuple(keys)) if keys else None
 
@@ -218,12 +215,20 @@ class Barriers:
                 continue
             over |= seen
             barrier.observed = True
+            self._remember(batch, seen, barrier)
             if self.machine.hooks and barrier.phase:
                 self.machine.hooks.waited(batch, seen, barrier, barrier.phase - 1, sem, scope)
         # Where all who ask get one answer it is one value: what others hold means nothing.
         if over.any() and not (batch.mask_of(mask) & ~over).any():
             return np.ones((1, 1), np.bool_)
         return over if over.any() else np.zeros((1, 1), np.bool_)
+
+    def _remember(self, batch: WarpBatch, seen: Lanes, barrier: Barrier) -> None:
+        """Note for messages which wait each warp has passed last, and whether it was early."""
+        frame = self.machine.program.where(batch.at).frame
+        wait = Wait(barrier.name or str(barrier), frame, early=not barrier.phase)
+        for row in np.flatnonzero(seen.any(axis=1)).tolist():
+            self.machine.last_wait[int(batch.warps[row])] = wait
 
     # By asynchronous operations.
     def op_tx(self, op: Op, slot: int, offset: int, nbytes: int) -> None:
@@ -242,12 +247,12 @@ class Barriers:
         if not is_running(machine, slot):
             called = name_of(machine.memory, "shared", offset)
             text = f"{op.name} signals the mbarrier {called} of a CTA that has exited"
-            self._report_op(op, "leak", f"{text}; {_SYNCHRONISE}", ("exited", offset))
+            self._report_op(op, "exited", text, offset)
             return
         if barrier is None:
             called = name_of(machine.memory, "shared", offset)
-            text = f"{op.name} signals {called}, which is no mbarrier: init it first"
-            self._report_op(op, "barrier-misuse", text, ("none", offset))
+            text = f"{op.name} signals {called}, which is no mbarrier"
+            self._report_op(op, "none", text, offset)
             return
         phase = barrier.phase
         if machine.hooks:
@@ -256,29 +261,26 @@ class Barriers:
             change(barrier)
         except Misuse as wrong:
             text = f"{op.name} on the {barrier}: {wrong}"
-            self._report_op(op, "barrier-misuse", text, (wrong.rule, offset))
+            self._report_op(op, wrong.rule, text, offset)
         if barrier.phase != phase:
             machine.wake(barrier.key)
 
-    # Who waits.
-    def describe_waiting(self) -> list[str]:
-        """Return a line for each mbarrier that somebody waits for."""
-        machine = self.machine
-        waiting: dict[Barrier, list[str]] = {}
-        for batch in machine.parked:
-            if not any(isinstance(k, tuple) and k[0] == "mbarrier" for k in batch.waiting):
-                continue
-            for warp in sorted(int(w) for w in batch.warps):
-                for barrier, parity in self._wanted.get(warp, ()):
-                    cta, number = int(machine.cta_of[warp]), warp % machine.geometry.warps
-                    line = machine.program.place(machine.program.segments[batch.pc].first)[0]
-                    text = f"CTA {cta} warp {number} (PTX line {line}) for parity {parity}"
-                    waiting.setdefault(barrier, []).append(text)
-        ctas = {b: int(machine.cta_of[b.made_by[0]]) for b in waiting}
-        return [
-            f"{barrier} of CTA {ctas[barrier]}, {barrier.progress}; waited for by " + ", ".join(who)
-            for barrier, who in sorted(waiting.items(), key=lambda i: (i[0].slot, i[0].offset))
-        ]
+    def describe(self, key: object) -> Stall | None:
+        """Say what of an mbarrier is missing, for a deadlock; None for other keys."""
+        match key:
+            case ("mbarrier", int(slot), int(offset)):
+                barrier = self.find(slot, offset)
+            case _:
+                return None
+        if barrier is None:
+            return None
+        cta = int(self.machine.cta_of[barrier.made_by[0]])
+        rank = BYTES if barrier.tx else SOME if barrier.pending < barrier.expected else NONE
+        name = barrier.name or str(barrier)
+        text = f"the {barrier} of CTA {cta}, {barrier.progress}"
+        rule = "mbarrier-bytes" if barrier.tx else "mbarrier-never-completes"
+        waiting = (w for w, waits in self._wanted.items() if (barrier, barrier.phase) in waits)
+        return Stall(name, text, rank, frozenset(waiting), rule)
 
     # Addresses.
     def _found(
@@ -299,8 +301,8 @@ class Barriers:
         for place in locate(batch, lost, address, 8, space, name) if lost.any() else ():
             for flat, lanes in by_place(batch, place.mask, place.flat):
                 where = name_of(self.machine.memory, place.space, flat)
-                text = f"{name} at {where}, which is no mbarrier: init it first"
-                self._report(batch, lanes, "none", text, flat)
+                text = f"{name} at {where}, which is no mbarrier"
+                self._report(batch, lanes, "none", text, flat % SLOT_BYTES)
 
     def _reaches(
         self, batch: WarpBatch, away: Lanes, barrier: Barrier, space: str, name: str
@@ -308,21 +310,28 @@ class Barriers:
         """Say whether threads of other CTAs may use `barrier` so, and report if not."""
         if space in ("shared", "shared::cta") or "wait" in name:
             text = f"{name} on the {barrier} of another CTA of the cluster: only arrivals and"
-            text += " tx-counts may be remote, by .shared::cluster; wait on a local mbarrier"
+            text += " tx-counts may be remote, by .shared::cluster"
             self._report(batch, away, "remote", text, barrier.offset)
             return False
         if not is_running(self.machine, barrier.slot):
-            text = f"{name} on the {barrier} of a CTA that has exited; {_SYNCHRONISE}"
-            batch.report("leak", text, away, same=("exited", barrier.offset))
+            text = f"{name} on the {barrier} of a CTA that has exited"
+            self._report(batch, away, "exited", text, barrier.offset)
             return False
         return True
 
-    def _report(self, batch: WarpBatch, lanes: Mask, rule: str, text: str, same: object) -> None:
-        batch.report("barrier-misuse", text, lanes, same=(rule, same))
+    def _report(self, batch: WarpBatch, lanes: Mask, rule: str, text: str, offset: int) -> None:
+        kind = "leak" if rule == "exited" else "barrier-misuse"
+        context = self._context(rule, offset)
+        batch.report(kind, text, lanes, same=(rule, offset), context=context)
 
-    def _report_op(self, op: Op, kind: str, text: str, same: object) -> None:
-        lanes = 1 << op.lane if op.lane >= 0 else 0xFFFFFFFF
-        self.machine.report(kind, text, op.warp, lanes, op.at, same=same)
+    def _report_op(self, op: Op, rule: str, text: str, offset: int) -> None:
+        kind = "leak" if rule == "exited" else "barrier-misuse"
+        context = self._context(rule, offset)
+        self.machine.report_op(op, kind, text, same=(rule, offset), context=context)
+
+    def _context(self, rule: str, offset: int) -> Context:
+        name = self.machine.memory.names.of_mbarrier(offset) or f"mbarrier at shared {offset:#x}"
+        return Context(f"mbarrier-{rule}", (name,))
 
 
 def _passed(barrier: Barrier, parity: Array, lanes: Lanes) -> Lanes | bool:

@@ -13,6 +13,8 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernelrig.emu.machine.findings import Wait
+
 
 @dataclass(eq=False)
 class Op:
@@ -35,6 +37,7 @@ class Op:
     done: bool = False
     read: bool = False  # its sources have been read
     clock: Any = None
+    wait: Wait | None = None  # the mbarrier that its thread had waited for last
 
     @property
     def warp(self) -> int:

@@ -10,7 +10,7 @@ PENDING_BIT = 43  # of the state word, as SASS has it: 20 bits of 2^20 - pending
 
 
 class Misuse(Exception):
-    """A rule of mbarriers is broken; the text says which, and how to mend it."""
+    """A rule of mbarriers is broken: `mbarrier-{rule}` of kernelrig.ptx.rules."""
 
     def __init__(self, rule: str, text: str) -> None:
         super().__init__(text)
@@ -63,15 +63,13 @@ class Barrier:
         if not self.observed:
             wrong = Misuse(
                 "unobserved",
-                "arrival before any wait has seen the phase before complete; wait for each phase"
-                f" before arriving for the next, and let {self.expected} arrive in each",
+                "arrival before any wait has seen the phase before complete;"
+                f" {self.expected} arrive in each phase",
             )
             self.observed = True
         if count > self.pending:
             wrong = Misuse(
-                "arrive",
-                f"{count} arrivals where {self.pending} of {self.expected} are pending; let as"
-                " many arrive in a phase as the init says",
+                "arrive", f"{count} arrivals where {self.pending} of {self.expected} are pending"
             )
         if not completes and count == self.pending:
             text = f".noComplete arrival of {count} where {self.pending} are pending"
@@ -86,8 +84,7 @@ class Barrier:
         if abs(self.tx + count) > COUNT_LIMIT:
             raise Misuse(
                 "tx",
-                f"the tx-count would be {self.tx + count}, beyond +-{COUNT_LIMIT}; expect in each"
-                " phase the bytes that its copies bring",
+                f"the tx-count would be {self.tx + count}, beyond +-{COUNT_LIMIT}",
             )
         self.tx += count
         self.announced += max(count, 0)

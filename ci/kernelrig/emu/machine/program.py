@@ -8,6 +8,7 @@ from typing import Any
 
 from kernelrig.emu.machine.instruction_table import Blocked
 from kernelrig.findings import locate
+from kernelrig.model.frame import Frame
 from kernelrig.ptx import Function
 
 FALL, STOP, BRANCH, TABLE, EXIT = "fall", "stop", "branch", "table", "exit"
@@ -48,6 +49,31 @@ class Segment:
     live: tuple[int, ...]  # registers that somebody reads from here on
 
 
+@dataclass(frozen=True, slots=True)
+class SourcePlace:
+    """Where an instruction comes from. `frame` is the one that reports name, `frames` the chain."""
+
+    ptx_line: int
+    frame: Frame
+    frames: tuple[Frame, ...]
+
+    @property
+    def source(self) -> str:
+        """`kernel/gemm.cu:304 load_inputs`, "" without line information."""
+        frame = self.frame
+        return f"{frame.file}:{frame.line} {frame.function}".rstrip() if frame.line else ""
+
+    @property
+    def calls(self) -> str:
+        """The whole chain in words, innermost first."""
+        return ", in ".join(f.text for f in self.frames)
+
+    @property
+    def text(self) -> str:
+        """The place in words: `(PTX line 12, gemm.cu:304 load_inputs)`."""
+        return f"(PTX line {self.ptx_line}{f', {self.frame.text}' if self.frame.line else ''})"
+
+
 @dataclass
 class Program:
     """`opcodes` holds what each instruction is called in the table, `unchecked` those names that
@@ -61,33 +87,25 @@ class Program:
     rows: tuple[str, ...]
     unchecked: frozenset[str]
     visits: list[int] = field(default_factory=list)  # by segment
+    _places: dict[int, SourcePlace] = field(default_factory=dict)
 
-    def place(self, at: int) -> tuple[int, str]:
-        """Return the PTX line and the source line of an instruction; (0, "") for none."""
+    def where(self, at: int) -> SourcePlace:
+        """Return where an instruction comes from; an empty place for none."""
+        known = self._places.get(at)
+        if known is None:
+            known = self._places[at] = self._where(at)
+        return known
+
+    def _where(self, at: int) -> SourcePlace:
         if not 0 <= at < len(self.function.instructions):
-            return 0, ""
+            return SourcePlace(0, Frame("", 0), ())
         instruction = self.function.instructions[at]
-        source = locate(instruction.place.frames, self.source).text
-        return instruction.line, "" if source.startswith(":") else source
-
-    def calls(self, at: int) -> str:
-        """Return the calls that inlining removed around an instruction, innermost first."""
-        if not 0 <= at < len(self.function.instructions):
-            return ""
-        return self.function.instructions[at].place.text
+        frames = tuple(f for f in instruction.place.frames if f.file)
+        return SourcePlace(instruction.line, locate(frames, self.source), frames)
 
     def label(self, at: int) -> str:
-        """Name an instruction for people: its text, shortened, and its line."""
-        instruction = self.function.instructions[at]
-        frames = instruction.place.text
-        return (
-            f"{instruction.mnemonic} (PTX line {instruction.line}{', ' + frames if frames else ''})"
-        )
-
-    def frames(self, at: int) -> str:
-        """Return the source line of an instruction and those it is inlined into, if it has one."""
-        frames = self.function.instructions[at].place.text
-        return "" if frames.startswith(":") else frames
+        """Name an instruction for people: its mnemonic and its line."""
+        return f"{self.function.instructions[at].mnemonic} {self.where(at).text}"
 
     def counts(self) -> dict[str, int]:
         """Return how often each row of the table was executed, by warps."""

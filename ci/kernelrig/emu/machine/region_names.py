@@ -115,7 +115,8 @@ class RegionNames:
         if region is None:
             return ""
         name, inside = region.element(address)
-        if region.size > MBARRIER_BYTES and not inside % MBARRIER_BYTES:
+        several = region.kind == "variable" and region.size > MBARRIER_BYTES
+        if several and not inside % MBARRIER_BYTES:
             return f"{name}[{inside // MBARRIER_BYTES}]"
         return self.of_shared(address)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelrig.emu.machine.deadlock import report_deadlock
 from kernelrig.emu.machine.divergence import (
     ConvergenceWaiters,
     arrive,
@@ -17,11 +18,13 @@ from kernelrig.emu.machine.divergence import (
     release,
     rows_of,
 )
+from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.machine_state import Machine, ReconvergencePoint, WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.program import BRANCH, EXIT, STOP, TABLE, Segment
 from kernelrig.emu.machine.schedule_policy import Policy
 from kernelrig.emu.numerics.arrays import LANES, UNDEFINED, full_mask
+from kernelrig.ptx.rules import ALIGNED_BY_ONE_LANE
 
 FUEL = 4096
 """Segments a batch may run before others get a turn: code may wait for them in a plain loop."""
@@ -135,11 +138,11 @@ class Scheduler:
                 name = self.machine.program.label(segment.first)
                 batch.report(
                     "barrier-misuse",
-                    f"lanes come to {name} on one side of a branch, and the rest of their warp goes"
-                    " the other way: all lanes of a warp must come to an .aligned instruction (PTX"
-                    " 9.7.13)",
+                    f"lanes reach {name} on one side of a branch, and the rest of their warp takes"
+                    " the other",
                     here,
-                    same="parted",
+                    same="diverged",
+                    context=Context(ALIGNED_BY_ONE_LANE.name),
                 )
 
     # Running.
@@ -335,9 +338,10 @@ class Scheduler:
     # The end.
     def _finish(self) -> None:
         machine = self.machine
-        stuck = [*machine.parked, *self.waiters.waiting.values()]
-        if stuck and not machine.stopped:
-            self._deadlock(stuck)
+        parked, converging = machine.parked, [*self.waiters.waiting.values()]
+        if (parked or converging) and not machine.stopped:
+            report_deadlock(machine, parked, converging)
+            self._report_divergent_waiters()
             machine.stopped = True
             return
         if machine.stopped:
@@ -347,31 +351,6 @@ class Scheduler:
                 state.finish()
         if machine.hooks:
             machine.hooks.ended(machine)
-
-    def _deadlock(self, stuck: list[WarpBatch]) -> None:
-        """Report that nothing can go on, with what every warp and every barrier waits for."""
-        machine = self.machine
-        lines = []
-        for batch in stuck:
-            segment = self.segments[batch.pc]
-            lanes = full_mask(batch.lanes, batch.size)
-            for row, warp in enumerate(batch.warps):
-                bits = int(np.packbits(lanes[row], bitorder="little").view(np.uint32)[0])
-                lines.append(
-                    f"warp {int(warp) % machine.geometry.warps} of CTA "
-                    f"{int(machine.cta_of[warp])} (lanes {bits:#010x}) waits at "
-                    f"{machine.program.label(segment.first)}"
-                )
-        for state in machine.components:
-            if hasattr(state, "describe_waiting"):
-                lines += state.describe_waiting()
-        first = stuck[0]
-        first.at = self.segments[first.pc].first
-        first.report(
-            "deadlock",
-            "nothing can run and nothing is in flight\n  " + "\n  ".join(dict.fromkeys(lines)),
-        )
-        self._report_divergent_waiters()
 
     def _report_divergent_waiters(self) -> None:
         """Report lanes of a warp that wait for one another at different instructions."""
@@ -392,7 +371,7 @@ class Scheduler:
                 others = ", ".join(n for n in named if n != name)
                 batch.report(
                     "barrier-misuse",
-                    f"lanes wait at {name} for the rest of their warp, and that waits at {others}:"
-                    " all lanes of a warp must come to the same .aligned instruction (PTX 9.7.13)",
-                    same="parted",
+                    f"lanes wait at {name} for the rest of their warp, which waits at {others}",
+                    same="diverged",
+                    context=Context(ALIGNED_BY_ONE_LANE.name),
                 )

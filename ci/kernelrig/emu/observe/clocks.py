@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelrig.emu.machine.findings import Wait
 from kernelrig.emu.numerics.arrays import LANES, Array
 
 SAME, SHARED, GLOBAL, TENSOR, ORDERED, DIRECT = range(6)
@@ -236,6 +237,7 @@ class AsyncOperation:
     pieces: set[Any] = field(default_factory=set)  # of tensor memory that it writes
     records: dict[tuple[Any, ...], int] = field(default_factory=dict)
     done: bool = False
+    wait: Wait | None = None  # the mbarrier that its thread had waited for last, for messages
 
     def end(self) -> None:
         """It accesses nothing more."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernelrig.emu.machine.findings import Context, Wait
 from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.machine.region_names import RegionNames
 from kernelrig.emu.numerics.arrays import Array
@@ -81,79 +82,52 @@ def is_seen(records: AccessRecords, code: int, clock: Array | None) -> bool:
     return bool((clock[SAME, columns] >= need).all())
 
 
-def suggested_fix(before: Side, now: Side, space: str, ordered: bool, tensor_waited: bool) -> str:
-    """Return what would order the two, in words."""
+def rule_of(before: Side, now: Side, space: str, ordered: bool, tensor_waited: bool) -> str:
+    """Return the rule of kernelrig.ptx.rules whose breach leaves the two unordered."""
     first = before.operation
     if space == "tensor" and first:
-        if first.name.startswith(("tcgen05.ld", "tcgen05.st")):
-            kind = first.name[8:10]
-            return (
-                f"tcgen05.wait::{kind} and tcgen05.fence::before_thread_sync behind it, a barrier,"
-                " and tcgen05.fence::after_thread_sync before what follows (PTX 9.7.16.6.4)"
-            )
-        if tensor_waited:
-            return (
-                "its commit was waited for: tcgen05.fence::after_thread_sync is missing behind the"
-                " wait (PTX 9.7.16.6.4)"
-            )
-        return (
-            "tcgen05.commit it to an mbarrier, wait for that phase, then"
-            " tcgen05.fence::after_thread_sync (PTX 9.7.16.6.4)"
-        )
+        if first.name.startswith("tcgen05.ld"):
+            return "load-not-waited"
+        if first.name.startswith("tcgen05.st"):
+            return "tensor-store-not-waited"
+        return "tensor-fence-after-wait" if tensor_waited else "tensor-commit-not-waited"
     if ordered:
-        which = "shared::cta" if space == "shared" else "global"
-        return (
-            f"they are ordered, but go through different proxies: put fence.proxy.async.{which}"
-            " between them, in a thread on the way (PTX 9.7.13.4)"
-        )
+        stored = first is None and before.write and now.operation is not None
+        return "store-without-proxy-fence" if stored and space == "shared" else "proxies-not-fenced"
     if first is None:
         return _between_threads(before, now)
     name = first.name
     if name.startswith("tcgen05"):
-        return (
-            "tcgen05.commit it to an mbarrier and wait for that phase, .acquire, before"
-            " (PTX 9.7.16.6)"
-        )
+        return "tensor-commit-not-waited"
     if name.startswith("wgmma"):
-        return "wgmma.commit_group and wgmma.wait_group it, then a barrier to who comes after"
+        return "wgmma-not-waited"
     if name.startswith("cp.async") and "bulk" not in name:
-        return "cp.async.wait_group in its thread, then a barrier to who comes after"
+        return "cp-async-not-waited"
     if before.write and space == "shared":
-        return (
-            "wait, .acquire, for the phase of the mbarrier that counts its bytes (a relaxed wait"
-            " orders none of them, PTX 8.9.1.1)"
-        )
-    read = "" if before.write else ".read"
-    return (
-        f"commit it to a group and cp.async.bulk.wait_group{read} in the thread that issued it,"
-        " then a barrier to who comes after (PTX 9.7.9.27.2)"
-    )
+        return "bulk-load-not-waited"
+    return "bulk-store-not-waited"
 
 
 def _between_threads(before: Side, now: Side) -> str:
     a, b = before.who, now.who
     if a.place == b.place:
-        return "bar.warp.sync between them: lanes are threads, and a warp orders nothing (PTX 8.9)"
+        return "copy-before-the-others" if now.operation else "lanes-not-synchronised"
     if a.cta == b.cta:
-        return "bar.sync, or an mbarrier's arrive (.release) and wait (.acquire), between them"
-    if a.cluster is b.cluster:
-        return (
-            "barrier.cluster (.release, .acquire), or an mbarrier's arrive and wait, both of"
-            " .cluster scope: scopes must include each other (PTX 8.7)"
-        )
-    return "a release and an acquire of .gpu scope that reads it, between them (PTX 8.8)"
+        return "threads-not-synchronised"
+    return "cluster-not-synchronised" if a.cluster is b.cluster else "grid-not-synchronised"
 
 
 class Reports:
-    """Tells the machine of conflicts, each pair of statements once."""
+    """Reports conflicts to the machine, each pair of statements once."""
 
     def __init__(self, records: AccessRecords) -> None:
         self.records = records
         self.machine: Machine | None = None
-        self._reported: dict[tuple[object, ...], tuple[str, int, object]] = {}
-        self._statements: dict[tuple[object, ...], tuple[str, int, object]] = {}
+        self._pairs: dict[tuple[object, ...], _Report] = {}
+        self._statements: dict[tuple[object, ...], _Report] = {}
 
     def report(self, region: Region, access: Access, granules: Where, wrong: Wrong) -> None:
+        """Report accesses (code and element of each) that are not ordered before this one."""
         for code, element in wrong:
             before = side_of(self.records, code)
             now = Side(access.who, access.write, access.at, access.bits)
@@ -166,74 +140,36 @@ class Reports:
                 and self.records.asynchronous[number] != access.asynchronous
             )
             ordered = crossed and is_seen(self.records, code, clock)
-            place, _ = self._place(region, _number(granules, element), access.space)
-            taken = access.space == "tensor" and (
+            taken = access.space == "tensor" and bool(
                 access.clock[ORDERED, self.records.column[number]] >= self.records.time[number]
             )
+            rule = rule_of(before, now, access.space, ordered, taken)
+            place, name = self._place(region, _number(granules, element), access.space)
+            how = "ordered, but through different proxies" if ordered else "nothing orders them"
 
             def text(
-                before: Side = before, now: Side = now, place: str = place,
-                ordered: bool = ordered, taken: bool = bool(taken),
-            ) -> str:  # fmt: skip
-                missing = "" if ordered else "; nothing orders them"
-                return (
-                    f"{now.text} at {place}, after the {before.text} {self._line(before)}"
-                    f"{missing}: {suggested_fix(before, now, access.space, ordered, taken)}"
-                )
+                before: Side = before, now: Side = now, place: str = place, how: str = how
+            ) -> str:
+                return f"{now.text} at {place}, after the {before.text} {self._line(before)}: {how}"
 
-            self._report(
-                "proxy-fence" if ordered else "race", access, before, "pair", "error", text
-            )
+            kind = "proxy-fence" if ordered else "race"
+            self._report(kind, access, before, rule, name, text)
 
     def report_non_coherent(
         self, region: Region, access: Access, granules: Where, before: Side, reads: bool
     ) -> None:
+        """Report ld.global.nc of what the grid writes; `reads`: this access is the load."""
         now = Side(access.who, access.write, access.at, access.bits)
-        place, _ = self._place(region, _number(granules, 0), access.space)
-        which = "it" if reads else "the other"
+        place, name = self._place(region, _number(granules, 0), access.space)
+        which = "this" if reads else "that"
 
         def text() -> str:
             return (
                 f"{now.text} near {place}, which has a {before.text} {self._line(before)}:"
-                f" {which} is ld.global.nc, for data that the grid never writes (PTX 9.7.9.9);"
-                " load it without .nc"
+                f" {which} is ld.global.nc, for data that the grid never writes"
             )
 
-        self._report("race", access, before, "promise", "error", text)
-
-    def _place(self, region: Region, granule: int, space: str) -> tuple[str, str]:
-        assert self.machine
-        return place_in(region, granule, space, self.machine.memory.names)
-
-    def _line(self, side: Side) -> str:
-        assert self.machine
-        line, source = self.machine.program.place(side.at)
-        return f"(PTX line {line}{', ' + source if source else ''})"
-
-    def _statement(self, side: Side) -> tuple[object, ...]:
-        """Return what copies of an instruction in an unrolled loop have in common."""
-        assert self.machine
-        frames = self.machine.program.frames(side.at)
-        return (side.write, side.operation.name if side.operation else "", frames or side.at)
-
-    def _report(
-        self, kind: str, access: Access, before: Side, what: str, severity: str,
-        text: Callable[[], str],
-    ) -> None:  # fmt: skip
-        assert self.machine
-        pair = (kind, what, before.at, before.write, access.at, access.write, access.space)
-        known = self._reported.get(pair)
-        if known is None:
-            now = Side(access.who, access.write, access.at, access.bits)
-            both = (kind, what, access.space, self._statement(before), self._statement(now))
-            known = self._statements.get(both)
-            if known is None:
-                known = self._statements[both] = (text(), access.at, both)
-            self._reported[pair] = known
-        message, at, same = known
-        self.machine.report(
-            kind, message, access.who.number, access.bits, at, severity, 1, same
-        )  # fmt: skip
+        self._report("race", access, before, "non-coherent-load", name, text)
 
     def advise(self, access: Access, codes: set[int]) -> None:
         """Operations of the async proxy from different CTAs, ordered by threads alone."""
@@ -243,12 +179,67 @@ class Reports:
 
             def text(side: Side = side, now: Side = now) -> str:
                 return (
-                    f"{now.text} comes after the {side.text} {self._line(side)} through"
-                    " barriers of threads only: PTX 8.9.5 orders the async proxy within a CTA; let"
-                    " this CTA wait for that operation's own mbarrier or group"
+                    f"{now.text} comes after the {side.text} {self._line(side)} through barriers of"
+                    " threads only"
                 )
 
-            self._report("race", access, side, "advisory", "warning", text)
+            self._report("race", access, side, "async-proxy-across-ctas", "", text)
+
+    def _place(self, region: Region, granule: int, space: str) -> tuple[str, str]:
+        assert self.machine
+        return place_in(region, granule, space, self.machine.memory.names)
+
+    def _line(self, side: Side) -> str:
+        assert self.machine
+        return self.machine.program.where(side.at).text
+
+    def _statement(self, side: Side) -> tuple[object, ...]:
+        """Return what copies of an instruction in an unrolled loop have in common."""
+        assert self.machine
+        where = self.machine.program.where(side.at)
+        return (side.write, side.operation.name if side.operation else "", where.calls or side.at)
+
+    def _report(
+        self, kind: str, access: Access, before: Side, rule: str, name: str, text: Callable[[], str]
+    ) -> None:
+        """Report a pair; of statements that are known the first message stands for all."""
+        machine = self.machine
+        assert machine
+        pair = (kind, rule, before.at, before.write, access.at, access.write, access.space, name)
+        known = self._pairs.get(pair)
+        if known is None:
+            now = Side(access.who, access.write, access.at, access.bits)
+            both = (kind, rule, access.space, name, self._statement(before), self._statement(now))
+            known = self._statements.get(both)
+            if known is None:
+                wait = None if access.write else self._wait(access)
+                other = machine.program.where(before.at).frame
+                message = f"{text()}; {wait.text}" if wait and wait.early else text()
+                related = (other,) if other.line else ()
+                objects = (name,) if name else ()
+                context = Context(rule, objects, related, wait=wait)
+                known = self._statements[both] = _Report(message, access.at, both, context)
+            self._pairs[pair] = known
+        machine.report(
+            kind, known.message, access.who.number, access.bits, known.at, "error", 1, known.same,
+            known.context,
+        )  # fmt: skip
+
+    def _wait(self, access: Access) -> Wait | None:
+        assert self.machine
+        if access.operation is not None:
+            return access.operation.wait
+        return self.machine.last_wait.get(access.who.number)
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """What is reported of a pair of statements, whichever of their copies conflict."""
+
+    message: str
+    at: int
+    same: tuple[object, ...]
+    context: Context
 
 
 def _number(granules: Where, element: int) -> int:

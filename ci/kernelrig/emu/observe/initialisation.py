@@ -1,7 +1,7 @@
-"""What nobody wrote: reads of such bytes, and outputs that hold some at the end (initcheck).
+"""Bytes that were never written: reads of them, and outputs that hold some at the end (initcheck).
 
-Registers that nobody wrote, or that an asynchronous load has not filled yet, are the compiler's to
-see: it knows where they are read.
+Registers that were never written, or that an asynchronous load has not filled yet, are found by
+the generated code: it knows where they are read.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.machine.addressing import name_of
+from kernelrig.emu.machine.addressing import name_of, object_of
+from kernelrig.emu.machine.findings import Context, Wait
 from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
@@ -18,6 +19,11 @@ from kernelrig.emu.observe.marks import all_marked
 from kernelrig.emu.tensor.tensor_memory import COLUMNS, TENSOR_LANES
 
 _WRITTEN = 1
+_RULES = {
+    "shared": "uninitialised-shared-read",
+    "global": "uninitialised-read",
+    "local": "uninitialised-local-read",
+}
 
 
 class Init(Hooks):
@@ -57,11 +63,13 @@ class Init(Hooks):
             return
         first = np.broadcast_to(index, wrong.shape)[wrong][:1]
         at = int(first[0]) + _first_unwritten(arena.written, int(first[0]), size)
-        # A compiler copies the padding of a local structure along with what it holds.
-        severity = "warning" if space == "local" else "error"
         text = f"read of {size} bytes of {space} memory of which"
-        text = f"{text} {name_of(batch.machine.memory, space, at)} is the first that nobody wrote"
-        batch.report("uninitialised", f"{text}; {_suggested_fix(space)}", wrong, severity, space)
+        text = f"{text} {name_of(batch.machine.memory, space, at)} is the first never written"
+        row = int(np.flatnonzero(wrong.any(axis=1))[0])
+        machine = batch.machine
+        wait = machine.last_wait.get(int(batch.warps[row]))
+        context = Context(_RULES[space], (object_of(machine.memory, space, at),), wait=wait)
+        batch.report("uninitialised", _with_wait(text, wait), wrong, same=space, context=context)
 
     def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
         if write or not size or not len(starts):
@@ -74,15 +82,15 @@ class Init(Hooks):
         missing = starts[~written]
         at = int(missing[0]) + _first_unwritten(marks, int(missing[0]), size)
         text = (
-            f"{op.name} reads {space} memory that nobody wrote: {missing.size} of {starts.size}"
-            f" rows of {size} bytes, {name_of(machine.memory, space, at)} first;"
-            f" {_suggested_fix(space)}"
+            f"{op.name} reads {space} memory that was never written: {missing.size} of"
+            f" {starts.size} rows of {size} bytes, {name_of(machine.memory, space, at)} first"
         )
-        lanes = 1 << op.lane if op.lane >= 0 else 0xFFFF_FFFF
-        machine.report("uninitialised", text, op.warp, lanes, op.at, same=(op.name, space))
+        context = Context(_RULES[space], (object_of(machine.memory, space, at),), wait=op.wait)
+        text, same = _with_wait(text, op.wait), (op.name, space, context.objects)
+        machine.report_op(op, "uninitialised", text, same=same, context=context)
 
     def op_tensor(self, op: Op, cta: int, lanes: slice, columns: slice, write: bool) -> None:
-        """See words of tensor memory that nobody wrote.
+        """See words of tensor memory that was never written.
 
         A product that adds to them is wrong. A load may bring more than is wanted: with 64 rows
         half the lanes of a 32x32b load hold nothing.
@@ -98,13 +106,15 @@ class Init(Hooks):
             return
         lane, column = (int(i[0]) for i in np.nonzero(~part))
         text = (
-            f"{op.name} reads tensor memory that nobody wrote: {int((~part).sum())} of {part.size}"
-            f" words, lane {lanes.start + lane}, column {columns.start + column} first; let the"
-            " first product of a sum not add to D, and load the columns that it wrote"
+            f"{op.name} reads tensor memory that was never written: {int((~part).sum())} of"
+            f" {part.size} words, lane {lanes.start + lane}, column {columns.start + column} first"
         )
-        bits = 1 << op.lane if op.lane >= 0 else 0xFFFF_FFFF
-        severity = "warning" if op.name.startswith("tcgen05.ld") else "error"
-        op.machine.report("uninitialised", text, op.warp, bits, op.at, severity, same=op.name)
+        loads = op.name.startswith("tcgen05.ld")
+        name = op.machine.memory.names.of_tensor(columns.start + column) or "tensor memory"
+        rule = "uninitialised-tensor-load" if loads else "uninitialised-sum"
+        context = Context(rule, (name,), wait=op.wait)
+        text = _with_wait(text, op.wait)
+        op.machine.report_op(op, "uninitialised", text, same=op.name, context=context)
 
     def left_unwritten(self, machine: Machine, outputs: tuple[str, ...]) -> None:
         """Report bytes of `outputs` that hold nothing when the launch is over."""
@@ -119,7 +129,8 @@ class Init(Hooks):
                     f"{len(empty)} of the {one.size} bytes of {one.name} were never written,"
                     f" {where} first: the grid does not cover its output"
                 )
-                machine.report("uninitialised", text, same=("left", one.name))
+                context = Context("output-not-written", (one.name,))
+                machine.report("uninitialised", text, same=("left", one.name), context=context)
 
 
 def _first_unwritten(marks: NDArray[np.uint8], start: int, size: int) -> int:
@@ -127,7 +138,6 @@ def _first_unwritten(marks: NDArray[np.uint8], start: int, size: int) -> int:
     return int(np.argmin(marks[start : start + size]))
 
 
-def _suggested_fix(space: str) -> str:
-    if space == "shared":
-        return "write it, or wait for the copy that brings it, before the read"
-    return "fill it before the launch, or write it before the read"
+def _with_wait(text: str, wait: Wait | None) -> str:
+    """Add the wait that let the thread through too early: that is where to look."""
+    return f"{text}; {wait.text}" if wait and wait.early else text

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.machine.addressing import name_of
+from kernelrig.emu.machine.addressing import name_of, object_of
+from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
@@ -66,7 +67,8 @@ class MemoryUse(Hooks):
             if broken.any():
                 wrong = np.zeros_like(lanes)
                 wrong[lanes] = broken
-                batch.report("race", self._broken(batch.machine, int(starts[broken][0])), wrong)
+                text, context = self._broken(batch.machine, int(starts[broken][0]))
+                batch.report("race", text, wrong, same="nc", context=context)
             mark(self.non_coherent, starts, size, _WROTE)
 
     def read_non_coherent(self, batch: WarpBatch, mask: Mask, index: Array, size: int) -> None:
@@ -78,8 +80,8 @@ class MemoryUse(Hooks):
         if broken.any():
             wrong = np.zeros_like(lanes)
             wrong[lanes] = broken
-            text = self._broken(batch.machine, int(starts[broken][0]))
-            batch.report("race", text, wrong, same="nc")
+            text, context = self._broken(batch.machine, int(starts[broken][0]))
+            batch.report("race", text, wrong, same="nc", context=context)
         mark(self.non_coherent, starts, size, _NON_COHERENT)
 
     def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
@@ -89,18 +91,17 @@ class MemoryUse(Hooks):
             return
         broken = any_marked(self.non_coherent, starts, size, _NON_COHERENT)
         if broken.any():
-            text = self._broken(op.machine, int(starts[broken][0]))
-            lanes = 1 << op.lane if op.lane >= 0 else 0xFFFF_FFFF
-            op.machine.report("race", text, op.warp, lanes, op.at, same="nc")
+            text, context = self._broken(op.machine, int(starts[broken][0]))
+            op.machine.report_op(op, "race", text, same="nc", context=context)
         mark(self.non_coherent, starts, size, _WROTE)
 
     @staticmethod
-    def _broken(machine: Machine, flat: int) -> str:
-        return (
+    def _broken(machine: Machine, flat: int) -> tuple[str, Context]:
+        text = (
             f"{name_of(machine.memory, 'global', flat)} is read by ld.global.nc and written by the"
-            " same grid: such a load may return any value it ever held, whatever the order; use a"
-            " plain ld.global (no __ldg, no const __restrict__)"
+            " same grid: such a load may return any value it ever held, whatever the order"
         )
+        return text, Context("non-coherent-load", (object_of(machine.memory, "global", flat),))
 
     def _spare_barriers(
         self, batch: WarpBatch, lanes: NDArray[np.bool_], index: Array, size: int, write: bool
@@ -125,12 +126,15 @@ class MemoryUse(Hooks):
         if hit.any():
             wrong = np.zeros_like(lanes)
             wrong[near] = hit
-            where = name_of(batch.machine.memory, "shared", int(some[hit][0, 0]))
+            at = int(some[hit][0, 0])
+            where = name_of(batch.machine.memory, "shared", at)
+            name = object_of(batch.machine.memory, "shared", at)
             text = (
                 f"{'store to' if write else 'load of'} {size} bytes at {where}, a live mbarrier:"
-                " only mbarrier instructions may touch it; mbarrier.inval it first"
+                " only mbarrier instructions may access it"
             )
-            batch.report("barrier-misuse", text, wrong, same="plain access")
+            context = Context("mbarrier-plain-access", (name,))
+            batch.report("barrier-misuse", text, wrong, same="plain access", context=context)
 
 
 def _count(machine: Machine, name: str, amount: int) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
@@ -21,10 +22,7 @@ from kernelrig.emu.numerics.arrays import Array, Mask
 
 _WIDE = frozenset({"cluster", "gpu", "sys"})
 _RELEASES = frozenset({"release", "acq_rel", "sc"})
-_ASYNC = (
-    "whose init nobody has published to the async proxy: put fence.mbarrier_init.release.cluster"
-    " behind the inits, in the thread that does them, before all threads meet"
-)
+_ASYNC = "whose init is not published to the async proxy"
 _ACQUIRES = frozenset({"acquire", "acq_rel", "sc"})
 
 
@@ -125,7 +123,8 @@ class Publication(Hooks):
                 wrong: NDArray[np.bool_] = np.zeros_like(lanes)
                 wrong[row] = lanes[row]
                 text = f"arrival on {_text(batch.machine, barrier)}"
-                batch.report("barrier-misuse", text, wrong, same="unpublished")
+                context = _context(barrier)
+                batch.report("barrier-misuse", text, wrong, same="unpublished", context=context)
         self._release(batch, mask, sem, scope)
 
     def op_arrived(self, op: Op, barrier: Barrier, phase: int, kind: str) -> None:
@@ -134,12 +133,12 @@ class Publication(Hooks):
             self._report(op, f"{op.name} counts its bytes on the {barrier}, {_ASYNC}", barrier)
         if machine.slot_of[op.warp] == barrier.slot or barrier in self.known.get(op.warp, ()):
             return
-        self._report(op, f"{op.name} tells {_text(machine, barrier)}", barrier)
+        self._report(op, f"{op.name} signals {_text(machine, barrier)}", barrier)
 
     @staticmethod
     def _report(op: Op, text: str, barrier: Barrier) -> None:
-        lanes = 1 << op.lane if op.lane >= 0 else 0xFFFF_FFFF
-        op.machine.report("barrier-misuse", text, op.warp, lanes, op.at, same="unpublished")
+        context = _context(barrier)
+        op.machine.report_op(op, "barrier-misuse", text, same="unpublished", context=context)
 
 
 def _slots(batch: WarpBatch, mask: Mask) -> set[int]:
@@ -150,7 +149,10 @@ def _slots(batch: WarpBatch, mask: Mask) -> set[int]:
 def _text(machine: Machine, barrier: Barrier) -> str:
     rank = int(machine.rank_of[barrier.made_by[0]])
     return (
-        f"the {barrier} of CTA rank {rank}, whose init nobody has published to this CTA: put"
-        " fence.mbarrier_init.release.cluster behind the inits, and barrier.cluster arrive and wait"
-        " before the first use from another CTA"
+        f"the {barrier} of CTA rank {rank}, whose init is not published to this CTA: that takes a"
+        " fence.mbarrier_init, and a barrier.cluster before the first use from another CTA"
     )
+
+
+def _context(barrier: Barrier) -> Context:
+    return Context("init-without-fence", (barrier.name or str(barrier),))

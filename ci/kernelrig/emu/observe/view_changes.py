@@ -179,6 +179,7 @@ def issue(op: Op, warps: list[Warp], column: int) -> AsyncOperation:
         warp.place, bits, not generic, LEVELS["gpu"] if strong else 0,
         (warp.column + max(op.lane, 0), issued), warp.number,
     )  # fmt: skip
+    operation.wait = op.wait
     _track(op, warp, operation)
     for each in warps:
         each.tick()

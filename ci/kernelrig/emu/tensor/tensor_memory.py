@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelrig.emu.machine.findings import Context
+from kernelrig.emu.machine.stall import BARRIER, Stall
 from kernelrig.emu.numerics.arrays import LANES
+from kernelrig.ptx.rules import TENSOR_MEMORY_LEAK
 
 if TYPE_CHECKING:
     from kernelrig.emu.machine.machine_state import Machine
@@ -213,6 +216,15 @@ class TensorMemory:
             " that tcgen05.alloc wrote, and dealloc after the last use"
         )
 
+    def describe(self, key: object) -> Stall | None:
+        """Say what a tcgen05.alloc or dealloc waits for, in a deadlock; None for other keys."""
+        for slot, holdings in self._holdings.items():
+            if key == self.key(slot):
+                text = f"tensor memory (allocated columns: {holdings.text()})"
+                warps = np.flatnonzero(self.machine.slot_of // 2 == slot // 2).tolist()
+                return Stall("tensor memory", text, BARRIER, frozenset(warps))
+        return None
+
     def finish(self) -> None:
         """Report what was never freed."""
         for slot, holdings in sorted(self._holdings.items()):
@@ -220,9 +232,10 @@ class TensorMemory:
                 self.machine.report(
                     "leak",
                     f"{block.columns} columns of tensor memory from column {block.column} were"
-                    " never freed: tcgen05.dealloc them before the CTA's last warp exits",
+                    " never freed",
                     block.warp,
                     (1 << LANES) - 1,
                     block.at,
                     same=("tensor memory", slot % 2),
+                    context=Context(TENSOR_MEMORY_LEAK.name, ("tensor memory",)),
                 )

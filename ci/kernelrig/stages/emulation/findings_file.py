@@ -47,6 +47,8 @@ class Found:
     warps: int = 0
     ctas: int = 0
     objects: tuple[str, ...] = ()
+    related: tuple[Frame, ...] = ()
+    examples: tuple[str, ...] = ()
 
     @property
     def location(self) -> Frame:

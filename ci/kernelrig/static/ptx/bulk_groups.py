@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernelrig.model import Rule
-from kernelrig.ptx import Instruction
+from kernelrig.ptx import Instruction, rules
 from kernelrig.static.ptx.condition import Facts
 from kernelrig.static.ptx.convergence import Lanes
 from kernelrig.static.ptx.judge import Breach, Code, Kind, PtxRule
@@ -72,28 +71,13 @@ def _uncommitted(code: Code) -> Iterator[Breach]:
 
 
 MIXED = PtxRule(
-    Rule(
-        "P005",
-        "mixed-bulk-groups",
-        "a bulk copy, its commit_group and its wait_group are of the same lane: all of the elected"
-        " one, or all of the lane of one number",
-        "groups are a thread's own, and which lane elect.sync names is not specified: another"
-        " lane's commit and wait are for nothing (PTX ISA 9.1, 9.7.9.27.2 and 9.7.13.14)",
-        "elect.sync with the same mask around all three",
-    ),
+    rules.MIXED_BULK_GROUPS,
     Kind("bulk groups' instructions", _grouped),
     _mixed,
 )
 
 NOT_COMMITTED = PtxRule(
-    Rule(
-        "P006",
-        "copy-not-committed",
-        "a bulk copy that a thread goes on to wait for is committed to a group",
-        "a wait is for groups, and only a commit makes them: the copy still reads what is then"
-        " written again (PTX ISA 9.1, 9.7.9.27.2)",
-        "cp.async.bulk.commit_group behind the copies, in the same lane, before the wait",
-    ),
+    rules.COPY_NOT_COMMITTED,
     Kind("bulk copies to global memory", is_bulk_store),
     _uncommitted,
 )

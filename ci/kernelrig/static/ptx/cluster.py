@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from kernelrig.model import Rule
-from kernelrig.ptx import Instruction
+from kernelrig.ptx import Instruction, rules
 from kernelrig.static.ptx.condition import Facts
 from kernelrig.static.ptx.judge import Breach, Code, Kind, PtxRule
 from kernelrig.static.ptx.kinds import is_cluster_wait, is_cta_barrier
@@ -55,14 +54,7 @@ def _too_early(code: Code) -> Iterator[Breach]:
 
 
 PEER_BEFORE_CLUSTER_BARRIER = PtxRule(
-    Rule(
-        "P011",
-        "peer-before-cluster-barrier",
-        "nothing works on another CTA's memory before a cluster barrier",
-        "the CTAs of a cluster start together, not at once: memory of one that has not begun is not"
-        " there yet, nor are its barriers (PTX ISA 9.1, 9.7.13.3 and 9.7.16.5)",
-        "barrier.cluster.arrive and .wait at the top, behind the initialisation of the mbarriers",
-    ),
+    rules.PEER_BEFORE_CLUSTER_BARRIER,
     Kind("instructions that may reach another CTA", may_touch_peer),
     _too_early,
 )

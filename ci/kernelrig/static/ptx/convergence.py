@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 import networkx as nx
 
-from kernelrig.model import Rule
-from kernelrig.ptx import Instruction
+from kernelrig.ptx import Instruction, rules
 from kernelrig.static.ptx.condition import Facts, Root, allowed
 from kernelrig.static.ptx.judge import Breach, Code, Kind, PtxRule
 from kernelrig.static.ptx.paths import Paths
@@ -65,14 +64,7 @@ def _lone(code: Code) -> Iterator[Breach]:
 
 
 ALIGNED_BY_ONE_LANE = PtxRule(
-    Rule(
-        "P008",
-        "aligned-by-one-lane",
-        "no `.aligned` instruction, bar.sync among them, stands where only one lane of a warp is",
-        "all lanes of the warp must execute the same .aligned instruction: with one lane it is"
-        " undefined, most often a hang (PTX ISA 9.1, 9.7.13.1)",
-        "take it out of the elected lane's branch, or use the form without .aligned",
-    ),
+    rules.ALIGNED_BY_ONE_LANE,
     Kind("instructions of whole warps", wants_whole_warp),
     _lone,
 )

@@ -9,6 +9,7 @@ from kernelrig.findings import locate
 from kernelrig.model import Check, Finding, Rule
 from kernelrig.model.symbol import base_name
 from kernelrig.ptx import Function, Instruction, Module, Symbol, control_flow
+from kernelrig.ptx.rules import IsaRule
 from kernelrig.static.answer import broken_rule_at, judged, not_asked, not_judged
 from kernelrig.static.ptx.paths import Paths, TooManyPathsError
 from kernelrig.static.ptx.pointers import Pointers
@@ -70,10 +71,16 @@ class Kind:
 class PtxRule:
     """`sites` are what is judged; without any, or without any of `beside`, there is no question."""
 
-    rule: Rule
+    isa: IsaRule
     sites: Kind
     judge: Callable[[Code], Iterable[Breach]]
     beside: Kind | None = None
+
+    @property
+    def rule(self) -> Rule:
+        """The row of kernelrig.ptx.rules as every check has its rule."""
+        isa = self.isa
+        return Rule(isa.code, isa.name, isa.text, isa.reason, isa.fix)
 
     def answer(self, code: Code) -> Check:
         name, what = base_name(code.function.name), self.sites.name

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernelrig.model import Rule
-from kernelrig.ptx import Instruction
+from kernelrig.ptx import Instruction, rules
 from kernelrig.static.ptx.condition import Facts
 from kernelrig.static.ptx.judge import Breach, Code, Kind, PtxRule
 from kernelrig.static.ptx.kinds import (
@@ -88,43 +87,20 @@ def _unexpected_bytes(code: Code) -> Iterator[Breach]:
 
 
 INIT_WITHOUT_FENCE = PtxRule(
-    Rule(
-        "P002",
-        "init-without-fence",
-        "on every path from an mbarrier.init to a relaxed barrier.cluster.arrive stands a"
-        " fence.mbarrier_init, or a stronger fence",
-        "a relaxed arrive orders nothing before it: the other CTA may arrive on a barrier that is"
-        " not initialised yet (PTX ISA 9.1, 9.7.13.4)",
-        "fence.mbarrier_init.release.cluster behind the inits, in the thread that made them",
-    ),
+    rules.INIT_WITHOUT_FENCE,
     Kind("mbarrier.init", is_init),
     _unfenced_inits,
     beside=Kind("barrier.cluster.arrive", is_cluster_arrive),
 )
 
 REMOTE_ARRIVE_SCOPE = PtxRule(
-    Rule(
-        "P003",
-        "remote-arrive-scope",
-        "an arrive on another CTA's mbarrier that publishes stores to the cluster's shared memory"
-        " is .release.cluster, or stands behind a fence of cluster scope",
-        "the waiter sees the stores only if both scopes hold both threads; without a scope an"
-        " arrive is .release.cta, which ends at the CTA (PTX ISA 9.1, 8.7 and 9.7.13.15.13)",
-        "mbarrier.arrive.release.cluster, and .acquire.cluster where it is waited for",
-    ),
+    rules.REMOTE_ARRIVE_SCOPE,
     Kind("arrives on mbarriers of the cluster", is_remote_arrive),
     _weak_arrives,
 )
 
 BYTES_NEVER_EXPECTED = PtxRule(
-    Rule(
-        "P009",
-        "bytes-never-expected",
-        "a function whose copies count bytes on an mbarrier expects bytes",
-        "bytes that arrive unexpected leave the transaction count below zero: the phase never ends"
-        " (PTX ISA 9.1, 9.7.13.15.5 and .6)",
-        "mbarrier.arrive.expect_tx with the bytes of all copies of the phase",
-    ),
+    rules.BYTES_NEVER_EXPECTED,
     Kind("copies that count bytes", counts_bytes),
     _unexpected_bytes,
 )

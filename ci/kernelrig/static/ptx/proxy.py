@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from kernelrig.model import Rule
-from kernelrig.ptx import Address, Instruction
+from kernelrig.ptx import Address, Instruction, rules
 from kernelrig.ptx.types import BYTES
 from kernelrig.static.ptx.condition import Facts
 from kernelrig.static.ptx.convergence import Lanes
@@ -102,28 +101,13 @@ def _gathers(i: Instruction) -> bool:
 
 
 STORE_WITHOUT_PROXY_FENCE = PtxRule(
-    Rule(
-        "P001",
-        "store-without-proxy-fence",
-        "on every path from a generic store to shared memory to a bulk copy out of it stands a"
-        " fence.proxy.async",
-        "the copy reads through the async proxy, and does not see what generic stores wrote without"
-        " that fence; no barrier stands in for it (PTX ISA 9.1, 9.7.13.4)",
-        "fence.proxy.async.shared::cta in every storing thread, then the barrier, then the copy",
-    ),
+    rules.STORE_WITHOUT_PROXY_FENCE,
     Kind("bulk copies out of shared memory", reads_shared),
     _unfenced,
 )
 
 COPY_BEFORE_THE_OTHERS = PtxRule(
-    Rule(
-        "P013",
-        "copy-before-the-others",
-        "between stores of a whole warp and a bulk copy by one of its lanes stands a barrier",
-        "lanes are threads: neither elect.sync nor running in step orders their memory, only"
-        " barriers do (PTX ISA 9.1, 8.5 and 9.7.13.2)",
-        "bar.warp.sync behind the proxy fence, before the lane is elected",
-    ),
+    rules.COPY_BEFORE_THE_OTHERS,
     Kind("bulk copies out of shared memory", reads_shared),
     _before_the_others,
 )

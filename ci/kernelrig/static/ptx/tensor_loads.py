@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernelrig.model import Rule
-from kernelrig.ptx import Instruction
+from kernelrig.ptx import Instruction, rules
 from kernelrig.static.ptx.condition import Facts
 from kernelrig.static.ptx.judge import Breach, Code, Kind, PtxRule
 from kernelrig.static.ptx.kinds import is_mbarrier_arrive, is_tcgen05
@@ -54,15 +53,7 @@ def hands_over(i: Instruction) -> bool:
 
 
 LOAD_NOT_WAITED = PtxRule(
-    Rule(
-        "P007",
-        "load-not-waited",
-        "between a tcgen05.ld and the arrive that hands its columns over stands a"
-        " tcgen05.wait::ld, and between it and a dealloc",
-        "the load is asynchronous: a use of its registers waits for it and orders nothing, and the"
-        " next product may overwrite what is still being read (PTX ISA 9.1, 9.7.16.6.4.5)",
-        "tcgen05.wait::ld, then tcgen05.fence::before_thread_sync, then the arrive",
-    ),
+    rules.LOAD_NOT_WAITED,
     Kind("tcgen05.ld", is_load),
     _early_releases,
 )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from kernelrig.model import Rule
-from kernelrig.ptx import Instruction, Integer
+from kernelrig.ptx import Instruction, Integer, rules
 from kernelrig.static.ptx.condition import Facts, allowed
 from kernelrig.static.ptx.judge import Breach, Code, Kind, PtxRule
 from kernelrig.static.ptx.kinds import (
@@ -161,56 +160,25 @@ def _unpublished(code: Code) -> Iterator[Breach]:
 
 
 LEAK = PtxRule(
-    Rule(
-        "P004",
-        "tensor-memory-leak",
-        "tcgen05.dealloc gives back what tcgen05.alloc takes, as many columns, on every way to the"
-        " end",
-        "tensor memory must be given back before the kernel ends: the next CTA on the SM waits for"
-        " it for ever (PTX ISA 9.1, 9.7.16.7)",
-        "tcgen05.dealloc with the columns of the alloc, behind the last use, before every exit",
-    ),
+    rules.TENSOR_MEMORY_LEAK,
     Kind("tcgen05.alloc", is_alloc),
     _leaks,
 )
 
 ALLOC_AFTER_RELINQUISH = PtxRule(
-    Rule(
-        "P010",
-        "alloc-after-relinquish",
-        "no tcgen05.alloc comes after a tcgen05.relinquish_alloc_permit",
-        "a CTA that gave up the permit may not allocate again: hardware traps (PTX ISA 9.1,"
-        " 9.7.16.7)",
-        "relinquish behind the last alloc",
-    ),
+    rules.ALLOC_AFTER_RELINQUISH,
     Kind("tcgen05.relinquish_alloc_permit", _gives_up),
     _late_allocs,
 )
 
 DEALLOC_WITHOUT_THE_PEER = PtxRule(
-    Rule(
-        "P012",
-        "dealloc-without-the-peer",
-        "between the alloc of a CTA pair and its dealloc a thread waits for the other CTA, on a"
-        " cluster barrier or an mbarrier",
-        "both CTAs take part in either: one that gives back before the other has taken fails or"
-        " hangs (PTX ISA 9.1, 9.7.16.5, tables 47 and 48)",
-        "barrier.cluster.arrive and .wait behind the last use of tensor memory, before the dealloc",
-    ),
+    rules.DEALLOC_WITHOUT_THE_PEER,
     Kind("tcgen05.dealloc of a pair", is_pair_dealloc),
     _lone_deallocs,
 )
 
 ADDRESS_NOT_PUBLISHED = PtxRule(
-    Rule(
-        "P014",
-        "address-not-published",
-        "between a tcgen05.alloc and a read of the address that it wrote, by other warps, stands a"
-        " barrier or an arrive that releases",
-        "the address is a word of shared memory like any other: a relaxed barrier publishes nothing"
-        " (PTX ISA 9.1, 8.8 and 9.7.13.3)",
-        "bar.sync, or barrier.cluster.arrive.release and .wait, between the alloc and the load",
-    ),
+    rules.ADDRESS_NOT_PUBLISHED,
     Kind("tcgen05.alloc", is_alloc),
     _unpublished,
 )

@@ -1,0 +1,111 @@
+"""A deadlock as one finding: the barrier that is likeliest to be at fault first, then all others.
+
+Nothing can run and nothing is in flight, so no barrier that a warp waits for can complete. Most of
+them are victims: they wait for warps that wait themselves. Those to look at first are an mbarrier
+whose bytes do not add up, then one that some but not all have arrived at. Where all look alike the
+lowest warp leads: kernels put the warp that loads, the head of the chain, first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from kernelrig.emu.machine.findings import Context
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.stall import BARRIER, Stall
+from kernelrig.emu.numerics.arrays import full_mask, lane_bits
+
+ALL_LANES = 0xFFFF_FFFF
+
+
+@dataclass(slots=True)
+class _Waiters:
+    """Who waits for one thing: warp and lanes, and the instruction they wait at."""
+
+    stall: Stall
+    at: int
+    warps: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        return self.stall.rank, min(self.warps)
+
+
+def report_deadlock(machine: Machine, parked: list[WarpBatch], converging: list[WarpBatch]) -> None:
+    """Report that nothing can go on. `converging` wait for other lanes of their own warps."""
+    segments = machine.program.segments
+    found: dict[tuple[object, int], _Waiters] = {}
+    for batch in parked:
+        at = segments[batch.pc].first
+        for key in batch.waiting:
+            stall = _stall(machine, key)
+            if stall is not None:
+                _add(found.setdefault((key, at), _Waiters(stall, at)), batch)
+    found = {key: waiters for key, waiters in found.items() if waiters.warps}
+    for batch in converging:
+        at = segments[batch.pc].first
+        stall = Stall("", "the other lanes of their warp", BARRIER, frozenset(batch.warps.tolist()))
+        key = (tuple(batch.warps.tolist()), at)
+        _add(found.setdefault(key, _Waiters(stall, at)), batch)
+    ordered = sorted(found.values(), key=lambda w: w.rank)
+    if not ordered:
+        machine.report("deadlock", "nothing can run and nothing is in flight")
+        return
+    first, lines = ordered[0], [_line(machine, w) for w in ordered[1:]]
+    objects = dict.fromkeys(w.stall.name for w in ordered if w.stall.name)
+    warp = min(first.warps)
+    machine.report(
+        "deadlock",
+        f"{_line(machine, first)}; nothing can run and nothing is in flight"
+        + "".join(f"\n  {line}" for line in lines),
+        warp,
+        first.warps[warp],
+        first.at,
+        count=sum(lanes.bit_count() for lanes in first.warps.values()),
+        context=Context(first.stall.rule, tuple(objects)),
+        warps=[*first.warps],
+    )
+
+
+def _stall(machine: Machine, key: object) -> Stall | None:
+    """Ask the components which of them `key` belongs to, and what it waits for."""
+    for component in machine.components:
+        if hasattr(component, "describe"):
+            stall: Stall | None = component.describe(key)
+            if stall is not None:
+                return stall
+    return None
+
+
+def _add(waiters: _Waiters, batch: WarpBatch) -> None:
+    lanes = full_mask(batch.lanes, batch.size)
+    for row, warp in enumerate(batch.warps.tolist()):
+        if warp in waiters.stall.warps:
+            waiters.warps[warp] = waiters.warps.get(warp, 0) | lane_bits(lanes[row])
+
+
+def _line(machine: Machine, waiters: _Waiters) -> str:
+    """Say who waits for what, and where: `CTA 0 warps 2, 3 wait for accum_ready[0] ... at ...`."""
+    who = _who(machine, waiters.warps)
+    verb = "waits" if len(waiters.warps) == 1 else "wait"
+    return f"{who} {verb} for {waiters.stall.text}, at {machine.program.label(waiters.at)}"
+
+
+def _who(machine: Machine, warps: dict[int, int]) -> str:
+    by_cta: dict[tuple[int, int], list[int]] = {}
+    for warp in sorted(warps):
+        cta, number = int(machine.cta_of[warp]), warp % machine.geometry.warps
+        by_cta.setdefault((cta, warps[warp]), []).append(number)
+    return " and ".join(_named(cta, lanes, found) for (cta, lanes), found in by_cta.items())
+
+
+def _named(cta: int, lanes: int, warps: Sequence[int]) -> str:
+    some = f" (lanes {lanes:#010x})" if lanes != ALL_LANES else ""
+    if lanes.bit_count() == 1:
+        some = f" lane {lanes.bit_length() - 1}"
+    return f"CTA {cta} warp{'s' * (len(warps) > 1)} {_listed(warps)}{some}"
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))

@@ -1,0 +1,197 @@
+"""One fault, one finding: equal findings are merged, effects linked to their cause, all ordered.
+
+A fault shows many times: in every schedule, on every stage of a ring, in each unrolled copy of an
+instruction, and again in what follows from it. A reader wants the first line to be the cause.
+
+Merging: findings of one kind, rule and source line about one array of barriers or one buffer are
+one. They are counted, and a few of their messages stay as examples.
+
+Linking: `cause` is set only where one of these holds, so that an independent fault keeps its place:
+
+- two findings whose threads passed the same mbarrier wait early: the first explains the others, and
+  misuse or deadlock of that mbarrier in the same schedules;
+- an mbarrier of which the bytes do not add up explains what is wrong behind waits on it;
+- a race or an uninitialised read behind a wait on an mbarrier that was misused in all schedules
+  that saw it: the misuse explains it;
+- a deadlock that involves an mbarrier which was misused, or that shows in another schedule too;
+- a race seen from its other side: the same two source lines, the same buffer;
+- a wrong element whose writer's line, or whose buffer, has a race or an uninitialised read;
+- tensor memory that is not freed where freeing it was wrong.
+
+Nothing is dropped: what is linked stays in the file, behind what explains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from kernelrig.emu.machine.findings import Finding, joined
+
+EXAMPLES = 3
+RANK = {
+    "descriptor": 0,
+    "out-of-bounds": 0,
+    "misaligned": 0,
+    "tmem": 1,
+    "barrier-misuse": 2,
+    "proxy-fence": 3,
+    "race": 3,
+    "uninitialised": 3,
+    "deadlock": 4,
+    "leak": 5,
+    "mismatch": 6,
+    "step-limit": 7,
+}
+"""Kinds in the order in which one explains the other, where nothing else is known."""
+WRONG_BYTES = "mbarrier-bytes"
+"""The rule of a deadlock that is no victim: nothing else makes an mbarrier's bytes wrong."""
+ORDER_FAULTS = frozenset({"race", "uninitialised", "proxy-fence"})
+
+Explains = Callable[[Finding, Finding], bool]
+
+
+def grouped(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Merge, order and link findings; each `cause` is an index into what is returned."""
+    merged: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in findings:
+        merged.setdefault(_merge_key(finding), []).append(finding)
+    ordered = sorted((_merged(same) for same in merged.values()), key=_rank)
+    roots = [_root(ordered, index) for index in range(len(ordered))]
+    order = sorted(range(len(ordered)), key=lambda i: (roots[i] if roots[i] >= 0 else i, i))
+    place = {index: position for position, index in enumerate(order)}
+    return tuple(
+        replace(ordered[i], cause=place[roots[i]] if roots[i] >= 0 else None) for i in order
+    )
+
+
+def base(name: str) -> str:
+    """Return the array that an element is of: `inputs_arrived[2]` is of `inputs_arrived`."""
+    return name.partition("[")[0]
+
+
+def _bases(finding: Finding) -> frozenset[str]:
+    return frozenset(base(name) for name in finding.objects)
+
+
+def _line(finding: Finding) -> object:
+    return finding.source or finding.ptx_line
+
+
+def _merge_key(finding: Finding) -> tuple[object, ...]:
+    # Of a deadlock the first object is the barrier that it is about, the others all that wait too.
+    objects = finding.objects[:1] if finding.kind == "deadlock" else finding.objects
+    if finding.rule or finding.objects:
+        about: object = (finding.rule, frozenset(base(name) for name in objects))
+    else:
+        about = finding.sighting.same or finding.message
+    return (finding.kind, finding.severity, _line(finding), about, finding.related)
+
+
+def _merged(same: Sequence[Finding]) -> Finding:
+    first = min(same, key=lambda f: (f.schedule, f.sighting.time))
+    others = [f for f in same if f is not first]
+    examples = tuple(dict.fromkeys(f.message for f in others if f.message != first.message))
+    return replace(joined(first, others), examples=examples[:EXAMPLES])
+
+
+def _rank(finding: Finding) -> tuple[object, ...]:
+    early = finding.sighting.wait is not None and finding.sighting.wait.early
+    return (
+        finding.severity != "error",
+        not early,
+        1 if finding.rule == WRONG_BYTES else RANK.get(finding.kind, 0),
+        finding.schedule,
+        finding.sighting.time,
+    )
+
+
+def _root(ordered: Sequence[Finding], index: int) -> int:
+    """Return the finding that explains the one at `index`, -1 for none; only earlier ones can."""
+    for explains in _LINKS:
+        for other in range(index):
+            if explains(ordered[other], ordered[index]):
+                # A chain is followed to its start: a reader looks at one cause.
+                return other if (root := _root(ordered, other)) < 0 else root
+    return -1
+
+
+def _same_early_wait(cause: Finding, effect: Finding) -> bool:
+    first, second = cause.sighting.wait, effect.sighting.wait
+    if first is None or not first.early:
+        return False
+    if effect.kind in ("barrier-misuse", "deadlock"):
+        return base(first.barrier) in _bases(effect) and _in_its_schedules(cause, effect)
+    if second is None or not second.early:
+        return False
+    return (base(first.barrier), first.frame) == (base(second.barrier), second.frame)
+
+
+def _behind_wrong_bytes(cause: Finding, effect: Finding) -> bool:
+    """The bytes of an mbarrier do not add up: its phases complete too early, or never."""
+    if cause.rule != WRONG_BYTES or not cause.sighting.schedules & effect.sighting.schedules:
+        return False
+    barrier = base(cause.objects[0])
+    wait = effect.sighting.wait
+    if effect.kind in ORDER_FAULTS:
+        return wait is not None and base(wait.barrier) == barrier
+    return effect.kind == "barrier-misuse" and barrier in _bases(effect)
+
+
+def _behind_a_misused_barrier(cause: Finding, effect: Finding) -> bool:
+    wait = effect.sighting.wait
+    return (
+        cause.kind == "barrier-misuse"
+        and effect.kind in ORDER_FAULTS
+        and wait is not None
+        and base(wait.barrier) in _bases(cause)
+        and _in_its_schedules(cause, effect)
+    )
+
+
+def _deadlock(cause: Finding, effect: Finding) -> bool:
+    if effect.kind != "deadlock" or not _bases(cause) & _bases(effect):
+        return False
+    if cause.kind == "barrier-misuse":
+        return _in_its_schedules(cause, effect)
+    return cause.kind == "deadlock"
+
+
+def _other_side(cause: Finding, effect: Finding) -> bool:
+    """A race of a write with a read, and of the next read with that write."""
+    if not (cause.kind == effect.kind == "race" and cause.related and effect.related):
+        return False
+    return _bases(cause) == _bases(effect) and (
+        {cause.source, _text(cause)} == {effect.source, _text(effect)}
+    )
+
+
+def _text(finding: Finding) -> str:
+    frame = finding.related[0]
+    return f"{frame.file}:{frame.line} {frame.function}".rstrip()
+
+
+def _wrong_element(cause: Finding, effect: Finding) -> bool:
+    if effect.kind != "mismatch" or cause.kind not in ORDER_FAULTS or cause.severity != "error":
+        return False
+    lines = {cause.source, *(_text(cause) for _ in cause.related[:1])} - {""}
+    return bool(_bases(cause) & _bases(effect)) or effect.source in lines
+
+
+def _not_freed(cause: Finding, effect: Finding) -> bool:
+    return cause.kind == "tmem" and effect.kind == "leak" and "tensor memory" in effect.objects
+
+
+def _in_its_schedules(cause: Finding, effect: Finding) -> bool:
+    return effect.sighting.schedules <= cause.sighting.schedules
+
+
+_LINKS: tuple[Explains, ...] = (
+    _same_early_wait,
+    _behind_wrong_bytes,
+    _behind_a_misused_barrier,
+    _deadlock,
+    _other_side,
+    _wrong_element,
+    _not_freed,
+)

@@ -1,0 +1,112 @@
+"""What orders two accesses: rules that only a run can judge, by the kind of the first access."""
+
+from __future__ import annotations
+
+from kernelrig.ptx.rules.row import IsaRule
+
+ORDER_RULES = (
+    IsaRule(
+        "proxies-not-fenced",
+        "9.7.13.4",
+        "accesses through the generic and the async proxy have a proxy fence between them",
+        "a barrier orders accesses of one proxy only",
+        "fence.proxy.async between them, in a thread on the way",
+    ),
+    IsaRule(
+        "tensor-store-not-waited",
+        "9.7.16.6.4",
+        "a tcgen05.st is waited for before other threads use its columns",
+        "the store is asynchronous",
+        "tcgen05.wait::st, then tcgen05.fence::before_thread_sync, a barrier, and"
+        " tcgen05.fence::after_thread_sync before what follows",
+    ),
+    IsaRule(
+        "tensor-fence-after-wait",
+        "9.7.16.6.4",
+        "behind the wait for a commit there is a tcgen05.fence::after_thread_sync",
+        "the wait alone does not order tcgen05 instructions behind it",
+        "tcgen05.fence::after_thread_sync behind the wait",
+    ),
+    IsaRule(
+        "tensor-commit-not-waited",
+        "9.7.16.6",
+        "tcgen05.mma, cp and shift are committed to an mbarrier, and that phase is waited for",
+        "they are asynchronous: only their commit's arrival says that they are complete",
+        "tcgen05.commit to an mbarrier, wait for that phase (.acquire), then"
+        " tcgen05.fence::after_thread_sync",
+    ),
+    IsaRule(
+        "wgmma-not-waited",
+        "9.7.15.7",
+        "wgmma operations are committed and waited for before their operands change",
+        "they are asynchronous",
+        "wgmma.commit_group and wgmma.wait_group, then a barrier to whoever comes after",
+    ),
+    IsaRule(
+        "cp-async-not-waited",
+        "9.7.9.25.3",
+        "a cp.async is waited for in its thread before another one reads",
+        "the copy is asynchronous",
+        "cp.async.wait_group in its thread, then a barrier to whoever comes after",
+    ),
+    IsaRule(
+        "bulk-load-not-waited",
+        "9.7.9.25.4 and 8.9.1.1",
+        "what a bulk copy brings is used behind an acquiring wait on its mbarrier",
+        "a relaxed wait orders none of the bytes",
+        "wait, .acquire, for the phase of the mbarrier that counts its bytes: a relaxed wait orders"
+        " none of them",
+    ),
+    IsaRule(
+        "bulk-store-not-waited",
+        "9.7.9.27.2",
+        "a bulk copy out of shared memory has read its source before that is written again",
+        "the copy is asynchronous: it reads what lies there when it runs",
+        "commit it to a group and cp.async.bulk.wait_group.read (without .read for what it writes)"
+        " in the thread that issued it, then a barrier to whoever comes after",
+    ),
+    IsaRule(
+        "lanes-not-synchronised",
+        "8.9 and 9.7.13.2",
+        "accesses of different lanes of a warp have a barrier between them",
+        "lanes are threads, and a warp orders nothing",
+        "bar.warp.sync between them",
+    ),
+    IsaRule(
+        "threads-not-synchronised",
+        "8.9",
+        "accesses of different threads of a CTA are ordered by a barrier or by release and acquire",
+        "without it the second may come first",
+        "bar.sync, or an mbarrier's arrive (.release) and wait (.acquire), between them",
+    ),
+    IsaRule(
+        "cluster-not-synchronised",
+        "8.7",
+        "accesses of different CTAs of a cluster are ordered by release and acquire of its scope",
+        "scopes must include each other",
+        "barrier.cluster (.release, .acquire), or an mbarrier's arrive and wait, both of .cluster"
+        " scope",
+    ),
+    IsaRule(
+        "grid-not-synchronised",
+        "8.8",
+        "accesses of different clusters are ordered by release and acquire of gpu scope",
+        "a smaller scope does not reach the other cluster",
+        "a release and an acquire of .gpu scope that reads it, between them",
+    ),
+    IsaRule(
+        "non-coherent-load",
+        "9.7.9.9",
+        "ld.global.nc reads what the grid never writes",
+        "such a load may return any value that the address ever held",
+        "load it without .nc: no __ldg, no const __restrict__",
+    ),
+    IsaRule(
+        "async-proxy-across-ctas",
+        "8.9.5",
+        "operations of the async proxy of several CTAs are ordered by their own mbarrier or group",
+        "PTX orders the async proxy within a CTA",
+        "let this CTA wait for that operation's own mbarrier or group",
+        severity="warning",
+    ),
+)

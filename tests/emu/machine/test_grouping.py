@@ -1,0 +1,117 @@
+"""Grouping: one fault is one finding, effects are linked to their cause, nothing is dropped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kernelrig.emu.machine.findings import Finding, Sighting, Wait
+from kernelrig.emu.machine.grouping import EXAMPLES, grouped
+from kernelrig.model.frame import Frame
+
+READ, WRITE = Frame("kernel/k.cu", 10, "load"), Frame("kernel/k.cu", 20, "store")
+
+
+def finding(
+    kind: str,
+    line: int,
+    *objects: str,
+    message: str = "",
+    time: int = 0,
+    schedules: tuple[int, ...] = (0,),
+    wait: Wait | None = None,
+    related: tuple[Frame, ...] = (),
+    rule: str = "",
+) -> Finding:
+    return Finding(
+        kind,
+        "error",
+        message or f"{kind} of {', '.join(objects)}",
+        cta=0,
+        warp=1,
+        source=f"kernel/k.cu:{line} f",
+        schedule=schedules[0],
+        rule=rule or kind,
+        objects=objects,
+        related=related,
+        sighting=Sighting(
+            time=time,
+            threads=frozenset({(0, 1)}),
+            schedules=frozenset(schedules),
+            wait=wait,
+        ),
+    )
+
+
+def test_a_fault_on_each_stage_of_a_ring_is_one_finding() -> None:
+    stages = [finding("race", 5, f"A[{i}]", message=f"at A[{i}]") for i in range(8)]
+    (one,) = grouped(stages)
+    assert (one.count, one.objects[:2], one.message) == (8, ("A[0]", "A[1]"), "at A[0]")
+    assert one.examples == tuple(f"at A[{i}]" for i in range(1, EXAMPLES + 1))
+
+
+def test_faults_of_other_lines_or_buffers_stay_apart_and_explain_nothing() -> None:
+    found = grouped([finding("race", 5, "A"), finding("race", 6, "A"), finding("race", 5, "B")])
+    assert [f.cause for f in found] == [None, None, None]
+
+
+def test_schedules_warps_and_ctas_are_counted() -> None:
+    other = finding("race", 5, "A[1]", schedules=(1,))
+    other = replace(other, sighting=replace(other.sighting, threads=frozenset({(2, 1), (2, 3)})))
+    (one,) = grouped([finding("race", 5, "A[0]"), other])
+    assert (one.schedules, one.warps, one.ctas) == (2, 3, 2)
+
+
+def test_what_follows_from_one_early_wait_is_listed_behind_the_first() -> None:
+    early = Wait("full[0]", READ, early=True)
+    found = grouped(
+        [
+            finding("deadlock", 40, "full[0]", "empty[1]", time=9),
+            finding("race", 30, "B", time=2, wait=early),
+            finding("uninitialised", 31, "A", time=1, wait=early),
+        ]
+    )
+    assert [(f.kind, f.cause) for f in found] == [
+        ("uninitialised", None),
+        ("race", 0),
+        ("deadlock", 0),
+    ]
+
+
+def test_a_deadlock_of_another_schedule_is_not_explained_by_an_early_wait() -> None:
+    early = Wait("full[0]", READ, early=True)
+    found = grouped(
+        [
+            finding("uninitialised", 31, "A", wait=early),
+            finding("deadlock", 40, "full[0]", schedules=(1,)),
+        ]
+    )
+    assert [f.cause for f in found] == [None, None]
+
+
+def test_misuse_of_an_mbarrier_explains_races_behind_its_waits() -> None:
+    wait = Wait("full[2]", READ, early=False)
+    found = grouped(
+        [finding("race", 30, "A", wait=wait), finding("barrier-misuse", 12, "full[0]", time=5)]
+    )
+    assert [(f.kind, f.cause) for f in found] == [("barrier-misuse", None), ("race", 0)]
+
+
+def test_a_race_seen_from_its_other_side_is_linked() -> None:
+    one = replace(finding("race", 0, "A", related=(WRITE,)), source="kernel/k.cu:10 load")
+    two = replace(finding("race", 0, "A", related=(READ,), time=3), source="kernel/k.cu:20 store")
+    assert [f.cause for f in grouped([two, one])] == [None, 0]
+
+
+def test_a_wrong_element_is_explained_by_a_race_at_its_writers_line_only() -> None:
+    race = finding("race", 50, "staging")
+    same, other = finding("mismatch", 50, "C"), finding("mismatch", 60, "D")
+    assert [(f.objects, f.cause) for f in grouped([other, same, race])] == [
+        (("staging",), None),
+        (("C",), 0),
+        (("D",), None),
+    ]
+
+
+def test_an_independent_fault_keeps_its_place_before_effects() -> None:
+    found = grouped([finding("mismatch", 60, "D"), finding("out-of-bounds", 7, "C", time=8)])
+    assert [(f.kind, f.cause) for f in found] == [("out-of-bounds", None), ("mismatch", None)]

@@ -16,7 +16,7 @@ def test_a_host_in_use_is_refused_and_nothing_is_left_to_collect(
         refused = project.test("passes", "brief")
         sentence = (
             f"host: run {first.name} is using this host;"
-            " one run a host at a time: wait, or bring it back with `invoke collect`"
+            " a host runs one run at a time: wait, or fetch it with `invoke collect`"
         )
         assert (refused.exit_code, refused.sentences) == (4, [sentence])
         assert read_junit(refused.folder) == {

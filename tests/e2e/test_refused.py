@@ -46,8 +46,8 @@ def test_a_changed_host_key_is_never_passed_over(
     shown, pinned = parse_host_key(host.sshd.host_key), parse_host_key(make_key(tmp_path / "other"))
     assert check_refused(make, host, host_key=pinned.line).sentences == [
         f"the host key of {host.address} changed: it shows {shown}, pinned is {pinned};"
-        f" somebody may be in between; if the machine is a new one, `invoke remote-add host"
-        f" {host.sshd.user}@{host.address} --fingerprint SHA256:...` with what its provider says"
+        " this may be a man-in-the-middle attack; if the machine is a new one,"
+        f" `invoke remote-add host {host.sshd.user}@{host.address} --fingerprint SHA256:...` with what its provider says"
     ]
 
 
@@ -62,8 +62,8 @@ def test_a_silent_server_is_given_up(make: MakeProject, host: LoopbackHost) -> N
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         assert check_refused(make, host, port=port, connect_timeout_s=0.5).sentences == [
-            f"127.0.0.1:{port} took the connection and said nothing for 0.5 s;"
-            " is it an SSH server, and is the host alive?"
+            f"127.0.0.1:{port} accepted the connection and sent nothing for 0.5 s;"
+            " is it an SSH server?"
         ]
 
 
@@ -73,7 +73,7 @@ def test_a_key_that_the_host_does_not_take(
     make_key(tmp_path / "other")
     sentence = check_refused(make, host, identity_file=str(tmp_path / "other")).sentences[0]
     assert sentence.startswith(
-        f"{host.address} let user {host.sshd.user} in with none of our keys:"
+        f"{host.address} accepted none of our keys for user {host.sshd.user}:"
         f" {tmp_path}/other (refused); name the right key as identity_file of the remote"
     )
 

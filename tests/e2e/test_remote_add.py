@@ -46,7 +46,7 @@ def test_a_fingerprint_of_another_host_is_refused_and_nothing_written(
     assert (answer.exit_code, answer.stdout) == (4, "")
     assert answer.sentences == [
         f"{host.address} does not have the key {wanted}: it shows {shown};"
-        " nothing was written; is the address right, is the fingerprint of this host?"
+        " nothing was written; is the address right, is the fingerprint that of this host?"
     ]
     assert not (project.root / "remotes.local.yaml").exists()
 

@@ -71,7 +71,7 @@ class LocalChannel:
 
     def _drop(self) -> None:
         self.close()
-        raise LinkLost("the link dropped")
+        raise LinkLost("the connection dropped")
 
     def stderr(self) -> str:
         self.process.wait(10)

@@ -74,7 +74,7 @@ def test_a_command_that_ignores_term_ends_at_its_time_limit(host: LocalHost) -> 
     (result,), _ = host.run([job("smoke", shell("hang", script, 0.2))])
     command = only(result.commands)
     assert command.ended_by is EndedBy.TIME_LIMIT
-    assert command.detail == "it ran 0.2 s, all it may"
+    assert command.detail == "it ran 0.2 s, its limit"
     assert not is_running(int((host.back / "stages/01-smoke/hang.stdout.log").read_text()))
 
 
@@ -157,11 +157,11 @@ def test_a_killed_agent_shows_as_lost_and_leaves_no_process(host: LocalHost) -> 
     (one, two), events = host.run(jobs, on_event=kill)
     assert events[-1]["event"] == "agent_lost"
     assert [c.ended_by for c in one.commands] == [EndedBy.LOST, EndedBy.NOT_STARTED]
-    assert two.not_run == "the agent on the host was lost before it came to this"
+    assert two.not_run == "the agent on the host was lost before it ran this"
     assert [is_running(pid) for pid in pids] == [False, False]
 
 
-def test_an_agent_that_no_longer_moves_is_told_of(host: LocalHost) -> None:
+def test_an_agent_without_heartbeat_is_reported(host: LocalHost) -> None:
     def stop_and_go(event: Event) -> None:
         agent = json.loads((host.workdir / "runs/run-1/agent.json").read_text())["pid"]
         if event["event"] == "command_started":
@@ -173,7 +173,7 @@ def test_an_agent_that_no_longer_moves_is_told_of(host: LocalHost) -> None:
 
     _, events = host.run([job("one", shell("long", "sleep 1000"))], on_event=stop_and_go)
     notes = [e["text"] for e in events if e["event"] == "note"]
-    assert [text.startswith("the agent shows no life for ") for text in notes] == [True]
+    assert [text.startswith("no heartbeat from the agent for ") for text in notes] == [True]
 
 
 def test_a_cancelled_run_ends_at_once_and_says_so(host: LocalHost) -> None:
@@ -217,8 +217,8 @@ def test_nothing_is_run_that_would_hang_as_an_earlier_stage_did(host: LocalHost)
     ]
     (smoke, racecheck, timing, apart), _ = host.run(jobs)
     assert [c.ended_by for c in smoke.commands] == [EndedBy.TIME_LIMIT, EndedBy.NOT_STARTED]
-    assert smoke.commands[1].detail == "a command before it did not end by itself"
-    assert racecheck.not_run == "'smoke' did not end by itself: this would wait the same way"
+    assert smoke.commands[1].detail == "an earlier command was ended at its time limit"
+    assert racecheck.not_run == "'smoke' was ended at its time limit: this would hang the same way"
     assert not (host.workdir / "runs/run-1/ran").exists()
     assert timing.not_run == "needs 'racecheck', which was not run"
     assert only(apart.commands).exit_code == 0
@@ -275,7 +275,7 @@ def test_a_hung_kernel_is_dumped_before_it_is_ended(host: LocalHost) -> None:
     (result,), _ = host.run([job("smoke", command)])
     folder = host.back / "stages/01-smoke"
     assert only(result.commands).ended_by is EndedBy.TIME_LIMIT
-    assert only(result.commands).detail == "it ran 0.5 s, all it may; core dumped"
+    assert only(result.commands).detail == "it ran 0.5 s, its limit; core dumped"
     assert (folder / "hang.gdb.txt").read_text().splitlines() == [
         "target cudacore hang.core",
         "CUDA core",
@@ -295,7 +295,7 @@ def test_a_hung_kernel_is_dumped_before_it_is_ended(host: LocalHost) -> None:
 def test_a_hang_outside_cuda_has_no_core_and_says_why(host: LocalHost) -> None:
     (result,), _ = host.run([job("smoke", shell("hang", "sleep 1000", 0.1, core_dump=True))])
     detail = only(result.commands).detail
-    assert detail == "it ran 0.1 s, all it may; no core dump: the program opened no dump pipe"
+    assert detail == "it ran 0.1 s, its limit; no core dump: the program opened no dump pipe"
 
 
 DEAD_DRIVER = """

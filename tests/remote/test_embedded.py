@@ -98,7 +98,7 @@ def test_a_writer_is_let_go_when_the_process_ends(session: Session, tmp_path: Pa
     assert hear(channel) == (b"done\n", "", 0)
     writer.join()
     assert [e.message for e in errors] == [
-        "the process on remote 'self' (127.0.0.1) takes no more input"
+        "the process on remote 'self' (127.0.0.1) accepts no more input"
     ]
 
 

@@ -197,7 +197,7 @@ def test_jump_hosts_in_a_circle_are_an_error(tmp_path: Path) -> None:
     config = "Host a\n ProxyJump b\nHost b\n ProxyJump a\n"
     with pytest.raises(ConfigError) as caught:
         hops_of(tmp_path, config, Remote("r", "sm_90a", host="a"))
-    assert caught.value.message.endswith("lead in a circle")
+    assert caught.value.message.endswith("form a cycle")
 
 
 def test_a_proxy_command_is_refused_by_name_and_never_run(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_a_new_host_is_pinned_with_the_key_it_shows(
     fingerprint = keygen_fingerprint(sshd.folder / "host_key.pub")
     shown = capsys.readouterr().err
     assert f"host key of 127.0.0.1:{sshd.port}: ssh-ed25519 {fingerprint}\n" in shown
-    assert "pinned as it was shown; compare it" in shown
+    assert "pinned on first use; compare it" in shown
 
 
 def test_a_fingerprint_picks_the_key_whatever_its_type(start_sshd: Start, tmp_path: Path) -> None:
@@ -297,5 +297,5 @@ def test_a_host_that_is_not_there_or_silent_pins_nothing(tmp_path: Path) -> None
         with pytest.raises(RemoteError) as caught:
             resolve_remote("r", f"me@127.0.0.1:{port}", arch="sm_90a", home=home)
     assert caught.value.message == (
-        f"127.0.0.1:{port} took the connection and said nothing for 0.4 s"
+        f"127.0.0.1:{port} accepted the connection and sent nothing for 0.4 s"
     )

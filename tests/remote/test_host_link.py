@@ -128,7 +128,7 @@ def test_a_probe_that_fails_is_a_problem_not_a_crash(host: LocalHost) -> None:
     facts = host.link().facts
     assert facts.gpus == ()
     assert (
-        "nvidia-smi does not tell of the GPUs (exit 9): Failed to initialize NVML: Unknown Error"
+        "nvidia-smi does not list the GPUs (exit 9): Failed to initialize NVML: Unknown Error"
         in facts.problems
     )
 
@@ -172,7 +172,7 @@ def test_a_file_that_is_not_what_was_announced_is_refused(host: LocalHost) -> No
     path = host.file("a", b"changed since")
     with pytest.raises(RemoteError) as error:
         host.link().ship({"0" * 64: path})
-    assert error.value.message == "a: what arrives is not what was announced"
+    assert error.value.message == "a: arrived with another SHA-256 than announced"
     assert list((host.workdir / "blobs").iterdir()) == []
 
 
@@ -319,7 +319,9 @@ class ClosedOpener(LocalOpener):
     def open(self, argv: Sequence[str]) -> LocalChannel:
         self.asked += 1
         if self.asked > 1:
-            raise RemoteError("the host key of host changed", "somebody may be in between")
+            raise RemoteError(
+                "the host key of host changed", "this may be a man-in-the-middle attack"
+            )
         return super().open(argv)
 
 
@@ -330,7 +332,7 @@ def test_a_link_that_is_refused_is_not_asked_for_again(host: LocalHost) -> None:
     with pytest.raises(RemoteError) as error:
         link.ship({})
     assert error.value.message == "the host key of host changed"
-    assert error.value.hint == "somebody may be in between"
+    assert error.value.hint == "this may be a man-in-the-middle attack"
     assert opener.asked == 2
 
 
@@ -357,7 +359,7 @@ def test_a_link_that_stays_away_ends_in_the_command_that_goes_on(host: LocalHost
     with pytest.raises(IncompleteError) as error:
         link.follow("run-1", leave)
     assert error.value.exit_code == 6
-    assert error.value.hint == "what was launched goes on there: `invoke collect run-1`"
+    assert error.value.hint == "the run continues on the host: `invoke collect run-1`"
     opener.gone = False
     assert host.link().cancel("run-1") is True
 

@@ -61,11 +61,11 @@ def test_a_command_that_never_ended_is_lost(tmp_path: Path) -> None:
                 CommandResult(
                     "random",
                     EndedBy.NOT_STARTED,
-                    detail="the agent on the host was lost before it came to this",
+                    detail="the agent on the host was lost before it ran this",
                 ),
             ),
         ),
-        StageResult("timing", not_run="the agent on the host was lost before it came to this"),
+        StageResult("timing", not_run="the agent on the host was lost before it ran this"),
     )
 
 
@@ -148,7 +148,7 @@ def test_an_end_that_no_command_can_have_is_an_error(
     with pytest.raises(ProtocolError) as error:
         read_journal(journal, JOBS, "run-1")
     assert error.value.message == (
-        f"{journal}: an event says what it cannot: command_ended of integer: {complaint}"
+        f"{journal}: an event contradicts the job: command_ended of integer: {complaint}"
     )
 
 
@@ -163,7 +163,7 @@ def test_a_journal_that_tells_of_one_end_twice_is_believed_in_nothing(tmp_path: 
     with pytest.raises(ProtocolError) as error:
         read_journal(journal, JOBS, "run-1")
     assert error.value.message == (
-        f"{journal}: command_ended stands there 2 times for stage smoke, command integer"
+        f"{journal}: command_ended occurs 2 times for stage smoke, command integer"
     )
 
 
@@ -189,5 +189,5 @@ def test_the_journal_of_another_run_is_an_error(
     with pytest.raises(ProtocolError) as error:
         read_journal(journal, JOBS, "run-1")
     assert error.value.message.startswith(
-        f"{journal}: it is not the journal of run-1: it begins with {{"
+        f"{journal}: it is of another run than run-1: it begins with {{"
     )

@@ -90,7 +90,7 @@ def test_a_login_that_is_refused_in_mid_run_ends_the_link_at_once(
         sshd.cut()
         with pytest.raises(RemoteError) as error:
             link.ship({})
-    assert "with none of our keys" in error.value.message
+    assert "none of our keys" in error.value.message
 
 
 CLIENT = """

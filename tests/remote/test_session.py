@@ -107,7 +107,7 @@ def test_every_argument_arrives_as_it_was_given(session: Session) -> None:
 def test_a_nul_byte_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(ConfigError) as caught:
         Session(Remote("host", "sm_90a", host="nowhere.invalid")).open(["echo", "a\0b"])
-    assert caught.value.message == "'a\\x00b' holds a NUL byte, which no argument can"
+    assert caught.value.message == "'a\\x00b' holds a NUL byte, which an argument cannot"
 
 
 def test_the_remotes_environment_is_set_and_never_read_by_a_shell(sshd: Sshd) -> None:
@@ -148,7 +148,7 @@ def test_writing_to_a_process_that_ended_is_an_error_with_its_last_words(session
     with pytest.raises(RemoteError) as caught:
         channel.write(b"x" * 100_000_000)
     assert not isinstance(caught.value, LinkLost)
-    assert caught.value.message == "the process on remote 'host' (127.0.0.1) takes no more input"
+    assert caught.value.message == "the process on remote 'host' (127.0.0.1) accepts no more input"
     assert caught.value.hint == "no such thing"
 
 
@@ -218,14 +218,14 @@ def test_a_process_that_says_nothing_for_too_long_is_a_lost_link(session: Sessio
     channel = session.open(["sleep", "60"], silence_s=0.2)
     with pytest.raises(LinkLost) as caught:
         channel.read(1)
-    assert caught.value.message == "remote 'host' (127.0.0.1) said nothing for 0.2 s"
+    assert caught.value.message == "remote 'host' (127.0.0.1) sent nothing for 0.2 s"
 
 
 def test_a_process_that_takes_nothing_for_too_long_is_a_lost_link(session: Session) -> None:
     channel = session.open(["sleep", "60"], silence_s=0.2)
     with pytest.raises(LinkLost) as caught:
         channel.write(b"x" * 20_000_000)
-    assert caught.value.message == "remote 'host' (127.0.0.1) took no data for 0.2 s"
+    assert caught.value.message == "remote 'host' (127.0.0.1) accepted no data for 0.2 s"
 
 
 def test_a_stopped_server_process_is_noticed_when_a_command_is_opened(
@@ -263,15 +263,15 @@ def test_a_server_that_accepts_and_says_nothing_is_given_up_in_time(sshd: Sshd) 
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         error = refusal(sshd.remote(port=port, connect_timeout_s=0.5))
-    assert error.message == f"127.0.0.1:{port} took the connection and said nothing for 0.5 s"
+    assert error.message == f"127.0.0.1:{port} accepted the connection and sent nothing for 0.5 s"
 
 
 @pytest.mark.parametrize(
     ("says", "complaint"),
     [
-        (b"", "closed the connection before it said anything"),
+        (b"", "closed the connection without sending anything"),
         (b"HTTP/1.1 400 Bad Request\r\n" * 100, "does not speak SSH"),
-        (b"SSH-2.0-liar\r\n", "broke off the SSH handshake: connection closed"),
+        (b"SSH-2.0-liar\r\n", "aborted the SSH handshake: connection closed"),
         (b"SSH-1.5-old\r\n", "does not speak SSH version 2"),
     ],
 )
@@ -325,7 +325,9 @@ def test_a_changed_pinned_key_is_never_passed_over(sshd: Sshd, start_sshd: Start
         f" {fingerprint_by_ssh_keygen(sshd)}, pinned is ssh-ed25519"
         f" {fingerprint_by_ssh_keygen(other)}"
     )
-    assert error.hint.startswith("somebody may be in between; if the machine is a new one, `invoke")
+    assert error.hint.startswith(
+        "this may be a man-in-the-middle attack; if the machine is a new one, `invoke"
+    )
 
 
 def test_a_pin_counts_even_if_known_hosts_would_accept_the_key(
@@ -372,7 +374,7 @@ def test_a_refused_login_names_every_key_that_was_tried(sshd: Sshd, tmp_path: Pa
     (folder / "id_rsa").write_text("garbage")
     error = refusal(sshd.remote(identity_file=""), home_with(folder))
     assert error.message == (
-        f"127.0.0.1:{sshd.port} let user {sshd.user} in with none of our keys:"
+        f"127.0.0.1:{sshd.port} accepted none of our keys for user {sshd.user}:"
         f" {folder}/id_ed25519 (refused),"
         f" {folder}/id_ecdsa (has a passphrase; only an agent can hold it),"
         f" {folder}/id_rsa (no private key that can be read)"

@@ -1,4 +1,4 @@
-"""The hosts we run on: SSH to them, the agent on them, and what goes there and comes back."""
+"""Remote hosts: SSH to them, the agent that runs on them, uploads and results."""
 
 from __future__ import annotations
 

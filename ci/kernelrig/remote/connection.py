@@ -1,4 +1,4 @@
-"""From a remote's record to a link with the agent on it."""
+"""Connect to a remote: from its record to a link with the agent."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def connect(remote: Remote, *, root: Path) -> Iterator[HostLink]:
-    """Yield the link to `remote`; an embedded host lives as long as the link does.
+    """Yield the link to `remote`; an embedded host is served as long as the link is open.
 
     `root` is the repository, against which a relative identity_file is read.
     """
-    # Fabric and asyncssh take 0.4 s to import; tasks without a remote must not wait for them.
+    # Fabric and asyncssh take 0.4 s to import, which tasks without a remote are spared.
     from kernelrig.remote.embedded import embedded_host
     from kernelrig.remote.host_link import connect_host
     from kernelrig.remote.ssh.route import SshHome

@@ -1,7 +1,7 @@
-"""An SSH server inside kernelrig, for hosts with a GPU and no sshd: loopback, keys for one run.
+"""An SSH server inside kernelrig for a machine without sshd: on the loopback, with one-run keys.
 
-The same client, agent and protocol run against it as against any remote. It may start processes
-itself: this module and the agent are the two exemptions from "kernelrig.proc starts processes".
+Client, agent and protocol are the same as for any remote. This module starts processes itself: it
+and the agent are the two exemptions from the contract that kernelrig.proc alone does so.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ logging.getLogger("asyncssh").setLevel(logging.ERROR)
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedHost:
-    """Where the server listens, who may log in, and the key it shows."""
+    """Where the server listens, the key that may log in, and the server's host key."""
 
     host: str
     port: int
@@ -43,7 +43,7 @@ class EmbeddedHost:
     host_key: str
 
     def reach(self, remote: Remote) -> Remote:
-        """Return `remote` as an ssh session finds it: at this address, with this run's keys."""
+        """Return `remote` with this server's address and this run's keys, as for any SSH remote."""
         return replace(
             remote,
             host=self.host,
@@ -55,8 +55,8 @@ class EmbeddedHost:
         )
 
 
-class _Guests(asyncssh.SSHServer):
-    """Keeps note of the open connections, so that the server can close them."""
+class _Connections(asyncssh.SSHServer):
+    """Records the open connections, so that the server can close them."""
 
     def __init__(self, connections: set[asyncssh.SSHServerConnection]) -> None:
         self._connections = connections
@@ -70,9 +70,9 @@ class _Guests(asyncssh.SSHServer):
 
 
 class EmbeddedServer:
-    """Serves `exec` requests; each command is a process group that ends with its channel.
+    """Serves `exec` requests; each command is a process group that is ended with its channel.
 
-    A process that made a session of its own (setsid), as the detached agent does, lives on.
+    A process that made a session of its own (setsid), as the detached agent does, is left running.
     """
 
     def __init__(self, host_key: asyncssh.SSHKey, client_key: asyncssh.SSHKey) -> None:
@@ -94,7 +94,7 @@ class EmbeddedServer:
             raise RemoteError(f"the embedded SSH host did not start: {e!r}") from e
 
     def stop(self) -> None:
-        """End every connection and what was started on it, then the thread."""
+        """End every connection and its commands, then the thread."""
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -104,7 +104,7 @@ class EmbeddedServer:
         self._acceptor = await asyncssh.listen(
             _LOOPBACK,
             0,
-            server_factory=lambda: _Guests(self._connections),
+            server_factory=lambda: _Connections(self._connections),
             server_host_keys=[self._host_key],
             authorized_client_keys=asyncssh.import_authorized_keys(
                 self._client_key.export_public_key().decode()
@@ -134,7 +134,7 @@ class EmbeddedServer:
             await self._acceptor.wait_closed()  # from Python 3.12 on it waits for connections too
 
     def _keep(self, task: asyncio.Task[None]) -> None:
-        """Hold on to a task that _close has to wait for."""
+        """Record a task that _close has to wait for."""
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
 
@@ -146,8 +146,8 @@ class EmbeddedServer:
             channel.stderr.write(b"kernelrig's own SSH host runs commands only\n")
             channel.exit(1)
             return
-        # As asyncio.create_subprocess_exec does it, which keeps the transport to itself; pipes that
-        # a detached grandchild holds open would never be closed then.
+        # What asyncio.create_subprocess_exec does, except that we keep the transport: pipes that a
+        # detached grandchild holds open are closed through it, and else never would be.
         transport, protocol = await self._loop.subprocess_exec(
             lambda: asyncio.subprocess.SubprocessStreamProtocol(_CHUNK, self._loop),
             "/bin/sh",
@@ -174,9 +174,9 @@ class EmbeddedServer:
     async def _run(
         self, channel: asyncssh.SSHServerProcess[bytes], process: asyncio.subprocess.Process
     ) -> None:
-        """Carry both outputs to their ends, and only then tell how the process ended.
+        """Copy stdout and stderr until both end, and only then send the exit status.
 
-        asyncssh's own redirect of a process's pipes loses stderr and exit status now and then.
+        asyncssh's own redirection of a process's pipes occasionally loses stderr and exit status.
         """
         assert process.stdout is not None
         assert process.stderr is not None
@@ -201,7 +201,7 @@ class EmbeddedServer:
     async def _feed(
         self, channel: asyncssh.SSHServerProcess[bytes], process: asyncio.subprocess.Process
     ) -> None:
-        """Carry stdin, and signals between its pieces. What the process does not take is lost."""
+        """Copy stdin, and deliver signals that arrive in between. Input not read is dropped."""
         assert process.stdin is not None
         while True:
             try:
@@ -222,11 +222,11 @@ class EmbeddedServer:
 async def _end_group(
     process: asyncio.subprocess.Process, transport: asyncio.SubprocessTransport
 ) -> None:
-    """End what is left of a command's process group: TERM, and KILL after a moment."""
+    """End what is left of a command's process group: TERM, and KILL after _GRACE_S."""
     for descriptor in (0, 1, 2):
         pipe = transport.get_pipe_transport(descriptor)
         if pipe is not None:
-            pipe.close()  # asyncio reports the end of a process only after the ends of its pipes
+            pipe.close()  # asyncio reports the exit of a process only once its pipes are closed
     if _signal_group(process.pid, signal.SIGTERM):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GRACE_S):

@@ -1,7 +1,7 @@
-"""The host as the pipeline sees it: facts, ship, launch, follow, collect, over links that may drop.
+"""The link to a host: facts, ship, launch, follow, collect, over connections that may drop.
 
 Every operation may be repeated: blobs and files have hashes, the journal has offsets, and a job
-launched twice runs once. So a dropped link is answered by connecting again and going on.
+that is launched twice runs once. So after a dropped connection we connect again and continue.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ T = TypeVar("T")
 def connect_host(
     opener: Opener, remote: Remote, *, give_up_s: float = 300.0, retry_s: float = 0.5
 ) -> HostLink:
-    """Start the agent on the host; whatever keeps it from starting is one sentence."""
+    """Start the agent on the host; any failure to start it is an error of one sentence."""
     return HostLink(opener, remote, AgentSession(opener, remote), give_up_s, retry_s)
 
 
 class HostLink:
-    """One host. `give_up_s` is how long we go on connecting without getting any further."""
+    """The link to one host. `give_up_s` limits how long we reconnect without any progress."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class HostLink:
         self._retry_s = retry_s
         self._facts: Host | None = None
         self._hashes: dict[Path, str] = {}
-        self._got_further = time.monotonic()
+        self._last_progress = time.monotonic()
         self._session: AgentSession | None = session
         try:
             self._greet(session)
@@ -61,7 +61,7 @@ class HostLink:
 
     @property
     def facts(self) -> Host:
-        """Return what the host is and has, probed once; a failed probe is one of its problems."""
+        """Return the facts of the host, probed once; a probe that fails is listed in `problems`."""
         if self._facts is None:
             answer = self._persist(lambda session: session.ask({"op": "facts"}))
             try:
@@ -71,13 +71,13 @@ class HostLink:
         return self._facts
 
     def ship(self, files: Mapping[str, Path]) -> Shipped:
-        """Make sure that the blobs lie on the host, whole; the keys are their SHA-256."""
+        """Upload the blobs that the host does not have yet; the keys are their SHA-256."""
         began = time.monotonic()
         sent: list[tuple[int, int, int]] = []
 
         def on_sent(*counts: int) -> None:
             sent.append((counts[0], counts[1], counts[2]))
-            self._further()
+            self._progressed()
 
         self._persist(lambda session: send_missing(session, files, on_sent))
         self._hashes.update({path: sha for sha, path in files.items()})
@@ -92,10 +92,10 @@ class HostLink:
         *,
         stop_at_first: bool,
     ) -> None:
-        """Lay out the run's folder from shipped blobs and start it, detached from this link.
+        """Create the run's folder from shipped blobs and start the run, detached from this link.
 
-        `files` maps paths in the run's folder to files here. A path that ends in `/` is a folder
-        which the file, a tar archive, is unpacked into.
+        `files` maps paths in the run's folder to local files. A path that ends in `/` is a folder
+        into which the file, a tar archive, is unpacked.
         """
         entries = [self._entry(name, path) for name, path in files.items()]
         job = job_record(
@@ -109,7 +109,7 @@ class HostLink:
         try:
             self._persist(lambda session: session.ask({"op": "launch", "job": job}), run_id)
         except HostRefused as refused:
-            if refused.kind != "missing blob":  # pruned since, or never shipped
+            if refused.kind != "missing blob":  # pruned meanwhile, or never shipped
                 raise
             wanted = {e["sha256"]: path for e, path in zip(entries, files.values(), strict=True)}
             self.ship(wanted)
@@ -121,13 +121,13 @@ class HostLink:
         return {"path": name, "sha256": sha, "mode": mode, "unpack": name.endswith("/")}
 
     def follow(self, run_id: str, on_event: Callable[[dict[str, Any]], None]) -> None:
-        """Hand on the run's events until it is over; `agent_lost` tells that its agent died."""
+        """Pass the run's events on until it is over; `agent_lost` means that its agent died."""
         offset = 0
 
         def step(session: AgentSession) -> None:
             nonlocal offset
             session.send({"op": "follow", "run": run_id, "offset": offset})
-            while "end" not in (frame := session.frame(self._further)):
+            while "end" not in (frame := session.frame(self._progressed)):
                 offset = frame["offset"]
                 on_event(frame["event"])
             if frame["end"] == "lost":
@@ -136,9 +136,9 @@ class HostLink:
         self._persist(step, run_id)
 
     def collect(self, run_id: str, destination: Path) -> tuple[str, ...]:
-        """Bring the run's files back, as far as they are not here; return what would not come."""
+        """Fetch the run's files that are not here yet; return those that could not be fetched."""
         return self._persist(
-            lambda session: fetch_run(session, run_id, destination, self._further), run_id
+            lambda session: fetch_run(session, run_id, destination, self._progressed), run_id
         )
 
     def bring_back(
@@ -162,17 +162,17 @@ class HostLink:
         return missing
 
     def cancel(self, run_id: str) -> bool:
-        """End a run and all its processes; false when it was over already."""
+        """End a run and all its processes; false if it was already over."""
         request = {"op": "cancel", "run": run_id}
         return bool(self._persist(lambda session: session.ask(request))["cancelled"])
 
     def clean(self, keep_days: float) -> int:
-        """Remove ended runs, blobs and kept results older than that; return the bytes freed."""
+        """Remove ended runs, blobs and cached results older than that; return the bytes freed."""
         request = {"op": "prune", "keep_s": keep_days * 86400}
         return int(self._persist(lambda session: session.ask(request))["freed_bytes"])
 
     def health(self) -> tuple[bool | None, str]:
-        """Ask the GPU for an addition; None where there is none to ask."""
+        """Run an addition on the GPU: healthy or not, None without a GPU, and the detail."""
         answer = self._persist(lambda session: session.ask({"op": "health"}))
         return answer["healthy"], str(answer["detail"])
 
@@ -181,35 +181,35 @@ class HostLink:
         if session is not None:
             session.close()
 
-    # links that drop
+    # connections that drop
 
     def _greet(self, session: AgentSession) -> None:
         session.ask({"op": "hello", "workdir": self.remote.workdir})
 
-    def _further(self) -> None:
-        self._got_further = time.monotonic()
+    def _progressed(self) -> None:
+        self._last_progress = time.monotonic()
 
     def _connected(self) -> AgentSession:
-        # LinkLost alone is tried again. Another host key, a refused login or a python that is gone
-        # stays what it is, and five minutes of asking would only look like an attack.
+        # Only LinkLost is retried. Another host key, a refused login or a missing python does not
+        # go away, and logging in again for five minutes would look like an attack.
         if self._session is None:
             self._session = AgentSession(self._opener, self.remote)
             self._greet(self._session)
         return self._session
 
     def _persist(self, step: Callable[[AgentSession], T], run_id: str = "") -> T:
-        """Do one step, over new links if need be, until it is done or gets nowhere for too long."""
-        self._further()
+        """Do one step, over new connections if need be, until it makes no progress for too long."""
+        self._progressed()
         pause = self._retry_s
         while True:
-            began = self._got_further
+            began = self._last_progress
             try:
                 return step(self._connected())
             except LinkLost as e:
                 self.close()
-                if self._got_further > began:
+                if self._last_progress > began:
                     pause = self._retry_s
-                if time.monotonic() + pause > self._got_further + self._give_up_s:
+                if time.monotonic() + pause > self._last_progress + self._give_up_s:
                     raise self._gave_up(e, run_id) from e
                 say(f"{e.message}; connecting again")
                 time.sleep(pause)
@@ -217,13 +217,13 @@ class HostLink:
             except HostRefused:
                 raise
             except BaseException:
-                self.close()  # nobody knows where in a frame the conversation stopped
+                self.close()  # the stream may have stopped in mid-frame
                 raise
 
     def _gave_up(self, cause: LinkLost, run_id: str) -> RemoteError | IncompleteError:
-        text = f"no way to {self.remote.name} for {self._give_up_s:.0f} s: {cause.message}"
+        text = f"no connection to {self.remote.name} for {self._give_up_s:.0f} s: {cause.message}"
         if run_id:
             return IncompleteError(
-                text, f"what was launched goes on there: `invoke collect {run_id}`"
+                text, f"the run continues on the host: `invoke collect {run_id}`"
             )
         return RemoteError(text, cause.hint)

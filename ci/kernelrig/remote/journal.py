@@ -1,7 +1,7 @@
-"""Read what the agent's journal says of each stage, also when the agent did not live to its end.
+"""Read each stage's results from the agent's journal, also when the agent died before its end.
 
-The agent writes each event once, in order, for one run: a journal of another run, or one that tells
-of a thing twice, is damaged, and nothing in it is believed.
+The agent writes each event once, in order, for one run. A journal of another run, or one that
+reports a thing twice, is damaged: the whole of it is rejected.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from kernelrig.model import Command, CommandResult, EndedBy, StageJob, StageResu
 
 Event: TypeAlias = dict[str, Any]
 
-LOST = "the agent on the host was lost before it came to this"
+LOST = "the agent on the host was lost before it ran this"
 _UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _ONCE = ("run_started", "stage_started", "stage_not_run", "command_started", "command_ended")
-"""Kinds of events that tell of each run, stage or command once."""
+"""Kinds of events that occur once per run, stage or command."""
 
 
 def read_journal(path: Path, jobs: Sequence[StageJob], run_id: str) -> tuple[StageResult, ...]:
-    """Return a result for every job, in order; what the journal does not tell of was not run.
+    """Return a result for every job, in order; what the journal does not mention was not run.
 
-    Raises ProtocolError for a journal that is garbled, contradicts itself or is another run's.
+    Raises ProtocolError for a journal that is garbled, contradicts itself or is of another run.
     """
     events = list(read_events(path))
     if fault := _find_fault(events, run_id):
@@ -44,12 +44,12 @@ def read_journal(path: Path, jobs: Sequence[StageJob], run_id: str) -> tuple[Sta
             for index, job in enumerate(jobs, start=1)
         )
     except (KeyError, TypeError, ValueError) as e:
-        what = f"lacks {e}" if isinstance(e, KeyError) else f"says what it cannot: {e}"
+        what = f"lacks {e}" if isinstance(e, KeyError) else f"contradicts the job: {e}"
         raise ProtocolError(f"{path}: an event {what}") from e
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """Yield the events of a journal; a torn last line, which a killed agent leaves, is dropped."""
+    """Yield the events; an incomplete last line, as a killed agent leaves it, is dropped."""
     lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
     for number, line in enumerate(lines, 1):
         try:
@@ -64,15 +64,15 @@ def read_events(path: Path) -> Iterator[Event]:
 
 
 def _find_fault(events: Sequence[Event], run_id: str) -> str:
-    """Return what shows that this is not the story of the run, empty if nothing does."""
-    told = Counter((e["event"], str(e.get("stage")), str(e.get("command"))) for e in events)
-    for (kind, stage, command), times in told.items():
+    """Return why this cannot be the journal of the run, empty if it can."""
+    counts = Counter((e["event"], str(e.get("stage")), str(e.get("command"))) for e in events)
+    for (kind, stage, command), times in counts.items():
         if kind in _ONCE and times > 1:
-            return f"{kind} stands there {times} times for stage {stage}, command {command}"
-        if kind == "stage_started" and told["stage_not_run", stage, command]:
+            return f"{kind} occurs {times} times for stage {stage}, command {command}"
+        if kind == "stage_started" and counts["stage_not_run", stage, command]:
             return f"{stage} was started, and not run"
     if events and (events[0]["event"], events[0].get("run")) != ("run_started", run_id):
-        return f"it is not the journal of {run_id}: it begins with {json.dumps(events[0])[:80]}"
+        return f"it is of another run than {run_id}: it begins with {json.dumps(events[0])[:80]}"
     return ""
 
 
@@ -87,10 +87,10 @@ def _about(events: Sequence[Event], stage: str) -> dict[str, list[Event]]:
 
 def _stage(job: StageJob, index: int, events: dict[str, list[Event]], reason: str) -> StageResult:
     if "stage_started" not in events:
-        told = events.get("stage_not_run", [])
-        return StageResult(job.name, not_run=told[-1]["reason"] if told else reason)
+        given = events.get("stage_not_run", [])
+        return StageResult(job.name, not_run=given[-1]["reason"] if given else reason)
     (start,) = events["stage_started"]
-    if start["index"] != index:  # its files lie in a folder of that number
+    if start["index"] != index:  # the folder of its files has that number
         raise ValueError(f"{job.name} was started as stage {start['index']}, it is stage {index}")
     started = {e["command"]: e for e in events.get("command_started", [])}
     ended = {e["command"]: e for e in events.get("command_ended", [])}
@@ -114,23 +114,23 @@ def _command(
 
 
 def _ended(command: Command, event: Event) -> CommandResult:
-    """Return how the command ended; ValueError for an end that no command of ours can have."""
-    told = {
+    """Return how the command ended; ValueError for an end that contradicts the command."""
+    value = {
         "name": command.name,
         "exit_code": event["exit"],
         **{k: event[k] for k in ("ended_by", "signal", "started_utc", "seconds")},
         **{k: event[k] for k in ("detail", "reused_from")},
     }
-    result, complaints = convert(CommandResult, told)
+    result, complaints = convert(CommandResult, value)
     if result is None:
         raise ValueError(f"command_ended of {command.name}: {complaints[0].text}")
-    if strange := _find_strange(command, result, event["ok"]):
-        raise ValueError(f"command_ended of {command.name}: {strange}")
+    if fault := _find_contradiction(command, result, event["ok"]):
+        raise ValueError(f"command_ended of {command.name}: {fault}")
     return result
 
 
-def _find_strange(command: Command, ended: CommandResult, ok: object) -> str:
-    """Return what about an end contradicts itself or its command, empty if nothing does."""
+def _find_contradiction(command: Command, ended: CommandResult, ok: object) -> str:
+    """Return what contradicts itself or the command, empty if nothing does."""
     by_exit = ended.ended_by is EndedBy.EXIT
     if by_exit != (ended.exit_code is not None) or (by_exit and ended.signal is not None):
         return f"ended by {ended.ended_by}, exit {ended.exit_code}, signal {ended.signal}"

@@ -1,7 +1,8 @@
-"""A conversation with the agent: start it on a channel, then one frame for another.
+"""The client's end of the protocol with the agent: start it on a channel, then request and reply.
 
-A frame is a line of JSON; its key `bytes` says how many bytes of payload follow it. Ticks, which
-only show that the link is alive, are dropped here.
+A frame is a line of JSON, and after it as many bytes of payload as its key `bytes` says. The agent
+writes MARKER once it runs: whatever a login shell printed before it (a banner, an rc file) is
+skipped. Ticks only show that the connection is alive; they are dropped here.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ Frame: TypeAlias = dict[str, Any]
 
 HINTS = {
     "full": "free space there, or run `invoke clean --remote {remote}`",
-    "busy": "one run a host at a time: wait, or bring it back with `invoke collect`",
+    "busy": "a host runs one run at a time: wait, or fetch it with `invoke collect`",
 }
 
 
 class HostRefused(RemoteError):
-    """The agent answered with a refusal; `kind` says which."""
+    """The agent refused a request; `kind` says why: full, busy, missing blob, ..."""
 
     def __init__(self, remote: str, text: str, kind: str) -> None:
         super().__init__(f"{remote}: {text}", HINTS.get(kind, "").format(remote=remote))
@@ -37,7 +38,7 @@ class HostRefused(RemoteError):
 
 
 class AgentSession:
-    """One agent on one channel. After LinkLost another session may go on where this one was."""
+    """One agent on one channel. After LinkLost another session may continue its work."""
 
     def __init__(self, opener: Opener, remote: Remote) -> None:
         archive = agent_archive()
@@ -63,7 +64,7 @@ class AgentSession:
         try:
             self._channel.write(archive)
         except RemoteError as e:
-            # A host without python closes its end at once; how it ended says more than the write.
+            # A host without python closes its end at once: its exit status says why.
             if self._channel.exit_status() is None:
                 raise LinkLost(e.message, e.hint) from e
         while (at := self._buffer.find(MARKER)) < 0:
@@ -71,7 +72,7 @@ class AgentSession:
                 raise ProtocolError(
                     f"{self._remote.name}: the login shell printed {len(self._buffer)} bytes and"
                     " the agent did not start",
-                    "make it print nothing when it is not interactive",
+                    "make it print nothing in a session that is not interactive",
                 )
             if not self._fill():
                 raise self._not_started()
@@ -81,14 +82,14 @@ class AgentSession:
         name, python = self._remote.name, self._remote.python
         status = self._channel.exit_status()
         said = (self._channel.stderr() or self._buffer.decode(errors="replace")).strip()
-        last = said.splitlines()[-1].strip() if said else "it says nothing"
+        last = said.splitlines()[-1].strip() if said else "no output"
         hint = "install python 3.9 or newer there, or set 'python' of this remote to one"
         if "kernelrig needs python" in last:
             return RemoteError(f"{name}: {last}", hint)
         if status == 127:
             return RemoteError(f"{name}: there is no '{python}' on the host", hint)
         if status is None:
-            return LinkLost(f"{name}: the link dropped before the agent started")
+            return LinkLost(f"{name}: the connection dropped before the agent started")
         return ProtocolError(f"{name}: '{python}' did not start the agent (exit {status}): {last}")
 
     # frames
@@ -104,7 +105,7 @@ class AgentSession:
             raise self._ended() from e
 
     def frame(self, on_frame: Callable[[], None] | None = None) -> Frame:
-        """Return the next frame that is no tick (`on_frame` hears of all); a refusal is raised."""
+        """Return the next frame but ticks (`on_frame` is called for all); raise a refusal."""
         while True:
             header = self._header()
             if on_frame is not None:
@@ -133,18 +134,22 @@ class AgentSession:
         while (end := self._buffer.find(b"\n", searched)) < 0:
             searched = len(self._buffer)
             if searched > LINE_LIMIT:
-                raise ProtocolError(f"{self._remote.name}: the agent sends a line without end")
+                raise ProtocolError(
+                    f"{self._remote.name}: the agent sends a line over {LINE_LIMIT} bytes"
+                )
             self._more()
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         try:
             header = json.loads(line)
         except ValueError as e:
-            text = f"{self._remote.name}: the agent sends no frame: {line[:80]!r}"
-            raise ProtocolError(text) from e
+            raise self._no_frame(line) from e
         if not isinstance(header, dict):
-            raise ProtocolError(f"{self._remote.name}: the agent sends no frame: {line[:80]!r}")
+            raise self._no_frame(line)
         return header
+
+    def _no_frame(self, line: bytes) -> ProtocolError:
+        return ProtocolError(f"{self._remote.name}: the agent sends no frame: {line[:80]!r}")
 
     def _more(self) -> None:
         if not self._fill():
@@ -153,9 +158,9 @@ class AgentSession:
     def _ended(self) -> CiError:
         status = self._channel.exit_status()
         if status is None:
-            return LinkLost(f"{self._remote.name}: the link dropped")
+            return LinkLost(f"{self._remote.name}: the connection dropped")
         said = self._channel.stderr().strip().splitlines()
-        last = said[-1].strip() if said else "it says nothing"
+        last = said[-1].strip() if said else "no output"
         return ProtocolError(f"{self._remote.name}: the agent ended (exit {status}): {last}")
 
     def _fill(self) -> bool:

@@ -1,4 +1,4 @@
-"""Bytes to the host and back: blobs by SHA-256, files by a manifest; only what lacks travels."""
+"""Transfer files to the host and back: blobs by SHA-256, files by a manifest, missing ones only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
 from kernelrig.files.rundir import sha256_file
 from kernelrig.remote.protocol import CHUNK, AgentSession
 
-TRIES = 3  # for bytes that arrive wrong; a link that drops is somebody else's matter
+TRIES = 3  # for bytes that arrive wrong; dropped connections are host_link's matter
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Listed:
 
 
 def exact_chunks(path: Path, size: int) -> Iterator[bytes]:
-    """Yield `size` bytes even of a file that shrinks: the hash tells, the stream stays whole."""
+    """Yield `size` bytes even of a file that shrinks: the hash shows it, the stream stays whole."""
     with path.open("rb") as f:
         while size > 0:
             chunk = f.read(min(CHUNK, size)) or bytes(min(CHUNK, size))
@@ -39,7 +39,7 @@ def exact_chunks(path: Path, size: int) -> Iterator[bytes]:
 def send_missing(
     session: AgentSession, files: Mapping[str, Path], on_sent: Callable[[int, int, int], None]
 ) -> None:
-    """Send what the host lacks in one stream; `on_sent` gets blobs, bytes, blobs sent again."""
+    """Send the blobs that the host lacks; `on_sent` gets blobs, bytes and blobs sent again."""
     sizes = {sha: path.stat().st_size for sha, path in files.items()}
     answer = session.ask({"op": "need", "blobs": sizes})
     missing, again = list(answer["missing"]), len(answer["corrupted"])
@@ -53,7 +53,9 @@ def send_missing(
         on_sent(sent - len(missing), sum(blob["bytes"] for blob in blobs), again)
         again = len(missing)
     names = ", ".join(files[sha].name for sha in missing)
-    raise RemoteError(f"{names}: what arrives is not what was announced", "was it being written?")
+    raise RemoteError(
+        f"{names}: arrived with another SHA-256 than announced", "was the file being written?"
+    )
 
 
 def list_files(session: AgentSession, run_id: str) -> tuple[Listed, ...]:
@@ -65,7 +67,7 @@ def list_files(session: AgentSession, run_id: str) -> tuple[Listed, ...]:
 
 
 def inside(destination: Path, name: str) -> Path:
-    """Return where a file of the host goes; a name that leads outside is an error, not a path."""
+    """Return the local path of a file of the host; a name that leads outside is an error."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts:
         raise ProtocolError(f"the host lists a file outside its run: '{name}'")
@@ -75,9 +77,9 @@ def inside(destination: Path, name: str) -> Path:
 def fetch_run(
     session: AgentSession, run_id: str, destination: Path, on_file: Callable[[], None]
 ) -> tuple[str, ...]:
-    """Bring back the files that are not here yet; return the names of those that would not come.
+    """Fetch the files that are not here yet; return the names of those that could not be fetched.
 
-    A file that grows meanwhile is brought as long as it was when it was listed.
+    Of a file that grows meanwhile the part is fetched that existed when it was listed.
     """
     here: set[str] = set()
     missing: tuple[str, ...] = ()
@@ -105,14 +107,14 @@ def is_here(path: Path, listed: Listed) -> bool:
 def fetch(
     session: AgentSession, run_id: str, destination: Path, wanted: list[Listed]
 ) -> Iterator[Listed]:
-    """Ask for files in one request and yield each one that arrived whole."""
+    """Request all files at once and yield each one that arrived whole."""
     files: list[dict[str, Any]] = [{"path": f.path, "bytes": f.bytes} for f in wanted]
     session.send({"op": "fetch", "run": run_id, "files": files})
     by_path = {f.path: f for f in wanted}
     while "end" not in (header := session.frame()):
         file = by_path.get(header.get("path", ""))
         if file is None:
-            raise ProtocolError(f"the host sends a file nobody asked for: {header!r}")
+            raise ProtocolError(f"the host sends a file that was not requested: {header!r}")
         if "bytes" in header and store(
             inside(destination, file.path), session.payload(header["bytes"]), file.sha256
         ):
@@ -120,7 +122,7 @@ def fetch(
 
 
 def store(path: Path, chunks: Iterable[bytes], sha: str) -> bool:
-    """Write a file whole or not at all; false when its bytes are not those announced."""
+    """Write a file whole or not at all; false if its bytes do not have the announced hash."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     digest = hashlib.sha256()
     try:

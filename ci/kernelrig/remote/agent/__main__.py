@@ -15,7 +15,7 @@ from .runner import Runner
 
 
 def main() -> None:
-    """Leave the client's session for good, then run; the lock goes when this process goes."""
+    """Detach from the client's session, then run. The lock is released when this process ends."""
     mode, folder, *lock = sys.argv[1:]
     if mode == "here":
         end_with_parent()
@@ -23,6 +23,7 @@ def main() -> None:
         return
     if mode != "run":
         sys.exit(f"unknown mode '{mode}' of the agent; known: here, run")
+    # The parent ends and start_daemon returns; the daemon is left to init, out of sshd's session.
     if os.fork():
         os._exit(0)
     os.set_inheritable(int(lock[0]), False)

@@ -1,4 +1,4 @@
-"""One command, from its start to the end of the last process that it left."""
+"""Run one command, from its start to the end of the last process that it left behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .refusal import Json
 
 
 class Attempt:
-    """Starts a command and watches its limits; `run` returns once nothing of it is left."""
+    """Starts a command and enforces its limits; `run` returns when no process of it is left."""
 
     def __init__(
         self, children: Children, journal: Journal, stage: Json, command: Json, folder: Path
@@ -67,7 +67,7 @@ class Attempt:
         return self.ending
 
     def note_command(self) -> None:
-        """Leave the command as a shell takes it, from the stage's folder: for whoever looks in."""
+        """Write the command as a shell takes it in the stage's folder, for whoever debugs it."""
         env = [f"{name}={value}" for name, value in sorted(self.command["env"].items())]
         words = [*(["env", *env] if env else []), *self.command["argv"]]
         line = " ".join(shlex.quote(word) for word in words)
@@ -80,7 +80,7 @@ class Attempt:
         return not trouble
 
     def watch(self) -> Ending:
-        """Wait until the command ends or passes a limit; what to do about it is the caller's."""
+        """Wait until the command ends or passes a limit; the caller then ends it."""
         time_s, stage = self.command["time_s"], self.stage
         deadline = time.monotonic() + time_s
         floor = floor_bytes(self.folder)
@@ -93,14 +93,14 @@ class Attempt:
             if self.children.cancelled:
                 return Ending("signal", "cancelled")
             if now >= deadline:
-                return Ending("time limit", f"it ran {time_s:g} s, all it may")
+                return Ending("time limit", f"it ran {time_s:g} s, its limit")
             if sum(log.stat().st_size for log in self.logs) > stage["output_bytes"]:
                 return Ending("output limit", f"more than {stage['output_bytes']} bytes of output")
             if free_bytes(self.folder) < floor:
                 return Ending("disk full", f"the disk is full: less than {floor} bytes free")
             if now >= look_at:
                 grown = tree_bytes(self.folder) - self.bytes_before
-                # A folder of many files takes a while to measure: spend a tenth of the time on it.
+                # Measuring a folder of many files is slow: spend at most a tenth of the time on it.
                 look_at = time.monotonic() + max(0.2, 10 * (time.monotonic() - now))
                 if grown > stage["disk_bytes"]:
                     return Ending("disk limit", f"more than {stage['disk_bytes']} bytes of files")
@@ -115,7 +115,7 @@ class Attempt:
                 signal_group(process.pid, signal.SIGKILL)
                 self.children.wait(process, KILL_WAIT_S)
         if process.returncode is None:
-            ending.add(f"process {process.pid} does not die of KILL")
+            ending.add(f"process {process.pid} does not end after SIGKILL")
         elif process.returncode < 0 and ending.ended_by == "signal":
             ending.signal = -process.returncode
 
@@ -130,7 +130,7 @@ class Attempt:
             ending.exit = code
 
     def tidy(self) -> None:
-        """Cut what a log got past its limit before we looked, and remove the dump pipes."""
+        """Truncate logs that passed their limit between two looks, and remove the dump pipes."""
         for log in self.logs:
             if log.stat().st_size > self.stage["output_bytes"]:
                 os.truncate(log, self.stage["output_bytes"])

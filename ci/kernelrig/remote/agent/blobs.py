@@ -1,4 +1,4 @@
-"""What was shipped: files under their SHA-256, and archives to unpack from them."""
+"""Uploaded files, stored under their SHA-256, and archives to unpack from them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Blobs:
 
     def path(self, sha: str) -> Path:
         if not re.fullmatch(r"[0-9a-f]{64}", sha):
-            raise Refused(f"'{sha}' is no SHA-256")
+            raise Refused(f"'{sha}' is not a SHA-256")
         return self.folder / sha
 
     def check(self, sha: str, size: int) -> str:
-        """Say whether a blob is `good`, `missing` or `corrupted` (and then remove it)."""
+        """Return `good`, `missing` or `corrupted`; a corrupted blob is removed."""
         path = self.path(sha)
         try:
             if path.stat().st_size == size and sha256_head(path, size) == sha:
-                os.utime(path)  # in use: prune leaves it alone for a while
+                os.utime(path)  # recently used: prune keeps it
                 return "good"
         except FileNotFoundError:
             return "missing"
@@ -39,7 +39,7 @@ class Blobs:
         return "corrupted"
 
     def receive(self, sha: str, chunks: Iterator[bytes]) -> bool:
-        """Store one blob from the stream; false when what came is not what was announced."""
+        """Store one blob from the stream; false if its hash is not the announced one."""
         path = self.path(sha)
         part = path.with_name(f"{sha}.{os.getpid()}.part")
         digest = hashlib.sha256()
@@ -52,7 +52,7 @@ class Blobs:
                 os.fsync(f.fileno())
             if digest.hexdigest() != sha:
                 return False
-            part.chmod(0o555)  # runs get hard links to programs: nobody is to write through one
+            part.chmod(0o555)  # runs get hard links to programs: nothing may write through one
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
@@ -65,7 +65,7 @@ class Blobs:
 
 
 def unpack_tar(archive: Path, folder: Path) -> None:
-    """Unpack regular files, folders and inner links; anything else in the archive is refused."""
+    """Unpack regular files, folders and relative links; anything else is refused."""
     with tarfile.open(archive) as tar:
         for member in tar:
             target = folder / safe_relative(member.name)
@@ -81,4 +81,4 @@ def unpack_tar(archive: Path, folder: Path) -> None:
             elif member.issym():
                 target.symlink_to(safe_relative(member.linkname))
             else:
-                raise Refused(f"'{member.name}' in {archive.name} is no file, folder or link")
+                raise Refused(f"'{member.name}' in {archive.name} is not a file, folder or link")

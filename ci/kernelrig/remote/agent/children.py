@@ -1,4 +1,4 @@
-"""The processes that a run starts. Single-threaded: every wait goes through `wait`."""
+"""The processes that a run starts. The daemon has one thread: every wait goes through `wait`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_agent() -> None:
-    """In the child, before exec: a killed agent takes its command along; no host core dumps."""
+    """In the child, before exec: it is killed with its agent, and writes no CPU core dumps."""
     LIBC.prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
@@ -32,12 +32,12 @@ def end_with_parent() -> None:
 
 
 def adopt_orphans() -> None:
-    """Let double-forked children come back to us."""
+    """Make this process the reaper of its descendants: double-forked ones become its children."""
     LIBC.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
 class Children:
-    """Starts, waits for and ends processes that carry the run's marker, the heart beating."""
+    """Starts, waits for and ends processes with the run's marker; waiting keeps the heartbeat."""
 
     def __init__(self, run: Path, env: dict[str, str]) -> None:
         self.run = run
@@ -65,7 +65,7 @@ class Children:
         )
 
     def wait(self, process: subprocess.Popen[bytes], limit_s: float) -> bool:
-        """Wait for the end of a process, heart beating; false when it did not come in time."""
+        """Wait for the end of a process, with heartbeats; false at the limit."""
         deadline = time.monotonic() + limit_s
         pause = 0.001
         while process.poll() is None:
@@ -77,8 +77,8 @@ class Children:
             pause = min(pause * 2, POLL_S)
         return True
 
-    def run_beside(self, argv: list[str], output: Path, limit_s: float) -> int | None:
-        """Run a tool of ours, its output into a file; None when it did not end in time."""
+    def run_helper(self, argv: list[str], output: Path, limit_s: float) -> int | None:
+        """Run a tool of ours, its output into a file; None if it did not end in time."""
         try:
             with output.open("wb") as out:
                 process = self.start(argv, output.parent, {}, out, out)
@@ -94,7 +94,7 @@ class Children:
         return None
 
     def end_strays(self) -> int:
-        """Kill what a command left behind: what carries our marker, and what we have inherited."""
+        """Kill what a command left behind: processes with our marker, and orphans we adopted."""
 
         def find() -> set[int]:
             with contextlib.suppress(ChildProcessError):

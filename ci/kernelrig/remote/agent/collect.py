@@ -1,4 +1,4 @@
-"""What a run has written: list it, and send it; it may still be writing."""
+"""List and send the files of a run, which may still be writing them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OF_THE_RUN = ("job.json", "journal.jsonl", "agent.log")
 
 
 def list_files(run: Path) -> list[Json]:
-    """Return path, size and hash of each file as it is now; what grows later is not meant."""
+    """Return path, size and hash of each file as it is now; later growth is not included."""
     files = []
     for path in [*(run / name for name in OF_THE_RUN), *sorted((run / "stages").rglob("*"))]:
         if path.is_file() and not path.is_symlink():
@@ -36,7 +36,7 @@ def send_files(wire: Wire, run: Path, files: list[Json]) -> None:
 
 
 def exactly(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """Yield `size` bytes whatever the file does; the client sees by the hash if it shrank."""
+    """Yield `size` bytes even of a file that shrinks; the client notices by the hash."""
     while size > 0:
         chunk = file.read(min(CHUNK, size)) or bytes(min(CHUNK, size))
         size -= len(chunk)

@@ -1,4 +1,4 @@
-"""What a hung kernel is asked before it is ended: a core dump, nvidia-smi, cuda-gdb."""
+"""Diagnose a hung kernel before it is ended: a GPU core dump, nvidia-smi, cuda-gdb."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .children import Children
 from .process_table import POLL_S
 from .tools import find_tool
 
-CORE_WAIT_S = 20.0  # measured on an H200: the core stands within 2 s
+CORE_WAIT_S = 20.0  # measured on an H200: the core is written within 2 s
 CORE_STABLE_S = 0.5
 GDB_S = 60.0
 SMI_S = 20.0
 
 
 class CoreDump:
-    """The questions, and the files that the answers go into: <command>.core, .gdb.txt, ..."""
+    """Takes and reads the core dump; files <command>.core, .gdb.txt, .nvidia-smi.txt."""
 
     def __init__(self, command: str, folder: Path, children: Children) -> None:
         self.command = command
@@ -34,7 +34,10 @@ class CoreDump:
         return sorted(p for p in self.folder.iterdir() if p.name.startswith(prefix))
 
     def environment(self) -> dict[str, str]:
-        """Return what makes the CUDA driver listen on a pipe for the wish for a core dump."""
+        """Return the environment that makes the CUDA driver write a core when a pipe is written to.
+
+        Of the GPU state no memory is dumped: a core would be as large as the kernel's buffers.
+        """
         return {
             "CUDA_ENABLE_USER_TRIGGERED_COREDUMP": "1",
             "CUDA_COREDUMP_PIPE": str(self.file("pipe_%p")),
@@ -45,13 +48,13 @@ class CoreDump:
         }
 
     def take_core(self, process: subprocess.Popen[bytes]) -> str:
-        """Ask for a core, by one byte into the pipe; return why there is none, empty if there is.
+        """Request a core by one byte into the pipe; return why there is none, empty if there is.
 
-        It is read later, once the GPU is free again.
+        It is read later, when the GPU is free again.
         """
         asked = False
         for pipe in self.files("pipe_"):
-            with contextlib.suppress(OSError):  # ENXIO: nobody reads this one any more
+            with contextlib.suppress(OSError):  # ENXIO: no process reads this pipe any more
                 descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
                 asked = os.write(descriptor, b"1") == 1 or asked
                 os.close(descriptor)
@@ -82,17 +85,17 @@ class CoreDump:
     def note_gpu(self) -> None:
         smi = find_tool("nvidia-smi")
         if smi:
-            self.children.run_beside([smi, "-q"], self.file("nvidia-smi.txt"), SMI_S)
+            self.children.run_helper([smi, "-q"], self.file("nvidia-smi.txt"), SMI_S)
 
     def read_core(self) -> str:
-        """Let cuda-gdb say which warps wait at which line; return what came of it."""
+        """Let cuda-gdb print which warps wait at which line; return a note on the outcome."""
         gdb = find_tool("cuda-gdb")
         if gdb is None:
             return "core dumped, but there is no cuda-gdb to read it"
         argv = [gdb, "-batch", "-ex", f"target cudacore {self.file('core').name}"]
         for what in ("kernels", "warps", "threads"):
             argv += ["-ex", f"info cuda {what}"]
-        code = self.children.run_beside(argv, self.file("gdb.txt"), GDB_S)
+        code = self.children.run_helper(argv, self.file("gdb.txt"), GDB_S)
         return "core dumped" if code == 0 else f"core dumped, cuda-gdb exited with {code}"
 
     def remove_pipes(self) -> None:

@@ -1,4 +1,4 @@
-"""The detached agent of a run: how it is started, and whether it lives."""
+"""The detached agent of a run: start it, and find out whether it is alive."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ START_S = 10.0
 
 
 def start_daemon(run: Path, lock: int) -> None:
-    """Start the daemon and wait for its first journal line, so that `launched` means it."""
+    """Start the daemon and wait for its first journal line: only then it is launched."""
     argv = [sys.executable or "python3", str(run / ARCHIVE), "run", str(run), str(lock)]
     env = {name: value for name, value in os.environ.items() if name not in marker(run)}
     with (run / "agent.log").open("ab") as log:
@@ -40,12 +40,12 @@ def start_daemon(run: Path, lock: int) -> None:
     while not (journal.is_file() and journal.stat().st_size):
         if time.monotonic() > limit:
             said = (run / "agent.log").read_text(errors="replace").strip().splitlines()
-            raise Refused(f"the agent did not start: {said[-1] if said else 'it says nothing'}")
+            raise Refused(f"the agent did not start: {said[-1] if said else 'no output'}")
         time.sleep(0.005)
 
 
 def enter(run: Path) -> Json:
-    """Leave word, as the daemon of this run, of who that is; return it."""
+    """Record this process as the daemon of the run, and return the record."""
     stat = process_stat(os.getpid())
     me = {"pid": os.getpid(), "start": stat[2] if stat else 0}
     write_file(run / "agent.json", json.dumps(me).encode())
@@ -68,6 +68,6 @@ def agent_of(run: Path) -> tuple[int, int] | None:
 
 
 def seconds_since_beat(run: Path) -> float:
-    with contextlib.suppress(FileNotFoundError):  # a disk full from the start has no place for it
+    with contextlib.suppress(FileNotFoundError):  # on a full disk it could not be created
         return time.time() - (run / "heartbeat").stat().st_mtime
     return 0.0

@@ -1,4 +1,4 @@
-"""Files and the disk they lie on."""
+"""Files of the agent, and the disk that holds them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from .refusal import Refused
 
 CHUNK = 1 << 18
-FLOOR_BYTES = 64 << 20  # below this much free disk nothing goes on (1% of a small disk)
+FLOOR_BYTES = 64 << 20  # with less free disk than this a run stops (1% of a small disk)
 
 
 def sha256_head(path: Path, size: int) -> str:
@@ -37,16 +37,16 @@ def floor_bytes(path: Path) -> int:
 
 
 def full_text(path: Path) -> str:
-    """Return the sentence for a write that found no room under `path`, which may not exist yet."""
+    """Return the error text for a full disk under `path`, which may not exist yet."""
     there = next(p for p in (path, *path.parents) if p.exists())
     disk = os.statvfs(there)
-    no_inodes = disk.f_files and not disk.f_favail  # where f_files is 0 nobody counts them
+    no_inodes = disk.f_files and not disk.f_favail  # 0 files: without an inode limit
     left = "no inode" if no_inodes else f"{free_bytes(there)} bytes"
     return f"the disk is full: {left} free under {path}"
 
 
 def disk_reason(path: Path) -> str:
-    """Return the sentence for a disk with too little room to go on, empty where there is enough."""
+    """Return the error text for a disk too full to go on, empty if there is enough space."""
     free = free_bytes(path)
     return f"the disk is full: {free} bytes free" if free < floor_bytes(path) else ""
 
@@ -61,7 +61,7 @@ def tree_bytes(folder: Path) -> int:
 
 
 def remove_tree(path: Path) -> int:
-    """Remove a file or folder; return the bytes that came free (a hard link's with its last)."""
+    """Remove a file or folder; return the bytes freed (of hard links only with the last)."""
     freed = 0
     if path.is_dir() and not path.is_symlink():
         for child in list(path.iterdir()):
@@ -85,5 +85,5 @@ def write_file(path: Path, data: bytes) -> None:
 def safe_relative(text: str) -> Path:
     path = Path(text)
     if path.is_absolute() or ".." in path.parts or not path.parts:
-        raise Refused(f"'{text}' is no path inside the run")
+        raise Refused(f"'{text}' is not a path inside the run")
     return path

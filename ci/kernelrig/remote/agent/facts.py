@@ -1,4 +1,4 @@
-"""What this host is and has; a probe that fails is one of its problems."""
+"""Probe this host: tools, GPUs, driver, disk; a probe that fails is listed in `problems`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def query_gpus(smi: str, problems: list[str]) -> list[dict[str, str]]:
         if code == 0 and rows and all(len(row) == len(fields) for row in rows):
             return [{name: row[i] for i, name in enumerate(fields)} for row in rows]
         first = output.strip().splitlines()[0] if output.strip() else "no output"
-        problems.append(f"nvidia-smi does not tell of the GPUs (exit {code}): {first}")
+        problems.append(f"nvidia-smi does not list the GPUs (exit {code}): {first}")
         if code is None:
             break
     return []
@@ -53,7 +53,7 @@ def query_gpu_processes(smi: str, problems: list[str]) -> list[str]:
     argv = [smi, "--query-compute-apps=pid,process_name,used_memory"]
     code, output = run_tool([*argv, "--format=csv,noheader,nounits"], PROBE_S)
     if code != 0:
-        problems.append(f"nvidia-smi does not tell who uses the GPU (exit {code})")
+        problems.append(f"nvidia-smi does not list the processes on the GPU (exit {code})")
         return []
     return [line.strip() for line in output.splitlines() if line.strip()]
 
@@ -77,7 +77,7 @@ def counters_admin_only() -> bool | None:
 
 
 def libc_version() -> str:
-    """`2.39` on glibc, empty on another libc (whose name no glibc binary can use)."""
+    """`2.39` on glibc; empty on another libc, on which no glibc binary runs."""
     with contextlib.suppress(ValueError, OSError):
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
         return version if name == "glibc" else ""

@@ -1,4 +1,4 @@
-"""Tell the client of a run while it goes on, and end it on the client's word."""
+"""Stream a run's events to the client, and cancel a run on request."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .refusal import Json
 from .wire import Wire
 from .workdir import Workdir
 
-QUIET_S = 60.0  # the daemon's heart beats every second
+QUIET_S = 60.0  # without a heartbeat, of which there is one per second
 
 
 def follow(wire: Wire, workdir: Workdir, run: Path, offset: int) -> Json:
-    """Stream journal lines from a byte offset on, until the run is over or its agent is."""
-    told = False
+    """Stream journal lines from a byte offset on, until the run has finished or its agent died."""
+    noted = False
     while True:
-        agent = agent_of(run)  # asked before reading: its last words are read after its death
+        agent = agent_of(run)  # before reading: a dead agent's last lines are read then
         for event, behind in list(journal_events(run / "journal.jsonl", offset)):
             offset = behind
             wire.send({"event": event, "offset": offset})
@@ -30,9 +30,9 @@ def follow(wire: Wire, workdir: Workdir, run: Path, offset: int) -> Json:
         if not agent:
             return {"end": "lost", "detail": finalize_dead_run(workdir, run)}
         quiet = seconds_since_beat(run)
-        if quiet > QUIET_S and not told:
-            told = True  # stopped, or in a system call that hangs: alive, but no more
-            event = {"event": "note", "text": f"the agent shows no life for {quiet:.0f} s"}
+        if quiet > QUIET_S and not noted:
+            noted = True  # stopped, or in a system call that hangs
+            event = {"event": "note", "text": f"no heartbeat from the agent for {quiet:.0f} s"}
             wire.send({"event": event, "offset": offset})
         if wire.interrupted(POLL_S):
             return {"end": "interrupted"}
@@ -40,12 +40,12 @@ def follow(wire: Wire, workdir: Workdir, run: Path, offset: int) -> Json:
 
 def finalize_dead_run(workdir: Workdir, run: Path) -> str:
     left = workdir.end_orphans()
-    ended = f"; {left} processes that it left were ended" if left else ""
+    ended = f"; {left} processes that it left behind were ended" if left else ""
     return f"the agent of run {run.name} died{ended}"
 
 
 def cancel(run: Path) -> bool:
-    """End a run and all its processes; false when it was over, or will not end."""
+    """End a run and all its processes; false if it was over already, or does not end."""
     agent = agent_of(run)
     if agent is None:
         return False

@@ -1,6 +1,6 @@
-"""A program of its own: does the GPU still allocate, add and synchronise? One JSON line.
+"""A separate program: does the GPU still allocate, add and synchronise? Prints one JSON line.
 
-It imports nothing of ours: its text is what runs, handed to the interpreter by gpu_health.
+It imports nothing of the agent: gpu_health passes its source text to the interpreter.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def add_on_gpu() -> None:
 
 
 def health() -> None:
-    """Print one JSON line: healthy true, false, or null where there is no GPU to ask."""
+    """Print one JSON line: healthy true, false, or null without a CUDA driver."""
     answer: dict[str, Any] = {"healthy": True, "detail": "allocated, added and synchronised"}
     try:
         add_on_gpu()

@@ -1,4 +1,4 @@
-"""Ask the GPU for an addition, in a process of its own: a sick driver may never answer."""
+"""Check the GPU with an addition, in a separate process: a broken driver may never return."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEALTH_S = 30.0
 
 
 def source(module: ModuleType) -> str:
-    """Return a module's own text, wherever it was imported from."""
+    """Return a module's source text, wherever it was imported from."""
     spec = module.__spec__
     assert spec is not None
     return cast(InspectLoader, spec.loader).get_source(spec.name) or ""
@@ -26,7 +26,7 @@ PROGRAM = source(gpu_add)
 
 
 def health_argv() -> list[str]:
-    """Return the command that asks; its program travels in it, so that it needs no file."""
+    """Return the command of the check, with the program's text in it: it needs no file."""
     return [sys.executable or "python3", "-c", PROGRAM]
 
 

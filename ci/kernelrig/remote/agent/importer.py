@@ -1,7 +1,7 @@
-"""Imports the agent from the archive that came over the link, without writing it anywhere.
+"""Import the agent from the archive that came over the connection, without writing a file.
 
-A host whose disk is full is to be reached like any other: results are brought back from it, and
-`clean` makes room there. The client's boot line executes this file before anything else.
+A host whose disk is full must be reachable like any other, so that results can be fetched from it
+and `clean` can free space there. The client's boot line executes this file first.
 """
 
 from __future__ import annotations

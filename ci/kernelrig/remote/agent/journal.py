@@ -1,4 +1,8 @@
-"""The journal of a run: one line of JSON an event, appended, fsynced, never rewritten."""
+"""The journal of a run: one line of JSON per event, appended, fsynced, never rewritten.
+
+A client that lost its connection, or another client, reads it from any byte offset; verdicts are
+made from it. So a line is either whole or absent, also when the disk is full or the agent killed.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +24,12 @@ def utc_now() -> str:
 
 
 def lay_ballast(run: Path) -> None:
+    """Reserve disk space for the journal's last lines; random bytes, which no disk compresses."""
     (run / "ballast").write_bytes(os.urandom(BALLAST_BYTES))
 
 
 class Journal:
-    """One fsynced JSON line an event; with `echo` on stdout, too.
+    """Writes one fsynced JSON line per event; with `echo` to stdout, too.
 
     The ballast is removed when the disk is full, so that even this can be recorded.
     """
@@ -59,12 +64,12 @@ class Journal:
                 view = view[os.write(self.file, view) :]
             os.fsync(self.file)
         except OSError:
-            os.ftruncate(self.file, whole)  # never half a line before another
+            os.ftruncate(self.file, whole)  # a partial line must not precede another
             raise
 
 
 class Ending:
-    """How a command ended, as the journal words it."""
+    """How a command ended: the fields of its `command_ended` event."""
 
     def __init__(self, ended_by: str, detail: str = "") -> None:
         self.ended_by = ended_by
@@ -83,7 +88,7 @@ class Ending:
 
 
 def journal_events(path: Path, offset: int) -> Iterator[tuple[Json, int]]:
-    """Yield (event, offset behind it) for whole lines only; the last may still be under way."""
+    """Yield (event, offset after it) for complete lines; the last may be half written."""
     with path.open("rb") as f:
         f.seek(offset)
         for line in f:

@@ -1,4 +1,4 @@
-"""Processes of this machine, as /proc tells of them, and how they are ended."""
+"""The processes of this machine as /proc lists them, and how to end them."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def process_stat(pid: int) -> tuple[str, int, int] | None:
 
 
 def is_alive(pid: int, start: int) -> bool:
-    """A pid is used again after a while; with its start time it names one process."""
+    """Whether this very process is alive: pids are reused, pid and start time are unique."""
     stat = process_stat(pid)
     return stat is not None and stat[0] not in "ZX" and stat[2] == start
 
 
 def marker(run: Path) -> dict[str, str]:
-    """Return what every process of a run has in its environment; ids are those of one workdir."""
+    """Return the environment variables that mark every process of a run of this workdir."""
     return {RUN_VARIABLE: run.name, WORKDIR_VARIABLE: str(run.parents[1].resolve())}
 
 
 def marks(workdir: Path) -> dict[int, str]:
-    """Return pid -> run id of every process (that we may look at) of a run under this workdir."""
+    """Return pid -> run id of every readable process that belongs to a run of this workdir."""
     ours = os.fsencode(f"{WORKDIR_VARIABLE}={workdir.resolve()}")
     wanted = f"{RUN_VARIABLE}=".encode()
     found = {}
@@ -85,7 +85,10 @@ def is_running(pid: int) -> bool:
 
 
 def kill_all(find: Callable[[], Iterable[int]], beat: Callable[[], None]) -> int:
-    """Kill what `find` finds until it finds nothing more; return how many processes that were."""
+    """Kill what `find` returns until it returns nothing; return the number of processes.
+
+    In a loop, because a process may fork between the listing and its death.
+    """
     seen: set[int] = set()
     limit = time.monotonic() + KILL_WAIT_S
     while True:
@@ -101,7 +104,7 @@ def kill_all(find: Callable[[], Iterable[int]], beat: Callable[[], None]) -> int
 
 
 def run_tool(argv: list[str], limit_s: float) -> tuple[int | None, str]:
-    """Run a short tool; (None, why) when it cannot start or does not end in time."""
+    """Run a short tool; (None, why) if it cannot start or does not end in time."""
     try:
         process = subprocess.Popen(
             argv,

@@ -1,4 +1,4 @@
-"""What the client asks and the agent answers: JSON, or one sentence that refuses."""
+"""JSON objects on the wire, and the refusal of a request in one sentence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 
 class Refused(Exception):
-    """What was asked for cannot be had; the text is one sentence for the user."""
+    """A request that cannot be served; the text is one sentence for the user."""
 
     def __init__(self, text: str, kind: str = "refused") -> None:
         super().__init__(text)

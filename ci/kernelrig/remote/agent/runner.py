@@ -1,4 +1,4 @@
-"""The stages of one job in order, gated on exit codes alone."""
+"""Run the stages of one job in order, deciding by exit codes alone."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Runner:
         self.children = Children(run, self.job["env"])
         self.cache = ResultCache(run.parent.parent / RESULT_CACHE)
         self.stop = ""  # why no further stage is run
-        self.unmet: dict[str, str] = {}  # stage -> why it is nothing to build on
+        self.unmet: dict[str, str] = {}  # stage -> why the stages that need it are not run
         self.hung: set[str] = set()  # stages that had a command ended at its time limit
 
     def main(self) -> None:
-        """Run everything; whatever happens, the journal's last line says how it ended."""
+        """Run all stages; in every case the journal's last line says how the run ended."""
         me = daemon.enter(self.run)
         signal.signal(signal.SIGTERM, self.on_cancel)
         for ignored in (signal.SIGHUP, signal.SIGINT):
@@ -55,7 +55,7 @@ class Runner:
             self.journal.write("agent_error", detail=traceback.format_exc())
         self.children.end_strays()
         if self.lock is not None:
-            os.close(self.lock)  # whoever reads `finished` may launch the next run
+            os.close(self.lock)  # before `finished`, whose reader may launch the next
         self.journal.write("finished", reason=self.stop or "all stages were run")
 
     def on_cancel(self, *_: object) -> None:
@@ -75,13 +75,13 @@ class Runner:
                     self.stop = f"stopped at the first stage that did not pass, '{name}'"
 
     def held_back(self, stage: Json) -> str:
-        """Return which earlier stage holds this one back, and why; empty if none does."""
+        """Return why this stage cannot run after the earlier ones; empty if it can."""
         for name in stage["needs"]:
             if name in self.unmet:
                 return f"needs '{name}', which {self.unmet[name]}"
         for name in stage["needs_end"]:
             if name in self.hung:
-                return f"'{name}' did not end by itself: this would wait the same way"
+                return f"'{name}' was ended at its time limit: this would hang the same way"
         return ""
 
     def run_stage(self, index: int, stage: Json) -> bool:
@@ -112,12 +112,12 @@ class Runner:
         return passed
 
     def check_health(self, stage: Json, command: Json) -> None:
-        """Ask the GPU for an addition; one that no longer answers ends the run."""
+        """Check the GPU with an addition; the run ends if it no longer answers."""
         if not self.job["gpu"]:
             return
         began = time.monotonic()
         log = self.run / "health.log"
-        code = self.children.run_beside(health_argv(), log, HEALTH_S)
+        code = self.children.run_helper(health_argv(), log, HEALTH_S)
         found = parse_health(code, log.read_text(errors="replace"))
         seconds = round(time.monotonic() - began, 3)
         self.journal.write(
@@ -131,7 +131,7 @@ class Runner:
         if self.stop:
             return Ending("not started", self.stop)
         if stage["name"] in self.hung:
-            return Ending("not started", "a command before it did not end by itself")
+            return Ending("not started", "an earlier command was ended at its time limit")
         ending = self.cache.reuse(command, folder) if command["cache_key"] else None
         if ending is not None:
             return ending

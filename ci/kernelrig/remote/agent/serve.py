@@ -23,13 +23,13 @@ from .workdir import Workdir
 
 
 def serve(archive: bytes) -> None:
-    """Answer on stdin and stdout until the client closes its end or is gone."""
+    """Serve requests on stdin and stdout until the client disconnects."""
     with contextlib.suppress(EOFError, BrokenPipeError):
         Server(Wire(), archive).loop()
 
 
 class Server:
-    """One client's requests, in turn; `hello`, which names the workdir, is the first."""
+    """Serves one client's requests in turn; the first is `hello`, which names the workdir."""
 
     def __init__(self, wire: Wire, archive: bytes) -> None:
         self.wire = wire
@@ -50,7 +50,7 @@ class Server:
         }
 
     def loop(self) -> None:
-        """Answer until the client closes its end; an operation that fails is an answer too."""
+        """Reply to requests until the client closes its end; a failed operation is a reply too."""
         while True:
             request = self.wire.receive()
             if request is None:
@@ -107,7 +107,7 @@ class Server:
                         bad.append(blob["sha256"])
                 except OSError as e:
                     trouble = e
-            for _ in chunks:  # the rest of a stream nobody can store, so that the next frame is one
+            for _ in chunks:  # read the rest of what cannot be stored: the next frame follows it
                 pass
         if trouble is not None:
             raise trouble
@@ -135,7 +135,7 @@ class Server:
     def known_run(self, request: Json) -> Path:
         return self.workdir.known_run(request["run"])
 
-    # the host
+    # the host itself
 
     def prune(self, request: Json) -> Json:
         """Remove what is older than `keep_s`."""

@@ -1,4 +1,4 @@
-"""Lay a run's folder out from shipped blobs and start its daemon."""
+"""Create a run's folder from uploaded blobs and start its daemon."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .workdir import Workdir
 
 
 def launch(workdir: Workdir, job: Json, archive: bytes) -> bool:
-    """Start the job's run; false when it was started before: launched twice, it runs once."""
+    """Start the job's run; false if it was started before: launched twice, it runs once."""
     run = workdir.run_folder(job["run"])
     if (run / "journal.jsonl").is_file():
-        # The first answer was lost with its link.
+        # The reply to the first launch was lost with its connection.
         if json.loads((run / "job.json").read_bytes()) == job:
             return False
         raise Refused(f"run {run.name} is already on this host, with another job")

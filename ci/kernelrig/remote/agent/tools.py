@@ -1,4 +1,4 @@
-"""The tools of CUDA and its driver on this host: where they are, and what they can."""
+"""Find the tools of CUDA and its driver on this host: paths, versions, options."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def describe_tool(name: str, path: str, problems: list[str]) -> Json:
     code, output = run_tool([path, "--version"], PROBE_S)
     found = re.search(TOOL_VERSIONS[name], output)
     if found is None:
-        problems.append(f"{path} --version says no version (exit {code})")
+        problems.append(f"{path} --version prints no version (exit {code})")
     options: list[str] = []
     if name in TOOLS_WITH_OPTIONS:
         code, output = run_tool([path, "--help"], PROBE_S)

@@ -1,4 +1,4 @@
-"""The wire to the client: a line of JSON, then as many payload bytes as its `bytes` says."""
+"""The agent's end of the protocol: a line of JSON, then as many payload bytes as `bytes` says."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .disk import CHUNK
 from .refusal import Json
 
 MARKER = b"KERNELRIG-AGENT 1"
-TICK_S = 2.0  # the client takes longer silence for a dead link
+TICK_S = 2.0  # the client takes a much longer silence (30 s) for a dead connection
 
 
 class Wire:
-    """Frames over stdin and stdout. While we work a tick goes out every few seconds."""
+    """Frames over stdin and stdout. While a request is served, ticks show that we are alive."""
 
     def __init__(self) -> None:
         self.input = cast(io.BufferedReader, sys.stdin.buffer)
         self.output = os.dup(1)
-        os.dup2(2, 1)  # a stray print must not garble the frames
+        os.dup2(2, 1)  # stdout becomes stderr: a stray print must not garble the frames
         self.sending = threading.Lock()
         self.working = False
         self._write(b"\n" + MARKER + b"\n")
@@ -38,7 +38,7 @@ class Wire:
             view = view[os.write(self.output, view) :]
 
     def _tick(self) -> None:
-        with contextlib.suppress(OSError):  # a client that left is noticed by the main thread
+        with contextlib.suppress(OSError):  # the main thread notices a client that disconnected
             while True:
                 time.sleep(TICK_S)
                 if self.working:
@@ -63,7 +63,7 @@ class Wire:
                 self._write(chunk)
 
     def interrupted(self, wait_s: float) -> bool:
-        """Wait; true as soon as the client left or asks for something else."""
+        """Wait; true as soon as the client sends another request, EOFError if it disconnected."""
         ready, _, _ = select.select([self.input], [], [], wait_s)
         if ready and not self.input.peek(1):
             raise EOFError

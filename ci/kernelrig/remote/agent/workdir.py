@@ -1,7 +1,7 @@
-"""The agent's folder on the host: blobs, runs, kept results, and the lock that runs share.
+"""The agent's folder on the host: blobs, runs, cached results, and the lock that runs share.
 
-The lock is the folder's, not the machine's: runs under two workdirs of one host, or of two users,
-hold two locks and may disturb each other. What tells of it is the facts: who else uses the GPU.
+The lock is per folder, not per machine: runs under two workdirs of one host, or of two users, hold
+two locks and may disturb each other. The facts show it: they list the processes on the GPU.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OLD_RESULT_CACHE = "once"  # what an agent of an older version called it: only p
 
 
 class Workdir:
-    """What lies there under which name."""
+    """The paths in the workdir, its lock, and its clean-up."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -43,7 +43,7 @@ class Workdir:
 
     def run_folder(self, run_id: str) -> Path:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", run_id):
-            raise Refused(f"'{run_id}' is no run id")
+            raise Refused(f"'{run_id}' is not a run id")
         return self.runs / run_id
 
     def known_run(self, run_id: str) -> Path:
@@ -53,7 +53,9 @@ class Workdir:
         return run
 
     def take_lock(self, run_id: str) -> int:
-        """Take the lock: one run a workdir at a time. The daemon inherits it and holds it."""
+        """Take the lock: one run per workdir at a time. The daemon inherits and holds it."""
+        # flock belongs to the open file: the kernel releases it with the last process that
+        # inherited it, however that ends, so that no lock outlives its run.
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -77,7 +79,7 @@ class Workdir:
     def prune(self, keep_s: float) -> tuple[int, list[str]]:
         """Remove what is older: ended runs, blobs of no kept run, cached results.
 
-        Return the bytes that came free and the names of the runs removed.
+        Return the bytes freed and the names of the runs removed.
         """
         oldest = time.time() - keep_s
         freed = 0

@@ -1,1 +1,1 @@
-"""The client side of SSH: from a record of a remote to a channel on a checked host."""
+"""The SSH client: from a remote's record to a channel on a host whose key was checked."""

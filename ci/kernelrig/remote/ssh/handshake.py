@@ -24,12 +24,12 @@ from kernelrig.remote.ssh.route import Hop
 # Without a handler Python prints paramiko's tracebacks to stderr; its exceptions reach us anyway.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
-_WINDOW_BYTES = 8 << 20  # what may be under way to us: 150 ms away this is still 50 MB/s
+_WINDOW_BYTES = 8 << 20  # data in flight to us: at 150 ms of latency this still allows 50 MB/s
 _KEEPALIVE_S = 10
 
 
 class HostKeyCheck(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]  # its base is Any
-    """Accepts a key that is pinned or in known_hosts, no other; `pin` says how to, or is empty."""
+    """Accepts a key that is pinned or in known_hosts, no other; `pin` is the command that pins."""
 
     def __init__(self, hop: Hop, pin: str) -> None:
         self._hop = hop
@@ -43,7 +43,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]  # its 
         return [*dict.fromkeys(wanted), *(name for name in supported if name not in wanted)]
 
     def missing_host_key(self, client: object, hostname: str, key: Any) -> None:  # noqa: ANN401 - a paramiko key
-        """Called by paramiko for every key, as its own list of known keys is left empty."""
+        """Called by paramiko for every key, because its own list of known keys is left empty."""
         shown = HostKey(key.get_name(), key.asbytes())
         if shown in self.accepted:
             return
@@ -53,8 +53,8 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]  # its 
             raise RemoteError(
                 f"the host key of {where} changed: it shows {shown},"
                 f" {source} is {' or '.join(map(str, self.accepted))}",
-                # Not the key that was shown: whoever is in between would be pinned by a paste.
-                "somebody may be in between"
+                # Not the key that was shown: a paste would pin the attacker's.
+                "this may be a man-in-the-middle attack"
                 + (
                     f"; if the machine is a new one, `{self._pin} --fingerprint SHA256:...`"
                     " with what its provider says"
@@ -162,7 +162,7 @@ def _dial(hop: Hop, link_timeout_s: float) -> socket.socket:
         raise LinkLost(f"'{hop.host}' does not resolve to an address: {e.strerror}") from e
     except TimeoutError as e:
         raise LinkLost(
-            f"{hop.address} did not answer within {hop.timeout_s:g} s", "is the host up?"
+            f"{hop.address} did not answer within {hop.timeout_s:g} s", "is the host running?"
         ) from e
     except ConnectionRefusedError as e:
         raise LinkLost(
@@ -185,7 +185,7 @@ def _dial(hop: Hop, link_timeout_s: float) -> socket.socket:
 
 
 def _explain(error: Exception, hop: Hop, before: Any | None, seconds: float) -> RemoteError:  # noqa: ANN401
-    """Return the sentence for a failure between an open socket and a finished login."""
+    """Return the error for a failure between the open socket and the finished login."""
     if isinstance(error, paramiko.ChannelException):
         reason = {1: "it forbids forwarding", 2: "no connection"}.get(error.code, error.text)
         jump = f"{before.host}:{before.port}" if before else "the jump host"
@@ -194,25 +194,25 @@ def _explain(error: Exception, hop: Hop, before: Any | None, seconds: float) -> 
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
         if "version" in text:
             return RemoteError(f"{hop.address} does not speak SSH version 2")
-        return RemoteError(f"{hop.address} and we have no algorithm in common: {text}")
+        return RemoteError(f"{hop.address} and kernelrig have no algorithm in common: {text}")
     if "banner" in text or "protocol version" in text or "No existing session" in text:
         if "Indecipherable" in text or "Invalid" in text:
             return RemoteError(f"{hop.address} does not speak SSH", "is the port right?")
         if seconds > 0.9 * hop.timeout_s:
             return LinkLost(
-                f"{hop.address} took the connection and said nothing for {hop.timeout_s:g} s",
-                "is it an SSH server, and is the host alive?",
+                f"{hop.address} accepted the connection and sent nothing for {hop.timeout_s:g} s",
+                "is it an SSH server?",
             )
         return LinkLost(
-            f"{hop.address} closed the connection before it said anything",
+            f"{hop.address} closed the connection without sending anything",
             "does it limit who may connect?",
         )
     if seconds > 0.9 * hop.timeout_s:
         return LinkLost(f"{hop.address} did not finish the SSH handshake in {seconds:.0f} s")
-    return LinkLost(f"{hop.address} broke off the SSH handshake: {text or 'connection closed'}")
+    return LinkLost(f"{hop.address} aborted the SSH handshake: {text or 'connection closed'}")
 
 
 def close(connection: Any) -> None:  # noqa: ANN401 - a Fabric connection
-    """Close a connection in any state; Fabric's own close passes over one that is half open."""
+    """Close a connection in any state; Fabric's own close ignores one that is half open."""
     with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
         connection.client.close()

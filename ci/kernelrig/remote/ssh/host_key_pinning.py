@@ -1,4 +1,4 @@
-"""Making a host known: fetch its host key without logging in, compare it, pin it in a record."""
+"""Pin a host: fetch its host key without logging in, compare the fingerprint, write a record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernelrig.terminal.log import say
 if TYPE_CHECKING:
     from kernelrig.remote.ssh.route import Hop, SshHome
 
-# One handshake a family: a server may have a key of each, and a provider may show any one of them.
+# One handshake per family: a server may have a key of each, and a provider may list any of them.
 _FAMILIES = (
     ("ssh-ed25519",),
     ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"),
@@ -34,8 +34,8 @@ def resolve_remote(
 ) -> Remote:
     """Return the record for `USER@HOST[:PORT]` with the host's key pinned, and show that key.
 
-    With a fingerprint only the key it names is pinned, whichever type that is; without one the
-    key that the host shows is believed this once, and the user is told what to compare.
+    With a fingerprint only the key of that fingerprint is pinned, whatever its type. Without one
+    the key shown is trusted on first use, and the user is told to compare it.
     """
     from kernelrig.remote.ssh.route import (  # 0.4 s that other tasks are spared
         SshHome,
@@ -61,11 +61,11 @@ def resolve_remote(
     if not matching:
         raise RemoteError(
             f"{address} does not have the key {wanted}: it shows {', '.join(map(str, keys))}",
-            "nothing was written; is the address right, is the fingerprint of this host?",
+            "nothing was written; is the address right, is the fingerprint that of this host?",
         )
     say(f"host key of {address}: {matching[0]}")
     if not wanted:
-        say("pinned as it was shown; compare it with what the host or its provider says")
+        say("pinned on first use; compare it with what the host or its provider says")
     return replace(remote, host_key=matching[0].line)
 
 
@@ -74,7 +74,7 @@ def fetch_host_keys(
 ) -> tuple[HostKey, ...]:
     """Return the keys the last hop shows, best type first; only `wanted` ends the search early.
 
-    Jump hosts on the way are logged in to and checked as ever; the last hop is not logged in to.
+    Jump hosts on the way are checked and logged in to; the last hop is not logged in to.
     """
     from kernelrig.remote.ssh import handshake
 
@@ -99,5 +99,5 @@ def fetch_host_keys(
         for connection in reversed(chain):
             handshake.close(connection)
     if not found:
-        raise RemoteError(f"{last.address} shows no host key of a type that we know")
+        raise RemoteError(f"{last.address} shows no host key of a supported type")
     return tuple(found)

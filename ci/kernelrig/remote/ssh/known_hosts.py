@@ -1,4 +1,4 @@
-"""Host keys as data: parsed, fingerprinted, looked up in known_hosts. Nothing here connects."""
+"""Host keys: parse, fingerprint, look up in known_hosts. Nothing here connects."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def parse_host_key(line: str) -> HostKey:
 
 
 def parse_fingerprint(text: str) -> str:
-    """Return `text` as `SHA256:<43 characters>`; other hashes are refused, not guessed."""
+    """Return `text` as `SHA256:<43 characters>`; other hashes are refused."""
     match = _FINGERPRINT.fullmatch(text.strip())
     if match is None:
         raise ConfigError(
@@ -82,7 +82,7 @@ def known_keys(files: Iterable[Path], host: str, port: int) -> tuple[HostKey, ..
             continue
         if marker == "@revoked":
             revoked.add(key.blob)
-        elif not marker:  # @cert-authority signs other keys, it is none of the host's
+        elif not marker:  # @cert-authority is a key that signs, not the host's own
             kept.append(key)
     return tuple(key for key in kept if key.blob not in revoked)
 
@@ -99,21 +99,21 @@ def _entries(files: Iterable[Path]) -> Iterator[tuple[str, str, HostKey]]:
             try:
                 yield marker, words[0], parse_host_key(f"{words[1]} {words[2]}")
             except ConfigError:
-                continue  # as ssh does: one line of an old type must not hide the others
+                continue  # as in ssh: one line of an unknown type must not hide the others
 
 
 def _matches(names: str, name: str) -> bool:
-    """Tell whether a host field of known_hosts (list, wildcards, `!`, or a hash) means `name`."""
+    """Whether a host field of known_hosts (list, wildcards, `!`, or a hash) matches `name`."""
     if names.startswith("|1|"):
         try:
             salt, wanted = (base64.b64decode(part) for part in names[3:].split("|"))
         except (ValueError, binascii.Error):
             return False
-        # SHA-1 is what the file format prescribes; it hides names here, it protects no key.
+        # The file format prescribes SHA-1 (sshd(8)); it hides names here and protects no key.
         return hmac.compare_digest(hmac.digest(salt, name.encode(), "sha1"), wanted)
     found = False
     for pattern in names.lower().split(","):
-        # [host]:port holds brackets that mean themselves, not a set of characters.
+        # The brackets of [host]:port are literal here, not a set of characters.
         if fnmatch.fnmatchcase(name, pattern.lstrip("!").replace("[", "[[]")):
             if pattern.startswith("!"):
                 return False

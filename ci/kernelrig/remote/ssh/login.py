@@ -1,4 +1,4 @@
-"""Logging in by key: the record's, ssh_config's, the agent's. A refusal names every key tried."""
+"""Log in by key: the record's, ssh_config's, the agent's. A refusal names every key tried."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernelrig.remote.ssh.route import Hop
 
 
 class KeyLogin(paramiko.auth_strategy.AuthStrategy):  # type: ignore[misc]  # its base is Any
-    """Tries each key once. Never asks for a password: no run may wait for a person."""
+    """Tries each key once. Never asks for a password: a run must not wait for a person."""
 
     def __init__(self, hop: Hop) -> None:
         super().__init__(ssh_config=None)
@@ -22,7 +22,7 @@ class KeyLogin(paramiko.auth_strategy.AuthStrategy):  # type: ignore[misc]  # it
         self._tried: list[str] = []
 
     def authenticate(self, transport: Any) -> None:  # noqa: ANN401 - a paramiko transport
-        """Log in or raise RemoteError; LinkLost if the link, not the server, put an end to it."""
+        """Log in or raise RemoteError; LinkLost if the connection failed, not the login."""
         agent = paramiko.Agent() if self._hop.use_agent else None
         try:
             for label, key in self._keys(agent):
@@ -34,27 +34,27 @@ class KeyLogin(paramiko.auth_strategy.AuthStrategy):  # type: ignore[misc]  # it
                 if transport.is_authenticated():
                     return
                 if not transport.is_active():
-                    break  # the server has seen enough keys
+                    break  # the server allows no further attempt
         finally:
             if agent is not None:
                 agent.close()
         raise RemoteError(
-            f"{self._hop.address} let user {self._hop.user} in with none of our keys: "
+            f"{self._hop.address} accepted none of our keys for user {self._hop.user}: "
             + (", ".join(self._tried) or "there is no identity_file, no agent, no ~/.ssh/id_*"),
             "name the right key as identity_file of the remote, or load it into ssh-agent",
         )
 
     def _check_link(self, transport: Any, text: str) -> None:  # noqa: ANN401 - a paramiko transport
-        """Raise LinkLost for what paramiko calls a failed login too: silence, or a dropped link.
+        """Raise LinkLost for silence or a dropped connection, which paramiko calls a failed login.
 
-        A server that has seen enough keys ends the link as well, but not before it refused one.
+        A server that allows no further attempt disconnects too, but only after it refused a key.
         """
         who = f"the login of user {self._hop.user}"
         if "timeout" in text:
             seconds = f"{self._hop.timeout_s:g} s"
             raise LinkLost(f"{self._hop.address} did not answer {who} within {seconds}")
         if not transport.is_active() and not any(t.endswith("(refused)") for t in self._tried):
-            raise LinkLost(f"{self._hop.address} broke off {who}")
+            raise LinkLost(f"{self._hop.address} disconnected during {who}")
 
     def _keys(self, agent: Any | None) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
         wanted: set[str] = set()

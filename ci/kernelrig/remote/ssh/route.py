@@ -1,4 +1,4 @@
-"""Where a remote really is: its record and the user's ssh_config, resolved into hops."""
+"""The route to a remote: its record and the user's ssh_config, resolved into hops."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DEFAULT_TIMEOUT_S = Remote("", "").connect_timeout_s
 
 @dataclass(frozen=True, slots=True)
 class SshHome:
-    """What the user's own SSH set-up contributes; tests and the embedded host have it empty."""
+    """The user's own SSH configuration; empty for tests and the embedded host."""
 
     folder: Path | None
     config_files: tuple[Path, ...]
@@ -50,7 +50,7 @@ class SshHome:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`USER@HOST[:PORT]` as typed: empty user and port 0 are for ssh_config to fill in."""
+    """`USER@HOST[:PORT]` as typed: an empty user and port 0 are taken from ssh_config."""
 
     host: str
     user: str = ""
@@ -59,7 +59,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One SSH server on the way, with everything that a connection to it needs."""
+    """One SSH server on the route, with everything that a connection to it needs."""
 
     host: str
     port: int
@@ -78,7 +78,7 @@ class Hop:
 
 
 def parse_target(text: str) -> Target:
-    """Read `USER@HOST[:PORT]`; an IPv6 address stands in brackets."""
+    """Parse `USER@HOST[:PORT]`; an IPv6 address is written in brackets."""
     match = _TARGET.fullmatch(text.strip())
     if match is None or int(match["port"] or 22) not in range(1, 65536):
         raise ConfigError(
@@ -106,12 +106,12 @@ def _route(
             "name the hosts on the way with ProxyJump, or with `jump:` in the remote",
         )
     if depth > _MAX_DEPTH:
-        raise ConfigError(f"the jump hosts of '{target.host}' lead in a circle")
+        raise ConfigError(f"the jump hosts of '{target.host}' form a cycle")
     jump = (remote.jump if remote else "") or found.get("proxyjump", "none")
     before: tuple[Hop, ...] = ()
     if jump.lower() != "none":
         for position, name in enumerate(jump.split(",")):
-            # As ssh does: only the first jump host may have jump hosts of its own.
+            # As in ssh: only the first jump host may have jump hosts of its own.
             hops = _route(parse_target(name), home, config, None, depth + 1)
             before += hops if position == 0 else hops[-1:]
     return (*before, _hop(target, home, found, remote))
@@ -162,7 +162,7 @@ def _read_config(home: SshHome) -> paramiko.SSHConfig:
 
 
 def _lines(file: Path, home: SshHome, depth: int) -> list[str]:
-    """Return a file's lines with every Include put in place: paramiko passes over that keyword."""
+    """Return a file's lines with every Include expanded: paramiko ignores that keyword."""
     lines: list[str] = []
     block = "Host *"
     for line in file.read_text().splitlines():
@@ -176,5 +176,5 @@ def _lines(file: Path, home: SshHome, depth: int) -> list[str]:
             path = (home.folder or file.parent) / Path(pattern).expanduser()
             for part in sorted(Path("/").glob(str(path.absolute().relative_to("/")))):
                 lines += _lines(part, home, depth + 1)
-        lines.append(block)  # what the included file opened ends with it
+        lines.append(block)  # a Host block of the included file ends with that file
     return lines

@@ -1,4 +1,4 @@
-"""The one SSH connection of a run and the processes opened on it; no wait is without a limit."""
+"""The one SSH connection of a run and the processes opened on it; every wait has a limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LINK_ERRORS = (OSError, EOFError, paramiko.SSHException)
 
 
 class SshChannel:
-    """One remote process. Its stderr is drained at all times: it shares the window with stdout."""
+    """One remote process. A thread drains its stderr, which shares the flow window with stdout."""
 
     def __init__(self, raw: Any, where: str, drop: Callable[[], None], limit_s: float) -> None:  # noqa: ANN401 - a paramiko channel
         self._raw = raw
@@ -41,19 +41,20 @@ class SshChannel:
             while view:
                 sent = self._raw.send(bytes(view[:_PACKET_BYTES]))
                 if not sent:
-                    raise self._closed("takes no more input")
+                    raise self._closed("accepts no more input")
                 view = view[sent:]
         except TimeoutError as e:
-            raise self._lost(f"took no data for {self._raw.gettimeout():g} s") from e
+            raise self._lost(f"accepted no data for {self._raw.gettimeout():g} s") from e
         except _LINK_ERRORS as e:
-            raise self._closed("takes no more input") from e
+            raise self._closed("accepts no more input") from e
 
     def read(self, limit: int) -> bytes:
         try:
             data: bytes = self._raw.recv(limit)
         except TimeoutError as e:
-            raise self._lost(f"said nothing for {self._raw.gettimeout():g} s") from e
-        # paramiko gives b"" for an end and for a dead link alike: only the server's word is an end.
+            raise self._lost(f"sent nothing for {self._raw.gettimeout():g} s") from e
+        # paramiko returns b"" for the end of stdout and for a dead connection alike: it is the end
+        # only if the server sent EOF or an exit status.
         if not data and not self._raw.eof_received and self._raw.exit_status == -1:
             raise self._lost("dropped the connection")
         return data
@@ -93,11 +94,13 @@ class SshChannel:
 
     def _lost(self, what: str) -> LinkLost:
         self._drop()
-        return LinkLost(f"{self._where} {what}", "what runs there goes on: `invoke collect RUN`")
+        return LinkLost(
+            f"{self._where} {what}", "the run continues on the host: `invoke collect RUN`"
+        )
 
 
 class Session:
-    """Opens processes on a remote over one lazily made connection; made anew after a drop.
+    """Opens processes on a remote over one connection, made at first use and after a drop.
 
     `silence_s` bounds a read or write without progress, `link_timeout_s` data without a TCP
     acknowledgement. Connecting is bounded by the hop's own limit, for each of its steps.
@@ -130,16 +133,16 @@ class Session:
         self.close()
 
     def open(self, argv: Sequence[str], *, silence_s: float | None = None) -> SshChannel:
-        """Start `argv`; a connection found dead is made anew, once. What was said on it is lost."""
+        """Start `argv`; if the connection is found dead, connect again, once."""
         command = command_line(self.remote, argv)
         raw = self._open_channel()
         raw.settimeout(self.silence_s if silence_s is None else silence_s)
-        # paramiko waits without a limit for the answer to an exec request: this ends that wait.
+        # paramiko waits for the reply to an exec request without limit: this timer ends that.
         waited_enough = threading.Event()
 
         def give_up() -> None:
             waited_enough.set()
-            with contextlib.suppress(*_LINK_ERRORS):  # the link itself may be gone by now
+            with contextlib.suppress(*_LINK_ERRORS):  # the connection may be lost by now
                 raw.close()
 
         timer = threading.Timer(self._limit_s, give_up)
@@ -148,16 +151,14 @@ class Session:
             raw.exec_command(command)
         except _LINK_ERRORS as e:
             if waited_enough.is_set():
-                text = (
-                    f"{self._where} did not say within {self._limit_s:g} s that {argv[0]} started"
-                )
+                text = f"{self._where} did not start {argv[0]} within {self._limit_s:g} s"
                 raise LinkLost(text) from e
             if self._alive():
                 raise RemoteError(f"{self._where} did not start {argv[0]}") from e
             raise LinkLost(f"{self._where} dropped the connection") from e
         finally:
             timer.cancel()
-        chain = self._chain  # a late reader of this channel must not close a later connection
+        chain = self._chain  # a late read on this channel must not close a newer connection
         return SshChannel(raw, self._where, lambda: _close_all(chain), self._limit_s)
 
     def close(self) -> None:
@@ -180,10 +181,10 @@ class Session:
         if self._alive():
             try:
                 return self._chain[-1].transport.open_session()
-            except paramiko.ChannelException as e:  # room may come: an earlier one is just ending
+            except paramiko.ChannelException as e:  # a channel limit: an earlier one may be closing
                 raise LinkLost(f"{self._where} opened no channel: {e.text}") from e
             except _LINK_ERRORS:
-                pass  # it died without our seeing it
+                pass  # it died unnoticed
         self._connect()
         try:
             return self._chain[-1].transport.open_session()
@@ -203,7 +204,7 @@ class Session:
             self.close()
             if self._connected_before:
                 raise
-            # Nothing is under way on the host yet, so there is nothing to come back to.
+            # Nothing runs on the host yet: there is no reason to reconnect.
             raise RemoteError(e.message, e.hint) from e
         except BaseException:
             self.close()
@@ -212,11 +213,11 @@ class Session:
 
 
 def command_line(remote: Remote, argv: Sequence[str]) -> str:
-    """Return what the login shell is given: every word quoted, the env as words of env(1)."""
+    """Return the command for the login shell: every word quoted, the env as words of env(1)."""
     words = [*(f"{name}={value}" for name, value in remote.env.items()), *argv]
     for word in words:
         if "\0" in word:
-            raise ConfigError(f"{word!r} holds a NUL byte, which no argument can")
+            raise ConfigError(f"{word!r} holds a NUL byte, which an argument cannot")
     return shlex.join(["env", *words] if remote.env else words)
 
 

@@ -46,7 +46,7 @@ def test_ctrl_c_exits_6_and_names_the_command_that_goes_on(
     folder = answer.folder
     assert (answer.exit_code, answer.sentences) == (6, [])
     assert answer.progress[-1] == (
-        "interrupted by the user; the host goes on:"
+        "interrupted by the user; the host continues:"
         f" `invoke collect {folder.name}` brings the results"
     )
     assert read_run(folder).state == "incomplete"

@@ -47,7 +47,8 @@ def test_a_changed_host_key_is_never_passed_over(
     assert check_refused(make, host, host_key=pinned.line).sentences == [
         f"the host key of {host.address} changed: it shows {shown}, pinned is {pinned};"
         " this may be a man-in-the-middle attack; if the machine is a new one,"
-        f" `invoke remote-add host {host.sshd.user}@{host.address} --fingerprint SHA256:...` with what its provider says"
+        f" `invoke remote-add host {host.sshd.user}@{host.address} --fingerprint SHA256:...`"
+        " with what its provider says"
     ]
 
 

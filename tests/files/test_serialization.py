@@ -176,12 +176,12 @@ def refusal(kind: type, path: Path) -> str:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "run.json is no JSON from line 1 column 1 on; it is cut short or damaged"),
-        (b'{"\xff', "run.json is no JSON; it is damaged"),
-        (b"[" * 100_000, "run.json is no JSON; it is damaged"),
-        (b"9" * 5000, "run.json is no JSON; it is damaged"),
-        (b"[]", "run.json has no schema number; it is none of our files"),
-        (b'{"id": "x"}', "run.json has no schema number; it is none of our files"),
+        (b"", "run.json is not JSON from line 1 column 1 on; it is cut short or damaged"),
+        (b'{"\xff', "run.json is not JSON; it is damaged"),
+        (b"[" * 100_000, "run.json is not JSON; it is damaged"),
+        (b"9" * 5000, "run.json is not JSON; it is damaged"),
+        (b"[]", "run.json has no schema number; it is not a file of kernelrig"),
+        (b'{"id": "x"}', "run.json has no schema number; it is not a file of kernelrig"),
         (
             b'{"schema": 2}',
             "run.json has schema 2; this version of kernelrig reads schema 1; "
@@ -194,7 +194,7 @@ def refusal(kind: type, path: Path) -> str:
         ),
         (
             b'{"schema": 1}',
-            "run.json is no Build: at kernel: missing key 'kernel' in the file (and 13 more)",
+            "run.json is not a Build: at kernel: missing key 'kernel' in the file (and 13 more)",
         ),
     ],
 )
@@ -209,7 +209,7 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     for end in range(0, len(text), 97):
         path.write_text(text[:end])
-        assert refusal(Run, path).startswith("run.json is no JSON from line ")
+        assert refusal(Run, path).startswith("run.json is not JSON from line ")
 
 
 @pytest.mark.parametrize(
@@ -218,19 +218,19 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
         (
             '"outcome": "fail"',
             '"outcome": "fial"',
-            "run.json is no Run: at stages.0.verdict.outcome: 'outcome' must be one of "
+            "run.json is not a Run: at stages.0.verdict.outcome: 'outcome' must be one of "
             "pass, fail, error, skip, not 'fial'; did you mean 'fail'?",
         ),
         (
             '"free_bytes": 1099511627776',
             '"free_bytes": "1099511627776"',
-            "run.json is no Run: at host.free_bytes: 'free_bytes' must be a whole number, "
+            "run.json is not a Run: at host.free_bytes: 'free_bytes' must be a whole number, "
             "not '1099511627776'; take it out of its quotes",
         ),
         (
             '"variant": "production"',
             '"variant": "production", "quux": 1',
-            "run.json is no Run: at quux: unknown key 'quux'; known keys: arch, bench, fault, "
+            "run.json is not a Run: at quux: unknown key 'quux'; known keys: arch, bench, fault, "
             "finished_utc, gate_percent, host, id, jobs, kernel, missing, plan, provenance, "
             "remote, require_device, schema, shipped, stages, started_utc, state, variant",
         ),

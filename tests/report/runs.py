@@ -216,7 +216,7 @@ ERROR = run(
     stage(
         "preflight",
         StageKind.PREFLIGHT,
-        verdict=broken("no python3 on the box"),
+        verdict=broken("no python3 on the host"),
         machine="",
     ),
     SKIPPED_TIMING,
@@ -259,7 +259,7 @@ SPILLS = Finding(
 
 
 def static_run(*checks: Check, name: str = "sm_100a-production") -> Run:
-    """A run that judged builds: no remote, no box, nothing was executed."""
+    """A run that judged builds: no remote, no host, nothing was executed."""
     stage = StageRecord(
         name,
         StageKind.CHECK,

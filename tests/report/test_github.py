@@ -30,7 +30,7 @@ def test_a_finding_is_marked_on_its_line(root: Path) -> None:
 def test_an_error_of_ours_says_that_it_is_not_the_kernels(root: Path) -> None:
     assert error_commands(runs.ERROR, root) == [
         "::error title=error%2C not the kernel's fault%3A preflight (gpu (name unknown))"
-        "::preflight: no python3 on the box"
+        "::preflight: no python3 on the host"
     ]
 
 

@@ -63,7 +63,7 @@ from kernelrig.report.follow import progress, progress_line
         ),
         (
             {"event": "finished", "reason": "all stages were run"},
-            "the box is done: all stages were run",
+            "the host is done: all stages were run",
         ),
         ({"event": "run_started"}, ""),
         ({"event": "of a later version"}, ""),

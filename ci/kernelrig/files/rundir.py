@@ -1,4 +1,4 @@
-"""Files that are whole or not there: atomic writes, hashes, and the layout of a run directory."""
+"""Atomic writes, hashes, and the layout of a run directory."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def utc_now() -> str:
 
 
 def stage_folder(run: Path, index: int, name: str) -> Path:
-    """The folder of the stage at `index` (from 1); the agent on the box uses the same name."""
+    """The folder of the stage at `index` (from 1); the agent on the host uses the same name."""
     return run / "stages" / f"{index:02d}-{name}"
 
 
 def build_folder(run: Path, variant: str = "") -> Path:
-    """The folder of the run's own build, or of a variant that a stage runs; here and on the box."""
+    """The folder of the run's own build, or of a stage's variant; the same on the host."""
     return run / "variants" / variant if variant else run / "build"
 
 

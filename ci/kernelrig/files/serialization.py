@@ -1,6 +1,6 @@
-"""Records to JSON and back: run.json, build.json and whatever else one of ours writes and reads.
+"""Records to JSON and back: run.json, build.json and all other files of records.
 
-Strict, so that a file of another kind, of another version or cut short is an error and no surprise.
+Reading is strict: a file of another kind, of another version or cut short is a ProtocolError.
 """
 
 from __future__ import annotations
@@ -20,24 +20,26 @@ T = TypeVar("T")
 def to_json(record: object) -> str:
     """Return `record` as JSON text that `from_json` turns into an equal record."""
     kind: type = type(record)
-    # warnings=False: what a run found is written, even with a list where a tuple should be.
+    # warnings=False: results are written even if a list stands where a tuple should.
     (value,) = adapter(kind).dump_python((record,), mode="json", warnings=False)
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    # A file name on the box may hold bytes that are no text: they become '?', the run stays.
+    # File names on a host may hold bytes that are not UTF-8: they become '?'.
     return text.encode(errors="replace").decode() + "\n"
 
 
 def from_json(kind: type[T], path: Path) -> T:
-    """Read the record in `path`; whatever keeps it from being one is a ProtocolError."""
+    """Read the record in `path`; a file that does not hold one is a ProtocolError."""
     try:
         value = json.loads(path.read_bytes())
     except OSError as e:
         raise ProtocolError(f"cannot read {path}: {(e.strerror or str(e)).lower()}") from e
     except json.JSONDecodeError as e:
         place = f"line {e.lineno} column {e.colno}"
-        raise ProtocolError(f"{path} is no JSON from {place} on; it is cut short or damaged") from e
-    except (ValueError, RecursionError) as e:  # no UTF-8, 5000 digits, 5000 brackets
-        raise ProtocolError(f"{path} is no JSON; it is damaged") from e
+        raise ProtocolError(
+            f"{path} is not JSON from {place} on; it is cut short or damaged"
+        ) from e
+    except (ValueError, RecursionError) as e:  # not UTF-8, 5000 digits, 5000 brackets
+        raise ProtocolError(f"{path} is not JSON; it is damaged") from e
     wanted = next((f.default for f in dataclasses.fields(kind) if f.name == "schema"), None)  # type: ignore[arg-type]
     if isinstance(wanted, int):
         value = _in_schema(kind.__name__, wanted, path, value)
@@ -46,15 +48,15 @@ def from_json(kind: type[T], path: Path) -> T:
         first, more = complaints[0], len(complaints) - 1
         where = ".".join(str(step) for step in first.loc) or "top"
         others = f" (and {more} more)" if more else ""
-        raise ProtocolError(f"{path} is no {kind.__name__}: at {where}: {first.text}{others}")
+        raise ProtocolError(f"{path} is not a {kind.__name__}: at {where}: {first.text}{others}")
     return record
 
 
 def _in_schema(kind: str, wanted: int, path: Path, value: object) -> object:
-    """Return `value` in the schema of today; ProtocolError where it is in none that we read."""
+    """Return `value` in the current schema; ProtocolError if its schema cannot be read."""
     found = value.get("schema") if isinstance(value, dict) else None
     if not isinstance(value, dict) or found is None:
-        raise ProtocolError(f"{path} has no schema number; it is none of our files")
+        raise ProtocolError(f"{path} has no schema number; it is not a file of kernelrig")
     upgraded = upgrade(kind, value, wanted)
     if upgraded is None:
         shown = json.dumps(found)[:20]

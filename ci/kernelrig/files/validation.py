@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Loc = tuple[str | int, ...]
-"""The way to a value: keys and list indices from the top."""
+"""The path to a value: keys and list indices from the top."""
 
 NAMED_BY_KEY: tuple[type, ...] = (Remote, Kernel, Variant, Case, Role)
-"""Records whose name is their key in the file, so that `name` is no key of theirs."""
+"""Records whose name is their key in the file: they have no key `name`."""
 
 _WANTED = {
     "int": "a whole number",
@@ -45,7 +45,7 @@ _WANTED = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Complaint:
-    """What is wrong, and the way to it."""
+    """A mistake and the path to it."""
 
     loc: Loc
     text: str
@@ -53,7 +53,7 @@ class Complaint:
 
 @cache
 def adapter(kind: type) -> TypeAdapter[Any]:
-    """Return the strict adapter of a tuple of one `kind`: a bare dataclass takes no settings."""
+    """Return the strict adapter of a tuple of one `kind`: a bare dataclass accepts no settings."""
     from pydantic import ConfigDict, TypeAdapter
 
     config = ConfigDict(strict=True, extra="forbid", ser_json_inf_nan="constants")
@@ -61,7 +61,7 @@ def adapter(kind: type) -> TypeAdapter[Any]:
 
 
 def convert(kind: type[T], value: object) -> tuple[T | None, tuple[Complaint, ...]]:
-    """Turn JSON-like `value` into a record, or say everything that is wrong with it."""
+    """Convert JSON-like `value` to a record, or return all that is wrong with it."""
     try:
         return decode(kind, value), ()
     except DoubtfulError:
@@ -69,7 +69,7 @@ def convert(kind: type[T], value: object) -> tuple[T | None, tuple[Complaint, ..
     from pydantic import ValidationError
 
     try:
-        # JSON mode is strict about 22 and "22" and still makes enums, tuples, dates and paths.
+        # JSON mode tells 22 from "22", and still converts to enums, tuples, dates and paths.
         (record,) = adapter(typing.cast("type", kind)).validate_json(json.dumps([value]))
     except ValidationError as e:
         return None, tuple(_complaints(kind, value, e.errors(include_url=False)))
@@ -93,7 +93,7 @@ def unknown_key(kind: type, key: str) -> str:
 
 
 def called(loc: Loc) -> str:
-    """Name the value at `loc` as a person would: its key, or its place in a list."""
+    """Describe the value at `loc`: its key, or its position in a list."""
     if not loc:
         return "the file"
     if isinstance(loc[-1], int):
@@ -111,7 +111,7 @@ def _complaints(kind: type, value: object, errors: Iterable[ErrorDetails]) -> It
         elif error["type"] == "unexpected_keyword_argument":
             yield Complaint(loc, unknown_key(_type_at(kind, loc[:-1]), str(loc[-1])))
         else:
-            # A union reports once for each of its members, with the member's name at the end.
+            # A union reports an error for each of its members, whose name ends the path.
             loc = _existing(value, loc)
             inputs[loc] = error["input"]
             if (words := _wanted(error)) not in wanted.setdefault(loc, []):
@@ -144,7 +144,7 @@ def _shown(value: object) -> str:
 
 
 def _existing(value: object, loc: Loc) -> Loc:
-    """Return the part of `loc` that leads somewhere in `value`."""
+    """Return the leading part of `loc` that exists in `value`."""
     for i, step in enumerate(loc):
         if isinstance(value, dict) and step in value:
             value = value[str(step)]
@@ -156,7 +156,7 @@ def _existing(value: object, loc: Loc) -> Loc:
 
 
 def _type_at(kind: Any, loc: Loc) -> type:  # noqa: ANN401 - a type form: int, dict[str, X], X | None
-    """Return the dataclass that the record's types put at `loc`."""
+    """Return the dataclass at `loc` according to the record's type hints."""
     if isinstance(kind, types.UnionType):
         kind = next(member for member in typing.get_args(kind) if member is not types.NoneType)
     if not loc:

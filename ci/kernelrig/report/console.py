@@ -63,7 +63,7 @@ def describe_error(error: CiError) -> str:
 def _stage_lines(number: int, stage: Stage, job: StageJob | None) -> list[str]:
     needs = f", needs {' and '.join(stage.needs)}" if stage.needs else ""
     if job is None:
-        bases = {StageKind.BUILD: "sources", StageKind.CHECK: "builds, before the box is touched"}
+        bases = {StageKind.BUILD: "sources", StageKind.CHECK: "builds, before the host is touched"}
         basis = bases.get(stage.kind, "probe")
         return [f"{number:2} {stage.name}: {stage.kind}, judged here from the {basis}{needs}"]
     limits = f"output {_mb(job.output_bytes)}, disk {_mb(job.disk_bytes)}"

@@ -34,7 +34,7 @@ def progress_line(event: Mapping[str, Any]) -> str:
         case "agent_lost" | "agent_error":
             line = f"the agent on the host was lost: {event.get('detail', 'no reason was given')}"
         case "finished":
-            line = f"the box is done: {event.get('reason', 'no reason was given')}"
+            line = f"the host is done: {event.get('reason', 'no reason was given')}"
         case _:
             line = ""
     return one_line(line)

@@ -81,7 +81,7 @@ def next_command(run: Run) -> str:
         return profile if on_gpu and not profiled else again
     if first is None:
         return "ci/invoke doctor"
-    if first.stage.kind is StageKind.PREFLIGHT:  # mended on the box, and then all of it again
+    if first.stage.kind is StageKind.PREFLIGHT:  # mended on the host, and then all of it again
         return again
     if first.stage.kind is StageKind.PROFILE:
         return profile
@@ -89,7 +89,7 @@ def next_command(run: Run) -> str:
 
 
 def _next_check(run: Run, first: StageRecord | None) -> str:
-    """Go on from a verdict that took no box: to the box, or to the same question once more."""
+    """Go on from a verdict that took no host: to the host, or to the same question once more."""
     words = ["--kernel", run.kernel.name]
     if first is None:
         return f"ci/invoke remote-test {shlex.join(words)}"

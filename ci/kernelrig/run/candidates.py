@@ -66,7 +66,7 @@ def prepare_bench(root: Path, request: BenchRequest) -> Prepared:
     remote = choose_remote(config.load_remotes(root), request.remote)
     if remote.device is DeviceKind.EMULATOR:
         raise ConfigError(
-            f"bench compares times, and remote {remote.name} is emulated", "name a box with a GPU"
+            f"bench compares times, and remote {remote.name} is emulated", "name a host with a GPU"
         )
     named = _distinct([parse_candidate(word) for word in request.words])
     kernels = config.load_kernels(root)

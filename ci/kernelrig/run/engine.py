@@ -243,7 +243,7 @@ def _leave_incomplete(directory: RunDirectory, error: BaseException) -> Run:
     reason = store.reason(error)
     run = replace(directory.run, state="incomplete", missing=(reason,))
     _report_if_possible(directory, run)
-    say(f"{reason}; the box goes on: `invoke collect {run.id}` brings the results")
+    say(f"{reason}; the host continues: `invoke collect {run.id}` brings the results")
     if not isinstance(error, KeyboardInterrupt | CiError | OSError):
         raise error  # a failure of ours: its traceback belongs on file too
     return run

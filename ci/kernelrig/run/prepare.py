@@ -171,7 +171,7 @@ def _require_work(kernel: Kernel, remote: Remote, plan: Plan) -> None:
     device, _ = executor(kernel, remote, None)
     reasons = [stages.why_not(kernel, remote.arch, s, device) for s in plan.on_host]
     if reasons and all(reasons):
-        hint = "pass --remote NAME of a box with a GPU" if device is DeviceKind.EMULATOR else ""
+        hint = "pass --remote NAME of a host with a GPU" if device is DeviceKind.EMULATOR else ""
         raise ConfigError(f"plan {plan.name} has no stage to run: {reasons[0]}", hint)
 
 

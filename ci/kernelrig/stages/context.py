@@ -90,7 +90,7 @@ class Context:
 
     @property
     def machine(self) -> str:
-        """The device's own name, as the box says it; never the one that was asked for."""
+        """The device's own name, as the host says it; never the one that was asked for."""
         return executor(self.kernel, self.remote, self.host)[1]
 
 

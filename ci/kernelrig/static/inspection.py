@@ -41,7 +41,7 @@ from kernelrig.static.subject import Subject
 
 LEVEL_0 = (
     "a level-0 program knows no mode: with `describe` shared memory and occupancy were judged here,"
-    " with `check` every element on the box, with `time` its speed, with `once` one launch alone"
+    " with `check` every element on the host, with `time` its speed, with `once` one launch alone"
 )
 """What a program of another hand would gain."""
 PTX_RULES = tuple(asked.rule for asked in ASKED_OF_PTX)

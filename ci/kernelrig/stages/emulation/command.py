@@ -59,7 +59,7 @@ class Launch:
 
     @property
     def place(self) -> Path:
-        """Its folder in the run's folder, here and on the box."""
+        """Its folder in the run's folder, here and on the host."""
         shape = f"{self.case.images}x{self.case.ctas}"
         return Path("launches", self.variant or "own", f"{shape}-{self.pattern.value}-{self.seed}")
 

@@ -1,4 +1,4 @@
-"""Preflight: may the box run this, judged from its probe before anything is shipped.
+"""Preflight: may the host run this, judged from its probe before anything is shipped.
 
 Whatever is wrong here is the host's or the choice of host: an error, never the kernel's failure.
 """
@@ -44,7 +44,7 @@ def judge_preflight(
     *,
     require_device: str = "",
 ) -> StageRecord:
-    """Compare the box with what the builds and the plan need: a check for each need.
+    """Compare the host with what the builds and the plan need: a check for each need.
 
     `require_device` is the name of the one device that may answer, whatever remotes.yaml says.
     """
@@ -250,7 +250,7 @@ def _tools(plan: Plan, host: Host, remote: Remote) -> Iterator[tuple[str, Verdic
             "counters",
             broken(
                 f"the GPU counters of {host.hostname} are for administrators only"
-                " (RmProfilingAdminOnly: 1); log in as root, or rent a box that allows them"
+                " (RmProfilingAdminOnly: 1); log in as root, or rent a host that allows them"
             ),
         )
     else:

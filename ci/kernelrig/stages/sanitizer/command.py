@@ -17,7 +17,7 @@ PATTERN = Pattern.INTEGER
 """Whole numbers: what the kernel wrote under the tool is recomputed here, bit for bit."""
 
 WISHES: tuple[tuple[str, str, str], ...] = (
-    # tool ("" = all), option, value: switched on where the box's --help lists it. Not racecheck's
+    # tool ("" = all), option, value: switched on where the host's --help lists it. Not racecheck's
     # watch for deadlocks: on an H200 (2025.3.1) it added 20 s to a run of 1.2 s, and of 2 s made a
     # right kernel hang whose warps take turns. The bare run before finds hangs, and names the line.
     ("", "--check-bulk-copy", "yes"),
@@ -33,11 +33,11 @@ SHIPPED_SANITIZER = Tool(
     version="2026.4.0.0",
     options=tuple(option for _, option, _ in WISHES),
 )
-"""The pinned wheel's tool, unpacked to tools/ on the box; a test reads its --help."""
+"""The pinned wheel's tool, unpacked to tools/ on the host; a test reads its --help."""
 
 
 def sanitizer_tool(host: Host | None, remote: Remote) -> Tool:
-    """Return the tool that will run; on a box not probed yet, the bare name without options."""
+    """Return the tool that will run; on a host not probed yet, the bare name without options."""
     if remote.tools == "ship":
         return SHIPPED_SANITIZER
     return (host.tools.get(TOOL) if host else None) or Tool(TOOL, "not probed")
@@ -91,7 +91,7 @@ def _program_argv(stage: Stage, setup: Setup) -> tuple[str, ...]:
 def _selftest_commands(
     stage: Stage, setup: Setup, tool: Tool, argv: tuple[str, ...]
 ) -> tuple[Command, ...]:
-    """Keep the good result under a key of all it depends on: tool, options, program, box."""
+    """Keep the good result under a key of all it depends on: tool, options, program, host."""
     if setup.selftest is None:
         return ()
     command = (*argv, f"../../build/{setup.selftest.program}", stage.tool)

@@ -1,6 +1,6 @@
 """What compute-sanitizer's answer means for the kernel.
 
-Clean is only: the tool's self-test was caught on this box, exit code 0, one printed summary of
+Clean is only: the tool's self-test was caught on this host, exit code 0, one printed summary of
 zero, an XML record that is whole and empty, no complaint of the tool's own, and a result file whose
 outputs, recomputed here, prove that the asked kernel ran under the tool. No kernel filter is set:
 whatever the program launches is checked.
@@ -215,7 +215,7 @@ def _selftest_check(stage: Stage, result: StageResult, folder: Path) -> Check:
     ended = find_command(result, name)
     title = f"{stage.tool}: self-test"
     if ended is None:
-        verdict = broken(f"{stage.tool} was not tried on its seeded bug on this box")
+        verdict = broken(f"{stage.tool} was not tried on its seeded bug on this host")
         return Check(title, verdict)
     stdout = read_log(folder, name)
     tail = log_tail(folder, name)

@@ -247,7 +247,7 @@ def test_a_damaged_value_is_named(old: str, new: str, said: str, tmp_path: Path)
 def test_a_record_of_another_kind_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bench.json"
     path.write_text(serialization.to_json(RUN))
-    assert refusal(BenchResult, path).startswith("bench.json is no BenchResult: at ")
+    assert refusal(BenchResult, path).startswith("bench.json is not a BenchResult: at ")
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

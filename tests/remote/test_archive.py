@@ -47,7 +47,10 @@ def test_the_archive_beside_the_run_says_what_it_knows(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, beside, "serve", ".", "0"], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stderr) == (1, "'serve' is not a mode of the agent; modes: run\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "unknown mode 'serve' of the agent; known: here, run\n",
+    )
 
 
 def test_an_archive_torn_on_its_way_starts_nothing() -> None:

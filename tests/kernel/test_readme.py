@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import chain
 
@@ -56,3 +57,14 @@ def test_the_head_of_a_patch_has_the_keys_that_are_named(fault: str) -> None:
 def test_named_files_of_the_repository_exist() -> None:
     named = re.findall(r"`((?:ci|tests|kernel)/[\w/.-]+)`", README)
     assert [path for path in named if not (REPOSITORY / path).exists()] == []
+
+
+def test_the_notes_name_the_registers_of_the_accepted_builds() -> None:
+    notes = (KERNEL / "NOTES.md").read_text()
+    (sm_100a, sm_90a) = re.findall(
+        r"defaults (\d+)\s+registers per thread for sm_100a production and (\d+) for sm_90a", notes
+    )[0]
+    builds = json.loads((KERNEL / "accepted.json").read_text())["builds"]
+    usages = [builds[f"patch_embed-{arch}-production"]["usage"] for arch in ("sm_100a", "sm_90a")]
+    assert [usage["registers"] for usage in usages] == [int(sm_100a), int(sm_90a)]
+    assert [usage["spill_bytes"] for usage in usages] == [0, 0]

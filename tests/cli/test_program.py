@@ -128,7 +128,7 @@ def test_outside_a_project_one_sentence_says_what_a_project_is(tmp_path: Path) -
 
 
 def test_a_module_in_the_current_folder_is_not_imported(tmp_path: Path) -> None:
-    (tmp_path / "invoke.py").write_text("raise SystemExit('a stranger was imported')\n")
+    (tmp_path / "invoke.py").write_text("raise SystemExit('the wrong module was imported')\n")
     done = run_process([*COMMAND, "--version"], cwd=tmp_path)
     assert (done.exit_code, done.stdout) == (0, f"kernelrig {__version__}\n")
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kernelrig.report.follow import progress, progress_line
+from kernelrig.report.follow import Follower, progress_line
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,10 @@ def test_the_agents_word_is_never_called_a_pass() -> None:
 def test_progress_goes_to_stderr_and_silence_stays_silent(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    progress({"event": "run_started"})
+    follow = Follower()
+    follow({"event": "run_started"})
     assert capsys.readouterr() == ("", "")
-    progress({"event": "stage_started", "stage": "\x1b[2Jsmoke"})
+    follow({"event": "stage_started", "stage": "\x1b[2Jsmoke"})
     out, err = capsys.readouterr()
     assert out == ""
     assert err.endswith("] \\x1b[2Jsmoke: started\n")

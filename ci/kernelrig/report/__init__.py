@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kernelrig.report.bench import render_bench
     from kernelrig.report.checks import render_checks, render_sets
     from kernelrig.report.console import describe_error, render_plan, render_table
-    from kernelrig.report.follow import progress
+    from kernelrig.report.follow import Follower
     from kernelrig.report.junit import render_junit
     from kernelrig.report.markdown import render_summary
     from kernelrig.report.outcome import exit_code, run_word
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from kernelrig.terminal.text import render_rows
 
 __all__ = [
+    "Follower",
     "describe_error",
     "exit_code",
-    "progress",
     "render_bench",
     "render_checks",
     "render_junit",

@@ -1,19 +1,50 @@
-"""A line a step while a run is followed. It tells what the agent saw; verdicts come later."""
+"""Progress of a run while it is followed: what the agent reported. Verdicts come later."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 from kernelrig.model import DeviceKind
-from kernelrig.terminal.log import say
+from kernelrig.terminal.log import begin, say
 from kernelrig.terminal.text import one_line
 
 
-def progress(event: Mapping[str, Any], device: DeviceKind = DeviceKind.GPU) -> None:
-    """Say on stderr what an event of the agent's journal means, if it means something to people."""
-    if line := progress_line(event):
-        say(f"emulated: {line}" if device is DeviceKind.EMULATOR else line)
+class Follower:
+    """Shows the events of a run: a line for each, on a terminal also the stage that is under way.
+
+    `expected_s` is how long stages took in an earlier run, by name.
+    """
+
+    def __init__(
+        self, device: DeviceKind = DeviceKind.GPU, expected_s: Mapping[str, float] | None = None
+    ) -> None:
+        self._emulated = "emulated: " if device is DeviceKind.EMULATOR else ""
+        self._expected_s = expected_s or {}
+        self._ends: dict[str, Callable[[], None]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stage in tuple(self._ends):
+            self._end(stage)
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        """Say on stderr what an event of the agent's journal means, if it means something."""
+        stage = str(event.get("stage", ""))
+        if event.get("event") in ("stage_ended", "stage_not_run"):
+            self._end(stage)
+        if line := progress_line(event):
+            say(f"{self._emulated}{line}")
+        if event.get("event") == "stage_started":
+            self._end(stage)
+            shown = f"{self._emulated}{one_line(stage)}"
+            self._ends[stage] = begin(shown, self._expected_s.get(stage, 0.0))
+
+    def _end(self, stage: str) -> None:
+        if end := self._ends.pop(stage, None):
+            end()
 
 
 def progress_line(event: Mapping[str, Any]) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from kernelrig import report, stages
 from kernelrig.model import DeviceKind, Emulation, Host, Stage, StageRecord
 from kernelrig.remote import run_job_here
+from kernelrig.run.durations import stage_seconds
 from kernelrig.run.executors import Ended
 from kernelrig.run.judging import judge_stage
 from kernelrig.run.launches import prepare_launches
@@ -30,8 +30,8 @@ class EmulatorExecutor:
         jobs = stages.stage_jobs(run.plan, run.kernel, builds, None, remote, self.emulation)
         host = Host(platform.node(), platform.python_version(), "", "", 0)
         directory.save(replace(directory.run, host=host, jobs=jobs))
-        said = partial(report.progress, device=DeviceKind.EMULATOR)
-        run_job_here(directory.folder, run.id, jobs, said)
+        with report.Follower(DeviceKind.EMULATOR, stage_seconds(directory)) as said:
+            run_job_here(directory.folder, run.id, jobs, said)
         yield from planned
 
     def judge(self, directory: RunDirectory, stage: Stage) -> StageRecord:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from kernelrig import report, stages
@@ -13,6 +12,7 @@ from kernelrig.files import rundir
 from kernelrig.model import DeviceKind, Outcome, Remote, Stage, StageKind, StageRecord
 from kernelrig.remote import HostLink, connect
 from kernelrig.remote.protocol import HostRefused
+from kernelrig.run.durations import stage_seconds
 from kernelrig.run.executors import Ended
 from kernelrig.run.judging import judge_preflight, judge_stage
 from kernelrig.run.launches import prepare_launches
@@ -77,8 +77,8 @@ class CollectExecutor:
 
 def bring_back(directory: RunDirectory, link: HostLink) -> None:
     """Follow to the end and fetch what exists; what is missing is recorded, not guessed."""
-    said = partial(report.progress, device=directory.device)
-    missing = link.bring_back(directory.run.id, directory.folder, said)
+    with report.Follower(directory.device, stage_seconds(directory)) as said:
+        missing = link.bring_back(directory.run.id, directory.folder, said)
     directory.save(replace(directory.run, missing=missing))
     directory.load_builds()
 

@@ -63,7 +63,9 @@ def test_without_a_remote_it_goes_the_whole_way_emulated(run: Answer) -> None:
     found = run.run
     assert found.remote is not None
     assert (found.remote.name, found.arch, found.state) == ("emulator", "sm_100a", "finished")
-    assert [(s.name, s.verdict.outcome, s.device) for s in found.stages] == [
+    built, *others = found.stages
+    assert (built.name, built.verdict.outcome, built.device) == ("build", "pass", DeviceKind.STATIC)
+    assert [(s.name, s.verdict.outcome, s.device) for s in others] == [
         (name, outcome, DeviceKind.EMULATOR)
         for name, outcome in (
             ("preflight", "pass"),
@@ -77,12 +79,15 @@ def test_without_a_remote_it_goes_the_whole_way_emulated(run: Answer) -> None:
 
 
 def test_every_line_and_every_case_says_emulated(run: Answer) -> None:
-    head, *lines = run.stdout.splitlines()
+    head, built, *lines = run.stdout.splitlines()
     assert head.split() == ["stage", "verdict", "seconds", "summary"]
+    assert built.split()[:2] == ["build", "pass"]
     assert [line for line in lines if "emulated" not in line] == []
     root = etree.parse(run.folder / "junit.xml").getroot()
-    assert all(s.get("name").endswith(" (emulated)") for s in root.iterfind("testsuite"))
-    cases = list(root.iterfind("testsuite/testcase"))
+    built, *suites = root.iterfind("testsuite")
+    assert built.get("name") == "build (static)"
+    assert all(s.get("name").endswith(" (emulated)") for s in suites)
+    cases = [case for s in suites for case in s.iterfind("testcase")]
     assert len(cases) >= 10
     assert all(".emulated." in case.get("classname") for case in cases)
     summary = (run.folder / "summary.md").read_text()
@@ -129,6 +134,7 @@ def test_emulate_judges_here_and_files_like_any_run(good: Project) -> None:
     answer = good.invoke("emulate", *SMALL, "--schedules", "1")
     assert (answer.exit_code, answer.sentences) == (0, [])
     assert read_junit(answer.folder) == {
+        "build/patch_embed-sm_100a-production": "pass",
         "checksum-1x2/integer seed 0, images=1,ctas=2": "pass",
         "synccheck/integer seed 0, images=1,ctas=2: outputs": "pass",
         "synccheck/synccheck: run": "pass",
@@ -151,7 +157,10 @@ def test_a_broken_kernel_fails_and_the_case_names_kind_and_line(
 def test_a_fault_that_is_caught_is_a_pass_of_the_emulator(good: Project) -> None:
     answer = good.invoke("emulate", "--only-fault", FAULT, *SMALL, "--schedules", "1")
     assert (answer.exit_code, answer.sentences) == (0, [])
-    assert read_junit(answer.folder) == {f"{FAULT}/{FAULT} is caught": "pass"}
+    assert read_junit(answer.folder) == {
+        "build/patch_embed-sm_100a-production": "pass",
+        f"{FAULT}/{FAULT} is caught": "pass",
+    }
     told = (answer.folder / "junit.xml").read_text()
     assert "caught in schedule 1 of 1: leak at sm100a_patch_embed_fp8.cu:" in told
     assert list((good.root / "artifacts").glob(".fault-*")) == []
@@ -162,7 +171,8 @@ def test_a_fault_that_is_missed_is_a_failure_of_the_emulator(good: Project) -> N
     answer = good.invoke("emulate", *words, "--schedules", "1")
     assert answer.exit_code == 1
     assert read_junit(answer.folder) == {
-        f"{FAULT}/{FAULT} is caught": "failure: missed in 1 schedules: its patch says leak"
+        "build/patch_embed-sm_100a-production": "pass",
+        f"{FAULT}/{FAULT} is caught": "failure: missed in 1 schedules: its patch says leak",
     }
 
 

@@ -25,9 +25,9 @@ def add_remote(
     identity_file: str,
     replace_entry: bool,
 ) -> str:
-    """Pin a box's host key in remotes.local.yaml and say how to use it.
+    """Pin a host's host key in remotes.local.yaml and say how to use it.
 
-    The key of a box that is known may be pinned anew: what was not named then stays as it was.
+    The key of a host that is known may be pinned anew: what was not named then stays as it was.
     """
     arch_meant = arch or "sm_100a"
     config.require_addable(Remote(name, arch_meant, host="not asked yet"))
@@ -47,7 +47,7 @@ def add_remote(
 
 
 def clean(root: Path, name: str, days: int) -> str:
-    """Prune builds here that are older than `days`, or runs and unused blobs on the box `name`."""
+    """Prune builds here that are older than `days`, or runs and unused blobs on the host `name`."""
     if name:
         with connect(choose_remote(config.load_remotes(root), name), root=root) as link:
             return f"freed {link.clean(days) / 1e6:.1f} MB on {name}"

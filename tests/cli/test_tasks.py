@@ -25,7 +25,10 @@ def test_clean_refuses_what_is_no_number_of_days_and_removes_nothing(days: str) 
     ("words", "said"),
     [
         (["bad name!"], "remote 'bad name!' cannot be added: 'bad name!' cannot be a name;"),
-        (["box", "--arch", "blackwell"], "remote 'box' cannot be added: 'blackwell' is no arch;"),
+        (
+            ["box", "--arch", "blackwell"],
+            "remote 'box' cannot be added: 'blackwell' is not an arch;",
+        ),
     ],
 )
 def test_remote_add_refuses_an_impossible_entry_before_it_asks_the_host(

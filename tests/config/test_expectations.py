@@ -65,7 +65,7 @@ def test_a_variant_changes_a_tunable_and_leaves_the_others(project: Project) -> 
         (
             "{production: {registers",
             "{producton: {registers",
-            "8: 'producton' is no variant of 'gemm'; variants: production; "
+            "8: 'producton' is not a variant of 'gemm'; variants: production; "
             "did you mean 'production'?",
         ),
         ("DEPTH: 5", "DEPTH: 7", "7: 'DEPTH' must be one of 3, 4, 5, not 7"),
@@ -73,7 +73,7 @@ def test_a_variant_changes_a_tunable_and_leaves_the_others(project: Project) -> 
         (
             "DEPTH: 5",
             "DEPT: 5",
-            "7: 'DEPT' is no tunable of 'gemm'; did you mean 'DEPTH'?; tunables: DEPTH, UNROLL",
+            "7: 'DEPT' is not a tunable of 'gemm'; did you mean 'DEPTH'?; tunables: DEPTH, UNROLL",
         ),
         (
             "default: 4",
@@ -99,17 +99,17 @@ def test_a_variant_changes_a_tunable_and_leaves_the_others(project: Project) -> 
         (
             "mma: {issues: [UTCQMMA]}",
             "mma: {issues: []}",
-            "17: role 'mma' issues nothing: what is it?",
+            "17: role 'mma' has an empty 'issues'; name an instruction that only it issues",
         ),
         ("S001", "R001", "19: 'code' must be S and three digits, not 'R001'"),
-        ("S003", "S001", "19: 'S001' stands 2 times"),
+        ("S003", "S001", "19: 'S001' occurs 2 times"),
         ("mma-is-there", "Mma_is", "19: 'name' must be in kebab-case, not 'Mma_is'"),
         (
             ", must_have: [UTCQMMA.2CTA]",
             "",
             "19: 'S001' must have exactly one of must_have, must_not_have, count, order, not none",
         ),
-        ("role: mma,", "role: load,", "20: 'load' is no role; roles: mma"),
+        ("role: mma,", "role: load,", "20: 'load' is not a role; roles: mma"),
         ("4 * UNROLL", "4 * ROLL", "21: no tunable is called 'ROLL'; tunables: DEPTH, UNROLL"),
         ("[FENCE, UTMASTG]", "[UTMASTG]", "23: 'order' needs two patterns or more"),
         (
@@ -125,7 +125,7 @@ def test_a_variant_changes_a_tunable_and_leaves_the_others(project: Project) -> 
         (
             "must_have: [UTCQMMA.2CTA]",
             'must_have: [UTCQMMA.2CTA], function: "gemm("',
-            "19: 'function' is no regular expression: "
+            "19: 'function' is not a regular expression: "
             "missing ), unterminated subpattern at position 4",
         ),
         ("fix: c, must", "must", "19: missing key 'fix' in item 1 of 'rules'"),

@@ -27,9 +27,9 @@ def test_arithmetic_over_the_tunables(text: str, wanted: int) -> None:
     ("text", "said"),
     [
         ("4 * K_LOOP", "no tunable is called 'K_LOOP'; tunables: K_LOOP_UNROLL, BLOCK_N"),
-        ("4 *", "'4 *' is no expression; "),
-        ("", "'' is no expression; "),
-        ("\0", "'\0' is no expression; "),
+        ("4 *", "'4 *' is not an expression; "),
+        ("", "'' is not an expression; "),
+        ("\0", "'\0' is not an expression; "),
         ("BLOCK_N // 0", "'BLOCK_N // 0' divides by zero"),
         ("2 ** 99999999", "'2 ** 99999999' is not allowed here; "),
         ("BLOCK_N / 2", "'BLOCK_N / 2' is not allowed here; "),

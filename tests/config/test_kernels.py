@@ -52,7 +52,7 @@ def test_a_kernel_is_read_whole(project: Project) -> None:
     )
 
 
-def test_a_level_0_program_needs_sources_and_variants_alone(project: Project) -> None:
+def test_a_plain_program_needs_sources_and_variants_alone(project: Project) -> None:
     project("kernel/p.cpp", "")
     text = (
         "schema: 1\nkernels:\n  p:\n    level: 0\n    cuda: false\n"
@@ -82,7 +82,7 @@ def test_a_label_is_for_every_arch_or_for_one(
     assert (kernel.label_for("sm_90a"), kernel.label_for("sm_100a")) == (of_90a, of_100a)
 
 
-def test_variants_of_a_level_0_program_may_share_its_name(project: Project) -> None:
+def test_variants_of_a_plain_program_may_share_its_name(project: Project) -> None:
     project("kernel/p.cpp", "")
     text = (
         "schema: 1\nkernels:\n  p:\n    level: 0\n"
@@ -103,22 +103,22 @@ def test_variants_of_a_level_0_program_may_share_its_name(project: Project) -> N
         (
             "    shape: {rows_per_image: 196, n: 768, k: 768}\n",
             "",
-            "3: missing key 'shape' in 'gemm'; level 1 needs it",
+            "3: missing key 'shape' in 'gemm'; a harness program (level 1) needs it",
         ),
         (
             "smoke: {images: 1}, sanitizer: {images: 7, ctas: 4}",
             "",
-            "3: missing key 'cases' in 'gemm'; level 1 needs it",
+            "3: missing key 'cases' in 'gemm'; a harness program (level 1) needs it",
         ),
         (
             "kernel_regex: gemm_kernel",
             "label: x",
-            "3: missing key 'kernel_regex' in 'gemm'; level 1 needs it",
+            "3: missing key 'kernel_regex' in 'gemm'; a harness program (level 1) needs it",
         ),
         (
             "gemm_kernel",
             '"gemm("',
-            "4: 'kernel_regex' is no regular expression: "
+            "4: 'kernel_regex' is not a regular expression: "
             "missing ), unterminated subpattern at position 4",
         ),
         ("gemm.cu", "gem.cu", "5: no file 'gem.cu' in kernel/; did you mean 'gemm.cu'?"),

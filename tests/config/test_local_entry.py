@@ -146,7 +146,7 @@ def test_an_entry_others_lean_on_is_not_edited_away(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         config.add_remote(tmp_path, Remote("a", "sm_90a", host="h", user="u"))
     assert str(caught.value) == (
-        "remotes.local.yaml is written in a way that we cannot edit; put this under 'remotes' "
+        "remotes.local.yaml is formatted in a way that cannot be edited; put this under 'remotes' "
         "yourself:\n  a:\n    arch: sm_90a\n    host: h\n    user: u"
     )
     assert (tmp_path / "remotes.local.yaml").read_text() == text
@@ -156,6 +156,6 @@ def test_a_remote_that_breaks_the_rules_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         config.add_remote(tmp_path, Remote("host", "sm90a", host="h"))
     assert str(caught.value) == (
-        "remote 'host' cannot be added: 'sm90a' is no arch; write it as sm_90a or sm_100a"
+        "remote 'host' cannot be added: 'sm90a' is not an arch; write it as sm_90a or sm_100a"
     )
     assert not (tmp_path / "remotes.local.yaml").exists()

@@ -46,9 +46,9 @@ def test_every_mistake_of_a_plan_is_reported_at_once(project: Project) -> None:
   - {name: time, kind: timing}
 """
     assert plan_mistakes(project, stages) == [
-        "ci/plans/mine.yaml:4: 'smoke' needs 'race', which is no earlier stage; "
+        "ci/plans/mine.yaml:4: 'smoke' needs 'race', which is not an earlier stage; "
         "earlier stages: pre",
-        "ci/plans/mine.yaml:4: 'smoke' needs 'smke', which is no earlier stage; "
+        "ci/plans/mine.yaml:4: 'smoke' needs 'smke', which is not an earlier stage; "
         "earlier stages: pre",
         "ci/plans/mine.yaml:5: item 2 of 'patterns' must be one of constant, integer, random, "
         "not 'rndom'; did you mean 'random'?",
@@ -56,11 +56,11 @@ def test_every_mistake_of_a_plan_is_reported_at_once(project: Project) -> None:
         "ci/plans/mine.yaml:7: 'tool' must be one of memcheck, racecheck, initcheck, synccheck, "
         "not 'memchek'; did you mean 'memcheck'?",
         "ci/plans/mine.yaml:7: missing key 'name' in item 5 of 'stages'",
-        "ci/plans/mine.yaml:8: 'time' needs 'rase', which is no earlier stage; "
+        "ci/plans/mine.yaml:8: 'time' needs 'rase', which is not an earlier stage; "
         "earlier stages: pre, smoke, race; did you mean 'race'?",
         "ci/plans/mine.yaml:8: 'time_s' must be more than 0, not 0",
         "ci/plans/mine.yaml:8: a timing stage takes no 'tool'",
-        "ci/plans/mine.yaml:9: duplicate stage 'time'; it stands on line 8 already",
+        "ci/plans/mine.yaml:9: duplicate stage 'time'; first on line 8",
     ]
 
 

@@ -67,9 +67,9 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
         "gpu, host, host_key, identity_file, jump, kind, port, python, tools, user, workdir",
         "remotes.yaml:5: 'arch' must be text, not 90; put it in quotes",
         "remotes.yaml:6: 'kind' must be one of ssh, embedded, not 'shh'; did you mean 'ssh'?",
-        "remotes.yaml:8: 'sm90' is no arch; write it as sm_90a or sm_100a",
+        "remotes.yaml:8: 'sm90' is not an arch; write it as sm_90a or sm_100a",
         "remotes.yaml:9: 'host' is the address alone, not 'root@h'; 'user' and 'port' are keys",
-        "remotes.yaml:10: duplicate key 'a'; it stands on line 3 already",
+        "remotes.yaml:10: duplicate key 'a'; first on line 3",
         "remotes.yaml:11: 'd' must be a mapping, not empty",
     ]
 

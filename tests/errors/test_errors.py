@@ -14,11 +14,11 @@ from kernelrig.errors import refused_by_disk
     [
         (
             OSError(errno.EROFS, "Read-only file system", "/x/.part"),
-            "cannot use /x/.part: read-only file system; give this user the right to it",
+            "cannot use /x/.part: read-only file system; give this user write permission",
         ),
         (
             PermissionError(errno.EACCES, "Permission denied", "/x/run.json"),
-            "cannot use /x/run.json: permission denied; give this user the right to it",
+            "cannot use /x/run.json: permission denied; give this user write permission",
         ),
         (
             shutil.Error([("/a/b", "/x/b", "[Errno 28] No space left on device: '/a/b'")]),

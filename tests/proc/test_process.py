@@ -74,4 +74,4 @@ def test_what_cannot_be_started_is_said_in_a_sentence(tmp_path: Path) -> None:
     )
     with pytest.raises(ConfigError) as error:
         run_process(["true"], cwd=tmp_path / "gone")
-    assert str(error.value) == f"cannot run true in {tmp_path / 'gone'}: it is no folder"
+    assert str(error.value) == f"cannot run true in {tmp_path / 'gone'}: not a folder"

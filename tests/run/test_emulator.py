@@ -58,7 +58,7 @@ def test_schedules_hold_for_every_launch() -> None:
         (EmulateRequest(case="images=17"), "case images=17 is not emulated: it may have 1 to 16"),
         (EmulateRequest(case="images=0"), "case images=0 is not emulated: it may have 1 to 16"),
         (EmulateRequest(case="full"), "case full is not emulated: it may have 1 to 16 images"),
-        (EmulateRequest(case="x"), "'x' is no case; write images=N,ctas=N, or one of smoke, "),
+        (EmulateRequest(case="x"), "unknown case 'x'; write images=N,ctas=N, or one of smoke, "),
         (EmulateRequest(pattern="odd"), "unknown pattern 'odd'; known: constant, integer, random"),
         (EmulateRequest(observe="race"), "unknown observer 'race'; known: init, memory, races, "),
     ],

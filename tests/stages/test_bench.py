@@ -138,7 +138,7 @@ def test_a_process_that_nobody_knows_of_is_an_error(tmp_path: Path) -> None:
 
 
 def told(folder: Path, **files: str) -> Any:  # noqa: ANN401 - a pair
-    """Read a bench of a level-0 program beside itself that left `files` in each of its turns."""
+    """Read a bench of a plain program against itself that left `files` in each of its slots."""
     kernel = replace(bench.CPU_KERNEL, baseline=True, expected_lines=())
     candidates = tuple(
         Candidate(name, place, kernel, "production", "sm_90a", "0123456789abcdef")

@@ -147,10 +147,10 @@ def test_what_measures_time_is_skipped_with_the_reason(kind: StageKind, tmp_path
     assert (record.device, record.machine) == (DeviceKind.EMULATOR, "")
 
 
-def test_a_program_of_level_0_has_no_launch_to_emulate() -> None:
+def test_a_plain_program_has_no_launch_to_emulate() -> None:
     kernel = replace(bench.KERNEL, level=0)
     assert why_not(kernel, "sm_90a", SMOKE, DeviceKind.EMULATOR) == (
-        "patch_embed is a level-0 program: it describes no launch to emulate"
+        "patch_embed is a plain program: it describes no launch to emulate"
     )
 
 

@@ -415,7 +415,7 @@ def test_an_accepted_finding_that_was_not_seen_is_mentioned(tmp_path: Path) -> N
     assert record.notes[1] == f"accepted finding {RACE} was not seen; kernels.yaml may drop it"
 
 
-def test_a_level_0_program_under_the_tool_is_judged_by_exit_code_and_lines(tmp_path: Path) -> None:
+def test_a_plain_program_under_the_tool_is_judged_by_exit_code_and_lines(tmp_path: Path) -> None:
     kernel = replace(bench.KERNEL, level=0, expected_lines=("done",))
     ctx = bench.context(kernel=kernel)
     left = files("memcheck")

@@ -126,7 +126,7 @@ def test_a_cpu_program_has_one_command_and_no_sanitizer_timing_or_profile() -> N
     ("name", "why"),
     [
         ("memcheck", "cpu_program is a CPU program (cuda: false)"),
-        ("timing", "cpu_program is a level-0 program: it knows no timing mode"),
+        ("timing", "cpu_program is a plain program: it has no timing mode"),
         ("profile", "cpu_program is a CPU program (cuda: false)"),
     ],
 )
@@ -144,7 +144,7 @@ def cpu_run(folder: Path, end: CommandResult, stdout: str | None = "sum 42\n") -
     return read_stage(CHECKSUM, bench.job(CHECKSUM, CPU), bench.ended(CHECKSUM, end), folder, CPU)
 
 
-def test_a_level_0_program_passes_by_exit_code_and_expected_lines(tmp_path: Path) -> None:
+def test_a_plain_program_passes_by_exit_code_and_expected_lines(tmp_path: Path) -> None:
     record = cpu_run(tmp_path, bench.exited("program", 0))
     assert record.verdict.outcome is Outcome.PASS
     assert record.verdict.summary == "exit code 0, all 1 expected lines printed"
@@ -166,7 +166,7 @@ def test_a_level_0_program_passes_by_exit_code_and_expected_lines(tmp_path: Path
         (CommandResult("program", EndedBy.LOST), "sum 42\n", Outcome.ERROR),
     ],
 )
-def test_a_level_0_program_that_did_anything_else_does_not_pass(
+def test_a_plain_program_that_did_anything_else_does_not_pass(
     tmp_path: Path, end: CommandResult, stdout: str | None, outcome: Outcome
 ) -> None:
     assert cpu_run(tmp_path, end, stdout).verdict.outcome is outcome

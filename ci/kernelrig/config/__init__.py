@@ -1,4 +1,4 @@
-"""What the user wrote down, read once into frozen records: remotes, kernels, plans."""
+"""The user's configuration, read once into frozen records: remotes, kernels, plans."""
 
 from __future__ import annotations
 

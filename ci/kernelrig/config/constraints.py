@@ -1,4 +1,4 @@
-"""What types cannot say about a remote, a kernel or a plan; one function a record.
+"""Constraints on remotes, kernels and plans beyond their types; one function per record.
 
 Ways are relative to the entry, so that the reader can put the line in front.
 """
@@ -64,14 +64,17 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
     if kernel.level == 1:
         for key in ("kernel_regex", "cases", "shape"):
             if not getattr(kernel, key):
-                yield Complaint((), f"missing key '{key}' in '{kernel.name}'; level 1 needs it")
+                yield Complaint(
+                    (),
+                    f"missing key '{key}' in '{kernel.name}'; a harness program (level 1) needs it",
+                )
     for key in ("sources", "variants"):
         if not getattr(kernel, key):
             yield Complaint((key,), f"'{key}' of '{kernel.name}' is empty; it needs one at least")
     try:
         re.compile(kernel.kernel_regex)
     except re.error as e:
-        yield Complaint(("kernel_regex",), f"'kernel_regex' is no regular expression: {e}")
+        yield Complaint(("kernel_regex",), f"'kernel_regex' is not a regular expression: {e}")
     for arch, source in kernel.sources.items():
         yield from _arch_rule(("sources", arch), arch)
         if not (folder / source).is_file():
@@ -115,7 +118,7 @@ def _variant_rules(kernel: Kernel) -> Iterator[Complaint]:
         for i, arch in enumerate(variant.archs):
             yield from _source_rule((*way, "archs", i), "archs", arch, kernel)
         other = writers.setdefault(variant.program, variant.name)
-        # A level-0 program writes no result file: what it printed is known by its folder.
+        # A plain program writes no result file; its output is identified by the stage's folder.
         if kernel.level == 1 and other != variant.name:
             text = f"'{variant.program}' is the program of variant '{other}' already"
             yield Complaint((*way, "program"), f"{text}: a result file must say which one wrote it")
@@ -142,7 +145,7 @@ def stage_rules(stage: Stage, before: Sequence[str]) -> Iterator[Complaint]:
     for i, need in enumerate(stage.needs):
         if need not in before:
             known = f"earlier stages: {', '.join(before)}" if before else "it is the first"
-            text = f"'{stage.name}' needs '{need}', which is no earlier stage; {known}"
+            text = f"'{stage.name}' needs '{need}', which is not an earlier stage; {known}"
             yield Complaint(("needs", i), text + nearest(need, before))
     if task := _MADE_BY.get(stage.kind):
         yield Complaint(
@@ -170,7 +173,7 @@ def stage_rules(stage: Stage, before: Sequence[str]) -> Iterator[Complaint]:
 
 def _arch_rule(way: tuple[str, ...], arch: str) -> Iterator[Complaint]:
     if not _ARCH.fullmatch(arch):
-        yield Complaint(way, f"'{arch}' is no arch; write it as sm_90a or sm_100a")
+        yield Complaint(way, f"'{arch}' is not an arch; write it as sm_90a or sm_100a")
 
 
 def _positive(way: tuple[str, ...], value: float) -> Iterator[Complaint]:

@@ -1,7 +1,7 @@
-"""Which sets of tunables are tried: not all (there are a million), and not at random.
+"""A covering array of the tunables: the sets that are compiled, of a million possible ones.
 
-Every combination of the structural ones meets every value of every other tunable at least once; on
-top of that, with the structural ones at their defaults, every two values of two others meet once.
+Every combination of the structural tunables occurs with every value of every other. In addition,
+with the structural ones at their defaults, every pair of values of two others occurs (all pairs).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Pair = frozenset[tuple[str, int]]
 
 
 def tried_sets(tunables: Mapping[str, Tunable]) -> tuple[Values, ...]:
-    """Return the sets, each once and whole; the first holds every default."""
+    """Return the sets, complete and without duplicates; the first holds every default."""
     defaults = {name: t.default for name, t in tunables.items()}
     rest = {name: t.values for name, t in tunables.items() if not t.structural}
     found = [defaults]
@@ -33,7 +33,7 @@ def structural_product(tunables: Mapping[str, Tunable]) -> Iterator[Values]:
 
 
 def each_value(choices: Mapping[str, tuple[int, ...]], slot: int) -> Iterator[Values]:
-    """Return as few sets as hold every value once; another `turn` puts them together otherwise."""
+    """Return as few sets as hold every value once; another `slot` combines them differently."""
     for number in range(max(map(len, choices.values()), default=1)):
         yield {
             name: values[(number + slot * place) % len(values)]
@@ -42,20 +42,20 @@ def each_value(choices: Mapping[str, tuple[int, ...]], slot: int) -> Iterator[Va
 
 
 def pairwise(choices: Mapping[str, tuple[int, ...]]) -> Iterator[Values]:
-    """Return sets in which every two values of two tunables meet; greedy, always the same ones."""
+    """Return sets in which every pair of values of two tunables occurs; greedy, deterministic."""
     missing = {
         frozenset({(a, x), (b, y)}): None
         for a, b in combinations(choices, 2)
         for x, y in product(choices[a], choices[b])
     }
     while missing:
-        # Begin with a pair that is missing, so that each set brings something new.
+        # Begin with a missing pair, so that each set covers at least one more.
         chosen = dict(sorted(next(iter(missing))))
         for name, values in choices.items():
             if name not in chosen:
                 chosen[name] = max(values, key=lambda v: _new(missing, chosen, name, v))
-        for met in _pairs(chosen):
-            missing.pop(met, None)
+        for covered in _pairs(chosen):
+            missing.pop(covered, None)
         yield {name: chosen[name] for name in choices}
 
 

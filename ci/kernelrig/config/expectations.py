@@ -1,4 +1,4 @@
-"""What types cannot say about what a kernel is held to: budgets, tunables, SASS rules."""
+"""Constraints on a kernel's budgets, tunables and SASS rules beyond their types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FORMS = ("must_have", "must_not_have", "count", "order")
 HARNESS = "KERNELRIG_"
-"""What the harness itself is told by -D begins like this; all else is a tunable."""
+"""The prefix of -D names that are for the harness; all others are tunables."""
 
 
 def budget_rules(kernel: Kernel) -> Iterator[Complaint]:
@@ -44,7 +44,10 @@ def sass_rules(kernel: Kernel) -> Iterator[Complaint]:
         defaults = {name: t.default for name, t in kernel.tunables.get(arch, {}).items()}
         for name, role in said.roles.items():
             if not role.issues:
-                yield Complaint((*way, "roles", name), f"role '{name}' issues nothing: what is it?")
+                yield Complaint(
+                    (*way, "roles", name),
+                    f"role '{name}' has an empty 'issues'; name an instruction that only it issues",
+                )
             yield from _expression((*way, "roles", name, "places"), role.places, defaults)
         codes = Counter(rule.code for rule in said.rules)
         for i, latency in enumerate(said.latencies):
@@ -52,7 +55,7 @@ def sass_rules(kernel: Kernel) -> Iterator[Complaint]:
         for i, rule in enumerate(said.rules):
             here: Loc = (*way, "rules", i)
             if codes[rule.code] > 1:
-                yield Complaint((*here, "code"), f"'{rule.code}' stands {codes[rule.code]} times")
+                yield Complaint((*here, "code"), f"'{rule.code}' occurs {codes[rule.code]} times")
             yield from (Complaint((*here, *c.loc), c.text) for c in _rule(rule, said, defaults))
             yield from _known_variants((*here, "variants"), rule.variants, kernel)
 
@@ -61,18 +64,18 @@ def _known_variants(way: Loc, variants: Iterable[str], kernel: Kernel) -> Iterat
     for variant in variants:
         if variant not in kernel.variants:
             known = ", ".join(kernel.variants)
-            text = f"'{variant}' is no variant of '{kernel.name}'; variants: {known}"
+            text = f"'{variant}' is not a variant of '{kernel.name}'; variants: {known}"
             yield Complaint((*way, variant), text + nearest(variant, kernel.variants))
 
 
 def _define_rules(kernel: Kernel) -> Iterator[Complaint]:
-    """A variant may set a tunable to a legal value, and tell the harness what it likes."""
+    """A variant may set a tunable to a legal value, and any name of the harness."""
     known = {name for tunables in kernel.tunables.values() for name in tunables}
     for variant in kernel.variants.values():
         for name, value in variant.defines.items():
             way = ("variants", variant.name, "defines", name)
             if known and name not in known and not name.startswith(HARNESS):
-                text = f"'{name}' is no tunable of '{kernel.name}'{nearest(name, known)}"
+                text = f"'{name}' is not a tunable of '{kernel.name}'{nearest(name, known)}"
                 yield Complaint(way, f"{text}; tunables: {', '.join(sorted(known))}")
             for arch in kernel.archs_of(variant.name):
                 tunables = kernel.tunables.get(arch, {})
@@ -95,7 +98,7 @@ def _rule(rule: SassRule, said: SassRules, defaults: dict[str, int]) -> Iterator
         )
     if rule.role and rule.role not in said.roles:
         known = ", ".join(said.roles) or "there are none"
-        yield Complaint(("role",), f"'{rule.role}' is no role; roles: {known}")
+        yield Complaint(("role",), f"'{rule.role}' is not a role; roles: {known}")
     if rule.order and len(rule.order) < 2:
         yield Complaint(("order",), "'order' needs two patterns or more")
     if rule.since and not rule.order:
@@ -105,7 +108,7 @@ def _rule(rule: SassRule, said: SassRules, defaults: dict[str, int]) -> Iterator
     try:
         re.compile(rule.function)
     except re.error as e:
-        yield Complaint(("function",), f"'function' is no regular expression: {e}")
+        yield Complaint(("function",), f"'function' is not a regular expression: {e}")
     for pattern, expression in rule.count.items():
         yield from _expression(("count", pattern), expression, defaults)
 

@@ -32,14 +32,14 @@ _COMPARE: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
 
 
 def evaluate(text: str, values: Mapping[str, int]) -> int:
-    """Return what `text` comes to; ConfigError for anything that is no such expression."""
+    """Return the value of `text`; ConfigError for anything that is not such an expression."""
     if len(text) > _MAX_LENGTH:
         raise ConfigError(f"an expression of {len(text)} characters; at most {_MAX_LENGTH}")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
         return _value(tree, values)
     except (SyntaxError, ValueError) as e:
-        raise ConfigError(f"'{text}' is no expression; allowed: {ALLOWED}") from e
+        raise ConfigError(f"'{text}' is not an expression; allowed: {ALLOWED}") from e
     except ZeroDivisionError as e:
         raise ConfigError(f"'{text}' divides by zero") from e
 

@@ -1,4 +1,4 @@
-"""The files of a project into records, every mistake of a file in one error."""
+"""Load the files of a project into records; all mistakes of a file are in one error."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _NAMED_BY_KEY: dict[type, tuple[tuple[tuple[str, ...], type], ...]] = {
     ),
     PlanFile: (),
 }
-"""The mappings of a file whose keys are the names of their entries."""
+"""The mappings whose keys are the names of their entries."""
 
 
 def load_remotes(root: Path) -> dict[str, Remote]:
     """Read remotes.yaml and remotes.local.yaml; a local entry replaces a shared one as a whole.
 
-    Never key by key: what a remote is stands in one place.
+    Never key by key: so that one entry defines a remote.
     """
     remotes: dict[str, Remote] = {}
     for _, entries in _remote_files(root):
@@ -75,7 +75,7 @@ def load_plan(root: Path, name: str) -> Plan:
     document = read_yaml(found[name], f"ci/plans/{name}.yaml")
     stages = document.value.get("stages") if isinstance(document.value, dict) else None
     raw = stages if isinstance(stages, list) else []
-    # From the file, not from the records: a stage with a mistake is a stage all the same.
+    # From the file, not from the records: a stage with a mistake still has a name.
     names = [str(s.get("name", "")) if isinstance(s, dict) else "" for s in raw]
 
     def rules(way: Loc, stage: Stage) -> Iterator[Complaint]:
@@ -83,7 +83,7 @@ def load_plan(root: Path, name: str) -> Plan:
         before = names[:index]
         if stage.name in before:
             line = document.line(("stages", before.index(stage.name)))
-            text = f"duplicate stage '{stage.name}'; it stands on line {line} already"
+            text = f"duplicate stage '{stage.name}'; first on line {line}"
             yield Complaint(("name",), text)
         yield from stage_rules(stage, [name for name in dict.fromkeys(before) if name])
 
@@ -111,14 +111,14 @@ def read_file(
     section: str,
     rules: Callable[[Loc, Any], Iterable[Complaint]],
 ) -> T:
-    """Turn a whole file into its record; raise one ConfigError that names all its mistakes."""
+    """Convert a whole file to its record; raise one ConfigError that lists all its mistakes."""
     complaints = [Complaint(loc, text) for loc, text in document.problems.items()]
     complaints += _put_names(document.value, kind)
     record, found = convert(kind, document.value)
     complaints += found
     checked, keys = record, _keys(document.value, section)
     if record is None:
-        # The entries without a mistake in their form are still judged by the rules.
+        # Entries without a mistake of form are still checked against the constraints.
         wrong = {c.loc[1] for c in found if len(c.loc) > 1}
         keys = [key for key in keys if key not in wrong]
         entries = document.value.get(section) if isinstance(document.value, dict) else None
@@ -142,7 +142,7 @@ def _remote_files(root: Path) -> Iterator[tuple[Document, Mapping[str, Remote]]]
 
 
 def _put_names(value: object, kind: type) -> Iterator[Complaint]:
-    """Give every entry that is named by its key that name; a `name` of its own is a mistake."""
+    """Set `name` of every entry that is named by its key; a `name` in the file is a mistake."""
     for way, record in _NAMED_BY_KEY[kind]:
         for loc, entry in _entries(value, way, ()):
             if "name" in entry:

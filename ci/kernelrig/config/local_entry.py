@@ -1,4 +1,4 @@
-"""One entry of remotes.local.yaml, set in the text itself: the rest of the file stays as it was."""
+"""Write one entry of remotes.local.yaml by editing its text: the rest stays unchanged."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def add_remote(root: Path, remote: Remote, *, replace: bool = False) -> Path:
     document = read_yaml(path, LOCAL_REMOTES) if path.exists() else parse_yaml(_NEW, LOCAL_REMOTES)
     wanted = {**read_remotes(document), remote.name: remote}
     text = set_entry(document, remote)
-    # The text was edited by lines: what it says now is read back before anything is written.
+    # The text was edited by lines: it is parsed again before anything is written.
     if _says(text) != wanted:
         raise ConfigError(
-            f"{LOCAL_REMOTES} is written in a way that we cannot edit",
+            f"{LOCAL_REMOTES} is formatted in a way that cannot be edited",
             f"put this under 'remotes' yourself:\n{''.join(_lines(remote, 2)).rstrip()}",
         )
     write_atomic(path, text)

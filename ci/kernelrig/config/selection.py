@@ -1,4 +1,4 @@
-"""What a user's words choose from what is configured; every refusal names the choices."""
+"""Select remotes, kernels, builds and stages by name; every error lists the known names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kernelrig.errors import ConfigError
 from kernelrig.model import Build, Kernel, Pattern, Plan, Remote, StageKind
 
 SELFTEST = "sanitizer_selftest"
-"""The kernel whose seeded bugs prove that a sanitizer sees what it should on a host."""
+"""The kernel with seeded bugs that show whether a sanitizer detects them on a host."""
 
 
 def choose(known: Collection[str], wanted: str, what: str) -> str:
@@ -19,7 +19,7 @@ def choose(known: Collection[str], wanted: str, what: str) -> str:
 
 
 DEFAULT_REMOTE = "emulator"
-"""The remote of a run that names none, where remotes.yaml has it: no GPU and no account needed."""
+"""The remote of a run that names none, if remotes.yaml has it: needs no GPU and no account."""
 
 
 def choose_remote(remotes: Mapping[str, Remote], wanted: str, default: str = "") -> Remote:
@@ -145,7 +145,7 @@ def choose_builds(
 
 
 def narrow(plan: Plan, only: Sequence[str]) -> Plan:
-    """Keep the stages named; preflight always runs, and a dropped stage is no longer waited for.
+    """Keep the named stages and preflight; stages no longer need one that was dropped.
 
     The check runs only if it is named: who tries something on a host need not mend all of it first.
     """
@@ -161,7 +161,7 @@ def narrow(plan: Plan, only: Sequence[str]) -> Plan:
 
 
 def require_sense(kernel: Kernel, plan: Plan) -> None:
-    """Refuse a plan that the kernel could not pass, before anybody pays for a host.
+    """Refuse a plan that the kernel cannot pass, before a host costs money.
 
     A variant that the kernel does not know is a mistake, in the plan or in the choice of it. One
     that it has for other archs is none: that stage is skipped, and says so.

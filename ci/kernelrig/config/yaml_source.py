@@ -1,4 +1,4 @@
-"""YAML as plain values that remember their lines; the only module that knows YAML.
+"""Read YAML to plain values with their lines; the only module that imports yaml.
 
 Scalars follow YAML 1.2: `no` and `on` are text, 1:30 is no time of day, 1e-5 is a number, and
 2027-03-31 stays text until a record asks for a date. (PyYAML's own rules are 1.1: each bites.)
@@ -20,7 +20,7 @@ from kernelrig.files.validation import Loc
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where an entry stands, counted from 0: lines [first, end), column, `{}` or a block."""
+    """The position of an entry, counted from 0: lines [first, end), column, `{}` or a block."""
 
     first: int
     end: int
@@ -30,7 +30,7 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed file. `label` is what messages call it: its path relative to the project."""
+    """A parsed file. `label` is its name in messages: the path relative to the project."""
 
     label: str
     text: str
@@ -39,7 +39,7 @@ class Document:
     problems: dict[Loc, str]
 
     def line(self, loc: Loc) -> int:
-        """Return the line, from 1, of what `loc` means or of the nearest thing around it."""
+        """Return the line, from 1, of the value at `loc`, or of the nearest one around it."""
         while loc and loc not in self.spots:
             loc = loc[:-1]
         return self.spots[loc].first + 1 if loc else 1
@@ -49,13 +49,13 @@ class Document:
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader's parser with YAML 1.2's idea of what a plain scalar is."""
+    """SafeLoader's parser with the plain scalars of YAML 1.2: `no` and 1:30 are text."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML keeps its rules in a class attribute
 
 
 class _FastLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """The same by libyaml, where PyYAML was built with it: a quarter of the time."""
+    """The same with libyaml, if PyYAML was built with it: in a quarter of the time."""
 
     yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
 
@@ -85,7 +85,7 @@ _SCALARS: dict[str, Callable[[str], Any]] = {
 
 
 def read_yaml(path: Path, label: str) -> Document:
-    """Read and parse `path`; what is no YAML at all is a ConfigError with its line."""
+    """Read and parse `path`; a file that is not YAML is a ConfigError with its line."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as e:
@@ -100,7 +100,7 @@ def parse_yaml(text: str, label: str) -> Document:
     try:
         try:
             node = yaml.compose(text, _FastLoader)
-        except yaml.YAMLError:  # libyaml puts it in other words, and some of them without a place
+        except yaml.YAMLError:  # libyaml words it differently, and sometimes without a position
             node = yaml.compose(text, _Loader)
     except yaml.MarkedYAMLError as e:
         mark = e.problem_mark or e.context_mark
@@ -116,7 +116,7 @@ def parse_yaml(text: str, label: str) -> Document:
 
 @dataclass(slots=True)
 class _Walk:
-    """Turns nodes into plain values, noting where each stands and what is wrong with its form."""
+    """Converts nodes to plain values, and records their positions and mistakes of form."""
 
     lines: list[str]
     spots: dict[Loc, Spot] = field(default_factory=dict)
@@ -151,10 +151,10 @@ class _Walk:
             if key in values:
                 line = key_node.start_mark.line
                 first = self.spots[*loc, key].first + 1
-                # A place of its own: the first entry keeps its own line and problems.
+                # A path of its own: the first entry keeps its line and problems.
                 twice = (*loc, key, f"line {line}")
                 self.spots[twice] = Spot(line, line + 1, key_node.start_mark.column, False)
-                self.problems[twice] = f"duplicate key '{key}'; it stands on line {first} already"
+                self.problems[twice] = f"duplicate key '{key}'; first on line {first}"
                 continue
             self.note((*loc, key), key_node, value_node)
             values[key] = self.value(value_node, (*loc, key), environment)
@@ -165,7 +165,7 @@ class _Walk:
         braces = isinstance(end, yaml.CollectionNode) and bool(end.flow_style)
         if in_line and (braces or isinstance(end, yaml.ScalarNode)):
             last += 1
-        # A block's end mark stands before the next token: what lies between is not its own.
+        # A block's end mark is before the next token: blank lines and comments between are not its.
         while last > first + 1 and re.fullmatch(r"\s*(#.*)?", self.lines[last - 1]):
             last -= 1
         self.spots[loc] = Spot(first, max(last, first + 1), start.start_mark.column, braces)

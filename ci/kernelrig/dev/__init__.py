@@ -1,1 +1,1 @@
-"""What concerns this repository itself: its tests, lint, types, contracts."""
+"""Checks of this repository itself, `invoke test`: tests, lint, types, import contracts."""

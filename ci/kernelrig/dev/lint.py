@@ -1,4 +1,4 @@
-"""`invoke test`: every check of this repository, as commands that are run to the last one.
+"""`invoke test`: every check of this repository, as commands that all run, whatever fails.
 
 The commands are what a person would type; none of them needs the network.
 """
@@ -43,7 +43,7 @@ class StepResult:
 
 
 def lint_steps(root: Path) -> tuple[Step, ...]:
-    """Return what is checked without running our code; quick ones first."""
+    """Return the checks that do not run our code, quick ones first."""
     ruff = _module("ruff")
     workflows = _files(root, ".github/workflows/*.yml")
     jsonschema = _module("check_jsonschema")
@@ -130,12 +130,12 @@ def _module(name: str) -> tuple[str, ...]:
 
 
 def _script(name: str) -> tuple[str, ...]:
-    """A program of the same environment: these two are no modules."""
+    """A program of the same environment, of a package that is not a module to run."""
     return (str(Path(sys.executable).with_name(name)),)
 
 
 def _files(root: Path, pattern: str) -> tuple[str, ...]:
-    """Name the files; a pattern that fits none is handed on, for the tool to complain of."""
+    """Return the matching files; a pattern without a match is passed on for the tool to report."""
     return tuple(sorted(str(p.relative_to(root)) for p in root.glob(pattern))) or (pattern,)
 
 

@@ -10,14 +10,14 @@ from kernelrig.errors import CiError
 from kernelrig.proc import run_process
 
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
-"""Where sshd lies: the PATH of a user who is not root often lacks these folders."""
+"""The folders of sshd, which the PATH of a user who is not root often lacks."""
 POLICY = Path("/usr/sbin/policy-rc.d")
 _PACKAGE = "openssh-server"
 _BY_HAND = f"install it with: sudo apt-get install {_PACKAGE}"
 
 
 def find_sshd(sbin: str = SBIN) -> Path | None:
-    """Return the path of sshd, which has to be started by its whole path."""
+    """Return the path of sshd, which must be started by its absolute path."""
     found = shutil.which("sshd", path=sbin)
     return Path(found) if found else None
 
@@ -39,7 +39,7 @@ def require_sshd(*, sbin: str = SBIN, policy: Path = POLICY, is_root: bool | Non
 
 
 def _install(policy: Path) -> None:
-    """Install the package; policy-rc.d keeps Debian from starting the server that it brings."""
+    """Install the package; policy-rc.d keeps Debian from starting its server."""
     ours = not policy.exists()
     if ours:
         policy.write_text("#!/bin/sh\nexit 101\n")
@@ -48,11 +48,11 @@ def _install(policy: Path) -> None:
     install = ("apt-get", "install", "-y", "-q", "--no-install-recommends", _PACKAGE)
     try:
         if run_process(install, env=env).exit_code:
-            # A fresh container has no lists of packages.
+            # A fresh container has no package lists.
             run_process(("apt-get", "update", "-q"), env=env)
             done = run_process(install, env=env)
             if done.exit_code:
-                said = (done.stdout + done.stderr).strip().splitlines() or ["it said nothing"]
+                said = (done.stdout + done.stderr).strip().splitlines() or ["no output"]
                 raise CiError(f"apt-get could not install {_PACKAGE}: {said[-1]}", _BY_HAND)
     finally:
         if ours:

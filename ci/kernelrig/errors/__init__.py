@@ -1,4 +1,4 @@
-"""What ends a run that cannot go on, and how it is put into words."""
+"""The exceptions of runs that cannot go on, and sentences for errors of the disk."""
 
 from kernelrig.errors.exceptions import (
     FREE_SOME,

@@ -1,4 +1,4 @@
-"""What ends a run that cannot go on.
+"""The exceptions of runs that cannot go on.
 
 CiError               any of them: one sentence, one hint, one exit code
 ├── ConfigError       2  a file or a flag of the user's is wrong
@@ -20,7 +20,7 @@ from typing import ClassVar
 FREE_SOME = "free some: `invoke clean`, or remove artifacts/builds"
 """What to do when the disk is full."""
 
-_MAKE_OURS = "give this user the right to it"
+_MAKE_OURS = "give this user write permission"
 _CLOSED = {
     errno.ENOSPC: FREE_SOME,
     errno.EDQUOT: FREE_SOME,
@@ -28,11 +28,11 @@ _CLOSED = {
     errno.EACCES: _MAKE_OURS,
     errno.EPERM: _MAKE_OURS,
 }
-"""What a disk that is full, or closed to us, says, and what mends it."""
+"""Error numbers of a disk that is full or read-only, and the suggested fix."""
 
 
 class CiError(Exception):
-    """A run cannot go on; `message` says what is wrong, `hint` what to do next."""
+    """A run cannot go on: `message` says why, `hint` what to do next."""
 
     exit_code: ClassVar[int] = 4
 
@@ -72,10 +72,10 @@ class IncompleteError(CiError):
 
 
 def refused_by_disk(error: OSError) -> CiError | None:
-    """Put into words what a disk says that is full, or closed to us; None for all else."""
+    """Return the error of a disk that is full or not writable; None for any other OSError."""
     name, code = error.filename, error.errno
     if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
-        # What copytree collects: (from, to, why) of each file, where `why` is a text by now.
+        # copytree's list of (from, to, why) for each file, where `why` is already a text.
         _, name, why = error.args[0][0]
         code = next((n for n in _CLOSED if f"[Errno {n}]" in str(why)), None)
     full = _CLOSED.get(code or 0) == FREE_SOME

@@ -24,7 +24,7 @@ class DeviceKind(StrEnum):
 
     GPU = "gpu"
     EMULATOR = "emulator"
-    CPU = "cpu"  # a level-0 program without CUDA; never a remote's device
+    CPU = "cpu"  # a plain program without CUDA; never a remote's device
     STATIC = "static"  # nothing was executed: the build itself was read
 
 

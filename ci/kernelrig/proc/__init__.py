@@ -1,4 +1,4 @@
-"""The processes that we start here."""
+"""Local processes: started, limited in time, and ended in one place."""
 
 from kernelrig.proc.process import Completed, end_processes, run_process, stream_process
 

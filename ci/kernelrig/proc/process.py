@@ -1,4 +1,4 @@
-"""The one place that starts a process here (exempt: the on-host agent, the embedded host)."""
+"""The one place that starts processes (exempt: the agent on the host, the embedded host)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from kernelrig.errors import CiError, ConfigError
 
 _RUNNING: set[subprocess.Popen[str]] = set()
 _STARTING = threading.Lock()
-"""Held from a process's start until it is in _RUNNING: `end_processes` misses none in between."""
+"""Held from a process's start until it is in _RUNNING, so that `end_processes` misses none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """What a process left behind. Output is text; bytes that are no UTF-8 are replaced."""
+    """The result of a process. Output is text; bytes that are not UTF-8 are replaced."""
 
     argv: tuple[str, ...]
     exit_code: int
@@ -42,7 +42,7 @@ def run_process(
     env: Mapping[str, str] | None = None,
     timeout_s: float = 600.0,
 ) -> Completed:
-    """Run `argv` to its end and return whatever it exited with.
+    """Run `argv` to its end and return the result, whatever the exit code.
 
     The process gets a group of its own, ended as a whole at the time limit, so that no child of a
     compiler driver is left behind. Raises ConfigError for a missing program, CiError at the limit.
@@ -104,7 +104,7 @@ def stream_process(
 
 
 def end_processes() -> None:
-    """Kill what `run_process` waits for in other threads: Ctrl-C reaches the main thread alone."""
+    """Kill the processes of all threads: Ctrl-C interrupts only the main thread."""
     with _STARTING:
         running = tuple(_RUNNING)
     for process in running:
@@ -134,12 +134,12 @@ def _start(
         )
     except (FileNotFoundError, NotADirectoryError, PermissionError) as e:
         if cwd is not None and not cwd.is_dir():
-            raise ConfigError(f"cannot run {words[0]} in {cwd}: it is no folder") from e
+            raise ConfigError(f"cannot run {words[0]} in {cwd}: not a folder") from e
         raise ConfigError(f"cannot run {words[0]}: {e.strerror}", "run `invoke doctor`") from e
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """Kill the group of a process that was not waited for yet: its number is still its own."""
+    """Kill the group of a process that was not waited for yet: its pid is not reused yet."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

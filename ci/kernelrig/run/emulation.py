@@ -104,7 +104,7 @@ def read_case(kernel: Kernel, text: str) -> Case:
     case = Case(text, int(found[1]), int(found[2] or 0)) if found else kernel.cases.get(text)
     if case is None:
         known = ", ".join(kernel.cases)
-        raise ConfigError(f"'{text}' is no case; write images=N,ctas=N, or one of {known}")
+        raise ConfigError(f"unknown case '{text}'; write images=N,ctas=N, or one of {known}")
     if not 1 <= case.images <= stages.MAX_IMAGES:
         raise ConfigError(
             f"case {text} is not emulated: it may have 1 to {stages.MAX_IMAGES} images"
@@ -114,4 +114,6 @@ def read_case(kernel: Kernel, text: str) -> Case:
 
 def _require_level(kernel: Kernel) -> None:
     if not kernel.level or not kernel.cuda:
-        raise ConfigError(f"{kernel.name} describes no launch to emulate: it is no level-1 kernel")
+        raise ConfigError(
+            f"{kernel.name} describes no launch to emulate: it is not a harness program"
+        )

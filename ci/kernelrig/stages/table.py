@@ -104,7 +104,7 @@ def why_not(kernel: Kernel, arch: str, stage: Stage, device: DeviceKind = Device
     if device is DeviceKind.EMULATOR:
         return lacking or why_not_emulated(kernel, stage)
     if find_pair(kernel, stage.kind, device) is None:
-        return f"{kernel.name} is a level-{kernel.level} program: it knows no {stage.kind} mode"
+        return f"{kernel.name} is a plain program: it has no {stage.kind} mode"
     if stage.kind in _NEED_CUDA and not kernel.cuda:
         return f"{kernel.name} is a CPU program (cuda: false)"
     return lacking

@@ -39,11 +39,11 @@ from kernelrig.static.role_rules import check_roles
 from kernelrig.static.sass_rules import check_sass
 from kernelrig.static.subject import Subject
 
-LEVEL_0 = (
-    "a level-0 program knows no mode: with `describe` shared memory and occupancy were judged here,"
+PLAIN_PROGRAM = (
+    "a plain program has no modes: with `describe` shared memory and occupancy were judged here,"
     " with `check` every element on the host, with `time` its speed, with `once` one launch alone"
 )
-"""What a program of another hand would gain."""
+"""What a third-party program would gain from the harness."""
 PTX_RULES = tuple(asked.rule for asked in ASKED_OF_PTX)
 
 
@@ -103,7 +103,7 @@ def inspect_build(
     checks.append(check_fingerprint(subject, prints, then))
     checks = [_reviewed(check, kernel, today or datetime.now(UTC).date()) for check in checks]
     notes = _tell(
-        lambda: () if kernel.level else (LEVEL_0,),
+        lambda: () if kernel.level else (PLAIN_PROGRAM,),
         lambda: _pictures(subject, graphs.all(), folder),
         lambda: latency_notes(subject, graphs.all(), build),
         lambda: live_notes(subject, functions, build, folder, nvdisasm) if nvdisasm else (),
@@ -150,7 +150,7 @@ class _Graphs:
 def _launch(subject: Subject, build: Build) -> Launch | Verdict:
     """Return how the program says that it launches, or why nobody can say."""
     if not subject.kernel.level:
-        return skipped("a level-0 program does not say how it launches its kernels")
+        return skipped("a plain program does not say how it launches its kernels")
     try:
         return describe(build, next(iter(subject.kernel.cases.values())))
     except NoLaunch as e:

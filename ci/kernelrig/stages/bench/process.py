@@ -52,7 +52,7 @@ def ended_process(command: Command, result: StageResult, folder: Path) -> Comman
     """Return how one process of the relay ended, as the shell has left it."""
     whole = find_command(result, RELAY)
     if whole is None:
-        return broken(f"the journal says nothing of the {RELAY}: nobody knows what it did")
+        return broken(f"the journal says nothing of the {RELAY}: status unknown")
     as_relay = replace(command, name=RELAY)
     if (verdict := judge_end(as_relay, whole, folder)) is not None:
         return verdict

@@ -82,7 +82,7 @@ def why_not_emulated(kernel: Kernel, stage: Stage) -> str:
     if stage.kind not in (StageKind.CHECKSUM, StageKind.SANITIZER, StageKind.FAULT):
         return f"emulated: no {stage.kind}, as the emulator models results and ordering, not time"
     if not kernel.level:
-        return f"{kernel.name} is a level-0 program: it describes no launch to emulate"
+        return f"{kernel.name} is a plain program: it describes no launch to emulate"
     if emulated_case(kernel, stage) is None:
         return f"{kernel.name} has no case of {MAX_IMAGES} images or fewer to emulate"
     return ""

@@ -22,7 +22,7 @@ CRASHES = frozenset(
 
 
 def judge_missing(command: Command) -> Verdict:
-    return broken(f"the journal says nothing of {command.name}: nobody knows what it did")
+    return broken(f"the journal says nothing of {command.name}: status unknown")
 
 
 def judge_end(command: Command, ended: CommandResult, folder: Path) -> Verdict | None:

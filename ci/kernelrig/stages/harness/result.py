@@ -1,4 +1,4 @@
-"""The result file that every level-1 program writes, and whether it speaks of what was asked."""
+"""The result file that every harness program writes, and whether it is of what was asked."""
 
 from __future__ import annotations
 

@@ -120,12 +120,13 @@ def share_builds(root: Path) -> Path:
 
 
 def _inputs(words: Sequence[str], source: str, cwd: Path) -> Iterator[tuple[str, str]]:
-    """Yield (path, sha256) of what lies beside the source, and in the folders given with -I."""
+    """Yield (path, sha256) of what lies beside the source or below, and in the folders of -I."""
     folders = [str(Path(source).parent), *(w[2:] for w in words if w.startswith("-I") and w[2:])]
     for folder in dict.fromkeys(folders):
-        for path in sorted((cwd / folder).iterdir()):
+        for path in sorted((cwd / folder).rglob("*")):
             if path.suffix in (".cu", ".cuh", ".h"):
-                yield f"{folder}/{path.name}", hashlib.sha256(path.read_bytes()).hexdigest()
+                digest = hashlib.sha256(path.read_bytes()).hexdigest()
+                yield os.path.relpath(path, cwd), digest
 
 
 def _key(words: Sequence[str], tools: Toolchain, cwd: Path, inputs: dict[Path, str]) -> str:

@@ -18,7 +18,11 @@ pytest_plugins = (
     "tests.emu.device_fixture",
 )
 
-LONGEST = ("tests/kernel/test_bad_megakernels.py", "tests/e2e/test_emulated.py")
+LONGEST = (
+    "tests/kernel/test_bad_megakernels.py",
+    "tests/e2e/test_bench.py",  # needs no CUDA, whose wheels the first may still have to fetch
+    "tests/e2e/test_emulated.py",
+)
 """They start first: whatever is started last decides how long one worker waits for another."""
 OUTSIDE = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "SSH_AUTH_SOCK")
 

@@ -31,7 +31,7 @@ SAME_NAME = {
     "flow": "the control-flow graph of PTX, and that of SASS",
     "follow": "the agent's end of following a run, and the terminal's",
     "host": "the record of a machine, and the executor that runs stages on it",
-    "job": "the record of what a host does, and how it is made of the plan",
+    "job": "the record of what a host does, and its form on the wire",
     "journal": "the agent writes it, the client reads it",
     "live": "live registers of SASS, and the live display",
     "mbarrier": "its instructions, and its state",

@@ -32,6 +32,7 @@ class Values:
 
     flow: Flow
     kept: dict[tuple[str, Point, int], int | None] = field(default_factory=dict)
+    _writers: dict[tuple[int, str], tuple[int, ...]] = field(default_factory=dict)
 
     def takes(self, block: int, thread: int) -> bool | None:
         """Tell whether `thread`, at the end of `block`, takes the branch there."""
@@ -71,8 +72,8 @@ class Values:
         while waiting:
             block, end = waiting.pop()
             code = self.flow.blocks[block].instructions
-            for n in range(end - 1, -1, -1):
-                if not may_write(code[n], name):
+            for n in self._writers_of(name, block):
+                if n >= end:
                     continue
                 runs = self.predicate(code[n].guard or "PT", (block, n), thread)
                 if runs is not False:
@@ -86,6 +87,15 @@ class Values:
                 if block == self.flow.entry:
                     found.add(None)
         return found.pop() if len(found) == 1 else None
+
+    def _writers_of(self, name: str, block: int) -> tuple[int, ...]:
+        """Return where in `block` `name` may be written, last first: the same for every thread."""
+        if (key := (block, name)) not in self._writers:
+            code = self.flow.blocks[block].instructions
+            self._writers[key] = tuple(
+                n for n in range(len(code) - 1, -1, -1) if may_write(code[n], name)
+            )
+        return self._writers[key]
 
 
 _Result = Callable[[Values, Instruction, str, Point, int], int | None]

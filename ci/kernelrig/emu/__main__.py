@@ -12,6 +12,7 @@ import json
 import sys
 import traceback
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,8 @@ def _run(arguments: argparse.Namespace) -> int:
     except OSError as e:
         raise ConfigError(f"{e.filename}: cannot be written: {e.strerror}") from e
     for finding in outcome.findings:
-        print(shown(finding))
+        cause = None if finding.cause is None else outcome.findings[finding.cause]
+        print(f"  follows from that: {brief(finding)}" if cause else shown(finding))
     errors = sum(f.severity == "error" for f in outcome.findings)
     print(
         f"emulated: {arguments.schedules} schedules, {errors} errors, "
@@ -145,6 +147,11 @@ def report(outcome: Outcome) -> dict[str, object]:
         "wall_s": [round(s, 3) for s in outcome.wall_s],
     }
     return {"schema": SCHEMA, "findings": [f.as_record() for f in outcome.findings], "stats": stats}
+
+
+def brief(finding: Finding) -> str:
+    """Return what follows from another finding in one line; the file has the rest."""
+    return shown(replace(finding, fix="", section="", message=finding.message.partition("\n")[0]))
 
 
 def shown(finding: Finding) -> str:

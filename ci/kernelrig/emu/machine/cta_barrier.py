@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kernelrig.emu.machine.instruction_table import Blocked
 from kernelrig.emu.machine.lane_groups import value_at
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
-from kernelrig.emu.machine.stall import BARRIER, Stall
+from kernelrig.emu.machine.stall import ALL_LANES, BARRIER, Stall, name_warps
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask, lane_bits
 
 _LANE = np.arange(LANES, dtype=np.uint32)
@@ -114,14 +114,9 @@ class _Barriers:
                 hooks.barrier_arrived(batch, lanes, instance.name, scope, sem)
 
     def _missing(self, warps: Iterator[int], instance: Instance) -> str:
-        """Name the warps that have not come."""
-        per_cta = self.machine.geometry.warps
-        names = [
-            f"CTA {int(self.machine.cta_of[w])} warp {w % per_cta}"
-            for w in warps
-            if self._alive(w) & ~instance.arrived.get(w, 0)
-        ]
-        return ", ".join(names) or "no warp that still runs"
+        """Name the warps that have not arrived."""
+        missing = [w for w in warps if self._alive(w) & ~instance.arrived.get(w, 0)]
+        return name_warps(self.machine, dict.fromkeys(missing, ALL_LANES)) or "no running warp"
 
 
 def _add(

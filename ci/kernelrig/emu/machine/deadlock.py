@@ -8,15 +8,12 @@ lowest warp leads: kernels put the warp that loads, the head of the chain, first
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
-from kernelrig.emu.machine.stall import BARRIER, Stall
+from kernelrig.emu.machine.stall import BARRIER, Stall, name_warps
 from kernelrig.emu.numerics.arrays import full_mask, lane_bits
-
-ALL_LANES = 0xFFFF_FFFF
 
 
 @dataclass(slots=True)
@@ -43,11 +40,11 @@ def report_deadlock(machine: Machine, parked: list[WarpBatch], converging: list[
             if stall is not None:
                 _add(found.setdefault((key, at), _Waiters(stall, at)), batch)
     found = {key: waiters for key, waiters in found.items() if waiters.warps}
+    warps = frozenset(int(w) for batch in converging for w in batch.warps)
+    lanes = Stall("", "the other lanes of their warps", BARRIER, warps)
     for batch in converging:
         at = segments[batch.pc].first
-        stall = Stall("", "the other lanes of their warp", BARRIER, frozenset(batch.warps.tolist()))
-        key = (tuple(batch.warps.tolist()), at)
-        _add(found.setdefault(key, _Waiters(stall, at)), batch)
+        _add(found.setdefault((None, at), _Waiters(lanes, at)), batch)
     ordered = sorted(found.values(), key=lambda w: w.rank)
     if not ordered:
         machine.report("deadlock", "nothing can run and nothing is in flight")
@@ -62,7 +59,7 @@ def report_deadlock(machine: Machine, parked: list[WarpBatch], converging: list[
         warp,
         first.warps[warp],
         first.at,
-        count=sum(lanes.bit_count() for lanes in first.warps.values()),
+        count=sum(bits.bit_count() for bits in first.warps.values()),
         context=Context(first.stall.rule, tuple(objects)),
         warps=[*first.warps],
     )
@@ -87,25 +84,6 @@ def _add(waiters: _Waiters, batch: WarpBatch) -> None:
 
 def _line(machine: Machine, waiters: _Waiters) -> str:
     """Say who waits for what, and where: `CTA 0 warps 2, 3 wait for accum_ready[0] ... at ...`."""
-    who = _who(machine, waiters.warps)
+    who = name_warps(machine, waiters.warps)
     verb = "waits" if len(waiters.warps) == 1 else "wait"
     return f"{who} {verb} for {waiters.stall.text}, at {machine.program.label(waiters.at)}"
-
-
-def _who(machine: Machine, warps: dict[int, int]) -> str:
-    by_cta: dict[tuple[int, int], list[int]] = {}
-    for warp in sorted(warps):
-        cta, number = int(machine.cta_of[warp]), warp % machine.geometry.warps
-        by_cta.setdefault((cta, warps[warp]), []).append(number)
-    return " and ".join(_named(cta, lanes, found) for (cta, lanes), found in by_cta.items())
-
-
-def _named(cta: int, lanes: int, warps: Sequence[int]) -> str:
-    some = f" (lanes {lanes:#010x})" if lanes != ALL_LANES else ""
-    if lanes.bit_count() == 1:
-        some = f" lane {lanes.bit_length() - 1}"
-    return f"CTA {cta} warp{'s' * (len(warps) > 1)} {_listed(warps)}{some}"
-
-
-def _listed(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, numbers))

@@ -44,6 +44,13 @@ class Wait:
     early: bool
 
     @property
+    def fix(self) -> str:
+        return (
+            f"; if the wait for {self.barrier} should not have passed, its parity is wrong: on a"
+            " fresh mbarrier parity 1 passes and parity 0 waits"
+        )
+
+    @property
     def text(self) -> str:
         how = ", passed before any phase of it had completed" if self.early else ""
         where = f" at {self.frame.text}" if self.frame.line else ""
@@ -56,7 +63,7 @@ class Context:
 
     `rule` names a row of kernelrig.ptx.rules, `objects` the barriers and buffers concerned,
     `related` other lines that take part, as the other access of a race. `fix` is for what has no
-    row, `wait` what the thread at fault had waited for.
+    row, `wait` what the thread at fault had waited for; `reads` says that it then read.
     """
 
     rule: str = ""
@@ -64,6 +71,12 @@ class Context:
     related: tuple[Frame, ...] = ()
     fix: str = ""
     wait: Wait | None = None
+    reads: bool = False  # what the wait should have waited for
+
+    @property
+    def early_wait_fix(self) -> str:
+        """What to look at where a read came behind an early wait, "" elsewhere."""
+        return self.wait.fix if self.reads and self.wait and self.wait.early else ""
 
 
 NO_CONTEXT = Context()

@@ -99,7 +99,7 @@ def _rank(finding: Finding) -> tuple[object, ...]:
     early = finding.sighting.wait is not None and finding.sighting.wait.early
     return (
         finding.severity != "error",
-        not early,
+        not (early and finding.kind in ORDER_FAULTS),
         1 if finding.rule == WRONG_BYTES else RANK.get(finding.kind, 0),
         finding.schedule,
         finding.sighting.time,
@@ -118,10 +118,11 @@ def _root(ordered: Sequence[Finding], index: int) -> int:
 
 def _same_early_wait(cause: Finding, effect: Finding) -> bool:
     first, second = cause.sighting.wait, effect.sighting.wait
-    if first is None or not first.early:
+    if first is None or not first.early or cause.kind not in ORDER_FAULTS:
         return False
-    if effect.kind in ("barrier-misuse", "deadlock"):
-        return base(first.barrier) in _bases(effect) and _in_its_schedules(cause, effect)
+    together = bool(cause.sighting.schedules & effect.sighting.schedules)
+    if effect.kind in ("barrier-misuse", "deadlock") and base(first.barrier) in _bases(effect):
+        return together
     if second is None or not second.early:
         return False
     return (base(first.barrier), first.frame) == (base(second.barrier), second.frame)

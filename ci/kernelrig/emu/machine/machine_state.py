@@ -298,7 +298,7 @@ class Machine:
                 related=context.related,
                 rule=context.rule or kind,
                 section=rule.section if rule else "",
-                fix=context.fix or (rule.fix if rule else ""),
+                fix=(context.fix or (rule.fix if rule else "")) + context.early_wait_fix,
                 objects=context.objects,
                 sighting=Sighting(
                     same,

@@ -321,17 +321,18 @@ class Barriers:
 
     def _report(self, batch: WarpBatch, lanes: Mask, rule: str, text: str, offset: int) -> None:
         kind = "leak" if rule == "exited" else "barrier-misuse"
-        context = self._context(rule, offset)
+        first = int(batch.warps[np.flatnonzero(batch.mask_of(lanes).any(axis=1))[0]])
+        context = self._context(rule, offset, self.machine.last_wait.get(first))
         batch.report(kind, text, lanes, same=(rule, offset), context=context)
 
     def _report_op(self, op: Op, rule: str, text: str, offset: int) -> None:
         kind = "leak" if rule == "exited" else "barrier-misuse"
-        context = self._context(rule, offset)
+        context = self._context(rule, offset, op.wait)
         self.machine.report_op(op, kind, text, same=(rule, offset), context=context)
 
-    def _context(self, rule: str, offset: int) -> Context:
+    def _context(self, rule: str, offset: int, wait: Wait | None) -> Context:
         name = self.machine.memory.names.of_mbarrier(offset) or f"mbarrier at shared {offset:#x}"
-        return Context(f"mbarrier-{rule}", (name,))
+        return Context(f"mbarrier-{rule}", (name,), wait=wait)
 
 
 def _passed(barrier: Barrier, parity: Array, lanes: Lanes) -> Lanes | bool:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelrig.emu.machine.machine_state import Machine
+
+ALL_LANES = 0xFFFF_FFFF
 
 BYTES, SOME, NONE, BARRIER = range(4)
 """How likely it is the fault: bytes do not add up; some arrivals are missing; none has come; a
@@ -21,3 +28,34 @@ class Stall:
     rank: int
     warps: frozenset[int]
     rule: str = "barrier-never-completes"
+
+
+def name_warps(machine: Machine, lanes_of: dict[int, int]) -> str:
+    """Name warps by CTA, those with the same lanes together: `CTA 0 warps 2 to 5 and CTA 1 ...`."""
+    by_cta: dict[tuple[int, int], list[int]] = {}
+    for warp in sorted(lanes_of):
+        cta, number = int(machine.cta_of[warp]), warp % machine.geometry.warps
+        by_cta.setdefault((cta, lanes_of[warp]), []).append(number)
+    return " and ".join(_named(cta, lanes, found) for (cta, lanes), found in by_cta.items())
+
+
+def _named(cta: int, lanes: int, warps: list[int]) -> str:
+    some = f" (lanes {lanes:#010x})" if lanes != ALL_LANES else ""
+    if lanes.bit_count() == 1:
+        some = f" lane {lanes.bit_length() - 1}"
+    return f"CTA {cta} warp{'s' * (len(warps) > 1)} {_ranges(warps)}{some}"
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """`0 to 3, 5`: runs of ascending numbers."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(_run(run) for run in runs)
+
+
+def _run(run: list[int]) -> str:
+    return f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run))

@@ -15,6 +15,7 @@ from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
 from kernelrig.emu.observe.clocks import ORDERED, SAME, AsyncOperation, Warp
 from kernelrig.emu.observe.order_check import Access
 from kernelrig.emu.observe.shadow import Region, Where, Wrong
+from kernelrig.model.frame import Frame
 
 TENSOR_COLUMNS = 512
 
@@ -215,9 +216,9 @@ class Reports:
                 wait = None if access.write else self._wait(access)
                 other = machine.program.where(before.at).frame
                 message = f"{text()}; {wait.text}" if wait and wait.early else text()
-                related = (other,) if other.line else ()
+                related = tuple(f for f in (other, *_early(wait)) if f.line)
                 objects = (name,) if name else ()
-                context = Context(rule, objects, related, wait=wait)
+                context = Context(rule, objects, related, wait=wait, reads=not access.write)
                 known = self._statements[both] = _Report(message, access.at, both, context)
             self._pairs[pair] = known
         machine.report(
@@ -240,6 +241,10 @@ class _Report:
     at: int
     same: tuple[object, ...]
     context: Context
+
+
+def _early(wait: Wait | None) -> tuple[Frame, ...]:
+    return (wait.frame,) if wait and wait.early else ()
 
 
 def _number(granules: Where, element: int) -> int:

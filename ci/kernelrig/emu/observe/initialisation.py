@@ -68,7 +68,9 @@ class Init(Hooks):
         row = int(np.flatnonzero(wrong.any(axis=1))[0])
         machine = batch.machine
         wait = machine.last_wait.get(int(batch.warps[row]))
-        context = Context(_RULES[space], (object_of(machine.memory, space, at),), wait=wait)
+        context = Context(
+            _RULES[space], (object_of(machine.memory, space, at),), wait=wait, reads=True
+        )
         batch.report("uninitialised", _with_wait(text, wait), wrong, same=space, context=context)
 
     def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
@@ -85,7 +87,9 @@ class Init(Hooks):
             f"{op.name} reads {space} memory that was never written: {missing.size} of"
             f" {starts.size} rows of {size} bytes, {name_of(machine.memory, space, at)} first"
         )
-        context = Context(_RULES[space], (object_of(machine.memory, space, at),), wait=op.wait)
+        context = Context(
+            _RULES[space], (object_of(machine.memory, space, at),), wait=op.wait, reads=True
+        )
         text, same = _with_wait(text, op.wait), (op.name, space, context.objects)
         machine.report_op(op, "uninitialised", text, same=same, context=context)
 
@@ -112,7 +116,7 @@ class Init(Hooks):
         loads = op.name.startswith("tcgen05.ld")
         name = op.machine.memory.names.of_tensor(columns.start + column) or "tensor memory"
         rule = "uninitialised-tensor-load" if loads else "uninitialised-sum"
-        context = Context(rule, (name,), wait=op.wait)
+        context = Context(rule, (name,), wait=op.wait, reads=True)
         text = _with_wait(text, op.wait)
         op.machine.report_op(op, "uninitialised", text, same=op.name, context=context)
 

@@ -25,7 +25,7 @@ from kernelrig.ptx.rules.proven import (
     TENSOR_MEMORY_LEAK,
 )
 from kernelrig.ptx.rules.row import IsaRule
-from kernelrig.ptx.rules.values import VALUE_RULES
+from kernelrig.ptx.rules.uninitialised import VALUE_RULES
 
 ISA_RULES: dict[str, IsaRule] = {
     rule.name: rule for rule in (*STATIC_RULES, *ORDER_RULES, *VALUE_RULES, *MBARRIER_RULES)

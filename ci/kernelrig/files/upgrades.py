@@ -39,9 +39,26 @@ def _run(value: JsonObject) -> JsonObject:
         run["remote"] = {**run["remote"], "tools": "host"}
     run["jobs"] = _each(run.get("jobs", []), _stage_job)
     run["stages"] = _each(run.get("stages", []), _stage_record)
+    run["kernel"] = _kernel(run.get("kernel"))
     if isinstance(run.get("bench"), dict):
-        run["bench"] = _renamed(run["bench"], {"contenders": "candidates"})
+        run["bench"] = bench = _renamed(run["bench"], {"contenders": "candidates"})
+        bench["candidates"] = _each(
+            bench.get("candidates"), lambda c: {**c, "kernel": _kernel(c.get("kernel"))}
+        )
     return run
+
+
+def _kernel(value: object) -> object:
+    """Name the suggested fix of each SASS rule as kernels.yaml of today does."""
+    if not isinstance(value, dict) or not isinstance(value.get("sass"), dict):
+        return value
+
+    def rules(held: object) -> object:
+        if not isinstance(held, dict):
+            return held
+        return {**held, "rules": _each(held.get("rules"), lambda r: _renamed(r, {"mend": "fix"}))}
+
+    return {**value, "sass": {arch: rules(held) for arch, held in value["sass"].items()}}
 
 
 def _stage_job(value: JsonObject) -> JsonObject:

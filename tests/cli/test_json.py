@@ -115,6 +115,19 @@ def test_an_error_is_a_document_too(ask: Ask, typed: str, code: int, said: str) 
     assert said in answer["error"]["message"]
 
 
+def test_a_build_that_fails_names_its_run_directory(ask: Ask, root: Path) -> None:
+    source = root / "kernel/cpu_program.cpp"
+    text = source.read_text()
+    source.write_text(f"{text}\nnonsense\n")
+    try:
+        code, answer = ask("build", "--kernel", "fails", "--arch", "sm_90a", "--json")
+    finally:
+        source.write_text(text)
+    assert (code, answer["verdict"]) == (3, "error")
+    assert "nonsense" in answer["error"]["details"]
+    assert (root / answer["error"]["folder"] / "junit.xml").is_file()
+
+
 def test_tasks_that_make_no_run_answer_with_what_they_found(ask: Ask) -> None:
     _, checked = ask("doctor", "--json")
     assert {"python", "g++"} <= {tool["name"] for tool in checked["tools"]}
@@ -125,8 +138,11 @@ def test_tasks_that_make_no_run_answer_with_what_they_found(ask: Ask) -> None:
 
 
 def test_what_a_task_prints_while_it_works_is_kept_off_stdout(
-    ask: Ask, monkeypatch: pytest.MonkeyPatch
+    ask: Ask, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert ask("test", "--json")[0] == 2  # a project of kernels is not the repository of the rig
+    (root / "ci/kernelrig").mkdir()
+
     def talk(root: Path, *, long: bool) -> int:
         print("12 passed")  # noqa: T201 - what is tested
         return 1

@@ -125,6 +125,7 @@ class ErrorAnswer:
     message: str
     hint: str
     details: str
+    folder: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "message": "What is wrong, in one sentence.",
         "hint": "What to do next; may be empty.",
         "details": "What the compiler printed, for a build that failed.",
+        "folder": "The run directory, relative to the project; empty where no run was begun.",
     },
 }
 

@@ -12,10 +12,10 @@ from invoke import Argument, Context, Exit, Task
 
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply
-from kernelrig.errors import CiError, IncompleteError
+from kernelrig.errors import CiError, IncompleteError, noted_run
+from kernelrig.terminal.log import say
 
 JSON = "print one JSON document in place of text (schemas/answer.schema.json)"
-INTERRUPTED = IncompleteError("interrupted")
 
 
 class Command(Task[Callable[..., None]]):
@@ -61,14 +61,10 @@ def answer(called: str, body: Callable[[], Reply], *, as_json: bool = False) -> 
     try:
         with _stdout_kept_free(as_json):
             reply = body()
-    except CiError as e:
-        return show_error(called, e, as_json=as_json)
-    except KeyboardInterrupt:
-        return show_error(called, INTERRUPTED, as_json=as_json)
     except BrokenPipeError:
         raise
-    except Exception as e:
-        return show_error(called, crash(e), as_json=as_json)
+    except (KeyboardInterrupt, Exception) as e:
+        return show_error(called, e, as_json=as_json)
     if as_json:
         from kernelrig.cli.document import reply_document
 
@@ -83,23 +79,29 @@ def answer(called: str, body: Callable[[], Reply], *, as_json: bool = False) -> 
     return reply.code
 
 
-def show_error(called: str, error: CiError, *, as_json: bool) -> int:
-    """Show what ended a task: a sentence on stderr, or the document on stdout."""
+def show_error(called: str, error: BaseException, *, as_json: bool) -> int:
+    """Show what ended a task, and return the exit code: a sentence on stderr, or the document."""
+    said, folder = _in_words(error), noted_run(error)
     if as_json:
         from kernelrig.cli.document import error_document
 
-        sys.stdout.write(error_document(called, error))
+        sys.stdout.write(error_document(called, said, folder))
         sys.stdout.flush()
-    else:
-        from kernelrig.report import describe_error
+        return said.exit_code
+    from kernelrig.report import describe_error
 
-        sys.stderr.write(f"{describe_error(error)}\n")
-    return error.exit_code
+    if folder:
+        say(f"report: {folder}/summary.md")
+    sys.stderr.write(f"{describe_error(said)}\n")
+    return said.exit_code
 
 
-def crash(error: Exception) -> CiError:
-    """Put an exception that was not foreseen on file, and return the error to show."""
-
+def _in_words(error: BaseException) -> CiError:
+    """Return the error to show; an exception that was not foreseen is put on file."""
+    if isinstance(error, CiError):
+        return error
+    if not isinstance(error, Exception):
+        return IncompleteError("interrupted")
     from kernelrig.cli.crash import record_crash
 
     root = None

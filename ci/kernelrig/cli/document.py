@@ -46,13 +46,14 @@ def reply_document(task: str, reply: Reply) -> str:
     return to_json(answer)
 
 
-def error_document(task: str, error: CiError) -> str:
+def error_document(task: str, error: CiError, folder: str = "") -> str:
+    """Return the document of a task that could not go on; `folder` is that of its run, if any."""
     details = error.details if isinstance(error, BuildError) else ""
     answer = Answer(
         task=task,
         exit_code=error.exit_code,
         verdict=Ending.INCOMPLETE if isinstance(error, IncompleteError) else Ending.ERROR,
-        error=ErrorAnswer(error.message, error.hint, details),
+        error=ErrorAnswer(error.message, error.hint, details, folder),
     )
     return to_json(answer)
 

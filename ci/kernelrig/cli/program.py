@@ -11,7 +11,7 @@ from invoke import Argument, Config, Exit, ParseError, Program
 from invoke.parser import Parser, ParserContext
 
 from kernelrig import __version__
-from kernelrig.cli.command import INTERRUPTED, JSON, answer, crash, show_error
+from kernelrig.cli.command import JSON, answer, show_error
 from kernelrig.cli.completion import (
     candidates,
     completion_script,
@@ -79,20 +79,16 @@ class KernelrigProgram(Program):
             flags = {name: list(c.flags) for name, c in self._make_parser().contexts.items()}
             error = usage_error(e, flags, self.initial_context.flags)
             return show_error("", error, as_json=as_json)
-        except CiError as e:
-            return show_error("", e, as_json=as_json)
         except Exit as e:
             if e.message:
                 sys.stderr.write(f"{e.message}\n")
             return e.code
-        except KeyboardInterrupt:
-            return show_error("", INTERRUPTED, as_json=as_json)
         except BrokenPipeError:
             # Who read stdout has gone: nothing may be left to flush at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return CiError.exit_code
-        except Exception as e:
-            return show_error("", crash(e), as_json=as_json)
+        except (KeyboardInterrupt, Exception) as e:
+            return show_error("", e, as_json=as_json)
         return 0
 
     def _complete(self, argv: list[str], typed: list[str]) -> int:

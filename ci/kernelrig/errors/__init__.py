@@ -8,6 +8,8 @@ from kernelrig.errors.exceptions import (
     IncompleteError,
     ProtocolError,
     RemoteError,
+    note_run,
+    noted_run,
     refused_by_disk,
 )
 
@@ -19,5 +21,7 @@ __all__ = [
     "IncompleteError",
     "ProtocolError",
     "RemoteError",
+    "note_run",
+    "noted_run",
     "refused_by_disk",
 ]

@@ -83,3 +83,17 @@ def refused_by_disk(error: OSError) -> CiError | None:
         return None
     what = f"cannot use {name}" if name else "cannot write under artifacts"
     return CiError(f"{what}: {os.strerror(code).lower()}", _CLOSED[code])
+
+
+_RUN = "run directory: "
+
+
+def note_run(error: BaseException, folder: str) -> None:
+    """Note on what ends a run where its records are; a traceback shows the note too."""
+    error.add_note(_RUN + folder)
+
+
+def noted_run(error: BaseException) -> str:
+    """Return the run directory noted on `error`, empty if there is none."""
+    notes: list[str] = getattr(error, "__notes__", [])
+    return next((note.removeprefix(_RUN) for note in notes if note.startswith(_RUN)), "")

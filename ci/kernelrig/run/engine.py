@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kernelrig import report, stages
-from kernelrig.errors import BuildError, CiError, refused_by_disk
+from kernelrig.errors import BuildError, CiError, note_run, refused_by_disk
 from kernelrig.files import rundir
 from kernelrig.model import (
     Build,
@@ -211,6 +211,7 @@ def with_comparison(
 
 def _stop(directory: RunDirectory, error: BaseException) -> Run:
     """File what is known when a run cannot go on; what was launched can still be collected."""
+    note_run(error, str(directory.folder.relative_to(directory.root)))
     if directory.run.state in ("launched", "incomplete"):
         return _leave_incomplete(directory, error)
     record = _blamed(directory, error)

@@ -7,6 +7,7 @@ from kernelrig.cli.numbers import whole_number
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply
 from kernelrig.cli.tasks.flags import SYSTEM_CUDA
+from kernelrig.errors import ConfigError
 
 
 @command(
@@ -74,4 +75,7 @@ def test(long: bool = False) -> Reply:
     """Run what CI runs: tests, lint, types, import contracts, schemas, workflow audit."""
     from kernelrig.dev import lint
 
-    return Reply(exit_code=lint.run_all(project_root(), long=long))
+    root = project_root()
+    if not (root / "ci/kernelrig").is_dir():
+        raise ConfigError(f"{root} is not kernelrig's own repository, which this task checks")
+    return Reply(exit_code=lint.run_all(root, long=long))

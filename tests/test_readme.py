@@ -11,7 +11,7 @@ import pytest
 from invoke import Argument, Collection, Task
 from kernelrig.config import load_kernels
 from kernelrig.errors import CiError
-from kernelrig.report.markdown import next_command
+from kernelrig.report.next_step import next_command
 
 from tests.report import runs
 

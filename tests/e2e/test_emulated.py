@@ -79,10 +79,14 @@ def test_without_a_remote_it_goes_the_whole_way_emulated(run: Answer) -> None:
 
 
 def test_every_line_and_every_case_says_emulated(run: Answer) -> None:
-    head, built, *lines = run.stdout.splitlines()
+    verdict, _, head, built, *lines = run.stdout.splitlines()
+    assert verdict == f"pass: {run.run.id} (emulated)"
     assert head.split() == ["stage", "verdict", "seconds", "summary"]
     assert built.split()[:2] == ["build", "pass"]
-    assert [line for line in lines if "emulated" not in line] == []
+    stages, last = lines[: lines.index("")], lines[lines.index("") + 1 :]
+    assert len(stages) == 5
+    assert [line for line in stages if "emulated" not in line] == []
+    assert [line.split(":")[0] for line in last] == ["run", "next"]
     root = etree.parse(run.folder / "junit.xml").getroot()
     built, *suites = root.iterfind("testsuite")
     assert built.get("name") == "build (static)"

@@ -42,7 +42,7 @@ def test_it_is_built_shipped_run_and_brought_back(first: Answer) -> None:
     size = (first.folder / "build/cpu_program").stat().st_size
     assert run.shipped is not None
     assert run.shipped == Shipped(1, 1, size, run.shipped.seconds, resent=0)
-    assert first.stdout.splitlines()[-1] == f"pass: {run.id} (cpu {others[0].machine})"
+    assert first.stdout.splitlines()[0] == f"pass: {run.id} (cpu {others[0].machine})"
 
 
 def test_the_run_directory_has_everything(first: Answer) -> None:

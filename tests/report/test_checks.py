@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from kernelrig.model import Check, Outcome, Verdict
-from kernelrig.report import exit_code, render_checks, render_sets, render_summary, render_table
+from kernelrig.report import exit_code, render_checks, render_run, render_sets, render_summary
 from kernelrig.report.github import error_commands
 
 from tests.report import runs
 from tests.toolchain_fixture import REPOSITORY
 
 
-def test_a_row_a_rule_and_what_is_told_beside() -> None:
-    assert render_checks(runs.CHECKED) == (
+def test_verbose_shows_a_row_a_rule_and_the_notes() -> None:
+    assert render_checks(runs.CHECKED, verbose=True) == (
         "sm_100a-production\n"
         "code  rule       verdict  found\n"
         "R001  registers  pass     registers: 210, budget: 236\n"
         "R008  accepted   skip     nothing is accepted yet\n"
-        "beside: most live registers: 207 at sm100a_patch_embed_fp8.cu:505\n"
+        "note: most live registers: 207 at sm100a_patch_embed_fp8.cu:505\n"
     )
 
 
 def test_a_rule_that_fails_shows_figures_places_and_the_way_out() -> None:
-    assert render_checks(runs.SPILLING) == (
+    assert render_checks(runs.SPILLING, verbose=True) == (
         "sm_100a-production\n"
         "code  rule          verdict  found\n"
         "R001  registers     pass     registers: 210, budget: 236\n"
@@ -30,13 +30,23 @@ def test_a_rule_that_fails_shows_figures_places_and_the_way_out() -> None:
         "        budget: 0\n"
         "        kernel/sm100a_patch_embed_fp8.cu:415: STL at 0x1230\n"
         "        suggested fix: unroll\n"
-        "beside: most live registers: 207 at sm100a_patch_embed_fp8.cu:505\n"
+        "note: most live registers: 207 at sm100a_patch_embed_fp8.cu:505\n"
+    )
+
+
+def test_by_default_a_build_is_one_line_and_what_does_not_pass() -> None:
+    assert render_checks(runs.CHECKED) == (
+        "sm_100a-production: 2 rules: 1 pass, 1 not applicable\n"
+    )
+    assert render_checks(runs.SPILLING) == (
+        "sm_100a-production: 2 rules: 1 pass, 1 fail\n"
+        "  fail  R004 local-memory: 1 local instructions, the budget is at most 0\n"
     )
 
 
 def test_a_run_that_only_read_builds_says_so_and_passes() -> None:
     assert exit_code(runs.CHECKED) == 0
-    assert render_table(runs.CHECKED).splitlines()[-1] == (
+    assert render_run(runs.CHECKED).splitlines()[0] == (
         "pass: 20261121T120000Z-patch_embed-check-c0de (static)"
     )
     lines = render_summary(runs.CHECKED).splitlines()
@@ -45,7 +55,7 @@ def test_a_run_that_only_read_builds_says_so_and_passes() -> None:
         "- **ran on**: no device: the builds were read, nothing was run; "
         "2026-11-21T12:00:00Z to 2026-11-21T12:00:09Z"
     )
-    assert lines[-1] == "- **next**: `ci/invoke remote-test --kernel patch_embed`"
+    assert lines[-1] == "- **next**: `ci/invoke emulate --kernel patch_embed`"
 
 
 def test_a_place_that_breaks_a_rule_is_an_annotation_on_its_line() -> None:

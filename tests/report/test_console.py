@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import pytest
 from kernelrig.errors import BuildError, RemoteError
-from kernelrig.model import Command, Plan, Run, Stage, StageJob, StageKind
-from kernelrig.report.console import describe_error, render_plan, render_table
+from kernelrig.model import Command, Plan, Stage, StageJob, StageKind
+from kernelrig.report.console import describe_error, render_plan
 
 from tests.report import runs
 
@@ -42,44 +41,6 @@ def test_the_plan_shows_a_stages_own_variant_and_what_will_not_run_and_why() -> 
         " at most output 64 MB, disk 1024 MB\n"
         "     skipped: patch_embed has no variant guard for sm_90a; it is for sm_100a\n"
     )
-
-
-def test_the_table_ends_with_the_verdict() -> None:
-    assert render_table(runs.FAIL) == (
-        "stage      verdict  seconds  summary\n"
-        "preflight  pass     0.2      1 check passed\n"
-        "checksum   pass     1.5      all 1053696 elements equal\n"
-        "memcheck   fail     1.5      memcheck found an error\n"
-        "timing     skip     0.0      checksum did not pass\n"
-        "fail: memcheck invalid write: Invalid __global__ write of size 2 bytes; kernel "
-        "patch_embed_gemm; at kernel/cuda_patch_embed_fp8.cu:123; threads (0,0,0) to (31,0,0) "
-        "in block (3,0,0); 32 times; fingerprint 5e1f00d5\n"
-        "fail: 20261121T120000Z-patch_embed-h200-beef (gpu NVIDIA H200)\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("run", "last"),
-    [
-        (runs.PASS, "pass: 20261121T120000Z-patch_embed-h200-beef (gpu NVIDIA H200)"),
-        (runs.ACCEPTED, "pass (1 accepted): 20261121T120000Z-patch_embed-h200-beef "
-                        "(gpu NVIDIA H200)"),
-        (runs.EMULATED, "pass: 20261121T120000Z-patch_embed-h200-beef (emulated)"),
-        (runs.INCOMPLETE, "incomplete: 20261121T120000Z-patch_embed-h200-beef (gpu NVIDIA H200)"),
-        (runs.NOTHING, "error: 20261121T120000Z-patch_embed-h200-beef (nothing ran)"),
-    ],
-)  # fmt: skip
-def test_the_last_line_says_what_ran_where(run: Run, last: str) -> None:
-    assert render_table(run).splitlines()[-1] == last
-
-
-def test_missing_results_are_named() -> None:
-    assert "missing: host-17 does not answer: connection refused\n" in render_table(runs.INCOMPLETE)
-
-
-def test_no_line_of_the_table_is_a_tools_own() -> None:
-    lines = render_table(runs.nasty_run()).splitlines()
-    assert not [line for line in lines if line.lstrip().startswith(("::", "\x1b"))]
 
 
 def test_an_error_is_one_sentence_with_its_hint() -> None:

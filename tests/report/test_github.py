@@ -99,11 +99,11 @@ def test_the_summary_is_added_to_what_other_steps_wrote(
     assert capsys.readouterr().out.startswith("::error file=kernel/cuda_patch_embed_fp8.cu,")
 
 
-def test_the_job_summary_has_a_row_a_stage_and_a_line_a_fault() -> None:
+def test_the_job_summary_has_a_row_a_stage_and_every_cause() -> None:
     text = render_job_summary(runs.FAIL)
     assert "| memcheck | fail | gpu NVIDIA H200 | 1.5 | memcheck found an error |" in text
     assert "| timing | skip | gpu NVIDIA H200 | 0.0 | checksum did not pass |" in text
-    assert "- memcheck invalid write: Invalid \\_\\_global\\_\\_ write of size 2 bytes;" in text
+    assert "\n- Invalid \\_\\_global\\_\\_ write of size 2 bytes\n" in text
 
 
 def test_a_pipe_in_a_summary_does_not_end_its_cell() -> None:

@@ -24,10 +24,13 @@ def test_every_kind_of_run_is_valid(run: Run) -> None:
 
 
 @pytest.mark.parametrize("run", runs.ALL.values(), ids=runs.ALL)
-def test_without_the_properties_of_cases_it_is_plain_junit_10(run: Run) -> None:
+def test_without_properties_and_lines_of_cases_it_is_plain_junit_10(run: Run) -> None:
     tree = etree.fromstring(render_junit(run))
     for properties in tree.findall("testsuite/testcase/properties"):
         properties.getparent().remove(properties)
+    for case in tree.findall("testsuite/testcase"):
+        case.attrib.pop("file", None)
+        case.attrib.pop("line", None)
     for timed in [tree, *tree.findall("testsuite")]:
         if float(timed.get("time")) >= 1000:  # there 1,234.567 stands for 1234.567
             timed.set("time", "999.000")
@@ -75,6 +78,13 @@ def test_a_finding_stands_in_the_message_with_everything_needed_to_find_it() -> 
     ):
         assert part in message
     assert "ERROR SUMMARY: 32 errors" in (failure.text or "")
+
+
+def test_a_case_names_the_file_and_line_of_its_finding() -> None:
+    cases = _parse(runs.FAIL).findall("testsuite/testcase")
+    assert [(c.get("file"), c.get("line")) for c in cases if c.get("file")] == [
+        ("kernel/cuda_patch_embed_fp8.cu", "123")
+    ]
 
 
 def test_facts_are_properties_of_their_case() -> None:

@@ -15,7 +15,7 @@ from kernelrig.build.cache import BUILDS
 from kernelrig.errors import ConfigError
 from kernelrig.files import rundir, serialization
 from kernelrig.model import DeviceKind, Outcome, Run, StageKind, Toolchain
-from kernelrig.report import exit_code, render_checks, render_sets, render_summary, render_table
+from kernelrig.report import exit_code, render_checks, render_run, render_sets, render_summary
 from kernelrig.run import engine, store
 from kernelrig.run.code_diff import compare_code
 from kernelrig.run.executors import host, static
@@ -105,13 +105,13 @@ def test_the_run_directory_holds_what_the_verdicts_rest_on(project: Project) -> 
 
 def test_what_people_read_names_every_rule_and_says_that_nothing_ran(project: Project) -> None:
     run = check(project(), CheckRequest())
-    shown = render_checks(run)
+    shown = render_checks(run, verbose=True)
     for rule in run.stages[1].checks:
         assert f"{rule.name.split()[0]}  {rule.name.split()[1]}" in shown
-    assert render_table(run).endswith(f"pass: {run.id} (static)\n")
+    assert render_run(run).startswith(f"pass: {run.id} (static)\n")
     summary = render_summary(run)
     assert "- **ran on**: no device: the builds were read, nothing was run; " in summary
-    assert summary.endswith("- **next**: `ci/invoke remote-test --kernel demo`\n")
+    assert summary.endswith("- **next**: `ci/invoke emulate --kernel demo`\n")
 
 
 @pytest.mark.parametrize(

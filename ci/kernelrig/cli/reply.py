@@ -32,8 +32,8 @@ class Reply:
         return exit_code(self.run)
 
 
-def of_run(run: Run, above: str = "") -> Reply:
-    """Return the reply of a task that made a run; `above` stands before its table."""
-    from kernelrig.report import render_table
+def of_run(run: Run, body: str = "") -> Reply:
+    """Return the reply of a task that made a run; `body` is what it shows besides the verdict."""
+    from kernelrig.report import render_run
 
-    return Reply(above + render_table(run), run=run)
+    return Reply(render_run(run, body), run=run)

@@ -47,7 +47,14 @@ if TYPE_CHECKING:
     from kernelrig.model.host import Host, Shipped, Tool, executor, visible_gpu
     from kernelrig.model.job import Command, CommandResult, EndedBy, StageJob, StageResult
     from kernelrig.model.rule import Latency, Role, Rule, SassRule, SassRules
-    from kernelrig.model.run import Check, Provenance, Run, StageRecord, join_checks
+    from kernelrig.model.run import (
+        STOPPED_SCHEDULES,
+        Check,
+        Provenance,
+        Run,
+        StageRecord,
+        join_checks,
+    )
     from kernelrig.model.tunable import Tunable
     from kernelrig.model.usage import AcceptedBuild, AcceptedBuilds, Usage
     from kernelrig.model.verdict import (
@@ -69,6 +76,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BASELINE_CHECK",
     "SCHEMA",
+    "STOPPED_SCHEDULES",
     "AcceptedBuild",
     "AcceptedBuilds",
     "AcceptedFinding",

@@ -21,6 +21,9 @@ from kernelrig.model.verdict import (
     passed,
 )
 
+STOPPED_SCHEDULES = "stopped schedules"
+"""The fact of an emulated check that judged schedules which did not reach the launch's end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Check:

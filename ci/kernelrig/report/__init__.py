@@ -9,11 +9,12 @@ from kernelrig import lazy_exports
 if TYPE_CHECKING:
     from kernelrig.report.bench import render_bench
     from kernelrig.report.checks import render_checks, render_sets
-    from kernelrig.report.console import describe_error, render_plan, render_table
+    from kernelrig.report.console import describe_error, render_plan
     from kernelrig.report.follow import Follower
     from kernelrig.report.junit import render_junit
     from kernelrig.report.markdown import render_summary
     from kernelrig.report.outcome import exit_code, run_word
+    from kernelrig.report.screen import render_run
     from kernelrig.report.writer import write_reports
     from kernelrig.terminal.text import render_rows
 
@@ -26,9 +27,9 @@ __all__ = [
     "render_junit",
     "render_plan",
     "render_rows",
+    "render_run",
     "render_sets",
     "render_summary",
-    "render_table",
     "run_word",
     "write_reports",
 ]

@@ -1,20 +1,24 @@
-"""What the terminal shows of checks: a row a rule, and beneath it what it was judged by."""
+"""What the terminal shows of checked builds: a line for what passed, rows for the rest."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from kernelrig.model import Check, Outcome, Run, StageKind, StageRecord
 from kernelrig.terminal.text import columns, one_line, printable
 
 _SHORT = 120
-"""Facts that fit on a line of this length stand in the row, longer ones beneath it."""
+"""Facts that fit on a line of this length are in the row, longer ones below it."""
 
 
-def render_checks(run: Run) -> str:
-    """Render each checked build: its rules with their verdicts and facts, what is told beside."""
+def render_checks(run: Run, *, verbose: bool = False) -> str:
+    """Render each checked build: how many rules passed, and each that did not.
+
+    With `verbose` every rule with its figures, and the notes that no rule judges.
+    """
     stages = [s for s in run.stages if s.kind is StageKind.CHECK]
-    return "\n".join(_stage(stage) for stage in stages)
+    return "\n".join(_all(stage) if verbose else _brief(stage) for stage in stages)
 
 
 def render_sets(run: Run) -> str:
@@ -27,7 +31,23 @@ def render_sets(run: Run) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _stage(stage: StageRecord) -> str:
+def _brief(stage: StageRecord) -> str:
+    """Return the counts of a build in one line, then the rules that fail or cannot be judged."""
+    counts = Counter(check.verdict.outcome for check in stage.checks)
+    words = {Outcome.PASS: "pass", Outcome.FAIL: "fail", Outcome.ERROR: "error"}
+    said = [f"{counts[o]} {word}" for o, word in words.items() if counts[o]]
+    said += [f"{counts[Outcome.SKIP]} not applicable"] if counts[Outcome.SKIP] else []
+    lines = [f"{one_line(stage.name)}: {len(stage.checks)} rules: {', '.join(said)}"]
+    for check in stage.checks:
+        if check.verdict.outcome in (Outcome.FAIL, Outcome.ERROR):
+            lines.append(
+                f"  {check.verdict.outcome}  {one_line(check.name)}:"
+                f" {one_line(check.verdict.summary)}"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _all(stage: StageRecord) -> str:
     rows = [("code", "rule", "verdict", "found")]
     found = [_found(check) for check in stage.checks]
     for check, (said, _) in zip(stage.checks, found, strict=True):
@@ -35,23 +55,23 @@ def _stage(stage: StageRecord) -> str:
         rows.append((code, one_line(name), str(check.verdict.outcome), said))
     head, *lines = columns(rows).split("\n")
     out = [f"{stage.name}", head]
-    for line, (_, beneath) in zip(lines, found, strict=True):
-        out += [line, *(f"        {one_line(text)}" for text in beneath)]
-    out += [f"beside: {one_line(note)}" for note in stage.notes]
+    for line, (_, below) in zip(lines, found, strict=True):
+        out += [line, *(f"        {one_line(text)}" for text in below)]
+    out += [f"note: {one_line(note)}" for note in stage.notes]
     return "\n".join(out) + "\n"
 
 
 def _found(check: Check) -> tuple[str, Iterator[str]]:
-    """Return what stands in a rule's row, and what beneath: facts, and the places that break it."""
+    """Return a rule's row and what is below it: facts, and where the rule does not hold."""
     facts = [f"{k}: {v}" for k, v in check.facts.items()]
     joined = ", ".join(facts)
     plain = check.verdict.outcome is Outcome.PASS and facts and len(joined) <= _SHORT
     said = joined if plain else check.verdict.summary
-    told = plain or check.verdict.outcome is Outcome.SKIP  # why it was not judged is enough
-    return one_line(said), _beneath(check, () if told else facts)
+    complete = plain or check.verdict.outcome is Outcome.SKIP  # why it was not judged is enough
+    return one_line(said), _below(check, () if complete else facts)
 
 
-def _beneath(check: Check, facts: Iterable[str]) -> Iterator[str]:
+def _below(check: Check, facts: Iterable[str]) -> Iterator[str]:
     yield from facts
     for f in check.findings:
         yield f"{f.file}:{f.line}: {f.message}" if f.file else f.message

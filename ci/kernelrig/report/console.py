@@ -1,4 +1,4 @@
-"""What the terminal shows: the plan before a run, progress during it, the table after it."""
+"""What the terminal shows before a run, and of one that could not begin: the plan, the error."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from kernelrig.errors import BuildError, CiError
-from kernelrig.model import Command, DeviceKind, Plan, Remote, Run, Stage, StageJob, StageKind
-from kernelrig.report.outcome import device_label, faults, labelled, missing, run_word, stage_word
-from kernelrig.terminal.text import columns, one_line, printable
+from kernelrig.model import Command, Plan, Remote, Stage, StageJob, StageKind
+from kernelrig.terminal.text import printable
 
 
 def render_plan(
@@ -25,30 +24,6 @@ def render_plan(
         lines += _stage_lines(number, stage, by_name.get(stage.name))
         if reason := skipped.get(stage.name):
             lines.append(f"     skipped: {reason}")
-    return "\n".join(lines) + "\n"
-
-
-def render_table(run: Run) -> str:
-    """Render a row a stage, then every fault and the verdict; the last line is the one to read."""
-    rows = [("stage", "verdict", "seconds", "summary")]
-    rows += [
-        (
-            one_line(s.name),
-            stage_word(s),
-            f"{s.seconds:.1f}",
-            labelled(s, one_line(s.verdict.summary)),
-        )
-        for s in run.stages
-    ]
-    # What was only read ran nowhere: its device is named where there is no other.
-    ran = [s for s in run.stages if s.device is not DeviceKind.STATIC] or run.stages
-    devices = ", ".join(dict.fromkeys(device_label(s) for s in ran)) or "nothing ran"
-    lines = [
-        columns(rows),
-        *(f"{fault.verdict.outcome}: {fault.sentence}" for fault in faults(run)),
-        *(f"missing: {one_line(reason)}" for reason in missing(run)),
-        f"{run_word(run)}: {run.id} ({devices})",
-    ]
     return "\n".join(lines) + "\n"
 
 

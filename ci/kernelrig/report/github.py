@@ -6,9 +6,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from kernelrig.findings.names import readable
 from kernelrig.model import Finding, Outcome, Run
+from kernelrig.report.entries import Entry, entries
 from kernelrig.report.markdown import render_summary
-from kernelrig.report.outcome import Fault, device_label, faults, is_incomplete, missing, stage_word
+from kernelrig.report.outcome import device_label, is_incomplete, missing, stage_word
 from kernelrig.terminal.text import markdown, one_line
 
 MAX_ANNOTATIONS = 10
@@ -28,8 +30,8 @@ def publish(run: Run, environ: Mapping[str, str], root: Path) -> None:
 
 
 def error_commands(run: Run, root: Path) -> list[str]:
-    """Return one `::error` a fault, on file and line if the file is one of this repository's."""
-    lines = [_annotation(fault, root) for fault in faults(run)]
+    """Return one `::error` a cause, on file and line if the file is one of this repository's."""
+    lines = [_annotation(entry, root) for entry in entries(run)]
     if is_incomplete(run) or not run.stages:
         what = "; ".join(missing(run)) or "no stage left a record"
         # Before the last that is shown: ten findings must not hide that there may be more.
@@ -38,7 +40,7 @@ def error_commands(run: Run, root: Path) -> list[str]:
 
 
 def render_job_summary(run: Run) -> str:
-    """Render the ten lines, then a row per stage and a line per fault."""
+    """Render the summary and a row per stage."""
     rows = [
         "",
         "| stage | verdict | device | seconds | summary |",
@@ -47,8 +49,7 @@ def render_job_summary(run: Run) -> str:
     for s in run.stages:
         cells = (s.name, stage_word(s), device_label(s), f"{s.seconds:.1f}", s.verdict.summary)
         rows.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
-    found = [f"- {markdown(fault.sentence)}" for fault in faults(run)]
-    return "\n".join([render_summary(run).rstrip("\n"), *rows, "", *found]) + "\n\n"
+    return "\n".join([render_summary(run).rstrip("\n"), *rows]) + "\n\n"
 
 
 def repository_path(name: str, root: Path) -> str:
@@ -68,10 +69,13 @@ def repository_path(name: str, root: Path) -> str:
     return ""
 
 
-def _annotation(fault: Fault, root: Path) -> str:
+def _annotation(entry: Entry, root: Path) -> str:
+    fault = entry.fault
     ours = "" if fault.verdict.outcome is Outcome.FAIL else "error, not the kernel's fault: "
     title = one_line(f"{ours}{fault.name} ({device_label(fault.stage)})")
-    return _command({**_place(fault.finding, root), "title": title}, fault.sentence)
+    explains = f"; explains {len(entry.explains)} more" if entry.explains else ""
+    message = readable(fault.sentence) + explains
+    return _command({**_place(fault.finding, root), "title": title}, message)
 
 
 def _place(finding: Finding | None, root: Path) -> dict[str, str]:

@@ -1,48 +1,44 @@
-"""summary.md: a run in ten lines, the verdict first and the next command last."""
+"""summary.md: a run in ten lines, the verdict first and the next step last; then every cause."""
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 
-from kernelrig.files.rundir import build_folder
+from kernelrig.findings.names import readable
 from kernelrig.model import (
     BASELINE_CHECK,
-    Bench,
-    Candidate,
     Check,
     DeviceKind,
-    Outcome,
-    Remote,
     Run,
     StageKind,
     StageRecord,
 )
+from kernelrig.report.entries import Entry, entries
+from kernelrig.report.next_step import next_step
 from kernelrig.report.outcome import (
     EMULATED,
     describe_finding,
     device_label,
-    faults,
     has_run,
     is_incomplete,
     measured,
     missing,
-    run_outcome,
     run_word,
     stage_word,
 )
+from kernelrig.report.screen import entry_lines
 from kernelrig.terminal.text import markdown, markdown_code
 
 
 def render_summary(run: Run) -> str:
-    """Render the ten lines. Every label derives from the records, never from what was asked for."""
+    """Render the ten lines, then the causes. Labels derive from the records, not from the plan."""
+    found = entries(run)
     emulated = f" ({EMULATED})" if any(s.device is DeviceKind.EMULATOR for s in run.stages) else ""
     what = f"{markdown(run.kernel.name)}, {run.arch}, {markdown(run.variant)}{emulated}"
     lines = [
         f"# {run_word(run)}: {what}",
-        _item("first fault", _first_fault(run)),
+        _item("first cause", _first_cause(run, found)),
         _item("ran on", _where(run)),
         _item("stages", _stages(run)),
         _item("checks", _checks(run)),
@@ -50,94 +46,36 @@ def render_summary(run: Run) -> str:
         _item("timing", _timing(run)),
         _item("missing", _missing(run)),
         _item("built from", _origin(run)),
-        _item("next", markdown_code(next_command(run))),
+        _item("next", _next(run)),
     ]
+    for number, entry in enumerate(found, start=1):
+        lines += _entry(entry, number)
     return "\n".join(lines) + "\n"
 
 
-def next_command(run: Run) -> str:
-    """Say what brings a person further from here."""
-    first = next(iter(faults(run)), None)
-    if first and first.stage.kind is StageKind.BUILD:
-        words = ["--kernel", run.kernel.name]
-        words += ["--variant", run.variant] if run.variant in run.kernel.variants else []
-        return f"ci/invoke build {shlex.join(words)}"
-    if run.remote is None and run.plan.name in ("emulate", "fault"):
-        return _next_emulation(run)
-    if run.remote is None or (first and first.stage.kind is StageKind.CHECK):
-        return _next_check(run, first.stage if first else None)
-    if run.bench is not None:
-        return _next_bench(run, run.bench, run.remote)
-    words = ["--remote", run.remote.name, "--kernel", run.kernel.name]
-    words += ["--variant", run.variant] if run.variant != "production" else []
-    profile = f"ci/invoke profile {shlex.join(words)}"
-    words += ["--plan", run.plan.name] if run.plan.name not in ("default", "profile") else []
-    again = f"ci/invoke remote-test {shlex.join(words)}"
-    if is_incomplete(run):
-        return f"ci/invoke collect {run.id}"
-    if run_outcome(run) is Outcome.PASS:
-        profiled = any(stage.kind is StageKind.PROFILE for stage in run.stages)
-        on_gpu = run.kernel.cuda and run.remote.device is DeviceKind.GPU
-        return profile if on_gpu and not profiled else again
-    if first is None:
-        return "ci/invoke doctor"
-    if first.stage.kind is StageKind.PREFLIGHT:  # mended on the host, and then all of it again
-        return again
-    if first.stage.kind is StageKind.PROFILE:
-        return profile
-    return f"{again} --only {shlex.quote(first.stage.name)}"
-
-
-def _next_check(run: Run, first: StageRecord | None) -> str:
-    """Go on from a verdict that took no host: to the host, or to the same question once more."""
-    words = ["--kernel", run.kernel.name]
-    if first is None:
-        return f"ci/invoke remote-test {shlex.join(words)}"
-    words += ["--arch", run.arch] if run.arch in run.kernel.sources else []
-    words += ["--tunables"] if run.plan.name == "tunables" else ["--variant", first.variant]
-    return f"ci/invoke check {shlex.join(words)}"
-
-
-def _next_emulation(run: Run) -> str:
-    """Go on from an emulation that found nothing to a GPU; else look at it once more."""
-    words = ["--kernel", run.kernel.name]
-    words += ["--variant", run.variant] if run.variant != "production" else []
-    if run.plan.name == "fault":
-        name = run.fault.name if run.fault else run.plan.stages[0].name
-        return f"ci/invoke emulate {shlex.join([*words, '--only-fault', name])}"
-    if run_outcome(run) is Outcome.PASS:
-        return f"ci/invoke remote-test {shlex.join(words)}"
-    words += ["--arch", run.arch]
-    return f"ci/invoke emulate {shlex.join(words)}"
-
-
-def _next_bench(run: Run, bench: Bench, remote: Remote) -> str:
-    """Compare again: what was given, or is of a commit, lies in the run's own folder."""
-    if is_incomplete(run):
-        return f"ci/invoke collect {run.id}"
-    names = [_named_again(run, c) for c in bench.candidates]
-    return f"ci/invoke bench {shlex.join(names)} --remote {shlex.quote(remote.name)}"
-
-
-def _named_again(run: Run, candidate: Candidate) -> str:
-    name = candidate.name.split("#")[0]
-    ours = name.startswith((candidate.kernel.name, "@"))
-    folder = build_folder(Path("artifacts/runs") / run.id, candidate.place)
-    return name if ours else f"{name}={folder}"
+def _entry(entry: Entry, number: int) -> list[str]:
+    """Render an entry as a heading and a line each for all there is to say of it."""
+    head, *rest = entry_lines(entry, number)
+    return ["", f"## {markdown(head)}", "", *(f"- {markdown(line)}" for line in rest)]
 
 
 def _item(name: str, text: str) -> str:
     return f"- **{name}**: {text}"
 
 
-def _first_fault(run: Run) -> str:
-    found = faults(run)
+def _next(run: Run) -> str:
+    step = next_step(run)
+    before = f"{markdown(step.before)}, then " if step.before else ""
+    return before + markdown_code(step.command)
+
+
+def _first_cause(run: Run, found: Sequence[Entry]) -> str:
     if not found and run.stages:
         return "none so far" if is_incomplete(run) else "none"
     if not found:
         return "no stage left a record"
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return f"{markdown(found[0].sentence)}{more}"
+    return f"{markdown(readable(found[0].fault.sentence))}{more}"
 
 
 def _where(run: Run) -> str:

@@ -1,4 +1,4 @@
-"""What a whole run comes to: one word, one exit code, the first fault."""
+"""What a whole run comes to: one word, one exit code, what went wrong."""
 
 from __future__ import annotations
 

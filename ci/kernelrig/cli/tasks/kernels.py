@@ -75,7 +75,7 @@ def check(
         tunables=tunables,
     )
     run = run_plan(project_root(), request)
-    return of_run(run, f"{render_sets(run) if tunables else render_checks(run)}\n")
+    return of_run(run, render_sets(run) if tunables else render_checks(run))
 
 
 @command(

@@ -77,6 +77,7 @@ def _finding(found: Found, at: Frame, name: str, sources: Sources) -> Finding:
         count=found.count,
         fingerprint=name,
         frames=tuple(map(sources.frame, found.frames)) or ((at,) if at.line else ()),
+        related=tuple(map(sources.frame, found.related)),
         source_line=sources.line(at.file, at.line).strip(),
         fix=found.fix,
         rule=found.rule,

@@ -24,7 +24,8 @@ class Found:
     """One finding as the emulator writes it; what follows `calls` came with schema 2.
 
     `cause` is the index of the finding in the same file that explains this one. `schedules`,
-    `warps` and `ctas` are how many distinct ones saw it.
+    `warps` and `ctas` are how many distinct ones saw it. `related` are other lines that take part,
+    `examples` messages of findings that were joined into this one.
     """
 
     kind: str

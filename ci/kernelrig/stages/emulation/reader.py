@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kernelrig.findings import describe
+from kernelrig.findings import Acceptance, describe
 from kernelrig.model import (
+    STOPPED_SCHEDULES,
     Case,
     Check,
     Command,
@@ -81,7 +82,7 @@ def read_emulated_sanitizer(
         return stage_record(stage, result, context, [*checks, Check(title, seen)], notes)
     review, found = acceptance(context), emulated_findings(seen, seen.errors, context)
     checks.append(Check(title, _judge_part(stage, seen, found), facts=facts(seen)))
-    checks += [review.check(f, stage.tool) for f in found]
+    checks += [_finding_check(f, stage, review) for f in found]
     warnings = [f for f in seen.findings if f.severity == "warning"]
     notes += [
         f"{stage.tool} warns: {describe(f)}" for f in emulated_findings(seen, warnings, context)
@@ -89,14 +90,17 @@ def read_emulated_sanitizer(
     return stage_record(stage, result, context, checks, notes)
 
 
-def facts(seen: Emulated) -> dict[str, str]:
+def facts(seen: Emulated, pattern: Pattern = PATTERN) -> dict[str, str]:
     unchecked = seen.stats.get("unchecked_rows") or ()
+    stopped = {} if seen.cut else {STOPPED_SCHEDULES: ", ".join(map(str, seen.run.stopped))}
     return {
+        "pattern": pattern.value,
         "schedules": f"{seen.run.schedules} from seed {seen.run.seed}",
         "accumulate": seen.run.accumulate,
         "observed": ", ".join(seen.run.observed),
-        "steps": str(seen.stats.get("steps", "not told")),
+        "steps": str(seen.stats.get("steps", "unknown")),
         "instructions never compared with hardware": ", ".join(map(str, unchecked)) or "none",
+        **(stopped if seen.run.stopped else {}),
     }
 
 
@@ -142,7 +146,7 @@ def _check(
         verdict = broken(f"schedule {seen.run.stopped[0]} stopped, and no finding says why")
     else:
         verdict = outputs
-    return Check(title, verdict, seconds, findings=found, facts=facts(seen))
+    return Check(title, verdict, seconds, findings=found, facts=facts(seen, launch[1]))
 
 
 def _judge_shared(
@@ -183,6 +187,11 @@ def _judge_part(stage: Stage, seen: Emulated, found: Sequence[Finding]) -> Verdi
 
 def _found(seen: Emulated) -> str:
     return f"{len(seen.errors)} findings, all accepted" if seen.errors else "nothing found"
+
+
+def _finding_check(finding: Finding, stage: Stage, review: Acceptance) -> Check:
+    check = review.check(finding, stage.tool)
+    return replace(check, facts={**check.facts, "pattern": PATTERN.value})
 
 
 def _case(stage: Stage, context: Context) -> Case:

@@ -1,0 +1,161 @@
+"""The faults of a run, grouped: one fault is one entry, and a cause stands above what it explains.
+
+One fault shows in many places: in every case and schedule, in the sanitizer's stage and in the
+outputs. Findings of one fingerprint are one entry, and an entry that another one explains is listed
+under that. Every report (terminal, summary.md, GitHub) shows these entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from kernelrig.model import STOPPED_SCHEDULES, DeviceKind, Finding, Outcome, Run
+from kernelrig.report.outcome import Fault, faults
+
+_RANKS: tuple[tuple[str, ...], ...] = (
+    # A misuse that is wrong by itself, whatever else happens:
+    ("barrier", "descriptor", "tmem", "out-of-bounds", "misaligned", "proxy-fence", "invalid"),
+    ("race",),
+    ("uninitiali",),
+    # Mostly the consequence of one of the above:
+    ("deadlock",),
+    ("leak",),
+    ("mismatch",),
+    # What the CUDA runtime returns once a kernel has failed:
+    ("cuda", "host api"),
+)
+"""The first words of kinds, as the emulator and the sanitizers name them; causes come first."""
+
+_UNKNOWN_RANK = 1
+_DEADLOCK = 3
+_RUNTIME = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One fault, with the names of the stages that saw it and the entries that it explains.
+
+    The finding of `fault` is that of the first stage, with the counts of all of them.
+    """
+
+    fault: Fault
+    stages: tuple[str, ...]
+    explains: tuple[Entry, ...] = ()
+
+    @property
+    def finding(self) -> Finding | None:
+        return self.fault.finding
+
+
+def is_symptom(finding: Finding) -> bool:
+    """Say whether a kind shows where a fault ends, as a deadlock does, and not where it is."""
+    return _rank_of(finding) >= _DEADLOCK
+
+
+def entries(run: Run) -> tuple[Entry, ...]:
+    """Return the faults of a run: the kernel's before errors of ours, causes before the rest."""
+    found = _merged(faults(run) or _caught(run))
+    order = {id(e): number for number, e in enumerate(found)}
+    ranked = sorted(found, key=lambda e: (_is_error(e), _rank(e), order[id(e)]))
+    causes: dict[int, Entry] = {}
+    for e in ranked:
+        cause = next((other for other in ranked if other is not e and _explains(other, e)), None)
+        if cause is not None and _root(cause, causes) is not e:
+            causes[id(e)] = cause
+    explained: dict[int, list[Entry]] = {}
+    for e in ranked:
+        explained.setdefault(id(_root(e, causes)), []).append(e)
+    roots = (e for e in ranked if id(e) not in causes)
+    return tuple(
+        replace(e, explains=tuple(o for o in explained[id(e)] if o is not e)) for e in roots
+    )
+
+
+def _caught(run: Run) -> tuple[Fault, ...]:
+    """Return what a fault made on purpose was found as; that it was found passes."""
+    if run.fault is None:
+        return ()
+    checks = [(stage, check) for stage in run.stages for check in stage.checks]
+    return tuple(Fault(s, c.verdict, c, f) for s, c in checks for f in c.findings)
+
+
+def _merged(found: Iterable[Fault]) -> list[Entry]:
+    """Join faults of one fingerprint, in the order in which the first of each was seen."""
+    groups: dict[object, list[Fault]] = {}
+    for fault in found:
+        f = fault.finding
+        known = f is not None and f.fingerprint
+        key = (fault.verdict.outcome, f.fingerprint) if f is not None and known else id(fault)
+        groups.setdefault(key, []).append(fault)
+    return [_entry(group) for group in groups.values()]
+
+
+def _entry(group: Sequence[Fault]) -> Entry:
+    first, stages = group[0], tuple(dict.fromkeys(fault.stage.name for fault in group))
+    seen = [fault.finding for fault in group if fault.finding is not None]
+    if not seen:
+        return Entry(first, stages)
+    whole = replace(
+        seen[0],
+        count=sum(f.count for f in seen),
+        schedules=sum(f.schedules for f in seen),
+        warps=max(f.warps for f in seen),
+        ctas=max(f.ctas for f in seen),
+    )
+    return Entry(replace(first, finding=whole), stages)
+
+
+def _is_error(entry: Entry) -> bool:
+    return entry.fault.verdict.outcome is Outcome.ERROR
+
+
+def _rank(entry: Entry) -> int:
+    """Return how far a kind is from the cause; what has no finding is a consequence."""
+    return len(_RANKS) if entry.finding is None else _rank_of(entry.finding)
+
+
+def _rank_of(finding: Finding) -> int:
+    kind = finding.kind.lower()
+    words = ((rank, word) for rank, row in enumerate(_RANKS) for word in row)
+    return next((rank for rank, word in words if kind.startswith(word)), _UNKNOWN_RANK)
+
+
+def _explains(cause: Entry, effect: Entry) -> bool:
+    a, b = cause.finding, effect.finding
+    if a is None:
+        return False
+    if b is None:
+        return _stopped_it(cause, effect)
+    if b.explained_by:
+        return b.explained_by == a.fingerprint
+    if _rank(cause) > _rank(effect) or a.explained_by == b.fingerprint:
+        return False
+    if _rank(effect) == _RUNTIME:
+        return bool(set(cause.stages) & set(effect.stages)) and _rank(cause) < _RUNTIME
+    if _rank(effect) < _DEADLOCK:
+        return False
+    if _rank(cause) == _rank(effect) == _DEADLOCK:  # a launch hangs once, at many lines
+        return _is_before(cause, effect)
+    tied = bool(set(a.objects) & set(b.objects)) or (bool(a.line) and a.at == b.at)
+    return tied and _rank(cause) < _rank(effect)
+
+
+def _is_before(cause: Entry, effect: Entry) -> bool:
+    """Order deadlocks: the one that more schedules saw, else the one found first, is the cause."""
+    a, b = cause.finding, effect.finding
+    return a is not None and b is not None and (-a.schedules, a.at) < (-b.schedules, b.at)
+
+
+def _stopped_it(cause: Entry, effect: Entry) -> bool:
+    """Say whether a check was not completed because the cause's launch did not end."""
+    check = effect.fault.check
+    emulated = cause.fault.stage.device is DeviceKind.EMULATOR
+    return emulated and check is not None and STOPPED_SCHEDULES in check.facts
+
+
+def _root(entry: Entry, causes: dict[int, Entry]) -> Entry:
+    """Follow causes to the entry that has none; `causes` never lead in a circle."""
+    while id(entry) in causes:
+        entry = causes[id(entry)]
+    return entry

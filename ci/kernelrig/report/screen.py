@@ -1,0 +1,216 @@
+"""What a task shows of a run: the verdict, its causes, the stages, and the step that follows.
+
+At most one screen of causes, wrapped at 80 columns; everything else is in the run directory.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from kernelrig.findings.names import readable
+from kernelrig.model import DeviceKind, Finding, Run
+from kernelrig.model.frame import Frame
+from kernelrig.report.entries import Entry, entries
+from kernelrig.report.next_step import RUNS, next_step
+from kernelrig.report.outcome import device_label, labelled, missing, run_word, stage_word
+from kernelrig.terminal.text import columns, one_line
+
+WIDTH = 80
+MAX_LINES = 24
+"""The screen's share for causes."""
+
+_MESSAGE_LINES = 5
+_CHAIN_LINES = 2
+_EXPLAINED = 3
+_INDENT = "   "
+
+
+def render_run(run: Run, body: str = "") -> str:
+    """Render a run; `body` is what the task shows besides, as the pairs of a comparison."""
+    found = entries(run)
+    lines = [_verdict(run, found), *_causes(found)]
+    lines += (f"missing: {one_line(reason)}" for reason in missing(run))
+    lines += ["", body.rstrip("\n")] if body.strip() else []
+    if rows := _stages(run, found):
+        lines += ["", rows]
+    folder = RUNS / run.id
+    lines += ["", f"run: {folder}", f"next: {next_step(run).text}"]
+    return "\n".join(lines) + "\n"
+
+
+def entry_lines(entry: Entry, number: int) -> list[str]:
+    """Return all there is to say of an entry, unwrapped; the heading first."""
+    finding = entry.finding
+    if finding is None:
+        lines = [f"{number}. {_plain(entry.fault.sentence)}"]
+        lines += (one_line(text) for text in entry.fault.verdict.evidence)
+        return lines
+    return [
+        f"{number}. {heading(finding)}",
+        *filter(
+            None,
+            (
+                _plain(finding.source_line),
+                _plain(finding.message),
+                *_fix(finding),
+                _with(finding),
+                _chain(finding),
+                _seen(entry),
+            ),
+        ),
+        *_explained(entry),
+    ]
+
+
+def heading(finding: Finding) -> str:
+    """`race at kernel/gemm.cu:304 in load_inputs`, a path that an editor opens."""
+    where = f" at {finding.at}" if finding.at else ""
+    located = next((f for f in finding.frames if f.line == finding.line), None)
+    inside = (located.function if located else "") or finding.kernel
+    return _plain(f"{finding.kind}{where}" + (f" in {inside}" if inside else ""))
+
+
+def _verdict(run: Run, found: Sequence[Entry]) -> str:
+    # What was only read ran nowhere: its device is named where there is no other.
+    ran = [s for s in run.stages if s.device is not DeviceKind.STATIC] or run.stages
+    devices = ", ".join(dict.fromkeys(device_label(s) for s in ran)) or "nothing ran"
+    words = [f"{len(found)} {'cause' if len(found) == 1 else 'causes'}"] if found else []
+    explained = sum(len(e.explains) for e in found)
+    words += [f"{explained} more that they explain"] if explained else []
+    return f"{run_word(run)}: {run.id} ({devices})" + (f": {', '.join(words)}" if words else "")
+
+
+def _causes(found: Sequence[Entry]) -> list[str]:
+    """Return the first entries in full, as many as a screen holds, and the others by a line."""
+    lines: list[str] = []
+    for number, entry in enumerate(found, start=1):
+        left, waiting = MAX_LINES - len(lines), len(found) - number
+        block = ["", *_wrapped(entry, number)]
+        block = [_no_command(line) for line in block]
+        if number == 1 or len(block) + min(waiting, 2) <= left:
+            lines += block[: left - min(waiting, 2)]
+        elif left > 1 + bool(waiting):
+            lines.append(_cut(entry_lines(entry, number)[0]))
+        else:
+            lines.append(f"and {waiting + 1} more in the run's summary.md")
+            break
+    return lines
+
+
+def _wrapped(entry: Entry, number: int) -> Iterator[str]:
+    """Wrap an entry for the screen: long messages and chains are cut, the file has all of them."""
+    finding = entry.finding
+    head, *rest = entry_lines(entry, number)
+    yield from _wrap(head, "", _MESSAGE_LINES)
+    for text in rest:
+        if finding is not None and text == _plain(finding.source_line):
+            yield _cut(f"{_INDENT}  {text}")
+        elif finding is not None and text == _chain(finding):
+            yield from _wrap(text, _INDENT, _CHAIN_LINES)
+        else:
+            yield from _wrap(text, _INDENT, _MESSAGE_LINES)
+
+
+def _wrap(text: str, indent: str, most: int) -> list[str]:
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=_INDENT,
+        max_lines=most,
+        placeholder=" ...",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _no_command(line: str) -> str:
+    """Keep a line of a tool's text from being a command to GitHub's runner: `::error::`."""
+    bare = line.lstrip()
+    return f"{line[: len(line) - len(bare)]}\\{bare}" if bare.startswith("::") else line
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= WIDTH else f"{text[: WIDTH - 4].rstrip()} ..."
+
+
+def _fix(finding: Finding) -> Iterator[str]:
+    section = f" (PTX ISA {finding.section})" if finding.section else ""
+    if finding.fix:
+        yield _plain(f"suggested fix: {finding.fix}{section}")
+
+
+def _with(finding: Finding) -> str:
+    """Name the other lines that take part, as the other access of a race."""
+    others = dict.fromkeys(f"{f.file}:{f.line}" for f in finding.related if f.line)
+    return _plain(f"with {', '.join(others)}") if others else ""
+
+
+def _chain(finding: Finding) -> str:
+    """Return the inlined chain, innermost first; a file is named once for the frames in it."""
+    if len(finding.frames) < 2:
+        return ""
+    return _plain(f"inlined: {' < '.join(_frames(finding.frames))}")
+
+
+def _frames(frames: Sequence[Frame]) -> Iterator[str]:
+    file = ""
+    for frame in frames:
+        name = "" if frame.file == file else PurePosixPath(frame.file).name
+        file = frame.file
+        yield f"{frame.function or '?'} {name}:{frame.line}"
+
+
+def _seen(entry: Entry) -> str:
+    """Count who saw it: times, schedules, warps, CTAs, stages."""
+    f = entry.finding
+    assert f is not None
+    counts = ((f.count, "time"), (f.schedules, "schedule"), (f.warps, "warp"), (f.ctas, "CTA"))
+    words = [f"{n} {word}{'s' if n > 1 else ''}" for n, word in counts if n > (word == "time")]
+    first = [f"first by {f.threads}"] if f.threads else []
+    by = [f"stages {', '.join(entry.stages)}" if len(entry.stages) > 1 else entry.stages[0]]
+    name = [f"fingerprint {f.fingerprint}"] if f.fingerprint else []
+    return _plain("seen: " + "; ".join([", ".join(words), *first, *by, *name]).removeprefix("; "))
+
+
+def _explained(entry: Entry) -> list[str]:
+    """Return a short line for each of the first findings that the entry explains."""
+    if not entry.explains:
+        return []
+    lines = [f"explains {len(entry.explains)} more:"]
+    for other in entry.explains[:_EXPLAINED]:
+        lines.append(f"- {_short(other)}")
+    if more := len(entry.explains) - _EXPLAINED:
+        lines += [f"- and {more} more"] if more > 0 else []
+    return lines
+
+
+def _short(entry: Entry) -> str:
+    if entry.finding is None:
+        return _plain(f"{entry.fault.verdict.outcome}: {entry.fault.name}: not completed")
+    objects = f" ({', '.join(entry.finding.objects)})" if entry.finding.objects else ""
+    return f"{heading(entry.finding)}{_plain(objects)}"
+
+
+def _stages(run: Run, found: Sequence[Entry]) -> str:
+    """Return a row a stage; where builds alone were read, the task's own lines are enough."""
+    if all(s.kind.static for s in run.stages):
+        return ""
+    rows = [("stage", "verdict", "seconds", "summary")]
+    for s in run.stages:
+        numbers = [str(n) for n, e in enumerate(found, start=1) if _is_seen_by(e, s.name)]
+        many = "causes" if len(numbers) > 1 else "cause"
+        said = f"{many} {', '.join(numbers)}" if numbers else one_line(s.verdict.summary)
+        word, seconds = stage_word(s), f"{s.seconds:.1f}"
+        rows.append((one_line(s.name), word, seconds, readable(labelled(s, said))))
+    return "\n".join(map(_cut, columns(rows).split("\n")))
+
+
+def _is_seen_by(entry: Entry, stage: str) -> bool:
+    return any(stage in e.stages for e in (entry, *entry.explains))
+
+
+def _plain(text: str) -> str:
+    return one_line(readable(text))

@@ -1,0 +1,118 @@
+"""What a task shows of a run: the verdict first, then its causes, and the next step last."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from kernelrig.model import Check, Run, StageKind
+from kernelrig.model.frame import Frame
+from kernelrig.report import render_run
+from kernelrig.report.screen import MAX_LINES, WIDTH
+
+from tests.report import runs
+
+ID = "20261121T120000Z-patch_embed-h200-beef"
+RACE = replace(
+    runs.OUT_OF_BOUNDS,
+    tool="emulator",
+    kind="race",
+    message="staging[0] is read by the store while a warp writes it, " + "and so on, " * 80,
+    line=304,
+    source_line="ptx::tma_store_2d(&map, column, row, from);",
+    frames=(
+        Frame("kernel/ptx.cuh", 194, "_ZN9kernelrig3ptx5storeEv"),
+        Frame("kernel/cuda_patch_embed_fp8.cu", 304, "store_box"),
+        Frame("kernel/cuda_patch_embed_fp8.cu", 660, "patch_embed_gemm"),
+    ),
+    related=(Frame("kernel/cuda_patch_embed_fp8.cu", 290, "stage"),),
+    fix="wait before the buffer is written again",
+    section="9.7.9.27",
+    schedules=4,
+    warps=8,
+    ctas=2,
+    fingerprint="aaaa",
+)
+
+
+def failed_run(*findings: object) -> Run:
+    checks = [
+        Check(f"finding {n}", runs.failed("x"), findings=(f,))  # type: ignore[arg-type]
+        for n, f in enumerate(findings)
+    ]
+    return runs.run(
+        runs.stage("racecheck", StageKind.SANITIZER, *checks, verdict=runs.failed("races"))
+    )
+
+
+def test_the_verdict_is_first_then_the_cause_and_the_next_step_is_last() -> None:
+    assert render_run(runs.FAIL) == (
+        f"fail: {ID} (gpu NVIDIA H200): 1 cause\n"
+        "\n"
+        "1. invalid write at kernel/cuda_patch_embed_fp8.cu:123 in patch_embed_gemm\n"
+        "   Invalid __global__ write of size 2 bytes\n"
+        "   seen: 32 times; first by (0,0,0) to (31,0,0) in block (3,0,0); memcheck;\n"
+        "   fingerprint 5e1f00d5\n"
+        "\n"
+        "stage      verdict  seconds  summary\n"
+        "preflight  pass     0.2      1 check passed\n"
+        "checksum   pass     1.5      all 1053696 elements equal\n"
+        "memcheck   fail     1.5      cause 1\n"
+        "timing     skip     0.0      checksum did not pass\n"
+        "\n"
+        f"run: artifacts/runs/{ID}\n"
+        "next: fix kernel/cuda_patch_embed_fp8.cu:123, then ci/invoke remote-test"
+        " --remote h200 --kernel patch_embed --only memcheck\n"
+    )
+
+
+def test_a_cause_shows_line_chain_the_other_access_fix_and_counts() -> None:
+    lines = render_run(failed_run(RACE)).splitlines()
+    assert lines[2:4] == [
+        "1. race at kernel/cuda_patch_embed_fp8.cu:304 in store_box",
+        "     ptx::tma_store_2d(&map, column, row, from);",
+    ]
+    assert lines[4].startswith("   staging[0] is read by the store while")
+    assert lines[8].endswith(" ...")
+    assert lines[9:14] == [
+        "   suggested fix: wait before the buffer is written again (PTX ISA 9.7.9.27)",
+        "   with kernel/cuda_patch_embed_fp8.cu:290",
+        "   inlined: store ptx.cuh:194 < store_box cuda_patch_embed_fp8.cu:304 <",
+        "   patch_embed_gemm :660",
+        "   seen: 32 times, 4 schedules, 8 warps, 2 CTAs; first by (0,0,0) to (31,0,0) in",
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 9, 64])
+def test_the_causes_fit_on_a_screen_and_the_rest_is_in_a_file(count: int) -> None:
+    found = [replace(RACE, line=n, fingerprint=f"f{n}") for n in range(1, count + 1)]
+    text = render_run(failed_run(*found))
+    lines = text.splitlines()
+    causes = lines[1 : lines.index("stage      verdict  seconds  summary") - 1]
+    assert len(causes) <= MAX_LINES
+    assert all(len(line) <= WIDTH for line in causes)
+    shown = sum(line[0].isdigit() for line in causes if line)
+    assert shown == count or f"and {count - shown} more in the run's summary.md" in causes
+
+
+@pytest.mark.parametrize(
+    ("run", "first"),
+    [
+        (runs.PASS, f"pass: {ID} (gpu NVIDIA H200)"),
+        (runs.ACCEPTED, f"pass (1 accepted): {ID} (gpu NVIDIA H200)"),
+        (runs.EMULATED, f"pass: {ID} (emulated)"),
+        (runs.INCOMPLETE, f"incomplete: {ID} (gpu NVIDIA H200)"),
+        (runs.NOTHING, f"error: {ID} (nothing ran)"),
+    ],
+)
+def test_the_first_line_names_the_verdict_and_the_device(run: Run, first: str) -> None:
+    assert render_run(run).splitlines()[0] == first
+
+
+def test_missing_results_are_named() -> None:
+    assert "missing: host-17 does not answer: connection refused\n" in render_run(runs.INCOMPLETE)
+
+
+def test_no_line_is_a_tools_own() -> None:
+    lines = render_run(runs.nasty_run()).splitlines()
+    assert not [line for line in lines if line.lstrip().startswith(("::", "\x1b"))]

@@ -21,7 +21,7 @@ from kernelrig.cli.reply import Reply
 from kernelrig.errors import BuildError, CiError, IncompleteError
 from kernelrig.files.serialization import to_json
 from kernelrig.model import Baselines, Build, Outcome, Run, StageRecord, combine
-from kernelrig.report.next_step import next_step as step_after
+from kernelrig.report.next_step import next_command
 from kernelrig.report.outcome import is_incomplete, run_outcome, stage_verdicts
 
 RUNS = "artifacts/runs"
@@ -41,7 +41,7 @@ def reply_document(task: str, reply: Reply) -> str:
         tools=tuple(ToolAnswer(i.name, i.ok, i.text, "" if i.ok else i.mend) for i in reply.tools),
         tasks=tuple(TaskAnswer(name, text) for name, text in reply.tasks.items()),
         text=reply.text,
-        next_step=step_after(run).text if run else "",
+        next_step=next_command(run) if run else "",
     )
     return to_json(answer)
 

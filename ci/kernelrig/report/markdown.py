@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from kernelrig.findings.names import readable
+from kernelrig.findings.demangling import readable
 from kernelrig.model import (
     BASELINE_CHECK,
     Check,

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from kernelrig.findings.names import readable
+from kernelrig.findings.demangling import readable
 from kernelrig.model import DeviceKind, Finding, Run
 from kernelrig.model.frame import Frame
 from kernelrig.report.entries import Entry, entries

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from kernelrig.findings.names import demangled, readable
+from kernelrig.findings.demangling import demangled, readable
 
 NAMES = {
     "_ZN9kernelrig4waitEjjPKc": "wait",

@@ -445,9 +445,9 @@ void write_choice(const Problem &problem) {
     text += word;
   }
   text += "\n" + chosen().note + "\n";
-  const std::string trouble = kernelrig::write_whole(choice_file(), text.data(), text.size());
-  if (!trouble.empty())
-    refuse_choice(trouble);
+  const std::string error = kernelrig::write_whole(choice_file(), text.data(), text.size());
+  if (!error.empty())
+    refuse_choice(error);
 }
 
 // Use the choice in the file, if there is one.

@@ -50,7 +50,7 @@ struct Config {
   static constexpr int SLOT_FLOATS = BLOCK_K * (BLOCK_M + BLOCK_N);
   static constexpr int DYNAMIC_SMEM_BYTES = LOAD_PIPE_DEPTH * SLOT_FLOATS * sizeof(float);
 
-  static constexpr int A_BYTES = BLOCK_K * BLOCK_M * sizeof(float); // of a slot, B behind it
+  static constexpr int A_BYTES = BLOCK_K * BLOCK_M * sizeof(float); // of a slot; B follows
   static constexpr int SLOT_BYTES = SLOT_FLOATS * sizeof(float);
   static constexpr SharedRegion SHARED_LAYOUT[] = {
       SharedRegion::buffers("A", 0, A_BYTES, LOAD_PIPE_DEPTH, SLOT_BYTES),

@@ -85,12 +85,12 @@ KERNELRIG_HD float largest_on_the_way(Function function, float acc, const Addend
   return fmaxf(first, fmaxf(added, fabsf(output)));
 }
 
-// An error beside the largest number on the way, or beside the sum of |a b| where that is larger:
-// a product may cancel to 0, and the least that is left of it is no infinite error. 0 where both
-// are 0: what then differs from 0 is a mismatch by any measure.
+// The error relative to the largest intermediate number, or to the sum of |a b| where that is
+// larger: a sum may cancel to 0, and its rounding error must not count as infinite. 0 where both
+// are 0, when any difference is a mismatch anyway.
 KERNELRIG_HD float relative_error(float error, float largest, float abs_sum) {
-  const float beside = fmaxf(largest, abs_sum);
-  return beside > 0.0f ? error / beside : 0.0f;
+  const float scale = fmaxf(largest, abs_sum);
+  return scale > 0.0f ? error / scale : 0.0f;
 }
 
 } // namespace kernelrig

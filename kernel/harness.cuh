@@ -58,9 +58,9 @@ template <class Gemm> int measure(const Options &options) {
   // a case that the kernel cannot run is a usage error, found without a GPU
   Gemm::geometry(result.problem, sm_count_of_build());
   if (!options.result.empty()) {
-    const std::string trouble = refusal_to_write(options.result);
-    if (!trouble.empty())
-      throw UsageError{trouble};
+    const std::string write_refusal = refusal_to_write(options.result);
+    if (!write_refusal.empty())
+      throw UsageError{write_refusal};
   }
   Watchdog watchdog(options.watchdog_s);
   try {
@@ -79,9 +79,9 @@ template <class Gemm> int measure(const Options &options) {
                  failure.name.c_str(), failure.code, failure.where.c_str());
   }
   watchdog.stop();
-  const std::string late_trouble = write_result(result);
-  if (!late_trouble.empty()) {
-    std::fprintf(stderr, "%s: %s\n", KERNELRIG_PROGRAM, late_trouble.c_str());
+  const std::string write_error = write_result(result);
+  if (!write_error.empty()) {
+    std::fprintf(stderr, "%s: %s\n", KERNELRIG_PROGRAM, write_error.c_str());
     return result.exit_code == EXIT_OK ? EXIT_USAGE : result.exit_code;
   }
   return result.exit_code;

@@ -154,11 +154,11 @@ inline void write_launch_file(const Options &options, const Problem &p, const st
   const std::string npy =
       npy_of_words(combined_table(p, options.pattern, options.seed), combined_shape(p));
   // comb.npy first: once launch.json exists, the files that it names exist
-  std::string trouble = write_whole(options.out + "/comb.npy", npy.data(), npy.size());
-  if (trouble.empty())
-    trouble = write_whole(options.out + "/launch.json", launch.data(), launch.size());
-  if (!trouble.empty())
-    throw UsageError{trouble};
+  std::string error = write_whole(options.out + "/comb.npy", npy.data(), npy.size());
+  if (error.empty())
+    error = write_whole(options.out + "/launch.json", launch.data(), launch.size());
+  if (!error.empty())
+    throw UsageError{error};
 }
 
 } // namespace kernelrig

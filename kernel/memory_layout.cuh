@@ -29,7 +29,7 @@ struct SharedRegion {
     return {name, "buffer", offset_bytes, size_bytes, count, size_bytes};
   }
 
-  // The same where something else lies between two elements, as B between the As of a ring.
+  // The same with something else between two elements, as B between the As of a ring.
   static constexpr SharedRegion buffers(const char *name, int offset_bytes, int size_bytes,
                                         int count, int stride_bytes) {
     return {name, "buffer", offset_bytes, stride_bytes, count, size_bytes};
@@ -45,7 +45,7 @@ struct TensorRegion {
   int column, columns, count;
 };
 
-// Whether every element lies within `bytes`, and no two share a byte.
+// Whether every element is within `bytes` and no two overlap.
 template <size_t COUNT> constexpr bool lie_apart(const SharedRegion (&regions)[COUNT], int bytes) {
   for (size_t r = 0; r < COUNT; ++r) {
     for (int i = 0; i < regions[r].count; ++i) {

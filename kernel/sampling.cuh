@@ -115,7 +115,7 @@ inline void read_outputs(const uint16_t *c, const Problem &p, bool copies_alone,
   if (indices.empty())
     return;
   const std::vector<uint16_t> bits = copies_alone ? copied(c, indices) : gathered(c, indices);
-  // the head's places come first: in row order all others are behind them
+  // the places of the head are first: in row order all others follow
   const size_t first = result.sampled.size() - indices.size();
   for (size_t i = 0; i < bits.size(); ++i)
     result.sampled[first + i].bits = bits[i];

@@ -322,7 +322,7 @@ private:
                 comparison.mismatches, comparison.elements, comparison.nan_count);
     if (!comparison.first.found)
       return;
-    std::printf("first at C[%lld, %lld]: got %g, wanted %g\n", comparison.first.row,
+    std::printf("first at C[%lld, %lld]: got %g, expected %g\n", comparison.first.row,
                 comparison.first.column, float_from_bf16(comparison.first.got_bits),
                 float_from_bf16(comparison.first.wanted_bits));
   }

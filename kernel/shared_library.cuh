@@ -16,16 +16,16 @@ public:
   SharedLibrary(const char *variable, const std::vector<std::string> &names) {
     const char *given = std::getenv(variable);
     const bool is_given = given != nullptr && *given != '\0';
-    std::string first_trouble;
+    std::string first_error;
     for (const std::string &name : is_given ? std::vector<std::string>{given} : names) {
       handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
       if (handle_ != nullptr)
         return;
       const char *said = dlerror();
-      if (first_trouble.empty())
-        first_trouble = said == nullptr ? name : said;
+      if (first_error.empty())
+        first_error = said == nullptr ? name : said;
     }
-    refusal_ = first_trouble + "; say where it lies by " + variable + "=PATH or LD_LIBRARY_PATH";
+    refusal_ = first_error + "; set " + variable + "=PATH or LD_LIBRARY_PATH";
   }
   SharedLibrary(const SharedLibrary &) = delete;
   SharedLibrary &operator=(const SharedLibrary &) = delete;

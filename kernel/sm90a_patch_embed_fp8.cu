@@ -536,8 +536,8 @@ struct Gemm {
   static constexpr int K = Config::K;
   static constexpr int COMB_BLOCK = N;
   static constexpr const char *PHASES[PHASE_COUNT] = {
-      "W0: ring wait", "W0: issue",           "WG1: turn and table", "WG1: multiply",
-      "WG1: store",    "WG2: turn and table", "WG2: multiply",       "WG2: store"};
+      "W0: ring wait", "W0: issue",           "WG1: table and turn", "WG1: MMAs",
+      "WG1: store",    "WG2: table and turn", "WG2: MMAs",           "WG2: store"};
 
   static size_t workspace_bytes(const Problem &) { return 0; }
 

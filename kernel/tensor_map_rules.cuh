@@ -65,7 +65,7 @@ std::string refuse_name(const char *field, const Entry (&table)[COUNT], const st
   std::string known;
   for (const Entry &entry : table)
     known += std::string(known.empty() ? "" : ", ") + name_of(entry);
-  return std::string(field) + " is '" + name + "': one of " + known + " is wanted";
+  return std::string(field) + " is '" + name + "': expected one of " + known;
 }
 
 inline std::string refuse_count(const char *field, size_t count, size_t wanted) {
@@ -94,8 +94,8 @@ inline std::string refuse_strides(const TensorMap &map) {
   for (size_t i = 0; i < map.strides_bytes.size(); ++i) {
     const uint64_t stride = map.strides_bytes[i];
     if (stride % unit != 0 || stride >= uint64_t{1} << 40) {
-      return entry_of("strides_bytes", i, stride) + ": a multiple of " + std::to_string(unit) +
-             " below 2^40 is wanted";
+      return entry_of("strides_bytes", i, stride) + ": expected a multiple of " +
+             std::to_string(unit) + " below 2^40";
     }
   }
   return "";
@@ -109,7 +109,7 @@ inline std::string refuse_box_row(const TensorMap &map) {
   if (map.interleave != "none")
     return "";
   if (row % 16 != 0)
-    return found + "a multiple of 16 bytes is wanted without interleave";
+    return found + "expected a multiple of 16 bytes without interleave";
   if (span != 0 && row > span)
     return found + "at most " + std::to_string(span) + " fit the swizzle";
   return "";
@@ -119,16 +119,16 @@ inline std::string refuse_together(const TensorMap &map, uint64_t address) {
   const uint64_t alignment = map.interleave == "32B" ? 32 : 16;
   if (map.interleave != "none" && map.dims.size() < 3) {
     return "interleave is " + map.interleave + " with " + std::to_string(map.dims.size()) +
-           " dims: at least 3 are wanted";
+           " dims: expected at least 3";
   }
   if (map.interleave == "32B" && map.swizzle != "32B")
     return "swizzle is " + map.swizzle + ": interleave 32B goes with swizzle 32B alone";
   if (address % alignment != 0) {
-    return "the address of " + map.buffer + " lies " + std::to_string(address % alignment) +
-           " past a multiple of " + std::to_string(alignment) + " bytes: a multiple is wanted";
+    return "the address of " + map.buffer + " is " + std::to_string(address % alignment) +
+           " past a multiple of " + std::to_string(alignment) + " bytes: expected a multiple";
   }
   if (map.oob_fill == "nan" && !TENSOR_MAP_TYPES[number_of(TENSOR_MAP_TYPES, map.dtype)].is_float)
-    return "oob_fill is nan: " + map.dtype + " has none, zeros is wanted";
+    return "oob_fill is nan: " + map.dtype + " has none, expected zeros";
   return "";
 }
 

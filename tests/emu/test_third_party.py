@@ -68,7 +68,7 @@ def emulated(launch: Path, schedules: int = 4) -> tuple[int, dict[str, Any], str
 
 
 @pytest.mark.parametrize("name", ARRAYS)
-def test_a_strangers_kernel_gives_what_numpy_gives(
+def test_a_third_party_kernel_computes_what_numpy_computes(
     name: str, tmp_path: Path, compile_ptx: CompilePtx
 ) -> None:
     code, report, said = emulated(written(name, tmp_path, compile_ptx))
@@ -106,4 +106,4 @@ def test_what_is_wrong_with_the_launch_is_found(
     assert code == 1
     errors = [f for f in report["findings"] if f["severity"] == "error"]
     assert kind in {f["kind"] for f in errors}
-    assert any(f["source"].startswith(f"{name}.cu:") for f in errors)
+    assert any(f["source"].startswith(f"tests/kernels/{name}.cu:") for f in errors)

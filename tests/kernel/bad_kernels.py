@@ -1,4 +1,4 @@
-"""Kernels that must be caught: each patch of tests/bad on a copy of our kernel folder.
+"""Broken kernels that must be detected: each patch of tests/bad on a copy of kernel/.
 
 A patch is called by its path there without the suffix; those in sm100a/ and sm90a/ break the kernel
 of that arch. Above its first `---` stands a head of `key: text` lines that says what it breaks and
@@ -48,7 +48,7 @@ _DEBUG_SECTION = "\t.section\t.debug"
 
 
 def read_head(fault: str) -> dict[str, str]:
-    """Return what the patch says of itself, in its order."""
+    """Return the keys and texts of a patch's head, in order."""
     head, _, _ = (PATCHES / f"{fault}.patch").read_text().partition("\n\n")
     return dict(line.split(": ", 1) for line in head.splitlines())
 
@@ -76,7 +76,7 @@ def _sources(root: Path) -> dict[str, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCode:
-    """What nvcc makes of a kernel for the GPU, and says of it.
+    """The output of nvcc for a kernel's device code, and its log.
 
     `text` is its PTX; `ptx` is without the lines that only say where an instruction comes from.
     `words` is the machine code: which scoreboards an instruction waits for does not stand in the

@@ -1,4 +1,4 @@
-"""The kernels that must be caught are still made from the good one, and still compile."""
+"""The patches of the plain kernels that must be detected still apply, and the result compiles."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_patch_is_not_skipped_below_a_work_tree(tmp_path: Path) -> None:
 def test_the_uninitialised_read_compiles_and_describes_its_workspace(
     tmp_path: Path, cuda_toolchain: Toolchain
 ) -> None:
-    """The fault with most to it: a buffer more, a parameter more."""
+    """The largest patch: it adds a buffer and a parameter."""
     root = share_builds(make_bad_project("uninitialised-read", tmp_path / "project"))
     built = build_to_describe(root, request(root), cuda_toolchain)
     described = run_process(

@@ -1,4 +1,4 @@
-"""The broken megakernels are still made from the good one, compile, and are not the good one."""
+"""The patches of the megakernels apply, the result compiles, and differs from the good kernel."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ ASKED_FOR_ON_HOPPER = (
 FAULTS = MEGAKERNEL_FAULTS + HOPPER_FAULTS
 
 Way = tuple[str, str]
-"""The arch and the variant that a fault is put into."""
+"""The arch and the variant of a broken kernel."""
 
 SAME_SASS = {
     "sm100a/missing-barrier-init-fence": "fence.mbarrier_init is no instruction: the async view is"
@@ -71,7 +71,7 @@ SAME_SASS = {
     "sm90a/missing-wgmma-fence": "where wgmma.fence is left out, ptxas puts the warpgroup's"
     " arrival in before the first product by itself",
 }
-"""Faults that are none in the machine code of ptxas 13.0.88: PTX forbids them all the same."""
+"""Faults that PTX forbids but that do not change the machine code of ptxas 13.0.88."""
 
 KINDS = frozenset(
     {
@@ -87,7 +87,7 @@ KINDS = frozenset(
         "uninitialised",
     }
 )
-"""The emulator's kinds of findings that some fault shows as; at least one of its own must come."""
+"""The emulator's kinds of findings that detect a fault; each fault names at least one."""
 
 PRODUCTS = {"sm_100a": "UTCQMMA.2CTA", "sm_90a": "QGMMA.64x256x32"}
 
@@ -101,7 +101,7 @@ WAYS = tuple(sorted({way_of(fault) for fault in FAULTS}))
 
 
 class Codes:
-    """What becomes of every fault, and of the good kernel, by itself and a line further down.
+    """Device code of every broken kernel and of the good one, as it is and moved by a line.
 
     All of an arch are compiled, side by side, when the first of them is asked for.
     """
@@ -176,7 +176,7 @@ def test_a_fault_changes_the_code(fault: str, codes: Codes) -> None:
 
 @pytest.mark.parametrize("way", WAYS, ids="-".join)
 def test_a_moved_line_changes_no_code(way: Way, codes: Codes) -> None:
-    """Or the test above would find a change in every patch."""
+    """Otherwise the test above would find a change in every patch."""
     moved, good = codes.moved(way), codes.good(way)
     assert ENTRY in good.ptx
     assert PRODUCTS[way[0]] in good.sass
@@ -216,5 +216,5 @@ def test_a_fault_is_caught_by_the_rules_that_its_patch_names(fault: str, codes: 
 def test_a_fault_that_no_rule_is_said_to_catch_is_left_to_what_runs_it(
     fault: str, codes: Codes
 ) -> None:
-    """One that fails here has become visible without a GPU: say so in its patch."""
+    """A failure means that a rule now catches the fault: name the rule in its patch."""
     assert caught_by(codes.bad(fault), way_of(fault)) == []

@@ -1,4 +1,4 @@
-"""What a kernel's program does where there is no GPU: describe itself, refuse wrong words, fail."""
+"""A harness program without a GPU: describe, usage errors, and the failure of the other modes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def built(cuda_toolchain: Toolchain) -> Build:
-    """Return the stand-in for Hopper, from the repository's own store: compiled once a change."""
+    """Return patch_embed_cuda for Hopper from the repository's store: compiled once per change."""
     kernel = config.load_kernels(REPOSITORY)["patch_embed_cuda"]
     return build_once(REPOSITORY, Request(kernel, "sm_90a", "production"), cuda_toolchain)
 
@@ -158,13 +158,13 @@ WRONG_WORDS = {
 
 
 @pytest.mark.parametrize("words", WRONG_WORDS)
-def test_wrong_words_are_answered_with_one_sentence(words: str, built: Build) -> None:
+def test_a_usage_error_is_one_sentence_and_exit_code_2(words: str, built: Build) -> None:
     done = run(built, *words.split())
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == f"siglip_cuda: {WRONG_WORDS[words]}\n"
 
 
-def test_help_is_no_error(built: Build) -> None:
+def test_help_exits_with_0(built: Build) -> None:
     done = run(built, "--help")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.startswith("usage: siglip_cuda [--case images=N,ctas=N] [--mode check|")

@@ -1,4 +1,4 @@
-"""The Blackwell megakernel's program where there is no GPU: its cost, what it would launch."""
+"""The Blackwell megakernel's program without a GPU: its resources and its described launch."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_grid_without_a_pair_is_refused(builds: dict[str, Build], tmp_path: Pa
 
 
 def test_the_table_lies_in_blocks_of_16_columns(builds: dict[str, Build], tmp_path: Path) -> None:
-    """A warp's lanes are rows: 32 positions of one block lie side by side."""
+    """A warp's lanes are rows: the 32 positions of one block are adjacent."""
     launch = describe(builds["production"], tmp_path, "--pattern", "random", "--seed", "3")
     table = np.load(tmp_path / "comb.npy")
     assert launch["buffers"]["comb"]["shape"] == list(table.shape) == [48, 196, 16]
@@ -133,7 +133,7 @@ def test_a_timing_build_has_a_row_of_clocks_a_tile(
     assert launch["args"][-1] == {"buffer": "phase_clocks"}
 
 
-def test_the_head_of_the_file_tells_the_true_shared_memory_map(
+def test_the_head_of_the_file_has_the_shared_memory_of_the_described_launch(
     builds: dict[str, Build], tmp_path: Path
 ) -> None:
     head = SOURCE.read_text().split("#include")[0]

@@ -1,4 +1,4 @@
-"""What a timing build says of a made table of cycles; every figure was worked out by hand."""
+"""The report of a timing build for a given table of cycles; every figure was computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the harness asks of a kernel and gives it, shown on a kernel that takes all of it."""
+"""The interface of harness and kernel, tested by a kernel that uses all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A library that is looked for at run time: found, not found, and named by the user."""
+"""A library loaded at run time: found, not found, and named by the user."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_the_first_name_that_is_there_is_taken(program: Path) -> None:
 def test_one_that_is_not_there_is_one_sentence_with_what_mends_it(program: Path) -> None:
     assert run_process([program, "libnone.so.2", "libnone.so.1"]).stdout == (
         "libnone.so.2: cannot open shared object file: No such file or directory;"
-        " say where it lies by FIND_LIBRARY=PATH or LD_LIBRARY_PATH\n"
+        " set FIND_LIBRARY=PATH or LD_LIBRARY_PATH\n"
     )
 
 

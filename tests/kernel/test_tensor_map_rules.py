@@ -1,4 +1,4 @@
-"""A tensor map that the driver would refuse is refused by a sentence that names map and field."""
+"""A tensor map that the driver would reject is rejected with a sentence of map and field."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ ALLOWED = (
 
 REFUSED = {
     "dtype=e4m3": (
-        "dtype is 'e4m3': one of u8, u16, u32, i32, u64, i64, f16, f32, f64, bf16 is wanted"
+        "dtype is 'e4m3': expected one of u8, u16, u32, i32, u64, i64, f16, f32, f64, bf16"
     ),
-    "swizzle=16B": "swizzle is '16B': one of none, 32B, 64B, 128B is wanted",
-    "interleave=64B": "interleave is '64B': one of none, 16B, 32B is wanted",
-    "l2_promotion=32B": "l2_promotion is '32B': one of none, 64B, 128B, 256B is wanted",
-    "oob_fill=ones": "oob_fill is 'ones': one of zeros, nan is wanted",
-    "oob_fill=nan": "oob_fill is nan: u8 has none, zeros is wanted",
+    "swizzle=16B": "swizzle is '16B': expected one of none, 32B, 64B, 128B",
+    "interleave=64B": "interleave is '64B': expected one of none, 16B, 32B",
+    "l2_promotion=32B": "l2_promotion is '32B': expected one of none, 64B, 128B, 256B",
+    "oob_fill=ones": "oob_fill is 'ones': expected one of zeros, nan",
+    "oob_fill=nan": "oob_fill is nan: u8 has none, expected zeros",
     "dims=": "dims has 0 entries: 1 to 5 are allowed",
     "dims=1,1,1,1,1,1": "dims has 6 entries: 1 to 5 are allowed",
     "dims=768,0": "dims[1] is 0: 1 to 4294967296 is allowed",
     "dims=4294967297,1": "dims[0] is 4294967297: 1 to 4294967296 is allowed",
     "strides_bytes=": "strides_bytes has 0 entries: the rank of dims asks for 1",
-    "strides_bytes=776": "strides_bytes[0] is 776: a multiple of 16 below 2^40 is wanted",
+    "strides_bytes=776": "strides_bytes[0] is 776: expected a multiple of 16 below 2^40",
     "strides_bytes=1099511627776": (
-        "strides_bytes[0] is 1099511627776: a multiple of 16 below 2^40 is wanted"
+        "strides_bytes[0] is 1099511627776: expected a multiple of 16 below 2^40"
     ),
     f"{CUBE} interleave=32B swizzle=32B strides_bytes=784,12544": (
-        "strides_bytes[0] is 784: a multiple of 32 below 2^40 is wanted"
+        "strides_bytes[0] is 784: expected a multiple of 32 below 2^40"
     ),
     "box=128": "box has 1 entries: the rank of dims asks for 2",
     "box=128,0": "box[1] is 0: 1 to 256 is allowed",
     "box=128,257": "box[1] is 257: 1 to 256 is allowed",
     "box=120,128": (
-        "box[0] is 120 of u8, 120 bytes: a multiple of 16 bytes is wanted without interleave"
+        "box[0] is 120 of u8, 120 bytes: expected a multiple of 16 bytes without interleave"
     ),
     "box=144,128": "box[0] is 144 of u8, 144 bytes: at most 128 fit the swizzle",
     "dtype=bf16 box=128,128": "box[0] is 128 of bf16, 256 bytes: at most 128 fit the swizzle",
@@ -63,11 +63,11 @@ REFUSED = {
     "element_strides=1,0": "element_strides[1] is 0: 1 to 8 is allowed",
     "element_strides=1,9": "element_strides[1] is 9: 1 to 8 is allowed",
     f"{CUBE} interleave=16B element_strides=9,1,1": "element_strides[0] is 9: 1 to 8 is allowed",
-    "interleave=16B": "interleave is 16B with 2 dims: at least 3 are wanted",
+    "interleave=16B": "interleave is 16B with 2 dims: expected at least 3",
     f"{CUBE} interleave=32B": "swizzle is 128B: interleave 32B goes with swizzle 32B alone",
-    "address=4104": "the address of A lies 8 past a multiple of 16 bytes: a multiple is wanted",
+    "address=4104": "the address of A is 8 past a multiple of 16 bytes: expected a multiple",
     f"{CUBE} interleave=32B swizzle=32B address=4112": (
-        "the address of A lies 16 past a multiple of 32 bytes: a multiple is wanted"
+        "the address of A is 16 past a multiple of 32 bytes: expected a multiple"
     ),
 }
 

@@ -1,6 +1,7 @@
-// C = A B' in bf16 for sm_100a, a tile of 128 x 64 a CTA: TMA brings 32 of K at a time with a 64-byte
-// swizzle into a ring of two stages, cta_group::1 products add up in tensor memory, and each thread
-// stores a row. Shares nothing with the project's kernels: it is a stranger to the emulator.
+// C = A B' in bf16 for sm_100a, a tile of 128 x 64 per CTA: TMA loads 32 columns of K at a time
+// with a 64-byte swizzle into a ring of two stages, cta_group::1 MMAs accumulate in tensor memory,
+// and each thread stores a row. It uses no code of the project's kernels: third-party code for the
+// emulator.
 #include <cstdint>
 #include <cuda_bf16.h>
 
@@ -12,7 +13,9 @@ constexpr int TILE_M = 128, TILE_N = 64, TILE_K = 32, STAGES = 2;
 constexpr int A_BYTES = TILE_M * TILE_K * 2, B_BYTES = TILE_N * TILE_K * 2;
 constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
 
-__device__ uint32_t shared(const void *p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+__device__ uint32_t shared(const void *p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
 
 __device__ void wait(uint32_t barrier, uint32_t parity) {
   asm volatile("{\n"
@@ -20,17 +23,22 @@ __device__ void wait(uint32_t barrier, uint32_t parity) {
                "again:\n"
                "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
                "@!done bra again;\n"
-               "}" ::"r"(barrier), "r"(parity) : "memory");
+               "}" ::"r"(barrier),
+               "r"(parity)
+               : "memory");
 }
 
 __device__ void load(uint32_t to, const Map &map, int x, int y, uint32_t barrier) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-               "[%0], [%1, {%2, %3}], [%4];" ::"r"(to), "l"(&map), "r"(x), "r"(y), "r"(barrier)
+               "[%0], [%1, {%2, %3}], [%4];" ::"r"(to),
+               "l"(&map), "r"(x), "r"(y), "r"(barrier)
                : "memory");
 }
 
 __device__ void commit(uint32_t barrier) {
-  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(barrier) : "memory");
+  asm volatile(
+      "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(barrier)
+      : "memory");
 }
 
 // Start, stride of 8 rows, version 1, 64-byte swizzle (PTX ISA 9.7.16.4.1).
@@ -39,7 +47,8 @@ __device__ uint64_t descriptor(uint32_t start) {
 }
 
 extern "C" __global__ void __launch_bounds__(128)
-bf16_product(const __grid_constant__ Map a, const __grid_constant__ Map b, __nv_bfloat16 *c, int n, int k) {
+    bf16_product(const __grid_constant__ Map a, const __grid_constant__ Map b, __nv_bfloat16 *c,
+                 int n, int k) {
   extern __shared__ __align__(1024) char stages[];
   __shared__ alignas(8) uint64_t barriers[2 * STAGES + 1];
   __shared__ uint32_t tensor;
@@ -52,7 +61,9 @@ bf16_product(const __grid_constant__ Map a, const __grid_constant__ Map b, __nv_
   }
   __syncwarp();
   if (warp == 2) {
-    asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 64;" ::"r"(shared(&tensor)) : "memory");
+    asm volatile(
+        "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 64;" ::"r"(shared(&tensor))
+        : "memory");
     asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;");
   }
   asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
@@ -66,12 +77,13 @@ bf16_product(const __grid_constant__ Map a, const __grid_constant__ Map b, __nv_
       const int stage = i % STAGES;
       const uint32_t to = shared(stages) + stage * STAGE_BYTES;
       wait(empty + 8 * stage, (i / STAGES & 1) ^ 1);
-      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full + 8 * stage), "r"(STAGE_BYTES)
+      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full + 8 * stage),
+                   "r"(STAGE_BYTES)
                    : "memory");
       load(to, a, i * TILE_K, row, full + 8 * stage);
       load(to + A_BYTES, b, i * TILE_K, column, full + 8 * stage);
     }
-    // No commit may still be on its way to a CTA that has exited.
+    // No commit may arrive in a CTA that has exited.
     for (int i = blocks; i < blocks + STAGES; ++i)
       wait(empty + 8 * (i % STAGES), (i / STAGES & 1) ^ 1);
   } else if (threadIdx.x == 32) {
@@ -87,7 +99,9 @@ bf16_product(const __grid_constant__ Map a, const __grid_constant__ Map b, __nv_
                      ".reg .pred adds;\n"
                      "setp.ne.b32 adds, %4, 0;\n"
                      "tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, adds;\n"
-                     "}" ::"r"(accumulator), "l"(x), "l"(y), "r"(0x08100490), "r"(adds) : "memory");
+                     "}" ::"r"(accumulator),
+                     "l"(x), "l"(y), "r"(0x08100490), "r"(adds)
+                     : "memory");
       }
       commit(empty + 8 * stage);
     }
@@ -101,8 +115,9 @@ bf16_product(const __grid_constant__ Map a, const __grid_constant__ Map b, __nv_
     uint32_t v[16];
     asm volatile("tcgen05.ld.sync.aligned.32x32b.x16.b32 "
                  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, [%16];"
-                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]), "=r"(v[4]), "=r"(v[5]), "=r"(v[6]), "=r"(v[7]),
-                   "=r"(v[8]), "=r"(v[9]), "=r"(v[10]), "=r"(v[11]), "=r"(v[12]), "=r"(v[13]), "=r"(v[14]), "=r"(v[15])
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]), "=r"(v[4]), "=r"(v[5]),
+                   "=r"(v[6]), "=r"(v[7]), "=r"(v[8]), "=r"(v[9]), "=r"(v[10]), "=r"(v[11]),
+                   "=r"(v[12]), "=r"(v[13]), "=r"(v[14]), "=r"(v[15])
                  : "r"(accumulator + (warp << 21) + part));
     asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
     __nv_bfloat162 pairs[8];

@@ -1,6 +1,6 @@
-// Copies for sm_90a: each CTA of a cluster of 4 brings a quarter of a tile of 32 x 32 words to all 4
-// by multicast, and stores the whole tile times its rank + 1. One stage: before the next tile all four
-// CTAs must have read theirs.
+// Copies for sm_90a: each CTA of a cluster of 4 loads a quarter of a tile of 32 x 32 words into all
+// 4 by multicast, and stores the whole tile times its rank + 1. One stage: all four CTAs must have
+// read a tile before the next one is loaded.
 #include <cooperative_groups.h>
 #include <cstdint>
 
@@ -10,7 +10,9 @@ struct alignas(64) Map {
 
 constexpr int ROWS = 32, COLUMNS = 32, RANKS = 4, QUARTER = ROWS / RANKS;
 
-__device__ uint32_t shared(const void *p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+__device__ uint32_t shared(const void *p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
 
 __device__ void wait(uint32_t barrier, uint32_t parity) {
   asm volatile("{\n"
@@ -18,11 +20,13 @@ __device__ void wait(uint32_t barrier, uint32_t parity) {
                "again:\n"
                "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
                "@!done bra again;\n"
-               "}" ::"r"(barrier), "r"(parity) : "memory");
+               "}" ::"r"(barrier),
+               "r"(parity)
+               : "memory");
 }
 
 extern "C" __global__ void __cluster_dims__(RANKS, 1, 1) __launch_bounds__(64)
-multicast(const __grid_constant__ Map map, uint32_t *out, int tiles) {
+    multicast(const __grid_constant__ Map map, uint32_t *out, int tiles) {
   __shared__ alignas(128) uint32_t tile[ROWS * COLUMNS];
   __shared__ alignas(8) uint64_t barriers[2];
   auto cluster = cooperative_groups::this_cluster();
@@ -35,14 +39,16 @@ multicast(const __grid_constant__ Map map, uint32_t *out, int tiles) {
   cluster.sync();
   for (int i = 0; i < tiles; ++i) {
     if (threadIdx.x == 0) {
-      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full), "r"(ROWS * COLUMNS * 4)
+      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full),
+                   "r"(ROWS * COLUMNS * 4)
                    : "memory");
       wait(empty, i & 1 ^ 1);
-      asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-                   ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(
-                       shared(tile + rank * QUARTER * COLUMNS)),
-                   "l"(&map), "r"(0), "r"(i * ROWS + int(rank) * QUARTER), "r"(full), "h"(uint16_t(0xF))
-                   : "memory");
+      asm volatile(
+          "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+          ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(
+              shared(tile + rank * QUARTER * COLUMNS)),
+          "l"(&map), "r"(0), "r"(i * ROWS + int(rank) * QUARTER), "r"(full), "h"(uint16_t(0xF))
+          : "memory");
     }
     __syncwarp();
     wait(full, i & 1);
@@ -50,12 +56,14 @@ multicast(const __grid_constant__ Map map, uint32_t *out, int tiles) {
       out[(i * RANKS + rank) * ROWS * COLUMNS + at] = tile[at] * (rank + 1);
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncwarp();
-    if (threadIdx.x % 32 < RANKS)  // a lane for each CTA: its copies write here, too
+    if (threadIdx.x % 32 < RANKS) // one lane per CTA: its copies write here too
       asm volatile("{\n"
                    ".reg .b32 there;\n"
                    "mapa.shared::cluster.u32 there, %0, %1;\n"
                    "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n"
-                   "}" ::"r"(empty), "r"(threadIdx.x % 32) : "memory");
+                   "}" ::"r"(empty),
+                   "r"(threadIdx.x % 32)
+                   : "memory");
     __syncwarp();
   }
   cluster.sync();

@@ -17,8 +17,8 @@ namespace {
 
 using namespace kernelrig;
 
-// Six tiles of two clusters; nobody recorded tile 2, and tiles 4 and 5 are the clusters' last:
-// their epilogues, 9000 cycles each, may not count.
+// Six tiles of two clusters; tile 2 was not recorded, and tiles 4 and 5 are the last ones of their
+// clusters: their epilogues, 9000 cycles each, must not count.
 PhaseTable six_tiles() {
   PhaseTable table;
   table.rows = 6;

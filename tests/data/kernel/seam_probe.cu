@@ -1,7 +1,7 @@
-// A kernel for the seam alone (tests/kernel/test_seam.py): plain and slow, with all that
-// problem.cuh asks and the stand-in has no use for. The table lies in blocks of columns, A comes
-// through an encoded tensor map, CTAs come in pairs, so that an odd cap is refused, and a row of
-// clocks is a tile under the names of the roles, with one epilogue warp.
+// A kernel for tests of the harness interface (tests/kernel/test_seam.py): simple and slow, with
+// all of problem.cuh that patch_embed_cuda does not use. comb is in blocks of columns, A is loaded
+// through an encoded tensor map, CTAs are in pairs, so that an odd limit is refused, and a row of
+// clocks is a tile with the names of the roles, with one epilogue warp.
 //
 // A tile is 16 x 256: a thread has a column of it, and A arrives in K steps of 128.
 

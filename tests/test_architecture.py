@@ -152,6 +152,28 @@ def test_dense_modules_give_their_reasons(module: str, percent: int) -> None:
     assert 100 * len(comments) / len(text.splitlines()) >= percent
 
 
+def test_one_place_turns_an_exception_into_a_verdict_or_the_end_of_a_run() -> None:
+    """Besides it the command line maps exceptions to exit codes; the agent runs on the host."""
+    package = ROOT / "ci/kernelrig"
+    edges = ("cli/", "emu/__main__.py", "remote/agent/")
+    sites = [
+        name
+        for path in sorted(package.rglob("*.py"))
+        if not (name := path.relative_to(package).as_posix()).startswith(edges)
+        for handler in ast.walk(ast.parse(path.read_text()))
+        if isinstance(handler, ast.ExceptHandler) and catches_all(handler)
+    ]
+    assert sites == ["run/engine.py"]
+
+
+def catches_all(handler: ast.ExceptHandler) -> bool:
+    """Say whether a handler ends an exception of any kind, and does not pass it on."""
+    named = ast.walk(handler.type) if handler.type else ()
+    names = {node.id for node in named if isinstance(node, ast.Name)}
+    broad = not handler.type or names & {"Exception", "BaseException", "KeyboardInterrupt"}
+    return bool(broad) and not isinstance(handler.body[-1], ast.Raise)
+
+
 @pytest.mark.parametrize(
     "pattern",
     [

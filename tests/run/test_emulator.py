@@ -126,7 +126,7 @@ def test_the_agent_runs_the_commands_of_a_job_in_the_run_directory(tmp_path: Pat
 def test_a_fault_says_what_it_breaks_and_how_it_shows() -> None:
     fault, patch = read_fault(ROOT, "missing-proxy-fence", "sm_100a")
     assert fault.kinds == ("proxy-fence",)
-    assert fault.broken.startswith("a box goes to its TMA store without fence.proxy.async")
+    assert fault.broken.startswith("a box is stored by TMA without fence.proxy.async")
     assert patch == ROOT / "tests/bad/sm100a/missing-proxy-fence.patch"
 
 

@@ -18,6 +18,7 @@ from kernelrig.model import Baseline, Baselines, HostClass, Run, TimedRun
 from kernelrig.run import baselines
 from kernelrig.run.check_status import OUTDATED, check_status, met_standards
 from kernelrig.run.store import RUNS, find_run
+from kernelrig.run.timings import recorded_timing
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,10 @@ def accept(root: Path, name: str, overrides: Overrides) -> str:
         raise ConfigError(f"{run.id} has {what}: nobody can build it again", "or say --dirty")
     said = []
     for record in timed:
-        try:
-            host_class = baselines.class_of(folder, run, record)
-            new = baselines.timing_of(folder, run, record)
-        except ConfigError as e:
-            raise ConfigError(f"{run.id} makes no baseline: {e.message}") from e
-        said.append(_accept(root, run, host_class, new, overrides))
+        found = recorded_timing(folder, run, record)
+        if isinstance(found, str):
+            raise ConfigError(f"{run.id} makes no baseline: {found}")
+        said.append(_accept(root, run, *found, overrides))
     return "\n".join(said)
 
 

@@ -7,14 +7,13 @@ shows in the diff. Slower is a failure only where a gate was asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from kernelrig import bench as analyse
-from kernelrig import stages
 from kernelrig.errors import ConfigError, ProtocolError
-from kernelrig.files import rundir, serialization
+from kernelrig.files import serialization
 from kernelrig.model import (
     BASELINE_CHECK,
     Baseline,
@@ -22,7 +21,6 @@ from kernelrig.model import (
     Baselines,
     BenchVerdict,
     Check,
-    DeviceKind,
     HostClass,
     Outcome,
     Run,
@@ -39,18 +37,9 @@ from kernelrig.model import (
 )
 from kernelrig.run.check_status import OUTDATED, check_status
 from kernelrig.run.store import RunDirectory
+from kernelrig.run.timings import recorded_timing
 
 FOLDER = Path("artifacts/baselines")
-
-_THROTTLED = {
-    0x2: "application clocks",
-    0x8: "hardware slowdown",
-    0x20: "thermal slowdown by software",
-    0x40: "thermal slowdown by hardware",
-    0x80: "power brake",
-    0x100: "display clocks",
-}
-"""Reasons that lie with the host. Those left out (idle, power cap) come of what the kernel does."""
 
 
 def load_baselines(root: Path) -> tuple[Baselines, ...]:
@@ -125,58 +114,6 @@ def require_timed(run: Run) -> tuple[StageRecord, ...]:
     return timed
 
 
-def timing_of(folder: Path, run: Run, record: StageRecord) -> Baseline:
-    """Return a timing stage as a baseline of its one run; ConfigError if it cannot be one."""
-    seen = stages.load_timing(_stage_folder(folder, run, record.name))
-    if record.device is not DeviceKind.GPU or seen.device is None:
-        raise ConfigError(f"it ran on {record.device}: only a time of a GPU is kept as a baseline")
-    variant = record.variant or run.variant
-    build = record.build or run.provenance.builds.get(f"{run.kernel.name}-{run.arch}-{variant}")
-    if not build:
-        raise ConfigError("it does not say which build was timed")
-    clocks = [c for c in seen.clocks.during if c is not None] or list(seen.clocks)
-    samples = sorted(s for s in seen.samples_ms if s is not None)
-    if not clocks or not samples:
-        raise ConfigError("its clocks and its power limit are not known")
-    own = TimedRun(
-        run=run.id,
-        started_utc=run.started_utc,
-        commit=run.provenance.commit,
-        dirty_sha256=run.provenance.dirty_sha256,
-        card=seen.device.uuid,
-        driver=seen.device.driver,
-        median_ms=stages.nearest_rank(samples, 50),
-        p5_ms=stages.nearest_rank(samples, 5),
-        p95_ms=stages.nearest_rank(samples, 95),
-        least_ms=samples[0],
-        most_ms=samples[-1],
-        samples=len(samples),
-        sm_mhz=(min(c.sm_mhz for c in clocks), max(c.sm_mhz for c in clocks)),
-        power_w=(min(c.power_w for c in clocks), max(c.power_w for c in clocks)),
-        temperature_c=(min(c.temperature_c for c in clocks), max(c.temperature_c for c in clocks)),
-    )
-    return Baseline(
-        kernel=run.kernel.name,
-        arch=run.arch,
-        variant=variant,
-        case=",".join(f"{name}={value}" for name, value in seen.case.items()),
-        regime=", ".join((seen.regime or "", f"{seen.pattern} data", *_slowed(clocks))),
-        build=build,
-        standards=(),
-        runs=(own,),
-    )
-
-
-def class_of(folder: Path, run: Run, record: StageRecord) -> HostClass:
-    """Return the class of the host on which a timing stage ran."""
-    seen = stages.load_timing(_stage_folder(folder, run, record.name))
-    limits = {round(c.power_limit_w) for c in seen.clocks}
-    if seen.device is None or len(limits) != 1 or not seen.device.driver:
-        shown = " and ".join(f"{w} W" for w in sorted(limits)) or "not known"
-        raise ConfigError(f"it has no host class: its power limit is {shown}")
-    return HostClass(seen.device.name, limits.pop(), seen.device.driver.split(".")[0])
-
-
 def _judge(
     root: Path, folder: Path, run: Run, record: StageRecord, judged: Sequence[StageRecord]
 ) -> StageRecord:
@@ -185,10 +122,10 @@ def _judge(
     record = replace(
         record, checks=(replace(time, facts={**time.facts, "checks": checks}), *others)
     )
-    try:
-        host_class, own = class_of(folder, run, record), timing_of(folder, run, record)
-    except ConfigError as e:
-        return _with(record, _not_compared(f"no baseline: {e.message}", run.gate_percent))
+    found = recorded_timing(folder, run, record)
+    if isinstance(found, str):
+        return _with(record, _not_compared(f"no baseline: {found}", run.gate_percent))
+    host_class, own = found
     known = load_baselines(root)
     held = next((b for b in known if b.host_class == host_class), None)
     then = _without(run, held.baselines.get(own.key)) if held else None
@@ -212,22 +149,6 @@ def _without(run: Run, then: Baseline | None) -> Baseline | None:
     """A run that is judged once more, after it was accepted, stands beside the others."""
     others = tuple(r for r in then.runs if r.run != run.id) if then else ()
     return replace(then, runs=others) if then and others else None
-
-
-def _stage_folder(folder: Path, run: Run, name: str) -> Path:
-    number = next((i for i, job in enumerate(run.jobs, 1) if job.name == name), 0)
-    return rundir.stage_folder(folder, number, name)
-
-
-def _slowed(clocks: Sequence[stages.Clock]) -> Iterator[str]:
-    """Name what else held the clocks, so that such a run stands beside its like alone."""
-    bits = 0
-    for clock in clocks:
-        try:
-            bits |= int(clock.throttle_reasons, 16)
-        except ValueError:
-            yield f"throttle reasons '{clock.throttle_reasons}'"
-    yield from (name for bit, name in _THROTTLED.items() if bits & bit)
 
 
 def _not_compared(why: str, gate_percent: float | None) -> Check:

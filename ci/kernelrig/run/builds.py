@@ -12,7 +12,7 @@ from kernelrig.config.selection import choose_kernel
 from kernelrig.errors import CiError
 from kernelrig.model import Build, Toolchain
 from kernelrig.run.fault import broken_tree
-from kernelrig.run.prepared import Wanted, find_tools
+from kernelrig.run.spec import BuildSpec, find_tools
 
 Keep = Callable[[str, Build, Path], None]
 """(place, build, tree): called for each build while the tree that it was made from is there."""
@@ -20,7 +20,7 @@ Keep = Callable[[str, Build, Path], None]
 
 def make_builds(
     root: Path,
-    wanted: Mapping[str, Wanted],
+    wanted: Mapping[str, BuildSpec],
     tools: Toolchain | None,
     keep: Keep = lambda *_: None,
     *,
@@ -45,7 +45,7 @@ def make_builds(
     return {place: made[place] for place in wanted}
 
 
-def _of_commit(root: Path, w: Wanted, *, system_cuda: bool) -> Build:
+def _of_commit(root: Path, w: BuildSpec, *, system_cuda: bool) -> Build:
     """Build the sources of a commit, with today's tools."""
     with checkout(root, w.commit) as (tree, commit):
         link = tree / "artifacts/tools"
@@ -59,7 +59,7 @@ def _of_commit(root: Path, w: Wanted, *, system_cuda: bool) -> Build:
             link.unlink(missing_ok=True)
 
 
-def _in_tree(root: Path, tree: Path, w: Wanted, *, system_cuda: bool) -> Build:
+def _in_tree(root: Path, tree: Path, w: BuildSpec, *, system_cuda: bool) -> Build:
     """Build from the files of another tree, which shares our store of builds."""
     kernel = choose_kernel(config.load_kernels(tree), w.request.kernel.name)
     request = replace(w.request, kernel=kernel)

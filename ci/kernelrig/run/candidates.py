@@ -25,8 +25,8 @@ from kernelrig.model import (
     Stage,
     StageKind,
 )
-from kernelrig.run.prepared import Prepared, Wanted
 from kernelrig.run.requests import LEAST_ROUNDS, BenchRequest
+from kernelrig.run.spec import BuildSpec, RunSpec
 
 PLAN = "bench"
 _WORD = re.compile(r"(?P<kernel>[\w.-]*)(?::(?P<variant>[\w.-]+))?(?:@(?P<rev>[^\s:]+))?", re.ASCII)
@@ -60,7 +60,7 @@ def parse_candidate(word: str) -> Named:
     return Named(word, None, found["kernel"], found["variant"] or "", found["rev"] or "")
 
 
-def prepare_bench(root: Path, request: BenchRequest) -> Prepared:
+def prepare_bench(root: Path, request: BenchRequest) -> RunSpec:
     """Return the comparison of the builds that were named; a key is known once each is built."""
     _require_sense(request)
     remote = choose_remote(config.load_remotes(root), request.remote)
@@ -75,7 +75,7 @@ def prepare_bench(root: Path, request: BenchRequest) -> Prepared:
         if w.folder
         else _of_commit(root, w, remote)
         if w.rev
-        else Wanted(_request(kernels, w, remote))
+        else BuildSpec(_request(kernels, w, remote))
         for w in named
     ]
     for wanted in found:
@@ -101,7 +101,7 @@ def prepare_bench(root: Path, request: BenchRequest) -> Prepared:
         warmup_s=request.warmup_s,
         samples=request.samples,
     )
-    return Prepared(
+    return RunSpec(
         first.kernel,
         Plan(PLAN, (Stage("preflight", StageKind.PREFLIGHT), stage)),
         first.arch,
@@ -143,16 +143,16 @@ def _request(kernels: Mapping[str, Kernel], w: Named, remote: Remote) -> build.R
     return build.Request(kernel, *choose_targets(kernel, remote.arch, w.variant)[0])
 
 
-def _of_commit(root: Path, w: Named, remote: Remote) -> Wanted:
+def _of_commit(root: Path, w: Named, remote: Remote) -> BuildSpec:
     """Return what the commit's own kernels.yaml says of the build."""
     with checkout(root, w.rev) as (tree, commit):
         try:
-            return Wanted(_request(config.load_kernels(tree), w, remote), commit=commit)
+            return BuildSpec(_request(config.load_kernels(tree), w, remote), commit=commit)
         except ConfigError as e:
             raise ConfigError(f"at commit {commit[:12]}: {e.message}", e.hint) from e
 
 
-def _given(kernels: Mapping[str, Kernel], w: Named, remote: Remote) -> Wanted:
+def _given(kernels: Mapping[str, Kernel], w: Named, remote: Remote) -> BuildSpec:
     built = build.load_build(w.folder or Path())
     if built.arch != remote.arch:
         raise ConfigError(
@@ -160,7 +160,7 @@ def _given(kernels: Mapping[str, Kernel], w: Named, remote: Remote) -> Wanted:
         )
     kernel = kernels[choose(kernels, built.kernel, f"kernel of {w.name}")]
     choose(kernel.variants, built.variant, f"variant of {w.name}")
-    return Wanted(build.Request(kernel, built.arch, built.variant), built)
+    return BuildSpec(build.Request(kernel, built.arch, built.variant), built)
 
 
 def _require_timed(kernel: Kernel, case: str) -> None:

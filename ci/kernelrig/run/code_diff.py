@@ -10,7 +10,7 @@ from kernelrig.errors import ConfigError
 from kernelrig.files.validation import nearest
 from kernelrig.model import Build
 from kernelrig.run.builds import make_builds
-from kernelrig.run.prepared import Wanted, find_tools
+from kernelrig.run.spec import BuildSpec, find_tools
 from kernelrig.static import diff_sass, read_module
 
 
@@ -40,7 +40,7 @@ def _named(root: Path, names: Sequence[str], *, system_cuda: bool) -> tuple[Buil
             )
     # A folder that is called like a build is the folder: it can be named in no other way.
     given = {n: build.load_build(Path(n)) for n in names if Path(n).is_dir()}
-    wanted = {n: Wanted(known[n]) for n in dict.fromkeys(names) if n not in given}
+    wanted = {n: BuildSpec(known[n]) for n in dict.fromkeys(names) if n not in given}
     requests = [w.request for w in wanted.values()]
     tools = find_tools(root, requests, system_cuda=system_cuda)
     made = given | make_builds(root, wanted, tools, system_cuda=system_cuda)

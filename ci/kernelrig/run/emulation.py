@@ -11,8 +11,8 @@ from kernelrig.config.selection import choose, choose_kernel, choose_targets
 from kernelrig.errors import ConfigError
 from kernelrig.model import Case, Kernel, Pattern, Plan, Stage, StageKind
 from kernelrig.run.fault import CASE, read_fault
-from kernelrig.run.prepared import Prepared, Wanted
 from kernelrig.run.requests import EmulateRequest
+from kernelrig.run.spec import BuildSpec, RunSpec
 
 PLAN, FAULT_PLAN = "emulate", "fault"
 CASES = ("images=1,ctas=2", "images=2,ctas=2", "images=3,ctas=2", "images=7,ctas=4")
@@ -22,7 +22,7 @@ LIMIT_S = 3600.0
 _CASE = re.compile(r"images=(\d{1,4})(?:,ctas=(\d{1,4}))?")
 
 
-def prepare_emulation(root: Path, request: EmulateRequest) -> Prepared:
+def prepare_emulation(root: Path, request: EmulateRequest) -> RunSpec:
     """Return the plan of an emulation; with a fault, the one stage that is to detect it."""
     how = request.emulation()
     kernel = choose_kernel(config.load_kernels(root), request.kernel)
@@ -31,11 +31,11 @@ def prepare_emulation(root: Path, request: EmulateRequest) -> Prepared:
     kernel, plan = plan_for(kernel, request)
     _require_level(kernel)
     arch, variant = choose_targets(kernel, request.arch, request.variant)[0]
-    wanted = {"": Wanted(build.Request(kernel, arch, variant))}
-    return Prepared(kernel, plan, arch, variant, wanted, emulation=how)
+    wanted = {"": BuildSpec(build.Request(kernel, arch, variant))}
+    return RunSpec(kernel, plan, arch, variant, wanted, emulation=how)
 
 
-def _prepare_fault(root: Path, kernel: Kernel, request: EmulateRequest) -> Prepared:
+def _prepare_fault(root: Path, kernel: Kernel, request: EmulateRequest) -> RunSpec:
     arch = choose_targets(kernel, request.arch, request.variant)[0][0]
     fault, patch = read_fault(root, request.only_fault, arch)
     kernel, whole = plan_for(kernel, replace(request, case=request.case or fault.case or CASE))
@@ -44,12 +44,12 @@ def _prepare_fault(root: Path, kernel: Kernel, request: EmulateRequest) -> Prepa
     first = observed[0]
     stage = Stage(fault.name, StageKind.FAULT, first.case, seeds=first.seeds, time_s=LIMIT_S)
     variant = choose_targets(kernel, arch, request.variant or fault.variant)[0][1]
-    return Prepared(
+    return RunSpec(
         kernel,
         Plan(FAULT_PLAN, (stage,)),
         arch,
         variant,
-        {"": Wanted(build.Request(kernel, arch, variant), patch=patch)},
+        {"": BuildSpec(build.Request(kernel, arch, variant), patch=patch)},
         fault=fault,
         emulation=replace(request.emulation(), tools=tuple(s.tool for s in observed)),
     )

@@ -34,8 +34,8 @@ from kernelrig.run import store
 from kernelrig.run.builds import make_builds
 from kernelrig.run.executors import Executor
 from kernelrig.run.prepare import prepare
-from kernelrig.run.prepared import Prepared
 from kernelrig.run.requests import BenchRequest, BuildRequest, Request, RunRequest
+from kernelrig.run.spec import RunSpec
 from kernelrig.run.store import RunDirectory
 from kernelrig.terminal.log import say
 
@@ -109,14 +109,14 @@ def collect(root: Path, name: str) -> Run:
 
 def judge(root: Path, folder: Path, run: Run) -> Run:
     """Reach every verdict anew from the files that came back; the same files give the same."""
-    from kernelrig.run.executors.back import AlreadyBack
+    from kernelrig.run.executors.rejudge import RejudgeExecutor
 
     directory = RunDirectory(root, folder, run)
     directory.load_builds()
-    return _judge_again(directory, AlreadyBack())
+    return _judge_again(directory, RejudgeExecutor())
 
 
-def _assign(p: Prepared) -> list[Assigned]:
+def _assign(p: RunSpec) -> list[Assigned]:
     """Give each stage to its executor, in their order: first what needs no device."""
     # Imported where they are used: SSH, the stages and the rules take longer than a small task.
     from kernelrig.run.executors.static import StaticExecutor

@@ -24,7 +24,6 @@ from kernelrig.errors import ConfigError
 from kernelrig.model import Build, DeviceKind, Kernel, Plan, Remote, Stage, StageKind, executor
 from kernelrig.run.candidates import prepare_bench
 from kernelrig.run.emulation import prepare_emulation
-from kernelrig.run.prepared import Prepared, Wanted, tools_of
 from kernelrig.run.requests import (
     BenchRequest,
     BuildRequest,
@@ -33,12 +32,13 @@ from kernelrig.run.requests import (
     Request,
     RunRequest,
 )
+from kernelrig.run.spec import BuildSpec, RunSpec, tools_of
 
 BUILD = Stage("build", StageKind.BUILD)
 """The first stage of every run."""
 
 
-def prepare(root: Path, request: Request) -> Prepared:
+def prepare(root: Path, request: Request) -> RunSpec:
     """Return what the request comes to; ConfigError says what is wrong, and what is allowed."""
     match request:
         case RunRequest():
@@ -59,7 +59,7 @@ def prepare(root: Path, request: Request) -> Prepared:
     return replace(prepared, plan=plan, tools=tools, system_cuda=request.system_cuda)
 
 
-def prepare_build(root: Path, request: BuildRequest) -> Prepared:
+def prepare_build(root: Path, request: BuildRequest) -> RunSpec:
     """Return the builds that were named, each under its own name, and no stage but the build."""
     kernels = config.load_kernels(root)
     if request.everything and not request.kernel:
@@ -67,15 +67,15 @@ def prepare_build(root: Path, request: BuildRequest) -> Prepared:
     else:
         chosen = [choose_kernel(kernels, request.kernel)]
     wanted = {
-        r.name: Wanted(r)
+        r.name: BuildSpec(r)
         for k in chosen
         for a, v in choose_targets(k, request.arch, request.variant, everything=request.everything)
         for r in [build.Request(k, a, v)]
     }
-    return Prepared(chosen[0], Plan("build", ()), *_named(wanted.values()), wanted)
+    return RunSpec(chosen[0], Plan("build", ()), *_named(wanted.values()), wanted)
 
 
-def prepare_check(root: Path, request: CheckRequest) -> Prepared:
+def prepare_check(root: Path, request: CheckRequest) -> RunSpec:
     """Return the builds to be checked: production and what has budgets, unless flags say else.
 
     The stage of each is called like its place: its arch and variant.
@@ -90,7 +90,7 @@ def prepare_check(root: Path, request: CheckRequest) -> Prepared:
         raise ConfigError(f"{kernel.name} is a CPU program: without running it there is no verdict")
     if loaded:
         builds = choose_given(kernel, loaded, request.arch, request.variant)
-        wanted = {_place(r): Wanted(r, b) for b in builds for r in [_request(kernel, b)]}
+        wanted = {_place(r): BuildSpec(r, b) for b in builds for r in [_request(kernel, b)]}
     else:
         choose = choose_targets if request.tunables else checked_targets
         targets = choose(kernel, request.arch, request.variant)
@@ -100,11 +100,11 @@ def prepare_check(root: Path, request: CheckRequest) -> Prepared:
         requests = [build.Request(kernel, a, v) for a, v in targets]
         if request.tunables:
             requests = [r for r in requests if kernel.tunables.get(r.arch)]
-        wanted = {_place(r): Wanted(r) for r in requests}
+        wanted = {_place(r): BuildSpec(r) for r in requests}
     kind = StageKind.TUNABLES if request.tunables else StageKind.CHECK
     judged = tuple(Stage(p, kind, variant=w.request.variant) for p, w in wanted.items())
     plan = Plan("tunables" if request.tunables else "check", judged)
-    return Prepared(kernel, plan, *_named(wanted.values()), wanted, accept=request.accept)
+    return RunSpec(kernel, plan, *_named(wanted.values()), wanted, accept=request.accept)
 
 
 def _request(kernel: Kernel, given: Build) -> build.Request:
@@ -115,14 +115,14 @@ def _place(request: build.Request) -> str:
     return f"{request.arch}-{request.variant}"
 
 
-def _named(wanted: Iterable[Wanted]) -> tuple[str, str]:
+def _named(wanted: Iterable[BuildSpec]) -> tuple[str, str]:
     """Return the archs and the variants of several builds, each joined by `+`."""
     requests = [w.request for w in wanted]
     archs, variants = [r.arch for r in requests], [r.variant for r in requests]
     return "+".join(dict.fromkeys(archs)), "+".join(dict.fromkeys(variants))
 
 
-def prepare_run(root: Path, request: RunRequest) -> Prepared:
+def prepare_run(root: Path, request: RunRequest) -> RunSpec:
     """Return a run of a plan on a remote."""
     remote = choose_remote(config.load_remotes(root), request.remote, DEFAULT_REMOTE)
     kernels = config.load_kernels(root)
@@ -152,8 +152,8 @@ def prepare_run(root: Path, request: RunRequest) -> Prepared:
         held = given.get((name, place))
         arch, chosen = (held.arch, held.variant) if held else choose_targets(k, remote.arch, v)[0]
         named_place = SELFTEST if name == SELFTEST else place
-        wanted[named_place] = Wanted(build.Request(k, arch, chosen), held)
-    return Prepared(
+        wanted[named_place] = BuildSpec(build.Request(k, arch, chosen), held)
+    return RunSpec(
         kernel,
         plan,
         remote.arch,

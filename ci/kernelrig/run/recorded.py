@@ -19,6 +19,7 @@ from kernelrig.model import Baseline, Environment, HostClass, Run, TimedRun
 from kernelrig.run import baselines
 from kernelrig.run.check_status import check_status
 from kernelrig.run.store import RUNS, find_run
+from kernelrig.run.timings import recorded_timing
 
 _RUN_ID = re.compile(r"\d{8}T\d{6}Z-.+", re.ASCII)
 
@@ -93,11 +94,10 @@ def _load(root: Path, name: str) -> Recorded:
     timed = baselines.require_timed(run)
     if len(timed) > 1:
         raise ConfigError(f"{run.id} has {len(timed)} timing stages: which is meant is not known")
-    try:
-        own = baselines.timing_of(folder, run, timed[0])
-        host_class = baselines.class_of(folder, run, timed[0])
-    except ConfigError as e:
-        raise ConfigError(f"{run.id} is not compared: {e.message}") from e
+    found = recorded_timing(folder, run, timed[0])
+    if isinstance(found, str):
+        raise ConfigError(f"{run.id} is not compared: {found}")
+    host_class, own = found
     checks = check_status(root, own.kernel, own.arch, own.variant, own.build)
     return Recorded(run, host_class, own, checks)
 

@@ -38,7 +38,7 @@ from kernelrig.model import (
     Verdict,
     executor,
 )
-from kernelrig.run.prepared import Prepared
+from kernelrig.run.spec import RunSpec
 
 RUNS = Path("artifacts/runs")
 SOURCES = "sources"
@@ -179,7 +179,7 @@ class RunDirectory:
         return built
 
 
-def open_run(root: Path, p: Prepared) -> RunDirectory:
+def open_run(root: Path, p: RunSpec) -> RunDirectory:
     """Make the directory of a run of which nothing was done yet."""
     run = new_run(root, p)
     directory = RunDirectory(root, root / RUNS / run.id, run)
@@ -187,7 +187,7 @@ def open_run(root: Path, p: Prepared) -> RunDirectory:
     return directory
 
 
-def new_run(root: Path, p: Prepared) -> Run:
+def new_run(root: Path, p: RunSpec) -> Run:
     """Return the record of a run of which nothing was done yet."""
     return Run(
         id=new_run_id(p.kernel.name, p.remote.name if p.remote else p.plan.name),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kernelrig.sass.code import Instruction
 from kernelrig.sass.flow import Flow
 
-Wanted = Callable[[Instruction], bool]
+BuildSpec = Callable[[Instruction], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class Breach:
 
 def breaches(
     flow: Flow,
-    target: Wanted,
-    before: Wanted,
-    since: Wanted | None = None,
+    target: BuildSpec,
+    before: BuildSpec,
+    since: BuildSpec | None = None,
     within: Iterable[int] | None = None,
 ) -> tuple[Breach, ...]:
     """Return each `target` that some path reaches without `before`.
@@ -56,7 +56,7 @@ _Way = tuple[int, int, tuple[int, ...], Instruction | None]
 """A block, where in it the way goes on, the blocks passed, and the `since` it began at."""
 
 
-def _begins(flow: Flow, inside: set[int], since: Wanted | None) -> Iterator[_Way]:
+def _begins(flow: Flow, inside: set[int], since: BuildSpec | None) -> Iterator[_Way]:
     if since:
         for block in sorted(inside):
             code = flow.blocks[block].instructions
@@ -70,8 +70,8 @@ def _begins(flow: Flow, inside: set[int], since: Wanted | None) -> Iterator[_Way
 
 def _is_met(
     code: tuple[Instruction, ...],
-    target: Wanted,
-    before: Wanted,
+    target: BuildSpec,
+    before: BuildSpec,
     path: tuple[int, ...],
     origin: Instruction | None,
     found: dict[int, Breach],

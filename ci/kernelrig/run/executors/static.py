@@ -27,7 +27,7 @@ from kernelrig.model import (
 from kernelrig.run import standards
 from kernelrig.run.builds import make_builds
 from kernelrig.run.executors import Ended
-from kernelrig.run.prepared import Prepared
+from kernelrig.run.spec import RunSpec
 from kernelrig.run.store import RunDirectory
 from kernelrig.static import (
     Subject,
@@ -49,7 +49,7 @@ _KEPT = ("build.json", "resources.json", "compile.log", "*.sass", "*.ptx", "*.cu
 class StaticExecutor:
     """Compiles what the run needs, and checks it."""
 
-    prepared: Prepared
+    prepared: RunSpec
 
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
         """Compile in the build stage; the checks read builds, so there is nothing else to run."""

@@ -10,7 +10,7 @@ from kernelrig.run.judging import judge_stage
 from kernelrig.run.store import RunDirectory
 
 
-class AlreadyBack:
+class RejudgeExecutor:
     """Yields what came back before."""
 
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:

@@ -12,7 +12,7 @@ from kernelrig.model import Bench, Build, Emulation, Fault, Kernel, Plan, Remote
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BuildSpec:
     """A build that the run needs: given, or to be made from a request.
 
     Its sources are this tree's, or those of `commit`, or this tree's with the `patch` applied.
@@ -30,7 +30,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class RunSpec:
     """Everything that can be wrong in a request without compiling was found by then.
 
     `wanted` are the builds by their place: empty = the run's own, a variant that a stage names, a
@@ -41,7 +41,7 @@ class Prepared:
     plan: Plan
     arch: str
     variant: str
-    wanted: Mapping[str, Wanted]
+    wanted: Mapping[str, BuildSpec]
     tools: Toolchain | None = None
     remote: Remote | None = None
     bench: Bench | None = None
@@ -68,7 +68,7 @@ def find_tools(
     return tools
 
 
-def tools_of(root: Path, wanted: Mapping[str, Wanted], *, system_cuda: bool) -> Toolchain | None:
+def tools_of(root: Path, wanted: Mapping[str, BuildSpec], *, system_cuda: bool) -> Toolchain | None:
     """Return the tools for what is made from this tree's files."""
     requests = [w.request for w in wanted.values() if w.here]
     return find_tools(root, requests, system_cuda=system_cuda)

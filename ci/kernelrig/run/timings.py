@@ -1,0 +1,81 @@
+"""A recorded timing stage as a baseline of its one run, with the class of the host it ran on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kernelrig import stages
+from kernelrig.files import rundir
+from kernelrig.model import Baseline, DeviceKind, HostClass, Run, StageRecord, TimedRun
+
+_THROTTLED = {
+    0x2: "application clocks",
+    0x8: "hardware slowdown",
+    0x20: "thermal slowdown by software",
+    0x40: "thermal slowdown by hardware",
+    0x80: "power brake",
+    0x100: "display clocks",
+}
+"""Reasons that lie with the host. Those left out (idle, power cap) come of what the kernel does."""
+
+
+def recorded_timing(
+    folder: Path, run: Run, record: StageRecord
+) -> tuple[HostClass, Baseline] | str:
+    """Return the class of the host and the time as a baseline; or why there is none."""
+    number = next((i for i, job in enumerate(run.jobs, 1) if job.name == record.name), 0)
+    seen = stages.load_timing(rundir.stage_folder(folder, number, record.name))
+    limits = {round(c.power_limit_w) for c in seen.clocks}
+    if seen.device is None or len(limits) != 1 or not seen.device.driver:
+        shown = " and ".join(f"{w} W" for w in sorted(limits)) or "not known"
+        return f"it has no host class: its power limit is {shown}"
+    if record.device is not DeviceKind.GPU:
+        return f"it ran on {record.device}: only a time of a GPU is kept as a baseline"
+    host_class = HostClass(seen.device.name, limits.pop(), seen.device.driver.split(".")[0])
+    variant = record.variant or run.variant
+    build = record.build or run.provenance.builds.get(f"{run.kernel.name}-{run.arch}-{variant}")
+    if not build:
+        return "it does not say which build was timed"
+    clocks = [c for c in seen.clocks.during if c is not None] or list(seen.clocks)
+    samples = sorted(s for s in seen.samples_ms if s is not None)
+    if not samples:
+        return "it has no samples"
+    own = TimedRun(
+        run=run.id,
+        started_utc=run.started_utc,
+        commit=run.provenance.commit,
+        dirty_sha256=run.provenance.dirty_sha256,
+        card=seen.device.uuid,
+        driver=seen.device.driver,
+        median_ms=stages.nearest_rank(samples, 50),
+        p5_ms=stages.nearest_rank(samples, 5),
+        p95_ms=stages.nearest_rank(samples, 95),
+        least_ms=samples[0],
+        most_ms=samples[-1],
+        samples=len(samples),
+        sm_mhz=(min(c.sm_mhz for c in clocks), max(c.sm_mhz for c in clocks)),
+        power_w=(min(c.power_w for c in clocks), max(c.power_w for c in clocks)),
+        temperature_c=(min(c.temperature_c for c in clocks), max(c.temperature_c for c in clocks)),
+    )
+    return host_class, Baseline(
+        kernel=run.kernel.name,
+        arch=run.arch,
+        variant=variant,
+        case=",".join(f"{name}={value}" for name, value in seen.case.items()),
+        regime=", ".join((seen.regime or "", f"{seen.pattern} data", *_slowed(clocks))),
+        build=build,
+        standards=(),
+        runs=(own,),
+    )
+
+
+def _slowed(clocks: Sequence[stages.Clock]) -> Iterator[str]:
+    """Name what else held the clocks, so that such a run stands beside its like alone."""
+    bits = 0
+    for clock in clocks:
+        try:
+            bits |= int(clock.throttle_reasons, 16)
+        except ValueError:
+            yield f"throttle reasons '{clock.throttle_reasons}'"
+    yield from (name for bit, name in _THROTTLED.items() if bits & bit)

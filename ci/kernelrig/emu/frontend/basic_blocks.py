@@ -1,4 +1,9 @@
-"""A kernel as straight pieces: where they begin, what lives between them, where ways meet."""
+"""The control flow of a kernel as the emulator runs it: segments, liveness, reconvergence points.
+
+A segment is a basic block, or a part of one: it is also cut before an instruction with an issue
+condition (a wait, a collective instruction), which may hold the batch back, and behind one after
+which the scheduler may choose another batch (barriers, fences, what starts something).
+"""
 
 from __future__ import annotations
 

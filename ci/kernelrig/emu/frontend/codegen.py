@@ -1,7 +1,41 @@
-"""Writes the Python of a kernel: a function for each straight piece, one for each gate.
+"""Generates the Python of a kernel: a function for each segment, one for each issue condition.
 
-In a piece every register is a local variable: what it reads is fetched once, what is read later is
-put back.
+How it works. An interpreter would look up each instruction's meaning each time it is executed. Here
+each segment of straight code becomes one Python function once, and its instructions become calls
+with their operands already in place. PTX such as
+
+    add.s32 %r6, %r5, 1;
+    @%p2 st.shared.u32 [%r7], %r6;
+
+becomes
+
+    def segment_3(C, R, M):
+        r5 = R[5]
+        if type(r5) is not A: r5 = U(C, 5, 17)
+        v5_int32_17 = r5.view(t_int32)
+        x17_0 = f17(v5_int32_17, k31)
+        r6 = x17_0.view(t_uint32)
+        p2 = R[2]
+        ...
+        C.at = 18
+        m18 = N(M, p2)
+        if any_(m18):
+            f18(C, m18, a7_18, r6)
+        R[6] = r6
+        return None
+
+- `C` is the warp batch, `R` its registers, `M` the active lanes (None for all).
+- A register is fetched into a local variable at its first use and put back into `R` only if
+  something behind the segment reads it (liveness). Views of it as another type are kept as well.
+- A register holds an array, or an object that says why there is none. The test of the type is all
+  that a read costs; `U` then reports a finding and returns some value to go on with.
+- An instruction without effect (`Step.effect` is false) is computed for all lanes, active or not:
+  masking would cost more than the sum. One with an effect gets the mask, its guard in it, and is
+  not called where no lane is left.
+- `W` merges the result of a guarded instruction with what the register held.
+- `C.at` is the instruction that a finding is reported at.
+
+The text is kept for tracebacks (linecache), under the name of the kernel and the segment.
 """
 
 from __future__ import annotations
@@ -13,14 +47,14 @@ from typing import Any
 import numpy as np
 
 from kernelrig.emu.frontend.basic_blocks import LEAVES, liveness, post_dominators
+from kernelrig.emu.frontend.literals import floating, integer
+from kernelrig.emu.frontend.runtime import merge, unready
 from kernelrig.emu.frontend.variables import UnsupportedInstruction, VariableLayout
-from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.instruction_table import Step, Unsupported
-from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.program import BRANCH, EXIT, FALL, STOP, TABLE, IssueCondition, Segment
 from kernelrig.emu.machine.special_registers import special
 from kernelrig.emu.numerics import arrays
-from kernelrig.emu.numerics.arrays import BOOL, I64, U32, UNSIGNED, Array, Held
+from kernelrig.emu.numerics.arrays import I64, U32, UNSIGNED, Array
 from kernelrig.ptx import (
     Address,
     Float,
@@ -38,43 +72,6 @@ from kernelrig.ptx import (
     Targets,
 )
 from kernelrig.ptx.types import BYTES
-
-
-def _merge(mask: Array, new: Held, old: Held) -> Held:
-    """Return `new` where `mask` holds, else `old`, of a register under a guard."""
-    if isinstance(old, arrays.Unready) or isinstance(new, arrays.Unready):
-        return new
-    return np.where(mask, new, old)
-
-
-def _unready(batch: WarpBatch, register: int, at: int) -> Array:
-    """Report a read of a register that holds nothing yet, and make something of it."""
-    value = batch.registers[register]
-    instruction = batch.machine.program.function.instructions[at]
-    name = batch.machine.program.function.registers[register].name
-    batch.at = at
-    if isinstance(value, arrays.Pending):
-        batch.report(
-            "uninitialised",
-            f"{instruction.mnemonic} reads {name} before {value.text}",
-            batch.lanes,
-            same=value.text,
-            context=Context(_rule_of(value.text)),
-        )
-        return value.values
-    batch.report(
-        "uninitialised",
-        f"{instruction.mnemonic} reads {name}, which nothing has written",
-        batch.lanes,
-        "warning",
-    )
-    kind = batch.machine.program.function.registers[register].type
-    return np.zeros((1, 1), BOOL if kind == "pred" else UNSIGNED[BYTES[kind]])
-
-
-def _rule_of(wait: str) -> str:
-    """Return the rule of a register that is read before `wait`, the instruction it waits for."""
-    return "load-not-waited" if "tcgen05" in wait else "wgmma-not-waited"
 
 
 class Codegen:
@@ -99,8 +96,8 @@ class Codegen:
         self.unsupported: list[UnsupportedInstruction] = []
         self.names: dict[str, Any] = {
             "A": np.ndarray,
-            "W": _merge,
-            "U": _unready,
+            "W": merge,
+            "U": unready,
             "N": arrays.narrowed,
             "any_": arrays.anyone,
             "S": special,
@@ -293,9 +290,9 @@ class Codegen:
             case Negated(sign="!", operand=Register() as register):
                 return f"~{self._hold(register, at)}"
             case Integer(value=value):
-                return self._constant(_integer(value, dtype))
+                return self._constant(integer(value, dtype))
             case Float():
-                return self._constant(_float(operand, dtype))
+                return self._constant(floating(operand, dtype))
             case Special(name=name, part=part):
                 kind = self._dtype(dtype)
                 return f"S(C, {name!r}, {part!r}).astype({kind}, copy=False)"
@@ -318,7 +315,7 @@ class Codegen:
             case Address(base=Symbol() as symbol, offset=offset):
                 return self._symbol(symbol, offset, I64)
             case Address(base=Integer(value=value), offset=offset):
-                return self._constant(_integer(value + offset, I64))
+                return self._constant(integer(value + offset, I64))
         raise Unsupported(f"operand {operand} is not supported here")
 
     def _register(self, at: int, register: Register, dtype: np.dtype[Any], in_flight: bool) -> str:
@@ -367,19 +364,3 @@ def _labels(instruction: Instruction) -> list[Label]:
 
 def _is_everyone(members: Operand) -> bool:
     return isinstance(members, Integer) and members.value & 0xFFFF_FFFF == 0xFFFF_FFFF
-
-
-def _integer(value: int, dtype: np.dtype[Any]) -> Array:
-    if dtype == BOOL:
-        return np.array([[bool(value)]])
-    bits = value & ((1 << 8 * dtype.itemsize) - 1)
-    return np.array([[bits]], UNSIGNED[dtype.itemsize]).view(dtype)
-
-
-def _float(value: Float, dtype: np.dtype[Any]) -> Array:
-    if value.width == 8 * dtype.itemsize:
-        return np.array([[value.bits]], UNSIGNED[dtype.itemsize]).view(dtype)
-    if value.width == 64 and dtype.itemsize == 4:  # a decimal constant is rounded to its type
-        double = np.array([[value.bits]], np.uint64).view(np.float64)
-        return double.astype(np.float32).view(dtype)
-    raise Unsupported(f"constant {value} is no {dtype.name}")

@@ -1,4 +1,4 @@
-"""PTX to Python: every instruction becomes a step, and straight pieces of them become functions."""
+"""PTX to Python: every instruction becomes a step of the table, every segment a function."""
 
 from __future__ import annotations
 

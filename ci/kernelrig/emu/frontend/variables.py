@@ -1,4 +1,4 @@
-"""Where the variables of a module lie, and what is rejected of a kernel."""
+"""Where the variables of a module lie, and which instructions of a kernel are unsupported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ld and st in every space; what only tells caches something."""
+"""ld and st in every space, with the qualifiers that only advise caches."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """tcgen05.ld, st, wait and fence: tensor memory from and to registers.
 
-PTX ISA 9.7.16.8. A load or store is an operation of its warp that touches tensor memory at some
-time before the wait; until then the registers of a load hold nothing. A warp reaches the quarter of
-the lanes that its number modulo 4 names.
+PTX ISA 9.7.16.8. A load or store is an asynchronous operation of its warp: it accesses tensor
+memory at some time before the wait; until then the registers of a load are not readable. A warp
+reaches the quarter of the lanes that its number modulo 4 names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""tcgen05.mma and commit: products of a thread for its CTA or pair, and who hears of their end.
+"""tcgen05.mma and commit: products of a thread for its CTA or pair, and the arrival at their end.
 
 PTX ISA 9.7.16.10 and 9.7.16.12. The operations of one thread and CTA group are a pipeline: they
-happen in the order of their issue, some time after it; a commit arrives when all before are done.
+happen in the order of their issue, some time after it; a commit arrives on its mbarriers when all
+operations before it are complete.
 """
 
 from __future__ import annotations

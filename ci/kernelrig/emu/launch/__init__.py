@@ -1,1 +1,1 @@
-"""Launch files: everything about one launch that a driver would be told, in plain fields."""
+"""Launch files: all parameters of one launch in plain fields, and how a launch is run."""

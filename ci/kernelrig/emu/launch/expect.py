@@ -1,4 +1,4 @@
-"""What a launch should have left, beside what it left."""
+"""Compares what a launch left in its buffers with what the launch file expects."""
 
 from __future__ import annotations
 

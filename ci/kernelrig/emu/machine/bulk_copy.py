@@ -1,8 +1,10 @@
-"""Bulk copies: what those of plain bytes and those of boxes have in common.
+"""Bulk copies: what those of plain bytes and those of tensor boxes have in common.
 
-A load reads, writes shared memory, and adds its bytes to an mbarrier's tx-count; a store reads
-shared memory, then writes, and is in a bulk group. Each of these is an event of its own. A copy at
-fault still tells its mbarrier, so that one fault is not a deadlock too.
+PTX ISA 9.7.9.25.4 and 9.7.9.27. A load reads global memory, writes shared memory, and then
+completes its bytes on an mbarrier (complete_tx); a store reads shared memory, then writes, and is
+in a bulk group. Each of these is an event of its own, so that a schedule can put others between
+them: that is what finds a wait that is missing. A copy at fault still completes its bytes, so that
+one fault is not reported as a deadlock too.
 """
 
 from __future__ import annotations

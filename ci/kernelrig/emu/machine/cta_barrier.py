@@ -1,7 +1,8 @@
-"""Barriers of a CTA and of a cluster: who has come, who is missing, and when all may go on.
+"""Barriers of a CTA and of a cluster: who has arrived, who is missing, and when all may go on.
 
-Lanes come by themselves, a warp counts once all of its lanes that have not exited are there. One
-use of a barrier is an `Instance`; it is complete for ever, and the next use is another.
+PTX ISA 9.7.13.1 to 9.7.13.3. Lanes arrive one by one; a warp counts once all of its lanes that have
+not exited have arrived. One use of a barrier is an `Instance`: it is complete for ever, and the
+next use is another one, so that a lane that is late never takes part in the next use by mistake.
 """
 
 from __future__ import annotations

@@ -1,4 +1,18 @@
-"""How batches part and meet."""
+"""How warp batches diverge and reconverge.
+
+A branch whose predicate differs between lanes splits a batch in two. Warps that go one way as a
+whole are simply in another batch from then on. Lanes of one warp that go different ways get a
+`ReconvergencePoint`: the segment of the branch's immediate post-dominator, the first one that all
+ways lead to. Each side waits there for the lanes that are `missing`. Points nest, so a batch holds
+a stack of them, innermost last.
+
+PTX does not promise reconvergence, and waiting for it must never cause a deadlock: one side may
+spin on a lock that the other side holds. So when nothing else can run, the scheduler releases the
+points one by one (`release`), and the sides go on apart.
+
+`ConvergenceWaiters` is the other place where lanes wait for one another: at an `.aligned`
+instruction, or at one with a member mask, which needs all of its lanes at once (PTX ISA 9.7.13).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What observers are told. The semantics never ask them anything, and run the same without them.
+"""The events of a run that observers see. Instructions never depend on them.
 
 Threads are named by a batch and a mask, asynchronous operations by themselves. Indices are flat
 byte positions in the arena of a space (`state_spaces`), so that one shadow array serves a space.

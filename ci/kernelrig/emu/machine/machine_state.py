@@ -1,8 +1,9 @@
-"""The state of a run: the machine and its batches.
+"""The state of a run: the machine and its warp batches.
 
-A batch is a set of warps at one place in the program, with the lanes that are there and the
-registers they hold. Where a branch parts lanes, a batch becomes two; where lanes meet again, two
-become one. Nobody shares anything but arrays that are never written.
+A warp batch is a set of warps at one instruction, with their active lanes and registers. Warps that
+execute the same code together cost little more than one: each instruction is one NumPy operation on
+(warps, 32) arrays. Where a branch diverges a batch becomes two, where lanes reconverge two become
+one. Batches share arrays, which are never written in place.
 """
 
 from __future__ import annotations

@@ -1,7 +1,12 @@
 """mbarriers: 64 bits of shared memory that count arrivals and bytes, phase after phase.
 
-Threads and operations name them by address: here they are found, and observers told, what breaks a
-rule is reported, and who waits is woken.
+PTX ISA 9.7.13.15. `phase.Barrier` is the counter. Here instructions and asynchronous operations
+find one by its address; observers are notified, misuse is reported, and warps that wait are woken.
+
+Who arrives: threads (mbarrier.arrive, with or without expect_tx), and tcgen05.commit or
+cp.async.mbarrier.arrive for the operations they track. Copies do not arrive: they complete their
+bytes (complete_tx). A phase completes when no arrival is pending and the tx-count is zero,
+whichever comes last.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""Asynchronous operations: actors of their own beside the warps.
+"""Asynchronous operations: copies, products, loads of tensor memory, beside the warps.
 
-An operation is a generator: what stands between two `yield`s is one event, and the scheduler
-chooses when it happens. Operations of one `stream` happen in the order of their issue: an operation
-starts when the one before it has ended, or has left the stream with its first event
-(`leaves_stream`).
+An operation is a generator: what it does between two `yield`s is one event, and the scheduler
+chooses when that happens. So a copy may read early and write late, and another operation or a warp
+may come in between, as on hardware.
+
+Operations of one `stream` happen in the order of their issue: one starts when the one before it has
+ended, or has left the stream with its first event (`leaves_stream`), as a tcgen05.commit does: it
+comes behind the products it tracks, but its arrival delays none that follow.
 """
 
 from __future__ import annotations

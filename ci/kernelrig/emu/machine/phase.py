@@ -1,4 +1,11 @@
-"""What an mbarrier counts, phase after phase, and the rules of it. PTX ISA 9.7.13.15."""
+"""What an mbarrier counts, phase after phase, and the rules of it. PTX ISA 9.7.13.15.
+
+A phase completes when `pending` arrivals and the tx-count `tx` are both zero. `phase` counts the
+completed ones; its lowest bit is the parity of the phase that is going on. A wait names a parity
+and passes if the phase of that parity is over: on a fresh mbarrier parity 1 passes (as if the phase
+before the first had completed) and parity 0 waits. That is why a ring's producer starts with parity
+1 and its consumer with parity 0.
+"""
 
 from __future__ import annotations
 

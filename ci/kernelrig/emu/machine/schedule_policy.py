@@ -1,4 +1,13 @@
-"""Who goes next: the adversary that picks among batches and asynchronous operations."""
+"""Which batch or asynchronous operation goes next: one policy a schedule.
+
+PTX promises little about order, and faults hide where hardware usually keeps one. A schedule is an
+adversary: it chooses among all that can go on, within what PTX allows. Schedule 0 completes
+operations as early as possible, schedule 1 as late as possible: a missing wait shows in the second,
+a buffer that is freed too early in the first. The others are random, half of them unfair: some
+warps and operations are a hundred times slower, so that others get rounds ahead.
+
+All choices come from one seeded generator: a schedule's number and seed repeat it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,23 @@
-"""Runs a machine: batches until they block or reach a point where somebody else may go first."""
+"""Runs a machine: picks a batch or an operation, runs it until it must wait, and picks again.
+
+How it works. All that can go on is in two lists: `machine.ready`, the batches, and
+`machine.operations.heads`, the asynchronous operations whose next event may happen. The policy
+picks one. An operation does one event. A batch runs segment after segment until
+
+- an issue condition holds it back: a wait whose barrier has not completed parks it under that
+  barrier's key (`machine.park`), and whatever completes the barrier wakes it; a collective
+  instruction keeps it among the convergence waiters until its lanes are there;
+- it reaches a reconvergence point and waits for the other lanes of its warps;
+- a segment ends with an instruction that synchronises or starts something, and the policy yields;
+- it has run FUEL segments: code may spin in a plain loop on memory that another batch writes.
+
+Parked batches are asked again from the start of their instruction: a wait is an issue condition, so
+the instruction itself runs once, when it passes.
+
+When nothing is ready and nothing is in flight, reconvergence points are released first, as PTX does
+not promise that lanes wait there. If there is none to release, the launch is over, or it is a
+deadlock (`deadlock`).
+"""
 
 from __future__ import annotations
 
@@ -18,13 +37,15 @@ from kernelrig.emu.machine.divergence import (
     release,
     rows_of,
 )
-from kernelrig.emu.machine.findings import Context
+from kernelrig.emu.machine.divergent_collectives import (
+    report_divergent_waiters,
+    report_missing_lanes,
+)
 from kernelrig.emu.machine.machine_state import Machine, ReconvergencePoint, WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.program import BRANCH, EXIT, STOP, TABLE, Segment
 from kernelrig.emu.machine.schedule_policy import Policy
 from kernelrig.emu.numerics.arrays import LANES, UNDEFINED, full_mask
-from kernelrig.ptx.rules import ALIGNED_BY_ONE_LANE
 
 FUEL = 4096
 """Segments a batch may run before others get a turn: code may wait for them in a plain loop."""
@@ -110,40 +131,10 @@ class Scheduler:
         """Nothing can go on: let those go who only wait to go on together."""
         for point in self.points:
             if point.arrived:
-                self._report_missing_lanes(point)
+                report_missing_lanes(self.machine, self.waiters, point)
                 release(point)
                 return True
         return False
-
-    def _report_missing_lanes(self, point: ReconvergencePoint) -> None:
-        """Report lanes that wait for the rest of their warp where that does not come along.
-
-        Who goes nowhere but to its exit is not waited for, then.
-        """
-        behind = self.segments[point.segment]
-        if behind.end == EXIT and behind.last - behind.first <= 1:
-            return
-        for (_, warp), batch in self.waiters.waiting.items():
-            segment = self.segments[batch.pc]
-            missing = point.missing.get(warp)
-            if (
-                missing is None
-                or segment.condition is None
-                or segment.condition.collective != "warp"
-            ):
-                continue
-            here = full_mask(batch.lanes, 1) & missing
-            if here.any():
-                batch.at = segment.first
-                name = self.machine.program.label(segment.first)
-                batch.report(
-                    "barrier-misuse",
-                    f"lanes reach {name} on one side of a branch, and the rest of their warp takes"
-                    " the other",
-                    here,
-                    same="diverged",
-                    context=Context(ALIGNED_BY_ONE_LANE.name),
-                )
 
     # Running.
     def _advance(self, batch: WarpBatch | None) -> None:
@@ -341,7 +332,7 @@ class Scheduler:
         parked, converging = machine.parked, [*self.waiters.waiting.values()]
         if (parked or converging) and not machine.stopped:
             report_deadlock(machine, parked, converging)
-            self._report_divergent_waiters()
+            report_divergent_waiters(self.machine, self.waiters)
             machine.stopped = True
             return
         if machine.stopped:
@@ -351,27 +342,3 @@ class Scheduler:
                 state.finish()
         if machine.hooks:
             machine.hooks.ended(machine)
-
-    def _report_divergent_waiters(self) -> None:
-        """Report lanes of a warp that wait for one another at different instructions."""
-        machine = self.machine
-        places: dict[int, list[WarpBatch]] = {}
-        for (_, warp), batch in self.waiters.waiting.items():
-            places.setdefault(warp, []).append(batch)
-        for warp, batches in places.items():
-            here = np.any([full_mask(c.lanes, 1)[0] for c in batches], axis=0)
-            if len(batches) < 2 or (machine.alive[warp] & ~here).any():
-                continue
-            named = [machine.program.label(self.segments[c.pc].first) for c in batches]
-            for batch, name in zip(batches, named, strict=True):
-                condition = self.segments[batch.pc].condition
-                if condition is None or condition.collective != "warp":
-                    continue
-                batch.at = self.segments[batch.pc].first
-                others = ", ".join(n for n in named if n != name)
-                batch.report(
-                    "barrier-misuse",
-                    f"lanes wait at {name} for the rest of their warp, which waits at {others}",
-                    same="diverged",
-                    context=Context(ALIGNED_BY_ONE_LANE.name),
-                )

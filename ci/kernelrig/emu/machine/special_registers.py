@@ -1,4 +1,4 @@
-"""The special registers."""
+"""The special registers: %tid, %ctaid, %laneid, %clock and the others that kernels read."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The state spaces: flat byte arenas, and what addresses mean.
 
 A generic address is an integer of 64 bits. Global memory, constants and parameters are allocations
-of one arena at GLOBAL_BASE, with gaps between them that belong to nobody. Shared memory is one
-arena of SLOT_BYTES a resident CTA, local memory one of so many bytes a thread.
+of one arena at GLOBAL_BASE, with unallocated gaps between them. Shared memory is one arena of
+SLOT_BYTES a resident CTA, local memory one with the same number of bytes for each thread.
 
 A shared address is what hardware makes it: rank << 24 | 0x400 + offset; the first KB of a CTA is
 the system's. A flat position in the shared arena is slot * SLOT_BYTES + (address & 0xFFFFFF), slots

@@ -1,6 +1,6 @@
-"""Loads and stores of threads: found, told to who observes, and done.
+"""Loads and stores of threads: located, reported to observers, and executed.
 
-What memory instructions of all families share.
+Memory instructions of all families share this.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rounding to the formats of PTX, once and to the bit.
 
-What has to be rounded is a float64 that is exact, or that was rounded to odd: its last bit tells
+What has to be rounded is a float64 that is exact, or that was rounded to odd: its last bit says
 that something lies beyond. Both give the right result in any narrower format and mode.
 """
 

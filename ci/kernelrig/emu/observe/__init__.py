@@ -1,1 +1,1 @@
-"""What watches a run, each named as the stage on a GPU that it stands for."""
+"""Observers of a run, each named as the stage on a GPU that it replaces."""

@@ -1,4 +1,13 @@
-"""Accesses: checked against the shadow, told where they race, and put into it."""
+"""Every access of a run, checked against the shadow memory and then entered into it.
+
+Threads and operations take different ways in (`accessed`, `op_accessed`, `op_tensor`), and one way
+from there (`_check`): find the region and its granules, make the access a code, let an `OrderCheck`
+compare it with what the shadow holds, report what is not ordered, and put the code in its place.
+
+Speed decides the structure: nearly all accesses are ordered, and of the same few kinds. Plain reads
+of shared memory by the CTA's own warps have a table of their own (`readers`); reads of a buffer
+that nobody has written yet are only remembered (`_recall`).
+"""
 
 from __future__ import annotations
 
@@ -7,30 +16,21 @@ import numpy as np
 from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
-from kernelrig.emu.machine.state_spaces import RESERVED_BYTES, SLOT_BYTES
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask
 from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
-from kernelrig.emu.observe.clocks import (
-    ALL,
-    LEVELS,
-    MOST_OPERATIONS,
-    AsyncOperation,
-    Cluster,
-    Sync,
-    Warp,
-)
+from kernelrig.emu.observe.clocks import ALL, LEVELS, MOST_OPERATIONS, AsyncOperation, Cluster, Warp
 from kernelrig.emu.observe.codes import codes_of
-from kernelrig.emu.observe.conflicts import TENSOR_COLUMNS, Reports, side_of
+from kernelrig.emu.observe.conflicts import Reports, side_of
 from kernelrig.emu.observe.order_check import Access, OrderCheck
-from kernelrig.emu.observe.readers import BITS, Readers
+from kernelrig.emu.observe.readers import BITS
+from kernelrig.emu.observe.regions import Regions
+from kernelrig.emu.observe.release_acquire import Sync
 from kernelrig.emu.observe.shadow import UNORDERED, Region, Where
 from kernelrig.emu.observe.view_changes import free_columns
 
-TENSOR_LANES = 128
 MOST_WRONG = 4096
 """Conflicts in one buffer, or one CTA's shared memory, after which it is watched no longer: where a
 barrier is missing everything races, and each access is then looked at closely."""
-LANES_A_GRANULE = 16  # of tensor memory: the fewest that instructions with M 64 leave to others
 StrongAccess = tuple[Warp, tuple[str, int], int]
 """Lanes (bits) of a warp that access a variable: its space and flat byte."""
 _SEVERAL = np.full(1, -1, np.int32)
@@ -47,64 +47,15 @@ class AccessCheck(Hooks):
         self.several = False  # clusters
         self.reports = Reports(self.records)
         self.warps: list[Warp] = []
-        self.buffers: dict[int, Region] = {}
-        self.shared: dict[int, Region] = {}
-        self.tensor: dict[int, Region] = {}
+        self.regions = Regions(self.records)
         self.variables: dict[tuple[str, int], Sync] = {}
         self._non_coherent = False
-        self._cells: dict[tuple[int, ...], Array] = {}
 
     def forget_wave(self) -> None:
         """Shared and tensor memory of the CTAs that have run is no more."""
-        self.shared.clear()
-        self.tensor.clear()
+        self.regions.forget_wave()
         for key in [k for k in self.variables if k[0] == "shared"]:
             del self.variables[key]
-
-    # Where.
-    def _buffer(self, flat: int) -> Region | None:
-        found = self.machine.memory.global_.find(flat)
-        if found is None or found.read_only:
-            return None
-        region = self.buffers.get(found.start)
-        if region is None:
-            region = Region(found.name, found.start, found.size, self.records, lazy=True)
-            self.buffers[found.start] = region
-        return region
-
-    def _slot(self, slot: int) -> Region:
-        region = self.shared.get(slot)
-        if region is None:
-            first = self.machine.slot_of.tolist().index(slot)
-            size = self.machine.memory.shared_bytes + RESERVED_BYTES
-            name = f"CTA {int(self.machine.cta_of[first])}"
-            region = Region(name, slot * SLOT_BYTES, size, self.records)
-            own = self.warps[first : first + self.machine.geometry.warps]
-            region.readers = Readers(first, [w.column for w in own], len(region.writes))
-            self.shared[slot] = region
-        return region
-
-    def _regions(self, space: str, flat: Array, size: int) -> list[tuple[Region, Array | None]]:
-        """Return the regions of flat bytes, with the numbers of those in each; None is all."""
-        low, high = int(flat.min()), int(flat.max())
-        if space == "shared":
-            first = low // SLOT_BYTES
-            if high // SLOT_BYTES == first:
-                return [(self._slot(first), None)]
-            slots = flat // SLOT_BYTES
-            return [(self._slot(int(s)), np.flatnonzero(slots == s)) for s in np.unique(slots)]
-        region = self._buffer(low)
-        if region and high + size <= region.start + region.size:
-            return [(region, None)]
-        found = self.machine.memory.global_.find(low)
-        if found and high + size <= found.start + found.size:
-            return []  # parameters and the like: nobody writes there
-        each = [self._buffer(int(f)) for f in flat]
-        unique = {id(r): r for r in each if r}
-        return [
-            (r, np.array([i for i, other in enumerate(each) if other is r]))
-            for r in unique.values()
-        ]
 
     # Threads.
     def read_non_coherent(self, batch: WarpBatch, mask: Mask, index: Array, size: int) -> None:
@@ -175,7 +126,7 @@ class AccessCheck(Hooks):
         self, access: Access, warp: Warp, flat: Array, numbers: Array, non_coherent: bool
     ) -> None:
         record = self._record(access, warp.column, warp.time)
-        for region, where in self._regions(access.space, flat, access.size):
+        for region, where in self.regions.of(access.space, flat, access.size):
             if region.wrong > MOST_WRONG:
                 continue
             mine, lanes = (flat, numbers) if where is None else (flat[where], numbers[where])
@@ -264,7 +215,7 @@ class AccessCheck(Hooks):
             operation.level if write else 0, op.at, operation.bits,
         )  # fmt: skip
         record = self._record(access, operation.column, operation.time + write)
-        for region, some in self._regions(space, flat, size):
+        for region, some in self.regions.of(space, flat, size):
             if region.wrong > MOST_WRONG:
                 continue
             mine = flat if some is None else flat[some]
@@ -278,34 +229,17 @@ class AccessCheck(Hooks):
 
     def op_tensor(self, op: Op, cta: int, lanes: slice, columns: slice, write: bool) -> None:
         operation = op.clock
-        region = self.tensor.get(cta)
-        if region is None:
-            number = int(self.machine.cta_of[self.machine.slot_of.tolist().index(cta)])
-            granules = TENSOR_LANES // LANES_A_GRANULE * TENSOR_COLUMNS
-            region = self.tensor[cta] = Region(f"CTA {number}", 0, granules * 4, self.records)
-            region.step = LANES_A_GRANULE
+        region = self.regions.tensor_of(cta)
         access = Access(
             operation, operation.clock, operation.known, "tensor", 0, write, 0, op.at,
             operation.bits,
         )  # fmt: skip
         record = self._record(access, operation.column, operation.time + write)
         piece = (cta, lanes.start, lanes.stop, columns.start, columns.stop)
-        cells = self._tensor_cells(region, piece)
+        cells = self.regions.cells(region, piece)
         self._check(region, access, cells, record << LANE_BITS, operation.column, piece)
         if write:
             operation.pieces.add(piece)
-
-    def _tensor_cells(self, region: Region, piece: tuple[int, ...]) -> Array:
-        _, top, bottom, left, right = piece
-        if (top | bottom) % region.step:
-            region.split_rows(region.step, TENSOR_COLUMNS)
-            region.step = 1
-        key = (region.step, *piece[1:])
-        cells = self._cells.get(key)
-        if cells is None:
-            rows = np.arange(top // region.step, bottom // region.step) * TENSOR_COLUMNS
-            cells = self._cells[key] = (rows[:, None] + np.arange(left, right)).reshape(-1)
-        return cells
 
     def column_of(self, cluster: Cluster) -> int:
         """Return a column for an operation.
@@ -316,7 +250,7 @@ class AccessCheck(Hooks):
         """
         if not cluster.free:
             in_use = np.zeros(cluster.columns, np.bool_)
-            for region in (*self.shared.values(), *self.tensor.values()):
+            for region in self.regions.of_wave:
                 for codes in (region.writes, region.reads):
                     used = np.unique(codes) >> LANE_BITS
                     used = used[self.records.cluster[used] == cluster.number]

@@ -1,5 +1,8 @@
 """Accesses as numbers: a record says who did it, when, how and by which instruction; a code is a
 record and a lane.
+
+The shadow memory holds codes, 32 bits each, so that comparing thousands of granules is one NumPy
+operation on their records' columns.
 """
 
 from __future__ import annotations

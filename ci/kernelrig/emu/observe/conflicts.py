@@ -1,4 +1,4 @@
-"""What is said of two accesses that nothing orders."""
+"""What is reported of two accesses that nothing orders: the rule, the message, the objects."""
 
 from __future__ import annotations
 

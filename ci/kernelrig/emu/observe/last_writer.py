@@ -1,4 +1,4 @@
-"""Who wrote each byte of global memory last: for the line behind a wrong value."""
+"""The instruction that wrote each byte of global memory last, for the line of a wrong value."""
 
 from __future__ import annotations
 

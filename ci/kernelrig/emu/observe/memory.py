@@ -1,6 +1,7 @@
-"""Memory used against what was promised (memcheck), and how shared memory's banks were hit.
+"""Memory used against its declaration (memcheck), and how shared memory's banks were hit.
 
-Bounds and alignment are the semantics' own: an access that has no meaning is reported there.
+Bounds and alignment are found where an address is resolved (`machine.addressing`): an access out of
+bounds has no meaning that could be executed.
 """
 
 from __future__ import annotations

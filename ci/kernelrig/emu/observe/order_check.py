@@ -1,4 +1,10 @@
-"""Whether what was done before is ordered before the access under way."""
+"""Whether earlier accesses are ordered before the access under way.
+
+An `OrderCheck` is made for one access and asked about the codes of many granules. Three steps, from
+cheap to exact: whole records first (`settled`: is the earliest lane's knowledge late enough?), then
+all codes at once by NumPy (`_closely`), and what is left one by one (`_excused`): accesses of
+several lanes, of other clusters, and of tensor memory, where order is more than a time.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Races: accesses of one place, a write among them, that nothing orders.
+"""Races: accesses to the same bytes, one of them a write, that nothing orders.
 
-Knows the run from hooks alone. What is ordered is in `clocks`, who accessed what in `shadow`; here
-the events of a run become the one or are checked against the other. The rules are those of PTX 8
-(memory consistency), 9.7.13 (barriers, fences, mbarriers), 9.7.9.27 (groups) and 9.7.16.6 (tensor
-memory).
+Everything is known from hooks alone. What is ordered is in `clocks`, who accessed what in `shadow`;
+here the events of a run change the clocks or are checked against the shadow. The rules are those of
+PTX ISA 8 (memory consistency), 9.7.13 (barriers, fences, mbarriers), 9.7.9.27 (groups) and 9.7.16.6
+(tensor memory).
 """
 
 from __future__ import annotations
@@ -16,17 +16,8 @@ from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import LANES, Mask, lane_bits
 from kernelrig.emu.observe import view_changes
 from kernelrig.emu.observe.access_check import AccessCheck, StrongAccess
-from kernelrig.emu.observe.clocks import (
-    ALL,
-    LEVELS,
-    Cluster,
-    Sync,
-    Warp,
-    acquire,
-    lanes_of,
-    release,
-    sync_warp,
-)
+from kernelrig.emu.observe.clocks import ALL, LEVELS, Cluster, Warp, lanes_of
+from kernelrig.emu.observe.release_acquire import Sync, acquire, release, sync_warp
 
 MOST_INSTANCES = 1024
 
@@ -43,7 +34,7 @@ class Races(AccessCheck):
 
     def started(self, machine: Machine) -> None:
         self.wave += 1
-        self.machine = self.reports.machine = machine
+        self.machine = self.reports.machine = self.regions.machine = machine
         self.forget_wave()
         self.phases.clear()
         self.instances.clear()
@@ -62,6 +53,7 @@ class Races(AccessCheck):
             place = (int(machine.cta_of[number]), in_cta)
             cta = self.wave << 16 | slot
             self.warps.append(Warp(clusters[key], column, cta, number, place))
+        self.regions.warps = self.warps
         self.several |= self.wave > 1 or len(clusters) > 1
 
     # Threads that synchronise.

@@ -1,9 +1,8 @@
-"""Plain reads of shared memory by warps of its own CTA: most reads there are, and cheap to keep.
+"""Plain reads of shared memory by warps of its own CTA: most of all reads, kept in a cheap form.
 
-A row a warp: when it read each granule last, by which lanes, under which record. That says all of
-reads at one time, however many lanes share a granule, and of later ones that stand for those
-before. Other reads go into the shadow one by one, and these too once something is not ordered
-behind them.
+A row a warp: when it read each granule last, by which lanes, under which record. That represents
+all reads at one time, however many lanes share a granule, and later ones that replace those before.
+Other reads go into the shadow one by one, and these too once something is not ordered behind them.
 """
 
 from __future__ import annotations

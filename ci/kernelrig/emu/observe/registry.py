@@ -1,4 +1,4 @@
-"""The observers by the name of the stage on a GPU that each stands for."""
+"""The observers by the name of the stage on a GPU that each replaces."""
 
 from __future__ import annotations
 

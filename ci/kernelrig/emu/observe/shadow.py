@@ -1,9 +1,18 @@
 """The shadow of memory: who accessed each granule last.
 
-A granule is 4 bytes, until somebody accesses less: then it is as small as that, in the whole
-region, so that no two threads share one by accident. It holds the last write and the reads since,
-those that another read does not stand for. Each is one number: a record (who, when, how, by which
-instruction) and a lane.
+How it works. A granule is 4 bytes, until an access is narrower: then it is as small as that, in the
+whole region, so that no two threads share one by accident. It holds the last write and the reads
+since, as codes (a record and a lane).
+
+One write is enough, as a new write must be ordered behind it anyway, and what is ordered behind the
+new one is then ordered behind the old one. Reads are several: two reads need no order, and a write
+must be ordered behind each. A read replaces an earlier one of the same threads, and one that is
+ordered before it; most granules hold one or two (FIRST_READERS columns, doubled when they do not
+suffice, MOST_READERS at most).
+
+Strong accesses (atomics, relaxed and stronger loads and stores) do not race with one another (PTX
+ISA 8.7, morally strong), but with weak ones they do. So a strong write that is not ordered behind
+earlier strong ones does not replace them: they stay among the reads (`write_strongly`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What fences, waits and the issue of operations do to what threads know: views to views."""
+"""What fences, waits and the issue of operations change in what threads know: views to views."""
 
 from __future__ import annotations
 

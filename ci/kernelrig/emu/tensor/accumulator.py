@@ -1,4 +1,4 @@
-"""The accumulator of a warpgroup's products: registers that nobody may touch until the wait.
+"""The accumulator of a warpgroup's products: registers that are not readable until the wait.
 
 Products onto the same registers are one chain; it is kept as a matrix, and becomes registers when
 it is waited for. PTX ISA 9.7.15.5.1.1: register v of thread t holds row t / 4 % 8 + 8 (v >> 1 & 1)

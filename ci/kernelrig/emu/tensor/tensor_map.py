@@ -1,7 +1,7 @@
 """Tensor maps: what cuTensorMapEncodeTiled makes of a tensor in global memory, and its boxes.
 
 NVIDIA's 128 bytes are not documented. These are our own: all fields, and a checksum by which bytes
-that are no tensor map are told. The rules are cuda.h's (CUDA 13.0), in the words of
+that are no tensor map are recognised. The rules are cuda.h's (CUDA 13.0), in the words of
 kernel/tensor_map_rules.cuh.
 """
 

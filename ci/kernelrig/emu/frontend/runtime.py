@@ -1,0 +1,48 @@
+"""What generated code calls beside the instructions: merges under a guard, reads of no value."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kernelrig.emu.machine.findings import Context
+from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.numerics import arrays
+from kernelrig.emu.numerics.arrays import BOOL, UNSIGNED, Array, Held
+from kernelrig.ptx.types import BYTES
+
+
+def merge(mask: Array, new: Held, old: Held) -> Held:
+    """Return `new` where `mask` holds, else `old`, of a register under a guard."""
+    if isinstance(old, arrays.Unready) or isinstance(new, arrays.Unready):
+        return new
+    return np.where(mask, new, old)
+
+
+def unready(batch: WarpBatch, register: int, at: int) -> Array:
+    """Report a read of a register that holds nothing yet, and make something of it."""
+    value = batch.registers[register]
+    instruction = batch.machine.program.function.instructions[at]
+    name = batch.machine.program.function.registers[register].name
+    batch.at = at
+    if isinstance(value, arrays.Pending):
+        batch.report(
+            "uninitialised",
+            f"{instruction.mnemonic} reads {name} before {value.text}",
+            batch.lanes,
+            same=value.text,
+            context=Context(_rule_of(value.text)),
+        )
+        return value.values
+    batch.report(
+        "uninitialised",
+        f"{instruction.mnemonic} reads {name}, which nothing has written",
+        batch.lanes,
+        "warning",
+    )
+    kind = batch.machine.program.function.registers[register].type
+    return np.zeros((1, 1), BOOL if kind == "pred" else UNSIGNED[BYTES[kind]])
+
+
+def _rule_of(wait: str) -> str:
+    """Return the rule of a register that is read before `wait`, the instruction it waits for."""
+    return "load-not-waited" if "tcgen05" in wait else "wgmma-not-waited"

@@ -1,0 +1,150 @@
+"""Release and acquire: how knowledge travels from thread to thread, as far as scopes reach.
+
+A `Sync` is what was published at one place: in a phase of an mbarrier, in one use of a CTA or
+cluster barrier, in a variable that is written by a release. PTX ISA 8.7 to 8.9.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from kernelrig.emu.numerics.arrays import Array
+from kernelrig.emu.observe.clocks import (
+    DIRECT,
+    GLOBAL,
+    LEVELS,
+    ORDERED,
+    SAME,
+    SHARED,
+    TENSOR,
+    AsyncOperation,
+    Cluster,
+    Known,
+    View,
+    Warp,
+    join,
+    later,
+)
+
+
+class Sync:
+    """What those who arrived at something publish, by how far their scopes reach.
+
+    Scopes must include each other (PTX 8.7): `near` is for the CTA of who released, `wide` for its
+    cluster if both scopes reach it, `far` for all. `ended` are completions of operations: they
+    reach any scope (complete_tx is release.cluster). `order` is that of tcgen05 operations, which
+    relaxed arrivals carry too.
+    """
+
+    __slots__ = ("ended", "far", "near", "order", "wide")
+
+    def __init__(self) -> None:
+        self.near: dict[int, Known] = {}
+        self.wide: dict[int, Known] = {}
+        self.far: Known = {}
+        self.ended: Known = {}
+        self.order: dict[int, Array] = {}
+
+    def publish(self, warp: Warp, known: Known, level: int) -> None:
+        self.near[warp.cta] = join(self.near.get(warp.cta), known)
+        if level < LEVELS["cluster"]:
+            return
+        number = warp.cluster.number
+        clock = known[number].copy()
+        clock[DIRECT] = 0
+        known = {**known, number: clock}
+        self.wide[number] = join(self.wide.get(number), known)
+        if level >= LEVELS["gpu"]:
+            self.far = join(self.far, known)
+
+    def pass_order(self, cluster: Cluster, row: Array) -> None:
+        known = self.order.get(cluster.number)
+        self.order[cluster.number] = row if known is None else later(known, row)
+
+    def end(self, operation: AsyncOperation, times: dict[int, int], asynchronous: bool) -> None:
+        """Operations are complete: columns and times."""
+        cluster = operation.cluster
+        clock = cluster.nothing.copy()
+        columns, values = list(times), list(times.values())
+        clock[SAME, columns] = clock[DIRECT, columns] = values
+        if asynchronous:  # completion implies the fence to the generic proxy, PTX 8.9.1.1
+            clock[SHARED, columns] = clock[GLOBAL, columns] = values
+        self.ended = join(self.ended, {cluster.number: clock})
+
+    def reach(self, warp: Warp, level: int) -> Known:
+        """Return what a thread of `warp` acquires with a scope of `level`."""
+        known = join(self.near.get(warp.cta), self.ended)
+        if level >= LEVELS["cluster"]:
+            known = join(known, self.wide.get(warp.cluster.number, {}))
+        if level >= LEVELS["gpu"]:
+            known = join(known, self.far)
+        return known
+
+
+def release(warp: Warp, bits: int, sync: Sync, sem: str, level: int) -> None:
+    """Lanes publish what they have done; where they are relaxed, what a fence before closed."""
+    for lanes, view in warp.parts(bits):
+        sync.pass_order(warp.cluster, warp.ordered(lanes, view))
+        if sem != "relaxed":
+            sync.publish(warp, warp.published(lanes, view), level)
+        for fenced in view.fenced:
+            known = warp.published(lanes, fenced.view, fenced.time)
+            sync.publish(warp, known, min(level, fenced.level))
+
+
+def acquire(warp: Warp, bits: int, sync: Sync, sem: str, level: int, cap: bool = False) -> None:
+    """Lanes learn what was published; where they are relaxed, an acquire fence behind does.
+
+    `cap`: such a fence reaches no further than this read does, which of mbarriers is not asked.
+    """
+    order = sync.order.get(warp.cluster.number)
+    known = sync.reach(warp, level) if sem != "relaxed" else {}
+    seen: tuple[tuple[int, Known], ...] = ()
+    if sem == "relaxed" and (sync.near or sync.wide or sync.far or sync.ended):
+        seen = tuple(
+            (fence, sync.reach(warp, min(fence, level) if cap else fence)) for fence in (1, 2, 3)
+        )
+    made: dict[int, View] = {}
+
+    def new(lanes: int, view: View) -> View:
+        if id(view) not in made:
+            result = replace(view, known=join(view.known, known)) if known else view
+            if order is not None and (order > warp.mine(result)[ORDERED][: len(order)]).any():
+                clock = warp.mine(result).copy()
+                clock[ORDERED, : len(order)] = np.maximum(clock[ORDERED, : len(order)], order)
+                result = replace(result, known={**result.known, warp.cluster.number: clock})
+            if seen:
+                old = dict(view.seen)
+                result = replace(
+                    result, seen=tuple((fence, join(old.get(fence), k)) for fence, k in seen)
+                )
+            made[id(view)] = result
+        return made[id(view)]
+
+    warp.change(bits, new)
+
+
+def sync_warp(warp: Warp, bits: int) -> None:
+    """bar.warp.sync: the lanes know all that any of them knows and has done (PTX 9.7.13.2)."""
+    known: Known = {}
+    for lanes, view in warp.parts(bits):
+        known = join(known, warp.published(lanes, view))
+    number = warp.cluster.number
+    made: list[View] = []
+
+    def new(_: int, view: View) -> View:
+        tensor = warp.mine(view)[TENSOR]  # the only row that a thread has for itself
+        for done in made:
+            if (done.fenced, done.seen) == (view.fenced, view.seen) and (
+                done.known[number][TENSOR] == tensor
+            ).all():
+                return done
+        clock = known[number].copy()
+        clock[TENSOR] = tensor
+        made.append(View({**known, number: clock}, fenced=view.fenced, seen=view.seen))
+        return made[-1]
+
+    warp.change(bits, new)
+    warp.tick()

@@ -31,7 +31,7 @@ case "$*" in
     mkdir "{calls}.busy" || echo overlap >>"{calls}"
     echo "$*" >>"{calls}"
     if [ -e "{calls}.slow" ]; then
-        echo "Collecting numpy"
+        echo "  Collecting numpy"
         tries=0
         until [ -e "{calls}.ticked" ] || [ $tries = 2000000 ]; do tries=$((tries + 1)); done
     fi
@@ -220,7 +220,7 @@ def test_a_failing_pip_is_shown_and_the_next_call_starts_over(machine: Machine) 
     assert done.exit_code == 4
     assert done.stderr.splitlines()[2:] == [
         "pip: No matching distribution found for x",
-        "ci/invoke: pip could not install kernelrig into .venv (exit 1, all it said: "
+        "ci/invoke: pip could not install kernelrig into .venv (exit 1, full output: "
         ".venv/pip.log); it needs the package index, or a folder of wheels (README.md says how to "
         "fill one): PIP_NO_INDEX=1 PIP_FIND_LINKS=DIR ci/invoke ...",
     ]

@@ -74,6 +74,8 @@ def test_help_of_a_task_explains_every_flag(capsys: pytest.CaptureFixture[str]) 
     shown = capsys.readouterr().out
     assert "Prune old builds here" in shown
     assert "keep what is younger; default: 14" in shown
+    assert run("bench", "--help") == 0
+    assert capsys.readouterr().out.startswith("Usage: kernelrig bench A B [--flags]\n")
 
 
 def test_the_version_is_that_of_kernelrig(capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,6 +114,16 @@ def test_the_project_is_the_nearest_folder_upward(
     (tmp_path / "kernel" / "kernels.yaml").touch()
     monkeypatch.chdir(below)
     assert project.project_root() == tmp_path
+
+
+def test_the_root_may_stand_before_or_after_the_task(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (("--root", str(tmp_path), "baselines"), ("baselines", f"--root={tmp_path}")):
+        assert run(*words) == 0
+        assert capsys.readouterr().out.startswith("no baselines in ")
+    assert run("--root", str(tmp_path / "nowhere"), "baselines") == 2
+    assert capsys.readouterr().err == f"--root: no folder {tmp_path / 'nowhere'}\n"
 
 
 def test_outside_a_project_one_sentence_says_what_a_project_is(tmp_path: Path) -> None:

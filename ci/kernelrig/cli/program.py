@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import sys
+import textwrap
 from pathlib import Path
 
 from invoke import Argument, Config, Exit, ParseError, Program
@@ -69,10 +71,9 @@ class KernelrigProgram(Program):
                 sys.stdout.write(completion_script(shell))
                 return 0
             self.parse_core(argv)
-            if self.args.root.value:
-                use_root(Path(self.args.root.value))
             self.parse_collection()
             self.parse_tasks()
+            self._take_root()
             self.parse_cleanup()
             self.execute()
         except ParseError as e:
@@ -91,12 +92,15 @@ class KernelrigProgram(Program):
             return show_error("", e, as_json=as_json)
         return 0
 
+    def _take_root(self) -> None:
+        if self.args.root.value:
+            use_root(Path(self.args.root.value))
+
     def _complete(self, argv: list[str], typed: list[str]) -> int:
         with contextlib.suppress(Exception):
             self.create_config()
             self.parse_core(argv)
-            if self.args.root.value:
-                use_root(Path(self.args.root.value))
+            self._take_root()
             self.parse_collection()
             tasks = {context.name: context for context in self._make_parser().contexts.values()}
             for candidate in candidates(typed, self.options, tasks):
@@ -111,6 +115,11 @@ class KernelrigProgram(Program):
 
     def parse_tasks(self) -> None:
         contexts = self._make_parser().contexts
+        words = self.core.unparsed
+        if words and words[0] in contexts and "--help" in words:
+            # Invoke would take it for the first positional argument that is missing.
+            self.args.help.value = contexts[words[0]].name
+            words.clear()
         for task, flag in _ANY_NUMBER.items():
             self.core.unparsed[:] = spread_words(self.core.unparsed, contexts[task], flag)
         super().parse_tasks()
@@ -139,6 +148,14 @@ class KernelrigProgram(Program):
 
     def task_list_opener(self, extra: str = "") -> str:
         return "Tasks"
+
+    def print_task_help(self, name: str) -> None:
+        context = self.parser.contexts[name]
+        words = [a.name.upper() for a in context.positional_args if a.kind is not list]
+        usage = " ".join([self.binary, str(context.name), *words, "[--flags]"])
+        about = textwrap.indent(inspect.getdoc(self.collection[name]) or "", self.leading_indent)
+        sys.stdout.write(f"Usage: {usage}\n\n{about}\n\nFlags:\n\n")
+        self.print_columns(context.help_tuples())
 
     def print_help(self) -> None:
         sys.stdout.write(f"Usage: {self.binary} [--options] TASK [--flags]\n\nOptions:\n\n")

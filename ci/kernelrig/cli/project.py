@@ -12,6 +12,8 @@ _chosen: list[Path] = []
 
 def use_root(root: Path) -> None:
     """Take `root` for the rest of this process; ci/invoke and tasks.py know theirs."""
+    if not root.is_dir():
+        raise ConfigError(f"--root: no folder {root}")
     _chosen[:] = [root.resolve()]
 
 

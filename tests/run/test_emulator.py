@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +19,8 @@ from kernelrig.remote import read_journal, run_job_here
 from kernelrig.run.emulation import CASES, plan_for
 from kernelrig.run.fault import broken_tree, read_fault
 from kernelrig.run.requests import EmulateRequest
+
+from tests.e2e.host import marked_processes
 
 ROOT = Path(__file__).parents[2]
 
@@ -121,6 +127,37 @@ def test_the_agent_runs_the_commands_of_a_job_in_the_run_directory(tmp_path: Pat
     assert {p.name for p in run.iterdir()} == {
         *("agent.log", "job.json", "journal.jsonl", "stages"),
     }
+
+
+_SLEEPER = """
+import sys
+from pathlib import Path
+from kernelrig.model import Command, StageJob, StageKind
+from kernelrig.remote import run_job_here
+run = Path(sys.argv[1])
+script = "sleep 600 & setsid sleep 600 & wait"
+jobs = (StageJob("stage", StageKind.CHECKSUM, (Command("sleeps", ("sh", "-c", script), 600.0),)),)
+run_job_here(run, run.name, jobs, lambda event: print(event["event"], flush=True))
+"""
+
+
+def test_an_interrupted_client_ends_the_agent_and_all_that_it_started(tmp_path: Path) -> None:
+    run = tmp_path / "runs/20261122T120000Z-interrupted"
+    run.mkdir(parents=True)
+    argv = [sys.executable, "-c", _SLEEPER, str(run)]
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as client:
+        assert client.stdout is not None
+        heard = [line.strip() for line in iter(client.stdout.readline, "command_started\n")]
+        assert heard == ["run_started", "stage_started"]
+        assert marked_processes(run.name) != []
+        client.send_signal(signal.SIGINT)
+        client.communicate(timeout=30)
+    assert marked_processes(run.name) == []
+    journal = (run / "journal.jsonl").read_text().splitlines()
+    events = [json.loads(line)["event"] for line in journal]
+    assert events[-1] == "finished"
 
 
 def test_a_fault_says_what_it_breaks_and_how_it_shows() -> None:

@@ -1,7 +1,7 @@
-"""The control-flow graph of a function: blocks of instructions, and what leads from one on.
+"""The control-flow graph of a PTX function: basic blocks, and the edges between them.
 
 An edge carries the guard under which it is taken. A trap, and a call that never returns, end their
-block without an edge: nobody comes out there.
+block without an edge: no thread continues after them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LEAVES = frozenset({"ret", "exit", "trap"})
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The way to block `target`; with a guard, taken where that holds."""
+    """An edge to block `target`, taken where the guard holds, if it has one."""
 
     target: int
     guard: Guard | None = None
@@ -28,9 +28,9 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Instructions `start` to `end` - 1 of the function, which run in one piece.
+    """Instructions `start` to `end` - 1 of the function, which run without a branch.
 
-    The block of a label behind the last instruction is empty: who gets there returns.
+    The block of a label after the last instruction is empty: a thread that gets there returns.
     """
 
     index: int
@@ -59,12 +59,6 @@ class Flow:
         return reached
 
     @cached_property
-    def dominators(self) -> dict[int, int]:
-        """Block -> its immediate dominator, of the blocks that can be reached but the entry."""
-        found = nx.immediate_dominators(self.graph, 0)
-        return {block: above for block, above in found.items() if block}
-
-    @cached_property
     def looped(self) -> frozenset[int]:
         """The blocks that may run again after they have run."""
         return frozenset(
@@ -79,11 +73,11 @@ class Flow:
 
 
 def control_flow(function: Function) -> Flow:
-    """Cut a function into blocks at its labels, and behind what may leave the straight line."""
+    """Divide a function into blocks, at its labels and after instructions that may branch."""
     code = function.instructions
     starts = {0} | {label.target for label in function.labels}
     starts |= {i.index + 1 for i in code if _ends_block(i)}
-    # Whoever runs past the last instruction returns: a block for the labels there.
+    # A thread that runs past the last instruction returns: a block for labels there.
     starts = {s for s in starts if s < len(code)} | {len(code)}
     ordered = sorted(starts)
     number = {start: index for index, start in enumerate(ordered)}

@@ -1,7 +1,7 @@
-"""The control-flow graph of a function, from the targets that its own text names.
+"""The control-flow graph of a SASS function, from the branch targets in its own text.
 
-No second run of nvdisasm: a test holds its -bbcfg equal to this. That one cuts blocks further, at
-labels that nobody branches to, knows no traps, and takes a recursive call for a jump.
+It needs no second run of nvdisasm; a test compares it with nvdisasm -bbcfg, which cuts further, at
+labels without a branch to them, ignores traps, and shows a recursive call as a jump.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Edge(StrEnum):
     NEXT = "next"
     TAKEN = "taken"
     RETURNED = "returned"
-    """From a call to the place it comes back to."""
+    """From a call to its return address."""
     TRAPPED = "trapped"
-    """Behind a trap, or a call that never returns: nobody gets there."""
+    """After a trap, or a call that never returns: not reached by any thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Instructions that run in one piece; `callee` is what the last one calls, `?` if unknown."""
+    """A basic block; `callee` is the function that its last instruction calls, `?` if unknown."""
 
     instructions: tuple[Instruction, ...]
     callee: str = ""
@@ -125,7 +125,7 @@ class _Builder:
         entry = function.instructions[0].address
         reached = nx.descendants(live, entry) | {entry}
         live.remove_nodes_from(set(whole) - reached)
-        # The padding behind the last instruction does; nobody gets there.
+        # The padding after the last instruction does; it is not reached.
         if off := [b for b, said in live.nodes.data() if "runs_off" in said]:
             raise ProtocolError(f"'{function.name}' runs off its end from {off[0]:#06x}")
         return Flow(function, blocks, live, whole, callees)
@@ -135,7 +135,7 @@ class _Builder:
 
 
 def _blocks(function: Function, ends: dict[int, Branch], back: dict[int, int]) -> dict[int, Block]:
-    """Cut the function at branch targets, and behind what ends a block."""
+    """Divide the function at branch targets, and after what ends a block."""
     firsts = {function.instructions[0].address, *back.values()}
     firsts |= {target for end in ends.values() for target in end.targets}
     blocks: dict[int, Block] = {}

@@ -11,7 +11,7 @@ from kernelrig.sass.flow import Flow
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """The blocks from which control comes back to `header` without leaving.
+    """The blocks from which control returns to `header` without leaving the loop.
 
     `inside` is the header of the loop around it. A cycle that can be entered at several blocks is a
     loop too, with the first of them as header, and `entries` says how many they are.
@@ -31,7 +31,7 @@ def dominators(flow: Flow) -> dict[int, int]:
 
 
 def dominates(above: int, block: int, idom: dict[int, int]) -> bool:
-    """Tell whether every path from the entry to `block` passes `above`."""
+    """Whether every path from the entry to `block` passes `above`."""
     while block != above:
         if block not in idom:
             return False
@@ -42,8 +42,8 @@ def dominates(above: int, block: int, idom: dict[int, int]) -> bool:
 def natural_loops(flow: Flow) -> tuple[Loop, ...]:
     """Return every loop, outer ones before those they hold; none is missed.
 
-    Back edges to one header are one loop. What still goes round once they are cut has several
-    entries (a `goto` into a loop): no header dominates it, and it is returned whole.
+    Back edges to one header form one loop. A cycle that remains without back edges has several
+    entries (a `goto` into a loop): no header dominates it, and the whole cycle is returned.
     """
     idom = dominators(flow)
     back = [(tail, head) for tail, head in flow.graph.edges if dominates(head, tail, idom)]

@@ -1,4 +1,7 @@
-"""On every path to X there is Y: what dominance alone cannot say, as it knows no `since`."""
+"""Required order: on every path to X, after the latest `since`, there is Y.
+
+Dominance alone cannot express it: it has no `since`.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ BuildSpec = Callable[[Instruction], bool]
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """A way to `instruction` without what should have come before; shortest first.
+    """A shortest path to `instruction` without what must precede it.
 
-    `path` are the blocks passed, from where the way begins: the entry, or the last `since`.
+    `path` are its blocks, from where it begins: the entry, or the last `since`.
     """
 
     instruction: Instruction

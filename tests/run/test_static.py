@@ -135,8 +135,10 @@ def test_a_rule_that_does_not_hold_fails_the_run_and_says_how_to_fix_it(
     assert bad.verdict.evidence[-1].startswith("suggested fix: ")
     (failure,) = ET.parse(folder_of(root, run) / "junit.xml").getroot().iter("failure")
     assert str(failure.get("message")).startswith(said)
-    assert render_summary(run).endswith(
-        "- **next**: `ci/invoke check --kernel demo --arch sm_90a --variant production`\n"
+    assert (
+        render_summary(run)
+        .splitlines()[9]
+        .endswith(", then `ci/invoke check --kernel demo --arch sm_90a --variant production`")
     )
 
 
@@ -256,8 +258,10 @@ def test_a_run_whose_check_fails_touches_no_box(
     folder = folder_of(root, run)
     assert (folder / "junit.xml").is_file()
     assert (folder / "stages/00-check/roles-gemm.dot").is_file()
-    assert render_summary(run).endswith(
-        "- **next**: `ci/invoke check --kernel demo --arch sm_90a --variant production`\n"
+    assert (
+        render_summary(run)
+        .splitlines()[9]
+        .endswith(", then `ci/invoke check --kernel demo --arch sm_90a --variant production`")
     )
 
 

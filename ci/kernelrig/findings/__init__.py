@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         fingerprint,
         frame_parts,
         number_equal,
+        number_lines,
         without_numbers,
     )
     from kernelrig.findings.location import locate
@@ -28,6 +29,7 @@ __all__ = [
     "frame_parts",
     "locate",
     "number_equal",
+    "number_lines",
     "without_numbers",
 ]
 

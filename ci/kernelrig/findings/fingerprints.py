@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TypeVar
 
 from kernelrig.findings.sources import Sources
+from kernelrig.model import Finding
 from kernelrig.model.frame import Frame
 
 Key = TypeVar("Key")
@@ -46,3 +48,10 @@ def number_equal(named: Iterable[tuple[Key, str]]) -> dict[Key, str]:
         seen[base] = seen.get(base, 0) + 1
         numbered[key] = base if seen[base] == 1 else f"{base}-{seen[base]}"
     return numbered
+
+
+def number_lines(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Give findings of one fingerprint at different lines different ones, in order of the lines."""
+    keys = sorted({(f.fingerprint, f.file, f.line) for f in findings})
+    names = number_equal((key, key[0]) for key in keys)
+    return tuple(replace(f, fingerprint=names[f.fingerprint, f.file, f.line]) for f in findings)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kernelrig.model import STOPPED_SCHEDULES, DeviceKind, Finding, Outcome, Run
+from kernelrig.model.frame import Frame
 from kernelrig.report.outcome import Fault, faults
 
 _RANKS: tuple[tuple[str, ...], ...] = (
@@ -27,6 +28,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
 )
 """The first words of kinds, as the emulator and the sanitizers name them; causes come first."""
 
+STATIC_TOOL = "check"
 _UNKNOWN_RANK = 1
 _DEADLOCK = 3
 _RUNTIME = 6
@@ -84,11 +86,18 @@ def _merged(found: Iterable[Fault]) -> list[Entry]:
     """Join faults of one fingerprint, in the order in which the first of each was seen."""
     groups: dict[object, list[Fault]] = {}
     for fault in found:
-        f = fault.finding
-        known = f is not None and f.fingerprint
-        key = (fault.verdict.outcome, f.fingerprint) if f is not None and known else id(fault)
-        groups.setdefault(key, []).append(fault)
+        groups.setdefault(_key(fault), []).append(fault)
     return [_entry(group) for group in groups.values()]
+
+
+def _key(fault: Fault) -> object:
+    """Return what faults that are one have in common: for a static rule, its code and kernel."""
+    f = fault.finding
+    if f is None or not f.fingerprint:
+        return id(fault)
+    if f.tool == STATIC_TOOL:
+        return fault.verdict.outcome, fault.stage.name, f.rule or f.kind, f.kernel
+    return fault.verdict.outcome, f.fingerprint
 
 
 def _entry(group: Sequence[Fault]) -> Entry:
@@ -102,8 +111,15 @@ def _entry(group: Sequence[Fault]) -> Entry:
         schedules=sum(f.schedules for f in seen),
         warps=max(f.warps for f in seen),
         ctas=max(f.ctas for f in seen),
+        related=seen[0].related or _other_lines(seen),
     )
     return Entry(replace(first, finding=whole), stages)
+
+
+def _other_lines(seen: Sequence[Finding]) -> tuple[Frame, ...]:
+    """Return the other lines at which a static rule does not hold."""
+    lines = dict.fromkeys(Frame(f.file, f.line) for f in seen if f.at != seen[0].at and f.line)
+    return tuple(lines)
 
 
 def _is_error(entry: Entry) -> bool:

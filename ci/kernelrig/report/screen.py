@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from kernelrig.findings.demangling import readable
 from kernelrig.model import DeviceKind, Finding, Run
 from kernelrig.model.frame import Frame
-from kernelrig.report.entries import Entry, entries
+from kernelrig.report.entries import STATIC_TOOL, Entry, entries
 from kernelrig.report.next_step import RUNS, next_step
 from kernelrig.report.outcome import device_label, labelled, missing, run_word, stage_word
 from kernelrig.terminal.text import columns, one_line
@@ -76,10 +76,10 @@ def _verdict(run: Run, found: Sequence[Entry]) -> str:
     # What was only read ran nowhere: its device is named where there is no other.
     ran = [s for s in run.stages if s.device is not DeviceKind.STATIC] or run.stages
     devices = ", ".join(dict.fromkeys(device_label(s) for s in ran)) or "nothing ran"
-    words = [f"{len(found)} {'cause' if len(found) == 1 else 'causes'}"] if found else []
+    causes = f": {len(found)} {'cause' if len(found) == 1 else 'causes'}" if found else ""
     explained = sum(len(e.explains) for e in found)
-    words += [f"{explained} more that they explain"] if explained else []
-    return f"{run_word(run)}: {run.id} ({devices})" + (f": {', '.join(words)}" if words else "")
+    causes += f", which explain{'s' * (len(found) == 1)} {explained} more" if explained else ""
+    return f"{run_word(run)}: {run.id} ({devices}){causes}"
 
 
 def _causes(found: Sequence[Entry]) -> list[str]:
@@ -143,9 +143,10 @@ def _fix(finding: Finding) -> Iterator[str]:
 
 
 def _with(finding: Finding) -> str:
-    """Name the other lines that take part, as the other access of a race."""
+    """Name the other lines: of a race the other access, of a static rule where else it breaks."""
     others = dict.fromkeys(f"{f.file}:{f.line}" for f in finding.related if f.line)
-    return _plain(f"with {', '.join(others)}") if others else ""
+    word = "also at" if finding.tool == STATIC_TOOL else "with"
+    return _plain(f"{word} {', '.join(others)}") if others else ""
 
 
 def _chain(finding: Finding) -> str:

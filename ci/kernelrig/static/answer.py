@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from kernelrig.errors import CiError, ProtocolError
-from kernelrig.findings import fingerprint, locate, without_numbers
+from kernelrig.findings import fingerprint, locate, number_lines, without_numbers
 from kernelrig.model import Check, Finding, Rule, broken, failed, passed, skipped, unreadable
 from kernelrig.model.frame import Place
 from kernelrig.model.symbol import base_name
@@ -65,7 +65,7 @@ def judged(
     """Return the answer of a rule that was judged: it holds if nothing was found."""
     what = f"what: {rule.what}"
     verdict = failed(said, *_advice(rule)) if findings else passed(said, what)
-    return Check(rule.title, verdict, findings=tuple(findings), facts=dict(facts or {}))
+    return Check(rule.title, verdict, findings=number_lines(findings), facts=dict(facts or {}))
 
 
 def not_judged(rule: Rule, reason: str | CiError) -> Check:

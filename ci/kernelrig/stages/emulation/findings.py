@@ -12,7 +12,7 @@ from kernelrig.findings import (
     Sources,
     fingerprint,
     frame_parts,
-    number_equal,
+    number_lines,
     without_numbers,
 )
 from kernelrig.model import Finding
@@ -41,16 +41,7 @@ def emulated_findings(
     """
     found = seen.findings
     sources = Sources(context.build, context.source_root)
-    located = [sources.frame(f.location) for f in found]
-    bases = {
-        (_fingerprint(f, at, sources), at.file, at.line): ""
-        for f, at in zip(found, located, strict=True)
-    }
-    names = number_equal((key, key[0]) for key in sorted(bases))
-    made = [
-        _finding(f, at, names[_fingerprint(f, at, sources), at.file, at.line], sources)
-        for f, at in zip(found, located, strict=True)
-    ]
+    made = number_lines([_finding(f, sources) for f in found])
     review = acceptance(context)
     return tuple(
         review.apply(replace(finding, explained_by=_cause(f, made)))
@@ -59,7 +50,8 @@ def emulated_findings(
     )
 
 
-def _finding(found: Found, at: Frame, name: str, sources: Sources) -> Finding:
+def _finding(found: Found, sources: Sources) -> Finding:
+    at = sources.frame(found.location)
     message = found.message
     if found.ptx_line and not at.line:
         message += f" (PTX line {found.ptx_line})"
@@ -75,7 +67,7 @@ def _finding(found: Found, at: Frame, name: str, sources: Sources) -> Finding:
         line=at.line,
         threads=", ".join(filter(None, (thread, f"schedule {found.schedule}"))),
         count=found.count,
-        fingerprint=name,
+        fingerprint=_fingerprint(found, at, sources),
         frames=tuple(map(sources.frame, found.frames)) or ((at,) if at.line else ()),
         related=tuple(map(sources.frame, found.related)),
         source_line=sources.line(at.file, at.line).strip(),

@@ -12,15 +12,20 @@ from pathlib import PurePosixPath
 from kernelrig.errors import CiError
 from kernelrig.model import Build
 from kernelrig.model.frame import Frame
+from kernelrig.model.symbol import is_called
 from kernelrig.ptx import parse_ptx
 from kernelrig.sass import Module, parse_sass
 
 
 @dataclass(slots=True)
 class Chains:
-    """The chains in a build's disassembly, read when the first one is wanted."""
+    """The chains in a build's disassembly, read when the first one is wanted.
+
+    `kernel` is the regular expression of the kernels that the program launches.
+    """
 
     build: Build
+    kernel: str = ""
     _modules: list[Module] | None = field(default=None, init=False)
 
     def resolve(self, frame: Frame, offset: int) -> tuple[Frame, ...]:
@@ -35,6 +40,7 @@ class Chains:
             i.place.frames
             for module in self._modules
             for function in module.functions
+            if is_called(self.kernel, function.section)
             for i in function.instructions
             if i.address == offset and _agrees(i.place.frames, frame)
         }

@@ -94,7 +94,7 @@ def _findings(stage: Stage, report: Answer, context: Context) -> tuple[Finding, 
         Sources(context.build, context.source_root),
         context.kernel.sources[context.build.arch],
         kernel,
-        Chains(context.build).resolve,
+        Chains(context.build, kernel).resolve,
     )
 
 

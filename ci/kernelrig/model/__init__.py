@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from kernelrig.model.finding import Finding
     from kernelrig.model.host import Host, Shipped, Tool, executor, visible_gpu
     from kernelrig.model.job import Command, CommandResult, EndedBy, StageJob, StageResult
+    from kernelrig.model.resource_usage import AcceptedBuild, AcceptedBuilds, Usage
     from kernelrig.model.rule import Latency, Role, Rule, SassRule, SassRules
     from kernelrig.model.run import (
         STOPPED_SCHEDULES,
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
         join_checks,
     )
     from kernelrig.model.tunable import Tunable
-    from kernelrig.model.usage import AcceptedBuild, AcceptedBuilds, Usage
     from kernelrig.model.verdict import (
         SCHEMA,
         DeviceKind,

@@ -10,7 +10,13 @@ if TYPE_CHECKING:
     from kernelrig.sass.code import Frame, Function, Instruction, Module, Place
     from kernelrig.sass.cubin import Issue, read_issue
     from kernelrig.sass.flow import Block, Edge, Flow, control_flow
-    from kernelrig.sass.live import LineLive, Live, live_by_line, live_registers_argv, parse_live
+    from kernelrig.sass.liveness import (
+        LineLive,
+        Live,
+        live_by_line,
+        live_registers_argv,
+        parse_live,
+    )
     from kernelrig.sass.loops import Loop, dominates, dominators, natural_loops
     from kernelrig.sass.parse import parse_sass
     from kernelrig.sass.precedence import Breach, breaches

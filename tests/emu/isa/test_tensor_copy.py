@@ -227,7 +227,7 @@ def test_without_a_pair_the_mbarrier_is_in_the_destination() -> None:
     result = run(body, A, image(map_of(A, "u8", (128, 8))), np.zeros(1), 0, 2)
     assert result.kinds == ["barrier-misuse"]
     assert result.findings[0].message == (
-        "cp.async.bulk.tensor: it writes to CTA rank 1 and tells an mbarrier in rank 0: the"
+        "cp.async.bulk.tensor: it writes to CTA rank 1 and signals an mbarrier in rank 0: the"
         " mbarrier must be in that CTA, unless .cta_group::2 allows its peer"
     )
 

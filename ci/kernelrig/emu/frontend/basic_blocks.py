@@ -54,7 +54,7 @@ def _uses(instruction: Instruction, step: Step | None) -> set[int]:
 
 
 def _kills(instruction: Instruction, step: Step | None) -> set[int]:
-    if step is None or instruction.guard:
+    if step is None or instruction.guard:  # a guarded write keeps the old value in some lanes
         return set()
     return {r.index for r, _ in step.writes if r is not None}
 
@@ -91,6 +91,8 @@ def liveness(
             following.append(tuple(number[flow.blocks[e.target].start] for e in block.edges))
         else:
             following.append((index + 1,))
+    # Backwards data flow to a fixed point: live before = used, or live behind and not overwritten.
+    # Registers are bits of one number, so a union is one operation.
     before, behind = list(uses), [0] * len(cuts)
     changed = True
     while changed:
@@ -109,6 +111,7 @@ def liveness(
 
 def post_dominators(flow: Flow) -> dict[int, int]:
     """Return block -> the block all ways from it lead to: its immediate post-dominator."""
+    # Post-dominators are dominators of the reversed graph, from a node behind all exits.
     back: nx.DiGraph[int] = nx.DiGraph()
     leaving = -1
     back.add_node(leaving)

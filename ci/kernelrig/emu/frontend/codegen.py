@@ -149,6 +149,7 @@ class Codegen:
                     result = self._control(at, instruction, end)
             except Unsupported as reason:
                 self.unsupported.append(UnsupportedInstruction(instruction.line, str(reason)))
+        # Only what is read later goes back into the batch's registers.
         for register in sorted(self.written):
             if self.behind[index] >> register & 1:
                 self.lines.append(f"R[{register}] = r{register}")
@@ -167,6 +168,7 @@ class Codegen:
         body = "\n    ".join(self.lines)
         text = f"def {name}({parameters}):\n    {body}\n"
         file = f"<{self.function.name} {name}>"
+        # The text comes from the PTX's structure alone: operands are numbers and names made here.
         exec(compile(text, file, "exec"), self.names)
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         made: Callable[..., Any] = self.names[name]
@@ -177,6 +179,7 @@ class Codegen:
         if step is None or not (step.ready or step.collective):
             return None
         members = mask = ready = None
+        # Each of these runs before the segment, perhaps several times, and must change nothing.
         if step.members is not None and not _is_everyone(step.members):
             self._start()
             self.lines.append(f"return {self._operand(at, step.members, U32)}")
@@ -200,6 +203,7 @@ class Codegen:
         guard = self._guard(at, instruction.guard)
         operands = [self._operand(at, o, d, step.in_flight) for o, d in step.reads]
         wanted = [(r, d) for r, d in step.writes]
+        # A guarded write merges with the old value, which must then be a local variable already.
         if guard:
             for register, _ in wanted:
                 if register is not None:
@@ -232,6 +236,7 @@ class Codegen:
             self.lines.append(f"{indent}C.mark_in_flight(({indices},))")
 
     def _wrote(self, register: Register) -> None:
+        # Views of the old value are views of nothing now.
         self.held.add(register.index)
         self.written.add(register.index)
         for key in [k for k in self.views if k[0] == register.index]:
@@ -270,6 +275,7 @@ class Codegen:
 
     def _hold(self, register: Register, at: int, quiet: bool = False) -> str:
         name = f"r{register.index}"
+        # The first use in the segment fetches it. `quiet`: not a read, so no finding.
         if register.index not in self.held:
             self.held.add(register.index)
             self.lines.append(f"{name} = R[{register.index}]")
@@ -348,6 +354,7 @@ class Codegen:
         return self._constant(np.array([[place + offset]], np.int64).astype(dtype))
 
     def _constant(self, value: Array) -> str:
+        # Constants are shared by all batches and schedules.
         value.setflags(write=False)
         name = f"k{len(self.names)}"
         self.names[name] = value

@@ -32,14 +32,14 @@ def _whole(batch: WarpBatch, mask: Mask, i: Instruction) -> None:
         return
     lanes = batch.mask_of(mask)
     missing = batch.machine.alive[batch.warps] & ~lanes
-    parted: NDArray[np.bool_] = np.asarray(missing.any(axis=1) & lanes.any(axis=1))
-    if parted.any():
-        count = int(lanes[parted][0].sum())
+    diverged: NDArray[np.bool_] = np.asarray(missing.any(axis=1) & lanes.any(axis=1))
+    if diverged.any():
+        count = int(lanes[diverged][0].sum())
         text = (
             f"{i.mnemonic} by {count} lanes of a warp, and not by the others: all lanes of a warp"
             " must execute an aligned barrier, so none may be guarded off (PTX 9.7.13.1)"
         )
-        batch.report("barrier-misuse", text, lanes & parted[:, None], same="aligned")
+        batch.report("barrier-misuse", text, lanes & diverged[:, None], same="aligned")
 
 
 def _sync(i: Instruction) -> Step:

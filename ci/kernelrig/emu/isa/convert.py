@@ -47,7 +47,7 @@ _EIGHT = ("e4m3x2", "e5m2x2")
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What stands beside the types of a cvt."""
+    """The modifiers of a cvt, without its types."""
 
     mode: str
     integral: str

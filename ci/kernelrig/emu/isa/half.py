@@ -81,7 +81,7 @@ def _step(i: Instruction, function: Function, count: int) -> Step:
     def around(*terms: Array) -> Array:
         values = [half.values(t) for t in terms]
         result = function(*map(flush, values)) if ftz else function(*values)
-        if ftz:  # as of float32: no case on an H200 has told this from tiny before it is rounded
+        if ftz:  # as of float32: no case on an H200 differs from tiny before it is rounded
             result = flushed_if_rounded(result, "rn", half.digits, half.lowest)
         result = float_functions.saturated(result) if sat else result
         result = float_functions.rectified(result) if relu else result

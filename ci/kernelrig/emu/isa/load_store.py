@@ -153,7 +153,7 @@ DISCARD_BYTES = 128
 
 
 def _discard(i: Instruction) -> Step:
-    """discard.L2: nobody may read the line before somebody writes it again."""
+    """discard.L2: the line may not be read before it is written again."""
     how = memory_semantics(i)
 
     def run(batch: WarpBatch, mask: Mask, address: Array) -> None:

@@ -28,7 +28,7 @@ GROUPS = "cta_group::1 cta_group::2"
 
 
 class _Answers:
-    """What warps at an alloc or dealloc have been told, until they go on."""
+    """The answers to warps at an alloc or dealloc, until they go on."""
 
     def __init__(self, machine: Machine) -> None:
         self.memory = machine.part(TensorMemory)

@@ -26,7 +26,7 @@ SHAPES = {"32x32b": 1, "16x64b": 1, "16x32bx2": 1, "16x128b": 2, "16x256b": 4}
 """Shape -> registers of a thread at .x1."""
 NUMBERS = {f"x{1 << n}": 1 << n for n in range(8)}
 LOADED = "tcgen05.wait::ld"
-UNTOUCHED = np.uint32(0xFFE1DEAD)  # what a register holds whose load nobody has waited for
+UNTOUCHED = np.uint32(0xFFE1DEAD)  # what a register holds whose load was not waited for
 
 Index = NDArray[np.intp]
 

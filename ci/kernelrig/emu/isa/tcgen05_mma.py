@@ -200,7 +200,7 @@ def _slots(batch: WarpBatch, memory: TensorMemory, slot: int, group: int) -> tup
     if not running_slots(batch.machine)[memory.peer(slot)]:
         raise _Wrong(
             "out-of-bounds",
-            "the other CTA of the pair has exited, and its memory with it: let the cluster meet"
+            "the other CTA of the pair has exited, and its memory with it: synchronise the cluster"
             " (barrier.cluster) before any of its CTAs exits",
         )
     return (even, even + 1)
@@ -248,7 +248,7 @@ class _Commit:
     """What was issued before is complete; then it arrives at barriers of some CTAs, each an event.
 
     Nothing orders the arrivals of one commit and of another, or of one and products behind it: PTX
-    9.7.16.12 says of which products an arrival tells, and not when it comes.
+    9.7.16.12 says for which products an arrival stands, and not when it comes.
     """
 
     barriers: Barriers

@@ -179,7 +179,7 @@ def _activemask(i: Instruction) -> Step:
         if not lanes.all():
             batch.report(
                 "barrier-misuse",
-                "activemask in a warp that has parted: which lanes are together is up to the "
+                "activemask in a warp that has diverged: which lanes are together is up to the "
                 "hardware; pass on the mask of lanes instead",
                 lanes,
                 "warning",

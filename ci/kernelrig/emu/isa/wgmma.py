@@ -340,7 +340,7 @@ def _settle(batch: WarpBatch, left: int) -> None:
                 first = accumulator.first_of(warp)
                 groups.settled[warp, accumulator.register] = (groups.time, first)
         batch.settle(accumulator)
-    for register in batch.pending:  # of warps that met with products of their own
+    for register in batch.pending:  # of warps that reconverged with products of their own
         tag = getattr(batch.registers[register], "tag", None)
         if isinstance(tag, frozenset) and tag <= settled.keys() - in_flight.keys():
             batch.settle(tag)

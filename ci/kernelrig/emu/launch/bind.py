@@ -44,7 +44,7 @@ GLOBAL_LIMIT = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Bytes of global memory that the launch brings; `data` is None where nobody fills them."""
+    """Bytes of global memory that the launch brings; `data` is None where they are undefined."""
 
     size: int
     data: NDArray[np.uint8] | None = None
@@ -112,7 +112,7 @@ def bind(
     """Lay out memory for a launch of `entry` and compile it; arguments are filled in afterwards.
 
     Raises:
-        UnsupportedKernel: instructions that have no meaning here.
+        UnsupportedKernel: all unsupported instructions.
         Unsupported: a variable that has none.
     """
     memory = GlobalMemory()
@@ -238,7 +238,7 @@ def _words(initial: Initial, width: int, places: dict[str, tuple[str, int]]) -> 
                 yield double.astype(np.float32 if width == 4 else np.float64).tobytes()
         case Symbol(name=name, offset=offset, mask=mask):
             if name not in places:
-                raise Unsupported(f"the address of {name!r} in an initialiser has no meaning here")
+                raise Unsupported(f"the address of {name!r} in an initialiser is not supported")
             address = places[name][1] + offset
             if mask is not None:
                 shift = (mask & -mask).bit_length() - 1

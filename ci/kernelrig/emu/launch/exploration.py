@@ -32,7 +32,7 @@ class Outcome:
     """What some schedules found. `buffers` are those of the first one, as they were left.
 
     `others` are the buffers of the schedules that left other bits, by number; `stopped` those that
-    did not come to the end of the launch: a deadlock, a trap, the step limit. `rows` counts warps
+    did not reach the end of the launch: a deadlock, a trap, the step limit. `rows` counts warps
     through each row of the table, over all schedules; `unchecked` are the rows among them that were
     never compared with hardware. `wall_s` is one number a schedule.
     """

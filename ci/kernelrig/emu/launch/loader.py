@@ -75,7 +75,7 @@ def _listed(file: str, instructions: tuple[UnsupportedInstruction, ...]) -> str:
     for text, numbers in lines.items():
         others = ", ".join(map(str, dict.fromkeys(numbers[1:])))
         said.append(f"{file}:{numbers[0]}: {text}" + (f" (also lines {others})" if others else ""))
-    return f"{len(said)} things have no meaning here:\n  " + "\n  ".join(said)
+    return f"{len(said)} unsupported:\n  " + "\n  ".join(said)
 
 
 def _module(path: Path) -> Module:

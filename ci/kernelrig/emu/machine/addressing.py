@@ -71,7 +71,7 @@ def locate(
 
 
 class _Access:
-    """One access of a batch: what it asks for, and what it is told when it may not."""
+    """One access of a batch: what it asks for, and what is reported if it may not."""
 
     __slots__ = ("align", "batch", "memory", "size", "what", "write")
 
@@ -251,7 +251,7 @@ class _Access:
                 dead,
                 f"shared {int(address[dead][0]):#x}",
                 f"CTA rank {int(named[dead][0])} of the cluster has exited, and its shared memory"
-                " with it: let the cluster meet (barrier.cluster) before any of its CTAs exits",
+                " with it: synchronise the cluster (barrier.cluster) before any of its CTAs exits",
                 "exited",
             )
         return wrong | dead

@@ -26,7 +26,7 @@ ALL_LANES = (1 << LANES) - 1
 class _Queue:
     """What some lanes of a warp have issued: not committed yet, and the groups, oldest first.
 
-    `seen_read` groups at the front were told to observers by a wait for their reads.
+    `seen_read` groups at the front were reported to observers by a wait for their reads.
     """
 
     lanes: int
@@ -95,7 +95,7 @@ class Groups:
                 queue.uncommitted = []
 
     def issued(self, warp: int, lanes: int) -> list[Op]:
-        """Return what these lanes issued so far and nobody has waited for."""
+        """Return what these lanes issued so far and have not waited for."""
         return list(dict.fromkeys(o for h in self._of(warp, lanes) for o in h.older(None, False)))
 
     def must_wait(
@@ -116,7 +116,7 @@ class Groups:
         return None if not keys else Blocked(ready, tuple(keys))
 
     def waited(self, batch: WarpBatch, mask: Mask, newest: int | None, read: bool = False) -> None:
-        """The wait returned: tell observers what is complete for these threads."""
+        """The wait returned: notify observers of what is complete for these threads."""
         if not self.machine.hooks:
             return
         for row, lanes, queues in self._of_batch(batch, mask):
@@ -155,7 +155,7 @@ class Groups:
         return any(op in group for h in self._queues.get(op.warp, ()) for group in h.groups)
 
     def finish(self) -> None:
-        """Report what nobody has committed."""
+        """Report what was never committed."""
         for warp, queues in self._queues.items():
             for queue in queues:
                 for op in dict.fromkeys(queue.uncommitted):
@@ -197,7 +197,7 @@ class MatrixGroups(Groups):
 
 
 def _forget(queue: _Queue) -> None:
-    """Drop what is done from the front: nobody looks for it any more."""
+    """Drop what is done from the front: no wait needs it any more."""
     done = 0
     while done < len(queue.groups) and all(op.done for op in queue.groups[done]):
         done += 1

@@ -117,7 +117,7 @@ def issuers(batch: WarpBatch, mask: NDArray[np.bool_] | None, what: str) -> Iter
 
 
 class Landing(NamedTuple):
-    """Where a load's bytes go (-1 for nowhere), and the mbarrier that is told."""
+    """Where a load's bytes go (-1 for nowhere), and the mbarrier that counts them."""
 
     flat: int
     slot: int
@@ -159,7 +159,7 @@ def _check_barrier(issuer: Issuer, target: int, barrier: int, pair: bool) -> Non
     allowed = "that CTA or its peer" if pair else "that CTA, unless .cta_group::2 allows its peer"
     issuer.report(
         "barrier-misuse",
-        f"it writes to CTA rank {target} and tells an mbarrier in rank {barrier}: the mbarrier"
+        f"it writes to CTA rank {target} and signals an mbarrier in rank {barrier}: the mbarrier"
         f" must be in {allowed}",
         "mbarrier",
     )
@@ -215,7 +215,7 @@ def start_store(
 
 
 def read_bytes(op: Op, space: str, flat: int, size: int) -> Bytes:
-    """Return a copy of bytes of an arena, and tell observers."""
+    """Return a copy of bytes of an arena, and notify observers."""
     machine = op.machine
     if machine.hooks:
         machine.hooks.op_accessed(op, space, np.array([flat]), size, False)

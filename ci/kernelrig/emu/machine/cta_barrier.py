@@ -25,10 +25,10 @@ _TURN = "barrier.cluster, the next CTA"
 
 @dataclass(eq=False)
 class Instance:
-    """One use of a barrier. `name` tells it from all others; `wanted` is in threads, 0 for all.
+    """One use of a barrier. `name` identifies it; `wanted` is in threads, 0 for all.
 
     `kind` is what arrives: "sync" (and arrive), or the reduction; `arrived` holds the lanes of the
-    warps that have come, `threads` what counts of them.
+    warps that have arrived, `threads` how many of them count.
     """
 
     name: tuple[str, int, int, int]
@@ -60,7 +60,7 @@ class _Barriers:
                 yield row, warp, lanes
 
     def _instance(self, what: str, slot: int, number: int) -> Instance:
-        """Return the use that whoever comes now takes part in."""
+        """Return the use that an arrival now takes part in."""
         known = self._current.get((slot, number))
         if known is None:
             self._uses += 1
@@ -68,7 +68,7 @@ class _Barriers:
         return known
 
     def _owed(self, warp: int, lanes: int) -> int:
-        """Return those of `lanes` that have come to an instance and not passed it."""
+        """Return those of `lanes` that have arrived at an instance and not passed it."""
         return sum(bits for bits, _ in self._owing.get(warp, ())) & lanes
 
     def _owe(self, warp: int, lanes: int, instance: Instance) -> None:
@@ -166,7 +166,7 @@ class CtaBarriers(_Barriers):
                     instance.true += (lane_bits(held) & some).bit_count()
                     instance.brought += some.bit_count()
                 _add(notified, instance, batch, row, some)
-                # told first: who passes must find all arrivals
+                # Observers first: whoever passes must find all arrivals in the clocks.
                 self._notify(batch, {instance: notified.pop(instance)}, "cta", "release")
                 self._count(warp, some, instance)
 
@@ -175,6 +175,8 @@ class CtaBarriers(_Barriers):
     ) -> None:
         """Report what does not fit those who came before."""
         text = ""
+        # The first to arrive says what this use of the barrier is: PTX ISA 9.7.13.1 wants the same
+        # count and the same kind from all.
         _, _, number, _ = instance.name
         if not instance.kind:
             instance.kind, instance.wanted = kind, wanted
@@ -194,13 +196,14 @@ class CtaBarriers(_Barriers):
         self._settle(instance)
 
     def _settle(self, instance: Instance) -> None:
-        """Complete `instance` if nobody is missing any more."""
+        """Complete `instance` if no warp is missing any more."""
         _, slot, number, _ = instance.name
         machine = self.machine
         warps = np.flatnonzero(machine.slot_of == slot).tolist()
         if instance.wanted in (0, len(warps) * LANES):
             done = not any(self._alive(w) & ~instance.arrived.get(w, 0) for w in warps)
         else:
+            # bar.sync with a count counts warps, not lanes: 32 threads each, once a warp is whole.
             for warp, lanes in tuple(instance.arrived.items()):
                 if not self._alive(warp) & ~lanes:
                     instance.threads += LANES
@@ -225,7 +228,7 @@ class CtaBarriers(_Barriers):
         return votes
 
     def exited(self, batch: WarpBatch, mask: Mask) -> None:
-        """Nobody waits for threads that have exited."""
+        """Threads that have exited are not waited for."""
         slots = {int(s) for s in batch.slot[:, 0]}
         for (slot, _), instance in tuple(self._current.items()):
             if slot in slots and instance.arrived:
@@ -271,7 +274,7 @@ class ClusterBarriers(_Barriers):
             self._settle(instance)
 
     def has_met(self, first: int) -> bool:
-        """Say whether the cluster whose CTAs begin at that slot has met at all."""
+        """Say whether the cluster whose CTAs begin at that slot has passed a barrier.cluster."""
         return (first, 0) in self.completed
 
     def _warps(self, first: int) -> list[int]:
@@ -289,6 +292,8 @@ class ClusterBarriers(_Barriers):
         block = self._block(batch, mask)
         ready = block.ready if block else np.ones(batch.size, np.bool_)
         slots = batch.slot[ready, 0]
+        # Under the late schedule the CTAs of a cluster leave one after the other, which is allowed
+        # and shows code that relies on its peer being past the barrier too.
         if not self.machine.in_turn or not len(slots) or (slots == slots[0]).all():
             return block
         keys = block.keys if block else ()
@@ -312,7 +317,7 @@ class ClusterBarriers(_Barriers):
         self._notify(batch, notified, "cluster", "acquire")
 
     def exited(self, batch: WarpBatch, mask: Mask) -> None:
-        """Nobody waits for threads that have exited."""
+        """Threads that have exited are not waited for."""
         firsts = {int(s) for s in batch.cluster_slot[:, 0]}
         for (first, _), instance in tuple(self._current.items()):
             if first in firsts and instance.arrived:

@@ -49,6 +49,7 @@ def reconverge(batches: list[WarpBatch]) -> WarpBatch:
     first = batches[0]
     if len(batches) == 1:
         return first
+    # Registers that nothing reads from here on need no merge: liveness makes this cheap.
     live = first.machine.program.segments[first.pc].live
     registers: list[Any] = list(first.registers)
     same = all(c.warps is first.warps or np.array_equal(c.warps, first.warps) for c in batches[1:])
@@ -62,6 +63,7 @@ def reconverge(batches: list[WarpBatch]) -> WarpBatch:
                 )
             lanes = lanes | theirs
     else:
+        # Different warps: rows of all batches side by side, in the order of the warps.
         warps = np.unique(np.concatenate([c.warps for c in batches]))
         places = [np.searchsorted(warps, c.warps) for c in batches]
         lanes = np.zeros((len(warps), LANES), np.bool_)
@@ -111,7 +113,7 @@ def _gathered(
         if all(h[0, 0] == value for h in ready[1:]):
             return ready[0]
     narrow = all(h.shape[1] == 1 for h in ready) and len(ready) == len(held)
-    if narrow and sum(map(len, places)) == size:  # whole warps that never meet
+    if narrow and sum(map(len, places)) == size:  # whole warps that share no row
         made = np.empty((size, 1), ready[0].dtype)
         for value, place in zip(held, places, strict=True):
             made[place] = value
@@ -130,9 +132,9 @@ class ConvergenceWaiters:
         self.waiting: dict[tuple[int, int], WarpBatch] = {}  # (place, warp) -> a batch of one warp
 
     def gather(self, batch: WarpBatch, needed: NDArray[np.bool_]) -> WarpBatch | None:
-        """Let the lanes of `batch` meet; return those warps of which all `needed` (n, 32) are here.
+        """Add the lanes of `batch`; return the warps of which all `needed` (n, 32) are here.
 
-        Warps that are complete go on with the lanes that were here and those they met.
+        Warps that are complete go on with the lanes that waited here and those that came last.
         """
         here = full_mask(batch.lanes, batch.size)
         complete = ~(needed & ~here).any(axis=1)
@@ -144,6 +146,7 @@ class ConvergenceWaiters:
             groups.append(rows_of(batch, rows, here[rows]))
         for row in np.nonzero(~complete)[0]:
             one = rows_of(batch, np.array([row]), here[[row]])
+            # Warps wait one by one: each has lanes of its own that are missing.
             key = (batch.pc, int(batch.warps[row]))
             other = self.waiting.pop(key, None)
             if other is not None:
@@ -163,7 +166,7 @@ class ConvergenceWaiters:
 
 
 def _shared_points(batches: list[WarpBatch]) -> list[WarpBatch]:
-    """Let all batches wait at the joins they share; whoever waits at another one is let go."""
+    """Keep the points that all batches share; batches that wait at another one are released."""
     shared = 0
     stacks = [c.points for c in batches]
     while all(len(s) > shared for s in stacks) and len({id(s[shared]) for s in stacks}) == 1:
@@ -176,7 +179,7 @@ def _shared_points(batches: list[WarpBatch]) -> list[WarpBatch]:
 
 
 def release(point: ReconvergencePoint) -> None:
-    """Nobody waits at `point` any more: who is there goes on, who comes passes."""
+    """Give `point` up: batches that wait there go on, those that come later pass."""
     for batch in point.arrived:
         batch.points = batch.points[:-1]
         batch.machine.ready.append(batch)
@@ -187,6 +190,7 @@ def release(point: ReconvergencePoint) -> None:
 def arrive(batch: WarpBatch) -> WarpBatch | None:
     """Let `batch` wait at its innermost point; return the warps of which all lanes are here."""
     point = batch.points[-1]
+    # Released, or complete without these lanes: nothing to wait for.
     if not point.missing:
         batch.points = batch.points[:-1]
         return batch
@@ -206,6 +210,7 @@ def complete(point: ReconvergencePoint) -> WarpBatch | None:
         return None
     for warp in done:
         del point.missing[warp]
+    # Warps that miss no lane go on; the rest of each batch stays.
     if not point.missing:
         batches, point.arrived = point.arrived, []
     else:
@@ -225,8 +230,8 @@ def complete(point: ReconvergencePoint) -> WarpBatch | None:
     return reconverge(batches)
 
 
-def reconvergence_point(batch: WarpBatch, segment: int, parted: Mask) -> ReconvergencePoint:
-    """Return the joining of the lanes (n, 32) that a branch parts."""
-    rows = np.nonzero(parted.any(axis=1))[0] if parted is not None else np.arange(batch.size)
-    lanes = full_mask(parted, batch.size)
+def reconvergence_point(batch: WarpBatch, segment: int, diverged: Mask) -> ReconvergencePoint:
+    """Return the reconvergence point of the lanes (n, 32) that a branch makes diverge."""
+    rows = np.nonzero(diverged.any(axis=1))[0] if diverged is not None else np.arange(batch.size)
+    lanes = full_mask(diverged, batch.size)
     return ReconvergencePoint(segment, {int(batch.warps[row]): lanes[row].copy() for row in rows})

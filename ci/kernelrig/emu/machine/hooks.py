@@ -46,7 +46,7 @@ class Hooks:
         """Threads are about to read or write memory through the generic proxy."""
 
     def read_non_coherent(self, batch: WarpBatch, mask: Mask, index: Array, size: int) -> None:
-        """ld.global.nc of these bytes, told before `accessed`: the grid never writes them."""
+        """ld.global.nc of these bytes, called before `accessed`: the grid never writes them."""
 
     # Asynchronous operations. An op is issued by one thread; `op.batch/row/lane` name it.
     def op_issued(self, op: Op) -> None: ...
@@ -57,7 +57,7 @@ class Hooks:
         """`op` (mma, cp, ld, st) read or wrote tensor memory of the CTA in slot `cta`."""
 
     def op_done(self, op: Op) -> None:
-        """`op` has done all of its reads and writes; nobody knows it yet."""
+        """`op` has done all of its reads and writes; no thread has waited for it yet."""
 
     # Tensor memory: a ld or st is an op of a warp (all lanes).
     def tensor_waited(self, batch: WarpBatch, mask: Mask, ops: list[Op]) -> None:
@@ -73,7 +73,7 @@ class Hooks:
         """Threads arrived on `barrier` in `phase`."""
 
     def op_arrived(self, op: Op, barrier: Barrier, phase: int, kind: str) -> None:
-        """`op` told `barrier`: "tx" (its bytes), or "commit" (what was committed is complete)."""
+        """`op` signalled `barrier`: "tx" (its bytes), "commit" (what it tracks is complete)."""
 
     def waited(
         self, batch: WarpBatch, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
@@ -88,7 +88,7 @@ class Hooks:
         self, batch: WarpBatch, mask: Mask, instance: object, scope: str, sem: str = "acquire"
     ) -> None: ...
     def warp_synced(self, batch: WarpBatch, mask: Mask) -> None:
-        """bar.warp.sync: the lanes of each warp in `mask` have met."""
+        """bar.warp.sync: the lanes of each warp in `mask` have synchronised."""
 
     # Fences.
     def fenced(self, batch: WarpBatch, mask: Mask, sem: str, scope: str) -> None: ...

@@ -16,7 +16,7 @@ from kernelrig.ptx import Instruction, Operand, Register
 
 
 class Unsupported(Exception):
-    """A row matched, and what the instruction asks for has no meaning here; the text says why."""
+    """An instruction that the emulator does not support; the text says why."""
 
 
 Read = tuple[Operand, "np.dtype[Any]"]

@@ -65,7 +65,7 @@ class Geometry:
 
 
 class ReconvergencePoint:
-    """Where lanes that a branch parted meet again: the first segment all of their ways lead to.
+    """Where lanes that diverged reconverge: the first segment that all of their ways lead to.
 
     `missing` holds, by warp, the lanes that are still on their way.
     """
@@ -81,7 +81,7 @@ class ReconvergencePoint:
 class WarpBatch:
     """Warps at one place. `warps` are numbers on the machine; `lanes` is None for all 32 of each.
 
-    `points` are the places where its lanes wait for those they parted from, innermost last.
+    `points` are the places where its lanes wait for those they diverged from, innermost last.
     `at` is the index of the instruction being executed, `registers` by their index.
     """
 

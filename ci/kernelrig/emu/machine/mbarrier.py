@@ -124,6 +124,7 @@ class Barriers:
         for barrier, lanes in self._found(batch, mask, address, how.space, how.name):
             each = 1 if count is None else same_value(count, lanes)
             together = int(lanes.sum())
+            # The state word that each lane gets back differs by its place in the order.
             if how.arrives and each and each * together <= barrier.pending:
                 # None of them but the last can complete the phase: their order says nothing.
                 pending = barrier.pending - each * np.arange(together)
@@ -142,6 +143,8 @@ class Barriers:
     def _arrive(
         self, batch: WarpBatch, barrier: Barrier, lanes: Lanes, how: Arrival, count: int, tx: int
     ) -> None:
+        # Observers come first: the arrival belongs to the phase that it may complete. expect_tx
+        # comes before the arrival, so that this cannot complete the phase without its bytes.
         phase = barrier.phase
         if how.arrives and self.machine.hooks:
             self.machine.hooks.arrived(batch, lanes, barrier, phase, how.sem, how.scope)
@@ -191,6 +194,8 @@ class Barriers:
         keys: dict[object, None] = {}
         for row, waits in wanted.items():
             tried = (warp := int(batch.warps[row]), batch.at, *((b.key, b.phase) for b, _ in waits))
+            # try_wait may return false before its phase completes (9.7.13.15.16): once a phase, or
+            # a loop around it would never be a deadlock.
             if chance and tried not in self._returned and self.machine.rng.random() < chance:
                 self._returned.add(tried)
                 continue
@@ -209,7 +214,7 @@ class Barriers:
         sem: str,
         scope: str,
     ) -> Array:
-        """Return where the phase of that parity is over, and tell observers."""
+        """Return where the phase of that parity is over, and notify observers."""
         found = list(self._found(batch, mask, address, "shared::cta", name))
         over = batch.mask_of(mask).copy()  # a wait for what is no mbarrier is over
         for barrier, lanes in found:

@@ -23,7 +23,7 @@ from kernelrig.emu.machine.findings import Wait
 class Op:
     """An operation in flight. `at` is the index of the instruction that issued it.
 
-    `clock` belongs to whoever observes; `keys` are woken when it is done.
+    `clock` belongs to the race detector.
     """
 
     name: str
@@ -65,6 +65,7 @@ class OperationQueue:
 
     def step(self, op: Op) -> None:
         """Let `op`, one of the heads, do its next event."""
+        # One event: run the generator to its next yield.
         for _ in op.steps:
             if op.leaves_stream:
                 self._leave_stream(op)

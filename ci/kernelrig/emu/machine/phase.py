@@ -67,6 +67,8 @@ class Barrier:
         wrong = None
         if count < 1:
             raise Misuse("arrive", f"an arrival counts at least 1, not {count}")
+        # An arrival for phase n + 1 before any wait saw phase n: threads that still wait for n
+        # would find the parity of n + 1, which is that of n - 1 (9.7.13.15.13).
         if not self.observed:
             wrong = Misuse(
                 "unobserved",
@@ -87,7 +89,7 @@ class Barrier:
             raise wrong
 
     def transact(self, count: int) -> None:
-        """Expect so many bytes more; bytes that have come are negative."""
+        """Expect so many bytes more; bytes that have arrived are negative."""
         if abs(self.tx + count) > COUNT_LIMIT:
             raise Misuse(
                 "tx",
@@ -104,6 +106,7 @@ class Barrier:
         self.expected -= count
 
     def _advance(self) -> None:
+        # Both conditions, in either order: bytes may arrive before the last thread does.
         if not self.pending and not self.tx:
             self.phase += 1
             self.pending = self.expected
@@ -112,7 +115,7 @@ class Barrier:
 
     @property
     def progress(self) -> str:
-        """Say what has come in this phase: `phase 1: 1 of 2 arrivals, 0 of 32768 bytes`."""
+        """Say what has arrived in this phase: `phase 1: 1 of 2 arrivals, 0 of 32768 bytes`."""
         text = f"phase {self.phase}: {self.expected - self.pending} of {self.expected} arrivals"
         return text + (f", {self.announced - self.tx} of {self.announced} bytes" if self.tx else "")
 

@@ -35,7 +35,7 @@ class IssueCondition:
 @dataclass(frozen=True, slots=True)
 class Segment:
     """Instructions `first` to `last` of the function. `target` is the segment of a branch, or those
-    of a table; `reconvergence` is where lanes that part here meet again, -1 for nowhere.
+    of a table; `reconvergence` is where lanes that diverge here reconverge, -1 for nowhere.
     """
 
     index: int
@@ -46,7 +46,7 @@ class Segment:
     target: tuple[int, ...]
     condition: IssueCondition | None
     reconvergence: int
-    live: tuple[int, ...]  # registers that somebody reads from here on
+    live: tuple[int, ...]  # registers that are read from here on
 
 
 @dataclass(frozen=True, slots=True)

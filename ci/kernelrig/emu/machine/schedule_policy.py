@@ -22,7 +22,7 @@ EARLY, LATE, RANDOM, UNFAIR = "early", "late", "random", "unfair"
 
 @dataclass
 class Policy:
-    """A way to schedule. `early` and `late` do what was started at once, or only when nobody else
+    """A way to schedule. `early` and `late` complete operations at once, or only when nothing else
     can go on; with `late`, a CTA goes as far as it can before the next. `random` picks anybody,
     `unfair` lets some warps and operations wait much longer.
     """
@@ -34,6 +34,7 @@ class Policy:
     @classmethod
     def of(cls, schedule: int, rng: random.Random) -> Policy:
         """Return the policy of schedule number 0, 1, ...: the two plain ones, then in turns."""
+        # Plain ones first: their findings are the easiest to follow, and most faults show there.
         kinds = (EARLY, LATE, RANDOM, UNFAIR)
         return cls(kinds[schedule] if schedule < 4 else kinds[2 + schedule % 2], rng)
 
@@ -47,7 +48,7 @@ class Policy:
 
     @property
     def elected(self) -> str:
-        """The lane that elect.sync takes, where nobody asks for one: PTX names none."""
+        """The lane that elect.sync takes, unless the command names one: PTX specifies none."""
         return {EARLY: "first", LATE: "last"}.get(self.kind, "hash")
 
     @property
@@ -74,11 +75,14 @@ class Policy:
         """Return one of them; at least one list is not empty."""
         if self.kind == EARLY:
             return heads[0] if heads else batches[0]
+        # Late: a CTA runs as far as it can, and operations complete only when nothing else can go
+        # on: a wait that is missing reads old bytes.
         if self.kind == LATE:
             return min(batches, key=_slot) if batches else _latest(heads)
         count = len(batches) + len(heads)
         if self.kind == RANDOM or self.rng.random() < 0.1:
             return self._at(self.rng.randrange(count), batches, heads)
+        # Unfair: the same warps and instructions are slow throughout, so rings run full and empty.
         weights = [self._weight(int(c.warps[0])) for c in batches]
         weights += [self._weight(-1 - op.at) for op in heads]
         return self._at(self.rng.choices(range(count), weights)[0], batches, heads)

@@ -110,12 +110,15 @@ class Scheduler:
         """Take `batch` off the list with all that stand where it stands; or only a part of it."""
         ready = self.machine.ready
         ready.remove(batch)
+        # A random schedule splits batches, so that warps at one instruction do not always run it
+        # together; batches with results in flight stay whole, as their registers are shared.
         if batch.size > 1 and not batch.pending and self.policy.splits():
             split = self.policy.rng.randrange(1, batch.size)
             order = np.array(self.policy.rng.sample(range(batch.size), batch.size))
             lanes = full_mask(batch.lanes, batch.size)
             ready.append(rows_of(batch, np.sort(order[split:]), lanes[np.sort(order[split:])]))
             return rows_of(batch, np.sort(order[:split]), lanes[np.sort(order[:split])])
+        # Otherwise warps at one instruction run it as one: that is where the speed comes from.
         if not ready or batch.pending or self.policy.splits():
             return batch
         mates = [
@@ -173,6 +176,7 @@ class Scheduler:
         condition = segment.condition
         assert condition is not None
         mask = batch.lanes
+        # A guard that is false for all lanes skips the instruction: there is nothing to wait for.
         if condition.mask:
             mask = condition.mask(batch, batch.registers, batch.lanes)
             if not mask.any():
@@ -190,6 +194,7 @@ class Scheduler:
                 )
         if condition.ready is None:
             return batch
+        # Warps that may go on leave the others parked: they are separate batches from here.
         block = condition.ready(batch, batch.registers, mask)
         if block is None:
             return batch
@@ -204,7 +209,7 @@ class Scheduler:
     def _gathered(
         self, batch: WarpBatch, segment: Segment, here: NDArray[np.bool_]
     ) -> WarpBatch | None:
-        """Return the warps of which all lanes that the instruction needs have come."""
+        """Return the warps of which all lanes that the instruction needs are here."""
         condition = segment.condition
         assert condition is not None
         alive = self.machine.alive[batch.warps]
@@ -262,6 +267,7 @@ class Scheduler:
         ways: tuple[tuple[NDArray[np.bool_], int], ...],
     ) -> WarpBatch | None:
         """Send lanes different ways; lanes of one warp join again behind it."""
+        # Only warps whose lanes go different ways need a reconvergence point.
         split = np.sum([lanes.any(axis=1) for lanes, _ in ways], axis=0)  # ways, by warp
         mixed: NDArray[np.bool_] = split > 1
         points = batch.points
@@ -281,7 +287,7 @@ class Scheduler:
                     made = rows_of(batch, chosen, lanes[chosen])
                     made.points = stack
                     sides.append(made)
-        # Those on the short way to the join first: they only wait there.
+        # Those that branch straight to the reconvergence point first: they only wait there.
         sides.sort(key=lambda c: c.pc != segment.reconvergence)
         self.machine.ready.extend(sides[1:-1])
         if len(sides) > 1 and sides[0].points and sides[0].pc == sides[0].points[-1].segment:
@@ -302,6 +308,7 @@ class Scheduler:
             batch.pc += 1
             return batch
         machine = self.machine
+        # Barriers, points and collective instructions stop waiting for lanes that have exited.
         machine.alive[batch.warps] &= ~leaving
         batch.pc += 1  # those who stay take along what is read from there on
         gone, staying = diverge(batch, leaving)
@@ -313,7 +320,7 @@ class Scheduler:
         return staying
 
     def _remove_exited(self, gone: WarpBatch) -> None:
-        """Nobody waits for lanes that have exited."""
+        """Lanes that have exited are not waited for."""
         lanes = full_mask(gone.lanes, gone.size)
         for point in gone.points:
             for row, warp in enumerate(gone.warps):

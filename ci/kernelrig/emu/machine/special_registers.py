@@ -13,7 +13,7 @@ from kernelrig.emu.numerics.arrays import LANES, Array
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 CYCLES_A_READ = 16
-"""How much later it is whenever somebody looks at a clock: those who wait by it get somewhere."""
+"""How much a clock advances at each read, so that a loop that waits for a time ends."""
 
 
 def special(batch: WarpBatch, name: str, part: str) -> Array:

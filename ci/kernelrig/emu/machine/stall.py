@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 ALL_LANES = 0xFFFF_FFFF
 
 BYTES, SOME, NONE, BARRIER = range(4)
-"""How likely it is the fault: bytes do not add up; some arrivals are missing; none has come; a
+"""How likely it is the fault: bytes do not add up; some arrivals are missing; none has arrived; a
 barrier of threads, that waits for warps which wait for something else."""
 
 

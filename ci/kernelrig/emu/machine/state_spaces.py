@@ -47,7 +47,7 @@ class Allocation:
 
 
 class Arena:
-    """Bytes, and whether somebody has written them."""
+    """Bytes, and which of them have been written."""
 
     def __init__(self, size: int = 0) -> None:
         self.reserve(size)
@@ -76,7 +76,7 @@ class Arena:
     def scatter(self, index: Array, values: tuple[Array, ...], mask: Mask) -> None:
         """Write `values`, one element each, side by side to each flat byte in `index`.
 
-        Where lanes meet, the highest warp and lane wins. Marks the bytes as written.
+        Where lanes write to one address, the highest warp and lane wins. The bytes are marked.
         """
         width, count = values[0].dtype.itemsize, len(values)
         total = width * count

@@ -34,7 +34,7 @@ class MemorySemantics:
     space: str
     sem: str = "weak"
     scope: str = ""
-    non_coherent: bool = False  # ld.global.nc: nobody writes there while the grid runs
+    non_coherent: bool = False  # ld.global.nc: the grid never writes there
 
     @property
     def synchronises(self) -> bool:

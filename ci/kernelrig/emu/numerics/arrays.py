@@ -41,13 +41,13 @@ I8, I16, I32, I64 = SIGNED[1], SIGNED[2], SIGNED[4], SIGNED[8]
 
 
 class Unready:
-    """What stands in a register that may not be read: nobody wrote it, or not yet."""
+    """A register that may not be read: it was never written, or not yet."""
 
     __slots__ = ()
 
 
 class Undefined(Unready):
-    """A register that nobody has written."""
+    """A register that was never written."""
 
     __slots__ = ()
 
@@ -86,7 +86,7 @@ class Pending(Unready):
 
 
 class Gathered(Pending):
-    """What warps that met hold in one register, and not of one operation.
+    """What reconverged warps hold in one register, of more than one operation.
 
     `parts` are values and the rows where they go; `tag` is the set of those that are waited for, or
     the one.
@@ -132,7 +132,7 @@ class Gathered(Pending):
 
 
 def gathered(parts: list[tuple[Pending | Array, NDArray[np.intp]]], size: int) -> Pending:
-    """Return one register of several that warps hold which meet, at least one of them pending."""
+    """Return one register of several batches that reconverge, at least one of them pending."""
     first = parts[0][0]
     if isinstance(first, Pending) and not isinstance(first, Gathered):
         rows = np.zeros(size, np.intp)

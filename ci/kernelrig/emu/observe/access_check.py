@@ -6,7 +6,7 @@ compare it with what the shadow holds, report what is not ordered, and put the c
 
 Speed decides the structure: nearly all accesses are ordered, and of the same few kinds. Plain reads
 of shared memory by the CTA's own warps have a table of their own (`readers`); reads of a buffer
-that nobody has written yet are only remembered (`_recall`).
+that was not written yet are only remembered (`_recall`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LANE_NUMBERS = np.arange(LANES, dtype=np.int32)
 
 
 class AccessCheck(Hooks):
-    """The half of the observer that accesses are told to."""
+    """The half of the race detector that sees accesses; `races` is the other."""
 
     def __init__(self) -> None:
         self.machine: Machine
@@ -79,6 +79,7 @@ class AccessCheck(Hooks):
         lanes = batch.mask_of(mask)
         if index.shape != lanes.shape:
             index = np.broadcast_to(index, lanes.shape)
+        # The level is how far a strong access reaches; weak ones have none.
         level = 0 if sem == "weak" else LEVELS["sys" if sem == "volatile" else scope]
         strong: list[StrongAccess] = []
         packed = np.packbits(lanes, axis=1, bitorder="little").view(np.uint32)
@@ -87,6 +88,7 @@ class AccessCheck(Hooks):
                 continue
             chosen = lanes[row]
             warp = self.warps[int(batch.warps[row])]
+            # Lanes with different knowledge are different threads to the check.
             for part, view in warp.parts(bits):
                 if part == ALL:
                     flat, numbers = index[row], _LANE_NUMBERS
@@ -106,6 +108,8 @@ class AccessCheck(Hooks):
                     view.least,
                 )
                 self._by_threads(access, warp, flat, numbers, non_coherent)
+            # A weak write ends the chain of a variable: what a release left there is not read any
+            # more (PTX ISA 8.9.2).
             if self.variables and level == 0 and write:
                 for flat_byte in index[row][chosen].tolist():
                     self.variables.pop((space, flat_byte), None)
@@ -130,6 +134,8 @@ class AccessCheck(Hooks):
             if region.wrong > MOST_WRONG:
                 continue
             mine, lanes = (flat, numbers) if where is None else (flat[where], numbers[where])
+            # Inputs are read by everybody and never written: remember the reads, check them if a
+            # write comes after all.
             if region.unwritten is not None:
                 if not access.write:
                     region.unwritten.append((record, mine, lanes, access.size, non_coherent))
@@ -256,6 +262,7 @@ class AccessCheck(Hooks):
                     used = used[self.records.cluster[used] == cluster.number]
                     in_use[self.records.column[used]] = True
             free_columns(cluster, in_use)
+            # Half free at least, or this search would come again at once.
             if len(cluster.free) < len(cluster.taken) // 2:
                 if cluster.columns < MOST_OPERATIONS:
                     cluster.grow()
@@ -279,6 +286,8 @@ class AccessCheck(Hooks):
             watch = set()
         records = self.records
         judge = OrderCheck(records, access, piece, access.level, several=self.several, watch=watch)
+        # `strict` decides what stays in the shadow, `judge` what is a race: of strong accesses, and
+        # of operations that are ordered by threads only, both are different.
         strict = judge
         if access.level or watch is not None:
             strict = OrderCheck(records, access, piece, 0, several=self.several)

@@ -37,7 +37,7 @@ class AccessRecord:
 class AccessRecords:
     """Accesses, as far as all of a kind share. Record 0 is what was there before the launch.
 
-    `need` is the time that somebody must know to come after; NEVER where that says too little: of
+    `need` is the time that a thread must know to be ordered; NEVER where that does not suffice: of
     several lanes at once (`mask`), which all access the same granules, and of a warp's tcgen05.ld.
     """
 

@@ -74,6 +74,7 @@ def later(a: Array, b: Array) -> Array:
         a, b = b, a
     if a.shape == b.shape:
         return np.maximum(a, b)
+    # The narrower one is older than the columns it lacks: it knows time 0 of them.
     out = a.copy()
     np.maximum(a[..., : b.shape[-1]], b, out=out[..., : b.shape[-1]])
     return out
@@ -121,6 +122,7 @@ class Cluster:
         """Let others have these columns. Times go on: who knows the old ones knows no new."""
         for column in columns:
             operation = self.taken.pop(column)
+            # One further than its writes: nobody who knows those knows the next operation.
             self.times[column] = operation.time + 2
             self.free.append(column)
 
@@ -150,7 +152,7 @@ class View:
     fenced: tuple[Fenced, ...] = ()
     seen: tuple[tuple[int, Known], ...] = ()
     least: dict[tuple[int, int], int] = field(init=False, default_factory=dict)
-    """Row and first column of a warp -> the earliest of its lanes' times, where somebody asked."""
+    """Row and first column of a warp -> the earliest of its lanes' times, cached."""
 
 
 @dataclass(eq=False)
@@ -183,6 +185,8 @@ class Warp:
                 groups.append((lanes & ~bits, view))
             if lanes & bits:
                 groups.append((lanes & bits, new(lanes & bits, view)))
+        # Lanes that got one view again share a group: most events are of whole warps, and a warp of
+        # one group costs a thirty-second of one that has split.
         merged: list[tuple[int, View]] = []
         for lanes, view in groups:
             for i, (others, same) in enumerate(merged):
@@ -195,6 +199,8 @@ class Warp:
 
     def tick(self) -> None:
         """Part what comes from what was published."""
+        # Later accesses must not look as if they had been published too. Records carry the time, so
+        # those of the time before are of no more use.
         self.time += 1
         self.records.clear()
 
@@ -206,10 +212,14 @@ class Warp:
         return self.cluster.fit(clock)
 
     def published(self, lanes: int, view: View, time: int | None = None) -> Known:
-        """Return what whoever synchronises with `lanes` learns: what they know and have done."""
+        """Return what `lanes` publish: what they know and what they have done."""
         clock = self.mine(view).copy()
+        # tcgen05 order does not pass with an ordinary release: it takes fence::before_thread_sync,
+        # which has moved it to ORDERED (PTX ISA 9.7.16.6.4).
         clock[TENSOR] = 0
         where: Any = self._where(lanes)
+        # Own accesses count as known from here on. Across proxies only those before the last proxy
+        # fence do, and as ORDERED only those before fence::before.
         clock[SAME, where] = self.time if time is None else time
         if view.shared:
             clock[SHARED, where] = np.maximum(clock[SHARED, where], view.shared)

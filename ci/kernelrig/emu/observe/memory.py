@@ -34,7 +34,7 @@ class MemoryUse(Hooks):
 
     def __init__(self) -> None:
         self.non_coherent: NDArray[np.uint8] | None = (
-            None  # of global memory; None: nobody promised
+            None  # of global memory; None: no ld.global.nc
         )
         self.live: tuple[int, ...] = ()  # mbarriers, and where they begin and end in their CTAs
         self.span = (0, 0)

@@ -100,8 +100,9 @@ class OrderCheck:
         access = self.access
         if entry.asks or entry.cluster != access.cluster.number:
             return False
+        # Same proxy or the other one: that decides which row of the clock counts.
         row, column = self.rows[entry.asynchronous], entry.column
-        if column >= access.cluster.lanes:
+        if column >= access.cluster.lanes:  # an operation: one column, one time
             if access.clock[row, column] < entry.time:
                 return False
             if (
@@ -127,6 +128,7 @@ class OrderCheck:
 
     def __call__(self, codes: Array, own: Array | int) -> Array | None:
         number = codes >> LANE_BITS
+        # Most accesses meet one record, or a few, all of them settled.
         if (number == number[0]).all():
             first = int(number[0])
             if self.settled(first) or self._by_the_same(first, codes, own):
@@ -136,7 +138,7 @@ class OrderCheck:
         return self._closely(codes, number, own)
 
     def _by_the_same(self, number: int, codes: Array, own: Array | int) -> bool:
-        """Say whether each thread meets what it did itself."""
+        """Say whether each thread accesses what it accessed last itself."""
         entry, access = self.records.entries[number], self.access
         if entry.who is not access.who or entry.asynchronous != access.asynchronous or entry.mask:
             return False
@@ -148,8 +150,11 @@ class OrderCheck:
         column = records.column[number] + (codes & (LANES - 1))
         proxy = records.asynchronous[number]
         base = np.array(self.rows) * columns
+        # One lookup for all codes: the time that this thread knows of each, against the one needed.
         wrong = flat.take(base[proxy] + column, mode="clip") < records.need[number]
+        # A thread is in order with itself, within a proxy (program order, PTX ISA 8.9.1).
         alone = (column == own) & (proxy == access.asynchronous) & (records.mask[number] == 0)
+        # Columns count within a cluster: another cluster's need a closer look.
         if self.several:
             foreign = (records.cluster[number] != access.cluster.number) & (number != 0)
             wrong |= foreign
@@ -169,6 +174,7 @@ class OrderCheck:
         bytes, and scopes that include each other (PTX 8.7).
         """
         records = self.records
+        # How far both scopes must reach to include each other.
         relation = np.where(
             records.cta[number] == access.cta,
             LEVELS["cta"],
@@ -191,6 +197,7 @@ class OrderCheck:
         records = self.records
         number = code >> LANE_BITS
         who, columns = records.threads(code)
+        # Tensor memory is ordered by rules of its own, not by times alone (PTX ISA 9.7.16.6).
         if access.space == "tensor":
             assert access.operation is not None
             if who.waits is not None:
@@ -199,6 +206,7 @@ class OrderCheck:
         cluster = int(records.cluster[number])
         foreign = cluster != access.cluster.number
         proxy = int(records.asynchronous[number])
+        # An access of several lanes together: the one that accesses again is in order with itself.
         if not foreign and records.mask[number] and proxy == access.asynchronous:
             mine = np.unique(np.broadcast_to(own, codes.shape)[wrong & (codes == code)])
             if len(mine) == 1:

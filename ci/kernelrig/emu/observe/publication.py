@@ -1,8 +1,8 @@
-"""Whether an mbarrier's init has been published to whoever uses it (synccheck).
+"""Whether an mbarrier's init has been published to its users (synccheck).
 
 To other CTAs of the cluster: fence.mbarrier_init by the thread that made it and a barrier.cluster
 behind it, whose arrive may be relaxed; or a release of the cluster's scope, and an acquire by
-whoever uses it. To copies of the async proxy, which count their bytes there: fence.mbarrier_init,
+its user. To copies of the async proxy, which count their bytes there: fence.mbarrier_init,
 or fence.proxy.async, as the init is a write of the generic proxy. PTX ISA 9.7.13.4; CUDA C++
 Programming Guide, "Asynchronous Data Copies using the Tensor Memory Accelerator".
 """

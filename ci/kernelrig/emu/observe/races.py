@@ -68,8 +68,10 @@ class Races(AccessCheck):
         return found
 
     def _phase(self, barrier: Barrier, phase: int) -> Sync:
-        """Return what is published in that phase; of older ones nobody can learn any more."""
+        """Return what is published in that phase; older ones cannot be acquired any more."""
         known, syncs = self.phases.get((barrier.slot, barrier.offset), (None, {}))
+        # Another object at the same address is an mbarrier that was initialised anew: nothing of
+        # the one before is acquired through it.
         if known is not barrier:
             syncs = {}
             self.phases[barrier.slot, barrier.offset] = (barrier, syncs)
@@ -92,6 +94,7 @@ class Races(AccessCheck):
             acquire(warp, bits, sync, sem, LEVELS[scope])
 
     def _instance(self, instance: object) -> Sync:
+        # Uses of barriers are many and short-lived: the least recently used are dropped.
         sync = self.instances.get(instance)
         if sync is None:
             sync = self.instances[instance] = Sync()
@@ -128,6 +131,7 @@ class Races(AccessCheck):
         for warp, bits in self._of(batch, mask):
             if sem != "release":
                 warp.change(bits, view_changes.acquire_fence(level))
+            # fence.sc is an acquire and a release on one variable that all such fences share.
             if sem == "sc":  # in the order of execution, PTX 8.9.3
                 acquire(warp, bits, self.sequential, "acquire", level)
                 release(warp, bits, self.sequential, "release", level)
@@ -163,10 +167,12 @@ class Races(AccessCheck):
         operation = op.clock
         sync = self._phase(barrier, phase)
         if kind == "tx":
+            # The waiter learns of reads (time) and writes (time + 1) of this operation.
             sync.end(operation, {operation.column: operation.time + 1}, operation.asynchronous)
             if not operation.done:  # this says nothing of what it does for another barrier
                 operation.time += 2
                 operation.records.clear()
+        # A commit stands for all products that its thread issued before (PTX ISA 9.7.16.12).
         elif operation.taken is not None:
             sync.end(operation, operation.tracked, True)
             sync.pass_order(operation.cluster, operation.taken)
@@ -191,12 +197,13 @@ class Races(AccessCheck):
         """Lanes of some warps accessed variables by one instruction.
 
         Sibling lanes inherit nothing from each other: all of them acquire before any releases (PTX
-        8.9.2). Of warps that come together nobody says who was first: each may have been last, and
+        8.9.2). Of warps that come together the order is open: each may have been last, and
         learns of the others, lest an order is missed that is there.
         """
         write, atomic, sem, level = how
         reads = "acquire" if sem in ("acquire", "acq_rel") else "relaxed"
         releases = sem in ("release", "acq_rel")
+        # All lanes acquire before any releases: siblings inherit nothing from one another.
         if not write or atomic:
             self._acquire(strong, reads, level)
         if not write:
@@ -209,6 +216,7 @@ class Races(AccessCheck):
                 sync = self.variables.setdefault(key, Sync())
                 release(warp, bits, sync, "release" if releases else "relaxed", level)
             users.setdefault(key, set()).add(warp.number)
+        # Where several warps hit a variable at once, each may have been the last.
         if atomic:
             self._acquire([s for s in strong if len(users[s[1]]) > 1], reads, level)
         if releases:

@@ -74,7 +74,7 @@ class Readers:
         return True
 
     def take(self, where: Where, judge: Knows) -> tuple[Array | None, list[Left]]:
-        """Forget the reads of these granules, as somebody writes there.
+        """Forget the reads of these granules, which are being written.
 
         Returns which of them had been read, None for none, and what is not ordered before.
         """

@@ -80,7 +80,7 @@ class Regions:
             return [(region, None)]
         found = self.machine.memory.global_.find(low)
         if found and high + size <= found.start + found.size:
-            return []  # parameters and the like: nobody writes there
+            return []  # parameters and the like, which are never written
         each = [self._buffer(int(f)) for f in flat]
         unique = {id(r): r for r in each if r}
         return [

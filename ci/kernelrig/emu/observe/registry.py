@@ -16,4 +16,4 @@ OBSERVERS: dict[str, Callable[[], Hooks]] = {
     "init": Init,
     "sync": Publication,
 }
-"""Those that need to be told what happens; the semantics find the rest."""
+"""Observers that see the events of a run; instructions find the rest."""

@@ -52,6 +52,8 @@ class Sync:
         if level < LEVELS["cluster"]:
             return
         number = warp.cluster.number
+        # DIRECT is of the CTA that waited itself: PTX ISA 8.9.5 orders the async proxy within a
+        # CTA.
         clock = known[number].copy()
         clock[DIRECT] = 0
         known = {**known, number: clock}
@@ -69,6 +71,8 @@ class Sync:
         clock = cluster.nothing.copy()
         columns, values = list(times), list(times.values())
         clock[SAME, columns] = clock[DIRECT, columns] = values
+        # A completion is seen by whoever waits for it, with any scope: that is what mbarriers are
+        # for.
         if asynchronous:  # completion implies the fence to the generic proxy, PTX 8.9.1.1
             clock[SHARED, columns] = clock[GLOBAL, columns] = values
         self.ended = join(self.ended, {cluster.number: clock})
@@ -86,9 +90,12 @@ class Sync:
 def release(warp: Warp, bits: int, sync: Sync, sem: str, level: int) -> None:
     """Lanes publish what they have done; where they are relaxed, what a fence before closed."""
     for lanes, view in warp.parts(bits):
+        # tcgen05 order passes with relaxed arrivals too: the fences around it do the ordering.
         sync.pass_order(warp.cluster, warp.ordered(lanes, view))
         if sem != "relaxed":
             sync.publish(warp, warp.published(lanes, view), level)
+        # fence; st.relaxed is a release pattern (PTX ISA 8.8): what the fence closed is published
+        # with the narrower of both scopes.
         for fenced in view.fenced:
             known = warp.published(lanes, fenced.view, fenced.time)
             sync.publish(warp, known, min(level, fenced.level))
@@ -100,12 +107,15 @@ def acquire(warp: Warp, bits: int, sync: Sync, sem: str, level: int, cap: bool =
     `cap`: such a fence reaches no further than this read does, which of mbarriers is not asked.
     """
     order = sync.order.get(warp.cluster.number)
+    # A relaxed read takes nothing yet, but an acquire fence behind it does (PTX ISA 8.8): remember
+    # what it would take, for each scope that the fence may have.
     known = sync.reach(warp, level) if sem != "relaxed" else {}
     seen: tuple[tuple[int, Known], ...] = ()
     if sem == "relaxed" and (sync.near or sync.wide or sync.far or sync.ended):
         seen = tuple(
             (fence, sync.reach(warp, min(fence, level) if cap else fence)) for fence in (1, 2, 3)
         )
+    # Lanes that shared a view still do afterwards.
     made: dict[int, View] = {}
 
     def new(lanes: int, view: View) -> View:

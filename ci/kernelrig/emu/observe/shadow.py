@@ -38,7 +38,7 @@ class Judge(Protocol):
     """Knows the access under way."""
 
     def settled(self, number: int) -> bool:
-        """Say whether all of a record is ordered before it, as far as one look tells."""
+        """Say whether all of a record is ordered before it, as far as one look shows."""
 
     def knows(self, column: int, time: int) -> bool:
         """Say whether what the warp of `column` did by `time` is ordered before it."""
@@ -58,7 +58,7 @@ Wrong = list[tuple[int, int]]
 class Region:
     """A buffer, the shared memory of a CTA, or its tensor memory.
 
-    Until somebody writes, reads are only remembered (`unwritten`): most of a grid's input.
+    Until the first write, reads are only remembered (`unwritten`): most of a grid's input.
     """
 
     def __init__(
@@ -88,6 +88,7 @@ class Region:
         """
         relative = starts - self.start
         small = (1 << self.shift) - 1
+        # An access narrower than a granule, or across its edge: halve until none is.
         if size & small or (not aligned and (relative & small).any()):
             together = int(np.bitwise_or.reduce(relative)) | size
             self.refine((together & -together).bit_length() - 1)
@@ -126,12 +127,13 @@ class Region:
     def write(self, where: Where, codes: Array | int, own: Array | int, judge: Judge) -> Wrong:
         """Note a write of these granules, and return what is not ordered before it.
 
-        Where somebody has read since, a write before is ordered by way of that read: a completion
+        Where it has been read since, a write before is ordered by way of that read: a completion
         says nothing of what came before its operation, but order is transitive. A strong read may
-        have come unordered itself, and stands for nothing.
+        itself be unordered, and proves nothing.
         """
         read = self._plain_reads(where, judge)
         rows = self.reads[where]
+        # Without reads since, the earlier write itself must be ordered before this one.
         if not rows.any():
             if read is not None:
                 return self._write_unread(where, codes, own, judge, ~read)
@@ -139,6 +141,8 @@ class Region:
             self.writes[where] = codes
             return wrong
         wrong = _wrong_rows(rows, own, judge)
+        # A weak read was checked against the write before it when it came, so a granule with one
+        # needs no second look at that write.
         weak = rows != 0
         if self.strong:
             number = rows >> LANE_BITS
@@ -181,12 +185,15 @@ class Region:
         none another, and with weak ones all of them may.
         """
         self.strong = True
+        # The cheap form of reads has no room for strong writes beside them: give it up here.
         self._plain_reads(where, UNORDERED)
         rows = self.reads[where].copy()
         old = self.writes[where].copy()
         wrong = self.write(where, codes, own, judge)
         rows[~_spread(rows, own, strict)] = 0
         self.reads[where] = rows
+        # `strict` knows no moral strength: what it finds unordered has to stay visible to later
+        # weak accesses, though it does not race with this one.
         stay = strict(old, own)
         if stay is not None:
             rows = rows[stay]
@@ -210,6 +217,8 @@ class Region:
 
     def _stands_aside(self, rows: Array, codes: Array | int, strict: Judge) -> bool:
         """Say whether what is in the first slots makes room as a whole, as it mostly does."""
+        # The usual case, decided without looking at each granule: one slot in use, by one record
+        # that is ordered before, or by the same lanes.
         first = rows[:, 0]
         if not first.any():
             return True
@@ -256,6 +265,7 @@ class Region:
         return np.asarray((same | ordered) & fitting & (records.write[old] == 0))
 
     def _put(self, where: Array, codes: Array, rows: Array, free: Array) -> None:
+        # First free slot of each granule; granules without one try to merge, then grow.
         slot = free.argmax(axis=1)
         there = free.any(axis=1)
         self.reads[where[there], slot[there]] = codes[there]
@@ -274,6 +284,8 @@ class Region:
         """Make one record of reads by lanes of one warp at one time; return what is left."""
         records = self.records
         old, new = rows >> LANE_BITS, (codes >> LANE_BITS)[:, None]
+        # 32 lanes that read one word one by one would fill 32 slots: reads of a warp at one time
+        # are one record with a lane mask instead.
         alike = (rows != 0) & (records.asynchronous[new] == 0) & (records.write[old] == 0)
         for name in ("cluster", "column", "time", "asynchronous", "level"):
             values = getattr(records, name)

@@ -63,6 +63,7 @@ def acquire_fence(level: int) -> Change:
 def release_fence(warp: Warp, level: int) -> Change:
     def change(view: View) -> View:
         wider = tuple(f for f in view.fenced if f.level > level)
+        # A wider fence before it still counts for wider scopes; a narrower one is replaced.
         closed = replace(view, fenced=(), seen=())
         return replace(view, fenced=(*wider, Fenced(level, closed, warp.time)))
 
@@ -77,6 +78,8 @@ def proxy_fence(warp: Warp, space: str) -> Change:
     rows = {"": (SHARED, GLOBAL), "global": (GLOBAL,)}.get(space, (SHARED,))
 
     def change(view: View) -> View:
+        # What is known in SAME becomes known across proxies, of all clusters. Own accesses before
+        # the fence are noted by time (`shared`, `global_`), as lanes share the view.
         known = dict(view.known)
         for cluster, clock in known.items():
             known[cluster] = clock.copy()
@@ -160,6 +163,8 @@ def issue(op: Op, warps: list[Warp], column: int) -> AsyncOperation:
     bits = ALL if op.lane < 0 else 1 << op.lane
     issued = warp.time
     parts = [(w, lanes, view) for w in warps for lanes, view in w.parts(bits)]
+    # What an operation is ordered behind: for one thread's, all that the thread knows and did. What
+    # a whole warp issues as one (wgmma, tcgen05.ld) needs what each lane knows: the earliest.
     if op.lane >= 0 or generic:
         known: Known = {}
         for each, lanes, view in parts:
@@ -167,12 +172,14 @@ def issue(op: Op, warps: list[Warp], column: int) -> AsyncOperation:
             tensor = each.mine(view)[TENSOR]
         clock = known[cluster.number]
         clock[TENSOR] = tensor
+        # tcgen05 operations of one thread are ordered by their issue: it knows its own.
         clock[TENSOR, [warp.column + lane for lane in lanes_of(bits)]] = issued
     else:
         known = parts[0][2].known
         clock = warp.mine(parts[0][2])
         for each, _, view in parts[1:]:
             clock = np.minimum(clock, each.mine(view))
+    # Reductions in memory are relaxed at gpu scope: they do not race with one another.
     strong = "reduce" in op.name or op.name.startswith("red.async")
     operation = AsyncOperation(
         op.name, cluster, column, int(cluster.times[column]), clock, known, warp.cta, op.at,
@@ -216,7 +223,7 @@ PIPELINED = {("mma", "mma"), ("cp", "mma"), ("shift", "mma"), ("mma", "shift"), 
 
 def waited_for(before: AsyncOperation, now: AsyncOperation) -> bool:
     """Say whether a tcgen05.ld or st of a warp is over for `now`: a lane waits for its own part,
-    and the fence::before_thread_sync behind it is what tells other threads (PTX 9.7.16.6.4).
+    and the fence::before_thread_sync behind it publishes it to other threads (PTX 9.7.16.6.4).
     """
     waits = before.waits
     assert waits is not None

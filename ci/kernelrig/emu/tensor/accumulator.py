@@ -20,7 +20,7 @@ WAIT = "the wgmma.wait_group of its group"
 class Accumulator:
     """The sums of some warps, (warps, 16, n). `group` is by warp the last group that adds to them.
 
-    `register` is the index of the first register, which tells accumulators of a warp apart.
+    `register` is the index of the first register, which identifies an accumulator of a warp.
     """
 
     def __init__(self, warps: list[int], n: int, half: bool, register: int) -> None:

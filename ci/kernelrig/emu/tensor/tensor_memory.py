@@ -116,7 +116,7 @@ class TensorMemory:
             return f"{columns} columns: they must be a power of two from 32 to 512"
         if holdings.relinquished:
             return (
-                "after tcgen05.relinquish_alloc_permit in this CTA: whoever gave the permit up"
+                "after tcgen05.relinquish_alloc_permit in this CTA: a CTA that gave the permit up"
                 " cannot allocate; allocate first"
             )
         if columns > holdings.last_columns:
@@ -152,9 +152,9 @@ class TensorMemory:
         return column
 
     def free(self, slot: int, paired: bool, column: int, columns: int) -> bool:
-        """Give columns back; False while the other CTA of the pair has not come to do the same.
+        """Give columns back; False while the other CTA of the pair has not done the same.
 
-        That wait is one that PTX allows and nobody may count on (9.7.16.5: it may block).
+        That wait is one that PTX allows and does not promise (9.7.16.5: it may block).
         """
         holdings = self.holdings(slot)
         block = (column, columns)
@@ -196,7 +196,7 @@ class TensorMemory:
     def fault(self, slot: int, column: int, columns: int) -> str:
         """Say what is wrong with an access to such columns, "" if nothing is.
 
-        A dealloc may wait for the peer's, and need not: whoever issued it has done with the columns
+        A dealloc may wait for the peer's, and need not: its warp has done with the columns
         (PTX 9.7.16.5: it may block, 9.7.16.7: it frees).
         """
         holdings = self.holdings(slot)

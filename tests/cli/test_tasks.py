@@ -35,7 +35,7 @@ def test_remote_add_refuses_an_impossible_entry_before_it_asks_the_host(
     words: list[str], said: str
 ) -> None:
     name, *flags = words
-    # Nobody listens on port 1: a connection would be told of first.
+    # Port 1 refuses connections: an attempt to connect would be the error instead.
     argv = [sys.executable, "-m", "kernelrig.cli", "remote-add", name, "root@127.0.0.1:1", *flags]
     done = run_process(argv, cwd=ROOT)
     assert (done.exit_code, done.stdout) == (2, "")

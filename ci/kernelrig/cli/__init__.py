@@ -1,4 +1,4 @@
-"""The command line: flags in, one answer and an exit code out. What a task does stands in run/.
+"""The command line: flags in, one answer and an exit code out; kernelrig.run does the work.
 
 Invoke lives in this package alone. The tasks are part of the package and not of the repository's
 tasks.py, because the console script `kernelrig` of an installed wheel has the same ones.

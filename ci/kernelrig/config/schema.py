@@ -1,4 +1,4 @@
-"""What stands in our YAML files: the records of a whole file, and the JSON Schemas made from them.
+"""The records of whole YAML files, and the JSON Schemas made from them.
 
 `python -m kernelrig.config` writes schemas/*.json, for editors and for
 check-jsonschema.
@@ -13,7 +13,6 @@ from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kernelrig.config.descriptions import DESCRIPTIONS
 from kernelrig.files.rundir import write_json
 from kernelrig.files.validation import NAMED_BY_KEY, adapter
 from kernelrig.model import Kernel, Remote, Stage
@@ -49,6 +48,8 @@ SCHEMAS = Path(__file__).parents[1] / "schemas"
 
 def json_schema(kind: type) -> dict[str, Any]:
     """Return the JSON Schema of a file."""
+    from kernelrig.config.descriptions import DESCRIPTIONS  # no task needs them
+
     return record_schema(kind, DESCRIPTIONS)
 
 

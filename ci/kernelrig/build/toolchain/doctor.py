@@ -1,4 +1,4 @@
-"""The local part of `invoke doctor`: what this machine has, and what mends what it has not."""
+"""The local part of `invoke doctor`: what this machine has, and how to install what is missing."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Item:
     name: str
     ok: bool
     text: str
-    mend: str = ""
+    fix: str = ""
 
     def __str__(self) -> str:
         line = f"{'ok' if self.ok else 'missing':8} {self.name:10} {self.text}"
-        return line if self.ok else f"{line}; {self.mend}"
+        return line if self.ok else f"{line}; {self.fix}"
 
 
 def describe(root: Path, *, system: bool = False) -> tuple[Item, ...]:

@@ -37,7 +37,7 @@ from kernelrig.static import (
     inspect_build,
     load_accepted,
 )
-from kernelrig.terminal.log import say
+from kernelrig.terminal.log import say, working
 
 _BAD = (Outcome.FAIL, Outcome.ERROR)
 _FIGURES = "figures.json"
@@ -129,15 +129,15 @@ class StaticExecutor:
         self, directory: RunDirectory, built: Build, home: Path
     ) -> tuple[tuple[Check, ...], tuple[str, ...]]:
         p = self.prepared
-        say(f"checking {_name(built)}")
-        found = inspect_build(
-            p.kernel,
-            built,
-            home,
-            load_accepted(directory.root).builds.get(_name(built)),
-            accept=p.accept,
-            nvdisasm=p.tools.nvdisasm if p.tools and p.remote is None else None,
-        )
+        with working(f"checking {_name(built)}"):
+            found = inspect_build(
+                p.kernel,
+                built,
+                home,
+                load_accepted(directory.root).builds.get(_name(built)),
+                accept=p.accept,
+                nvdisasm=p.tools.nvdisasm if p.tools and p.remote is None else None,
+            )
         if found.figures is not None:
             rundir.write_atomic(home / _FIGURES, serialization.to_json(found.figures))
         return found.checks, found.notes
@@ -148,9 +148,9 @@ class StaticExecutor:
         assert p.tools is not None, "sets of tunables are compiled from this tree"
         began, utc = time.monotonic(), rundir.utc_now()
         sets = covering_array.tried_sets(p.kernel.tunables[built.arch])
-        say(f"compiling {len(sets)} sets of tunables for {built.arch}")
         wanted = build.Request(p.kernel, built.arch, built.variant)
-        tried = build.try_sets(directory.root, built, wanted, sets, p.tools)
+        with working(f"compiling {len(sets)} sets of tunables for {built.arch}"):
+            tried = build.try_sets(directory.root, built, wanted, sets, p.tools)
         checks = check_sets(Subject(p.kernel, built.arch, built.variant), tried)
         notes = describe_sets(checks, tried)
         return _record(stage, checks, notes, time.monotonic() - began, utc)

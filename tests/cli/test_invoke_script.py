@@ -278,6 +278,10 @@ def test_completion_makes_no_environment_and_says_nothing(machine: Machine) -> N
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
     assert not (machine.root / ".venv").exists()
     assert machine.pip_calls == []
+    machine.invoke("doctor")
+    done = machine.invoke("--complete", "--", "build", "--ker")  # there is no compiler either
+    assert (done.exit_code, done.stderr) == (7, "")
+    assert done.stdout == f"-m kernelrig.cli --root {machine.root} --complete -- build --ker\n"
 
 
 def test_ctrl_c_while_the_environment_is_made_is_one_sentence(machine: Machine) -> None:

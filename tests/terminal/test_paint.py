@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
+import subprocess
+import sys
 
 import pytest
 from kernelrig.terminal.paint import colour, fit, for_stdout
@@ -46,6 +50,19 @@ def test_paths_are_not_broken_and_narrow_lines_stay() -> None:
     path = "at artifacts/runs/20261122T100334Z-patch_embed-emulator-12ab/stages/03-memcheck/log"
     assert path.split()[1] in fit(path, 60).split()
     assert fit(TABLE, 80) == TABLE
+
+
+@pytest.mark.parametrize(
+    ("env", "shown"), [({}, b"\x1b[32mpass\x1b[0m: x\r\n"), ({"NO_COLOR": "1"}, b"pass: x\r\n")]
+)
+def test_a_terminal_gets_colour_unless_no_color_is_set(env: dict[str, str], shown: bytes) -> None:
+    code = "from kernelrig.terminal.paint import for_stdout; print(for_stdout('pass: x'))"
+    master, slave = pty.openpty()
+    own = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    subprocess.run([sys.executable, "-c", code], stdout=slave, env={**own, **env}, check=True)
+    os.close(slave)
+    assert os.read(master, 1 << 10) == shown
+    os.close(master)
 
 
 def test_what_is_no_terminal_gets_the_text_as_it_is() -> None:

@@ -150,8 +150,8 @@ def test_a_build_made_elsewhere_takes_part_under_the_name_it_is_given(
 @pytest.mark.parametrize(
     ("kernel", "code", "said"),
     [
-        ("silent", 4, "it told no `sample_ms NUMBER` that is a time"),
-        ("odd", 4, "it told no `sample_ms NUMBER` that is a time"),
+        ("silent", 4, "it printed no `sample_ms NUMBER` that is a time"),
+        ("odd", 4, "it printed no `sample_ms NUMBER` that is a time"),
         ("fails", 1, "exit code 3, wanted 0"),
     ],
 )
@@ -191,7 +191,7 @@ def test_collect_reaches_the_same_verdicts(project: Project) -> None:
         (("quick", "slow@nowhere"), "'@nowhere' is no commit of project; see `git log --oneline`"),
         (("quick", "x=nowhere"), "no build in nowhere: it has no build.json;"),
         (("quick", "a b"), "'a b' names no build; KERNEL, KERNEL:VARIANT,"),
-        (("quick", "slow", "--minutes", "1"), "--rounds and --minutes say the same"),
+        (("quick", "slow", "--minutes", "1"), "--rounds and --minutes contradict each other"),
         (("quick", "slow", "--gate", "x"), "--gate must be a number, 0 or more, not 'x'"),
     ],
 )

@@ -122,7 +122,7 @@ def test_a_required_gpu_is_not_emulated(good: Project) -> None:
     assert found["preflight/required device"] == (
         "error: the device is emulated, --require-device asks for 'NVIDIA B200'"
     )
-    assert found["smoke/stage"] == "skipped: preflight did not pass"
+    assert found["smoke/stage"] == "skipped: not run: preflight did not pass"
 
 
 def test_what_measures_is_refused_where_no_host_is_named(good: Project) -> None:

@@ -67,7 +67,7 @@ def test_a_disk_that_has_no_room_for_another_file_refuses_what_is_shipped(
     assert read_junit(answer.folder) == {
         "build/passes-sm_90a-production": "pass",
         "preflight/stage": f"error: {sentence}",
-        "program/stage": "skipped: never reached",
+        "program/stage": "skipped: not run: the run ended before this stage",
     }
 
 

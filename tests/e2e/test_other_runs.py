@@ -22,7 +22,7 @@ def test_a_host_in_use_is_refused_and_nothing_is_left_to_collect(
         assert read_junit(refused.folder) == {
             "build/passes-sm_90a-production": "pass",
             "preflight/stage": f"error: {sentence}",
-            "program/stage": "skipped: never reached",
+            "program/stage": "skipped: not run: the run ended before this stage",
         }
         host.go()
         assert client.end().exit_code == 0

@@ -22,7 +22,7 @@ def check_refused(make: MakeProject, host: LoopbackHost, **changes: Any) -> Answ
     assert read_junit(answer.folder) == {
         "build/passes-sm_90a-production": "pass",
         "preflight/stage": f"error: {answer.sentences[0]}",
-        "program/stage": "skipped: never reached",
+        "program/stage": "skipped: not run: the run ended before this stage",
     }
     assert (answer.folder / "build/cpu_program").is_file()
     assert (answer.folder / "manifest.json").is_file()

@@ -77,7 +77,7 @@ def check_unfit(answer: Answer, check: str, sentence: str) -> None:
     assert [c.name for c in checks if c.verdict.outcome is Outcome.ERROR] == [check]
     junit = read_junit(answer.folder)
     assert junit[f"preflight/{check}"] == f"error: {sentence}"
-    assert junit["program/stage"] == "skipped: preflight did not pass"
+    assert junit["program/stage"] == "skipped: not run: preflight did not pass"
     assert answer.run.shipped is None
 
 

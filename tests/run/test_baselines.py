@@ -360,7 +360,7 @@ def test_the_order_of_acceptance_leaves_the_file_the_same(tmp_path: Path) -> Non
         ),
         (
             {"stages": (record(build=""),)},
-            "RUN makes no baseline: it does not say which build was timed",
+            "RUN makes no baseline: its record names no build",
         ),
     ],
 )
@@ -377,11 +377,11 @@ def test_what_nobody_can_build_again_or_check_again_is_refused_unless_said(
     clean = Provenance("c0ffee0123456789", "", "0.1.0", "", "", {}, "")
     folder, _ = put(tmp_path, 1, 1.0, provenance=replace(clean, dirty_sha256="d1"))
     assert refused(tmp_path, folder, acceptance.Overrides(unchecked=True)) == (
-        "RUN has changes on top of its commit: nobody can build it again; or say --dirty"
+        "RUN has changes on top of its commit: it cannot be built again; or say --dirty"
     )
     folder, _ = put(tmp_path, 1, 1.0, provenance=replace(clean, commit=""))
     assert refused(tmp_path, folder, acceptance.Overrides(unchecked=True)) == (
-        "RUN has no commit: nobody can build it again; or say --dirty"
+        "RUN has no commit: it cannot be built again; or say --dirty"
     )
     folder, _ = put(tmp_path, 1, 1.0)
     assert refused(tmp_path, folder, acceptance.Overrides()).startswith("RUN is outdated: ")

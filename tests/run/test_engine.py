@@ -324,7 +324,7 @@ def test_what_goes_wrong_before_the_launch_is_on_file_for_every_stage(
     assert {s.name for s in kept.stages} == {s.name for s in kept.plan.stages}
     named = {s.name: s.verdict for s in kept.stages}
     assert str(what) in named["preflight"].summary
-    assert named["program"].summary == "never reached"
+    assert named["program"].summary == "not run: the run ended before this stage"
     assert (root / store.RUNS / kept.id / "junit.xml").is_file()
 
 

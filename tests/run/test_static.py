@@ -254,7 +254,7 @@ def test_a_run_whose_check_fails_touches_no_box(
         ("preflight", Outcome.SKIP),
         ("program", Outcome.SKIP),
     ]
-    assert run.stages[3].verdict.summary == "check did not pass"
+    assert run.stages[3].verdict.summary == "not run: check did not pass"
     folder = folder_of(root, run)
     assert (folder / "junit.xml").is_file()
     assert (folder / "stages/00-check/roles-gemm.dot").is_file()

@@ -293,4 +293,4 @@ def test_the_programs_own_watchdog_says_what_it_waited_for(tmp_path: Path) -> No
     content = good(exit_code=73, error=error, compared=None, sampled=[], checksum=None)
     record = read(tmp_path, content, 73)
     assert record.verdict.outcome is Outcome.FAIL
-    assert record.verdict.summary == f"integer-0: {text}, says the program's own watchdog"
+    assert record.verdict.summary == f"integer-0: {text}, reported by the program's watchdog"

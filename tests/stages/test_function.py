@@ -53,9 +53,7 @@ def test_the_product_alone_is_right_where_it_was_promised(tmp_path: Path) -> Non
 
 def test_a_program_that_says_it_computes_something_else_is_not_believed(tmp_path: Path) -> None:
     record = read(tmp_path, product(), Function.ROUND_THEN_ADD)
-    assert record.verdict.summary == (
-        "the result speaks of function product, asked was round_then_add"
-    )
+    assert record.verdict.summary == ("the result is for function product, expected round_then_add")
 
 
 def test_a_program_that_only_claims_the_function_is_seen(tmp_path: Path) -> None:

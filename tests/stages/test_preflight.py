@@ -48,7 +48,7 @@ def test_a_good_host_passes_every_check() -> None:
         "compute capability for sm_90a",
         "driver",
         "MIG",
-        "nobody else on the GPU",
+        "GPU not in use",
         "compute-sanitizer",
     ]
 
@@ -110,7 +110,7 @@ def test_a_good_host_passes_every_check() -> None:
         ),
         (
             {"gpu_processes": ("4711, python, 1024",)},
-            "somebody else uses the GPU: 4711, python, 1024; wait, or end it",
+            "the GPU is in use by another process: 4711, python, 1024; wait, or end it",
         ),
         ({"tools": {}}, "no compute-sanitizer on host-17; set `tools: ship` for this remote"),
         ({"problems": ("nvidia-smi hangs",)}, "nvidia-smi hangs"),

@@ -79,7 +79,7 @@ def test_a_binary_for_another_arch_is_our_error(tmp_path: Path) -> None:
     ctx = context(content, build=build)
     record = read(tmp_path, stage, "integer-0", {"integer-0.json": content}, 72, ctx)
     assert record.verdict.outcome is Outcome.ERROR
-    assert record.verdict.summary == ("the result speaks of compute capability 9.0, asked was 10.0")
+    assert record.verdict.summary == ("the result is for compute capability 9.0, expected 10.0")
 
 
 def test_a_real_time_passes_and_carries_its_label(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_each_turn_gets_the_samples_that_its_process_took_in_it(tmp_path: Path) 
     assert [c.verdict.outcome for c in checks] == [Outcome.PASS, Outcome.PASS]
     assert (
         checks[0].verdict.summary
-        == "4 turns of 2 processes, 8 samples, every output right behind each"
+        == "4 slots of 2 processes, 8 samples, every output right behind each"
     )
     assert [(t.candidate, t.round, t.process) for t in timed] == [
         (t.candidate, t.round, t.process) for t in TURNS
@@ -150,7 +150,7 @@ def test_one_that_fails_in_its_turn_ends_the_relay_for_all(tmp_path: Path) -> No
     assert (folder / "b1.exit").read_text() == "70\n"
     checks, timed = read(folder, result)
     assert [c.verdict.outcome for c in checks] == [Outcome.ERROR, Outcome.ERROR]
-    assert checks[0].verdict.summary == "process a1: it gave up, as b1 had failed (and 1 more)"
+    assert checks[0].verdict.summary == "process a1: it stopped because b1 had failed (and 1 more)"
     assert checks[1].verdict.summary.startswith("process b1: b1: a CUDA call failed")
     assert timed == ()
 

@@ -106,7 +106,7 @@ def test_no_result_of_another_build_stands_in_for_it(tmp_path: Path) -> None:
     record = read(tmp_path, good(program="siglip_vision"))
     assert record.verdict.outcome is Outcome.ERROR
     assert record.verdict.summary == (
-        "the result speaks of program siglip_vision, asked was siglip_guard"
+        "the result is for program siglip_vision, expected siglip_guard"
     )
 
 

@@ -1,1 +1,1 @@
-"""A run from request to report: the only place that knows the order."""
+"""A run, from request to report: the engine, its executors and the run directory."""

@@ -31,13 +31,13 @@ class Overrides:
 
 
 def accept(root: Path, name: str, overrides: Overrides) -> str:
-    """Write the times of a run into the file of its host class, and say what changed there."""
+    """Write the times of a run into the file of its host class, and return what changed there."""
     folder = find_run(root / RUNS, name)
     run = serialization.from_json(Run, folder / "run.json")
     timed = baselines.require_timed(run)
     if (run.provenance.dirty_sha256 or not run.provenance.commit) and not overrides.dirty:
         what = "changes on top of its commit" if run.provenance.commit else "no commit"
-        raise ConfigError(f"{run.id} has {what}: nobody can build it again", "or say --dirty")
+        raise ConfigError(f"{run.id} has {what}: it cannot be built again", "or say --dirty")
     said = []
     for record in timed:
         found = recorded_timing(folder, run, record)

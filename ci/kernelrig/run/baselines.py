@@ -92,7 +92,7 @@ def _checked(root: Path, run: Run, record: StageRecord) -> StageRecord:
 
 
 def require_timed(run: Run) -> tuple[StageRecord, ...]:
-    """Return the timing stages, if nothing in the run speaks against the build.
+    """Return the timing stages, if no other stage of the run failed.
 
     That it was slower than a baseline does not: it may be just that which is to be accepted.
     """
@@ -146,7 +146,7 @@ def _judge(
 
 
 def _without(run: Run, then: Baseline | None) -> Baseline | None:
-    """A run that is judged once more, after it was accepted, stands beside the others."""
+    """A run that is judged again after it was accepted is compared with the other runs alone."""
     others = tuple(r for r in then.runs if r.run != run.id) if then else ()
     return replace(then, runs=others) if then and others else None
 
@@ -202,7 +202,7 @@ def _facts(
 
 
 def checks_of(root: Path, then: Baseline) -> str:
-    """Say whether the baseline's build has passed the checks as they stand now."""
+    """Say whether the baseline's build has passed the checks in their current form."""
     return check_status(root, then.kernel, then.arch, then.variant, then.build, held=then.standards)
 
 
@@ -218,7 +218,7 @@ def span(spans: Sequence[tuple[int, int]], unit: str) -> str:
 
 
 def _with(record: StageRecord, compared: Check) -> StageRecord:
-    """Return the stage with one check more; the time itself still says the first word."""
+    """Return the stage with one check more; the time itself stays first in its summary."""
     checks = (*record.checks, compared)
     verdict = join_checks(checks)
     if verdict.outcome is Outcome.PASS:

@@ -1,4 +1,4 @@
-"""The builds that `invoke bench` compares: from words to builds, made here, of a commit, or given.
+"""The builds that `invoke bench` compares: each made here, of a commit, or given.
 
 kernel  kernel:variant  kernel:variant@rev  @rev  NAME=DIR  DIR
 """
@@ -123,7 +123,7 @@ def _require_sense(request: BenchRequest) -> None:
     if not 2 <= len(request.words) <= len(string.ascii_lowercase):
         raise ConfigError(f"{len(request.words)} builds were named; bench compares 2 to 26")
     if request.rounds is not None and request.minutes is not None:
-        raise ConfigError("--rounds and --minutes say the same in two ways", "leave one out")
+        raise ConfigError("--rounds and --minutes contradict each other", "leave one out")
     if request.processes is not None and request.processes < 1:
         raise ConfigError("--processes must be 1 or more, not 0")
 

@@ -1,4 +1,4 @@
-"""Whether a build has passed the checks as they are now, as far as the runs on file say."""
+"""Whether a build has passed the checks as they are now, according to the recorded runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_status(
 
 
 def met_standards(root: Path, kernel: str, arch: str, variant: str, key: str) -> tuple[str, ...]:
-    """Return the standards of the checks as they stand now that the build has met.
+    """Return the standards of the checks, in their current form, that the build has met.
 
     Where nobody knows what they are it has met none.
     """
@@ -69,7 +69,7 @@ _TELLING = (Outcome.PASS, Outcome.FAIL)
 def _met(
     root: Path, key: str, wanted: Iterable[str], own: Sequence[StageRecord]
 ) -> tuple[dict[str, bool], list[str]]:
-    """Return what became of each standard the last time, and the runs that say so.
+    """Return what became of each standard the last time, and the runs that recorded it.
 
     A run that cannot be read says nothing; nor does a check that was skipped or could not be made.
     """
@@ -88,7 +88,7 @@ def _met(
 
 
 def _recorded(root: Path, key: str) -> Iterator[tuple[str, Sequence[StageRecord]]]:
-    """Yield the stages of each run that knows the build, the last run first."""
+    """Yield the stages of each run that names the build, the last run first."""
     for path in sorted((root / RUNS).glob("*/run.json"), reverse=True):
         try:
             if key.encode() in path.read_bytes():

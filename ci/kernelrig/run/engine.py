@@ -39,6 +39,8 @@ from kernelrig.run.spec import RunSpec
 from kernelrig.run.store import RunDirectory
 from kernelrig.terminal.log import say
 
+_NOT_REACHED = "not run: the run ended before this stage"
+
 T = TypeVar("T")
 Assigned = tuple[Executor, tuple[Stage, ...]]
 
@@ -48,9 +50,9 @@ _GATES = {
     StageKind.CHECK: (Outcome.PASS, Outcome.ERROR, Outcome.SKIP),
     StageKind.PREFLIGHT: _PASSES,
 }
-"""Kinds without which nothing further is started, and what they must have come to.
+"""Kinds without which nothing further is started, and the outcomes that let a run continue.
 
-What cannot be judged here is an error of the run, but none that keeps the GPU from its answers.
+A check that could not be made is an error of the run, but the GPU stages are still worth running.
 """
 
 
@@ -80,7 +82,7 @@ def build_kernels(root: Path, request: BuildRequest) -> tuple[Build, ...]:
 
 
 def describe_plan(root: Path, request: RunRequest | BenchRequest) -> str:
-    """Say what a run would do, without a connection: the options of tools are not probed."""
+    """Describe what a run would do, without a connection: the options of tools are not probed."""
     p = prepare(root, request)
     assert p.remote is not None
     directory = RunDirectory(root, root, store.new_run(root, p))
@@ -92,7 +94,7 @@ def describe_plan(root: Path, request: RunRequest | BenchRequest) -> str:
 
 
 def collect(root: Path, name: str) -> Run:
-    """Go on with a run whose client went away: follow it to its end and bring everything back."""
+    """Continue a run whose client was interrupted: follow it to its end and fetch its files."""
     directory = store.load_run(root, name)
     run = directory.run
     if run.state == "finished" or not run.jobs or run.remote is None:
@@ -164,7 +166,7 @@ def _carry_out(directory: RunDirectory, assigned: Sequence[Assigned]) -> Run:
 
 
 def _attempt(step: Callable[[], T]) -> T | BaseException:
-    """Return what a step comes to, or what ended it: this is the one place that catches."""
+    """Return the result of a step, or the exception that ended it: the one place that catches."""
     try:
         return step()
     except (KeyboardInterrupt, Exception) as e:
@@ -182,7 +184,7 @@ def _held_back_by(run: Run) -> str:
 def _finish(directory: RunDirectory) -> Run:
     """Record what was not run and why, compare times with the baselines, write the reports."""
     held_back_by = _held_back_by(directory.run)
-    why = f"{held_back_by} did not pass" if held_back_by else "never reached"
+    why = f"not run: {held_back_by} did not pass" if held_back_by else _NOT_REACHED
     left = store.skipped(directory, directory.without_record(), why)
     judged = (*directory.run.stages, *left)
     run = replace(
@@ -198,7 +200,7 @@ def _finish(directory: RunDirectory) -> Run:
 def with_comparison(
     directory: RunDirectory, record: StageRecord, judged: Sequence[StageRecord]
 ) -> StageRecord:
-    """Return the record with what the baselines and the checks of its builds say of its times."""
+    """Return the record with its times compared with baselines, and the status of its builds."""
     from kernelrig.run import baselines
 
     compared = _attempt(partial(baselines.compare, directory, record, judged))
@@ -219,7 +221,7 @@ def _stop(directory: RunDirectory, error: BaseException) -> Run:
     kept = (s for s in directory.run.stages if s.name != record.name)
     run = replace(
         directory.run,
-        stages=(*kept, record, *store.skipped(directory, others, "never reached")),
+        stages=(*kept, record, *store.skipped(directory, others, _NOT_REACHED)),
         state="finished",
         finished_utc=rundir.utc_now(),
     )
@@ -240,7 +242,7 @@ def _blamed(directory: RunDirectory, error: BaseException) -> StageRecord:
 
 
 def _leave_incomplete(directory: RunDirectory, error: BaseException) -> Run:
-    """Keep what is known and say how to go on: the stages go on without us on the host."""
+    """File what is known and how to continue: the agent on the host does not need this client."""
     reason = store.reason(error)
     run = replace(directory.run, state="incomplete", missing=(reason,))
     _report_if_possible(directory, run)

@@ -1,4 +1,4 @@
-"""Launch folders: what a binary says of its launch, and what must come out of it.
+"""Launch folders: the launch as the binary describes it, and the outputs that are expected.
 
 `--mode describe` needs no GPU and no driver. Where outputs are exact to the bit, what they must be
 goes beside: the emulator then names the line that wrote a wrong one.
@@ -58,7 +58,7 @@ def _describe(launch: Launch, built: Build, place: Path) -> None:
     words += ["--seed", str(launch.seed), "--out", str(place)]
     done = run_process([built.binary, *words], timeout_s=LIMIT_S)
     if done.exit_code:
-        said = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
+        said = (done.stderr or done.stdout).strip().splitlines() or ["no output"]
         raise CiError(f"{built.program} --mode describe exited {done.exit_code}: {said[-1]}")
 
 

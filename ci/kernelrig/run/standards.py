@@ -1,4 +1,4 @@
-"""What a build is judged by as things stand now: a fingerprint of each check.
+"""What a build is judged by at present: a fingerprint of each check.
 
 A verdict counts for as long as the question is the same. Part of it is what kernels.yaml and the
 plan ask, and the text of the modules that judge, without their comments: a rule that was mended is

@@ -234,7 +234,7 @@ def find_run(runs: Path, name: str) -> Path:
 
 
 def reason(error: BaseException) -> str:
-    """Put into words what ended a run; what nobody foresaw is named by its type."""
+    """Describe what ended a run; an unexpected exception is named by its type."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted by the user"
     if isinstance(error, OSError) and (refused := refused_by_disk(error)):

@@ -17,7 +17,7 @@ _THROTTLED = {
     0x80: "power brake",
     0x100: "display clocks",
 }
-"""Reasons that lie with the host. Those left out (idle, power cap) come of what the kernel does."""
+"""Reasons that lie with the host. The others (idle, power cap) are caused by the kernel itself."""
 
 
 def recorded_timing(
@@ -36,7 +36,7 @@ def recorded_timing(
     variant = record.variant or run.variant
     build = record.build or run.provenance.builds.get(f"{run.kernel.name}-{run.arch}-{variant}")
     if not build:
-        return "it does not say which build was timed"
+        return "its record names no build"
     clocks = [c for c in seen.clocks.during if c is not None] or list(seen.clocks)
     samples = sorted(s for s in seen.samples_ms if s is not None)
     if not samples:
@@ -71,7 +71,7 @@ def recorded_timing(
 
 
 def _slowed(clocks: Sequence[stages.Clock]) -> Iterator[str]:
-    """Name what else held the clocks, so that such a run stands beside its like alone."""
+    """Name what else held the clocks, so that such a run is compared with its like alone."""
     bits = 0
     for clock in clocks:
         try:

@@ -25,7 +25,7 @@ def add_remote(
     identity_file: str,
     replace_entry: bool,
 ) -> str:
-    """Pin a host's host key in remotes.local.yaml and say how to use it.
+    """Pin a host's key in remotes.local.yaml; return the next command.
 
     The key of a host that is known may be pinned anew: what was not named then stays as it was.
     """

@@ -1,4 +1,4 @@
-"""What the argv builders are given, and what the readers know besides the files that came back."""
+"""The inputs of command builders, and those of readers besides the files that came back."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Context:
 
     @property
     def function(self) -> Function:
-        """What the build computes, as kernels.yaml says it."""
+        """What the build computes, as kernels.yaml declares it."""
         return self.kernel.variants[self.build.variant].function
 
     @property
@@ -90,7 +90,7 @@ class Context:
 
     @property
     def machine(self) -> str:
-        """The device's own name, as the host says it; never the one that was asked for."""
+        """The device's own name, as the host reports it; never the one that was asked for."""
         return executor(self.kernel, self.remote, self.host)[1]
 
 

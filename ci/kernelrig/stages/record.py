@@ -1,4 +1,4 @@
-"""A stage's answer put together: the logs it rests on, the record that comes of it."""
+"""The record of a stage: the logs that it is based on, its checks put together."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def stage_record(
 
 
 def _on_build(check: Check, build: Build) -> Check:
-    told = f"variant {build.variant}: {build.program}, build {build.key[:12]}"
-    verdict = replace(check.verdict, evidence=(*check.verdict.evidence, told))
+    text = f"variant {build.variant}: {build.program}, build {build.key[:12]}"
+    verdict = replace(check.verdict, evidence=(*check.verdict.evidence, text))
     return replace(check, verdict=verdict)
 
 
@@ -60,7 +60,7 @@ def seconds_here(ended: CommandResult) -> float:
 
 
 def find_command(result: StageResult, name: str) -> CommandResult | None:
-    """Return what the journal says of the command, None if it says nothing."""
+    """Return the journal's record of the command, None if it has none."""
     return next((c for c in result.commands if c.name == name), None)
 
 

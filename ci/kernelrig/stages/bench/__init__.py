@@ -1,1 +1,1 @@
-"""The bench stage: processes that take turns on one GPU."""
+"""The bench stage: processes that measure in slots, in turn, on one GPU."""

@@ -24,11 +24,11 @@ from kernelrig.stages.timing.command import timed_command
 
 RELAY, CHOICE = "relay", "KERNELRIG_CHOICE_FILE"
 SLOT_S = 12.0
-"""What a turn may take before the relay is called hung, besides what a lone process may."""
+"""The time of a slot after which the relay has hung, on top of a lone process's limit."""
 
 
 def process_name(candidate: int, process: int) -> str:
-    """`b2`: the second process of the second contender."""
+    """`b2`: the second process of the second candidate."""
     return f"{chr(ord('a') + candidate)}{process + 1}"
 
 
@@ -78,7 +78,7 @@ def _lone_command(stage: Stage, bench: Bench, number: int, slot: Slot, setup: Se
 
 
 def command_name(number: int, slot: Slot) -> str:
-    """`03-b`: sorts by time, and says whose it is."""
+    """`03-b`: sorts by time, and names the candidate."""
     return f"{number:02d}-{chr(ord('a') + slot.candidate)}"
 
 
@@ -126,7 +126,7 @@ def choose_command(stage: Stage, candidate: int, setup: Setup) -> Command:
 
 
 def slots_of(slots: Sequence[Slot]) -> dict[tuple[int, int], list[int]]:
-    """Return the numbers of the turns that each process of each contender takes."""
+    """Return the numbers of the slots of each process of each candidate."""
     own: dict[tuple[int, int], list[int]] = {}
     for number, slot in enumerate(slots):
         own.setdefault((slot.candidate, slot.process), []).append(number)
@@ -136,7 +136,7 @@ def slots_of(slots: Sequence[Slot]) -> dict[tuple[int, int], list[int]]:
 def process_command(
     stage: Stage, bench: Bench, slots: Sequence[Slot], candidate: int, process: int, setup: Setup
 ) -> tuple[Stage, Command]:
-    """Return what a process was told, and the stage that its samples are of."""
+    """Return the command of a process, and the stage that its samples belong to."""
     own = slots_of(slots)[candidate, process]
     limited = _limited(stage, slots)
     whole = replace(limited, samples=stage.samples * len(own))

@@ -1,4 +1,4 @@
-"""Pairs of candidates: B compared with A, in the words and figures of a check.
+"""Pairs of candidates: B compared with A, as a check with its figures.
 
 A difference between two builds is no fault of either: the pair passes, and is called faster, slower
 or inconclusive. With a gate, what is slower than the first candidate by more fails.
@@ -88,7 +88,7 @@ def _more(seen: Comparison) -> str:
 
 
 def join_pairs(checks: Sequence[Check], compared: Sequence[Comparison]) -> Verdict:
-    """Return the verdict of a bench: what went wrong, or what each pair comes to."""
+    """Return the verdict of a bench: what went wrong, or the result of each pair."""
     joined = join_checks(checks)
     if joined.outcome is not Outcome.PASS:
         return joined

@@ -52,7 +52,7 @@ def ended_process(command: Command, result: StageResult, folder: Path) -> Comman
     """Return how one process of the relay ended, as the shell has left it."""
     whole = find_command(result, RELAY)
     if whole is None:
-        return broken(f"the journal says nothing of the {RELAY}: status unknown")
+        return broken(f"the journal has no record of the {RELAY}: status unknown")
     as_relay = replace(command, name=RELAY)
     if (verdict := judge_end(as_relay, whole, folder)) is not None:
         return verdict
@@ -62,7 +62,7 @@ def ended_process(command: Command, result: StageResult, folder: Path) -> Comman
     ended = CommandResult(command.name, EndedBy.EXIT, int(code[1]), seconds=whole.seconds)
     first = _first_to_fail(folder) if int(code[1]) == EXIT_CUDA else ""
     if first not in ("", command.name):
-        return broken(f"it gave up, as {first} had failed")
+        return broken(f"it stopped because {first} had failed")
     signal = int(code[1]) - 128
     if signal > 0:  # what a shell says of a child that a signal ended
         ended = replace(ended, ended_by=EndedBy.SIGNAL, exit_code=None, signal=signal)

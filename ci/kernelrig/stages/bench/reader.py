@@ -1,4 +1,4 @@
-"""The bench stage: what each candidate measured in its slots, and what each pair comes to.
+"""The bench stage: what each candidate measured in its slots, and the result of each pair.
 
 Harness programs time themselves. A plain program prints a line `sample_ms NUMBER` for each of its
 samples, or writes it into the file that its environment calls KERNELRIG_SAMPLES. The statistics are
@@ -89,9 +89,9 @@ def read_slots(
     folder: Path,
     contexts: Sequence[Context],
 ) -> tuple[tuple[Check, ...], tuple[Timed, ...]]:
-    """Return a check for each contender, and each turn that measured something.
+    """Return a check for each candidate, and each slot in which something was measured.
 
-    A contender passes if all its processes did: what computes wrongly once has no time.
+    A candidate passes if all its processes did: what computes wrongly once has no time.
     """
     planned = {c.name: c for c in job.commands}
     bad: dict[int, list[Verdict]] = {}
@@ -114,7 +114,7 @@ def read_slots(
 
 
 _Seen = tuple[str, int, "Sequence[Timed] | Verdict"]
-"""A process by its name, whose it was, and its turns or why it has none."""
+"""A process by its name, its candidate, and its slots or why it has none."""
 
 
 def _read_lone(
@@ -167,7 +167,7 @@ def _read_relay(
 
 
 def _parts(seen: HarnessResult, own: Sequence[Slot], each_s: float) -> tuple[Timed, ...]:
-    """Deal out what one process measured to its turns: as many samples of each, in their order."""
+    """Split the samples of one process among its slots: as many for each, in their order."""
     samples = tuple(s for s in seen.samples_ms if s is not None)
     during = [c for c in seen.clocks.during if c is not None]
     of_slot, count = len(samples) // len(own), len(own)
@@ -217,7 +217,7 @@ def _read_process(
             return wrong
         if not found or not all(math.isfinite(s) and s > 0 for s in found):
             said = log_tail(folder, command.name)
-            return broken("it told no `sample_ms NUMBER` that is a time", *said)
+            return broken("it printed no `sample_ms NUMBER` that is a time", *said)
         gpu = visible_gpu(context.remote, context.host) if context.kernel.cuda else {}
         samples, clocked = found, Clocked()
         environment = Environment(gpu.get("uuid", ""), context.host.driver if gpu else "")
@@ -260,7 +260,7 @@ def _clocked(seen: Sequence[Clock]) -> Clocked:
 def _candidate_check(
     name: str, bad: Sequence[Verdict], timed: Sequence[Timed], context: Context
 ) -> Check:
-    """Of several that went wrong the kernel's own fault speaks before what was lost."""
+    """Where several processes went wrong, the kernel's fault is reported before a lost one."""
     seconds = sum(t.seconds for t in timed)
     if bad:
         worst = next((v for v in bad if v.outcome == "fail"), bad[0])
@@ -278,7 +278,7 @@ def _candidate_check(
         ),
     }
     processes = len({t.process for t in timed})
-    said = f"{len(timed)} turns of {processes} processes,"
+    said = f"{len(timed)} slots of {processes} processes,"
     said += f" {sum(len(t.samples_ms) for t in timed)} samples"
     right = ", every output right behind each" if context.kernel.level else ""
     return Check(name, passed(said + right), seconds, facts={k: v for k, v in facts.items() if v})

@@ -1,4 +1,4 @@
-"""Every element of an output that was brought back, beside what this machine says it must be."""
+"""Every element of an output that was fetched, compared with the value computed here."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def judge_output(
     from kernelrig.reference.inputs import bf16_values
 
     values, right = bf16_values(got.ravel()), bf16_values(wanted.bits)
-    told = [
+    shown = [
         f"row {i // shape.n}, column {i % shape.n}: got {values[i]:g}, wanted {right[i]:g}"
         + (f" +- {wanted.bound[i]:.4g}" if wanted.bound[i] else "")
         for i in map(int, wrong[:SHOWN])
     ]
-    return failed(f"{told[0]}; {wrong.size} of {got.size} elements wrong", *told[1:])
+    return failed(f"{shown[0]}; {wrong.size} of {got.size} elements wrong", *shown[1:])
 
 
 @lru_cache(maxsize=4)

@@ -46,8 +46,8 @@ def judge_compared(
             f" {context.build.arch}"
         )
     if (compared.pattern, compared.seed) != (pattern.value, seed):
-        told = f"{compared.pattern} seed {compared.seed}"
-        return broken(f"{told} was compared, asked was {pattern.value} seed {seed}")
+        found = f"{compared.pattern} seed {compared.seed}"
+        return broken(f"{found} was compared, expected {pattern.value} seed {seed}")
     if compared.mismatches < 0 or compared.nan_count < 0:
         return broken(
             f"{compared.mismatches} mismatches and {compared.nan_count} NaN are no counts"
@@ -61,7 +61,7 @@ def judge_compared(
 
 
 def _judge_errors(compared: Compared, pattern: Pattern) -> Verdict | None:
-    """Return what in the errors of a comparison without mismatches speaks against it."""
+    """Return what is wrong with the errors of a comparison that found no mismatch."""
     errors = (compared.max_abs_error, compared.max_rel_error)
     if any(e is None or not math.isfinite(e) or e < 0 for e in errors):
         return broken(f"the largest errors are no numbers: {errors[0]}, {errors[1]}")
@@ -138,7 +138,7 @@ def _recompute(
     accum_tol: float,
     shape: Shape,
 ) -> tuple[Disagreement, ...]:
-    """Recompute what was sampled: all processes of a bench say the same."""
+    """Recompute what was sampled, once for all processes of a bench."""
     from kernelrig.reference.inputs import (
         recompute,  # numpy takes 0.1 s, which every other task is spared
     )

@@ -36,7 +36,7 @@ def read_checksum(
         title = f"{pattern.value} seed {seed}, {case_text(asked.case)}"
         ended = find_command(result, name)
         if name not in commands or ended is None:
-            verdict = broken(f"{name} was planned, and nothing says that it ran")
+            verdict = broken(f"{name} was planned, and the journal has no record of it")
             checks.append(Check(title, verdict))
             continue
         verdict, facts = _judge(commands[name], ended, asked, folder, context)

@@ -30,7 +30,7 @@ from kernelrig.stages.context import Setup, stage_case
 
 PACKAGE = Path(__file__).parents[3]
 OBSERVERS = {"memcheck": "memory", "racecheck": "races", "initcheck": "init", "synccheck": "sync"}
-"""Each sanitizer, and the observer of the emulator that stands for it."""
+"""Each sanitizer, and the observer of the emulator that takes its place."""
 
 RUN = "emulate"
 """The command that the sanitizers' stages share; its findings are RUN.json."""

@@ -50,7 +50,8 @@ def read_emulated_checksum(
         title = f"{pattern.value} seed {seed}, {case_text(case)}"
         command, ended = commands.get(name), find_command(result, name)
         if command is None:
-            checks.append(Check(title, broken(f"{name} was planned, and nothing says that it ran")))
+            lost = broken(f"{name} was planned, and the journal has no record of it")
+            checks.append(Check(title, lost))
             continue
         seen = read_emulated(command, ended, folder, context)
         seconds = ended.seconds if ended else 0.0
@@ -75,7 +76,7 @@ def read_emulated_sanitizer(
     ended, command = find_command(result, stage.tool), commands.get(stage.tool)
     title = f"{stage.tool}: run"
     if command is None:
-        verdict = broken(f"{stage.tool} was planned, and nothing says that it ran")
+        verdict = broken(f"{stage.tool} was planned, and the journal has no record of it")
         return stage_record(stage, result, context, [*checks, Check(title, verdict)], notes)
     seen = read_emulated(command, ended, folder, context)
     if isinstance(seen, Verdict):

@@ -22,7 +22,7 @@ CRASHES = frozenset(
 
 
 def judge_missing(command: Command) -> Verdict:
-    return broken(f"the journal says nothing of {command.name}: status unknown")
+    return broken(f"the journal has no record of {command.name}: status unknown")
 
 
 def judge_end(command: Command, ended: CommandResult, folder: Path) -> Verdict | None:
@@ -47,7 +47,7 @@ def judge_end(command: Command, ended: CommandResult, folder: Path) -> Verdict |
 
 
 def judge_lost(command: Command, ended: CommandResult) -> Verdict:
-    """Return the error that stands for an end which says nothing about the kernel."""
+    """Return the error for an end that is no evidence about the kernel."""
     if ended.ended_by is EndedBy.NOT_STARTED:
         return broken(f"{command.name} was not started: {ended.detail or 'no reason was given'}")
     how = f"signal {ended.signal}" if ended.ended_by is EndedBy.SIGNAL else ended.ended_by.value
@@ -76,7 +76,7 @@ def judge_exit(
     if code == EXIT_MISMATCH:
         return failed(f"{name}: outputs differ from the reference, and no result says where", *tail)
     if code == EXIT_WATCHDOG and error is not None:
-        return failed(f"{name}: {error.text}, says the program's own watchdog", *tail)
+        return failed(f"{name}: {error.text}, reported by the program's watchdog", *tail)
     if code == EXIT_WATCHDOG:
         return failed(f"{name}: the program's own watchdog fired: the kernel did not end", *tail)
     if code == EXIT_DEVICE:

@@ -21,7 +21,7 @@ _KERNEL = re.compile(r"^#\d+\s+(?:0x[0-9a-f]+ in )?([\w:<>~, ]+?)(?:<<<|\s*\()",
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Threads of one range that stand at one source line."""
+    """Threads of one range that wait at one source line."""
 
     kernel: str
     first_block: str
@@ -74,14 +74,14 @@ def describe_wait(waiting: Sequence[Waiting]) -> str:
     for w in waiting:
         at[w.place].append(w)
     groups = sorted(at.values(), key=lambda same: sum(w.threads for w in same))
-    told = "; ".join(
+    waits = "; ".join(
         f"{same[0].warps} of CTA {same[0].first_block} {verb} at {same[0].place}"
         + (f" and {len(same) - 1} more" if len(same) > 1 else "")
         for same, verb in (
             (g, "waits" if g[0].warps.startswith("warp ") else "wait") for g in groups
         )
     )
-    return f"{waiting[0].kernel or 'an unnamed kernel'} hangs: {told}"
+    return f"{waiting[0].kernel or 'an unnamed kernel'} hangs: {waits}"
 
 
 def read_triage(folder: Path, command: str) -> tuple[Waiting, ...]:

@@ -162,7 +162,7 @@ class HarnessResult:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What one command of a stage was told to do: its result must speak of exactly that."""
+    """What one command of a stage was asked for: its result must be for exactly that."""
 
     mode: str
     case: Case
@@ -206,9 +206,9 @@ def find_mismatch(seen: HarnessResult, asked: Asked, exit_code: int, context: Co
             pairs.append(("driver", device.driver, context.host.driver))
     for what, found, expected in pairs:
         if found != expected:
-            return f"the result speaks of {what} {found}, asked was {expected}"
+            return f"the result is for {what} {found}, expected {expected}"
     if seen.kernel != kernel.kernel_regex and not re.fullmatch(kernel.kernel_regex, seen.kernel):
-        return f"the result speaks of kernel {seen.kernel}, asked was {kernel.kernel_regex}"
+        return f"the result is for kernel {seen.kernel}, expected {kernel.kernel_regex}"
     if device is None:
         return "" if exit_code else "the result names no device"
     gpu = visible_gpu(context.remote, context.host)

@@ -32,7 +32,7 @@ from kernelrig.stages.sanitizer.command import sanitizer_tool
 
 MIN_PYTHON = (3, 9)
 MIN_FREE_BYTES = 1 << 30
-"""Beside the largest stage's own disk limit: blobs, logs, a core dump."""
+"""Besides the largest stage's own disk limit: blobs, logs, a core dump."""
 
 
 def judge_preflight(
@@ -185,8 +185,8 @@ def _gpu(builds: Sequence[Build], host: Host, remote: Remote) -> Iterator[tuple[
     )
     busy = host.gpu_processes
     yield (
-        "nobody else on the GPU",
-        broken(f"somebody else uses the GPU: {', '.join(busy[:3])}; wait, or end it")
+        "GPU not in use",
+        broken(f"the GPU is in use by another process: {', '.join(busy[:3])}; wait, or end it")
         if busy
         else passed("no other process on the GPU"),
     )

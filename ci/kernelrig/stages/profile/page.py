@@ -17,7 +17,7 @@ class Page:
 
 
 def parse_page(text: str, *, units_row: bool) -> Page:
-    """Read a page; ncu's own remarks (`==WARNING==`) may stand before the header."""
+    """Read a page; ncu's own remarks (`==WARNING==`) may precede the header."""
     lines = [line for line in text.split("\n") if line.strip() and not line.startswith("==")]
     table = list(csv.reader(lines))
     if not table or "Kernel Name" not in table[0]:

@@ -54,7 +54,7 @@ _FORBIDDEN = "ERR_NVGPUCTRPERM"
 def read_profile(
     stage: Stage, job: StageJob, result: StageResult, folder: Path, context: Context
 ) -> StageRecord:
-    """Judge the report by what stands in it: a profiler that missed the kernel exits with 0 too."""
+    """Judge the report by its content: a profiler that missed the kernel exits with 0 too."""
     raw = parse_page(read_text(folder / RAW_CSV) or "", units_row=True)
     details = parse_page(read_text(folder / DETAILS_CSV) or "", units_row=False)
     wrong = (
@@ -88,7 +88,7 @@ def _judge_commands(job: StageJob, result: StageResult, folder: Path) -> Verdict
         ended = find_command(result, command.name)
         tail = log_tail(folder, command.name)
         if ended is None:
-            return broken(f"{command.name} was planned, and nothing says that it ran")
+            return broken(f"{command.name} was planned, and the journal has no record of it")
         if ended.ended_by is EndedBy.TIME_LIMIT:
             return broken(f"{command.name} did not end within {command.time_s:.0f} s", *tail)
         if ended.ended_by is not EndedBy.EXIT or ended.exit_code is None:
@@ -120,7 +120,7 @@ def _judge_pages(raw: Page, details: Page, folder: Path, context: Context) -> Ve
     if not raw.rows:
         return unreadable("the raw page holds no kernel")
     if len(raw.rows) != 1:
-        return broken(f"{len(raw.rows)} kernels stand in the raw page, one launch was asked for")
+        return broken(f"the raw page has {len(raw.rows)} kernels, one launch was asked for")
     row = raw.rows[0]
     wanted = context.kernel.kernel_regex
     found = function_name(row.get("Kernel Name", ""))
@@ -132,7 +132,7 @@ def _judge_pages(raw: Page, details: Page, folder: Path, context: Context) -> Ve
     if not cell_number(row[KEY_METRICS[0]]):
         return broken(f"{KEY_METRICS[0]} is 0: nothing was measured")
     if any(function_name(r.get("Kernel Name", "")) != found for r in details.rows):
-        return broken("the details page speaks of another kernel")
+        return broken("the details page is of another kernel")
     measured = {
         r.get("Section Name", "")
         for r in details.rows

@@ -49,7 +49,7 @@ def read_timing(
     command = next((c for c in job.commands if c.name == COMMAND), None)
     ended = find_command(result, COMMAND)
     if command is None or ended is None:
-        lost = broken("the timed run was planned, and nothing says that it ran")
+        lost = broken("the timed run was planned, and the journal has no record of it")
         return stage_record(stage, result, context, [Check("time", lost)])
     verdict, facts = _judge(stage, command, ended, folder, context)
     check = Check("time", verdict, ended.seconds, facts=facts)
@@ -112,7 +112,7 @@ def _judge_true(seen: HarnessResult) -> Verdict | None:
 
 
 def _no_lightspeed() -> Verdict:
-    return broken("no speed of light is known for this device: its samples prove nothing")
+    return broken("no speed of light is known for this device: its samples cannot be verified")
 
 
 def _judge_verified(seen: HarnessResult, context: Context) -> Verdict | None:
@@ -148,7 +148,7 @@ def nearest_rank(ordered: Sequence[float], percent: float) -> float:
 def timing_facts(
     seen: HarnessResult, ordered: Sequence[float], light: Lightspeed, context: Context
 ) -> dict[str, str]:
-    """Return what a reader must know of a time before he may compare it."""
+    """Return the conditions of a time: what must be equal where two times are compared."""
     median = nearest_rank(ordered, 50)
     clocks = list(seen.clocks)
     facts = {

@@ -59,7 +59,7 @@ def test_a_vector_must_lie_at_a_multiple_of_its_whole_size() -> None:
     )
 
 
-def test_a_null_pointer_is_told_from_a_wrong_one() -> None:
+def test_a_null_pointer_is_distinguished_from_a_wrong_one() -> None:
     result = run_ptx(
         "mov.u64 %rd1, 8; ld.u32 %r1, [%rd1]; mov.u64 %rd2, 0x123400000000; ld.u32 %r2, [%rd2];",
         {"a": np.zeros(1, np.uint32)},
@@ -117,7 +117,7 @@ def test_memory_of_an_exited_cta_is_gone() -> None:
     assert "CTA rank 1 of the cluster has exited" in found.message
 
 
-def test_generic_addresses_of_several_spaces_meet_in_one_instruction() -> None:
+def test_one_instruction_may_have_generic_addresses_of_several_spaces() -> None:
     body = (
         places(a=4, c=4)
         + """

@@ -48,7 +48,7 @@ def split(folder: Path, observe: str) -> int:
     return main(["split", str(folder / "found.json"), *words])
 
 
-def test_what_was_run_stands_beside_the_findings(folder: Path) -> None:
+def test_what_was_run_is_written_with_the_findings(folder: Path) -> None:
     code, found = emulate(folder, "--observe", "memory,sync", "--schedules", "2", "--seed", "7")
     assert (code, found["findings"]) == (0, [])
     assert found["run"] == {
@@ -90,7 +90,7 @@ def test_a_part_has_the_findings_of_its_observers_and_their_exit_code(folder: Pa
     assert part == {**found, "split": ["memory"]}
 
 
-def test_a_part_of_what_was_not_observed_is_refused(
+def test_a_part_of_what_was_not_observed_is_rejected(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     emulate(folder, "--observe", "memory", "--schedules", "1")
@@ -100,7 +100,7 @@ def test_a_part_of_what_was_not_observed_is_refused(
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"schema": 1}', '{"schema": 1, "run": 3}'])
-def test_a_part_of_no_findings_at_all_is_refused(folder: Path, text: str) -> None:
+def test_a_part_of_no_findings_file_is_rejected(folder: Path, text: str) -> None:
     (folder / "found.json").write_text(text)
     assert split(folder, "sync") == 2
     assert not (folder / "part.json").exists()
@@ -123,3 +123,63 @@ def test_a_failure_of_the_emulator_itself_reads_as_no_finding(
     monkeypatch.setattr("kernelrig.emu.__main__.emulate", broken)
     assert main(["run", str(folder / "launch.json")]) == 2
     assert "the emulator itself failed, KeyError at test_command.py" in capsys.readouterr().err
+
+
+LOCATED = """
+.loc 2 40 3, function_name $L__info_string0, inlined_at 1 12 5
+.loc 1 12 5
+ld.param.u64 %rd0, [c]; mov.u32 %r1, 1;
+.loc 1 12 5
+.loc 2 40 3, function_name $L__info_string0, inlined_at 1 12 5
+st.global.u32 [%rd0+4096], %r1;
+"""
+FILES = '\n.file 1 "/proc/self/cwd/kernel/k.cu"\n.file 2 "/proc/self/cwd/kernel/ptx.cuh"\n'
+NAMES = "\n.section .debug_str {\n$L__info_string0:\n.b8 115,116,111,114,101,0\n}\n"
+
+
+def test_a_finding_is_located_in_the_kernels_sources_with_its_chain(folder: Path) -> None:
+    text = kernel_text(LOCATED, ["c"], "sm_100a") + FILES + NAMES
+    (folder / "k.ptx").write_text(text)
+    code, found = emulate(folder, "--schedules", "2", "--source", "kernel/k.cu")
+    (one,) = found["findings"]
+    assert (code, found["schema"]) == (1, 2)
+    assert one["source"] == "kernel/k.cu:12 k"
+    assert [(f["file"], f["line"], f["function"]) for f in one["frames"]] == [
+        ("kernel/ptx.cuh", 40, "store"),
+        ("kernel/k.cu", 12, "k"),
+    ]
+    assert (one["count"], one["schedules"], one["warps"], one["ctas"]) == (128, 2, 2, 1)
+    assert (one["objects"], one["cause"]) == (["C"], None)
+
+
+def test_a_deadlock_names_the_barrier_its_progress_and_the_fix(folder: Path) -> None:
+    waits = """
+    .shared .align 8 .b64 full;
+    mov.u32 %r1, full; mov.u32 %r2, %tid.x; setp.eq.u32 %p0, %r2, 0;
+    @%p0 mbarrier.init.shared::cta.b64 [%r1], 1; bar.sync 0;
+    @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 64;
+    WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1], 0; @!%p1 bra WAIT;
+    """
+    (folder / "k.ptx").write_text(kernel_text(waits, ["c"], "sm_100a"))
+    _, found = emulate(folder, "--schedules", "1")
+    (one,) = found["findings"]
+    assert (one["kind"], one["rule"], one["objects"]) == ("deadlock", "mbarrier-bytes", ["full"])
+    assert one["message"].startswith(
+        "CTA 0 warps 0, 1 wait for the mbarrier full (shared 0x400) of CTA 0, phase 0: 1 of 1"
+        " arrivals, 0 of 64 bytes, at mbarrier.try_wait"
+    )
+    assert one["section"] == "9.7.13.15.5 and .6"
+    assert "expect in each phase the bytes" in one["fix"]
+
+
+def test_a_part_keeps_causes_that_are_in_it_and_no_others(folder: Path) -> None:
+    _, found = emulate(folder, "--schedules", "1")
+    kinds = (("race", None), ("deadlock", 0), ("barrier-misuse", 1), ("uninitialised", 0))
+    findings = [{"kind": k, "cause": c, "severity": "error"} for k, c in kinds]
+    (folder / "found.json").write_text(json.dumps({**found, "findings": findings}))
+    assert split(folder, "sync") == 1
+    part = json.loads((folder / "part.json").read_text())
+    assert [(f["kind"], f["cause"]) for f in part["findings"]] == [
+        ("deadlock", None),
+        ("barrier-misuse", 0),
+    ]

@@ -320,7 +320,7 @@ def test_every_byte_is_as_an_h200_left_it() -> None:
     assert here == known
 
 
-def test_what_an_h200_refused_is_reported() -> None:
+def test_what_an_h200_rejected_is_reported() -> None:
     unsupported = json.loads(RECORDED.read_text())["refused"]
     assert [name for name in unsupported if not attempted(PROBES[name]).kinds] == []
 
@@ -337,7 +337,7 @@ def test_emulator_and_gpu_agree_on_every_byte(name: str, gpu: Gpu) -> None:
 
 
 @pytest.mark.parametrize("name", PROBES)
-def test_emulator_and_gpu_refuse_the_same_starts(name: str, gpu: Gpu) -> None:
+def test_emulator_and_gpu_reject_the_same_starts(name: str, gpu: Gpu) -> None:
     trial, here = PROBES[name], attempted(PROBES[name])
     buffers = {"a": SOURCE, "out": np.zeros(TILE, np.uint8)}
     arguments: list[Argument] = [trial.entry, Pointer("a"), Pointer("out")]

@@ -6,7 +6,7 @@ from kernelrig.emu.machine.findings import Finding, Findings, Sighting, merge
 
 
 def _seen(message: str, same: object = None, warp: int = -1) -> Finding:
-    sighting = Sighting(same)
+    sighting = Sighting(same, threads=frozenset({(0, warp)} if warp >= 0 else ()))
     return Finding("race", "error", message, cta=0, warp=warp, ptx_line=7, sighting=sighting)
 
 

@@ -30,7 +30,7 @@ def test_warps_that_stay_keep_their_own_registers() -> None:
 
 
 @pytest.mark.parametrize("guarded", ["@%r1 ret;", "@!%r1 mov.u32 %r2, 1;", "@%rd1 bra END; END:"])
-def test_a_guard_that_is_no_predicate_is_refused(guarded: str) -> None:
+def test_a_guard_that_is_no_predicate_is_rejected(guarded: str) -> None:
     with pytest.raises(UnsupportedKernel) as unsupported:
         run_ptx(guarded, {"c": np.zeros(1)})
     assert "is no predicate" in unsupported.value.instructions[0].text

@@ -20,7 +20,7 @@ def test_some_of_the_warps_see_what_is_filled_in_later() -> None:
     assert taken.values[:, 0].tolist() == [6, 7]
 
 
-def test_warps_of_one_operation_meet_in_their_own_order() -> None:
+def test_warps_of_one_operation_reconverge_in_their_own_order() -> None:
     whole = Pending(filled(3, 0), "wait", "the wait")
     parts = [(whole.take(SECOND), np.array([0, 1])), (whole.take(FIRST), np.array([2]))]
     met = gathered(parts, 3)

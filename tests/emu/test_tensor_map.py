@@ -55,11 +55,11 @@ def test_other_bytes_are_no_map(at: int) -> None:
         ({"oob_fill": "nan"}, "oob_fill is nan: u8 has none, zeros is wanted"),
     ],
 )  # fmt: skip
-def test_what_the_driver_refuses_is_a_sentence(change: dict[str, object], sentence: str) -> None:
+def test_what_the_driver_rejects_is_a_sentence(change: dict[str, object], sentence: str) -> None:
     assert replace(GOOD, **change).errors() == (sentence,)  # type: ignore[arg-type]
 
 
-def test_a_good_map_is_refused_by_no_rule() -> None:
+def test_a_good_map_breaks_no_rule() -> None:
     assert GOOD.errors() == ()
     assert replace(GOOD, element_strides=(0, 1)).errors() == ()
 
@@ -154,7 +154,7 @@ def test_a_box_of_narrow_rows_needs_the_whole_swizzle() -> None:
         ("f64", (2, 100), True, ""),
     ],
 )
-def test_a_start_that_hardware_refuses_is_known(
+def test_a_start_that_hardware_rejects_is_known(
     dtype: str, corner: tuple[int, int], write: bool, kind: str
 ) -> None:
     map_ = TensorMap(dtype, 0, (32, 64), (512,), (16, 8), (1, 1))

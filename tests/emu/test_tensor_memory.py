@@ -130,7 +130,7 @@ def test_16x32bx2_is_two_halves_apart() -> None:
     ("apart", "parts"), [(True, "eq.u32 %p1, %r8, 1"), (False, "ge.u32 %p1, %r1, 40")]
 )
 @pytest.mark.parametrize("schedule", range(4))
-def test_warps_that_part_and_meet_before_the_wait_get_their_own(
+def test_warps_that_diverge_and_reconverge_before_the_wait_get_their_own(
     apart: bool, parts: str, schedule: int
 ) -> None:
     """Each warp holds its lanes' numbers; they part behind the load, or load apart."""
@@ -242,7 +242,7 @@ def test_an_allocation_waits_until_another_warp_frees() -> None:
         assert found.findings == ()
 
 
-def test_nobody_to_free_is_a_deadlock() -> None:
+def test_an_alloc_that_no_dealloc_frees_columns_for_is_a_deadlock() -> None:
     found = one_warp(ALLOC.format(512), alloc=512, free=512)
     assert found.kinds == ["deadlock"]
 
@@ -299,7 +299,7 @@ def test_to_free_before_the_peer_has_allocated_is_found() -> None:
     assert any("dealloc before the other CTA of the pair has reached" in f.message for f in found)
 
 
-def test_to_allocate_before_the_cluster_has_met_is_found() -> None:
+def test_to_allocate_before_a_cluster_barrier_is_found() -> None:
     body = PAIR.replace(MEET, "", 1).replace("MEET", MEET).replace("LATE", "").replace("LAST", MEET)
     found = pair(body)
     assert found.kinds == ["tmem"]

@@ -14,7 +14,7 @@ from tests.emu.harness import kernel_text
 from tests.emu.places import places
 
 
-def test_elements_that_nobody_wrote_are_named_in_the_buffers_shape(tmp_path: Path) -> None:
+def test_elements_never_written_are_named_in_the_buffers_shape(tmp_path: Path) -> None:
     body = places(c=4) + "setp.ne.u32 %p1, %r190, 10; @%p1 st.global.u32 [%rd1], %r190;"
     (tmp_path / "k.ptx").write_text(kernel_text(body, ["c"], "sm_100a"))
     np.save(tmp_path / "c.npy", np.arange(32, dtype=np.uint32).reshape(4, 8))

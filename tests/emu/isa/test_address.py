@@ -107,6 +107,6 @@ def test_mapa_puts_the_rank_into_an_address_and_getctarank_reads_it() -> None:
 
 
 @pytest.mark.parametrize("text", ["cvta.u64 %rd1, %rd2;", "isspacep.const %p1, %rd2;"])
-def test_spaces_that_are_not_said_or_not_told_apart_are_refused(text: str) -> None:
+def test_missing_and_ambiguous_spaces_are_rejected(text: str) -> None:
     with pytest.raises(UnsupportedKernel):
         run_ptx(text, C)

@@ -226,7 +226,7 @@ def test_an_atomic_out_of_bounds_is_reported_and_returns_0() -> None:
         ("atom.acquire.global.exch.b128 %rd1, [%rd2], %rd3;", ".b128 is not supported"),
     ],
 )
-def test_what_ptx_does_not_have_is_refused(text: str, reason: str) -> None:
+def test_what_ptx_does_not_have_is_rejected(text: str, reason: str) -> None:
     with pytest.raises(UnsupportedKernel) as unsupported:
         run_ptx(text, {"a": np.zeros(1)})
     assert reason in unsupported.value.instructions[0].text

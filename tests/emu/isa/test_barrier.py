@@ -112,7 +112,7 @@ def test_too_few_threads_are_counted_in_the_deadlock() -> None:
         ("bar.red.or.pred %p3, 0, %p2; selp.u32 %r7, 1, 0, %p3;", 1),
     ],
 )
-def test_a_reduction_tells_all_threads(form: str, expected: int) -> None:
+def test_a_reduction_gives_all_threads_its_result(form: str, expected: int) -> None:
     result = run(f"setp.lt.u32 %p2, %r0, 3; {form} st.global.u32 [%rd1], %r7;")
     assert result.kinds == []
     assert set(result.buffers["out"].tolist()) == {expected}
@@ -145,12 +145,12 @@ def test_a_bad_number_in_a_register_is_a_misuse(number: int, count: int, text: s
 
 
 @pytest.mark.parametrize("text", ["bar.sync 16;", "bar.sync 0, 48;", "bar.arrive 1;"])
-def test_what_ptxas_refuses_is_refused(text: str) -> None:
+def test_what_ptxas_rejects_is_rejected(text: str) -> None:
     with pytest.raises(UnsupportedKernel):
         run(text)
 
 
-def test_lanes_of_a_mask_meet() -> None:
+def test_lanes_of_a_mask_synchronise() -> None:
     body = (
         "setp.lt.u32 %p1, %r0, 4; @!%p1 bra END;\n"
         "bar.warp.sync 15; st.global.u32 [%rd1], 1;\nEND: bar.warp.sync -1;"
@@ -167,7 +167,7 @@ def test_a_lane_outside_its_mask_is_a_misuse() -> None:
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_ctas_of_a_cluster_meet(number: int) -> None:
+def test_ctas_of_a_cluster_synchronise(number: int) -> None:
     body = (
         "mov.u32 %r7, %cluster_ctarank; setp.eq.u32 %p1, %r7, 0; mov.u32 %r5, word;\n"
         "mapa.shared::cluster.u32 %r6, %r5, 0;\n"
@@ -230,7 +230,7 @@ def test_an_aligned_barrier_on_one_side_of_a_branch_is_a_misuse() -> None:
     assert (result.findings[0].warp, result.findings[0].lanes) == (1, 0xFF)
 
 
-def test_lanes_that_wait_at_different_aligned_barriers_are_told_of_one_another() -> None:
+def test_lanes_that_wait_at_different_aligned_barriers_name_one_another() -> None:
     body = (
         "setp.ne.u32 %p1, %r0, 0; @%p1 bra OTHERS;\n"
         "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; ret;\n"

@@ -79,7 +79,7 @@ def test_bytes_are_loaded(space: str, number: int) -> None:
     assert result.buffers["out"][:512].tolist() == SOURCE[256:768].tolist()
 
 
-def test_a_load_reads_writes_and_tells_in_this_order() -> None:
+def test_a_load_reads_writes_and_signals_in_this_order() -> None:
     told = Told()
     copy = f"@%p0 {LOAD.format('shared::cluster')} [%r2], [%rd1], 64, [%r1];\n"
     run(EXPECT.format(64) + copy + WAIT, observers=(told,))
@@ -132,7 +132,7 @@ def test_an_empty_group_is_complete() -> None:
     assert run("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;", number=1).kinds == []
 
 
-def test_a_copy_that_nobody_commits_is_a_leak() -> None:
+def test_a_copy_that_is_never_committed_is_a_leak() -> None:
     result = run(FILL + f"{STORE} [%rd2], [%r2], 64;\ncp.async.bulk.wait_group 0;\nDONE:\n")
     assert result.kinds == ["leak"]
     assert result.findings[0].message == (
@@ -221,7 +221,7 @@ def test_f32_sums_in_global_memory_keep_subnormals() -> None:
     assert left == [0x3F800000, 0x00010001, 2, 0x807FFFFC]
 
 
-def test_a_reduction_in_a_peers_memory_tells_its_mbarrier() -> None:
+def test_a_reduction_in_a_peers_memory_signals_its_mbarrier() -> None:
     name = "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32"
     body = (
         EXPECT.format(256)
@@ -272,6 +272,6 @@ def test_a_prefetch_does_nothing() -> None:
         "cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r2];",
     ],
 )
-def test_what_ptx_does_not_have_is_refused(text: str) -> None:
+def test_what_ptx_does_not_have_is_rejected(text: str) -> None:
     with pytest.raises(UnsupportedKernel):
         run(text)

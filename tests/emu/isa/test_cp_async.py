@@ -45,7 +45,7 @@ def test_what_is_waited_for_is_there(wait: str, number: int) -> None:
     assert _copied(copy, wait, number) == A.tolist()
 
 
-def test_what_nobody_waited_for_may_not_be_there() -> None:
+def test_a_copy_that_was_not_waited_for_may_not_be_complete() -> None:
     copy = "cp.async.cg.shared.global [%r2], [%rd1], 16; cp.async.commit_group;"
     assert _copied(copy, "", LATE) == [9] * 128
 
@@ -129,6 +129,6 @@ def test_an_mbarrier_counts_copies_that_are_done(form: str, count: int, number: 
         "cp.async.wait_group %r1;",
     ],
 )
-def test_sizes_and_numbers_that_ptx_does_not_take_are_refused(text: str) -> None:
+def test_sizes_and_numbers_that_ptx_does_not_take_are_rejected(text: str) -> None:
     with pytest.raises(UnsupportedKernel):
         run_ptx(text, {"a": A})

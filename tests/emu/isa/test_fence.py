@@ -50,7 +50,7 @@ class Told(Hooks):
         ("griddepcontrol.launch_dependents", []),
     ],
 )
-def test_an_observer_is_told(text: str, told: list[tuple[str, ...]]) -> None:
+def test_an_observer_sees_the_fence(text: str, told: list[tuple[str, ...]]) -> None:
     watcher = Told()
     result = run_ptx(f"{text};", {"a": np.zeros(1)}, observers=[watcher])
     assert result.kinds == []
@@ -66,6 +66,6 @@ def test_an_observer_is_told(text: str, told: list[tuple[str, ...]]) -> None:
         "membar.gpu",
     ],
 )
-def test_what_ptxas_refuses_is_refused(text: str) -> None:
+def test_what_ptxas_rejects_is_rejected(text: str) -> None:
     with pytest.raises(UnsupportedKernel):
         run_ptx(f"{text};", {"a": np.zeros(1)})

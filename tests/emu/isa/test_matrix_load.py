@@ -110,6 +110,6 @@ def test_a_row_must_lie_at_a_multiple_of_16() -> None:
         "ldmatrix.sync.aligned.m8n8.shared.b16 {%r1}, [tile];",
     ],
 )
-def test_other_forms_are_refused(text: str) -> None:
+def test_other_forms_are_unsupported(text: str) -> None:
     with pytest.raises(UnsupportedKernel):
         run_ptx(text, {"c": np.zeros(1)}, shared=TILE)

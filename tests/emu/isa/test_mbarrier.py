@@ -276,6 +276,6 @@ def test_a_wait_for_ever_is_a_deadlock_though_it_may_return_false() -> None:
         "mbarrier.arrive.acquire.cta.shared::cta.b64 _, [%r1];",
     ],
 )
-def test_what_ptx_does_not_have_is_refused(text: str) -> None:
+def test_what_ptx_does_not_have_is_rejected(text: str) -> None:
     with pytest.raises(UnsupportedKernel):
         run(text)

@@ -75,7 +75,7 @@ def test_elements_of_a_vector_lie_side_by_side(vector: str, registers: str) -> N
     assert result.buffers["c"].tolist() == memory.tolist()
 
 
-def test_an_element_that_nobody_wants_is_read_over() -> None:
+def test_an_element_without_a_destination_is_skipped() -> None:
     body = (
         places(a=0, c=0)
         + """
@@ -189,7 +189,7 @@ def test_st_bulk_writes_zeros() -> None:
     assert result.buffers["c"].tolist() == [0, -1]
 
 
-def test_what_tells_caches_something_changes_no_value() -> None:
+def test_cache_hints_change_no_value() -> None:
     body = (
         places(a=0, c=0)
         + """
@@ -252,13 +252,13 @@ def test_the_arguments_of_an_assertion_are_taken(limit: int, kinds: list[str]) -
         ("ld.global [%rd1], %r1;", "the type is missing"),
     ],
 )
-def test_what_has_no_meaning_is_refused(text: str, reason: str) -> None:
+def test_unsupported_forms_are_rejected(text: str, reason: str) -> None:
     with pytest.raises(UnsupportedKernel) as unsupported:
         run_ptx(text, ONE, shared=".shared .align 32 .b8 tile[32];")
     assert reason in unsupported.value.instructions[0].text
 
 
-def test_a_register_of_128_bits_is_refused() -> None:
+def test_a_register_of_128_bits_is_unsupported() -> None:
     with pytest.raises(UnsupportedKernel) as unsupported:
         run_ptx(".reg .b128 %q; ld.global.b128 %q, [%rd1];", ONE)
     assert "registers of 128 bits are not supported" in unsupported.value.instructions[0].text

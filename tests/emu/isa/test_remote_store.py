@@ -69,7 +69,7 @@ def test_a_reduction_combines_with_what_is_there() -> None:
     assert result.buffers["c"].tolist() == [1, 73, 3, 4, 1, 72, 3, 4]
 
 
-def test_the_mbarrier_must_be_beside_the_bytes() -> None:
+def test_the_mbarrier_must_be_in_the_cta_of_the_bytes() -> None:
     send = f"st.async.{MECHANISM}.b32 [%r5], %r7, [bar];"
     result = _run(send, 4)
     assert result.kinds[0] == "barrier-misuse"

@@ -184,7 +184,7 @@ KEPT:
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_a_multicast_lands_in_each_cta_and_tells_each_mbarrier(number: int) -> None:
+def test_a_multicast_writes_to_each_cta_and_signals_each_mbarrier(number: int) -> None:
     name = LOAD.format(rank=2, form="shared::cluster.") + ".multicast::cluster"
     body = (
         START + RANK + MEET + "mov.u16 %h1, 5; ld.param.u64 %rd1, [map];\n"
@@ -201,7 +201,7 @@ def test_a_multicast_lands_in_each_cta_and_tells_each_mbarrier(number: int) -> N
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_a_pair_tells_the_mbarrier_of_its_leader(number: int) -> None:
+def test_a_pair_signals_the_mbarrier_of_its_leader(number: int) -> None:
     """Both CTAs load their own half; CTA 0 expects the bytes of both."""
     name = LOAD.format(rank=2, form="cta_group::2.shared::cluster.")
     body = (
@@ -325,7 +325,7 @@ def test_a_store_whose_source_is_read_after_the_exit_is_a_leak() -> None:
          " [%r2], [%rd1, {0}], [%r1];", "1 coordinates for 2 dimensions"),
     ],
 )  # fmt: skip
-def test_what_is_not_supported_is_refused_before_the_run(text: str, why: str) -> None:
+def test_unsupported_copies_are_rejected_before_the_run(text: str, why: str) -> None:
     with pytest.raises(UnsupportedKernel) as caught:
         run(START + text, A, np.zeros(128, np.uint8), np.zeros(1))
     assert why in caught.value.instructions[0].text

@@ -28,7 +28,7 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize("text", SENTENCES)
-def test_a_form_without_meaning_is_refused(text: str) -> None:
+def test_an_unsupported_form_is_rejected(text: str) -> None:
     sentence = SENTENCES[text]
     if sentence is None:  # a mode that changes nothing
         run_ptx(text, {})

@@ -45,7 +45,7 @@ def test_a_fold_leaves_out_who_is_no_member() -> None:
     )
 
 
-def test_a_fold_of_floats_skips_nans_unless_told() -> None:
+def test_a_reduction_of_floats_skips_nans_by_default() -> None:
     body = """cvt.rn.f32.u32 %r2, %r1; setp.eq.u32 %p2, %r1, 5; @%p2 mov.b32 %r2, 0f7FC00000;
         redux.sync.max{}.f32 %r9, %r2, -1;"""
     assert words(body.format("")) == [0x41F80000] * 32
@@ -95,7 +95,7 @@ def test_a_hashed_election_takes_the_same_lane_of_a_mask_every_time() -> None:
     assert words(twice, elected="hash") == [0] * 32
 
 
-def test_activemask_of_a_parted_warp_is_given_and_warned_about() -> None:
+def test_activemask_of_a_diverged_warp_is_given_and_warned_about() -> None:
     left = run("mov.u32 %r9, 0; @%p1 activemask.b32 %r9;")
     assert [int(x) for x in left.buffers["out"]] == [0xFF] * 8 + [0] * 24
     assert [(f.kind, f.severity) for f in left.findings] == [("barrier-misuse", "warning")]

@@ -33,7 +33,7 @@ def steps_to_one(start: int) -> int:
 
 
 @pytest.mark.parametrize("number", SCHEDULES)
-def test_lanes_that_loop_for_different_times_meet_again_behind_the_loop(number: int) -> None:
+def test_lanes_that_loop_for_different_times_reconverge_behind_the_loop(number: int) -> None:
     body = """
     add.u32 %r1, %r0, 1;
     mov.u32 %r2, 0;
@@ -104,7 +104,7 @@ def test_an_elected_lane_may_work_while_the_others_wait_for_their_warp(number: i
 
 
 @pytest.mark.parametrize("number", SCHEDULES)
-def test_threads_that_return_early_are_missed_by_nobody(number: int) -> None:
+def test_threads_that_return_early_are_not_waited_for(number: int) -> None:
     body = """
     and.b32 %r1, %r0, 1;
     setp.eq.u32 %p0, %r1, 1;

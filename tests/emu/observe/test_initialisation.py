@@ -28,7 +28,7 @@ def _found(
     return list(result.findings)
 
 
-def test_a_read_of_shared_memory_that_nobody_wrote_is_reported() -> None:
+def test_a_read_of_shared_memory_never_written_is_reported() -> None:
     (found,) = _found("ld.shared.u32 %r1, [tile+8];")
     assert (found.kind, found.severity, found.count) == ("uninitialised", "error", 32)
     assert found.message == (
@@ -66,7 +66,7 @@ def test_lanes_that_do_not_read_are_left_alone() -> None:
     assert (found.lanes, found.count) == (0xFFFFFFF0, 28)
 
 
-def test_a_buffer_that_nobody_filled_is_named_with_coordinates() -> None:
+def test_an_undefined_buffer_is_named_with_coordinates() -> None:
     observer = Init()
     body = places(c=4) + "setp.eq.u32 %p1, %r190, 13; @%p1 ld.global.u32 %r1, [%rd1];"
     (found,) = _found(body, observer, undefined=("c",), shapes=SHAPES)

@@ -30,7 +30,7 @@ def test_a_byte_read_as_read_only_may_not_be_written_before_or_after() -> None:
         )
 
 
-def test_bytes_beside_those_read_may_be_written() -> None:
+def test_bytes_next_to_those_read_may_be_written() -> None:
     body = (
         places(a=8)
         + """

@@ -47,7 +47,7 @@ def test_a_copy_carries_nothing_of_its_issuer() -> None:
     assert play.kinds == ["race"]
 
 
-def test_a_copy_to_two_ctas_tells_each_of_its_own_bytes() -> None:
+def test_a_copy_to_two_ctas_signals_to_each_its_own_bytes() -> None:
     play = Play(ctas=2, cluster=2, warps=1)
     first, second = Barrier(0), Barrier(1)
     op = play.issue((0, 0), "cp.async.bulk.tensor")
@@ -150,7 +150,7 @@ def test_a_store_that_was_waited_for_reading_frees_its_source() -> None:
     assert play.kinds == []
 
 
-def test_a_source_that_nobody_waited_for_is_not_free() -> None:
+def test_a_source_that_was_not_waited_for_is_not_free() -> None:
     play = Play()
     play.copy_out((0, 0))
     play.tell("warp_synced", 0)

@@ -28,7 +28,7 @@ def test_two_lanes_of_a_warp_are_not_in_order() -> None:
     assert "bar.warp.sync" in play.messages[0]
 
 
-def test_lanes_that_met_are_in_order() -> None:
+def test_lanes_that_synchronised_are_in_order() -> None:
     play = Play()
     play.store((0, 3))
     play.tell("warp_synced", 0)
@@ -36,7 +36,7 @@ def test_lanes_that_met_are_in_order() -> None:
     assert play.kinds == []
 
 
-def test_a_lane_outside_the_mask_of_a_warp_barrier_met_nobody() -> None:
+def test_a_lane_outside_the_mask_of_a_warp_barrier_is_not_in_order() -> None:
     play = Play()
     play.store((0, 3))
     play.tell("warp_synced", (0, range(16)))
@@ -45,7 +45,7 @@ def test_a_lane_outside_the_mask_of_a_warp_barrier_met_nobody() -> None:
     assert play.kinds == ["race"]
 
 
-def test_what_comes_after_the_meeting_is_not_in_order() -> None:
+def test_what_comes_after_the_warp_barrier_is_not_in_order() -> None:
     play = Play()
     play.tell("warp_synced", 0)
     play.store((0, 3))
@@ -124,7 +124,7 @@ def test_a_barrier_orders_its_participants(synchronised: bool) -> None:
     assert bool(play.kinds) is not synchronised
 
 
-def test_a_barrier_orders_nobody_else() -> None:
+def test_a_barrier_orders_no_other_threads() -> None:
     play = Play(warps=3)
     play.store(0, 0x400 + LANES)
     play.sync(0, 1)

@@ -202,8 +202,7 @@ class Findings:
         tally = self._seen.setdefault(finding.key, _Tally(finding))
         tally.count += finding.count
         tally.objects |= dict.fromkeys(finding.objects)
-        if finding.warp >= 0:
-            tally.threads.add((finding.cta, finding.warp))
+        tally.threads |= finding.sighting.threads
 
     @property
     def all(self) -> tuple[Finding, ...]:

@@ -285,10 +285,13 @@ class Barriers:
         if barrier is None:
             return None
         cta = int(self.machine.cta_of[barrier.made_by[0]])
-        rank = BYTES if barrier.tx else SOME if barrier.pending < barrier.expected else NONE
+        # With arrivals missing, bytes may still be on their way into an expect_tx that never ran.
+        wrong_bytes = barrier.tx < 0 or (barrier.tx > 0 and not barrier.pending)
+        some = barrier.pending < barrier.expected or barrier.tx > 0
+        rank = BYTES if wrong_bytes else SOME if some else NONE
         name = barrier.name or str(barrier)
         text = f"the {barrier} of CTA {cta}, {barrier.progress}"
-        rule = "mbarrier-bytes" if barrier.tx else "mbarrier-never-completes"
+        rule = "mbarrier-bytes" if wrong_bytes else "mbarrier-never-completes"
         waiting = (w for w, waits in self._wanted.items() if (barrier, barrier.phase) in waits)
         return Stall(name, text, rank, frozenset(waiting), rule)
 

@@ -1,4 +1,4 @@
-"""Sessions made up: what each process of a card with known habits would have measured."""
+"""Simulated sessions: the samples of each process on a card with known behaviour."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def session(
     second_mode: tuple[float, float] = (0.0, 0.0),
     samples: int = 60,
 ) -> tuple[Timed, ...]:
-    """Return the processes of A and of one contender for each of `slower`, which are fractions.
+    """Return the processes of A and of one candidate for each of `slower`, which are fractions.
 
     `spread` is between processes, `within` between samples; `drift` is a fraction at a time since
     the beginning; `second_mode` = how often a process is in it, and by which fraction it is slower.

@@ -1,7 +1,7 @@
-"""What is said of sessions whose truth is known; of fixed seeds: no figure changes.
+"""Comparisons of simulated sessions whose true difference is known, with fixed seeds.
 
-Of 100 sessions of a build beside itself at most 2% may be told apart, where the house asks for 5;
-of a difference of 1% at least 95% must be told.
+Of 100 sessions that compare a build with itself at most 2 may report a change; of 100 with a
+difference of 1% at least 95 must detect it.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from tests.bench.sessions import NAMES, session
 SESSIONS = 100
 
 
-def told(*slower: float, sessions: int = SESSIONS, **habits: Any) -> Counter[BenchVerdict]:  # noqa: ANN401 - of a session
+def results(*slower: float, sessions: int = SESSIONS, **habits: Any) -> Counter[BenchVerdict]:  # noqa: ANN401 - of a session
     return Counter(
         compare(session(seed, *slower, **habits), NAMES, 0, 1).result for seed in range(sessions)
     )
 
 
 @pytest.mark.parametrize("spread", [0.001, 0.002, 0.003, 0.005, 0.01])
-def test_a_build_beside_itself_is_undecided(spread: float) -> None:
-    assert told(0.0, spread=spread)[BenchVerdict.INCONCLUSIVE] >= 98
+def test_a_build_compared_with_itself_is_inconclusive(spread: float) -> None:
+    assert results(0.0, spread=spread)[BenchVerdict.INCONCLUSIVE] >= 98
 
 
 @pytest.mark.parametrize("spread", [0.001, 0.002, 0.003])
-def test_one_percent_is_told_with_processes_that_differ_as_real_ones_do(spread: float) -> None:
-    slower, faster = told(0.01, spread=spread), told(-0.01, spread=spread)
+def test_one_percent_is_detected_with_a_realistic_spread_of_processes(spread: float) -> None:
+    slower, faster = results(0.01, spread=spread), results(-0.01, spread=spread)
     assert slower[BenchVerdict.SLOWER] >= 95
     assert faster[BenchVerdict.FASTER] >= 95
     assert slower[BenchVerdict.FASTER] == faster[BenchVerdict.SLOWER] == 0
 
 
-def test_twice_the_spread_wants_more_processes_and_gets_there() -> None:
-    assert told(0.01, spread=0.005)[BenchVerdict.SLOWER] < 95
-    assert told(0.01, spread=0.005, rounds=20)[BenchVerdict.SLOWER] >= 95
+def test_twice_the_spread_needs_more_rounds_to_detect_one_percent() -> None:
+    assert results(0.01, spread=0.005)[BenchVerdict.SLOWER] < 95
+    assert results(0.01, spread=0.005, rounds=20)[BenchVerdict.SLOWER] >= 95
 
 
 @pytest.mark.parametrize("rounds", [2, 3, 4, 6, 30])
-def test_few_processes_are_no_reason_to_see_a_difference(rounds: int) -> None:
-    assert told(0.0, rounds=rounds)[BenchVerdict.INCONCLUSIVE] >= 98
+def test_few_rounds_report_no_false_difference(rounds: int) -> None:
+    assert results(0.0, rounds=rounds)[BenchVerdict.INCONCLUSIVE] >= 98
 
 
 def warming(seconds: float) -> float:
@@ -60,25 +60,25 @@ def wandering(seconds: float) -> float:
 
 
 @pytest.mark.parametrize("drift", [lambda s: 0.001 * s, warming, wandering])
-def test_what_neighbours_share_is_no_difference(drift: Any) -> None:  # noqa: ANN401 - a drift
-    assert told(0.0, drift=drift)[BenchVerdict.INCONCLUSIVE] >= 98
+def test_drift_is_not_reported_as_a_difference(drift: Any) -> None:  # noqa: ANN401 - a drift
+    assert results(0.0, drift=drift)[BenchVerdict.INCONCLUSIVE] >= 98
 
 
 @pytest.mark.parametrize("drift", [lambda s: 0.0005 * s, lambda s: warming(s) / 5])
-def test_what_neighbours_share_hides_no_difference(drift: Any) -> None:  # noqa: ANN401 - a drift
-    assert told(0.01, drift=drift)[BenchVerdict.SLOWER] >= 95
+def test_drift_hides_no_difference(drift: Any) -> None:  # noqa: ANN401 - a drift
+    assert results(0.01, drift=drift)[BenchVerdict.SLOWER] >= 95
 
 
 @pytest.mark.parametrize("often", [0.02, 0.1, 0.5])
-def test_processes_of_two_modes_are_told_apart_by_no_accident(often: float) -> None:
-    assert told(0.0, second_mode=(often, 0.03))[BenchVerdict.INCONCLUSIVE] >= 98
+def test_processes_with_two_modes_report_no_false_difference(often: float) -> None:
+    assert results(0.0, second_mode=(often, 0.03))[BenchVerdict.INCONCLUSIVE] >= 98
 
 
-def test_one_process_that_went_astray_does_not_decide() -> None:
-    assert told(0.01, second_mode=(0.02, 0.05))[BenchVerdict.SLOWER] >= 80
+def test_a_single_outlier_does_not_decide_the_result() -> None:
+    assert results(0.01, second_mode=(0.02, 0.05))[BenchVerdict.SLOWER] >= 80
 
 
-def test_a_session_without_spread_is_told_to_the_last_digit() -> None:
+def test_a_session_without_spread_is_exact() -> None:
     found = compare(session(1, 0.01, spread=0.0, within=0.0), NAMES, 0, 1)
     assert (found.result, found.a, found.b, found.slots) == (BenchVerdict.SLOWER, "A", "B", 10)
     assert found.percent == pytest.approx(1.00502, abs=1e-5)
@@ -88,10 +88,10 @@ def test_a_session_without_spread_is_told_to_the_last_digit() -> None:
     assert found.more_minutes is None
 
 
-def test_a_difference_within_the_noise_of_the_same_build_is_not_told() -> None:
+def test_a_difference_within_the_noise_is_inconclusive() -> None:
     steady = session(3, 0.002, spread=0.0, within=0.0)
     assert compare(steady, NAMES, 0, 1).result is BenchVerdict.SLOWER
-    # Every second A stands 1% off, evenly over the pairs of a round, not over A beside A.
+    # Every second A is 1% off: it cancels within the rounds, not between neighbouring slots of A.
     unsteady = tuple(
         replace(p, samples_ms=tuple(1.01 * s for s in p.samples_ms)) if p.round % 4 > 1 else p
         for p in steady
@@ -103,34 +103,34 @@ def test_a_difference_within_the_noise_of_the_same_build_is_not_told() -> None:
     assert found.result is BenchVerdict.INCONCLUSIVE
 
 
-def test_the_noise_is_of_neighbours_of_one_build() -> None:
+def test_the_noise_comes_from_neighbouring_slots_of_one_build() -> None:
     small, large = (noise_percent(session(5, 0.5, spread=s), 10) for s in (0.001, 0.004))
     assert small == pytest.approx(0.15, abs=0.07)
     assert large == pytest.approx(0.42, abs=0.2)
     assert noise_percent(session(5, 0.5)[:4], 10) is None
 
 
-def test_undecided_says_how_many_more_minutes_which_then_are_enough() -> None:
+def test_an_inconclusive_result_says_how_many_more_minutes_are_enough() -> None:
     found = compare(session(14, 0.004, spread=0.004), NAMES, 0, 1)
     assert found.result is BenchVerdict.INCONCLUSIVE
     assert found.more_minutes is not None
     per_round = 2 * 2.0 / 60
     rounds = 10 + math.ceil(found.more_minutes / per_round)
     assert 12 <= rounds <= 300
-    again = told(abs(found.percent) / 100, sessions=20, spread=0.004, rounds=rounds)
+    again = results(abs(found.percent) / 100, sessions=20, spread=0.004, rounds=rounds)
     assert again[BenchVerdict.SLOWER] >= 18
 
 
-def test_two_rounds_that_mirror_each_other_cancel_a_clock_that_drifts() -> None:
+def test_a_forward_and_a_backward_round_cancel_a_drifting_clock() -> None:
     steep = {"spread": 0.0005, "drift": lambda s: 0.004 * s}
-    assert told(0.002, sessions=20, rounds=10, **steep)[BenchVerdict.SLOWER] < 10
-    assert told(0.002, sessions=20, rounds=18, **steep)[BenchVerdict.SLOWER] >= 18
+    assert results(0.002, sessions=20, rounds=10, **steep)[BenchVerdict.SLOWER] < 10
+    assert results(0.002, sessions=20, rounds=18, **steep)[BenchVerdict.SLOWER] >= 18
 
 
-def test_processes_that_differ_widen_the_interval_however_many_turns_they_take() -> None:
+def test_differing_processes_widen_the_interval_however_many_slots_they_have() -> None:
     made = session(3, 0.0, rounds=18, spread=0.0002)
     alike = tuple(replace(t, process=t.round % 3) for t in made)
-    # one process of B is 1% slower in all its turns: too few processes to call B slower
+    # One process of B is 1% slower in all its slots: too few processes to call B slower.
     by = {(1, 0): 1.01}
     unlike = tuple(
         replace(
@@ -144,21 +144,21 @@ def test_processes_that_differ_widen_the_interval_however_many_turns_they_take()
     assert wide.result is BenchVerdict.INCONCLUSIVE
 
 
-def test_what_no_rental_would_tell_has_no_minutes() -> None:
+def test_a_difference_that_is_not_detectable_has_no_minutes() -> None:
     assert compare(session(1, 0.0, spread=0.003), NAMES, 0, 0).more_minutes is None
 
 
-def test_what_it_resolves_is_what_it_tells() -> None:
-    resolved = [compare(session(s, 0.0), NAMES, 0, 1).mdd_percent for s in range(50)]
-    typical = sorted(resolved)[25]
+def test_the_minimum_detectable_difference_is_detected() -> None:
+    detectable = [compare(session(s, 0.0), NAMES, 0, 1).mdd_percent for s in range(50)]
+    typical = sorted(detectable)[25]
     assert typical == pytest.approx(0.47, abs=0.1)
-    assert told(typical / 100)[BenchVerdict.SLOWER] >= 80
+    assert results(typical / 100)[BenchVerdict.SLOWER] >= 80
 
 
 def test_each_pair_of_three_is_compared_on_its_own() -> None:
     made = session(7, 0.0, 0.02)
-    words = {(a, b): compare(made, NAMES, a, b).result for a, b in ((0, 1), (0, 2), (1, 2), (2, 0))}
-    assert words == {
+    found = {(a, b): compare(made, NAMES, a, b).result for a, b in ((0, 1), (0, 2), (1, 2), (2, 0))}
+    assert found == {
         (0, 1): BenchVerdict.INCONCLUSIVE,
         (0, 2): BenchVerdict.SLOWER,
         (1, 2): BenchVerdict.SLOWER,
@@ -166,13 +166,13 @@ def test_each_pair_of_three_is_compared_on_its_own() -> None:
     }
 
 
-def test_a_round_that_lost_a_process_counts_for_no_pair() -> None:
+def test_a_round_with_a_missing_slot_is_not_counted() -> None:
     made = session(7, 0.02)
     short = tuple(p for p in made if (p.candidate, p.round) != (1, 3))
     assert compare(short, NAMES, 0, 1).slots == 9
 
 
-def test_without_a_single_round_there_is_nothing_to_say() -> None:
+def test_without_a_common_round_there_is_no_comparison() -> None:
     alone: tuple[Timed, ...] = tuple(p for p in session(1, 0.0) if p.candidate == 0)
     with pytest.raises(ValueError, match="no round has both A and B"):
         compare(alone, NAMES, 0, 1)

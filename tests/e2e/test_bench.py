@@ -111,7 +111,7 @@ def test_a_gate_makes_what_is_slower_by_more_a_failure(
     assert ("more than the gate of 0.5%" in answer.stdout) == (code == 1)
 
 
-def test_undecided_passes_a_gate_and_says_so(project: Project) -> None:
+def test_an_inconclusive_result_passes_a_gate_and_says_so(project: Project) -> None:
     answer = bench(project, "quick", "quick", "--gate", "0")
     assert answer.exit_code == 0
     (check,) = (c for c in stage_of(answer.run, "bench").checks if "result" in c.facts)

@@ -122,7 +122,7 @@ def test_without_a_file_the_class_is_named(tmp_path: Path) -> None:
         (1.005, "inconclusive compared with the baseline, +0.47% (-1.28 to +2.24)"),
     ],
 )
-def test_a_run_is_judged_by_how_the_runs_of_its_card_differ(
+def test_a_run_is_judged_by_the_spread_of_the_runs_on_its_card(
     tmp_path: Path, ms: float, said: str
 ) -> None:
     accept(tmp_path, (1.0, 1.002, 0.999))
@@ -157,7 +157,7 @@ def test_a_run_that_was_accepted_does_not_stand_beside_itself(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("times", [(1.0,), (1.0, 1.001)])
-def test_of_fewer_than_three_runs_nothing_is_decided_whatever_was_seen(
+def test_with_fewer_than_three_runs_the_result_is_inconclusive(
     tmp_path: Path, times: tuple[float, ...]
 ) -> None:
     accept(tmp_path, times)
@@ -234,7 +234,7 @@ def test_another_card_of_the_class_is_told_by_how_cards_differ(tmp_path: Path) -
         ),
     ],
 )
-def test_what_is_not_alike_is_never_compared(
+def test_times_of_different_conditions_are_never_compared(
     tmp_path: Path, spoil: dict[str, Any], said: str
 ) -> None:
     accept(tmp_path, (1.0, 1.0, 1.0))
@@ -270,7 +270,7 @@ def test_a_gate_fails_what_is_slower_by_more(
     assert verdict.summary.endswith(end)
 
 
-def test_a_gate_that_two_runs_cannot_judge_is_an_error(tmp_path: Path) -> None:
+def test_a_gate_that_cannot_be_judged_is_an_error(tmp_path: Path) -> None:
     accept(tmp_path, (1.0, 1.0))
     verdict = beside(tmp_path, 1.5, gate_percent=2.0).verdict
     assert verdict.outcome is Outcome.ERROR
@@ -426,7 +426,7 @@ def told(root: Path, *numbers: int, force: bool = False) -> str:
     )
 
 
-def test_two_runs_are_told_apart_by_what_runs_of_the_baseline_differ_by(tmp_path: Path) -> None:
+def test_two_runs_are_compared_by_the_spread_of_the_baselines_runs(tmp_path: Path) -> None:
     put(tmp_path, 20, 1.0)
     put(tmp_path, 21, 1.05)
     assert told(tmp_path, 20, 21) == (
@@ -467,7 +467,7 @@ def test_two_runs_are_told_apart_by_what_runs_of_the_baseline_differ_by(tmp_path
         ({"host": replace(bench.HOST, hostname="host-18")}, "host host-17 and host-18"),
     ],
 )
-def test_two_runs_that_are_not_alike_are_compared_by_force_alone_and_never_decided(
+def test_runs_of_different_conditions_are_compared_with_force_only_and_are_inconclusive(
     tmp_path: Path, changes: dict[str, Any], what: str
 ) -> None:
     accept(tmp_path, (1.0, 1.002, 0.999))

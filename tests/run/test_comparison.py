@@ -1,4 +1,4 @@
-"""What a session of bench comes to where its turns were not taken in like surroundings."""
+"""A bench session whose slots were measured in different environments."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def pair(record: StageRecord) -> tuple[Outcome, str]:
     return check.verdict.outcome, check.verdict.summary
 
 
-def test_turns_in_like_surroundings_are_compared(tmp_path: Path) -> None:
+def test_slots_of_one_environment_are_compared(tmp_path: Path) -> None:
     record = judge(tmp_path)
     outcome, said = pair(record)
     assert (outcome, said.split(",")[0]) == (Outcome.PASS, "slower")

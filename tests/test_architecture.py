@@ -81,7 +81,7 @@ def test_the_agent_imports_itself_and_the_standard_library_alone() -> None:
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 absolute.add(str(node.module).split(".")[0])
             elif isinstance(node, ast.ImportFrom):
-                assert node.level == 1, "there is nothing above the agent on the box"
+                assert node.level == 1, "there is nothing above the agent on the host"
                 own |= {node.module} if node.module else {alias.name for alias in node.names}
     assert "tomllib" not in absolute, "tomllib came with Python 3.11"
     assert absolute <= sys.stdlib_module_names

@@ -1,4 +1,4 @@
-"""What came back, judged without a box: the run directory of a CPU program, for spoiling."""
+"""What came back, judged without a host: damaged run directories of a CPU program."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def launched() -> Run:
 
 
 class Link:
-    """A box that has everything already: what is asked of it is told, or goes wrong as wished."""
+    """A host that has every blob already: it records the requests, or fails as told."""
 
     def __init__(self, **failures: Exception) -> None:
         self.failures = failures
@@ -342,13 +342,13 @@ def test_what_goes_wrong_after_the_launch_leaves_a_run_that_can_be_collected(
     )
     monkeypatch.setattr(host, "connect", lambda *_, **__: nullcontext(Link()))
     again = engine.collect(root, kept.id)
-    assert (again.state, exit_code(again)) == ("finished", 4)  # the box has no journal either
+    assert (again.state, exit_code(again)) == ("finished", 4)  # the host has no journal either
 
 
 def test_a_binary_that_was_replaced_since_it_was_checked_does_not_travel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The box is told the hash on record, and takes no bytes that have another."""
+    """The host gets the recorded hash, and refuses bytes with another one."""
     root = make_cpu_project(tmp_path)
     (built,) = engine.build_kernels(root, BuildRequest("passes", "sm_90a"))
 

@@ -240,7 +240,7 @@ def test_a_cpu_program_has_nothing_to_check(tmp_path: Path) -> None:
         check(make_cpu_project(tmp_path), CheckRequest(kernel="passes"))
 
 
-def test_a_run_whose_check_fails_touches_no_box(
+def test_a_run_whose_check_fails_touches_no_host(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = project(("kernel/kernels.yaml", "shared_bytes: 1280", "shared_bytes: 1279"))
@@ -267,7 +267,7 @@ def test_a_run_whose_check_fails_touches_no_box(
 
 def refuse(*_: object, **__: object) -> None:
     """Stand in the place of `connect`."""
-    raise ConfigError("the box was asked")
+    raise ConfigError("the host was asked")
 
 
 def launched_run(root: Path) -> Run:
@@ -280,7 +280,7 @@ def test_a_run_whose_check_passes_goes_on_to_the_box(
 ) -> None:
     root = project()
     monkeypatch.setattr(host, "connect", refuse)
-    with pytest.raises(ConfigError, match="the box was asked"):
+    with pytest.raises(ConfigError, match="the host was asked"):
         engine.run_plan(root, RunRequest("local", plan="quick"))
     kept = launched_run(root)
     assert [(s.name, s.verdict.outcome) for s in kept.stages] == [
@@ -307,7 +307,7 @@ def test_a_check_that_crashes_is_an_error_on_file_and_keeps_nobody_from_the_box(
         "KeyError: 'nobody foresaw this'",
     )
     monkeypatch.setattr(host, "connect", refuse)
-    with pytest.raises(ConfigError, match="the box was asked"):
+    with pytest.raises(ConfigError, match="the host was asked"):
         engine.run_plan(root, RunRequest("local", plan="quick"))
     assert [(s.name, s.verdict.outcome) for s in launched_run(root).stages] == [
         ("build", Outcome.PASS),

@@ -1,4 +1,4 @@
-"""Sources to binaries: compiled once per content, kept in artifacts/builds, whole or not there."""
+"""Build kernels: compiled once per content, stored in artifacts/builds, published atomically."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _ABANDONED_S = 24 * 3600.0
 
 
 def request_key(request: Request, argv: Sequence[str], tools: Toolchain, root: Path) -> str:
-    """Hash all that decides the result except file contents, and not where the tools lie."""
+    """Hash all that decides the result but file contents; the tools' paths do not."""
     words = list(argv)
     versions = [tools.host_compiler_version]
     if request.kernel.cuda:
@@ -49,7 +49,7 @@ def entry_key(depends: Depends, inputs: dict[str, str]) -> str:
 
 
 def find_entry(root: Path, request: Request, wanted: str) -> Build | None:
-    """Return the build of `request` from what its inputs are now; a damaged one is passed over."""
+    """Return the build of `request` from its current inputs; a damaged one is ignored."""
     found = (root / BUILDS).glob(f"{request.name}-*/{DEPENDS}")
     for path in sorted(found, key=_mtime, reverse=True):
         folder = path.parent
@@ -67,7 +67,7 @@ def find_entry(root: Path, request: Request, wanted: str) -> Build | None:
 
 
 def last_compile_s(root: Path, request: Request) -> float:
-    """Return how long the compiler took for it the last time, 0.0 where that is not known."""
+    """Return how long the last compilation took, 0.0 if unknown."""
     for path in sorted((root / BUILDS).glob(f"{request.name}-*/{RECORD}"), key=_mtime)[-1:]:
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
             return float(json.loads(path.read_bytes())["compile_s"])
@@ -99,7 +99,7 @@ def load_build(folder: Path) -> Build:
 
 
 def open_part(root: Path) -> Path:
-    """Make an empty folder to build in, beside the entries so that a rename publishes it."""
+    """Make an empty folder to build in, next to the entries so that a rename publishes it."""
     builds = root / BUILDS
     builds.mkdir(parents=True, exist_ok=True)
     for old in builds.glob(".part-*"):
@@ -111,7 +111,7 @@ def open_part(root: Path) -> Path:
 
 
 def publish(root: Path, part: Path, build: Build, depends: Depends) -> Build:
-    """Turn a finished folder into an entry: records in, everything on disk, one rename."""
+    """Make an entry of a finished folder: add the records, fsync all, rename once."""
     write_atomic(part / DEPENDS, to_json(depends))
     files = {path.name: sha256_file(path) for path in sorted(part.iterdir()) if path.is_file()}
     final = replace(build, files=files)

@@ -63,14 +63,14 @@ class Request:
 
 
 def compile_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...]:
-    """Return the part of the command that decides what comes out, and so is in the key."""
+    """Return the part of the command that decides the result, and so is in the key."""
     if request.kernel.cuda:
         return _nvcc_argv(request, tools, root)
     return _host_argv(request, tools, root)
 
 
 def output_argv(request: Request, out: str) -> tuple[str, ...]:
-    """Return the rest: where the results go. The same nvcc run leaves cubin and PTX there."""
+    """Return the rest: the output paths. The same nvcc run leaves cubin and PTX there."""
     program, headers = f"{out}/{request.way.program}", ("-MD", "-MF", f"{out}/headers.d")
     if not request.kernel.cuda:
         return (*headers, "-o", program)
@@ -78,7 +78,7 @@ def output_argv(request: Request, out: str) -> tuple[str, ...]:
 
 
 def shown_path(path: Path, root: Path) -> str:
-    """Return `path` as it stands in a command: relative below the root, absolute elsewhere."""
+    """Return `path` as a command has it: relative below the root, absolute elsewhere."""
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
@@ -125,7 +125,7 @@ def _host_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...
 
 
 def _headers(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...]:
-    """A wheel tree's name is a hash of its pins, and so in the key as it stands here."""
+    """The name of a wheel tree is a hash of its pins: with it the pins are in the key."""
     folders = (shown_path(tools.extras[name], root) for name in request.kernel.extras)
     return tuple(word for folder in folders for word in ("-isystem", folder))
 

@@ -1,4 +1,4 @@
-"""Run the compiler: many builds at once, each in a folder that appears when it is whole."""
+"""Run the compiler: many builds in parallel, each published when it is complete."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ERROR = re.compile(r"\berror\b", re.IGNORECASE)
 
 
 def build_all(root: Path, requests: Sequence[Request], tools: Toolchain) -> tuple[Build, ...]:
-    """Return a build for each request, compiled where none is current; all cores are used.
+    """Return a build for each request, compiled if it is not up to date, on all cores.
 
     Every request is tried before a BuildError tells of those that failed.
     """
@@ -122,7 +122,7 @@ def _compile(
 
 
 def _settled_inputs(root: Path, depends: Depends, began_ns: int) -> dict[str, str]:
-    """Hash the inputs; one that was saved while the compiler ran may not be what it read."""
+    """Hash the inputs; a file saved while the compiler ran may not be the one it read."""
     inputs = hash_inputs(root, depends.project)
     now_ns = time.time_ns()  # a time in the future is a wrong clock, and no change
     changed = [n for n in inputs or () if began_ns <= (root / n).stat().st_mtime_ns <= now_ns]
@@ -133,7 +133,7 @@ def _settled_inputs(root: Path, depends: Depends, began_ns: int) -> dict[str, st
 
 
 def _keep_device_code(request: Request, tools: Toolchain, part: Path) -> None:
-    """Keep cubin and PTX of the very nvcc run that made the program, and disassemble the cubin."""
+    """Store cubin and PTX of the nvcc run that made the program, and disassemble the cubin."""
     stem, program = Path(request.source).stem, request.way.program
     cubin = _one_of(part, stem, request.arch, "cubin")
     if is_relocatable(cubin.read_bytes()):
@@ -150,7 +150,7 @@ def _keep_device_code(request: Request, tools: Toolchain, part: Path) -> None:
 
 
 def _sweep(part: Path, program: str) -> None:
-    """Remove what nvcc kept besides: some 10 MB of preprocessed text."""
+    """Remove nvcc's other intermediate files: some 10 MB of preprocessed text."""
     wanted = {program, "compile.log", *(f"{program}.{kind}" for kind in ("cubin", "ptx", "sass"))}
     for path in part.iterdir():
         if path.name not in wanted:
@@ -180,7 +180,7 @@ def _tool_versions(request: Request, tools: Toolchain) -> str:
 
 
 def readable_log(done: Completed, root: Path) -> str:
-    """Return what the compiler said, with `file:line:` and paths relative to the repository."""
+    """Return the compiler's messages, with `file:line:` and paths relative to the repository."""
     text = (done.stdout + done.stderr).replace(f"{CWD}/", "").replace(f"{root}/", "")
     return _PLACE.sub(r"\1:\2: ", text)
 

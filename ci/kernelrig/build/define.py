@@ -1,4 +1,4 @@
-"""-D values that reach the compiler as they were written.
+"""Quote -D values so that they reach the compiler as written.
 
 nvcc takes an argument vector but hands it on through `sh -c`, and quotes badly: `$(...)` in a -D
 value is executed, a comma splits it, a backslash before a quote is lost. So a value is written
@@ -24,7 +24,7 @@ def c_string(text: str) -> str:
 
 
 def define_value(name: str, value: str | int | float) -> str:
-    """Return `value` as it stands behind `-DNAME=`: strings as written, literals made safe."""
+    """Return `value` as written after `-DNAME=`: strings unchanged, literals escaped."""
     if isinstance(value, bool):
         return str(int(value))
     if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""What a build was made of: the headers really included, and the names that would change that.
+"""The inputs of a build: the headers included, and paths where a new file would replace one.
 
 Project headers count by their content; headers of the toolkit and of the system count through the
 versions of nvcc and g++. A header that newly appears beside a source may be found before the one
@@ -58,7 +58,7 @@ def hash_inputs(root: Path, names: Sequence[str]) -> dict[str, str] | None:
 
 
 def is_current(depends: Depends, request: Request, root: Path) -> bool:
-    """Tell whether no file has appeared that an #include could mean instead."""
+    """Whether no file has appeared that an #include would find instead."""
     dirs = _include_dirs(request.way.nvcc_flags)
     return depends.shadows == find_shadows(root, depends.project, depends.foreign, dirs)
 
@@ -66,7 +66,7 @@ def is_current(depends: Depends, request: Request, root: Path) -> bool:
 def find_shadows(
     root: Path, project: Collection[str], foreign: Collection[str], include_dirs: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the files that are named like an included one and lie where #include looks first."""
+    """Return the files named like an included one in folders that #include searches first."""
     used = {*project, *foreign}
     by_first: dict[str, set[str]] = {}
     for path in used:

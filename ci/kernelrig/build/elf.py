@@ -1,4 +1,4 @@
-"""The little of an ELF file that a build must know: its glibc, and whether it is linked."""
+"""Read from an ELF file what a build must know: its glibc, and whether it is linked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ET_REL = 1
 
 
 def is_relocatable(data: bytes) -> bool:
-    """Tell an object that is still to be linked (a cubin made with -rdc=true) from a whole one."""
+    """Whether it is an object still to be linked, such as a cubin made with -rdc=true."""
     return bool(data[:4] == b"\x7fELF" and struct.unpack_from("<H", data, 16)[0] == _ET_REL)
 
 

@@ -1,4 +1,4 @@
-"""What was built, in one table for people."""
+"""The table of builds that the terminal shows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HEAD = ("kernel", "arch", "variant", "registers", "spills", "shared memory", "s
 
 
 def table(builds: Sequence[Build]) -> str:
-    """Return a row a build; spills are bytes a thread, shared memory is the static bytes a CTA."""
+    """Return a row per build; spills are bytes per thread, shared memory static bytes per CTA."""
     rows = [_HEAD, *(_row(build) for build in builds)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
     lines = ["  ".join(word.ljust(w) for word, w in zip(row, widths, strict=True)) for row in rows]

@@ -1,4 +1,4 @@
-"""Many compilers at once: all cores, every job to its end, and no compiler left behind."""
+"""Run compilers in parallel: on all cores, every job to its end, none left running."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def run_jobs(jobs: Sequence[Callable[[], T]]) -> list[Future[T]]:
-    """Run every job, whatever fails; each answer or exception is in its future, all of them done.
+    """Run every job, whatever fails; each result or exception is in its future, all are done.
 
     What ends the caller (Ctrl-C) ends the compilers at once.
     """

@@ -1,4 +1,4 @@
-"""Where a run comes from: the commit, what was changed on top of it, and who asked."""
+"""Provenance of a run: the commit, the changes on top of it, the command line and host."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def provenance(root: Path, builds: Sequence[Build]) -> Provenance:
 
 
 def _dirty(root: Path) -> str:
-    """Hash what differs from HEAD, files git does not know included; empty for a clean tree.
+    """Hash what differs from HEAD, untracked files included; empty for a clean tree.
 
     A baseline that was accepted a moment ago is none of what a build is made of.
     """

@@ -1,4 +1,4 @@
-"""What a kernel costs, as ptxas -v tells it, and which driver its runtime asks for."""
+"""The resources of a kernel from ptxas -v, and the driver that its runtime requires."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DRIVER_OF_CUDA = {11: 450, 12: 525, 13: 580}
 """Minor-version compatibility: a driver of the major release runs every toolkit of that release."""
 
 _DRIVER_OF_ARCH = {"sm_100": 570, "sm_120": 570, "sm_103": 575, "sm_121": 575}
-"""The first driver that knows a GPU of the arch, where that is later than the toolkit's own."""
+"""The first driver that supports a GPU of the arch, where later than the toolkit's own."""
 
 
 def parse_ptxas_log(log: str, first: str = "") -> tuple[FunctionResources, ...]:

@@ -1,4 +1,4 @@
-"""Compile sets of tunables to a cubin each, to see which can be: nothing is linked, nothing kept.
+"""Compile sets of tunables to a cubin each, to see which compile; nothing is linked or stored.
 
 What came of a set lies in artifacts/tunables under a name made of its command and of the key of a
 whole build of the same sources, which knows every header: nothing changed, no compiler started.
@@ -29,7 +29,7 @@ from kernelrig.sass import parse_sass
 
 TRIED = Path("artifacts/tunables")
 ONLY_DEVICE = ("-cubin", "-DKERNELRIG_DEVICE_ONLY")
-"""What makes a compile command stop at the cubin, and leave the harness out."""
+"""The flags that make a compile command stop at the cubin, without the harness."""
 _ASSERT = re.compile(r'^kernel/\S+:\d+: error: static assertion failed with "(.*)"$')
 _ERROR = re.compile(
     r"^\S+:\d+: (?:fatal |internal )?error\b|^\S*(?:error|fatal)\s*:", re.IGNORECASE
@@ -39,13 +39,13 @@ _ERROR = re.compile(
 def try_sets(
     root: Path, build: Build, request: Request, sets: Sequence[Mapping[str, int]], tools: Toolchain
 ) -> tuple[TriedSet, ...]:
-    """Return what comes of each set; `build` is the one of `request`, made from the same files."""
+    """Return the result of each set; `build` is that of `request`, made from the same files."""
     jobs = [partial(_try_set, root, build, request, dict(values), tools) for values in sets]
     return tuple(future.result() for future in run_jobs(jobs))
 
 
 def _with(request: Request, values: Mapping[str, int]) -> Request:
-    """Return the request with the values in place of what its variant says of them."""
+    """Return the request with `values` in place of its variant's own."""
     way = replace(request.way, defines={**request.way.defines, **values})
     variants = {**request.kernel.variants, request.variant: way}
     return replace(request, kernel=replace(request.kernel, variants=variants))
@@ -88,7 +88,7 @@ def _compile(
 
 
 def read_refusal(log: str) -> tuple[tuple[str, ...], str]:
-    """Return the sentences of our static asserts, and the first error that is none, if any.
+    """Return the messages of our static asserts, and the first other error, if any.
 
     An error behind a static assert may follow from it, and may not: it is not ours to guess.
     """

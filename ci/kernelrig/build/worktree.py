@@ -1,4 +1,4 @@
-"""A commit's files beside ours, for as long as something is built from them."""
+"""A temporary git worktree of another commit, to build from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BUILDS = Path("artifacts/builds")
 
 @contextmanager
 def checkout(root: Path, rev: str) -> Iterator[tuple[Path, str]]:
-    """Yield a worktree of `rev` that shares our store of builds, and the commit it is of.
+    """Yield a worktree of `rev` that shares our artifacts/builds, and its commit.
 
     Builds are found by their content: one of a commit that was built before is there already.
     """

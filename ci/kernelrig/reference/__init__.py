@@ -1,1 +1,3 @@
-"""What a kernel must compute: the inputs that every side agrees on, and their outputs."""
+"""The CPU reference in NumPy: the inputs of a kernel, as harness and emulator make them, and its
+expected outputs, with the tolerance that rounding allows.
+"""

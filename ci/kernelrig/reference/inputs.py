@@ -26,7 +26,7 @@ GOLDEN_GAMMA = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
 
 _ROWS_AT_ONCE = 512
-"""Rows of A made together: 512 x 768 hashes and what comes of them fit in a few MB."""
+"""Rows of A generated at a time: 512 x 768 hashes and their values fit in a few MB."""
 
 
 # --- the hash ------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ def fnv1a64(text: str) -> int:
 
 
 def hash_base(name: str, seed: int) -> int:
-    """Return what all hashes of the buffer `name` under `seed` start from."""
+    """Return the start value of all hashes of the buffer `name` under `seed`."""
     mixed = splitmix64(np.array([seed & _MASK], np.uint64))
     return fnv1a64(name) ^ int(mixed[0])
 
@@ -91,7 +91,7 @@ def bf16_sum(a: Words, b: Words) -> Words:
 
 
 def bf16_ulp(magnitudes: Doubles) -> Doubles:
-    """Return the distance of neighbouring BF16 numbers at each magnitude."""
+    """Return the ulp: the distance of neighbouring BF16 numbers at each magnitude."""
     _, exponents = np.frexp(np.maximum(magnitudes, 2.0**-126))
     # frexp's fraction lies in [1/2, 1), and eight significant bits follow from there
     ulp: Doubles = np.ldexp(np.ones_like(magnitudes), exponents - 8)
@@ -161,7 +161,7 @@ def combined_bits(
 
 @dataclass(frozen=True, slots=True)
 class Addends:
-    """What joins the product of some outputs, as `function` adds it (kernel/function.cuh)."""
+    """The epilogue operands of some outputs, added as `function` says (kernel/function.cuh)."""
 
     function: Function
     bias: Words
@@ -169,7 +169,7 @@ class Addends:
 
     @property
     def rounds_twice(self) -> bool:
-        """Say whether the table is added to a rounded number, and the sum rounded again."""
+        """Whether the table is added to a rounded number, and the sum rounded again."""
         return self.function in (Function.ROUND_THEN_ADD, Function.BIAS_THEN_ADD)
 
     def first_rounded(self, acc: Doubles) -> Floats:
@@ -209,7 +209,7 @@ def addends_at(
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What some outputs should be, and what a right kernel may have made of them instead.
+    """Expected outputs, and the interval that a correct kernel may differ by.
 
     Right is within `bound` of `bits`, or from `lowest` to `highest`: where the roundings of an
     accumulator within accum_tol * sum |a b| can land. The latter is for an accumulator on a BF16
@@ -223,7 +223,7 @@ class Expected:
     highest: Floats
 
     def wrong(self, got: Words) -> NDArray[np.bool_]:
-        """Return which of `got` no right kernel can have made; a NaN always is."""
+        """Return which of `got` no correct kernel can compute; NaN is always among them."""
         value = bf16_values(got)
         with np.errstate(invalid="ignore"):
             error = np.abs(value.astype(np.float64) - bf16_values(self.bits))
@@ -233,7 +233,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """One output that is not what the hash says it must be."""
+    """One output that differs from the reference."""
 
     row: int
     column: int
@@ -297,7 +297,7 @@ def expected_outputs(
 
 
 def _of_sums(acc: Doubles, abs_sum: Doubles, addends: Addends, accum_tol: float | None) -> Expected:
-    """Return what may come of exact sums; without `accum_tol` it must be so to the bit."""
+    """Return the allowed outputs for exact sums; without `accum_tol` they must match to the bit."""
     slack = np.zeros(acc.size) if accum_tol is None else accum_tol * abs_sum
     low, bits, high = (addends.output(total) for total in (acc - slack, acc, acc + slack))
     bound = np.zeros(acc.size)
@@ -317,7 +317,7 @@ def recompute(
     rows_per_image: int,
     function: Function = Function.ROUND_THEN_ADD,
 ) -> list[Disagreement]:
-    """Return each of the `(row, column, BF16 bits)` that is not what it must be."""
+    """Return each of the `(row, column, BF16 bits)` that differs from the reference."""
     places = np.array([(row, column) for row, column, _ in sampled], np.int64).reshape(-1, 2)
     got_bits = np.array([bits for _, _, bits in sampled], np.uint16)
     wanted = expected(

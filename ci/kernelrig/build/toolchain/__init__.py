@@ -1,4 +1,4 @@
-"""The CUDA tools of this machine: found, fetched, checked against an arch, described."""
+"""The CUDA toolchain of this machine: find it, fetch it, check it against an arch."""
 
 from __future__ import annotations
 

@@ -29,10 +29,10 @@ MINIMUM_CUDA: dict[str, tuple[int, int]] = {
     "sm_121": (12, 9),
     "sm_121a": (12, 9),
 }
-"""The first toolkit whose compiler knows each arch."""
+"""The first toolkit whose compiler supports each arch."""
 
 WHEEL_HOME = Path("nvidia/cu13")
-"""Where a wheel tree has what a system toolkit has in CUDA_HOME."""
+"""The folder of a wheel tree that corresponds to a system toolkit's CUDA_HOME."""
 
 _TOOL_VERSION = r"\bV(\d+\.\d+\.\d+)"
 
@@ -84,7 +84,7 @@ def find_toolchain(
 
 
 def require_arch(toolchain: Toolchain, arch: str) -> None:
-    """Raise ConfigError unless the toolkit's compiler knows `arch`."""
+    """Raise ConfigError unless the toolkit's compiler supports `arch`."""
     if arch not in MINIMUM_CUDA:
         raise ConfigError(f"unknown arch '{arch}'; known archs: {', '.join(MINIMUM_CUDA)}")
     major, minor = MINIMUM_CUDA[arch]
@@ -132,7 +132,7 @@ def _system_home() -> tuple[Path, str]:
 
 
 def _why_wheels() -> str:
-    """Say why, and name a system toolkit that was passed over: silence there costs people hours."""
+    """Say why, and name a system toolkit that was not chosen, which would else surprise."""
     passed_over = os.environ.get("CUDA_HOME", "") or shutil.which("nvcc")
     why = "the wheels pinned in pyproject.toml"
     return f"{why}; {passed_over} is taken with --system-cuda only" if passed_over else why

@@ -25,7 +25,7 @@ ENOUGH_BYTES = 2 << 30
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One line: a thing, whether it is in order, what was seen, and what puts it right."""
+    """One line: what was checked, whether it is fine, what was found, and the suggested fix."""
 
     name: str
     ok: bool
@@ -38,7 +38,7 @@ class Item:
 
 
 def describe(root: Path, *, system: bool = False) -> tuple[Item, ...]:
-    """Look at this machine, and fetch nothing: what the first build would fetch is in order."""
+    """Check this machine without fetching anything; what the first build fetches counts as fine."""
     return tuple(_look(root, system=system))
 
 
@@ -69,7 +69,7 @@ def _cuda(root: Path, *, system: bool) -> Iterator[Item]:
 
 
 def _disk(root: Path) -> Item:
-    """Look where the results go: that may be another disk than the checkout's."""
+    """Check the disk of the results, which may be another than the checkout's."""
     folder = root / "artifacts" if (root / "artifacts").is_dir() else root
     if not os.access(folder, os.W_OK):
         return Item("disk", False, f"{folder} cannot be written to", f"make it writable: {folder}")

@@ -1,4 +1,4 @@
-"""The compute-sanitizer that travels to hosts which have none, or the wrong one."""
+"""The compute-sanitizer that is shipped to hosts without one, or with the wrong version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What version a tool is, asked of the tool once: a warm start starts no process."""
+"""Versions of tools, cached in a file: a warm start runs no tool."""
 
 from __future__ import annotations
 

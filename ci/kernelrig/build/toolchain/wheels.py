@@ -1,4 +1,4 @@
-"""Pinned tool wheels from the package index, each set in a tree of its own.
+"""Pinned tool wheels from the package index, each set in its own tree.
 
 The pins stand once, in pyproject.toml's extras. They are not installed into .venv: 280 MB of CUDA
 belong neither to the environment that is remade at will nor to the user's pip, two pin sets may
@@ -54,13 +54,13 @@ def _own_pins(extra: str) -> Iterator[str]:
 
 
 def wheel_tree(root: Path, extra: str) -> Path:
-    """Return where the wheels of `extra` lie once they are fetched; other pins, another folder."""
+    """Return the folder of the wheels of `extra`; other pins have another folder."""
     digest = hashlib.sha256("\n".join(read_pins(root, extra)).encode()).hexdigest()
     return root / TOOLS / f"{extra}-{digest[:12]}"
 
 
 def fetch_wheels(root: Path, extra: str) -> Path:
-    """Return the tree of `extra`, fetched with pip if it is not there; pip's own settings hold."""
+    """Return the tree of `extra`, fetched with pip if missing, with the user's pip settings."""
     tree = wheel_tree(root, extra)
     if tree.is_dir():
         return tree
@@ -104,7 +104,7 @@ def _last_error(stderr: str) -> str:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold `path` locked. The kernel frees the lock with its holder: a killed call leaves none."""
+    """Hold a lock on `path`. The kernel releases it with its process, also when that is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as f:
         try:

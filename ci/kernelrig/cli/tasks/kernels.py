@@ -48,6 +48,7 @@ def build(
         "build": BUILD,
         "accept": "write the figures of what passes into kernel/accepted.json",
         "tunables": "compile every set of tunables that is tried, in place of the rules",
+        "verbose": "print every rule with its figures, not only those that did not pass",
         "system_cuda": SYSTEM_CUDA,
     },
 )
@@ -58,6 +59,7 @@ def check(
     variant: str = "",
     accept: bool = False,
     tunables: bool = False,
+    verbose: bool = False,
     system_cuda: bool = False,
 ) -> Reply:
     """Judge builds without a GPU: resources, SASS, warp roles, PTX, and what changed."""
@@ -75,7 +77,7 @@ def check(
         tunables=tunables,
     )
     run = run_plan(project_root(), request)
-    return of_run(run, render_sets(run) if tunables else render_checks(run))
+    return of_run(run, render_sets(run) if tunables else render_checks(run, verbose=verbose))
 
 
 @command(

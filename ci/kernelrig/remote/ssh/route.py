@@ -1,4 +1,9 @@
-"""The route to a remote: its record and the user's ssh_config, resolved into hops."""
+"""The route to a remote: its record and the user's ssh_config, resolved into hops.
+
+paramiko reads ssh_config; only Include is expanded here. A `Match exec` in the user's own files is
+run, as ssh itself does; nothing that a host sends is. `ssh -G` would answer the same questions, but
+it ignores $HOME, takes one file, does not tell a default from a setting, and needs an ssh client.
+"""
 
 from __future__ import annotations
 

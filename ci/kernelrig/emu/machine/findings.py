@@ -35,13 +35,15 @@ OBSERVER_OF = {
 class Wait:
     """The mbarrier wait that a thread passed last before it was found at fault.
 
-    `early`: it passed although no phase of the mbarrier had completed, as parity 1 does on a fresh
-    one. That is how a ring's producer starts, and what a consumer with the wrong parity does.
+    `early`: the thread's wait number n + 1 passed when only n phases (`phase`) of the mbarrier had
+    completed, as one for parity 1 does on a fresh one. That is how a ring's producer runs, and what
+    a consumer with the wrong parity does.
     """
 
     barrier: str
     frame: Frame
     early: bool
+    phase: int = 0
 
     @property
     def fix(self) -> str:
@@ -53,6 +55,8 @@ class Wait:
     @property
     def text(self) -> str:
         how = ", passed before any phase of it had completed" if self.early else ""
+        if self.early and self.phase:
+            how = f", passed a phase early: number {self.phase + 1}, with {self.phase} complete"
         where = f" at {self.frame.text}" if self.frame.line else ""
         return f"the thread's last wait was for {self.barrier}{where}{how}"
 

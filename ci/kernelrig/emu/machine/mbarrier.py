@@ -59,6 +59,7 @@ class Barriers:
     machine: Machine
     _live: dict[int, Barrier] = field(default_factory=dict)  # by flat position
     _wanted: dict[int, list[tuple[Barrier, int]]] = field(default_factory=dict)  # by warp: phases
+    _passes: dict[tuple[int, object], tuple[int, int]] = field(default_factory=dict)
     _returned: set[tuple[object, ...]] = field(default_factory=set)  # waits that gave up already
 
     def find(self, slot: int, offset: int) -> Barrier | None:
@@ -235,10 +236,15 @@ class Barriers:
 
     def _remember(self, batch: WarpBatch, seen: Lanes, barrier: Barrier) -> None:
         """Note for messages which wait each warp has passed last, and whether it was early."""
-        frame = self.machine.program.where(batch.at).frame
-        wait = Wait(barrier.name or str(barrier), frame, early=not barrier.phase)
+        frame, phase = self.machine.program.where(batch.at).frame, barrier.phase
+        name = barrier.name or str(barrier)
         for row in np.flatnonzero(seen.any(axis=1)).tolist():
-            self.machine.last_wait[int(batch.warps[row])] = wait
+            warp = int(batch.warps[row])
+            # Waits for one phase count once, however many there are of them.
+            last, passes = self._passes.get((warp, barrier.key), (-1, 0))
+            passes += last != phase
+            self._passes[warp, barrier.key] = (phase, passes)
+            self.machine.last_wait[warp] = Wait(name, frame, phase < passes, phase)
 
     # By asynchronous operations.
     def op_tx(self, op: Op, slot: int, offset: int, nbytes: int) -> None:

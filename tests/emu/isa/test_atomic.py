@@ -220,7 +220,7 @@ def test_an_atomic_out_of_bounds_is_reported_and_returns_0() -> None:
         ("atom.global.min.f32 %f1, [%rd2], %f2;", "no .min of .f32"),
         ("red.global.exch.b32 [%rd2], %r1;", "no .exch"),
         ("atom.global.add.f16 %h1, [%rd2], %h2;", ".noftz is missing"),
-        ("atom.shared.add.v2.f32 {%f1, %f2}, [%rd2], {%f3, %f4};", "no such vector"),
+        ("atom.shared.add.v2.f32 {%f1, %f2}, [%rd2], {%f3, %f4};", "a vector is for .global only"),
         ("red.global.min.noftz.f16x2 [%rd2], %r1;", "for vectors alone"),
         ("red.acquire.gpu.global.add.u32 [%rd2], %r1;", ".relaxed or .release"),
         ("atom.acquire.global.exch.b128 %rd1, [%rd2], %rd3;", ".b128 is not supported"),

@@ -16,7 +16,7 @@ SENTENCES = {
     "mad.lo.sat.s32 %r1, %r1, %r1, %r1;": "mad.sat exists as mad.hi.sat.s32 only",
     "div.rz.f64 %fd1, %fd1, %fd1;": "div.rz.f64: float64 is divided with .rn only",
     "cvt.rn.f64.f32 %fd1, %f1;": None,
-    "cvt.rz.f64.f32 %fd1, %f1;": "cvt.rz.f64.f32 rounds nothing",
+    "cvt.rz.f64.f32 %fd1, %f1;": "cvt.rz.f64.f32 takes no rounding mode: the result is exact",
     "cvt.f16.f32 %h1, %f1;": "cvt.f16.f32 needs a mode of rounding",
     "cvt.s32.f32 %r1, %f1;": "cvt.s32.f32 needs .rni, .rzi, .rmi or .rpi",
     "setp.lo.s32 %p1, %r1, %r2;": "setp.lo.s32: .lo compares unsigned integers",

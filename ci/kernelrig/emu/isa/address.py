@@ -21,7 +21,7 @@ _RANK_BITS = 0xFF << RANK_SHIFT
 def _space(i: Instruction) -> str:
     named = [s for s in _SPACES.split() if s in i.flags]
     if len(named) != 1:
-        raise Unsupported(f"{i.mnemonic}: which state space is not said")
+        raise Unsupported(f"{i.mnemonic}: the state space is missing")
     return named[0].split("::")[0] if named[0] != "shared::cluster" else named[0]
 
 
@@ -42,7 +42,9 @@ def _isspacep(i: Instruction) -> Step:
     """.shared is .shared::cta, the thread's own CTA; .global is true of parameters too."""
     space = _space(i)
     if space == "const":
-        raise Unsupported(f"{i.mnemonic}: constants lie in global memory here")
+        raise Unsupported(
+            f"{i.mnemonic}: constants have no window of their own: they are global memory here"
+        )
 
     def run(batch: WarpBatch, mask: Mask, address: Array) -> Array:
         window = address >> WINDOW_SHIFT

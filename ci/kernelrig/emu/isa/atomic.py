@@ -58,7 +58,7 @@ class _Atomic:
         if self.count > 1:
             lengths = _VECTORS.get(kind, ())
             if self.how.space != "global" or self.count not in lengths:
-                raise Unsupported(f"{i.mnemonic}: no such vector, which .global alone has")
+                raise Unsupported(f"{i.mnemonic}: a vector is for .global only")
 
     @property
     def size(self) -> int:

@@ -36,7 +36,7 @@ def _operands(i: Instruction, *more: str) -> list[Operand]:
     operands = list(i.operands)
     count = len(operands) - i.has("L2::cache_hint")
     if count != 3 + sum(i.has(word) for word in more) + i.has("mbarrier::complete_tx::bytes"):
-        raise Unsupported(f"{i.mnemonic} takes other operands than these {len(operands)}")
+        raise Unsupported(f"{i.mnemonic} does not take {len(operands)} operands")
     return operands
 
 
@@ -175,7 +175,7 @@ def _commit(i: Instruction) -> Step:
 def _wait(i: Instruction) -> Step:
     count, only_read = i.operand(0), i.has("read")
     if not isinstance(count, Integer) or count.value < 0:
-        raise Unsupported(f"{i.mnemonic}: a constant number of groups is wanted")
+        raise Unsupported(f"{i.mnemonic}: the number of groups must be a constant")
     newest = count.value
 
     def ready(batch: WarpBatch, mask: Mask) -> Blocked | None:

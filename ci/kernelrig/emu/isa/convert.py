@@ -128,7 +128,7 @@ def _narrow(target: str, flags: Flags) -> Function:
             return lambda x: rounding.bf16_bits(
                 BF16.rounded(x, mode, finite=flags.finite).astype(F32)
             )
-    raise Unsupported(f"nothing is rounded to .{target} here")
+    raise Unsupported(f"rounding to .{target} is not supported")
 
 
 def _f16(x: Array) -> Array:
@@ -205,7 +205,7 @@ def _floats(i: Instruction, target: str, source: str) -> Step:
         if flags.mode == "none":
             raise Unsupported(f"{i.mnemonic} needs a mode of rounding")
     elif flags.mode not in ("none", "rn"):
-        raise Unsupported(f"{i.mnemonic} rounds nothing")
+        raise Unsupported(f"{i.mnemonic} takes no rounding mode: the result is exact")
     plain = not (flags.ftz or flags.sat or flags.relu or flags.finite)
     if plain and flags.integral == "none":
         quick = _QUICK.get((target, source, flags.mode))

@@ -74,7 +74,7 @@ def _arrive(i: Instruction) -> Step:
     drops = i.has("arrive_drop")
     space = _space(i)
     if space == "shared::cluster" and not isinstance(state, Sink):
-        raise Unsupported(f"{i.mnemonic}: an arrival in another CTA returns no state: _ is wanted")
+        raise Unsupported(f"{i.mnemonic}: an arrival in another CTA returns no state: write _")
     name = "mbarrier.arrive_drop" if drops else "mbarrier.arrive"
     name += ".expect_tx" * with_tx
     how = Arrival(name, space, *_order(i, "release"), drops=drops, completes=not partial)

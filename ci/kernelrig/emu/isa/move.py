@@ -41,7 +41,7 @@ def _mov(i: Instruction) -> Step:
 def _part_kind(i: Instruction, parts: int) -> np.dtype[np.generic]:
     size, rest = divmod(typed(i).itemsize, max(parts, 1))
     if not parts or rest or size not in UNSIGNED:
-        raise Unsupported(f"{i.mnemonic} cannot be made of {parts} parts")
+        raise Unsupported(f"{i.mnemonic} does not take {parts} parts")
     return UNSIGNED[size]
 
 

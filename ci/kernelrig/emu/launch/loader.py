@@ -67,7 +67,7 @@ def _layout(entry: LaunchEntry) -> Layout:
 
 
 def _listed(file: str, instructions: tuple[UnsupportedInstruction, ...]) -> str:
-    """Say all that is rejected, a line for each reason with the lines it holds for."""
+    """List what is unsupported, a line for each reason with the PTX lines it holds for."""
     lines: dict[str, list[int]] = {}
     for instruction in instructions:
         lines.setdefault(instruction.text, []).append(instruction.line)
@@ -75,7 +75,8 @@ def _listed(file: str, instructions: tuple[UnsupportedInstruction, ...]) -> str:
     for text, numbers in lines.items():
         others = ", ".join(map(str, dict.fromkeys(numbers[1:])))
         said.append(f"{file}:{numbers[0]}: {text}" + (f" (also lines {others})" if others else ""))
-    return f"{len(said)} unsupported:\n  " + "\n  ".join(said)
+    what = "instruction is" if len(said) == 1 else "instructions are"
+    return f"{len(said)} {what} not supported by the emulator:\n  " + "\n  ".join(said)
 
 
 def _module(path: Path) -> Module:

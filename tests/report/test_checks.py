@@ -36,11 +36,10 @@ def test_a_rule_that_fails_shows_figures_places_and_the_way_out() -> None:
 
 def test_by_default_a_build_is_one_line_and_what_does_not_pass() -> None:
     assert render_checks(runs.CHECKED) == (
-        "sm_100a-production: 2 rules: 1 pass, 1 not applicable\n"
+        "sm_100a-production: 1 of 2 rules pass, 1 not applicable\n"
     )
     assert render_checks(runs.SPILLING) == (
-        "sm_100a-production: 2 rules: 1 pass, 1 fail\n"
-        "  fail  R004 local-memory: 1 local instructions, the budget is at most 0\n"
+        "sm_100a-production: 1 of 2 rules pass, 1 fail (R004)\n"
     )
 
 

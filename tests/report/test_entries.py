@@ -140,3 +140,19 @@ def test_findings_that_explain_each_other_are_still_shown() -> None:
     circle = (replace(FENCE, explained_by="wrong"), WRONG)
     shown = entries(run_of(("racecheck", circle)))
     assert sum(1 + len(e.explains) for e in shown) == 2
+
+
+def test_two_rules_that_see_one_line_are_one_entry_and_ptx_names_it() -> None:
+    sass = replace(FENCE, tool="check", kind="fence-before-store", rule="S007", fingerprint="s")
+    ptx = replace(sass, kind="store-without-proxy-fence", rule="P001", fingerprint="p")
+    assert kinds(entries(run_of(("sm_100a", (sass, ptx))))) == [
+        ("store-without-proxy-fence", ["fence-before-store"])
+    ]
+
+
+def test_a_static_rule_is_one_entry_with_all_its_lines() -> None:
+    spill = replace(FENCE, tool="check", kind="local-memory", rule="R004", objects=())
+    others = [replace(spill, line=n, fingerprint=f"l{n}") for n in (580, 590)]
+    (entry,) = entries(run_of(("sm_100a", (spill, *others))))
+    assert entry.finding is not None
+    assert [f.line for f in entry.finding.related] == [580, 590]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from kernelrig.model import Check, Outcome, Run, StageKind, StageRecord
@@ -13,12 +12,12 @@ _SHORT = 120
 
 
 def render_checks(run: Run, *, verbose: bool = False) -> str:
-    """Render each checked build: how many rules passed, and each that did not.
+    """Render each checked build: how many rules passed, and the codes of those that did not.
 
     With `verbose` every rule with its figures, and the notes that no rule judges.
     """
     stages = [s for s in run.stages if s.kind is StageKind.CHECK]
-    return "\n".join(_all(stage) if verbose else _brief(stage) for stage in stages)
+    return "\n".join(map(_all, stages)) if verbose else "".join(map(_brief, stages))
 
 
 def render_sets(run: Run) -> str:
@@ -32,19 +31,17 @@ def render_sets(run: Run) -> str:
 
 
 def _brief(stage: StageRecord) -> str:
-    """Return the counts of a build in one line, then the rules that fail or cannot be judged."""
-    counts = Counter(check.verdict.outcome for check in stage.checks)
-    words = {Outcome.PASS: "pass", Outcome.FAIL: "fail", Outcome.ERROR: "error"}
-    said = [f"{counts[o]} {word}" for o, word in words.items() if counts[o]]
-    said += [f"{counts[Outcome.SKIP]} not applicable"] if counts[Outcome.SKIP] else []
-    lines = [f"{one_line(stage.name)}: {len(stage.checks)} rules: {', '.join(said)}"]
+    """Return a build's counts in one line, with the codes of rules that fail or have no verdict."""
+    by_outcome: dict[Outcome, list[str]] = {outcome: [] for outcome in Outcome}
     for check in stage.checks:
-        if check.verdict.outcome in (Outcome.FAIL, Outcome.ERROR):
-            lines.append(
-                f"  {check.verdict.outcome}  {one_line(check.name)}:"
-                f" {one_line(check.verdict.summary)}"
-            )
-    return "\n".join(lines) + "\n"
+        by_outcome[check.verdict.outcome].append(one_line(check.name).partition(" ")[0])
+    said = [f"{len(by_outcome[Outcome.PASS])} of {len(stage.checks)} rules pass"]
+    for outcome in (Outcome.FAIL, Outcome.ERROR):
+        codes = by_outcome[outcome]
+        said += [f"{len(codes)} {outcome} ({', '.join(dict.fromkeys(codes))})"] if codes else []
+    skipped = len(by_outcome[Outcome.SKIP])
+    said += [f"{skipped} not applicable"] if skipped else []
+    return f"{one_line(stage.name)}: {', '.join(said)}\n"
 
 
 def _all(stage: StageRecord) -> str:

@@ -132,6 +132,8 @@ def _rank(entry: Entry) -> int:
 
 
 def _rank_of(finding: Finding) -> int:
+    if finding.tool == STATIC_TOOL:  # a rule of PTX names instructions as the source does
+        return 0 if finding.rule.startswith("P") else 1
     kind = finding.kind.lower()
     words = ((rank, word) for rank, row in enumerate(_RANKS) for word in row)
     return next((rank for rank, word in words if kind.startswith(word)), _UNKNOWN_RANK)
@@ -149,6 +151,8 @@ def _explains(cause: Entry, effect: Entry) -> bool:
         return False
     if _rank(effect) == _RUNTIME:
         return bool(set(cause.stages) & set(effect.stages)) and _rank(cause) < _RUNTIME
+    if a.tool == b.tool == STATIC_TOOL:  # one fault at one line, which two rules see
+        return bool(a.line) and a.at == b.at and _rank(cause) < _rank(effect)
     if _rank(effect) < _DEADLOCK:
         return False
     if _rank(cause) == _rank(effect) == _DEADLOCK:  # a launch hangs once, at many lines

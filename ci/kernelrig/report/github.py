@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from kernelrig.findings.demangling import readable
 from kernelrig.model import Finding, Outcome, Run
 from kernelrig.report.entries import Entry, entries
 from kernelrig.report.markdown import render_summary
@@ -74,7 +73,7 @@ def _annotation(entry: Entry, root: Path) -> str:
     ours = "" if fault.verdict.outcome is Outcome.FAIL else "error, not the kernel's fault: "
     title = one_line(f"{ours}{fault.name} ({device_label(fault.stage)})")
     explains = f"; explains {len(entry.explains)} more" if entry.explains else ""
-    message = readable(fault.sentence) + explains
+    message = fault.sentence + explains
     return _command({**_place(fault.finding, root), "title": title}, message)
 
 

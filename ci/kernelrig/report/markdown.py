@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from kernelrig.findings.demangling import readable
 from kernelrig.model import (
     BASELINE_CHECK,
     Check,
@@ -75,7 +74,7 @@ def _first_cause(run: Run, found: Sequence[Entry]) -> str:
     if not found:
         return "no stage left a record"
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return f"{markdown(readable(found[0].fault.sentence))}{more}"
+    return f"{markdown(found[0].fault.sentence)}{more}"
 
 
 def _where(run: Run) -> str:

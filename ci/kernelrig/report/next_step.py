@@ -145,7 +145,8 @@ def _case(run: Run, entry: Entry) -> list[str]:
 
 
 def _variant(run: Run) -> list[str]:
-    return ["--variant", run.variant] if run.variant not in ("", "production") else []
+    several = "+" in run.variant  # a check of all of them
+    return ["--variant", run.variant] if not several and run.variant != "production" else []
 
 
 def _command(task: str, words: list[str]) -> str:

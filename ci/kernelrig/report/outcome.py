@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kernelrig.findings.demangling import readable
 from kernelrig.model import (
     Check,
     DeviceKind,
@@ -148,21 +149,18 @@ def measured(stage: StageRecord) -> str:
 
 
 def describe_finding(finding: Finding) -> str:
-    """One line: what, in which kernel, at which line, by which threads, under which fingerprint."""
+    """One line: what, in which kernel and line, which threads, the suggested fix, fingerprint."""
     parts = [
         " ".join(filter(None, (finding.tool, finding.kind))) + f": {finding.message}",
         finding.kernel and f"kernel {finding.kernel}",
-        finding.file and f"at {location(finding)}",
+        finding.at and f"at {finding.at}",
         finding.threads and f"threads {finding.threads}",
         f"{finding.count} times" if finding.count > 1 else "",
+        finding.fix and f"suggested fix: {finding.fix}",
         finding.fingerprint and f"fingerprint {finding.fingerprint}",
         finding.accepted and f"accepted: {finding.accepted}",
     ]
-    return one_line("; ".join(filter(None, parts)))
-
-
-def location(finding: Finding) -> str:
-    return f"{finding.file}:{finding.line}" if finding.line else finding.file
+    return one_line(readable("; ".join(filter(None, parts))))
 
 
 def _word(outcome: Outcome, checks: Iterable[Check]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from kernelrig.findings.demangling import readable
-from kernelrig.model import DeviceKind, Finding, Run
+from kernelrig.model import DeviceKind, Finding, Outcome, Run
 from kernelrig.model.frame import Frame
 from kernelrig.report.entries import STATIC_TOOL, Entry, entries
 from kernelrig.report.next_step import RUNS, next_step
@@ -76,10 +76,13 @@ def _verdict(run: Run, found: Sequence[Entry]) -> str:
     # What was only read ran nowhere: its device is named where there is no other.
     ran = [s for s in run.stages if s.device is not DeviceKind.STATIC] or run.stages
     devices = ", ".join(dict.fromkeys(device_label(s) for s in ran)) or "nothing ran"
+    said = f"{run_word(run)}: {run.id} ({devices})"
+    if run.fault is not None and run_word(run) == Outcome.PASS:
+        return f"{said}: {run.fault.name} is caught"
     causes = f": {len(found)} {'cause' if len(found) == 1 else 'causes'}" if found else ""
     explained = sum(len(e.explains) for e in found)
     causes += f", which explain{'s' * (len(found) == 1)} {explained} more" if explained else ""
-    return f"{run_word(run)}: {run.id} ({devices}){causes}"
+    return said + causes
 
 
 def _causes(found: Sequence[Entry]) -> list[str]:

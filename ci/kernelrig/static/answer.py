@@ -12,6 +12,7 @@ from kernelrig.findings import fingerprint, locate, number_lines, without_number
 from kernelrig.model import Check, Finding, Rule, broken, failed, passed, skipped, unreadable
 from kernelrig.model.frame import Place
 from kernelrig.model.symbol import base_name
+from kernelrig.ptx.rules import ISA_RULES
 
 TOOL = "check"
 """What findings of static rules are accepted under in kernels.yaml."""
@@ -35,6 +36,7 @@ def broken_rule(rule: Rule, message: str, *, kernel: str = "") -> Finding:
         fingerprint=fingerprint(rule.code, kernel, "", without_numbers(message)),
         fix=rule.fix,
         rule=rule.code,
+        section=ISA_RULES[rule.name].section if rule.name in ISA_RULES else "",
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from kernelrig import __version__
 from kernelrig import ptx as ptx_text
 from kernelrig.errors import CiError, ConfigError, ProtocolError
-from kernelrig.findings import Acceptance
+from kernelrig.findings import Acceptance, Sources
 from kernelrig.model import (
     AcceptedBuild,
     Build,
@@ -65,6 +65,7 @@ def inspect_build(
     accept: bool = False,
     nvdisasm: Path | None = None,
     today: date | None = None,
+    root: Path | None = None,
 ) -> Inspection:
     """Judge `build` by every rule; pictures and tables go into `folder`.
 
@@ -101,7 +102,8 @@ def inspect_build(
     checks += _family(role_rules.RULES, lambda: _roles(subject, graphs.all(), threads))
     checks += _family(PTX_RULES, lambda: _ptx(subject, functions, ptx))
     checks.append(check_fingerprint(subject, prints, then))
-    checks = [_reviewed(check, kernel, today or datetime.now(UTC).date()) for check in checks]
+    review = Acceptance(TOOL, __version__, today or datetime.now(UTC).date(), kernel.accepted)
+    checks = [_reviewed(check, review, Sources(build, root)) for check in checks]
     notes = _tell(
         lambda: () if kernel.level else (PLAIN_PROGRAM,),
         lambda: _pictures(subject, graphs.all(), folder),
@@ -176,10 +178,10 @@ def _ptx(
         yield from _named(checks, function.name, len(functions))
 
 
-def _reviewed(check: Check, kernel: Kernel, today: date) -> Check:
+def _reviewed(check: Check, review: Acceptance, sources: Sources) -> Check:
     """Accept findings that kernels.yaml accepts; a rule of which all are accepted passes."""
-    review = Acceptance(TOOL, __version__, today, kernel.accepted)
-    found = tuple(map(review.apply, check.findings))
+    named = (replace(f, source_line=sources.text(f)) for f in check.findings)
+    found = tuple(map(review.apply, named))
     if check.verdict.outcome is not Outcome.FAIL or not found:
         return check
     verdict = check.verdict

@@ -137,6 +137,7 @@ class StaticExecutor:
                 load_accepted(directory.root).builds.get(_name(built)),
                 accept=p.accept,
                 nvdisasm=p.tools.nvdisasm if p.tools and p.remote is None else None,
+                root=directory.root,
             )
         if found.figures is not None:
             rundir.write_atomic(home / _FIGURES, serialization.to_json(found.figures))

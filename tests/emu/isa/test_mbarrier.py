@@ -139,8 +139,8 @@ def test_more_arrivals_than_the_count_break_the_rule_of_observed_phases() -> Non
     result = run(init(1) + "mbarrier.arrive.shared::cta.b64 _, [%r1];\n")
     assert result.kinds == ["barrier-misuse"]
     assert result.findings[0].message == (
-        "mbarrier.arrive on the mbarrier bar[0] (shared 0x400): arrival before any wait has seen"
-        " the phase before complete; 1 arrive in each phase"
+        "mbarrier.arrive on the mbarrier bar[0] (shared 0x400): arrival before any wait has"
+        " observed that the previous phase completed; the init expects 1 in each phase"
     )
     assert result.findings[0].count == 31
 

@@ -166,7 +166,7 @@ class CtaBarriers(_Barriers):
                     instance.true += (lane_bits(held) & some).bit_count()
                     instance.brought += some.bit_count()
                 _add(notified, instance, batch, row, some)
-                # Observers first: whoever passes must find all arrivals in the clocks.
+                # Observers first: a thread that passes must find all arrivals in the clocks.
                 self._notify(batch, {instance: notified.pop(instance)}, "cta", "release")
                 self._count(warp, some, instance)
 

@@ -72,8 +72,8 @@ class Barrier:
         if not self.observed:
             wrong = Misuse(
                 "unobserved",
-                "arrival before any wait has seen the phase before complete;"
-                f" {self.expected} arrive in each phase",
+                "arrival before any wait has observed that the previous phase completed; the init"
+                f" expects {self.expected} in each phase",
             )
             self.observed = True
         if count > self.pending:

@@ -122,7 +122,7 @@ class Cluster:
         """Let others have these columns. Times go on: who knows the old ones knows no new."""
         for column in columns:
             operation = self.taken.pop(column)
-            # One further than its writes: nobody who knows those knows the next operation.
+            # One further than its writes: to know those is not to know the next operation.
             self.times[column] = operation.time + 2
             self.free.append(column)
 

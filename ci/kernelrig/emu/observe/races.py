@@ -198,7 +198,7 @@ class Races(AccessCheck):
 
         Sibling lanes inherit nothing from each other: all of them acquire before any releases (PTX
         8.9.2). Of warps that come together the order is open: each may have been last, and
-        learns of the others, lest an order is missed that is there.
+        learns of the others, so that no order is missed.
         """
         write, atomic, sem, level = how
         reads = "acquire" if sem in ("acquire", "acq_rel") else "relaxed"

@@ -71,8 +71,8 @@ class Sync:
         clock = cluster.nothing.copy()
         columns, values = list(times), list(times.values())
         clock[SAME, columns] = clock[DIRECT, columns] = values
-        # A completion is seen by whoever waits for it, with any scope: that is what mbarriers are
-        # for.
+        # A completion is seen by every thread that waits for it, with any scope: that is what
+        # mbarriers are for.
         if asynchronous:  # completion implies the fence to the generic proxy, PTX 8.9.1.1
             clock[SHARED, columns] = clock[GLOBAL, columns] = values
         self.ended = join(self.ended, {cluster.number: clock})

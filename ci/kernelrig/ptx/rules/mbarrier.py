@@ -95,7 +95,7 @@ MBARRIER_RULES = (
         "mbarrier-never-completes",
         _PHASES,
         "each phase gets the arrivals of the init and the bytes of its expect_tx",
-        "whoever waits for it waits for ever",
+        "a thread that waits for it waits for ever",
         "compare arrivals and bytes with the init and the expect_tx, and the parity waited for with"
         " the phase: on a fresh mbarrier parity 1 passes and parity 0 waits",
     ),
@@ -110,7 +110,7 @@ MBARRIER_RULES = (
         "barrier-never-completes",
         "9.7.13.1",
         "all threads that a barrier waits for arrive",
-        "whoever waits for it waits for ever",
+        "a thread that waits for it waits for ever",
         "look at what the missing warps wait for",
     ),
 )

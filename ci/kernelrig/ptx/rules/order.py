@@ -40,14 +40,14 @@ ORDER_RULES = (
         "9.7.15.7",
         "wgmma operations are committed and waited for before their operands change",
         "they are asynchronous",
-        "wgmma.commit_group and wgmma.wait_group, then a barrier to whoever comes after",
+        "wgmma.commit_group and wgmma.wait_group, then a barrier before other threads use it",
     ),
     IsaRule(
         "cp-async-not-waited",
         "9.7.9.25.3",
         "a cp.async is waited for in its thread before another one reads",
         "the copy is asynchronous",
-        "cp.async.wait_group in its thread, then a barrier to whoever comes after",
+        "cp.async.wait_group in its thread, then a barrier before other threads use it",
     ),
     IsaRule(
         "bulk-load-not-waited",
@@ -63,7 +63,7 @@ ORDER_RULES = (
         "a bulk copy out of shared memory has read its source before that is written again",
         "the copy is asynchronous: it reads what lies there when it runs",
         "commit it to a group and cp.async.bulk.wait_group.read (without .read for what it writes)"
-        " in the thread that issued it, then a barrier to whoever comes after",
+        " in the thread that issued it, then a barrier before other threads use it",
     ),
     IsaRule(
         "lanes-not-synchronised",

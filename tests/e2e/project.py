@@ -54,6 +54,10 @@ class Answer:
         """Return what stderr says beside progress: the sentence a failed call owes, or nothing."""
         return [line for line in self.stderr.splitlines() if not _STAMP.match(line)]
 
+    def shows(self, text: str) -> bool:
+        """Say whether stdout has `text`, wherever the terminal's width has broken its lines."""
+        return "".join(text.split()) in "".join(self.stdout.split())
+
     @property
     def progress(self) -> list[str]:
         lines = self.stderr.splitlines()

@@ -98,7 +98,7 @@ def test_runs_are_accepted_and_later_runs_are_faster_slower_or_inconclusive(rig:
     assert (first.exit_code, first.sentences) == (0, []), first.stdout
     none = "no baseline for NVIDIA H200, 700 W, driver 580"
     assert beside(first) == none
-    assert none in first.stdout
+    assert first.shows(none)
     assert none in (first.folder / "summary.md").read_text()
     assert read_junit(first.folder)["timing/baseline"] == f"skipped: {none}"
 
@@ -131,7 +131,7 @@ def test_runs_are_accepted_and_later_runs_are_faster_slower_or_inconclusive(rig:
         " 3 runs on this card; more than the gate of 2%"
     )
     assert beside(slow) == said
-    assert said in slow.stdout
+    assert slow.shows(said)
     assert said.replace("<", "&lt;") in (slow.folder / "summary.md").read_text()
     assert read_junit(slow.folder)["timing/baseline"] == f"failure: {said}"
     text = (slow.folder / "junit.xml").read_text()
@@ -157,7 +157,7 @@ def test_a_build_is_stale_until_it_passed_the_checks_as_they_stand_now(rig: Rig)
     answer = rig.project.invoke("remote-test", *remote, "--only", "checksum,timing")
     stale = "outdated: this build has not passed smoke in their current form"
     assert answer.exit_code == 0
-    assert stale in answer.stdout
+    assert answer.shows(stale)
     assert stale in (answer.folder / "summary.md").read_text()
     assert f'<property name="checks" value="{stale}"' in (answer.folder / "junit.xml").read_text()
     refused = rig.accept(answer)

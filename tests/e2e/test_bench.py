@@ -160,7 +160,7 @@ def test_what_does_not_run_has_no_time_and_is_not_compared(
 ) -> None:
     answer = bench(project, "quick", kernel)
     assert answer.exit_code == code
-    assert said in answer.stdout
+    assert answer.shows(said)
     assert rows(answer) == {}
     cases = read_junit(answer.folder)
     assert (

@@ -48,7 +48,7 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_shipped(
         f"0.0 GB free under {host.workdir}, 1.1 GB needed;"
         " run `invoke clean --remote host`, or name another `workdir` in remotes.yaml"
     )
-    assert f"error: preflight / disk: {sentence}" in answer.stdout.splitlines()
+    assert answer.shows(f"1. preflight / disk: {sentence}")
     assert read_junit(answer.folder)["preflight/disk"] == f"error: {sentence}"
     assert answer.run.shipped is None
     assert list((host.workdir / "blobs").iterdir()) == []

@@ -72,7 +72,7 @@ def with_gpu(host: LoopbackHost, folder: Path, gpu: Mapping[str, str]) -> Remote
 def check_unfit(answer: Answer, check: str, sentence: str) -> None:
     """Check that one need alone was not met, and that nothing was shipped."""
     assert (answer.exit_code, answer.sentences) == (4, [])
-    assert f"error: preflight / {check}: {sentence}" in answer.stdout.splitlines()
+    assert answer.shows(f"1. preflight / {check}: {sentence}")
     checks = stage_of(answer.run, "preflight").checks
     assert [c.name for c in checks if c.verdict.outcome is Outcome.ERROR] == [check]
     junit = read_junit(answer.folder)

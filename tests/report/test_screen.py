@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from kernelrig.model import Check, Run, StageKind
 from kernelrig.model.frame import Frame
-from kernelrig.report import render_run
+from kernelrig.report import render_run, render_summary
 from kernelrig.report.screen import MAX_LINES, WIDTH
 
 from tests.report import runs
@@ -116,3 +116,19 @@ def test_missing_results_are_named() -> None:
 def test_no_line_is_a_tools_own() -> None:
     lines = render_run(runs.nasty_run()).splitlines()
     assert not [line for line in lines if line.lstrip().startswith(("::", "\x1b"))]
+
+
+def test_what_a_cause_explains_is_cut_on_the_screen_and_whole_in_the_file() -> None:
+    hangs = [
+        replace(RACE, kind="deadlock", line=n, fingerprint=f"h{n}", objects=(f"ready[{n}]",))
+        for n in range(1, 7)
+    ]
+    run = failed_run(*hangs)
+    screen = render_run(run).splitlines()
+    assert "   explains 5 more:" in screen
+    assert (
+        "   - deadlock at kernel/cuda_patch_embed_fp8.cu:2 in patch_embed_gemm (ready[2])" in screen
+    )
+    assert "   - and 2 more" in screen
+    named = [line for line in render_summary(run).splitlines() if line.startswith("- - deadlock")]
+    assert len(named) == 5

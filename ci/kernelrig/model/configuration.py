@@ -118,7 +118,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedFinding:
-    """A reviewed sanitizer finding that is not the kernel's fault; accepted until `expires`."""
+    """A reviewed finding of a sanitizer, the emulator or `check`; accepted until `expires`."""
 
     tool: str
     fingerprint: str

@@ -41,8 +41,11 @@ def render_run(run: Run, body: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-def entry_lines(entry: Entry, number: int) -> list[str]:
-    """Return all there is to say of an entry, unwrapped; the heading first."""
+def entry_lines(entry: Entry, number: int, explained: int | None = None) -> list[str]:
+    """Return all there is to say of an entry, unwrapped; the heading first.
+
+    `explained` is how many of the findings that it explains are named; None = all.
+    """
     finding = entry.finding
     if finding is None:
         lines = [f"{number}. {_plain(entry.fault.sentence)}"]
@@ -61,7 +64,7 @@ def entry_lines(entry: Entry, number: int) -> list[str]:
                 _seen(entry),
             ),
         ),
-        *_explained(entry),
+        *_explained(entry, explained),
     ]
 
 
@@ -106,7 +109,7 @@ def _causes(found: Sequence[Entry]) -> list[str]:
 def _wrapped(entry: Entry, number: int) -> Iterator[str]:
     """Wrap an entry for the screen: long messages and chains are cut, the file has all of them."""
     finding = entry.finding
-    head, *rest = entry_lines(entry, number)
+    head, *rest = entry_lines(entry, number, _EXPLAINED)
     yield from _wrap(head, "", _MESSAGE_LINES)
     for text in rest:
         if finding is not None and text == _plain(finding.source_line):
@@ -180,23 +183,20 @@ def _seen(entry: Entry) -> str:
     return _plain("seen: " + "; ".join([", ".join(words), *first, *by, *name]).removeprefix("; "))
 
 
-def _explained(entry: Entry) -> list[str]:
-    """Return a short line for each of the first findings that the entry explains."""
+def _explained(entry: Entry, most: int | None) -> list[str]:
+    """Return a short line for each of the first `most` findings that the entry explains."""
     if not entry.explains:
         return []
     lines = [f"explains {len(entry.explains)} more:"]
-    for other in entry.explains[:_EXPLAINED]:
-        lines.append(f"- {_short(other)}")
-    if more := len(entry.explains) - _EXPLAINED:
-        lines += [f"- and {more} more"] if more > 0 else []
+    found = [e.finding for e in entry.explains if e.finding is not None]
+    for finding in found[:most]:
+        objects = f" ({', '.join(finding.objects)})" if finding.objects else ""
+        lines.append(f"- {heading(finding)}{_plain(objects)}")
+    more = len(found[most:]) if most is not None else 0
+    lines += [f"- and {more} more"] if more else []
+    cut = dict.fromkeys(e.fault.stage.name for e in entry.explains if e.finding is None)
+    lines += [_plain(f"- checks not completed: {', '.join(cut)}")] if cut else []
     return lines
-
-
-def _short(entry: Entry) -> str:
-    if entry.finding is None:
-        return _plain(f"{entry.fault.verdict.outcome}: {entry.fault.name}: not completed")
-    objects = f" ({', '.join(entry.finding.objects)})" if entry.finding.objects else ""
-    return f"{heading(entry.finding)}{_plain(objects)}"
 
 
 def _stages(run: Run, found: Sequence[Entry]) -> str:

@@ -14,12 +14,9 @@ if TYPE_CHECKING:
     from kernelrig.stages.checksum.every_output import whole_output
     from kernelrig.stages.context import Context
     from kernelrig.stages.emulation.command import MAX_IMAGES, OBSERVERS, OUTPUT, Launch, launches
-    from kernelrig.stages.emulation.findings import emulated_findings
-    from kernelrig.stages.emulation.findings_file import Emulated, read_emulated
     from kernelrig.stages.harness.result import Clock
     from kernelrig.stages.jobs import stage_jobs
     from kernelrig.stages.preflight.reader import judge_preflight
-    from kernelrig.stages.sanitizer.command import SHIPPED_SANITIZER
     from kernelrig.stages.table import why_not
     from kernelrig.stages.timing.reader import load_timing, nearest_rank
     from kernelrig.stages.verdicts import read_stage
@@ -28,17 +25,13 @@ __all__ = [
     "MAX_IMAGES",
     "OBSERVERS",
     "OUTPUT",
-    "SHIPPED_SANITIZER",
     "Clock",
     "Context",
-    "Emulated",
     "Launch",
-    "emulated_findings",
     "judge_preflight",
     "launches",
     "load_timing",
     "nearest_rank",
-    "read_emulated",
     "read_stage",
     "stage_jobs",
     "whole_output",

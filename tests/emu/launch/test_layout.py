@@ -63,7 +63,7 @@ def test_rings_may_be_interleaved(tmp_path: Path) -> None:
 
 
 def test_a_static_variable_of_the_ptx_is_named_demangled() -> None:
-    names = RegionNames((SharedRegion("_ZZ4gemmE8arrivals", 0x400, 16),))
+    names = RegionNames((SharedRegion("_ZZ4gemmvE8arrivals", 0x400, 16),))
     assert names.of_mbarrier(0x408) == "arrivals[1]"
 
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from kernelrig.emu.machine.findings import NO_CONTEXT, Context
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
-from kernelrig.emu.machine.region_names import plain_name
 from kernelrig.emu.machine.state_spaces import (
     GLOBAL_BASE,
     LOCAL_WINDOW,
@@ -26,6 +25,7 @@ from kernelrig.emu.machine.state_spaces import (
     Memory,
 )
 from kernelrig.emu.numerics.arrays import LANES, U64, Array, Mask
+from kernelrig.findings.demangling import demangled
 
 WINDOW_SHIFT = 40
 _FAR = 1 << 62
@@ -321,7 +321,7 @@ def object_of(memory: Memory, space: str, flat: int) -> str:
     """Name the buffer, or the element of a ring, that holds the byte at a flat position."""
     if space == "global":
         near = memory.global_.find(flat)
-        return plain_name(near.name) if near else "global memory"
+        return demangled(near.name) if near else "global memory"
     if space == "local":
         return "local memory"
     name = memory.names.of_shared(address_of(memory, space, flat))

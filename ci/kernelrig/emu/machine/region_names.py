@@ -6,28 +6,14 @@ PTX: static .shared variables, and the extern one that stands for all dynamic sh
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernelrig.model.symbol import base_name
-
-_LOCAL = re.compile(r"E(\d+)")
+from kernelrig.findings.demangling import demangled
 
 MBARRIER_BYTES = 8
-
-
-def plain_name(symbol: str) -> str:
-    """Return a variable's own name: `_ZZ4gemmvE4bars` is `bars`, a variable of a function."""
-    if not symbol.startswith("_ZZ"):
-        return base_name(symbol)
-    for number in _LOCAL.finditer(symbol):
-        name = symbol[number.end() : number.end() + int(number[1])]
-        if len(name) == int(number[1]) and symbol.endswith(name):
-            return name
-    return symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +41,7 @@ class SharedRegion:
     def element(self, address: int) -> tuple[str, int]:
         """Return the name of the element at `address`, and the byte inside it."""
         if self.count == 1:
-            return plain_name(self.name), address - self.start
+            return demangled(self.name), address - self.start
         index, inside = divmod(address - self.start, self.stride)
         return f"{self.name}[{index}]", inside
 
@@ -126,7 +112,7 @@ class RegionNames:
 
     def of_global(self, name: str, offset: int) -> str:
         """Name a byte of a buffer: `C[3, 17] (C + 0x28)`, or `C + 0x28` where it has no shape."""
-        name = plain_name(name)
+        name = demangled(name)
         shape = self.shapes.get(name)
         where = f"{name} + {offset:#x}"
         return f"{name}{shape.coordinates(offset)} ({where})" if shape else where
@@ -134,4 +120,4 @@ class RegionNames:
     def last_shared(self) -> str:
         """Name the region that ends last."""
         last = max(self.shared, key=lambda r: r.end, default=None)
-        return plain_name(last.name) if last else ""
+        return demangled(last.name) if last else ""

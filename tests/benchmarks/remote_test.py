@@ -39,7 +39,7 @@ def by_hand(server: Sshd, program: Path, back: Path) -> None:
 def by_rig(project: Path) -> None:
     words = ["remote-test", "--remote", "host", "--kernel", "passes", "--plan", "quick"]
     subprocess.run(
-        [sys.executable, "-P", "-m", "kernelrig.cli", *words],
+        [sys.executable, "-P", "-m", "kernelrig", *words],
         cwd=project,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         check=True,

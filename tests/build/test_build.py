@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 from kernelrig.build import Request, build_all, load_build, table
 from kernelrig.build.resources import parse_ptxas_log
+from kernelrig.config import load_kernels
 from kernelrig.errors import BuildError, CiError, ConfigError
 from kernelrig.model import Build, Function, Kernel, Toolchain, Tunable, Variant
 from kernelrig.proc import run_process
 
+ROOT = Path(__file__).parents[2]
 DATA = Path(__file__).parents[1] / "data" / "build"
 
 PROGRAM = """#include <cstdio>
@@ -393,12 +395,26 @@ def test_the_table_counts_what_the_kernel_and_its_callees_spill(checkout: Checko
     callee = replace(functions[2], spill_store_bytes=6)
     spilling = replace(checkout.build(), resources=(functions[0], harness, callee))
     assert table([spilling]).splitlines()[1].split()[3:6] == ["32", "1250", "1200"]
+    assert spilling.spill_bytes == 1250
+
+
+def test_the_table_of_our_own_kernels_fits_80_columns(checkout: Checkout) -> None:
+    functions = parse_ptxas_log((DATA / "ptxas-13.0.88-spills.txt").read_text(), "spiller")
+    built = replace(checkout.build(), resources=functions, reused=True)
+    builds = [
+        replace(built, kernel=kernel.name, arch=arch, variant=variant)
+        for kernel in load_kernels(ROOT).values()
+        for arch in kernel.sources
+        for variant in kernel.variants
+    ]
+    assert len(builds) > 4
+    assert max(map(len, table(builds).splitlines())) <= 80
 
 
 def test_the_table_says_what_was_built_and_what_was_not_needed(checkout: Checkout) -> None:
     first = replace(checkout.build(), compile_s=1.25)
     assert table([first, checkout.build()]) == (
-        "kernel  arch    variant     registers  spills  shared memory  seconds\n"
-        "demo    sm_90a  production  -          -       -              1.2\n"
-        "demo    sm_90a  production  -          -       -              unchanged"
+        "kernel  arch    variant     regs  spills  smem bytes  seconds\n"
+        "demo    sm_90a  production  -     -       -           1.2\n"
+        "demo    sm_90a  production  -     -       -           unchanged"
     )

@@ -20,7 +20,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "artifacts/runs/20261122T100334Z-passes-local-12ab").mkdir(parents=True)
     command = root.parent / "bin" / "kernelrig"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m kernelrig.cli "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m kernelrig "$@"\n')
     command.chmod(0o755)
     return root
 

@@ -35,6 +35,7 @@ case "$*" in
         tries=0
         until [ -e "{calls}.ticked" ] || [ $tries = 2000000 ]; do tries=$((tries + 1)); done
     fi
+    [ ! -e "{calls}.edit" ] || . "{calls}.edit"
     rmdir "{calls}.busy"
     [ ! -e "{calls}.fail" ] || {{ echo "      ERROR: No matching distribution found for x"
         echo "ERROR: No matching distribution found for x"; exit 1; }} ;;
@@ -117,7 +118,7 @@ def test_without_a_compiler_a_task_that_compiles_stops_and_others_go_on(machine:
     done = machine.invoke("build", "--all")
     assert (done.exit_code, done.stderr) == (
         4,
-        "ci/invoke: no g++ on PATH, and kernels need one to be built; "
+        "ci/invoke: no g++ on PATH, which nvcc needs to build kernels; "
         "install it with: sudo apt-get install g++\n",
     )
     assert machine.invoke("remote-test", "--build", "artifacts/builds/x").exit_code == 7
@@ -154,7 +155,7 @@ def test_arguments_and_exit_code_pass_through_from_any_folder(machine: Machine) 
     machine.add_python()
     done = machine.invoke("doctor", "--name", "two words", "$HOME", cwd=Path("/"))
     assert done.exit_code == 7
-    assert done.stdout == f"-m kernelrig.cli --root {machine.root} doctor --name two words $HOME\n"
+    assert done.stdout == f"-m kernelrig --root {machine.root} doctor --name two words $HOME\n"
 
 
 def test_a_link_to_the_script_finds_the_checkout(machine: Machine, tmp_path: Path) -> None:
@@ -162,7 +163,7 @@ def test_a_link_to_the_script_finds_the_checkout(machine: Machine, tmp_path: Pat
     (machine.bin / "readlink").symlink_to(shutil.which("readlink") or "")
     (tmp_path / "kr").symlink_to(machine.root / "ci" / "invoke")
     done = run_process([tmp_path / "kr", "doctor"], env={"PATH": str(machine.bin)})
-    assert done.stdout == f"-m kernelrig.cli --root {machine.root} doctor\n"
+    assert done.stdout == f"-m kernelrig --root {machine.root} doctor\n"
 
 
 def test_pip_runs_once_and_again_when_the_project_changes(machine: Machine) -> None:
@@ -189,6 +190,36 @@ def test_only_the_tests_get_what_only_they_need(machine: Machine) -> None:
     machine.invoke("doctor")
     machine.invoke("test")
     assert [call.rsplit(" ", 1)[1] for call in machine.pip_calls] == ["checkout", "checkout[dev]"]
+
+
+def test_the_tests_install_again_into_an_environment_of_an_older_pyproject(
+    machine: Machine,
+) -> None:
+    machine.add_python()
+    for tool in ("g++", "git"):
+        machine.add(tool, "#!/bin/sh\n")
+    machine.invoke("test")
+    project = machine.root / "pyproject.toml"
+    project.write_text("[project]\nversion = '2'\n")
+    machine.invoke("doctor")  # brings only the base up to date
+    done = machine.invoke("test")
+    assert done.stderr == "ci/invoke: installing kernelrig (dev) into .venv\n"
+    assert machine.invoke("test").stderr == ""
+    extras = [call.rsplit(" ", 1)[1] for call in machine.pip_calls]
+    assert extras == ["checkout[dev]", "checkout", "checkout[dev]"]
+
+
+def test_an_edit_of_pyproject_while_pip_installs_makes_the_next_call_install(
+    machine: Machine,
+) -> None:
+    machine.add_python()
+    project = machine.root / "pyproject.toml"
+    Path(f"{machine.calls}.edit").write_text(f"echo version >>'{project}'\n")
+    machine.invoke("doctor")
+    Path(f"{machine.calls}.edit").unlink()
+    machine.invoke("doctor")
+    machine.invoke("doctor")
+    assert len(machine.pip_calls) == 2
 
 
 def test_an_environment_that_others_made_is_installed_into(machine: Machine) -> None:
@@ -252,7 +283,7 @@ def test_a_dry_run_builds_and_so_needs_the_compiler(machine: Machine) -> None:
     machine.add_python()
     done = machine.invoke("remote-test", "--dry-run")
     assert done.exit_code == 4
-    assert done.stderr.startswith("ci/invoke: no g++ on PATH, and kernels need one")
+    assert done.stderr.startswith("ci/invoke: no g++ on PATH, which nvcc needs")
 
 
 def test_a_long_installation_says_how_long_it_takes_and_what_it_does(machine: Machine) -> None:
@@ -281,7 +312,7 @@ def test_completion_makes_no_environment_and_says_nothing(machine: Machine) -> N
     machine.invoke("doctor")
     done = machine.invoke("--complete", "--", "build", "--ker")  # there is no compiler either
     assert (done.exit_code, done.stderr) == (7, "")
-    assert done.stdout == f"-m kernelrig.cli --root {machine.root} --complete -- build --ker\n"
+    assert done.stdout == f"-m kernelrig --root {machine.root} --complete -- build --ker\n"
 
 
 def test_ctrl_c_while_the_environment_is_made_is_one_sentence(machine: Machine) -> None:
@@ -293,7 +324,7 @@ def test_ctrl_c_while_the_environment_is_made_is_one_sentence(machine: Machine) 
         6,
         [
             "ci/invoke: making .venv with Python 3.11.2",
-            "ci/invoke: interrupted; .venv is not ready, the next call goes on with it",
+            "ci/invoke: interrupted while making .venv; the next call makes it again",
         ],
     )
     interrupt.unlink()

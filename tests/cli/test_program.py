@@ -15,7 +15,7 @@ from kernelrig.cli.usage import spread_words
 from kernelrig.proc import run_process
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-P", "-m", "kernelrig.cli"]
+COMMAND = [sys.executable, "-P", "-m", "kernelrig"]
 BENCH = next(context for context in ns.to_contexts() if context.name == "bench")
 
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("days", ["abc", "-1", "1.5", ""])
 def test_clean_refuses_what_is_no_number_of_days_and_removes_nothing(days: str) -> None:
-    done = run_process([sys.executable, "-m", "kernelrig.cli", "clean", f"--days={days}"], cwd=ROOT)
+    done = run_process([sys.executable, "-m", "kernelrig", "clean", f"--days={days}"], cwd=ROOT)
     assert (done.exit_code, done.stdout, done.stderr) == (
         2,
         "",
@@ -36,7 +36,7 @@ def test_remote_add_refuses_an_impossible_entry_before_it_asks_the_host(
 ) -> None:
     name, *flags = words
     # Port 1 refuses connections: an attempt to connect would be the error instead.
-    argv = [sys.executable, "-m", "kernelrig.cli", "remote-add", name, "root@127.0.0.1:1", *flags]
+    argv = [sys.executable, "-m", "kernelrig", "remote-add", name, "root@127.0.0.1:1", *flags]
     done = run_process(argv, cwd=ROOT)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(said)

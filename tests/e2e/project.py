@@ -89,7 +89,7 @@ class Project:
     def start(self, *words: str, env: Mapping[str, str] | None = None) -> Client:
         stdout = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - open as long as the client
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "kernelrig.cli", *words],
+            [sys.executable, "-P", "-m", "kernelrig", *words],
             cwd=self.root,
             env={**os.environ, "PYTHONPATH": str(REPOSITORY), **(env or {})},
             stdin=subprocess.DEVNULL,

@@ -101,7 +101,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "reused": "true: nothing had changed, no compiler was started.",
         "compile_s": "Seconds that the compiler took; 0 if reused.",
         "registers": "Registers per thread; null for a CPU program.",
-        "spill_bytes": "Bytes of spill stores and loads per thread.",
+        "spill_bytes": "Bytes of spill stores and loads per thread, of the kernel and its callees.",
         "shared_bytes": "Static bytes of shared memory per CTA.",
     },
     "BaselineAnswer": {

@@ -110,7 +110,7 @@ def _build(build: Build) -> BuildAnswer:
         reused=build.reused,
         compile_s=build.compile_s,
         registers=first.registers if first else None,
-        spill_bytes=first.spill_store_bytes + first.spill_load_bytes if first else None,
+        spill_bytes=build.spill_bytes,
         shared_bytes=first.shared_bytes if first else None,
     )
 

@@ -47,7 +47,10 @@ class FunctionResources:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A finished entry of artifacts/builds; `files` maps each file's name to its SHA-256."""
+    """A finished entry of artifacts/builds; `files` maps each file's name to its SHA-256.
+
+    `resources` has the kernel that `kernel_regex` names first; empty for a CPU program.
+    """
 
     kernel: str
     arch: str
@@ -69,6 +72,18 @@ class Build:
     @property
     def binary(self) -> Path:
         return self.folder / self.program
+
+    @property
+    def spill_bytes(self) -> int | None:
+        """Bytes that the kernel and its callees spill per thread, stores and loads; None for a CPU
+        program.
+        """
+        if not self.resources:
+            return None
+        # A function that is called and not launched has no registers of its own. What else has
+        # registers is another kernel, such as those of the harness.
+        callees = (f for f in self.resources[1:] if not f.registers)
+        return sum(f.spill_store_bytes + f.spill_load_bytes for f in (self.resources[0], *callees))
 
 
 @dataclass(frozen=True, slots=True)

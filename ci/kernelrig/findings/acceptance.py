@@ -74,6 +74,6 @@ def describe(finding: Finding) -> str:
 
 
 def headline(finding: Finding) -> str:
-    """`race at gemm.cu:412`; where there is no line, the kernel's name stands in its place."""
+    """`race at gemm.cu:412`; without a line, the kernel's name in its place."""
     at = f"{finding.file.rsplit('/', 1)[-1]}:{finding.line}" if finding.line else finding.kernel
     return f"{finding.kind} at {at}" if at else finding.kind

@@ -28,7 +28,7 @@ def render_plan(
 
 
 def describe_error(error: CiError) -> str:
-    """Say what ended a run. The compiler speaks first: its lines hold file:line."""
+    """Return what ended a run: the compiler's lines, which have file:line, then our sentence."""
     said = printable(str(error))
     if isinstance(error, BuildError) and error.details:
         return f"{printable(error.details.rstrip())}\n{said}"

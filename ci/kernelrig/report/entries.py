@@ -1,4 +1,4 @@
-"""The faults of a run, grouped: one fault is one entry, and a cause stands above what it explains.
+"""The faults of a run, grouped: one fault is one entry, and causes come before effects.
 
 One fault shows in many places: in every case and schedule, in the sanitizer's stage and in the
 outputs. Findings of one fingerprint are one entry, and an entry that another one explains is listed
@@ -51,7 +51,7 @@ class Entry:
 
 
 def is_symptom(finding: Finding) -> bool:
-    """Say whether a kind shows where a fault ends, as a deadlock does, and not where it is."""
+    """Return whether a kind shows where a fault ends, as a deadlock does, and not where it is."""
     return _rank_of(finding) >= _DEADLOCK
 
 
@@ -168,7 +168,7 @@ def _is_before(cause: Entry, effect: Entry) -> bool:
 
 
 def _stopped_it(cause: Entry, effect: Entry) -> bool:
-    """Say whether a check was not completed because the cause's launch did not end."""
+    """Return whether a check was not completed because the cause's launch did not end."""
     check = effect.fault.check
     emulated = cause.fault.stage.device is DeviceKind.EMULATOR
     return emulated and check is not None and STOPPED_SCHEDULES in check.facts

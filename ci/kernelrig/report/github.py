@@ -17,7 +17,7 @@ MAX_ANNOTATIONS = 10
 
 
 def publish(run: Run, environ: Mapping[str, str], root: Path) -> None:
-    """Speak to the runner if there is one: commands on stdout, the summary into its file."""
+    """Write annotations to stdout and the summary to its file, if GitHub Actions runs us."""
     if environ.get("GITHUB_ACTIONS") != "true":
         return
     for line in error_commands(run, root):

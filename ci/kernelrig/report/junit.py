@@ -1,4 +1,4 @@
-"""junit.xml: a suite per stage, a case per check; junit.xsd beside this file says the form.
+"""junit.xml: a suite per stage, a case per check; junit.xsd in this package is its schema.
 
 fail -> failure (the kernel's fault), error -> error (ours or the host's), skip -> skipped with
 its reason. junit-xml builds the tree; what it cannot say is added in `_complete`, nowhere else.
@@ -86,13 +86,13 @@ def _stage_suite(run: Run, stage: StageRecord) -> _Suite:
 def _distinct(cases: Sequence[_Case]) -> tuple[_Case, ...]:
     """Number the later cases of a name: readers join cases of one name, and lose a verdict."""
     taken: set[str] = set()
-    told = []
+    named = []
     for case in cases:
         names = (case.name if i == 1 else f"{case.name} ({i})" for i in count(1))
         name = next(n for n in names if one_line(n) not in taken)
         taken.add(one_line(name))
-        told.append(replace(case, name=name))
-    return tuple(told)
+        named.append(replace(case, name=name))
+    return tuple(named)
 
 
 def _absent_suite(run: Run) -> _Suite:

@@ -53,7 +53,7 @@ def render_summary(run: Run) -> str:
 
 
 def _entry(entry: Entry, number: int) -> list[str]:
-    """Render an entry as a heading and a line each for all there is to say of it."""
+    """Render an entry as a heading and a list of all that is known of it."""
     head, *rest = entry_lines(entry, number)
     return ["", f"## {markdown(head)}", "", *(f"- {markdown(line)}" for line in rest)]
 
@@ -126,8 +126,8 @@ def _compared(stage: StageRecord) -> str:
     stale = [c.name for c in stage.checks if c.facts.get("checks", "").startswith("outdated")]
     if not said:
         return f"{stage_word(stage)}: {stage.verdict.summary}"
-    told = f" ({device_label(stage)}, {measured(stage)})"
-    return "; ".join(said) + told + (f"; outdated: {', '.join(stale)}" if stale else "")
+    device = f" ({device_label(stage)}, {measured(stage)})"
+    return "; ".join(said) + device + (f"; outdated: {', '.join(stale)}" if stale else "")
 
 
 def _timing_of(stage: StageRecord, label: str) -> str:
@@ -137,10 +137,10 @@ def _timing_of(stage: StageRecord, label: str) -> str:
     said = ", ".join(f"{name} {value}" for name, value in facts if value)
     # What the binary says of itself counts: kernels.yaml may be newer than the build.
     _, own = _fact(stage.checks, "label")
-    beside = (c.verdict.summary for c in stage.checks if c.name == BASELINE_CHECK)
+    baseline = (c.verdict.summary for c in stage.checks if c.name == BASELINE_CHECK)
     _, checks = _fact(stage.checks, "checks")
     stale = checks if checks.startswith("outdated") else ""
-    tail = "".join(f"; {text}" for text in (own or label, *beside, stale) if text)
+    tail = "".join(f"; {text}" for text in (own or label, *baseline, stale) if text)
     return markdown(f"{stage_word(stage)}: {said} ({device_label(stage)}, {measured(stage)}){tail}")
 
 

@@ -39,7 +39,7 @@ class Fault:
 
     @property
     def sentence(self) -> str:
-        """Say it in words; the finding speaks if there is one, as it knows the line."""
+        """Return one sentence: of the finding if there is one, as it has the line."""
         if self.finding is None:
             return labelled(self.stage, one_line(f"{self.name}: {self.verdict.summary}"))
         found = describe_finding(self.finding)
@@ -61,7 +61,7 @@ def run_outcome(run: Run) -> Outcome:
 
 
 def is_incomplete(run: Run) -> bool:
-    """Say whether results may still be brought back; a run never launched has none."""
+    """Return whether results may still be brought back; a run never launched has none."""
     return run.state != "prepared" and bool(missing(run) or run.state != "finished")
 
 
@@ -121,7 +121,7 @@ def faults(run: Run) -> tuple[Fault, ...]:
 
 
 def device_label(stage: StageRecord) -> str:
-    """`gpu NVIDIA H200`, `cpu hostname`, `emulated` whatever machine that imitates, or `static`."""
+    """`gpu NVIDIA H200`, `cpu hostname`, `emulated` (of any device), or `static`."""
     if stage.device is DeviceKind.EMULATOR:
         return EMULATED
     if stage.device is DeviceKind.STATIC:
@@ -136,7 +136,7 @@ def labelled(stage: StageRecord, text: str) -> str:
 
 
 def has_run(stage: StageRecord) -> bool:
-    """Say whether the device did anything: what was lost before its start was not measured."""
+    """Return whether the device ran anything: what was lost before its start was not measured."""
     return any(c.ended_by is not EndedBy.NOT_STARTED for c in stage.commands)
 
 

@@ -29,7 +29,7 @@ _INDENT = "   "
 
 
 def render_run(run: Run, body: str = "") -> str:
-    """Render a run; `body` is what the task shows besides, as the pairs of a comparison."""
+    """Render a run; `body` is the task's own part, as the pairs of a comparison."""
     found = entries(run)
     lines = [_verdict(run, found), *_causes(found)]
     lines += (f"missing: {one_line(reason)}" for reason in missing(run))
@@ -190,8 +190,8 @@ def _explained(entry: Entry, most: int | None) -> list[str]:
     lines = [f"explains {len(entry.explains)} more:"]
     found = [e.finding for e in entry.explains if e.finding is not None]
     for finding in found[:most]:
-        objects = f" ({', '.join(finding.objects)})" if finding.objects else ""
-        lines.append(f"- {heading(finding)}{_plain(objects)}")
+        objects = f"({', '.join(finding.objects)})" if finding.objects else ""
+        lines.append(f"- {heading(finding)} {_plain(objects)}".rstrip())
     more = len(found[most:]) if most is not None else 0
     lines += [f"- and {more} more"] if more else []
     cut = dict.fromkeys(e.fault.stage.name for e in entry.explains if e.finding is None)

@@ -13,7 +13,7 @@ from kernelrig.report.markdown import render_summary
 
 
 def write_reports(run: Run, folder: Path) -> None:
-    """Write junit.xml and summary.md, then the manifest over everything; tell GitHub, if there."""
+    """Write junit.xml and summary.md, then the manifest over everything; publish them on GitHub."""
     write_atomic(folder / "junit.xml", render_junit(run))
     write_atomic(folder / "summary.md", render_summary(run))
     write_manifest(folder)

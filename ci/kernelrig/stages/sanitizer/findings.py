@@ -85,8 +85,8 @@ def _finding(
     at, *others = (locate(chain, main) for chain in chains)
     message = first.message
     if len(ends) > 1:  # a race: its message names both accesses
-        for told, frame in zip(_lines(first), (at, *others), strict=True):
-            message = message.replace(_access(told), _access(frame), 1)
+        for named, frame in zip(_lines(first), (at, *others), strict=True):
+            message = message.replace(_access(named), _access(frame), 1)
     finding = Finding(
         tool=tool,
         kind=first.kind,

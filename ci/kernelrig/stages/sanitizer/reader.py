@@ -127,7 +127,7 @@ def _judge_run(
     report: Answer,
     findings: Sequence[Finding],
 ) -> Verdict:
-    """Say whether the tool came to its end, and whether all that it counted is listed beside."""
+    """Judge whether the tool ran to its end, and whether all that it counted is listed."""
     log, tail = report.log, log_tail(folder, command.name)
     if ended.ended_by is EndedBy.TIME_LIMIT:
         return _judge_limit(command, folder)
@@ -156,16 +156,14 @@ def _judge_run(
     if any(not f.accepted for f in findings):
         return passed(f"{stage.tool} ran to its end: {log.summary}")
     if log.not_listed:
-        return failed(
-            f"{log.summary}, and {log.not_listed} more were not listed: nobody knows them"
-        )
+        return failed(f"{log.summary}, and {log.not_listed} more were not listed: they are unknown")
     if log.complaints:
         return broken(f"{stage.tool} says: {log.complaints[0]}")
     return _judge_proof(stage, folder, context) or passed(f"{stage.tool}: {log.summary}")
 
 
 def _judge_limit(command: Command, folder: Path) -> Verdict:
-    """A tool at its limit is an error, unless somebody names the warp that waits."""
+    """A tool at its limit is an error, unless a report of the hang names the warp that waits."""
     limit = f"{command.name} did not end within {command.time_s:.0f} s"
     if waiting := read_triage(folder, command.name):
         return failed(f"{describe_wait(waiting)}; {limit}")
@@ -175,7 +173,7 @@ def _judge_limit(command: Command, folder: Path) -> Verdict:
 
 
 def _judge_death(stage: Stage, code: int, folder: Path, context: Context) -> Verdict:
-    """The tool counted nothing, and the program ended badly: its own exit code speaks."""
+    """The tool counted nothing, and the program failed: judge its own exit code."""
     name, tail = f"the program under {stage.tool}", log_tail(folder, stage.tool)
     asserted = read_assertions(folder, stage.tool)
     if context.kernel.level == 0:

@@ -6,12 +6,15 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from kernelrig import __version__
 from kernelrig.model import (
+    AcceptedFinding,
     Builds,
     CommandResult,
     DeviceKind,
@@ -27,7 +30,10 @@ from kernelrig.model import (
 )
 from kernelrig.reference.inputs import expected_outputs
 from kernelrig.stages import judge_preflight, launches, read_stage, stage_jobs, why_not
+from kernelrig.stages.context import Context
 from kernelrig.stages.emulation.command import PACKAGE, emulated_case
+from kernelrig.stages.emulation.findings import emulated_findings
+from kernelrig.stages.emulation.findings_file import Emulated, Found, Ran
 
 from tests.stages import bench
 
@@ -43,7 +49,7 @@ TOOLS = tuple(
 )
 PLAN = Plan("default", (Stage("preflight", StageKind.PREFLIGHT), SMOKE, *TOOLS))
 JOBS = {job.name: job for job in stage_jobs(PLAN, bench.KERNEL, Builds(BUILD), None, EMULATOR)}
-RACE = {
+RACE: dict[str, Any] = {
     "kind": "race",
     "severity": "error",
     "message": "written by one, read by another",
@@ -370,3 +376,44 @@ def test_a_required_device_lets_no_other_answer(remote: Remote, wanted: str, sai
         bench.KERNEL, builds, bench.HOST, bench.H200, plan, require_device="NVIDIA H200"
     )
     assert right.verdict.outcome is Outcome.PASS
+
+
+def accepting(*, tool: str = "emulator", **changes: Any) -> Context:  # noqa: ANN401
+    """The context of a kernel whose kernels.yaml accepts the race of RACE."""
+    found = Emulated((Found(**RACE),), {}, Ran((), 1, 0, "fp32", SHA, (), {}))
+    (finding,) = emulated_findings(found, found.findings, CONTEXT)
+    entry = AcceptedFinding(
+        tool, finding.fingerprint, __version__, "reviewed by two", date(2027, 1, 31)
+    )
+    kernel = replace(bench.KERNEL, accepted=(replace(entry, **changes),))
+    return replace(CONTEXT, kernel=kernel)
+
+
+def read_race(folder: Path, context: Context, **changes: Any) -> StageRecord:  # noqa: ANN401
+    write(folder, "racecheck", report(4, "sync,races", findings=[RACE], split=["races"], **changes))
+    stage = next(s for s in TOOLS if s.tool == "racecheck")
+    result = StageResult("racecheck", (bench.exited("racecheck", 1),))
+    return read_stage(stage, JOBS["racecheck"], result, folder, context)
+
+
+def test_a_reviewed_finding_of_the_emulator_is_accepted_with_its_reason(tmp_path: Path) -> None:
+    record = read_race(tmp_path, accepting())
+    assert record.verdict.outcome is Outcome.PASS
+    assert record.checks[1].findings[0].accepted == "reviewed by two (until 2027-01-31)"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"expires": date(2026, 11, 20)}, {"tool_version": "0.0"}, {"fingerprint": "ab"}],
+)
+def test_a_review_that_does_not_hold_accepts_nothing(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    assert read_race(tmp_path, accepting(**changes)).verdict.outcome is Outcome.FAIL
+    assert read_race(tmp_path, accepting(tool="racecheck")).verdict.outcome is Outcome.FAIL
+
+
+def test_an_accepted_finding_does_not_cover_a_schedule_that_stopped(tmp_path: Path) -> None:
+    record = read_race(tmp_path, accepting(), stopped=[2])
+    assert record.verdict.outcome is Outcome.ERROR
+    assert "1 findings, all accepted, but schedules 2 stopped" in record.verdict.summary

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kernelrig import build, config
 from kernelrig.build import load_build
-from kernelrig.errors import BuildError
+from kernelrig.errors import BuildError, RemoteError
 from kernelrig.files import serialization
 from kernelrig.model import DeviceKind, Outcome, Run, StageKind
+from kernelrig.proc import run_process
 from kernelrig.report import exit_code, render_summary
 from kernelrig.report.github import error_commands
 from kernelrig.run import engine, store
 from kernelrig.run.build_failure import compiler_findings
+from kernelrig.run.builds import make_builds
+from kernelrig.run.executors import host
 from kernelrig.run.requests import BuildRequest, RunRequest
+from kernelrig.run.spec import BuildSpec
 from lxml import etree
 
 from tests.cpu_project import make_cpu_project
@@ -75,6 +82,38 @@ def test_a_build_that_succeeds_files_no_run(root: Path) -> None:
     (built,) = engine.build_kernels(root, BuildRequest("passes", "sm_90a"))
     assert load_build(built.folder).key == built.key
     assert runs(root) == []
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["given", "unchanged"])
+def test_the_seconds_of_the_build_stage_are_those_of_this_run(
+    root: Path, monkeypatch: pytest.MonkeyPatch, given: bool
+) -> None:
+    def no_connection(*_: object, **__: object) -> None:
+        raise RemoteError("the host does not answer")
+
+    monkeypatch.setattr(host, "connect", no_connection)
+    (made,) = engine.build_kernels(root, BuildRequest("passes", "sm_90a"))
+    record = json.loads((made.folder / "build.json").read_text())
+    (made.folder / "build.json").write_text(json.dumps({**record, "compile_s": 5000.0}))
+    with pytest.raises(RemoteError):
+        engine.run_plan(root, replace(RUN, build_folders=(made.folder,)) if given else RUN)
+    (run,) = runs(root)
+    stage = run.stages[0]
+    said = f"given as {made.folder.name}" if given else "unchanged, not compiled"
+    assert (stage.name, [c.verdict.summary for c in stage.checks]) == ("build", [said])
+    assert 0 < stage.seconds < 1000
+
+
+def test_an_unchanged_build_of_a_commit_is_not_called_compiled(root: Path) -> None:
+    name = ("-c", "user.name=somebody", "-c", "user.email=somebody@example.com")
+    for words in (("init", "-q"), ("add", "kernel"), (*name, "commit", "-q", "-m", "first")):
+        assert run_process(["git", "-C", root, *words], timeout_s=60).exit_code == 0
+    request = build.Request(config.load_kernels(root)["passes"], "sm_90a", "production")
+    spec = {"": BuildSpec(request, commit="HEAD")}
+    first, again = (make_builds(root, spec, None)[""] for _ in range(2))
+    assert (first.key, first.reused, again.reused) == (again.key, False, True)
+    assert first.compile_s > 0
+    assert again.compile_s == 0
 
 
 def test_the_run_directory_is_there_before_the_compiler_starts(

@@ -48,9 +48,10 @@ def make_builds(
 def _of_commit(root: Path, w: BuildSpec, *, system_cuda: bool) -> Build:
     """Build the sources of a commit, with today's tools."""
     with checkout(root, w.commit) as (tree, commit):
-        link = tree / "artifacts/tools"
+        tools, link = root / "artifacts/tools", tree / "artifacts/tools"
         try:
-            link.symlink_to((root / "artifacts/tools").resolve())
+            tools.mkdir(parents=True, exist_ok=True)  # behind a dangling link no folder can be made
+            link.symlink_to(tools.resolve())
             return _in_tree(root, tree, w, system_cuda=system_cuda)
         except CiError as e:
             e.message = f"at commit {commit[:12]}: {e.message}"
@@ -66,4 +67,5 @@ def _in_tree(root: Path, tree: Path, w: BuildSpec, *, system_cuda: bool) -> Buil
     tools = find_tools(tree, [request], system_cuda=system_cuda)
     assert tools is not None
     (built,) = build.build_all(tree, [request], tools)
-    return build.load_build(root / "artifacts/builds" / built.folder.name)
+    stored = build.load_build(root / "artifacts/builds" / built.folder.name)
+    return replace(stored, reused=built.reused, compile_s=built.compile_s)

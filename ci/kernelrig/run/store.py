@@ -48,7 +48,8 @@ SOURCES = "sources"
 class RunDirectory:
     """A run's directory while the run goes on: `run` is what its run.json says.
 
-    `made` are the builds by their place, once they are made or read back.
+    `made` are the builds by their place, once they are made or read back; `build_s` are the
+    seconds that this run spent on making them.
     """
 
     def __init__(self, root: Path, folder: Path, run: Run) -> None:
@@ -56,6 +57,7 @@ class RunDirectory:
         self.folder = folder
         self.run = run
         self.made: dict[str, Build] = {}
+        self.build_s = 0.0
 
     @property
     def builds(self) -> Builds:

@@ -80,7 +80,9 @@ class StaticExecutor:
             if cited:  # findings name lines of these sources
                 directory.keep_sources(built, tree)
 
+        began = time.monotonic()
         made = make_builds(directory.root, p.wanted, p.tools, keep, system_cuda=p.system_cuda)
+        directory.build_s = time.monotonic() - began
         directory.keep(made)
 
     def _judge_build(self, directory: RunDirectory, stage: Stage) -> StageRecord:
@@ -93,8 +95,8 @@ class StaticExecutor:
             facts = {"key": built.key, "toolchain": built.toolchain_version}
             checks.append(Check(_name(built), passed(how), facts=facts))
         run = directory.run
-        seconds = max((b.compile_s for b in directory.made.values()), default=0.0)
-        return _record(replace(stage, variant=run.variant), checks, (), seconds, run.started_utc)
+        own = replace(stage, variant=run.variant)
+        return _record(own, checks, (), directory.build_s, run.started_utc)
 
     def _check_one(self, directory: RunDirectory, stage: Stage) -> StageRecord:
         """Judge one build by every rule; what the verdicts rest on goes into the stage's folder."""

@@ -1,8 +1,9 @@
 """The route to a remote: its record and the user's ssh_config, resolved into hops.
 
-paramiko reads ssh_config; only Include is expanded here. A `Match exec` in the user's own files is
-run, as ssh itself does; nothing that a host sends is. `ssh -G` would answer the same questions, but
-it ignores $HOME, takes one file, does not tell a default from a setting, and needs an ssh client.
+paramiko reads ssh_config; only Include is expanded here. As in ssh, a `Match exec` in these files
+runs its command; nothing that a host sends is executed. `ssh -G` answers the same questions, but
+it needs an ssh client, takes ~ from the password database and not from $HOME, reads a single file
+where -F names it, and prints defaults (identity files, known_hosts) in the form of settings.
 """
 
 from __future__ import annotations

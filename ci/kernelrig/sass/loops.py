@@ -31,7 +31,7 @@ def dominators(flow: Flow) -> dict[int, int]:
 
 
 def dominates(above: int, block: int, idom: dict[int, int]) -> bool:
-    """Whether every path from the entry to `block` passes `above`."""
+    """Return whether every path from the entry to `block` passes `above`."""
     while block != above:
         if block not in idom:
             return False
@@ -55,9 +55,9 @@ def natural_loops(flow: Flow) -> tuple[Loop, ...]:
     rest.remove_edges_from(back)
     for cycle in nx.strongly_connected_components(rest):
         if len(cycle) > 1:
-            doors = {b for a, b in rest.edges if b in cycle and a not in cycle}
-            bodies[min(doors)] = frozenset(cycle)
-            entries[min(doors)] = len(doors)
+            entered = {b for a, b in rest.edges if b in cycle and a not in cycle}
+            bodies[min(entered)] = frozenset(cycle)
+            entries[min(entered)] = len(entered)
     return _nested(bodies, entries)
 
 
@@ -75,8 +75,8 @@ def _body(flow: Flow, tail: int, head: int) -> frozenset[int]:
 def _nested(bodies: dict[int, frozenset[int]], entries: dict[int, int]) -> tuple[Loop, ...]:
     loops: dict[int, Loop] = {}
     for header in sorted(bodies, key=lambda h: (-len(bodies[h]), h)):
-        environment = [loop for loop in loops.values() if bodies[header] < loop.blocks]
-        nearest = min(environment, key=lambda loop: len(loop.blocks), default=None)
+        enclosing = [loop for loop in loops.values() if bodies[header] < loop.blocks]
+        nearest = min(enclosing, key=lambda loop: len(loop.blocks), default=None)
         loops[header] = Loop(
             header,
             bodies[header],

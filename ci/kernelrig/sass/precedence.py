@@ -1,4 +1,4 @@
-"""Required order: on every path to X, after the latest `since`, there is Y.
+"""Required order: on every path to `target`, after the latest `since`, there is a `before`.
 
 Dominance alone cannot express it: it has no `since`.
 """
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from kernelrig.sass.code import Instruction
 from kernelrig.sass.flow import Flow
 
-BuildSpec = Callable[[Instruction], bool]
+Predicate = Callable[[Instruction], bool]
+"""Which instructions are meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,9 @@ class Breach:
 
 def breaches(
     flow: Flow,
-    target: BuildSpec,
-    before: BuildSpec,
-    since: BuildSpec | None = None,
+    target: Predicate,
+    before: Predicate,
+    since: Predicate | None = None,
     within: Iterable[int] | None = None,
 ) -> tuple[Breach, ...]:
     """Return each `target` that some path reaches without `before`.
@@ -47,7 +48,7 @@ def breaches(
     seen = {block for block, at, _, _ in ways if at == 0}
     while ways:
         block, at, path, origin = ways.popleft()
-        if _is_met(flow.blocks[block].instructions[at:], target, before, path, origin, found):
+        if _is_done(flow.blocks[block].instructions[at:], target, before, path, origin, found):
             continue
         for follower in sorted(set(flow.graph.successors(block)) & inside - seen):
             seen.add(follower)
@@ -59,7 +60,7 @@ _Way = tuple[int, int, tuple[int, ...], Instruction | None]
 """A block, where in it the way goes on, the blocks passed, and the `since` it began at."""
 
 
-def _begins(flow: Flow, inside: set[int], since: BuildSpec | None) -> Iterator[_Way]:
+def _begins(flow: Flow, inside: set[int], since: Predicate | None) -> Iterator[_Way]:
     if since:
         for block in sorted(inside):
             code = flow.blocks[block].instructions
@@ -71,14 +72,15 @@ def _begins(flow: Flow, inside: set[int], since: BuildSpec | None) -> Iterator[_
             yield block, 0, (block,), None
 
 
-def _is_met(
+def _is_done(
     code: tuple[Instruction, ...],
-    target: BuildSpec,
-    before: BuildSpec,
+    target: Predicate,
+    before: Predicate,
     path: tuple[int, ...],
     origin: Instruction | None,
     found: dict[int, Breach],
 ) -> bool:
+    """Add the targets in `code` to `found`; return whether a `before` ends the path here."""
     for i in code:
         if before(i) and not i.conditional:
             return True

@@ -9,7 +9,7 @@ from pathlib import Path
 from kernelrig.files.rundir import write_atomic
 from kernelrig.files.serialization import from_json, to_json
 from kernelrig.model import AcceptedBuild, AcceptedBuilds, Check, Rule, Usage
-from kernelrig.static.answer import broken_rule, judged, not_asked
+from kernelrig.static.rule_check import broken_rule, judged, not_asked
 from kernelrig.static.subject import Subject
 
 ACCEPTED = Path("kernel/accepted.json")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from kernelrig.model import AcceptedBuild, Check, Rule
 from kernelrig.sass import Function
-from kernelrig.static.answer import judged
+from kernelrig.static.rule_check import judged
 from kernelrig.static.subject import Subject
 
 RULE = Rule(

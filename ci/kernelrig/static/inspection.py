@@ -26,7 +26,6 @@ from kernelrig.model import (
 from kernelrig.sass import Function, Module, control_flow, parse_sass
 from kernelrig.static import accepted_figures, fingerprint, role_rules, sass_rules
 from kernelrig.static.accepted_figures import check_accepted
-from kernelrig.static.answer import TOOL, not_judged
 from kernelrig.static.described_launch import Launch, NoLaunch, describe
 from kernelrig.static.fingerprint import check_fingerprint
 from kernelrig.static.observations import latency_notes, live_notes
@@ -36,6 +35,7 @@ from kernelrig.static.resource_rules import RULES, check_resources, local_access
 from kernelrig.static.role_graph import RoleGraph, part_roles
 from kernelrig.static.role_graph_dot import role_dot, write_picture
 from kernelrig.static.role_rules import check_roles
+from kernelrig.static.rule_check import TOOL, not_judged
 from kernelrig.static.sass_rules import check_sass
 from kernelrig.static.subject import Subject
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from kernelrig.model import Build, Check, Finding, FunctionResources, Outcome, Rule, Usage, Verdict
 from kernelrig.model.symbol import is_called
 from kernelrig.sass import Function
-from kernelrig.static.answer import broken_rule, broken_rule_at, judged, not_asked, not_judged
 from kernelrig.static.described_launch import Launch
 from kernelrig.static.occupancy import Limits, ctas_per_sm, limits_of
+from kernelrig.static.rule_check import broken_rule, broken_rule_at, judged, not_asked, not_judged
 from kernelrig.static.subject import Subject
 
 _BUDGET = "or raise the budget in kernel/kernels.yaml, if the figure is meant to be so"

@@ -117,16 +117,19 @@ class _Picture:
         yield from self.boxed(heads, colour, None)
         yield "}"
 
-    def boxed(self, heads: list[int], colour: str, environment: int | None) -> Iterator[str]:
-        """Yield the nodes right inside the loop `around`, and a box for each loop in it."""
+    def boxed(self, heads: list[int], colour: str, enclosing: int | None) -> Iterator[str]:
+        """Yield the nodes of the loop with header `enclosing`, and a box for each loop in it.
+
+        None stands for the function itself: nodes and loops that are in no other loop.
+        """
         for head in heads:
             loop = self.loops.get(head)
             here = loop.inside if loop and self.is_small(loop) else loop and loop.header
-            if here == environment:
+            if here == enclosing:
                 yield self.node(head, colour)
         for loop in self.graph.loops:
             inside = [h for h in heads if h in loop.blocks]
-            if not inside or loop.inside != environment or self.is_small(loop):
+            if not inside or loop.inside != enclosing or self.is_small(loop):
                 continue
             count = len(list(self.graph.flow.within(loop.blocks)))
             line = locate(self.graph.flow.blocks[loop.header].last.place.frames, self.source).line

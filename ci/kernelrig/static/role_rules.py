@@ -11,9 +11,9 @@ from kernelrig.config.expression import evaluate
 from kernelrig.findings import locate
 from kernelrig.model import Check, Finding, Rule
 from kernelrig.sass import Flow, Instruction, Loop, barriers, dominates, dominators, whole_cta
-from kernelrig.static.answer import broken_rule, broken_rule_at, judged, not_asked, not_judged
 from kernelrig.static.role_dispatch import parted_warps, roles_of_threads, warps_text
 from kernelrig.static.role_graph import RoleBlocks, RoleGraph, issues
+from kernelrig.static.rule_check import broken_rule, broken_rule_at, judged, not_asked, not_judged
 
 FOUND = Rule(
     "W001",
@@ -157,10 +157,8 @@ def _meetings(graph: RoleGraph, source: str) -> Iterator[Finding]:
             open_to_all = (b for b in way if not dominates(way[0], b, idom))
             meets = graph.flow.blocks[next(open_to_all, way[-1])].instructions[0]
             message = f"warps of {one.role.name} and {other.role.name} run the same code"
-            if environment := _smallest_loop(graph, one, other):
-                message += (
-                    f": the loop at {_line(graph.flow, environment.header, source)} holds both"
-                )
+            if enclosing := _smallest_loop(graph, one, other):
+                message += f": the loop at {_line(graph.flow, enclosing.header, source)} holds both"
             yield _finding(DISJOINT, graph, meets, source, message)
 
 
@@ -176,8 +174,8 @@ def _way(graph: RoleGraph, one: RoleBlocks, other: RoleBlocks) -> list[int]:
 
 
 def _smallest_loop(graph: RoleGraph, one: RoleBlocks, other: RoleBlocks) -> Loop | None:
-    environment = [p for p in graph.loops if p.blocks & one.work and p.blocks & other.work]
-    return min(environment, key=lambda loop: len(loop.blocks), default=None)
+    enclosing = [p for p in graph.loops if p.blocks & one.work and p.blocks & other.work]
+    return min(enclosing, key=lambda loop: len(loop.blocks), default=None)
 
 
 def _gatherings(graph: RoleGraph, source: str) -> Iterator[Finding]:

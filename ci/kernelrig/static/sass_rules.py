@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from kernelrig.config.expression import evaluate
 from kernelrig.model import Check, Finding, Rule, SassRule
 from kernelrig.sass import Breach, Instruction, breaches
-from kernelrig.static.answer import broken_rule, broken_rule_at, judged, not_asked, not_judged
 from kernelrig.static.role_graph import RoleGraph
+from kernelrig.static.rule_check import broken_rule, broken_rule_at, judged, not_asked, not_judged
 from kernelrig.static.subject import Subject
 
 NONE_ASKED = Rule(

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kernelrig.model import Check, Rule, TriedSet
 from kernelrig.model.symbol import is_called
-from kernelrig.static.answer import broken_rule, judged
+from kernelrig.static.rule_check import broken_rule, judged
 from kernelrig.static.subject import Subject
 
 RULE = Rule(

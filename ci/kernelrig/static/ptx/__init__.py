@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from kernelrig.model import Check
 from kernelrig.ptx import Module
-from kernelrig.static.answer import not_judged
 from kernelrig.static.ptx.bulk_groups import MIXED, NOT_COMMITTED
 from kernelrig.static.ptx.cluster import PEER_BEFORE_CLUSTER_BARRIER
 from kernelrig.static.ptx.convergence import ALIGNED_BY_ONE_LANE
@@ -26,6 +25,7 @@ from kernelrig.static.ptx.tensor_memory import (
     DEALLOC_WITHOUT_THE_PEER,
     LEAK,
 )
+from kernelrig.static.rule_check import not_judged
 
 RULES: tuple[PtxRule, ...] = (
     STORE_WITHOUT_PROXY_FENCE,

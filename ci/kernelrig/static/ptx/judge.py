@@ -10,9 +10,9 @@ from kernelrig.model import Check, Finding, Rule
 from kernelrig.model.symbol import base_name
 from kernelrig.ptx import Function, Instruction, Module, Symbol, control_flow
 from kernelrig.ptx.rules import IsaRule
-from kernelrig.static.answer import broken_rule_at, judged, not_asked, not_judged
 from kernelrig.static.ptx.paths import Paths, TooManyPathsError
 from kernelrig.static.ptx.pointers import Pointers
+from kernelrig.static.rule_check import broken_rule_at, judged, not_asked, not_judged
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def test_compiled_text_is_read_or_refused(compile_ptx: CompilePtx) -> None:
 
 
 def test_the_rules_judge_whatever_can_be_read(compile_ptx: CompilePtx) -> None:
-    text = compile_ptx("tests/check/probes/ptx_rules.cu", "sm_100a", "-Ikernel")
+    text = compile_ptx("tests/static/probes/ptx_rules.cu", "sm_100a", "-Ikernel")
     head, *entries = text.split(".visible .entry")
     one = head + ".visible .entry" + entries[0]
     read, refused = outcomes(one, 120, seed=3)

@@ -12,7 +12,7 @@ from kernelrig.static.ptx import RULES, check_ptx
 
 from tests.ptx_fixture import CompilePtx, OwnPtx
 
-PROBE = "tests/check/probes/ptx_rules.cu"
+PROBE = "tests/static/probes/ptx_rules.cu"
 SOURCE = "ptx_rules.cu"
 
 BROKEN = {

@@ -84,10 +84,10 @@ def test_a_part_has_the_findings_of_its_observers_and_their_exit_code(folder: Pa
     assert (code, [f["kind"] for f in found["findings"]]) == (1, ["out-of-bounds"])
     assert split(folder, "sync") == 0
     part = json.loads((folder / "part.json").read_text())
-    assert part == {**found, "findings": [], "split": ["sync"]}
+    assert part == {**found, "findings": [], "others": found["findings"], "split": ["sync"]}
     assert split(folder, "memory") == 1
     part = json.loads((folder / "part.json").read_text())
-    assert part == {**found, "split": ["memory"]}
+    assert part == {**found, "others": [], "split": ["memory"]}
 
 
 def test_a_part_of_what_was_not_observed_is_rejected(
@@ -172,14 +172,16 @@ def test_a_deadlock_names_the_barrier_its_progress_and_the_fix(folder: Path) -> 
     assert "expect in each phase the bytes" in one["fix"]
 
 
-def test_a_part_keeps_causes_that_are_in_it_and_no_others(folder: Path) -> None:
+def test_a_part_keeps_the_causes_of_its_findings_also_among_the_others(folder: Path) -> None:
     _, found = emulate(folder, "--schedules", "1")
     kinds = (("race", None), ("deadlock", 0), ("barrier-misuse", 1), ("uninitialised", 0))
     findings = [{"kind": k, "cause": c, "severity": "error"} for k, c in kinds]
     (folder / "found.json").write_text(json.dumps({**found, "findings": findings}))
     assert split(folder, "sync") == 1
     part = json.loads((folder / "part.json").read_text())
-    assert [(f["kind"], f["cause"]) for f in part["findings"]] == [
-        ("deadlock", None),
+    assert [(f["kind"], f["cause"]) for f in (*part["findings"], *part["others"])] == [
+        ("deadlock", 2),
         ("barrier-misuse", 0),
+        ("race", None),
+        ("uninitialised", 2),
     ]

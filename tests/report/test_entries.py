@@ -74,6 +74,12 @@ def test_what_the_emulator_says_is_explained_stands_under_its_cause() -> None:
     assert kinds(found) == [("proxy-fence", ["mismatch"])]
 
 
+def test_a_cause_that_one_stage_names_explains_what_another_stage_saw_without_it() -> None:
+    alone = replace(WRONG, explained_by="")
+    found = entries(run_of(("checksum", (alone,)), ("racecheck", (FENCE, WRONG))))
+    assert kinds(found) == [("proxy-fence", ["mismatch"])]
+
+
 def test_causes_come_before_what_they_usually_lead_to() -> None:
     race = replace(FENCE, kind="race", fingerprint="race", line=12, objects=("ring[0]",))
     other = replace(WRONG, explained_by="")

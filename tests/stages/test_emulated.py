@@ -299,6 +299,19 @@ def test_somebody_elses_findings_do_not_fail_it(tmp_path: Path) -> None:
     assert read_tool(tmp_path, "synccheck", [1, 0]).verdict.outcome is Outcome.PASS
 
 
+def test_a_cause_among_the_findings_of_other_observers_is_named_and_fails_nothing(
+    tmp_path: Path,
+) -> None:
+    stuck = {**RACE, "kind": "deadlock", "cause": 1}
+    write_shared(tmp_path, findings=[RACE, stuck])
+    shared = {"findings": [stuck], "others": [RACE], "split": ["sync"]}
+    write(tmp_path, "synccheck", report(4, "sync,races,memory", **shared))
+    write(tmp_path, "racecheck", report(4, "sync,races", findings=[RACE], split=["races"]))
+    found = [f for c in read_tool(tmp_path, "synccheck", [1, 1]).checks for f in c.findings]
+    (cause,) = (f for c in read_tool(tmp_path, "racecheck", [1]).checks for f in c.findings)
+    assert [(f.kind, f.explained_by) for f in found] == [("deadlock", cause.fingerprint)]
+
+
 def test_a_mismatch_of_the_shared_emulation_fails_the_stage_that_holds_it(tmp_path: Path) -> None:
     write_shared(tmp_path, findings=[{**RACE, "kind": "mismatch"}])
     record = read_tool(tmp_path, "synccheck", [1, 0])

@@ -185,9 +185,9 @@ def _split(arguments: argparse.Namespace) -> int:
         found = json.loads(path.read_text("utf-8"))
         if found["schema"] != SCHEMA or not set(observe) <= set(found["run"]["observed"]):
             raise ConfigError(f"{path.name}: was not made with {', '.join(observe)} observed")
-        kept = _kept(found["findings"], observe)
+        kept, others = _kept(found["findings"], observe)
         errors = sum(f["severity"] == "error" for f in kept)
-        _write(arguments.json, {**found, "findings": kept, "split": observe})
+        _write(arguments.json, {**found, "findings": kept, "others": others, "split": observe})
     except (ValueError, KeyError, TypeError) as e:
         raise ConfigError(f"{path.name}: is no file of findings: {e!r}") from e
     except OSError as e:
@@ -196,11 +196,18 @@ def _split(arguments: argparse.Namespace) -> int:
     return 1 if errors else 0
 
 
-def _kept(findings: list[dict[str, Any]], observe: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Return the findings of some observers; a cause that is not among them is none."""
-    numbers = [n for n, f in enumerate(findings) if OBSERVER_OF[f["kind"]] in observe]
+def _kept(
+    findings: list[dict[str, Any]], observe: tuple[str, ...]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the findings of some observers, and the others, which causes may be among.
+
+    `cause` is then an index into both lists, one after the other.
+    """
+    kept = [n for n, f in enumerate(findings) if OBSERVER_OF[f["kind"]] in observe]
+    numbers = [*kept, *sorted(set(range(len(findings))) - set(kept))]
     place = {number: position for position, number in enumerate(numbers)}
-    return [{**findings[n], "cause": place.get(findings[n]["cause"])} for n in numbers]
+    moved = [{**findings[n], "cause": place.get(findings[n]["cause"])} for n in numbers]
+    return moved[: len(kept)], moved[len(kept) :]
 
 
 def _write(path: Path, value: object) -> None:

@@ -112,6 +112,8 @@ def _entry(group: Sequence[Fault]) -> Entry:
         warps=max(f.warps for f in seen),
         ctas=max(f.ctas for f in seen),
         related=seen[0].related or _other_lines(seen),
+        # A stage of fewer observers may not have seen the cause that another one names.
+        explained_by=next(filter(None, (f.explained_by for f in seen)), ""),
     )
     return Entry(replace(first, finding=whole), stages)
 

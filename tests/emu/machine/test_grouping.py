@@ -9,6 +9,7 @@ from kernelrig.emu.machine.grouping import EXAMPLES, grouped
 from kernelrig.model.frame import Frame
 
 READ, WRITE = Frame("kernel/k.cu", 10, "load"), Frame("kernel/k.cu", 20, "store")
+LINE_30 = Frame("kernel/k.cu", 30, "f")
 
 
 def finding(
@@ -75,6 +76,37 @@ def test_what_follows_from_one_early_wait_is_listed_behind_the_first() -> None:
         ("race", 0),
         ("deadlock", 0),
     ]
+
+
+def test_a_read_behind_an_early_wait_is_located_at_the_wait() -> None:
+    early = Wait("full[0]", READ, early=True, frames=(READ,), ptx_line=7)
+    race = finding("race", 30, "B", message=f"read of B; {early.text}", wait=early)
+    race = replace(race, fix=f"wait for it{early.fix}", frames=(LINE_30,), related=(WRITE, READ))
+    (one,) = grouped([race])
+    assert (one.kind, one.source, one.frames, one.ptx_line) == (
+        "race",
+        "kernel/k.cu:10 load",
+        (READ,),
+        7,
+    )
+    assert one.related == (LINE_30, WRITE)
+    assert one.message == (
+        "the wait for full[0] passed before any phase of it had completed;"
+        " behind it at kernel/k.cu:30 f: read of B"
+    )
+    assert one.fix == (
+        "correct the parity of this wait: on a fresh mbarrier parity 1 passes and parity 0 waits;"
+        " if the wait is right, wait for it"
+    )
+
+
+def test_what_an_early_wait_left_wrong_is_explained_by_it_in_its_schedules_only() -> None:
+    early = Wait("full[0]", READ, early=True)
+    cause = finding("race", 30, "A[0]", wait=early)
+    effects = [finding("race", 31, "A[1]", time=1), finding("mismatch", 60, "C", time=2)]
+    assert [f.cause for f in grouped([cause, *effects])] == [None, 0, 0]
+    elsewhere = [replace(f, sighting=Sighting(schedules=frozenset({1}))) for f in effects]
+    assert [f.cause for f in grouped([cause, *elsewhere])] == [None, None, None]
 
 
 def test_a_deadlock_of_another_schedule_is_not_explained_by_an_early_wait() -> None:

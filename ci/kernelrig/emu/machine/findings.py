@@ -31,33 +31,43 @@ OBSERVER_OF = {
 """Kind of a finding -> the observer that makes it, named as the GPU stage it stands for."""
 
 
+PARITY = "on a fresh mbarrier parity 1 passes and parity 0 waits"
+
+
 @dataclass(frozen=True, slots=True)
 class Wait:
     """The mbarrier wait that a thread passed last before it was found at fault.
 
     `early`: the thread's wait number n + 1 passed when only n phases (`phase`) of the mbarrier had
     completed, as one for parity 1 does on a fresh one. That is how a ring's producer runs, and what
-    a consumer with the wrong parity does.
+    a consumer with the wrong parity does. `frames` is the whole chain of `frame`.
     """
 
     barrier: str
     frame: Frame
     early: bool
     phase: int = 0
+    frames: tuple[Frame, ...] = ()
+    ptx_line: int = 0
 
     @property
     def fix(self) -> str:
         return (
-            f"; if the wait for {self.barrier} should not have passed, its parity is wrong: on a"
-            " fresh mbarrier parity 1 passes and parity 0 waits"
+            f"; if the wait for {self.barrier} should not have passed, its parity is wrong:"
+            f" {PARITY}"
         )
 
     @property
+    def passed(self) -> str:
+        """How an early wait passed."""
+        if self.phase:
+            return f"passed a phase early: number {self.phase + 1}, with {self.phase} complete"
+        return "passed before any phase of it had completed"
+
+    @property
     def text(self) -> str:
-        how = ", passed before any phase of it had completed" if self.early else ""
-        if self.early and self.phase:
-            how = f", passed a phase early: number {self.phase + 1}, with {self.phase} complete"
         where = f" at {self.frame.text}" if self.frame.line else ""
+        how = f", {self.passed}" if self.early else ""
         return f"the thread's last wait was for {self.barrier}{where}{how}"
 
 

@@ -8,8 +8,9 @@ one. They are counted, and a few of their messages stay as examples.
 
 Linking: `cause` is set only where one of these holds, so that an independent fault keeps its place:
 
-- two findings whose threads passed the same mbarrier wait early: the first explains the others, and
-  misuse or deadlock of that mbarrier in the same schedules;
+- two findings whose threads passed the same mbarrier wait early: the first explains the others. It
+  also explains, in the same schedules, misuse or deadlock of that mbarrier and races on the same
+  buffers, and wrong elements if it is in every schedule that has some;
 - an mbarrier of which the bytes do not add up explains what is wrong behind waits on it;
 - a race or an uninitialised read behind a wait on an mbarrier that was misused in all schedules
   that saw it: the misuse explains it;
@@ -17,6 +18,9 @@ Linking: `cause` is set only where one of these holds, so that an independent fa
 - a race seen from its other side: the same two source lines, the same buffer;
 - a wrong element whose writer's line, or whose buffer, has a race or an uninitialised read;
 - tensor memory that is not freed where freeing it was wrong.
+
+A read behind an early wait that explains other findings, or is alone, is located at the wait: that
+is the line to correct. Its message and `related` have the line of the read.
 
 Nothing is dropped: what is linked stays in the file, behind what explains it.
 """
@@ -26,7 +30,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from kernelrig.emu.machine.findings import Finding, joined
+from kernelrig.emu.machine.findings import PARITY, Finding, joined
+from kernelrig.model.frame import Frame
 
 EXAMPLES = 3
 RANK = {
@@ -61,7 +66,8 @@ def grouped(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     order = sorted(range(len(ordered)), key=lambda i: (roots[i] if roots[i] >= 0 else i, i))
     place = {index: position for position, index in enumerate(order)}
     return tuple(
-        replace(ordered[i], cause=place[roots[i]] if roots[i] >= 0 else None) for i in order
+        replace(ordered[i], cause=place[roots[i]]) if roots[i] >= 0 else _at_its_wait(ordered[i])
+        for i in order
     )
 
 
@@ -106,6 +112,34 @@ def _rank(finding: Finding) -> tuple[object, ...]:
     )
 
 
+def _at_its_wait(finding: Finding) -> Finding:
+    """Return a cause behind an early wait as one at the wait; every other cause unchanged."""
+    wait = finding.sighting.wait
+    if wait is None or not (wait.early and wait.frame.line) or finding.kind not in ORDER_FAULTS:
+        return finding
+    read = next(
+        (f for f in finding.frames if finding.source.startswith(f"{f.file}:{f.line}")), None
+    )
+    what = finding.message.removesuffix(f"; {wait.text}")
+    otherwise = finding.fix.removesuffix(wait.fix)
+    others = (*((read,) if read else ()), *(f for f in finding.related if f != wait.frame))
+    return replace(
+        finding,
+        message=f"the wait for {wait.barrier} {wait.passed}; behind it{_at(finding)}: {what}",
+        fix=f"correct the parity of this wait: {PARITY}"
+        + (f"; if the wait is right, {otherwise}" if otherwise else ""),
+        source=_text(wait.frame),
+        ptx_line=wait.ptx_line,
+        calls=", in ".join(f.text for f in wait.frames),
+        frames=wait.frames,
+        related=tuple(dict.fromkeys(others)),
+    )
+
+
+def _at(finding: Finding) -> str:
+    return f" at {finding.source}" if finding.source else ""
+
+
 def _root(ordered: Sequence[Finding], index: int) -> int:
     """Return the finding that explains the one at `index`, -1 for none; only earlier ones can."""
     for explains in _LINKS:
@@ -123,6 +157,10 @@ def _same_early_wait(cause: Finding, effect: Finding) -> bool:
     together = bool(cause.sighting.schedules & effect.sighting.schedules)
     if effect.kind in ("barrier-misuse", "deadlock") and base(first.barrier) in _bases(effect):
         return together
+    if effect.kind in ORDER_FAULTS and _bases(cause) & _bases(effect):
+        return together
+    if effect.kind == "mismatch":
+        return _in_its_schedules(cause, effect)
     if second is None or not second.early:
         return False
     return (base(first.barrier), first.frame) == (base(second.barrier), second.frame)
@@ -163,19 +201,18 @@ def _other_side(cause: Finding, effect: Finding) -> bool:
     if not (cause.kind == effect.kind == "race" and cause.related and effect.related):
         return False
     return _bases(cause) == _bases(effect) and (
-        {cause.source, _text(cause)} == {effect.source, _text(effect)}
+        {cause.source, _text(cause.related[0])} == {effect.source, _text(effect.related[0])}
     )
 
 
-def _text(finding: Finding) -> str:
-    frame = finding.related[0]
+def _text(frame: Frame) -> str:
     return f"{frame.file}:{frame.line} {frame.function}".rstrip()
 
 
 def _wrong_element(cause: Finding, effect: Finding) -> bool:
     if effect.kind != "mismatch" or cause.kind not in ORDER_FAULTS or cause.severity != "error":
         return False
-    lines = {cause.source, *(_text(cause) for _ in cause.related[:1])} - {""}
+    lines = {cause.source, *map(_text, cause.related[:1])} - {""}
     return bool(_bases(cause) & _bases(effect)) or effect.source in lines
 
 

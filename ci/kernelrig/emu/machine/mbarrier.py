@@ -60,6 +60,7 @@ class Barriers:
     _live: dict[int, Barrier] = field(default_factory=dict)  # by flat position
     _wanted: dict[int, list[tuple[Barrier, int]]] = field(default_factory=dict)  # by warp: phases
     _passes: dict[tuple[int, object], tuple[int, int]] = field(default_factory=dict)
+    _waits: dict[tuple[Barrier, int, int], Wait] = field(default_factory=dict)
     _returned: set[tuple[object, ...]] = field(default_factory=set)  # waits that gave up already
 
     def find(self, slot: int, offset: int) -> Barrier | None:
@@ -236,15 +237,24 @@ class Barriers:
 
     def _remember(self, batch: WarpBatch, seen: Lanes, barrier: Barrier) -> None:
         """Note for messages which wait each warp has passed last, and whether it was early."""
-        frame, phase = self.machine.program.where(batch.at).frame, barrier.phase
-        name = barrier.name or str(barrier)
+        phase = barrier.phase
         for row in np.flatnonzero(seen.any(axis=1)).tolist():
             warp = int(batch.warps[row])
             # Waits for one phase count once, however many there are of them.
             last, passes = self._passes.get((warp, barrier.key), (-1, 0))
             passes += last != phase
             self._passes[warp, barrier.key] = (phase, passes)
-            self.machine.last_wait[warp] = Wait(name, frame, phase < passes, phase)
+            early = phase < passes
+            # Most waits are not early, and one record of each instruction and mbarrier serves them.
+            key = (barrier, batch.at, phase if early else -1)
+            wait = self._waits.get(key)
+            if wait is None:
+                wait = self._waits[key] = self._wait(batch.at, barrier, early)
+            self.machine.last_wait[warp] = wait
+
+    def _wait(self, at: int, barrier: Barrier, early: bool) -> Wait:
+        where, name = self.machine.program.where(at), barrier.name or str(barrier)
+        return Wait(name, where.frame, early, barrier.phase, where.frames, where.ptx_line)
 
     # By asynchronous operations.
     def op_tx(self, op: Op, slot: int, offset: int, nbytes: int) -> None:

@@ -39,7 +39,7 @@ def emulated_findings(
     Findings of one line that agree in everything but numbers have one fingerprint; those of another
     line have another one.
     """
-    found = seen.findings
+    found = (*seen.findings, *seen.others)
     sources = Sources(context.build, context.source_root)
     made = number_lines([_finding(f, sources) for f in found])
     review = acceptance(context)

@@ -23,7 +23,8 @@ _SOURCE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?: (?P<function>.+))?")
 class Found:
     """One finding as the emulator writes it; what follows `calls` came with schema 2.
 
-    `cause` is the index of the finding in the same file that explains this one. `schedules`,
+    `cause` is the index of the finding in the same file (`Emulated.findings`, then `others`) that
+    explains this one. `schedules`,
     `warps` and `ctas` are how many distinct ones saw it. `related` are other lines that take part,
     `examples` messages of findings that were joined into this one.
     """
@@ -78,12 +79,17 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Emulated:
-    """A file of findings; `split` says whose they are, where a part was taken out."""
+    """A file of findings; `split` names the observers whose part it is, where it is one.
+
+    `others` are then the findings of the other observers. They do not count as findings of this
+    part; a `cause` of len(findings) or more is an index into them.
+    """
 
     findings: tuple[Found, ...]
     stats: dict[str, Any]
     run: Ran
     split: tuple[str, ...] = ()
+    others: tuple[Found, ...] = ()
     schema: int = 2
 
     @property

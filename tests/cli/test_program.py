@@ -44,6 +44,19 @@ def run(*words: str) -> int:
         ("bench A", "bench needs B; see `--help bench`"),
         ("collect", "collect needs RUN; see `--help collect`"),
         ("build --kernel", "--kernel needs a value"),
+        ("doctor --nope", "unknown flag '--nope' of doctor; see `--help doctor`"),
+        ("clean --days 3 --days 4", "--days is given twice; give it once"),
+        ("build --kernel=a --kernel=b", "--kernel is given twice; give it once"),
+        ("build --all=yes", "--all takes no value, not 'yes'"),
+        ("build --json=yes", "--json takes no value, not 'yes'"),
+        ("bench A B --samples 0", "--samples must be 1 or more, not 0"),
+        ("bench A B --minutes 0", "--minutes must be more than 0"),
+        ("emulate --module k.ptx", "--module is the PTX of a launch file; pass --launch FILE too"),
+        ("emulate --observe ,", "--observe must be names separated by commas, not ','"),
+        ("remote-test --only ,", "--only must be names separated by commas, not ','"),
+        ("emulate --launch l --case full", "--launch emulates one launch file: it takes no --case"),
+        ("emulate --seed 12345678", "--seed must be a whole number from 0 to 9999999, "
+         "not '12345678'"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_sentence_with_the_nearest_name_and_exit_2(
@@ -56,7 +69,7 @@ def test_a_mistake_is_one_sentence_with_the_nearest_name_and_exit_2(
 
 def test_a_task_may_be_typed_with_underscores(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--root", str(ROOT), "remote_test", "--gate", "much") == 2
-    assert capsys.readouterr().err == "--gate must be a number, 0 or more, not 'much'\n"
+    assert capsys.readouterr().err == "--gate must be a number from 0 to 9999999, not 'much'\n"
 
 
 @pytest.mark.parametrize("words", [(), ("--list",)])

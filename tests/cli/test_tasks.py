@@ -17,7 +17,7 @@ def test_clean_refuses_what_is_no_number_of_days_and_removes_nothing(days: str) 
     assert (done.exit_code, done.stdout, done.stderr) == (
         2,
         "",
-        f"--days must be a whole number of days, 0 or more, not '{days}'\n",
+        f"--days must be a whole number of days from 0 to 9999999, not '{days}'\n",
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from kernelrig import config
+from kernelrig.errors import ConfigError
 from kernelrig.model import AcceptedFinding, Budget, Case, Shape
 
 from tests.config.projects import Project, mistakes
@@ -198,6 +199,9 @@ def test_a_mistake_in_a_kernel_is_named(project: Project, old: str, new: str, mi
 
 
 def test_a_project_without_kernels_says_so(tmp_path: Path) -> None:
-    assert mistakes(lambda: config.load_kernels(tmp_path)) == [
-        "cannot read kernel/kernels.yaml: no such file or directory"
-    ]
+    with pytest.raises(ConfigError) as caught:
+        config.load_kernels(tmp_path)
+    assert str(caught.value) == (
+        f"no file kernel/kernels.yaml in {tmp_path}; "
+        "create it, or pass the project's folder with --root"
+    )

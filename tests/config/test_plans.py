@@ -90,6 +90,13 @@ def test_a_stage_that_runs_no_program_takes_no_variant(project: Project) -> None
     ]
 
 
+def test_a_plan_without_stages_is_refused(project: Project) -> None:
+    root = project("ci/plans/mine.yaml", "schema: 1\nstages: []\n")
+    assert mistakes(lambda: config.load_plan(root, "mine")) == [
+        "ci/plans/mine.yaml:2: 'stages' is empty; it needs one at least"
+    ]
+
+
 def test_an_unknown_plan_is_answered_with_the_known_ones(project: Project) -> None:
     root = project("ci/plans/defect.yaml", "")
     (line,) = mistakes(lambda: config.load_plan(root, "defekt"))

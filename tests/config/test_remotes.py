@@ -162,7 +162,17 @@ def test_words_that_yaml_1_1_reads_as_something_else_are_text(project: Project) 
         ("schema: 1\nremotes: [a]\n", ["remotes.yaml:2: 'remotes' must be a mapping, not a list"]),
         (
             "schema: 1\nremotes:\n\ta: 1\n",
-            ["remotes.yaml:3: not YAML: found character '\\t' that cannot start any token"],
+            [
+                "remotes.yaml:3: not YAML: found character '\\t' that cannot start any token; "
+                "indent with spaces, not with a tab"
+            ],
+        ),
+        (
+            "schema: 1\nremotes: a: 1\n",
+            [
+                "remotes.yaml:2: not YAML: mapping values are not allowed here; "
+                "put text that has ': ' in it in quotes"
+            ],
         ),
         ("schema: 1\n\n\x07\n", ["remotes.yaml:3: not YAML: character 0x7"]),
         ("schema: 1\n---\nschema: 1\n", ["remotes.yaml:2: not YAML: but found another document"]),

@@ -187,12 +187,12 @@ def test_collect_reaches_the_same_verdicts(project: Project) -> None:
     ("words", "said"),
     [
         (("quick", "nobody"), "unknown kernel 'nobody'; kernel/kernels.yaml has: "),
-        (("quick", "slow:debug"), "unknown variant of slow 'debug'; known: production"),
+        (("quick", "slow:debug"), "unknown variant 'debug' of slow; known: production"),
         (("quick", "slow@nowhere"), "'@nowhere' is no commit of project; see `git log --oneline`"),
         (("quick", "x=nowhere"), "no build in nowhere: it has no build.json;"),
         (("quick", "a b"), "'a b' names no build; KERNEL, KERNEL:VARIANT,"),
         (("quick", "slow", "--minutes", "1"), "--rounds and --minutes contradict each other"),
-        (("quick", "slow", "--gate", "x"), "--gate must be a number, 0 or more, not 'x'"),
+        (("quick", "slow", "--gate", "x"), "--gate must be a number from 0 to 9999999, not 'x'"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_before_the_host(

@@ -183,4 +183,4 @@ def test_a_fault_that_is_missed_is_a_failure_of_the_emulator(good: Project) -> N
 def test_an_unknown_fault_is_refused_with_the_known_ones(good: Project) -> None:
     answer = good.invoke("emulate", "--only-fault", "missing")
     assert answer.exit_code == 2
-    assert answer.sentences[0].startswith("unknown fault of sm_100a 'missing'; known: ")
+    assert answer.sentences[0].startswith("unknown fault 'missing' of sm_100a; known: ")

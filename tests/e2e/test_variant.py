@@ -107,7 +107,7 @@ def test_what_could_not_run_at_all_is_refused_before_the_host(
     unknown = project.test("passes", "guarded", remote="blackwell")
     assert (unknown.exit_code, unknown.sentences) == (
         2,
-        ["unknown variant of passes (stage guard of plan guarded) 'guard'; known: production"],
+        ["unknown variant 'guard' of passes (stage guard of plan guarded); known: production"],
     )
     assert not host.workdir.exists()
 

@@ -44,7 +44,7 @@ def test_without_flags_four_sizes_are_judged_and_the_last_is_observed(kernel: Ke
 
 
 def test_flags_narrow_it(kernel: Kernel) -> None:
-    request = EmulateRequest(case="sanitizer", pattern="random", observe="sync,races", seed=3)
+    request = EmulateRequest(case="sanitizer", pattern="random", observe=("sync", "races"), seed=3)
     _, plan = plan_for(kernel, request)
     assert names(plan) == ["checksum-7x4", "synccheck", "racecheck"]
     assert plan.stages[0].patterns == (Pattern.RANDOM,)
@@ -66,7 +66,10 @@ def test_schedules_hold_for_every_launch() -> None:
         (EmulateRequest(case="full"), "case full is not emulated: it may have 1 to 16 images"),
         (EmulateRequest(case="x"), "unknown case 'x'; write images=N,ctas=N, or one of smoke, "),
         (EmulateRequest(pattern="odd"), "unknown pattern 'odd'; known: constant, integer, random"),
-        (EmulateRequest(observe="race"), "unknown observer 'race'; known: init, memory, races, "),
+        (
+            EmulateRequest(observe=("race",)),
+            "unknown observer 'race'; known: init, memory, races, ",
+        ),
     ],
 )
 def test_what_cannot_be_emulated_is_refused(
@@ -81,7 +84,7 @@ def test_what_cannot_be_emulated_is_refused(
     ("changes", "said"),
     [
         ({"schedules": 0}, "--schedules must be 1 or more, not 0"),
-        ({"accumulate": "fp16"}, "unknown way to accumulate 'fp16'; known: fp32, hardware"),
+        ({"accumulate": "fp16"}, "unknown accumulation 'fp16'; known: fp32, hardware"),
     ],
 )
 def test_how_it_cannot_be_emulated_is_refused(changes: dict[str, object], said: str) -> None:

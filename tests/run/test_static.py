@@ -212,9 +212,14 @@ def test_a_build_made_elsewhere_is_checked_as_it_is(project: Project) -> None:
 @pytest.mark.parametrize(
     ("arch", "variant", "asked", "said"),
     [
-        ("sm_90a", "gone", "", "unknown variant of demo 'gone'; known: production, wide"),
-        ("sm_80", "production", "", "unknown arch of demo 'sm_80'; known: sm_90a"),
-        ("sm_90a", "production", "wide", "--build gives demo-sm_90a-production, which is not"),
+        ("sm_90a", "gone", "", "unknown variant 'gone' of demo; known: production, wide"),
+        ("sm_80", "production", "", "unknown arch 'sm_80' of demo; known: sm_90a"),
+        (
+            "sm_90a",
+            "production",
+            "wide",
+            "--build gives demo-sm_90a-production, which --arch",
+        ),
     ],
 )
 def test_a_build_that_is_not_meant_is_refused(

@@ -78,7 +78,7 @@ class KernelrigProgram(Program):
             self.execute()
         except ParseError as e:
             flags = {name: list(c.flags) for name, c in self._make_parser().contexts.items()}
-            error = usage_error(e, flags, self.initial_context.flags)
+            error = usage_error(e, argv[1:], flags, self.options.flags)
             return show_error("", error, as_json=as_json)
         except Exit as e:
             if e.message:

@@ -1,4 +1,4 @@
-"""Command lines as a person types them: any number of words, and mistakes with the nearest name."""
+"""Command lines: any number of positional words, and usage errors with the nearest known name."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from kernelrig.errors import ConfigError
 
 
 def spread_words(words: Sequence[str], task: ParserContext, flag: str) -> list[str]:
-    """Give each word of `task` after its last positional argument to `flag`: Invoke has no list
-    of positional words. `bench A B C` becomes `bench A B --also C`.
+    """Return `words` with `flag` before each word after the last positional argument of `task`.
+
+    `bench A B C` becomes `bench A B --also C`: Invoke has no list of positional arguments.
     """
     if task.name not in words:
         return list(words)
-    start, positional = (
-        words.index(task.name) + 1,
-        [argument for argument in task.positional_args if argument.kind is not list],
-    )
+    start = words.index(task.name) + 1
+    positional = [argument for argument in task.positional_args if argument.kind is not list]
     spread, named, of_flag = list(words[:start]), 0, False
     for word in words[start:]:
         if of_flag or word.startswith("-"):
@@ -34,14 +33,22 @@ def spread_words(words: Sequence[str], task: ParserContext, flag: str) -> list[s
 
 
 def usage_error(
-    error: ParseError, tasks: Mapping[str, Iterable[str]], options: Iterable[str]
+    error: ParseError,
+    words: Sequence[str],
+    tasks: Mapping[str, Iterable[str]],
+    options: Iterable[str],
 ) -> ConfigError:
-    """Put into words what Invoke's parser refused. `tasks` has the flags of each task."""
+    """Return the error to show for what Invoke's parser raised on the command line `words`.
+
+    `tasks` maps each task's name to its flags; `options` are the flags before a task.
+    """
     said, task = str(error), (error.context.name if error.context else None) or ""
     if found := re.fullmatch(r"No idea what (['\"])(.*)\1 is!", said, re.DOTALL):
         word = found[2]
         if word.startswith("-"):
             return _unknown_flag(word, task, [*tasks.get(task, ()), *options])
+        if misused := _misused_flag(word, words):
+            return misused
         return _unknown("task", word, tasks, "`--list` names all")
     if found := re.fullmatch(r"'(.*)' did not receive required positional arguments: (.*)", said):
         names = " and ".join(name.strip("'").upper() for name in found[2].split(", "))
@@ -49,6 +56,23 @@ def usage_error(
     if found := re.fullmatch(r"Flag <Argument: ([\w-]+).*> needed value.*", said):
         return ConfigError(f"--{found[1].replace('_', '-')} needs a value")
     return ConfigError(said[:1].lower() + said[1:].rstrip("!."))
+
+
+def _misused_flag(word: str, words: Sequence[str]) -> ConfigError | None:
+    """Return the error if `word`, which Invoke took for a task, is the value of a flag that takes
+    none, or of one that was given before.
+    """
+    for i, typed in enumerate(words):
+        flag, equals, value = typed.partition("=")
+        if not flag.startswith("--"):
+            continue
+        if (value if equals else next(iter(words[i + 1 :]), "")) != word:
+            continue
+        if any(earlier.partition("=")[0] == flag for earlier in words[:i]):
+            return ConfigError(f"{flag} is given twice", "give it once")
+        if equals:
+            return ConfigError(f"{flag} takes no value, not '{word}'")
+    return None
 
 
 def _unknown_flag(word: str, task: str, known: Iterable[str]) -> ConfigError:

@@ -87,7 +87,13 @@ def load_plan(root: Path, name: str) -> Plan:
             yield Complaint(("name",), text)
         yield from stage_rules(stage, [name for name in dict.fromkeys(before) if name])
 
-    return Plan(name, read_file(document, PlanFile, "stages", rules).stages)
+    plan = Plan(name, read_file(document, PlanFile, "stages", rules).stages)
+    if not plan.stages:
+        # A run without a stage would pass as soon as its build does.
+        raise ConfigError(
+            f"{document.where(('stages',))}: 'stages' is empty; it needs one at least"
+        )
+    return plan
 
 
 def read_remotes(document: Document) -> dict[str, Remote]:

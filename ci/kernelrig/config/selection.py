@@ -6,16 +6,23 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from kernelrig.errors import ConfigError
+from kernelrig.files.validation import nearest
 from kernelrig.model import Build, Kernel, Pattern, Plan, Remote, StageKind
 
 SELFTEST = "sanitizer_selftest"
 """The kernel with seeded bugs that show whether a sanitizer detects them on a host."""
 
 
-def choose(known: Collection[str], wanted: str, what: str) -> str:
+def choose(known: Collection[str], wanted: str, what: str, of: str = "") -> str:
+    """Return `wanted` if it is known; ConfigError `unknown WHAT 'wanted' of OF; known: ...` if not.
+
+    `what` is the sort of thing that is named, `of` what has it: the variant of a kernel.
+    """
     if wanted in known:
         return wanted
-    raise ConfigError(f"unknown {what} '{wanted}'; known: {', '.join(sorted(known))}")
+    whose = f" of {of}" if of else ""
+    names = ", ".join(sorted(known)) or "none"
+    raise ConfigError(f"unknown {what} '{wanted}'{whose}; known: {names}{nearest(wanted, known)}")
 
 
 DEFAULT_REMOTE = "emulator"
@@ -28,9 +35,14 @@ def choose_remote(remotes: Mapping[str, Remote], wanted: str, default: str = "")
         return remotes[default]
     if wanted in remotes:
         return remotes[wanted]
+    if not remotes:
+        raise ConfigError(
+            "no remotes: neither remotes.yaml nor remotes.local.yaml has an entry",
+            "add one with `invoke remote-add NAME USER@HOST`",
+        )
     wrong = f"unknown remote '{wanted}'" if wanted else "no remote was named"
     raise ConfigError(
-        f"{wrong}; remotes: {', '.join(sorted(remotes)) or 'none'}",
+        f"{wrong}; remotes: {', '.join(sorted(remotes))}{nearest(wanted, remotes)}",
         "pass --remote NAME, or add one with `invoke remote-add NAME USER@HOST`",
     )
 
@@ -39,29 +51,32 @@ def choose_kernel(kernels: Mapping[str, Kernel], wanted: str) -> Kernel:
     """Return the kernel called `wanted`; without one, the only one that is no tool or baseline."""
     if wanted in kernels:
         return kernels[wanted]
+    if not kernels:
+        raise ConfigError("kernel/kernels.yaml has no kernels", "add one under 'kernels'")
     own = [k for k in kernels.values() if not k.baseline and k.name != SELFTEST]
     if not wanted and len(own) == 1:
         return own[0]
     wrong = f"unknown kernel '{wanted}'" if wanted else "no kernel was named"
     raise ConfigError(
-        f"{wrong}; kernel/kernels.yaml has: {', '.join(kernels)}", "pass --kernel NAME"
+        f"{wrong}; kernels: {', '.join(kernels)}{nearest(wanted, kernels)}", "pass --kernel NAME"
     )
 
 
 def choose_targets(
     kernel: Kernel, arch: str, variant: str, *, everything: bool = False
 ) -> tuple[tuple[str, str], ...]:
-    """Return the (arch, variant) pairs meant: every arch, and production, unless words say else.
+    """Return the (arch, variant) pairs to build: `arch`, by default every arch of the kernel, with
+    `variant`, by default production (with `everything` every variant).
 
-    A variant that is for some archs is meant for these alone.
+    A variant that exists for some archs only gives no pair for the others.
     """
-    archs = [choose(kernel.sources, arch, f"arch of {kernel.name}")] if arch else kernel.sources
+    archs = [choose(kernel.sources, arch, "arch", kernel.name)] if arch else kernel.sources
     if variant:
-        variants: Collection[str] = [choose(kernel.variants, variant, f"variant of {kernel.name}")]
+        variants: Collection[str] = [choose(kernel.variants, variant, "variant", kernel.name)]
     elif everything:
         variants = kernel.variants
     else:
-        variants = [choose(kernel.variants, "production", f"variant of {kernel.name}")]
+        variants = [choose(kernel.variants, "production", "variant", kernel.name)]
     pairs = tuple((a, v) for a in archs for v in variants if not kernel.lacks(v, a))
     if not pairs:
         raise ConfigError("; ".join(kernel.lacks(v, arch) for v in variants))
@@ -69,8 +84,8 @@ def choose_targets(
 
 
 def checked_targets(kernel: Kernel, arch: str, variant: str) -> tuple[tuple[str, str], ...]:
-    """Return the (arch, variant) pairs that a check means: production and every one with a budget,
-    unless words say else; of a kernel without a production variant all.
+    """Return the (arch, variant) pairs to check: `variant`, by default production and every variant
+    with a budget; every variant of a kernel that has no production variant.
     """
     pairs = choose_targets(kernel, arch, variant, everything="production" not in kernel.variants)
     if variant:
@@ -84,22 +99,24 @@ def checked_targets(kernel: Kernel, arch: str, variant: str) -> tuple[tuple[str,
 def choose_given(
     kernel: Kernel, given: Sequence[Build], arch: str, variant: str
 ) -> tuple[Build, ...]:
-    """Return the builds to check; each must be one that kernels.yaml knows, and named once."""
+    """Return the builds to check. ConfigError for a build of another kernel, of an unknown arch or
+    variant, for two builds of one variant, or for one that --arch or --variant excludes.
+    """
     names: set[str] = set()
     for b in given:
         name = f"{b.kernel}-{b.arch}-{b.variant}"
         if b.kernel != kernel.name:
             raise ConfigError(f"--build gives a build of {b.kernel}, the check is of {kernel.name}")
-        choose(kernel.sources, b.arch, f"arch of {kernel.name}")
-        choose(kernel.variants, b.variant, f"variant of {kernel.name}")
+        choose(kernel.sources, b.arch, "arch", kernel.name)
+        choose(kernel.variants, b.variant, "variant", kernel.name)
         if name in names:
             raise ConfigError(
                 f"--build gives two builds of {name}", "name one, or `sass-diff` them"
             )
         if (arch and b.arch != arch) or (variant and b.variant != variant):
             raise ConfigError(
-                f"--build gives {name}, which is not what --arch and --variant say",
-                "leave them out",
+                f"--build gives {name}, which --arch and --variant exclude",
+                "leave these two flags out",
             )
         names.add(name)
     return tuple(given)
@@ -116,7 +133,7 @@ def choose_builds(
 ) -> dict[tuple[str, str], Build]:
     """Return the builds for `arch`, the remote's, by kernel and by the variant that a stage names.
 
-    Under ("name", "") stands what is of none of the variants `named`: of each kernel one at most.
+    A build of none of the variants `named` is under ("name", ""): at most one per kernel.
     """
     chosen: dict[tuple[str, str], Build] = {}
     for name in dict.fromkeys(b.kernel for b in given):
@@ -147,12 +164,12 @@ def choose_builds(
 def narrow(plan: Plan, only: Sequence[str]) -> Plan:
     """Keep the named stages and preflight; stages no longer need one that was dropped.
 
-    The check runs only if it is named: who tries something on a host need not mend all of it first.
+    The check runs only if it is named: an experiment on a host need not pass every rule first.
     """
     if not only:
         return plan
     for name in only:
-        choose([s.name for s in plan.stages], name, f"stage of plan {plan.name}")
+        choose([s.name for s in plan.stages], name, "stage", f"plan {plan.name}")
     kept = [s for s in plan.stages if s.name in only or s.kind is StageKind.PREFLIGHT]
     have = {s.name for s in kept}
     return replace(
@@ -161,17 +178,17 @@ def narrow(plan: Plan, only: Sequence[str]) -> Plan:
 
 
 def require_sense(kernel: Kernel, plan: Plan) -> None:
-    """Refuse a plan that the kernel cannot pass, before a host costs money.
+    """Raise ConfigError for a plan that the kernel cannot pass, before a host costs money.
 
-    A variant that the kernel does not know is a mistake, in the plan or in the choice of it. One
-    that it has for other archs is none: that stage is skipped, and says so.
+    A stage's variant that the kernel does not have at all is an error. One that it has for other
+    archs only is not: that stage is skipped, with the reason.
     """
     for stage in (s for s in plan.on_host if s.variant):
-        what = f"variant of {kernel.name} (stage {stage.name} of plan {plan.name})"
-        choose(kernel.variants, stage.variant, what)
+        named_by = f"{kernel.name} (stage {stage.name} of plan {plan.name})"
+        choose(kernel.variants, stage.variant, "variant", named_by)
     on_host = plan.on_host if kernel.level else ()
     for stage in on_host:
-        choose(kernel.cases, stage.case or "full", f"case of {kernel.name} (stage {stage.name})")
+        choose(kernel.cases, stage.case or "full", "case", f"{kernel.name} (stage {stage.name})")
         if stage.kind is StageKind.CHECKSUM and not stage.patterns:
             raise ConfigError(
                 f"stage {stage.name} of plan {plan.name} has no patterns: it would check nothing",
@@ -183,7 +200,7 @@ def require_sense(kernel: Kernel, plan: Plan) -> None:
         own = " of the run's own variant" if checked else ""
         of_it = f" of variant {timed[0].variant}" if timed[0].variant else own
         raise ConfigError(
-            f"stage {timed[0].name} of plan {plan.name} would not count: a time needs a checksum"
-            f" stage{of_it} in the same run",
+            f"stage {timed[0].name} of plan {plan.name} needs a checksum stage{of_it} in the same"
+            " run: the time of a wrong result means nothing",
             "add one to --only",
         )

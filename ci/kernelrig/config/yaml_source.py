@@ -1,7 +1,8 @@
 """Read YAML to plain values with their lines; the only module that imports yaml.
 
-Scalars follow YAML 1.2: `no` and `on` are text, 1:30 is no time of day, 1e-5 is a number, and
-2027-03-31 stays text until a record asks for a date. (PyYAML's own rules are 1.1: each bites.)
+Scalars follow YAML 1.2: `no`, `on` and 1:30 are text, 1e-5 is a number, and
+2027-03-31 stays text until a record asks for a date. PyYAML's own rules are those of YAML 1.1,
+where these are false, true, 90, text and a date.
 """
 
 from __future__ import annotations
@@ -75,6 +76,12 @@ for _tag, _pattern, _first in (
 ):
     _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), _first)
 
+_ADVICE = (
+    (r"'\\t' that cannot start any token", "indent with spaces, not with a tab"),
+    (r"mapping values are not allowed here", "put text that has ': ' in it in quotes"),
+)
+"""Patterns of PyYAML's messages, and what to do where the message does not tell."""
+
 _SCALARS: dict[str, Callable[[str], Any]] = {
     _NULL: lambda text: None,
     _BOOL: lambda text: text.lower() == "true",
@@ -85,11 +92,18 @@ _SCALARS: dict[str, Callable[[str], Any]] = {
 
 
 def read_yaml(path: Path, label: str) -> Document:
-    """Read and parse `path`; a file that is not YAML is a ConfigError with its line."""
+    """Read and parse `path`. ConfigError if it is missing or unreadable, or, with its line, if it
+    is not YAML.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as e:
         raise ConfigError(f"{label}: not UTF-8 text", "save it as UTF-8") from e
+    except FileNotFoundError as e:
+        folder = str(path).removesuffix(label).rstrip("/")
+        raise ConfigError(
+            f"no file {label} in {folder}", "create it, or pass the project's folder with --root"
+        ) from e
     except OSError as e:
         raise ConfigError(f"cannot read {label}: {(e.strerror or str(e)).lower()}") from e
     return parse_yaml(text, label)
@@ -100,12 +114,14 @@ def parse_yaml(text: str, label: str) -> Document:
     try:
         try:
             node = yaml.compose(text, _FastLoader)
-        except yaml.YAMLError:  # libyaml words it differently, and sometimes without a position
+        except yaml.YAMLError:  # libyaml's messages differ, and some have no position
             node = yaml.compose(text, _Loader)
     except yaml.MarkedYAMLError as e:
         mark = e.problem_mark or e.context_mark
         line = mark.line + 1 if mark else 1
-        raise ConfigError(f"{label}:{line}: not YAML: {e.problem or e.context}") from e
+        problem = str(e.problem or e.context).replace("\t", "\\t")
+        advice = next((text for pattern, text in _ADVICE if re.search(pattern, problem)), "")
+        raise ConfigError(f"{label}:{line}: not YAML: {problem}", advice) from e
     except yaml.reader.ReaderError as e:
         line = text.count("\n", 0, e.position) + 1
         raise ConfigError(f"{label}:{line}: not YAML: character {e.character:#x}") from e
@@ -151,7 +167,7 @@ class _Walk:
             if key in values:
                 line = key_node.start_mark.line
                 first = self.spots[*loc, key].first + 1
-                # A path of its own: the first entry keeps its line and problems.
+                # Recorded under a path that no value has: the first entry keeps its own line.
                 twice = (*loc, key, f"line {line}")
                 self.spots[twice] = Spot(line, line + 1, key_node.start_mark.column, False)
                 self.problems[twice] = f"duplicate key '{key}'; first on line {first}"
@@ -165,7 +181,8 @@ class _Walk:
         braces = isinstance(end, yaml.CollectionNode) and bool(end.flow_style)
         if in_line and (braces or isinstance(end, yaml.ScalarNode)):
             last += 1
-        # A block's end mark is before the next token: blank lines and comments between are not its.
+        # A block's end mark is where the next token starts: blank lines and comments between the
+        # two do not belong to the block.
         while last > first + 1 and re.fullmatch(r"\s*(#.*)?", self.lines[last - 1]):
             last -= 1
         self.spots[loc] = Spot(first, max(last, first + 1), start.start_mark.column, braces)

@@ -32,22 +32,11 @@ objects and examples; `source` became the innermost frame in the kernel's own so
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; return its exit code."""
-    arguments = _parser().parse_args(argv)
+    """Run the command and return its exit code; an error is one sentence on stderr and exit 2."""
     try:
-        code: int = arguments.command(arguments)
-        return code
+        return run_command(argv)
     except CiError as e:
-        print(f"error: {e}" + (f"; {e.hint}" if e.hint else ""), file=sys.stderr)
-        return 2
-    except RecursionError:
-        print("error: the module is nested too deeply", file=sys.stderr)
-        return 2
-    except BrokenProcessPool:
-        print("error: a schedule's process was ended, by the system it seems", file=sys.stderr)
-        return 2
-    except MemoryError:
-        print("error: out of memory; emulate a smaller launch", file=sys.stderr)
+        print(f"error: {e}", file=sys.stderr)
         return 2
     except Exception as e:  # an exit of 1 would read as a finding
         last = traceback.extract_tb(e.__traceback__)[-1]
@@ -58,6 +47,26 @@ def main(argv: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
+
+
+def run_command(argv: list[str] | None = None) -> int:
+    """Run the command and return its exit code.
+
+    Raises ConfigError for input that cannot be read or emulated, CiError if memory runs out.
+    """
+    arguments = _parser().parse_args(argv)
+    try:
+        code: int = arguments.command(arguments)
+    except RecursionError as e:
+        raise ConfigError("the module is nested too deeply") from e
+    except BrokenProcessPool as e:
+        raise CiError(
+            "a process that emulates a schedule was killed, probably for its memory",
+            "emulate a smaller launch",
+        ) from e
+    except MemoryError as e:
+        raise CiError("out of memory", "emulate a smaller launch") from e
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -219,6 +228,8 @@ def _write(path: Path, value: object) -> None:
 
 def _observers(text: str) -> tuple[str, ...]:
     observe = tuple(filter(None, text.split(",")))
+    if not observe:
+        raise ConfigError(f"--observe names no observer; known: {', '.join(ALL_OBSERVERS)}")
     for name in observe:
         if name not in ALL_OBSERVERS:
             raise ConfigError(f"unknown observer {name!r}; known: {', '.join(ALL_OBSERVERS)}")

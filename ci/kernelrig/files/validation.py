@@ -129,7 +129,8 @@ def _complaints(kind: type, value: object, errors: Iterable[ErrorDetails]) -> It
 def _wanted(error: ErrorDetails) -> str:
     if error["type"] in ("literal_error", "enum"):
         allowed = re.findall(r"'([^']*)'|(\d+)", str(error.get("ctx", {}).get("expected", "")))
-        return "one of " + ", ".join(filter(None, ("".join(pair) for pair in allowed)))
+        values = [value for pair in allowed if (value := "".join(pair))]
+        return f"one of {', '.join(values)}" if len(values) > 1 else values[0]
     return _WANTED.get(error["type"].split("_")[0], error["msg"].lower())
 
 

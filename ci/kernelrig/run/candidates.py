@@ -126,6 +126,10 @@ def _require_sense(request: BenchRequest) -> None:
         raise ConfigError("--rounds and --minutes contradict each other", "leave one out")
     if request.processes is not None and request.processes < 1:
         raise ConfigError("--processes must be 1 or more, not 0")
+    if request.samples < 1:
+        raise ConfigError("--samples must be 1 or more, not 0")
+    if request.minutes is not None and request.minutes <= 0:
+        raise ConfigError("--minutes must be more than 0")
 
 
 def _distinct(wanted: Sequence[Named]) -> tuple[Named, ...]:
@@ -158,11 +162,11 @@ def _given(kernels: Mapping[str, Kernel], w: Named, remote: Remote) -> BuildSpec
         raise ConfigError(
             f"{w.name} is a build for {built.arch}, remote {remote.name} wants {remote.arch}"
         )
-    kernel = kernels[choose(kernels, built.kernel, f"kernel of {w.name}")]
-    choose(kernel.variants, built.variant, f"variant of {w.name}")
+    kernel = kernels[choose(kernels, built.kernel, "kernel", w.name)]
+    choose(kernel.variants, built.variant, "variant", w.name)
     return BuildSpec(build.Request(kernel, built.arch, built.variant), built)
 
 
 def _require_timed(kernel: Kernel, case: str) -> None:
     if kernel.level:
-        choose(kernel.cases, case, f"case of {kernel.name}")
+        choose(kernel.cases, case, "case", kernel.name)

@@ -56,15 +56,22 @@ def _prepare_fault(root: Path, kernel: Kernel, request: EmulateRequest) -> RunSp
 
 
 def run_launch(launch: Path, module: str, request: EmulateRequest) -> int:
-    """Do what `python -m kernelrig.emu run` does, with the same words and the same exit codes."""
-    from kernelrig.emu.__main__ import main
+    """Emulate a launch file as `python -m kernelrig.emu run` does; return the same exit code.
 
+    ConfigError for input that cannot be emulated, and for a flag that chooses among kernels.
+    """
+    from kernelrig.emu.__main__ import run_command
+
+    for flag in ("kernel", "arch", "variant", "case", "pattern", "only_fault", "system_cuda"):
+        if getattr(request, flag):
+            name = flag.replace("_", "-")
+            raise ConfigError(f"--launch emulates one launch file: it takes no --{name}")
     how = request.emulation()
     words = ["run", str(launch), "--schedules", str(how.schedules), "--seed", str(how.seed)]
     words += ["--accumulate", how.accumulate]
     words += ["--module", module] if module else []
-    words += ["--observe", request.observe] if request.observe else []
-    return main(words)
+    words += ["--observe", ",".join(request.observe)] if request.observe else []
+    return run_command(words)
 
 
 def plan_for(kernel: Kernel, request: EmulateRequest) -> tuple[Kernel, Plan]:
@@ -76,8 +83,7 @@ def plan_for(kernel: Kernel, request: EmulateRequest) -> tuple[Kernel, Plan]:
     tools = tuple(stages.OBSERVERS)
     if request.observe:
         by_observer = {observer: tool for tool, observer in stages.OBSERVERS.items()}
-        named = [n for n in request.observe.split(",") if n]
-        tools = tuple(by_observer[choose(by_observer, n, "observer")] for n in named)
+        tools = tuple(by_observer[choose(by_observer, n, "observer")] for n in request.observe)
     checked = tuple(
         Stage(
             f"checksum-{c.images}x{c.ctas}",

@@ -25,7 +25,7 @@ def read_fault(root: Path, name: str, arch: str) -> tuple[Fault, Path]:
     """Read the head of the patch `name` of the arch's folder; return it with the patch's path."""
     folder = root / PATCHES / arch.replace("_", "")
     known = [p.stem for p in sorted(folder.glob("*.patch"))]
-    patch = folder / f"{choose(known, name, f'fault of {arch}')}.patch"
+    patch = folder / f"{choose(known, name, 'fault', arch)}.patch"
     head = dict(
         line.split(": ", 1)
         for line in patch.read_text(encoding="utf-8").partition("\n\n")[0].splitlines()

@@ -46,7 +46,7 @@ class EmulateRequest:
     variant: str = ""
     case: str = ""
     pattern: str = ""
-    observe: str = ""
+    observe: tuple[str, ...] = ()
     schedules: int | None = None
     seed: int = 0
     accumulate: str = "fp32"
@@ -61,7 +61,7 @@ class EmulateRequest:
             how = replace(how, schedules=self.schedules, checked_schedules=self.schedules)
         if self.accumulate == "hardware":
             return replace(how, accumulate="hardware")
-        choose(("fp32", "hardware"), self.accumulate, "way to accumulate")
+        choose(("fp32", "hardware"), self.accumulate, "accumulation")
         return how
 
 

@@ -7,10 +7,11 @@ import io
 from pathlib import Path
 
 from kernelrig.cli.command import command
-from kernelrig.cli.numbers import optional_whole_number, whole_number
+from kernelrig.cli.flag_values import name_list, optional_whole_number, whole_number
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply, of_run
 from kernelrig.cli.tasks.flags import BUILD, KERNEL, SYSTEM_CUDA
+from kernelrig.errors import ConfigError
 
 
 @command(
@@ -121,13 +122,15 @@ def emulate(
         variant=variant,
         case=case,
         pattern=pattern,
-        observe=observe,
+        observe=name_list("observe", observe),
         schedules=optional_whole_number("schedules", schedules),
         seed=whole_number("seed", seed),
         accumulate=accumulate,
         system_cuda=system_cuda,
         only_fault=only_fault,
     )
+    if module and not launch:
+        raise ConfigError("--module is the PTX of a launch file", "pass --launch FILE too")
     if launch:
         from kernelrig.run.emulation import run_launch
 

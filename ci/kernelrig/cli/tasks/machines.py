@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelrig.cli.command import command
-from kernelrig.cli.numbers import whole_number
+from kernelrig.cli.flag_values import whole_number
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply
 from kernelrig.cli.tasks.flags import SYSTEM_CUDA

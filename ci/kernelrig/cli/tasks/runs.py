@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelrig.cli.command import command
-from kernelrig.cli.numbers import (
+from kernelrig.cli.flag_values import (
+    name_list,
     number,
     optional_number,
     optional_whole_number,
@@ -54,7 +55,7 @@ def remote_test(
         kernel=kernel,
         variant=variant,
         plan=plan,
-        only=tuple(filter(None, only.split(","))),
+        only=name_list("only", only),
         build_folders=tuple(map(Path, build)),
         system_cuda=system_cuda,
         stop_at_first=stop_at_first,

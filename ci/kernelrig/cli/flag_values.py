@@ -1,0 +1,49 @@
+"""Values of flags that are numbers or lists of names: Invoke passes them as text.
+
+(Of a flag that is declared an int it would answer `abc` with a traceback.)
+"""
+
+from __future__ import annotations
+
+import re
+
+from kernelrig.errors import ConfigError
+
+_LARGEST = 9_999_999
+"""The largest number of any flag: seven digits, as the patterns below have."""
+
+
+def number(flag: str, text: str) -> float:
+    """Return the value of --`flag`; ConfigError if it is not a number from 0 to 9999999."""
+    if not re.fullmatch(r"[0-9]{1,7}(\.[0-9]{1,6})?", text):
+        raise ConfigError(f"--{flag} must be a number from 0 to {_LARGEST}, not '{text}'")
+    return float(text)
+
+
+def whole_number(flag: str, text: str, unit: str = "") -> int:
+    """Return the value of --`flag`; ConfigError if it is not a whole number from 0 to 9999999."""
+    if not re.fullmatch(r"[0-9]{1,7}", text):
+        of = f" of {unit}" if unit else ""
+        raise ConfigError(f"--{flag} must be a whole number{of} from 0 to {_LARGEST}, not '{text}'")
+    return int(text)
+
+
+def optional_number(flag: str, text: str) -> float | None:
+    """Return None for a flag that was not given."""
+    return number(flag, text) if text else None
+
+
+def optional_whole_number(flag: str, text: str) -> int | None:
+    """Return None for a flag that was not given."""
+    return whole_number(flag, text) if text else None
+
+
+def name_list(flag: str, text: str) -> tuple[str, ...]:
+    """Return the names in the value of --`flag`, empty for a flag that was not given.
+
+    ConfigError for a value without a name: `,` would otherwise mean the same as no flag.
+    """
+    names = tuple(filter(None, (name.strip() for name in text.split(","))))
+    if text and not names:
+        raise ConfigError(f"--{flag} must be names separated by commas, not '{text}'")
+    return names

@@ -158,15 +158,16 @@ def test_a_broken_kernel_fails_and_the_case_names_kind_and_line(
     assert read_junit(answer.folder)[named[0]].startswith("failure: synccheck: leak at ")
 
 
-def test_a_fault_that_is_caught_is_a_pass_of_the_emulator(good: Project) -> None:
+def test_a_fault_that_is_found_is_a_pass_of_the_emulator(good: Project) -> None:
     answer = good.invoke("emulate", "--only-fault", FAULT, *SMALL, "--schedules", "1")
     assert (answer.exit_code, answer.sentences) == (0, [])
     assert read_junit(answer.folder) == {
         "build/patch_embed-sm_100a-production": "pass",
-        f"{FAULT}/{FAULT} is caught": "pass",
+        f"{FAULT}/{FAULT} is found": "pass",
     }
     told = (answer.folder / "junit.xml").read_text()
-    assert "caught in schedule 1 of 1: leak at sm100a_patch_embed_fp8.cu:" in told
+    first = f"{FAULT} is found as leak in schedule 1 of 1\nleak at sm100a_patch_embed_fp8.cu:"
+    assert first in told
     assert list((good.root / "artifacts").glob(".fault-*")) == []
 
 
@@ -174,9 +175,10 @@ def test_a_fault_that_is_missed_is_a_failure_of_the_emulator(good: Project) -> N
     words = ("--only-fault", FAULT, "--case", "images=1,ctas=2", "--observe", "memory")
     answer = good.invoke("emulate", *words, "--schedules", "1")
     assert answer.exit_code == 1
+    missed = f"{FAULT} is missed in 1 schedule: its patch expects leak"
     assert read_junit(answer.folder) == {
         "build/patch_embed-sm_100a-production": "pass",
-        f"{FAULT}/{FAULT} is caught": "failure: missed in 1 schedules: its patch says leak",
+        f"{FAULT}/{FAULT} is found": f"failure: {missed}",
     }
 
 

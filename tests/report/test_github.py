@@ -103,7 +103,7 @@ def test_the_job_summary_has_a_row_a_stage_and_every_cause() -> None:
     text = render_job_summary(runs.FAIL)
     assert "| memcheck | fail | gpu NVIDIA H200 | 1.5 | memcheck found an error |" in text
     assert "| timing | skip | gpu NVIDIA H200 | 0.0 | checksum did not pass |" in text
-    assert "\n- Invalid \\_\\_global\\_\\_ write of size 2 bytes\n" in text
+    assert "\n- Invalid `__global__` write of size 2 bytes\n" in text
 
 
 def test_a_pipe_in_a_summary_does_not_end_its_cell() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kernelrig.model import Run
+from kernelrig.model import Check, Run, StageKind
 from kernelrig.report.markdown import render_summary
 
 from tests.report import runs
@@ -32,9 +32,23 @@ def test_a_summary_lists_every_cause_with_all_that_is_known_of_it() -> None:
         "",
         "## 1. invalid write at kernel/cuda_patch_embed_fp8.cu:123 in patch_embed_gemm",
         "",
-        "- Invalid \\_\\_global\\_\\_ write of size 2 bytes",
+        "- Invalid `__global__` write of size 2 bytes",
         "- seen: 32 times; first by (0,0,0) to (31,0,0) in block (3,0,0); memcheck;"
         " fingerprint 5e1f00d5",
+    ]
+
+
+def test_source_lines_and_names_are_code_and_stay_literal() -> None:
+    finding = replace(
+        runs.OUT_OF_BOUNDS,
+        message="staging[0] is read through std::vector<int>",
+        source_line="out[i] = `x`; // <b> [a](http://b)",
+    )
+    check = Check("finding", runs.failed("x"), findings=(finding,))
+    run = runs.run(runs.stage("memcheck", StageKind.SANITIZER, check, verdict=runs.failed("x")))
+    assert render_summary(run).splitlines()[13:15] == [
+        "- ``out[i] = `x`; // <b> [a](http://b)``",
+        "- `staging[0]` is read through `std::vector<int>`",
     ]
 
 

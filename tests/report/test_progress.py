@@ -40,12 +40,12 @@ from kernelrig.report.follow import Follower, progress_line
                 "command": "selftest",
                 "reused_from": "2026-11-21T12:00:00Z",
             },
-            "memcheck: selftest kept from 2026-11-21T12:00:00Z",
+            "memcheck: selftest reused the result of 2026-11-21T12:00:00Z",
         ),
         ({"event": "stage_ended", "stage": "smoke", "ok": True}, "smoke: ended"),
         (
             {"event": "stage_ended", "stage": "smoke", "ok": False},
-            "smoke: ended, not as it should",
+            "smoke: ended, a command did not succeed",
         ),
         (
             {"event": "stage_not_run", "stage": "timing", "reason": "checksum did not pass"},
@@ -59,11 +59,11 @@ from kernelrig.report.follow import Follower, progress_line
         ),
         (
             {"event": "agent_lost", "detail": "killed\nby somebody"},
-            "the agent on the host was lost: killed / by somebody",
+            "the agent was lost: killed / by somebody",
         ),
         (
             {"event": "finished", "reason": "all stages were run"},
-            "the host is done: all stages were run",
+            "finished: all stages were run",
         ),
         ({"event": "run_started"}, ""),
         ({"event": "of a later version"}, ""),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from kernelrig.model import Check, Run, StageKind
+from kernelrig.model import Check, DeviceKind, Fault, Run, StageKind, Verdict
 from kernelrig.model.frame import Frame
 from kernelrig.report import render_run, render_summary
 from kernelrig.report.screen import MAX_LINES, WIDTH
@@ -107,6 +107,32 @@ def test_the_causes_fit_on_a_screen_and_the_rest_is_in_a_file(count: int) -> Non
 )
 def test_the_first_line_names_the_verdict_and_the_device(run: Run, first: str) -> None:
     assert render_run(run).splitlines()[0] == first
+
+
+@pytest.mark.parametrize(
+    ("verdict", "word"),
+    [
+        (runs.passed("missing-fence is found as proxy-fence in schedule 1 of 4"), "pass"),
+        (runs.failed("missing-fence is missed in 4 schedules: its patch expects leak"), "fail"),
+    ],
+)
+def test_the_first_line_of_a_fault_says_what_was_judged(verdict: Verdict, word: str) -> None:
+    check = Check("missing-fence is found", verdict, findings=(RACE,) if word == "pass" else ())
+    stage = runs.stage("missing-fence", StageKind.FAULT, check, verdict=verdict)
+    fault = Fault("missing-fence", "no fence", ("proxy-fence",))
+    run = replace(runs.run(replace(stage, device=DeviceKind.EMULATOR)), fault=fault)
+    lines = render_run(run).splitlines()
+    assert lines[0] == f"{word}: {ID} (emulated): {verdict.summary}"
+    assert any(line.startswith("missing-fence  ") and verdict.summary in line for line in lines)
+
+
+@pytest.mark.parametrize("run", [runs.PASS, runs.EMULATED])
+def test_rows_of_stages_are_whole_where_stdout_is_no_terminal(run: Run) -> None:
+    long = "no timing, as the emulator models results and not time, " + "word " * 30 + "end"
+    (first, *others) = run.stages
+    verdict = replace(first.verdict, summary=long)
+    shown = render_run(replace(run, stages=(replace(first, verdict=verdict), *others)))
+    assert f"{long}\n" in shown
 
 
 def test_missing_results_are_named() -> None:

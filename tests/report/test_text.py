@@ -1,7 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from kernelrig.terminal.text import columns, markdown, markdown_code, one_line, printable
+from kernelrig.terminal.text import (
+    columns,
+    markdown,
+    markdown_cell,
+    markdown_code,
+    one_line,
+    printable,
+)
 
 
 @pytest.mark.parametrize(
@@ -26,17 +33,37 @@ def test_lines_are_joined_and_empty_ones_dropped() -> None:
     ("text", "source"),
     [
         ("patch_embed_gemm", "patch_embed_gemm"),
-        ("Invalid __global__ write", "Invalid \\_\\_global\\_\\_ write"),
-        ("std::vector<int> a[3] * b", "std::vector&lt;int> a\\[3\\] \\* b"),
-        ("`rm` \\", "\\`rm\\` \\\\"),
+        ("Invalid __global__ write", "Invalid `__global__` write"),
+        ("std::vector<int> a[3] * b", "`std::vector<int>` `a[3]` `*` b"),
+        ("at staging[0], (ring[1]): f(a[2]);", "at `staging[0]`, (`ring[1]`): `f(a[2])`;"),
+        ("store ptx.cuh:194 < load -> 3", "store ptx.cuh:194 < load -> 3"),
+        ("`rm` \\", "`` `rm` `` `\\`"),
+        ("<b>bold</b> <!-- &lt; ~~no~~", "`<b>bold</b>` `<!--` `&lt`; `~~no~~`"),
+        ("[0]: https://host #1 @user $x$", "`[0]`: `https://host` `#1` `@user` `$x$`"),
     ],
 )
 def test_markdown_shows_words_literally(text: str, source: str) -> None:
     assert markdown(text) == source
 
 
-def test_a_backtick_does_not_end_a_code_span() -> None:
-    assert markdown_code("a`b") == "`a'b`"
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [("a`b", "``a`b``"), ("`a``", "``` `a`` ```"), ("a\n[b](c)", "`a / [b](c)`")],
+)
+def test_a_backtick_does_not_end_a_code_span(text: str, span: str) -> None:
+    assert markdown_code(text) == span
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("a | b", "a \\| b"),
+        ("\\|", "\\\\\\|"),
+        ("<b> __c__ [d]", "&lt;b> \\_\\_c\\_\\_ \\[d\\]"),
+    ],
+)
+def test_a_table_cell_ends_where_the_text_does(text: str, cell: str) -> None:
+    assert markdown_cell(text) == cell
 
 
 def test_columns_stand_under_each_other_without_trailing_spaces() -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         TimedRun,
     )
     from kernelrig.model.bench import (
+        MORE_MINUTES,
         Bench,
         BenchResult,
         BenchVerdict,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BASELINE_CHECK",
+    "MORE_MINUTES",
     "SCHEMA",
     "STOPPED_SCHEDULES",
     "AcceptedBuild",

@@ -7,6 +7,9 @@ from enum import StrEnum
 
 from kernelrig.model.configuration import Kernel
 
+MORE_MINUTES = "minutes to detect"
+"""The fact of an inconclusive pair: how much longer a session detects the difference seen."""
+
 
 class BenchVerdict(StrEnum):
     """The result for B compared with A; an inconclusive one needs more slots."""

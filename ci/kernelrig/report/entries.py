@@ -26,7 +26,10 @@ _RANKS: tuple[tuple[str, ...], ...] = (
     # What the CUDA runtime returns once a kernel has failed:
     ("cuda", "host api"),
 )
-"""The first words of kinds, as the emulator and the sanitizers name them; causes come first."""
+"""What kinds of findings begin with, as the emulator and the sanitizers name them.
+
+Causes come before effects: the index of a row is its rank.
+"""
 
 STATIC_TOOL = "check"
 _UNKNOWN_RANK = 1
@@ -51,13 +54,13 @@ class Entry:
 
 
 def is_symptom(finding: Finding) -> bool:
-    """Return whether a kind shows where a fault ends, as a deadlock does, and not where it is."""
+    """Return whether a kind is usually an effect, as a deadlock is: its line is not the cause's."""
     return _rank_of(finding) >= _DEADLOCK
 
 
 def entries(run: Run) -> tuple[Entry, ...]:
     """Return the faults of a run: the kernel's before errors of ours, causes before the rest."""
-    found = _merged(faults(run) or _caught(run))
+    found = _merged(faults(run) or _found_on_purpose(run))
     order = {id(e): number for number, e in enumerate(found)}
     ranked = sorted(found, key=lambda e: (_is_error(e), _rank(e), order[id(e)]))
     causes: dict[int, Entry] = {}
@@ -74,8 +77,8 @@ def entries(run: Run) -> tuple[Entry, ...]:
     )
 
 
-def _caught(run: Run) -> tuple[Fault, ...]:
-    """Return what a fault made on purpose was found as; that it was found passes."""
+def _found_on_purpose(run: Run) -> tuple[Fault, ...]:
+    """Return the findings of a fault that was made on purpose: its stage passes with them."""
     if run.fault is None:
         return ()
     checks = [(stage, check) for stage in run.stages for check in stage.checks]
@@ -91,7 +94,7 @@ def _merged(found: Iterable[Fault]) -> list[Entry]:
 
 
 def _key(fault: Fault) -> object:
-    """Return what faults that are one have in common: for a static rule, its code and kernel."""
+    """Return what faults of one entry have in common: for a static rule, its code and kernel."""
     f = fault.finding
     if f is None or not f.fingerprint:
         return id(fault)
@@ -129,7 +132,7 @@ def _is_error(entry: Entry) -> bool:
 
 
 def _rank(entry: Entry) -> int:
-    """Return how far a kind is from the cause; what has no finding is a consequence."""
+    """Return how far a kind is from the cause, 0 = the cause; without a finding, the farthest."""
     return len(_RANKS) if entry.finding is None else _rank_of(entry.finding)
 
 
@@ -157,7 +160,7 @@ def _explains(cause: Entry, effect: Entry) -> bool:
         return bool(a.line) and a.at == b.at and _rank(cause) < _rank(effect)
     if _rank(effect) < _DEADLOCK:
         return False
-    if _rank(cause) == _rank(effect) == _DEADLOCK:  # a launch hangs once, at many lines
+    if _rank(cause) == _rank(effect) == _DEADLOCK:  # a launch that hangs waits at many lines
         return _is_before(cause, effect)
     tied = bool(set(a.objects) & set(b.objects)) or (bool(a.line) and a.at == b.at)
     return tied and _rank(cause) < _rank(effect)

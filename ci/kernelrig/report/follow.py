@@ -1,4 +1,4 @@
-"""Progress of a run while it is followed: what the agent reported. Verdicts come later."""
+"""Progress of a run while it is followed: the agent's events. Verdicts are reached afterwards."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kernelrig.terminal.text import one_line
 
 
 class Follower:
-    """Shows the events of a run: a line for each, on a terminal also the stage that is under way.
+    """Shows the events of a run, a line for each; on a terminal also the stages under way.
 
-    `expected_s` is how long stages took in an earlier run, by name.
+    `expected_s` has the seconds that a stage took in an earlier run, by its name.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Follower:
             self._end(stage)
 
     def __call__(self, event: Mapping[str, Any]) -> None:
-        """Say on stderr what an event of the agent's journal means, if it means something."""
+        """Print an event of the agent's journal on stderr, if it is one that people need."""
         stage = str(event.get("stage", ""))
         if event.get("event") in ("stage_ended", "stage_not_run"):
             self._end(stage)
@@ -48,7 +48,10 @@ class Follower:
 
 
 def progress_line(event: Mapping[str, Any]) -> str:
-    """Put an event into words; empty for those that only matter to machines."""
+    """Return an event as a sentence, empty for one that no person needs.
+
+    The agent may be on a host or, as `invoke emulate` starts it, on this machine.
+    """
     stage = event.get("stage", "?")
     match event.get("event"):
         case "stage_started":
@@ -56,16 +59,16 @@ def progress_line(event: Mapping[str, Any]) -> str:
         case "command_ended":
             line = f"{stage}: {event.get('command', '?')} {_ending(event)}"
         case "stage_ended":
-            # the agent knows exit codes alone, so this is no verdict
-            line = f"{stage}: {'ended' if event.get('ok') else 'ended, not as it should'}"
+            # The agent compares exit codes alone: this is not the stage's verdict.
+            line = f"{stage}: {'ended' if event.get('ok') else 'ended, a command did not succeed'}"
         case "stage_not_run":
             line = f"{stage}: not run: {event.get('reason', 'no reason was given')}"
-        case "health" if event.get("healthy") is False:  # None: nobody knows
+        case "health" if event.get("healthy") is False:  # None: not known
             line = f"{stage}: the GPU no longer answers"
         case "agent_lost" | "agent_error":
-            line = f"the agent on the host was lost: {event.get('detail', 'no reason was given')}"
+            line = f"the agent was lost: {event.get('detail', 'no reason was given')}"
         case "finished":
-            line = f"the host is done: {event.get('reason', 'no reason was given')}"
+            line = f"finished: {event.get('reason', 'no reason was given')}"
         case _:
             line = ""
     return one_line(line)
@@ -74,7 +77,7 @@ def progress_line(event: Mapping[str, Any]) -> str:
 def _ending(event: Mapping[str, Any]) -> str:
     reused = event.get("reused_from")
     if reused:
-        return f"kept from {reused}"
+        return f"reused the result of {reused}"
     how = event.get("ended_by", "?")
     code = f" {event.get('exit')}" if how == "exit" else ""
     return f"ended by {how}{code} after {event.get('seconds', 0.0):.1f} s"

@@ -10,7 +10,7 @@ from kernelrig.model import Finding, Outcome, Run
 from kernelrig.report.entries import Entry, entries
 from kernelrig.report.markdown import render_summary
 from kernelrig.report.outcome import device_label, is_incomplete, missing, stage_word
-from kernelrig.terminal.text import markdown, one_line
+from kernelrig.terminal.text import markdown_cell, one_line
 
 MAX_ANNOTATIONS = 10
 """GitHub shows that many errors of a step; the summary names all of them."""
@@ -47,7 +47,7 @@ def render_job_summary(run: Run) -> str:
     ]
     for s in run.stages:
         cells = (s.name, stage_word(s), device_label(s), f"{s.seconds:.1f}", s.verdict.summary)
-        rows.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
+        rows.append("| " + " | ".join(markdown_cell(cell) for cell in cells) + " |")
     return "\n".join([render_summary(run).rstrip("\n"), *rows]) + "\n\n"
 
 
@@ -93,7 +93,3 @@ def _command(properties: Mapping[str, str], message: str) -> str:
 def _escape(text: str, *, in_property: bool = False) -> str:
     text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return text.replace(":", "%3A").replace(",", "%2C") if in_property else text
-
-
-def _cell(text: str) -> str:
-    return markdown(text).replace("|", "\\|")

@@ -26,7 +26,7 @@ from kernelrig.report.outcome import (
     run_word,
     stage_word,
 )
-from kernelrig.report.screen import entry_lines
+from kernelrig.report.screen import entry_lines, source_text
 from kernelrig.terminal.text import markdown, markdown_code
 
 
@@ -53,9 +53,11 @@ def render_summary(run: Run) -> str:
 
 
 def _entry(entry: Entry, number: int) -> list[str]:
-    """Render an entry as a heading and a list of all that is known of it."""
+    """Render an entry as a heading and a list of everything known of it."""
     head, *rest = entry_lines(entry, number)
-    return ["", f"## {markdown(head)}", "", *(f"- {markdown(line)}" for line in rest)]
+    code = source_text(entry.finding) if entry.finding else ""
+    shown = (markdown_code(line) if line == code else markdown(line) for line in rest)
+    return ["", f"## {markdown(head)}", "", *(f"- {line}" for line in shown)]
 
 
 def _item(name: str, text: str) -> str:

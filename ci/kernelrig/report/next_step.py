@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernelrig.files.rundir import build_folder
 from kernelrig.model import (
+    BASELINE_CHECK,
+    MORE_MINUTES,
     Bench,
     BenchVerdict,
     Candidate,
     DeviceKind,
+    Fault,
     Outcome,
     Remote,
     Run,
     Stage,
     StageKind,
+    StageRecord,
 )
 from kernelrig.report.entries import Entry, entries, is_symptom
 from kernelrig.report.outcome import is_incomplete, run_outcome
@@ -47,68 +52,108 @@ def next_step(run: Run) -> NextStep:
     if is_incomplete(run) and run.stages:
         return NextStep(f"ci/invoke collect {run.id}")
     if run.fault is not None:
-        return _after_fault(run, run.fault.name)
+        return _after_fault(run, run.fault, first)
     if run.bench is not None and run.remote is not None:
-        return _after_bench(run, run.bench, run.remote)
+        return _after_bench(run, run.bench, run.remote, first)
     if first is None or run_outcome(run) is Outcome.PASS:
         return _after_pass(run) if run.stages else NextStep("ci/invoke doctor")
-    return NextStep(_narrowest(run, first), _repair(first))
+    return _after_failure(run, first)
 
 
 def _after_pass(run: Run) -> NextStep:
-    """Go from what needs nothing to what needs a GPU: check, emulate, remote-test, profile."""
+    """Go from what needs nothing to what needs a GPU: check, emulate, remote-test, profile.
+
+    After a part of the cases or of the stages, as after a repair, all of them follow.
+    """
     words = ["--kernel", run.kernel.name, *_variant(run)]
     if run.remote is None and run.plan.name == "emulate":
+        cases = {s.case for s in run.plan.stages if s.kind is StageKind.CHECKSUM}
+        if len(cases) == 1:
+            return NextStep(_command("emulate", [*words, *_arch(run)]))
         return NextStep(_command("remote-test", words))
     if run.remote is None:
-        emulated = bool(run.kernel.level) and run.kernel.cuda
-        return NextStep(_command("emulate" if emulated else "remote-test", words))
+        if run.kernel.level and run.kernel.cuda:
+            return NextStep(_command("emulate", [*words, *_arch(run)]))
+        return NextStep(_command("remote-test", words))
     if run.kernel.cuda and run.remote.device is DeviceKind.EMULATOR:
         return NextStep(
             f"{_command('remote-test', words)} --remote NAME", "choose a GPU of remotes.yaml"
         )
     there = ["--remote", run.remote.name, *words]
-    if run.kernel.cuda and all(s.kind is not StageKind.PROFILE for s in run.stages):
-        return NextStep(_command("profile", there))
+    kinds = {s.kind for s in run.plan.stages}
+    if run.kernel.cuda and StageKind.PROFILE not in kinds:
+        timed = StageKind.TIMING in kinds
+        return NextStep(_command("profile" if timed else "remote-test", there))
     name = run.kernel.name
     compared = _command("bench", [f"{name}@HEAD", name, "--remote", run.remote.name])
     return NextStep(compared, "change the kernel")
 
 
-def _after_fault(run: Run, name: str) -> NextStep:
-    """A fault that is caught leaves the kernel to emulate; a missed one wants more schedules."""
+def _after_failure(run: Run, first: Entry) -> NextStep:
+    """Fix or resolve the first entry, then show it again by the shortest run."""
+    stage, check, verdict = first.fault.stage, first.fault.check, first.fault.verdict
+    if check is not None and check.name == BASELINE_CHECK and run.remote is not None:
+        # The outputs are right and the time is taken: what failed is the comparison of the time.
+        if verdict.outcome is Outcome.FAIL:
+            there = ["--remote", run.remote.name, "--kernel", run.kernel.name]
+            return NextStep(_command("profile", [*there, *_variant(run, stage)]))
+        return NextStep("ci/invoke baselines")
+    wrong = stage.kind is StageKind.CHECKSUM and verdict.outcome is Outcome.FAIL
+    located = first.finding is not None and first.finding.at
+    emulated = run.kernel.level and run.kernel.cuda and stage.device is DeviceKind.GPU
+    if wrong and emulated and not located:
+        # A wrong output of a GPU has no source line; the emulator names the store that wrote it.
+        words = ["--kernel", run.kernel.name, *_variant(run, stage), "--arch", run.arch]
+        return NextStep(_command("emulate", words))
+    return NextStep(_narrowest(run, first), _repair(first))
+
+
+def _after_fault(run: Run, fault: Fault, first: Entry | None) -> NextStep:
+    """Return to the unbroken kernel after a fault that is found; look longer for a missed one."""
     words = ["--kernel", run.kernel.name, "--arch", run.arch]
     if run_outcome(run) is Outcome.PASS:
         return NextStep(_command("emulate", words))
-    fault = [*words, "--only-fault", name]
-    if run_outcome(run) is Outcome.FAIL:
-        return NextStep(_command("emulate", [*fault, "--schedules", "16"]))
-    first = next(iter(entries(run)), None)
-    return NextStep(_command("emulate", fault), _repair(first) if first else "")
+    again = _command("emulate", [*words, "--only-fault", fault.name])
+    judged = [s for s in run.stages if s.kind is StageKind.FAULT]
+    if any(s.verdict.outcome is Outcome.FAIL for s in judged):
+        checks = [c for s in judged for c in s.checks]
+        if any(c.findings for c in checks):
+            return NextStep(again, f"correct 'shows as' in {fault.name}.patch")
+        schedules = next((int(c.facts["schedules"]) for c in checks if "schedules" in c.facts), 4)
+        return NextStep(f"{again} --schedules {4 * schedules}")
+    return NextStep(again, _repair(first) if first else "")
 
 
-def _after_bench(run: Run, bench: Bench, remote: Remote) -> NextStep:
-    """An inconclusive comparison needs more time; one that is decided, a look at the loser."""
+def _after_bench(run: Run, bench: Bench, remote: Remote, first: Entry | None) -> NextStep:
+    """Measure longer if that decides it; else profile the last candidate, or test a faster one."""
     names = [_named_again(run, c) for c in bench.candidates]
     compare = _command("bench", [*names, "--remote", remote.name])
-    checks = [c for s in run.stages for c in s.checks]
-    if any(c.facts.get("word") == BenchVerdict.INCONCLUSIVE for c in checks):
-        return NextStep(f"{compare} --minutes 5")
-    if run_outcome(run) is not Outcome.PASS:
-        first = next(iter(entries(run)), None)
-        return NextStep(compare, _repair(first) if first else "")
-    last = bench.candidates[-1].kernel.name
-    return NextStep(_command("profile", ["--remote", remote.name, "--kernel", last]))
+    if first is not None and not (first.fault.check and "result" in first.fault.check.facts):
+        return NextStep(compare, _repair(first))
+    stages = [s for s in run.stages if s.kind is StageKind.BENCH]
+    checks = {c.name: c for s in stages for c in s.checks}
+    longer = [float(c.facts[MORE_MINUTES]) for c in checks.values() if MORE_MINUTES in c.facts]
+    if longer:
+        spent = sum(s.seconds for s in stages) / 60
+        return NextStep(f"{compare} --minutes {math.ceil(spent + max(longer))}")
+    a, b = bench.candidates[0], bench.candidates[-1]
+    pair = checks.get(f"{b.name} compared with {a.name}")
+    result = pair.facts.get("result") if pair else ""
+    if result not in (BenchVerdict.FASTER, BenchVerdict.SLOWER):
+        return NextStep(compare, "change the kernel")  # no difference that is worth more time
+    own = checks.get(b.name)
+    untested = own is not None and own.facts.get("checks", "").startswith("outdated")
+    task = "remote-test" if result == BenchVerdict.FASTER and untested else "profile"
+    return NextStep(_command(task, ["--remote", remote.name, *_build_of(run, b)]))
 
 
 def _repair(entry: Entry) -> str:
-    """Name what comes first: the kernel's line to fix, or what kept us from a verdict."""
+    """Name what comes first: the kernel's line to fix, or the error without a verdict."""
     if entry.finding is not None and entry.finding.at:
         verb = "start at" if is_symptom(entry.finding) else "fix"
         return f"{verb} {one_line(entry.finding.at)}"
-    if entry.fault.verdict.outcome is Outcome.FAIL:
-        return f"fix what {one_line(entry.fault.stage.name)} found"
-    return f"repair what {one_line(entry.fault.stage.name)} names"
+    verb = "fix" if entry.fault.verdict.outcome is Outcome.FAIL else "resolve"
+    return f"{verb} what stage {one_line(entry.fault.stage.name)} reports"
 
 
 def _narrowest(run: Run, entry: Entry) -> str:
@@ -144,9 +189,17 @@ def _case(run: Run, entry: Entry) -> list[str]:
     return ["--case", stage.case, *(["--pattern", pattern] if pattern else [])]
 
 
-def _variant(run: Run) -> list[str]:
-    several = "+" in run.variant  # a check of all of them
-    return ["--variant", run.variant] if not several and run.variant != "production" else []
+def _variant(run: Run, stage: StageRecord | None = None) -> list[str]:
+    """Return the flag for the variant of the run or of one of its stages; none for production."""
+    variant = (stage.variant if stage else "") or run.variant
+    several = "+" in variant  # a check of all of them
+    return ["--variant", variant] if not several and variant != "production" else []
+
+
+def _arch(run: Run) -> list[str]:
+    """Return the flag for the arch where the kernel has others, which would come first."""
+    first = next(iter(run.kernel.sources), run.arch)
+    return ["--arch", run.arch] if run.arch in run.kernel.sources and run.arch != first else []
 
 
 def _command(task: str, words: list[str]) -> str:
@@ -154,7 +207,23 @@ def _command(task: str, words: list[str]) -> str:
 
 
 def _named_again(run: Run, candidate: Candidate) -> str:
-    """Name a candidate as `bench` takes it; one of a commit or a folder is kept with the run."""
+    """Name a candidate as `bench` takes it; a build that was given is kept with the run."""
     name = candidate.name.split("#")[0]
-    ours = name.startswith((candidate.kernel.name, "@"))
-    return name if ours else f"{name}={build_folder(RUNS / run.id, candidate.place)}"
+    if _is_of_sources(candidate):
+        return name
+    return f"{name}={build_folder(RUNS / run.id, candidate.place)}"
+
+
+def _is_of_sources(candidate: Candidate) -> bool:
+    """Return whether a candidate was named as a kernel, `KERNEL[:VARIANT][@REV]` or `@REV`."""
+    kernel = candidate.name.split("#")[0].partition("@")[0]
+    return kernel in ("", candidate.kernel.name, f"{candidate.kernel.name}:{candidate.variant}")
+
+
+def _build_of(run: Run, candidate: Candidate) -> list[str]:
+    """Return the flags that mean a candidate's build: of this tree, or kept with the run."""
+    if candidate.commit or not _is_of_sources(candidate):
+        return ["--build", str(build_folder(RUNS / run.id, candidate.place))]
+    variant = candidate.variant
+    more = ["--variant", variant] if variant != "production" else []
+    return ["--kernel", candidate.kernel.name, *more]

@@ -1,6 +1,7 @@
 """What a task shows of a run: the verdict, its causes, the stages, and the step that follows.
 
-At most one screen of causes, wrapped at 80 columns; everything else is in the run directory.
+At most one screen of causes, wrapped at 80 columns; summary.md in the run directory has all of
+them. Tables are not cut: a terminal folds their rows, a file or a pipe gets them whole.
 """
 
 from __future__ import annotations
@@ -10,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from kernelrig.findings.demangling import readable
-from kernelrig.model import DeviceKind, Finding, Outcome, Run
+from kernelrig.model import DeviceKind, Finding, Outcome, Run, StageKind
 from kernelrig.model.frame import Frame
 from kernelrig.report.entries import STATIC_TOOL, Entry, entries
 from kernelrig.report.next_step import RUNS, next_step
 from kernelrig.report.outcome import device_label, labelled, missing, run_word, stage_word
-from kernelrig.terminal.paint import fit
 from kernelrig.terminal.text import columns, one_line
 
 WIDTH = 80
@@ -42,7 +42,7 @@ def render_run(run: Run, body: str = "") -> str:
 
 
 def entry_lines(entry: Entry, number: int, explained: int | None = None) -> list[str]:
-    """Return all there is to say of an entry, unwrapped; the heading first.
+    """Return everything known of an entry, unwrapped; the heading first.
 
     `explained` is how many of the findings that it explains are named; None = all.
     """
@@ -56,7 +56,7 @@ def entry_lines(entry: Entry, number: int, explained: int | None = None) -> list
         *filter(
             None,
             (
-                _plain(finding.source_line),
+                source_text(finding),
                 _plain(finding.message),
                 *_fix(finding),
                 _with(finding),
@@ -76,13 +76,19 @@ def heading(finding: Finding) -> str:
     return _plain(f"{finding.kind}{where}" + (f" in {inside}" if inside else ""))
 
 
+def source_text(finding: Finding) -> str:
+    """Return the source line of a finding as entry_lines has it, empty where it is not known."""
+    return _plain(finding.source_line)
+
+
 def _verdict(run: Run, found: Sequence[Entry]) -> str:
-    # What was only read ran nowhere: its device is named where there is no other.
+    # A static stage ran on no device: `static` is shown only where no other stage has one.
     ran = [s for s in run.stages if s.device is not DeviceKind.STATIC] or run.stages
     devices = ", ".join(dict.fromkeys(device_label(s) for s in ran)) or "nothing ran"
     said = f"{run_word(run)}: {run.id} ({devices})"
-    if run.fault is not None and run_word(run) == Outcome.PASS:
-        return f"{said}: {run.fault.name} is caught"
+    judged = (s.verdict for s in run.stages if s.kind is StageKind.FAULT)
+    if verdict := next((v for v in judged if v.outcome in (Outcome.PASS, Outcome.FAIL)), None):
+        return f"{said}: {one_line(verdict.summary)}"
     causes = f": {len(found)} {'cause' if len(found) == 1 else 'causes'}" if found else ""
     explained = sum(len(e.explains) for e in found)
     causes += f", which explain{'s' * (len(found) == 1)} {explained} more" if explained else ""
@@ -107,12 +113,12 @@ def _causes(found: Sequence[Entry]) -> list[str]:
 
 
 def _wrapped(entry: Entry, number: int) -> Iterator[str]:
-    """Wrap an entry for the screen: long messages and chains are cut, the file has all of them."""
+    """Wrap an entry for the screen: long messages and chains are cut, but not in summary.md."""
     finding = entry.finding
     head, *rest = entry_lines(entry, number, _EXPLAINED)
     yield from _wrap(head, "", _MESSAGE_LINES)
     for text in rest:
-        if finding is not None and text == _plain(finding.source_line):
+        if finding is not None and text == source_text(finding):
             yield _cut(f"{_INDENT}  {text}")
         elif finding is not None and text == _chain(finding):
             yield from _wrap(text, _INDENT, _CHAIN_LINES)
@@ -134,7 +140,7 @@ def _wrap(text: str, indent: str, most: int) -> list[str]:
 
 
 def _no_command(line: str) -> str:
-    """Keep a line of a tool's text from being a command to GitHub's runner: `::error::`."""
+    """Escape a line of a tool's text that GitHub's runner would execute: `::error::`."""
     bare = line.lstrip()
     return f"{line[: len(line) - len(bare)]}\\{bare}" if bare.startswith("::") else line
 
@@ -150,7 +156,7 @@ def _fix(finding: Finding) -> Iterator[str]:
 
 
 def _with(finding: Finding) -> str:
-    """Name the other lines: of a race the other access, of a static rule where else it breaks."""
+    """Name the other lines: a race's other access, or where else a static rule does not hold."""
     others = dict.fromkeys(f"{f.file}:{f.line}" for f in finding.related if f.line)
     word = "also at" if finding.tool == STATIC_TOOL else "with"
     return _plain(f"{word} {', '.join(others)}") if others else ""
@@ -172,7 +178,7 @@ def _frames(frames: Sequence[Frame]) -> Iterator[str]:
 
 
 def _seen(entry: Entry) -> str:
-    """Count who saw it: times, schedules, warps, CTAs, stages."""
+    """Return how often the fault was seen, by which thread first, and in which stages."""
     f = entry.finding
     assert f is not None
     counts = ((f.count, "time"), (f.schedules, "schedule"), (f.warps, "warp"), (f.ctas, "CTA"))
@@ -200,22 +206,21 @@ def _explained(entry: Entry, most: int | None) -> list[str]:
 
 
 def _stages(run: Run, found: Sequence[Entry]) -> str:
-    """Return a row a stage; where builds alone were read, the task's own lines are enough."""
+    """Return a row for each stage, uncut; nothing where all stages are static.
+
+    Static tasks have a body of their own. A terminal folds long rows, a pipe gets whole lines.
+    """
     if all(s.kind.static for s in run.stages):
         return ""
     rows = [("stage", "verdict", "seconds", "summary")]
     for s in run.stages:
         numbers = [str(n) for n, e in enumerate(found, start=1) if _is_seen_by(e, s.name)]
         many = "causes" if len(numbers) > 1 else "cause"
-        said = f"{many} {', '.join(numbers)}" if numbers else one_line(s.verdict.summary)
+        caused = numbers and s.kind is not StageKind.FAULT  # its summary says how it was found
+        said = f"{many} {', '.join(numbers)}" if caused else one_line(s.verdict.summary)
         word, seconds = stage_word(s), f"{s.seconds:.1f}"
         rows.append((one_line(s.name), word, seconds, readable(labelled(s, said))))
-    head, *lines = columns(rows).split("\n")
-    # A time that is slower than its baseline is a pass: its row is wrapped, and nothing of it cut.
-    # An emulated row stays one line, since each line of it must say that it was emulated.
-    cut = (s.device is DeviceKind.EMULATOR for s in run.stages)
-    shown = (_cut(line) if c else fit(line, WIDTH) for line, c in zip(lines, cut, strict=True))
-    return "\n".join((head, *shown))
+    return columns(rows)
 
 
 def _is_seen_by(entry: Entry, stage: str) -> bool:

@@ -6,6 +6,12 @@ import re
 from collections.abc import Sequence
 
 _MARKDOWN = re.compile(r"[\\`*<\[\]]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])")
+_MARKUP = re.compile(
+    r"[\\`*\[\]$]|~|www\.|<[^\s<]|&#?\w+;|^[>#@]|://|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])"
+)
+"""What may be markup inside a word; `a < b` is none."""
+
+_PUNCTUATED = re.compile(r"([(\"']*)(.*?)([)\"'.,;:!?]*)")
 
 
 def printable(text: str) -> str:
@@ -20,13 +26,22 @@ def one_line(text: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """Show `text` literally in Markdown; `__global__` is no bold word."""
-    return _MARKDOWN.sub(lambda m: "&lt;" if m[0] == "<" else "\\" + m[0], one_line(text))
+    """Return `text` so that Markdown shows it literally: words with markup become code spans."""
+    return " ".join(map(_markdown_word, one_line(text).split(" ")))
+
+
+def markdown_cell(text: str) -> str:
+    """Return `text` for a cell of a table, escaped: a `|` would end the cell in a code span too."""
+    escaped = _MARKDOWN.sub(lambda m: "&lt;" if m[0] == "<" else "\\" + m[0], one_line(text))
+    return escaped.replace("|", "\\|")
 
 
 def markdown_code(text: str) -> str:
-    """A code span; a backtick inside would end it."""
-    return f"`{one_line(text).replace('`', chr(39))}`"
+    """Return a code span, delimited by more backticks than `text` has in a row."""
+    text = one_line(text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    inside = f" {text} " if text.startswith("`") or text.endswith("`") else text
+    return f"{fence}{inside}{fence}" if text else ""
 
 
 def columns(rows: Sequence[tuple[str, ...]]) -> str:
@@ -39,6 +54,18 @@ def columns(rows: Sequence[tuple[str, ...]]) -> str:
 def render_rows(rows: Sequence[tuple[str, ...]]) -> str:
     """Align a table whose cells may come from anywhere."""
     return columns([tuple(map(one_line, row)) for row in rows])
+
+
+def _markdown_word(word: str) -> str:
+    """Return a word, as a code span without the punctuation around it where it has markup."""
+    if not _MARKUP.search(word):
+        return word
+    found = _PUNCTUATED.fullmatch(word)
+    assert found is not None, "it matches any word"
+    before, core, after = found.groups()
+    while after.startswith(")") and core.count("(") > core.count(")"):
+        core, after = core + ")", after[1:]
+    return f"{before}{markdown_code(core)}{after}"
 
 
 def _is_plain(c: str) -> bool:

@@ -1,7 +1,7 @@
 """Pairs of candidates: B compared with A, as a check with its figures.
 
-A difference between two builds is no fault of either: the pair passes, and is called faster, slower
-or inconclusive. With a gate, what is slower than the first candidate by more fails.
+A difference between two builds is no defect of either: the pair passes, and its result is faster,
+slower or inconclusive. With a gate, a candidate fails that is slower than the first by more.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from kernelrig.bench import compare, differences
 from kernelrig.model import (
+    MORE_MINUTES,
     Bench,
     BenchVerdict,
     Check,
@@ -62,6 +63,7 @@ def _pair(title: str, seen: Comparison, gate_percent: float | None, unlike: Sequ
         "medians": f"{seen.a_ms:.4f} and {seen.b_ms:.4f} ms",
         "slots": f"{seen.slots} of each",
         "more": _more(seen),
+        MORE_MINUTES: "" if seen.more_minutes is None else f"{seen.more_minutes:.1f}",
     }
     facts |= {"forced": "; ".join(unlike)} if unlike else {}
     return Check(title, _verdict(seen, gate_percent), facts={k: v for k, v in facts.items() if v})

@@ -1,6 +1,6 @@
 """Whether a kernel that a patch broke on purpose shows the findings that the patch names.
 
-The verdict is on the emulator: detected is a pass, missed a failure.
+The verdict is on the emulator: a fault that is found is a pass, one that is missed a failure.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def read_fault(
     assert fault is not None, "a plan may not hold a fault stage: `invoke emulate` makes it"
     seen = read_emulated(command, find_command(result, command.name), folder, context)
     if isinstance(seen, Verdict):
-        check = Check(f"{fault.name} is caught", seen)
+        check = Check(f"{fault.name} is found", seen)
     else:
         check = _judge(fault, seen, context)
     notes = (f"broken on purpose: {fault.broken}",)
@@ -43,24 +43,27 @@ def read_fault(
 
 
 def _judge(fault: Fault, seen: Emulated, context: Context) -> Check:
-    title = f"{fault.name} is caught"
+    title = f"{fault.name} is found"
     found = emulated_findings(seen, seen.errors, context)
     texts = tuple(map(describe, found))
-    facts = {"schedules": str(seen.run.schedules), "shows as": ", ".join(fault.kinds)}
+    schedules = seen.run.schedules
+    facts = {"schedules": str(schedules), "shows as": ", ".join(fault.kinds)}
     wanted = " or ".join(fault.kinds)
     if not found:
-        verdict = failed(f"missed in {seen.run.schedules} schedules: its patch says {wanted}")
+        looked = f"{schedules} schedule{'s' if schedules > 1 else ''}"
+        verdict = failed(f"{fault.name} is missed in {looked}: its patch expects {wanted}")
         return Check(title, verdict, facts=facts)
     own = [
-        (f.schedule, text)
+        (f.schedule, f.kind, text)
         for f, text in zip(seen.errors, texts, strict=True)
         if f.kind in fault.kinds
     ]
     if not own:
-        verdict = failed(f"not found as {wanted}, but as {texts[0]}", *texts[1:])
+        kinds = " and ".join(dict.fromkeys(f.kind for f in seen.errors))
+        verdict = failed(f"{fault.name} is not found as {wanted}, but as {kinds}", *texts)
         return Check(title, verdict, findings=found, facts=facts)
-    needed = min(own)[0] + 1
-    facts["schedules needed"] = str(needed)
-    others = tuple(text for text in texts if text != min(own)[1])
-    verdict = passed(f"caught in schedule {needed} of {seen.run.schedules}: {min(own)[1]}", *others)
+    first, kind, text = min(own)
+    facts["schedules needed"] = str(first + 1)
+    summary = f"{fault.name} is found as {kind} in schedule {first + 1} of {schedules}"
+    verdict = passed(summary, text, *(other for other in texts if other != text))
     return Check(title, verdict, findings=found, facts=facts)

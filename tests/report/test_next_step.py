@@ -185,10 +185,13 @@ GIVEN = Candidate("patch_embed-old", "b", KERNEL, "debug", "sm_90a", "k3")
 COMPARE = "ci/invoke bench patch_embed@HEAD patch_embed --remote h200"
 
 
-def bench_run(result: str, verdict: Verdict, b: Candidate = TREE, **facts: str) -> Run:
+def bench_run(
+    result: str, verdict: Verdict, b: Candidate = TREE, *, more: str = "", checks: str = "passed"
+) -> Run:
     """A comparison of `b` with the last commit, in a session of 30 s."""
-    pair = Check(f"{b.name} compared with {HEAD.name}", verdict, facts={"result": result, **facts})
-    own = Check(b.name, runs.passed(), facts={"checks": facts.get("checks", "passed in r1")})
+    facts = {"result": result, **({MORE_MINUTES: more} if more else {})}
+    pair = Check(f"{b.name} compared with {HEAD.name}", verdict, facts=facts)
+    own = Check(b.name, runs.passed(), facts={"checks": checks})
     stage = runs.stage("bench", StageKind.BENCH, own, pair, verdict=verdict, seconds=30.0)
     return replace(runs.run(runs.PREFLIGHT, stage), bench=Bench((HEAD, b), 7, 1.2))
 
@@ -204,7 +207,7 @@ def bench_run(result: str, verdict: Verdict, b: Candidate = TREE, **facts: str) 
             f"ci/invoke remote-test {H200}",
         ),
         (
-            bench_run("inconclusive", runs.passed(), **{MORE_MINUTES: "2.0"}),
+            bench_run("inconclusive", runs.passed(), more="2.0"),
             f"{COMPARE} --minutes 3",
         ),
         (bench_run("inconclusive", runs.passed()), f"change the kernel, then {COMPARE}"),

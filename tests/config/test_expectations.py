@@ -80,7 +80,7 @@ def test_a_variant_changes_a_tunable_and_leaves_the_others(project: Project) -> 
             "default: 6",
             "11: 'default' of 'DEPTH' is 6, which is not among its values: 3, 4, 5",
         ),
-        ("[3, 4, 5]", "[3, 4, 5, 3]", "11: 'values' of 'DEPTH' holds one twice"),
+        ("[3, 4, 5]", "[3, 4, 5, 3]", "11: 'values' of 'DEPTH' has a value twice"),
         (
             "      sm_100a:\n        DEPTH",
             "      sm_80:\n        DEPTH",
@@ -89,7 +89,8 @@ def test_a_variant_changes_a_tunable_and_leaves_the_others(project: Project) -> 
         (
             "        UNROLL",
             "        KERNELRIG_X",
-            "12: 'KERNELRIG_X' cannot be a tunable; KERNELRIG_* is the harness's",
+            "12: 'KERNELRIG_X' cannot be a tunable; use letters, digits and '_', and not "
+            "the harness's KERNELRIG_*",
         ),
         (
             "      sm_100a:\n        source",

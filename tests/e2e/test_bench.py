@@ -186,7 +186,7 @@ def test_collect_reaches_the_same_verdicts(project: Project) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("quick", "nobody"), "unknown kernel 'nobody'; kernel/kernels.yaml has: "),
+        (("quick", "nobody"), "unknown kernel 'nobody'; kernels: "),
         (("quick", "slow:debug"), "unknown variant 'debug' of slow; known: production"),
         (("quick", "slow@nowhere"), "'@nowhere' is no commit of project; see `git log --oneline`"),
         (("quick", "x=nowhere"), "no build in nowhere: it has no build.json;"),

@@ -21,6 +21,11 @@ from kernelrig.errors import refused_by_disk
             "cannot use /x/run.json: permission denied; give this user write permission",
         ),
         (
+            NotADirectoryError(errno.ENOTDIR, "Not a directory", "/x/artifacts/tools"),
+            "cannot use /x/artifacts/tools: not a directory; "
+            "move the file that is in the place of a folder",
+        ),
+        (
             shutil.Error([("/a/b", "/x/b", "[Errno 28] No space left on device: '/a/b'")]),
             "cannot use /x/b: no space left on device; "
             "free some: `invoke clean`, or remove artifacts/builds",

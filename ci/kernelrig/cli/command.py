@@ -19,7 +19,7 @@ JSON = "print one JSON document in place of text (schemas/answer.schema.json)"
 
 
 class Command(Task[Callable[..., None]]):
-    """A task that still has its help after it was asked for its arguments: Invoke's loses it."""
+    """A task that keeps `help`: Invoke's get_arguments removes each entry that it has read."""
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:
         words = dict(self.help)
@@ -57,7 +57,7 @@ def command(
 
 
 def answer(called: str, body: Callable[[], Reply], *, as_json: bool = False) -> int:
-    """Run a task's body, show what it returned or raised, and return the exit code."""
+    """Run a task's body, print its reply or its error, and return the exit code."""
     try:
         with _stdout_kept_free(as_json):
             reply = body()
@@ -80,7 +80,7 @@ def answer(called: str, body: Callable[[], Reply], *, as_json: bool = False) -> 
 
 
 def show_error(called: str, error: BaseException, *, as_json: bool) -> int:
-    """Show what ended a task, and return the exit code: a sentence on stderr, or the document."""
+    """Print what ended a task and return the exit code: a sentence on stderr, or the document."""
     said, folder = _in_words(error), noted_run(error)
     if as_json:
         from kernelrig.cli.document import error_document
@@ -97,7 +97,7 @@ def show_error(called: str, error: BaseException, *, as_json: bool) -> int:
 
 
 def _in_words(error: BaseException) -> CiError:
-    """Return the error to show; an exception that was not foreseen is put on file."""
+    """Return the error to show; the traceback of an unexpected exception goes to a file."""
     if isinstance(error, CiError):
         return error
     if not isinstance(error, Exception):

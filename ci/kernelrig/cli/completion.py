@@ -1,7 +1,7 @@
 """Completion of a command line by the tab key, for bash and zsh.
 
 The shell asks `COMMAND --complete -- WORDS`, the last of which is the one being typed, and gets a
-candidate a line. Whatever goes wrong, the answer is empty: the shell then completes file names.
+candidate a line. After any error the answer is empty: the shell then completes file names.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ASK, _PRINT = "--complete", "--print-completion-script"
 
 
 def completion_script(shell: str) -> str:
-    """Return what a shell must read: `eval "$(ci/invoke --print-completion-script bash)"`."""
+    """Return what a shell evaluates: `eval "$(ci/invoke --print-completion-script bash)"`."""
     if shell not in SCRIPTS:
         raise ConfigError(f"{_PRINT} takes {' or '.join(SCRIPTS)}, not '{shell}'")
     return SCRIPTS[shell]
@@ -64,9 +64,9 @@ def typed_words(words: Sequence[str]) -> list[str] | None:
 def candidates(
     typed: Sequence[str], options: ParserContext, tasks: Mapping[str, ParserContext]
 ) -> list[str]:
-    """Return what the last of `typed` may become, after the words before it."""
+    """Return the words that the last of `typed` may be completed to, given those before it."""
     *before, word = typed
-    # bash takes `--flag=value` apart at the `=`.
+    # bash splits `--flag=value` at the `=`.
     if word == "=":
         word = ""
     elif before[-1:] == ["="]:
@@ -99,7 +99,7 @@ def _context(
         elif word.startswith("-"):
             known = task.flags.get(word) if task else None
             argument = known or options.flags.get(word)
-            # That of --help and --list may be left out.
+            # The values of --help and --list are optional.
             takes = argument is not None and argument.takes_value and not argument.optional
             waiting = word if takes else ""
         elif task is None and word.replace("_", "-") in tasks:
@@ -168,6 +168,7 @@ def _builds() -> Iterable[str]:
 
 
 _runs = _named("artifacts/runs/*")
+# Flags, then tasks with positional arguments: what lists the values of each.
 _OF_FLAG: Mapping[str, Callable[[], Iterable[str]]] = {
     "arch": _archs,
     "build": _builds,

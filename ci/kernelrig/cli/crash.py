@@ -1,4 +1,4 @@
-"""An exception that no code of ours foresaw: one sentence for the terminal, a report on file."""
+"""An unexpected exception: one sentence for the terminal, the traceback in a file."""
 
 from __future__ import annotations
 

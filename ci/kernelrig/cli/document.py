@@ -1,4 +1,4 @@
-"""From what a task returned or raised to the document of --json."""
+"""The document of --json, made of the reply or the error of a task."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ RUNS = "artifacts/runs"
 
 
 def reply_document(task: str, reply: Reply) -> str:
+    """Return the document of a task that returned `reply`."""
     run = reply.run
     answer = Answer(
         task=task,
@@ -47,7 +48,7 @@ def reply_document(task: str, reply: Reply) -> str:
 
 
 def error_document(task: str, error: CiError, folder: str = "") -> str:
-    """Return the document of a task that could not go on; `folder` is that of its run, if any."""
+    """Return the document of a task that raised `error`; `folder` is its run directory, if any."""
     details = error.details if isinstance(error, BuildError) else ""
     answer = Answer(
         task=task,
@@ -65,7 +66,7 @@ def _ending(reply: Reply) -> Ending:
     outcome = run_outcome(reply.run)
     if outcome is not Outcome.FAIL and is_incomplete(reply.run):
         return Ending.INCOMPLETE
-    # Where nothing was run nothing is known: the exit code is that of an error.
+    # Every stage was skipped, so nothing was established: the exit code is that of an error.
     return Ending.ERROR if outcome is Outcome.SKIP else Ending(outcome.value)
 
 

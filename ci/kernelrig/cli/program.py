@@ -53,7 +53,7 @@ class KernelrigProgram(Program):
         self.config.merge()
 
     def update_config(self, merge: bool = True) -> None:
-        """Leave it as it is: no task of ours runs a shell command through Invoke."""
+        """Do nothing: no task of ours runs a shell command through Invoke."""
 
     def run(self, argv: list[str] | None = None, exit: bool = True) -> None:
         """Run `argv` and exit with the code of the one table (ci/kernelrig/errors)."""
@@ -85,7 +85,7 @@ class KernelrigProgram(Program):
                 sys.stderr.write(f"{e.message}\n")
             return e.code
         except BrokenPipeError:
-            # Who read stdout has gone: nothing may be left to flush at exit.
+            # The reader closed stdout: without this the flush at exit would fail once more.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return CiError.exit_code
         except (KeyboardInterrupt, Exception) as e:
@@ -110,14 +110,14 @@ class KernelrigProgram(Program):
     def parse_core(self, argv: list[str] | None) -> None:
         writes = sys.dont_write_bytecode
         super().parse_core(argv)
-        # Invoke leaves no .pyc files of a tasks.py; of a package they save half of the next start.
+        # Invoke turns .pyc files off, for tasks.py. Those of a package halve the next start.
         sys.dont_write_bytecode = writes
 
     def parse_tasks(self) -> None:
         contexts = self._make_parser().contexts
         words = self.core.unparsed
         if words and words[0] in contexts and "--help" in words:
-            # Invoke would take it for the first positional argument that is missing.
+            # Invoke would take --help for the value of a missing positional argument.
             self.args.help.value = contexts[words[0]].name
             words.clear()
         for task, flag in _ANY_NUMBER.items():

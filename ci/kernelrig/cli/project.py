@@ -1,4 +1,4 @@
-"""The project that a command is for: the folder whose kernels, remotes and results are meant."""
+"""The project folder of a command: it has the kernels, the remotes and the results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _chosen: list[Path] = []
 
 
 def use_root(root: Path) -> None:
-    """Take `root` for the rest of this process; ci/invoke and tasks.py know theirs."""
+    """Set the project folder for the rest of this process: --root, ci/invoke and tasks.py do."""
     if not root.is_dir():
         raise ConfigError(f"--root: no folder {root}")
     _chosen[:] = [root.resolve()]

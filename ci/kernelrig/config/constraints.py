@@ -1,6 +1,7 @@
 """Constraints on remotes, kernels and plans beyond their types; one function per record.
 
-Ways are relative to the entry, so that the reader can put the line in front.
+The path of a Complaint is relative to the record; config.load puts the path of the record before it
+and finds the line.
 """
 
 from __future__ import annotations

@@ -29,9 +29,10 @@ def tunable_rules(kernel: Kernel) -> Iterator[Complaint]:
         for name, tunable in tunables.items():
             way: Loc = ("tunables", arch, name)
             if not _IDENTIFIER.fullmatch(name) or name.startswith(HARNESS):
-                yield Complaint(way, f"'{name}' cannot be a tunable; {HARNESS}* is the harness's")
+                text = f"'{name}' cannot be a tunable; use letters, digits and '_'"
+                yield Complaint(way, f"{text}, and not the harness's {HARNESS}*")
             if len(set(tunable.values)) != len(tunable.values):
-                yield Complaint((*way, "values"), f"'values' of '{name}' holds one twice")
+                yield Complaint((*way, "values"), f"'values' of '{name}' has a value twice")
             if tunable.default not in tunable.values:
                 text = f"'default' of '{name}' is {tunable.default}, which is not among its values"
                 yield Complaint((*way, "default"), f"{text}: {_listed(tunable.values)}")

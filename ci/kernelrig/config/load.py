@@ -36,9 +36,10 @@ _NAMED_BY_KEY: dict[type, tuple[tuple[tuple[str, ...], type], ...]] = {
 
 
 def load_remotes(root: Path) -> dict[str, Remote]:
-    """Read remotes.yaml and remotes.local.yaml; a local entry replaces a shared one as a whole.
+    """Read remotes.yaml and remotes.local.yaml, each of which may be missing.
 
-    Never key by key: so that one entry defines a remote.
+    A local entry replaces the shared one of the same name as a whole, not key by key, so that one
+    entry defines a remote.
     """
     remotes: dict[str, Remote] = {}
     for _, entries in _remote_files(root):
@@ -47,7 +48,7 @@ def load_remotes(root: Path) -> dict[str, Remote]:
 
 
 def remote_sources(root: Path) -> dict[str, str]:
-    """Return where each remote's entry stands, `remotes.local.yaml:4 (instead of ...)`."""
+    """Return the file and line of each remote's entry, `remotes.local.yaml:4 (instead of ...)`."""
     places: dict[str, str] = {}
     for document, entries in _remote_files(root):
         for name in entries:
@@ -57,6 +58,7 @@ def remote_sources(root: Path) -> dict[str, str]:
 
 
 def load_kernels(root: Path) -> dict[str, Kernel]:
+    """Read kernel/kernels.yaml: the kernels by name."""
     document = read_yaml(root / KERNELS, KERNELS)
     folder = (root / KERNELS).parent
 

@@ -25,10 +25,10 @@ remotes:
 
 
 def add_remote(root: Path, remote: Remote, *, replace: bool = False) -> Path:
-    """Write `remote` into remotes.local.yaml and return that file.
+    """Write `remote` into remotes.local.yaml and return the path of that file.
 
-    The same name for the same address is an update. For another address it is refused unless
-    `replace`: a rental that comes back under a new address says so.
+    An entry of the same name and address is updated. One with another address is a ConfigError
+    unless `replace` is set, as for a rented host that came back under a new address.
     """
     known = load_remotes(root).get(remote.name)
     if known is not None and _address(known) != _address(remote) and not replace:
@@ -43,7 +43,7 @@ def add_remote(root: Path, remote: Remote, *, replace: bool = False) -> Path:
     wanted = {**read_remotes(document), remote.name: remote}
     text = set_entry(document, remote)
     # The text was edited by lines: it is parsed again before anything is written.
-    if _says(text) != wanted:
+    if _parsed(text) != wanted:
         raise ConfigError(
             f"{LOCAL_REMOTES} is formatted in a way that cannot be edited",
             f"put this under 'remotes' yourself:\n{''.join(_lines(remote, 2)).rstrip()}",
@@ -53,13 +53,13 @@ def add_remote(root: Path, remote: Remote, *, replace: bool = False) -> Path:
 
 
 def known_entry(root: Path, remote: Remote) -> Remote | None:
-    """Return the entry of the same name for the same address: what an update starts from."""
+    """Return the entry that `remote` would update: same name, same address. None without one."""
     known = load_remotes(root).get(remote.name)
     return known if known is not None and _address(known) == _address(remote) else None
 
 
 def require_addable(remote: Remote) -> None:
-    """Refuse what no file may say of a remote; nothing needs to be connected to for that."""
+    """Raise ConfigError for an entry that breaks a constraint, before anything is connected to."""
     wrong = [complaint.text for complaint in remote_rules(remote)]
     if wrong:
         raise ConfigError(f"remote '{remote.name}' cannot be added: {'; '.join(wrong)}")
@@ -92,7 +92,7 @@ def set_entry(document: Document, remote: Remote) -> str:
     return "".join(lines)
 
 
-def _says(text: str) -> dict[str, Remote] | None:
+def _parsed(text: str) -> dict[str, Remote] | None:
     try:
         return read_remotes(parse_yaml(text, LOCAL_REMOTES))
     except ConfigError:
@@ -106,7 +106,7 @@ def _address(remote: Remote) -> str:
 
 
 def _lines(remote: Remote, column: int) -> list[str]:
-    """Word the entry: what has its default is left out."""
+    """Return the lines of the entry; keys that have their default are left out."""
     lines = [f"{' ' * column}{_scalar(remote.name)}:\n"]
     for f in fields(remote):
         value = getattr(remote, f.name)
@@ -125,7 +125,7 @@ def _default(f: Field[Any]) -> object:
 
 
 def _scalar(value: object) -> str:
-    """Word a value for any YAML: text that some version reads as something else is quoted."""
+    """Return `value` as YAML; text that a YAML version would read as another type is quoted."""
     plain = re.compile(r"[A-Za-z_/~][A-Za-z0-9_./@~-]*")
     trap = {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "~"}
     if isinstance(value, str):

@@ -20,7 +20,7 @@ from kernelrig.model import Kernel, Remote, Stage
 
 @dataclass(frozen=True, slots=True)
 class RemotesFile:
-    """Where we may run: remotes.yaml, reviewed, and remotes.local.yaml, yours."""
+    """The hosts to run on: remotes.yaml is shared and reviewed, remotes.local.yaml is your own."""
 
     schema: Literal[1, 2]
     remotes: dict[str, Remote] | None = None  # None: every entry is commented out
@@ -28,7 +28,7 @@ class RemotesFile:
 
 @dataclass(frozen=True, slots=True)
 class KernelsFile:
-    """What we build: kernel/kernels.yaml."""
+    """The kernels to build: kernel/kernels.yaml."""
 
     schema: Literal[1]
     kernels: dict[str, Kernel]
@@ -36,7 +36,7 @@ class KernelsFile:
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """Which stages run, in which order, with which limits: ci/plans/NAME.yaml."""
+    """The stages that run, their order and their limits: ci/plans/NAME.yaml."""
 
     schema: Literal[1]
     stages: tuple[Stage, ...]
@@ -89,7 +89,7 @@ def records_of(kind: Any) -> Iterator[type]:  # noqa: ANN401 - a type form: int,
 
 
 def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
-    """Drop the titles pydantic makes of names: 'Connect Timeout S' says nothing new."""
+    """Drop pydantic's titles, which repeat the names: 'Connect Timeout S'."""
     return {
         key: _without_titles(value) if isinstance(value, dict) else value
         for key, value in schema.items()

@@ -4,10 +4,10 @@ CiError               any of them: one sentence, one hint, one exit code
 ├── ConfigError       2  a file or a flag of the user's is wrong
 ├── BuildError        3  the kernel does not compile
 ├── RemoteError       4  the host, the link or our own machinery failed
-├── ProtocolError     5  a tool answered in a form we cannot read
-└── IncompleteError   6  results are missing; `invoke collect RUN` goes on
+├── ProtocolError     5  the output of a tool, or a file, cannot be read
+└── IncompleteError   6  results are missing; `invoke collect RUN` fetches them
 
-A wrong, racy or slow kernel is no exception: it is a Verdict (kernelrig.model).
+A wrong, racy or slow kernel raises nothing: it gets a Verdict (kernelrig.model).
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from typing import ClassVar
 FREE_SOME = "free some: `invoke clean`, or remove artifacts/builds"
 """What to do when the disk is full."""
 
-_MAKE_OURS = "give this user write permission"
-_CLOSED = {
+_PERMIT = "give this user write permission"
+_FIXES = {
     errno.ENOSPC: FREE_SOME,
     errno.EDQUOT: FREE_SOME,
-    errno.EROFS: _MAKE_OURS,
-    errno.EACCES: _MAKE_OURS,
-    errno.EPERM: _MAKE_OURS,
+    errno.EROFS: _PERMIT,
+    errno.EACCES: _PERMIT,
+    errno.EPERM: _PERMIT,
+    errno.ENOTDIR: "move the file that is in the place of a folder",
 }
-"""Error numbers of a disk that is full or read-only, and the suggested fix."""
+"""Error numbers of a file system that cannot be written as it is, and the suggested fix."""
 
 
 class CiError(Exception):
@@ -72,24 +73,24 @@ class IncompleteError(CiError):
 
 
 def refused_by_disk(error: OSError) -> CiError | None:
-    """Return the error of a disk that is full or not writable; None for any other OSError."""
+    """Return the error to show if the disk is full or not writable; None for any other OSError."""
     name, code = error.filename, error.errno
     if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
         # copytree's list of (from, to, why) for each file, where `why` is already a text.
         _, name, why = error.args[0][0]
-        code = next((n for n in _CLOSED if f"[Errno {n}]" in str(why)), None)
-    full = _CLOSED.get(code or 0) == FREE_SOME
-    if code not in _CLOSED or not (name or full):
+        code = next((n for n in _FIXES if f"[Errno {n}]" in str(why)), None)
+    full = _FIXES.get(code or 0) == FREE_SOME
+    if code not in _FIXES or not (name or full):
         return None
     what = f"cannot use {name}" if name else "cannot write under artifacts"
-    return CiError(f"{what}: {os.strerror(code).lower()}", _CLOSED[code])
+    return CiError(f"{what}: {os.strerror(code).lower()}", _FIXES[code])
 
 
 _RUN = "run directory: "
 
 
 def note_run(error: BaseException, folder: str) -> None:
-    """Note on what ends a run where its records are; a traceback shows the note too."""
+    """Add the run directory to the exception that ends a run; a traceback shows it too."""
     error.add_note(_RUN + folder)
 
 

@@ -1,1 +1,1 @@
-"""Files that are whole or not there, and the records that are written to them."""
+"""Files: atomic writes, and records to JSON and back with their schemas."""

@@ -1,9 +1,9 @@
-"""Plain values into records where nothing about them is doubtful, with the standard library alone.
+"""The fast path from JSON-like values to records, with the standard library alone.
 
-pydantic judges whatever this leaves (`validation.convert`), and alone puts mistakes into words. But
-importing it and building its validators takes longer than all else of a task that changes nothing,
-and nearly every file that is read is right. So nothing may be accepted here that pydantic refuses,
-and what is accepted must be equal to what it makes of the same value.
+A value that is not plainly valid raises DoubtfulError, and pydantic decides (`validation.convert`);
+it also writes the messages. Importing pydantic and building its validators takes longer than the
+rest of an unchanged build, and nearly every file that is read is valid. So this module must accept
+nothing that pydantic refuses, and must return what pydantic would return.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _decoder(kind: Any) -> Decode:  # noqa: ANN401 - a type form: int, dict[str,
         return partial(_one_of, {str(v) if isinstance(v, enum.Enum) else v: v for v in arguments})
     if origin in (types.UnionType, typing.Union):
         if float in arguments and int in arguments[arguments.index(float) :]:
-            return _doubt  # the first that fits is taken, and a float takes an int
+            return _doubt  # the first member that fits is taken, and a float accepts an int
         return partial(_first_that_fits, [_decoder(a) for a in arguments])
     if origin is tuple and arguments[1:] == (...,):
         return partial(_sequence, _decoder(arguments[0]))
@@ -72,7 +72,7 @@ def _record(kind: type, fields: Mapping[str, Any], needed: set[str], value: obje
 
 
 def _one_of(allowed: Mapping[object, object], value: object) -> object:
-    # Of a type that JSON has: True is equal to 1, and no 1.
+    # The type is compared too: True == 1 in Python, and `true` is not 1 in JSON.
     if type(value) not in (str, int) or value not in allowed:
         raise DoubtfulError
     return allowed[value]

@@ -40,12 +40,12 @@ def utc_now() -> str:
 
 
 def stage_folder(run: Path, index: int, name: str) -> Path:
-    """The folder of the stage at `index` (from 1); the agent on the host uses the same name."""
+    """Return the folder of the stage at `index` (from 1); the agent on the host uses the same."""
     return run / "stages" / f"{index:02d}-{name}"
 
 
 def build_folder(run: Path, variant: str = "") -> Path:
-    """The folder of the run's own build, or of a stage's variant; the same on the host."""
+    """Return the folder of the run's own build, or of a stage's variant; the same on the host."""
     return run / "variants" / variant if variant else run / "build"
 
 

@@ -1,7 +1,7 @@
-"""Plain values into the records of kernelrig.model, and what is wrong with them in words.
+"""JSON-like values to the records of kernelrig.model, or the messages about what is wrong.
 
-pydantic does the checking, over the plain dataclasses, strictly; it is imported at the first value
-that is not plainly right (kernelrig.files.decoder).
+pydantic checks strictly against the dataclasses' types. It is imported only for a value that
+kernelrig.files.decoder does not accept.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def adapter(kind: type) -> TypeAdapter[Any]:
 
 
 def convert(kind: type[T], value: object) -> tuple[T | None, tuple[Complaint, ...]]:
-    """Convert JSON-like `value` to a record, or return all that is wrong with it."""
+    """Return the record made of JSON-like `value`, or None and every mistake in it."""
     try:
         return decode(kind, value), ()
     except DoubtfulError:
@@ -69,7 +69,7 @@ def convert(kind: type[T], value: object) -> tuple[T | None, tuple[Complaint, ..
     from pydantic import ValidationError
 
     try:
-        # JSON mode tells 22 from "22", and still converts to enums, tuples, dates and paths.
+        # JSON mode does not accept "22" for 22, and still converts to enums, tuples, dates, paths.
         (record,) = adapter(typing.cast("type", kind)).validate_json(json.dumps([value]))
     except ValidationError as e:
         return None, tuple(_complaints(kind, value, e.errors(include_url=False)))

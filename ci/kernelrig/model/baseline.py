@@ -45,7 +45,7 @@ class TimedRun:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The times of one build in one case. `regime` must be equal too, besides the host class.
+    """The times of one build in one case; comparable where host class and `regime` are equal.
 
     `standards` are the checks that the build had passed when it was accepted (run.standards).
     """

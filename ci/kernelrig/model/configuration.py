@@ -84,7 +84,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A problem size: `images` x 196 rows; `ctas` caps the grid, 0 = every SM."""
+    """A problem size: `images` x Shape.rows_per_image rows; `ctas` caps the grid, 0 = every SM."""
 
     name: str
     images: int

@@ -48,10 +48,10 @@ class SassRule(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A warp role, known by the instructions that only it issues.
+    """A warp role, identified by instructions that only its warps issue.
 
-    `places` says how often its code stands there, as an expression over the tunables: a role whose
-    warps are of two kinds may have a copy for each.
+    `places` is how many copies of its code there are, as an expression over the tunables: a role
+    whose warps are of two kinds may have a copy for each.
     """
 
     name: str
@@ -61,10 +61,10 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """An asynchronous load to tell of: how many instructions stand between it and its wait.
+    """An asynchronous load whose distance to its wait is reported as a fact, without a verdict.
 
-    Told, and never judged: instructions times `warps` (an expression over the tunables) are an
-    estimate of the cycles that hide `cycles` of latency.
+    The instructions between the two times `warps` (an expression over the tunables) estimate how
+    many of the load's `cycles` of latency are hidden.
     """
 
     load: str

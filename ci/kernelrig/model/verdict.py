@@ -1,4 +1,4 @@
-"""The words every record is made of: outcomes, kinds, patterns, and the verdict they carry."""
+"""Verdicts, and the enumerations that records share: outcomes, devices, stage kinds, patterns."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 SCHEMA = 1
-"""The version that every file of ours says of itself."""
+"""The schema number of every file whose format has not changed; the others give their own."""
 
 
 class Outcome(StrEnum):
-    """PASS and FAIL speak of the kernel, ERROR of us or the host, SKIP says why it was not run."""
+    """PASS and FAIL judge the kernel; ERROR is our fault or the host's; SKIP: it was not run."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -44,12 +44,12 @@ class StageKind(StrEnum):
 
     @property
     def static(self) -> bool:
-        """Say whether it is carried out in this process, on sources and builds alone."""
+        """Whether it is carried out in this process, on sources and builds alone."""
         return self in (StageKind.BUILD, StageKind.CHECK, StageKind.TUNABLES)
 
     @property
     def on_host(self) -> bool:
-        """Say whether an agent runs it; the others are judged from the builds or the probe."""
+        """Whether an agent runs it; the others are judged from the builds or the probe."""
         return not self.static and self is not StageKind.PREFLIGHT
 
 
@@ -62,9 +62,9 @@ class Pattern(StrEnum):
 
 
 class Function(StrEnum):
-    """What a variant computes: where the table joins, what is rounded (kernel/function.cuh).
+    """What a variant computes: where the table is added and what is rounded (kernel/function.cuh).
 
-    The second is the project's own. A baseline computes what its library can.
+    ROUND_THEN_ADD is what the project's own kernels compute; a baseline, what its library offers.
     """
 
     PRODUCT = "product"
@@ -77,8 +77,8 @@ class Function(StrEnum):
 class Verdict:
     """A judgement and what it rests on; `evidence` are short lines a person can check.
 
-    An error whose cause is a tool's answer that nobody can read (garbled, cut, summary missing)
-    says `unreadable`: the task then exits 5, for any other error 4 (kernelrig.report.outcome).
+    `unreadable` marks an error whose cause is tool output that could not be parsed (garbled, cut
+    short, no summary): the task exits 5 for it, for any other error 4 (kernelrig.report.outcome).
     """
 
     outcome: Outcome
@@ -110,7 +110,7 @@ def skipped(summary: str) -> Verdict:
 
 
 def combine(verdicts: Iterable[Verdict]) -> Outcome:
-    """Join verdicts: any fail wins, then any error; nothing at all is an error, never a pass."""
+    """Return FAIL if any verdict is, else ERROR, else PASS, else SKIP; ERROR for no verdicts."""
     outcomes = {v.outcome for v in verdicts}
     for outcome in (Outcome.FAIL, Outcome.ERROR, Outcome.PASS, Outcome.SKIP):
         if outcome in outcomes:

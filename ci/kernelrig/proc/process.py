@@ -76,21 +76,21 @@ def stream_process(
     env: Mapping[str, str] | None = None,
     grace_s: float = 0.0,
 ) -> Completed:
-    """Run `argv` like `run_process`, handing on each line as it comes; stderr is in stdout.
+    """Run `argv` like `run_process` and pass each line to `echo` when it is printed; the returned
+    `stdout` has stderr in it.
 
-    A process that is interrupted gets TERM and `grace_s` to end its own children before KILL.
-
-    At the time limit the process group is killed and what was said until then is returned, the exit
-    code -9: of a test run that hangs, the last line is the one that matters.
+    If `echo` or Ctrl-C raises, the process gets TERM and `grace_s` to end its children, then KILL.
+    At the time limit its group is killed; the output until then is returned with exit code -9: of
+    a test run that hangs, the last line is the one that matters.
     """
     began = time.monotonic()
-    said: list[str] = []
+    printed: list[str] = []
     with _start(argv, cwd=cwd, env=env, stderr=subprocess.STDOUT) as process:
         limit = threading.Timer(timeout_s, _kill, (process,))
         limit.start()
         try:
             for line in process.stdout or ():
-                said.append(line)
+                printed.append(line)
                 echo(line.rstrip("\n"))
             process.wait()
         finally:
@@ -100,7 +100,9 @@ def stream_process(
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(grace_s)
             _kill(process)
-    return Completed(_words(argv), process.returncode, "".join(said), "", time.monotonic() - began)
+    return Completed(
+        _words(argv), process.returncode, "".join(printed), "", time.monotonic() - began
+    )
 
 
 def end_processes() -> None:
@@ -139,7 +141,7 @@ def _start(
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """Kill the group of a process that was not waited for yet: its pid is not reused yet."""
+    """Kill the group of a process that was not waited for: until then its pid is not reused."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

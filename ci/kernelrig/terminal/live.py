@@ -1,4 +1,4 @@
-"""What is under way, shown on a terminal and rewritten as time goes by; imports rich."""
+"""The steps in progress, redrawn on a terminal; imports rich."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def times(elapsed_s: float, expected_s: float) -> str:
 
 
 class Live:
-    """A line for each thing under way, below what is printed."""
+    """A line for each step in progress, below the printed lines."""
 
     def __init__(self) -> None:
-        # NO_COLOR and the width are the console's to honour. stdout carries results: it stays.
+        # The console honours NO_COLOR and the width. stdout carries results: it is not redirected.
         self._shown = Progress(
             SpinnerColumn(),
             TextColumn(

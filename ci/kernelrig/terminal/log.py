@@ -1,7 +1,7 @@
-"""Progress for people, on stderr; results never go here: stdout and files carry those.
+"""Progress on stderr; results go to stdout and to files.
 
-A line per event, stamped with the seconds since the start. On a terminal what is under way is shown
-below the lines with its elapsed and its expected time, and is gone when it has ended.
+One line per event, with the seconds since the start. On a terminal each step in progress is shown
+below these lines with its elapsed and its expected time, and is removed when it ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _live: Live | None = None
 def say(line: str) -> None:
     """Print one line of progress."""
     stamped = f"[{time.monotonic() - _BEGAN:7.1f}] {line}\n"
-    # One write: builds speak from several threads, and print writes the end of a line apart.
+    # One write: several threads call this, and print() writes text and newline separately.
     with _LOCK:
         if _live is not None:
             _live.write(stamped)
@@ -36,7 +36,7 @@ def say(line: str) -> None:
 
 @contextmanager
 def working(text: str, expected_s: float = 0.0) -> Iterator[None]:
-    """Say `text`, and show it with its times until the block ends; `expected_s` 0 = unknown."""
+    """Print `text`, and show it as in progress until the block ends; `expected_s` 0 = unknown."""
     say(text)
     end = begin(text, expected_s)
     try:
@@ -46,9 +46,9 @@ def working(text: str, expected_s: float = 0.0) -> Iterator[None]:
 
 
 def begin(text: str, expected_s: float = 0.0) -> Callable[[], None]:
-    """Show `text` as under way, where there is a terminal, until the function returned is called.
+    """Show `text` as in progress on a terminal until the returned function is called.
 
-    What is under way at the same time, in other threads, is shown together.
+    Steps in progress in several threads are shown together.
     """
     global _live
     if not is_terminal():
@@ -70,5 +70,5 @@ def begin(text: str, expected_s: float = 0.0) -> Callable[[], None]:
 
 
 def is_terminal() -> bool:
-    """Return whether stderr can be rewritten: a terminal, and no dumb one."""
+    """Return whether stderr is a terminal on which lines can be rewritten."""
     return sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb")

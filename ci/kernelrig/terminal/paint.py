@@ -20,7 +20,7 @@ _COLOURS = {
     "ok": "32",
     "missing": "31;1",
 }
-# A verdict stands at the start of a line before a colon or a gap, or alone in a cell of a table.
+# A verdict is at the start of a line before a colon or two spaces, or alone in a cell of a table.
 _VERDICT = re.compile(
     rf"(?:^|(?<=  ))({'|'.join(_COLOURS)})(?=(?: \(\d+ accepted\))?(?::|  |$))", re.MULTILINE
 )
@@ -28,7 +28,7 @@ _LEAST_WIDTH = 40
 
 
 def for_stdout(text: str) -> str:
-    """Return `text` as it is to be written to stdout; unchanged where that is no terminal."""
+    """Return `text` broken and coloured for stdout; unchanged if stdout is not a terminal."""
     if not sys.stdout.isatty():
         return text
     text = fit(text, shutil.get_terminal_size().columns)

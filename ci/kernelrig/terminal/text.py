@@ -15,7 +15,7 @@ _PUNCTUATED = re.compile(r"([(\"']*)(.*?)([)\"'.,;:!?]*)")
 
 
 def printable(text: str) -> str:
-    """Spell out what a terminal or an XML parser would choke on; newlines and tabs stay."""
+    """Escape what may not be in XML or would control a terminal; newlines and tabs stay."""
     return "".join(c if c in "\n\t" or _is_plain(c) else _escape(c) for c in text)
 
 

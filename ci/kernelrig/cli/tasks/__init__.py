@@ -1,4 +1,4 @@
-"""The tasks, by what they are about."""
+"""The tasks: of kernels, of runs, of machines."""
 
 from invoke import Collection
 

@@ -1,4 +1,4 @@
-"""What flags that several tasks have in common say of themselves."""
+"""Help texts of the flags that several tasks have."""
 
 KERNEL = "kernel of kernel/kernels.yaml; default: the only one"
 REMOTE = "where to run: a name of remotes.yaml or remotes.local.yaml"

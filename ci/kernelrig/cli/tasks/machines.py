@@ -16,7 +16,7 @@ from kernelrig.errors import ConfigError
         "target": "USER@HOST[:PORT]",
         "fingerprint": "SHA256:... of its host key; default: pin the key that it shows now",
         "arch": "sm_100a (B200), sm_90a (H200) ...; default: as it was, or sm_100a",
-        "gpu": "what the device must be called, for example 'NVIDIA B200'",
+        "gpu": "name that the driver must give the GPU, for example 'NVIDIA B200'",
         "identity_file": "private key to log in with; default: the agent and ssh_config",
         "replace": "overwrite an entry of the same name; default: keep what no flag names",
     },
@@ -33,7 +33,7 @@ def remote_add(
     """Pin a host's key in remotes.local.yaml; with a fingerprint, only the key that has it."""
     from kernelrig.run import upkeep
 
-    said = upkeep.add_remote(
+    text = upkeep.add_remote(
         project_root(),
         name,
         target,
@@ -43,7 +43,7 @@ def remote_add(
         identity_file=identity_file,
         replace_entry=replace,
     )
-    return Reply(said)
+    return Reply(text)
 
 
 @command(

@@ -1,4 +1,4 @@
-"""Tasks that run on a host, and what goes on with their results."""
+"""Tasks that run on a host, and tasks that continue with the results of a run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kernelrig.cli.tasks.flags import BUILD, KERNEL, REMOTE, REQUIRE, RUN, SYSTE
         "build": BUILD,
         "system_cuda": SYSTEM_CUDA,
         "stop_at_first": "end the run at the first stage that does not pass",
-        "gate": "exit 1 if it is slower than the baseline by more than so many percent",
+        "gate": "exit 1 if it is slower than the baseline by more than this percentage",
         "require_device": REQUIRE,
         "dry_run": "print the plan, and connect to no host",
     },
@@ -111,13 +111,13 @@ def profile(
         "remote": REMOTE,
         "processes": "of each build, which run in its measurement slots in turn; default: 3",
         "rounds": "each build has a slot in each; default: 7, some 20 s for two kernels of 1 ms",
-        "minutes": "in place of --rounds: about so long",
+        "minutes": "how long to measure, about; in place of --rounds",
         "warmup_s": "seconds of load in each slot before its samples; default: 0.1",
         "settle_s": "seconds of load before the first slot, which warm the GPU; default: 1.2",
         "samples": "of each slot; default: 860",
         "case": "case of kernel/kernels.yaml; default: full",
-        "gate": "exit 1 if another is slower than A by more than so many percent",
-        "force": "compare even what differs in GPU, driver, power limit or regime",
+        "gate": "exit 1 if another is slower than A by more than this percentage",
+        "force": "compare even if GPU, driver, power limit or regime differ",
         "system_cuda": SYSTEM_CUDA,
         "dry_run": "print the measurement slots in their order, and connect to no host",
     },
@@ -179,7 +179,7 @@ def collect(run: str) -> Reply:
         "run": RUN,
         "dirty": "even of a tree with changes on top of its commit",
         "unchecked": "even of a build that has not passed the current checks",
-        "replace": "drop the runs that are there, of whatever regime",
+        "replace": "remove the baseline's runs first, of any regime",
     },
 )
 def baseline_accept(

@@ -1,6 +1,6 @@
 """Every broken megakernel is caught in the emulator, at once or in some schedule; the good is not.
 
-C is compared with what kernelrig.reference.inputs says of the same integers, to the bit.
+C is compared with what kernelrig.reference computes from the same integers, bit for bit.
 """
 
 from __future__ import annotations

@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 from kernelrig.model import Function, Pattern
 from kernelrig.proc import run_process
-from kernelrig.reference.inputs import (
-    addends_at,
-    bf16_bits,
-    bf16_values,
-    expected,
-    recompute,
-    uniform_at,
-)
+from kernelrig.reference.expected import addends_at, expected, recompute
+from kernelrig.reference.inputs import bf16_bits, bf16_values, uniform_at
 
 from tests.kernel.host_program import compile_for_host
 

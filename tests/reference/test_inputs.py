@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from kernelrig.model import Pattern
 from kernelrig.proc import run_process
+from kernelrig.reference.expected import Expected, expected, expected_outputs, recompute
 from kernelrig.reference.inputs import (
     E4M3_VALUES,
     Doubles,
-    Expected,
     Indices,
     bf16_bits,
     bf16_sum,
@@ -20,12 +20,9 @@ from kernelrig.reference.inputs import (
     bf16_values,
     combined_bits,
     e4m3_codes,
-    expected,
-    expected_outputs,
     fnv1a64,
     hash_at,
     operand_codes,
-    recompute,
     splitmix64,
     table_values,
     uniform_at,

@@ -28,7 +28,7 @@ from kernelrig.model import (
     StageRecord,
     StageResult,
 )
-from kernelrig.reference.inputs import expected_outputs
+from kernelrig.reference.expected import expected_outputs
 from kernelrig.stages import judge_preflight, launches, read_stage, stage_jobs, why_not
 from kernelrig.stages.context import Context
 from kernelrig.stages.emulation.command import PACKAGE, emulated_case

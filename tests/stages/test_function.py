@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from kernelrig.model import Function, Pattern, Stage, StageKind, StageRecord, Variant
-from kernelrig.reference.inputs import expected
+from kernelrig.reference.expected import expected
 from kernelrig.stages import Context, read_stage
 
 from tests.stages import bench, outputs

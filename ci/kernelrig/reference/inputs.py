@@ -1,19 +1,15 @@
-"""The inputs and outputs of a kernel, computed again on this machine.
+"""The inputs of a kernel in NumPy: the hash, the number formats, the patterns.
 
-The same bits as kernel/inputs.cuh makes on host and device, by other means: reference and kernels
-share that header, and an error in it would be common to both. NumPy alone, so that a finished run
-can be judged where there is no GPU.
+The same bits as kernel/inputs.cuh makes, by an independent implementation: the CUDA reference and
+the kernels share that header, so an error in it would be common to both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.model import Function, Pattern
+from kernelrig.model import Pattern
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -24,9 +20,6 @@ Indices = NDArray[np.int64]
 
 GOLDEN_GAMMA = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
-
-_ROWS_AT_ONCE = 512
-"""Rows of A generated at a time: 512 x 768 hashes and their values fit in a few MB."""
 
 
 # --- the hash ------------------------------------------------------------------------------------
@@ -154,207 +147,3 @@ def combined_bits(
     bias = table_values(pattern, "bias", seed, columns)
     pos = table_values(pattern, "pos_embed", seed, positions * n + columns)
     return bf16_bits(bias + pos)
-
-
-# --- the functions -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Addends:
-    """The epilogue operands of some outputs, added as `function` says (kernel/function.cuh)."""
-
-    function: Function
-    bias: Words
-    table: Words
-
-    @property
-    def rounds_twice(self) -> bool:
-        """Whether the table is added to a rounded number, and the sum rounded again."""
-        return self.function in (Function.ROUND_THEN_ADD, Function.BIAS_THEN_ADD)
-
-    def first_rounded(self, acc: Doubles) -> Floats:
-        """Return the numbers that are rounded to BF16 first."""
-        total = acc.astype(np.float32)
-        if self.function is Function.BIAS_THEN_ADD:
-            return total + bf16_values(self.bias)
-        if self.function is Function.ADD_THEN_ROUND:
-            return total + bf16_values(self.table)
-        return total
-
-    def output(self, acc: Doubles) -> Words:
-        first = bf16_bits(self.first_rounded(acc))
-        return bf16_sum(first, self.table) if self.rounds_twice else first
-
-    def largest_on_the_way(self, acc: Doubles) -> Doubles:
-        """Return the largest number that is rounded, or added between two roundings."""
-        first, output = self.first_rounded(acc), bf16_values(self.output(acc))
-        added = bf16_values(self.table) if self.rounds_twice else np.zeros_like(output)
-        largest = np.maximum(np.abs(first), np.maximum(np.abs(added), np.abs(output)))
-        return largest.astype(np.float64)
-
-
-def addends_at(
-    function: Function, pattern: Pattern, seed: int, positions: Indices, columns: Indices, n: int
-) -> Addends:
-    bias = bf16_bits(table_values(pattern, "bias", seed, columns))
-    if function is Function.BIAS_THEN_ADD:
-        table = bf16_bits(table_values(pattern, "pos_embed", seed, positions * n + columns))
-    else:
-        table = combined_bits(pattern, seed, positions, columns, n)
-    return Addends(function, bias, table)
-
-
-# --- the outputs ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """Expected outputs, and the interval that a correct kernel may differ by.
-
-    Right is within `bound` of `bits`, or from `lowest` to `highest`: where the roundings of an
-    accumulator within accum_tol * sum |a b| can land. The latter is for an accumulator on a BF16
-    tie whose sum with the table is a tie again: two ulp apart and both right, once in 7e8 outputs.
-    A bound of 0 means bit for bit.
-    """
-
-    bits: Words
-    bound: Doubles
-    lowest: Floats
-    highest: Floats
-
-    def wrong(self, got: Words) -> NDArray[np.bool_]:
-        """Return which of `got` no correct kernel can compute; NaN is always among them."""
-        value = bf16_values(got)
-        with np.errstate(invalid="ignore"):
-            error = np.abs(value.astype(np.float64) - bf16_values(self.bits))
-            near = (error <= self.bound) | ((self.lowest <= value) & (value <= self.highest))
-        return np.where(self.bound == 0.0, got != self.bits, ~near)
-
-
-@dataclass(frozen=True, slots=True)
-class Disagreement:
-    """One output that differs from the reference."""
-
-    row: int
-    column: int
-    got: float
-    wanted: float
-    bound: float
-
-    def __str__(self) -> str:
-        wanted = f"{self.wanted:g} +- {self.bound:.4g}" if self.bound else f"{self.wanted:g}"
-        return f"row {self.row}, column {self.column}: got {self.got:g}, wanted {wanted}"
-
-
-def expected(
-    rows: Indices,
-    columns: Indices,
-    *,
-    pattern: Pattern,
-    seed: int,
-    accum_tol: float,
-    n: int,
-    k: int,
-    rows_per_image: int,
-    function: Function = Function.ROUND_THEN_ADD,
-) -> Expected:
-    """Return C[row, column] for each pair, without ever holding the whole of A.
-
-    The sums are exact: products of two E4M3 numbers of ours are multiples of 2^-18, in FP64.
-    """
-    acc, abs_sum = np.zeros(rows.size), np.zeros(rows.size)
-    known, place = np.unique(columns, return_inverse=True)
-    b = _operand_lines(pattern, "B", seed, known, k)
-    for part, lines, line_of in _by_rows(rows):
-        a = _operand_lines(pattern, "A", seed, lines, k)
-        products = a[line_of] * b[place[part]]
-        acc[part], abs_sum[part] = products.sum(axis=1), np.abs(products).sum(axis=1)
-    addends = addends_at(function, pattern, seed, rows % rows_per_image, columns, n)
-    return _of_sums(acc, abs_sum, addends, accum_tol if pattern is Pattern.RANDOM else None)
-
-
-def expected_outputs(
-    row_count: int,
-    *,
-    pattern: Pattern,
-    seed: int,
-    accum_tol: float,
-    n: int,
-    k: int,
-    rows_per_image: int,
-    function: Function = Function.ROUND_THEN_ADD,
-) -> Expected:
-    """Return every element of the first `row_count` rows, in row-major order.
-
-    The same as `expected` says of each, by a matrix product: sums that are exact know no order.
-    """
-    a = _operand_lines(pattern, "A", seed, np.arange(row_count), k)
-    b = _operand_lines(pattern, "B", seed, np.arange(n), k)
-    acc, abs_sum = (a @ b.T).ravel(), (np.abs(a) @ np.abs(b).T).ravel()
-    rows, columns = np.divmod(np.arange(row_count * n), n)
-    addends = addends_at(function, pattern, seed, rows % rows_per_image, columns, n)
-    return _of_sums(acc, abs_sum, addends, accum_tol if pattern is Pattern.RANDOM else None)
-
-
-def _of_sums(acc: Doubles, abs_sum: Doubles, addends: Addends, accum_tol: float | None) -> Expected:
-    """Return the allowed outputs for exact sums; without `accum_tol` they must match to the bit."""
-    slack = np.zeros(acc.size) if accum_tol is None else accum_tol * abs_sum
-    low, bits, high = (addends.output(total) for total in (acc - slack, acc, acc + slack))
-    bound = np.zeros(acc.size)
-    if accum_tol is not None:
-        bound = bf16_ulp(addends.largest_on_the_way(acc)) + slack
-    return Expected(bits, bound, bf16_values(low), bf16_values(high))
-
-
-def recompute(
-    sampled: Sequence[tuple[int, int, int]],
-    *,
-    pattern: Pattern,
-    seed: int,
-    accum_tol: float,
-    n: int,
-    k: int,
-    rows_per_image: int,
-    function: Function = Function.ROUND_THEN_ADD,
-) -> list[Disagreement]:
-    """Return each of the `(row, column, BF16 bits)` that differs from the reference."""
-    places = np.array([(row, column) for row, column, _ in sampled], np.int64).reshape(-1, 2)
-    got_bits = np.array([bits for _, _, bits in sampled], np.uint16)
-    wanted = expected(
-        places[:, 0],
-        places[:, 1],
-        pattern=pattern,
-        seed=seed,
-        accum_tol=accum_tol,
-        n=n,
-        k=k,
-        rows_per_image=rows_per_image,
-        function=function,
-    )
-    got, value = bf16_values(got_bits), bf16_values(wanted.bits)
-    return [
-        Disagreement(
-            int(places[i, 0]),
-            int(places[i, 1]),
-            float(got[i]),
-            float(value[i]),
-            float(wanted.bound[i]),
-        )
-        for i in np.flatnonzero(wanted.wrong(got_bits))
-    ]
-
-
-def _operand_lines(pattern: Pattern, name: str, seed: int, lines: Indices, k: int) -> Doubles:
-    indices = lines[:, None] * k + np.arange(k)
-    return E4M3_VALUES[operand_codes(pattern, name, seed, indices)].astype(np.float64)
-
-
-def _by_rows(rows: Indices) -> Iterator[tuple[Indices, Indices, Indices]]:
-    """Yield, for some rows at a time: the pairs in them, the rows, and each pair's place there."""
-    order = np.argsort(rows, kind="stable")
-    lines, starts = np.unique(rows[order], return_index=True)
-    ends = np.append(starts, rows.size)
-    for first in range(0, lines.size, _ROWS_AT_ONCE):
-        some = lines[first : first + _ROWS_AT_ONCE]
-        part = order[starts[first] : ends[first + some.size]]
-        yield part, some, np.searchsorted(some, rows[part])

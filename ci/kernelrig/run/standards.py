@@ -20,6 +20,7 @@ _HERE = Path(__file__).parents[1]
 _JUDGES: Mapping[StageKind, tuple[str, ...]] = {
     StageKind.CHECK: ("static", "sass", "ptx"),
     StageKind.CHECKSUM: (
+        "reference/expected.py",
         "reference/inputs.py",
         "stages/checksum/command.py",
         "stages/checksum/reader.py",

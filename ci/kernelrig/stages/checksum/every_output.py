@@ -10,7 +10,7 @@ from kernelrig.model import Case, Function, Pattern, Shape, Verdict, broken, fai
 from kernelrig.stages.context import Context
 
 if TYPE_CHECKING:
-    from kernelrig.reference.inputs import Expected
+    from kernelrig.reference.expected import Expected
 
 SHOWN = 5
 
@@ -52,7 +52,7 @@ def whole_output(
     rows: int, function: Function, pattern: Pattern, seed: int, accum_tol: float, shape: Shape
 ) -> Expected:
     """Return all that must come out; several schedules and stages ask for the same."""
-    from kernelrig.reference.inputs import expected_outputs
+    from kernelrig.reference.expected import expected_outputs
 
     return expected_outputs(
         rows,

@@ -16,7 +16,7 @@ from kernelrig.stages.harness.ended import EXIT_MISMATCH
 from kernelrig.stages.harness.result import Compared, HarnessResult
 
 if TYPE_CHECKING:
-    from kernelrig.reference.inputs import Disagreement
+    from kernelrig.reference.expected import Disagreement
 
 MIN_SAMPLED = 1024
 TILE = 256
@@ -139,7 +139,7 @@ def _recompute(
     shape: Shape,
 ) -> tuple[Disagreement, ...]:
     """Recompute what was sampled, once for all processes of a bench."""
-    from kernelrig.reference.inputs import (
+    from kernelrig.reference.expected import (
         recompute,  # numpy takes 0.1 s, which every other task is spared
     )
 

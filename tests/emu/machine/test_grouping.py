@@ -78,11 +78,14 @@ def test_what_follows_from_one_early_wait_is_listed_behind_the_first() -> None:
     ]
 
 
-def test_a_read_behind_an_early_wait_is_located_at_the_wait() -> None:
+def test_a_read_behind_an_early_wait_for_a_misused_mbarrier_is_located_at_the_wait() -> None:
     early = Wait("full[0]", READ, early=True, frames=(READ,), ptx_line=7)
     race = finding("race", 30, "B", message=f"read of B; {early.text}", wait=early)
     race = replace(race, fix=f"wait for it{early.fix}", frames=(LINE_30,), related=(WRITE, READ))
-    (one,) = grouped([race])
+    (kept,) = grouped([race])
+    assert (kept.source, kept.message) == (race.source, race.message)
+    one, misuse = grouped([race, finding("barrier-misuse", 12, "full[0]", time=5)])
+    assert (misuse.kind, misuse.cause) == ("barrier-misuse", 0)
     assert (one.kind, one.source, one.frames, one.ptx_line) == (
         "race",
         "kernel/k.cu:10 load",
@@ -104,9 +107,11 @@ def test_what_an_early_wait_left_wrong_is_explained_by_it_in_its_schedules_only(
     early = Wait("full[0]", READ, early=True)
     cause = finding("race", 30, "A[0]", wait=early)
     effects = [finding("race", 31, "A[1]", time=1), finding("mismatch", 60, "C", time=2)]
-    assert [f.cause for f in grouped([cause, *effects])] == [None, 0, 0]
+    assert [f.cause for f in grouped([cause, *effects])] == [None, None, None]
+    effects.append(finding("barrier-misuse", 12, "full[0]", time=5))
+    assert [f.cause for f in grouped([cause, *effects])] == [None, 0, 0, 0]
     elsewhere = [replace(f, sighting=Sighting(schedules=frozenset({1}))) for f in effects]
-    assert [f.cause for f in grouped([cause, *elsewhere])] == [None, None, None]
+    assert [f.cause for f in grouped([cause, *elsewhere])] == [None] * 4
 
 
 def test_a_deadlock_of_another_schedule_is_not_explained_by_an_early_wait() -> None:

@@ -6,12 +6,22 @@ import numpy as np
 
 from kernelrig.emu.launch.element_types import DTYPES, decoded
 from kernelrig.emu.launch.loader import Loaded, read_array
+from kernelrig.emu.launch.mismatch_pattern import (
+    Numbers,
+    Output,
+    Pattern,
+    pattern_of,
+    place_of_wrong,
+    product_of,
+)
 from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.observe.last_writer import NO_WRITER, LastWriter
 from kernelrig.errors import ConfigError
+from kernelrig.model.frame import Frame
 
 SHOWN = 4
+_EPSILON = {"e4m3": 2**-4, "e5m2": 2**-3, "bf16": 2**-8, "f16": 2**-11, "f32": 2**-24}
 
 
 def compare(loaded: Loaded, machine: Machine, writers: LastWriter) -> None:
@@ -50,11 +60,57 @@ def compare(loaded: Loaded, machine: Machine, writers: LastWriter) -> None:
             if writer != NO_WRITER
             else "never written"
         )
+        rows = (-1, entry.shape[-1]) if len(entry.shape) > 1 else (-1,)
+        right = right.reshape(rows)
+        output = Output(
+            got.reshape(rows),
+            wanted.reshape(rows),
+            right,
+            expect.max_abs,
+            expect.max_rel,
+            dtype.itemsize,
+            _EPSILON.get(entry.dtype, 0.0),
+        )
+        pattern = pattern_of(output, product_of(_inputs(loaded, machine), output.wanted))
         machine.report(
             "mismatch",
-            f"{len(wrong)} of {right.size} elements of {name} differ: {'; '.join(shown)}; "
-            f"the first was {by}",
+            f"{len(wrong)} of {right.size} elements of {name} differ{place_of_wrong(right)}: "
+            + "; ".join((*((pattern.text,) if pattern else ()), *shown, f"the first was {by}")),
             at=writer,
             count=len(wrong),
-            context=Context(objects=(name,)),
+            context=Context(
+                objects=(name,),
+                related=_copies(pattern, loaded, machine, writers),
+                fix=pattern.fix if pattern else "",
+            ),
         )
+
+
+def _inputs(loaded: Loaded, machine: Machine) -> dict[str, Numbers]:
+    """Return the matrices that the launch reads: buffers with contents that are no output."""
+    found = {}
+    for name, entry in loaded.entry.buffers.items():
+        if (
+            len(entry.shape) == 2
+            and entry.fill.kind != "undefined"
+            and (name not in loaded.entry.expect)
+        ):
+            at = loaded.kernel.buffers[name]
+            raw = machine.memory.global_.bytes[at.start : at.start + at.size]
+            found[name] = decoded(raw.view(DTYPES[entry.dtype]), entry.dtype).reshape(entry.shape)
+    return found
+
+
+def _copies(
+    pattern: Pattern | None, loaded: Loaded, machine: Machine, writers: LastWriter
+) -> tuple[Frame, ...]:
+    """Return the lines that copy the operand of which the pattern says that other rows were used.
+
+    The call as well: a function that loads any operand has one line for all of them.
+    """
+    if pattern is None or not pattern.operand:
+        return ()
+    buffer = loaded.kernel.buffers[pattern.operand]
+    places = map(machine.program.where, writers.copies_from(buffer.start, buffer.size))
+    own = ([f for f in p.frames if f.file == p.frame.file and f.line][:2] for p in places)
+    return tuple(dict.fromkeys(f for frames in own for f in frames))

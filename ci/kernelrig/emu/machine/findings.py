@@ -40,7 +40,9 @@ class Wait:
 
     `early`: the thread's wait number n + 1 passed when only n phases (`phase`) of the mbarrier had
     completed, as one for parity 1 does on a fresh one. That is how a ring's producer runs, and what
-    a consumer with the wrong parity does. `frames` is the whole chain of `frame`.
+    a consumer with the wrong parity does. `misused`: in the same schedules that mbarrier was used
+    against its rules, as a consumer with the wrong parity makes it be. `frames` is the whole chain
+    of `frame`.
     """
 
     barrier: str
@@ -49,6 +51,7 @@ class Wait:
     phase: int = 0
     frames: tuple[Frame, ...] = ()
     ptx_line: int = 0
+    misused: bool = False
 
     @property
     def fix(self) -> str:

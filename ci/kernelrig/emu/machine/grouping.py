@@ -8,9 +8,9 @@ one. They are counted, and a few of their messages stay as examples.
 
 Linking: `cause` is set only where one of these holds, so that an independent fault keeps its place:
 
-- two findings whose threads passed the same mbarrier wait early: the first explains the others. It
-  also explains, in the same schedules, misuse or deadlock of that mbarrier and races on the same
-  buffers, and wrong elements if it is in every schedule that has some;
+- two findings whose threads passed the same mbarrier wait early: the first explains the others, and
+  misuse or deadlock of that mbarrier in the same schedules. If there is such misuse, it also
+  explains races on the same buffers, and wrong elements if it is in every schedule that has some;
 - an mbarrier of which the bytes do not add up explains what is wrong behind waits on it;
 - a race or an uninitialised read behind a wait on an mbarrier that was misused in all schedules
   that saw it: the misuse explains it;
@@ -19,8 +19,9 @@ Linking: `cause` is set only where one of these holds, so that an independent fa
 - a wrong element whose writer's line, or whose buffer, has a race or an uninitialised read;
 - tensor memory that is not freed where freeing it was wrong.
 
-A read behind an early wait that explains other findings, or is alone, is located at the wait: that
-is the line to correct. Its message and `related` have the line of the read.
+A cause behind an early wait for an mbarrier that was misused is located at the wait: that is the
+line to correct. Its message and `related` have the line of the read. Without the misuse the wait
+may be right, as a producer's first one is, and the finding stays at the read.
 
 Nothing is dropped: what is linked stays in the file, behind what explains it.
 """
@@ -61,7 +62,9 @@ def grouped(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     merged: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
         merged.setdefault(_merge_key(finding), []).append(finding)
-    ordered = sorted((_merged(same) for same in merged.values()), key=_rank)
+    each = [_merged(same) for same in merged.values()]
+    misuses = [f for f in each if f.kind == "barrier-misuse"]
+    ordered = sorted((_with_misuse(f, misuses) for f in each), key=_rank)
     roots = [_root(ordered, index) for index in range(len(ordered))]
     order = sorted(range(len(ordered)), key=lambda i: (roots[i] if roots[i] >= 0 else i, i))
     place = {index: position for position, index in enumerate(order)}
@@ -101,6 +104,20 @@ def _merged(same: Sequence[Finding]) -> Finding:
     return replace(joined(first, others), examples=examples[:EXAMPLES])
 
 
+def _with_misuse(finding: Finding, misuses: Sequence[Finding]) -> Finding:
+    """Note at an early wait that its mbarrier was misused in the same schedules."""
+    wait = finding.sighting.wait
+    if wait is None or not wait.early or finding.kind not in ORDER_FAULTS:
+        return finding
+    for misuse in misuses:
+        if base(wait.barrier) in _bases(misuse) and (
+            finding.sighting.schedules & misuse.sighting.schedules
+        ):
+            sighting = replace(finding.sighting, wait=replace(wait, misused=True))
+            return replace(finding, sighting=sighting)
+    return finding
+
+
 def _rank(finding: Finding) -> tuple[object, ...]:
     early = finding.sighting.wait is not None and finding.sighting.wait.early
     return (
@@ -115,7 +132,7 @@ def _rank(finding: Finding) -> tuple[object, ...]:
 def _at_its_wait(finding: Finding) -> Finding:
     """Return a cause behind an early wait as one at the wait; every other cause unchanged."""
     wait = finding.sighting.wait
-    if wait is None or not (wait.early and wait.frame.line) or finding.kind not in ORDER_FAULTS:
+    if wait is None or not (wait.misused and wait.frame.line):
         return finding
     read = next(
         (f for f in finding.frames if finding.source.startswith(f"{f.file}:{f.line}")), None
@@ -157,9 +174,9 @@ def _same_early_wait(cause: Finding, effect: Finding) -> bool:
     together = bool(cause.sighting.schedules & effect.sighting.schedules)
     if effect.kind in ("barrier-misuse", "deadlock") and base(first.barrier) in _bases(effect):
         return together
-    if effect.kind in ORDER_FAULTS and _bases(cause) & _bases(effect):
+    if first.misused and effect.kind in ORDER_FAULTS and _bases(cause) & _bases(effect):
         return together
-    if effect.kind == "mismatch":
+    if first.misused and effect.kind == "mismatch":
         return _in_its_schedules(cause, effect)
     if second is None or not second.early:
         return False

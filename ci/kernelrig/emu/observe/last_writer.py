@@ -1,4 +1,4 @@
-"""The instruction that wrote each byte of global memory last, for the line of a wrong value."""
+"""Which instructions wrote and copied what of global memory, for the line of a wrong value."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ NO_WRITER = -1
 
 
 class LastWriter(Hooks):
-    """The instruction that wrote each unit of 16 bytes last."""
+    """The instruction that wrote each unit of 16 bytes last, and where each copy first read."""
 
     def __init__(self) -> None:
         self.last: Array | None = None
+        self.copied: dict[int, int] = {}  # by instruction: the first flat byte that it read
 
     def _of(self, machine: Any) -> Array:  # noqa: ANN401 - see Hooks
         if self.last is None:
@@ -51,7 +52,13 @@ class LastWriter(Hooks):
             for offset in range(0, size, UNIT):
                 last[(starts + offset) // UNIT] = op.at
             last[(starts + size - 1) // UNIT] = op.at
+        elif space == "global" and len(starts):
+            self.copied.setdefault(op.at, int(starts[0]))
+
+    def copies_from(self, start: int, size: int) -> tuple[int, ...]:
+        """Return the instructions of which the first copy read one of those flat bytes."""
+        return tuple(at for at, byte in self.copied.items() if start <= byte < start + size)
 
     def of(self, machine: Any, index: int) -> int:  # noqa: ANN401 - see Hooks
-        """Return the instruction that wrote the flat byte last, NOBODY if none did."""
+        """Return the instruction that wrote the flat byte last, NO_WRITER if none did."""
         return int(self._of(machine)[index // UNIT])

@@ -23,7 +23,6 @@ LOOSE = {"__init__.py", "__main__.py", "py.typed"}
 SAME_NAME = {
     "__init__": "a package",
     "__main__": "a package that is run",
-    "acceptance": "of findings: the rule, and the run that applies it",
     "answer": "the result of a static rule, and what the command line prints",
     "bench": "a measurement: its records, its report",
     "command": "what a stage starts; how a build is compiled; what the command line is given",

@@ -16,7 +16,7 @@ from kernelrig.cli.program import KernelrigProgram
 from kernelrig.config.schema import SCHEMAS
 from kernelrig.dev import lint
 from kernelrig.errors import RemoteError
-from kernelrig.run import acceptance
+from kernelrig.run import accepted_times
 
 from tests.cpu_project import make_cpu_project
 
@@ -96,7 +96,7 @@ def test_a_run_has_its_stages_and_its_folder(ask: Ask, root: Path) -> None:
         ("build --kernel nope", 2, "unknown kernel 'nope'"),
         ("check --kernel passes", 2, "passes is a CPU program"),
         ("emulate --kernel passes", 2, "passes"),
-        ("sass-diff nope nope", 2, "'nope' is no folder of a build"),
+        ("sass-diff nope nope", 2, "'nope' is neither a folder of a build"),
         ("remote-test --remote nope", 2, "unknown remote 'nope'"),
         ("profile --remote nope", 2, "unknown remote 'nope'"),
         ("bench passes fails --rounds many", 2, "--rounds must be a whole number"),
@@ -158,7 +158,7 @@ def test_an_exception_that_was_not_foreseen_is_one_sentence_and_a_report(
     def crash(root: Path) -> str:
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr(acceptance, "listing", crash)
+    monkeypatch.setattr(accepted_times, "listing", crash)
     code, answer = ask("baselines", "--json")
     (report,) = (root / "artifacts").glob("crash-*.txt")
     assert code == RemoteError.exit_code == 4

@@ -162,7 +162,10 @@ def test_a_build_is_stale_until_it_passed_the_checks_as_they_stand_now(rig: Rig)
     assert f'<property name="checks" value="{stale}"' in (answer.folder / "junit.xml").read_text()
     refused = rig.accept(answer)
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert refused.stderr == f"{answer.folder.name} is {stale}; check it, or say --unchecked\n"
+    assert (
+        refused.stderr
+        == f"{answer.folder.name} is {stale}; run these checks, or pass --unchecked\n"
+    )
     assert rig.accept(answer, "--unchecked").exit_code == 0
 
 

@@ -190,7 +190,7 @@ def test_collect_reaches_the_same_verdicts(project: Project) -> None:
         (("quick", "slow:debug"), "unknown variant 'debug' of slow; known: production"),
         (("quick", "slow@nowhere"), "'@nowhere' is no commit of project; see `git log --oneline`"),
         (("quick", "x=nowhere"), "no build in nowhere: it has no build.json;"),
-        (("quick", "a b"), "'a b' names no build; KERNEL, KERNEL:VARIANT,"),
+        (("quick", "a b"), "'a b' names no build; write KERNEL, KERNEL:VARIANT,"),
         (("quick", "slow", "--minutes", "1"), "--rounds and --minutes contradict each other"),
         (("quick", "slow", "--gate", "x"), "--gate must be a number from 0 to 9999999, not 'x'"),
     ],

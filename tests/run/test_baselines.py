@@ -25,14 +25,14 @@ from kernelrig.model import (
     Verdict,
     passed,
 )
-from kernelrig.run import acceptance, baselines, engine, recorded
+from kernelrig.run import accepted_times, baselines, engine, recorded
 from kernelrig.run.store import RunDirectory
 
 from tests.stages import bench
 
 STAGE = Stage("timing", StageKind.TIMING, case="full", samples=4)
 FILE = "artifacts/baselines/nvidia-h200-700w-580.json"
-ALL = acceptance.Overrides(dirty=True, unchecked=True)
+ALL = accepted_times.Overrides(dirty=True, unchecked=True)
 ENTRY = "patch_embed-sm_90a-production images=7,ctas=0"
 
 
@@ -97,14 +97,14 @@ def accept(root: Path, times: tuple[float, ...], **changes: Any) -> str:  # noqa
     said = ""
     for number, ms in enumerate(times):
         folder, _ = put(root, number, ms, **changes)
-        said = acceptance.accept(root, str(folder), ALL)
+        said = accepted_times.accept(root, str(folder), ALL)
     return said
 
 
-def refused(root: Path, folder: Path, overrides: acceptance.Overrides = ALL) -> str:
+def refused(root: Path, folder: Path, overrides: accepted_times.Overrides = ALL) -> str:
     before = sorted(root.glob("artifacts/baselines/*"))
     with pytest.raises(ConfigError) as caught:
-        acceptance.accept(root, str(folder), overrides)
+        accepted_times.accept(root, str(folder), overrides)
     assert sorted(root.glob("artifacts/baselines/*")) == before
     return str(caught.value).replace(folder.name, "RUN")
 
@@ -178,7 +178,7 @@ def test_another_card_of_the_class_is_told_by_how_cards_differ(tmp_path: Path) -
         assert seen.facts["result"] == "inconclusive"
         assert seen.facts["basis"].endswith(basis)
         folder, _ = put(tmp_path, 10 + number, ms, spoil=card)
-        acceptance.accept(tmp_path, str(folder), ALL)
+        accepted_times.accept(tmp_path, str(folder), ALL)
     told = beside(tmp_path, 1.5, spoil={"device.uuid": "GPU-3"})
     assert (told.facts["basis"], told.facts["result"]) == ("3 cards", "slower")
     # 1% is what its own runs tell apart, and what cards differ by.
@@ -286,7 +286,7 @@ def test_a_file_that_cannot_be_read_is_an_error_of_the_stage_and_loses_no_time(
         (tmp_path / FILE).write_text(bad)
         assert beside(tmp_path, 1.0).verdict.outcome is Outcome.ERROR
         with pytest.raises(ProtocolError):
-            acceptance.listing(tmp_path)
+            accepted_times.listing(tmp_path)
 
 
 def test_another_build_takes_the_place_of_the_one_before_and_says_so(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_another_build_takes_the_place_of_the_one_before_and_says_so(tmp_path: P
         "4ff5e3f3dbb79999"
     )
     folder, _ = put(tmp_path, 9, 0.9, timing=record(build="bbbb"))
-    said = acceptance.accept(tmp_path, str(folder), ALL)
+    said = accepted_times.accept(tmp_path, str(folder), ALL)
     assert ": 1.0010 -> 0.9000 ms (-10.09%), build 4ff5e3f3dbb7 -> bbbb, its first run;" in said
 
 
@@ -306,7 +306,7 @@ def test_the_order_of_acceptance_leaves_the_file_the_same(tmp_path: Path) -> Non
             path.unlink()
         for number in order:
             folder, _ = put(tmp_path, number, 1.0 + number / 1000)
-            acceptance.accept(tmp_path, str(folder), ALL)
+            accepted_times.accept(tmp_path, str(folder), ALL)
         texts.append((tmp_path / FILE).read_text())
     assert texts[0] == texts[1]
     value = json.loads(texts[0])
@@ -376,15 +376,15 @@ def test_what_nobody_can_build_again_or_check_again_is_refused_unless_said(
 ) -> None:
     clean = Provenance("c0ffee0123456789", "", "0.1.0", "", "", {}, "")
     folder, _ = put(tmp_path, 1, 1.0, provenance=replace(clean, dirty_sha256="d1"))
-    assert refused(tmp_path, folder, acceptance.Overrides(unchecked=True)) == (
-        "RUN has changes on top of its commit: it cannot be built again; or say --dirty"
+    assert refused(tmp_path, folder, accepted_times.Overrides(unchecked=True)) == (
+        "RUN has changes on top of its commit: its build cannot be made again; or pass --dirty"
     )
     folder, _ = put(tmp_path, 1, 1.0, provenance=replace(clean, commit=""))
-    assert refused(tmp_path, folder, acceptance.Overrides(unchecked=True)) == (
-        "RUN has no commit: it cannot be built again; or say --dirty"
+    assert refused(tmp_path, folder, accepted_times.Overrides(unchecked=True)) == (
+        "RUN has no commit: its build cannot be made again; or pass --dirty"
     )
     folder, _ = put(tmp_path, 1, 1.0)
-    assert refused(tmp_path, folder, acceptance.Overrides()).startswith("RUN is outdated: ")
+    assert refused(tmp_path, folder, accepted_times.Overrides()).startswith("RUN is outdated: ")
 
 
 def test_times_of_two_regimes_are_not_mixed(tmp_path: Path) -> None:
@@ -395,7 +395,7 @@ def test_times_of_two_regimes_are_not_mixed(tmp_path: Path) -> None:
         " 'steady after 0.3 s, random data'; times of two regimes are not mixed; --replace starts"
         " it anew"
     )
-    acceptance.accept(tmp_path, str(folder), replace(ALL, replace=True))
+    accepted_times.accept(tmp_path, str(folder), replace(ALL, replace=True))
     (held,) = baselines.load_baselines(tmp_path)
     assert [r.run for r in held.baselines[ENTRY].runs] == [run.id]
 
@@ -404,16 +404,16 @@ def test_two_classes_that_are_called_alike_do_not_share_a_file(tmp_path: Path) -
     accept(tmp_path, (1.0,))
     folder, _ = put(tmp_path, 7, 1.0, spoil={"device.name": "NVIDIA-H200"})
     assert refused(tmp_path, folder) == (
-        f"{FILE} is of another host class than NVIDIA-H200, 700 W, driver 580"
+        f"{FILE} holds another host class than NVIDIA-H200, 700 W, driver 580"
     )
 
 
 def test_the_listing_says_what_is_there(tmp_path: Path) -> None:
-    assert acceptance.listing(tmp_path) == (
+    assert accepted_times.listing(tmp_path) == (
         "no baselines in artifacts/baselines; `invoke baseline-accept RUN` writes one"
     )
     accept(tmp_path, (1.0, 1.002))
-    head, row = acceptance.listing(tmp_path).splitlines()
+    head, row = accepted_times.listing(tmp_path).splitlines()
     assert head.split()[:2] == ["host", "class"]
     assert row.startswith(f"NVIDIA H200, 700 W, driver 580  {ENTRY}  1.0010 ms  0.9900 to 1.0120")
     assert "2 on 1  4ff5e3f3dbb7  steady after 1.0 s, random data  outdated: " in row

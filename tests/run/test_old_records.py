@@ -11,7 +11,7 @@ import pytest
 from kernelrig.files import serialization
 from kernelrig.model import BenchResult, Outcome, Run
 from kernelrig.report import exit_code, render_junit, render_summary
-from kernelrig.run import acceptance, engine, recorded, store
+from kernelrig.run import accepted_times, engine, recorded, store
 from kernelrig.run.baselines import FOLDER
 
 from tests.run.test_engine import build_in
@@ -109,9 +109,9 @@ def test_a_recorded_run_is_accepted_into_baselines_of_the_same_version(
     timed: tuple[Path, list[str]],
 ) -> None:
     root, names = timed
-    assert "nvidia" in acceptance.listing(root).lower()
-    overrides = acceptance.Overrides(dirty=True, unchecked=True, replace=False)
-    said = acceptance.accept(root, names[0], overrides)
+    assert "nvidia" in accepted_times.listing(root).lower()
+    overrides = accepted_times.Overrides(dirty=True, unchecked=True, replace=False)
+    said = accepted_times.accept(root, names[0], overrides)
     assert said.startswith("artifacts/baselines/nvidia-h200-700w-580.json: told-sm_90a-")
     now = json.loads((root / FOLDER / "nvidia-h200-700w-580.json").read_text())
     assert now["schema"] == 2

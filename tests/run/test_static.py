@@ -337,7 +337,7 @@ def test_what_is_no_build_is_refused_with_what_is_near(project: Project) -> None
     with pytest.raises(ConfigError) as caught:
         compare_code(project(), "demo-sm_90a-production", "demo-sm_90a-producton")
     assert str(caught.value) == (
-        "'demo-sm_90a-producton' is no folder of a build, and no KERNEL-ARCH-VARIANT; "
+        "'demo-sm_90a-producton' is neither a folder of a build nor a KERNEL-ARCH-VARIANT; "
         "did you mean 'demo-sm_90a-production'?; see `ls artifacts/builds`, and kernel/kernels.yaml"
     )
 

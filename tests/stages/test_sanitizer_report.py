@@ -8,7 +8,7 @@ from kernelrig.files.rundir import sha256_file
 from kernelrig.findings import Sources
 from kernelrig.model import Finding
 from kernelrig.model.frame import Frame
-from kernelrig.stages.sanitizer.command import WISHES
+from kernelrig.stages.sanitizer.command import WANTED_OPTIONS
 from kernelrig.stages.sanitizer.findings import Resolve, make_findings, no_chain
 from kernelrig.stages.sanitizer.tool_log import parse_log, parse_xml
 
@@ -222,7 +222,7 @@ def test_a_dump_of_launches_counts_as_an_error_and_is_therefore_never_asked_for(
     log = parse_log((CAPTURES / "2026.4.0-memcheck-launches.stdout.txt").read_text())
     assert log.total == 1
     assert findings_of("memcheck", "2026.4.0-memcheck-launches") == ()
-    assert "--dump-kernel-launches" not in [option for _, option, _ in WISHES]
+    assert "--dump-kernel-launches" not in [option for _, option, _ in WANTED_OPTIONS]
 
 
 def test_the_fingerprints_of_the_captures_are_those_that_were_reviewed() -> None:

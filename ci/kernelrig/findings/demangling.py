@@ -1,4 +1,4 @@
-"""Function names as people read them; findings and fingerprints keep what the binary says."""
+"""Demangled function names for reports; findings and fingerprints keep the mangled ones."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ HARNESS = frozenset(
 """The headers that the harness ships in `kernel/`; a test compares the set with that directory."""
 
 _NOT_SOURCES = ("artifacts/",)
-"""Below the repository, and no source of anybody's kernel: the toolkit's headers lie there."""
+"""Folders of the repository without kernel sources: they hold the toolkit's headers."""
 
 
 def locate(frames: Sequence[Frame], source: str) -> Frame:
@@ -65,7 +65,7 @@ def locate(frames: Sequence[Frame], source: str) -> Frame:
 
 
 def is_file(path: str, source: str) -> bool:
-    """Say whether `path` is the file `source`, or ends with it: `kernel/gemm.cu`, `gemm.cu`."""
+    """Return whether `path` is the file `source`, or ends with it: `kernel/gemm.cu`, `gemm.cu`."""
     wanted = PurePosixPath(source).parts
     return bool(wanted) and PurePosixPath(path).parts[-len(wanted) :] == wanted
 

@@ -19,7 +19,7 @@ class Sources:
     _texts: dict[str, list[str]] = field(default_factory=dict)
 
     def name(self, file: str) -> str:
-        """Return a file's path relative to the repository; as it is where the build has no such.
+        """Return a file's path relative to the repository; unchanged if it is no input.
 
         Tools name files by the builder's absolute path, which may be another machine's, or by the
         last part of the path alone.

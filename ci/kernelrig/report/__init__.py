@@ -1,4 +1,4 @@
-"""A Run on paper: JUnit, Markdown, GitHub, the terminal, the exit code. Reads records only."""
+"""Reports of a Run: JUnit, Markdown, GitHub, the terminal, the exit code. Reads records only."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _SHOWN = (
 
 
 def render_bench(run: Run) -> str:
-    """Render every pair that was compared; nothing without one: the failed checks say why."""
+    """Render every pair that was compared; empty without one: the failed checks name the reason."""
     checks = [c for s in run.stages if s.kind is StageKind.BENCH for c in s.checks]
     pairs = [c for c in checks if "result" in c.facts]
     if not pairs:

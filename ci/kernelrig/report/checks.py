@@ -21,7 +21,7 @@ def render_checks(run: Run, *, verbose: bool = False) -> str:
 
 
 def render_sets(run: Run) -> str:
-    """Render what came of sets of tunables: the counts, the sentences, and each set that fails."""
+    """Render the sets of tunables: the counts, the notes, and each set that does not pass."""
     lines: list[str] = []
     for stage in run.stages:
         lines += [stage.name, *(f"  {printable(note)}" for note in stage.notes)]

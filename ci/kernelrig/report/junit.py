@@ -1,7 +1,7 @@
 """junit.xml: a suite per stage, a case per check; junit.xsd in this package is its schema.
 
 fail -> failure (the kernel's fault), error -> error (ours or the host's), skip -> skipped with
-its reason. junit-xml builds the tree; what it cannot say is added in `_complete`, nowhere else.
+its reason. junit-xml builds the tree; `_complete` adds what that library cannot write.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def render_junit(run: Run) -> bytes:
 
 def _stage_suite(run: Run, stage: StageRecord) -> _Suite:
     cases = [_check_case(check) for check in stage.checks]
-    # A stage may know more than its checks: then it is a case of its own, so that it counts.
+    # A stage whose verdict is not that of its checks is a case of its own, so that it counts.
     if combine(case.verdict for case in cases) is not stage.verdict.outcome or not cases:
         cases.insert(0, _Case("stage", stage.verdict))
     return _Suite(
@@ -84,7 +84,7 @@ def _stage_suite(run: Run, stage: StageRecord) -> _Suite:
 
 
 def _distinct(cases: Sequence[_Case]) -> tuple[_Case, ...]:
-    """Number the later cases of a name: readers join cases of one name, and lose a verdict."""
+    """Number equal names from the second on: readers of JUnit join cases of one name."""
     taken: set[str] = set()
     named = []
     for case in cases:
@@ -96,7 +96,7 @@ def _distinct(cases: Sequence[_Case]) -> tuple[_Case, ...]:
 
 
 def _absent_suite(run: Run) -> _Suite:
-    """What has no record is an error with a name, so that no reader takes silence for a pass."""
+    """Return an error for each stage without a record: a missing case would read as a pass."""
     reasons = missing(run) or ("no stage left a record",)
     return _Suite(
         name="collect",

@@ -113,7 +113,7 @@ def _accepted(run: Run) -> str:
 
 
 def _timing(run: Run) -> str:
-    """The figure with what it was taken on: a stand-in's or an emulator's time is called that."""
+    """The figure with what it was taken on: a stand-in's or an emulator's time is labelled."""
     if run.bench is not None:
         compared = [s for s in run.stages if s.kind is StageKind.BENCH]
         return "; ".join(markdown(_compared(s)) for s in compared) or "not in this run"

@@ -1,4 +1,4 @@
-"""What a whole run comes to: one word, one exit code, what went wrong."""
+"""The outcome of a whole run: its word, its exit code, and what keeps it from passing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Fault:
 
 
 def run_outcome(run: Run) -> Outcome:
-    """Join every verdict of the run. A check outvotes a stage that claims more than it.
+    """Join every verdict of the run. A check that fails counts even if its stage passed.
 
     A kernel that compiled, and a host that passed preflight, say nothing of the kernel as long as
     no other stage passed: a skip.

@@ -1,4 +1,4 @@
-"""Put a run's reports into its directory, whole or not at all."""
+"""Writes a run's reports into its directory; each file appears complete or not at all."""
 
 from __future__ import annotations
 

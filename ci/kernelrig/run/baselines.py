@@ -1,7 +1,7 @@
 """Reviewed baselines: the accepted times of a host class, and a run's times compared with them.
 
-artifacts/baselines/<host class>.json is committed and reviewed like code: a build that got slower
-shows in the diff. Slower is a failure only where a gate was asked for.
+artifacts/baselines/<host class>.json is committed and reviewed like code: a build that became
+slower shows in the diff. A slower time fails only where a gate was given.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def load_baselines(root: Path) -> tuple[Baselines, ...]:
     for path in sorted((root / FOLDER).glob("*.json")):
         held = serialization.from_json(Baselines, path)
         if path != path_of(root, held.host_class):
-            raise ProtocolError(f"{path} holds {held.host_class}, which is not what it is called")
+            raise ProtocolError(f"{path} holds {held.host_class}, which is not its name")
         odd = next((k for k, b in held.baselines.items() if k != b.key or not b.runs), "")
         if odd:
             raise ProtocolError(f"{path}: '{odd}' holds no run of what it is called")
@@ -65,7 +65,7 @@ def path_of(root: Path, host_class: HostClass) -> Path:
 def compare(
     directory: RunDirectory, record: StageRecord, judged: Sequence[StageRecord]
 ) -> StageRecord:
-    """Add to a time that counts what the baseline says, and whether its build is outdated."""
+    """Add to a time that counts its comparison with the baseline and the status of its build."""
     root, run = directory.root, directory.run
     if record.kind is StageKind.BENCH:
         return _checked(root, run, record)
@@ -94,7 +94,7 @@ def _checked(root: Path, run: Run, record: StageRecord) -> StageRecord:
 def require_timed(run: Run) -> tuple[StageRecord, ...]:
     """Return the timing stages, if no other stage of the run failed.
 
-    That it was slower than a baseline does not: it may be just that which is to be accepted.
+    A time that is slower than its baseline counts: it may be the one that is to be accepted.
     """
     if run.bench is not None:
         raise ConfigError(
@@ -146,13 +146,13 @@ def _judge(
 
 
 def _without(run: Run, then: Baseline | None) -> Baseline | None:
-    """A run that is judged again after it was accepted is compared with the other runs alone."""
+    """Return the baseline without this run: one that was accepted is not compared with itself."""
     others = tuple(r for r in then.runs if r.run != run.id) if then else ()
     return replace(then, runs=others) if then and others else None
 
 
 def _not_compared(why: str, gate_percent: float | None) -> Check:
-    """A gate that cannot be judged has not been passed."""
+    """Return a skip; with a gate an error, as a gate that cannot be judged is not passed."""
     if gate_percent is None:
         return Check(BASELINE_CHECK, skipped(why))
     return Check(BASELINE_CHECK, broken(f"the gate of {gate_percent:g}% cannot be judged: {why}"))
@@ -202,7 +202,7 @@ def _facts(
 
 
 def checks_of(root: Path, then: Baseline) -> str:
-    """Say whether the baseline's build has passed the checks in their current form."""
+    """Return whether the baseline's build has passed the checks in their current form."""
     return check_status(root, then.kernel, then.arch, then.variant, then.build, held=then.standards)
 
 

@@ -47,7 +47,7 @@ class Named:
 
 
 def parse_candidate(word: str) -> Named:
-    """Read one word; a folder that is called like a kernel is meant by `NAME=DIR` alone."""
+    """Read one word; a folder with the name of a kernel is given as `NAME=DIR`."""
     if named := _NAMED.fullmatch(word):
         return Named(named["name"], folder=Path(named["folder"]))
     if (Path(word) / "build.json").is_file():
@@ -55,7 +55,8 @@ def parse_candidate(word: str) -> Named:
     found = _WORD.fullmatch(word)
     if not word or found is None:
         raise ConfigError(
-            f"'{word}' names no build", "KERNEL, KERNEL:VARIANT, KERNEL:VARIANT@REV, @REV, NAME=DIR"
+            f"'{word}' names no build",
+            "write KERNEL, KERNEL:VARIANT, KERNEL:VARIANT@REV, @REV or NAME=DIR",
         )
     return Named(word, None, found["kernel"], found["variant"] or "", found["rev"] or "")
 

@@ -14,7 +14,7 @@ from kernelrig.run import standards
 from kernelrig.run.store import RUNS
 
 OUTDATED = "outdated"
-"""What is said of a build that has not passed the checks as they are now."""
+"""The status of a build that has not passed the checks in their current form begins with it."""
 
 
 def check_status(
@@ -26,12 +26,12 @@ def check_status(
     own: Sequence[StageRecord] = (),
     held: Iterable[str] = (),
 ) -> str:
-    """Say whether exactly the build `key` passed the checks in their current form, or why not.
+    """Return whether exactly the build `key` passed the checks in their current form, or why not.
 
     `own` are records that are not on file yet, `held` are standards known to have been met.
     """
     try:
-        wanted = _todays(root, kernel, arch, variant)
+        wanted = _current(root, kernel, arch, variant)
     except CiError as e:
         return f"{OUTDATED}: {e.message}"
     left = {name: asked for name, asked in wanted.items() if asked not in held}
@@ -45,39 +45,39 @@ def check_status(
 def met_standards(root: Path, kernel: str, arch: str, variant: str, key: str) -> tuple[str, ...]:
     """Return the standards of the checks, in their current form, that the build has met.
 
-    Where nobody knows what they are it has met none.
+    A build whose checks cannot be determined has met none.
     """
     try:
-        wanted = _todays(root, kernel, arch, variant).values()
+        wanted = _current(root, kernel, arch, variant).values()
     except CiError:
         return ()
     met, _ = _met(root, key, wanted, ())
     return tuple(dict.fromkeys(asked for asked in wanted if met.get(asked)))
 
 
-def _todays(root: Path, kernel: str, arch: str, variant: str) -> dict[str, str]:
-    """Return what the plan `default` asks without a tool: of the build, and of its outputs."""
+def _current(root: Path, kernel: str, arch: str, variant: str) -> dict[str, str]:
+    """Return the standards of the plan `default` that need no tool, by the name of the stage."""
     known = config.load_kernels(root).get(kernel)
     if known is None or arch not in known.archs_of(variant):
         raise ConfigError(f"kernels.yaml has no {kernel}-{arch}-{variant} any more")
     return standards.standards(known, arch, variant, config.load_plan(root, "default"))
 
 
-_TELLING = (Outcome.PASS, Outcome.FAIL)
+_DECIDED = (Outcome.PASS, Outcome.FAIL)
 
 
 def _met(
     root: Path, key: str, wanted: Iterable[str], own: Sequence[StageRecord]
 ) -> tuple[dict[str, bool], list[str]]:
-    """Return what became of each standard the last time, and the runs that recorded it.
+    """Return whether each standard was met in the last run that judged it, and those runs.
 
-    A run that cannot be read says nothing; nor does a check that was skipped or could not be made.
+    Runs that cannot be read are left out, and so are checks that were skipped or in error.
     """
     left, met, runs = set(wanted), dict[str, bool](), list[str]()
     for name, records_of in itertools.chain([("this run", own)], _recorded(root, key)):
         for record in records_of:
             outcome, asked = record.verdict.outcome, record.standard
-            if record.build != key or asked not in left or outcome not in _TELLING:
+            if record.build != key or asked not in left or outcome not in _DECIDED:
                 continue
             met[asked] = met.get(asked, True) and outcome is Outcome.PASS
             runs.append(name)

@@ -35,7 +35,7 @@ def _named(root: Path, names: Sequence[str], *, system_cuda: bool) -> tuple[Buil
         if name not in known and not Path(name).is_dir():
             near = nearest(name, known)
             raise ConfigError(
-                f"'{name}' is no folder of a build, and no KERNEL-ARCH-VARIANT{near}",
+                f"'{name}' is neither a folder of a build nor a KERNEL-ARCH-VARIANT{near}",
                 "see `ls artifacts/builds`, and kernel/kernels.yaml",
             )
     # A folder that is called like a build is the folder: it can be named in no other way.

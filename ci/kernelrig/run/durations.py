@@ -8,7 +8,7 @@ import json
 from kernelrig.run.store import RunDirectory
 
 _READ = 5
-"""As many of the last runs are read: a run.json may have some hundred kB."""
+"""How many of the last runs are read: a run.json may have some hundred kB."""
 
 
 def stage_seconds(directory: RunDirectory) -> dict[str, float]:

@@ -5,8 +5,8 @@
         -> reports
 
 `remote-test`, `profile`, `bench`, `emulate`, `check`, `build` and `collect` are this loop. The run
-directory exists before a compiler or a connection is started, so that whatever happens after is on
-file: a kernel that does not compile or a host that does not answer is a record there.
+directory exists before a compiler or a connection is started, so that everything after it is
+recorded: also a kernel that does not compile, or a host that does not answer.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ A check that could not be made is an error of the run, but the GPU stages are st
 
 
 def run_plan(root: Path, request: Request) -> Run:
-    """Carry out what was asked for, from sources to reports."""
+    """Carry out a request, from sources to reports."""
     prepared = prepare(root, request)
     directory = store.open_run(root, prepared)
     say(f"run {directory.run.id}")
@@ -65,7 +65,7 @@ def run_plan(root: Path, request: Request) -> Run:
 
 
 def build_kernels(root: Path, request: BuildRequest) -> tuple[Build, ...]:
-    """Compile what was named; a run is filed only if that fails: its reports name the lines."""
+    """Compile what was named; if that fails a run is filed, whose reports name the lines."""
     prepared = prepare(root, request)
     made = _attempt(
         partial(
@@ -145,9 +145,9 @@ def _judge_again(directory: RunDirectory, back: Executor) -> Run:
 
 
 def _carry_out(directory: RunDirectory, assigned: Sequence[Assigned]) -> Run:
-    """Let each executor carry out its stages, and judge each stage as soon as it is over."""
+    """Let each executor carry out its stages, and judge each stage as soon as it has ended."""
     for who, planned in assigned:
-        if _held_back_by(directory.run):
+        if _failed_gate(directory.run):
             break
         with closing(who.run(directory, planned)) as running:
             while True:
@@ -173,7 +173,7 @@ def _attempt(step: Callable[[], T]) -> T | BaseException:
         return e
 
 
-def _held_back_by(run: Run) -> str:
+def _failed_gate(run: Run) -> str:
     """Name the stage without whose pass nothing further is started, empty if there is none."""
     return next(
         (s.name for s in run.stages if s.verdict.outcome not in _GATES.get(s.kind, tuple(Outcome))),
@@ -183,8 +183,8 @@ def _held_back_by(run: Run) -> str:
 
 def _finish(directory: RunDirectory) -> Run:
     """Record what was not run and why, compare times with the baselines, write the reports."""
-    held_back_by = _held_back_by(directory.run)
-    why = f"not run: {held_back_by} did not pass" if held_back_by else _NOT_REACHED
+    gate = _failed_gate(directory.run)
+    why = f"not run: {gate} did not pass" if gate else _NOT_REACHED
     left = store.skipped(directory, directory.without_record(), why)
     judged = (*directory.run.stages, *left)
     run = replace(
@@ -253,7 +253,7 @@ def _leave_incomplete(directory: RunDirectory, error: BaseException) -> Run:
 
 
 def _report_if_possible(directory: RunDirectory, run: Run) -> None:
-    """Write the reports; where the disk here is full, what ended the run still comes first."""
+    """Write the reports; a full disk does not replace the error that ended the run."""
     trouble = _attempt(partial(directory.report, run))
     if isinstance(trouble, OSError):
         said = refused_by_disk(trouble) or trouble

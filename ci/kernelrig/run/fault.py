@@ -45,8 +45,8 @@ def broken_tree(root: Path, patch: Path) -> Iterator[Path]:
     links = [tree / "artifacts" / name for name in ("builds", "tools")]
     try:
         shutil.copytree(root / "kernel", tree / "kernel")
-        shutil.copy(root / "pyproject.toml", tree)  # it pins the tools that we have already
-        # Below a work tree git would take the paths as that tree's, and skip them without a word.
+        shutil.copy(root / "pyproject.toml", tree)  # it pins the versions of the tools
+        # Below a work tree git would take the paths as that tree's, and skip them silently.
         env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(store)}
         before = _sources(tree)
         done = run_process(["git", "apply", "-p1", patch], cwd=tree, env=env, timeout_s=LIMIT_S)
@@ -59,7 +59,7 @@ def broken_tree(root: Path, patch: Path) -> Iterator[Path]:
             link.symlink_to((store / link.name).resolve())
         yield tree
     finally:
-        for link in links:  # what lies behind them stays
+        for link in links:  # the folders behind them stay
             link.unlink(missing_ok=True)
         shutil.rmtree(tree, ignore_errors=True)
 

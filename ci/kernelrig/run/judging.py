@@ -1,7 +1,7 @@
 """From a run directory to the record of a stage: the same files give the same verdict.
 
-A journal that cannot be believed stays so however often it is fetched: every stage is then an
-error, and the run is over.
+A journal that cannot be read is not fetched again, since it would be the same: every stage is then
+an error, and the run has ended.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kernelrig.run.store import SOURCES, RunDirectory
 
 
 def judge_preflight(directory: RunDirectory) -> StageRecord:
-    """Judge the host by its probe: may it run the plan?"""
+    """Return the record of the preflight: whether the host can run the plan, from its probe."""
     run = directory.run
     if run.host is None:
         raise ProtocolError(f"{directory.folder / 'run.json'} has no record of the host's probe")
@@ -59,6 +59,6 @@ def judge_stage(directory: RunDirectory, stage: Stage) -> StageRecord:
     found = rundir.stage_folder(folder, index, job.name)
     record = stages.read_stage(stage, job, results[stage.name], found, context)
     asked = standards.standard(run.kernel, run.arch, context.build.variant, stage)
-    if record.device is DeviceKind.EMULATOR:  # no check of a GPU was passed by that
+    if record.device is DeviceKind.EMULATOR:  # an emulation meets no standard of a GPU
         asked = ""
     return replace(record, build=context.build.key, standard=asked)

@@ -1,7 +1,7 @@
 """Launch folders: the launch as the binary describes it, and the outputs that are expected.
 
 `--mode describe` needs no GPU and no driver. Where outputs are exact to the bit, what they must be
-goes beside: the emulator then names the line that wrote a wrong one.
+is filed with the launch: the emulator then names the line that wrote a wrong one.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _describe(launch: Launch, built: Build, place: Path) -> None:
 
 
 def _expect(launch: Launch, kernel: Kernel, built: Build, place: Path) -> None:
-    """Add what C must be; what lacks a shape, or is of another one, is judged afterwards alone."""
+    """Add the expected C to the launch; without a shape in kernels.yaml it is judged afterwards."""
     import numpy as np
 
     path = place / launch.file.name

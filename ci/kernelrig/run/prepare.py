@@ -1,4 +1,4 @@
-"""From a request to a prepared run: all that can be wrong before compiling is found here."""
+"""From a request to a prepared run; errors that need no compiler are found here."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BUILD = Stage("build", StageKind.BUILD)
 
 
 def prepare(root: Path, request: Request) -> RunSpec:
-    """Return what the request comes to; ConfigError says what is wrong, and what is allowed."""
+    """Return the run that is requested; a wrong request raises ConfigError with what is allowed."""
     match request:
         case RunRequest():
             prepared = prepare_run(root, request)
@@ -76,7 +76,7 @@ def prepare_build(root: Path, request: BuildRequest) -> RunSpec:
 
 
 def prepare_check(root: Path, request: CheckRequest) -> RunSpec:
-    """Return the builds to be checked: production and what has budgets, unless flags say else.
+    """Return the builds to be checked: production and what has budgets, unless flags name others.
 
     The stage of each is called like its place: its arch and variant.
     """
@@ -87,7 +87,9 @@ def prepare_check(root: Path, request: CheckRequest) -> RunSpec:
     loaded = tuple(map(build.load_build, request.build_folders))
     kernel = choose_kernel(kernels, request.kernel or next((b.kernel for b in loaded), ""))
     if not kernel.cuda:
-        raise ConfigError(f"{kernel.name} is a CPU program: without running it there is no verdict")
+        raise ConfigError(
+            f"{kernel.name} is a CPU program: it has no cubin to check", "run `invoke remote-test`"
+        )
     if loaded:
         builds = choose_given(kernel, loaded, request.arch, request.variant)
         wanted = {_place(r): BuildSpec(r, b) for b in builds for r in [_request(kernel, b)]}

@@ -26,7 +26,7 @@ _RUN_ID = re.compile(r"\d{8}T\d{6}Z-.+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A run's one time, and what it was taken in."""
+    """A run's one time, with its host class and the status of its build."""
 
     run: Run
     host_class: HostClass
@@ -53,7 +53,7 @@ class Recorded:
 
 
 def name_runs(words: Sequence[str]) -> bool:
-    """Say whether `words` are runs and no builds; both at once are a ConfigError."""
+    """Return whether `words` are runs and not builds; raise ConfigError where they are mixed."""
     named = [bool(_RUN_ID.fullmatch(w)) or (Path(w) / "run.json").is_file() for w in words]
     if any(named) and (not all(named) or len(named) != 2):
         raise ConfigError("bench compares builds, or two recorded runs", "name two runs")
@@ -93,7 +93,7 @@ def _load(root: Path, name: str) -> Recorded:
     run = serialization.from_json(Run, folder / "run.json")
     timed = baselines.require_timed(run)
     if len(timed) > 1:
-        raise ConfigError(f"{run.id} has {len(timed)} timing stages: which is meant is not known")
+        raise ConfigError(f"{run.id} has {len(timed)} timing stages: bench compares runs of one")
     found = recorded_timing(folder, run, timed[0])
     if isinstance(found, str):
         raise ConfigError(f"{run.id} is not compared: {found}")
@@ -103,7 +103,7 @@ def _load(root: Path, name: str) -> Recorded:
 
 
 def _known(root: Path, like: Recorded) -> tuple[TimedRun, ...]:
-    """Return the runs of the baseline that was taken as this run was; there may be none."""
+    """Return the runs of the baseline of the same host class, key and regime; there may be none."""
     for held in baselines.load_baselines(root):
         then = held.baselines.get(like.timed.key)
         if held.host_class == like.host_class and then and then.regime == like.timed.regime:

@@ -39,7 +39,7 @@ class CheckRequest:
 
 @dataclass(frozen=True, slots=True)
 class EmulateRequest:
-    """What `invoke emulate` emulates; with `only_fault`, the kernel with that patch applied."""
+    """What `invoke emulate` emulates; with `only_fault`, the kernel broken by that patch."""
 
     kernel: str = ""
     arch: str = ""
@@ -83,7 +83,7 @@ class RunRequest:
 
 ROUNDS, LEAST_ROUNDS = 7, 2
 START_S, SAMPLE_S = 1.2, 0.001
-"""What a process costs besides its warm-up, and a sample: for turning minutes into rounds."""
+"""Seconds that a process takes besides its warm-up, and that a sample takes: minutes to rounds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a run is made of before anything is compiled or contacted: the whole of what was asked."""
+"""What a request comes to before anything is compiled or any host is contacted."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class BuildSpec:
 
     @property
     def here(self) -> bool:
-        """Say whether it is made from the files of this tree as they are."""
+        """Return whether it is made from the files of this tree as they are."""
         return self.given is None and not self.commit and self.patch is None
 
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """Everything that can be wrong in a request without compiling was found by then.
+    """A request that was resolved: every error that is found without compiling has been raised.
 
     `wanted` are the builds by their place: empty = the run's own, a variant that a stage names, a
     candidate's letter, the self-test. Without a remote the run stays on this machine.

@@ -1,8 +1,8 @@
 """What a build is judged by at present: a fingerprint of each check.
 
 A verdict counts for as long as the question is the same. Part of it is what kernels.yaml and the
-plan ask, and the text of the modules that judge, without their comments: a rule that was mended is
-another rule. What kernel/accepted.json holds is no part: figures are accepted of builds that pass.
+plan ask, and the text of the modules that judge, without comments: a corrected rule is another
+rule. What kernel/accepted.json holds is no part: figures are accepted of builds that pass.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The run directory: its record, the builds that it is of, its reports; complete at any time.
+"""The run directory: its record, its builds, its reports; consistent at any time.
 
 artifacts/runs/<utc stamp>-<kernel>-<remote or plan>-<4 hex>/
   run.json                       written here, never received
@@ -77,7 +77,7 @@ class RunDirectory:
 
     @property
     def preflight(self) -> Stage:
-        """Return what stands for the host in the plan: what ends a run before its launch is its."""
+        """Return the plan's preflight: an error before the launch is recorded as its verdict."""
         named = (s for s in self.run.plan.stages if s.kind is StageKind.PREFLIGHT)
         return next(named, Stage("preflight", StageKind.PREFLIGHT))
 
@@ -89,7 +89,7 @@ class RunDirectory:
         return rundir.stage_folder(self.folder, number, stage.name)
 
     def save(self, run: Run) -> None:
-        """Write run.json, and hold to it from now on."""
+        """Write run.json and make it the current record."""
         rundir.write_atomic(self.folder / "run.json", serialization.to_json(run))
         self.run = run
 
@@ -137,7 +137,7 @@ class RunDirectory:
     def keep_sources(self, built: Build, tree: Path) -> None:
         """Keep what the build was made of: a finding's fingerprint holds the text of its line.
 
-        Who edits the kernel while it runs, or judges later, reaches the same verdicts that way.
+        So a kernel that is edited during or after its run does not change the verdicts.
         """
         for name, digest in built.inputs.items():
             source, kept = tree / name, self.folder / SOURCES / name
@@ -146,7 +146,7 @@ class RunDirectory:
                 rundir.write_atomic(kept, source.read_bytes())
 
     def load_builds(self) -> None:
-        """Read back the builds of the run; ProtocolError if another lies in the place of one."""
+        """Read back the builds of the run; ProtocolError if a folder holds another one."""
         run = self.run
         if run.host is None:
             raise ProtocolError(f"{self.folder / 'run.json'} has no record of the host it ran on")
@@ -182,7 +182,7 @@ class RunDirectory:
 
 
 def open_run(root: Path, p: RunSpec) -> RunDirectory:
-    """Make the directory of a run of which nothing was done yet."""
+    """Make the directory of a run that has not started."""
     run = new_run(root, p)
     directory = RunDirectory(root, root / RUNS / run.id, run)
     directory.save(run)
@@ -190,7 +190,7 @@ def open_run(root: Path, p: RunSpec) -> RunDirectory:
 
 
 def new_run(root: Path, p: RunSpec) -> Run:
-    """Return the record of a run of which nothing was done yet."""
+    """Return the record of a run that has not started."""
     return Run(
         id=new_run_id(p.kernel.name, p.remote.name if p.remote else p.plan.name),
         kernel=p.kernel,
@@ -231,7 +231,7 @@ def find_run(runs: Path, name: str) -> Path:
         raise ConfigError(f"no run matches '{name}' under {runs}", f"list them with `ls {runs}`")
     raise ConfigError(
         f"'{name}' matches {len(found)} runs: {', '.join(p.name for p in found)}",
-        "give more of the one you mean",
+        "name a longer part of its id",
     )
 
 

@@ -1,4 +1,4 @@
-"""What is done besides runs: remotes are added, old builds and runs are pruned."""
+"""Maintenance: remotes are added, old builds and runs are pruned."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a verdict may rest on besides the stage's own files.
+    """The inputs of a verdict besides the stage's own files.
 
     `earlier` are the records of the stages before. `source_root` is the folder that the build's
     inputs are named from: with it a finding's fingerprint holds the text of its source line.
@@ -90,7 +90,7 @@ class Context:
 
     @property
     def machine(self) -> str:
-        """The device's own name, as the host reports it; never the one that was asked for."""
+        """The device's own name, as the host reports it; not the name in remotes.yaml."""
         return executor(self.kernel, self.remote, self.host)[1]
 
 
@@ -100,5 +100,5 @@ def stage_case(kernel: Kernel, stage: Stage) -> Case:
 
 
 def case_text(case: Case) -> str:
-    """Return the case as the programs' `--case` wants it."""
+    """Return the case as the programs' `--case` takes it."""
     return f"images={case.images},ctas={case.ctas}"

@@ -66,7 +66,7 @@ def stage_jobs(
             kind=stage.kind,
             commands=commands(stage),
             needs=stage.needs,
-            needs_end=_bare_runs(stage, plan.stages[:index], builds),
+            needs_end=_runs_without_tool(stage, plan.stages[:index], builds),
             output_bytes=stage.output_mb << 20,
             disk_bytes=stage.disk_mb << 20,
         )
@@ -82,10 +82,10 @@ def in_one_order(commands: tuple[Command, ...], host: Host | None) -> tuple[Comm
     return tuple(replace(c, env={**c.env, **ONE_ORDER}) for c in commands)
 
 
-def _bare_runs(stage: Stage, earlier: Sequence[Stage], builds: Builds) -> tuple[str, ...]:
-    """Name the stages that run the same program as it is: what hangs there hangs under any tool.
+def _runs_without_tool(stage: Stage, earlier: Sequence[Stage], builds: Builds) -> tuple[str, ...]:
+    """Name the stages that run the same program without a tool: if it hangs there, it hangs here.
 
-    Another variant is another program: a debug build ends the very wait that hung, and names it.
+    Another variant is another program: a debug build ends the wait that hung, and names it.
     """
     variant = builds.variant_for(stage)
     return tuple(

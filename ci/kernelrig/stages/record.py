@@ -1,4 +1,4 @@
-"""The record of a stage: the logs that it is based on, its checks put together."""
+"""The record of a stage, from its checks; and access to the logs that the checks are based on."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def stage_record(
     checks: Sequence[Check],
     notes: Sequence[str] = (),
 ) -> StageRecord:
-    """Return the whole answer; its device and machine come from the context alone.
+    """Return the record of a stage; its device and machine come from the context alone.
 
-    Where the stage names a variant of its own, each verdict says which build it rests on.
+    Where the stage names a variant of its own, the evidence of each verdict names the build.
     """
     if stage.variant == context.build.variant:
         checks = [_on_build(check, context.build) for check in checks]
@@ -55,7 +55,7 @@ def _on_build(check: Check, build: Build) -> Check:
 
 
 def seconds_here(ended: CommandResult) -> float:
-    """Return what a command took in this run: a result kept from an earlier one took nothing."""
+    """Return the seconds that a command took in this run, 0 for a reused result."""
     return 0.0 if ended.reused_from else ended.seconds
 
 
@@ -74,7 +74,7 @@ def read_text(path: Path) -> str | None:
 
 
 def log_tail(folder: Path, command: str) -> tuple[str, ...]:
-    """Return the last lines of stderr, or else of stdout: where programs say why they gave up."""
+    """Return the last lines of stderr, or else of stdout: where programs report why they failed."""
     for stream in ("stderr", "stdout"):
         lines = (read_log(folder, command, stream) or "").split("\n")
         if said := [line.strip() for line in lines if line.strip()]:

@@ -1,4 +1,4 @@
-"""From what came back to a verdict: the reader of the stage table, and what surrounds a stage."""
+"""The verdict on a stage: its reader in the stage table, its needs, the GPU's health after it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kernelrig.stages.table import find_pair, why_not
 def read_stage(
     stage: Stage, job: StageJob, result: StageResult, folder: Path, context: Context
 ) -> StageRecord:
-    """Judge one stage from the journal and its files; what is not established is no pass."""
+    """Judge one stage from the journal and its files; what cannot be established is an error."""
     if reason := why_not(context.kernel, context.build.arch, stage, context.device):
         return stage_record(stage, result, context, [Check(stage.name, skipped(reason))])
     if result.not_run:
@@ -39,10 +39,10 @@ def read_stage(
 
 
 def _judge_around(stage: Stage, result: StageResult, context: Context) -> Verdict | None:
-    """Return what keeps a stage that would pass by itself from counting."""
+    """Return why a stage that passes by itself does not count, None if it counts."""
     if result.gpu_healthy_after is False:
         return broken("the GPU no longer answered after it: what it wrote is not to be trusted")
-    # The agent knows exit codes alone: what it took for a pass may have been none.
+    # The agent compares exit codes alone: a stage that it counts as passed may have failed.
     unmet = [n for n in stage.needs if _outcome(n, context) is not Outcome.PASS]
     return skipped(f"not counted: it needs {unmet[0]}, which did not pass") if unmet else None
 
@@ -53,7 +53,7 @@ def _outcome(name: str, context: Context) -> Outcome:
 
 
 def _judge_not_run(reason: str, context: Context) -> Verdict:
-    """A stage held back by one that failed is skipped; one that vanished on its own is an error."""
+    """Return a skip for a stage held back by one that failed, an error for any other reason."""
     bad = [
         r.name
         for r in context.earlier.values()

@@ -186,17 +186,17 @@ def baseline_accept(
     run: str, dirty: bool = False, unchecked: bool = False, replace: bool = False
 ) -> Reply:
     """Write a run's times into the reviewed baselines of its host class."""
-    from kernelrig.run import acceptance
+    from kernelrig.run import accepted_times
 
-    overrides = acceptance.Overrides(dirty=dirty, unchecked=unchecked, replace=replace)
-    return Reply(acceptance.accept(project_root(), run, overrides))
+    overrides = accepted_times.Overrides(dirty=dirty, unchecked=unchecked, replace=replace)
+    return Reply(accepted_times.accept(project_root(), run, overrides))
 
 
 @command()
 def baselines() -> Reply:
     """List the baselines, and which of their builds have not passed the current checks."""
-    from kernelrig.run import acceptance
+    from kernelrig.run import accepted_times
     from kernelrig.run.baselines import load_baselines
 
     root = project_root()
-    return Reply(acceptance.listing(root), baselines=tuple(load_baselines(root)))
+    return Reply(accepted_times.listing(root), baselines=tuple(load_baselines(root)))

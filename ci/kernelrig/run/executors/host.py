@@ -100,7 +100,7 @@ def upload_set(directory: RunDirectory) -> UploadSet:
         return UploadSet(files, {rundir.sha256_file(path): path for path in files.values()})
     placed = [*builds.by_variant.items(), *((("", t),) if (t := builds.selftest) else ())]
     files = {str(rundir.build_folder(Path(), v) / b.program): b.binary for v, b in placed}
-    # What travels is what was checked when the build was loaded, not what lies there by now.
+    # By the hash that was verified when the build was loaded: a file changed since is detected.
     blobs = {b.files[b.program]: b.binary for b in builds}
     if remote.tools == "ship" and any(s.kind is StageKind.SANITIZER for s in run.plan.stages):
         files["tools/"] = wheel = toolchain.fetch_sanitizer_wheel(directory.root)

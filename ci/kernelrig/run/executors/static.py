@@ -110,7 +110,7 @@ class StaticExecutor:
         return _with_standard(record, directory, built, stage)
 
     def _check_all(self, directory: RunDirectory, stage: Stage) -> StageRecord:
-        """Judge every build that a run would ship; one that crashes the check is an error."""
+        """Judge every build that a run would ship; a check that crashes is an error."""
         run = directory.run
         if not run.kernel.cuda:
             reason = skipped(f"{run.kernel.name} is a CPU program (cuda: false)")
@@ -119,10 +119,10 @@ class StaticExecutor:
         checks: list[Check] = []
         notes: list[str] = []
         for place, built in directory.builds.by_variant.items():
-            found, told = self._inspect(directory, built, directory.stage_folder(stage) / place)
+            found, said = self._inspect(directory, built, directory.stage_folder(stage) / place)
             before = f"{place}: " if place else ""
             checks += (replace(check, name=before + check.name) for check in found)
-            notes += (before + note for note in told)
+            notes += (before + note for note in said)
         own = replace(stage, variant=run.variant)
         record = _record(own, checks, notes, time.monotonic() - began, utc)
         return _with_standard(record, directory, directory.builds.own, stage)
@@ -160,7 +160,7 @@ class StaticExecutor:
 
 
 def _accept(directory: RunDirectory) -> None:
-    """Write the figures of what passed: what breaks a rule is fixed, not accepted."""
+    """Write the figures of the builds that break no rule into kernel/accepted.json."""
     figures = {}
     checked = [s for s in directory.run.plan.stages if s.kind is StageKind.CHECK]
     for stage in checked:

@@ -1,4 +1,4 @@
-"""How one process of a relay ended, and the launch before it in which a baseline chose."""
+"""How one process of a relay ended, and the launch before it in which a baseline selected."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def ended_process(command: Command, result: StageResult, folder: Path) -> Comman
     if first not in ("", command.name):
         return broken(f"it stopped because {first} had failed")
     signal = int(code[1]) - 128
-    if signal > 0:  # what a shell says of a child that a signal ended
+    if signal > 0:  # a shell reports 128 + the signal that ended its child
         ended = replace(ended, ended_by=EndedBy.SIGNAL, exit_code=None, signal=signal)
     return ended
 

@@ -51,7 +51,7 @@ def judge_output(
 def whole_output(
     rows: int, function: Function, pattern: Pattern, seed: int, accum_tol: float, shape: Shape
 ) -> Expected:
-    """Return all that must come out; several schedules and stages ask for the same."""
+    """Return the expected output; cached, as several schedules and stages compare with it."""
     from kernelrig.reference.expected import expected_outputs
 
     return expected_outputs(

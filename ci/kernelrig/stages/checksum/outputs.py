@@ -1,7 +1,7 @@
 """Whether outputs are right: the program's own comparison, and what is recomputed here.
 
-Nothing that the program says of itself is taken where it contradicts itself, and its bits are
-compared with NumPy's on this machine.
+A result that contradicts itself is an error. The sampled bits are compared with those that NumPy
+computes on this machine.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def judge_sampled(seen: HarnessResult, seed: int, context: Context) -> Verdict |
     """Return what our own recomputation of the sampled elements says, None if it agrees.
 
     The inputs are those of `seen.pattern` and `seed`. The program's reference runs on the same
-    device from the same header: this one shares neither.
+    device from the same header; this recomputation shares neither.
     """
     rows, columns = seen.shape.m, seen.shape.n
     places = {(r, c) for r, c, _ in seen.sampled}

@@ -1,4 +1,4 @@
-"""Checksum stages: is every element right, by the program's own reference and by NumPy's here."""
+"""Checksum stages: all elements compared by the program's reference, a sample with NumPy here."""
 
 from __future__ import annotations
 

@@ -36,14 +36,14 @@ RUN = "emulate"
 """The command that the sanitizers' stages share; its findings are RUN.json."""
 
 CHECKED = "memory,sync"
-"""What is observed where outputs are judged: cheap, and it names the fault behind a wrong one."""
+"""Observers where outputs are judged: they cost little, and name the cause of a wrong output."""
 
 OUTPUT = "C"
 MAX_IMAGES = 16
-"""A larger case is hours in the emulator."""
+"""A larger case takes hours in the emulator."""
 
 LEAST_S = 900.0
-"""What a command may take at least: plans give limits for GPUs, and the emulator is slower."""
+"""The least time limit of a command: plans give limits for GPUs, and the emulator is slower."""
 
 PATTERN = Pattern.INTEGER
 
@@ -132,9 +132,9 @@ def emulated_checksum_commands(stage: Stage, setup: Setup) -> tuple[Command, ...
 
 
 def emulated_sanitizer_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
-    """Return the command that takes this tool's findings, behind the emulation if that is ours.
+    """Return the command that takes this tool's findings; the first stage also runs the emulation.
 
-    The emulation itself may find what it likes: its exit code is that of the findings of a stage.
+    The emulation itself may exit with findings: each stage judges those of its own kinds.
     """
     sharing = shared_by(stage, setup.plan, setup.kernel)
     first = sharing[0]
@@ -184,6 +184,6 @@ def _run(
 def _command(
     name: str, words: tuple[str, ...], time_s: float, ok_exit: tuple[int, ...] = (0,)
 ) -> Command:
-    """Run this very package's emulator: the host is this machine."""
+    """Return a command of this package's emulator: an emulator's host is this machine."""
     argv = (sys.executable, "-m", "kernelrig.emu", *words)
     return Command(name, argv, time_s, ok_exit, env={"PYTHONPATH": str(PACKAGE)})

@@ -1,4 +1,4 @@
-"""The emulator's findings as every report knows them: located, named, with their source line."""
+"""The emulator's findings as model.Finding: located, with fingerprint and source line."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _finding(found: Found, sources: Sources) -> Finding:
 
 
 def _fingerprint(found: Found, at: Frame, sources: Sources) -> str:
-    """Name what is wrong and where: no stage, no case, no schedule is part of it."""
+    """Return the fingerprint of what is wrong and where, without stage, case and schedule."""
     message = "" if found.kind in _OF_THE_LAUNCH else without_numbers(found.message)
     objects = sorted({without_numbers(name) for name in found.objects})
     parts = frame_parts(at, sources)

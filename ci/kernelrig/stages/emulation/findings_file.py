@@ -24,9 +24,8 @@ class Found:
     """One finding as the emulator writes it; what follows `calls` came with schema 2.
 
     `cause` is the index of the finding in the same file (`Emulated.findings`, then `others`) that
-    explains this one. `schedules`,
-    `warps` and `ctas` are how many distinct ones saw it. `related` are other lines that take part,
-    `examples` messages of findings that were joined into this one.
+    explains this one. `schedules`, `warps` and `ctas` count the distinct ones in which it was seen.
+    `related` are the other lines of it, `examples` messages of findings joined into this one.
     """
 
     kind: str
@@ -104,7 +103,7 @@ class Emulated:
 def read_emulated(
     command: Command, ended: CommandResult | None, folder: Path, context: Context
 ) -> Emulated | Verdict:
-    """Return what an emulation or a split found, or why that is not known: always an error."""
+    """Return what an emulation or a split found, or the error that says why that is not known."""
     if ended is None:
         return judge_missing(command)
     if ended.ended_by is EndedBy.TIME_LIMIT:
@@ -132,7 +131,7 @@ def read_emulated(
 def _find_mismatch(
     seen: Emulated, command: Command, exit_code: int, context: Context
 ) -> Verdict | None:
-    """Return the error that another launch's findings are, or a part of them."""
+    """Return the error if the file is of another launch or of a part of it, None if it is not."""
     asked = dict(zip(command.argv, command.argv[1:], strict=False))
     observe = set(asked["--observe"].split(","))
     listed = FOUND if seen.errors else 0

@@ -1,7 +1,7 @@
-"""What an emulation means for the kernel: its findings by kind, and its outputs element by element.
+"""The verdict on an emulation: its findings by kind, and its outputs element by element.
 
-Clean is only: the emulator came to its end, on the PTX, the schedules and the observers that were
-asked for; it says so in a file that is whole; and every output of every schedule is right.
+A pass needs all of: the emulator ran to its end, on the PTX, the schedules and the observers that
+were asked for; its file of findings is complete; every output of every schedule is right.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def read_emulated_checksum(
 def read_emulated_sanitizer(
     stage: Stage, job: StageJob, result: StageResult, folder: Path, context: Context
 ) -> StageRecord:
-    """Judge the findings of the stage's own kinds; its outputs too, where it holds the run."""
+    """Judge the findings of the stage's own kinds; and the outputs, if the stage ran the launch."""
     commands = {c.name: c for c in job.commands}
     notes = list(_notes(stage, context))
     checks = []
@@ -131,7 +131,7 @@ def _check(
     context: Context,
     seconds: float,
 ) -> Check:
-    """Judge an emulation by `errors` and its outputs; a step limit alone is no fault's proof."""
+    """Judge an emulation by `errors` and its outputs; a step limit alone is an error of the run."""
     wanted = [f for f in errors if f.kind != "step-limit"]
     found = emulated_findings(seen, wanted, context)
     outputs = judge_outputs(seen, launch, folder, context)
@@ -153,7 +153,7 @@ def _check(
 def _judge_shared(
     stage: Stage, command: Command, result: StageResult, folder: Path, context: Context
 ) -> Check:
-    """Judge the emulation that several stages share by what is of no stage's own kinds."""
+    """Judge the emulation that several stages share by its outputs and mismatches."""
     launch = (_case(stage, context), PATTERN, stage.seeds[0])
     title = f"{PATTERN.value} seed {stage.seeds[0]}, {case_text(launch[0])}: outputs"
     ended = find_command(result, RUN)
@@ -166,7 +166,7 @@ def _judge_shared(
     if seen.run.stopped and not shared and not seen.cut:
         number = seen.run.stopped[0]
         why = next((f.kind for f in seen.errors if f.schedule == number), "no finding says why")
-        verdict = broken(f"schedule {number} did not come to the end of the launch: {why}")
+        verdict = broken(f"schedule {number} did not reach the end of the launch: {why}")
         return replace(check, verdict=verdict)
     return check
 

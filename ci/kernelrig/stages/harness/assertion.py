@@ -1,7 +1,7 @@
 """Device-side assertions, as the CUDA runtime prints them on stderr: what did not hold, and where.
 
 A debug build (KERNELRIG_WATCHDOG_NS) ends a wait that lasts too long as a failed assertion in the
-barrier's name: what is asserted is then the event that never came.
+barrier's name: the text is then the event that was not signalled in time.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _FAILED = re.compile(
     re.MULTILINE,
 )
 BARRIER = "mbarrier"
-"""What stands for the file where a wait gave up (kernel/wait.cuh)."""
+"""The file name in the message of a wait that timed out (kernel/wait.cuh)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """One that failed: at one place, for one warp or several. `warps` are in the order printed."""
+    """A failed assertion: its source line, and its warps as (CTA, warp) in the order printed."""
 
     text: str
     file: str
@@ -44,7 +44,7 @@ class Assertion:
 
 
 def parse_assertions(text: str) -> tuple[Assertion, ...]:
-    """Return what failed, each once, in the order printed: who gave up first waited longest."""
+    """Return each failed assertion once, in the order printed: the first waited longest."""
     warps: dict[tuple[str, str, int, str], dict[tuple[str, int], None]] = {}
     for found in _FAILED.finditer(text):
         what = (found["text"], found["file"], int(found["line"]), found["function"])

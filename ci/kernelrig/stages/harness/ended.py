@@ -14,7 +14,7 @@ from kernelrig.stages.record import log_tail
 EXIT_CUDA, EXIT_MISMATCH, EXIT_DEVICE, EXIT_WATCHDOG, EXIT_USAGE = 70, 71, 72, 73, 2
 
 KERNEL_FAULTS = frozenset({700, 710, 714, 715, 716, 717, 718, 719, 721})
-"""CUDA errors that a kernel brings on: illegal address, assert, ..., tensor memory leak."""
+"""CUDA errors that a kernel causes: illegal address, assert, ..., tensor memory leak."""
 
 CRASHES = frozenset(
     int(s) for s in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
@@ -26,9 +26,9 @@ def judge_missing(command: Command) -> Verdict:
 
 
 def judge_end(command: Command, ended: CommandResult, folder: Path) -> Verdict | None:
-    """Return the verdict on a bare program that did not end by itself, None if it did.
+    """Return the verdict on a program without a tool that did not end by itself, None if it did.
 
-    A bare kernel at its time limit fails; the waiting warp is named where the triage found it.
+    Such a kernel fails at its time limit; the waiting warp is named where the triage found it.
     """
     if ended.ended_by is EndedBy.EXIT and ended.exit_code is not None:
         return None
@@ -62,9 +62,9 @@ def judge_exit(
     tail: tuple[str, ...],
     asserted: tuple[Assertion, ...] = (),
 ) -> Verdict:
-    """Return what a bad exit code means by itself, where no result file says more.
+    """Return the verdict on an exit code other than 0; `error` is that of the result file.
 
-    Of an assertion CUDA's error says only that it failed: what the device printed goes first.
+    CUDA's error of an assertion says only that one failed: what the device printed goes first.
     """
     said = [str(assertion) for assertion in asserted]
     if code == EXIT_CUDA and error is not None:

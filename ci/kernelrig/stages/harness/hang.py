@@ -46,7 +46,7 @@ class Waiting:
 
 
 def parse_triage(text: str) -> tuple[Waiting, ...]:
-    """Return the thread ranges still on the GPU; empty if cuda-gdb named none."""
+    """Return the thread ranges still on the GPU; empty if cuda-gdb listed none."""
     named = _KERNEL.search(text)
     kernel = named.group(1).strip() if named else ""
     rows = [found for line in text.split("\n") if (found := _ROW.match(line))]
@@ -68,7 +68,7 @@ def parse_triage(text: str) -> tuple[Waiting, ...]:
 def describe_wait(waiting: Sequence[Waiting]) -> str:
     """Return one sentence: which warps wait at which lines, the fewest threads first.
 
-    Where one warp waits for an event and the others for that warp, the odd one out is the cause.
+    Where one warp waits for an event and the others for that warp, that one is the cause.
     """
     at: dict[str, list[Waiting]] = defaultdict(list)
     for w in waiting:

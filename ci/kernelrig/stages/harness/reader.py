@@ -1,4 +1,4 @@
-"""The one way from a harness command that ended to what it found, or to why it found nothing."""
+"""Reads the result file of a harness command that ended; or the verdict where there is none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def read_harness(
 ) -> HarnessResult | Verdict:
     """Return the result file of a program that ended with 0 or EXIT_MISMATCH, else the verdict.
 
-    What is returned speaks of exactly what was asked, and its exit code is the journal's.
+    A result that is returned is of the case, seed and mode asked for, with the journal's exit code.
     """
     if (verdict := judge_end(command, ended, folder)) is not None:
         return verdict

@@ -1,6 +1,6 @@
-"""Preflight: may the host run this, judged from its probe before anything is shipped.
+"""Preflight: whether the host can run the plan, from its probe, before anything is shipped.
 
-Whatever is wrong here is the host's or the choice of host: an error, never the kernel's failure.
+A check that does not pass is an error of the host or of the choice of host, never a failure.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def judge_preflight(
 ) -> StageRecord:
     """Compare the host with what the builds and the plan need: a check for each need.
 
-    `require_device` is the name of the one device that may answer, whatever remotes.yaml says.
+    `require_device` is the device name that the GPU must have, whatever remotes.yaml says.
     """
     stage = next((s for s in plan.stages if s.kind is StageKind.PREFLIGHT), None)
     device, machine = executor(kernel, remote, host)
@@ -139,7 +139,7 @@ def _disk(plan: Plan, host: Host, remote: Remote) -> Verdict:
 
 
 def _gpu(builds: Sequence[Build], host: Host, remote: Remote) -> Iterator[tuple[str, Verdict]]:
-    """Judge the GPU that a program takes there, and no other."""
+    """Judge the GPU that a program uses there: the first that CUDA_VISIBLE_DEVICES shows."""
     if not host.gpus:
         yield (
             "GPU",

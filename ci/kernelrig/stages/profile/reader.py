@@ -54,7 +54,7 @@ _FORBIDDEN = "ERR_NVGPUCTRPERM"
 def read_profile(
     stage: Stage, job: StageJob, result: StageResult, folder: Path, context: Context
 ) -> StageRecord:
-    """Judge the report by its content: a profiler that missed the kernel exits with 0 too."""
+    """Judge the report by its content: ncu exits with 0 even if it profiled no kernel."""
     raw = parse_page(read_text(folder / RAW_CSV) or "", units_row=True)
     details = parse_page(read_text(folder / DETAILS_CSV) or "", units_row=False)
     wrong = (
@@ -99,7 +99,7 @@ def _judge_commands(job: StageJob, result: StageResult, folder: Path) -> Verdict
 
 
 def _judge_program(stage: Stage, folder: Path, context: Context) -> Verdict | None:
-    """Return what shows that not the asked case was profiled, or not on the GPU that was judged."""
+    """Return the error if another case or GPU than the planned one was profiled, None if not."""
     if context.kernel.level == 0:
         return None
     try:

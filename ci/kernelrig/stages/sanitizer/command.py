@@ -1,4 +1,4 @@
-"""Sanitizer stages: compute-sanitizer's command lines (its answer: sanitizer_verdict)."""
+"""Sanitizer stages: compute-sanitizer's command lines (reader.py judges what it reports)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from kernelrig.stages.context import Setup, case_text, stage_case
 
 TOOL = "compute-sanitizer"
 ERROR_EXIT = 86
-"""Distinct from every exit code of our programs: whoever returns it, it is the tool."""
+"""Distinct from every exit code of our programs: only the tool returns it."""
 PRINT_LIMIT = 2000
 SELFTEST_S = 120.0
 PATTERN = Pattern.INTEGER
 """Whole numbers: what the kernel wrote under the tool is recomputed here, bit for bit."""
 
-WISHES: tuple[tuple[str, str, str], ...] = (
+WANTED_OPTIONS: tuple[tuple[str, str, str], ...] = (
     # tool ("" = all), option, value: switched on where the host's --help lists it. Not racecheck's
     # watch for deadlocks: on an H200 (2025.3.1) it added 20 s to a run of 1.2 s, and of 2 s made a
-    # right kernel hang whose warps take turns. The bare run before finds hangs, and names the line.
+    # right kernel hang whose warps take turns. The checksum stages find hangs, and name the line.
     ("", "--check-bulk-copy", "yes"),
     ("", "--check-tensor-ops", "yes"),  # since 2026.4, off by default
     ("", "--check-warpgroup-mma", "yes"),
@@ -31,7 +31,7 @@ WISHES: tuple[tuple[str, str, str], ...] = (
 SHIPPED_SANITIZER = Tool(
     path="../../tools/bin/compute-sanitizer",
     version="2026.4.0.0",
-    options=tuple(option for _, option, _ in WISHES),
+    options=tuple(option for _, option, _ in WANTED_OPTIONS),
 )
 """The pinned wheel's tool, unpacked to tools/ on the host; a test reads its --help."""
 
@@ -44,18 +44,18 @@ def sanitizer_tool(host: Host | None, remote: Remote) -> Tool:
 
 
 def tool_argv(tool: Tool, name: str) -> tuple[str, ...]:
-    """Return the tool's part of the command line, with every wished option that the tool lists."""
+    """Return the tool's part of the command line, with every wanted option that the tool lists."""
     listed = {option.lstrip("-") for option in tool.options}
-    wished = [
+    wanted = [
         word
-        for only, option, value in WISHES
+        for only, option, value in WANTED_OPTIONS
         if only in ("", name) and option.lstrip("-") in listed
         for word in (option, value)
     ]
     return (
         *(tool.path, "--tool", name, "--error-exitcode", str(ERROR_EXIT)),
         *("--require-cuda-init", "yes", "--print-limit", str(PRINT_LIMIT)),
-        *wished,
+        *wanted,
     )
 
 
@@ -91,7 +91,7 @@ def _program_argv(stage: Stage, setup: Setup) -> tuple[str, ...]:
 def _selftest_commands(
     stage: Stage, setup: Setup, tool: Tool, argv: tuple[str, ...]
 ) -> tuple[Command, ...]:
-    """Keep the good result under a key of all it depends on: tool, options, program, host."""
+    """Return the self-test; its result is cached by tool, options, program, driver and GPU."""
     if setup.selftest is None:
         return ()
     command = (*argv, f"../../build/{setup.selftest.program}", stage.tool)

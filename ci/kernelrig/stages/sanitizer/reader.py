@@ -1,8 +1,8 @@
-"""What compute-sanitizer's answer means for the kernel.
+"""The verdict on a kernel from what compute-sanitizer printed and wrote.
 
-Clean is only: the tool's self-test was caught on this host, exit code 0, one printed summary of
+A pass needs all of: the tool found its seeded bug on this host, exit code 0, one printed summary of
 zero, an XML record that is whole and empty, no complaint of the tool's own, and a result file whose
-outputs, recomputed here, prove that the asked kernel ran under the tool. No kernel filter is set:
+outputs, recomputed here, prove that the kernel ran under the tool. No kernel filter is set:
 whatever the program launches is checked.
 """
 
@@ -68,7 +68,7 @@ def read_sanitizer(
         verdict = broken(f"{stage.tool} was planned, and nothing says that it ran")
         checks.append(Check(f"{stage.tool}: run", verdict))
         return stage_record(stage, result, context, checks, notes)
-    report = _read_answer(stage, folder)
+    report = _read_output(stage, folder)
     review = Acceptance(stage.tool, tool.version, context.today, context.kernel.accepted)
     findings = [review.apply(f) for f in _findings(stage, report, context)]
     run = _judge_run(stage, command, ended, folder, context, report, findings)
@@ -85,8 +85,8 @@ def read_sanitizer(
     return stage_record(stage, result, context, checks, (*notes, *review.unseen(findings)))
 
 
-def _findings(stage: Stage, report: Answer, context: Context) -> tuple[Finding, ...]:
-    """Findings that name no kernel are this one's: `--mode once` launches no other."""
+def _findings(stage: Stage, report: ToolOutput, context: Context) -> tuple[Finding, ...]:
+    """Return the findings; one without a kernel is of the only one that `--mode once` launches."""
     kernel = context.kernel.kernel_regex if context.kernel.level else ""
     return make_findings(
         stage.tool,
@@ -99,23 +99,23 @@ def _findings(stage: Stage, report: Answer, context: Context) -> tuple[Finding, 
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The two halves of the tool's answer; `unreadable` says why there is no XML half."""
+class ToolOutput:
+    """What the tool printed and its XML records; `unreadable` says why there are no records."""
 
     log: ToolLog
     records: Records
     unreadable: str = ""
 
 
-def _read_answer(stage: Stage, folder: Path) -> Answer:
+def _read_output(stage: Stage, folder: Path) -> ToolOutput:
     log = parse_log(read_log(folder, stage.tool) or "")
     path = folder / f"{stage.tool}.xml"
     if not path.is_file():
-        return Answer(log, Records(0, ()), f"{path.name} is missing: the tool wrote no record")
+        return ToolOutput(log, Records(0, ()), f"{path.name} is missing: the tool wrote no record")
     try:
-        return Answer(log, parse_xml(path.read_text(errors="replace")))
+        return ToolOutput(log, parse_xml(path.read_text(errors="replace")))
     except ProtocolError as e:
-        return Answer(log, Records(0, ()), e.message)
+        return ToolOutput(log, Records(0, ()), e.message)
 
 
 def _judge_run(
@@ -124,10 +124,10 @@ def _judge_run(
     ended: CommandResult,
     folder: Path,
     context: Context,
-    report: Answer,
+    report: ToolOutput,
     findings: Sequence[Finding],
 ) -> Verdict:
-    """Judge whether the tool ran to its end, and whether all that it counted is listed."""
+    """Judge whether the tool ran to its end, and whether every error that it counted is listed."""
     log, tail = report.log, log_tail(folder, command.name)
     if ended.ended_by is EndedBy.TIME_LIMIT:
         return _judge_limit(command, folder)
@@ -173,7 +173,7 @@ def _judge_limit(command: Command, folder: Path) -> Verdict:
 
 
 def _judge_death(stage: Stage, code: int, folder: Path, context: Context) -> Verdict:
-    """The tool counted nothing, and the program failed: judge its own exit code."""
+    """Judge a program that failed by its own exit code: the tool counted no errors."""
     name, tail = f"the program under {stage.tool}", log_tail(folder, stage.tool)
     asserted = read_assertions(folder, stage.tool)
     if context.kernel.level == 0:
@@ -208,7 +208,7 @@ def _asked(stage: Stage, context: Context) -> Asked:
 
 
 def _selftest_check(stage: Stage, result: StageResult, folder: Path) -> Check:
-    """A tool that misses the bug seeded for it may miss ours: nothing it says is worth a pass."""
+    """Judge the tool by its seeded bug: a tool that misses it may miss the kernel's bugs."""
     name = selftest_name(stage)
     ended = find_command(result, name)
     title = f"{stage.tool}: self-test"

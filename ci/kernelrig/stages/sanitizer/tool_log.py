@@ -1,6 +1,6 @@
-"""What compute-sanitizer said: its XML records and its printed summary.
+"""What compute-sanitizer reported: its XML records and its printed summary.
 
-The XML has what a finding is made of; only the printed summary says that the tool came to its end.
+The XML has what a finding is made of; only the printed summary proves that the tool ran to its end.
 Read from versions 2025.3.1 and 2026.4.0. A record without a level (synccheck, API) is an error.
 """
 
@@ -21,7 +21,7 @@ _SUMMARY = re.compile(
     r"|RACECHECK SUMMARY: ([\d,]+) hazards? displayed \(([\d,]+) errors?, ([\d,]+) warnings?\))$"
 )
 _NOT_PRINTED = re.compile(r"SUMMARY: ([\d,]+) (?:errors?|hazards?) (?:was|were) not printed")
-# What the tool says of itself or the program, as opposed to the first line of a record.
+# Errors of the tool or the program itself, as opposed to the first line of a record.
 _COMPLAINT = re.compile(r"(Error:|Warning:|Fatal|Internal|Target application)")
 _RECORD_HEAD = re.compile(r"(Error|Warning): Race reported")
 

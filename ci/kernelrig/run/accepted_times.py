@@ -1,7 +1,7 @@
-"""`invoke baseline-accept` and `invoke baselines`: a run into the reviewed file, and what is there.
+"""`invoke baseline-accept` writes a run's times into a reviewed file; `invoke baselines` lists all.
 
-What is accepted here is compared with from then on: whatever could make it a baseline that nobody
-can rely on is refused, or said and written down.
+Later runs are compared with what is accepted here. So a time whose build cannot be made again or
+has not passed its checks is rejected, unless a flag overrides that; the output then says so.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kernelrig.run.timings import recorded_timing
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What the user said may be so."""
+    """What `invoke baseline-accept` accepts although it would reject it: one flag for each."""
 
     dirty: bool = False
     unchecked: bool = False
@@ -37,7 +37,7 @@ def accept(root: Path, name: str, overrides: Overrides) -> str:
     timed = baselines.require_timed(run)
     if (run.provenance.dirty_sha256 or not run.provenance.commit) and not overrides.dirty:
         what = "changes on top of its commit" if run.provenance.commit else "no commit"
-        raise ConfigError(f"{run.id} has {what}: it cannot be built again", "or say --dirty")
+        raise ConfigError(f"{run.id} has {what}: its build cannot be made again", "or pass --dirty")
     said = []
     for record in timed:
         found = recorded_timing(folder, run, record)
@@ -76,12 +76,15 @@ def _accept(
     b = new
     checks = check_status(root, b.kernel, b.arch, b.variant, b.build)
     if checks.startswith(OUTDATED) and not overrides.unchecked:
-        raise ConfigError(f"{run.id} is {checks}", "check it, or say --unchecked")
+        raise ConfigError(
+            f"{run.id} is {checks}",
+            "run these checks, or pass --unchecked",
+        )
     new = replace(new, standards=met_standards(root, b.kernel, b.arch, b.variant, b.build))
     path = baselines.path_of(root, host_class)
     held = next((h for h in baselines.load_baselines(root) if h.host_class == host_class), None)
     if held is None and path.exists():
-        raise ConfigError(f"{path.relative_to(root)} is of another host class than {host_class}")
+        raise ConfigError(f"{path.relative_to(root)} holds another host class than {host_class}")
     known = dict(held.baselines) if held else {}
     then = known.get(new.key)
     if then and then.build == new.build and then.regime != new.regime and not overrides.replace:
@@ -114,6 +117,6 @@ def _joined(then: Baseline | None, new: Baseline, *, anew: bool) -> tuple[Baseli
 
 
 def _middle(runs: Iterable[TimedRun]) -> float:
-    """Return the runs' middle as the comparison takes it: times are compared by their ratio."""
+    """Return the geometric mean of the runs' medians in ms: times are compared by their ratio."""
     logs = [math.log(r.median_ms) for r in runs]
     return math.exp(sum(logs) / len(logs))

@@ -28,7 +28,7 @@ from kernelrig.proc import run_process
 REPOSITORY = Path(__file__).parents[1]
 STORE = REPOSITORY / "artifacts/tests"
 OUT = "{out}"
-"""Stands in a command for the folder that the results go to."""
+"""In a command: replaced by the folder that the results go to."""
 LOG = "compiler.log"
 _HEADERS = "headers.d"
 _FORMAT = 1
@@ -39,7 +39,7 @@ _LOCKS = 64
 def compile_once(
     argv: Sequence[str | Path], tools: Toolchain, *, source: str, cwd: Path = REPOSITORY
 ) -> Path:
-    """Run nvcc in `cwd` on `source`, a word of `argv`; return the folder that `{out}` stands for.
+    """Run nvcc in `cwd` on `source`, a word of `argv`; return the folder that replaces `{out}`.
 
     What the compiler said is in its `compiler.log`. Raises AssertionError where it fails, and then
     nothing is kept.
@@ -69,7 +69,7 @@ def compile_once(
 
 
 def disassemble(cubin: Path, tools: Toolchain, *flags: str) -> str:
-    """Return what nvdisasm says of a cubin of `compile_once`, and keep it beside the cubin."""
+    """Return nvdisasm's output for a cubin of `compile_once`, cached in the cubin's folder."""
     kept = cubin.with_name(f"{cubin.stem}{''.join(flags)}.sass")
     if not kept.is_file():
         done = run_process([tools.nvdisasm, *flags, cubin])
@@ -120,7 +120,7 @@ def share_builds(root: Path) -> Path:
 
 
 def _inputs(words: Sequence[str], source: str, cwd: Path) -> Iterator[tuple[str, str]]:
-    """Yield (path, sha256) of what lies beside the source or below, and in the folders of -I."""
+    """Yield (path, sha256) of each file in or below the source's folder and the folders of -I."""
     folders = [str(Path(source).parent), *(w[2:] for w in words if w.startswith("-I") and w[2:])]
     for folder in dict.fromkeys(folders):
         for path in sorted((cwd / folder).rglob("*")):

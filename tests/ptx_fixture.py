@@ -55,9 +55,9 @@ def assemble(cuda_toolchain: Toolchain) -> Assemble:
             ptxas = cuda_toolchain.root / "bin/ptxas"
             done = run_process([ptxas, f"-arch={arch}", text, "-o", cubin])
             assert done.exit_code == 0, done.stderr
-            told = run_process([cuda_toolchain.nvdisasm, "-c", "-hex", cubin])
-            assert told.exit_code == 0, told.stderr
-            return told.stdout
+            done = run_process([cuda_toolchain.nvdisasm, "-c", "-hex", cubin])
+            assert done.exit_code == 0, done.stderr
+            return done.stdout
 
     return assemble_text
 

@@ -27,6 +27,10 @@ RETIRED = (
     (r"\bbur(?:y|ies|ied)\b", "finalize a dead run"),
     (r"\bkits?\b", "harness"),
     (r"\bwaived\b", "overrides"),
+    (r"\bcontenders?\b", "candidate"),
+    (r"\bundecided\b", "inconclusive"),
+    (r"\bsurroundings\b", "environment"),
+    (r"\bstraight pieces?\b", "basic block"),
     (r"\btells so little\b", "not detectable in this time"),
     (r"\bis no case; known\b", "unknown case 'x'; known: ..."),
 )

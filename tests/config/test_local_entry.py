@@ -134,8 +134,8 @@ def test_entries_in_braces_are_left_to_the_user(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         config.add_remote(tmp_path, Remote("host", "sm_90a", host="h"))
     assert str(caught.value) == (
-        "remotes.local.yaml:2: the entries stand in braces; "
-        "put each on lines of its own, so that one can be added"
+        "remotes.local.yaml:2: the entries are written in braces; "
+        "write each on its own lines, so that one can be added"
     )
     assert (tmp_path / "remotes.local.yaml").read_text() == text
 

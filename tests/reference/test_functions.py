@@ -1,4 +1,4 @@
-"""What each function computes, told apart: by the header, by NumPy, and by what it must refuse."""
+"""What each function computes: in the header, in NumPy, and which wrong outputs are detected."""
 
 from __future__ import annotations
 

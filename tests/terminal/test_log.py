@@ -1,4 +1,4 @@
-"""Progress: plain lines where nobody watches, elapsed and expected time on a terminal."""
+"""Progress: plain lines without a terminal, elapsed and expected time on a terminal."""
 
 from __future__ import annotations
 

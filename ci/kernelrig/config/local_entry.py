@@ -78,8 +78,8 @@ def set_entry(document: Document, remote: Remote) -> str:
     if section.braces:
         if entries:
             raise ConfigError(
-                f"{document.where(('remotes',))}: the entries stand in braces",
-                "put each on lines of its own, so that one can be added",
+                f"{document.where(('remotes',))}: the entries are written in braces",
+                "write each on its own lines, so that one can be added",
             )
         lines[section.first : section.end] = ["remotes:\n"]
         first = end = section.first + 1

@@ -48,7 +48,7 @@ def choose_remote(remotes: Mapping[str, Remote], wanted: str, default: str = "")
 
 
 def choose_kernel(kernels: Mapping[str, Kernel], wanted: str) -> Kernel:
-    """Return the kernel called `wanted`; without one, the only one that is no tool or baseline."""
+    """Return the kernel called `wanted`, or else the only one that is not a tool or a baseline."""
     if wanted in kernels:
         return kernels[wanted]
     if not kernels:

@@ -80,7 +80,7 @@ _ADVICE = (
     (r"'\\t' that cannot start any token", "indent with spaces, not with a tab"),
     (r"mapping values are not allowed here", "put text that has ': ' in it in quotes"),
 )
-"""Patterns of PyYAML's messages, and what to do where the message does not tell."""
+"""Patterns of PyYAML's messages, and what to do: the messages do not say it."""
 
 _SCALARS: dict[str, Callable[[str], Any]] = {
     _NULL: lambda text: None,

@@ -1,6 +1,6 @@
-"""`invoke test`: every check of this repository, as commands that all run, whatever fails.
+"""`invoke test`: every check of this repository, each a command; all run, whatever fails.
 
-The commands are what a person would type; none of them needs the network.
+None of them needs the network.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Step:
 class StepResult:
     name: str
     passed: bool
-    said: str
+    result: str
     output: str
     seconds: float
 
@@ -70,7 +70,7 @@ def lint_steps(root: Path) -> tuple[Step, ...]:
 
 
 def pytest_step(*, long: bool) -> Step:
-    """Return the test run, a process a CPU; `long` adds the tests that take minutes.
+    """Return the test run, one process per CPU; `long` adds the tests that take minutes.
 
     The tests of a file stay together, as they share fixtures; files start in the order that
     tests/conftest.py gives them, the longest first.
@@ -91,22 +91,22 @@ def run_all(root: Path, *, long: bool) -> int:
 
 
 def run_steps(lint: Sequence[Step], tests: Step, root: Path, echo: Callable[[str], None]) -> int:
-    """Run `lint` one after the other beside `tests`, which alone is shown live.
+    """Run `lint` one after the other in parallel with `tests`; return 0 if all pass, else 1.
 
-    After the tests come the words of what failed, a table, and pytest's own last line again: it
-    closes the output, so that who reads only the end reads how many passed.
+    Only the output of the tests is shown while they run. It is followed by the output of each step
+    that failed, a table, and pytest's last line once more, with the number of tests that passed.
     """
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        pending = [beside.submit(_run, step, root) for step in lint]
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        pending = [pool.submit(_run, step, root) for step in lint]
         tested = _run(tests, root, echo)
         results = [future.result() for future in pending]
     for result in results:
         if not result.passed:
-            echo(f"\n--- {result.name}: {result.said}\n{result.output.rstrip()}")
+            echo(f"\n--- {result.name}: {result.result}\n{result.output.rstrip()}")
     rows = [("step", "result", "seconds")]
-    rows += [(r.name, r.said, f"{r.seconds:.1f}") for r in (*results, tested)]
+    rows += [(r.name, r.result, f"{r.seconds:.1f}") for r in (*results, tested)]
     echo("\n" + columns(rows) + "\n")
-    echo((tested.output.rstrip().splitlines() or [f"{tested.name}: {tested.said}"])[-1])
+    echo((tested.output.rstrip().splitlines() or [f"{tested.name}: {tested.result}"])[-1])
     return 0 if all(r.passed for r in (*results, tested)) else 1
 
 
@@ -121,8 +121,10 @@ def _run(step: Step, root: Path, echo: Callable[[str], None] | None = None) -> S
             done = run_process(step.argv, cwd=root, timeout_s=step.time_s)
     except CiError as e:
         return StepResult(step.name, False, "could not be run", str(e), 0.0)
-    said = "ok" if done.exit_code == 0 else f"failed (exit {done.exit_code})"
-    return StepResult(step.name, done.exit_code == 0, said, done.stdout + done.stderr, done.seconds)
+    result = "ok" if done.exit_code == 0 else f"failed (exit {done.exit_code})"
+    return StepResult(
+        step.name, done.exit_code == 0, result, done.stdout + done.stderr, done.seconds
+    )
 
 
 def _module(name: str) -> tuple[str, ...]:
@@ -130,7 +132,7 @@ def _module(name: str) -> tuple[str, ...]:
 
 
 def _script(name: str) -> tuple[str, ...]:
-    """A program of the same environment, of a package that is not a module to run."""
+    """Return the command of a package's script in this environment, where `-m` cannot run it."""
     return (str(Path(sys.executable).with_name(name)),)
 
 

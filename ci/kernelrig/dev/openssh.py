@@ -1,4 +1,4 @@
-"""The OpenSSH server that the tests start on loopback, installed as `ci/invoke` installs g++."""
+"""The OpenSSH server that the tests start on loopback; installed with apt if we are root."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def _install(policy: Path) -> None:
             run_process(("apt-get", "update", "-q"), env=env)
             done = run_process(install, env=env)
             if done.exit_code:
-                said = (done.stdout + done.stderr).strip().splitlines() or ["no output"]
-                raise CiError(f"apt-get could not install {_PACKAGE}: {said[-1]}", _BY_HAND)
+                output = (done.stdout + done.stderr).strip().splitlines() or ["no output"]
+                raise CiError(f"apt-get could not install {_PACKAGE}: {output[-1]}", _BY_HAND)
     finally:
         if ours:
             policy.unlink()

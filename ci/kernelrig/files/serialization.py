@@ -20,7 +20,7 @@ T = TypeVar("T")
 def to_json(record: object) -> str:
     """Return `record` as JSON text that `from_json` turns into an equal record."""
     kind: type = type(record)
-    # warnings=False: results are written even if a list stands where a tuple should.
+    # warnings=False: results are written even if a field has a list in place of a tuple.
     (value,) = adapter(kind).dump_python((record,), mode="json", warnings=False)
     text = json.dumps(value, indent=2, ensure_ascii=False)
     # File names on a host may hold bytes that are not UTF-8: they become '?'.

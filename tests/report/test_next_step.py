@@ -39,6 +39,7 @@ EMULATE = replace(
 )
 EMULATE = replace(EMULATE, stages=(*EMULATE.stages, replace(EMULATE.stages[0], name="last")))
 ONE_CASE = replace(EMULATE, plan=replace(EMULATE.plan, stages=EMULATE.plan.stages[:1]))
+KILLED = replace(runs.PASS, state="prepared", stages=(runs.CHECKED.stages[0],), jobs=())
 WRONG_ON_GPU = runs.run(
     replace(
         runs.CHECKSUM,
@@ -134,6 +135,7 @@ WRONG = replace(
             " --variant production",
         ),
         (runs.NOTHING, "ci/invoke doctor"),
+        (KILLED, "ci/invoke remote-test --remote h200"),
         (runs.INCOMPLETE, "ci/invoke collect 20261121T120000Z-patch_embed-h200-beef"),
         (
             replace(runs.FAIL, state="launched"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from kernelrig.model import Check, DeviceKind, Fault, Run, StageKind, Verdict
 from kernelrig.model.frame import Frame
-from kernelrig.report import render_run, render_summary
+from kernelrig.report import render_junit, render_run, render_summary
 from kernelrig.report.screen import MAX_LINES, WIDTH
 
 from tests.report import runs
@@ -137,6 +137,16 @@ def test_rows_of_stages_are_whole_where_stdout_is_no_terminal(run: Run) -> None:
 
 def test_missing_results_are_named() -> None:
     assert "missing: host-17 does not answer: connection refused\n" in render_run(runs.INCOMPLETE)
+
+
+def test_a_run_that_was_killed_before_its_launch_is_no_pass() -> None:
+    checked = runs.CHECKED.stages[0]
+    run = replace(runs.PASS, state="prepared", stages=(checked,), jobs=())
+    lines = render_run(run).splitlines()
+    assert lines[0] == f"error: {ID} (static)"
+    assert "missing: stage checksum: it left no record" in lines
+    assert render_summary(run).startswith("# error: ")
+    assert b'name="missing 1"' in render_junit(run)
 
 
 def test_no_line_is_a_tools_own() -> None:

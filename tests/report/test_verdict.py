@@ -30,6 +30,7 @@ NEVER_STARTED = replace(
     checks=(),
     commands=(CommandResult("integer-0", EndedBy.NOT_STARTED),),
 )
+KILLED = replace(runs.PASS, state="prepared", stages=(runs.CHECKED.stages[0],), jobs=())
 SILENT_STAGE = replace(runs.PASS, stages=runs.PASS.stages[:-1])
 
 
@@ -49,6 +50,7 @@ SILENT_STAGE = replace(runs.PASS, stages=runs.PASS.stages[:-1])
         (replace(runs.PASS, state="launched"), 6, "incomplete"),
         (replace(runs.PASS, missing=("stages/04-timing",)), 6, "incomplete"),
         (SILENT_STAGE, 6, "incomplete"),
+        (KILLED, 4, "error"),
         (runs.NOTHING, 4, "error"),
         (replace(runs.NOTHING, state="prepared"), 4, "error"),
         (ONLY_SKIPS, 4, "error"),

@@ -31,7 +31,7 @@ def publish(run: Run, environ: Mapping[str, str], root: Path) -> None:
 def error_commands(run: Run, root: Path) -> list[str]:
     """Return one `::error` a cause, on file and line if the file is one of this repository's."""
     lines = [_annotation(entry, root) for entry in entries(run)]
-    if is_incomplete(run) or not run.stages:
+    if not run.stages or missing(run) or is_incomplete(run):
         what = "; ".join(missing(run)) or "no stage left a record"
         # Before the last that is shown: ten findings must not hide that there may be more.
         lines.insert(MAX_ANNOTATIONS - 1, _command({"title": "results are missing"}, what))

@@ -47,7 +47,7 @@ class _Suite:
 def render_junit(run: Run) -> bytes:
     """Render a run; the same run gives the same bytes."""
     suites = [_stage_suite(run, stage) for stage in run.stages]
-    if not run.stages or is_incomplete(run):
+    if not run.stages or missing(run) or is_incomplete(run):
         suites.append(_absent_suite(run))
     root = ET.Element("testsuites", name=one_line(run.id))
     for suite in suites:

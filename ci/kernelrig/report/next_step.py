@@ -24,7 +24,7 @@ from kernelrig.model import (
     StageRecord,
 )
 from kernelrig.report.entries import Entry, entries, is_symptom
-from kernelrig.report.outcome import is_incomplete, run_outcome
+from kernelrig.report.outcome import is_incomplete, run_outcome, was_killed
 from kernelrig.terminal.text import one_line
 
 RUNS = Path("artifacts/runs")
@@ -51,6 +51,9 @@ def next_step(run: Run) -> NextStep:
     first = next(iter(entries(run)), None)
     if is_incomplete(run) and run.stages:
         return NextStep(f"ci/invoke collect {run.id}")
+    if run.stages and was_killed(run):
+        again = run.provenance.command_line.partition(" ")[2]
+        return NextStep(f"ci/invoke {again}")
     if run.fault is not None:
         return _after_fault(run, run.fault, first)
     if run.bench is not None and run.remote is not None:

@@ -57,7 +57,13 @@ def run_outcome(run: Run) -> Outcome:
     judging = [s for s in run.stages if s.kind.on_host]
     judging = judging or [s for s in run.stages if s.kind is not StageKind.BUILD]
     nothing = bool(judging) and all(s.verdict.outcome is not Outcome.PASS for s in judging)
+    nothing = nothing or was_killed(run)
     return Outcome.SKIP if nothing and outcome is Outcome.PASS else outcome
+
+
+def was_killed(run: Run) -> bool:
+    """Return whether our process was killed before a launch: the stages until then may all pass."""
+    return run.state == "prepared" and bool(missing(run))
 
 
 def is_incomplete(run: Run) -> bool:
@@ -66,9 +72,7 @@ def is_incomplete(run: Run) -> bool:
 
 
 def missing(run: Run) -> tuple[str, ...]:
-    """Name what did not come back; a launched stage without a record is missing, never passed."""
-    if run.state == "prepared":
-        return ()
+    """Name what did not come back; a planned stage without a record is missing, never passed."""
     recorded = {stage.name for stage in run.stages}
     planned = dict.fromkeys([*(s.name for s in run.plan.stages), *(j.name for j in run.jobs)])
     silent = [name for name in planned if name not in recorded]
@@ -114,7 +118,7 @@ def faults(run: Run) -> tuple[Fault, ...]:
     Where all that was to run was skipped, the reasons for that are what went wrong.
     """
     stages, outcomes = run.stages, [Outcome.FAIL, Outcome.ERROR]
-    if run_outcome(run) is Outcome.SKIP:
+    if run_outcome(run) is Outcome.SKIP and not was_killed(run):
         stages = tuple(s for s in stages if s.kind.on_host) or stages
         outcomes = [Outcome.SKIP]
     return tuple(fault for o in outcomes for stage in stages for fault in _stage_faults(stage, o))

@@ -13,7 +13,7 @@ from kernelrig.emu.observe.publication import Publication
 
 from tests.emu.harness import Result, run_ptx
 
-SHARED = ".shared .align 8 .b8 bar[16];"
+SHARED = ".shared .align 8 .b8 bar[24];"
 FIRST = "mov.u32 %r0, %tid.x; setp.eq.u32 %p0, %r0, 0; mov.u32 %r1, bar;\n"
 OUT = "ld.param.u64 %rd1, [out]; mul.wide.u32 %rd2, %r0, 8; add.s64 %rd1, %rd1, %rd2;\n"
 WAIT = """
@@ -123,6 +123,23 @@ def test_a_dropped_thread_is_not_waited_for_again() -> None:
     result = run(body)
     assert result.kinds == []
     assert set(result.buffers["out"].tolist()) == {7}
+
+
+def test_a_warp_whose_arrivals_nobody_consumes_does_not_lead_a_deadlock() -> None:
+    """Warp 0 fills a stage and waits for its release; warp 1, its consumer, waits elsewhere."""
+    fills = "@%p0 mbarrier.arrive.shared::cta.b64 _, [%r1+8];\n"
+    body = (
+        init(1)
+        + init(1, 8)
+        + init(1, 16)
+        + "setp.lt.u32 %p2, %r0, 32;\n"
+        + "{fills}@!%p2 add.u32 %r1, %r1, 16;\n"
+        + wait(0)
+    )
+    kept, without = (run(body.format(fills=text), 64) for text in (fills, ""))
+    assert [r.kinds for r in (kept, without)] == [["deadlock"], ["deadlock"]]
+    assert "CTA 0 warp 1 waits for" in kept.findings[0].message.partition(";")[0]
+    assert "CTA 0 warp 0 waits for" in without.findings[0].message.partition(";")[0]
 
 
 def test_a_wait_for_what_never_comes_is_a_deadlock_that_names_the_barrier() -> None:

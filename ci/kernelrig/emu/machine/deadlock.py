@@ -2,8 +2,10 @@
 
 Nothing can run and nothing is in flight, so no barrier that a warp waits for can complete. Most of
 them are victims: they wait for warps that wait themselves. Those to look at first are an mbarrier
-whose bytes do not add up, then one that some but not all have arrived at. Where all look alike the
-lowest warp leads: kernels put the warp that loads, the head of the chain, first.
+whose bytes do not add up, then one that some but not all have arrived at. A warp whose own arrivals
+completed a phase that no wait has observed comes after the others: its consumer waits elsewhere.
+Where all look alike the lowest warp leads: kernels put the warp that loads, the head of the chain,
+first.
 """
 
 from __future__ import annotations

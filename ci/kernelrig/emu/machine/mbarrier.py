@@ -32,7 +32,7 @@ from kernelrig.emu.machine.lane_groups import (
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.phase import PENDING_BIT, PHASE_BIT, Barrier, Misuse
-from kernelrig.emu.machine.stall import BYTES, NONE, SOME, Stall
+from kernelrig.emu.machine.stall import AHEAD, BYTES, NONE, SOME, Stall
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask
 
@@ -148,6 +148,8 @@ class Barriers:
         # Observers come first: the arrival belongs to the phase that it may complete. expect_tx
         # comes before the arrival, so that this cannot complete the phase without its bytes.
         phase = barrier.phase
+        if how.arrives:
+            barrier.arrived_by = int(batch.warps[int(np.argmax(lanes.any(axis=1)))])
         if how.arrives and self.machine.hooks:
             self.machine.hooks.arrived(batch, lanes, barrier, phase, how.sem, how.scope)
         for change, number, wanted in (
@@ -281,6 +283,8 @@ class Barriers:
             self._report_op(op, "none", text, offset)
             return
         phase = barrier.phase
+        if kind == "commit":
+            barrier.arrived_by = op.warp
         if machine.hooks:
             machine.hooks.op_arrived(op, barrier, phase, kind)
         try:
@@ -304,12 +308,15 @@ class Barriers:
         # With arrivals missing, bytes may still be on their way into an expect_tx that never ran.
         wrong_bytes = barrier.tx < 0 or (barrier.tx > 0 and not barrier.pending)
         some = barrier.pending < barrier.expected or barrier.tx > 0
-        rank = BYTES if wrong_bytes else SOME if some else NONE
+        waiting = frozenset(
+            w for w, waits in self._wanted.items() if (barrier, barrier.phase) in waits
+        )
+        ahead = any(b.phase and not b.observed and b.arrived_by in waiting for b in self.live)
+        rank = BYTES if wrong_bytes else SOME if some else AHEAD if ahead else NONE
         name = barrier.name or str(barrier)
         text = f"the {barrier} of CTA {cta}, {barrier.progress}"
         rule = "mbarrier-bytes" if wrong_bytes else "mbarrier-never-completes"
-        waiting = (w for w, waits in self._wanted.items() if (barrier, barrier.phase) in waits)
-        return Stall(name, text, rank, frozenset(waiting), rule)
+        return Stall(name, text, rank, waiting, rule)
 
     # Addresses.
     def _found(

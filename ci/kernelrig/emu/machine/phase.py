@@ -42,6 +42,7 @@ class Barrier:
     observed: bool = True
     name: str = ""
     announced: int = 0  # bytes expected in this phase
+    arrived_by: int = -1  # warp on the machine of the last arrival
 
     def __post_init__(self) -> None:
         if not 1 <= self.expected <= COUNT_LIMIT:

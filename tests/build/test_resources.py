@@ -98,7 +98,7 @@ def test_the_glibc_a_program_needs_is_what_objdump_sees(
 def test_what_is_no_elf_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "program"
     path.write_text("#!/bin/sh\n")
-    with pytest.raises(ProtocolError, match="is no 64-bit little-endian ELF file"):
+    with pytest.raises(ProtocolError, match="is not a 64-bit little-endian ELF file"):
         needed_versions(path)
     path.write_bytes(b"\x7fELF\x02\x01" + bytes(40))
     with pytest.raises(ProtocolError, match="is cut short"):

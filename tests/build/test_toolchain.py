@@ -141,7 +141,7 @@ def test_a_tool_without_a_version_is_no_tool(tmp_path: Path) -> None:
     home = wheel_tree(tmp_path, "cuda") / "nvidia" / "cu13"
     write_tools(home, tmp_path / "calls")
     (home / "bin" / "nvcc").write_text("#!/bin/sh\necho 'Illegal instruction' >&2; exit 132\n")
-    with pytest.raises(ProtocolError, match="exits 132 and says no version: Illegal instruction"):
+    with pytest.raises(ProtocolError, match="exits 132 and prints no version: Illegal instruction"):
         find_toolchain(tmp_path)
 
 

@@ -76,7 +76,7 @@ def test_a_set_is_compiled_once_and_again_when_a_source_changed(
             "ptxas error   : Entry function 'gemm' uses too much shared data",
         ),
         ("ptxas fatal   : Unresolved extern\n", (), "ptxas fatal   : Unresolved extern"),
-        ("", (), "the compiler failed, and said nothing"),
+        ("", (), "the compiler failed and printed nothing"),
         ("killed\n", (), "killed"),
     ],
 )

@@ -57,6 +57,6 @@ def test_what_is_no_fingerprint_is_refused_before_the_host_is_asked(
     answer = make().invoke("remote-add", "rented", host.address, "--fingerprint", "MD5:16:27:ac")
     assert (answer.exit_code, answer.stdout) == (2, "")
     assert answer.sentences == [
-        "'MD5:16:27:ac' is no SHA256 fingerprint;"
+        "'MD5:16:27:ac' is not a SHA256 fingerprint;"
         " give it as `ssh-keygen -lf FILE` prints it: SHA256: and 43 characters"
     ]

@@ -184,7 +184,7 @@ def test_constants_are_computed_in_64_bits(text: str, value: int) -> None:
     ("body", "sentence"),
     [
         ("mov.u32 %r1, 1/0;", "a constant is divided by zero"),
-        ("mov.u32 %r1, 09;", "'09' is no octal number"),
+        ("mov.u32 %r1, 09;", "'09' is not an octal number"),
         (f"mov.u32 %r1, {2**64};", "the constant 18446744073709551616 does not fit 64 bits"),
         ("mov.u32 %r1, 1.0<<2;", "'<<' takes no floating-point constant"),
         ("mov.u32 %r1, ~1.0;", "'~' takes no floating-point constant"),
@@ -195,7 +195,7 @@ def test_constants_are_computed_in_64_bits(text: str, value: int) -> None:
         ("mov.u32 %r1.q, 1;", "'%r1' has no part '.q'"),
         ("mov.u32 %r1 1;", "expected ',' or ';', not '1'"),
         ("mov.u32 %r1, ;", "expected an operand, not ';'"),
-        ("%r1 = 3;", "'%r1' is no instruction"),
+        ("%r1 = 3;", "'%r1' is not an instruction"),
         ("@%r99 ret;", "no register '%r99' is declared"),
         ("@%p1 @%p2 ret;", "expected an instruction, not '@'"),
         (";", "expected an instruction, not ';'"),
@@ -218,7 +218,7 @@ def test_constants_are_computed_in_64_bits(text: str, value: int) -> None:
         ('mov.u32 %r1, "a";', "expected an operand, not '\"a\"'"),
         ("mov.u32 %r1, 1; /* open", "the comment is not closed"),
         ('.pragma "open', "the string is not closed on its line"),
-        ("mov.u32 %r1, é;", "'é' is no part of PTX"),
+        ("mov.u32 %r1, é;", "'é' is not a token of PTX"),
     ],
 )
 def test_a_body_that_cannot_be_read_is_refused_in_one_sentence(body: str, sentence: str) -> None:

@@ -54,7 +54,7 @@ def test_any_other_hash_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_fingerprint(text)
     assert str(caught.value) == (
-        f"'{text}' is no SHA256 fingerprint;"
+        f"'{text}' is not a SHA256 fingerprint;"
         " give it as `ssh-keygen -lf FILE` prints it: SHA256: and 43 characters"
     )
 

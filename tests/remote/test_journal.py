@@ -79,7 +79,7 @@ def test_a_torn_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path) -> 
     journal = write(tmp_path / "journal.jsonl", *STARTED, tail='{"event": "comm\n{"event": "x"}\n')
     with pytest.raises(ProtocolError) as error:
         read_journal(journal, JOBS, "run-1")
-    assert error.value.message == f'{journal}:4: no JSON: b\'{{"event": "comm\\n\''
+    assert error.value.message == f'{journal}:4: not JSON: b\'{{"event": "comm\\n\''
 
 
 def test_an_event_without_what_it_should_say_is_an_error(tmp_path: Path) -> None:
@@ -189,5 +189,5 @@ def test_the_journal_of_another_run_is_an_error(
     with pytest.raises(ProtocolError) as error:
         read_journal(journal, JOBS, "run-1")
     assert error.value.message.startswith(
-        f"{journal}: it is of another run than run-1: it begins with {{"
+        f"{journal}: it is not the journal of run-1: it begins with {{"
     )

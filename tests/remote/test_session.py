@@ -376,8 +376,8 @@ def test_a_refused_login_names_every_key_that_was_tried(sshd: Sshd, tmp_path: Pa
     assert error.message == (
         f"127.0.0.1:{sshd.port} accepted none of our keys for user {sshd.user}:"
         f" {folder}/id_ed25519 (refused),"
-        f" {folder}/id_ecdsa (has a passphrase; only an agent can hold it),"
-        f" {folder}/id_rsa (no private key that can be read)"
+        f" {folder}/id_ecdsa (has a passphrase: load it into ssh-agent),"
+        f" {folder}/id_rsa (not a readable private key)"
     )
     assert error.hint.startswith("name the right key as identity_file of the remote")
 
@@ -394,7 +394,7 @@ def test_a_missing_identity_file_is_a_configuration_error(sshd: Sshd) -> None:
         pytest.raises(ConfigError) as caught,
     ):
         session.open(["true"])
-    assert caught.value.message == "identity_file /nowhere/key of remote 'host' is not there"
+    assert caught.value.message == "identity_file /nowhere/key of remote 'host' does not exist"
 
 
 def test_the_agent_holds_a_key_that_no_file_gives(

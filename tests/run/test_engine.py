@@ -209,8 +209,8 @@ def test_a_run_of_which_all_came_back_passes(folder: Path) -> None:
     ("spoil", "code", "summary"),
     [
         (lambda f: (f / "journal.jsonl").unlink(), 4, "not run: the run left no journal"),
-        (lambda f: write_journal(f, *JOURNAL[1:]), 5, "of another run than"),
-        (lambda f: write_journal(f, {**JOURNAL[0], "run": "other"}), 5, "of another run than"),
+        (lambda f: write_journal(f, *JOURNAL[1:]), 5, "not the journal of"),
+        (lambda f: write_journal(f, {**JOURNAL[0], "run": "other"}), 5, "not the journal of"),
         (lambda f: write_journal(f, *JOURNAL, JOURNAL[3]), 5, "command_ended occurs 2 times"),
         (lambda f: write_journal(f, *JOURNAL[:3]), 4, "program was ended by lost"),
         (lambda f: write_journal(f, *JOURNAL[:1]), 4, "not run: the agent on the host was lost"),

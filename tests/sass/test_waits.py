@@ -109,7 +109,7 @@ def test_a_cubin_that_is_none_or_another_is_refused(roles_100a: Probe, roles_90a
     function = roles_100a.flow("unfenced").function
     whole = roles_100a.cubin.read_bytes()
     for cubin, message in (
-        (b"#!/bin/sh", "the cubin is no 64-bit little-endian ELF file"),
+        (b"#!/bin/sh", "the cubin is not a 64-bit little-endian ELF file"),
         (whole[:40], "the cubin is cut short: "),
         (roles_90a.cubin.read_bytes(), "the cubin has no section '.text.unfenced'"),
     ):

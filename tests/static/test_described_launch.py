@@ -48,7 +48,7 @@ def test_the_program_is_asked_for_the_case(tmp_path: Path) -> None:
     ("script", "said"),
     [
         ("echo one >&2; echo two >&2; exit 2", "program --mode describe exited 2: two"),
-        ("exit 1", "program --mode describe exited 1: it said nothing"),
+        ("exit 1", "program --mode describe exited 1: it printed nothing"),
     ],
 )
 def test_a_program_that_does_not_answer_is_an_error_in_its_words(

@@ -1,4 +1,4 @@
-"""Benchmark statistics: the order of measurement slots, and what the measured times say.
+"""Benchmark statistics: the order of measurement slots, and comparisons of the measured times.
 
 Pure functions on records of kernelrig.model; NumPy and SciPy are imported at their first use.
 """

@@ -1,4 +1,4 @@
-"""Compare one run with a baseline: could it be another run of the baseline's build?
+"""Compare one run with a baseline: is it consistent with another run of the baseline's build?
 
 A run is one process on one day, so it is one observation, however many samples it has. Its
 prediction interval comes from the spread of the baseline's runs: of those on the same card if there

@@ -16,12 +16,12 @@ _LABELS = {
 }
 
 
-def differences(environment: Iterable[Environment]) -> tuple[str, ...]:
+def differences(environments: Iterable[Environment]) -> tuple[str, ...]:
     """Name every field in which the environments differ, with its values; () = comparable."""
-    seen = list(dict.fromkeys(environment))
+    seen = list(dict.fromkeys(environments))
     found = []
     for field in fields(Environment):
-        values = sorted({str(getattr(s, field.name)) or "not known" for s in seen})
+        values = sorted({str(getattr(e, field.name)) or "unknown" for e in seen})
         if len(values) > 1:
             found.append(f"{_LABELS[field.name]} {' and '.join(values)}")
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Faster, slower or inconclusive: two builds whose processes took turns in one session.
+"""Faster, slower or inconclusive: two builds measured alternately in one session.
 
 Samples within a slot agree to a few tenths of a percent, while slots differ by more: many samples
 of two slots prove nothing. So the observation is not a sample but a round. Per round it is the
@@ -47,7 +47,7 @@ def compare(slots: Sequence[Timed], names: Sequence[str], a: int, b: int) -> Com
     middle, (low, high) = trimmed_mean(logs), interval(logs, CONFIDENCE)
     low, high = middle - wider * (middle - low), middle + wider * (high - middle)
     noise = _noise(slots, len(both))
-    # Two hurdles: the interval excludes 0, and the change exceeds what A against A showed.
+    # Two hurdles: the interval excludes 0, and the change exceeds the noise of A compared with A.
     detected = (low > 0 or high < 0) and abs(middle) > (noise or 0.0)
     result = BenchVerdict.INCONCLUSIVE
     if detected:
@@ -135,7 +135,7 @@ def _noise(slots: Sequence[Timed], rounds: int) -> float | None:
     """
     counted = [t for t in slots if t.round != WARM_UP]
     alike = [_log_ratio(x, y) for x, y in pairwise(counted) if x.candidate == y.candidate]
-    if rounds >= 2 * MIN_PAIRS:  # forward and backward rounds cancel drift: it is no noise
+    if rounds >= 2 * MIN_PAIRS:  # pairs of rounds cancel drift: it is not part of the noise
         alike = [(y - x) / math.sqrt(2) for x, y in pairwise(alike)]
     if len(alike) < 2:
         return None
@@ -179,12 +179,15 @@ def _more_minutes(seen: float, wider: float, logs: Sequence[float], spent_s: flo
 
 
 def _freedom(count: int) -> int:
+    """Return the degrees of freedom of a trimmed mean of `count` values."""
     return count - 2 * trimmed(count) - 1
 
 
 def _factor(count: int) -> float:
+    """Return the half width of the interval in standard errors."""
     return t_quantile((1 + CONFIDENCE) / 2, _freedom(count))
 
 
 def _percent(log: float) -> float:
+    """Return a log ratio as a change in percent."""
     return math.expm1(min(log, 700.0)) * 100

@@ -19,7 +19,7 @@ WARM_UP, SELF_COMPARISON = 0, -1
 def interleave(candidates: int, rounds: int, processes: int = 0) -> tuple[Slot, ...]:
     """Return the slots of `rounds` rounds, in each of which every candidate has one.
 
-    Rounds take the `processes` of a candidate in turn; 0 = a process of its own for each slot.
+    Rounds rotate through the `processes` of a candidate; 0 = a new process for each slot.
     """
     forward = range(candidates)
     order = [
@@ -32,14 +32,14 @@ def interleave(candidates: int, rounds: int, processes: int = 0) -> tuple[Slot, 
         ),
     ]
     return tuple(
-        Slot(candidate, number, _turn(number) % processes if processes else place)
+        Slot(candidate, number, _process_index(number) % processes if processes else place)
         for place, (candidate, number) in enumerate(order)
     )
 
 
-def _turn(number: int) -> int:
-    """Return which turn of the processes a round is.
+def _process_index(number: int) -> int:
+    """Return which of a candidate's processes a round uses, before it is wrapped to their number.
 
-    The self comparison takes the second process: two processes of one build, where there are two.
+    The self comparison uses the second one: two processes of one build, if there are two.
     """
     return number - 1 if number > 0 else -number

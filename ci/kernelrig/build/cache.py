@@ -1,7 +1,7 @@
 """Entries of artifacts/builds: found by content, checked byte for byte, published by one rename.
 
-The entries are their own index: each remembers which headers it was made of, so that asking
-whether a build is still right takes reading files and no compiler.
+The entries are their own index: each records which headers it was made of, so that checking
+whether a build is up to date reads files and starts no compiler.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ def request_key(request: Request, argv: Sequence[str], tools: Toolchain, root: P
 
 
 def entry_key(depends: Depends, inputs: dict[str, str]) -> str:
+    """Hash the request's key with the content of every input: the name of the entry."""
     return _digest([depends.request, sorted(inputs.items()), depends.shadows])
 
 
@@ -83,7 +84,9 @@ def load_build(folder: Path) -> Build:
     build = replace(from_json(Build, folder / RECORD), folder=folder)
     for name, digest in build.files.items():
         if "/" in name:
-            raise ProtocolError(f"{folder / RECORD} names '{name}', which is no file of its folder")
+            raise ProtocolError(
+                f"{folder / RECORD} names '{name}', which is not a file name in this folder"
+            )
         try:
             same = sha256_file(folder / name) == digest
         except OSError as e:
@@ -93,7 +96,7 @@ def load_build(folder: Path) -> Build:
     if build.program not in build.files:
         raise _damaged(folder, f"{RECORD} lists no program")
     if not os.access(build.binary, os.X_OK):
-        # Artifact stores of CI systems lose the bit.
+        # Artifact stores of CI systems lose the executable bit.
         build.binary.chmod(0o755)
     return build
 
@@ -124,7 +127,7 @@ def publish(root: Path, part: Path, build: Build, depends: Depends) -> Build:
             part.rename(final.folder)
             break
         except OSError:
-            # Another call built the same meanwhile, or a damaged entry stands there.
+            # Another process built the same meanwhile, or a damaged entry has that name.
             with contextlib.suppress(ConfigError, ProtocolError):
                 return load_build(final.folder)
             shutil.rmtree(final.folder, ignore_errors=True)

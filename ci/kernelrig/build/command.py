@@ -1,12 +1,12 @@
-"""The exact command of a build, as argument vectors; nothing here touches the world.
+"""The exact command of a build, as argument vectors; nothing here starts a process.
 
-Commands run in the repository root with relative paths, in an environment of their own: what the
-user's CPATH or NVCC_APPEND_FLAGS say is in no key, so it may be in no binary. PWD is spelled
-/proc/self/cwd, which is the same everywhere: nvcc's front end writes it into the line table,
-where a checkout's place would stand otherwise.
+Commands run in the repository root with relative paths, in an environment of their own: the
+user's CPATH or NVCC_APPEND_FLAGS are not in a build's key, so they must not influence the binary.
+PWD is /proc/self/cwd, the same on every machine: nvcc's front end writes it into the line table,
+which would name the checkout's path otherwise.
 
 libstdc++ and libgcc are linked in, and --gc-sections takes out again what the kernel does not call:
-Debian 12's libstdc++ alone asks for glibc 2.36 (arc4random), its libgcc for 2.35.
+Debian 12's libstdc++ alone needs glibc 2.36 (arc4random), its libgcc for 2.35.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Request:
 
 
 def compile_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...]:
-    """Return the part of the command that decides the result, and so is in the key."""
+    """Return the part of the command that determines the result, and so is in the key."""
     if request.kernel.cuda:
         return _nvcc_argv(request, tools, root)
     return _host_argv(request, tools, root)
@@ -101,7 +101,7 @@ def _nvcc_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...
         *_headers(request, tools, root),
         *request.way.nvcc_flags,
         request.source,
-        # The 13.0 wheels' nvcc.profile names lib64, which they have not.
+        # The 13.0 wheels' nvcc.profile names lib64, which they lack.
         f"-L{home}/{libraries}",
         *request.way.libs,
     )
@@ -125,7 +125,10 @@ def _host_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...
 
 
 def _headers(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...]:
-    """The name of a wheel tree is a hash of its pins: with it the pins are in the key."""
+    """Return the include flags of the extras.
+
+    A wheel tree is named by a hash of its pins: with its path the pins are in the key.
+    """
     folders = (shown_path(tools.extras[name], root) for name in request.kernel.extras)
     return tuple(word for folder in folders for word in ("-isystem", folder))
 

@@ -41,7 +41,7 @@ _ERROR = re.compile(r"\berror\b", re.IGNORECASE)
 def build_all(root: Path, requests: Sequence[Request], tools: Toolchain) -> tuple[Build, ...]:
     """Return a build for each request, compiled if it is not up to date, on all cores.
 
-    Every request is tried before a BuildError tells of those that failed.
+    Every request is compiled to its end; then a BuildError names those that failed.
     """
     by_name = {r.name: r for r in requests}
     jobs = [partial(build_one, root, request, tools) for request in by_name.values()]
@@ -56,6 +56,7 @@ def build_all(root: Path, requests: Sequence[Request], tools: Toolchain) -> tupl
 
 
 def build_one(root: Path, request: Request, tools: Toolchain) -> Build:
+    """Return the stored build of the current sources, compiled if there is none."""
     argv = compile_argv(request, tools, root)
     wanted = request_key(request, argv, tools, root)
     if current := find_entry(root, request, wanted):
@@ -144,8 +145,8 @@ def _keep_device_code(request: Request, tools: Toolchain, part: Path) -> None:
     cubin = part / f"{program}.cubin"
     done = run_process([tools.nvdisasm, "-c", "-gi", cubin], timeout_s=COMPILE_LIMIT_S)
     if done.exit_code:
-        said = done.stderr.strip().splitlines() or ["nothing"]
-        raise ProtocolError(f"nvdisasm cannot read the cubin of {request.name}: {said[0]}")
+        lines = done.stderr.strip().splitlines() or ["no output"]
+        raise ProtocolError(f"nvdisasm cannot read the cubin of {request.name}: {lines[0]}")
     (part / f"{program}.sass").write_text(done.stdout)
 
 
@@ -192,13 +193,13 @@ def _compile_error(
     first = next((i for i, line in enumerate(lines) if _ERROR.search(line)), 0)
     if len(lines) > first + SHOWN_LINES:
         left_out = len(lines) - first - SHOWN_LINES
-        lines = [*lines[: first + SHOWN_LINES], f"({left_out} more lines of the compiler's)"]
-    said = [*lines[first:], *lines[:first]] or [
-        f"the compiler exited {done.exit_code}, and said nothing"
+        lines = [*lines[: first + SHOWN_LINES], f"({left_out} more lines of compiler output)"]
+    shown_lines = [*lines[first:], *lines[:first]] or [
+        f"the compiler exited {done.exit_code}and printed nothing"
     ]
     return BuildError(
         f"{request.name} does not compile",
-        details="\n".join([*said, f"command: {shlex.join(shown)}"]),
+        details="\n".join([*shown_lines, f"command: {shlex.join(shown)}"]),
     )
 
 
@@ -206,10 +207,12 @@ def _joined(failures: Sequence[BuildError], total: int) -> BuildError:
     if len(failures) == 1:
         return failures[0]
     names = "; ".join(e.message for e in failures)
-    # Two archs of a source fail alike: what the compiler says stands once, above their commands.
-    said: dict[str, list[str]] = {}
+    # Two archs of a source fail alike: equal compiler output is shown once, above their commands.
+    commands: dict[str, list[str]] = {}
     for e in failures:
         text, _, command = e.details.rpartition("\ncommand: ")
-        said.setdefault(text, []).append(f"command: {command}" if command else "")
-    details = "\n\n".join("\n".join([text, *filter(None, said[text])]) for text in said if text)
+        commands.setdefault(text, []).append(f"command: {command}" if command else "")
+    details = "\n\n".join(
+        "\n".join([text, *filter(None, commands[text])]) for text in commands if text
+    )
     return BuildError(f"{len(failures)} of {total} builds failed: {names}", details=details)

@@ -1,8 +1,8 @@
 """Quote -D values so that they reach the compiler as written.
 
-nvcc takes an argument vector but hands it on through `sh -c`, and quotes badly: `$(...)` in a -D
+nvcc takes an argument vector but hands it on through `sh -c`, and quotes wrongly: `$(...)` in a -D
 value is executed, a comma splits it, a backslash before a quote is lost. So a value is written
-with the few characters that survive: what is odd in a string becomes an octal escape, which means
+with the few characters that survive: other characters of a string become octal escapes, which mean
 the same to the compiler.
 """
 
@@ -41,7 +41,7 @@ def host_define(name: str, value: str) -> str:
 
 
 def nvcc_define(name: str, value: str) -> str:
-    """nvcc splits its values at commas and takes one level of backslashes away."""
+    """Return the flag for nvcc, which splits values at commas and removes a level of backslashes."""
     escaped = value.replace("\\", "\\\\").replace(",", "\\,")
     return f"-D{name}={escaped}"
 

@@ -1,8 +1,8 @@
 """The inputs of a build: the headers included, and paths where a new file would replace one.
 
 Project headers count by their content; headers of the toolkit and of the system count through the
-versions of nvcc and g++. A header that newly appears beside a source may be found before the one
-that was included so far, so the files that could are part of what a build remembers.
+versions of nvcc and g++. A new header in a folder that #include searches earlier would
+replace the one included so far, so files with such names are recorded with a build (`shadows`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def read_depends(
 
 
 def hash_inputs(root: Path, names: Sequence[str]) -> dict[str, str] | None:
-    """Return name -> SHA-256 of each input; None where one is gone."""
+    """Return name -> SHA-256 of each input; None if one is gone."""
     try:
         return {name: sha256_file(root / name) for name in names}
     except OSError:
@@ -58,7 +58,7 @@ def hash_inputs(root: Path, names: Sequence[str]) -> dict[str, str] | None:
 
 
 def is_current(depends: Depends, request: Request, root: Path) -> bool:
-    """Whether no file has appeared that an #include would find instead."""
+    """Return whether no file has appeared that an #include would now find instead."""
     dirs = _include_dirs(request.way.nvcc_flags)
     return depends.shadows == find_shadows(root, depends.project, depends.foreign, dirs)
 

@@ -13,7 +13,7 @@ _ET_REL = 1
 
 
 def is_relocatable(data: bytes) -> bool:
-    """Whether it is an object still to be linked, such as a cubin made with -rdc=true."""
+    """Return whether it is an object still to be linked, such as a cubin made with -rdc=true."""
     return bool(data[:4] == b"\x7fELF" and struct.unpack_from("<H", data, 16)[0] == _ET_REL)
 
 
@@ -31,7 +31,7 @@ def needed_versions(program: Path) -> tuple[str, ...]:
     """Return every symbol version in .gnu.version_r (System V gABI, LSB 'Symbol Versioning')."""
     data = program.read_bytes()
     if data[:6] != b"\x7fELF\x02\x01":
-        raise ProtocolError(f"{program} is no 64-bit little-endian ELF file")
+        raise ProtocolError(f"{program} is not a 64-bit little-endian ELF file")
     try:
         return tuple(sorted(_read_versions(data)))
     except struct.error as e:

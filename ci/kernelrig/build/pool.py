@@ -15,7 +15,7 @@ T = TypeVar("T")
 def run_jobs(jobs: Sequence[Callable[[], T]]) -> list[Future[T]]:
     """Run every job, whatever fails; each result or exception is in its future, all are done.
 
-    What ends the caller (Ctrl-C) ends the compilers at once.
+    An exception in the caller (Ctrl-C) ends the compilers too.
     """
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         try:
@@ -23,7 +23,7 @@ def run_jobs(jobs: Sequence[Callable[[], T]]) -> list[Future[T]]:
             for future in futures:
                 future.exception()
         except BaseException:
-            # Leaving the block waits for the compilers: for minutes, were they let go on.
+            # Leaving the block waits for the compilers, which may take minutes.
             pool.shutdown(wait=False, cancel_futures=True)
             end_processes()
             raise

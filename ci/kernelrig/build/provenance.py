@@ -32,7 +32,7 @@ def provenance(root: Path, builds: Sequence[Build]) -> Provenance:
 def _dirty(root: Path) -> str:
     """Hash what differs from HEAD, untracked files included; empty for a clean tree.
 
-    A baseline that was accepted a moment ago is none of what a build is made of.
+    artifacts/baselines is left out: accepting a baseline changes no build.
     """
     rest = ("--", ".", ":(exclude)artifacts/baselines")
     diff = _git(root, "diff", "--binary", "HEAD", *rest)
@@ -47,6 +47,6 @@ def _dirty(root: Path) -> str:
 def _git(root: Path, *words: str) -> str:
     try:
         done = run_process(["git", "-C", root, *words], timeout_s=30)
-    except CiError:  # no git on this machine: the run is still worth having
+    except CiError:  # no git on this machine: the run is made without a commit
         return ""
     return done.stdout if done.exit_code == 0 else ""

@@ -1,7 +1,7 @@
 """Compile sets of tunables to a cubin each, to see which compile; nothing is linked or stored.
 
-What came of a set lies in artifacts/tunables under a name made of its command and of the key of a
-whole build of the same sources, which knows every header: nothing changed, no compiler started.
+The result of a set is stored in artifacts/tunables, named by a hash of its command and of the key
+of a full build of the same sources, which covers every header: unchanged sets are not compiled.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def _compile(
         return TriedSet(values, refused=refused, complaint=complaint, seconds=done.seconds)
     listed = run_process([tools.nvdisasm, "-c", cubin], timeout_s=COMPILE_LIMIT_S)
     if listed.exit_code:
-        raise ProtocolError(f"nvdisasm cannot read a cubin of ours: {listed.stderr.strip()[:200]}")
+        raise ProtocolError(
+            f"nvdisasm cannot read the cubin of a set of tunables: {listed.stderr.strip()[:200]}"
+        )
     code = [i for f in parse_sass(listed.stdout).functions for i in f.instructions]
     return TriedSet(
         values,
@@ -90,11 +92,11 @@ def _compile(
 def read_refusal(log: str) -> tuple[tuple[str, ...], str]:
     """Return the messages of our static asserts, and the first other error, if any.
 
-    An error behind a static assert may follow from it, and may not: it is not ours to guess.
+    An error after a static assert may or may not follow from it; both are returned.
     """
     errors = [line for line in log.splitlines() if _ERROR.match(line)]
     sentences = [found[1] for line in errors if (found := _ASSERT.match(line))]
     others = [line for line in errors if not _ASSERT.match(line)]
     if not errors:
-        others = log.strip().splitlines()[:1] or ["the compiler failed, and said nothing"]
+        others = log.strip().splitlines()[:1] or ["the compiler failed and printed nothing"]
     return tuple(dict.fromkeys(sentences)), others[0] if others else ""

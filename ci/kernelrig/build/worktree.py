@@ -21,10 +21,10 @@ def checkout(root: Path, rev: str) -> Iterator[tuple[Path, str]]:
 
     Builds are found by their content: one of a commit that was built before is there already.
     """
-    said = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}")
-    commit = said.strip()
+    found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}")
+    commit = found.strip()
     if not commit:
-        raise ConfigError(f"'@{rev}' is no commit of {root.name}", "see `git log --oneline`")
+        raise ConfigError(f"'@{rev}' is not a commit of {root.name}", "see `git log --oneline`")
     store = root / _BUILDS
     store.mkdir(parents=True, exist_ok=True)
     place = Path(tempfile.mkdtemp(prefix=".worktree-", dir=store.parent))
@@ -34,13 +34,13 @@ def checkout(root: Path, rev: str) -> Iterator[tuple[Path, str]]:
             timeout_s=LIMIT_S,
         )
         if done.exit_code:
-            why = (done.stderr.strip().splitlines() or ["git says nothing"])[-1]
+            why = (done.stderr.strip().splitlines() or ["git printed nothing"])[-1]
             raise CiError(f"no worktree of {commit[:12]}: {why}")
         (place / _BUILDS).parent.mkdir(exist_ok=True)
         (place / _BUILDS).symlink_to(store.resolve())
         yield place, commit
     finally:
-        # By hand: git refuses what it calls unclean, and the store behind the link is not git's.
+        # Not `git worktree remove`: it refuses a worktree with untracked files, such as the link.
         (place / _BUILDS).unlink(missing_ok=True)
         shutil.rmtree(place, ignore_errors=True)
         _git(root, "worktree", "prune")

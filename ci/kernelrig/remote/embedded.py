@@ -143,11 +143,11 @@ class EmbeddedServer:
         assert task is not None
         self._keep(task)
         if channel.command is None:
-            channel.stderr.write(b"kernelrig's own SSH host runs commands only\n")
+            channel.stderr.write(b"the embedded SSH host has no login shell: give a command\n")
             channel.exit(1)
             return
-        # What asyncio.create_subprocess_exec does, except that we keep the transport: pipes that a
-        # detached grandchild holds open are closed through it, and else never would be.
+        # What asyncio.create_subprocess_exec does, except that the transport is kept: closing it
+        # closes pipes that a detached grandchild still holds open.
         transport, protocol = await self._loop.subprocess_exec(
             lambda: asyncio.subprocess.SubprocessStreamProtocol(_CHUNK, self._loop),
             "/bin/sh",

@@ -146,7 +146,8 @@ class HostLink:
     ) -> tuple[str, ...]:
         """Follow the run to its end and collect its files; return what is missing of them.
 
-        A run that the host does not have (any more) has left what is here, and nothing else.
+        If the host does not have the run (never started, or pruned), nothing is missing: what was
+        collected before is all there is.
         """
         missing: tuple[str, ...] = ()
         try:
@@ -198,7 +199,10 @@ class HostLink:
         return self._session
 
     def _persist(self, step: Callable[[AgentSession], T], run_id: str = "") -> T:
-        """Do one step, over new connections if need be, until it makes no progress for too long."""
+        """Return the result of `step`; after a lost connection, connect and repeat it.
+
+        Gives up `give_up_s` after the last progress: with IncompleteError if `run_id` was launched.
+        """
         self._progressed()
         pause = self._retry_s
         while True:

@@ -57,9 +57,9 @@ def read_events(path: Path) -> Iterator[Event]:
         except ValueError as e:
             if number == len(lines):
                 return
-            raise ProtocolError(f"{path}:{number}: no JSON: {line[:80]!r}") from e
+            raise ProtocolError(f"{path}:{number}: not JSON: {line[:80]!r}") from e
         if not isinstance(event, dict) or "event" not in event:
-            raise ProtocolError(f"{path}:{number}: no event: {line[:80]!r}")
+            raise ProtocolError(f"{path}:{number}: not an event: {line[:80]!r}")
         yield event
 
 
@@ -72,7 +72,7 @@ def _find_fault(events: Sequence[Event], run_id: str) -> str:
         if kind == "stage_started" and counts["stage_not_run", stage, command]:
             return f"{stage} was started, and not run"
     if events and (events[0]["event"], events[0].get("run")) != ("run_started", run_id):
-        return f"it is of another run than {run_id}: it begins with {json.dumps(events[0])[:80]}"
+        return f"it is not the journal of {run_id}: it begins with {json.dumps(events[0])[:80]}"
     return ""
 
 
@@ -135,7 +135,7 @@ def _find_contradiction(command: Command, ended: CommandResult, ok: object) -> s
     if by_exit != (ended.exit_code is not None) or (by_exit and ended.signal is not None):
         return f"ended by {ended.ended_by}, exit {ended.exit_code}, signal {ended.signal}"
     if ok is not (by_exit and ended.exit_code in command.ok_exit):
-        return f"exit {ended.exit_code} is called {'good' if ok else 'bad'}"
+        return f"exit {ended.exit_code} is recorded as {'good' if ok else 'bad'}"
     if ended.reused_from and not command.cache_key:
         return f"reused from {ended.reused_from}, but it has no cache key"
     if not 0 <= ended.seconds < math.inf:

@@ -37,7 +37,7 @@ def run_job_here(
     write_atomic(folder / "job.json", json.dumps(job))
     log: list[str] = []
 
-    def hear(line: str) -> None:
+    def on_line(line: str) -> None:
         try:
             event = json.loads(line)
         except ValueError:
@@ -51,7 +51,7 @@ def run_job_here(
         stream_process(
             [sys.executable, "-m", "kernelrig.remote.agent", "here", folder.resolve()],
             cwd=folder,
-            echo=hear,
+            echo=on_line,
             timeout_s=60.0 + sum(c.time_s + 60.0 for j in jobs for c in j.commands),
             env={**os.environ, "PYTHONPATH": str(PACKAGE)},
             grace_s=GRACE_S,

@@ -81,8 +81,8 @@ class AgentSession:
     def _not_started(self) -> CiError:
         name, python = self._remote.name, self._remote.python
         status = self._channel.exit_status()
-        said = (self._channel.stderr() or self._buffer.decode(errors="replace")).strip()
-        last = said.splitlines()[-1].strip() if said else "no output"
+        output = (self._channel.stderr() or self._buffer.decode(errors="replace")).strip()
+        last = output.splitlines()[-1].strip() if output else "no output"
         hint = "install python 3.9 or newer there, or set 'python' of this remote to one"
         if "kernelrig needs python" in last:
             return RemoteError(f"{name}: {last}", hint)
@@ -117,10 +117,12 @@ class AgentSession:
                 return header
 
     def ask(self, header: Frame, payload: Iterable[bytes] = ()) -> Frame:
+        """Send a request and return the reply; HostRefused if the agent refused it."""
         self.send(header, payload)
         return self.frame()
 
     def payload(self, size: int) -> Iterator[bytes]:
+        """Yield the `size` bytes that follow the last frame."""
         while size > 0:
             if not self._buffer:
                 self._more()
@@ -149,7 +151,9 @@ class AgentSession:
         return header
 
     def _no_frame(self, line: bytes) -> ProtocolError:
-        return ProtocolError(f"{self._remote.name}: the agent sends no frame: {line[:80]!r}")
+        return ProtocolError(
+            f"{self._remote.name}: what the agent sent is not a frame: {line[:80]!r}"
+        )
 
     def _more(self) -> None:
         if not self._fill():
@@ -159,8 +163,8 @@ class AgentSession:
         status = self._channel.exit_status()
         if status is None:
             return LinkLost(f"{self._remote.name}: the connection dropped")
-        said = self._channel.stderr().strip().splitlines()
-        last = said[-1].strip() if said else "no output"
+        lines = self._channel.stderr().strip().splitlines()
+        last = lines[-1].strip() if lines else "no output"
         return ProtocolError(f"{self._remote.name}: the agent ended (exit {status}): {last}")
 
     def _fill(self) -> bool:

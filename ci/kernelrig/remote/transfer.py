@@ -15,7 +15,7 @@ from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
 from kernelrig.files.rundir import sha256_file
 from kernelrig.remote.protocol import CHUNK, AgentSession
 
-TRIES = 3  # for bytes that arrive wrong; dropped connections are host_link's matter
+TRIES = 3  # for bytes that arrive wrong; dropped connections are retried by host_link
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ def send_missing(
         again = len(missing)
     names = ", ".join(files[sha].name for sha in missing)
     raise RemoteError(
-        f"{names}: arrived with another SHA-256 than announced", "was the file being written?"
+        f"{names}: arrived with another SHA-256 than announced",
+        "was the file being written? run it again",
     )
 
 
@@ -107,7 +108,7 @@ def is_here(path: Path, listed: Listed) -> bool:
 def fetch(
     session: AgentSession, run_id: str, destination: Path, wanted: list[Listed]
 ) -> Iterator[Listed]:
-    """Request all files at once and yield each one that arrived whole."""
+    """Request all files in one request and yield each one that arrived with its hash."""
     files: list[dict[str, Any]] = [{"path": f.path, "bytes": f.bytes} for f in wanted]
     session.send({"op": "fetch", "run": run_id, "files": files})
     by_path = {f.path: f for f in wanted}

@@ -60,7 +60,7 @@ def _section(cubin: bytes, wanted: bytes) -> bytes:
     """Return the bytes of an ELF section, by its name."""
     try:
         if cubin[:6] != b"\x7fELF\x02\x01":
-            raise ProtocolError("the cubin is no 64-bit little-endian ELF file")
+            raise ProtocolError("the cubin is not a 64-bit little-endian ELF file")
         (table,) = struct.unpack_from("<Q", cubin, 0x28)
         size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
         # Elf64_Shdr: name type flags addr offset size ...

@@ -36,7 +36,7 @@ def describe(build: Build, case: Case) -> Launch:
         words = ["--mode", "describe", "--case", f"images={case.images},ctas={case.ctas}"]
         done = run_process([build.binary, *words, "--out", name], timeout_s=DESCRIBE_LIMIT_S)
         if done.exit_code:
-            said = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
+            said = (done.stderr or done.stdout).strip().splitlines() or ["it printed nothing"]
             if done.exit_code == EXIT_USAGE and NOTHING in said[-1]:
                 raise NoLaunch(said[-1].partition(NOTHING)[2])
             raise CiError(f"{build.program} --mode describe exited {done.exit_code}: {said[-1]}")

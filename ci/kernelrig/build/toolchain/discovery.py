@@ -1,4 +1,4 @@
-"""Choose the toolkit: the pinned wheels, or a system toolkit when that is asked for."""
+"""Choose the toolkit: the pinned wheels, or a system toolkit on request."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def find_toolchain(
 
     `system` takes the toolkit of CUDA_HOME or PATH instead. Without `cuda` there is only the host
     compiler, for kernels marked `cuda: false`, and no toolkit is fetched. `extras` are those of
-    pyproject.toml whose headers are needed besides: their wheels are fetched either way.
+    pyproject.toml whose headers are needed too: their wheels are fetched in any case.
     """
     versions = Versions(root / TOOLS / "versions.json")
     host = find_host_compiler()
@@ -58,15 +58,15 @@ def find_toolchain(
         )
     if system:
         home, reason = _system_home()
-        mend = "install the whole toolkit, or leave out --system-cuda"
+        fix = "install the whole toolkit, or leave out --system-cuda"
     else:
         tree = fetch_wheels(root, "cuda")
         home, reason = tree / WHEEL_HOME, _why_wheels()
-        mend = f"remove {tree} and build again"
+        fix = f"remove {tree} and build again"
     nvcc, cuobjdump, nvdisasm = (home / "bin" / n for n in ("nvcc", "cuobjdump", "nvdisasm"))
     missing = [t.name for t in (nvcc, cuobjdump, nvdisasm) if not os.access(t, os.X_OK)]
     if missing:
-        raise ConfigError(f"no {', '.join(missing)} in {home / 'bin'}", mend)
+        raise ConfigError(f"no {', '.join(missing)} in {home / 'bin'}", fix)
     return Toolchain(
         root=home,
         nvcc=nvcc,
@@ -91,7 +91,7 @@ def require_arch(toolchain: Toolchain, arch: str) -> None:
     if release(toolchain) < (major, minor):
         raise ConfigError(
             f"{arch} needs CUDA {major}.{minor} or newer; {toolchain.nvcc} is {toolchain.version}",
-            "leave out --system-cuda: the pinned wheels know it"
+            "leave out --system-cuda: the pinned wheels support it"
             if toolchain.origin == "system"
             else "raise the pins of extra 'cuda' in pyproject.toml",
         )
@@ -122,7 +122,7 @@ def _find_headers(root: Path, extra: str) -> Path:
 
 def _system_home() -> tuple[Path, str]:
     if home := os.environ.get("CUDA_HOME", ""):
-        return Path(home).absolute(), "asked for with --system-cuda, CUDA_HOME says where"
+        return Path(home).absolute(), "asked for with --system-cuda, found by CUDA_HOME"
     if nvcc := shutil.which("nvcc"):
         return Path(nvcc).resolve().parents[1], "asked for with --system-cuda, nvcc is on PATH"
     raise ConfigError(
@@ -132,7 +132,7 @@ def _system_home() -> tuple[Path, str]:
 
 
 def _why_wheels() -> str:
-    """Say why, and name a system toolkit that was not chosen, which would else surprise."""
+    """Return why the wheels were chosen; it names a system toolkit that was found and not used."""
     passed_over = os.environ.get("CUDA_HOME", "") or shutil.which("nvcc")
     why = "the wheels pinned in pyproject.toml"
-    return f"{why}; {passed_over} is taken with --system-cuda only" if passed_over else why
+    return f"{why}; {passed_over} is used with --system-cuda only" if passed_over else why

@@ -81,7 +81,7 @@ def _disk(root: Path) -> Item:
 def _ssh_config() -> Item:
     path = Path(os.path.expanduser("~/.ssh/config"))  # noqa: PTH111 - leaves ~ where no home is known
     if not path.exists():
-        return Item("ssh config", True, "none; remotes.yaml alone says how to reach a host")
+        return Item("ssh config", True, "none; hosts are reached with remotes.yaml alone")
     if os.access(path, os.R_OK):
         return Item("ssh config", True, str(path))
     return Item("ssh config", False, f"{path} cannot be read", f"chmod u+r {path}")

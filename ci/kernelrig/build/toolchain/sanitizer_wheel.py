@@ -36,7 +36,7 @@ def _pack(home: Path) -> bytes:
             data = path.read_bytes()
             entry = tarfile.TarInfo(name)
             entry.size = len(data)
-            # Whatever pip and the umask made of the bits: what can be started may be.
+            # Set from the content: pip and the umask decide the modes on disk.
             entry.mode = 0o755 if data.startswith(_PROGRAMS) else 0o644
             tar.addfile(entry, io.BytesIO(data))
     return packed.getvalue()

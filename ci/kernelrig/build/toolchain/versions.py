@@ -18,7 +18,7 @@ class Versions:
         self._path = path
         try:
             seen = json.loads(path.read_bytes())
-        except (OSError, ValueError):  # not there or damaged: the tools are asked again
+        except (OSError, ValueError):  # absent or damaged: the tools are run again
             seen = {}
         self._seen: dict[str, dict[str, str]] = seen if isinstance(seen, dict) else {}
 
@@ -34,10 +34,10 @@ class Versions:
         done = run_process([tool, "--version"], timeout_s=60)
         found = re.search(pattern, done.stdout, re.MULTILINE)
         if done.exit_code or not found:
-            said = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]
+            lines = (done.stderr or done.stdout).strip().splitlines() or ["no output"]
             raise ProtocolError(
-                f"{tool} --version exits {done.exit_code} and says no version: {said[0]}",
-                "is it the tool it is named after?",
+                f"{tool} --version exits {done.exit_code} and prints no version: {lines[0]}",
+                "is another program installed under that name?",
             )
         self._seen[str(tool)] = {"stamp": stamp, "version": found[1]}
         write_json(self._path, self._seen)

@@ -1,8 +1,8 @@
 """Pinned tool wheels from the package index, each set in its own tree.
 
-The pins stand once, in pyproject.toml's extras. They are not installed into .venv: 280 MB of CUDA
-belong neither to the environment that is remade at will nor to the user's pip, two pin sets may
-lie side by side, and a tree that appears by one rename is whole or not there.
+The pins are written once, in pyproject.toml's extras. They are not installed into .venv: 280 MB of
+CUDA would be fetched again with every new environment. Trees of different pins can exist together,
+and a tree appears by one rename, so that it is complete or absent.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ def fetch_wheels(root: Path, extra: str) -> Path:
 
 
 def _install(tree: Path, extra: str, pins: tuple[str, ...]) -> None:
-    # One at a time holds the lock, so a .part that is there was left by a call that was killed.
+    # Only one process holds the lock: a .part found here was left by one that was killed.
     part = tree.with_name(f".{tree.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     argv = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
     # The pins are complete: a dependency pip would add is one of another toolkit version.
     argv += ["--no-deps", "--only-binary", ":all:", "--no-compile", "--target", str(part), *pins]
     try:
-        # PIP_USER in somebody's settings contradicts --target.
+        # PIP_USER in the user's settings contradicts --target.
         with working(f"fetching the {extra} wheels ({len(pins)} packages), once"):
             done = run_process(argv, env={**os.environ, "PIP_USER": "0"}, timeout_s=3600)
         if done.exit_code and "No space left on device" in done.stderr:
@@ -97,9 +97,9 @@ def _install(tree: Path, extra: str, pins: tuple[str, ...]) -> None:
 def _last_error(stderr: str) -> str:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    if errors[-1:] == ["Exception:"]:  # a traceback of pip's stands below; its end says most
+    if errors[-1:] == ["Exception:"]:  # a traceback of pip follows; its last line names the error
         errors = lines[-1:]
-    return (errors or lines or ["it said nothing"])[-1]
+    return (errors or lines or ["it printed nothing"])[-1]
 
 
 @contextlib.contextmanager

@@ -168,7 +168,7 @@ class Body:
         text = self._tokens.texts[at]
         opcode, *qualifiers = text.split(".")
         if not _OPCODE.fullmatch(opcode):
-            raise self._tokens.error(f"'{text}' is no instruction", at)
+            raise self._tokens.error(f"'{text}' is not an instruction", at)
         words = self._words[text] = (opcode, tuple(qualifiers), frozenset(qualifiers))
         return words
 

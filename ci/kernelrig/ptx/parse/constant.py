@@ -234,7 +234,7 @@ def _number(tokens: Tokens) -> _Value:
     try:
         value = int(digits, base)
     except ValueError:
-        raise tokens.error(f"'{text}' is no octal number", tokens.at - 1) from None
+        raise tokens.error(f"'{text}' is not an octal number", tokens.at - 1) from None
     if value >= 2**64:
         raise tokens.error(f"the constant {text} does not fit 64 bits", tokens.at - 1)
     return _Number(value, text[-1] == "U" or value >= 2**63)

@@ -54,7 +54,7 @@ class Tokens:
             return self.error("the comment is not closed")
         if self.text == '"':
             return self.error("the string is not closed on its line")
-        return self.error(f"{self.text!r} is no part of PTX")
+        return self.error(f"{self.text!r} is not a token of PTX")
 
     def _start(self, at: int) -> int:
         return self._matches[at].start(self.kinds[at])

@@ -39,6 +39,7 @@ class Attempt:
         self.ending: Ending
 
     def run(self) -> Ending:
+        """Run the command to its end or limit and return how it ended."""
         command, argv = self.command, self.command["argv"]
         env = dict(command["env"], **(self.core.environment() if command["core_dump"] else {}))
         self.bytes_before = tree_bytes(self.folder)
@@ -74,6 +75,7 @@ class Attempt:
         (self.folder / f"{self.command['name']}.command").write_text(line + "\n")
 
     def take_core(self) -> bool:
+        """Request a GPU core dump; return whether there is one, else the ending has the reason."""
         trouble = self.core.take_core(self.process)
         if trouble:
             self.ending.add(trouble)
@@ -120,6 +122,7 @@ class Attempt:
             ending.signal = -process.returncode
 
     def judge_exit(self) -> None:
+        """Record exit code or signal; a failure on a full disk counts as `disk full`."""
         code, ending = self.process.returncode, self.ending
         full = disk_reason(self.folder)
         if code not in self.command["ok_exit"] and full:

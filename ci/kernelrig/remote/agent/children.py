@@ -21,7 +21,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_agent() -> None:
-    """In the child, before exec: it is killed with its agent, and writes no CPU core dumps."""
+    """Run in the child before exec: it gets KILL when its agent dies, and writes no CPU core."""
     LIBC.prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
@@ -46,6 +46,7 @@ class Children:
         self.beaten = 0.0
 
     def beat(self) -> None:
+        """Renew the heartbeat file, at most once per BEAT_S."""
         if time.monotonic() - self.beaten >= BEAT_S:
             self.beaten = time.monotonic()
             daemon.beat(self.run)
@@ -78,7 +79,10 @@ class Children:
         return True
 
     def run_helper(self, argv: list[str], output: Path, limit_s: float) -> int | None:
-        """Run a tool of ours, its output into a file; None if it did not end in time."""
+        """Run one of the agent's own tools, its output into a file; return its exit code.
+
+        None: it could not be started, or did not end within `limit_s`.
+        """
         try:
             with output.open("wb") as out:
                 process = self.start(argv, output.parent, {}, out, out)
@@ -94,7 +98,10 @@ class Children:
         return None
 
     def end_strays(self) -> int:
-        """Kill what a command left behind: processes with our marker, and orphans we adopted."""
+        """Kill what a command left behind and return how many processes that were.
+
+        They are found by the run's marker in their environment, and as children of this subreaper.
+        """
 
         def find() -> set[int]:
             with contextlib.suppress(ChildProcessError):

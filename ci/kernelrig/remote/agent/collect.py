@@ -25,6 +25,7 @@ def list_files(run: Path) -> list[Json]:
 
 
 def send_files(wire: Wire, run: Path, files: list[Json]) -> None:
+    """Send each file as one frame; a frame with `lost` stands for a file that is gone."""
     for wanted in files:
         path = run / safe_relative(wanted["path"])
         try:

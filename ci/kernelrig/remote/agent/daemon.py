@@ -19,7 +19,10 @@ START_S = 10.0
 
 
 def start_daemon(run: Path, lock: int) -> None:
-    """Start the daemon and wait for its first journal line: only then it is launched."""
+    """Start the daemon with the lock `lock`; return once its first journal line is written.
+
+    Raises Refused if there is no such line within START_S.
+    """
     argv = [sys.executable or "python3", str(run / ARCHIVE), "run", str(run), str(lock)]
     env = {name: value for name, value in os.environ.items() if name not in marker(run)}
     with (run / "agent.log").open("ab") as log:
@@ -39,8 +42,8 @@ def start_daemon(run: Path, lock: int) -> None:
     journal = run / "journal.jsonl"
     while not (journal.is_file() and journal.stat().st_size):
         if time.monotonic() > limit:
-            said = (run / "agent.log").read_text(errors="replace").strip().splitlines()
-            raise Refused(f"the agent did not start: {said[-1] if said else 'no output'}")
+            lines = (run / "agent.log").read_text(errors="replace").strip().splitlines()
+            raise Refused(f"the agent did not start: {lines[-1] if lines else 'no output'}")
         time.sleep(0.005)
 
 
@@ -53,6 +56,7 @@ def enter(run: Path) -> Json:
 
 
 def beat(run: Path) -> None:
+    """Renew the heartbeat; a full disk must not end the run for it."""
     with contextlib.suppress(OSError):
         (run / "heartbeat").touch()
 
@@ -68,6 +72,7 @@ def agent_of(run: Path) -> tuple[int, int] | None:
 
 
 def seconds_since_beat(run: Path) -> float:
+    """Return the age of the heartbeat in seconds, 0.0 without one."""
     with contextlib.suppress(FileNotFoundError):  # on a full disk it could not be created
         return time.time() - (run / "heartbeat").stat().st_mtime
     return 0.0

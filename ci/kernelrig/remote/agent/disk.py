@@ -10,7 +10,7 @@ from pathlib import Path
 from .refusal import Refused
 
 CHUNK = 1 << 18
-FLOOR_BYTES = 64 << 20  # with less free disk than this a run stops (1% of a small disk)
+FLOOR_BYTES = 64 << 20
 
 
 def sha256_head(path: Path, size: int) -> str:
@@ -27,11 +27,13 @@ def sha256_head(path: Path, size: int) -> str:
 
 
 def free_bytes(path: Path) -> int:
+    """Return what a user without privileges may still write to the disk of `path`."""
     disk = os.statvfs(path)
     return disk.f_bavail * disk.f_frsize
 
 
 def floor_bytes(path: Path) -> int:
+    """Return the free space below which a run stops: FLOOR_BYTES, on a small disk 1% of it."""
     disk = os.statvfs(path)
     return min(FLOOR_BYTES, disk.f_blocks * disk.f_frsize // 100)
 
@@ -52,6 +54,7 @@ def disk_reason(path: Path) -> str:
 
 
 def tree_bytes(folder: Path) -> int:
+    """Return the bytes of all files below `folder`; files that vanish meanwhile count as 0."""
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -74,6 +77,7 @@ def remove_tree(path: Path) -> int:
 
 
 def write_file(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all: a temporary name, fsync, rename."""
     temporary = path.with_name(f".{path.name}.part")
     with temporary.open("wb") as f:
         f.write(data)
@@ -83,6 +87,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def safe_relative(text: str) -> Path:
+    """Return `text` as a path inside the run; Refused if it is absolute or contains `..`."""
     path = Path(text)
     if path.is_absolute() or ".." in path.parts or not path.parts:
         raise Refused(f"'{text}' is not a path inside the run")

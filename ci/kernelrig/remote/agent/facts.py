@@ -34,6 +34,7 @@ GPU_FIELDS = (
 
 
 def query_gpus(smi: str, problems: list[str]) -> list[dict[str, str]]:
+    """Return nvidia-smi's fields of each GPU; fewer where an old nvidia-smi rejects one of them."""
     for fields in (GPU_FIELDS, GPU_CORE_FIELDS):
         argv = [smi, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
         code, output = run_tool(argv, PROBE_S)
@@ -50,6 +51,7 @@ def query_gpus(smi: str, problems: list[str]) -> list[dict[str, str]]:
 
 
 def query_gpu_processes(smi: str, problems: list[str]) -> list[str]:
+    """Return a line for each process that uses a GPU: pid, name, memory in MiB."""
     argv = [smi, "--query-compute-apps=pid,process_name,used_memory"]
     code, output = run_tool([*argv, "--format=csv,noheader,nounits"], PROBE_S)
     if code != 0:
@@ -59,6 +61,7 @@ def query_gpu_processes(smi: str, problems: list[str]) -> list[str]:
 
 
 def driver_version(gpus: list[dict[str, str]]) -> str:
+    """Return the driver's version, empty without one; /proc has it where nvidia-smi fails."""
     if gpus:
         return gpus[0]["driver_version"]
     with contextlib.suppress(OSError):
@@ -69,6 +72,7 @@ def driver_version(gpus: list[dict[str, str]]) -> str:
 
 
 def counters_admin_only() -> bool | None:
+    """Return whether only root may read GPU performance counters (ncu); None if unknown."""
     with contextlib.suppress(OSError):
         text = Path("/proc/driver/nvidia/params").read_text()
         found = re.search(r"RmProfilingAdminOnly: (\d)", text)
@@ -85,6 +89,7 @@ def libc_version() -> str:
 
 
 def gather_facts(workdir: Path) -> Json:
+    """Return the fields of kernelrig.model.Host; the probes run in parallel."""
     problems: list[str] = []
     if os.statvfs(workdir).f_flag & os.ST_NOEXEC:
         problems.append(f"programs cannot be run from {workdir}: it is mounted noexec")

@@ -39,6 +39,7 @@ def follow(wire: Wire, workdir: Workdir, run: Path, offset: int) -> Json:
 
 
 def finalize_dead_run(workdir: Workdir, run: Path) -> str:
+    """Kill the processes that the dead agent left; return a sentence about it for the client."""
     left = workdir.end_orphans()
     ended = f"; {left} processes that it left behind were ended" if left else ""
     return f"the agent of run {run.name} died{ended}"

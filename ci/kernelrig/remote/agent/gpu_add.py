@@ -1,4 +1,6 @@
-"""A separate program: does the GPU still allocate, add and synchronise? Prints one JSON line.
+"""A separate program that checks whether the GPU still allocates, adds and synchronises.
+
+It prints one JSON line: `healthy` (true, false, null without a driver) and `detail`.
 
 It imports nothing of the agent: gpu_health passes its source text to the interpreter.
 """
@@ -47,8 +49,8 @@ def add_on_gpu() -> None:
         if code:
             text = ctypes.c_char_p()
             cuda.cuGetErrorString(code, ctypes.byref(text))
-            said = (text.value or b"unknown error").decode()
-            raise RuntimeError(f"{name} gave {code}: {said}")
+            reason = (text.value or b"unknown error").decode()
+            raise RuntimeError(f"{name} returned {code}: {reason}")
 
     count = 32
     device, context, data = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()

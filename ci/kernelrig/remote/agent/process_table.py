@@ -59,6 +59,7 @@ def marks(workdir: Path) -> dict[int, str]:
 
 
 def descendants(root: int) -> set[int]:
+    """Return the pids of all live children of `root`, and of theirs."""
     stats = {pid: process_stat(pid) for pid in all_pids()}
     children: dict[int, list[int]] = {}
     for pid, stat in stats.items():

@@ -85,6 +85,7 @@ class Runner:
         return ""
 
     def run_stage(self, index: int, stage: Json) -> bool:
+        """Run every command of a stage; return whether all ended with an accepted exit code."""
         folder = self.run / "stages" / f"{index:02d}-{stage['name']}"
         folder.mkdir(exist_ok=True)
         self.journal.write("stage_started", stage=stage["name"], index=index, folder=folder.name)
@@ -128,6 +129,7 @@ class Runner:
             self.stop = f"the GPU no longer answers after {where}: {found['detail']}"
 
     def run_or_reuse(self, stage: Json, command: Json, folder: Path) -> Ending:
+        """Run a command, or copy an earlier good result if its cache key has one."""
         if self.stop:
             return Ending("not started", self.stop)
         if stage["name"] in self.hung:

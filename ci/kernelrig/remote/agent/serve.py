@@ -1,4 +1,4 @@
-"""What the client may ask, one table row an operation."""
+"""The operations that a client may request: one row of a table each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def serve(archive: bytes) -> None:
 
 
 class Server:
-    """Serves one client's requests in turn; the first is `hello`, which names the workdir."""
+    """Serves a client's requests one after the other; the first is `hello`, with the workdir."""
 
     def __init__(self, wire: Wire, archive: bytes) -> None:
         self.wire = wire
@@ -84,6 +84,7 @@ class Server:
     # shipping
 
     def need(self, request: Json) -> Json:
+        """Return which blobs are missing or corrupted; Refused if they do not fit the disk."""
         self.workdir.blobs.remove_stale_parts()
         sizes: dict[str, int] = request["blobs"]
         states = {sha: self.workdir.blobs.check(sha, size) for sha, size in sizes.items()}
@@ -97,6 +98,7 @@ class Server:
         return {"missing": missing, "corrupted": corrupted}
 
     def put(self, request: Json) -> Json:
+        """Store the blobs that follow the request; return those that arrived with another hash."""
         bad = []
         trouble: OSError | None = None
         for blob in request["blobs"]:

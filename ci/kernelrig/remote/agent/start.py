@@ -41,6 +41,7 @@ def launch(workdir: Workdir, job: Json, archive: bytes) -> bool:
 
 
 def lay_out(run: Path, job: Json, blobs: Blobs) -> None:
+    """Put the job's files into the run: programs hard-linked, archives unpacked, others copied."""
     (run / "stages").mkdir(parents=True)
     for entry in job["files"]:
         blob = blobs.path(entry["sha256"])

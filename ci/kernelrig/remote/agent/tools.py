@@ -21,11 +21,12 @@ TOOLS_WITH_OPTIONS = ("compute-sanitizer", "ncu")
 
 
 def newest_first(paths: Iterable[Path]) -> list[Path]:
+    """Sort by the numbers in the paths, so that cuda-13.0 comes before cuda-9.2."""
     return sorted(paths, key=lambda p: [int(n) for n in re.findall(r"\d+", str(p))], reverse=True)
 
 
 def find_tool(name: str) -> str | None:
-    """Look on PATH, then where CUDA and Nsight Compute install themselves off PATH."""
+    """Return the path of a tool: from PATH, else from where CUDA and Nsight Compute install it."""
     folders = [Path(f) for f in os.environ.get("PATH", "").split(":") if f.startswith("/")]
     folders += [Path("/usr/local/cuda/bin"), *newest_first(Path("/usr/local").glob("cuda-*/bin"))]
     folders += newest_first(Path("/opt/nvidia/nsight-compute").glob("*"))
@@ -37,6 +38,7 @@ def find_tool(name: str) -> str | None:
 
 
 def describe_tool(name: str, path: str, problems: list[str]) -> Json:
+    """Return path, version and, of tools whose options differ by version, the options."""
     code, output = run_tool([path, "--version"], PROBE_S)
     found = re.search(TOOL_VERSIONS[name], output)
     if found is None:

@@ -38,7 +38,7 @@ class HostKey:
 
     @property
     def algorithms(self) -> tuple[str, ...]:
-        """What to ask for in the key exchange so that the server shows this key."""
+        """Return the algorithms to offer in the key exchange so that the server shows this key."""
         return _RSA_SIGNATURES if self.kind == "ssh-rsa" else (self.kind,)
 
     def __str__(self) -> str:
@@ -46,13 +46,13 @@ class HostKey:
 
 
 def parse_host_key(line: str) -> HostKey:
-    """Read `ssh-ed25519 AAAA... [comment]`. The type named must be the type inside."""
+    """Read `ssh-ed25519 AAAA... [comment]`. ConfigError unless the type named is the one inside."""
     words = line.split()
     try:
         blob = base64.b64decode(words[1], validate=True)
     except (IndexError, binascii.Error) as e:
         raise ConfigError(
-            f"'{line[:60]}' is no host key",
+            f"'{line[:60]}' is not a host key",
             "write it as `ssh-ed25519 AAAA...`, the words that ssh-keyscan prints after the host",
         ) from e
     name_length = int.from_bytes(blob[:4], "big")
@@ -66,7 +66,7 @@ def parse_fingerprint(text: str) -> str:
     match = _FINGERPRINT.fullmatch(text.strip())
     if match is None:
         raise ConfigError(
-            f"'{text}' is no SHA256 fingerprint",
+            f"'{text}' is not a SHA256 fingerprint",
             "give it as `ssh-keygen -lf FILE` prints it: SHA256: and 43 characters",
         )
     return f"SHA256:{match[1]}"
@@ -103,7 +103,7 @@ def _entries(files: Iterable[Path]) -> Iterator[tuple[str, str, HostKey]]:
 
 
 def _matches(names: str, name: str) -> bool:
-    """Whether a host field of known_hosts (list, wildcards, `!`, or a hash) matches `name`."""
+    """Return whether a host field of known_hosts (list, wildcards, `!`, hash) matches `name`."""
     if names.startswith("|1|"):
         try:
             salt, wanted = (base64.b64decode(part) for part in names[3:].split("|"))
@@ -113,7 +113,7 @@ def _matches(names: str, name: str) -> bool:
         return hmac.compare_digest(hmac.digest(salt, name.encode(), "sha1"), wanted)
     found = False
     for pattern in names.lower().split(","):
-        # The brackets of [host]:port are literal here, not a set of characters.
+        # [host]:port has literal brackets; in fnmatch a bracket begins a set of characters.
         if fnmatch.fnmatchcase(name, pattern.lstrip("!").replace("[", "[[]")):
             if pattern.startswith("!"):
                 return False

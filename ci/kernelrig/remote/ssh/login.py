@@ -1,4 +1,7 @@
-"""Log in by key: the record's, ssh_config's, the agent's. A refusal names every key tried."""
+"""Log in with a public key: from the remote's record, ssh_config or ssh-agent.
+
+The error of a refused login names every key that was tried.
+"""
 
 from __future__ import annotations
 
@@ -63,11 +66,11 @@ class KeyLogin(paramiko.auth_strategy.AuthStrategy):  # type: ignore[misc]  # it
                 wanted.add(_public_words(path))
                 yield str(path), paramiko.PKey.from_path(path)
             except FileNotFoundError:
-                self._tried.append(f"{path} (not there)")
+                self._tried.append(f"{path} (does not exist)")
             except TypeError:  # what the cryptography package raises for a missing passphrase
-                self._tried.append(f"{path} (has a passphrase; only an agent can hold it)")
+                self._tried.append(f"{path} (has a passphrase: load it into ssh-agent)")
             except (ValueError, OSError, paramiko.SSHException, paramiko.pkey.UnknownKeyType):
-                self._tried.append(f"{path} (no private key that can be read)")
+                self._tried.append(f"{path} (not a readable private key)")
         for key in agent.get_keys() if agent else ():
             if not self._hop.only_identities or f"{key.get_name()} {key.get_base64()}" in wanted:
                 yield f"agent key {key.comment or key.get_name()}", key

@@ -88,13 +88,14 @@ def parse_target(text: str) -> Target:
     match = _TARGET.fullmatch(text.strip())
     if match is None or int(match["port"] or 22) not in range(1, 65536):
         raise ConfigError(
-            f"'{text}' is no address", "write USER@HOST or USER@HOST:PORT, IPv6 as USER@[::1]:PORT"
+            f"'{text}' is not an address",
+            "write USER@HOST or USER@HOST:PORT, IPv6 as USER@[::1]:PORT",
         )
     return Target(match["v6"] or match["host"], match["user"] or "", int(match["port"] or 0))
 
 
 def route(remote: Remote, home: SshHome) -> tuple[Hop, ...]:
-    """Return the hops to `remote`, itself last. A field of the record wins over ssh_config."""
+    """Return the hops to `remote`, itself last. A field of the record overrides ssh_config."""
     if not remote.host:
         raise ConfigError(f"remote '{remote.name}' has no host")
     target = Target(remote.host, remote.user, remote.port)
@@ -129,7 +130,7 @@ def _hop(target: Target, home: SshHome, found: Mapping[str, Any], remote: Remote
         identities = (Path(remote.identity_file).expanduser(),)
         if not identities[0].is_file():
             raise ConfigError(
-                f"identity_file {remote.identity_file} of remote '{remote.name}' is not there"
+                f"identity_file {remote.identity_file} of remote '{remote.name}' does not exist"
             )
     elif not identities and home.folder:
         names = ("id_ed25519", "id_ecdsa", "id_rsa")

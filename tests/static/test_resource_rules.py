@@ -63,7 +63,7 @@ def test_without_such_a_kernel_nothing_can_be_judged(tmp_path: Path) -> None:
     assert measure(made_subject(), build, 0, LAUNCH) is None
     said = outcomes(None, EXACT)
     assert {c.verdict.outcome for c in said.values()} == {Outcome.ERROR}
-    assert said["R001"].verdict.summary == "ptxas told of no kernel called '^gemm$'"
+    assert said["R001"].verdict.summary == "ptxas reported no kernel called '^gemm$'"
 
 
 def test_what_just_fits_passes() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kernelrig.static.role_dispatch import parted_warps, roles_of_threads, warps_text
+from kernelrig.static.role_dispatch import diverged_warps, roles_of_threads, warps_text
 from kernelrig.static.role_graph import part_roles
 
 from tests.sass.text import flow_of
@@ -30,7 +30,7 @@ def test_a_dispatch_by_lane_is_told_lane_by_lane(roles_100a: Probe) -> None:
         *["epilogue"] * 63,
     ]
     assert isinstance(told, list)
-    assert parted_warps(told) == {0: ("load", "epilogue"), 1: ("mma", "epilogue")}
+    assert diverged_warps(told) == {0: ("load", "epilogue"), 1: ("mma", "epilogue")}
 
 
 @pytest.mark.parametrize(
@@ -79,4 +79,4 @@ def test_a_loop_in_front_of_the_roles_cannot_be_followed() -> None:
         "EXIT",
     )
     told = roles_of_threads(part_roles(flow, SMALL), 64)
-    assert told == "'@P1 BRA `(.L_x_0)' at 0x60 hangs on more than the thread's index"
+    assert told == "'@P1 BRA `(.L_x_0)' at 0x60 depends on more than the thread's index"

@@ -51,8 +51,13 @@ def test_the_same_rules_hold_for_warpgroups_on_hopper(roles_90a: Probe) -> None:
 @pytest.mark.parametrize(
     ("function", "rule", "message", "line"),
     [
-        ("plain_store", "W001", "epilogue is known by UTMASTG, which nobody issues", 0),
-        ("twice", "W002", "epilogue stands in 2 places, not 1", 64),
+        (
+            "plain_store",
+            "W001",
+            "epilogue is identified by UTMASTG, which the kernel does not issue",
+            0,
+        ),
+        ("twice", "W002", "epilogue is in 2 places, not 1", 64),
         (
             "one_loop",
             "W003",
@@ -63,7 +68,7 @@ def test_the_same_rules_hold_for_warpgroups_on_hopper(roles_90a: Probe) -> None:
         (
             "gathers",
             "W004",
-            "epilogue holds BAR.SYNC.DEFER_BLOCKING, which other roles never come to",
+            "epilogue holds BAR.SYNC.DEFER_BLOCKING, at which other roles never arrive",
             78,
         ),
         ("by_lane", "W005", "lanes of warp 0 part: load and epilogue", 99),
@@ -114,7 +119,7 @@ def test_a_role_may_stand_in_as_many_places_as_the_tunables_say(roles_100a: Prob
         graph = part_roles(roles_100a.flow(function), roles)
         once = check_roles(graph, "roles_sm100a.cu", 192, {"WARPS": warps})[1]
         assert once.verdict.outcome is outcome, (function, warps)
-    assert once.verdict.summary.startswith("epilogue stands in 1 place, not 2")
+    assert once.verdict.summary.startswith("epilogue is in 1 place, not 2")
 
 
 def test_a_finding_keeps_its_name_when_lines_move(roles_100a: Probe) -> None:
@@ -172,5 +177,5 @@ def test_a_branch_on_something_else_than_the_thread_cannot_be_judged() -> None:
     check = check_roles(part_roles(flow, roles), "f.cu")[4]
     assert check.verdict.outcome is Outcome.ERROR
     assert check.verdict.summary == (
-        "'@P0 BRA `(.L_x_1)' at 0x20 hangs on more than the thread's index"
+        "'@P0 BRA `(.L_x_1)' at 0x20 depends on more than the thread's index"
     )

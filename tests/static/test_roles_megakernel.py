@@ -64,7 +64,7 @@ def test_roles_hold_in_every_variant(variant: str, compile_sass: Compile) -> Non
                 "      load_inputs(cta, a_map, b_map);\n    __syncthreads();",
             ),
             "W004 role-apart",
-            "load holds BAR.SYNC.DEFER_BLOCKING, which other roles never come to",
+            "load holds BAR.SYNC.DEFER_BLOCKING, at which other roles never arrive",
         ),
     ],
 )

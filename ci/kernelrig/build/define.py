@@ -41,7 +41,7 @@ def host_define(name: str, value: str) -> str:
 
 
 def nvcc_define(name: str, value: str) -> str:
-    """Return the flag for nvcc, which splits values at commas and removes a level of backslashes."""
+    """Return the flag for nvcc, which splits values at commas and strips a level of backslashes."""
     escaped = value.replace("\\", "\\\\").replace(",", "\\,")
     return f"-D{name}={escaped}"
 

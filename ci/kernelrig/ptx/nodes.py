@@ -17,7 +17,7 @@ Value = int | float | str
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """`.maxntid 192` of a function: its name without the dot, and what stands behind it."""
+    """`.maxntid 192` of a function: its name without the dot, and its values."""
 
     name: str
     values: tuple[Value, ...]
@@ -60,7 +60,7 @@ class Instruction:
         return self.flags.issuperset(qualifiers)
 
     def operand(self, place: int) -> Operand | None:
-        """Return the operand there; None where there are fewer: nobody has counted them yet."""
+        """Return the operand there; None where there are fewer (the parser does not count them)."""
         return self.operands[place] if place < len(self.operands) else None
 
     def __str__(self) -> str:
@@ -102,7 +102,7 @@ class Function:
     line: int
 
     def directive(self, name: str) -> tuple[Value, ...] | None:
-        """Return what the function says behind `.name`; () where nothing is, None if not said."""
+        """Return the values of the directive `.name`, None if the function has none."""
         return next((d.values for d in self.directives if d.name == name), None)
 
 

@@ -152,7 +152,7 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """`_`: a result that nobody wants."""
+    """`_`: a result that is discarded."""
 
     def __str__(self) -> str:
         return "_"

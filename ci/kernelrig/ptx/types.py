@@ -31,7 +31,7 @@ PARTS = frozenset(
 
 
 def is_special(name: str, part: str) -> bool:
-    """Say whether PTX gives the register `%name.part`."""
+    """Return whether `%name.part` is a special register of PTX."""
     if part:
         return part in _AXES and bool(_VECTOR.fullmatch(name))
     return bool(_VECTOR.fullmatch(name) or _SCALAR.fullmatch(name))

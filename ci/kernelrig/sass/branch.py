@@ -20,7 +20,7 @@ _JUMPS = ("BRA", "JMP")
 _TABLES = ("BRX", "BRXU", "JMX", "JMXU")
 _ENDS = ("EXIT", "RET", "KILL", "RTT")
 _MENTION = ("BSSY", "LEPC", "WARPSYNC")
-"""They name a label and go on: where threads meet again, or a return address."""
+"""They name a label (a reconvergence point or a return address) and do not branch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,14 @@ def branch(instruction: Instruction, labels: Mapping[str, int]) -> Branch | None
     if i.matches("BPT.TRAP"):
         return Branch(falls=i.conditional, traps=True)
     if i.root not in _MENTION and any(_LABEL.search(o) for o in i.operands):
-        raise _refusal(i, "it names a label, and is no branch known here")
+        raise _refusal(i, "it names a label and is not a known branch")
     return None
 
 
 def _label(i: Instruction, labels: Mapping[str, int]) -> int:
     found = _LABEL.fullmatch(i.operands[-1]) if i.operands else None
     if not found:
-        raise _refusal(i, "its target is no label")
+        raise _refusal(i, "its target is not a label")
     return _at(i, found[1], labels)
 
 

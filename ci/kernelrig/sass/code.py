@@ -38,7 +38,7 @@ class Instruction:
         return self.guard not in ("", "PT", "UPT")
 
     def matches(self, pattern: str) -> bool:
-        """Tell whether `pattern`, a mnemonic up to any of its dots, names this instruction."""
+        """Return whether `pattern`, a mnemonic up to any of its dots, names this instruction."""
         return self.opcode == pattern or self.opcode.startswith(pattern + ".")
 
 

@@ -1,4 +1,4 @@
-"""What a cubin knows and its disassembly does not print: on which scoreboards instructions wait.
+"""Issue control bits of a cubin, which the disassembly lacks: stalls and scoreboards.
 
 The upper 23 bits of an instruction are for the issuer, not for the unit that runs it. NVIDIA does
 not document them. The layout is that of every arch since Volta, as CuAssembler and others found it;

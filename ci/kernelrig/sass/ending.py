@@ -1,7 +1,7 @@
-"""Where the blocks of a function end, and where its calls come back: what takes more than a line.
+"""Block ends that take more than one instruction to determine, and the return addresses of calls.
 
-A label stands in the text; a return address, the function behind a register and the end of a
-collective do not: they come from the instructions around.
+A branch names its label in the text. A return address, the callee in a register and the end of a
+collective are derived from the instructions before.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from kernelrig.sass.branch import Branch, branch, named_label
 from kernelrig.sass.code import INSTRUCTION_BYTES, Function, Instruction, Module
 
 _FROM_TABLE = re.compile(r"LDC\.64 (R\d+), c\[0x4\]\[\S+\]")
-_PUT_DOWN = re.compile(r"MOV R\d+, (0x[0-9a-f]+)|.*?(\.L[^\s@)]+)(?:@srel\)\)|\))")
+_WRITTEN = re.compile(r"MOV R\d+, (0x[0-9a-f]+)|.*?(\.L[^\s@)]+)(?:@srel\)\)|\))")
 _COPY = re.compile(r"(?:IMAD\.)?MOV(?:\.U32)? (R\d+), (?:RZ, RZ, )?(R\d+)(?:\.reuse)?")
 _RETURN_REGISTER = "R20"
-"""Of the driver's functions, and of calls through a register: the ABI says so."""
+"""The ABI's return address register: of driver functions and of calls through a register."""
 
 
 def block_ends(function: Function, module: Module) -> dict[int, Branch]:
     """Return what each instruction that ends a block does, by its address."""
     ends: dict[int, Branch] = {}
     collective: int | None = None
-    meeting: dict[str, set[int | None]] = {}
+    reconvergence: dict[str, set[int | None]] = {}
     for at, i in enumerate(function.instructions):
         after = i.address + INSTRUCTION_BYTES
         if i.root == "BSSY":
-            meeting.setdefault(i.operands[0], set()).add(named_label(i, function.labels))
-        elif i.root == "BSYNC" and after not in meeting.get(i.operands[0], ()):
-            raise ProtocolError(f"'{i.text}' at {i.address:#06x} stands before no label of a BSSY")
+            reconvergence.setdefault(i.operands[0], set()).add(named_label(i, function.labels))
+        elif i.root == "BSYNC" and after not in reconvergence.get(i.operands[0], ()):
+            raise ProtocolError(f"'{i.text}' at {i.address:#06x} is not before the label of a BSSY")
         elif i.matches("WARPSYNC.COLLECTIVE"):
             collective = named_label(i, function.labels)
         if i.root == "ENDCOLLECTIVE":
-            # The threads that WARPSYNC.COLLECTIVE gathered part again at the label it named.
+            # The threads of a WARPSYNC.COLLECTIVE continue separately at the label that it named.
             if collective is None:
                 raise ProtocolError(f"ENDCOLLECTIVE at {i.address:#06x} ends nothing")
             if collective != after:
@@ -49,8 +49,10 @@ def block_ends(function: Function, module: Module) -> dict[int, Branch]:
 def return_addresses(
     function: Function, ends: Mapping[int, Branch], callees: Mapping[str, Function]
 ) -> dict[int, int]:
-    """Return where each call comes back, by its address: what was put down in the register that
-    the function returns through (calls here are NOINC: they note no address themselves).
+    """Return the return address of each call, by the call's address.
+
+    It is what was written to the register that the callee returns through: calls here are NOINC and
+    write none themselves.
     """
     found = {}
     known = {i.address for i in function.instructions}
@@ -58,7 +60,7 @@ def return_addresses(
         if not (call.address in ends and (callee := ends[call.address].callee)):
             continue
         register = _returns_through(callees.get(callee))
-        where = _put_down(function.instructions[:at], register, ends, function.labels)
+        where = _written(function.instructions[:at], register, ends, function.labels)
         if where not in known:
             where_is = f"'{call.text}' at {call.address:#06x}"
             raise ProtocolError(f"cannot follow {where_is}: no return address in {register}")
@@ -84,7 +86,7 @@ def _returns_through(callee: Function | None) -> str:
     return register
 
 
-def _put_down(
+def _written(
     before: Sequence[Instruction],
     register: str,
     ends: Mapping[int, Branch],
@@ -94,14 +96,14 @@ def _put_down(
         if i.address in ends:
             return None
         if i.operands and i.operands[0] == register:
-            if not (found := _PUT_DOWN.fullmatch(i.text)):
+            if not (found := _WRITTEN.fullmatch(i.text)):
                 return None
             return int(found[1], 16) if found[1] else labels.get(found[2])
     return None
 
 
 def _from_table(before: Sequence[Instruction], call: Instruction) -> bool:
-    """Tell a call of a function of the driver's: its address comes from constant bank 4."""
+    """Return whether the callee is a function of the driver: its address is in constant bank 4."""
     for i in reversed(before):
         if found := _FROM_TABLE.fullmatch(i.text):
             return call.operands == (found[1],)
@@ -111,5 +113,5 @@ def _from_table(before: Sequence[Instruction], call: Instruction) -> bool:
 
 
 def _extern(module: Module) -> str:
-    """Name the driver's function: of several, the text does not say which is meant."""
+    """Return the driver function that is called; `?` if there are several."""
     return module.externs[0] if len(module.externs) == 1 else "?"

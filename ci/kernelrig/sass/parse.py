@@ -32,7 +32,7 @@ _TEXT = ".text."
 
 
 def parse_sass(text: str, functions: Mapping[tuple[str, int], str] | None = None) -> Module:
-    """Return what `text` says; `functions` names the function that a (file, line) stands in.
+    """Return what `text` says; `functions` maps (file, line) to the function's name.
 
     nvdisasm prints no such names. The PTX of the same build has them, in its `.loc` lines.
     """
@@ -62,7 +62,7 @@ class _UnreadableError(Exception):
 
 @dataclass(slots=True)
 class _Reader:
-    """Where the reading stands: which section and function, which place, which open chain."""
+    """The state of the reader: section, function, place, open chain of inlined calls."""
 
     functions: Mapping[tuple[str, int], str]
     arch: str = ""
@@ -90,7 +90,7 @@ class _Reader:
         elif found := _DIRECTIVE.fullmatch(line):
             self.directive(found[1], found[2] or "")
         else:
-            raise _UnreadableError("no form that nvdisasm is known to write")
+            raise _UnreadableError("not a known form of nvdisasm output")
 
     def instruction(self, found: re.Match[str]) -> None:
         if not self.current:
@@ -159,7 +159,7 @@ class _Reader:
     def begin_section(self, rest: str) -> None:
         name = rest.split(",")[0]
         if not name.startswith(_TEXT):
-            raise _UnreadableError("a section that is no code; run nvdisasm with -c")
+            raise _UnreadableError("a section without code; run nvdisasm with -c")
         self.section, self.current = name.removeprefix(_TEXT), ""
         if self.section in self.addresses:
             raise _UnreadableError("a second section of that name")

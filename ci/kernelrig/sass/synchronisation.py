@@ -45,7 +45,7 @@ class Barrier:
 
 
 def barriers(instructions: Iterable[Instruction]) -> Iterator[Barrier]:
-    """Yield the uses of barriers, in order. A warp meeting itself (WARPSYNC) is none."""
+    """Yield the uses of barriers, in order. WARPSYNC, within one warp, is not included."""
     for i in instructions:
         for pattern, kind in _KINDS:
             if i.matches(pattern):
@@ -54,7 +54,7 @@ def barriers(instructions: Iterable[Instruction]) -> Iterator[Barrier]:
 
 
 def whole_cta(barrier: Barrier) -> bool:
-    """Tell a barrier that counts every thread of the CTA, or of the cluster.
+    """Return whether a barrier counts every thread of the CTA, or of the cluster.
 
     `BAR.SYNC.DEFER_BLOCKING 0x0` does; with a second operand, `0x1, 0x80`, it counts 128 threads.
     """

@@ -1,8 +1,7 @@
 """What a register holds, where that follows from the thread's index alone.
 
-Enough of the instruction set to follow `threadIdx.x / 32` to the branch on it, and honest about the
-rest: None is "not known". A register that something not understood here may have written is not
-known either.
+It covers the instructions between `threadIdx.x / 32` and the branch on it. None means unknown; so
+is a register that an instruction not covered here may have written.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Point = tuple[int, int]
 class Values:
     """The values of one function's registers, thread by thread; CTAs have one dimension.
 
-    What was asked for once is kept; what hangs on itself, in a loop, is not known.
+    Results are cached; a value that depends on itself, in a loop, is unknown.
     """
 
     flow: Flow
@@ -35,7 +34,7 @@ class Values:
     _writers: dict[tuple[int, str], tuple[int, ...]] = field(default_factory=dict)
 
     def takes(self, block: int, thread: int) -> bool | None:
-        """Tell whether `thread`, at the end of `block`, takes the branch there."""
+        """Return whether `thread` takes the branch at the end of `block`, None if unknown."""
         code = self.flow.blocks[block].instructions
         last, at = code[-1], (block, len(code) - 1)
         if last.matches("BRA.DIV"):
@@ -200,8 +199,8 @@ def _compare(values: Values, i: Instruction, name: str, at: Point, thread: int) 
         return None
     if not found[2]:
         a, b = ((n ^ 1 << 31) - (1 << 31) for n in (a, b))
-    told = {"EQ": a == b, "NE": a != b, "LT": a < b, "LE": a <= b, "GT": a > b, "GE": a >= b}
-    holds = told[found[1]]
+    holding = {"EQ": a == b, "NE": a != b, "LT": a < b, "LE": a <= b, "GT": a > b, "GE": a >= b}
+    holds = holding[found[1]]
     return int({"AND": holds and also, "OR": holds or also, "XOR": holds != also}[found[3]])
 
 

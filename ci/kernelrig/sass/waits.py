@@ -1,8 +1,8 @@
 """How far an asynchronous load is from the instruction that waits for it.
 
 The wait is that of the scoreboard, read from the cubin: the first instruction on some path that
-waits for the one the load sets. The first use of a register is no measure: `tcgen05.wait::ld`
-leaves no instruction of its own, and ptxas hangs the wait on one that uses none of the results.
+waits for the one the load sets. The first use of a register does not show it: `tcgen05.wait::ld`
+has no instruction of its own, and ptxas puts the wait on one that uses none of the results.
 """
 
 from __future__ import annotations

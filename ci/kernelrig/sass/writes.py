@@ -1,4 +1,4 @@
-"""Which registers an instruction may write: more rather than fewer."""
+"""Which registers an instruction may write: a superset where it is not certain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _UNKNOWN_WIDTH = 8
 
 
 def may_write(i: Instruction, name: str) -> bool:
-    """Tell whether `i` writes the register or predicate `name`, or might.
+    """Return whether `i` writes the register or predicate `name`, or might.
 
     Results stand first: a register, behind a predicate or before two of them, or two registers.
     """
@@ -47,5 +47,5 @@ def may_write(i: Instruction, name: str) -> bool:
 def _width(i: Instruction) -> int:
     if i.root not in _NARROW:
         return _WIDTHS.get(i.root, _UNKNOWN_WIDTH)
-    told = (width for word, width in _SAID_WIDTHS if word in i.opcode)
-    return next(told, 1)
+    widths = (width for word, width in _SAID_WIDTHS if word in i.opcode)
+    return next(widths, 1)

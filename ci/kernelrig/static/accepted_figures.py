@@ -1,4 +1,4 @@
-"""kernel/accepted.json: what the builds came to when somebody looked, and what changed since."""
+"""kernel/accepted.json: the accepted figures of builds, and what changed since then."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RULE = Rule(
     "R008",
     "accepted",
     "nothing got worse since the figures of this build were accepted",
-    "a budget has room; what creeps into it one register at a time is seen by nobody",
+    "below its budget a figure can grow one register at a time without being noticed",
     f"undo what made it worse, or accept it: {HOW}",
 )
 _MORE_IS_BETTER = ("ctas_per_sm",)
@@ -43,13 +43,13 @@ def check_accepted(subject: Subject, now: AcceptedBuild, then: AcceptedBuild | N
     if then is None:
         return not_asked(RULE, f"nothing is accepted of {subject.name} yet: {HOW}")
     changes = list(_changes(then.usage, now.usage))
-    facts = {name: said for name, said, _ in changes}
+    facts = {name: text for name, text, _ in changes}
     if then.toolchain != now.toolchain:
         facts["toolchain"] = f"{then.toolchain} -> {now.toolchain}"
-    worse = [f"{name} {said}" for name, said, is_worse in changes if is_worse]
-    said = "; ".join(f"{k} {v}" for k, v in facts.items()) or "as accepted"
+    worse = [f"{name} {text}" for name, text, is_worse in changes if is_worse]
+    summary = "; ".join(f"{k} {v}" for k, v in facts.items()) or "as accepted"
     found = [broken_rule(RULE, text, kernel=subject.function) for text in worse]
-    return judged(RULE, found, f"{said}; {HOW}" if worse else said, facts)
+    return judged(RULE, found, f"{summary}; {HOW}" if worse else summary, facts)
 
 
 def _changes(then: Usage, now: Usage) -> Iterator[tuple[str, str, bool]]:

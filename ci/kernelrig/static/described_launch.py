@@ -1,4 +1,4 @@
-"""How a program would launch its kernel, as it says itself; asking needs no GPU and no driver."""
+"""The launch configuration that a program prints with --mode describe: without GPU and driver."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernelrig.proc import run_process
 
 DESCRIBE_LIMIT_S = 60.0
 EXIT_USAGE, NOTHING = 2, ": nothing to describe: "
-"""What a program says whose kernels are a library's."""
+"""The exit code and the text of a program whose kernels are launched by a library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,24 +27,24 @@ class Launch:
 
 
 class NoLaunch(CiError):
-    """The program launches a library's kernels, as the library will: there is none to describe."""
+    """The program calls a library that launches its own kernels: there is no launch to describe."""
 
 
 def describe(build: Build, case: Case) -> Launch:
-    """Run the program with `--mode describe`; whatever keeps it from answering is a CiError."""
+    """Run the program with `--mode describe`; NoLaunch if a library launches, CiError if it fails."""
     with tempfile.TemporaryDirectory(prefix="kernelrig-") as name:
         words = ["--mode", "describe", "--case", f"images={case.images},ctas={case.ctas}"]
         done = run_process([build.binary, *words, "--out", name], timeout_s=DESCRIBE_LIMIT_S)
         if done.exit_code:
-            said = (done.stderr or done.stdout).strip().splitlines() or ["it printed nothing"]
-            if done.exit_code == EXIT_USAGE and NOTHING in said[-1]:
-                raise NoLaunch(said[-1].partition(NOTHING)[2])
-            raise CiError(f"{build.program} --mode describe exited {done.exit_code}: {said[-1]}")
+            lines = (done.stderr or done.stdout).strip().splitlines() or ["it printed nothing"]
+            if done.exit_code == EXIT_USAGE and NOTHING in lines[-1]:
+                raise NoLaunch(lines[-1].partition(NOTHING)[2])
+            raise CiError(f"{build.program} --mode describe exited {done.exit_code}: {lines[-1]}")
         return read_launch(Path(name) / "launch.json")
 
 
 def read_launch(path: Path) -> Launch:
-    """Read the little of a launch file that a check rests on."""
+    """Read from a launch file what occupancy depends on."""
     try:
         value = json.loads(path.read_bytes())
         threads, cluster = math.prod(value["block"]), math.prod(value["cluster"])
@@ -53,6 +53,6 @@ def read_launch(path: Path) -> Launch:
         raise ProtocolError(f"{path.name} of --mode describe cannot be read: {e}") from e
     if not all(type(n) is int for n in (threads, cluster, dynamic)) or min(threads, cluster) < 1:
         raise ProtocolError(
-            f"{path.name} of --mode describe has no whole numbers where they belong"
+            f"{path.name}: block, cluster and dynamic_smem_bytes must be whole numbers"
         )
     return Launch(threads, cluster, dynamic)

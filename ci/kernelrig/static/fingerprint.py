@@ -1,4 +1,4 @@
-"""The fingerprint of a function's SASS: a hash of what runs, and of nothing besides.
+"""The fingerprint of a function's SASS: a hash of the instructions alone.
 
 Addresses, the numbers of labels and source lines are left out; registers are not, as another
 allocation is other code.
@@ -18,7 +18,7 @@ from kernelrig.static.subject import Subject
 RULE = Rule(
     "F001",
     "fingerprint",
-    "the SASS of each function has a fingerprint, which stands beside every result",
+    "the SASS of each function has a fingerprint, which every result is recorded with",
     "two builds of one fingerprint run the same instructions, whatever was edited",
     "`invoke sass-diff A B` shows what changed, by function",
 )
@@ -43,21 +43,21 @@ def fingerprint(function: Function) -> str:
 
 
 def stable_name(mangled: str) -> str:
-    """Return a function's name without the hash of the file it stands in."""
+    """Return a function's name without the hash of its file that nvcc adds."""
     return _HASHED.sub("_", mangled)
 
 
 def check_fingerprint(
     subject: Subject, now: Mapping[str, str], then: AcceptedBuild | None
 ) -> Check:
-    """Tell the fingerprints, and whether they are those that were accepted: another is no fault."""
+    """Report the fingerprints and whether they are the accepted ones; a change is no failure."""
     if then is None:
-        said = f"nothing is accepted of {subject.name} to compare with"
+        summary = f"nothing is accepted of {subject.name} to compare with"
     elif then.fingerprints == dict(now):
-        said = "as accepted"
+        summary = "as accepted"
     else:
         changed = sorted(
             n for n in {*now, *then.fingerprints} if now.get(n) != then.fingerprints.get(n)
         )
-        said = f"changed since it was accepted: {', '.join(changed)}"
-    return judged(RULE, (), said, dict(now))
+        summary = f"changed since it was accepted: {', '.join(changed)}"
+    return judged(RULE, (), summary, dict(now))

@@ -1,4 +1,4 @@
-"""One build, asked every question that takes no GPU: what `invoke check` does to each."""
+"""Judge one build by every rule that needs no GPU: what `invoke check` does with each build."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PTX_RULES = tuple(asked.rule for asked in ASKED_OF_PTX)
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What a build came to; `figures` are what `--accept` writes, None if nobody could say."""
+    """The verdicts on a build; `figures` are what `--accept` writes, None if they are unknown."""
 
     checks: tuple[Check, ...]
     notes: tuple[str, ...] = ()
@@ -69,8 +69,8 @@ def inspect_build(
 ) -> Inspection:
     """Judge `build` by every rule; pictures and tables go into `folder`.
 
-    `then` is what was accepted of it; with `accept` its own figures take that place. Without
-    nvdisasm nothing is told of live registers, which nothing is judged by.
+    `then` are its accepted figures; with `accept` its own take their place. Without nvdisasm
+    there is no note on live registers; no rule depends on them.
     """
     subject = Subject(kernel, build.arch, build.variant)
     launch = _launch(subject, build)
@@ -104,7 +104,7 @@ def inspect_build(
     checks.append(check_fingerprint(subject, prints, then))
     review = Acceptance(TOOL, __version__, today or datetime.now(UTC).date(), kernel.accepted)
     checks = [_reviewed(check, review, Sources(build, root)) for check in checks]
-    notes = _tell(
+    notes = _notes(
         lambda: () if kernel.level else (PLAIN_PROGRAM,),
         lambda: _pictures(subject, graphs.all(), folder),
         lambda: latency_notes(subject, graphs.all(), build),
@@ -114,12 +114,12 @@ def inspect_build(
 
 
 def read_module(build: Build, functions: Mapping[tuple[str, int], str] | None = None) -> Module:
-    """Return the disassembly that the build keeps; `functions` are those its lines stand in."""
+    """Return the disassembly that the build keeps; `functions` names the function of each line."""
     return parse_sass(_kept(build, "sass"), functions)
 
 
 def read_ptx(build: Build) -> ptx_text.Module:
-    """Return the PTX that the build keeps. The user never wrote it: what is wrong in it is ours."""
+    """Return the PTX that the build keeps. nvcc wrote it: an error in it is not the user's."""
     try:
         return ptx_text.parse_ptx(_kept(build, "ptx"), f"{build.program}.ptx")
     except ConfigError as e:
@@ -135,7 +135,7 @@ def _kept(build: Build, suffix: str) -> str:
 
 @dataclass(slots=True)
 class _Graphs:
-    """The control-flow graphs, made once: each family that needs them says if they cannot be."""
+    """The control-flow graphs, made once; each family of rules that needs them sees a failure."""
 
     subject: Subject
     module: Module
@@ -150,7 +150,7 @@ class _Graphs:
 
 
 def _launch(subject: Subject, build: Build) -> Launch | Verdict:
-    """Return how the program says that it launches, or why nobody can say."""
+    """Return how the program launches its kernel, or the verdict where that is unknown."""
     if not subject.kernel.level:
         return skipped("a plain program does not say how it launches its kernels")
     try:
@@ -191,7 +191,7 @@ def _reviewed(check: Check, review: Acceptance, sources: Sources) -> Check:
 
 
 def _named(checks: Iterable[Check], function: str, several: int) -> Iterator[Check]:
-    """Tell the answers of several functions apart: of one, the rule's name is enough."""
+    """Add the function to the names of the checks if there are several."""
     for check in checks:
         yield replace(check, name=f"{check.name} ({function})") if several > 1 else check
 
@@ -205,21 +205,21 @@ def _pictures(subject: Subject, graphs: Sequence[RoleGraph], folder: Path) -> tu
 
 
 def _family(rules: Iterable[Rule], ask: Callable[[], Iterable[Check]]) -> Sequence[Check]:
-    """Return a family's answers; what keeps it from being asked is an error of each rule."""
+    """Return the checks of a family of rules; if they cannot be judged, each rule is an error."""
     try:
         return list(ask())
     except CiError as e:
         return [not_judged(rule, e) for rule in rules]
 
 
-def _tell(*tellers: Callable[[], Iterable[str]]) -> tuple[str, ...]:
-    """Return what is told beside the rules; what cannot be told is said, and judges nothing."""
+def _notes(*writers: Callable[[], Iterable[str]]) -> tuple[str, ...]:
+    """Return what is reported without a verdict; a note that fails is replaced by the reason."""
     notes: list[str] = []
-    for tell in tellers:
+    for write in writers:
         try:
-            notes += tell()
+            notes += write()
         except CiError as e:
-            notes.append(f"not told: {e}")
+            notes.append(f"not available: {e}")
     return tuple(notes)
 
 

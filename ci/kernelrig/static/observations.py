@@ -1,6 +1,4 @@
-"""What is told beside the rules and judged by none: how far loads are from their waits, and where
-most registers are live.
-"""
+"""Notes on a build, without a verdict: the distance of loads from their waits, live registers."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ LIVE_LIMIT_S = 300.0
 
 
 def latency_notes(subject: Subject, graphs: Sequence[RoleGraph], build: Build) -> Iterator[str]:
-    """Say how many instructions stand between each asynchronous load and the wait for it."""
+    """Yield how many instructions are between each asynchronous load and the wait for it."""
     for latency in subject.sass.latencies if subject.sass else ():
         for graph in graphs:
             yield from _latency(subject, latency, graph, build)
@@ -54,7 +52,7 @@ def _latency(subject: Subject, latency: Latency, graph: RoleGraph, build: Build)
 def live_notes(
     subject: Subject, functions: Sequence[Function], build: Build, folder: Path, nvdisasm: Path
 ) -> Iterator[str]:
-    """Say where most registers are live; the table of every line goes into `folder`."""
+    """Yield where most registers are live; the table of every line goes into `folder`."""
     cubin = build.binary.with_name(f"{build.program}.cubin")
     done = run_process(live_registers_argv(nvdisasm, cubin), timeout_s=LIVE_LIMIT_S)
     if done.exit_code:

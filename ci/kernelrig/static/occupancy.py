@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 WARP = 32
 REGISTER_UNIT = 256
-"""Registers are given to warps in portions of this many, and a thread's are a multiple of 8."""
+"""The allocation unit of registers, per warp: a thread's registers are rounded up to 8."""
 SHARED_UNIT = 128
 
 
@@ -33,7 +33,7 @@ def limits_of(arch: str) -> Limits | None:
 
 
 def ctas_per_sm(limits: Limits, threads: int, registers: int, shared_bytes: int) -> dict[str, int]:
-    """Return the CTAs that fit by each thing that runs out; the least of them is the occupancy."""
+    """Return how many CTAs fit by each resource; the minimum is the occupancy."""
     warps = -(-threads // WARP)
     warp_registers = _rounded(max(registers, 1) * WARP, REGISTER_UNIT)
     resident_warps = limits.registers // limits.partitions // warp_registers * limits.partitions

@@ -1,4 +1,4 @@
-"""What a kernel takes, against what it may take: R001 to R007."""
+"""R001 to R007: the resources of a kernel against its budget and the limits of the arch."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ RULES: dict[str, Rule] = {
     "spill_bytes": Rule(
         "R002",
         "spills",
-        "ptxas keeps no value in local memory for want of registers",
-        "a spill is a store and a load through L1 in the middle of the work",
+        "ptxas spills no register to local memory",
+        "each spill is a store and a load through L1",
         "unroll less, load fewer columns at a time, or take fewer threads a CTA",
     ),
     "stack_bytes": Rule(
@@ -41,7 +41,7 @@ RULES: dict[str, Rule] = {
         "R004",
         "local-memory",
         "no instruction reads or writes local memory (LDL, STL)",
-        "the SASS is what runs: ptxas -v counts bytes, not how often they are touched",
+        "ptxas -v counts bytes; the SASS shows the instructions that access them",
         "as for spills and stack; the findings name the lines",
     ),
     "shared_bytes": Rule(
@@ -55,15 +55,15 @@ RULES: dict[str, Rule] = {
         "R006",
         "barriers",
         "a CTA takes at most this many named barriers (of 16)",
-        "a barrier nobody meant is a __syncthreads that roles of warps must not have",
+        "an unintended barrier may be a __syncthreads, which warp roles must not contain",
         "look for BAR in the SASS, and for calls of cooperative groups",
     ),
     "ctas_per_sm": Rule(
         "R007",
         "occupancy",
         "at least this many CTAs fit on an SM",
-        "a design that counts on a second CTA, or on one at all, is another design without it",
-        "the facts say what runs out first: registers, threads or shared memory",
+        "the design depends on that many resident CTAs",
+        "the facts name the limiting resource: registers, threads or shared memory",
     ),
 }
 """A rule for each field of Usage and Budget."""
@@ -72,7 +72,7 @@ RULES: dict[str, Rule] = {
 def measure(
     subject: Subject, build: Build, local_instructions: int, launch: Launch | Verdict
 ) -> Usage | None:
-    """Return the worst of the kernel's functions, None if ptxas told of none of them."""
+    """Return the worst of the kernel's functions, None if ptxas reported none of them."""
     functions = kernel_functions(subject, build.resources)
     if not functions:
         return None
@@ -118,9 +118,9 @@ def check_resources(
     launch: Launch | Verdict,
     local: Sequence[Finding],
 ) -> Iterator[Check]:
-    """Judge every figure against its budget, and against what the arch can give at all."""
+    """Judge every figure against its budget and the limits of the arch."""
     if usage is None:
-        reason = f"ptxas told of no kernel called '{subject.kernel.kernel_regex}'"
+        reason = f"ptxas reported no kernel called '{subject.kernel.kernel_regex}'"
         yield from (not_judged(rule, reason) for rule in RULES.values())
         return
     limits = limits_of(subject.arch)
@@ -148,18 +148,18 @@ def _judge(
     budget = getattr(subject.budget, name, None)
     words = name.replace("_", " ")
     if limits and name == "shared_bytes" and used > limits.cta_shared_bytes:
-        said = f"{used} shared bytes, of {limits.cta_shared_bytes} that a CTA may have"
-        return judged(rule, [broken_rule(rule, said, kernel=subject.function)], said, facts)
+        summary = f"{used} shared bytes, of {limits.cta_shared_bytes} that a CTA may have"
+        return judged(rule, [broken_rule(rule, summary, kernel=subject.function)], summary, facts)
     if name == "ctas_per_sm" and used == 0:
-        said = "no CTA fits on an SM"
-        return judged(rule, [broken_rule(rule, said, kernel=subject.function)], said, facts)
+        summary = "no CTA fits on an SM"
+        return judged(rule, [broken_rule(rule, summary, kernel=subject.function)], summary, facts)
     if budget is None:
         return not_asked(rule, f"{used} {words}, and no budget for {subject.name}", facts)
     least = name == "ctas_per_sm"
     kept = used >= budget if least else used <= budget
-    said = f"{used} {words}, the budget is {'at least' if least else 'at most'} {budget}"
-    found = () if kept else places or (broken_rule(rule, said, kernel=subject.function),)
-    return judged(rule, found, said, {**facts, "budget": str(budget)})
+    summary = f"{used} {words}, the budget is {'at least' if least else 'at most'} {budget}"
+    found = () if kept else places or (broken_rule(rule, summary, kernel=subject.function),)
+    return judged(rule, found, summary, {**facts, "budget": str(budget)})
 
 
 def _unknown(rule: Rule, arch: str, launch: Launch | Verdict) -> Check:

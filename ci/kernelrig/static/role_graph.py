@@ -1,16 +1,16 @@
 """Which blocks of a warp-specialised kernel belong to which role.
 
-A role is known by the instructions that only it issues; its blocks follow from where those stand.
-Of a block, two sets of roles decide: whose work may lie ahead of it, and whose behind.
+A role is identified by the instructions that only it issues (its work). Two sets of roles classify
+a block: those whose work can be reached from it (ahead), and those whose work reaches it (behind).
 
     ahead     behind    the block is
-    several   -         before the roles part; it parts them if a follower has fewer ahead
+    several   -         prologue; or dispatch, if a successor has fewer ahead
     one       - or it   that role's, work still to come
     -         one       that role's, work done
     -         several   the common tail
-    any       another   shared: a warp that did one role's work may come to do another's
+    any       another   shared: after one role's work a warp may reach another's
 
-Traps belong to nobody: what leads to nothing else is left out, and nobody comes back from there.
+Blocks that lead only to traps are left out: no thread continues after a trap.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ _LEAVES = ("EXIT", "RET", "KILL")
 
 @dataclass(frozen=True, slots=True)
 class RoleBlocks:
-    """What a role runs. `work` are the blocks that issue what it is known by; `missing` the
-    patterns that nobody issues. No warp comes from one of its `places` to another: they are copies.
+    """What a role executes.
+
+    `work` are the blocks with the instructions that identify it, `missing` the patterns that no block
+    issues. No path leads from one of its `places` to another: they are copies.
     """
 
     role: Role
@@ -42,8 +44,10 @@ class RoleBlocks:
 
 @dataclass(frozen=True, slots=True)
 class RoleGraph:
-    """A function parted into its roles; every block it can reach is in exactly one of them,
-    the prologue, the dispatch, the tail, the traps, the shared or the idle ones.
+    """A function divided into its roles.
+
+    Every reachable block is in exactly one of: a role, the prologue, the dispatch, the tail, the
+    traps, the shared or the idle blocks.
     """
 
     flow: Flow
@@ -57,15 +61,15 @@ class RoleGraph:
     loops: tuple[Loop, ...]
 
     def instructions(self, role: str) -> tuple[Instruction, ...]:
-        """Return what the role runs, the functions that it calls included."""
-        return self.run(self.roles[role].blocks)
+        """Return what the role executes, called functions included."""
+        return self.executed(self.roles[role].blocks)
 
     def loop_instructions(self, role: str) -> tuple[Instruction, ...]:
-        """Return what stands in the role's loops, the functions that they call included."""
-        return self.run({b for loop in self.roles[role].loops for b in loop.blocks})
+        """Return the instructions of the role's loops, called functions included."""
+        return self.executed({b for loop in self.roles[role].loops for b in loop.blocks})
 
-    def run(self, blocks: Iterable[int]) -> tuple[Instruction, ...]:
-        """Return what stands in `blocks`, and in the functions that they call."""
+    def executed(self, blocks: Iterable[int]) -> tuple[Instruction, ...]:
+        """Return the instructions of `blocks` and of the functions that they call."""
         blocks = frozenset(blocks)
         called = (i for flow in self.flow.called(blocks) for i in flow.instructions)
         return (*self.flow.within(blocks), *called)
@@ -119,7 +123,7 @@ def issues(instruction: Instruction, role: Role) -> bool:
 
 
 def _work(flow: Flow, role: Role) -> frozenset[int]:
-    """Return the blocks that issue what the role is known by, or call what does."""
+    """Return the blocks that issue an instruction of the role, or call a function that does."""
     return frozenset(
         block
         for block in flow.graph
@@ -147,7 +151,7 @@ def _role_blocks(
 
 
 def _places(flow: Flow, work: frozenset[int]) -> tuple[frozenset[int], ...]:
-    """Group the work by what one warp can come by."""
+    """Group the work: two blocks are together if a path leads from one to the other."""
     together: nx.Graph[int] = nx.Graph()
     together.add_nodes_from(work)
     for block in work:
@@ -171,7 +175,7 @@ def _spread(graph: nx.DiGraph[int], starts: Iterable[int]) -> set[int]:
 def _traps(flow: Flow) -> set[int]:
     """Return the blocks from which only a trap can be reached: no exit, and no endless loop."""
     leaves = {b for b in flow.graph if flow.blocks[b].last.root in _LEAVES}
-    rounds = [c for c in nx.strongly_connected_components(flow.graph) if len(c) > 1]
-    turns = {b for b in flow.graph if flow.graph.has_edge(b, b)}
+    cycles = [c for c in nx.strongly_connected_components(flow.graph) if len(c) > 1]
+    self_loops = {b for b in flow.graph if flow.graph.has_edge(b, b)}
     backwards = flow.graph.reverse(copy=False)
-    return set(flow.graph) - _spread(backwards, leaves.union(turns, *rounds))
+    return set(flow.graph) - _spread(backwards, leaves.union(self_loops, *cycles))

@@ -21,7 +21,7 @@ from kernelrig.static.role_graph import RoleGraph
 
 LAYOUT_LIMIT_S = 120.0
 _ROLE_COLOURS = ("#9ad0f5", "#f9c784", "#9fdcc0", "#e3b5d6", "#f3ec9a", "#b9c4f0", "#f2b09a")
-"""Light enough for black text, and told apart without seeing red from green."""
+"""Light enough for black text, and distinguishable with red-green colour blindness."""
 
 _COLOURS = {"prologue": "white", "dispatch": "white", "tail": "#d8d8d8", "idle": "#f0f0f0"}
 _SHARED = "shared"
@@ -140,7 +140,7 @@ class _Picture:
             yield "}"
 
     def is_small(self, loop: Loop) -> bool:
-        """Tell a loop that an arrow shows well enough: a wait that spins."""
+        """Return whether an arrow is enough to show the loop: a wait that spins."""
         return len([h for h in self.nodes if h in loop.blocks]) < 3
 
     def node(self, head: int, colour: str) -> str:
@@ -156,31 +156,31 @@ class _Picture:
         return iter(self.graph.flow.whole.successors(block))
 
     def notable(self, code: list[Instruction]) -> Iterator[str]:
-        """Yield where the code comes from, what roles are known by, and the barriers it uses."""
+        """Yield the source lines, the instructions that identify roles, and the barriers used."""
         frames = {locate(i.place.frames, self.source) for i in code}
         numbers = sorted({f.line for f in frames if is_file(f.file, self.source)})
         if numbers:
             yield f"line {numbers[0]}" + (f" to {numbers[-1]}" if len(numbers) > 1 else "")
         patterns = [p for held in self.graph.roles.values() for p in held.role.issues]
-        said = Counter(i.opcode for i in code if any(i.matches(p) for p in patterns))
+        counts = Counter(i.opcode for i in code if any(i.matches(p) for p in patterns))
         for b in barriers(code):
-            said[f"{b.kind.value} :{locate(b.instruction.place.frames, self.source).line}"] += 1
-        shown = [f"{what} x{n}" if n > 1 else what for what, n in said.items()]
+            counts[f"{b.kind.value} :{locate(b.instruction.place.frames, self.source).line}"] += 1
+        shown = [f"{what} x{n}" if n > 1 else what for what, n in counts.items()]
         yield from shown[:_SHOWN_LINES]
         if len(shown) > _SHOWN_LINES:
             yield f"and {len(shown) - _SHOWN_LINES} more"
 
     def edges(self) -> Iterator[str]:
         heads = {block: head for head, blocks in self.nodes.items() for block in blocks}
-        for a, b, said in self.graph.flow.graph.edges.data():
+        for a, b, data in self.graph.flow.graph.edges.data():
             if a not in heads or b not in heads or (heads[a] == heads[b] and b != heads[b]):
                 continue
             how = []
-            if said["kind"] is Edge.TAKEN and (when := _when(self.graph.flow.blocks[a].last)):
+            if data["kind"] is Edge.TAKEN and (when := _when(self.graph.flow.blocks[a].last)):
                 how.append(f"label={_quoted(when)}")
             if (loop := self.loops.get(a)) and b == loop.header:
                 how.append("penwidth=2")
-            if said["kind"] is Edge.RETURNED:
+            if data["kind"] is Edge.RETURNED:
                 how.append("style=dashed")
             attributes = f" [{', '.join(how)}]" if how else ""
             yield f"{_quoted(hex(heads[a]))} -> {_quoted(hex(heads[b]))}{attributes};"

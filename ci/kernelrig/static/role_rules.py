@@ -1,4 +1,4 @@
-"""Warp roles, judged: each is there, once, and no warp that has one can come to another's work."""
+"""W001 to W005: each warp role is present, once, and no warp can reach another role's work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernelrig.config.expression import evaluate
 from kernelrig.findings import locate
 from kernelrig.model import Check, Finding, Rule
 from kernelrig.sass import Flow, Instruction, Loop, barriers, dominates, dominators, whole_cta
-from kernelrig.static.role_dispatch import parted_warps, roles_of_threads, warps_text
+from kernelrig.static.role_dispatch import diverged_warps, roles_of_threads, warps_text
 from kernelrig.static.role_graph import RoleBlocks, RoleGraph, issues
 from kernelrig.static.rule_check import broken_rule, broken_rule_at, judged, not_asked, not_judged
 
@@ -25,7 +25,7 @@ FOUND = Rule(
 ONCE = Rule(
     "W002",
     "role-once",
-    "each role's code stands once, or in as many places as kernels.yaml says",
+    "each role's code is in one place, or in as many as kernels.yaml says",
     "a second copy takes room in the instruction cache, and is tuned and read apart from the first",
     "branch once on the warp index, and let the warps of a role differ by data alone",
 )
@@ -41,15 +41,15 @@ APART = Rule(
     "W004",
     "role-apart",
     "no role holds a barrier that counts every thread of the CTA or the cluster",
-    "the warps of the other roles never come to it: the kernel hangs, or they meet at another one",
+    "the warps of other roles never arrive at it: the kernel hangs, or they arrive at another one",
     "use an mbarrier, or a named barrier with the count of the role's own threads",
 )
 BY_WARP = Rule(
     "W005",
     "role-by-warp",
-    "the lanes of a warp all come to the same role",
-    "a warp whose lanes part runs one role after the other, and its `.aligned` instructions, which"
-    " want the whole warp, are undefined",
+    "all lanes of a warp take the same role",
+    "a warp whose lanes diverge runs one role after the other, and its `.aligned` instructions,"
+    " which need the whole warp, are undefined",
     "branch on threadIdx.x / 32, and elect a lane inside the role",
 )
 RULES = (FOUND, ONCE, DISJOINT, APART, BY_WARP)
@@ -74,8 +74,8 @@ def check_roles(
     return (
         _answer(FOUND, _missing(graph), f"found: {names}", role_facts(graph, source)),
         _answer(ONCE, _copies(graph, source, tunables or {}), _places(graph)),
-        _answer(DISJOINT, _meetings(graph, source), f"disjoint: {names}"),
-        *(_among(graph, source, threads) if len(graph.roles) > 1 else _alone()),
+        _answer(DISJOINT, _shared_code(graph, source), f"disjoint: {names}"),
+        *(_several_roles(graph, source, threads) if len(graph.roles) > 1 else _single_role()),
     )
 
 
@@ -98,10 +98,10 @@ def role_facts(graph: RoleGraph, source: str) -> dict[str, str]:
         for loop in held.loops:
             if loop not in spins:
                 label = f"{name}, loop at {_line(graph.flow, loop.header, source)}"
-                # Two loops of one line, unrolled or specialised, keep apart by their addresses.
+                # Two loops of one line, unrolled or specialised, differ by their addresses.
                 label += f" ({loop.header:#x})" if label in facts else ""
                 facts[label] = _loop(graph.flow, loop, held.role.issues, source)
-    return {label: said for label, said in facts.items() if said}
+    return {label: text for label, text in facts.items() if text}
 
 
 def _answer(
@@ -120,7 +120,9 @@ def _missing(graph: RoleGraph) -> Iterator[Finding]:
     for name, held in graph.roles.items():
         for pattern in held.missing:
             yield broken_rule(
-                FOUND, f"{name} is known by {pattern}, which nobody issues", kernel=kernel
+                FOUND,
+                f"{name} is identified by {pattern}, which the kernel does not issue",
+                kernel=kernel,
             )
 
 
@@ -129,7 +131,7 @@ def _copies(graph: RoleGraph, source: str, tunables: Mapping[str, int]) -> Itera
         wanted = evaluate(held.role.places, tunables)
         if held.places and len(held.places) != wanted:
             at = _first_issue(graph.flow, held.places[-1], held)
-            message = f"{name} stands in {_count(len(held.places))}, not {wanted}"
+            message = f"{name} is in {_count(len(held.places))}, not {wanted}"
             yield _finding(ONCE, graph, at, source, message)
 
 
@@ -141,10 +143,10 @@ def _count(places: int) -> str:
     return f"{places} place" if places == 1 else f"{places} places"
 
 
-def _meetings(graph: RoleGraph, source: str) -> Iterator[Finding]:
-    """Yield, for each two roles of which one's warps may come to the other's work, where they meet.
+def _shared_code(graph: RoleGraph, source: str) -> Iterator[Finding]:
+    """Yield a finding for each two roles of which one's warps can reach the other's work.
 
-    That is the first block on the way that not only the first role's warps come to.
+    It is at the first block on the path that not only the first role's warps execute.
     """
     idom = dominators(graph.flow)
     roles = list(graph.roles.values())
@@ -154,16 +156,16 @@ def _meetings(graph: RoleGraph, source: str) -> Iterator[Finding]:
             if not ways:
                 continue
             way = min(ways, key=len)
-            open_to_all = (b for b in way if not dominates(way[0], b, idom))
-            meets = graph.flow.blocks[next(open_to_all, way[-1])].instructions[0]
+            shared = (b for b in way if not dominates(way[0], b, idom))
+            at = graph.flow.blocks[next(shared, way[-1])].instructions[0]
             message = f"warps of {one.role.name} and {other.role.name} run the same code"
             if enclosing := _smallest_loop(graph, one, other):
                 message += f": the loop at {_line(graph.flow, enclosing.header, source)} holds both"
-            yield _finding(DISJOINT, graph, meets, source, message)
+            yield _finding(DISJOINT, graph, at, source, message)
 
 
 def _way(graph: RoleGraph, one: RoleBlocks, other: RoleBlocks) -> list[int]:
-    """Return the shortest way from the work of `one` to that of `other`, empty if there is none."""
+    """Return the shortest path from the work of `one` to that of `other`, empty if none."""
     best: list[int] = []
     for start in one.work & graph.shared.keys():
         reached = nx.single_source_shortest_path(graph.flow.graph, start)
@@ -178,12 +180,12 @@ def _smallest_loop(graph: RoleGraph, one: RoleBlocks, other: RoleBlocks) -> Loop
     return min(enclosing, key=lambda loop: len(loop.blocks), default=None)
 
 
-def _gatherings(graph: RoleGraph, source: str) -> Iterator[Finding]:
+def _whole_cta_barriers(graph: RoleGraph, source: str) -> Iterator[Finding]:
     for name, held in graph.roles.items():
         for barrier in barriers(graph.flow.within(held.blocks)):
             if whole_cta(barrier):
                 message = (
-                    f"{name} holds {barrier.instruction.opcode}, which other roles never come to"
+                    f"{name} holds {barrier.instruction.opcode}, at which other roles never arrive"
                 )
                 yield _finding(APART, graph, barrier.instruction, source, message)
 
@@ -192,12 +194,12 @@ def _finding(rule: Rule, graph: RoleGraph, at: Instruction, source: str, message
     return broken_rule_at(rule, message, graph.flow.function.name, at, source)
 
 
-def _among(graph: RoleGraph, source: str, threads: int) -> Iterator[Check]:
-    yield _answer(APART, _gatherings(graph, source), f"none in: {', '.join(graph.roles)}")
+def _several_roles(graph: RoleGraph, source: str, threads: int) -> Iterator[Check]:
+    yield _answer(APART, _whole_cta_barriers(graph, source), f"none in: {', '.join(graph.roles)}")
     yield _by_warp(graph, source, threads)
 
 
-def _alone() -> Iterator[Check]:
+def _single_role() -> Iterator[Check]:
     yield from (
         not_asked(rule, "a single role is apart from no other") for rule in (APART, BY_WARP)
     )
@@ -205,16 +207,16 @@ def _alone() -> Iterator[Check]:
 
 def _by_warp(graph: RoleGraph, source: str, threads: int) -> Check:
     if graph.shared or not graph.dispatch:
-        return not_judged(BY_WARP, "no dispatch parts the roles: see the rules above")
-    told = roles_of_threads(graph, threads)
-    if isinstance(told, str):
-        return not_judged(BY_WARP, told)
+        return not_judged(BY_WARP, "there is no dispatch to the roles: see the rules above")
+    by_thread = roles_of_threads(graph, threads)
+    if isinstance(by_thread, str):
+        return not_judged(BY_WARP, by_thread)
     branch = graph.flow.blocks[min(graph.dispatch)].last
     found = [
         _finding(BY_WARP, graph, branch, source, f"lanes of warp {warp} part: {_list(names)}")
-        for warp, names in parted_warps(told).items()
+        for warp, names in diverged_warps(by_thread).items()
     ]
-    who = {name: warps_text(told, name) for name in graph.roles}
+    who = {name: warps_text(by_thread, name) for name in graph.roles}
     return _answer(BY_WARP, found, ", ".join(f"{n}: {w}" for n, w in who.items()), who)
 
 
@@ -228,7 +230,7 @@ def _first_issue(flow: Flow, blocks: Iterable[int], held: RoleBlocks) -> Instruc
 
 
 def _spins(flow: Flow, loop: Loop) -> bool:
-    """Tell a loop that does nothing but wait for a barrier."""
+    """Return whether the loop only waits for a barrier."""
     return len(loop.blocks) <= 2 and any(
         b.kind == "wait" for b in barriers(flow.within(loop.blocks))
     )
@@ -237,15 +239,15 @@ def _spins(flow: Flow, loop: Loop) -> bool:
 def _loop(flow: Flow, loop: Loop, patterns: tuple[str, ...], source: str) -> str:
     code = list(flow.within(loop.blocks))
     issued = Counter(i.opcode for i in code if any(i.matches(p) for p in patterns))
-    said = [f"{len(code)} instructions", *(f"{n} {what}" for what, n in issued.items())]
-    met = Counter(
+    parts = [f"{len(code)} instructions", *(f"{n} {what}" for what, n in issued.items())]
+    waits = Counter(
         f"{b.kind.value} at :{locate(b.instruction.place.frames, source).line}"
         for b in barriers(code)
     )
-    said += [f"{what} x{n}" if n > 1 else what for what, n in met.items()]
+    parts += [f"{what} x{n}" if n > 1 else what for what, n in waits.items()]
     if loop.entries > 1:
-        said.append(f"can be entered at {loop.entries} blocks")
-    return ", ".join(said)
+        parts.append(f"can be entered at {loop.entries} blocks")
+    return ", ".join(parts)
 
 
 def _branch(flow: Flow, block: int, source: str) -> str:
@@ -253,5 +255,5 @@ def _branch(flow: Flow, block: int, source: str) -> str:
 
 
 def _line(flow: Flow, block: int, source: str) -> str:
-    # The first instruction may be of anywhere: ptxas moves what it can. The last one branches.
+    # The last instruction: ptxas moves others between lines, a branch stays on its own.
     return locate(flow.blocks[block].last.place.frames, source).text

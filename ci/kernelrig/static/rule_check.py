@@ -1,4 +1,4 @@
-"""A rule's answer: the Check that names what was found, and the suggested fix."""
+"""The Check of a static rule: what was found, and the suggested fix."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from kernelrig.model.symbol import base_name
 from kernelrig.ptx.rules import ISA_RULES
 
 TOOL = "check"
-"""What findings of static rules are accepted under in kernels.yaml."""
+"""The tool name under which kernels.yaml accepts findings of static rules."""
 
 
 class Placed(Protocol):
-    """An instruction that knows where it comes from."""
+    """An instruction with its place in the sources."""
 
     @property
     def place(self) -> Place: ...
 
 
 def broken_rule(rule: Rule, message: str, *, kernel: str = "") -> Finding:
-    """Return the finding that `rule` does not hold, of no line in particular."""
+    """Return the finding that `rule` is broken, without a line."""
     kernel = base_name(kernel)
     return Finding(
         tool=TOOL,
@@ -43,7 +43,7 @@ def broken_rule(rule: Rule, message: str, *, kernel: str = "") -> Finding:
 def broken_rule_at(
     rule: Rule, message: str, kernel: str, instruction: Placed, source: str
 ) -> Finding:
-    """Return the finding that `rule` does not hold at an instruction of SASS or PTX.
+    """Return the finding that `rule` is broken at an instruction of SASS or PTX.
 
     Its fingerprint survives moved lines and addresses, and a rebuild that renames the kernel.
     """
@@ -61,24 +61,23 @@ def broken_rule_at(
 def judged(
     rule: Rule,
     findings: Sequence[Finding],
-    said: str,
+    summary: str,
     facts: Mapping[str, str] | None = None,
 ) -> Check:
-    """Return the answer of a rule that was judged: it holds if nothing was found."""
+    """Return the check of a rule that was judged: it passes if nothing was found."""
     what = f"what: {rule.what}"
-    verdict = failed(said, *_advice(rule)) if findings else passed(said, what)
+    verdict = failed(summary, *_advice(rule)) if findings else passed(summary, what)
     return Check(rule.title, verdict, findings=number_lines(findings), facts=dict(facts or {}))
 
 
 def not_judged(rule: Rule, reason: str | CiError) -> Check:
-    """Return the answer of a rule that could not be judged: an error, never a pass."""
-    garbled = isinstance(reason, ProtocolError)
-    answer = unreadable if garbled else broken
-    return Check(rule.title, answer(str(reason), *_advice(rule)))
+    """Return the check of a rule that could not be judged: an error, never a pass."""
+    as_verdict = unreadable if isinstance(reason, ProtocolError) else broken
+    return Check(rule.title, as_verdict(str(reason), *_advice(rule)))
 
 
 def not_asked(rule: Rule, reason: str, facts: Mapping[str, str] | None = None) -> Check:
-    """Return the answer of a rule that has nothing to say of this build."""
+    """Return the check of a rule that does not apply to this build: a skip."""
     return Check(rule.title, skipped(reason), facts=dict(facts or {}))
 
 

@@ -12,7 +12,7 @@ from kernelrig.static.fingerprint import fingerprint, normal_lines, stable_name
 
 CONTEXT = 2
 MAX_LINES = 400
-"""Of a function's diff: past that, the counts tell more."""
+"""The most lines shown of one function's diff."""
 
 
 def diff_sass(a: Build, b: Build, sass_a: Module, sass_b: Module) -> Iterator[str]:

@@ -23,8 +23,8 @@ NONE_ASKED = Rule(
 def check_sass(subject: Subject, graphs: Sequence[RoleGraph]) -> Iterator[Check]:
     """Judge every rule over `graphs`, all functions of the module that are launched."""
     if subject.sass is None:
-        said = subject.kernel.sass.get(subject.arch)
-        other = f"; those for {subject.arch} are for {said.source}" if said else ""
+        rules = subject.kernel.sass.get(subject.arch)
+        other = f"; those for {subject.arch} are for {rules.source}" if rules else ""
         yield not_asked(NONE_ASKED, f"no SASS rules for {subject.source}{other}")
         return
     for rule in subject.sass.rules:
@@ -124,7 +124,7 @@ def _code(rule: SassRule, graph: RoleGraph) -> tuple[Instruction, ...]:
         in_loops = rule.within == "loops"
         return graph.loop_instructions(rule.role) if in_loops else graph.instructions(rule.role)
     blocks = {b for loop in graph.loops for b in loop.blocks} if rule.within == "loops" else None
-    return graph.run(graph.flow.graph if blocks is None else blocks)
+    return graph.executed(graph.flow.graph if blocks is None else blocks)
 
 
 def _named(pattern: str) -> Callable[[Instruction], bool]:

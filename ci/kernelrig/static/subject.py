@@ -1,4 +1,4 @@
-"""What a static check judges: one build, and what kernels.yaml says of it."""
+"""The subject of a static check: one build, and its entries in kernels.yaml."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class Subject:
 
     @property
     def function(self) -> str:
-        """What findings call the kernel where no function of its is meant in particular."""
+        """The kernel's name in findings that belong to none of its functions."""
         return self.kernel.kernel_regex or self.kernel.name
 
     def means(self, function: str, regex: str = "") -> bool:
-        """Say whether a function is one that is judged: by `regex`, or else by the kernel's own."""
+        """Return whether `function` is judged: its name matches `regex`, by default the kernel's."""
         return is_called(regex or self.kernel.kernel_regex, function)
 
     @property
     def source(self) -> str:
-        """The kernel's own file, as kernels.yaml names it: findings stand on its lines."""
+        """The kernel's own file, as kernels.yaml names it: findings are located on its lines."""
         return self.kernel.sources[self.arch]
 
     @property
@@ -41,9 +41,9 @@ class Subject:
 
     @property
     def sass(self) -> SassRules | None:
-        """What is expected of the SASS; None where it is said of another source alone."""
-        said = self.kernel.sass.get(self.arch)
-        return said if said and said.source == self.source else None
+        """The SASS rules; None if kernels.yaml has them only for another source."""
+        rules = self.kernel.sass.get(self.arch)
+        return rules if rules and rules.source == self.source else None
 
     @property
     def roles(self) -> Mapping[str, Role]:

@@ -1,4 +1,4 @@
-"""The sets of tunables that were compiled: which can be, which cannot, and whether we say why."""
+"""T001: each set of tunables compiles without spills, or a static assert rejects it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RULE = Rule(
     "T001",
     "tunables",
     "a set of tunables compiles without spills and local memory, or a static assert refuses it",
-    "a set that compiles to something else is found by a tuner, and then by whoever trusts it",
+    "a tuner may choose any set that compiles, also one that spills",
     "fix the code path of the set, or add a static assert that says why the set cannot be",
 )
 
@@ -33,7 +33,7 @@ def set_name(values: Mapping[str, int], defaults: Mapping[str, int]) -> str:
 
 
 def describe_sets(checks: Sequence[Check], tried: Sequence[TriedSet]) -> tuple[str, ...]:
-    """Say in a few lines what came of all of them."""
+    """Return a few lines that summarise all sets."""
     compiled = sum(bool(one.functions) for one in tried)
     sentences = Counter(sentence for one in tried for sentence in one.refused)
     seconds, reused = sum(map(_seconds, tried)), sum(one.reused for one in tried)
@@ -47,24 +47,24 @@ def describe_sets(checks: Sequence[Check], tried: Sequence[TriedSet]) -> tuple[s
 
 
 def _check(subject: Subject, one: TriedSet, name: str) -> Check:
-    complaints, said = _judge(subject, one)
+    complaints, summary = _judge(subject, one)
     found = [broken_rule(RULE, f"{name}: {text}", kernel=subject.function) for text in complaints]
     facts = {}
     if kernels := [f for f in one.functions if is_called(subject.kernel.kernel_regex, f.name)]:
         facts["registers"] = str(max(f.registers for f in kernels))
-    check = judged(RULE, found, said, facts)
+    check = judged(RULE, found, summary, facts)
     return replace(check, name=f"{RULE.code} {name}", seconds=_seconds(one))
 
 
 def _seconds(one: TriedSet) -> float:
-    """Return what the compiler took for it just now."""
+    """Return the seconds that this run spent on compiling it."""
     return 0.0 if one.reused else one.seconds
 
 
 def _judge(subject: Subject, one: TriedSet) -> tuple[tuple[str, ...], str]:
-    """Return what is wrong with a set, and what came of it in words."""
+    """Return what is wrong with a set, and its result in words."""
     if one.complaint:
-        return (one.complaint,), "an error of the compiler's that is no static assert of ours"
+        return (one.complaint,), "a compiler error that is not a static assert of the kernel"
     if one.refused:
         return (), f"refused: {'; '.join(one.refused)}"
     kernels = [f for f in one.functions if is_called(subject.kernel.kernel_regex, f.name)]

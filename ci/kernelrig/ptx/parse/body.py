@@ -84,7 +84,7 @@ class Body:
                 tokens.at += 1
             self.variables += declare(tokens, self._names, frozenset(linkage))
         else:
-            raise tokens.error(f"'{text}' has no place in a function")
+            raise tokens.error(f"'{text}' is not allowed in a function")
 
     def _label(self) -> None:
         tokens, at = self._tokens, self._tokens.at

@@ -100,7 +100,7 @@ def _head(tokens: Tokens, linkage: frozenset[str]) -> Head:
         elif text == ".attribute":
             head.attributes += attribute(tokens)
         else:
-            raise tokens.error(f"'{text}' has no place in a declaration", tokens.at - 1)
+            raise tokens.error(f"'{text}' is not allowed in a declaration", tokens.at - 1)
     if not head.space:
         raise tokens.error("the declaration names no state space", at)
     if not head.type:

@@ -45,7 +45,7 @@ def test_differences_of_the_environment_are_named() -> None:
         "GPU UUID GPU-1 and GPU-2",
         "power limit 500.0 and 700.0",
     )
-    assert differences([here, Environment()])[0] == "GPU UUID GPU-1 and not known"
+    assert differences([here, Environment()])[0] == "GPU UUID GPU-1 and unknown"
 
 
 def test_the_statistics_import_nothing_of_kernelrig_but_the_records() -> None:

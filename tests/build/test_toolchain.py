@@ -86,7 +86,7 @@ def test_blackwell_with_cuda_12_6_is_refused(cuda_toolchain: Toolchain) -> None:
         require_arch(old, "sm_100a")
     assert str(caught.value) == (
         "sm_100a needs CUDA 12.8 or newer; /opt/cuda/nvcc is 12.6.85; "
-        "leave out --system-cuda: the pinned wheels know it"
+        "leave out --system-cuda: the pinned wheels support it"
     )
 
 
@@ -152,7 +152,7 @@ def test_a_system_toolkit_is_taken_when_asked_for(
     monkeypatch.setenv("CUDA_HOME", str(tmp_path / "cuda"))
     found = find_toolchain(tmp_path, system=True)
     assert (found.version, found.origin) == ("12.8.88", "system")
-    assert found.reason == "asked for with --system-cuda, CUDA_HOME says where"
+    assert found.reason == "asked for with --system-cuda, found by CUDA_HOME"
     monkeypatch.delenv("CUDA_HOME")
     monkeypatch.setenv("PATH", f"{tmp_path}/cuda/bin:{os.environ['PATH']}")
     assert find_toolchain(tmp_path, system=True).root == tmp_path / "cuda"
@@ -178,7 +178,7 @@ def test_a_system_toolkit_that_was_passed_over_is_named(
     write_tools(wheel_tree(tmp_path, "cuda") / "nvidia" / "cu13", tmp_path / "calls")
     monkeypatch.setenv("CUDA_HOME", "/opt/cuda")
     assert find_toolchain(tmp_path).reason == (
-        "the wheels pinned in pyproject.toml; /opt/cuda is taken with --system-cuda only"
+        "the wheels pinned in pyproject.toml; /opt/cuda is used with --system-cuda only"
     )
 
 

@@ -146,7 +146,7 @@ def test_addresses_are_read(text: str, target: Target) -> None:
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_target(text)
-    assert caught.value.message == f"'{text}' is no address"
+    assert caught.value.message == f"'{text}' is not an address"
 
 
 def hops_of(tmp_path: Path, config: str, remote: Remote) -> tuple[Hop, ...]:

@@ -194,19 +194,18 @@ def test_guardrails_of_tensor_memory_end_the_paths_they_stand_on(guarded_100a: P
             ("BRX R4 -0x120", "EXIT"),
             "cannot follow 'BRX R4 -0x120' at 0x0000: its targets are not known to nvdisasm",
         ),
-        (("BRA R4", "EXIT"), "cannot follow 'BRA R4' at 0x0000: its target is no label"),
+        (("BRA R4", "EXIT"), "cannot follow 'BRA R4' at 0x0000: its target is not a label"),
         (
             ("@P0 BRA `(.L_x_9)", "EXIT"),
             "cannot follow '@P0 BRA `(.L_x_9)' at 0x0000: no label '.L_x_9' in its function",
         ),
         (
             (".L_x_1:", "HOP `(.L_x_1)", "EXIT"),
-            "cannot follow 'HOP `(.L_x_1)' at 0x0000:"
-            " it names a label, and is no branch known here",
+            "cannot follow 'HOP `(.L_x_1)' at 0x0000: it names a label and is not a known branch",
         ),
         (
             ("BSSY B0, `(.L_x_1)", "BSYNC B0", "EXIT", ".L_x_1:", "EXIT"),
-            "'BSYNC B0' at 0x0010 stands before no label of a BSSY",
+            "'BSYNC B0' at 0x0010 is not before the label of a BSSY",
         ),
         (("ENDCOLLECTIVE", "EXIT"), "ENDCOLLECTIVE at 0x0000 ends nothing"),
         (

@@ -58,5 +58,5 @@ def test_columns_that_are_not_known_are_refused(roles_90a: Probe) -> None:
 
 def test_a_line_of_the_table_that_cannot_be_read_is_refused(roles_90a: Probe) -> None:
     text = table(roles_90a).replace("// Legend:", "// Legends:", 1)
-    with pytest.raises(ProtocolError, match=r"no form that nvdisasm is known to write"):
+    with pytest.raises(ProtocolError, match=r"not a known form of nvdisasm output"):
         parse_live(text)

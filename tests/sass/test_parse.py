@@ -148,16 +148,16 @@ def test_operands_are_split_at_commas_outside_brackets() -> None:
         (
             "LDC R1, c[0x0][0x37c] ;",
             "{ LDC R1 ; }",
-            "SASS line 17: no form that nvdisasm is known to write: '/*0000*/",
+            "SASS line 17: not a known form of nvdisasm output: '/*0000*/",
         ),
-        ("EXIT ;", "EXIT", "SASS line 20: no form that nvdisasm is known to write:"),
-        ("        /*0010*/", "        /*00", "SASS line 18: no form that nvdisasm"),
+        ("EXIT ;", "EXIT", "SASS line 20: not a known form of nvdisasm output:"),
+        ("        /*0010*/", "        /*00", "SASS line 18: not a known form"),
         ("/*0020*/", "/*0030*/", "SASS line 20: expected address 0x0020:"),
         ("\t.align\t128", "\t.nonsense\t1", "SASS line 8: unknown directive '.nonsense':"),
         (
             ".text.fill,",
             ".nv.info,",
-            "SASS line 7: a section that is no code; run nvdisasm with -c:",
+            "SASS line 7: a section without code; run nvdisasm with -c:",
         ),
         ("fill:\n.text.fill:", ".text.fill:", "SASS line 16: an instruction outside a function:"),
         (

@@ -31,7 +31,7 @@ class NoLaunch(CiError):
 
 
 def describe(build: Build, case: Case) -> Launch:
-    """Run the program with `--mode describe`; NoLaunch if a library launches, CiError if it fails."""
+    """Run the program with `--mode describe`; NoLaunch if a library launches, else CiError."""
     with tempfile.TemporaryDirectory(prefix="kernelrig-") as name:
         words = ["--mode", "describe", "--case", f"images={case.images},ctas={case.ctas}"]
         done = run_process([build.binary, *words, "--out", name], timeout_s=DESCRIBE_LIMIT_S)
@@ -53,6 +53,6 @@ def read_launch(path: Path) -> Launch:
         raise ProtocolError(f"{path.name} of --mode describe cannot be read: {e}") from e
     if not all(type(n) is int for n in (threads, cluster, dynamic)) or min(threads, cluster) < 1:
         raise ProtocolError(
-            f"{path.name}: block, cluster and dynamic_smem_bytes must be whole numbers"
+            f"{path.name} of --mode describe has sizes that are not positive whole numbers"
         )
     return Launch(threads, cluster, dynamic)

@@ -30,8 +30,8 @@ _LEAVES = ("EXIT", "RET", "KILL")
 class RoleBlocks:
     """What a role executes.
 
-    `work` are the blocks with the instructions that identify it, `missing` the patterns that no block
-    issues. No path leads from one of its `places` to another: they are copies.
+    `work` are the blocks with the instructions that identify it, `missing` the patterns that none
+    of them issues. No path leads from one of its `places` to another: they are copies.
     """
 
     role: Role

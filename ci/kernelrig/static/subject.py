@@ -27,7 +27,7 @@ class Subject:
         return self.kernel.kernel_regex or self.kernel.name
 
     def means(self, function: str, regex: str = "") -> bool:
-        """Return whether `function` is judged: its name matches `regex`, by default the kernel's."""
+        """Return whether `function` is judged: it matches `regex`, by default the kernel's."""
         return is_called(regex or self.kernel.kernel_regex, function)
 
     @property

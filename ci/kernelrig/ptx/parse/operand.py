@@ -172,4 +172,4 @@ class Operands:
         operand = self._named()
         if isinstance(operand, Register | Component | Symbol):
             return operand
-        raise tokens.error(f"'{tokens.texts[at]}' is no address", at)
+        raise tokens.error(f"'{tokens.texts[at]}' is not an address", at)

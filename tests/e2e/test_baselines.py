@@ -1,4 +1,4 @@
-"""A time beside the baseline of its host class: over a real server, with results as they are told.
+"""Times compared with the baseline of their host class: over a real SSH server, with set results.
 
 The program of the kernel hands out result files in place of measuring: all else is what it is.
 """

@@ -67,7 +67,7 @@ def rows(answer: Answer) -> dict[str, str]:
     return {match[1]: match[2] for match in found if match}
 
 
-def test_builds_run_in_turn_in_one_stage_and_each_pair_gets_its_word(project: Project) -> None:
+def test_builds_take_slots_in_one_stage_and_each_pair_has_its_result(project: Project) -> None:
     answer = bench(project, "quick", "slow", "quick:production")
     assert (answer.exit_code, answer.sentences) == (0, [])
     assert rows(answer) == {
@@ -111,7 +111,7 @@ def test_a_gate_makes_what_is_slower_by_more_a_failure(
     assert ("more than the gate of 0.5%" in answer.stdout) == (code == 1)
 
 
-def test_an_inconclusive_result_passes_a_gate_and_says_so(project: Project) -> None:
+def test_an_inconclusive_result_passes_a_gate_and_is_named(project: Project) -> None:
     answer = bench(project, "quick", "quick", "--gate", "0")
     assert answer.exit_code == 0
     (check,) = (c for c in stage_of(answer.run, "bench").checks if "result" in c.facts)

@@ -52,7 +52,7 @@ def test_a_changed_host_key_is_never_passed_over(
     ]
 
 
-def test_a_port_where_nobody_listens_refuses(make: MakeProject, host: LoopbackHost) -> None:
+def test_a_port_without_a_listener_is_an_error(make: MakeProject, host: LoopbackHost) -> None:
     port = free_port()
     assert check_refused(make, host, port=port).sentences == [
         f"127.0.0.1:{port} refused the connection; is sshd running there, is the port right?"

@@ -1,4 +1,4 @@
-"""A host that cannot run the build: told before anything is shipped, with what to do about it."""
+"""A host that cannot run the build is an error before anything is shipped, with what to do next."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def check_unfit(answer: Answer, check: str, sentence: str) -> None:
     ],
     ids=["arch", "GPU", "driver"],
 )
-def test_a_gpu_that_cannot_run_the_build_is_told_by_its_own_nvidia_smi(
+def test_a_gpu_that_cannot_run_the_build_is_detected_by_its_nvidia_smi(
     tiny: dict[str, Build],
     make: MakeProject,
     host: LoopbackHost,
@@ -126,7 +126,7 @@ def test_a_gpu_that_cannot_run_the_build_is_told_by_its_own_nvidia_smi(
     assert answer.run.host.gpus[0]["compute_cap"] == {**H200, **changes}["capability"]
 
 
-def test_a_host_without_a_gpu_is_told_so(
+def test_a_host_without_a_gpu_is_an_error(
     tiny: dict[str, Build], make: MakeProject, host: LoopbackHost
 ) -> None:
     answer = add_kernel(make(host.remote())).test(
@@ -138,7 +138,7 @@ def test_a_host_without_a_gpu_is_told_so(
     )
 
 
-def test_a_glibc_older_than_the_builds_is_told_with_both_versions(
+def test_a_glibc_older_than_the_builds_is_an_error_with_both_versions(
     project: Project, tmp_path: Path
 ) -> None:
     assert project.invoke("build", "--kernel", "passes", "--arch", "sm_90a").exit_code == 0

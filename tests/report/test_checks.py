@@ -43,7 +43,7 @@ def test_by_default_a_build_is_one_line_and_what_does_not_pass() -> None:
     )
 
 
-def test_a_run_that_only_read_builds_says_so_and_passes() -> None:
+def test_a_run_of_static_checks_alone_is_labelled_and_passes() -> None:
     assert exit_code(runs.CHECKED) == 0
     assert render_run(runs.CHECKED).splitlines()[0] == (
         "pass: 20261121T120000Z-patch_embed-check-c0de (static)"

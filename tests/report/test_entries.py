@@ -69,7 +69,7 @@ def test_one_fault_of_several_stages_is_one_entry_with_the_counts_of_all() -> No
     assert counts == (16, 8, 6, 2)
 
 
-def test_what_the_emulator_says_is_explained_stands_under_its_cause() -> None:
+def test_a_finding_that_the_emulator_explains_is_listed_under_its_cause() -> None:
     found = entries(run_of(("checksum", (WRONG,)), ("racecheck", (FENCE,))))
     assert kinds(found) == [("proxy-fence", ["mismatch"])]
 

@@ -65,7 +65,7 @@ def test_outcomes_become_the_elements_of_junit() -> None:
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("4", "1", "1")
 
 
-def test_a_finding_stands_in_the_message_with_everything_needed_to_find_it() -> None:
+def test_the_message_of_a_failure_has_the_finding_with_its_location() -> None:
     failure = _parse(runs.run(runs.FAILED_MEMCHECK)).find(".//failure")
     assert failure is not None
     message = failure.get("message", "")
@@ -157,7 +157,7 @@ def test_a_stage_that_failed_as_a_whole_counts_though_its_checks_passed() -> Non
         (replace(runs.PASS, stages=runs.PASS.stages[:-1]), "stage timing: it left no record"),
     ],
 )
-def test_what_is_missing_is_an_error_never_silence(run: Run, message: str) -> None:
+def test_what_is_missing_is_an_error_case(run: Run, message: str) -> None:
     errors = _parse(run).findall("testsuite[@name='collect']/testcase/error")
     assert [e.get("message") for e in errors] == [message]
 

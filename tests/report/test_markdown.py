@@ -65,7 +65,7 @@ def test_an_emulated_time_is_never_called_measured() -> None:
     assert "B200" not in render_summary(runs.EMULATED)
 
 
-def test_the_kernels_label_stands_beside_its_time() -> None:
+def test_the_kernels_label_is_shown_with_its_time() -> None:
     timing = render_summary(runs.PASS).splitlines()[6]
     assert "median 5.300 ms" in timing
     assert timing.endswith("stand-in on plain CUDA cores; its time is not the project's")
@@ -77,7 +77,7 @@ def test_the_label_is_that_of_the_arch_that_ran() -> None:
         assert render_summary(run).splitlines()[6].endswith(end)
 
 
-def test_a_stage_of_another_variant_than_the_runs_says_so() -> None:
+def test_a_stage_of_another_variant_than_the_runs_names_it() -> None:
     guard = replace(runs.CHECKSUM, name="tmem-guard", variant="guard")
     own = replace(runs.CHECKSUM, variant="production")
     line = render_summary(runs.run(runs.PREFLIGHT, own, guard)).splitlines()[3]

@@ -78,7 +78,7 @@ def test_the_agents_word_is_never_called_a_pass() -> None:
     assert "pass" not in progress_line({"event": "stage_ended", "stage": "smoke", "ok": True})
 
 
-def test_progress_goes_to_stderr_and_silence_stays_silent(
+def test_progress_goes_to_stderr_and_other_events_print_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     follow = Follower()

@@ -73,7 +73,7 @@ def test_a_stage_that_claims_more_than_its_checks_does_not_pass() -> None:
     assert exit_code(runs.run(boaster)) == 1
 
 
-def test_a_skipped_stage_does_not_spoil_a_pass_nor_make_one() -> None:
+def test_a_skipped_stage_neither_prevents_a_pass_nor_makes_one() -> None:
     assert exit_code(runs.run(runs.CHECKSUM, runs.SKIPPED_TIMING)) == 0
     assert exit_code(runs.run(runs.SKIPPED_TIMING)) == 4
 

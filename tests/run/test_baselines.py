@@ -1,4 +1,4 @@
-"""A time beside what was accepted of its host class: alike, or not compared; told apart, or not."""
+"""A time compared with its baseline: faster, slower, inconclusive, or not compared and why."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_runs_that_agree_by_accident_do_not_make_a_tenth_of_a_percent_a_differen
     assert beside(tmp_path, 1.02).facts["result"] == "slower"
 
 
-def test_a_run_that_was_accepted_does_not_stand_beside_itself(tmp_path: Path) -> None:
+def test_a_run_that_was_accepted_is_not_compared_with_itself(tmp_path: Path) -> None:
     accept(tmp_path, (1.0,))
     assert beside(tmp_path, 1.0, number=0).verdict.summary == (
         f"no baseline of {ENTRY} for NVIDIA H200, 700 W, driver 580"
@@ -170,7 +170,7 @@ def test_with_fewer_than_three_runs_the_result_is_inconclusive(
     )
 
 
-def test_another_card_of_the_class_is_told_by_how_cards_differ(tmp_path: Path) -> None:
+def test_another_card_of_the_class_is_compared_by_how_cards_differ(tmp_path: Path) -> None:
     accept(tmp_path, (1.0, 1.001, 0.999))
     for number, ms, basis in ((1, 1.01, "none on this card"), (2, 0.99, "none on this card")):
         card = {"device.uuid": f"GPU-{number}"}
@@ -289,7 +289,7 @@ def test_a_file_that_cannot_be_read_is_an_error_of_the_stage_and_loses_no_time(
             accepted_times.listing(tmp_path)
 
 
-def test_another_build_takes_the_place_of_the_one_before_and_says_so(tmp_path: Path) -> None:
+def test_another_build_replaces_the_one_before_and_both_are_named(tmp_path: Path) -> None:
     accept(tmp_path, (1.0, 1.002))
     assert beside(tmp_path, 1.0, timing=record(build="aaaa")).facts["baseline build"] == (
         "4ff5e3f3dbb79999"
@@ -371,7 +371,7 @@ def test_a_run_without_a_time_that_counts_is_refused(
     assert refused(tmp_path, folder) == said
 
 
-def test_what_nobody_can_build_again_or_check_again_is_refused_unless_said(
+def test_a_time_of_a_dirty_or_unchecked_build_is_rejected_without_its_flag(
     tmp_path: Path,
 ) -> None:
     clean = Provenance("c0ffee0123456789", "", "0.1.0", "", "", {}, "")

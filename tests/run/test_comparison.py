@@ -129,7 +129,7 @@ def test_slots_of_different_environments_are_compared_with_force_only(
     assert check.facts["forced"] == said
 
 
-def test_only_the_turn_that_warms_the_card_may_differ(tmp_path: Path) -> None:
+def test_only_the_slot_that_warms_the_card_may_differ(tmp_path: Path) -> None:
     record = judge(tmp_path, {"regime": "steady after 1.5 s"}, slots=range(1))
     assert pair(record)[0] is Outcome.PASS
     last = judge(tmp_path / "last", {"regime": "steady after 1.5 s"}, slots=range(17, 18))

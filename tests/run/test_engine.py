@@ -222,7 +222,7 @@ def test_a_run_of_which_all_came_back_passes(folder: Path) -> None:
         (lambda f: (f / "stages/01-program/program.stdout.log").unlink(), 4, "is missing"),
     ],
 )
-def test_a_run_that_is_spoilt_ends_with_an_error_and_its_reports(
+def test_a_run_with_invalid_or_missing_files_ends_with_an_error_and_its_reports(
     folder: Path, spoil: Callable[[Path], None], code: int, summary: str
 ) -> None:
     spoil(folder)

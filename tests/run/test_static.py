@@ -280,7 +280,7 @@ def launched_run(root: Path) -> Run:
     return serialization.from_json(Run, file)
 
 
-def test_a_run_whose_check_passes_goes_on_to_the_box(
+def test_a_run_whose_check_passes_continues_on_the_host(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = project()
@@ -297,7 +297,7 @@ def test_a_run_whose_check_passes_goes_on_to_the_box(
     assert kept.stages[1].device is DeviceKind.STATIC
 
 
-def test_a_check_that_crashes_is_an_error_on_file_and_keeps_nobody_from_the_box(
+def test_a_check_that_crashes_is_recorded_as_an_error_and_the_host_stages_run(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = project()
@@ -430,7 +430,7 @@ def test_sets_of_tunables_are_neither_accepted_nor_given(
     assert caught.value.message == f"--tunables compiles sets of its own: it takes no {flag}"
 
 
-def test_a_kernel_without_tunables_says_so(project: Project) -> None:
+def test_a_kernel_without_tunables_is_an_error(project: Project) -> None:
     root = project(("kernel/kernels.yaml", "    tunables:\n      sm_90a:\n", "    unused:\n"))
     text = (root / "kernel/kernels.yaml").read_text()
     lines = [

@@ -73,7 +73,7 @@ def test_each_barrier_that_never_came_is_named_the_first_to_give_up_first(tmp_pa
     )
 
 
-def test_an_assertion_of_any_other_kind_is_told_with_its_place() -> None:
+def test_an_assertion_of_any_other_kind_is_reported_with_its_line() -> None:
     text = (
         "harmless: 1: line\n"
         "/src/kernel/k.cu:19: void gemm<int, 4>(const int *): block: [0,3,0], thread: [70,1,0]"

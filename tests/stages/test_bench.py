@@ -120,7 +120,7 @@ def test_what_came_back_whole_is_timed_with_what_it_ran_in(tmp_path: Path) -> No
         ({"exit_code": 71}, 71, Outcome.ERROR),
     ],
 )
-def test_one_process_that_cannot_be_believed_spoils_its_contender_alone(
+def test_a_process_with_an_invalid_result_invalidates_its_candidate_alone(
     tmp_path: Path, changes: dict[str, Any], code: int, outcome: Outcome
 ) -> None:
     checks, timed = read(tmp_path, {"03-b": good("03-b", **changes)}, code)
@@ -129,7 +129,7 @@ def test_one_process_that_cannot_be_believed_spoils_its_contender_alone(
     assert len(timed) == 3
 
 
-def test_a_process_that_nobody_knows_of_is_an_error(tmp_path: Path) -> None:
+def test_a_process_without_a_record_is_an_error(tmp_path: Path) -> None:
     bench.write(tmp_path, {f"{name}.json": good(name) for name in NAMES})
     result = StageResult("bench", tuple(bench.exited(n, 0) for n in NAMES[:3]))
     contexts = [bench.context(kernel=KERNEL), bench.context(kernel=KERNEL, build=OTHER)]

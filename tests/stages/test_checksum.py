@@ -248,7 +248,7 @@ def test_without_a_result_file_the_exit_code_speaks(
         (EndedBy.EXIT, None, Outcome.ERROR),
     ],
 )
-def test_how_a_bare_kernel_ended_decides_even_beside_a_good_result(
+def test_how_a_kernel_ended_decides_even_with_a_good_result(
     tmp_path: Path, how: EndedBy, signal: int | None, outcome: Outcome
 ) -> None:
     end = CommandResult("integer-0", how, signal=signal, detail="so it was")

@@ -261,7 +261,7 @@ def test_a_file_cut_short_is_an_error(tmp_path: Path, spoil: Callable[[Path], No
         (bench.exited("integer-0", 1), "the emulator left no integer-0.json: MemoryError"),
     ],
 )
-def test_an_emulation_that_did_not_come_to_its_end_is_an_error(
+def test_an_emulation_that_did_not_end_is_an_error(
     tmp_path: Path, ended: CommandResult, said: str
 ) -> None:
     (tmp_path / "integer-0.stderr.log").write_text("Traceback\nMemoryError\n")
@@ -294,7 +294,7 @@ def test_the_stage_that_holds_the_emulation_judges_its_outputs_as_well(tmp_path:
     ]
 
 
-def test_somebody_elses_findings_do_not_fail_it(tmp_path: Path) -> None:
+def test_findings_of_other_stages_do_not_fail_it(tmp_path: Path) -> None:
     write_shared(tmp_path, findings=[RACE])
     assert read_tool(tmp_path, "synccheck", [1, 0]).verdict.outcome is Outcome.PASS
 
@@ -331,7 +331,7 @@ def test_a_finding_of_its_own_kind_is_a_case_with_line_thread_and_schedule(tmp_p
     assert finding.threads == "warp 4 of CTA 1, schedule 2"
 
 
-def test_a_warning_is_told_and_fails_nothing(tmp_path: Path) -> None:
+def test_a_warning_is_a_note_and_fails_nothing(tmp_path: Path) -> None:
     found = {**RACE, "severity": "warning"}
     write(tmp_path, "racecheck", report(4, "sync,races", findings=[found], split=["races"]))
     record = read_tool(tmp_path, "racecheck", [0])

@@ -33,7 +33,7 @@ def test_the_odd_one_out_comes_before_the_crowd_that_waits_for_it() -> None:
     )
 
 
-def test_a_triage_that_names_nobody_is_empty(tmp_path: Path) -> None:
+def test_a_triage_that_names_no_thread_is_empty(tmp_path: Path) -> None:
     assert parse_triage("") == ()
     assert parse_triage("No CUDA threads.\n") == ()
     assert read_triage(tmp_path, "integer-0") == ()

@@ -45,7 +45,7 @@ def test_other_variants_have_neither() -> None:
     assert (seen.phases, seen.phase_rows, seen.roles) == ((), 0, None)
 
 
-def test_phases_and_roles_are_read_with_what_nobody_recorded(tmp_path: Path) -> None:
+def test_phases_and_roles_are_read_with_null_for_what_was_not_recorded(tmp_path: Path) -> None:
     content = json.loads(REAL.read_text())
     content |= {"phases": [WAIT, NEVER], "phase_rows": 6, "roles": ROLES}
     (tmp_path / "r.json").write_text(json.dumps(content))

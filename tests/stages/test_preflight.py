@@ -204,7 +204,7 @@ def test_a_profile_needs_ncu_and_no_other_plan_does() -> None:
     assert check(gpu_counters_admin_only=True).verdict.outcome is Outcome.PASS
 
 
-def test_a_cpu_program_needs_no_gpu_and_says_so() -> None:
+def test_a_cpu_program_needs_no_gpu_and_its_checks_are_skipped() -> None:
     host = replace(bench.HOST, gpus=(), driver="", tools={}, problems=("no nvidia-smi",))
     build = bench.build("cpu_program", "cpu_program", min_driver="")
     record = judge_preflight(bench.CPU_KERNEL, [build], host, bench.H200, RUN)

@@ -173,7 +173,7 @@ def test_forbidden_counters_are_named(tmp_path: Path, stream: str) -> None:
 
 @pytest.mark.parametrize("which", ["profile", "raw", "details"])
 @pytest.mark.parametrize("how", ["exit 1", "missing", *EndedBy])
-def test_a_command_that_did_not_end_well_spoils_the_profile(
+def test_a_command_that_did_not_succeed_is_an_error_of_the_profile(
     tmp_path: Path, which: str, how: str
 ) -> None:
     ends = [bench.exited(n, 0) for n in ("profile", "raw", "details") if n != which]

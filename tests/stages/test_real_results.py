@@ -52,7 +52,7 @@ def test_a_right_kernels_check_passes(tmp_path: Path) -> None:
     assert record.verdict.summary == "all 1053696 elements right, 1261 recomputed"
 
 
-def test_a_tile_that_nobody_looked_into_is_an_error(tmp_path: Path) -> None:
+def test_a_tile_without_a_sampled_element_is_an_error(tmp_path: Path) -> None:
     content = real("check-integer")
     content["sampled"] = [s for s in content["sampled"] if (s[0] // 256, s[1] // 256) != (3, 1)]
     stage = Stage("checksum", StageKind.CHECKSUM, "sanitizer", (Pattern.INTEGER,))

@@ -94,7 +94,7 @@ def read(folder: Path, result: StageResult) -> Any:  # noqa: ANN401 - a pair
     return read_slots(STAGE, BENCH, TURNS, job(), result, folder, contexts)
 
 
-def test_processes_take_their_turns_in_order_and_a_baseline_chooses_before(tmp_path: Path) -> None:
+def test_processes_take_their_slots_in_order_after_a_baseline_has_selected(tmp_path: Path) -> None:
     assert [c.name for c in job().commands] == ["choose-b", "relay"]
     assert job().commands[0].env == {"KERNELRIG_CHOICE_FILE": "choice-b"}
     folder, _ = run(tmp_path)
@@ -108,7 +108,7 @@ def test_processes_take_their_turns_in_order_and_a_baseline_chooses_before(tmp_p
     ]
 
 
-def test_each_turn_gets_the_samples_that_its_process_took_in_it(tmp_path: Path) -> None:
+def test_each_slot_gets_the_samples_that_its_process_took_in_it(tmp_path: Path) -> None:
     checks, timed = read(*run(tmp_path))
     assert [c.verdict.outcome for c in checks] == [Outcome.PASS, Outcome.PASS]
     assert (
@@ -137,7 +137,7 @@ def test_each_turn_gets_the_samples_that_its_process_took_in_it(tmp_path: Path) 
         ("choose-b", {"compared": None}, 1, "process that chooses: the program compared nothing"),
     ],
 )
-def test_what_one_process_does_wrong_is_its_contenders(
+def test_a_failure_of_one_process_is_that_of_its_candidate(
     tmp_path: Path, name: str, changes: dict[str, Any], candidate: int, said: str
 ) -> None:
     checks, _ = read(*run(tmp_path, {name: given(name, **changes)}))
@@ -145,7 +145,7 @@ def test_what_one_process_does_wrong_is_its_contenders(
     assert checks[candidate].verdict.summary.startswith(said)
 
 
-def test_one_that_fails_in_its_turn_ends_the_relay_for_all(tmp_path: Path) -> None:
+def test_a_process_that_fails_in_its_slot_ends_the_relay(tmp_path: Path) -> None:
     folder, result = run(tmp_path, {"b1": given("b1", exit_code=70)})
     assert (folder / "b1.exit").read_text() == "70\n"
     checks, timed = read(folder, result)

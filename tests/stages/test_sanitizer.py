@@ -100,7 +100,7 @@ def test_without_a_probe_the_plan_can_still_be_shown() -> None:
     assert sanitizer_tool(None, bench.H200) == Tool("compute-sanitizer", "not probed")
 
 
-def test_the_kept_self_test_is_another_for_any_other_tool_box_or_build() -> None:
+def test_the_cached_self_test_depends_on_tool_host_and_build() -> None:
     def key(ctx: Context, name: str = "memcheck") -> str:
         return bench.job(stage(name), ctx).commands[0].cache_key
 

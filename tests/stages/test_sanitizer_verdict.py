@@ -119,7 +119,9 @@ def test_a_clean_run_that_the_journal_tells_half_of_is_an_error(
         (capture("2025.3.1-memcheck-nocuda.stdout.txt"), EMPTY),
     ],
 )
-def test_an_exit_of_0_with_a_spoilt_answer_is_an_error(tmp_path: Path, said: str, xml: str) -> None:
+def test_an_exit_code_of_0_with_an_invalid_report_is_an_error(
+    tmp_path: Path, said: str, xml: str
+) -> None:
     record = read(tmp_path, "memcheck", files("memcheck", said=said, xml=xml))
     assert record.verdict.outcome is Outcome.ERROR
 
@@ -133,7 +135,7 @@ def test_the_summary_of_another_tool_is_an_error(tmp_path: Path, tool: str) -> N
     assert record.verdict.summary.endswith(f"is no summary of {tool}")
 
 
-def test_an_answer_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+def test_a_report_that_cannot_be_read_is_an_error_of_its_own(tmp_path: Path) -> None:
     record = read(tmp_path, "memcheck", files("memcheck", xml="<ComputeSanitizerOutput>"))
     assert record.verdict.unreadable
 
@@ -238,7 +240,7 @@ def test_findings_whose_xml_was_lost_still_fail(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "outcome"), [(700, Outcome.FAIL), (719, Outcome.FAIL), (2, Outcome.ERROR)]
 )
-def test_a_kernel_that_died_under_a_silent_tool_is_judged_by_its_cuda_error(
+def test_a_kernel_that_failed_without_a_report_is_judged_by_its_cuda_error(
     tmp_path: Path, tool: str, code: int, outcome: Outcome
 ) -> None:
     error = {"name": "cudaErrorX", "code": code, "text": "it died", "where": "harness.cuh:9"}
@@ -249,7 +251,7 @@ def test_a_kernel_that_died_under_a_silent_tool_is_judged_by_its_cuda_error(
     assert f"cudaErrorX ({code}): it died, at harness.cuh:9" in record.verdict.summary
 
 
-def test_a_wait_that_gave_up_under_a_silent_tool_names_its_barrier(tmp_path: Path) -> None:
+def test_a_wait_that_timed_out_without_a_report_names_its_barrier(tmp_path: Path) -> None:
     error = {"name": "cudaErrorAssert", "code": 710, "text": "assert", "where": "session.cuh:9"}
     left = files("synccheck", said=capture("2025.3.1-synccheck-oob.stdout.txt"))
     left["synccheck.json"] = once(exit_code=70, error=error, sampled=[], checksum=None)
@@ -283,13 +285,13 @@ def test_a_program_that_never_touched_cuda_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 1, 70, 255])
-def test_a_self_test_that_was_not_caught_spoils_a_clean_run(tmp_path: Path, code: int) -> None:
+def test_a_self_test_that_found_nothing_invalidates_a_clean_run(tmp_path: Path, code: int) -> None:
     record = read(tmp_path, "memcheck", files("memcheck"), selftest=code)
     assert record.verdict.outcome is Outcome.ERROR
     assert record.verdict.summary == f"memcheck did not catch its seeded bug: exit code {code}"
 
 
-def test_a_self_test_that_found_something_else_spoils_a_clean_run(tmp_path: Path) -> None:
+def test_a_self_test_that_found_something_else_invalidates_a_clean_run(tmp_path: Path) -> None:
     left = files("memcheck")
     left["memcheck-selftest.stdout.log"] = capture("2025.3.1-synccheck-divergent.stdout.txt")
     assert read(tmp_path, "memcheck", left).verdict.outcome is Outcome.ERROR

@@ -108,7 +108,7 @@ def test_every_job_waits_for_the_bare_runs_before_it_to_end_by_themselves() -> N
     ]
 
 
-def test_jobs_can_be_planned_before_any_box_was_seen() -> None:
+def test_jobs_can_be_planned_before_a_host_is_probed() -> None:
     plan = load_plan(ROOT, "default")
     jobs = stage_jobs(plan, bench.KERNEL, bench.BUILDS, None, bench.H200)
     assert jobs[1].commands[0].argv[0] == "compute-sanitizer"

@@ -143,7 +143,7 @@ def test_outputs_after_timing_are_recomputed_here_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAIL, Outcome.ERROR, Outcome.SKIP])
-def test_a_time_does_not_count_beside_a_checksum_that_did_not_pass(
+def test_a_time_does_not_count_with_a_checksum_that_did_not_pass(
     tmp_path: Path, outcome: Outcome
 ) -> None:
     earlier = CHECKED | {"checksum": bench.record("checksum", StageKind.CHECKSUM, outcome)}

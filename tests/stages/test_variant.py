@@ -102,7 +102,7 @@ def test_a_trap_of_the_guarded_build_is_the_kernels_fault(tmp_path: Path) -> Non
     assert "variant guard: siglip_guard, build 999988887777" in record.checks[0].verdict.evidence
 
 
-def test_no_result_of_another_build_stands_in_for_it(tmp_path: Path) -> None:
+def test_no_result_of_another_build_is_taken_for_it(tmp_path: Path) -> None:
     record = read(tmp_path, good(program="siglip_vision"))
     assert record.verdict.outcome is Outcome.ERROR
     assert record.verdict.summary == (
@@ -141,7 +141,7 @@ def test_a_hang_of_one_variant_holds_back_that_variant_alone() -> None:
         (Outcome.ERROR, Outcome.SKIP, "not counted: checksum stage tmem-guard did not pass"),
     ],
 )
-def test_a_time_counts_beside_a_variant_that_is_not_for_this_arch(
+def test_a_time_counts_with_a_skipped_variant_of_another_arch(
     tmp_path: Path, guard: Outcome, outcome: Outcome, summary: str
 ) -> None:
     earlier = {

@@ -1,4 +1,4 @@
-"""The least time a shape can take on a device: no sample may beat it."""
+"""The least time a shape can take on a device: a sample below it is an error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OUT_BYTES = 2
 
 @dataclass(frozen=True, slots=True)
 class Lightspeed:
-    """The two floors of a shape, and what they were reckoned from."""
+    """The two floors of a shape, and what they were computed from."""
 
     memory_ms: float
     compute_ms: float

@@ -47,7 +47,7 @@ from kernelrig.stages.harness.ended import judge_end, judge_missing
 from kernelrig.stages.harness.result import Clock, HarnessResult
 from kernelrig.stages.plain.reader import judge_program
 from kernelrig.stages.record import find_command, log_tail, read_log, read_text, stage_record
-from kernelrig.stages.timing.reader import read_timed
+from kernelrig.stages.timing.reader import read_timed, span
 
 RESULT = "bench.json"
 
@@ -91,7 +91,7 @@ def read_slots(
 ) -> tuple[tuple[Check, ...], tuple[Timed, ...]]:
     """Return a check for each candidate, and each slot in which something was measured.
 
-    A candidate passes if all its processes did: what computes wrongly once has no time.
+    A candidate passes if all its processes did: after one wrong output none of its times count.
     """
     planned = {c.name: c for c in job.commands}
     bad: dict[int, list[Verdict]] = {}
@@ -167,7 +167,7 @@ def _read_relay(
 
 
 def _parts(seen: HarnessResult, own: Sequence[Slot], each_s: float) -> tuple[Timed, ...]:
-    """Split the samples of one process among its slots: as many for each, in their order."""
+    """Split the samples of one process into its slots: as many for each, in their order."""
     samples = tuple(s for s in seen.samples_ms if s is not None)
     during = [c for c in seen.clocks.during if c is not None]
     of_slot, count = len(samples) // len(own), len(own)
@@ -260,7 +260,7 @@ def _clocked(seen: Sequence[Clock]) -> Clocked:
 def _candidate_check(
     name: str, bad: Sequence[Verdict], timed: Sequence[Timed], context: Context
 ) -> Check:
-    """Where several processes went wrong, the kernel's fault is reported before a lost one."""
+    """Return a candidate's check; of several processes without a time, a failed one goes first."""
     seconds = sum(t.seconds for t in timed)
     if bad:
         worst = next((v for v in bad if v.outcome == "fail"), bad[0])
@@ -270,9 +270,9 @@ def _candidate_check(
         "build": f"{context.build.kernel}-{context.build.arch}-{context.build.variant}"
         f" {context.build.key[:12]}",
         "label": context.label,
-        "SM clock": _span([m for t in timed for m in t.clocked.sm_mhz], "MHz"),
-        "power": _span([w for t in timed for w in t.clocked.power_w], "W"),
-        "temperature": _span([c for t in timed for c in t.clocked.temperature_c], "C"),
+        "SM clock": span([m for t in timed for m in t.clocked.sm_mhz], "MHz"),
+        "power": span([w for t in timed for w in t.clocked.power_w], "W"),
+        "temperature": span([c for t in timed for c in t.clocked.temperature_c], "C"),
         "throttle reasons": ", ".join(
             sorted({r for t in timed for r in t.clocked.throttle_reasons})
         ),
@@ -282,10 +282,3 @@ def _candidate_check(
     said += f" {sum(len(t.samples_ms) for t in timed)} samples"
     right = ", every output right behind each" if context.kernel.level else ""
     return Check(name, passed(said + right), seconds, facts={k: v for k, v in facts.items() if v})
-
-
-def _span(values: Sequence[float], unit: str) -> str:
-    if not values:
-        return ""
-    low, high = min(values), max(values)
-    return f"{low:.0f} {unit}" if low == high else f"{low:.0f} to {high:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""The timing stage: every sample as measured, refused where it cannot be true.
+"""The timing stage: every sample as measured; impossible samples are an error.
 
 Statistics here are order statistics: each is a sample that was observed. Comparisons are
 kernelrig.bench's business.
@@ -41,7 +41,7 @@ def read_timing(
 ) -> StageRecord:
     """Judge one timed run; a time counts only where every checksum of this run passed.
 
-    One of the timed variant there must be. Another variant's may have been skipped, no more.
+    There must be one of the timed variant. One of another variant may be skipped, but not fail.
     """
     gate = _judge_gate(context)
     if gate is not None:
@@ -57,7 +57,7 @@ def read_timing(
 
 
 def load_timing(folder: Path) -> HarnessResult:
-    """Return what a timing stage that was judged before had to judge."""
+    """Return the result file that a recorded timing stage was judged by."""
     return load_result(folder / f"{COMMAND}.json")
 
 
@@ -89,7 +89,7 @@ def _judge(
 def read_timed(
     stage: Stage, command: Command, ended: CommandResult, folder: Path, context: Context
 ) -> HarnessResult | Verdict:
-    """Return what one timed process measured, or why it counts for nothing."""
+    """Return the result of one timed process, or the verdict for which its time does not count."""
     asked = Asked("time", stage_case(context.kernel, stage), stage.seeds[0], Pattern.RANDOM)
     seen = read_harness(command, ended, asked, folder, context)
     if isinstance(seen, Verdict):
@@ -116,7 +116,7 @@ def _no_lightspeed() -> Verdict:
 
 
 def _judge_verified(seen: HarnessResult, context: Context) -> Verdict | None:
-    """The output must be right after timing too, on inputs that the timed launches never saw."""
+    """Judge the output of a launch after the timed ones, on inputs that they did not have."""
     verified = seen.verified_after_timing
     if verified is None:
         return broken("the output was not verified after timing")
@@ -170,11 +170,11 @@ def timing_facts(
     }
     if clocks:
         facts |= {
-            "SM clock": _span([c.sm_mhz for c in clocks], "MHz"),
-            "memory clock": _span([c.memory_mhz for c in clocks], "MHz"),
-            "power": _span([c.power_w for c in clocks], "W"),
-            "power limit": _span([c.power_limit_w for c in clocks], "W"),
-            "temperature": _span([c.temperature_c for c in clocks], "C"),
+            "SM clock": span([c.sm_mhz for c in clocks], "MHz"),
+            "memory clock": span([c.memory_mhz for c in clocks], "MHz"),
+            "power": span([c.power_w for c in clocks], "W"),
+            "power limit": span([c.power_limit_w for c in clocks], "W"),
+            "temperature": span([c.temperature_c for c in clocks], "C"),
             "throttle reasons": ", ".join(sorted({c.throttle_reasons for c in clocks})),
         }
     else:
@@ -182,7 +182,10 @@ def timing_facts(
     return {label: value for label, value in facts.items() if value}
 
 
-def _span(values: Sequence[float], unit: str) -> str:
+def span(values: Sequence[float], unit: str) -> str:
+    """Return the least and the largest value, `1410 to 1980 MHz`; empty without values."""
+    if not values:
+        return ""
     low, high = min(values), max(values)
     return f"{low:.0f} {unit}" if low == high else f"{low:.0f} to {high:.0f} {unit}"
 

@@ -27,8 +27,8 @@ becomes
 - `C` is the warp batch, `R` its registers, `M` the active lanes (None for all).
 - A register is fetched into a local variable at its first use and put back into `R` only if
   something behind the segment reads it (liveness). Views of it as another type are kept as well.
-- A register holds an array, or an object that says why there is none. The test of the type is all
-  that a read costs; `U` then reports a finding and returns some value to go on with.
+- A register holds an array, or an object with the reason why there is none. The test of its type
+  is all that a read costs; `U` then reports a finding and returns some value to go on with.
 - An instruction without effect (`Step.effect` is false) is computed for all lanes, active or not:
   masking would cost more than the sum. One with an effect gets the mask, its guard in it, and is
   not called where no lane is left.

@@ -1,4 +1,6 @@
-"""What generated code calls beside the instructions: merges under a guard, reads of no value."""
+"""Functions that generated code calls apart from instructions: merges under a guard, and reads of
+registers without a value.
+"""
 
 from __future__ import annotations
 

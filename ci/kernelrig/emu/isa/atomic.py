@@ -118,16 +118,16 @@ def _serialised(
     cells = arena.bytes.view(dtype)
     where = flat // dtype.itemsize
     old = np.zeros(len(where), dtype)
-    for turn in _turns(where, batch):
-        at = where[turn]
-        old[turn] = cells[at]
-        cells[at] = combine(old[turn], *(o[turn] for o in operands))
+    for step in _steps(where, batch):
+        at = where[step]
+        old[step] = cells[at]
+        cells[at] = combine(old[step], *(o[step] for o in operands))
     arena.mark(flat, dtype.itemsize)
     return old
 
 
-def _turns(where: Array, batch: WarpBatch) -> Iterator[NDArray[np.intp]]:
-    """Yield positions of `where`, no address twice at a time; who is first, the seed decides."""
+def _steps(where: Array, batch: WarpBatch) -> Iterator[NDArray[np.intp]]:
+    """Yield positions of `where`, no address twice in one step; the seed decides the order."""
     order = np.argsort(where, kind="stable")
     ordered = where[order]
     fresh = np.ones(len(where), np.bool_)
@@ -139,8 +139,8 @@ def _turns(where: Array, batch: WarpBatch) -> Iterator[NDArray[np.intp]]:
     order = shuffled[np.argsort(where[shuffled], kind="stable")]
     starts = np.nonzero(fresh)[0]
     nth = np.arange(len(where)) - np.repeat(starts, np.diff(np.append(starts, len(where))))
-    for turn in range(int(nth.max()) + 1):
-        yield order[nth == turn]
+    for step in range(int(nth.max()) + 1):
+        yield order[nth == step]
 
 
 _WHOLE = ("exch", "cas")

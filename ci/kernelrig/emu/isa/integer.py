@@ -239,7 +239,7 @@ def _sad(i: Instruction) -> Step:
     return alike(i, lambda a, b, c: c + (np.maximum(a, b) - np.minimum(a, b)), 3, typed(i))
 
 
-# Carry chains: one bit a thread, beside the registers.
+# Carry chains: the carry flag is one bit for each thread and no register.
 
 
 class Carry:

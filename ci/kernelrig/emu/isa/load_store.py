@@ -95,7 +95,7 @@ def _st(i: Instruction) -> Step:
 
 
 def _st_bulk(i: Instruction) -> Step:
-    """st.bulk [a], size, 0: zeros, as many as each thread says."""
+    """st.bulk [a], size, 0: writes that many zero bytes, a count for each thread."""
 
     def run(batch: WarpBatch, mask: Mask, address: Array, size: Array, value: Array) -> None:
         if value.any():

@@ -91,7 +91,7 @@ def _arrive(i: Instruction) -> Step:
 
 
 def _wait(i: Instruction) -> Step:
-    """test_wait and try_wait; the latter's time limit says nothing here."""
+    """test_wait and try_wait; the latter's time limit is ignored: time is not modelled."""
     blocks, by_parity = i.has("try_wait"), i.has("parity")
     result, place, phase, *_ = expect(i, 3, 4) if blocks else expect(i, 3)
     space = _space(i)

@@ -1,4 +1,4 @@
-"""tcgen05.alloc, dealloc, relinquish_alloc_permit: who owns columns of tensor memory.
+"""tcgen05.alloc, dealloc, relinquish_alloc_permit: which CTA owns which columns of tensor memory.
 
 PTX ISA 9.7.16.5 and 9.7.16.7. With cta_group::2 a warp of each CTA of the pair takes part: the even
 CTA allocates for both and goes on, the odd one waits for it; to free, each may wait for the other.
@@ -74,7 +74,7 @@ def _blocked(
     answer: Callable[[int, NDArray[Any], list[int]], bool],
     *arrays: Array,
 ) -> Blocked | None:
-    """Ask for each row of the mask; say which may go on.
+    """Request columns for each row of the mask; return which rows may go on.
 
     One may let another go on that stands here too, and is not waiting yet: all are asked again.
     """

@@ -43,7 +43,7 @@ class InFlight:
 class Shape:
     """Where the registers of a thread lie: `lanes` and `columns` are (registers, 32) or flat.
 
-    `whole` says that it is lane i, column j for register j of thread i. `halves` are two columns a
+    `whole`: it is lane i, column j for register j of thread i. `halves` are two columns a
     register, the first in the low half.
     """
 

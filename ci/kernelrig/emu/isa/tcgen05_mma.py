@@ -49,7 +49,7 @@ _COLLECTOR = " ".join(f"collector::a::{use}" for use in ("fill", "use", "lastuse
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What the text says of an mma, beside its operands."""
+    """The qualifiers of an mma: what its text has other than operands."""
 
     kind: str
     cta_group: int

@@ -57,7 +57,7 @@ def _tensor(i: Instruction, operand: Operand, rank: int) -> list[Read]:
 
 
 def _operands(i: Instruction, count: int) -> list[Operand]:
-    """Return the operands, of which `count` are wanted beside a cache policy."""
+    """Return the operands, of which `count` are required besides an optional cache policy."""
     if len(i.operands) != count + i.has("L2::cache_hint"):
         raise Unsupported(f"{i.mnemonic} takes {count} operands and a policy with .L2::cache_hint")
     return list(i.operands[:count])

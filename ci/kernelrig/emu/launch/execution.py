@@ -38,7 +38,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRun:
-    """What came of it: findings, the machine with its memory, and what was done."""
+    """A finished schedule: its machine with the memory, findings, steps, counts by table row."""
 
     machine: Machine
     findings: tuple[Finding, ...]
@@ -47,7 +47,7 @@ class ScheduleRun:
 
 
 def run(kernel: Kernel, schedule: Schedule, observers: Sequence[Hooks] = ()) -> ScheduleRun:
-    """Run `kernel` once. The same schedule, the same run."""
+    """Run `kernel` once; equal schedules give equal runs."""
     rng = random.Random(f"{schedule.seed}:{schedule.number}")
     geometry = kernel.geometry
     group = geometry.cluster_ctas

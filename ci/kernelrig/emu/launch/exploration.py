@@ -29,12 +29,12 @@ _ALWAYS = frozenset({"results", "run"})
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What some schedules found. `buffers` are those of the first one, as they were left.
+    """What some schedules found. `buffers` are those of the first one at its end.
 
     `others` are the buffers of the schedules that left other bits, by number; `stopped` those that
     did not reach the end of the launch: a deadlock, a trap, the step limit. `rows` counts warps
     through each row of the table, over all schedules; `unchecked` are the rows among them that were
-    never compared with hardware. `wall_s` is one number a schedule.
+    never compared with hardware. `wall_s` is in seconds, one number for each schedule.
     """
 
     findings: tuple[Finding, ...]
@@ -65,7 +65,7 @@ class _One:
 
 
 _loaded: Loaded | None = None
-"""The launch, in the processes that were forked off: it holds functions, which do not travel."""
+"""The launch, for the forked processes: it holds functions, which cannot be pickled."""
 
 
 def emulate(
@@ -77,7 +77,7 @@ def emulate(
 ) -> Outcome:
     """Run `loaded` under each of `schedules`; `dump` names the buffers to bring back.
 
-    `jobs` processes at a time, 0 for one a processor.
+    `jobs` processes run at a time, 0 for one per processor.
     """
     global _loaded
     jobs = min(jobs or len(os.sched_getaffinity(0)), len(schedules))
@@ -110,7 +110,7 @@ def emulate(
 
 
 def _is_requested(finding: Finding, one: _One, observe: Sequence[str]) -> bool:
-    """Say whether anybody asked for `finding`; of a schedule that stopped early, all errors are."""
+    """Return whether `finding` is reported: its observer was asked for, or its schedule stopped."""
     asked = OBSERVER_OF[finding.kind] in (*observe, *_ALWAYS)
     return asked or (one.stopped and finding.severity == "error")
 

@@ -38,7 +38,7 @@ def load(path: Path, module_path: Path | None = None, source: str = "") -> Loade
     """Read a launch file and the module it names, or `module_path`.
 
     Raises:
-        ConfigError: either cannot be used; the message lists all there is to say.
+        ConfigError: either cannot be used; the message lists every reason.
     """
     entry = read_launch(path)
     if module_path is None:

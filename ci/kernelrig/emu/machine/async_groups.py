@@ -1,7 +1,7 @@
 """Groups of asynchronous operations: what a thread has committed, and waits for by their number.
 
-Bulk copies, cp.async and wgmma have lists of their own. Lanes of a warp that did the same so far
-share one list; it is copied when one of them goes its own way.
+Bulk copies, cp.async and wgmma have separate lists. Lanes of a warp that issued the same so far
+share one list; it is copied where they diverge.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Queue:
     seen_read: int = 0
 
     def split(self, lanes: int) -> _Queue:
-        """Let `lanes` go their own way."""
+        """Split `lanes` off, with a copy of the list."""
         self.lanes &= ~lanes
         copied = [list(g) for g in self.groups]
         return _Queue(lanes, list(self.uncommitted), copied, self.seen_read)
@@ -56,7 +56,7 @@ class Groups:
     machine: Machine
     what: str = ""
     commit_name: str = ""
-    uncommitted: Context = NO_CONTEXT  # of a finding: what is wrong with leaving one so
+    uncommitted: Context = NO_CONTEXT  # of the finding for an operation that is never committed
     _queues: dict[int, list[_Queue]] = field(default_factory=dict)  # by warp
 
     def _of(self, warp: int, lanes: int) -> list[_Queue]:
@@ -180,7 +180,7 @@ class BulkGroups(Groups):
 
 
 class CopyGroups(Groups):
-    """Of cp.async; what is not committed is no fault of theirs: mbarriers may track it."""
+    """Of cp.async; an uncommitted one is not reported, since an mbarrier may track it."""
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine, "asynchronous copies", "cp.async.commit_group")

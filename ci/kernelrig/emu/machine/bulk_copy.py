@@ -82,7 +82,7 @@ class Issuer(NamedTuple):
         return None
 
     def _quick(self, at: int, size: int, space: str, align: int, *, write: bool) -> int | None:
-        """Return the flat position where all is well, without an array; else `locate` says why."""
+        """Return the flat position of a valid address without an array; `locate` reports others."""
         machine = self.machine
         if at % align:
             return None

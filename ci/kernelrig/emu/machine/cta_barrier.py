@@ -1,4 +1,4 @@
-"""Barriers of a CTA and of a cluster: who has arrived, who is missing, and when all may go on.
+"""Barriers of a CTA and of a cluster: which warps have arrived, and when all may go on.
 
 PTX ISA 9.7.13.1 to 9.7.13.3. Lanes arrive one by one; a warp counts once all of its lanes that have
 not exited have arrived. One use of a barrier is an `Instance`: it is complete for ever, and the
@@ -104,7 +104,7 @@ class _Barriers:
     def _notify(
         self, batch: WarpBatch, notified: dict[Instance, NDArray[np.bool_]], scope: str, sem: str
     ) -> None:
-        """Tell observers who came (`sem` release or relaxed) or passed (acquire)."""
+        """Notify observers of arrivals (`sem` release or relaxed) or passed waits (acquire)."""
         hooks = self.machine.hooks
         if not hooks:
             return
@@ -173,9 +173,9 @@ class CtaBarriers(_Barriers):
     def _check(
         self, batch: WarpBatch, row: int, lanes: int, instance: Instance, wanted: int, kind: str
     ) -> None:
-        """Report what does not fit those who came before."""
+        """Report an arrival that contradicts earlier arrivals of the same use."""
         text = ""
-        # The first to arrive says what this use of the barrier is: PTX ISA 9.7.13.1 wants the same
+        # The first arrival defines this use of the barrier: PTX ISA 9.7.13.1 wants the same
         # count and the same kind from all.
         _, _, number, _ = instance.name
         if not instance.kind:
@@ -235,7 +235,7 @@ class CtaBarriers(_Barriers):
                 self._settle(instance)
 
     def describe(self, key: object) -> Stall | None:
-        """Say who is missing at a barrier, for a deadlock; None for other keys."""
+        """Return which warps have not arrived at a barrier, for a deadlock; None for other keys."""
         if not isinstance(key, Instance) or key.name[0] != "bar":
             return None
         _, slot, number, _ = key.name
@@ -324,7 +324,7 @@ class ClusterBarriers(_Barriers):
                 self._settle(instance)
 
     def describe(self, key: object) -> Stall | None:
-        """Say who is missing at a cluster's barrier, for a deadlock; None for other keys."""
+        """Return which warps have not arrived at a cluster's barrier; None for other keys."""
         if not isinstance(key, Instance) or key.name[0] != "barrier.cluster":
             return None
         warps = self._warps(key.name[1])

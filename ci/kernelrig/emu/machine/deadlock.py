@@ -1,7 +1,7 @@
 """A deadlock as one finding: the barrier that is likeliest to be at fault first, then all others.
 
 Nothing can run and nothing is in flight, so no barrier that a warp waits for can complete. Most of
-them are victims: they wait for warps that wait themselves. Those to look at first are an mbarrier
+them only wait for warps that wait themselves. Those to look at first are an mbarrier
 whose bytes do not add up, then one that some but not all have arrived at. A warp whose own arrivals
 completed a phase that no wait has observed comes after the others: its consumer waits elsewhere.
 Where all look alike the lowest warp leads: kernels put the warp that loads, the head of the chain,
@@ -85,7 +85,7 @@ def _add(waiters: _Waiters, batch: WarpBatch) -> None:
 
 
 def _line(machine: Machine, waiters: _Waiters) -> str:
-    """Say who waits for what, and where: `CTA 0 warps 2, 3 wait for accum_ready[0] ... at ...`."""
+    """Return who waits for what, where: `CTA 0 warps 2, 3 wait for accum_ready[0] ... at ...`."""
     who = name_warps(machine, waiters.warps)
     verb = "waits" if len(waiters.warps) == 1 else "wait"
     return f"{who} {verb} for {waiters.stall.text}, at {machine.program.label(waiters.at)}"

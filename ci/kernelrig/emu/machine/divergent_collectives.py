@@ -2,7 +2,7 @@
 
 An `.aligned` instruction that only some lanes of a warp reach is undefined (PTX ISA 9.7.13.1).
 Lanes that come late are no fault, so it is only when the whole machine is stuck that the emulator
-knows that the others do not come.
+knows that the others do not arrive.
 """
 
 from __future__ import annotations

@@ -76,11 +76,12 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a report site knows beyond the message.
+    """What the place that reports a finding knows in addition to the message.
 
     `rule` names a row of kernelrig.ptx.rules, `objects` the barriers and buffers concerned,
     `related` other lines that take part, as the other access of a race. `fix` is for what has no
-    row, `wait` what the thread at fault had waited for; `reads` says that it then read.
+    row, `wait` what the thread at fault had waited for; `reads`: the access
+    at fault is a read.
     """
 
     rule: str = ""
@@ -101,7 +102,7 @@ NO_CONTEXT = Context()
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What grouping needs and the file does not have: who saw a finding, when, and as what."""
+    """What grouping needs and the file does not have: threads, schedules, time, last wait."""
 
     same: object = None
     time: int = 0  # of the machine, at the first sight
@@ -112,7 +113,7 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`message` says what happened and what was expected, `fix` what would be right.
+    """`message` is what happened and what was expected, `fix` the suggested correction.
 
     `cta`, `warp` and `lanes` are of the first thread seen: linear index in the grid, warp of its
     CTA, bits of the lanes; -1 and 0 where no thread is at fault. `source` is `file:line function`
@@ -183,7 +184,7 @@ def joined(first: Finding, others: Iterable[Finding]) -> Finding:
 
 @dataclass(slots=True)
 class _Tally:
-    """A finding of one schedule, and who has seen it so far."""
+    """A finding of one schedule, with the counts and threads of its events so far."""
 
     first: Finding
     count: int = 0
@@ -215,7 +216,7 @@ class Findings:
     _seen: dict[tuple[object, ...], _Tally] = field(default_factory=dict)
 
     def add(self, finding: Finding) -> None:
-        """Count `finding`; the first one of a fault stands for all."""
+        """Count `finding`; of equal ones the first is kept."""
         tally = self._seen.setdefault(finding.key, _Tally(finding))
         tally.count += finding.count
         tally.objects |= dict.fromkeys(finding.objects)

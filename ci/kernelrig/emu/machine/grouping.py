@@ -51,7 +51,7 @@ RANK = {
 }
 """Kinds in the order in which one explains the other, where nothing else is known."""
 WRONG_BYTES = "mbarrier-bytes"
-"""The rule of a deadlock that is no victim: nothing else makes an mbarrier's bytes wrong."""
+"""The rule of a deadlock that is a cause: no other fault makes an mbarrier's bytes wrong."""
 ORDER_FAULTS = frozenset({"race", "uninitialised", "proxy-fence"})
 
 Explains = Callable[[Finding, Finding], bool]

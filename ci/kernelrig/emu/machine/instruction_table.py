@@ -1,4 +1,4 @@
-"""The table of instructions: a row says which opcode and modifiers it gives a meaning to.
+"""The table of instructions: each row names the opcode and modifiers that it implements.
 
 A family of instructions is a module of `kernelrig.emu.isa` with a tuple `ROWS`. What no row
 matches is rejected before a run, all of it at once.
@@ -16,7 +16,7 @@ from kernelrig.ptx import Instruction, Operand, Register
 
 
 class Unsupported(Exception):
-    """An instruction that the emulator does not support; the text says why."""
+    """An instruction that the emulator does not support; the text is the reason."""
 
 
 Read = tuple[Operand, "np.dtype[Any]"]

@@ -18,7 +18,7 @@ Lanes = NDArray[np.bool_]
 def named_places(batch: WarpBatch, mask: Mask, address: Array) -> Iterator[tuple[int, Lanes]]:
     """Yield where in the arena addresses of shared memory, generic or its own, would be.
 
-    What is no such address gives -1, where no mbarrier is.
+    Any other address gives -1, where no mbarrier is.
     """
     lanes = batch.mask_of(mask)
     if address.shape[1] > 1:
@@ -50,7 +50,7 @@ def named_places(batch: WarpBatch, mask: Mask, address: Array) -> Iterator[tuple
 def _flat(batch: WarpBatch, address: Array) -> Array:
     """Return where in the arena an address of shared memory, generic or its own, would be.
 
-    What is no such address gives what no mbarrier has.
+    Any other address gives a position that no mbarrier has.
     """
     named = np.where(address >= SHARED_WINDOW, address - SHARED_WINDOW, address)
     rank, offset = named >> RANK_SHIFT, named & OFFSET_MASK

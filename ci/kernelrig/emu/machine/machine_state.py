@@ -209,7 +209,8 @@ class Machine:
     """A GPU on which one wave of CTAs runs at a time.
 
     `slot_of`, `rank_of` and `cta_of` map a warp to its resident CTA, that one's rank in its
-    cluster, and its linear index in the grid. `time` counts instructions, and stands for cycles.
+    cluster, and its linear index in the grid. `time` counts instructions; clock registers
+    return it as cycles.
     """
 
     program: Program

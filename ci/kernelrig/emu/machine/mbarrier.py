@@ -128,7 +128,7 @@ class Barriers:
             together = int(lanes.sum())
             # The state word that each lane gets back differs by its place in the order.
             if how.arrives and each and each * together <= barrier.pending:
-                # None of them but the last can complete the phase: their order says nothing.
+                # Only the last can complete the phase, so their order makes no difference.
                 pending = barrier.pending - each * np.arange(together)
                 parity = (barrier.phase & 1) << PHASE_BIT
                 states[lanes] = ((1 << 20) - pending).astype(np.uint64) << PENDING_BIT | parity
@@ -169,10 +169,10 @@ class Barriers:
     def must_wait(
         self, batch: WarpBatch, mask: Mask, address: Array, parity: Array
     ) -> Blocked | None:
-        """Say which warps a wait lets go on: those where it returns true for a lane.
+        """Return which warps must wait: a warp goes on where the wait returns true for a lane.
 
-        Now and then, as the scheduler's policy says, it lets a warp go without: a wait may return
-        false, once a phase, so that a wait for ever is still found as one.
+        With the probability of the scheduler's policy a warp goes on though its wait returns false,
+        at most once in a phase, so that an endless wait is still found as a deadlock.
         """
         ready: set[int] = set()  # rows
         wanted: dict[int, list[tuple[Barrier, int]]] = {}
@@ -183,7 +183,7 @@ class Barriers:
                 continue
             if passed is not False:
                 ready.update(np.flatnonzero(passed.any(axis=1)).tolist())
-            # The wait itself says that the mbarrier is another CTA's.
+            # The wait itself reports that the mbarrier is another CTA's.
             away = lanes & (batch.slot != barrier.slot)
             ready.update(np.flatnonzero(away.any(axis=1)).tolist())
             for row in np.flatnonzero(lanes.any(axis=1)).tolist():
@@ -220,7 +220,7 @@ class Barriers:
     ) -> Array:
         """Return where the phase of that parity is over, and notify observers."""
         found = list(self._found(batch, mask, address, "shared::cta", name))
-        over = batch.mask_of(mask).copy()  # a wait for what is no mbarrier is over
+        over = batch.mask_of(mask).copy()  # where there is no mbarrier the wait returns true
         for barrier, lanes in found:
             over &= ~lanes
             passed = _passed(barrier, parity, lanes)
@@ -232,7 +232,7 @@ class Barriers:
             self._remember(batch, seen, barrier)
             if self.machine.hooks and barrier.phase:
                 self.machine.hooks.waited(batch, seen, barrier, barrier.phase - 1, sem, scope)
-        # Where all who ask get one answer it is one value: what others hold means nothing.
+        # One value where all executing lanes get the same result; other lanes are not read.
         if over.any() and not (batch.mask_of(mask) & ~over).any():
             return np.ones((1, 1), np.bool_)
         return over if over.any() else np.zeros((1, 1), np.bool_)
@@ -296,7 +296,7 @@ class Barriers:
             machine.wake(barrier.key)
 
     def describe(self, key: object) -> Stall | None:
-        """Say what of an mbarrier is missing, for a deadlock; None for other keys."""
+        """Return what an mbarrier lacks to complete, for a deadlock; None for other keys."""
         match key:
             case ("mbarrier", int(slot), int(offset)):
                 barrier = self.find(slot, offset)
@@ -322,7 +322,7 @@ class Barriers:
     def _found(
         self, batch: WarpBatch, mask: Mask, address: Array, space: str, name: str
     ) -> Iterator[tuple[Barrier, Lanes]]:
-        """Yield each live mbarrier that lanes name, with those lanes; report what is none."""
+        """Yield each live mbarrier that lanes name, with those lanes; report other addresses."""
         lost = np.zeros((batch.size, LANES), np.bool_)
         for flat, lanes in named_places(batch, mask, address):
             barrier = self._live.get(flat)
@@ -343,7 +343,7 @@ class Barriers:
     def _reaches(
         self, batch: WarpBatch, away: Lanes, barrier: Barrier, space: str, name: str
     ) -> bool:
-        """Say whether threads of other CTAs may use `barrier` so, and report if not."""
+        """Return whether threads of other CTAs may use `barrier` so; report it if not."""
         if space in ("shared", "shared::cta") or "wait" in name:
             text = f"{name} on the {barrier} of another CTA of the cluster: only arrivals and"
             text += " tx-counts may be remote, by .shared::cluster"
@@ -372,7 +372,7 @@ class Barriers:
 
 
 def _passed(barrier: Barrier, parity: Array, lanes: Lanes) -> Lanes | bool:
-    """Say which lanes' parity is that of a phase that is over: all, none, or some of `lanes`."""
+    """Return which lanes' parity is that of a completed phase: all, none, or some of `lanes`."""
     if parity.size == 1:
         return barrier.has_completed(int(parity[0, 0]))
     return np.asarray(lanes & (spread(parity, lanes) != (barrier.phase & 1)))

@@ -1,4 +1,4 @@
-"""Asynchronous operations: copies, products, loads of tensor memory, beside the warps.
+"""Asynchronous operations: copies, products, loads of tensor memory, concurrent with warps.
 
 An operation is a generator: what it does between two `yield`s is one event, and the scheduler
 chooses when that happens. So a copy may read early and write late, and another operation or a warp

@@ -28,7 +28,7 @@ class Misuse(Exception):
 class Barrier:
     """An mbarrier. `offset` is its address in its CTA (from 0x400), `phase` counts completed ones.
 
-    `observed` says that a wait has seen the last phase complete, `made_by` is (warp on the machine,
+    `observed`: a wait has seen the last phase complete; `made_by` is (warp on the machine,
     lane) of the init. `name` is the kernel's own for it, where one is known.
     """
 

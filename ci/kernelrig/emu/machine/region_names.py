@@ -107,7 +107,7 @@ class RegionNames:
         return self.of_shared(address)
 
     def of_tensor(self, column: int) -> str:
-        """Name what lies at a column of tensor memory, "" where nothing has a name."""
+        """Return the name of the region at a column of tensor memory, "" without one."""
         return next(filter(None, (r.element(column) for r in self.tensor)), "")
 
     def of_global(self, name: str, offset: int) -> str:

@@ -40,7 +40,7 @@ class Policy:
 
     @property
     def spurious(self) -> float:
-        """How often a try_wait that has to wait says, once a phase, that its time is over.
+        """How often a try_wait that has to wait returns false, once in a phase, as at its limit.
 
         `late` has all of them do so: code that does not ask again is seen for sure.
         """
@@ -62,13 +62,13 @@ class Policy:
         return self.kind == LATE
 
     def yields(self) -> bool:
-        """Whether a batch that could go on lets others have their turn."""
+        """Whether a batch that could go on lets others run first."""
         if self.kind in (EARLY, LATE):
             return False
         return self.rng.random() < 0.3
 
     def splits(self) -> bool:
-        """Whether warps that stand together are scheduled apart."""
+        """Whether warps at the same instruction are scheduled separately."""
         return self.kind not in (EARLY, LATE) and self.rng.random() < 0.2
 
     def next(self, batches: list[WarpBatch], heads: list[Op]) -> WarpBatch | Op:

@@ -48,7 +48,7 @@ from kernelrig.emu.machine.schedule_policy import Policy
 from kernelrig.emu.numerics.arrays import LANES, UNDEFINED, full_mask
 
 FUEL = 4096
-"""Segments a batch may run before others get a turn: code may wait for them in a plain loop."""
+"""Segments a batch may run before others are scheduled: code may wait for them in a plain loop."""
 
 
 @dataclass
@@ -131,7 +131,7 @@ class Scheduler:
         return reconverge([batch, *mates])
 
     def _release_waiters(self) -> bool:
-        """Nothing can go on: let those go who only wait to go on together."""
+        """Nothing can go on: release the batches that only wait to reconverge."""
         for point in self.points:
             if point.arrived:
                 report_missing_lanes(self.machine, self.waiters, point)
@@ -310,7 +310,7 @@ class Scheduler:
         machine = self.machine
         # Barriers, points and collective instructions stop waiting for lanes that have exited.
         machine.alive[batch.warps] &= ~leaving
-        batch.pc += 1  # those who stay take along what is read from there on
+        batch.pc += 1  # the lanes that stay keep the registers that are live from here on
         gone, staying = diverge(batch, leaving)
         if gone is not None:
             self._remove_exited(gone)

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 ALL_LANES = 0xFFFF_FFFF
 
 BYTES, SOME, NONE, AHEAD, BARRIER = range(5)
-"""How likely it is the fault: bytes do not add up; some arrivals are missing; none has arrived; the
-same, where who waits has completed a phase that no wait has observed, so that its consumer waits
-elsewhere; a barrier of threads, that waits for warps which wait for something else."""
+"""In the order in which they are likely the fault: the bytes do not add up; some arrivals are
+missing; none has arrived; none has arrived, and the waiting warp has completed a phase that no wait
+has observed, so that its consumer waits elsewhere; a barrier of threads, which waits for warps that
+wait for something else."""
 
 
 @dataclass(frozen=True, slots=True)

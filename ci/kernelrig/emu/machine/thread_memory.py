@@ -23,7 +23,7 @@ NO_VALUE = (
     " L1::no_allocate L2::evict_normal L2::evict_first L2::evict_last L2::cache_hint L2::64B"
     " L2::128B L2::256B"
 )
-"""Qualifiers that say what caches should keep: nothing that a program can see in values."""
+"""Qualifiers for caches: they change no value that a program can see."""
 VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 
 
@@ -42,7 +42,7 @@ class MemorySemantics:
 
 
 def memory_semantics(i: Instruction, sem: str = "weak", scope: str = "") -> MemorySemantics:
-    """Return what the qualifiers of a load, store or atomic say; `sem` and `scope` are defaults."""
+    """Return the qualifiers of a load, store or atomic; `sem` and `scope` are defaults."""
     space = next((s for s in SPACES if s in i.flags), "generic")
     sem = next((s for s in SEMANTICS if s in i.flags), sem)
     scope = next((s for s in SCOPES if s in i.flags), scope)

@@ -34,7 +34,7 @@ class Init(Hooks):
         self.tensor: dict[int, NDArray[np.bool_]] = {}  # by slot: which words are written
 
     def started(self, machine: Machine) -> None:
-        """What a new wave finds in its CTAs' memory is nothing that anybody may read."""
+        """Mark the shared, local and tensor memory of a new wave of CTAs as never written."""
         self.machine = machine
         self.tensor = {}
         machine.memory.shared.written[:] = 0
@@ -143,5 +143,5 @@ def _first_unwritten(marks: NDArray[np.uint8], start: int, size: int) -> int:
 
 
 def _with_wait(text: str, wait: Wait | None) -> str:
-    """Add the wait that let the thread through too early: that is where to look."""
+    """Append the early wait that the thread passed last, if there is one."""
     return f"{text}; {wait.text}" if wait and wait.early else text

@@ -29,8 +29,8 @@ _ACQUIRES = frozenset({"acquire", "acq_rel", "sc"})
 class Publication(Hooks):
     """Which warps may use which mbarriers of other CTAs.
 
-    What a release of a CTA and an acquire of a warp have to do with each other is not asked: a
-    doubt is no finding.
+    Whether an acquire synchronises with a certain release is not checked: any earlier release of
+    the CTA is accepted, so that a doubtful case is not reported.
     """
 
     def started(self, machine: Machine) -> None:

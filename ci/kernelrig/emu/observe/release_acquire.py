@@ -1,4 +1,4 @@
-"""Release and acquire: how knowledge travels from thread to thread, as far as scopes reach.
+"""Release and acquire: how ordering passes from thread to thread, within their scopes.
 
 A `Sync` is what was published at one place: in a phase of an mbarrier, in one use of a CTA or
 cluster barrier, in a variable that is written by a release. PTX ISA 8.7 to 8.9.
@@ -30,12 +30,12 @@ from kernelrig.emu.observe.clocks import (
 
 
 class Sync:
-    """What those who arrived at something publish, by how far their scopes reach.
+    """What arriving threads have published, by the scope in which it is visible.
 
-    Scopes must include each other (PTX 8.7): `near` is for the CTA of who released, `wide` for its
-    cluster if both scopes reach it, `far` for all. `ended` are completions of operations: they
-    reach any scope (complete_tx is release.cluster). `order` is that of tcgen05 operations, which
-    relaxed arrivals carry too.
+    Scopes must include each other (PTX 8.7): `near` is for the CTA of the releasing thread, `wide`
+    for its cluster if both scopes include it, `far` for all. `ended` are completions of
+    operations: they reach any scope (complete_tx is release.cluster). `order` is that of tcgen05
+    operations, which relaxed arrivals carry too.
     """
 
     __slots__ = ("ended", "far", "near", "order", "wide")
@@ -88,7 +88,7 @@ class Sync:
 
 
 def release(warp: Warp, bits: int, sync: Sync, sem: str, level: int) -> None:
-    """Lanes publish what they have done; where they are relaxed, what a fence before closed."""
+    """Publish what lanes have done; with relaxed semantics, what an earlier fence published."""
     for lanes, view in warp.parts(bits):
         # tcgen05 order passes with relaxed arrivals too: the fences around it do the ordering.
         sync.pass_order(warp.cluster, warp.ordered(lanes, view))
@@ -102,9 +102,9 @@ def release(warp: Warp, bits: int, sync: Sync, sem: str, level: int) -> None:
 
 
 def acquire(warp: Warp, bits: int, sync: Sync, sem: str, level: int, cap: bool = False) -> None:
-    """Lanes learn what was published; where they are relaxed, an acquire fence behind does.
+    """Let lanes acquire what was published; with relaxed semantics, a later acquire fence does.
 
-    `cap`: such a fence reaches no further than this read does, which of mbarriers is not asked.
+    `cap`: the scope of such a fence is limited to that of this read; not so for mbarriers.
     """
     order = sync.order.get(warp.cluster.number)
     # A relaxed read takes nothing yet, but an acquire fence behind it does (PTX ISA 8.8): remember

@@ -47,7 +47,7 @@ MBARRIER_RULES = (
         "9.7.13.15.13",
         "a .noComplete arrival does not complete the phase",
         "its completion is undefined",
-        "leave .noComplete away, or let another arrival come after it",
+        "remove .noComplete, or let another arrival complete the phase",
     ),
     IsaRule(
         "mbarrier-tx",
@@ -67,7 +67,7 @@ MBARRIER_RULES = (
         "mbarrier-none",
         _PHASES,
         "mbarrier instructions are for initialised mbarriers",
-        "anything else in its place is undefined",
+        "the result for other contents of those bytes is undefined",
         "init it first, and let all users wait for the init",
     ),
     IsaRule(
@@ -75,7 +75,7 @@ MBARRIER_RULES = (
         _PHASES,
         "only arrivals and expect_tx reach another CTA's mbarrier",
         "a wait on it is undefined",
-        "wait on an mbarrier of the own CTA, and let the other one arrive there",
+        "wait on an mbarrier of the waiting CTA, and let the other CTA arrive there",
     ),
     IsaRule(
         "mbarrier-exited",
@@ -110,7 +110,7 @@ MBARRIER_RULES = (
         "barrier-never-completes",
         "9.7.13.1",
         "all threads that a barrier waits for arrive",
-        "a thread that waits for it waits for ever",
+        "a thread that waits for it never continues",
         "look at what the missing warps wait for",
     ),
 )

@@ -116,3 +116,19 @@ def test_rounding_of_a_sum_is_allowed_for_and_no_more() -> None:
     assert pattern is not None
     assert pattern.operand == "A"
     assert pattern_of(replace(made, got=got * 1.2), product) is None
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_elements_that_are_not_finite_have_no_pattern_and_disturb_none(value: float) -> None:
+    wanted = WANTED.copy()
+    wanted[3, :] = value
+    got = np.roll(wanted, -1, 0)
+    right = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
+    made = replace(output(got), wanted=wanted, right=right)
+    pattern = pattern_of(made, product_of({"A": A, "B": B}, wanted))
+    assert pattern is not None
+    assert pattern.text.endswith("row r holds the expected row r + 1")
+    nothing = np.full_like(WANTED, value)
+    assert product_of({"A": A, "B": B}, nothing) is None
+    assert pattern_of(replace(made, got=nothing, right=nothing == WANTED), None) is None

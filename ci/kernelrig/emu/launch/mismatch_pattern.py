@@ -88,7 +88,8 @@ class _Hypothesis:
 
 def product_of(inputs: Mapping[str, Numbers], wanted: Numbers) -> Product | None:
     """Return the product that `wanted` has as a part, where exactly one pair of inputs has it."""
-    if wanted.ndim != 2:
+    finite = np.isfinite(wanted)
+    if wanted.ndim != 2 or not finite.any():
         return None
     found = []
     for a, b in permutations(inputs, 2):
@@ -99,9 +100,13 @@ def product_of(inputs: Mapping[str, Numbers], wanted: Numbers) -> Product | None
             continue
         if wanted.size * rows.shape[1] > _MOST_PRODUCTS:
             continue
-        values = (rows.astype(np.float32) @ columns.astype(np.float32).T).astype(np.float64)
-        # Without the product, what is left of the output varies less.
-        if np.isfinite(values).all() and np.nanvar(wanted - values) < 0.5 * np.nanvar(wanted):
+        with np.errstate(all="ignore"):
+            values = (rows.astype(np.float32) @ columns.astype(np.float32).T).astype(np.float64)
+        # If it is a part of the output, what is left without it varies less.
+        if not np.isfinite(values).all():
+            continue
+        left = wanted[finite] - values[finite]
+        if np.var(left) < 0.5 * np.var(wanted[finite]):
             found.append(Product(a, b, values))
     return found[0] if len(found) == 1 else None
 
@@ -167,8 +172,9 @@ def _hypotheses(output: Output, product: Product | None) -> Iterator[_Hypothesis
 
 def _constant(output: Output) -> float | None:
     """Return the most frequent difference of the wrong elements."""
-    difference = (output.got - output.wanted)[~output.right]
-    values, counts = np.unique(difference[np.isfinite(difference)], return_counts=True)
+    wrong = ~output.right & np.isfinite(output.got) & np.isfinite(output.wanted)
+    difference = output.got[wrong] - output.wanted[wrong]
+    values, counts = np.unique(difference, return_counts=True)
     return float(values[counts.argmax()]) if len(values) else None
 
 

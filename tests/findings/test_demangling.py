@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from kernelrig.findings.demangling import demangled, readable
+from kernelrig.findings.demangling import demangled, own_name, readable
 
 NAMES = {
     "_ZN9kernelrig4waitEjjPKc": "wait",
@@ -37,3 +37,16 @@ def test_without_the_library_a_name_is_read_as_far_as_we_can(
     assert demangled("_ZN9kernelrig4waitEjjPKc") == "wait"
     assert demangled("_ZZN9kernelrig4waitEjjPKcENKUlvE_clEv").startswith("_ZZN")
     demangled.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("whole", "own"),
+    [
+        ("void (anonymous namespace)::consume<(int)3>(Clock<(bool)1>&)", "consume<3>"),
+        ("Clock<(anonymous namespace)::Phase>::mark(int) const", "mark"),
+        ("patch_embed_gemm(CUtensorMap_st, float const*)", "patch_embed_gemm"),
+        ("store_four", "store_four"),
+    ],
+)
+def test_a_demangled_name_is_cut_to_the_functions_own(whole: str, own: str) -> None:
+    assert own_name(whole) == own

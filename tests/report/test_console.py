@@ -51,3 +51,16 @@ def test_an_error_is_one_sentence_with_its_hint() -> None:
 def test_the_compiler_speaks_before_we_do() -> None:
     error = BuildError("nvcc exited with 2", "nvcc -O3 x.cu", details="x.cu(3): error: no\x1b[m\n")
     assert describe_error(error) == ("x.cu(3): error: no\\x1b[m\nnvcc exited with 2; nvcc -O3 x.cu")
+
+
+def test_a_failed_build_ends_with_its_first_error_and_names_the_log() -> None:
+    many = [f"x.cu({n}): note: in an instance of a template" for n in range(4, 40)]
+    details = "\n".join(["x.cu:3: error: no such name", *many, "command: nvcc -O3 x.cu"])
+    error = BuildError("gemm-sm_90a-production does not compile", details=details)
+    lines = describe_error(error, "artifacts/runs/r").split("\n")
+    assert lines[0] == "x.cu:3: error: no such name"
+    assert lines[-2:] == [
+        "... 25 more lines in artifacts/runs/r/stages/00-build/compile.log",
+        "gemm-sm_90a-production does not compile: x.cu:3: error: no such name",
+    ]
+    assert len(lines) == 14

@@ -92,7 +92,7 @@ def show_error(called: str, error: BaseException, *, as_json: bool) -> int:
 
     if folder:
         say(f"report: {folder}/summary.md")
-    sys.stderr.write(f"{describe_error(said)}\n")
+    sys.stderr.write(f"{describe_error(said, folder)}\n")
     return said.exit_code
 
 

@@ -25,8 +25,14 @@ def demangled(name: str) -> str:
     Without the library that demangles, the name is read as far as base_name can.
     """
     whole = _demangle(name)
-    if whole == name:
-        return base_name(name)
+    return base_name(name) if whole == name else own_name(whole)
+
+
+def own_name(whole: str) -> str:
+    """Return a demangled function's own name, without return type, namespaces and parameters.
+
+    `consume<3>` for `void (anonymous namespace)::consume<(int)3>(Clock<(bool)1>&)`.
+    """
     bare = whole.replace(_UNNAMED, "")
     while (shorter := _PARAMETERS.sub("", bare)) != bare:
         bare = shorter

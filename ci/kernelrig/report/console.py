@@ -27,12 +27,27 @@ def render_plan(
     return "\n".join(lines) + "\n"
 
 
-def describe_error(error: CiError) -> str:
-    """Return what ended a run: the compiler's lines, which have file:line, then our sentence."""
+_COMPILER_LINES = 12
+"""What is shown of a compiler's output; a wrong template makes hundreds of lines of one error."""
+
+
+def describe_error(error: CiError, folder: str = "") -> str:
+    """Return what ended a run; of a failed build the compiler's first lines, then its first error.
+
+    `folder` is the run directory, which has the whole output; without one all of it is returned.
+    """
     said = printable(str(error))
-    if isinstance(error, BuildError) and error.details:
-        return f"{printable(error.details.rstrip())}\n{said}"
-    return said
+    if not isinstance(error, BuildError) or not error.details:
+        return said
+    lines = printable(error.details.rstrip()).split("\n")
+    if not folder:
+        return "\n".join([*lines, said])
+    first = next((line for line in lines if ": error" in line), lines[0])
+    lines = [line for line in lines if not line.startswith("command: ")]
+    if (left := len(lines) - _COMPILER_LINES) > 0:
+        log = f"{folder}/stages/00-build/compile.log"
+        lines = [*lines[:_COMPILER_LINES], f"... {left} more lines in {log}"]
+    return "\n".join([*lines, f"{printable(error.message)}: {first}"])
 
 
 def _stage_lines(number: int, stage: Stage, job: StageJob | None) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from xml.etree import ElementTree
 
 from kernelrig.errors import ProtocolError
+from kernelrig.findings.demangling import own_name
 from kernelrig.model.frame import Frame
 
 _PREFIX = "========= "
@@ -157,7 +158,10 @@ def _frame(where: ElementTree.Element | None) -> Frame:
         return Frame("", 0)
     line = where.findtext("line", "0")
     number = int(line) if line.isdigit() else 0
-    return Frame(where.findtext("path", ""), number, _bare(where.findtext("func", "")))
+    function = own_name(where.findtext("func", ""))
+    if function.count("<") != function.count(">"):
+        function = ""  # the tool cuts names at their first parenthesis, also inside of `<>`
+    return Frame(where.findtext("path", ""), number, function)
 
 
 def frame_line(frame: Frame) -> str:
@@ -169,11 +173,6 @@ def _offsets(places: Sequence[ElementTree.Element | None]) -> tuple[int, ...]:
     written = [where.findtext("pc", "") if where is not None else "" for where in places]
     known = all(re.fullmatch(r"0x[0-9a-fA-F]{1,8}", text) for text in written)
     return tuple(int(text, 16) for text in written) if known else ()
-
-
-def _bare(function: str) -> str:
-    """Return a function's name without parameters and namespaces, as the XML has it."""
-    return function.split("(")[0].split("::")[-1]
 
 
 def _triple(index: ElementTree.Element | None) -> str:

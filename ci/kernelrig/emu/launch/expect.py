@@ -72,17 +72,16 @@ def compare(loaded: Loaded, machine: Machine, writers: LastWriter) -> None:
             _EPSILON.get(entry.dtype, 0.0),
         )
         pattern = pattern_of(output, product_of(_inputs(loaded, machine), output.wanted))
+        fix = pattern.fix if pattern else ""
+        if pattern and (copies := _copies(pattern, loaded, machine, writers)):
+            fix += f": {pattern.operand} is copied at {', '.join(f.text for f in copies)}"
         machine.report(
             "mismatch",
             f"{len(wrong)} of {right.size} elements of {name} differ{place_of_wrong(right)}: "
             + "; ".join((*((pattern.text,) if pattern else ()), *shown, f"the first was {by}")),
             at=writer,
             count=len(wrong),
-            context=Context(
-                objects=(name,),
-                related=_copies(pattern, loaded, machine, writers),
-                fix=pattern.fix if pattern else "",
-            ),
+            context=Context(objects=(name,), fix=fix),
         )
 
 
@@ -102,15 +101,15 @@ def _inputs(loaded: Loaded, machine: Machine) -> dict[str, Numbers]:
 
 
 def _copies(
-    pattern: Pattern | None, loaded: Loaded, machine: Machine, writers: LastWriter
+    pattern: Pattern, loaded: Loaded, machine: Machine, writers: LastWriter
 ) -> tuple[Frame, ...]:
-    """Return the lines that copy the operand of which the pattern says that other rows were used.
+    """Return the lines that copy the operand of which other rows were used, () for no operand.
 
-    The call as well: a function that loads any operand has one line for all of them.
+    A function of the kernel's file that copies is named by its call: it may copy any operand.
     """
-    if pattern is None or not pattern.operand:
+    if not pattern.operand:
         return ()
     buffer = loaded.kernel.buffers[pattern.operand]
     places = map(machine.program.where, writers.copies_from(buffer.start, buffer.size))
     own = ([f for f in p.frames if f.file == p.frame.file and f.line][:2] for p in places)
-    return tuple(dict.fromkeys(f for frames in own for f in frames))
+    return tuple(dict.fromkeys(frames[-1] for frames in own if frames))

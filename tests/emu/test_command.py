@@ -114,6 +114,23 @@ def test_an_end_that_was_not_reached_is_an_error_whoever_observes(folder: Path) 
     assert "deadlock" in [f["kind"] for f in found["findings"]]
 
 
+@pytest.mark.parametrize("observe", ["", ","])
+def test_a_run_that_observes_nothing_is_refused(
+    observe: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(folder / "launch.json"), f"--observe={observe}"]) == 2
+    assert capsys.readouterr().err.startswith("error: --observe names no observer; known: ")
+
+
+def test_a_launch_file_that_cannot_be_read_is_named_with_its_folder(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = folder / "gone.json"
+    assert main(["run", str(gone)]) == 2
+    said = f"error: cannot read the launch file {gone}: no such file or directory\n"
+    assert capsys.readouterr().err == said
+
+
 def test_a_failure_of_the_emulator_itself_reads_as_no_finding(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

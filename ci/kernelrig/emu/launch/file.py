@@ -90,7 +90,8 @@ def read_launch(path: Path) -> LaunchEntry:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as e:
-        raise ConfigError(f"{path.name}: cannot be read: {getattr(e, 'strerror', e)}") from e
+        reason = (getattr(e, "strerror", "") or str(e)).lower()
+        raise ConfigError(f"cannot read the launch file {path}: {reason}") from e
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as e:

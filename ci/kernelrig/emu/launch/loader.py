@@ -83,7 +83,7 @@ def _module(path: Path) -> Module:
     try:
         return parse_ptx(path.read_text(encoding="utf-8", errors="surrogateescape"), path.name)
     except OSError as e:
-        raise ConfigError(f"{path.name}: cannot be read: {e.strerror}") from e
+        raise ConfigError(f"cannot read the PTX {path}: {(e.strerror or str(e)).lower()}") from e
 
 
 def _function(module: Module, name: str, file: str) -> Function:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -258,3 +259,13 @@ def test_a_race_in_helpers_is_located_at_the_lines_that_call_them() -> None:
     (alone,) = found_in("racecheck", text)
     assert alone.line == 19
     assert race.fingerprint == alone.fingerprint
+
+
+def test_a_name_that_the_tool_cut_inside_of_its_parameters_is_left_out() -> None:
+    text = (CAPTURES / "2025.3.1-memcheck-inlined.xml").read_text()
+    name = re.findall("<func>(.*?)</func>", text)[0]
+    cut = text.replace(f"<func>{name}</func>", "<func>Clock&lt;false&gt; &amp;)</func>")
+    functions = {f.function for r in parse_xml(cut).reports for f in r.frames}
+    assert name not in functions
+    assert "" in functions
+    assert not any("&)" in r.message or "in  at" in r.message for r in parse_xml(cut).reports)

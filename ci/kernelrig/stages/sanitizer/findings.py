@@ -20,7 +20,7 @@ from kernelrig.findings import (
 )
 from kernelrig.model import Finding
 from kernelrig.model.frame import Frame
-from kernelrig.stages.sanitizer.tool_log import Report, frame_line
+from kernelrig.stages.sanitizer.tool_log import Report, access_place
 
 Resolve = Callable[[Frame, int], tuple[Frame, ...]]
 """(innermost frame, offset in the kernel) -> the whole chain, innermost first."""
@@ -86,7 +86,7 @@ def _finding(
     message = first.message
     if len(ends) > 1:  # a race: its message names both accesses
         for named, frame in zip(_lines(first), (at, *others), strict=True):
-            message = message.replace(_access(named), _access(frame), 1)
+            message = message.replace(access_place(named), access_place(frame), 1)
     finding = Finding(
         tool=tool,
         kind=first.kind,
@@ -110,7 +110,3 @@ def _threads(same: Sequence[Report]) -> str:
         return ""
     more = len({(r.thread, r.block) for r in same}) - 1
     return f"thread {first.thread} of CTA {first.block}" + (f" and {more} more" if more else "")
-
-
-def _access(frame: Frame) -> str:
-    return f"in {frame.function} at {frame_line(frame)}"

@@ -24,6 +24,8 @@ _SUMMARY = re.compile(
 _NOT_PRINTED = re.compile(r"SUMMARY: ([\d,]+) (?:errors?|hazards?) (?:was|were) not printed")
 # Errors of the tool or the program itself, as opposed to the first line of a record.
 _COMPLAINT = re.compile(r"(Error:|Warning:|Fatal|Internal|Target application)")
+# The tool cuts a name at its last `::` and first parenthesis, also inside of a parameter list.
+_NAME = re.compile(r"~?[A-Za-z_$][\w$]*(?:<.*>)?|operator.*")
 _RECORD_HEAD = re.compile(r"(Error|Warning): Race reported")
 
 
@@ -120,7 +122,7 @@ def _report(record: ElementTree.Element) -> Report:
         kind = record.findtext("what/error", kind)
     places = [*record.findall("where"), *record.findall("deviceStack/frame")]
     frames = tuple(map(_frame, places))
-    message += "".join(f" in {f.function} at {frame_line(f)}" for f in frames[:-1])
+    message += "".join(f" {access_place(f)}" for f in frames[:-1])
     return Report(
         kind,
         message,
@@ -147,9 +149,7 @@ def _race(text: str, source: ElementTree.Element, other: ElementTree.Element) ->
         ((_frame(where), way, where) for where, way in accesses),
         key=lambda end: (end[0].file, end[0].line, end[1]),
     )
-    named = " and ".join(
-        f"{way} in {frame.function} at {frame_line(frame)}" for frame, way, _ in ends
-    )
+    named = " and ".join(f"{way} {access_place(frame)}" for frame, way, _ in ends)
     return Report(text, f"{text} between {named}", (first,), second, _offsets([at, then]))
 
 
@@ -159,9 +159,15 @@ def _frame(where: ElementTree.Element | None) -> Frame:
     line = where.findtext("line", "0")
     number = int(line) if line.isdigit() else 0
     function = own_name(where.findtext("func", ""))
-    if function.count("<") != function.count(">"):
-        function = ""  # the tool cuts names at their first parenthesis, also inside of `<>`
+    if not _NAME.fullmatch(function):
+        function = ""
     return Frame(where.findtext("path", ""), number, function)
+
+
+def access_place(frame: Frame) -> str:
+    """Return `in store at gemm.cu:326`, without the function where the tool's name is unusable."""
+    inside = f"in {frame.function} " if frame.function else ""
+    return f"{inside}at {frame_line(frame)}"
 
 
 def frame_line(frame: Frame) -> str:

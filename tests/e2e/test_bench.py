@@ -188,7 +188,10 @@ def test_collect_reaches_the_same_verdicts(project: Project) -> None:
     [
         (("quick", "nobody"), "unknown kernel 'nobody'; kernels: "),
         (("quick", "slow:debug"), "unknown variant 'debug' of slow; known: production"),
-        (("quick", "slow@nowhere"), "'@nowhere' is no commit of project; see `git log --oneline`"),
+        (
+            ("quick", "slow@nowhere"),
+            "'@nowhere' is not a commit of project; see `git log",
+        ),
         (("quick", "x=nowhere"), "no build in nowhere: it has no build.json;"),
         (("quick", "a b"), "'a b' names no build; write KERNEL, KERNEL:VARIANT,"),
         (("quick", "slow", "--minutes", "1"), "--rounds and --minutes contradict each other"),

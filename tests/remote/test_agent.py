@@ -314,7 +314,7 @@ def test_a_gpu_that_no_longer_answers_ends_the_run(host: LocalHost) -> None:
     jobs = [job("one", shell("a", "exit 70"), shell("b", ":")), job("two", shell("c", ":"))]
     (one, two), _ = host.run(jobs)
     assert one.gpu_healthy_after is False
-    gone = "the GPU no longer answers after one/a: cuInit gave 999: unknown error"
+    gone = "the GPU no longer answers after one/a: cuInit returned 999: unknown error"
     assert [(c.ended_by, c.detail) for c in one.commands] == [
         (EndedBy.EXIT, ""),
         (EndedBy.NOT_STARTED, gone),

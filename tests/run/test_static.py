@@ -371,7 +371,7 @@ def test_sets_of_tunables_are_compiled_once_and_judged_each(project: Project) ->
             "  float sum[WIDTH] = {};",
             "  float sum[WIDTH > 2 ? -1 : WIDTH] = {};",
             "T001 WIDTH=4",
-            "an error of the compiler's that is no static assert of ours",
+            "a compiler error that is not a static assert of the kernel",
         ),
         (
             "  float sum[WIDTH] = {};",

@@ -58,6 +58,10 @@ class KernelrigProgram(Program):
     def run(self, argv: list[str] | None = None, exit: bool = True) -> None:
         """Run `argv` and exit with the code of the one table (ci/kernelrig/errors)."""
         code = self.exit_code(sys.argv if argv is None else argv)
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            code = _discard_stdout()
         if exit:
             sys.exit(code)
 
@@ -85,9 +89,7 @@ class KernelrigProgram(Program):
                 sys.stderr.write(f"{e.message}\n")
             return e.code
         except BrokenPipeError:
-            # The reader closed stdout: without this the flush at exit would fail once more.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return CiError.exit_code
+            return _discard_stdout()
         except (KeyboardInterrupt, Exception) as e:
             return show_error("", e, as_json=as_json)
         return 0
@@ -161,6 +163,12 @@ class KernelrigProgram(Program):
         sys.stdout.write(f"Usage: {self.binary} [--options] TASK [--flags]\n\nOptions:\n\n")
         self.print_columns(self.options.help_tuples())
         self.list_tasks()
+
+
+def _discard_stdout() -> int:
+    """Return the exit code for a reader that closed stdout; the flush at exit would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return CiError.exit_code
 
 
 def main() -> None:

@@ -145,9 +145,9 @@ def test_stopping_the_host_ends_what_was_started_on_it() -> None:
 def test_only_the_key_of_this_run_may_log_in(remote: Remote, tmp_path: Path) -> None:
     key = asyncssh.generate_private_key("ssh-ed25519")
     (tmp_path / "key").write_bytes(key.export_private_key())
-    stranger = replace(remote, identity_file=str(tmp_path / "key"))
+    other_user = replace(remote, identity_file=str(tmp_path / "key"))
     with (
-        Session(stranger, home=SshHome.empty()) as session,
+        Session(other_user, home=SshHome.empty()) as session,
         pytest.raises(RemoteError) as caught,
     ):
         session.open(["true"])

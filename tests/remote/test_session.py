@@ -434,8 +434,8 @@ def test_a_jump_host_carries_the_connection_and_its_key_is_checked(
         assert len(jump.sessions()) >= 1
         client = run(session, "sh", "-c", "echo $SSH_CLIENT").stdout.split()[1]
         assert client != b""
-    stranger = home_with(tmp_path / "ssh", config=config)
-    error = refusal(remote, stranger)
+    other_user = home_with(tmp_path / "ssh", config=config)
+    error = refusal(remote, other_user)
     assert error.message.startswith(f"the host key of 127.0.0.1:{jump.port} is not known")
     assert error.hint == (
         f"it is a jump host: log in once with `ssh -p {jump.port} {jump.user}@127.0.0.1` so that"

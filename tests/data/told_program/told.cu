@@ -1,6 +1,6 @@
 // A program of level 1 for boxes without a GPU: it answers a harness's command line with the result
 // file that it is told, TOLD/<mode>-<pattern>-<seed>.json, and describes its launch. What it is judged by is all real: the
-// build, its cubin, the way to the box and back, and every verdict on what came back.
+// build, its cubin, the way to the host and back, and every verdict on what came back.
 
 #include <cstdlib>
 #include <fstream>

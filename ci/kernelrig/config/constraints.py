@@ -55,7 +55,11 @@ def remote_rules(remote: Remote) -> Iterator[Complaint]:
         )
     if not 0 <= remote.port <= 65535:
         yield Complaint(("port",), f"'port' must be 1 to 65535, not {remote.port}")
-    yield from _positive(("connect_timeout_s",), remote.connect_timeout_s)
+    for limit in ("connect_timeout_s", "give_up_s"):
+        yield from _positive((limit,), getattr(remote, limit))
+    if not 2 < remote.silence_s < math.inf:
+        text = "must be more than 2, for the agent shows every 2 s that it is alive"
+        yield Complaint(("silence_s",), f"'silence_s' {text}, not {remote.silence_s:g}")
     yield from _identifiers(("env",), remote.env)
 
 

@@ -37,7 +37,7 @@ def connect(remote: Remote, *, root: Path) -> Iterator[HostLink]:
         elif remote.identity_file:
             identity = root / Path(remote.identity_file).expanduser()
             remote = replace(remote, identity_file=str(identity))
-        session = stack.enter_context(Session(remote, home=home))
-        link = connect_host(session, remote)
+        session = stack.enter_context(Session(remote, home=home, silence_s=remote.silence_s))
+        link = connect_host(session, remote, give_up_s=remote.give_up_s)
         stack.callback(link.close)
         yield link

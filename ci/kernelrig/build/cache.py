@@ -19,6 +19,7 @@ from pathlib import Path
 from kernelrig.build.command import Request, shown_path
 from kernelrig.build.depends import Depends, hash_inputs, is_current
 from kernelrig.errors import ConfigError, ProtocolError
+from kernelrig.files import strict_json
 from kernelrig.files.rundir import sha256_file, write_atomic
 from kernelrig.files.serialization import from_json, to_json
 from kernelrig.model import SCHEMA, Build, Toolchain
@@ -71,7 +72,7 @@ def last_compile_s(root: Path, request: Request) -> float:
     """Return how long the last compilation took, 0.0 if unknown."""
     for path in sorted((root / BUILDS).glob(f"{request.name}-*/{RECORD}"), key=_mtime)[-1:]:
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-            return float(json.loads(path.read_bytes())["compile_s"])
+            return float(strict_json.load(path)["compile_s"])
     return 0.0
 
 

@@ -24,6 +24,7 @@ from kernelrig.emu.launch.loader import load
 from kernelrig.emu.machine.findings import OBSERVER_OF, Finding
 from kernelrig.emu.observe.registry import OBSERVERS
 from kernelrig.errors import CiError, ConfigError
+from kernelrig.files import strict_json
 
 SCHEDULES = 4
 SCHEMA = 2
@@ -191,7 +192,7 @@ def _split(arguments: argparse.Namespace) -> int:
     observe = _observers(arguments.observe)
     path: Path = arguments.findings
     try:
-        found = json.loads(path.read_text("utf-8"))
+        found = strict_json.load(path)
         if found["schema"] != SCHEMA or not set(observe) <= set(found["run"]["observed"]):
             raise ConfigError(f"{path.name}: was not made with {', '.join(observe)} observed")
         kept, others = _kept(found["findings"], observe)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kernelrig.errors import ProtocolError
+from kernelrig.files import strict_json
 from kernelrig.files.upgrades import upgrade
 from kernelrig.files.validation import adapter, convert
 
@@ -18,11 +19,14 @@ T = TypeVar("T")
 
 
 def to_json(record: object) -> str:
-    """Return `record` as JSON text that `from_json` turns into an equal record."""
+    """Return `record` as JSON text that `from_json` turns into an equal record.
+
+    ValueError for a number that JSON has not: what is written must be readable.
+    """
     kind: type = type(record)
     # warnings=False: results are written even if a field has a list in place of a tuple.
     (value,) = adapter(kind).dump_python((record,), mode="json", warnings=False)
-    text = json.dumps(value, indent=2, ensure_ascii=False)
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     # File names on a host may hold bytes that are not UTF-8: they become '?'.
     return text.encode(errors="replace").decode() + "\n"
 
@@ -30,7 +34,7 @@ def to_json(record: object) -> str:
 def from_json(kind: type[T], path: Path) -> T:
     """Read the record in `path`; a file that does not hold one is a ProtocolError."""
     try:
-        value = json.loads(path.read_bytes())
+        value = strict_json.load(path)
     except OSError as e:
         raise ProtocolError(f"cannot read {path}: {(e.strerror or str(e)).lower()}") from e
     except json.JSONDecodeError as e:
@@ -38,7 +42,9 @@ def from_json(kind: type[T], path: Path) -> T:
         raise ProtocolError(
             f"{path} is not JSON from {place} on; it is cut short or damaged"
         ) from e
-    except (ValueError, RecursionError) as e:  # not UTF-8, 5000 digits, 5000 brackets
+    except strict_json.StrictError as e:
+        raise ProtocolError(f"{path} cannot be read: {e}") from e
+    except ValueError as e:  # not UTF-8, 5000 digits
         raise ProtocolError(f"{path} is not JSON; it is damaged") from e
     wanted = next((f.default for f in dataclasses.fields(kind) if f.name == "schema"), None)  # type: ignore[arg-type]
     if isinstance(wanted, int):

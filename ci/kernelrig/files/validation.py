@@ -56,7 +56,7 @@ def adapter(kind: type) -> TypeAdapter[Any]:
     """Return the strict adapter of a tuple of one `kind`: a bare dataclass accepts no settings."""
     from pydantic import ConfigDict, TypeAdapter
 
-    config = ConfigDict(strict=True, extra="forbid", ser_json_inf_nan="constants")
+    config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
     return TypeAdapter(tuple[kind], config=config)  # type: ignore[valid-type]
 
 

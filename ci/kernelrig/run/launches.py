@@ -6,13 +6,12 @@ is filed with the launch: the emulator then names the line that wrote a wrong on
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
 from kernelrig import stages
 from kernelrig.errors import CiError, ProtocolError
-from kernelrig.files import rundir
+from kernelrig.files import rundir, strict_json
 from kernelrig.model import Build, Builds, Kernel, Pattern
 from kernelrig.proc import run_process
 from kernelrig.stages import Launch
@@ -68,7 +67,7 @@ def _expect(launch: Launch, kernel: Kernel, built: Build, place: Path) -> None:
 
     path = place / launch.file.name
     try:
-        described = json.loads(path.read_bytes())
+        described = strict_json.load(path)
         shape = tuple(described["buffers"][stages.OUTPUT]["shape"])
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise ProtocolError(f"{path.name} of --mode describe cannot be read: {e}") from e

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernelrig.errors import CiError, ProtocolError
+from kernelrig.files import strict_json
 from kernelrig.model import Build, Case
 from kernelrig.proc import run_process
 
@@ -46,7 +46,7 @@ def describe(build: Build, case: Case) -> Launch:
 def read_launch(path: Path) -> Launch:
     """Read from a launch file what occupancy depends on."""
     try:
-        value = json.loads(path.read_bytes())
+        value = strict_json.load(path)
         threads, cluster = math.prod(value["block"]), math.prod(value["cluster"])
         dynamic = value["dynamic_smem_bytes"]
     except (OSError, ValueError, KeyError, TypeError) as e:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 from kernelrig.errors import ProtocolError
+from kernelrig.files import strict_json
 from kernelrig.files.rundir import write_json
 from kernelrig.proc import run_process
 
@@ -17,7 +17,7 @@ class Versions:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            seen = json.loads(path.read_bytes())
+            seen = strict_json.load(path)
         except (OSError, ValueError):  # absent or damaged: the tools are run again
             seen = {}
         self._seen: dict[str, dict[str, str]] = seen if isinstance(seen, dict) else {}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from kernelrig.emu.launch.layout import SharedEntry, TensorEntry, layout_errors
 from kernelrig.errors import ConfigError
+from kernelrig.files import strict_json
 from kernelrig.files.validation import convert
 
 Scalar = Literal["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"]
@@ -93,8 +93,8 @@ def read_launch(path: Path) -> LaunchEntry:
         reason = (getattr(e, "strerror", "") or str(e)).lower()
         raise ConfigError(f"cannot read the launch file {path}: {reason}") from e
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as e:
+        value = strict_json.loads(text)
+    except ValueError as e:
         raise ConfigError(f"{path.name}: is not JSON: {e}") from e
     launch, complaints = convert(LaunchEntry, value)
     said = [c.text for c in complaints] or ([] if launch is None else list(_complaints(launch)))

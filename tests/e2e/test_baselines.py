@@ -16,7 +16,7 @@ import pytest
 from kernelrig import config
 from kernelrig.build import Request, build_all
 from kernelrig.files import serialization
-from kernelrig.model import Baselines, Build, HostClass, Outcome, Toolchain
+from kernelrig.model import Baselines, Build, HostClass, Outcome, Toolchain, input_seed
 
 from tests.e2e.host import LoopbackHost
 from tests.e2e.project import Answer, MakeProject, Project, make_project, read_junit, stage_of
@@ -32,6 +32,9 @@ case "$1" in
 esac
 """
 ONLY = ("--only", "check,smoke,checksum,timing")
+DRAWN = 7
+FIRST = input_seed(DRAWN, 0)
+SEED = ("--seed", str(DRAWN))
 FILE = "artifacts/baselines/nvidia-h200-700w-580.json"
 
 
@@ -61,10 +64,10 @@ class Rig:
     def run(self, ms: float, *words: str) -> Answer:
         """Run the stages of ONLY, of which the last is told `ms` at the median."""
         samples = [ms * (1 + (i - 100) / 1e5) for i in range(200)]
-        timed = bench.result("time", "random") | {"samples_ms": samples, "label": ""}
-        (self.told / "time-random-0.json").write_text(json.dumps(timed))
+        timed = bench.result("time", "random", FIRST) | {"samples_ms": samples, "label": ""}
+        (self.told / f"time-random-{FIRST}.json").write_text(json.dumps(timed))
         remote = ("--remote", "host", "--kernel", "told", "--build", str(self.built))
-        return self.project.invoke("remote-test", *remote, *ONLY, *words)
+        return self.project.invoke("remote-test", *remote, *ONLY, *SEED, *words)
 
     def accept(self, answer: Answer, *words: str) -> Answer:
         return self.project.invoke("baseline-accept", answer.folder.name, "--dirty", *words)
@@ -78,7 +81,7 @@ def rig(make: MakeProject, host: LoopbackHost, built: Build, tmp_path: Path) -> 
     smi.write_text(SMI.format(card=bench.UUID))
     smi.chmod(0o755)
     for pattern, seeds in (("constant", (0,)), ("integer", (0, 1)), ("random", (0, 1))):
-        for seed in seeds:
+        for seed in (input_seed(DRAWN, number) for number in seeds):
             right = bench.result("check", pattern, seed) | {"label": ""}
             (told / f"check-{pattern}-{seed}.json").write_text(json.dumps(right))
     path = f"{smi.parent}:{Path(sys.executable).resolve().parent}:{os.defpath}"
@@ -154,7 +157,7 @@ def test_a_build_is_stale_until_it_passed_the_checks_as_they_stand_now(rig: Rig)
     for path in rig.told.glob("*.json"):
         path.write_text(path.read_text().replace("1e-05", "5e-06"))
     remote = ("--remote", "host", "--kernel", "told", "--build", str(rig.built))
-    answer = rig.project.invoke("remote-test", *remote, "--only", "checksum,timing")
+    answer = rig.project.invoke("remote-test", *remote, "--only", "checksum,timing", *SEED)
     stale = "outdated: this build has not passed smoke in their current form"
     assert answer.exit_code == 0
     assert answer.shows(stale)

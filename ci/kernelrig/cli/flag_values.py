@@ -38,6 +38,18 @@ def optional_whole_number(flag: str, text: str) -> int | None:
     return whole_number(flag, text) if text else None
 
 
+def optional_seed(flag: str, text: str) -> int | None:
+    """Return None for a flag that was not given, else a seed as a run draws it."""
+    if not text:
+        return None
+    from kernelrig.model import DRAWN_BITS  # the list of tasks is made without the records
+
+    if not re.fullmatch(r"[0-9]{1,10}", text) or int(text) >> DRAWN_BITS:
+        last = (1 << DRAWN_BITS) - 1
+        raise ConfigError(f"--{flag} must be a whole number from 0 to {last}, not '{text}'")
+    return int(text)
+
+
 def name_list(flag: str, text: str) -> tuple[str, ...]:
     """Return the names in the value of --`flag`, empty for a flag that was not given.
 

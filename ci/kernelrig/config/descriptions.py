@@ -144,7 +144,8 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "kind": "What the stage does.",
         "case": "Case of kernels.yaml; default: full.",
         "patterns": "How the inputs are filled, each in a command of its own.",
-        "seeds": "Seeds of the inputs, each in a command of its own.",
+        "seeds": "Numbers of the inputs' seeds, each in a command of its own: a run on a device"
+        " draws what they stand for (`--seed`), an emulated one uses the numbers.",
         "tool": "The compute-sanitizer tool of a sanitizer stage.",
         "needs": "Earlier stages that must have passed; otherwise this one is skipped.",
         "time_s": "Time limit of each command in seconds.",

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         StageRecord,
         join_checks,
     )
+    from kernelrig.model.seed import DRAWN_BITS, draw_seed, input_seed
     from kernelrig.model.tunable import Tunable
     from kernelrig.model.verdict import (
         SCHEMA,
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BASELINE_CHECK",
+    "DRAWN_BITS",
     "MORE_MINUTES",
     "SCHEMA",
     "STOPPED_SCHEDULES",
@@ -139,8 +141,10 @@ __all__ = [
     "Verdict",
     "broken",
     "combine",
+    "draw_seed",
     "executor",
     "failed",
+    "input_seed",
     "join_checks",
     "passed",
     "skipped",

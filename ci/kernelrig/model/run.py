@@ -77,7 +77,8 @@ class Run:
     """run.json: written before the first connection, and again when results arrive.
 
     `gate_percent` is how much slower than the baseline a time may be; None = no limit.
-    `require_device` is the name of the one GPU that may execute it; empty = any.
+    `require_device` is the name of the one GPU that may execute it; empty = any. `seed` is what the
+    seeds of the plan stand for (model.seed); None = themselves.
     """
 
     id: str
@@ -99,6 +100,7 @@ class Run:
     gate_percent: float | None = None
     require_device: str = ""
     fault: Fault | None = None
+    seed: int | None = None
     schema: int = 2
 
 

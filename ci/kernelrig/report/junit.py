@@ -118,6 +118,7 @@ def _origin(run: Run, variant: str = "") -> dict[str, str]:
         **({"remote": run.remote.name} if run.remote else {}),
         "commit": run.provenance.commit,
         "dirty_sha256": run.provenance.dirty_sha256,
+        **({} if run.seed is None else {"seed": str(run.seed)}),
         **({"label": label} if label else {}),
     }
 

@@ -169,4 +169,6 @@ def _origin(run: Run) -> str:
     changed = f" with changes {p.dirty_sha256[:12]}" if p.dirty_sha256 else ""
     commit = f"commit {p.commit[:12]}{changed}" if p.commit else "no git commit"
     builds = ", ".join(f"{name} {key[:12]}" for name, key in p.builds.items())
-    return markdown("; ".join(filter(None, (commit, builds and f"builds {builds}", p.toolchain))))
+    seed = "" if run.seed is None else f"inputs of --seed {run.seed}"
+    parts = (commit, builds and f"builds {builds}", p.toolchain, seed)
+    return markdown("; ".join(filter(None, parts)))

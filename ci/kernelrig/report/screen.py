@@ -37,7 +37,8 @@ def render_run(run: Run, body: str = "") -> str:
     if rows := _stages(run, found):
         lines += ["", rows]
     folder = RUNS / run.id
-    lines += ["", f"run: {folder}", f"next: {next_step(run).text}"]
+    seed = "" if run.seed is None else f" (inputs of --seed {run.seed})"
+    lines += ["", f"run: {folder}{seed}", f"next: {next_step(run).text}"]
     return "\n".join(lines) + "\n"
 
 

@@ -24,6 +24,7 @@ from kernelrig.model import (
     Remote,
     Stage,
     StageKind,
+    draw_seed,
 )
 from kernelrig.run.requests import LEAST_ROUNDS, BenchRequest
 from kernelrig.run.spec import BuildSpec, RunSpec
@@ -109,6 +110,7 @@ def prepare_bench(root: Path, request: BenchRequest) -> RunSpec:
         first.variant,
         dict(zip(places, found, strict=True)),
         remote=remote,
+        seed=draw_seed() if request.seed is None else request.seed,
         bench=Bench(
             candidates,
             rounds,

@@ -88,7 +88,7 @@ def describe_plan(root: Path, request: RunRequest | BenchRequest) -> str:
     directory = RunDirectory(root, root, store.new_run(root, p))
     directory.made = make_builds(root, p.wanted, p.tools, system_cuda=p.system_cuda)
     builds, device = directory.builds, executor(p.kernel, p.remote, None)[0]
-    jobs = stages.stage_jobs(p.plan, p.kernel, builds, None, p.remote, bench=p.bench)
+    jobs = stages.stage_jobs(p.plan, p.kernel, builds, None, p.remote, bench=p.bench, seed=p.seed)
     skipped = {s.name: stages.why_not(p.kernel, p.arch, s, device) for s in p.plan.on_host}
     return report.render_plan(p.plan, jobs, p.remote, skipped)
 

@@ -55,6 +55,7 @@ def judge_stage(directory: RunDirectory, stage: Stage) -> StageRecord:
         builds=builds,
         run_folder=folder,
         fault=run.fault,
+        drawn=run.seed,
     )
     found = rundir.stage_folder(folder, index, job.name)
     record = stages.read_stage(stage, job, results[stage.name], found, context)

@@ -21,7 +21,17 @@ from kernelrig.config.selection import (
     stage_variants,
 )
 from kernelrig.errors import ConfigError
-from kernelrig.model import Build, DeviceKind, Kernel, Plan, Remote, Stage, StageKind, executor
+from kernelrig.model import (
+    Build,
+    DeviceKind,
+    Kernel,
+    Plan,
+    Remote,
+    Stage,
+    StageKind,
+    draw_seed,
+    executor,
+)
 from kernelrig.run.candidates import prepare_bench
 from kernelrig.run.emulation import prepare_emulation
 from kernelrig.run.requests import (
@@ -164,8 +174,20 @@ def prepare_run(root: Path, request: RunRequest) -> RunSpec:
         remote=remote,
         gate_percent=request.gate_percent,
         require_device=request.require_device,
+        seed=_seed(request.seed, device),
         stop_at_first=request.stop_at_first,
     )
+
+
+def _seed(asked: int | None, device: DeviceKind) -> int | None:
+    """Return the seed asked for, or one drawn for a device that executes the kernel.
+
+    What is emulated keeps the plan's own: the same commit has the same findings, in CI too, and
+    every output of it is compared here, where no kernel can tell a check from a measurement.
+    """
+    if asked is not None or device is DeviceKind.EMULATOR:
+        return asked
+    return draw_seed()
 
 
 def _require_work(kernel: Kernel, remote: Remote, plan: Plan) -> None:

@@ -67,7 +67,7 @@ class EmulateRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What `invoke remote-test` and `invoke profile` run, and where."""
+    """What `invoke remote-test` and `invoke profile` run, and where; no `seed` = draw one."""
 
     remote: str
     kernel: str = ""
@@ -79,6 +79,7 @@ class RunRequest:
     stop_at_first: bool = False
     gate_percent: float | None = None
     require_device: str = ""
+    seed: int | None = None
 
 
 ROUNDS, LEAST_ROUNDS = 7, 2
@@ -102,6 +103,7 @@ class BenchRequest:
     gate_percent: float | None = None
     force: bool = False
     system_cuda: bool = False
+    seed: int | None = None
 
     def count_rounds(self, *, relay: bool) -> int:
         if self.rounds is not None:

@@ -34,7 +34,8 @@ class RunSpec:
     """A request that was resolved: every error that is found without compiling has been raised.
 
     `wanted` are the builds by their place: empty = the run's own, a variant that a stage names, a
-    candidate's letter, the self-test. Without a remote the run stays on this machine.
+    candidate's letter, the self-test. Without a remote the run stays on this machine. `seed` is
+    what the plan's seeds stand for; None = themselves.
     """
 
     kernel: Kernel
@@ -46,6 +47,7 @@ class RunSpec:
     remote: Remote | None = None
     bench: Bench | None = None
     fault: Fault | None = None
+    seed: int | None = None
     emulation: Emulation = Emulation()  # noqa: RUF009 - frozen
     gate_percent: float | None = None
     require_device: str = ""

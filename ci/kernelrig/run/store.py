@@ -205,6 +205,7 @@ def new_run(root: Path, p: RunSpec) -> Run:
         gate_percent=p.gate_percent,
         require_device=p.require_device,
         fault=p.fault,
+        seed=p.seed,
     )
 
 

@@ -24,6 +24,7 @@ from kernelrig.model import (
     Stage,
     StageRecord,
     executor,
+    input_seed,
 )
 
 
@@ -33,7 +34,7 @@ class Setup:
 
     `variant` is what the stage runs in place of the run's own, empty if it does not. `plan` is the
     whole one, and `emulation` how its launches are emulated where the remote's device does that.
-    `builds` are all of the run's, `bench` what a bench compares.
+    `builds` are all of the run's, `bench` what a bench compares. `drawn` is the run's seed.
     """
 
     kernel: Kernel
@@ -46,6 +47,11 @@ class Setup:
     emulation: Emulation = Emulation()  # noqa: RUF009 - frozen
     bench: Bench | None = None
     builds: Builds | None = None
+    drawn: int | None = None
+
+    def seed(self, number: int) -> int:
+        """Return the seed of the inputs that the plan names by `number`."""
+        return input_seed(self.drawn, number)
 
     @property
     def program(self) -> str:
@@ -60,7 +66,7 @@ class Context:
     `earlier` are the records of the stages before. `source_root` is the folder that the build's
     inputs are named from: with it a finding's fingerprint holds the text of its source line.
     `bench` is what a bench compares, of `builds`; `run_folder` is where its figures are filed.
-    `fault` is what a fault stage is to detect.
+    `fault` is what a fault stage is to detect, `drawn` the run's seed.
     """
 
     kernel: Kernel
@@ -74,6 +80,11 @@ class Context:
     builds: Builds | None = None
     run_folder: Path | None = None
     fault: Fault | None = None
+    drawn: int | None = None
+
+    def seed(self, number: int) -> int:
+        """Return the seed of the inputs that the plan names by `number`."""
+        return input_seed(self.drawn, number)
 
     @property
     def label(self) -> str:

@@ -35,6 +35,7 @@ def stage_jobs(
     remote: Remote,
     emulation: Emulation = Emulation(),  # noqa: B008 - frozen
     bench: Bench | None = None,
+    seed: int | None = None,
 ) -> tuple[StageJob, ...]:
     """Return a job for every stage that the agent runs; one that does not apply has no commands."""
     device, _ = executor(kernel, remote, host)
@@ -51,6 +52,7 @@ def stage_jobs(
             emulation=emulation,
             bench=bench,
             builds=builds,
+            drawn=seed,
         )
 
     def commands(stage: Stage) -> tuple[Command, ...]:

@@ -9,12 +9,13 @@ from kernelrig.cli.flag_values import (
     name_list,
     number,
     optional_number,
+    optional_seed,
     optional_whole_number,
     whole_number,
 )
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply, of_run
-from kernelrig.cli.tasks.flags import BUILD, KERNEL, REMOTE, REQUIRE, RUN, SYSTEM_CUDA
+from kernelrig.cli.tasks.flags import BUILD, KERNEL, REMOTE, REQUIRE, RUN, SEED, SYSTEM_CUDA
 
 
 @command(
@@ -30,6 +31,7 @@ from kernelrig.cli.tasks.flags import BUILD, KERNEL, REMOTE, REQUIRE, RUN, SYSTE
         "stop_at_first": "end the run at the first stage that does not pass",
         "gate": "exit 1 if it is slower than the baseline by more than this percentage",
         "require_device": REQUIRE,
+        "seed": SEED,
         "dry_run": "print the plan, and connect to no host",
     },
 )
@@ -44,6 +46,7 @@ def remote_test(
     stop_at_first: bool = False,
     gate: str = "",
     require_device: str = "",
+    seed: str = "",
     dry_run: bool = False,
 ) -> Reply:
     """Ship a build to a host, run the plan there, bring back results, JUnit and a summary."""
@@ -61,6 +64,7 @@ def remote_test(
         stop_at_first=stop_at_first,
         gate_percent=optional_number("gate", gate),
         require_device=require_device,
+        seed=optional_seed("seed", seed),
     )
     if dry_run:
         return Reply(engine.describe_plan(project_root(), request))
@@ -75,6 +79,7 @@ def remote_test(
         "variant": "which variant to profile",
         "build": BUILD,
         "require_device": REQUIRE,
+        "seed": SEED,
         "system_cuda": SYSTEM_CUDA,
     },
 )
@@ -84,6 +89,7 @@ def profile(
     kernel: str = "",
     variant: str = "production",
     require_device: str = "",
+    seed: str = "",
     system_cuda: bool = False,
 ) -> Reply:
     """Profile one launch with Nsight Compute on a host; bring back the report and its CSV pages."""
@@ -98,6 +104,7 @@ def profile(
         build_folders=tuple(map(Path, build)),
         system_cuda=system_cuda,
         require_device=require_device,
+        seed=optional_seed("seed", seed),
     )
     return of_run(engine.run_plan(project_root(), request))
 
@@ -117,6 +124,7 @@ def profile(
         "samples": "of each slot; default: 860",
         "case": "case of kernel/kernels.yaml; default: full",
         "gate": "exit 1 if another is slower than A by more than this percentage",
+        "seed": SEED,
         "force": "compare even if GPU, driver, power limit or regime differ",
         "system_cuda": SYSTEM_CUDA,
         "dry_run": "print the measurement slots in their order, and connect to no host",
@@ -135,6 +143,7 @@ def bench(
     samples: str = "860",
     case: str = "full",
     gate: str = "",
+    seed: str = "",
     force: bool = False,
     system_cuda: bool = False,
     dry_run: bool = False,
@@ -158,6 +167,7 @@ def bench(
         case=case,
         gate_percent=optional_number("gate", gate),
         force=force,
+        seed=optional_seed("seed", seed),
         system_cuda=system_cuda,
     )
     if dry_run:

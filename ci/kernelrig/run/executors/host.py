@@ -47,7 +47,13 @@ class HostExecutor:
     def _launch(self, directory: RunDirectory, link: HostLink, upload: UploadSet) -> None:
         run = directory.run
         jobs = stages.stage_jobs(
-            run.plan, run.kernel, directory.builds, run.host, self.remote, bench=run.bench
+            run.plan,
+            run.kernel,
+            directory.builds,
+            run.host,
+            self.remote,
+            bench=run.bench,
+            seed=run.seed,
         )
         shipped = link.ship(upload.blobs)
         say(f"shipped {shipped.blobs_sent} of {shipped.blobs} files, {shipped.bytes_sent} bytes")
@@ -95,7 +101,7 @@ def upload_set(directory: RunDirectory) -> UploadSet:
     """Gather what is to be shipped: programs and tools for a GPU, PTX and launches to emulate."""
     run, builds, remote = directory.run, directory.builds, directory.remote
     if directory.device is DeviceKind.EMULATOR:
-        needed = stages.launches(run.plan, run.kernel, builds, remote)
+        needed = stages.launches(run.plan, run.kernel, builds, remote, run.seed)
         files = prepare_launches(directory.folder, needed, run.kernel, builds)
         return UploadSet(files, {rundir.sha256_file(path): path for path in files.values()})
     placed = [*builds.by_variant.items(), *((("", t),) if (t := builds.selftest) else ())]

@@ -118,7 +118,7 @@ def choose_command(stage: Stage, candidate: int, setup: Setup) -> Command:
     name = f"choose-{chr(ord('a') + candidate)}"
     argv = (
         *(setup.program, "--mode", "check", "--case", case_text(stage_case(setup.kernel, stage))),
-        *("--pattern", Pattern.RANDOM.value, "--seed", str(stage.seeds[0])),
+        *("--pattern", Pattern.RANDOM.value, "--seed", str(setup.seed(stage.seeds[0]))),
         *("--watchdog", watchdog_s(stage), "--result", f"{name}.json"),
     )
     env = {CHOICE: choice_file(candidate)}

@@ -41,7 +41,9 @@ def read_choice(
     ended = find_command(result, command.name)
     if ended is None:
         return judge_missing(command)
-    asked = Asked("check", stage_case(context.kernel, stage), stage.seeds[0], Pattern.RANDOM)
+    asked = Asked(
+        "check", stage_case(context.kernel, stage), context.seed(stage.seeds[0]), Pattern.RANDOM
+    )
     seen = read_harness(command, ended, asked, folder, context)
     if isinstance(seen, Verdict):
         return seen

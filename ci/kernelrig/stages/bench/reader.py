@@ -152,7 +152,15 @@ def _read_relay(
     for (candidate, process), own in slots_of(slots).items():
         context = contexts[candidate]
         place = bench.candidates[candidate].place
-        setup = Setup(context.kernel, context.build, None, context.host, context.remote, place)
+        setup = Setup(
+            context.kernel,
+            context.build,
+            None,
+            context.host,
+            context.remote,
+            place,
+            drawn=context.drawn,
+        )
         whole, command = process_command(stage, bench, slots, candidate, process, setup)
         ended = ended_process(command, result, folder)
         if isinstance(ended, Verdict):

@@ -17,7 +17,7 @@ def watchdog_s(stage: Stage) -> str:
 
 
 def check_runs(stage: Stage) -> Iterator[tuple[str, Pattern, int]]:
-    """Yield the name, pattern and seed of each command; a constant case has nothing to seed."""
+    """Yield the name, pattern and the plan's seed of each command; constants need one alone."""
     for pattern in stage.patterns:
         for seed in stage.seeds[:1] if pattern is Pattern.CONSTANT else stage.seeds:
             yield f"{pattern.value}-{seed}", pattern, seed
@@ -31,7 +31,7 @@ def checksum_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
             name,
             (
                 *(setup.program, "--mode", "check", "--case", case),
-                *("--pattern", pattern.value, "--seed", str(seed)),
+                *("--pattern", pattern.value, "--seed", str(setup.seed(seed))),
                 *("--watchdog", watchdog_s(stage), "--result", f"{name}.json"),
             ),
             stage.time_s,

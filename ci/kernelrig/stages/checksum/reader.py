@@ -32,7 +32,7 @@ def read_checksum(
     commands = {c.name: c for c in job.commands}
     checks = []
     for name, pattern, seed in check_runs(stage):
-        asked = Asked("check", stage_case(context.kernel, stage), seed, pattern)
+        asked = Asked("check", stage_case(context.kernel, stage), context.seed(seed), pattern)
         title = f"{pattern.value} seed {seed}, {case_text(asked.case)}"
         ended = find_command(result, name)
         if name not in commands or ended is None:

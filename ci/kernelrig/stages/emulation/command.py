@@ -24,6 +24,7 @@ from kernelrig.model import (
     Stage,
     StageKind,
     executor,
+    input_seed,
 )
 from kernelrig.stages.checksum.command import check_runs
 from kernelrig.stages.context import Setup, stage_case
@@ -88,7 +89,9 @@ def why_not_emulated(kernel: Kernel, stage: Stage) -> str:
     return ""
 
 
-def launches(plan: Plan, kernel: Kernel, builds: Builds, remote: Remote) -> tuple[Launch, ...]:
+def launches(
+    plan: Plan, kernel: Kernel, builds: Builds, remote: Remote, seed: int | None = None
+) -> tuple[Launch, ...]:
     """Return what the plan's commands launch on an emulator, each once; elsewhere nothing."""
     if executor(kernel, remote, None)[0] is not DeviceKind.EMULATOR:
         return ()
@@ -98,17 +101,17 @@ def launches(plan: Plan, kernel: Kernel, builds: Builds, remote: Remote) -> tupl
         if lacking or why_not_emulated(kernel, stage):
             continue
         if stage.kind is not StageKind.SANITIZER or stage == shared_by(stage, plan, kernel)[0]:
-            found |= dict.fromkeys(_launches_of(stage, kernel, builds.variant_for(stage)))
+            found |= dict.fromkeys(_launches_of(stage, kernel, builds.variant_for(stage), seed))
     return tuple(found)
 
 
-def _launches_of(stage: Stage, kernel: Kernel, variant: str) -> Iterator[Launch]:
+def _launches_of(stage: Stage, kernel: Kernel, variant: str, drawn: int | None) -> Iterator[Launch]:
     case = emulated_case(kernel, stage)
     if case is not None and stage.kind in (StageKind.SANITIZER, StageKind.FAULT):
-        yield Launch(variant, case, PATTERN, stage.seeds[0])
+        yield Launch(variant, case, PATTERN, input_seed(drawn, stage.seeds[0]))
     elif case is not None:
         for _, pattern, seed in check_runs(stage):
-            yield Launch(variant, case, pattern, seed)
+            yield Launch(variant, case, pattern, input_seed(drawn, seed))
 
 
 def shared_by(stage: Stage, plan: Plan, kernel: Kernel) -> tuple[Stage, ...]:
@@ -125,7 +128,8 @@ def shared_by(stage: Stage, plan: Plan, kernel: Kernel) -> tuple[Stage, ...]:
 def emulated_checksum_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
     """Return an emulation for each pattern and seed, of which the outputs are wanted."""
     schedules = setup.emulation.checked_schedules
-    named = zip(check_runs(stage), _launches_of(stage, setup.kernel, setup.variant), strict=True)
+    launched = _launches_of(stage, setup.kernel, setup.variant, setup.drawn)
+    named = zip(check_runs(stage), launched, strict=True)
     return tuple(
         _run(name, launch, CHECKED, schedules, stage, setup) for (name, _, _), launch in named
     )
@@ -141,7 +145,7 @@ def emulated_sanitizer_commands(stage: Stage, setup: Setup) -> tuple[Command, ..
     commands: tuple[Command, ...] = ()
     findings = Path(f"{RUN}.json")
     if stage == first:
-        (launch,) = _launches_of(stage, setup.kernel, setup.variant)
+        (launch,) = _launches_of(stage, setup.kernel, setup.variant, setup.drawn)
         observed = ",".join(dict.fromkeys(OBSERVERS[s.tool] for s in sharing))
         schedules = setup.emulation.schedules
         commands = (_run(RUN, launch, observed, schedules, stage, setup, ok_exit=(0, 1)),)
@@ -154,7 +158,7 @@ def emulated_sanitizer_commands(stage: Stage, setup: Setup) -> tuple[Command, ..
 
 def emulated_fault_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
     """Return the one emulation that is to show a fault, with the observers that were asked for."""
-    (launch,) = _launches_of(stage, setup.kernel, setup.variant)
+    (launch,) = _launches_of(stage, setup.kernel, setup.variant, setup.drawn)
     tools = setup.emulation.tools or OBSERVERS
     observed = ",".join(OBSERVERS[tool] for tool in tools)
     schedules = setup.emulation.schedules

@@ -58,9 +58,8 @@ def read_emulated_checksum(
         if isinstance(seen, Verdict):
             checks.append(Check(title, seen, seconds))
         else:
-            checks.append(
-                _check(title, seen, (case, pattern, seed), seen.errors, folder, context, seconds)
-            )
+            launch = (case, pattern, context.seed(seed))
+            checks.append(_check(title, seen, launch, seen.errors, folder, context, seconds))
     return stage_record(stage, result, context, checks, _notes(stage, context))
 
 
@@ -154,7 +153,7 @@ def _judge_shared(
     stage: Stage, command: Command, result: StageResult, folder: Path, context: Context
 ) -> Check:
     """Judge the emulation that several stages share by its outputs and mismatches."""
-    launch = (_case(stage, context), PATTERN, stage.seeds[0])
+    launch = (_case(stage, context), PATTERN, context.seed(stage.seeds[0]))
     title = f"{PATTERN.value} seed {stage.seeds[0]}, {case_text(launch[0])}: outputs"
     ended = find_command(result, RUN)
     seen = read_emulated(command, ended, folder, context)

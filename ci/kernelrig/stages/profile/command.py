@@ -47,6 +47,6 @@ def _program_argv(stage: Stage, setup: Setup) -> tuple[str, ...]:
     return (
         *(setup.program, "--mode", "once", "--samples", str(LAUNCHES)),
         *("--case", case_text(stage_case(setup.kernel, stage))),
-        *("--pattern", PATTERN.value, "--seed", str(stage.seeds[0])),
+        *("--pattern", PATTERN.value, "--seed", str(setup.seed(stage.seeds[0]))),
         *("--watchdog", watchdog_s(stage), "--result", f"{PROFILE}.json"),
     )

@@ -106,7 +106,7 @@ def _judge_program(stage: Stage, folder: Path, context: Context) -> Verdict | No
         seen = load_result(folder / f"{PROFILE}.json")
     except ProtocolError as e:
         return unreadable(f"nothing says what was profiled: {e.message}")
-    asked = Asked("once", stage_case(context.kernel, stage), stage.seeds[0], PATTERN)
+    asked = Asked("once", stage_case(context.kernel, stage), context.seed(stage.seeds[0]), PATTERN)
     mismatch = find_mismatch(seen, asked, 0, context)
     if mismatch or seen.error is not None:
         return broken(mismatch or f"the result of a profiled run holds an error: {seen.error}")

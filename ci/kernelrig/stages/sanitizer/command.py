@@ -83,7 +83,7 @@ def _program_argv(stage: Stage, setup: Setup) -> tuple[str, ...]:
     return (
         *(setup.program, "--mode", "once", "--samples", "1"),
         *("--case", case_text(stage_case(setup.kernel, stage))),
-        *("--pattern", PATTERN.value, "--seed", str(stage.seeds[0])),
+        *("--pattern", PATTERN.value, "--seed", str(setup.seed(stage.seeds[0]))),
         *("--watchdog", watchdog_s(stage), "--result", f"{stage.tool}.json"),
     )
 

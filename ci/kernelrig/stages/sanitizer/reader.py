@@ -200,11 +200,11 @@ def _judge_proof(stage: Stage, folder: Path, context: Context) -> Verdict | None
     mismatch = find_mismatch(seen, _asked(stage, context), 0, context)
     if mismatch or seen.error is not None:
         return broken(mismatch or f"the result of a clean run holds an error: {seen.error}")
-    return judge_sampled(seen, stage.seeds[0], context)
+    return judge_sampled(seen, context.seed(stage.seeds[0]), context)
 
 
 def _asked(stage: Stage, context: Context) -> Asked:
-    return Asked("once", stage_case(context.kernel, stage), stage.seeds[0], PATTERN)
+    return Asked("once", stage_case(context.kernel, stage), context.seed(stage.seeds[0]), PATTERN)
 
 
 def _selftest_check(stage: Stage, result: StageResult, folder: Path) -> Check:

@@ -18,7 +18,7 @@ def timed_command(name: str, stage: Stage, setup: Setup) -> Command:
     """Return a process that times itself: random data, since zeros run a quarter faster."""
     argv = (
         *(setup.program, "--mode", "time", "--case", case_text(stage_case(setup.kernel, stage))),
-        *("--pattern", Pattern.RANDOM.value, "--seed", str(stage.seeds[0])),
+        *("--pattern", Pattern.RANDOM.value, "--seed", str(setup.seed(stage.seeds[0]))),
         *("--warmup-s", f"{stage.warmup_s:g}", "--samples", str(stage.samples)),
         *("--watchdog", watchdog_s(stage), "--result", f"{name}.json"),
     )

@@ -90,7 +90,9 @@ def read_timed(
     stage: Stage, command: Command, ended: CommandResult, folder: Path, context: Context
 ) -> HarnessResult | Verdict:
     """Return the result of one timed process, or the verdict for which its time does not count."""
-    asked = Asked("time", stage_case(context.kernel, stage), stage.seeds[0], Pattern.RANDOM)
+    asked = Asked(
+        "time", stage_case(context.kernel, stage), context.seed(stage.seeds[0]), Pattern.RANDOM
+    )
     seen = read_harness(command, ended, asked, folder, context)
     if isinstance(seen, Verdict):
         return seen

@@ -84,7 +84,6 @@ def make_demo_project(root: Path) -> Path:
     write_atomic(
         root / "remotes.yaml", "schema: 1\nremotes:\n  local: {kind: embedded, arch: sm_90a}\n"
     )
-    (root / "pyproject.toml").symlink_to(REPOSITORY / "pyproject.toml")
     (root / "artifacts").mkdir()
     (root / "artifacts/tools").symlink_to(REPOSITORY / "artifacts/tools")
     return root

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 import sys
 import tarfile
-import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from kernelrig.build.toolchain import describe, fetch_sanitizer_wheel, find_toolchain, require_arch
-from kernelrig.build.toolchain.wheels import fetch_wheels, read_pins, wheel_tree
+from kernelrig.build.toolchain.requirements import find_lock
+from kernelrig.build.toolchain.wheels import fetch_wheels, wheel_tree
 from kernelrig.errors import CiError, ConfigError, ProtocolError
 from kernelrig.model import Toolchain
+
+from tests.wheels import sha256, write_lock, write_wheel
 
 FAKE_TOOL = """#!/bin/sh
 echo "$0" >>"{calls}"
@@ -24,29 +24,9 @@ echo "Cuda compilation tools, release {release}, V{release}.88"
 """
 
 
-def write_pins(root: Path, **extras: str) -> None:
-    lines = [f'{extra} = ["{pin}"]' for extra, pin in extras.items()]
-    text = "\n".join(["[project]", 'name = "x"', "[project.optional-dependencies]", *lines])
-    (root / "pyproject.toml").write_text(text)
-
-
-def write_wheel(folder: Path, name: str, files: dict[str, bytes]) -> None:
-    """Write a wheel of `name` 1.0 by hand: pip is real in these tests, the index is a folder."""
-    info = f"{name}-1.0.dist-info"
-    every = {
-        **files,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode(),
-        f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    record = "".join(
-        f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip('=')},"
-        f"{len(data)}\n"
-        for path, data in every.items()
-    )
-    folder.mkdir(exist_ok=True)
-    with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
-        for path, data in {**every, f"{info}/RECORD": record.encode()}.items():
-            wheel.writestr(path, data)
+def lock_own(root: Path, **extras: Path | str) -> None:
+    """Write locks of the project itself."""
+    write_lock(root / "ci/locks", **extras)
 
 
 def write_tools(home: Path, calls: Path, release: str = "13.0") -> None:
@@ -74,7 +54,7 @@ def test_the_pinned_wheels_are_cuda_13_0(cuda_toolchain: Toolchain) -> None:
     assert cuda_toolchain.version == "13.0.88"
     assert cuda_toolchain.cuobjdump_version == "13.5.37"
     assert cuda_toolchain.origin == "wheels"
-    assert cuda_toolchain.reason.startswith("the wheels pinned in pyproject.toml")
+    assert cuda_toolchain.reason.startswith("the locked wheels")
     require_arch(cuda_toolchain, "sm_90a")
     require_arch(cuda_toolchain, "sm_100a")
 
@@ -96,7 +76,7 @@ def test_an_arch_nobody_knows_is_refused_with_the_known_ones(cuda_toolchain: Too
 
 
 def test_a_tool_is_asked_for_its_version_once(tmp_path: Path) -> None:
-    write_pins(tmp_path, cuda="some-tool==1.0")
+    lock_own(tmp_path, cuda="some-tool==1.0")
     calls = tmp_path / "calls"
     home = wheel_tree(tmp_path, "cuda") / "nvidia" / "cu13"
     write_tools(home, calls)
@@ -112,14 +92,17 @@ def test_a_tool_is_asked_for_its_version_once(tmp_path: Path) -> None:
 def test_headers_come_from_the_wheels_of_an_extra(
     tmp_path: Path, offline: Path, host_toolchain: Toolchain
 ) -> None:
-    write_pins(tmp_path, cublas="some-library==1.0", docs="some-text==1.0")
-    write_wheel(offline, "some_library", {"nvidia/cu13/include/library.h": b"#define A 1\n"})
-    write_wheel(offline, "some_text", {"text": b"nothing to include"})
+    headers = {"nvidia/cu13/include/library.h": b"#define A 1\n"}
+    lock_own(
+        tmp_path,
+        cublas=write_wheel(offline, "some_library", headers),
+        docs=write_wheel(offline, "some_text", {"text": b"nothing to include"}),
+    )
     found = find_toolchain(tmp_path, cuda=False, extras=["cublas"])
     assert host_toolchain.extras == {}
-    headers = wheel_tree(tmp_path, "cublas") / "nvidia/cu13/include"
-    assert found.extras == {"cublas": headers}
-    assert (headers / "library.h").read_text() == "#define A 1\n"
+    folder = wheel_tree(tmp_path, "cublas") / "nvidia/cu13/include"
+    assert found.extras == {"cublas": folder}
+    assert (folder / "library.h").read_text() == "#define A 1\n"
     with pytest.raises(ConfigError) as caught:
         find_toolchain(tmp_path, cuda=False, extras=["docs"])
     assert str(caught.value) == (
@@ -130,14 +113,14 @@ def test_headers_come_from_the_wheels_of_an_extra(
 
 
 def test_damaged_versions_are_asked_for_again(tmp_path: Path) -> None:
-    write_pins(tmp_path, cuda="some-tool==1.0")
+    lock_own(tmp_path, cuda="some-tool==1.0")
     write_tools(wheel_tree(tmp_path, "cuda") / "nvidia" / "cu13", tmp_path / "calls")
     (tmp_path / "artifacts" / "tools" / "versions.json").write_text('{"/usr/bin/g++": 3')
     assert find_toolchain(tmp_path).version == "13.0.88"
 
 
 def test_a_tool_without_a_version_is_no_tool(tmp_path: Path) -> None:
-    write_pins(tmp_path, cuda="some-tool==1.0")
+    lock_own(tmp_path, cuda="some-tool==1.0")
     home = wheel_tree(tmp_path, "cuda") / "nvidia" / "cu13"
     write_tools(home, tmp_path / "calls")
     (home / "bin" / "nvcc").write_text("#!/bin/sh\necho 'Illegal instruction' >&2; exit 132\n")
@@ -174,34 +157,85 @@ def test_a_system_toolkit_that_is_not_there_is_one_sentence(
 def test_a_system_toolkit_that_was_passed_over_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_pins(tmp_path, cuda="some-tool==1.0")
+    lock_own(tmp_path, cuda="some-tool==1.0")
     write_tools(wheel_tree(tmp_path, "cuda") / "nvidia" / "cu13", tmp_path / "calls")
     monkeypatch.setenv("CUDA_HOME", "/opt/cuda")
     assert find_toolchain(tmp_path).reason == (
-        "the wheels pinned in pyproject.toml; /opt/cuda is used with --system-cuda only"
+        "the locked wheels; /opt/cuda is used with --system-cuda only"
     )
 
 
-def test_a_pin_that_is_loose_is_refused(tmp_path: Path) -> None:
-    write_pins(tmp_path, cuda="some-tool>=1.0")
-    with pytest.raises(ConfigError, match="extra 'cuda' does not pin some-tool>=1"):
-        read_pins(tmp_path, "cuda")
-    with pytest.raises(ConfigError, match="extra 'nothing' is missing or empty"):
-        read_pins(tmp_path, "nothing")
+def test_a_wheel_with_another_hash_is_refused_and_nothing_of_it_stays(
+    tmp_path: Path, offline: Path
+) -> None:
+    wheel = write_wheel(offline, "some_tool", {"nvidia/cu13/bin/nvcc": b"as locked"})
+    lock_own(tmp_path, cuda=wheel)
+    locked = sha256(wheel)
+    write_wheel(offline, "some_tool", {"nvidia/cu13/bin/nvcc": b"another"})
+    with pytest.raises(CiError) as caught:
+        fetch_wheels(tmp_path, "cuda")
+    assert str(caught.value) == (
+        f"some-tool==1.0 was refused: sha256 of some_tool-1.0-py3-none-any.whl is {sha256(wheel)}, "
+        f"not {locked} ({tmp_path}/ci/locks/cuda.txt); "
+        "remove it from the index or folder that pip had it from"
+    )
+    assert caught.value.exit_code == 4
+    assert [p.name for p in (tmp_path / "artifacts" / "tools").iterdir()] == [".cuda.lock"]
 
 
-def test_a_project_without_pins_takes_those_of_kernelrig(tmp_path: Path) -> None:
-    own = read_pins(Path(__file__).parents[2], "cuda")
-    assert read_pins(tmp_path, "cuda") == own
-    write_pins(tmp_path, other="some-tool==1.0")
-    assert read_pins(tmp_path, "cuda") == own
+def test_another_lock_has_another_tree(tmp_path: Path, offline: Path) -> None:
+    wheel = write_wheel(offline, "some_tool", {"a": b"1"})
+    lock_own(tmp_path, cuda=wheel)
+    first = fetch_wheels(tmp_path, "cuda")
+    write_wheel(offline, "some_tool", {"a": b"2"})
+    lock_own(tmp_path, cuda=wheel)  # the same version
+    assert wheel_tree(tmp_path, "cuda") != first
+    assert (fetch_wheels(tmp_path, "cuda") / "a").read_bytes() == b"2"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("some-tool>=1.0 --hash=sha256:" + "0" * 64, ":2: 'some-tool>=1.0 --hash=sha256:"),
+        ("some-tool==1.0", ":2: 'some-tool==1.0' is no NAME==VERSION with --hash=sha256:HEX"),
+        ("--index-url //example.org/simple", ":2: '--index-url //example.org/simple'"),
+        ("-r other.txt", ":2: '-r other.txt' is no NAME==VERSION"),
+        ("x @ https://example.org/x-1.0-py3-none-any.whl", ":2: 'x @ https://example.org"),
+        ("some-tool==1.0 \\", " ends within a requirement"),
+        ("", " pins nothing"),
+    ],
+)
+def test_a_lock_holds_pins_with_hashes_and_nothing_else(
+    tmp_path: Path, line: str, message: str
+) -> None:
+    lock = tmp_path / "ci/locks/cuda.txt"
+    lock.parent.mkdir(parents=True)
+    lock.write_text(f"# a comment\n{line}\n")
+    with pytest.raises(ConfigError) as caught:
+        wheel_tree(tmp_path, "cuda")
+    assert str(caught.value).startswith(f"{lock}{message}")
+
+
+def test_an_extra_without_a_lock_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        fetch_wheels(tmp_path, "nothing")
+    assert str(caught.value) == (
+        "no lock of extra 'nothing'; locks: base, build, cublas, cuda, dev, sanitizer; "
+        "write ci/locks/nothing.txt: NAME==VERSION --hash=sha256:HEX, a line for each wheel"
+    )
+
+
+def test_a_project_without_locks_takes_those_of_kernelrig(tmp_path: Path) -> None:
+    own = find_lock(Path(__file__).parents[2], "cuda")
+    assert find_lock(tmp_path, "cuda") == own
+    lock_own(tmp_path, other="some-tool==1.0")
+    assert find_lock(tmp_path, "cuda") == own
 
 
 def test_wheels_come_from_a_folder_and_a_half_fetched_tree_is_made_anew(
     tmp_path: Path, offline: Path
 ) -> None:
-    write_pins(tmp_path, cuda="some-tool==1.0")
-    write_wheel(offline, "some_tool", {"nvidia/cu13/bin/nvcc": b"whole"})
+    lock_own(tmp_path, cuda=write_wheel(offline, "some_tool", {"nvidia/cu13/bin/nvcc": b"whole"}))
     tree = wheel_tree(tmp_path, "cuda")
     left_behind = tree.with_name(f".{tree.name}.part") / "nvidia" / "cu13" / "bin"
     left_behind.mkdir(parents=True)
@@ -214,8 +248,7 @@ def test_wheels_come_from_a_folder_and_a_half_fetched_tree_is_made_anew(
 def test_two_calls_at_once_fetch_once(
     tmp_path: Path, offline: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    write_pins(tmp_path, cuda="some-tool==1.0")
-    write_wheel(offline, "some_tool", {"a": b"1"})
+    lock_own(tmp_path, cuda=write_wheel(offline, "some_tool", {"a": b"1"}))
     with ThreadPoolExecutor(2) as pool:
         trees = set(pool.map(fetch_wheels, [tmp_path] * 2, ["cuda"] * 2))
     assert [(tree / "a").read_text() for tree in trees] == ["1"]
@@ -223,7 +256,7 @@ def test_two_calls_at_once_fetch_once(
 
 
 def test_a_wheel_that_cannot_be_had_is_one_sentence(tmp_path: Path, offline: Path) -> None:
-    write_pins(tmp_path, cuda="some-tool==1.0")
+    lock_own(tmp_path, cuda="some-tool==1.0")
     with pytest.raises(CiError) as caught:
         fetch_wheels(tmp_path, "cuda")
     assert str(caught.value) == (
@@ -254,7 +287,7 @@ def test_a_wheel_that_cannot_be_had_is_one_sentence(tmp_path: Path, offline: Pat
 def test_what_pip_could_not_do_is_told_from_what_it_could_not_find(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, story: str, sentence: str
 ) -> None:
-    write_pins(tmp_path, cuda="some-tool==1.0")
+    lock_own(tmp_path, cuda="some-tool==1.0")
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{story}END\nexit 2\n")
     python.chmod(0o755)
@@ -267,7 +300,6 @@ def test_what_pip_could_not_do_is_told_from_what_it_could_not_find(
 def test_the_sanitizer_travels_with_its_exec_bits_and_without_its_manual(
     tmp_path: Path, offline: Path
 ) -> None:
-    write_pins(tmp_path, sanitizer="some-tool==1.0")
     files = {
         "nvidia/cu13/bin/compute-sanitizer": b"#!/bin/sh\n",
         "nvidia/cu13/compute-sanitizer/TreeLauncherSubreaper": b"\x7fELF...",
@@ -275,7 +307,7 @@ def test_the_sanitizer_travels_with_its_exec_bits_and_without_its_manual(
         "nvidia/cu13/compute-sanitizer/docs/index.html": b"<html>",
         "nvidia/cu13/compute-sanitizer/include/sanitizer.h": b"//",
     }
-    write_wheel(offline, "some_tool", files)
+    lock_own(tmp_path, sanitizer=write_wheel(offline, "some_tool", files))
     packed = fetch_sanitizer_wheel(tmp_path)
     first = packed.read_bytes()
     with tarfile.open(packed) as tar:
@@ -289,7 +321,7 @@ def test_the_sanitizer_travels_with_its_exec_bits_and_without_its_manual(
 
 
 def test_doctor_fetches_nothing_and_says_what_it_sees(tmp_path: Path) -> None:
-    write_pins(tmp_path, cuda="some-tool==1.0")
+    lock_own(tmp_path, cuda="some-tool==1.0")
     lines = {item.name: str(item) for item in describe(tmp_path)}
     assert lines["CUDA"] == (
         "ok       CUDA       not fetched yet: the first build takes 110 MB from the index"
@@ -300,7 +332,7 @@ def test_doctor_fetches_nothing_and_says_what_it_sees(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root writes everywhere")
 def test_doctor_sees_a_folder_of_results_that_is_closed(tmp_path: Path) -> None:
-    write_pins(tmp_path, cuda="some-tool==1.0")
+    lock_own(tmp_path, cuda="some-tool==1.0")
     closed = tmp_path / "artifacts"
     closed.mkdir(mode=0o500)
     assert f"missing  disk       {closed} cannot be written to; make it writable: {closed}" in [
@@ -311,7 +343,7 @@ def test_doctor_sees_a_folder_of_results_that_is_closed(tmp_path: Path) -> None:
 def test_doctor_names_what_mends_a_missing_compiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_pins(tmp_path, cuda="some-tool==1.0")
+    lock_own(tmp_path, cuda="some-tool==1.0")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "missing  tools      no g++ on PATH; install it with: sudo apt-get install g++" in [
         str(item) for item in describe(tmp_path)

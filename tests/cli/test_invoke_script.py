@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from kernelrig.proc import Completed, run_process
 
-SCRIPT = Path(__file__).parents[2] / "ci" / "invoke"
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "ci" / "invoke"
+PIP_OUTPUT = Path("ci/kernelrig/build/toolchain/pip_output.py")
+LOCKS = Path("ci/kernelrig/locks")
 TOOLS = ("sh", "cat", "cksum", "flock", "id", "ls", "mkdir", "cp", "mktemp", "rm", "rmdir", "tail")
 
 PYTHON = """#!/bin/sh
@@ -29,7 +33,7 @@ case "$*" in
     mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && cp "$0" "$3/bin/pip" ;;
 "-m pip "*)
     mkdir "{calls}.busy" || echo overlap >>"{calls}"
-    echo "$*" >>"{calls}"
+    case "$*" in *--require-hashes*) echo "$*" >>"{calls}" ;; *) echo "$*" >>"{calls}.own" ;; esac
     if [ -e "{calls}.slow" ]; then
         echo "  Collecting numpy"
         tries=0
@@ -39,6 +43,7 @@ case "$*" in
     rmdir "{calls}.busy"
     [ ! -e "{calls}.fail" ] || {{ echo "      ERROR: No matching distribution found for x"
         echo "ERROR: No matching distribution found for x"; exit 1; }} ;;
+"-I "*) exec "{real}" "$@" ;;
 *) shift && echo "$*" && exit 7 ;;
 esac
 """
@@ -54,6 +59,9 @@ class Machine:
         self.bin.mkdir()
         (self.root / "ci").mkdir(parents=True)
         shutil.copy(SCRIPT, self.root / "ci" / "invoke")
+        (self.root / PIP_OUTPUT).parent.mkdir(parents=True)
+        shutil.copy(ROOT / PIP_OUTPUT, self.root / PIP_OUTPUT)
+        shutil.copytree(ROOT / LOCKS, self.root / LOCKS)
         (self.root / "pyproject.toml").write_text("[project]\n")
         for tool in TOOLS:
             found = shutil.which(tool)
@@ -65,7 +73,10 @@ class Machine:
         (self.bin / name).chmod(0o755)
 
     def add_python(self, name: str = "python3", *, too_old: int = 0, no_venv: int = 0) -> None:
-        self.add(name, PYTHON.format(calls=self.calls, too_old=too_old, no_venv=no_venv))
+        self.add(
+            name,
+            PYTHON.format(calls=self.calls, real=sys.executable, too_old=too_old, no_venv=no_venv),
+        )
 
     def invoke(self, *words: str, cwd: Path | None = None) -> Completed:
         env = {"PATH": str(self.bin)}
@@ -73,7 +84,14 @@ class Machine:
 
     @property
     def pip_calls(self) -> list[str]:
+        """Return the calls that installed requirements; the project itself follows each."""
         return self.calls.read_text().splitlines() if self.calls.exists() else []
+
+    @property
+    def locks(self) -> list[list[str]]:
+        """Return the names of the locks that each call installed."""
+        words = [call.split(" --requirement ")[1:] for call in self.pip_calls]
+        return [[Path(word).stem for word in call] for call in words]
 
 
 @pytest.fixture
@@ -179,6 +197,18 @@ def test_pip_runs_once_and_again_when_the_project_changes(machine: Machine) -> N
     (machine.root / "pyproject.toml").write_text("[project]\nversion = '2'\n")
     assert machine.invoke("doctor").stderr == "ci/invoke: installing kernelrig (base) into .venv\n"
     assert len(machine.pip_calls) == 2
+    with (machine.root / LOCKS / "base.txt").open("a") as lock:
+        lock.write("# another\n")
+    assert machine.invoke("doctor").stderr == "ci/invoke: installing kernelrig (base) into .venv\n"
+
+
+def test_requirements_are_installed_by_hash_and_nothing_else_is_fetched(machine: Machine) -> None:
+    machine.add_python()
+    machine.invoke("doctor")
+    (requirements,) = machine.pip_calls
+    assert " --no-deps --require-hashes --only-binary :all: --requirement " in requirements
+    (own,) = Path(f"{machine.calls}.own").read_text().splitlines()
+    assert own.endswith(f"--no-deps --no-build-isolation --no-index --editable {machine.root}")
 
 
 def test_only_the_tests_get_what_only_they_need(machine: Machine) -> None:
@@ -189,7 +219,7 @@ def test_only_the_tests_get_what_only_they_need(machine: Machine) -> None:
     machine.invoke("test")
     machine.invoke("doctor")
     machine.invoke("test")
-    assert [call.rsplit(" ", 1)[1] for call in machine.pip_calls] == ["checkout", "checkout[dev]"]
+    assert machine.locks == [["build", "base"], ["build", "base", "dev"]]
 
 
 def test_the_tests_install_again_into_an_environment_of_an_older_pyproject(
@@ -205,8 +235,8 @@ def test_the_tests_install_again_into_an_environment_of_an_older_pyproject(
     done = machine.invoke("test")
     assert done.stderr == "ci/invoke: installing kernelrig (dev) into .venv\n"
     assert machine.invoke("test").stderr == ""
-    extras = [call.rsplit(" ", 1)[1] for call in machine.pip_calls]
-    assert extras == ["checkout[dev]", "checkout", "checkout[dev]"]
+    base, dev = ["build", "base"], ["build", "base", "dev"]
+    assert machine.locks == [dev, base, dev]
 
 
 def test_an_edit_of_pyproject_while_pip_installs_makes_the_next_call_install(
@@ -250,10 +280,10 @@ def test_a_failing_pip_is_shown_and_the_next_call_starts_over(machine: Machine) 
     done = machine.invoke("doctor")
     assert done.exit_code == 4
     assert done.stderr.splitlines()[2:] == [
-        "pip: No matching distribution found for x",
         "ci/invoke: pip could not install kernelrig into .venv (exit 1, full output: "
-        ".venv/pip.log); it needs the package index, or a folder of wheels (README.md says how to "
-        "fill one): PIP_NO_INDEX=1 PIP_FIND_LINKS=DIR ci/invoke ...",
+        ".venv/pip.log): No matching distribution found for x; it needs the package index, or a "
+        "folder of wheels (README.md says how to fill one): "
+        "PIP_NO_INDEX=1 PIP_FIND_LINKS=DIR ci/invoke ...",
     ]
     failing.unlink()
     half_made = machine.root / ".venv" / "half made"
@@ -276,7 +306,7 @@ def test_a_question_installs_nothing_that_only_its_task_needs(machine: Machine) 
     machine.add_python()
     assert machine.invoke("--help", "test").exit_code == 7
     assert machine.invoke("build", "--help").exit_code == 7
-    assert [call.rsplit(" ", 1)[1] for call in machine.pip_calls] == ["checkout"]
+    assert machine.locks == [["build", "base"]]
 
 
 def test_a_dry_run_builds_and_so_needs_the_compiler(machine: Machine) -> None:

@@ -27,7 +27,7 @@ stages:
 
 def make_project(root: Path) -> Project:
     """Complete a project that has a kernel folder with what is ours: tools, builds, remotes."""
-    for name in ("tasks.py", "remotes.yaml", "pyproject.toml"):
+    for name in ("tasks.py", "remotes.yaml"):
         shutil.copy(REPOSITORY / name, root)
     (root / "ci/plans").mkdir(parents=True)
     (root / "ci/plans/tiny.yaml").write_text(_PLAN)

@@ -172,7 +172,6 @@ def test_a_fault_says_what_it_breaks_and_how_it_shows() -> None:
 
 def project(root: Path) -> Path:
     shutil.copytree(ROOT / "kernel", root / "kernel")
-    shutil.copy(ROOT / "pyproject.toml", root)
     return root
 
 

@@ -67,7 +67,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "args": "Arguments of a plain program.",
         "expected_lines": "Lines that a plain program must print.",
         "cuda": "false: a CPU program, compiled by g++ alone.",
-        "extras": "Extras of pyproject.toml whose wheels have headers that the sources include.",
+        "extras": "Locks (ci/locks/NAME.txt) whose wheels have headers that the sources include.",
     },
     "Variant": {
         "program": "File name of the binary; a result file names the program that wrote it.",

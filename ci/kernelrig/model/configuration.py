@@ -135,7 +135,7 @@ class Kernel:
 
     `budgets` are by arch, then by variant; `tunables` and `sass` by arch. `label` is shown in every
     report: one text, or a text per arch where a stand-in serves one arch only. `extras` are those
-    of pyproject.toml whose wheels have headers that the sources include.
+    locks (`ci/locks`) whose wheels have headers that the sources include.
     """
 
     name: str

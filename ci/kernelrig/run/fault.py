@@ -45,7 +45,8 @@ def broken_tree(root: Path, patch: Path) -> Iterator[Path]:
     links = [tree / "artifacts" / name for name in ("builds", "tools")]
     try:
         shutil.copytree(root / "kernel", tree / "kernel")
-        shutil.copy(root / "pyproject.toml", tree)  # it pins the versions of the tools
+        if (root / "ci/locks").is_dir():
+            shutil.copytree(root / "ci/locks", tree / "ci/locks")
         # Below a work tree git would take the paths as that tree's, and skip them silently.
         env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(store)}
         before = _sources(tree)

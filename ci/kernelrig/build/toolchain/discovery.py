@@ -43,8 +43,8 @@ def find_toolchain(
     """Return the tools to build with; the pinned wheels are fetched where they are missing.
 
     `system` takes the toolkit of CUDA_HOME or PATH instead. Without `cuda` there is only the host
-    compiler, for kernels marked `cuda: false`, and no toolkit is fetched. `extras` are those of
-    pyproject.toml whose headers are needed too: their wheels are fetched in any case.
+    compiler, for kernels marked `cuda: false`, and no toolkit is fetched. `extras` are the locks
+    whose headers are needed too: their wheels are fetched in any case.
     """
     versions = Versions(root / TOOLS / "versions.json")
     host = find_host_compiler()
@@ -93,7 +93,7 @@ def require_arch(toolchain: Toolchain, arch: str) -> None:
             f"{arch} needs CUDA {major}.{minor} or newer; {toolchain.nvcc} is {toolchain.version}",
             "leave out --system-cuda: the pinned wheels support it"
             if toolchain.origin == "system"
-            else "raise the pins of extra 'cuda' in pyproject.toml",
+            else "lock a newer toolkit as extra 'cuda'",
         )
 
 
@@ -134,5 +134,5 @@ def _system_home() -> tuple[Path, str]:
 def _why_wheels() -> str:
     """Return why the wheels were chosen; it names a system toolkit that was found and not used."""
     passed_over = os.environ.get("CUDA_HOME", "") or shutil.which("nvcc")
-    why = "the wheels pinned in pyproject.toml"
+    why = "the locked wheels"
     return f"{why}; {passed_over} is used with --system-cuda only" if passed_over else why

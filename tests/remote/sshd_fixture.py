@@ -138,20 +138,34 @@ Subsystem sftp internal-sftp
     if os.geteuid() == 0:
         # Where sshd separates privileges; made at boot, and a container may never have booted.
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-    with (folder / "sshd.log").open("wb") as log:
-        process = subprocess.Popen(
+    return _serve(
+        Sshd(port, getpass.getuser(), folder, home, host_key, folder / "identity", _start(folder))
+    )
+
+
+def start_again(server: Sshd) -> Sshd:
+    """Start a server that was stopped anew, with its keys and on its port."""
+    return _serve(replace(server, process=_start(server.folder)))
+
+
+def _start(folder: Path) -> subprocess.Popen[bytes]:
+    with (folder / "sshd.log").open("ab") as log:
+        return subprocess.Popen(
             [require_sshd(), "-D", "-e", "-f", str(folder / "sshd_config")],
             stdin=subprocess.DEVNULL,
             stderr=log,
             start_new_session=True,
         )
-    server = Sshd(port, getpass.getuser(), folder, home, host_key, folder / "identity", process)
+
+
+def _serve(server: Sshd) -> Sshd:
+    """Return the server once it answers."""
     deadline = time.monotonic() + 10
     # Asking the port is a session too: a server is ready when that one is gone again.
-    while not (_speaks_ssh(port) and _quiet(server, deadline)):
-        if process.poll() is not None or time.monotonic() > deadline:
+    while not (_speaks_ssh(server.port) and _quiet(server, deadline)):
+        if server.process.poll() is not None or time.monotonic() > deadline:
             server.stop()
-            pytest.fail(f"sshd did not start: {(folder / 'sshd.log').read_text()[-500:]}")
+            pytest.fail(f"sshd did not start: {(server.folder / 'sshd.log').read_text()[-500:]}")
     return server
 
 

@@ -121,6 +121,8 @@ class LocalHost:
     opener: LocalOpener = field(default_factory=LocalOpener)
     env: dict[str, str] = field(default_factory=dict)
     links: list[HostLink] = field(default_factory=list)
+    silence_s: float = 30.0
+    give_up_s: float = 300.0
 
     @property
     def workdir(self) -> Path:
@@ -134,6 +136,8 @@ class LocalHost:
             workdir=str(self.workdir),
             python=PYTHON,
             env=self.env,
+            silence_s=self.silence_s,
+            give_up_s=self.give_up_s,
         )
 
     def link(self, give_up_s: float = 20.0) -> HostLink:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from kernelrig.model import CommandResult, EndedBy
+from kernelrig.remote.journal import read_journal
 
 from tests.remote.local_host import PYTHON, Event, LocalHost, is_running, job, shell
 
@@ -161,19 +162,43 @@ def test_a_killed_agent_shows_as_lost_and_leaves_no_process(host: LocalHost) -> 
     assert [is_running(pid) for pid in pids] == [False, False]
 
 
-def test_an_agent_without_heartbeat_is_reported(host: LocalHost) -> None:
-    def stop_and_go(event: Event) -> None:
-        agent = json.loads((host.workdir / "runs/run-1/agent.json").read_text())["pid"]
-        if event["event"] == "command_started":
-            os.kill(agent, signal.SIGSTOP)
-            os.utime(host.workdir / "runs/run-1/heartbeat", (1, 1))
-        if event["event"] == "note":
-            os.kill(agent, signal.SIGCONT)
-            assert host.link().cancel("run-1") is True
+def test_a_stopped_agent_is_reported_given_up_and_collected_when_it_goes_on(
+    host: LocalHost,
+) -> None:
+    host.silence_s, host.give_up_s = 0.5, 1.5
+    agents: list[int] = []
 
-    _, events = host.run([job("one", shell("long", "sleep 1000"))], on_event=stop_and_go)
+    events: list[Event] = []
+
+    def stop(event: Event) -> None:
+        events.append(event)
+        if event["event"] == "command_started":
+            agents.append(json.loads((host.workdir / "runs/run-1/agent.json").read_text())["pid"])
+            os.kill(agents[0], signal.SIGSTOP)
+
+    jobs = [job("one", shell("a", "echo ran >> ../../../../ran"), shell("b", ":"))]
+    link = host.link()
+    link.launch("run-1", jobs, {}, stop_at_first=False)
+    (said,) = link.bring_back("run-1", host.back, stop)
+    begins = "host: the agent of run-1 does not answer: no heartbeat from the agent for "
+    ends = f" s, process {agents[0]} there is stopped, or waits for memory or its disk"
+    assert (said.startswith(begins), said.endswith(ends)) == (True, True)
     notes = [e["text"] for e in events if e["event"] == "note"]
     assert [text.startswith("no heartbeat from the agent for ") for text in notes] == [True]
+    assert (host.back / "journal.jsonl").is_file()
+    os.kill(agents[0], signal.SIGCONT)
+    assert link.bring_back("run-1", host.back, events.append) == ()
+    (one,) = read_journal(host.back / "journal.jsonl", jobs, "run-1")
+    assert [c.exit_code for c in one.commands] == [0, 0]
+    assert (host.workdir / "ran").read_text() == "ran\n"
+
+
+def test_a_clock_that_jumps_makes_no_agent_silent(host: LocalHost) -> None:
+    host.silence_s, host.give_up_s = 20.0, 30.0
+    jumps = "for i in 1 2 3; do touch -d 1990-01-01 ../../heartbeat ../../agent.json; done"
+    (result,), events = host.run([job("one", shell("a", jumps), shell("b", "sleep 0.2"))])
+    assert [c.exit_code for c in result.commands] == [0, 0]
+    assert [e for e in events if e["event"] == "note"] == []
 
 
 def test_a_cancelled_run_ends_at_once_and_says_so(host: LocalHost) -> None:
@@ -269,7 +294,7 @@ sys.exit("cudaDeviceSynchronize(): unspecified launch failure")
 
 def test_a_hung_kernel_is_dumped_before_it_is_ended(host: LocalHost) -> None:
     host.on_path("nvidia-smi", FAKE_SMI)
-    host.on_path("cuda-gdb", 'echo "$3"; cat "${3##* }"; echo; echo "$@"')
+    host.on_path("cuda-gdb", 'echo "$4"; cat "${4##* }"; echo; echo "$@"')
     hang = shell("hang", "")
     command = type(hang)("hang", (PYTHON, "-c", HANGING), 0.5, core_dump=True)
     (result,), _ = host.run([job("smoke", command)])
@@ -279,7 +304,7 @@ def test_a_hung_kernel_is_dumped_before_it_is_ended(host: LocalHost) -> None:
     assert (folder / "hang.gdb.txt").read_text().splitlines() == [
         "target cudacore hang.core",
         "CUDA core",
-        "-batch -ex target cudacore hang.core -ex info cuda kernels -ex info cuda warps"
+        "-nx -batch -ex target cudacore hang.core -ex info cuda kernels -ex info cuda warps"
         " -ex info cuda threads",
     ]
     assert sorted(p.name for p in folder.iterdir()) == [

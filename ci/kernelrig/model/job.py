@@ -78,9 +78,13 @@ class CommandResult:
 
 @dataclass(frozen=True, slots=True)
 class StageResult:
-    """What the journal says of one stage: its commands, or why it never started."""
+    """What the journal says of one stage: its commands, or why it never started.
+
+    `changed` names a file that a program changed on the host, so that nothing of the stage counts.
+    """
 
     name: str
     commands: tuple[CommandResult, ...] = ()
     not_run: str = ""
     gpu_healthy_after: bool | None = None
+    changed: str = ""

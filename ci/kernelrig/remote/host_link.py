@@ -126,12 +126,19 @@ class HostLink:
 
         def step(session: AgentSession) -> None:
             nonlocal offset
-            session.send({"op": "follow", "run": run_id, "offset": offset})
+            limits = {"quiet_s": self.remote.silence_s, "give_up_s": self.remote.give_up_s}
+            session.send({"op": "follow", "run": run_id, "offset": offset, **limits})
             while "end" not in (frame := session.frame(self._progressed)):
                 offset = frame["offset"]
                 on_event(frame["event"])
             if frame["end"] == "lost":
                 on_event({"event": "agent_lost", "detail": frame["detail"]})
+            if frame["end"] == "silent":
+                raise IncompleteError(
+                    f"{self.remote.name}: the agent of {run_id} does not answer:"
+                    f" {frame['detail']} there is stopped, or waits for memory or its disk",
+                    f"once it goes on, `invoke collect {run_id}` brings the rest",
+                )
 
         self._persist(step, run_id)
 

@@ -95,10 +95,12 @@ def _stage(job: StageJob, index: int, events: dict[str, list[Event]], reason: st
     started = {e["command"]: e for e in events.get("command_started", [])}
     ended = {e["command"]: e for e in events.get("command_ended", [])}
     health = events.get("health", [])
+    changed = events.get("changed", [])
     return StageResult(
         job.name,
         tuple(_command(c, started.get(c.name), ended.get(c.name), reason) for c in job.commands),
         gpu_healthy_after=health[-1]["healthy"] if health else None,
+        changed=str(changed[0]["text"]) if changed else "",
     )
 
 

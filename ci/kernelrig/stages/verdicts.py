@@ -26,6 +26,9 @@ def read_stage(
     """Judge one stage from the journal and its files; what cannot be established is an error."""
     if reason := why_not(context.kernel, context.build.arch, stage, context.device):
         return stage_record(stage, result, context, [Check(stage.name, skipped(reason))])
+    if result.changed:
+        verdict = broken(f"{result.changed}: nothing of this stage counts")
+        return stage_record(stage, result, context, [Check(stage.name, verdict)])
     if result.not_run:
         verdict = _judge_not_run(result.not_run, context)
         return stage_record(stage, result, context, [Check(stage.name, verdict)])

@@ -11,9 +11,10 @@ has limits, is ended with all its processes, and is recorded in the journal in e
 Modules import one another relatively and downwards (import-linter checks it), else the standard
 library only:
 
-    serve, __main__ -> { launch follow collect, run } -> attempt -> { core_dump result_cache }
-        -> children -> { workdir facts gpu_health } -> { daemon blobs journal wire tools gpu_add }
-        -> { disk process_table } -> refusal
+    serve, __main__ -> { start follow collect, runner } -> attempt -> { core_dump result_cache }
+        -> { children workdir facts gpu_health integrity }
+        -> { daemon blobs journal wire tools gpu_add }
+        -> { disk process_table stage_folder } -> refusal
 
 `importer` is separate: it imports the others from the archive.
 """

@@ -7,7 +7,7 @@ import shlex
 import signal
 import subprocess
 import time
-from pathlib import Path
+from typing import BinaryIO
 
 from .children import Children
 from .core_dump import CoreDump
@@ -15,13 +15,14 @@ from .disk import disk_reason, floor_bytes, free_bytes, tree_bytes
 from .journal import Ending, Journal
 from .process_table import GRACE_S, KILL_WAIT_S, POLL_S, signal_group
 from .refusal import Json
+from .stage_folder import StageFolder
 
 
 class Attempt:
     """Starts a command and enforces its limits; `run` returns when no process of it is left."""
 
     def __init__(
-        self, children: Children, journal: Journal, stage: Json, command: Json, folder: Path
+        self, children: Children, journal: Journal, stage: Json, command: Json, folder: StageFolder
     ) -> None:
         self.children = children
         self.journal = journal
@@ -29,11 +30,7 @@ class Attempt:
         self.command = command
         self.folder = folder
         self.core = CoreDump(command["name"], folder, children)
-        name = command["name"]
-        self.logs = [
-            folder / (command["stdout"] or f"{name}.stdout.log"),
-            folder / f"{name}.stderr.log",
-        ]
+        self.logs: list[BinaryIO] = []
         self.bytes_before = 0
         self.process: subprocess.Popen[bytes]
         self.ending: Ending
@@ -42,14 +39,16 @@ class Attempt:
         """Run the command to its end or limit and return how it ended."""
         command, argv = self.command, self.command["argv"]
         env = dict(command["env"], **(self.core.environment() if command["core_dump"] else {}))
-        self.bytes_before = tree_bytes(self.folder)
-        self.note_command()
+        self.bytes_before = tree_bytes(self.folder.real)
+        name = command["name"]
         began = time.monotonic()
         try:
-            with self.logs[0].open("wb") as out, self.logs[1].open("wb") as err:
-                self.process = self.children.start(argv, self.folder, env, out, err)
+            self.note_command()
+            for log in (command["stdout"] or f"{name}.stdout.log", f"{name}.stderr.log"):
+                self.logs.append(self.folder.create(log))
+            self.process = self.children.start(argv, self.folder.path, env, *self.logs)
         except OSError as e:
-            return Ending("not started", f"{argv[0]}: {e.strerror}")
+            return self.not_started(e)
         names = {"stage": self.stage["name"], "command": command["name"]}
         self.journal.write("command_started", pid=self.process.pid, **names)
         self.ending = self.watch()
@@ -67,12 +66,20 @@ class Attempt:
             self.judge_exit()
         return self.ending
 
+    def not_started(self, error: OSError) -> Ending:
+        full = disk_reason(self.folder.real)
+        if full:
+            return Ending("disk full", full)
+        name = error.filename or self.command["argv"][0]
+        return Ending("not started", f"{name}: {error.strerror}")
+
     def note_command(self) -> None:
         """Write the command as a shell takes it in the stage's folder, for whoever debugs it."""
         env = [f"{name}={value}" for name, value in sorted(self.command["env"].items())]
         words = [*(["env", *env] if env else []), *self.command["argv"]]
         line = " ".join(shlex.quote(word) for word in words)
-        (self.folder / f"{self.command['name']}.command").write_text(line + "\n")
+        with self.folder.create(f"{self.command['name']}.command") as file:
+            file.write(f"{line}\n".encode())
 
     def take_core(self) -> bool:
         """Request a GPU core dump; return whether there is one, else the ending has the reason."""
@@ -85,7 +92,8 @@ class Attempt:
         """Wait until the command ends or passes a limit; the caller then ends it."""
         time_s, stage = self.command["time_s"], self.stage
         deadline = time.monotonic() + time_s
-        floor = floor_bytes(self.folder)
+        real = self.folder.real
+        floor = floor_bytes(real)
         look_at = 0.0
         pause = 0.001
         wait = self.children.wait
@@ -96,12 +104,12 @@ class Attempt:
                 return Ending("signal", "cancelled")
             if now >= deadline:
                 return Ending("time limit", f"it ran {time_s:g} s, its limit")
-            if sum(log.stat().st_size for log in self.logs) > stage["output_bytes"]:
+            if sum(map(log_bytes, self.logs)) > stage["output_bytes"]:
                 return Ending("output limit", f"more than {stage['output_bytes']} bytes of output")
-            if free_bytes(self.folder) < floor:
+            if free_bytes(real) < floor:
                 return Ending("disk full", f"the disk is full: less than {floor} bytes free")
             if now >= look_at:
-                grown = tree_bytes(self.folder) - self.bytes_before
+                grown = tree_bytes(real) - self.bytes_before
                 # Measuring a folder of many files is slow: spend at most a tenth of the time on it.
                 look_at = time.monotonic() + max(0.2, 10 * (time.monotonic() - now))
                 if grown > stage["disk_bytes"]:
@@ -124,7 +132,7 @@ class Attempt:
     def judge_exit(self) -> None:
         """Record exit code or signal; a failure on a full disk counts as `disk full`."""
         code, ending = self.process.returncode, self.ending
-        full = disk_reason(self.folder)
+        full = disk_reason(self.folder.real)
         if code not in self.command["ok_exit"] and full:
             ending.ended_by, ending.detail = "disk full", full
         elif code < 0:
@@ -135,6 +143,12 @@ class Attempt:
     def tidy(self) -> None:
         """Truncate logs that passed their limit between two looks, and remove the dump pipes."""
         for log in self.logs:
-            if log.stat().st_size > self.stage["output_bytes"]:
-                os.truncate(log, self.stage["output_bytes"])
+            if log_bytes(log) > self.stage["output_bytes"]:
+                log.truncate(self.stage["output_bytes"])
+            log.close()
         self.core.remove_pipes()
+
+
+def log_bytes(log: BinaryIO) -> int:
+    """Return the size of a log by its descriptor: the program may have removed its name."""
+    return os.fstat(log.fileno()).st_size

@@ -20,20 +20,38 @@ BEAT_S = 1.0
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+def prctl(option: int, value: int) -> str:
+    """Set a property of this process; return why that failed, empty if it did not."""
+    if LIBC.prctl(option, value, 0, 0, 0) == 0:
+        return ""
+    return os.strerror(ctypes.get_errno())
+
+
 def die_with_agent() -> None:
     """Run in the child before exec: it gets KILL when its agent dies, and writes no CPU core."""
-    LIBC.prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+    if trouble := prctl(PR_SET_PDEATHSIG, signal.SIGKILL):
+        os.write(2, f"this process would outlive a killed agent: {trouble}\n".encode())
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def end_with_parent() -> None:
     """Ask for TERM when the parent dies: what runs for a client in the foreground ends with it."""
-    LIBC.prctl(1, signal.SIGTERM, 0, 0, 0)  # PR_SET_PDEATHSIG
+    if trouble := prctl(PR_SET_PDEATHSIG, signal.SIGTERM):
+        os.write(2, f"this run would outlive a killed client: {trouble}\n".encode())
 
 
-def adopt_orphans() -> None:
-    """Make this process the reaper of its descendants: double-forked ones become its children."""
-    LIBC.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+def adopt_orphans() -> str:
+    """Make this process the reaper of its descendants: double-forked ones become its children.
+
+    Return why it is not, empty if it is.
+    """
+    trouble = prctl(PR_SET_CHILD_SUBREAPER, 1)
+    if not trouble:
+        return ""
+    return f"processes that a program detaches are found by their environment alone: {trouble}"
 
 
 class Children:
@@ -78,23 +96,24 @@ class Children:
             pause = min(pause * 2, POLL_S)
         return True
 
-    def run_helper(self, argv: list[str], output: Path, limit_s: float) -> int | None:
-        """Run one of the agent's own tools, its output into a file; return its exit code.
+    def run_helper(
+        self, argv: list[str], folder: Path, output: BinaryIO, limit_s: float
+    ) -> int | None:
+        """Run one of the agent's own tools in `folder`; return its exit code.
 
         None: it could not be started, or did not end within `limit_s`.
         """
         try:
-            with output.open("wb") as out:
-                process = self.start(argv, output.parent, {}, out, out)
+            process = self.start(argv, folder, {}, output, output)
         except OSError as e:
-            output.write_text(f"{argv[0]}: {e.strerror}\n")
+            output.write(f"{argv[0]}: {e.strerror}\n".encode())
             return None
         if self.wait(process, limit_s):
             return process.returncode
         signal_group(process.pid, signal.SIGKILL)
         self.wait(process, 1.0)
-        with output.open("a") as f:
-            f.write(f"{argv[0]} did not end within {limit_s:.0f} s\n")
+        output.seek(0, os.SEEK_END)
+        output.write(f"{argv[0]} did not end within {limit_s:.0f} s\n".encode())
         return None
 
     def end_strays(self) -> int:

@@ -5,60 +5,99 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from .disk import write_file
+from .disk import disk_reason, write_file
 from .process_table import is_alive, marker, process_stat
 from .refusal import Json, Refused
 
 ARCHIVE = "agent.pyz"
-START_S = 10.0
+START_S = 30.0
 
 
-def start_daemon(run: Path, lock: int) -> None:
+def start_daemon(run: Path, lock: int, start_s: float = START_S) -> None:
     """Start the daemon with the lock `lock`; return once its first journal line is written.
 
-    Raises Refused if there is no such line within START_S.
+    Raises Refused, with the reason, if there is no such line within START_S.
     """
     argv = [sys.executable or "python3", str(run / ARCHIVE), "run", str(run), str(lock)]
     env = {name: value for name, value in os.environ.items() if name not in marker(run)}
-    with (run / "agent.log").open("ab") as log:
-        subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd=run,
-            env=env,
-            pass_fds=(lock,),
-            start_new_session=True,
-            check=False,
-            timeout=30,
-        )
-    limit = time.monotonic() + START_S
+    limit = time.monotonic() + start_s
+    try:
+        with (run / "agent.log").open("ab") as log:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=run,
+                env=env,
+                pass_fds=(lock,),
+                start_new_session=True,
+                check=False,
+                timeout=start_s,
+            )
+        how = ended(done.returncode)
+    except subprocess.TimeoutExpired:
+        how = f"python did not detach within {start_s:g} s"
+    except OSError as e:
+        raise not_started(run, f"{argv[0]} cannot be started: {e.strerror}") from e
     journal = run / "journal.jsonl"
     while not (journal.is_file() and journal.stat().st_size):
-        if time.monotonic() > limit:
-            lines = (run / "agent.log").read_text(errors="replace").strip().splitlines()
-            raise Refused(f"the agent did not start: {lines[-1] if lines else 'no output'}")
+        if how or time.monotonic() > limit:
+            raise not_started(run, how or f"no journal within {start_s:g} s")
         time.sleep(0.005)
+
+
+def ended(code: int) -> str:
+    """Return how a python that should have detached ended, empty if it did detach."""
+    if code < 0:
+        killed = " (the kernel does that when memory is short)" if -code == signal.SIGKILL else ""
+        return f"python was ended by {signal.Signals(-code).name}{killed}"
+    return f"python exited with {code}" if code else ""
+
+
+def not_started(run: Path, how: str) -> Refused:
+    """Return the refusal: a full disk or the last line of the log explains most."""
+    full = disk_reason(run)
+    if full:
+        return Refused(f"the agent did not start: {full}", "full")
+    lines = (run / "agent.log").read_text(errors="replace").strip().splitlines()
+    last = lines[-1].strip() if lines else "it printed nothing"
+    return Refused(f"the agent did not start: {how}: {last}")
 
 
 def enter(run: Path) -> Json:
     """Record this process as the daemon of the run, and return the record."""
     stat = process_stat(os.getpid())
-    me = {"pid": os.getpid(), "start": stat[2] if stat else 0}
+    me = {"pid": os.getpid(), "start": stat[2] if stat else 0, "boot": boot_id()}
     write_file(run / "agent.json", json.dumps(me).encode())
     return me
 
 
-def beat(run: Path) -> None:
-    """Renew the heartbeat; a full disk must not end the run for it."""
+def boot_id() -> str:
+    """Return what tells this boot of the machine from others; empty where /proc does not say."""
     with contextlib.suppress(OSError):
-        (run / "heartbeat").touch()
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""
+
+
+def beat(run: Path) -> None:
+    """Renew the heartbeat; a full disk must not end the run for it.
+
+    It is the time since boot: the host's clock may be wrong, and may be set during the run.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(OSError):
+        file = os.open(run / "heartbeat", flags, 0o600)
+        try:
+            os.write(file, f"{time.monotonic():.3f}\n".encode())
+        finally:
+            os.close(file)
 
 
 def agent_of(run: Path) -> tuple[int, int] | None:
@@ -66,13 +105,14 @@ def agent_of(run: Path) -> tuple[int, int] | None:
     try:
         entry = json.loads((run / "agent.json").read_bytes())
         found = int(entry["pid"]), int(entry["start"])
-    except (OSError, ValueError, KeyError):
+        booted = entry.get("boot", boot_id()) == boot_id()
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
-    return found if is_alive(*found) else None
+    return found if booted and is_alive(*found) else None
 
 
 def seconds_since_beat(run: Path) -> float:
     """Return the age of the heartbeat in seconds, 0.0 without one."""
-    with contextlib.suppress(FileNotFoundError):  # on a full disk it could not be created
-        return time.time() - (run / "heartbeat").stat().st_mtime
+    with contextlib.suppress(OSError, ValueError):  # on a full disk it could not be written
+        return max(0.0, time.monotonic() - float((run / "heartbeat").read_text()))
     return 0.0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from .daemon import agent_of, seconds_since_beat
@@ -14,28 +16,69 @@ from .refusal import Json
 from .wire import Wire
 from .workdir import Workdir
 
-QUIET_S = 60.0  # without a heartbeat, of which there is one per second
+
+class Journaled:
+    """The events of a run from an offset on, also of a journal that the agent writes anew.
+
+    A program of the run may append what it likes: the end of a run is its agent's end, so that
+    `finished` counts once no agent of it lives.
+    """
+
+    def __init__(self, run: Path, offset: int) -> None:
+        self.path = run / "journal.jsonl"
+        self.offset = offset
+        self.file = 0
+
+    def read(self, *, alive: bool) -> Iterator[tuple[Json, int]]:
+        """Yield each further event and the offset behind it; `alive` is whether an agent lives."""
+        found = os.stat(self.path)
+        if self.file not in (0, found.st_ino):
+            self.offset = 0
+        self.file = found.st_ino
+        with contextlib.suppress(ValueError, LookupError, TypeError):  # no line of the agent's
+            for event, behind in journal_events(self.path, self.offset):
+                if alive and event["event"] == "finished":
+                    return
+                self.offset = behind
+                yield event, behind
 
 
-def follow(wire: Wire, workdir: Workdir, run: Path, offset: int) -> Json:
-    """Stream journal lines from a byte offset on, until the run has finished or its agent died."""
-    noted = False
+def follow(
+    wire: Wire,
+    workdir: Workdir,
+    run: Path,
+    offset: int,
+    quiet_s: float,
+    give_up_s: float,
+) -> Json:
+    """Stream journal lines from a byte offset on, until the run's agent has ended.
+
+    Without a heartbeat, of which there is one per second, the client is told after `quiet_s`, and
+    leaves after `give_up_s`: what is there is fetched, and the agent may continue later.
+    """
+    journal, noted, began = Journaled(run, offset), False, time.monotonic()
     while True:
         agent = agent_of(run)  # before reading: a dead agent's last lines are read then
-        for event, behind in list(journal_events(run / "journal.jsonl", offset)):
-            offset = behind
-            wire.send({"event": event, "offset": offset})
+        for event, behind in list(journal.read(alive=agent is not None)):
+            wire.send({"event": event, "offset": behind})
             if event["event"] == "finished":
                 return {"end": "finished"}
-        if not agent:
+        if agent is None:
             return {"end": "lost", "detail": finalize_dead_run(workdir, run)}
         quiet = seconds_since_beat(run)
-        if quiet > QUIET_S and not noted:
+        # An agent that has just been continued has an old heartbeat, and renews it at once.
+        if quiet > give_up_s and time.monotonic() - began > quiet_s:
+            return {"end": "silent", "detail": f"{silence(quiet)}, process {agent[0]}"}
+        if quiet > quiet_s and not noted:
             noted = True  # stopped, or in a system call that hangs
-            event = {"event": "note", "text": f"no heartbeat from the agent for {quiet:.0f} s"}
-            wire.send({"event": event, "offset": offset})
+            note = {"event": "note", "text": silence(quiet)}
+            wire.send({"event": note, "offset": journal.offset})
         if wire.interrupted(POLL_S):
             return {"end": "interrupted"}
+
+
+def silence(quiet: float) -> str:
+    return f"no heartbeat from the agent for {quiet:.0f} s"
 
 
 def finalize_dead_run(workdir: Workdir, run: Path) -> str:

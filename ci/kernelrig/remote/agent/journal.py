@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from .disk import write_file
 from .refusal import Json
 
 BALLAST_BYTES = 256 << 10
@@ -38,9 +39,29 @@ class Journal:
         self.ballast = run / "ballast"
         self.echo = echo
         self.began = time.monotonic()
-        self.file = os.open(
-            run / "journal.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-        )
+        self.path = run / "journal.jsonl"
+        self.written = bytearray()  # a program of the run may write into the file, too
+        self.file = self._open()
+
+    def _open(self) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        return os.open(self.path, flags, 0o600)
+
+    def is_whole(self) -> bool:
+        """Return whether the file at its place holds what was written here, and nothing else."""
+        try:
+            there = self.path.lstat()
+            same = os.path.samestat(there, os.fstat(self.file))
+            whole = same and there.st_size == len(self.written)
+            return whole and self.path.read_bytes() == self.written
+        except OSError:
+            return False
+
+    def restore(self) -> None:
+        """Write the file anew as it was, at its place."""
+        write_file(self.path, bytes(self.written))
+        os.close(self.file)
+        self.file = self._open()
 
     def write(self, event: str, **fields: object) -> None:
         seconds = round(time.monotonic() - self.began, 3)
@@ -52,6 +73,7 @@ class Journal:
                 raise
             self.ballast.unlink(missing_ok=True)
             self._append(line.encode())
+        self.written += line.encode()
         if self.echo:
             with contextlib.suppress(BrokenPipeError):  # a client that is gone reads nothing
                 os.write(1, line.encode())

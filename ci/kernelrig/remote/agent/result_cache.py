@@ -8,9 +8,10 @@ import os
 import shutil
 from pathlib import Path
 
-from .disk import sha256_head, write_file
+from .disk import safe_relative, sha256_head, write_file
 from .journal import Ending, utc_now
-from .refusal import Json
+from .refusal import Json, Refused
+from .stage_folder import StageFolder
 
 
 class ResultCache:
@@ -22,7 +23,7 @@ class ResultCache:
     def path(self, command: Json) -> Path:
         return self.folder / hashlib.sha256(command["cache_key"].encode()).hexdigest()[:32]
 
-    def reuse(self, command: Json, folder: Path) -> Ending | None:
+    def reuse(self, command: Json, folder: StageFolder) -> Ending | None:
         """Copy the files of an earlier good result with this key; None without a whole one."""
         kept = self.path(command)
         try:
@@ -32,9 +33,10 @@ class ResultCache:
                 if sha256_head(path, path.stat().st_size) != sha:
                     return None
             for name in record["files"]:
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(kept / "files" / name, folder / name)
-        except (OSError, ValueError, KeyError):
+                os.makedirs((folder.real / safe_relative(name)).parent, exist_ok=True)
+                with (kept / "files" / name).open("rb") as held, folder.create(name) as file:
+                    shutil.copyfileobj(held, file)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, Refused):
             return None
         ending = Ending("exit", record["detail"])
         ending.exit, ending.seconds = record["exit"], record["seconds"]

@@ -15,9 +15,11 @@ from .attempt import Attempt
 from .children import Children, adopt_orphans
 from .disk import disk_reason
 from .gpu_health import HEALTH_S, health_argv, parse_health
+from .integrity import Change, Integrity
 from .journal import Ending, Journal, utc_now
 from .refusal import Json
 from .result_cache import ResultCache
+from .stage_folder import StageFolder
 from .workdir import RESULT_CACHE
 
 
@@ -34,6 +36,7 @@ class Runner:
         self.journal = Journal(run, echo=lock is None)
         self.children = Children(run, self.job["env"])
         self.cache = ResultCache(run.parent.parent / RESULT_CACHE)
+        self.integrity: Integrity
         self.stop = ""  # why no further stage is run
         self.unmet: dict[str, str] = {}  # stage -> why the stages that need it are not run
         self.hung: set[str] = set()  # stages that had a command ended at its time limit
@@ -44,10 +47,13 @@ class Runner:
         signal.signal(signal.SIGTERM, self.on_cancel)
         for ignored in (signal.SIGHUP, signal.SIGINT):
             signal.signal(ignored, signal.SIG_IGN)
-        adopt_orphans()
+        trouble = adopt_orphans()
         self.children.beat()
         self.journal.write("run_started", run=self.run.name, python=platform.python_version(), **me)
+        if trouble:
+            self.journal.write("note", text=trouble)
         try:
+            self.integrity = Integrity(self.run, self.job, self.journal, self.cache.folder)
             self.run_stages()
         except Exception as e:
             traceback.print_exc()
@@ -86,9 +92,12 @@ class Runner:
 
     def run_stage(self, index: int, stage: Json) -> bool:
         """Run every command of a stage; return whether all ended with an accepted exit code."""
-        folder = self.run / "stages" / f"{index:02d}-{stage['name']}"
-        folder.mkdir(exist_ok=True)
-        self.journal.write("stage_started", stage=stage["name"], index=index, folder=folder.name)
+        path = self.run / "stages" / f"{index:02d}-{stage['name']}"
+        self.journal.write("stage_started", stage=stage["name"], index=index, folder=path.name)
+        try:
+            folder = StageFolder(path)
+        except OSError as e:
+            return self.refuse_stage(stage, path, e)
         passed = True
         for command in stage["commands"]:
             began_utc = utc_now()
@@ -109,8 +118,42 @@ class Runner:
                 self.stop = self.stop or ending.detail
             if not ok and not self.stop:
                 self.check_health(stage, command)
+        folder.reopen_access()
+        self.note_change(stage, folder)
+        self.integrity.stage_ended(path, stage["name"])
+        folder.close()
         self.journal.write("stage_ended", stage=stage["name"], ok=passed)
         return passed
+
+    def refuse_stage(self, stage: Json, path: Path, error: OSError) -> bool:
+        """Record that a stage has no folder of its own; the run ends."""
+        self.stop = disk_reason(self.run) or f"{path.name} cannot be made: {error.strerror}"
+        if isinstance(error, FileExistsError):
+            self.end_by(stage, Change(f"stages/{path.name}", how="was put there"))
+        for command in stage["commands"]:
+            ending = Ending("not started", self.stop)
+            names = {"stage": stage["name"], "command": command["name"]}
+            self.journal.write(
+                "command_ended", ok=False, started_utc=utc_now(), **names, **ending.fields()
+            )
+        self.journal.write("stage_ended", stage=stage["name"], ok=False)
+        return False
+
+    def note_change(self, stage: Json, folder: StageFolder, command: Json | None = None) -> bool:
+        """Compare the files that the run rests on; a difference ends it, and is recorded."""
+        if folder.in_place():
+            change = self.integrity.find_change(folder.path, command)
+        else:
+            change = Change(f"stages/{folder.path.name}", how="was replaced")
+        if change is not None:
+            self.end_by(stage, change)
+        return change is not None
+
+    def end_by(self, stage: Json, change: Change) -> None:
+        """End the run: neither the stage that ran nor the one whose file it is can be judged."""
+        self.stop = change.text
+        for name in dict.fromkeys(filter(None, (stage["name"], change.stage))):
+            self.journal.write("changed", stage=name, text=change.text)
 
     def check_health(self, stage: Json, command: Json) -> None:
         """Check the GPU with an addition; the run ends if it no longer answers."""
@@ -118,7 +161,8 @@ class Runner:
             return
         began = time.monotonic()
         log = self.run / "health.log"
-        code = self.children.run_helper(health_argv(), log, HEALTH_S)
+        with open(log, "w+b") as output:
+            code = self.children.run_helper(health_argv(), self.run, output, HEALTH_S)
         found = parse_health(code, log.read_text(errors="replace"))
         seconds = round(time.monotonic() - began, 3)
         self.journal.write(
@@ -128,19 +172,25 @@ class Runner:
             where = f"{stage['name']}/{command['name']}"
             self.stop = f"the GPU no longer answers after {where}: {found['detail']}"
 
-    def run_or_reuse(self, stage: Json, command: Json, folder: Path) -> Ending:
+    def run_or_reuse(self, stage: Json, command: Json, folder: StageFolder) -> Ending:
         """Run a command, or copy an earlier good result if its cache key has one."""
         if self.stop:
             return Ending("not started", self.stop)
         if stage["name"] in self.hung:
             return Ending("not started", "an earlier command was ended at its time limit")
+        folder.reopen_access()
+        if self.note_change(stage, folder, command):
+            return Ending("not started", self.stop)
         ending = self.cache.reuse(command, folder) if command["cache_key"] else None
         if ending is not None:
             return ending
-        before = set(folder.rglob("*"))
+        before = set(folder.path.rglob("*"))
         ending = Attempt(self.children, self.journal, stage, command, folder).run()
-        if command["cache_key"] and ending.ended_by == "exit" and ending.exit in command["ok_exit"]:
-            trouble = self.cache.keep(command, folder, set(folder.rglob("*")) - before, ending)
+        good = ending.ended_by == "exit" and ending.exit in command["ok_exit"]
+        if command["cache_key"] and good and not self.note_change(stage, folder):
+            made = set(folder.path.rglob("*")) - before
+            trouble = self.cache.keep(command, folder.path, made, ending)
+            self.integrity.result_cached()
             if trouble:
                 self.journal.write("note", text=trouble)
         return ending

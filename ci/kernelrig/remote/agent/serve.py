@@ -121,7 +121,14 @@ class Server:
         return {"already": not launch(self.workdir, request["job"], self.archive)}
 
     def follow(self, request: Json) -> Json:
-        return follow(self.wire, self.workdir, self.known_run(request), request["offset"])
+        return follow(
+            self.wire,
+            self.workdir,
+            self.known_run(request),
+            request["offset"],
+            request["quiet_s"],
+            request["give_up_s"],
+        )
 
     def manifest(self, request: Json) -> Json:
         run = self.known_run(request)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .blobs import Blobs, unpack_tar
 from .daemon import ARCHIVE, start_daemon
-from .disk import safe_relative, write_file
+from .disk import safe_relative, sha256_head, write_file
 from .journal import lay_ballast
 from .refusal import Json, Refused
 from .workdir import Workdir
@@ -41,18 +41,16 @@ def launch(workdir: Workdir, job: Json, archive: bytes) -> bool:
 
 
 def lay_out(run: Path, job: Json, blobs: Blobs) -> None:
-    """Put the job's files into the run: programs hard-linked, archives unpacked, others copied."""
+    """Put the job's files into the run, copied: a program of the run may write into its own."""
     (run / "stages").mkdir(parents=True)
     for entry in job["files"]:
         blob = blobs.path(entry["sha256"])
         target = run / safe_relative(entry["path"])
         target.parent.mkdir(parents=True, exist_ok=True)
-        if not blob.is_file():
+        if not blob.is_file() or sha256_head(blob, blob.stat().st_size) != entry["sha256"]:
             raise Refused(f"the blob of {entry['path']} is not on the host", "missing blob")
         if entry.get("unpack"):
             unpack_tar(blob, target)
-        elif entry["mode"] & 0o111:
-            os.link(blob, target)
         else:
             shutil.copyfile(blob, target)
             target.chmod(entry["mode"])

@@ -1,0 +1,208 @@
+"""Whether the files that a run rests on are as they were: compared before each command.
+
+A program runs as the agent's own user, and may write whatever the agent may: it may replace the
+program that the next stage starts, edit what an earlier stage wrote, put results into the folder of
+a later one, or a good result into the cache. Its processes are ended before the files are compared.
+
+What cannot be detected here: a program that is root, or debugs the agent; one that lets another
+service of the host (cron, a container daemon) work for it after its end; libraries of the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from .disk import remove_tree, sha256_head, write_file
+from .journal import Journal
+from .refusal import Json
+
+Print = tuple[int, ...]
+
+
+class Change:
+    """A file that is not as it was, in a sentence; `stage` is the ended one that it belongs to."""
+
+    def __init__(self, name: str, stage: str = "", how: str = "was changed") -> None:
+        self.text = f"{name} {how} on the host during the run"
+        self.stage = stage
+
+
+def fingerprint(path: Path) -> Print:
+    """Return what changes whenever a file is written or replaced; () for no file.
+
+    A user can set a file's mtime, not its ctime. Of a folder it is the mode alone.
+    """
+    try:
+        s = os.lstat(path)
+    except OSError:
+        return ()
+    if stat.S_ISDIR(s.st_mode):
+        return (s.st_mode,)
+    return (s.st_mode, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
+
+
+def fingerprints(folder: Path) -> dict[str, Print]:
+    """Return the fingerprint of every file and folder below `folder`."""
+    return {
+        f"{parent}/{name}": fingerprint(Path(parent, name))
+        for parent, folders, names in os.walk(folder)
+        for name in (*folders, *names)
+    }
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Return mode and SHA-256, or the target of a link, of every file below `folder`."""
+    found: dict[str, str] = {}
+    for parent, folders, names in os.walk(folder):
+        for name in [*folders, *names]:
+            path = Path(parent, name)
+            status = path.lstat()
+            what = ""
+            if stat.S_ISLNK(status.st_mode):
+                what = os.readlink(path)
+            elif stat.S_ISREG(status.st_mode):
+                what = sha256_head(path, status.st_size)
+            found[str(path.relative_to(folder))] = f"{status.st_mode:o} {what}"
+    return found
+
+
+def first_difference(before: dict[str, Print], now: dict[str, Print]) -> str:
+    """Return the first name that one of the two lacks, or has otherwise; empty if none."""
+    return next((n for n in sorted({*before, *now}) if before.get(n) != now.get(n)), "")
+
+
+class Integrity:
+    """Made before the first command of a run is started."""
+
+    def __init__(self, run: Path, job: Json, journal: Journal, cache: Path) -> None:
+        self.run = Path(os.path.realpath(run))
+        self.journal = journal
+        self.cache = cache
+        self.env = job["env"]
+        self.files = [entry for entry in job["files"] if not entry.get("unpack")]
+        self.trees = {
+            entry["path"]: contents(self.run / entry["path"])
+            for entry in job["files"]
+            if entry.get("unpack")
+        }
+        self.own = {name: (self.run / name).read_bytes() for name in ("job.json", "agent.json")}
+        self.beside = set(os.listdir(self.run / "stages"))
+        self.ended: dict[str, tuple[str, dict[str, Print]]] = {}  # folder -> stage, its files
+        self.tools = {
+            path: fingerprint(Path(path))
+            for stage in job["stages"]
+            for command in stage["commands"]
+            for path in [self.tool(command)]
+            if path
+        }
+        self.cached = fingerprints(cache)
+
+    def tool(self, command: Json) -> str:
+        """Return the host's program that a command starts, empty if it starts a shipped one."""
+        word = command["argv"][0]
+        if "/" in word and not word.startswith("/"):
+            return ""
+        path = {**os.environ, **self.env, **command["env"]}.get("PATH")
+        return os.path.realpath(found) if (found := shutil.which(word, path=path)) else ""
+
+    def find_change(self, folder: Path, command: Json | None = None) -> Change | None:
+        """Return the first file that is not as it was; None if all are.
+
+        `folder` is that of the stage that runs, `command` what it is about to start.
+        """
+        for path in (self.run, self.run / "stages"):
+            if path.is_symlink() or not path.is_dir():
+                return Change(str(path.relative_to(self.run.parent)), how="was replaced")
+        return (
+            self.own_change()
+            or self.shipped_change(folder, command)
+            or self.stage_change(folder)
+            or self.host_change(command)
+        )
+
+    def own_change(self) -> Change | None:
+        """Compare the agent's own files, and write them as they were: the client follows them."""
+        changed = [] if self.journal.is_whole() else ["journal.jsonl"]
+        if changed:
+            self.journal.restore()
+        for name, held in self.own.items():
+            path = self.run / name
+            if not path.is_file() or path.is_symlink() or path.read_bytes() != held:
+                write_file(path, held)
+                changed.append(name)
+        return Change(changed[0]) if changed else None
+
+    def shipped_change(self, folder: Path, command: Json | None) -> Change | None:
+        for entry in self.files:
+            path = self.run / entry["path"]
+            try:
+                status = path.lstat()
+                same = (
+                    os.path.realpath(path) == str(path)
+                    and stat.S_ISREG(status.st_mode)
+                    and status.st_mode & 0o777 == entry["mode"]
+                    and sha256_head(path, status.st_size) == entry["sha256"]
+                )
+            except OSError:
+                same = False
+            if not same:
+                return Change(entry["path"])
+        for name, held in self.trees.items():
+            if command is not None and not self.uses(name, folder, command):
+                continue  # hashing an unpacked tool takes longer than most commands need
+            if os.path.realpath(self.run / name) != str(self.run / name):
+                return Change(name)
+            now = contents(self.run / name)
+            changed = next((n for n in sorted({*held, *now}) if held.get(n) != now.get(n)), "")
+            if changed:
+                return Change(str(Path(name, changed)))
+        return None
+
+    def uses(self, tree: str, folder: Path, command: Json) -> bool:
+        below = os.path.join(self.run / tree, "")
+        here = self.run / "stages" / folder.name
+        words = [os.path.normpath(here / word) for word in command["argv"]]
+        return any(os.path.join(word, "").startswith(below) for word in words)
+
+    def stage_change(self, folder: Path) -> Change | None:
+        """Compare the stages that have ended; a folder that no stage of this run made is new."""
+        made = {*self.beside, *self.ended, folder.name}
+        new = sorted(set(os.listdir(self.run / "stages")) - made)
+        if new:
+            return Change(f"stages/{new[0]}", how="was put there")
+        for name, (stage, held) in self.ended.items():
+            changed = first_difference(held, fingerprints(self.run / "stages" / name))
+            if changed:
+                return Change(str(Path(changed).relative_to(self.run)), stage)
+        return None
+
+    def host_change(self, command: Json | None) -> Change | None:
+        tool = self.tool(command) if command is not None else ""
+        if tool and fingerprint(Path(tool)) != self.tools.get(tool):
+            return Change(tool)
+        return self.cache_change()
+
+    def cache_change(self) -> Change | None:
+        """Compare the cached results; those that a program wrote are removed for good."""
+        now = fingerprints(self.cache)
+        names = {
+            Path(path).relative_to(self.cache).parts[0]
+            for path in {*self.cached, *now}
+            if self.cached.get(path) != now.get(path)
+        }
+        for name in names:
+            with contextlib.suppress(OSError):
+                remove_tree(self.cache / name)
+        return Change(f"{self.cache.name}/{min(names)}") if names else None
+
+    def stage_ended(self, folder: Path, stage: str) -> None:
+        """From now on nothing may write into the stage's folder."""
+        self.ended[folder.name] = (stage, fingerprints(self.run / "stages" / folder.name))
+
+    def result_cached(self) -> None:
+        """The agent has written into the result cache itself."""
+        self.cached = fingerprints(self.cache)

@@ -1,5 +1,17 @@
 """`python -m kernelrig TASK`: the same command as the console script; ci/invoke runs it."""
 
-from kernelrig.cli.program import main
+from kernelrig.cli.streams import open_streams
+from kernelrig.proc import catch_signals, held_back
 
-main()
+
+def main() -> None:
+    """Run the command that was typed, and exit with its code."""
+    open_streams()
+    with catch_signals(), held_back():  # what comes while modules are loaded ends the task
+        from kernelrig.cli.program import run_command
+
+        run_command()
+
+
+if __name__ == "__main__":
+    main()

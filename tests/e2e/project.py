@@ -86,10 +86,11 @@ class Project:
         with self.start(*words, env=env) as client:
             return client.end()
 
-    def start(self, *words: str, env: Mapping[str, str] | None = None) -> Client:
+    def start(self, *words: str, env: Mapping[str, str] | None = None, script: str = "") -> Client:
+        """Type `kernelrig WORDS`; a `script` is run in its place, with the words as arguments."""
         stdout = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - open as long as the client
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "kernelrig", *words],
+            [sys.executable, "-P", *(["-c", script] if script else ["-m", "kernelrig"]), *words],
             cwd=self.root,
             env={**os.environ, "PYTHONPATH": str(REPOSITORY), **(env or {})},
             stdin=subprocess.DEVNULL,

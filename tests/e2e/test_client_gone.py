@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.host import LoopbackHost, marked_processes
 from tests.e2e.project import Answer, MakeProject, Project, read_junit, read_run, run_words
 from tests.remote.sshd_fixture import Sshd
@@ -36,21 +38,30 @@ def test_a_client_killed_in_mid_stage_is_made_up_for_by_collect(
     assert marked_processes(folder.name) == []
 
 
-def test_ctrl_c_exits_6_and_names_the_command_that_goes_on(
-    project: Project, host: LoopbackHost
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (signal.SIGINT, "interrupted by the user"),
+        (signal.SIGTERM, "interrupted by SIGTERM"),
+        (signal.SIGHUP, "interrupted by SIGHUP, as the terminal was closed"),
+    ],
+)
+def test_a_signal_exits_6_and_names_the_command_that_goes_on(
+    project: Project, host: LoopbackHost, sent: signal.Signals, reason: str
 ) -> None:
     with project.start(*WAITS) as client:
         client.hear("program: started")
-        client.process.send_signal(signal.SIGINT)
+        client.process.send_signal(sent)
         answer = client.end()
     folder = answer.folder
     assert (answer.exit_code, answer.sentences) == (6, [])
     assert answer.progress[-1] == (
-        "interrupted by the user; the host continues:"
-        f" `invoke collect {folder.name}` brings the results"
+        f"{reason}; run {folder.name} goes on on host: `ci/invoke collect {folder.name}`"
+        " follows it and brings its results"
     )
     assert read_run(folder).state == "incomplete"
-    assert read_junit(folder)["collect/missing 1"] == "error: interrupted by the user"
+    assert read_junit(folder)["collect/missing 1"] == f"error: {reason}"
+    assert (folder / "manifest.json").is_file()
     host.go()
     check_everything_came(project.invoke("collect", folder.name[-4:]), folder)
     assert "collect/missing 1" not in read_junit(folder)
@@ -72,3 +83,41 @@ def test_a_connection_cut_in_mid_stage_is_made_again_by_the_client_itself(
         *[line for line in answer.progress if "ended by exit 0" in line],
         "program: ended",
     ]
+
+
+_KILLED_AT = """
+import os
+from kernelrig.remote.host_link import HostLink
+asked = HostLink.{step}
+def killed(*words, **named):
+    {before}
+    os.kill(os.getpid(), 9)
+HostLink.{step} = killed
+from kernelrig.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "before", "exit_code", "said"),
+    [
+        ("launch", "pass", 4, "never started there, or pruned since; what is here is all there is"),
+        ("launch", "asked(*words, **named)", 0, "finished: all stages were run"),
+        ("bring_back", "asked(*words, **named)", 0, "finished: all stages were run"),
+    ],
+)
+def test_a_client_killed_around_the_launch_is_made_up_for_as_far_as_anything_ran(
+    project: Project, host: LoopbackHost, step: str, before: str, exit_code: int, said: str
+) -> None:
+    host.workdir.mkdir()
+    host.go()
+    killed = _KILLED_AT.format(step=step, before=before)
+    with project.start(*WAITS, script=killed) as client:
+        folder = client.end().folder
+    assert client.process.returncode == -signal.SIGKILL
+    assert read_run(folder).state == "launched"
+    answer = project.invoke("collect", folder.name)
+    assert (answer.exit_code, answer.sentences) == (exit_code, [])
+    assert answer.progress[-1].endswith(said)
+    assert read_run(folder).state == "finished"
+    assert host.events(folder.name).count("command_started") == (exit_code == 0)

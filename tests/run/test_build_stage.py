@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kernelrig import build, config
 from kernelrig.build import load_build
-from kernelrig.errors import BuildError, RemoteError
+from kernelrig.errors import BuildError, IncompleteError, RemoteError
 from kernelrig.files import serialization
 from kernelrig.model import DeviceKind, Outcome, Run, StageKind
 from kernelrig.proc import run_process
@@ -126,13 +126,17 @@ def test_the_run_directory_is_there_before_the_compiler_starts(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("kernelrig.build.build_all", compile_nothing)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(IncompleteError) as error:
         engine.run_plan(root, RUN)
     assert seen == ["prepared"]
     (run,) = runs(root)
     first = run.stages[0]
     assert (first.name, first.verdict.outcome) == ("build", Outcome.ERROR)
     assert first.verdict.summary == "interrupted by the user"
+    assert error.value.message == (
+        f"interrupted by the user in stage build of run {run.id}, before it was launched on local"
+    )
+    assert error.value.hint.startswith("run it again: `ci/invoke ")
     assert exit_code(run) == 4
 
 

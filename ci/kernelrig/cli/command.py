@@ -12,7 +12,9 @@ from invoke import Argument, Context, Exit, Task
 
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply
+from kernelrig.cli.streams import stdout_failed, write_error, write_result
 from kernelrig.errors import CiError, IncompleteError, noted_run
+from kernelrig.proc import catch_signals, held_back, let_through
 from kernelrig.terminal.log import say
 
 JSON = "print one JSON document in place of text (schemas/answer.schema.json)"
@@ -58,25 +60,24 @@ def command(
 
 def answer(called: str, body: Callable[[], Reply], *, as_json: bool = False) -> int:
     """Run a task's body, print its reply or its error, and return the exit code."""
-    try:
-        with _stdout_kept_free(as_json):
-            reply = body()
-    except BrokenPipeError:
-        raise
-    except (KeyboardInterrupt, Exception) as e:
-        return show_error(called, e, as_json=as_json)
-    if as_json:
-        from kernelrig.cli.document import reply_document
+    with catch_signals(), held_back():  # an answer is printed once and whole
+        try:
+            with let_through(), _stdout_kept_free(as_json):
+                reply = body()
+        except BrokenPipeError as e:
+            return stdout_failed(e)
+        except (KeyboardInterrupt, Exception) as e:
+            return show_error(called, e, as_json=as_json)
+        if as_json:
+            from kernelrig.cli.document import reply_document
 
-        text = reply_document(called, reply)
-    else:
-        from kernelrig.terminal.paint import for_stdout
+            text = reply_document(called, reply)
+        else:
+            from kernelrig.terminal.paint import for_stdout
 
-        text = for_stdout(reply.text)
-    if text:
-        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
-        sys.stdout.flush()
-    return reply.code
+            text = for_stdout(reply.text)
+        written = write_result(text if not text or text.endswith("\n") else f"{text}\n")
+        return reply.code or written
 
 
 def show_error(called: str, error: BaseException, *, as_json: bool) -> int:
@@ -85,14 +86,13 @@ def show_error(called: str, error: BaseException, *, as_json: bool) -> int:
     if as_json:
         from kernelrig.cli.document import error_document
 
-        sys.stdout.write(error_document(called, said, folder))
-        sys.stdout.flush()
+        write_result(error_document(called, said, folder))
         return said.exit_code
     from kernelrig.report import describe_error
 
     if folder:
         say(f"report: {folder}/summary.md")
-    sys.stderr.write(f"{describe_error(said, folder)}\n")
+    write_error(f"{describe_error(said, folder)}\n")
     return said.exit_code
 
 
@@ -101,7 +101,7 @@ def _in_words(error: BaseException) -> CiError:
     if isinstance(error, CiError):
         return error
     if not isinstance(error, Exception):
-        return IncompleteError("interrupted")
+        return IncompleteError(str(error) or "interrupted by the user")
     from kernelrig.cli.crash import record_crash
 
     root = None

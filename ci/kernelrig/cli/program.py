@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import os
 import sys
 import textwrap
 from pathlib import Path
@@ -22,9 +21,10 @@ from kernelrig.cli.completion import (
 )
 from kernelrig.cli.project import use_root
 from kernelrig.cli.reply import Reply
+from kernelrig.cli.streams import stdout_failed, write_error, write_result
 from kernelrig.cli.tasks import ns
 from kernelrig.cli.usage import spread_words, usage_error
-from kernelrig.errors import CiError
+from kernelrig.proc import catch_signals, let_through
 
 _OFFERED = {"complete", "help", "list", "print-completion-script", "version"}
 _READ_BY_INVOKE = {"debug", "list-depth", "list-format", "write-pyc"}
@@ -58,10 +58,7 @@ class KernelrigProgram(Program):
     def run(self, argv: list[str] | None = None, exit: bool = True) -> None:
         """Run `argv` and exit with the code of the one table (ci/kernelrig/errors)."""
         code = self.exit_code(sys.argv if argv is None else argv)
-        try:
-            sys.stdout.flush()
-        except BrokenPipeError:
-            code = _discard_stdout()
+        code = code or write_result("")  # what Invoke printed is flushed too
         if exit:
             sys.exit(code)
 
@@ -70,29 +67,33 @@ class KernelrigProgram(Program):
         if (typed := typed_words(argv[1:])) is not None:
             return self._complete(argv, typed)
         try:
-            self.create_config()
-            if (shell := wanted_script(argv[1:])) is not None:
-                sys.stdout.write(completion_script(shell))
-                return 0
-            self.parse_core(argv)
-            self.parse_collection()
-            self.parse_tasks()
-            self._take_root()
-            self.parse_cleanup()
-            self.execute()
+            with catch_signals(), let_through():
+                self._run_tasks(argv)
         except ParseError as e:
             flags = {name: list(c.flags) for name, c in self._make_parser().contexts.items()}
             error = usage_error(e, argv[1:], flags, self.options.flags)
             return show_error("", error, as_json=as_json)
         except Exit as e:
             if e.message:
-                sys.stderr.write(f"{e.message}\n")
+                write_error(f"{e.message}\n")
             return e.code
-        except BrokenPipeError:
-            return _discard_stdout()
+        except BrokenPipeError as e:
+            return stdout_failed(e)
         except (KeyboardInterrupt, Exception) as e:
             return show_error("", e, as_json=as_json)
         return 0
+
+    def _run_tasks(self, argv: list[str]) -> None:
+        self.create_config()
+        if (shell := wanted_script(argv[1:])) is not None:
+            sys.stdout.write(completion_script(shell))
+            return
+        self.parse_core(argv)
+        self.parse_collection()
+        self.parse_tasks()
+        self._take_root()
+        self.parse_cleanup()
+        self.execute()
 
     def _take_root(self) -> None:
         if self.args.root.value:
@@ -165,11 +166,6 @@ class KernelrigProgram(Program):
         self.list_tasks()
 
 
-def _discard_stdout() -> int:
-    """Return the exit code for a reader that closed stdout; the flush at exit would fail again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return CiError.exit_code
-
-
-def main() -> None:
+def run_command() -> None:
+    """Run the command of `sys.argv`, and exit with its code."""
     KernelrigProgram(__version__, ns, name="kernelrig", binary="kernelrig").run()

@@ -5,6 +5,7 @@ None of them needs the network.
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from kernelrig.dev.openssh import require_sshd
 from kernelrig.errors import CiError
-from kernelrig.proc import run_process, stream_process
+from kernelrig.proc import end_processes, run_process, stream_process
 from kernelrig.terminal.text import columns
 
 SCHEMAS = {
@@ -21,6 +22,7 @@ SCHEMAS = {
     "kernels.schema.json": "kernel/kernels.yaml",
     "plan.schema.json": "ci/kernelrig/plans/*.yaml",
 }
+_GRACE_S = 6.0
 PYTHON = ["ci", "tests", "tasks.py"]
 
 
@@ -98,7 +100,12 @@ def run_steps(lint: Sequence[Step], tests: Step, root: Path, echo: Callable[[str
     """
     with ThreadPoolExecutor(max_workers=1) as pool:
         pending = [pool.submit(_run, step, root) for step in lint]
-        tested = _run(tests, root, echo)
+        try:
+            tested = _run(tests, root, echo)
+        except BaseException:  # Ctrl-C, which this thread alone hears
+            pool.shutdown(wait=False, cancel_futures=True)
+            end_processes()
+            raise
         results = [future.result() for future in pending]
     for result in results:
         if not result.passed:
@@ -116,7 +123,15 @@ _ZIZMOR = ("--offline", "--no-progress", "--strict-collection")
 def _run(step: Step, root: Path, echo: Callable[[str], None] | None = None) -> StepResult:
     try:
         if echo:
-            done = stream_process(step.argv, cwd=root, echo=echo, timeout_s=step.time_s)
+            # pytest ends what its fixtures started if it is interrupted, and not if it is killed.
+            done = stream_process(
+                step.argv,
+                cwd=root,
+                echo=echo,
+                timeout_s=step.time_s,
+                grace_s=_GRACE_S,
+                end_with=signal.SIGINT,
+            )
         else:
             done = run_process(step.argv, cwd=root, timeout_s=step.time_s)
     except CiError as e:

@@ -2,10 +2,12 @@
 
 from kernelrig.errors.exceptions import (
     FREE_SOME,
+    INTERRUPTED,
     BuildError,
     CiError,
     ConfigError,
     IncompleteError,
+    Interrupted,
     ProtocolError,
     RemoteError,
     note_run,
@@ -15,10 +17,12 @@ from kernelrig.errors.exceptions import (
 
 __all__ = [
     "FREE_SOME",
+    "INTERRUPTED",
     "BuildError",
     "CiError",
     "ConfigError",
     "IncompleteError",
+    "Interrupted",
     "ProtocolError",
     "RemoteError",
     "note_run",

@@ -7,6 +7,7 @@ CiError               any of them: one sentence, one hint, one exit code
 ├── ProtocolError     5  the output of a tool, or a file, cannot be read
 └── IncompleteError   6  results are missing; `invoke collect RUN` fetches them
 
+Interrupted is no CiError: it ends what it finds, as Ctrl-C does, and means exit code 6.
 A wrong, racy or slow kernel raises nothing: it gets a Verdict (kernelrig.model).
 """
 
@@ -70,6 +71,14 @@ class ProtocolError(CiError):
 
 class IncompleteError(CiError):
     exit_code = 6
+
+
+INTERRUPTED = "interrupted by"
+"""How the text of every interruption begins."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal asked for the end; its text says which."""
 
 
 def refused_by_disk(error: OSError) -> CiError | None:

@@ -75,17 +75,22 @@ def stream_process(
     timeout_s: float,
     env: Mapping[str, str] | None = None,
     grace_s: float = 0.0,
+    end_with: signal.Signals = signal.SIGTERM,
 ) -> Completed:
     """Run `argv` like `run_process` and pass each line to `echo` when it is printed; the returned
     `stdout` has stderr in it.
 
-    If `echo` or Ctrl-C raises, the process gets TERM and `grace_s` to end its children, then KILL.
+    If `echo` or Ctrl-C raises, the process gets the signal `end_with` and `grace_s` to end its
+    children, then KILL.
     At the time limit its group is killed; the output until then is returned with exit code -9: of
     a test run that hangs, the last line is the one that matters.
     """
     began = time.monotonic()
     printed: list[str] = []
-    with _start(argv, cwd=cwd, env=env, stderr=subprocess.STDOUT) as process:
+    with _STARTING:
+        process = _start(argv, cwd=cwd, env=env, stderr=subprocess.STDOUT)
+        _RUNNING.add(process)
+    with process:
         limit = threading.Timer(timeout_s, _kill, (process,))
         limit.start()
         try:
@@ -96,10 +101,11 @@ def stream_process(
         finally:
             limit.cancel()
             if grace_s and process.poll() is None:
-                process.terminate()
+                process.send_signal(end_with)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(grace_s)
             _kill(process)
+            _RUNNING.discard(process)
     return Completed(
         _words(argv), process.returncode, "".join(printed), "", time.monotonic() - began
     )
@@ -107,8 +113,11 @@ def stream_process(
 
 def end_processes() -> None:
     """Kill the processes of all threads: Ctrl-C interrupts only the main thread."""
-    with _STARTING:
-        running = tuple(_RUNNING)
+    # With a limit: a signal's handler may have interrupted the very thread that holds the lock.
+    held = _STARTING.acquire(timeout=1.0)
+    running = tuple(_RUNNING)
+    if held:
+        _STARTING.release()
     for process in running:
         _kill(process)
 

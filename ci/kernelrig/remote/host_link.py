@@ -233,8 +233,6 @@ class HostLink:
 
     def _gave_up(self, cause: LinkLost, run_id: str) -> RemoteError | IncompleteError:
         text = f"no connection to {self.remote.name} for {self._give_up_s:.0f} s: {cause.message}"
-        if run_id:
-            return IncompleteError(
-                text, f"the run continues on the host: `invoke collect {run_id}`"
-            )
+        if run_id:  # whether it runs there, and what to do about it, is known to the executor
+            return IncompleteError(text)
         return RemoteError(text, cause.hint)

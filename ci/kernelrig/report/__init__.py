@@ -13,15 +13,18 @@ if TYPE_CHECKING:
     from kernelrig.report.follow import Follower
     from kernelrig.report.junit import render_junit
     from kernelrig.report.markdown import render_summary
-    from kernelrig.report.outcome import exit_code, run_word
+    from kernelrig.report.next_step import command_again, next_command
+    from kernelrig.report.outcome import exit_code, run_outcome, run_word
     from kernelrig.report.screen import render_run
     from kernelrig.report.writer import write_reports
     from kernelrig.terminal.text import render_rows
 
 __all__ = [
     "Follower",
+    "command_again",
     "describe_error",
     "exit_code",
+    "next_command",
     "render_bench",
     "render_checks",
     "render_junit",
@@ -30,6 +33,7 @@ __all__ = [
     "render_run",
     "render_sets",
     "render_summary",
+    "run_outcome",
     "run_word",
     "write_reports",
 ]

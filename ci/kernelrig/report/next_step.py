@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelrig.errors import INTERRUPTED
 from kernelrig.files.rundir import build_folder
 from kernelrig.model import (
     BASELINE_CHECK,
@@ -51,9 +52,8 @@ def next_step(run: Run) -> NextStep:
     first = next(iter(entries(run)), None)
     if is_incomplete(run) and run.stages:
         return NextStep(f"ci/invoke collect {run.id}")
-    if run.stages and was_killed(run):
-        again = run.provenance.command_line.partition(" ")[2]
-        return NextStep(f"ci/invoke {again}")
+    if run.stages and (was_killed(run) or (first and _is_interruption(first))):
+        return NextStep(command_again(run))
     if run.fault is not None:
         return _after_fault(run, run.fault, first)
     if run.bench is not None and run.remote is not None:
@@ -61,6 +61,19 @@ def next_step(run: Run) -> NextStep:
     if first is None or run_outcome(run) is Outcome.PASS:
         return _after_pass(run) if run.stages else NextStep("ci/invoke doctor")
     return _after_failure(run, first)
+
+
+def command_again(run: Run) -> str:
+    """Return the command line that made the run, as it is typed in the project's folder."""
+    words = shlex.split(run.provenance.command_line)[1:]
+    if words[:1] == ["--root"]:  # put there by ci/invoke
+        words = words[2:]
+    return f"ci/invoke {shlex.join(words)}"
+
+
+def _is_interruption(entry: Entry) -> bool:
+    verdict = entry.fault.verdict
+    return verdict.outcome is Outcome.ERROR and verdict.summary.startswith(INTERRUPTED)
 
 
 def _after_pass(run: Run) -> NextStep:

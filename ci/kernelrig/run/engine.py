@@ -19,7 +19,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from kernelrig import report, stages
-from kernelrig.errors import BuildError, CiError, note_run, refused_by_disk
+from kernelrig.errors import (
+    BuildError,
+    CiError,
+    IncompleteError,
+    note_run,
+    noted_run,
+    refused_by_disk,
+)
 from kernelrig.files import rundir
 from kernelrig.model import (
     Build,
@@ -30,6 +37,7 @@ from kernelrig.model import (
     StageRecord,
     executor,
 )
+from kernelrig.proc import held_back, let_through
 from kernelrig.run import store
 from kernelrig.run.builds import make_builds
 from kernelrig.run.executors import Executor
@@ -59,9 +67,11 @@ A check that could not be made is an error of the run, but the GPU stages are st
 def run_plan(root: Path, request: Request) -> Run:
     """Carry out a request, from sources to reports."""
     prepared = prepare(root, request)
-    directory = store.open_run(root, prepared)
-    say(f"run {directory.run.id}")
-    return _carry_out(directory, _assign(prepared))
+    run = store.new_run(root, prepared)
+    with held_back():
+        directory = store.open_run(root, run)
+        say(f"run {run.id}")
+        return _carry_out(directory, _assign(prepared))
 
 
 def build_kernels(root: Path, request: BuildRequest) -> tuple[Build, ...]:
@@ -73,9 +83,11 @@ def build_kernels(root: Path, request: BuildRequest) -> tuple[Build, ...]:
         )
     )
     if isinstance(made, BuildError):
-        directory = store.open_run(root, prepared)
-        say(f"run {directory.run.id}")
-        _stop(directory, made)
+        run = store.new_run(root, prepared)
+        with held_back():
+            directory = store.open_run(root, run)
+            say(f"run {run.id}")
+            _stop(directory, made)
     if isinstance(made, BaseException):
         raise made
     return tuple(made.values())
@@ -141,7 +153,8 @@ def _judge_again(directory: RunDirectory, back: Executor) -> Run:
     run = directory.run
     kept = tuple(s for s in run.stages if not s.kind.on_host)
     directory.run = replace(run, stages=kept)
-    return _carry_out(directory, [(back, run.plan.on_host)])
+    with held_back():
+        return _carry_out(directory, [(back, run.plan.on_host)])
 
 
 def _carry_out(directory: RunDirectory, assigned: Sequence[Assigned]) -> Run:
@@ -166,9 +179,13 @@ def _carry_out(directory: RunDirectory, assigned: Sequence[Assigned]) -> Run:
 
 
 def _attempt(step: Callable[[], T]) -> T | BaseException:
-    """Return the result of a step, or the exception that ended it: the one place that catches."""
+    """Return the result of a step, or the exception that ended it: the one place that catches.
+
+    Within a run it is also the one place where a signal ends anything.
+    """
     try:
-        return step()
+        with let_through():
+            return step()
     except (KeyboardInterrupt, Exception) as e:
         return e
 
@@ -226,7 +243,17 @@ def _stop(directory: RunDirectory, error: BaseException) -> Run:
         finished_utc=rundir.utc_now(),
     )
     _report_if_possible(directory, run)
-    raise error
+    if not isinstance(error, KeyboardInterrupt):
+        raise error
+    if report.run_outcome(run) is Outcome.FAIL:
+        return run
+    where = f", before it was launched on {run.remote.name}" if run.remote else ""
+    ended = IncompleteError(
+        f"{store.reason(error)} in stage {record.name} of run {run.id}{where}",
+        f"run it again: `{report.command_again(run)}`",
+    )
+    note_run(ended, noted_run(error))
+    raise ended from error
 
 
 def _blamed(directory: RunDirectory, error: BaseException) -> StageRecord:
@@ -246,7 +273,10 @@ def _leave_incomplete(directory: RunDirectory, error: BaseException) -> Run:
     reason = store.reason(error)
     run = replace(directory.run, state="incomplete", missing=(reason,))
     _report_if_possible(directory, run)
-    say(f"{reason}; the host continues: `invoke collect {run.id}` brings the results")
+    collect_it = report.next_command(run)
+    remote = run.remote.name if run.remote else ""
+    known = directory.on_host.format(run=run.id, remote=remote, collect=collect_it)
+    say(f"{reason}; {known}")
     if not isinstance(error, KeyboardInterrupt | CiError | OSError):
         raise error  # a failure of ours: its traceback belongs on file too
     return run

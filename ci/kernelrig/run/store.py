@@ -17,12 +17,13 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 
 from kernelrig import build, report
 from kernelrig.build.provenance import provenance
 from kernelrig.config.selection import SELFTEST, stage_variants
-from kernelrig.errors import CiError, ConfigError, ProtocolError, refused_by_disk
+from kernelrig.errors import INTERRUPTED, CiError, ConfigError, ProtocolError, refused_by_disk
 from kernelrig.files import rundir, serialization
 from kernelrig.model import (
     Build,
@@ -45,11 +46,20 @@ SOURCES = "sources"
 """The folder of a run for the sources of its builds."""
 
 
+class OnHost(StrEnum):
+    """What is known of a run that was launched, and what `collect` does with it then."""
+
+    ASKED = "run {run} may have started on {remote}: `{collect}` finds out, and brings its results"
+    RUNS = "run {run} goes on on {remote}: `{collect}` follows it and brings its results"
+    ENDED = "run {run} has ended on {remote}: `{collect}` brings its results"
+    HERE = "all results of run {run} are here: `{collect}` judges them"
+
+
 class RunDirectory:
     """A run's directory while the run goes on: `run` is what its run.json says.
 
     `made` are the builds by their place, once they are made or read back; `build_s` are the
-    seconds that this run spent on making them.
+    seconds that this run spent on making them. `on_host` counts once the run is launched.
     """
 
     def __init__(self, root: Path, folder: Path, run: Run) -> None:
@@ -58,6 +68,7 @@ class RunDirectory:
         self.run = run
         self.made: dict[str, Build] = {}
         self.build_s = 0.0
+        self.on_host = OnHost.ASKED
 
     @property
     def builds(self) -> Builds:
@@ -181,9 +192,8 @@ class RunDirectory:
         return built
 
 
-def open_run(root: Path, p: RunSpec) -> RunDirectory:
+def open_run(root: Path, run: Run) -> RunDirectory:
     """Make the directory of a run that has not started."""
-    run = new_run(root, p)
     directory = RunDirectory(root, root / RUNS / run.id, run)
     directory.save(run)
     return directory
@@ -239,7 +249,7 @@ def find_run(runs: Path, name: str) -> Path:
 def reason(error: BaseException) -> str:
     """Describe what ended a run; an unexpected exception is named by its type."""
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted by the user"
+        return str(error) or f"{INTERRUPTED} the user"
     if isinstance(error, OSError) and (refused := refused_by_disk(error)):
         return str(refused)
     return str(error) if isinstance(error, CiError) else f"{type(error).__name__}: {error}"

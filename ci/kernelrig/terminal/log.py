@@ -6,6 +6,7 @@ below these lines with its elapsed and its expected time, and is removed when it
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -26,7 +27,8 @@ def say(line: str) -> None:
     """Print one line of progress."""
     stamped = f"[{time.monotonic() - _BEGAN:7.1f}] {line}\n"
     # One write: several threads call this, and print() writes text and newline separately.
-    with _LOCK:
+    # A terminal that was closed, a full disk: progress ends, and the run goes on without it.
+    with _LOCK, contextlib.suppress(OSError):
         if _live is not None:
             _live.write(stamped)
         else:
@@ -57,12 +59,15 @@ def begin(text: str, expected_s: float = 0.0) -> Callable[[], None]:
         if _live is None:
             from kernelrig.terminal.live import Live
 
-            _live = Live()
+            try:
+                _live = Live()
+            except OSError:
+                return lambda: None
         shown = _live.add(text, expected_s)
 
     def end() -> None:
         global _live
-        with _LOCK:
+        with _LOCK, contextlib.suppress(OSError):
             if _live is not None and not _live.remove(shown):
                 _live = None
 

@@ -94,9 +94,7 @@ class SshChannel:
 
     def _lost(self, what: str) -> LinkLost:
         self._drop()
-        return LinkLost(
-            f"{self._where} {what}", "the run continues on the host: `invoke collect RUN`"
-        )
+        return LinkLost(f"{self._where} {what}")
 
 
 class Session:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from kernelrig import report, stages
 from kernelrig.build import toolchain
@@ -16,7 +17,7 @@ from kernelrig.run.durations import stage_seconds
 from kernelrig.run.executors import Ended
 from kernelrig.run.judging import judge_preflight, judge_stage
 from kernelrig.run.launches import prepare_launches
-from kernelrig.run.store import RunDirectory
+from kernelrig.run.store import OnHost, RunDirectory
 from kernelrig.terminal.log import say
 
 
@@ -59,11 +60,13 @@ class HostExecutor:
         say(f"shipped {shipped.blobs_sent} of {shipped.blobs} files, {shipped.bytes_sent} bytes")
         # On file before the host is asked: a client that dies in between can still collect.
         directory.save(replace(run, jobs=jobs, shipped=shipped, state="launched"))
+        directory.on_host = OnHost.ASKED
         try:
             link.launch(run.id, jobs, upload.files, stop_at_first=self.stop_at_first)
         except HostRefused:  # nothing was started, so there will be nothing to collect
             directory.save(replace(run, shipped=shipped))
             raise
+        directory.on_host = OnHost.RUNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,15 @@ class CollectExecutor:
 def bring_back(directory: RunDirectory, link: HostLink) -> None:
     """Follow to the end and fetch what exists; what is missing is recorded, not guessed."""
     with report.Follower(directory.device, stage_seconds(directory)) as said:
-        missing = link.bring_back(directory.run.id, directory.folder, said)
+
+        def heard(event: dict[str, Any]) -> None:
+            over = event.get("event") in ("finished", "agent_lost")
+            directory.on_host = OnHost.ENDED if over else OnHost.RUNS
+            said(event)
+
+        missing = link.bring_back(directory.run.id, directory.folder, heard)
+    if not missing:
+        directory.on_host = OnHost.HERE
     directory.save(replace(directory.run, missing=missing))
     directory.load_builds()
 

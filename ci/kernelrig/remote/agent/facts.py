@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .disk import free_bytes
+from .gpu_figures import driver_figures, with_figures
 from .process_table import run_tool
 from .refusal import Json
 from .tools import PROBE_S, TOOL_VERSIONS, describe_tool, find_tool
@@ -98,8 +99,9 @@ def gather_facts(workdir: Path) -> Json:
     with ThreadPoolExecutor() as pool:
         tools = {n: pool.submit(describe_tool, n, p, problems) for n, p in paths.items()}
         gpus = pool.submit(query_gpus, smi, problems) if smi else None
+        driver = pool.submit(driver_figures) if smi else None
         users = pool.submit(query_gpu_processes, smi, problems) if smi else None
-    found = gpus.result() if gpus else []
+    found = with_figures(gpus.result(), driver.result()) if gpus and driver else []
     return {
         "hostname": platform.node(),
         "python": platform.python_version(),

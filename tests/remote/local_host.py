@@ -73,6 +73,9 @@ class LocalChannel:
         self.close()
         raise LinkLost("the connection dropped")
 
+    def ended_by_signal(self) -> bool:
+        return (self.process.poll() or 0) < 0
+
     def stderr(self) -> str:
         self.process.wait(10)
         self._errors.seek(0)

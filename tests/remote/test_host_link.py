@@ -67,6 +67,15 @@ def test_a_python_that_fails_otherwise_is_quoted(host: LocalHost) -> None:
     assert error.value.message == said
 
 
+def test_a_python_that_cannot_be_executed_is_named(host: LocalHost) -> None:
+    text = host.file("text/python", "#!/bin/sh\n", 0o644)
+    remote = type(host.remote)("host", "sm_90a", python=str(text))
+    with pytest.raises(RemoteError) as error:
+        connect_host(host.opener, remote)
+    assert error.value.message.startswith(f"host: '{text}' cannot be executed on the host: ")
+    assert error.value.message.endswith("Permission denied")
+
+
 def test_what_a_login_shell_prints_first_is_passed_over(host: LocalHost) -> None:
     host.opener.before = "echo 'Welcome to the host'; printf 'no newline'; "
     assert host.link().facts.workdir == str(host.workdir)
@@ -274,7 +283,7 @@ def test_one_run_a_host_at_a_time_and_the_refusal_names_it(host: LocalHost) -> N
     link.launch("run-1", [job("smoke", shell("a", "sleep 1000"))], {}, stop_at_first=False)
     with pytest.raises(HostRefused) as error:
         host.link().launch("run-2", [job("smoke")], {}, stop_at_first=False)
-    assert error.value.message == "host: run run-1 is using this host"
+    assert error.value.message.startswith("host: run run-1 is using this host since 20")
     assert not (host.workdir / "runs/run-2").exists()
     assert link.cancel("run-1") is True
     link.launch("run-2", [job("smoke")], {}, stop_at_first=False)

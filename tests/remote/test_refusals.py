@@ -16,9 +16,8 @@ from tests.remote.odd_server import drop, odd_server, refuse
 
 
 def reconnecting(remote: Remote) -> RemoteError:
-    """Return what a session that was connected before says of this server."""
+    """Return what a session says of this server."""
     session = Session(remote, home=SshHome.empty())
-    session._connected_before = True  # else a first connection makes one error of all
     with session, pytest.raises(RemoteError) as error:
         session.open(["true"])
     return error.value

@@ -248,7 +248,8 @@ def test_a_stopped_server_process_is_noticed_when_a_command_is_opened(
 def test_a_refused_port_is_one_sentence(sshd: Sshd) -> None:
     port = free_port()
     error = refusal(sshd.remote(port=port))
-    assert not isinstance(error, LinkLost)
+    assert isinstance(error, LinkLost)
+    assert not error.lasting
     assert str(error) == (
         f"127.0.0.1:{port} refused the connection; is sshd running there, is the port right?"
     )

@@ -76,7 +76,9 @@ class Provenance:
 class Run:
     """run.json: written before the first connection, and again when results arrive.
 
-    `gate_percent` is how much slower than the baseline a time may be; None = no limit.
+    `state` is `launched` from before the host is asked until all files are here, and `collected`
+    until these are judged. `gate_percent` is how much slower than the baseline a time may be; None
+    = no limit.
     `require_device` is the name of the one GPU that may execute it; empty = any. `seed` is what the
     seeds of the plan stand for (model.seed); None = themselves.
     """
@@ -89,7 +91,7 @@ class Run:
     plan: Plan
     provenance: Provenance
     started_utc: str
-    state: Literal["prepared", "launched", "finished", "incomplete"]
+    state: Literal["prepared", "launched", "collected", "finished", "incomplete"]
     jobs: tuple[StageJob, ...] = ()
     host: Host | None = None
     shipped: Shipped | None = None

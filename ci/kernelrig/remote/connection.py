@@ -38,6 +38,6 @@ def connect(remote: Remote, *, root: Path) -> Iterator[HostLink]:
             identity = root / Path(remote.identity_file).expanduser()
             remote = replace(remote, identity_file=str(identity))
         session = stack.enter_context(Session(remote, home=home, silence_s=remote.silence_s))
-        link = connect_host(session, remote, give_up_s=remote.give_up_s)
+        link = connect_host(session, remote, boot_s=remote.boot_s, give_up_s=remote.give_up_s)
         stack.callback(link.close)
         yield link

@@ -28,33 +28,46 @@ T = TypeVar("T")
 
 
 def connect_host(
-    opener: Opener, remote: Remote, *, give_up_s: float = 300.0, retry_s: float = 0.5
+    opener: Opener,
+    remote: Remote,
+    *,
+    boot_s: float = 0.0,
+    give_up_s: float = 300.0,
+    retry_s: float = 0.5,
 ) -> HostLink:
-    """Start the agent on the host; any failure to start it is an error of one sentence."""
-    return HostLink(opener, remote, AgentSession(opener, remote), give_up_s, retry_s)
+    """Start the agent on the host; any failure to start it is an error of one sentence.
+
+    A host that does not answer is tried again for `boot_s`.
+    """
+    return HostLink(opener, remote, boot_s, give_up_s, retry_s)
 
 
 class HostLink:
-    """The link to one host. `give_up_s` limits how long we reconnect without any progress."""
+    """The link to one host. `give_up_s` limits how long we reconnect without any progress.
+
+    `boot_s` is that limit for the first connection.
+    """
 
     def __init__(
         self,
         opener: Opener,
         remote: Remote,
-        session: AgentSession,
+        boot_s: float,
         give_up_s: float,
         retry_s: float,
     ) -> None:
         self.remote = remote
         self._opener = opener
+        self._boot_s = boot_s
         self._give_up_s = give_up_s
+        self._greeted = False
         self._retry_s = retry_s
         self._facts: Host | None = None
         self._hashes: dict[Path, str] = {}
         self._last_progress = time.monotonic()
-        self._session: AgentSession | None = session
+        self._session: AgentSession | None = None
         try:
-            self._greet(session)
+            self._persist(lambda _: None)
         except BaseException:
             self.close()
             raise
@@ -203,12 +216,14 @@ class HostLink:
         if self._session is None:
             self._session = AgentSession(self._opener, self.remote)
             self._greet(self._session)
+            self._greeted = True
         return self._session
 
     def _persist(self, step: Callable[[AgentSession], T], run_id: str = "") -> T:
         """Return the result of `step`; after a lost connection, connect and repeat it.
 
         Gives up `give_up_s` after the last progress: with IncompleteError if `run_id` was launched.
+        The first connection, before which nothing runs there, is given up after `boot_s`.
         """
         self._progressed()
         pause = self._retry_s
@@ -220,9 +235,11 @@ class HostLink:
                 self.close()
                 if self._last_progress > began:
                     pause = self._retry_s
-                if time.monotonic() + pause > self._last_progress + self._give_up_s:
+                limit_s = self._give_up_s if self._greeted else self._boot_s
+                left_s = self._last_progress + limit_s - time.monotonic()
+                if left_s < pause or (e.lasting and not self._greeted):
                     raise self._gave_up(e, run_id) from e
-                say(f"{e.message}; connecting again")
+                say(f"{e.message}; connecting again, for up to {left_s:.0f} s")
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_S)
             except HostRefused:
@@ -232,6 +249,10 @@ class HostLink:
                 raise
 
     def _gave_up(self, cause: LinkLost, run_id: str) -> RemoteError | IncompleteError:
+        if not self._greeted:
+            again = self._boot_s and not cause.lasting
+            tried = f", tried again for {self._boot_s:g} s" if again else ""
+            return RemoteError(f"{cause.message}{tried}", cause.hint)
         text = f"no connection to {self.remote.name} for {self._give_up_s:.0f} s: {cause.message}"
         if run_id:  # whether it runs there, and what to do about it, is known to the executor
             return IncompleteError(text)

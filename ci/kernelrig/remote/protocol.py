@@ -64,8 +64,8 @@ class AgentSession:
         try:
             self._channel.write(archive)
         except RemoteError as e:
-            # A host without python closes its end at once: its exit status says why.
-            if self._channel.exit_status() is None:
+            # A host without python closes its end at once: how it ended says why.
+            if self._channel.exit_status() is None and not self._channel.ended_by_signal():
                 raise LinkLost(e.message, e.hint) from e
         while (at := self._buffer.find(MARKER)) < 0:
             if len(self._buffer) > NOISE_LIMIT:
@@ -88,8 +88,15 @@ class AgentSession:
             return RemoteError(f"{name}: {last}", hint)
         if status == 127:
             return RemoteError(f"{name}: there is no '{python}' on the host", hint)
+        if status is None and self._channel.ended_by_signal():
+            return LinkLost(
+                f"{name}: a signal ended '{python}' before the agent started",
+                "does the host have memory left? its kernel log (dmesg) says so",
+            )
         if status is None:
             return LinkLost(f"{name}: the connection dropped before the agent started")
+        if status == 126:
+            return RemoteError(f"{name}: '{python}' cannot be executed on the host: {last}", hint)
         return ProtocolError(f"{name}: '{python}' did not start the agent (exit {status}): {last}")
 
     # frames

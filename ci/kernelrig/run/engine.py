@@ -115,6 +115,8 @@ def collect(root: Path, name: str) -> Run:
         if not (directory.folder / "manifest.json").is_file():  # killed before the last report
             report.write_reports(run, directory.folder)
         return run
+    if run.state == "collected":
+        return judge(root, directory.folder, run)
     from kernelrig.run.executors.host import CollectExecutor
 
     directory.run = replace(run, missing=())
@@ -150,11 +152,8 @@ def _assign(p: RunSpec) -> list[Assigned]:
 
 
 def _judge_again(directory: RunDirectory, back: Executor) -> Run:
-    run = directory.run
-    kept = tuple(s for s in run.stages if not s.kind.on_host)
-    directory.run = replace(run, stages=kept)
     with held_back():
-        return _carry_out(directory, [(back, run.plan.on_host)])
+        return _carry_out(directory, [(back, directory.run.plan.on_host)])
 
 
 def _carry_out(directory: RunDirectory, assigned: Sequence[Assigned]) -> Run:
@@ -231,7 +230,7 @@ def with_comparison(
 def _stop(directory: RunDirectory, error: BaseException) -> Run:
     """File what is known when a run cannot go on; what was launched can still be collected."""
     note_run(error, str(directory.folder.relative_to(directory.root)))
-    if directory.run.state in ("launched", "incomplete"):
+    if directory.run.state in ("launched", "collected", "incomplete"):
         return _leave_incomplete(directory, error)
     record = _blamed(directory, error)
     others = [s for s in directory.without_record() if s.name != record.name]
@@ -271,11 +270,15 @@ def _blamed(directory: RunDirectory, error: BaseException) -> StageRecord:
 def _leave_incomplete(directory: RunDirectory, error: BaseException) -> Run:
     """File what is known and how to continue: the agent on the host does not need this client."""
     reason = store.reason(error)
-    run = replace(directory.run, state="incomplete", missing=(reason,))
+    state = directory.run.state
+    kept = state if state == "collected" else "incomplete"
+    run = replace(directory.run, state=kept, missing=(reason,))
     _report_if_possible(directory, run)
     collect_it = report.next_command(run)
     remote = run.remote.name if run.remote else ""
-    known = directory.on_host.format(run=run.id, remote=remote, collect=collect_it)
+    known = directory.on_host.format(
+        run=run.id, remote=remote, collect=collect_it, now=rundir.utc_now()
+    )
     say(f"{reason}; {known}")
     if not isinstance(error, KeyboardInterrupt | CiError | OSError):
         raise error  # a failure of ours: its traceback belongs on file too

@@ -52,6 +52,10 @@ class OnHost(StrEnum):
     ASKED = "run {run} may have started on {remote}: `{collect}` finds out, and brings its results"
     RUNS = "run {run} goes on on {remote}: `{collect}` follows it and brings its results"
     ENDED = "run {run} has ended on {remote}: `{collect}` brings its results"
+    UNREACHED = (
+        "run {run} was launched on {remote}, which was not reached at {now}:"
+        " `{collect}` tries again; if that machine is gone for good, so is what did not come back"
+    )
     HERE = "all results of run {run} are here: `{collect}` judges them"
 
 
@@ -108,6 +112,11 @@ class RunDirectory:
         """Put a stage's record on file, in place of an earlier one of the same name."""
         others = (s for s in self.run.stages if s.name != record.name)
         self.save(replace(self.run, stages=(*others, record)))
+
+    def forget_judged(self) -> None:
+        """Drop the verdicts on what ran on a host, which are to be reached anew."""
+        kept = tuple(s for s in self.run.stages if not s.kind.on_host)
+        self.run = replace(self.run, stages=kept)
 
     def outcome(self, stage: Stage) -> Outcome | None:
         found = [s.verdict.outcome for s in self.run.stages if s.name == stage.name]

@@ -61,8 +61,10 @@ class Workdir:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(lock, 4096, 0).decode(errors="replace").strip()
+            taken = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(os.fstat(lock).st_mtime))
             os.close(lock)
-            raise Refused(f"run {holder} is using this host", "busy") from None
+            text = f"run {holder} is using this host since {taken}"
+            raise Refused(text, "busy") from None
         os.ftruncate(lock, 0)
         os.pwrite(lock, run_id.encode(), 0)
         return lock

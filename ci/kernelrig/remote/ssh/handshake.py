@@ -16,7 +16,7 @@ import fabric
 import paramiko
 
 from kernelrig.errors import RemoteError
-from kernelrig.remote.ssh.channel import LinkLost
+from kernelrig.remote.ssh.channel import HostUnknown, LinkLost
 from kernelrig.remote.ssh.known_hosts import HostKey, known_keys
 from kernelrig.remote.ssh.login import KeyLogin
 from kernelrig.remote.ssh.route import Hop
@@ -26,6 +26,7 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 _WINDOW_BYTES = 8 << 20  # data in flight to us: at 150 ms of latency this still allows 50 MB/s
 _KEEPALIVE_S = 10
+_NO_SUCH_NAME = (socket.EAI_NONAME, socket.EAI_NODATA)
 
 
 class HostKeyCheck(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]  # its base is Any
@@ -159,7 +160,11 @@ def _dial(hop: Hop, link_timeout_s: float) -> socket.socket:
     try:
         sock = socket.create_connection((hop.host, hop.port), hop.timeout_s)
     except socket.gaierror as e:
-        raise LinkLost(f"'{hop.host}' does not resolve to an address: {e.strerror}") from e
+        # A name server that is silent may answer later; one that knows no such name has answered.
+        lost = HostUnknown if e.errno in _NO_SUCH_NAME else LinkLost
+        raise lost(f"'{hop.host}' does not resolve to an address: {e.strerror}") from e
+    except UnicodeError as e:
+        raise HostUnknown(f"'{hop.host}' is not the name of a host: {e}") from e
     except TimeoutError as e:
         raise LinkLost(
             f"{hop.address} did not answer within {hop.timeout_s:g} s", "is the host running?"
@@ -189,7 +194,8 @@ def _explain(error: Exception, hop: Hop, before: Any | None, seconds: float) -> 
     if isinstance(error, paramiko.ChannelException):
         reason = {1: "it forbids forwarding", 2: "no connection"}.get(error.code, error.text)
         jump = f"{before.host}:{before.port}" if before else "the jump host"
-        return LinkLost(f"jump host {jump} cannot reach {hop.address}: {reason}")
+        lost = HostUnknown if error.code == 1 else LinkLost
+        return lost(f"jump host {jump} cannot reach {hop.address}: {reason}")
     text = str(error)
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
         if "version" in text:

@@ -70,6 +70,10 @@ class SshChannel:
         code: int = self._raw.exit_status
         return None if code == -1 else code
 
+    def ended_by_signal(self) -> bool:
+        raw = self._raw
+        return bool(raw.eof_received and raw.exit_status == -1 and raw.get_transport().is_active())
+
     def close(self) -> None:
         with contextlib.suppress(*_LINK_ERRORS):
             self._raw.close()
@@ -117,7 +121,6 @@ class Session:
         self.link_timeout_s = link_timeout_s
         self._home = home or SshHome.of_user()
         self._chain: list[Any] = []
-        self._connected_before = False
 
     def __enter__(self) -> Session:
         return self
@@ -198,16 +201,9 @@ class Session:
                 pin = f"invoke remote-add {self.remote.name} {hop.user}@{hop.address}"
                 known = HostKeyCheck(hop, pin if hop is hops[-1] else "")
                 self._chain.append(handshake.connect_hop(hop, before, known, self.link_timeout_s))
-        except LinkLost as e:
-            self.close()
-            if self._connected_before:
-                raise
-            # Nothing runs on the host yet: there is no reason to reconnect.
-            raise RemoteError(e.message, e.hint) from e
         except BaseException:
             self.close()
             raise
-        self._connected_before = True
 
 
 def command_line(remote: Remote, argv: Sequence[str]) -> str:

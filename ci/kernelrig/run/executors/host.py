@@ -76,8 +76,12 @@ class CollectExecutor:
     remote: Remote
 
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
+        directory.on_host = OnHost.UNREACHED
         with connect(self.remote, root=directory.root) as link:
+            directory.on_host = OnHost.ASKED
             bring_back(directory, link)
+        # Until now the verdicts of an earlier collect hold: a host that is gone takes none away.
+        directory.forget_judged()
         yield from planned
 
     def judge(self, directory: RunDirectory, stage: Stage) -> StageRecord:
@@ -94,9 +98,10 @@ def bring_back(directory: RunDirectory, link: HostLink) -> None:
             said(event)
 
         missing = link.bring_back(directory.run.id, directory.folder, heard)
+    state = directory.run.state
     if not missing:
-        directory.on_host = OnHost.HERE
-    directory.save(replace(directory.run, missing=missing))
+        directory.on_host, state = OnHost.HERE, "collected"
+    directory.save(replace(directory.run, missing=missing, state=state))
     directory.load_builds()
 
 

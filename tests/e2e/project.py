@@ -100,8 +100,15 @@ class Project:
         )
         return Client(process, stdout, self.root, self.limit_s)
 
-    def test(self, kernel: str, plan: str, *words: str, remote: str = "host") -> Answer:
-        return self.invoke(*run_words(kernel, plan, remote), *words)
+    def test(
+        self,
+        kernel: str,
+        plan: str,
+        *words: str,
+        remote: str = "host",
+        env: Mapping[str, str] | None = None,
+    ) -> Answer:
+        return self.invoke(*run_words(kernel, plan, remote), *words, env=env)
 
     def runs(self) -> list[Path]:
         return sorted(p.parent for p in self.root.glob("artifacts/runs/*/run.json"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import getpass
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,14 @@ class Hop:
     @property
     def address(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def addresses(hops: Iterable[Hop]) -> Iterator[str]:
+    """Yield what tells where hosts are and who logs in; not `root` and 22, which tell nothing."""
+    for hop in hops:
+        yield from (hop.address, hop.host)
+        yield from (word for word in (hop.user, str(hop.port)) if word not in ("root", "22"))
+        yield from map(str, hop.identities)
 
 
 def parse_target(text: str) -> Target:

@@ -16,7 +16,8 @@ from kernelrig.model import Remote
 from kernelrig.remote.ssh import handshake
 from kernelrig.remote.ssh.channel import LinkLost
 from kernelrig.remote.ssh.handshake import HostKeyCheck
-from kernelrig.remote.ssh.route import SshHome, route
+from kernelrig.remote.ssh.route import SshHome, addresses, route
+from kernelrig.terminal.log import mask
 
 _PACKET_BYTES = 32 << 10  # the largest payload an SSH packet has to carry
 _STDERR_BYTES = 64 << 10
@@ -195,6 +196,8 @@ class Session:
     def _connect(self) -> None:
         self.close()
         hops = route(self.remote, self._home)
+        if self.remote.kind != "embedded":
+            mask(addresses(hops))
         try:
             for hop in hops:
                 before = self._chain[-1] if self._chain else None

@@ -44,7 +44,7 @@ def ended_by(number: int) -> Inject:
             await_that((site.host_run(call.run_id) / "journal.jsonl").exists, "the run starts")
         launched = op in LAUNCHED
         exits = (-number,) if number == signal.SIGKILL else ((6,) if launched else (4, 6))
-        return answer, Expected(exits=exits, final=0 if launched else 4, runs=launched)
+        return answer, Expected(exits=exits, final=(0,) if launched else (4,), runs=launched)
 
     return inject
 

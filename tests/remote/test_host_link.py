@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import subprocess
 import tarfile
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -269,6 +271,30 @@ def test_a_launch_whose_answer_was_lost_runs_once(host: LocalHost) -> None:
     link.launch("run-1", jobs, {}, stop_at_first=False)
     link.follow("run-1", lambda _: None)
     assert (host.workdir / "ran").read_text() == "ran\n"
+
+
+def test_a_launch_meets_one_of_the_same_run_that_is_still_under_way(host: LocalHost) -> None:
+    """As after a connection that dropped while tools were being unpacked."""
+    link = host.link()
+    failures: list[Exception] = []
+
+    def launch() -> None:
+        try:
+            link.launch("run-1", [job("smoke")], {}, stop_at_first=False)
+        except RemoteError as e:
+            failures.append(e)
+
+    second = threading.Thread(target=launch)
+    with (host.workdir / "lock").open("w+") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        first.write("run-1")
+        first.flush()
+        second.start()
+        second.join(0.5)
+        assert second.is_alive(), failures
+    second.join()
+    assert failures == []
+    link.follow("run-1", lambda _: None)
 
 
 def test_a_run_id_is_never_used_for_another_job(host: LocalHost) -> None:

@@ -63,11 +63,15 @@ def follow_advice(site: Site, answer: Answer, found: Findings) -> Answer:
     """Collect as an incomplete run says, or as whoever killed its client would; return the last."""
     run_id = run_of(answer)
     for _ in range(COLLECTS):
-        if answer.exit_code == 6 and run_id and f"invoke collect {run_id}" not in answer.stderr:
-            found.wrong.append(f"exit 6 names no `invoke collect {run_id}`")
         ended_by_signal = answer.exit_code is None or answer.exit_code < 0
         if not run_id or not (answer.exit_code == 6 or ended_by_signal):
             break
+        if answer.exit_code == 6:
+            launched = read_run(site.run_folder(run_id)).state == "incomplete"
+            if launched != (f"invoke collect {run_id}" in answer.stderr):
+                found.wrong.append(f"exit 6 and launched: {launched}, but:\n{answer.stderr}")
+            if not launched:
+                break
         with site.start("collect", run_id) as call:
             answer = call.end()
             check_sentences(answer, found)

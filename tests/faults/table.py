@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kernelrig.files.rundir import write_atomic
+from kernelrig.terminal.text import one_line
 
 VARIABLE = "KERNELRIG_FAULTS_TABLE"
 """The environment variable that names the table's file; its rows are kept in FILE.jsonl."""
@@ -63,5 +64,5 @@ def render(rows: Iterable[Row]) -> str:
             f" | {sum(r.leaked for r in of_kind)} | {notice}"
             f" | {statistics.median(r.seconds for r in of_kind):.1f} |"
         )
-    failed = [f"- {r.kind}-{r.seed}: {r.findings}" for r in rows if not r.survived]
+    failed = [f"- {r.kind}-{r.seed}: {one_line(r.findings)[:400]}" for r in rows if not r.survived]
     return "\n".join([*lines, "", *failed]) + "\n"

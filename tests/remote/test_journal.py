@@ -137,7 +137,7 @@ def test_no_journal_means_that_nothing_was_run(tmp_path: Path) -> None:
         ({"started_utc": "yesterday"}, "it started at 'yesterday'"),
         ({"seconds": "1"}, "'seconds' must be a number, not '1'; take it out of its quotes"),
         ({"seconds": -1.0}, "it took -1.0 s"),
-        ({"seconds": float("nan")}, "it took nan s"),
+        ({"seconds": float("nan")}, "'seconds' must be a finite number, not NaN"),
         ({"started_utc": 5}, "'started_utc' must be text, not 5; put it in quotes"),
     ],
 )

@@ -21,7 +21,7 @@ from kernelrig.model import (
     Kernel,
     Outcome,
     Plan,
-    Remote,
+    RecordedRemote,
     Shape,
     Stage,
     StageJob,
@@ -102,7 +102,6 @@ HOST = Host(
     hostname="host-17",
     python="3.12.3",
     glibc="2.39",
-    workdir="/tmp/kernelrig",
     free_bytes=64 << 30,
     driver="580.159.04",
     gpus=(
@@ -129,7 +128,7 @@ HOST = Host(
     },
 )
 
-H200 = Remote(name="h200", arch="sm_90a", kind="embedded", gpu="H200")
+H200 = RecordedRemote(name="h200", arch="sm_90a", kind="embedded", gpu="H200")
 
 
 def context(**changes: Any) -> Context:  # noqa: ANN401 - any field

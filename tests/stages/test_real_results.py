@@ -159,9 +159,9 @@ def test_a_result_of_the_boxs_other_gpu_is_an_error(tmp_path: Path) -> None:
         " NVIDIA H100 80GB HBM3, GPU-11aa: say which to use by CUDA_VISIBLE_DEVICES in the"
         " remote's `env`"
     )
-    second = replace(ctx.remote, env={"CUDA_VISIBLE_DEVICES": "1"})
+    second = replace(ctx.host, gpu_index=1)
     record = read(
-        tmp_path, stage, "integer-0", {"integer-0.json": content}, 0, replace(ctx, remote=second)
+        tmp_path, stage, "integer-0", {"integer-0.json": content}, 0, replace(ctx, host=second)
     )
     assert record.verdict.outcome is Outcome.PASS
     assert record.machine == "NVIDIA H200"

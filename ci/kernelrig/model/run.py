@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kernelrig.model.bench import Bench
-from kernelrig.model.configuration import Fault, Kernel, Plan, Remote
+from kernelrig.model.configuration import Fault, Kernel, Plan
 from kernelrig.model.finding import Finding
-from kernelrig.model.host import Host, Shipped
+from kernelrig.model.host import Host, RecordedRemote, Shipped
 from kernelrig.model.job import CommandResult, StageJob
 from kernelrig.model.verdict import (
     DeviceKind,
@@ -87,7 +87,7 @@ class Run:
     kernel: Kernel
     variant: str
     arch: str
-    remote: Remote | None
+    remote: RecordedRemote | None
     plan: Plan
     provenance: Provenance
     started_utc: str
@@ -103,7 +103,7 @@ class Run:
     require_device: str = ""
     fault: Fault | None = None
     seed: int | None = None
-    schema: int = 2
+    schema: int = 3
 
 
 def join_checks(checks: Sequence[Check]) -> Verdict:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-
 from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
 from kernelrig.files.rundir import sha256_file
-from kernelrig.model import DeviceKind, Host, Remote, Shipped, StageJob
+from kernelrig.files.validation import convert
+from kernelrig.model import DeviceKind, Host, Remote, Shipped, StageJob, visible_gpu
 from kernelrig.remote.job import job_record
 from kernelrig.remote.protocol import AgentSession, HostRefused
 from kernelrig.remote.ssh.channel import LinkLost, Opener
@@ -45,8 +45,11 @@ def connect_host(
 class HostLink:
     """The link to one host. `give_up_s` limits how long we reconnect without any progress.
 
-    `boot_s` is that limit for the first connection.
+    `boot_s` is that limit for the first connection. `host_key` is the fingerprint of the key that
+    the host showed, empty for an embedded host.
     """
+
+    host_key = ""
 
     def __init__(
         self,
@@ -77,10 +80,13 @@ class HostLink:
         """Return the facts of the host, probed once; a probe that fails is listed in `problems`."""
         if self._facts is None:
             answer = self._persist(lambda session: session.ask({"op": "facts"}))
-            try:
-                self._facts = TypeAdapter(Host).validate_python(answer)
-            except ValidationError as e:
-                raise ProtocolError(f"{self.remote.name}: the host's facts are garbled: {e}") from e
+            found, complaints = convert(Host, answer)
+            if found is None:
+                why = "; ".join(c.text for c in complaints)
+                raise ProtocolError(f"{self.remote.name}: the host's facts are garbled: {why}")
+            # The host has no say in which of its GPUs was meant.
+            index = visible_gpu(found.gpus, self.remote.env.get("CUDA_VISIBLE_DEVICES"))
+            self._facts = replace(found, gpu_index=index)
         return self._facts
 
     def ship(self, files: Mapping[str, Path]) -> Shipped:
@@ -117,7 +123,6 @@ class HostLink:
             files=entries,
             stop_at_first=stop_at_first,
             gpu=self.remote.device is DeviceKind.GPU and bool(self.facts.gpus),
-            env=self.remote.env,
         )
         try:
             self._persist(lambda session: session.ask({"op": "launch", "job": job}), run_id)
@@ -205,7 +210,7 @@ class HostLink:
     # connections that drop
 
     def _greet(self, session: AgentSession) -> None:
-        session.ask({"op": "hello", "workdir": self.remote.workdir})
+        session.ask({"op": "hello", "workdir": self.remote.workdir, "env": self.remote.env})
 
     def _progressed(self) -> None:
         self._last_progress = time.monotonic()

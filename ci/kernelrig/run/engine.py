@@ -18,7 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from kernelrig import report, stages
+from kernelrig import config, report, stages
+from kernelrig.config.selection import choose_recorded
 from kernelrig.errors import (
     BuildError,
     CiError,
@@ -96,13 +97,13 @@ def build_kernels(root: Path, request: BuildRequest) -> tuple[Build, ...]:
 def describe_plan(root: Path, request: RunRequest | BenchRequest) -> str:
     """Describe what a run would do, without a connection: the options of tools are not probed."""
     p = prepare(root, request)
-    assert p.remote is not None
     directory = RunDirectory(root, root, store.new_run(root, p))
     directory.made = make_builds(root, p.wanted, p.tools, system_cuda=p.system_cuda)
-    builds, device = directory.builds, executor(p.kernel, p.remote, None)[0]
-    jobs = stages.stage_jobs(p.plan, p.kernel, builds, None, p.remote, bench=p.bench, seed=p.seed)
+    remote, builds = directory.remote, directory.builds
+    device = executor(p.kernel, remote.device, None)[0]
+    jobs = stages.stage_jobs(p.plan, p.kernel, builds, None, remote, bench=p.bench, seed=p.seed)
     skipped = {s.name: stages.why_not(p.kernel, p.arch, s, device) for s in p.plan.on_host}
-    return report.render_plan(p.plan, jobs, p.remote, skipped)
+    return report.render_plan(p.plan, jobs, remote, skipped)
 
 
 def collect(root: Path, name: str) -> Run:
@@ -119,8 +120,9 @@ def collect(root: Path, name: str) -> Run:
         return judge(root, directory.folder, run)
     from kernelrig.run.executors.host import CollectExecutor
 
+    remote = choose_recorded(config.load_remotes(root), run.remote, run.id)
     directory.run = replace(run, missing=())
-    return _judge_again(directory, CollectExecutor(run.remote))
+    return _judge_again(directory, CollectExecutor(remote))
 
 
 def judge(root: Path, folder: Path, run: Run) -> Run:

@@ -31,7 +31,7 @@ from kernelrig.model import (
     Candidate,
     DeviceKind,
     Outcome,
-    Remote,
+    RecordedRemote,
     Run,
     Stage,
     StageKind,
@@ -81,14 +81,14 @@ class RunDirectory:
         return Builds(self.made[""], variants, self.made.get(SELFTEST))
 
     @property
-    def remote(self) -> Remote:
+    def remote(self) -> RecordedRemote:
         """Return where the stages are executed; a run without a remote is emulated here."""
-        here = Remote("here", self.run.arch, kind="embedded", device=DeviceKind.EMULATOR)
+        here = RecordedRemote("here", self.run.arch, kind="embedded", device=DeviceKind.EMULATOR)
         return self.run.remote or here
 
     @property
     def device(self) -> DeviceKind:
-        return executor(self.run.kernel, self.remote, self.run.host)[0]
+        return executor(self.run.kernel, self.remote.device, self.run.host)[0]
 
     @property
     def preflight(self) -> Stage:
@@ -134,7 +134,7 @@ class RunDirectory:
         """Return the record of a stage that no reader has judged."""
         device, machine = DeviceKind.STATIC, ""
         if not stage.kind.static:
-            device, machine = executor(self.run.kernel, self.remote, self.run.host)
+            device, machine = executor(self.run.kernel, self.remote.device, self.run.host)
         variant = stage.variant or self.run.variant
         return StageRecord(stage.name, stage.kind, device, machine, verdict, (), variant=variant)
 
@@ -215,7 +215,7 @@ def new_run(root: Path, p: RunSpec) -> Run:
         kernel=p.kernel,
         variant=p.variant,
         arch=p.arch,
-        remote=p.remote,
+        remote=RecordedRemote.of(p.remote) if p.remote else None,
         plan=p.plan,
         provenance=provenance(root, ()),
         started_utc=rundir.utc_now(),

@@ -93,7 +93,7 @@ def gather_facts(workdir: Path) -> Json:
     """Return the fields of kernelrig.model.Host; the probes run in parallel."""
     problems: list[str] = []
     if os.statvfs(workdir).f_flag & os.ST_NOEXEC:
-        problems.append(f"programs cannot be run from {workdir}: it is mounted noexec")
+        problems.append("programs cannot be run from the workdir: it is mounted noexec")
     paths = {name: path for name in TOOL_VERSIONS for path in [find_tool(name)] if path}
     smi = paths.get("nvidia-smi")
     with ThreadPoolExecutor() as pool:
@@ -106,7 +106,6 @@ def gather_facts(workdir: Path) -> Json:
         "hostname": platform.node(),
         "python": platform.python_version(),
         "glibc": libc_version(),
-        "workdir": str(workdir),
         "free_bytes": free_bytes(workdir),
         "driver": driver_version(found),
         "gpus": found,
@@ -114,4 +113,5 @@ def gather_facts(workdir: Path) -> Json:
         "gpu_counters_admin_only": counters_admin_only(),
         "tools": {name: tool.result() for name, tool in tools.items()},
         "problems": sorted(problems),
+        "admin": os.geteuid() == 0,
     }

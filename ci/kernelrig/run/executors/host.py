@@ -31,7 +31,8 @@ class HostExecutor:
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
         upload = upload_set(directory)
         with connect(self.remote, root=directory.root) as link:
-            directory.save(replace(directory.run, host=link.facts))
+            known = replace(directory.remote, host_key=link.host_key)
+            directory.save(replace(directory.run, remote=known, host=link.facts))
             preflight = directory.preflight
             yield preflight
             if directory.outcome(preflight) is not Outcome.PASS:
@@ -52,7 +53,7 @@ class HostExecutor:
             run.kernel,
             directory.builds,
             run.host,
-            self.remote,
+            directory.remote,
             bench=run.bench,
             seed=run.seed,
         )
@@ -77,7 +78,8 @@ class CollectExecutor:
 
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
         directory.on_host = OnHost.UNREACHED
-        with connect(self.remote, root=directory.root) as link:
+        shown = directory.remote.host_key
+        with connect(self.remote, root=directory.root, host_key=shown) as link:
             directory.on_host = OnHost.ASKED
             bring_back(directory, link)
         # Until now the verdicts of an earlier collect hold: a host that is gone takes none away.

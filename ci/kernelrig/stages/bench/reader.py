@@ -31,7 +31,6 @@ from kernelrig.model import (
     Verdict,
     broken,
     passed,
-    visible_gpu,
 )
 from kernelrig.stages.bench.command import (
     RELAY,
@@ -237,7 +236,7 @@ def _read_process(
             return broken("it printed no `sample_ms NUMBER` that is a time", *said)
         if untimely := find_untimely(found, ended.seconds):
             return broken(f"{untimely}; the times are not counted", *log_tail(folder, command.name))
-        gpu = visible_gpu(context.remote, context.host) if context.kernel.cuda else {}
+        gpu = context.host.gpu if context.kernel.cuda else {}
         samples, clocked = found, Clocked()
         environment = Environment(gpu.get("uuid", ""), context.host.driver if gpu else "")
     return Timed(

@@ -26,7 +26,6 @@ from kernelrig.model import (
     broken,
     passed,
     skipped,
-    visible_gpu,
 )
 from kernelrig.stages.checksum.outputs import judge_compared, judge_sampled
 from kernelrig.stages.context import Context, stage_case
@@ -103,7 +102,7 @@ def _judge(
     if isinstance(seen, Verdict):
         return seen, {}
     samples = sorted(s for s in seen.samples_ms if s is not None)
-    gpu = figures_of(visible_gpu(context.remote, context.host))
+    gpu = figures_of(context.host.gpu)
     if isinstance(gpu, str):
         return broken(gpu), {}
     facts = timing_facts(seen, samples, lightspeed(seen.shape, gpu), context)
@@ -129,7 +128,7 @@ def _judge_times(
     stage: Stage, command: Command, ended: CommandResult, seen: HarnessResult, context: Context
 ) -> Verdict | None:
     """Judge the samples by what the agent saw and by what the host's GPU can do at the most."""
-    gpu = figures_of(visible_gpu(context.remote, context.host))
+    gpu = figures_of(context.host.gpu)
     if isinstance(gpu, str):
         return broken(gpu)
     if seen.device is None:

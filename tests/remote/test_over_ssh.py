@@ -13,6 +13,7 @@ from kernelrig.errors import RemoteError
 from kernelrig.files.rundir import sha256_file
 from kernelrig.model import EndedBy, Remote
 from kernelrig.remote import connect, read_journal
+from kernelrig.remote.transfer import Missing
 
 from tests.remote.local_host import Event, job, shell
 from tests.remote.sshd_fixture import Sshd
@@ -29,7 +30,7 @@ def check_everything_came(remote: Remote, destination: Path, root: Path) -> None
     """Follow the run to its end over a new link, and collect it."""
     with connect(remote, root=root) as link:
         link.follow("run-1", lambda _: None)
-        assert link.collect("run-1", destination) == ()
+        assert link.collect("run-1", destination, JOBS) == Missing()
     results = read_journal(destination / "journal.jsonl", JOBS, "run-1")
     assert [(r.commands[0].ended_by, r.commands[0].exit_code) for r in results] == [
         (EndedBy.EXIT, 3),

@@ -6,6 +6,7 @@ that is launched twice runs once. So after a dropped connection we connect again
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,13 +17,21 @@ from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
 from kernelrig.files.rundir import sha256_file
 from kernelrig.files.validation import convert
 from kernelrig.model import DeviceKind, Host, Remote, Shipped, StageJob, visible_gpu
+from kernelrig.remote.host_files import AGENT_BYTES
 from kernelrig.remote.job import job_record
-from kernelrig.remote.protocol import AgentSession, HostRefused
+from kernelrig.remote.journal import told_event
+from kernelrig.remote.protocol import AgentSession, AgentSilent, HostRefused
 from kernelrig.remote.ssh.channel import LinkLost, Opener
-from kernelrig.remote.transfer import fetch_run, send_missing
+from kernelrig.remote.transfer import Missing, RunFetch, send_missing
 from kernelrig.terminal.log import say
 
 LONGEST_PAUSE_S = 10.0
+QUIET_S = 600.0
+"""What a command may take beside its time limit without an event: to end it, to read a core."""
+
+MOST_EVENTS = 100_000
+MOST_BYTES = 2 * AGENT_BYTES
+"""What a host may tell of a run while it is followed: some events for each command, all short."""
 
 T = TypeVar("T")
 
@@ -138,49 +147,81 @@ class HostLink:
         mode = path.stat().st_mode & 0o777
         return {"path": name, "sha256": sha, "mode": mode, "unpack": name.endswith("/")}
 
-    def follow(self, run_id: str, on_event: Callable[[dict[str, Any]], None]) -> None:
-        """Pass the run's events on until it is over; `agent_lost` means that its agent died."""
-        offset = 0
+    def follow(
+        self,
+        run_id: str,
+        on_event: Callable[[dict[str, Any]], None],
+        *,
+        quiet_s: float = math.inf,
+    ) -> None:
+        """Pass the run's events on until it is over; `agent_lost` means that its agent died.
+
+        Raises IncompleteError if there is no event for `quiet_s`, ProtocolError for what is none.
+        """
+        offset = events = size = 0
 
         def step(session: AgentSession) -> None:
-            nonlocal offset
+            nonlocal offset, events, size
             limits = {"quiet_s": self.remote.silence_s, "give_up_s": self.remote.give_up_s}
             session.send({"op": "follow", "run": run_id, "offset": offset, **limits})
-            while "end" not in (frame := session.frame(self._progressed)):
-                offset = frame["offset"]
-                on_event(frame["event"])
+            while "end" not in (frame := session.frame(self._progressed, limit_s=quiet_s)):
+                event, offset = told_event(frame)
+                events += 1
+                size += session.frame_bytes
+                if events > MOST_EVENTS or size > MOST_BYTES:
+                    raise ProtocolError(
+                        f"{self.remote.name}: the journal of {run_id} has no end: {events} events"
+                        f" of {size} bytes"
+                    )
+                on_event(event)
+            detail = str(frame.get("detail", ""))
             if frame["end"] == "lost":
-                on_event({"event": "agent_lost", "detail": frame["detail"]})
+                on_event({"event": "agent_lost", "detail": detail})
             if frame["end"] == "silent":
                 raise IncompleteError(
                     f"{self.remote.name}: the agent of {run_id} does not answer:"
-                    f" {frame['detail']} there is stopped, or waits for memory or its disk",
+                    f" {detail} there is stopped, or waits for memory or its disk",
                     f"once it goes on, `invoke collect {run_id}` brings the rest",
                 )
 
-        self._persist(step, run_id)
+        try:
+            self._persist(step, run_id)
+        except AgentSilent as e:
+            raise IncompleteError(e.message, f"`invoke collect {run_id}` tries again") from e
 
-    def collect(self, run_id: str, destination: Path) -> tuple[str, ...]:
-        """Fetch the run's files that are not here yet; return those that could not be fetched."""
-        return self._persist(
-            lambda session: fetch_run(session, run_id, destination, self._progressed), run_id
-        )
+    def collect(self, run_id: str, destination: Path, jobs: Sequence[StageJob]) -> Missing:
+        """Fetch the run's files that are not here yet; return what did not come, and why.
+
+        `jobs` are what was launched: what they may write is all that is accepted.
+        """
+        fetch = RunFetch(run_id, destination, jobs, self._progressed)
+        while True:
+            try:
+                return self._persist(fetch.fetch, run_id)
+            except ProtocolError as e:
+                if not fetch.blame(e):
+                    return fetch.give_up(e)
 
     def bring_back(
-        self, run_id: str, destination: Path, on_event: Callable[[dict[str, Any]], None]
-    ) -> tuple[str, ...]:
+        self,
+        run_id: str,
+        destination: Path,
+        jobs: Sequence[StageJob],
+        on_event: Callable[[dict[str, Any]], None],
+    ) -> Missing:
         """Follow the run to its end and collect its files; return what is missing of them.
 
         If the host does not have the run (never started, or pruned), nothing is missing: what was
         collected before is all there is.
         """
-        missing: tuple[str, ...] = ()
+        missing = Missing()
+        longest_s = max((c.time_s for job in jobs for c in job.commands), default=0.0)
         try:
             try:
-                self.follow(run_id, on_event)
-            except IncompleteError as e:  # what there is by now is still worth collecting
-                missing = (e.message,)
-            missing += self.collect(run_id, destination)
+                self.follow(run_id, on_event, quiet_s=longest_s + QUIET_S)
+            except (IncompleteError, ProtocolError) as e:  # what there is is worth collecting
+                missing = Missing((e.message,), may_come=True)
+            missing += self.collect(run_id, destination, jobs)
         except HostRefused as e:
             if e.kind != "unknown run":
                 raise

@@ -208,7 +208,7 @@ def _finish(directory: RunDirectory) -> Run:
     run = replace(
         directory.run,
         stages=tuple(with_comparison(directory, record, judged) for record in judged),
-        state="incomplete" if directory.run.missing else "finished",
+        state="incomplete" if directory.run.state in ("launched", "incomplete") else "finished",
         finished_utc=rundir.utc_now(),
     )
     directory.report(run)
@@ -273,8 +273,10 @@ def _leave_incomplete(directory: RunDirectory, error: BaseException) -> Run:
     """File what is known and how to continue: the agent on the host does not need this client."""
     reason = store.reason(error)
     state = directory.run.state
-    kept = state if state == "collected" else "incomplete"
-    run = replace(directory.run, state=kept, missing=(reason,))
+    if state == "collected":  # what is missing then never comes, and is named by now
+        run = directory.run
+    else:
+        run = replace(directory.run, state="incomplete", missing=(reason,))
     _report_if_possible(directory, run)
     collect_it = report.next_command(run)
     remote = run.remote.name if run.remote else ""

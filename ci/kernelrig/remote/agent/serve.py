@@ -135,7 +135,8 @@ class Server:
 
     def manifest(self, request: Json) -> Json:
         run = self.known_run(request)
-        return {"files": list_files(run), "alive": agent_of(run) is not None}
+        list_files(self.wire, run, request["most"])
+        return {"end": "listed", "alive": agent_of(run) is not None}
 
     def fetch(self, request: Json) -> Json:
         send_files(self.wire, self.known_run(request), request["files"])

@@ -92,6 +92,7 @@ class CollectExecutor:
 
 def bring_back(directory: RunDirectory, link: HostLink) -> None:
     """Follow to the end and fetch what exists; what is missing is recorded, not guessed."""
+    run = directory.run
     with report.Follower(directory.device, stage_seconds(directory)) as said:
 
         def heard(event: dict[str, Any]) -> None:
@@ -99,11 +100,11 @@ def bring_back(directory: RunDirectory, link: HostLink) -> None:
             directory.on_host = OnHost.ENDED if over else OnHost.RUNS
             said(event)
 
-        missing = link.bring_back(directory.run.id, directory.folder, heard)
+        missing = link.bring_back(run.id, directory.folder, run.jobs, heard)
     state = directory.run.state
-    if not missing:
+    if not missing.may_come:
         directory.on_host, state = OnHost.HERE, "collected"
-    directory.save(replace(directory.run, missing=missing, state=state))
+    directory.save(replace(directory.run, missing=missing.names, state=state))
     directory.load_builds()
 
 

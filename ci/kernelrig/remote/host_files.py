@@ -23,6 +23,9 @@ AGENT_BYTES = 16 << 20
 CORE_BYTES = 256 << 20
 """What a core dump may have: it is written after the command was ended, beside its disk limit."""
 
+SLACK_BYTES = 64 << 20
+"""What a command may write beyond its limits before the agent sees it and ends it."""
+
 NAME_BYTES = 255
 """The longest name of one file or folder: that of every file system in common use."""
 PATH_BYTES = 4095
@@ -149,7 +152,7 @@ class Acceptance:
 
 def may_write(job: StageJob) -> int:
     """Return the bytes that a stage's files may have: its limits hold for each of its commands."""
-    each = job.disk_bytes + 2 * job.output_bytes
+    each = job.disk_bytes + 2 * job.output_bytes + SLACK_BYTES
     return sum(each + (CORE_BYTES if c.core_dump else 0) for c in job.commands)
 
 

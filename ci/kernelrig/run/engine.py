@@ -129,7 +129,8 @@ def judge(root: Path, folder: Path, run: Run) -> Run:
     """Reach every verdict anew from the files that came back; the same files give the same."""
     from kernelrig.run.executors.rejudge import RejudgeExecutor
 
-    directory = RunDirectory(root, folder, run)
+    state = run.state if run.state == "incomplete" else "collected"
+    directory = RunDirectory(root, folder, replace(run, state=state))
     directory.load_builds()
     return _judge_again(directory, RejudgeExecutor())
 

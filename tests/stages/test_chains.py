@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from kernelrig.model import Build
 from kernelrig.model.frame import Frame
-from kernelrig.stages.sanitizer.chains import Chains
+from kernelrig.stages.chains import Chains
 
 from tests.sass_fixture import Probe
 from tests.stages import bench

@@ -20,14 +20,14 @@ def test_the_triage_names_every_range_of_threads_still_on_the_gpu() -> None:
 
 
 def test_the_sentence_names_kernel_warp_and_line() -> None:
-    assert describe_wait(parse_triage(HANG)) == (
+    assert describe_wait(parse_triage(HANG)).sentence == (
         "hang_kernel hangs: warp 1 of CTA (0,0,0) waits at kernels.cu:38 and 7 more"
     )
 
 
 def test_the_odd_one_out_comes_before_the_crowd_that_waits_for_it() -> None:
     crowd = (DATA / "cuda-gdb/13.0-crowd.gdb.txt").read_text()
-    assert describe_wait(parse_triage(crowd)) == (
+    assert describe_wait(parse_triage(crowd)).sentence == (
         "patch_embed_gemm hangs: warp 3 of CTA (0,0,0) waits at cuda_patch_embed_fp8.cu:180;"
         " warps 0 to 2 of CTA (0,0,0) wait at cuda_patch_embed_fp8.cu:212 and 1 more"
     )

@@ -45,15 +45,15 @@ if TYPE_CHECKING:
         Variant,
     )
     from kernelrig.model.finding import Finding
-    from kernelrig.model.host import (
-        Host,
-        RecordedRemote,
-        Shipped,
-        Tool,
-        executor,
-        visible_gpu,
+    from kernelrig.model.host import Host, Shipped, Tool, executor, visible_gpu
+    from kernelrig.model.job import (
+        Command,
+        CommandResult,
+        EndedBy,
+        Inspection,
+        StageJob,
+        StageResult,
     )
-    from kernelrig.model.job import Command, CommandResult, EndedBy, StageJob, StageResult
     from kernelrig.model.resource_usage import AcceptedBuild, AcceptedBuilds, Usage
     from kernelrig.model.rule import Latency, Role, Rule, SassRule, SassRules
     from kernelrig.model.run import (
@@ -117,13 +117,13 @@ __all__ = [
     "FunctionResources",
     "Host",
     "HostClass",
+    "Inspection",
     "Kernel",
     "Latency",
     "Outcome",
     "Pattern",
     "Plan",
     "Provenance",
-    "RecordedRemote",
     "Remote",
     "Role",
     "Rule",

@@ -9,12 +9,27 @@ from kernelrig.model.verdict import StageKind
 
 
 @dataclass(frozen=True, slots=True)
+class Inspection:
+    """When a command that runs too long is inspected, and where its warps may wait for ever.
+
+    `waits` are byte offsets in a section of the program's code, first and last inclusive. Measured
+    on an H200, a look takes 1 s; between two of them a phase of a barrier has ended many times.
+    """
+
+    after_s: float
+    waits: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    look_s: float = 20.0
+    between_s: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """One program start on the host. The agent decides by `ok_exit` alone; the client judges later.
 
     `cache_key`: a good result is cached on the host under this key and reused (tool self-tests).
     `core_dump` starts the program so that a hang can be dumped before it is killed.
     `stdout` names the file for its standard output where that is a result, not a log.
+    `inspection`: good runs are known to take much less than `time_s`.
     """
 
     name: str
@@ -25,15 +40,16 @@ class Command:
     cache_key: str = ""
     core_dump: bool = False
     stdout: str = ""
+    inspection: Inspection | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StageJob:
     """A stage as the agent runs it: all its commands in order, whatever each of them exits with.
 
-    After a command that was ended at its time limit the stage's other commands are not started.
-    The stage is not run if one in `needs` did not pass, nor if one in `needs_end` had a command
-    ended at its time limit: hanging once more would only cost rented minutes.
+    After a command that was ended at its time limit, or as a hang, the stage's other commands are
+    not started. The stage is not run if one in `needs` did not pass, nor if one in `needs_end` had
+    a command ended so: hanging once more would only cost rented minutes.
     """
 
     name: str
@@ -51,6 +67,7 @@ class EndedBy(StrEnum):
     EXIT = "exit"
     SIGNAL = "signal"
     TIME_LIMIT = "time limit"
+    HANG = "hang"  # inspected twice: every warp waits for a barrier, and nothing has changed
     OUTPUT_LIMIT = "output limit"
     DISK_LIMIT = "disk limit"
     DISK_FULL = "disk full"
@@ -64,6 +81,7 @@ class CommandResult:
 
     stdout and stderr are `<name>.stdout.log` and `<name>.stderr.log` there. `exit_code` is None
     unless ended_by is EXIT. `reused_from` is the UTC stamp of the run that the cached result is of.
+    `looks` counts how often it was inspected while it ran; `disturbed`: such a look did not end.
     """
 
     name: str
@@ -74,6 +92,8 @@ class CommandResult:
     seconds: float = 0.0
     detail: str = ""
     reused_from: str = ""
+    looks: int = 0
+    disturbed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

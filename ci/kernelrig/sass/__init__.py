@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kernelrig import lazy_exports
 
 if TYPE_CHECKING:
+    from kernelrig.sass.blocked import Blocking, blocking
     from kernelrig.sass.code import Frame, Function, Instruction, Module, Place
     from kernelrig.sass.cubin import Issue, read_issue
     from kernelrig.sass.flow import Block, Edge, Flow, control_flow
@@ -28,6 +29,7 @@ __all__ = [
     "Barrier",
     "BarrierKind",
     "Block",
+    "Blocking",
     "Breach",
     "Edge",
     "Flow",
@@ -43,6 +45,7 @@ __all__ = [
     "Place",
     "Values",
     "barriers",
+    "blocking",
     "breaches",
     "control_flow",
     "dominates",

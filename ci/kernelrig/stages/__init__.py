@@ -15,21 +15,20 @@ if TYPE_CHECKING:
     from kernelrig.stages.context import Context
     from kernelrig.stages.emulation.command import MAX_IMAGES, OBSERVERS, OUTPUT, Launch, launches
     from kernelrig.stages.harness.result import Clock
-    from kernelrig.stages.jobs import stage_jobs
+    from kernelrig.stages.jobs import inspect_early, stage_jobs
     from kernelrig.stages.preflight.reader import judge_preflight
     from kernelrig.stages.table import why_not
     from kernelrig.stages.timing.reader import load_timing, nearest_rank
-    from kernelrig.stages.timing.samples import THROTTLE_REASONS
     from kernelrig.stages.verdicts import read_stage
 
 __all__ = [
     "MAX_IMAGES",
     "OBSERVERS",
     "OUTPUT",
-    "THROTTLE_REASONS",
     "Clock",
     "Context",
     "Launch",
+    "inspect_early",
     "judge_preflight",
     "launches",
     "load_timing",

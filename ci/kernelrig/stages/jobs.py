@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kernelrig.model import (
@@ -12,16 +12,23 @@ from kernelrig.model import (
     DeviceKind,
     Emulation,
     Host,
+    Inspection,
     Kernel,
     Plan,
-    RecordedRemote,
+    Remote,
     Stage,
     StageJob,
     StageKind,
     executor,
 )
+from kernelrig.stages.chains import Chains
 from kernelrig.stages.context import Setup
 from kernelrig.stages.table import find_pair, why_not
+
+LEAST_S, SLOWER = 3.0, 5.0
+"""A command is inspected after so many seconds, or so many times what its good runs took."""
+INSPECTION_S = 10.0
+"""What the looks and the core dump of a hang take: close to its limit a command gets none."""
 
 ONE_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 """Let CUDA count several GPUs as nvidia-smi does: by default it puts the fastest first."""
@@ -32,13 +39,13 @@ def stage_jobs(
     kernel: Kernel,
     builds: Builds,
     host: Host | None,
-    remote: RecordedRemote,
+    remote: Remote,
     emulation: Emulation = Emulation(),  # noqa: B008 - frozen
     bench: Bench | None = None,
     seed: int | None = None,
 ) -> tuple[StageJob, ...]:
     """Return a job for every stage that the agent runs; one that does not apply has no commands."""
-    device, _ = executor(kernel, remote.device, host)
+    device, _ = executor(kernel, remote, host)
 
     def setup(stage: Stage) -> Setup:
         return Setup(
@@ -74,6 +81,42 @@ def stage_jobs(
         )
         for index, stage in enumerate(plan.stages)
         if stage in plan.on_host
+    )
+
+
+def inspect_early(
+    jobs: Sequence[StageJob],
+    plan: Plan,
+    kernel: Kernel,
+    builds: Builds,
+    expected: Mapping[tuple[str, str], float],
+) -> tuple[StageJob, ...]:
+    """Return the jobs, with an inspection for each command whose good runs are known to be short.
+
+    `expected` are the seconds of good runs by stage and command. A build without a disassembly is
+    not inspected: nothing says where its warps may wait.
+    """
+    stages = {stage.name: stage for stage in plan.stages}
+    waits: dict[str, dict[str, tuple[tuple[int, int], ...]]] = {}
+
+    def inspected(stage: Stage, command: Command) -> Command:
+        seconds = expected.get((stage.name, command.name), 0.0)
+        after_s = max(LEAST_S, SLOWER * seconds)
+        if seconds <= 0 or not command.core_dump or after_s + INSPECTION_S > command.time_s:
+            return command
+        build = builds.build_for(stage)
+        if build.key not in waits:
+            found = Chains(build, kernel.kernel_regex).waits()
+            waits[build.key] = {s: tuple((b.first, b.last) for b in w) for s, w in found.items()}
+        if not any(waits[build.key].values()):
+            return command
+        return replace(command, inspection=Inspection(after_s, waits[build.key]))
+
+    return tuple(
+        replace(job, commands=tuple(inspected(stages[job.name], c) for c in job.commands))
+        if job.kind in (StageKind.CHECKSUM, StageKind.TIMING)
+        else job
+        for job in jobs
     )
 
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from kernelrig.model import (
     Check,
+    EndedBy,
     Outcome,
     Stage,
     StageJob,
+    StageKind,
     StageRecord,
     StageResult,
     Verdict,
@@ -29,6 +31,9 @@ def read_stage(
     if result.changed:
         verdict = broken(f"{result.changed}: nothing of this stage counts")
         return stage_record(stage, result, context, [Check(stage.name, verdict)])
+    if inspected := _inspected(stage, result):
+        verdict = broken(f"{inspected} was inspected while it ran: its times do not count")
+        return stage_record(stage, result, context, [Check(stage.name, verdict)])
     if result.not_run:
         verdict = _judge_not_run(result.not_run, context)
         return stage_record(stage, result, context, [Check(stage.name, verdict)])
@@ -39,6 +44,13 @@ def read_stage(
     if invalidated is None or record.verdict.outcome is not Outcome.PASS:
         return record
     return stage_record(stage, result, context, [Check(stage.name, invalidated)])
+
+
+def _inspected(stage: Stage, result: StageResult) -> str:
+    """Name the timed command that ended although a debugger had halted it; empty without one."""
+    timed = stage.kind in (StageKind.TIMING, StageKind.BENCH, StageKind.PROFILE)
+    looked = (c.name for c in result.commands if c.looks and c.ended_by is EndedBy.EXIT)
+    return next(looked, "") if timed else ""
 
 
 def _judge_around(stage: Stage, result: StageResult, context: Context) -> Verdict | None:

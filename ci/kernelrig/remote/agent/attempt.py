@@ -13,9 +13,12 @@ from .children import Children
 from .core_dump import CoreDump
 from .disk import disk_reason, floor_bytes, free_bytes, tree_bytes
 from .journal import Ending, Journal
+from .looks import Looks
 from .process_table import GRACE_S, KILL_WAIT_S, POLL_S, signal_group
 from .refusal import Json
 from .stage_folder import StageFolder
+
+HUNG = ("time limit", "hang")  # what would run no further if it were started again
 
 
 class Attempt:
@@ -32,6 +35,7 @@ class Attempt:
         self.core = CoreDump(command["name"], folder, children)
         self.logs: list[BinaryIO] = []
         self.bytes_before = 0
+        self.looks: Looks | None = None
         self.process: subprocess.Popen[bytes]
         self.ending: Ending
 
@@ -54,13 +58,18 @@ class Attempt:
         self.ending = self.watch()
         self.ending.seconds = round(time.monotonic() - began, 3)
         dumped = False
-        if self.ending.ended_by == "time limit":
-            dumped = command["core_dump"] and self.take_core()
+        if self.ending.ended_by in HUNG:
+            dumped = self.diagnose()
             self.core.note_gpu()
         self.end()
         self.ending.strays = self.children.end_strays()
         if dumped and not self.children.cancelled:
             self.ending.add(self.core.read_core())
+            self.children.end_strays()
+        if self.looks is not None:
+            self.ending.looks, self.ending.disturbed = self.looks.done, self.looks.disturbed
+            if self.looks.failed and self.ending.ended_by == "time limit":
+                self.ending.add(self.looks.failed)
         self.tidy()
         if self.ending.ended_by == "exit":
             self.judge_exit()
@@ -81,6 +90,14 @@ class Attempt:
         with self.folder.create(f"{self.command['name']}.command") as file:
             file.write(f"{line}\n".encode())
 
+    def diagnose(self) -> bool:
+        """Record where the warps are; return whether there is a GPU core dump still to be read."""
+        if self.looks is not None and self.looks.attached:
+            if self.ending.ended_by == "time limit" and (note := self.looks.triage()):
+                self.ending.add(note)
+            return False
+        return bool(self.command["core_dump"]) and self.take_core()
+
     def take_core(self) -> bool:
         """Request a GPU core dump; return whether there is one, else the ending has the reason."""
         trouble = self.core.take_core(self.process)
@@ -92,6 +109,8 @@ class Attempt:
         """Wait until the command ends or passes a limit; the caller then ends it."""
         time_s, stage = self.command["time_s"], self.stage
         deadline = time.monotonic() + time_s
+        if self.command.get("inspection"):
+            self.looks = Looks(self.command, self.folder, self.children)
         real = self.folder.real
         floor = floor_bytes(real)
         look_at = 0.0
@@ -108,6 +127,10 @@ class Attempt:
                 return Ending("output limit", f"more than {stage['output_bytes']} bytes of output")
             if free_bytes(real) < floor:
                 return Ending("disk full", f"the disk is full: less than {floor} bytes free")
+            if self.looks is not None and self.looks.due() and self.looks.find_hang(self.process):
+                return Ending(
+                    "hang", "every warp waits for a barrier, twice with the same registers"
+                )
             if now >= look_at:
                 grown = tree_bytes(real) - self.bytes_before
                 # Measuring a folder of many files is slow: spend at most a tenth of the time on it.

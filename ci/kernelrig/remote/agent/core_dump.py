@@ -9,6 +9,7 @@ import subprocess
 import time
 
 from .children import Children
+from .cuda_gdb import LIST, read_look
 from .process_table import POLL_S
 from .stage_folder import StageFolder
 from .tools import find_tool
@@ -101,9 +102,14 @@ class CoreDump:
             return "core dumped, but there is no cuda-gdb to read it"
         # -nx: an untrusted program may have written the start-up files that a debugger executes
         argv = [gdb, "-nx", "-batch", "-ex", f"target cudacore {self.file('core')}"]
-        for what in ("kernels", "warps", "threads"):
-            argv += ["-ex", f"info cuda {what}"]
+        for command in LIST:
+            argv += ["-ex", command]
         code = self.run_helper(argv, "gdb.txt", GDB_S)
+        if code == 0:  # once more, with what is at each of the program counters
+            look = read_look(self.folder.real / self.file("gdb.txt"))
+            for command in look.symbols():
+                argv += ["-ex", command]
+            code = self.run_helper(argv, "gdb.txt", GDB_S)
         return "core dumped" if code == 0 else f"core dumped, cuda-gdb exited with {code}"
 
     def run_helper(self, argv: list[str], kind: str, limit_s: float) -> int | None:

@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 
 from . import daemon
-from .attempt import Attempt
+from .attempt import HUNG, Attempt
 from .children import Children, adopt_orphans
 from .disk import disk_reason
 from .gpu_health import HEALTH_S, health_argv, parse_health
@@ -21,6 +21,8 @@ from .refusal import Json
 from .result_cache import ResultCache
 from .stage_folder import StageFolder
 from .workdir import RESULT_CACHE
+
+ENDED = dict(zip(HUNG, ("was ended at its time limit", "was ended as a hang")))
 
 
 class Runner:
@@ -34,12 +36,12 @@ class Runner:
         self.lock = lock
         self.job: Json = json.loads((run / "job.json").read_bytes())
         self.journal = Journal(run, echo=lock is None)
-        self.children = Children(run)
+        self.children = Children(run, self.job["env"])
         self.cache = ResultCache(run.parent.parent / RESULT_CACHE)
         self.integrity: Integrity
         self.stop = ""  # why no further stage is run
         self.unmet: dict[str, str] = {}  # stage -> why the stages that need it are not run
-        self.hung: set[str] = set()  # stages that had a command ended at its time limit
+        self.hung: dict[str, str] = {}  # stages that had a command ended, and how
 
     def main(self) -> None:
         """Run all stages; in every case the journal's last line says how the run ended."""
@@ -87,7 +89,7 @@ class Runner:
                 return f"needs '{name}', which {self.unmet[name]}"
         for name in stage["needs_end"]:
             if name in self.hung:
-                return f"'{name}' was ended at its time limit: this would hang the same way"
+                return f"'{name}' {self.hung[name]}: this would hang the same way"
         return ""
 
     def run_stage(self, index: int, stage: Json) -> bool:
@@ -112,8 +114,8 @@ class Runner:
                 **ending.fields(),
             )
             passed = passed and ok
-            if ending.ended_by == "time limit":
-                self.hung.add(stage["name"])
+            if ending.ended_by in HUNG:
+                self.hung[stage["name"]] = ENDED[ending.ended_by]
             if ending.ended_by == "disk full":
                 self.stop = self.stop or ending.detail
             if not ok and not self.stop:
@@ -177,7 +179,7 @@ class Runner:
         if self.stop:
             return Ending("not started", self.stop)
         if stage["name"] in self.hung:
-            return Ending("not started", "an earlier command was ended at its time limit")
+            return Ending("not started", f"an earlier command {self.hung[stage['name']]}")
         folder.reopen_access()
         if self.note_change(stage, folder, command):
             return Ending("not started", self.stop)

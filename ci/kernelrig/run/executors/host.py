@@ -13,7 +13,7 @@ from kernelrig.files import rundir
 from kernelrig.model import DeviceKind, Outcome, Remote, Stage, StageKind, StageRecord
 from kernelrig.remote import HostLink, connect
 from kernelrig.remote.protocol import HostRefused
-from kernelrig.run.durations import stage_seconds
+from kernelrig.run.durations import good_seconds, stage_seconds
 from kernelrig.run.executors import Ended
 from kernelrig.run.judging import judge_preflight, judge_stage
 from kernelrig.run.launches import prepare_launches
@@ -31,8 +31,7 @@ class HostExecutor:
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
         upload = upload_set(directory)
         with connect(self.remote, root=directory.root) as link:
-            known = replace(directory.remote, host_key=link.host_key)
-            directory.save(replace(directory.run, remote=known, host=link.facts))
+            directory.save(replace(directory.run, host=link.facts))
             preflight = directory.preflight
             yield preflight
             if directory.outcome(preflight) is not Outcome.PASS:
@@ -53,10 +52,13 @@ class HostExecutor:
             run.kernel,
             directory.builds,
             run.host,
-            directory.remote,
+            self.remote,
             bench=run.bench,
             seed=run.seed,
         )
+        expected = good_seconds(directory)
+        if expected and directory.device is DeviceKind.GPU:
+            jobs = stages.inspect_early(jobs, run.plan, run.kernel, directory.builds, expected)
         shipped = link.ship(upload.blobs)
         say(f"shipped {shipped.blobs_sent} of {shipped.blobs} files, {shipped.bytes_sent} bytes")
         # On file before the host is asked: a client that dies in between can still collect.
@@ -77,13 +79,8 @@ class CollectExecutor:
     remote: Remote
 
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
-        directory.on_host = OnHost.UNREACHED
-        shown = directory.remote.host_key
-        with connect(self.remote, root=directory.root, host_key=shown) as link:
-            directory.on_host = OnHost.ASKED
+        with connect(self.remote, root=directory.root) as link:
             bring_back(directory, link)
-        # Until now the verdicts of an earlier collect hold: a host that is gone takes none away.
-        directory.forget_judged()
         yield from planned
 
     def judge(self, directory: RunDirectory, stage: Stage) -> StageRecord:
@@ -92,7 +89,6 @@ class CollectExecutor:
 
 def bring_back(directory: RunDirectory, link: HostLink) -> None:
     """Follow to the end and fetch what exists; what is missing is recorded, not guessed."""
-    run = directory.run
     with report.Follower(directory.device, stage_seconds(directory)) as said:
 
         def heard(event: dict[str, Any]) -> None:
@@ -100,11 +96,10 @@ def bring_back(directory: RunDirectory, link: HostLink) -> None:
             directory.on_host = OnHost.ENDED if over else OnHost.RUNS
             said(event)
 
-        missing = link.bring_back(run.id, directory.folder, run.jobs, heard)
-    state = directory.run.state
-    if not missing.may_come:
-        directory.on_host, state = OnHost.HERE, "collected"
-    directory.save(replace(directory.run, missing=missing.names, state=state))
+        missing = link.bring_back(directory.run.id, directory.folder, heard)
+    if not missing:
+        directory.on_host = OnHost.HERE
+    directory.save(replace(directory.run, missing=missing))
     directory.load_builds()
 
 

@@ -50,13 +50,15 @@ def read_choice(
     return judge_compared(seen.compared, Pattern.RANDOM, seen.seed, seen, context)
 
 
-def ended_process(command: Command, result: StageResult, folder: Path) -> CommandResult | Verdict:
+def ended_process(
+    command: Command, result: StageResult, folder: Path, context: Context
+) -> CommandResult | Verdict:
     """Return how one process of the relay ended, as the shell has left it."""
     whole = find_command(result, RELAY)
     if whole is None:
         return broken(f"the journal has no record of the {RELAY}: status unknown")
     as_relay = replace(command, name=RELAY)
-    if (verdict := judge_end(as_relay, whole, folder)) is not None:
+    if (verdict := judge_end(as_relay, whole, folder, context)) is not None:
         return verdict
     code = re.fullmatch(r"(\d+)\n", read_text(folder / f"{command.name}.exit") or "")
     if code is None:

@@ -6,8 +6,10 @@ import signal
 from pathlib import Path
 
 from kernelrig.model import Command, CommandResult, EndedBy, Verdict, broken, failed
+from kernelrig.stages.context import Context
 from kernelrig.stages.harness.assertion import Assertion
-from kernelrig.stages.harness.hang import describe_wait, read_triage
+from kernelrig.stages.harness.hang import WaitNames, describe_wait, read_triage
+from kernelrig.stages.harness.looks import find_hang
 from kernelrig.stages.harness.result import CudaError
 from kernelrig.stages.record import log_tail
 
@@ -25,25 +27,47 @@ def judge_missing(command: Command) -> Verdict:
     return broken(f"the journal has no record of {command.name}: status unknown")
 
 
-def judge_end(command: Command, ended: CommandResult, folder: Path) -> Verdict | None:
+def judge_end(
+    command: Command, ended: CommandResult, folder: Path, context: Context
+) -> Verdict | None:
     """Return the verdict on a program without a tool that did not end by itself, None if it did.
 
-    Such a kernel fails at its time limit; the waiting warp is named where the triage found it.
+    Such a kernel fails at its time limit, or as soon as it was found to hang; the waiting warp is
+    named where cuda-gdb found it.
     """
     if ended.ended_by is EndedBy.EXIT and ended.exit_code is not None:
         return None
     if ended.ended_by is EndedBy.TIME_LIMIT:
-        waiting = read_triage(folder, command.name)
-        limit = f"{command.name} did not end within {command.time_s:.0f} s"
-        if not waiting:
-            return failed(
-                f"{limit}; no triage names where it waits", *log_tail(folder, command.name)
-            )
-        return failed(f"{describe_wait(waiting)}; {limit}")
+        return judge_limit(command, ended, folder, context)
+    if ended.ended_by is EndedBy.HANG:
+        return judge_hang(command, ended, folder, context)
     if ended.ended_by is EndedBy.SIGNAL and ended.signal in CRASHES:
         name = signal.Signals(ended.signal).name
         return failed(f"{command.name} crashed with {name}", *log_tail(folder, command.name))
     return judge_lost(command, ended)
+
+
+def judge_limit(command: Command, ended: CommandResult, folder: Path, context: Context) -> Verdict:
+    """Return the failure of a program that was ended at its time limit."""
+    if ended.disturbed:
+        return broken(f"{command.name} was halted by a cuda-gdb that did not end: it says nothing")
+    limit = f"{command.name} did not end within {command.time_s:.0f} s"
+    waiting = read_triage(folder, command.name)
+    if not waiting:
+        return failed(f"{limit}; no triage names where it waits", *log_tail(folder, command.name))
+    hang = describe_wait(waiting, WaitNames(context))
+    return failed(f"{hang.sentence}; {limit}", *hang.lines)
+
+
+def judge_hang(command: Command, ended: CommandResult, folder: Path, context: Context) -> Verdict:
+    """Return the failure of a program that the agent ended as a hang, if its looks prove one."""
+    if command.inspection is None:
+        return broken(f"{command.name} was ended as a hang, and was not to be inspected")
+    waiting = find_hang(folder, command.name, context)
+    if isinstance(waiting, str):
+        return broken(f"{command.name} was ended as a hang, which is not shown: {waiting}")
+    hang = describe_wait(waiting, WaitNames(context))
+    return failed(f"{hang.sentence}; found after {ended.seconds:.1f} s", *hang.lines)
 
 
 def judge_lost(command: Command, ended: CommandResult) -> Verdict:

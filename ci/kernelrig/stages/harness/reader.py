@@ -20,7 +20,7 @@ def read_harness(
 
     A result that is returned is of the case, seed and mode asked for, with the journal's exit code.
     """
-    if (verdict := judge_end(command, ended, folder)) is not None:
+    if (verdict := judge_end(command, ended, folder, context)) is not None:
         return verdict
     code = ended.exit_code if ended.exit_code is not None else -1
     tail, asserted = log_tail(folder, command.name), read_assertions(folder, command.name)

@@ -49,7 +49,7 @@ def read_program(
 def judge_program(
     command: Command, ended: CommandResult, folder: Path, context: Context
 ) -> Verdict:
-    if (verdict := judge_end(command, ended, folder)) is not None:
+    if (verdict := judge_end(command, ended, folder, context)) is not None:
         return verdict
     if ended.exit_code != 0:
         return failed(f"exit code {ended.exit_code}, wanted 0", *log_tail(folder, command.name))

@@ -30,15 +30,15 @@ from kernelrig.model import (
     passed,
     unreadable,
 )
+from kernelrig.stages.chains import Chains
 from kernelrig.stages.checksum.outputs import judge_sampled
 from kernelrig.stages.context import Context, stage_case
 from kernelrig.stages.harness.assertion import read_assertions
 from kernelrig.stages.harness.ended import judge_exit, judge_lost
-from kernelrig.stages.harness.hang import describe_wait, read_triage
+from kernelrig.stages.harness.hang import WaitNames, describe_wait, read_triage
 from kernelrig.stages.harness.result import Asked, find_mismatch, load_result
 from kernelrig.stages.plain.reader import missing_lines
 from kernelrig.stages.record import find_command, log_tail, read_log, seconds_here, stage_record
-from kernelrig.stages.sanitizer.chains import Chains
 from kernelrig.stages.sanitizer.command import ERROR_EXIT, PATTERN, sanitizer_tool, selftest_name
 from kernelrig.stages.sanitizer.findings import make_findings
 from kernelrig.stages.sanitizer.tool_log import Records, ToolLog, parse_log, parse_xml
@@ -130,7 +130,7 @@ def _judge_run(
     """Judge whether the tool ran to its end, and whether every error that it counted is listed."""
     log, tail = report.log, log_tail(folder, command.name)
     if ended.ended_by is EndedBy.TIME_LIMIT:
-        return _judge_limit(command, folder)
+        return _judge_limit(command, folder, context)
     if ended.ended_by is not EndedBy.EXIT or ended.exit_code is None:
         return judge_lost(command, ended)
     if ended.exit_code == NO_CUDA_EXIT or log.total is None:
@@ -162,11 +162,12 @@ def _judge_run(
     return _judge_proof(stage, folder, context) or passed(f"{stage.tool}: {log.summary}")
 
 
-def _judge_limit(command: Command, folder: Path) -> Verdict:
+def _judge_limit(command: Command, folder: Path, context: Context) -> Verdict:
     """A tool at its limit is an error, unless a report of the hang names the warp that waits."""
     limit = f"{command.name} did not end within {command.time_s:.0f} s"
     if waiting := read_triage(folder, command.name):
-        return failed(f"{describe_wait(waiting)}; {limit}")
+        hang = describe_wait(waiting, WaitNames(context))
+        return failed(f"{hang.sentence}; {limit}", *hang.lines)
     return broken(
         f"{limit}; give the stage more time or a smaller case", *log_tail(folder, command.name)
     )

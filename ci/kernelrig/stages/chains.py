@@ -1,7 +1,8 @@
-"""The inlined chain of an instruction that compute-sanitizer names by its innermost frame alone.
+"""The inlined chain of an instruction that a tool names by its innermost frame alone.
 
 A racecheck record holds a function, a line and an offset: `wait` at `wait.cuh:22`, not who waits.
-The disassembly kept with the build has the whole chain at that offset.
+So does cuda-gdb's list of threads. The disassembly kept with the build has the whole chain at that
+offset.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from kernelrig.model import Build
 from kernelrig.model.frame import Frame
 from kernelrig.model.symbol import is_called
 from kernelrig.ptx import parse_ptx
-from kernelrig.sass import Module, parse_sass
+from kernelrig.sass import Blocking, Function, Module, blocking, parse_sass
 
 
 @dataclass(slots=True)
@@ -34,12 +35,9 @@ class Chains:
         Offsets count from the start of a kernel, and the record does not name the kernel: a chain
         is taken if it is the only one that agrees on the line.
         """
-        if self._modules is None:
-            self._modules = self._read()
         found = {
             i.place.frames
-            for module in self._modules
-            for function in module.functions
+            for function in self.functions
             if is_called(self.kernel, function.section)
             for i in function.instructions
             if i.address == offset and _agrees(i.place.frames, frame)
@@ -48,6 +46,33 @@ class Chains:
             return (frame,)
         (inner, *outer) = found.pop()
         return (Frame(inner.file, inner.line, frame.function), *outer)
+
+    def at(self, section: str, offset: int) -> tuple[Frame, ...]:
+        """Return the chain at `offset` of the function in `section`; empty if it is not there."""
+        found = (
+            i.place.frames
+            for function in self.functions
+            if function.section == section
+            for i in function.instructions
+            if i.address == offset
+        )
+        return next(found, ())
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """Return the functions in the build's disassembly."""
+        if self._modules is None:
+            self._modules = self._read()
+        return tuple(f for module in self._modules for f in module.functions)
+
+    def waits(self) -> dict[str, tuple[Blocking, ...]]:
+        """Return where a warp of the kernels that are launched can wait, by section."""
+        found: dict[str, tuple[Blocking, ...]] = {}
+        for function in self.functions:
+            if is_called(self.kernel, function.section):
+                held = found.get(function.section, ())
+                found[function.section] = (*held, *blocking(function))
+        return found
 
     def _read(self) -> list[Module]:
         """Return the disassembly; without one the tool's own frame is all that there is."""

@@ -34,8 +34,8 @@ def run_true(session: Session) -> None:
     channel.close()
 
 
-def new_connection(remote: Remote) -> None:
-    with Session(remote, home=SshHome.empty()) as session:
+def new_connection(remote: Remote, home: SshHome) -> None:
+    with Session(remote, home=home) as session:
         run_true(session)
 
 
@@ -50,13 +50,13 @@ def main(rounds: int) -> None:
         try:
             with (
                 Session(remote, home=SshHome.empty()) as session,
-                Session(own, home=SshHome.empty()) as own_session,
+                Session(own, home=host.home) as own_session,
             ):
                 ways: dict[str, Callable[[], object]] = {
                     "ssh, whole process": lambda: subprocess.run(ssh, check=True),
-                    "new connection + command": lambda: new_connection(remote),
+                    "new connection + command": lambda: new_connection(remote, SshHome.empty()),
                     "command, open connection": lambda: run_true(session),
-                    "embedded: new connection": lambda: new_connection(own),
+                    "embedded: new connection": lambda: new_connection(own, host.home),
                     "embedded: command, open": lambda: run_true(own_session),
                 }
                 for _ in range(rounds):

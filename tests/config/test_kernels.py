@@ -136,7 +136,7 @@ def test_variants_of_a_plain_program_may_share_its_name(project: Project) -> Non
         (
             "accum_tol: {sm_90a: 1e-5}",
             "accum_tol: {sm_90a: .nan}",
-            "10: 'sm_90a' must be more than 0, not nan",
+            "10: 'sm_90a' must be a finite number, not NaN",
         ),
         (
             "accum_tol: {sm_90a: 1e-5}",

@@ -63,9 +63,9 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
 """
     assert remote_mistakes(project, entries) == [
         "remotes.yaml:3: 'port' must be a whole number, not '22'; take it out of its quotes",
-        "remotes.yaml:3: unknown key 'timeout'; known keys: arch, connect_timeout_s, device, env, "
-        "give_up_s, gpu, host, host_key, identity_file, jump, kind, port, python, silence_s, "
-        "tools, user, workdir",
+        "remotes.yaml:3: unknown key 'timeout'; known keys: arch, boot_s, connect_timeout_s, "
+        "device, env, give_up_s, gpu, host, host_key, identity_file, jump, kind, port, python, "
+        "silence_s, tools, user, workdir",
         "remotes.yaml:5: 'arch' must be text, not 90; put it in quotes",
         "remotes.yaml:6: 'kind' must be one of ssh, embedded, not 'shh'; did you mean 'ssh'?",
         "remotes.yaml:8: 'sm90' is not an arch; write it as sm_90a or sm_100a",
@@ -112,6 +112,10 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
             "not 2",
         ),
         (
+            "{arch: sm_90a, host: h, boot_s: -1}",
+            "'boot_s' must be 0 or more, not -1",
+        ),
+        (
             "{arch: sm_90a, host: h, give_up_s: -1}",
             "'give_up_s' must be more than 0, not -1",
         ),
@@ -121,7 +125,7 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
         ),
         (
             "{arch: sm_90a, host: h, name: a}",
-            "unknown key 'name'; known keys: arch, connect_timeout_s, device, env, "
+            "unknown key 'name'; known keys: arch, boot_s, connect_timeout_s, device, env, "
             "give_up_s, gpu, host, host_key, identity_file, jump, kind, port, python, silence_s, "
             "tools, user, workdir",
         ),

@@ -100,8 +100,15 @@ class Project:
         )
         return Client(process, stdout, self.root, self.limit_s)
 
-    def test(self, kernel: str, plan: str, *words: str, remote: str = "host") -> Answer:
-        return self.invoke(*run_words(kernel, plan, remote), *words)
+    def test(
+        self,
+        kernel: str,
+        plan: str,
+        *words: str,
+        remote: str = "host",
+        env: Mapping[str, str] | None = None,
+    ) -> Answer:
+        return self.invoke(*run_words(kernel, plan, remote), *words, env=env)
 
     def runs(self) -> list[Path]:
         return sorted(p.parent for p in self.root.glob("artifacts/runs/*/run.json"))
@@ -133,10 +140,10 @@ class Client:
         self._stderr.close()
 
     def hear(self, text: str) -> Answer:
-        """Read progress until a line ends with `text`; return what is known by then."""
+        """Read progress until a line has `text`; return what is known by then."""
         for line in self._stderr:
             self._heard += line
-            if line.rstrip().endswith(text):
+            if text in line:
                 return self._answer(None)
         raise AssertionError(f"never said '{text}':\n{self._heard}")
 

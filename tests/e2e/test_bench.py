@@ -18,16 +18,19 @@ from tests.e2e.project import REPOSITORY, Answer, Project, read_junit, stage_of
 
 
 def printing(ms: float, *more: str) -> list[str]:
-    """Return the arguments of a program whose samples are `ms`, give or take a little."""
-    lines = [f"sample_ms {ms * (1 + i / 10000):.6f}" for i in range(3)]
+    """Return the arguments of a program whose samples are `ms`, give or take a little.
+
+    They add up to less than it takes to start it.
+    """
+    lines = [f"sample_ms {ms * (1 + i / 10000):.9f}" for i in range(3)]
     return [word for line in (*lines, *more) for word in ("--say", line)]
 
 
 KERNELS = {
-    "quick": printing(1.0),
-    "slow": printing(1.01),
+    "quick": printing(0.01),
+    "slow": printing(0.0101),
     "silent": ["--say", "nothing of time"],
-    "odd": printing(1.0, "sample_ms nan"),
+    "odd": printing(0.01, "sample_ms nan"),
 }
 
 
@@ -95,7 +98,9 @@ def test_every_sample_is_kept_and_another_call_writes_none_of_them(project: Proj
     result = serialization.from_json(BenchResult, first.folder / "bench.json")
     assert [len(p.samples_ms) for p in result.slots] == [3] * 10
     assert (
-        (first.folder / "stages/01-bench/03-b.stdout.log").read_text().startswith("sample_ms 1.0")
+        (first.folder / "stages/01-bench/03-b.stdout.log")
+        .read_text()
+        .startswith("sample_ms 0.0101")
     )
     second = bench(project, "quick", "slow")
     assert second.folder != first.folder
@@ -122,7 +127,7 @@ def test_an_inconclusive_result_passes_a_gate_and_is_named(project: Project) -> 
 def test_a_commit_is_built_in_a_worktree_which_is_gone_afterwards(project: Project) -> None:
     kernels = project.root / "kernel/kernels.yaml"
     before, commit = kernels.read_text(), git(project.root, "rev-parse", "HEAD")
-    kernels.write_text(before.replace("sample_ms 1.0", "sample_ms 2.0"))
+    kernels.write_text(before.replace("sample_ms 0.01", "sample_ms 0.02"))
     try:
         answer = bench(project, "quick", f"quick@{commit[:9]}")
     finally:
@@ -151,7 +156,7 @@ def test_a_build_made_elsewhere_takes_part_under_the_name_it_is_given(
     ("kernel", "code", "said"),
     [
         ("silent", 4, "it printed no `sample_ms NUMBER` that is a time"),
-        ("odd", 4, "it printed no `sample_ms NUMBER` that is a time"),
+        ("odd", 4, "sample 3 is no time: nan"),
         ("fails", 1, "exit code 3, wanted 0"),
     ],
 )

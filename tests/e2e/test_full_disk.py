@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
-from kernelrig.proc import run_process
 
 from tests.e2e.host import LoopbackHost
 from tests.e2e.project import Project, read_junit, run_words
+from tests.small_disk import SmallDisk
 
 Mount = Callable[[str], None]
 
@@ -18,24 +16,10 @@ Mount = Callable[[str], None]
 @pytest.fixture
 def mount(host: LoopbackHost) -> Iterator[Mount]:
     """Make the host's workdir a disk of its own; called again, that disk changes its size."""
-    sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    if sudo and shutil.which("sudo") is None:
-        pytest.fail("a disk that can be full is mounted: run as root, or install sudo")
-    mounted = False
-
-    def mount_with(options: str) -> None:
-        nonlocal mounted
-        again = "remount," if mounted else f"uid={os.getuid()},"
-        argv = [*sudo, "mount", "-t", "tmpfs", "-o", again + options, "tmpfs", str(host.workdir)]
-        done = run_process(argv)
-        if done.exit_code:
-            pytest.fail(f"no disk could be mounted: {done.stderr}", pytrace=False)
-        mounted = True
-
     host.workdir.mkdir()
-    yield mount_with
-    if mounted:
-        run_process([*sudo, "umount", "--lazy", host.workdir])
+    disk = SmallDisk(host.workdir)
+    yield disk.mount
+    disk.unmount()
 
 
 def test_a_disk_that_is_too_small_is_refused_before_anything_is_shipped(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 
 from tests.e2e.host import LoopbackHost
 from tests.e2e.project import Project, read_junit, read_run, run_words
@@ -14,8 +15,10 @@ def test_a_host_in_use_is_refused_and_nothing_is_left_to_collect(
     with project.start(*run_words("waits", "patient")) as client:
         first = client.hear("program: started").folder
         refused = project.test("passes", "brief")
+        lock = (host.workdir / "lock").stat().st_mtime
+        since = datetime.fromtimestamp(int(lock), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         sentence = (
-            f"host: run {first.name} is using this host;"
+            f"host: run {first.name} is using this host since {since};"
             " a host runs one run at a time: wait, or fetch it with `invoke collect`"
         )
         assert (refused.exit_code, refused.sentences) == (4, [sentence])

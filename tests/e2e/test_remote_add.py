@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 from kernelrig import config
 from kernelrig.remote.ssh.known_hosts import parse_host_key
 
 from tests.e2e.host import LoopbackHost
-from tests.e2e.project import MakeProject
+from tests.e2e.project import Answer, MakeProject
+from tests.remote.sshd_fixture import Sshd
+from tests.workflows.joblog import JobLog
 
 
 def test_a_host_is_pinned_by_its_fingerprint_used_and_pruned(
@@ -35,6 +40,38 @@ def test_a_host_is_pinned_by_its_fingerprint_used_and_pruned(
     assert pruned.stdout == "freed 0.3 MB on rented\n"
     assert list(runs.iterdir()) == []
     assert (ran.folder / "manifest.json").is_file()
+
+
+def test_in_actions_the_log_shows_no_part_of_the_address(
+    make: MakeProject, start_sshd: Callable[..., Sshd], tmp_path: Path
+) -> None:
+    """GitHub masks the secret USER@HOST:PORT as a whole; its parts are for us to name."""
+    host = LoopbackHost(start_sshd(), tmp_path / "host")
+    project, key = make(), parse_host_key(host.sshd.host_key)
+    target = f"{host.sshd.user}@{host.address}"
+    actions = {"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": str(project.root)}
+    log = JobLog(project.root, secrets=(target, key.fingerprint))
+
+    def show(answer: Answer) -> None:
+        for line in (answer.stderr + answer.stdout).splitlines():
+            log.write(line)
+
+    show(
+        project.invoke(
+            "remote-add", "rented", target, "--fingerprint", key.fingerprint,
+            "--arch", "sm_90a", "--identity-file", str(host.sshd.identity), env=actions,
+        )
+    )  # fmt: skip
+    assert f"host key of {host.address}".replace(host.address, "***") in log.text
+    # Each process has to say it
+    log = JobLog(project.root, secrets=(target,))
+    show(project.test("passes", "brief", remote="rented", env=actions))
+    host.sshd.stop()
+    show(project.test("passes", "brief", remote="rented", env=actions))
+    assert "*** refused the connection" in log.text
+    for secret in (host.sshd.host, str(host.sshd.port), str(host.sshd.identity)):
+        assert secret not in log.text
+        assert all(secret not in a.title + a.message for a in log.annotations)
 
 
 def test_a_fingerprint_of_another_host_is_refused_and_nothing_written(

@@ -16,7 +16,7 @@ from typing import Self
 from tests.e2e.host import await_that
 from tests.e2e.project import REPOSITORY, Answer
 
-LIMIT_S = 90.0
+LIMIT_S = 180.0
 
 
 class Call:

@@ -43,8 +43,10 @@ def ended_by(number: int) -> Inject:
         if op == "launch":  # its request has come, whoever waits for the answer
             await_that((site.host_run(call.run_id) / "journal.jsonl").exists, "the run starts")
         launched = op in LAUNCHED
-        exits = (-number,) if number == signal.SIGKILL else ((6,) if launched else (4, 6))
-        return answer, Expected(exits=exits, final=0 if launched else 4, runs=launched)
+        exits = (-number,) if number == signal.SIGKILL else (6,)
+        # Where nothing was launched there is nothing to collect.
+        final = (0,) if launched else (4, 6)
+        return answer, Expected(exits=exits, final=final, runs=launched)
 
     return inject
 

@@ -32,7 +32,7 @@ def cut(how: Cut, point: str) -> Inject:
         phase = PHASES[seed % len(PHASES)]
         if phase == "connect":
             site.proxy.first = (rng.randrange(*HANDSHAKE_BYTES[point]), how)
-            site.strike()
+            site.proxy.on_first = site.strike
             with site.start_test() as call:
                 return call.end(), Expected()
         # After its start is before its first request.

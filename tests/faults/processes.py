@@ -66,7 +66,7 @@ def daemon_killed(site: Site, rng: Random, seed: int) -> tuple[Answer, Expected]
         site.strike()
         os.kill(site.daemon_pid(call.run_id), rng.choice((signal.SIGKILL, signal.SIGSEGV)))
         answer = call.end()
-        return answer, Expected(exits=(4,), final=4, stages=interrupted_in(stage))
+        return answer, Expected(exits=(4,), final=(4,), stages=interrupted_in(stage))
 
 
 def daemon_stopped(site: Site, rng: Random, seed: int) -> tuple[Answer, Expected]:
@@ -96,7 +96,7 @@ def stage_killed(site: Site, rng: Random, seed: int) -> tuple[Answer, Expected]:
         os.kill(site.pids(stage)[-1], number)
         outcome, code = (Outcome.FAIL, 1) if number in crashes else (Outcome.ERROR, 4)
         stages = {stage: outcome, **({"three": Outcome.SKIP} if stage == "two" else {})}
-        return call.end(), Expected(exits=(code,), final=code, stages=stages)
+        return call.end(), Expected(exits=(code,), final=(code,), stages=stages)
 
 
 def stage_stopped(site: Site, rng: Random, seed: int) -> tuple[Answer, Expected]:
@@ -133,7 +133,7 @@ def reboot(site: Site, rng: Random, seed: int) -> tuple[Answer, Expected]:
         time.sleep(rng.uniform(0.2, 3.0))  # the fault: away for so long
         site.proxy.down = None
         answer = call.end()
-        return answer, Expected(exits=(4,), final=4, stages=interrupted_in(stage))
+        return answer, Expected(exits=(4,), final=(4,), stages=interrupted_in(stage))
 
 
 def sshd_restarted(site: Site, rng: Random, seed: int) -> tuple[Answer, Expected]:

@@ -9,6 +9,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
@@ -44,6 +45,7 @@ class Link:
         self.weather = weather
         self.bytes = 0
         self.cut_after: tuple[int, Cut] | None = None
+        self.on_cut: Callable[[], None] = lambda: None
         self.silent = threading.Event()
         self.counting = threading.Lock()
         for one, other in ((client, server), (server, client)):
@@ -75,6 +77,8 @@ class Link:
                     self.bytes += len(passed)
                 sink.sendall(passed)
                 if len(passed) < len(data) and self.cut_after is not None:
+                    if not self.silent.is_set():
+                        self.on_cut()
                     self.cut(self.cut_after[1])
         if not self.silent.is_set():
             with contextlib.suppress(OSError):
@@ -98,13 +102,17 @@ class Link:
 
 
 class Proxy:
-    """Relays a port of its own to `port`; new connections follow `down` and `first`."""
+    """Relays a port of its own to `port`; while it is `down` it takes no connection.
+
+    `first` says after how many bytes the next connection is cut, and `on_first` hears of it.
+    """
 
     def __init__(self, port: int) -> None:
         self.target = port
         self.weather = Weather()
         self.down: Cut | None = None
         self.first: tuple[int, Cut] | None = None
+        self.on_first: Callable[[], None] = lambda: None
         self.links: list[Link] = []
         self.held: list[socket.socket] = []
         self.accepted = 0
@@ -129,6 +137,8 @@ class Proxy:
                 self.accepted += 1
                 rule, self.first = self.first, None
                 if self.down is not None or (rule is not None and rule[0] == 0):
+                    if self.down is None:
+                        self.on_first()
                     self._refuse(client, self.down or (rule[1] if rule else "reset"))
                     continue
                 try:
@@ -137,7 +147,7 @@ class Proxy:
                     self._refuse(client, "reset")
                     continue
                 link = Link(client, server, self.weather)
-                link.cut_after = rule
+                link.cut_after, link.on_cut = rule, self.on_first
                 self.links.append(link)
 
     def _refuse(self, client: socket.socket, how: Cut) -> None:

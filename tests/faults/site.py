@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from tests.e2e.project import Project, make_project
 from tests.faults.call import Call
 from tests.faults.proxy import Proxy
 from tests.remote.sshd_fixture import Sshd, start_again
+from tests.small_disk import SmallDisk
 
 DATA = Path(__file__).parents[1] / "data/fault_program"
 TAP = Path(__file__).with_name("tap.py")
@@ -34,8 +35,10 @@ KERNEL = {
     "expected_lines": ["all is well"],
 }
 STAGES = ("one", "two", "three", "four")
-TEST = ("remote-test", "--remote", "host", "--kernel", "staged", "--plan", "faults")
+TEST = ("remote-test", "--remote", "host", "--kernel", "staged")
 SILENCE_S, GIVE_UP_S = 5.0, 20.0
+DISK = "size=1200m,nr_inodes=100000"
+"""A disk with what preflight asks for; the agent keeps a hundredth of it free."""
 
 
 @dataclass
@@ -47,7 +50,9 @@ class Site:
     proxy: Proxy
     host: LoopbackHost
     project: Project
+    disks: dict[str, SmallDisk] = field(default_factory=dict)
     struck: float = 0.0
+    plan: str = "faults"
     calls: list[Call] = field(default_factory=list)
 
     @property
@@ -72,7 +77,7 @@ class Site:
         return call
 
     def start_test(self) -> Call:
-        return self.start(*TEST)
+        return self.start(*TEST, "--plan", self.plan)
 
     def run_folder(self, run_id: str) -> Path:
         return self.project.root / "artifacts/runs" / run_id
@@ -137,7 +142,11 @@ class Site:
         """Note that the fault happens now."""
         self.struck = time.monotonic()
 
-    # the host's processes
+    # the host
+
+    def wrap(self, *words: str) -> None:
+        """Let the host's python be started by `words`, for the calls to come."""
+        write_tap(self.folder, *words)
 
     def stop_sshd(self) -> None:
         self.sshd.stop()
@@ -149,12 +158,18 @@ class Site:
         return int(json.loads((self.host_run(run_id) / "agent.json").read_bytes())["pid"])
 
 
+def write_tap(folder: Path, *words: str) -> Path:
+    """Write what the case's host has for a python, started by `words`; return its path."""
+    tap = folder / "python"
+    command = shlex.join([*words, sys.executable, str(TAP), str(folder / "faults")])
+    write_atomic(tap, f'#!/bin/sh\nexec {command} "$@"\n')
+    tap.chmod(0o755)
+    return tap
+
+
 def remote_of(sshd: Sshd, port: int, folder: Path, **changes: Any) -> Remote:  # noqa: ANN401 - fields of Remote
     """Return the case's remote: through its proxy, with short limits and the tap as its python."""
-    tap = folder / "python"
-    command = shlex.join([sys.executable, str(TAP), str(folder / "faults")])
-    tap.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
-    tap.chmod(0o755)
+    tap = write_tap(folder)
     near = replace(
         sshd.remote(workdir=str(folder / "host"), python=str(tap)),
         port=port,
@@ -167,10 +182,15 @@ def remote_of(sshd: Sshd, port: int, folder: Path, **changes: Any) -> Remote:  #
 
 
 def make_staged_project(root: Path, builds: Path, *remotes: Remote) -> Project:
-    """Write a project whose kernel is the program of the fault suite."""
+    """Write a project whose kernel is the program of the fault suite.
+
+    Plan `faults` is patient with it, plan `brief` is not.
+    """
     project = make_project(root, builds, *remotes)
     shutil.copy(DATA / "staged.cpp", root / "kernel")
-    shutil.copy(DATA / "faults.yaml", root / "ci/plans")
+    plan = (DATA / "faults.yaml").read_text()
+    (root / "ci/plans/faults.yaml").write_text(plan)
+    (root / "ci/plans/brief.yaml").write_text(plan.replace("time_s: 20", "time_s: 2"))
     with (root / "kernel/kernels.yaml").open("a") as kernels:
         kernels.write(f"  staged: {json.dumps(KERNEL)}\n")
     return project
@@ -181,9 +201,13 @@ def open_site(
     folder: Path,
     sshd: Sshd,
     builds: Path,
+    disks: Sequence[str] = (),
     **changes: Any,  # noqa: ANN401 - fields of Remote
 ) -> Iterator[Site]:
-    """Make a case's world; whatever is left of it at the end is ended."""
+    """Make a case's world; whatever is left of it at the end is ended.
+
+    `disks` are those of `host` (its workdir) and `client` (artifacts) that can become full.
+    """
     for name in ("faults", "tmp"):
         (folder / name).mkdir(parents=True)
     with Proxy(sshd.port) as proxy:
@@ -191,6 +215,7 @@ def open_site(
         project = make_staged_project(folder / "project", builds, remote)
         site = Site(folder, sshd, proxy, LoopbackHost(sshd, folder / "host"), project)
         try:
+            site.disks.update({name: mount_disk(site, name, builds) for name in disks})
             yield site
         finally:
             for call in site.calls:
@@ -198,6 +223,18 @@ def open_site(
             for pid in processes_of(folder):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, 9)
+            for disk in site.disks.values():
+                disk.unmount()
+
+
+def mount_disk(site: Site, name: str, builds: Path) -> SmallDisk:
+    folder = site.workdir if name == "host" else site.project.root / "artifacts"
+    folder.mkdir(exist_ok=True)
+    disk = SmallDisk(folder)
+    disk.mount(DISK)
+    if name == "client":
+        (folder / "builds").symlink_to(builds)
+    return disk
 
 
 def processes_of(folder: Path) -> dict[int, str]:

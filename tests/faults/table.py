@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kernelrig.files.rundir import write_atomic
+from kernelrig.terminal.text import one_line
 
 VARIABLE = "KERNELRIG_FAULTS_TABLE"
 """The environment variable that names the table's file; its rows are kept in FILE.jsonl."""
@@ -26,6 +27,7 @@ class Row:
     leaked: int
     seconds_to_notice: float | None
     seconds: float
+    findings: str
 
 
 def add_row(row: Row) -> None:
@@ -43,7 +45,8 @@ def add_row(row: Row) -> None:
 
 
 def render(rows: Iterable[Row]) -> str:
-    """Return the table, a line for each kind: how many of its seeds survived, and what did not."""
+    """Return the table, a line for each kind, and after it what was found of those that failed."""
+    rows = list(rows)
     by_kind: dict[str, list[Row]] = {}
     for row in rows:
         by_kind.setdefault(row.kind, []).append(row)
@@ -61,4 +64,5 @@ def render(rows: Iterable[Row]) -> str:
             f" | {sum(r.leaked for r in of_kind)} | {notice}"
             f" | {statistics.median(r.seconds for r in of_kind):.1f} |"
         )
-    return "\n".join(lines) + "\n"
+    failed = [f"- {r.kind}-{r.seed}: {one_line(r.findings)[:400]}" for r in rows if not r.survived]
+    return "\n".join([*lines, "", *failed]) + "\n"

@@ -10,7 +10,6 @@ from kernelrig.errors import ProtocolError
 from kernelrig.files import serialization
 from kernelrig.model import (
     AcceptedFinding,
-    BenchResult,
     Budget,
     Build,
     Case,
@@ -28,7 +27,7 @@ from kernelrig.model import (
     Pattern,
     Plan,
     Provenance,
-    Remote,
+    RecordedRemote,
     Run,
     Shape,
     Stage,
@@ -37,6 +36,7 @@ from kernelrig.model import (
     StageRecord,
     Tool,
     Toolchain,
+    TriedSet,
     Variant,
     Verdict,
 )
@@ -71,7 +71,9 @@ RUN = Run(
     ),
     variant="production",
     arch="sm_90a",
-    remote=Remote("host", "sm_90a", host="h", device=DeviceKind.EMULATOR, env={"A": "b"}),
+    remote=RecordedRemote(
+        "host", "sm_90a", device=DeviceKind.EMULATOR, host_key="SHA256:x", env=("A",)
+    ),
     plan=Plan(
         "default",
         (
@@ -92,9 +94,10 @@ RUN = Run(
         ),
     ),
     host=Host(
-        "h", "3.12.3", "2.39", "/w", 1 << 40, "580.159.04",
+        "h", "3.12.3", "2.39", 1 << 40, "580.159.04",
         gpus=({"name": "NVIDIA H200"},), gpu_processes=("1 x",), gpu_counters_admin_only=False,
         tools={"ncu": Tool("/ncu", "2025.3.1", ("--set",))}, problems=("p",),
+        gpu_index=None, admin=True,
     ),
     stages=(
         StageRecord(
@@ -225,7 +228,7 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
             '"variant": "production", "quux": 1',
             "run.json is not a Run: at quux: unknown key 'quux'; known keys: arch, bench, fault, "
             "finished_utc, gate_percent, host, id, jobs, kernel, missing, plan, provenance, "
-            "remote, require_device, schema, shipped, stages, started_utc, state, variant",
+            "remote, require_device, schema, seed, shipped, stages, started_utc, state, variant",
         ),
     ],
 )
@@ -238,9 +241,9 @@ def test_a_damaged_value_is_named(old: str, new: str, said: str, tmp_path: Path)
 
 
 def test_a_record_of_another_kind_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "bench.json"
-    path.write_text(serialization.to_json(RUN))
-    assert refusal(BenchResult, path).startswith("bench.json is not a BenchResult: at ")
+    path = tmp_path / "tried.json"
+    path.write_text(serialization.to_json(BUILD))
+    assert refusal(TriedSet, path).startswith("tried.json is not a TriedSet: at ")
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

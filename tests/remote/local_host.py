@@ -21,6 +21,7 @@ from kernelrig.model import Command, Remote, StageJob, StageKind, StageResult
 from kernelrig.remote.host_link import HostLink, connect_host
 from kernelrig.remote.journal import read_journal
 from kernelrig.remote.ssh.channel import LinkLost
+from kernelrig.remote.transfer import Missing
 
 PYTHON = sys.executable
 Event = dict[str, Any]
@@ -72,6 +73,9 @@ class LocalChannel:
     def _drop(self) -> None:
         self.close()
         raise LinkLost("the connection dropped")
+
+    def ended_by_signal(self) -> bool:
+        return (self.process.poll() or 0) < 0
 
     def stderr(self) -> str:
         self.process.wait(10)
@@ -181,7 +185,7 @@ class LocalHost:
         link.ship({sha256_file(path): path for path in files.values()})
         link.launch(run_id, jobs, files, stop_at_first=stop_at_first)
         link.follow(run_id, take)
-        assert link.collect(run_id, self.back) == ()
+        assert link.collect(run_id, self.back, jobs) == Missing()
         link.close()
         return read_journal(self.back / "journal.jsonl", jobs, run_id), events
 

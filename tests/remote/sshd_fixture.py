@@ -48,6 +48,7 @@ class Sshd:
             identity_file=str(self.identity),
             host_key=self.host_key,
             connect_timeout_s=10.0,
+            boot_s=0.0,
         )
         return replace(host, **changes)
 

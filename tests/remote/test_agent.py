@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from kernelrig.model import CommandResult, EndedBy
 from kernelrig.remote.journal import read_journal
+from kernelrig.remote.transfer import Missing
 
 from tests.remote.local_host import PYTHON, Event, LocalHost, is_running, job, shell
 
@@ -179,7 +180,9 @@ def test_a_stopped_agent_is_reported_given_up_and_collected_when_it_goes_on(
     jobs = [job("one", shell("a", "echo ran >> ../../../../ran"), shell("b", ":"))]
     link = host.link()
     link.launch("run-1", jobs, {}, stop_at_first=False)
-    (said,) = link.bring_back("run-1", host.back, stop)
+    missing = link.bring_back("run-1", host.back, jobs, stop)
+    assert missing.may_come
+    (said,) = missing.names
     begins = "host: the agent of run-1 does not answer: no heartbeat from the agent for "
     ends = f" s, process {agents[0]} there is stopped, or waits for memory or its disk"
     assert (said.startswith(begins), said.endswith(ends)) == (True, True)
@@ -187,7 +190,7 @@ def test_a_stopped_agent_is_reported_given_up_and_collected_when_it_goes_on(
     assert [text.startswith("no heartbeat from the agent for ") for text in notes] == [True]
     assert (host.back / "journal.jsonl").is_file()
     os.kill(agents[0], signal.SIGCONT)
-    assert link.bring_back("run-1", host.back, events.append) == ()
+    assert link.bring_back("run-1", host.back, jobs, events.append) == Missing()
     (one,) = read_journal(host.back / "journal.jsonl", jobs, "run-1")
     assert [c.exit_code for c in one.commands] == [0, 0]
     assert (host.workdir / "ran").read_text() == "ran\n"

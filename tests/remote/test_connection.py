@@ -40,4 +40,5 @@ def test_a_relative_identity_file_is_read_from_the_repository(sshd: Sshd, tmp_pa
     shutil.copy(sshd.identity, tmp_path / "key")
     remote = replace(sshd.remote(workdir=str(tmp_path / "host")), identity_file="key")
     with connect(remote, root=tmp_path) as link:
-        assert link.facts.workdir == str(tmp_path / "host")
+        assert link.facts.free_bytes
+    assert (tmp_path / "host/runs").is_dir()

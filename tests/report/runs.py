@@ -17,7 +17,7 @@ from kernelrig.model import (
     Outcome,
     Plan,
     Provenance,
-    Remote,
+    RecordedRemote,
     Run,
     Stage,
     StageJob,
@@ -30,12 +30,11 @@ from kernelrig.model import (
 NASTY = "\x1b[31mred\x00 \ud800 \U0001f525 ü]]>&<b>%0A\n::error::x|`*_\ufffe"
 """Colours, NUL, a lone surrogate, CDATA's end, markup, a workflow command: all in one message."""
 
-H200 = Remote(name="h200", arch="sm_90a", kind="embedded")
+H200 = RecordedRemote(name="h200", arch="sm_90a", kind="embedded")
 HOST = Host(
     hostname="host-17",
     python="3.12.3",
     glibc="2.39",
-    workdir="/tmp/kernelrig",
     free_bytes=1 << 36,
     driver="580.159.04",
     gpus=({"name": "NVIDIA H200", "uuid": "GPU-1"},),

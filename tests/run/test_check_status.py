@@ -108,7 +108,7 @@ def file(
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    return make_cpu_project(tmp_path / "project", kernels={"quick": ["--say", "sample_ms 1.0"]})
+    return make_cpu_project(tmp_path / "project", kernels={"quick": ["--say", "sample_ms 0.01"]})
 
 
 @pytest.fixture

@@ -39,7 +39,8 @@ ASKED = Bench(
     rounds=8,
     settle_s=1.5,
 )
-ALIKE = [bench.CLOCK | {"power_limit_w": 600.0}]
+CLOCK = bench.CLOCK | {"power_limit_w": 600.0}
+CARD_OF_600_W = {"clocks.during": [CLOCK], "clocks.before": CLOCK, "clocks.after": CLOCK}
 
 
 def judge(
@@ -71,8 +72,9 @@ def judge(
     for number, command in enumerate(job.commands):
         slower = 1.02 if command.name.endswith("b") else 1.0
         jitter = 1 + (number % 5) / 1e4
-        samples = [slower * jitter * ms for ms in (0.999, 1.0, 1.0, 1.001)]
+        samples = bench.timed_ms(*(slower * jitter * ms for ms in (0.999, 1.0, 1.0, 1.001)))
         result = bench.result("time", "random") | {"samples_ms": samples}
+        result["regime"] = "steady after 1.5 s" if number == 0 else result["regime"]
         for path, value in (spoil or {}).items() if number in slots else ():
             result = bench.invalidated(result, path, value)
         bench.write(found, {f"{command.name}.json": result})
@@ -99,16 +101,9 @@ def test_slots_of_one_environment_are_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (
-            {"clocks.during": ALIKE, "clocks.before": ALIKE[0], "clocks.after": ALIKE[0]},
-            "power limit 600.0 and 700.0",
-        ),
-        (
-            {"regime": "steady after 0.3 s"},
-            "regime steady after 0.3 s and steady after 1.0 s",
-        ),
+        (CARD_OF_600_W, "power limit 600.0 and 700.0"),
     ],
-    ids=["power limit", "regime"],
+    ids=["power limit"],
 )
 def test_slots_of_different_environments_are_compared_with_force_only(
     tmp_path: Path, spoil: dict[str, Any], said: str
@@ -130,10 +125,19 @@ def test_slots_of_different_environments_are_compared_with_force_only(
 
 
 def test_only_the_slot_that_warms_the_card_may_differ(tmp_path: Path) -> None:
-    record = judge(tmp_path, {"regime": "steady after 1.5 s"}, slots=range(1))
+    record = judge(tmp_path, CARD_OF_600_W, slots=range(1))
     assert pair(record)[0] is Outcome.PASS
-    last = judge(tmp_path / "last", {"regime": "steady after 1.5 s"}, slots=range(17, 18))
+    last = judge(tmp_path / "last", CARD_OF_600_W, slots=range(17, 18))
     assert pair(last)[0] is Outcome.ERROR
+
+
+def test_a_regime_that_was_not_asked_for_is_an_error_and_force_compares_nothing_with_it(
+    tmp_path: Path,
+) -> None:
+    record = judge(tmp_path, {"regime": "steady after 0.3 s"}, force=True)
+    assert pair(record)[0] is Outcome.SKIP
+    assert record.verdict.outcome is Outcome.ERROR
+    assert "asked for was 'steady after 1.0 s'" in record.verdict.summary
 
 
 @pytest.mark.parametrize(

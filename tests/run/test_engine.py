@@ -23,7 +23,7 @@ from kernelrig.model import (
     Outcome,
     Plan,
     Provenance,
-    Remote,
+    RecordedRemote,
     Run,
     Shipped,
     Stage,
@@ -33,6 +33,7 @@ from kernelrig.model import (
     Variant,
     Verdict,
 )
+from kernelrig.remote.transfer import Missing
 from kernelrig.report import exit_code, run_word
 from kernelrig.run import engine, store
 from kernelrig.run.executors import host
@@ -122,7 +123,7 @@ def launched() -> Run:
         kernel=GREETS,
         variant="production",
         arch="sm_90a",
-        remote=Remote(name="box", arch="sm_90a", kind="embedded"),
+        remote=RecordedRemote(name="box", arch="sm_90a", kind="embedded"),
         plan=Plan("default", STAGES),
         provenance=Provenance("", "", "0.1.0", "", "", {"greets-sm_90a-production": KEY}, ""),
         started_utc=UTC,
@@ -134,13 +135,15 @@ def launched() -> Run:
                 (Command("program", ("../../build/greets",), 60.0),),
             ),
         ),
-        host=Host("host-17", "3.12.3", "2.39", "/tmp/kernelrig", 64 << 30),
+        host=Host("host-17", "3.12.3", "2.39", 64 << 30),
         stages=(preflight,),
     )
 
 
 class Link:
     """A host that has every blob already: it records the requests, or fails as told."""
+
+    host_key = "SHA256:shown"
 
     def __init__(self, **failures: Exception) -> None:
         self.failures = failures
@@ -150,7 +153,7 @@ class Link:
     @property
     def facts(self) -> Host:
         self._ask("facts")
-        return Host("host-17", "3.12.3", "2.39", "/tmp/kernelrig", 64 << 30)
+        return Host("host-17", "3.12.3", "2.39", 64 << 30)
 
     def ship(self, blobs: dict[str, Path]) -> Shipped:
         self._ask("ship")
@@ -160,9 +163,9 @@ class Link:
     def launch(self, *_: object, **__: object) -> None:
         self._ask("launch")
 
-    def bring_back(self, *_: object) -> tuple[str, ...]:
+    def bring_back(self, *_: object) -> Missing:
         self._ask("bring back")
-        return ()
+        return Missing()
 
     def _ask(self, what: str) -> None:
         self.asked.append(what)

@@ -1,4 +1,6 @@
-"""Records of schema 1, made by commit a4cd6f1, are read by every task that takes recorded runs."""
+"""Records of schema 1, made by commit a4cd6f1, are read by every task that takes recorded runs;
+run.json of schema 2, made by commit 54dafed, too.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any
 
 import pytest
 from kernelrig.files import serialization
-from kernelrig.model import BenchResult, Outcome, Run
+from kernelrig.model import BenchResult, Outcome, RecordedRemote, Run
 from kernelrig.report import exit_code, render_junit, render_summary
 from kernelrig.run import accepted_times, engine, recorded, store
 from kernelrig.run.baselines import FOLDER
@@ -41,12 +43,29 @@ def put(root: Path, name: str, **changes: Any) -> Path:  # noqa: ANN401 - any fi
     return folder
 
 
+def test_a_run_of_schema_2_is_read_without_what_could_be_connected_to() -> None:
+    path = DATA / "run-2-remote-test.json"
+    run = serialization.from_json(Run, path)
+    assert (run.schema, exit_code(run)) == (3, 0)
+    assert run.remote == RecordedRemote(
+        "host",
+        "sm_90a",
+        gpu="H200",
+        host_key="SHA256:2p6+VRMZ3wT6TmioWEWz/SvqXkjX+JMuqdhYpQ02WFo",
+        env=("CUDA_VISIBLE_DEVICES", "TOKEN"),
+    )
+    written = serialization.to_json(run)
+    for value in ("127.0.0.1", "33131", "identity", "a-secret-value"):
+        assert value in path.read_text()
+        assert value not in written
+
+
 @pytest.mark.parametrize("name", STAGES)
 def test_a_run_is_read_and_reported_with_the_verdicts_it_had(name: str) -> None:
     run = serialization.from_json(Run, DATA / f"run-1-{name}.json")
     found = {s.name: str(s.verdict.outcome) for s in run.stages}
     assert found.items() >= STAGES[name].items()
-    assert (run.state, run.schema, exit_code(run)) == ("finished", 2, 0)
+    assert (run.state, run.schema, exit_code(run)) == ("finished", 3, 0)
     assert b"<failure" not in render_junit(run)
     assert render_summary(run).startswith("# pass: ")
 
@@ -82,7 +101,7 @@ def test_a_run_that_was_launched_is_judged_from_its_files(tmp_path: Path) -> Non
         name: Outcome.PASS for name in ("preflight", "program", "again", "after")
     }
     kept = serialization.from_json(Run, folder / "run.json")
-    assert (kept, kept.schema, exit_code(kept)) == (again, 2, 0)
+    assert (kept, kept.schema, exit_code(kept)) == (again, 3, 0)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from kernelrig.model import (
     Kernel,
     Outcome,
     Plan,
-    Remote,
+    RecordedRemote,
     Shape,
     Stage,
     StageJob,
@@ -102,7 +102,6 @@ HOST = Host(
     hostname="host-17",
     python="3.12.3",
     glibc="2.39",
-    workdir="/tmp/kernelrig",
     free_bytes=64 << 30,
     driver="580.159.04",
     gpus=(
@@ -112,6 +111,12 @@ HOST = Host(
             "driver_version": "580.159.04",
             "compute_cap": "9.0",
             "mig.mode.current": "Disabled",
+            "clocks.max.sm": "1980",
+            "sm_count": "132",
+            "max_sm_clock_khz": "1980000",
+            "memory_clock_khz": "3201000",
+            "memory_bus_width_bits": "6016",
+            "l2_bytes": "62914560",
         },
     ),
     gpu_counters_admin_only=False,
@@ -123,7 +128,7 @@ HOST = Host(
     },
 )
 
-H200 = Remote(name="h200", arch="sm_90a", kind="embedded", gpu="H200")
+H200 = RecordedRemote(name="h200", arch="sm_90a", kind="embedded", gpu="H200")
 
 
 def context(**changes: Any) -> Context:  # noqa: ANN401 - any field
@@ -172,6 +177,15 @@ CLOCK = {
 }
 
 
+EVENT_MS = 32e-6
+"""The resolution of an H200's event clock: each time that it takes is a multiple."""
+
+
+def timed_ms(*samples: float) -> list[float]:
+    """Return the nearest times that an H200's events can give."""
+    return [round(ms / EVENT_MS) * EVENT_MS for ms in samples]
+
+
 def comparison(pattern: str, seed: int, elements: int) -> dict[str, Any]:
     return {
         "pattern": pattern,
@@ -218,7 +232,7 @@ def result(mode: str, pattern: str, seed: int = 0, *, ctas: int = 0) -> dict[str
         },
         "clocks": {"before": CLOCK, "after": CLOCK}
         | ({"during": [CLOCK, None, CLOCK]} if mode == "time" else {}),
-        "samples_ms": [0.25, 0.5, 0.75, 1.0] if mode == "time" else [],
+        "samples_ms": [0.256, 0.5, 0.752, 1.0] if mode == "time" else [],
         "checksum": 12.0,
         "sampled": outputs.sampled(*shown, IMAGES),
         "compared": comparison(pattern, seed, m * outputs.N) if mode == "check" else None,

@@ -22,7 +22,7 @@ from kernelrig.model import (
     Outcome,
     Pattern,
     Plan,
-    Remote,
+    RecordedRemote,
     Stage,
     StageKind,
     StageRecord,
@@ -37,7 +37,7 @@ from kernelrig.stages.emulation.findings_file import Emulated, Found, Ran
 
 from tests.stages import bench
 
-EMULATOR = Remote("emulator", "sm_90a", kind="embedded", device=DeviceKind.EMULATOR)
+EMULATOR = RecordedRemote("emulator", "sm_90a", kind="embedded", device=DeviceKind.EMULATOR)
 PTX = "siglip_vision.ptx"
 SHA = "5e" * 32
 BUILD = bench.build(files={PTX: SHA}, inputs={"kernel/gemm.cu": "00"})
@@ -378,7 +378,9 @@ def test_preflight_wants_no_gpu_of_an_emulator() -> None:
         (bench.H200, "H200", "the device is 'NVIDIA H200', --require-device asks for 'H200'"),
     ],
 )
-def test_a_required_device_lets_no_other_answer(remote: Remote, wanted: str, said: str) -> None:
+def test_a_required_device_lets_no_other_answer(
+    remote: RecordedRemote, wanted: str, said: str
+) -> None:
     plan = Plan("p", (SMOKE,))
     builds = [bench.build()]
     record = judge_preflight(bench.KERNEL, builds, bench.HOST, remote, plan, require_device=wanted)

@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from kernelrig.model import Case, Outcome, Pattern, Shape, Stage, StageKind, StageRecord
 from kernelrig.stages import Context, read_stage
+from kernelrig.stages.timing.gpus import GpuFigures, figures_of
 
 from tests.stages import bench
 
@@ -84,13 +86,43 @@ def test_a_binary_for_another_arch_is_our_error(tmp_path: Path) -> None:
 
 def test_a_real_time_passes_and_carries_its_label(tmp_path: Path) -> None:
     content = real("time")
-    stage = Stage("timing", StageKind.TIMING, "seven", samples=len(content["samples_ms"]))
+    stage = Stage("timing", StageKind.TIMING, "seven", samples=200, warmup_s=0.3)
     record = read(tmp_path, stage, "timing", {"timing.json": content}, 0, context(content))
     assert record.verdict.outcome is Outcome.PASS
     assert record.verdict.summary.endswith(f"NVIDIA H200 [{bench.LABEL}]")
     facts = record.checks[0].facts
     assert facts["speed of light"] == "0.0008 ms (compute bound)"
     assert facts["SM clock"] == "1980 MHz"
+
+
+@pytest.mark.parametrize(
+    ("name", "images", "floor"), [("smoke", 1, "0.0001 ms"), ("full", 4736, "0.5114 ms")]
+)
+def test_a_real_time_of_the_tensor_cores_lies_above_the_floor(
+    tmp_path: Path, name: str, images: int, floor: str
+) -> None:
+    """Under load the SM clock fell to 1395 MHz; the floor is that of 1980."""
+    content = real(f"time-sm90a-{name}")
+    shape, tolerances = Shape(196, 768, 768), {"sm_90a": 5e-4}
+    cases = {name: Case(name, images)}
+    own = replace(bench.KERNEL, cases=cases, shape=shape, accum_tol=tolerances)
+    ctx = context(content, kernel=own)
+    stage = Stage("timing", StageKind.TIMING, name, seeds=(7,), warmup_s=0.5)
+    record = read(tmp_path, stage, "timing", {"timing.json": content}, 0, ctx)
+    assert record.verdict.outcome is Outcome.PASS, record.verdict
+    assert record.checks[0].facts["speed of light"] == f"{floor} (compute bound)"
+    assert record.checks[0].facts["speed of light at"] == "1980 MHz, figures of the host's driver"
+
+
+def test_a_real_drivers_figures_are_those_of_the_known_gpu() -> None:
+    (said,) = json.loads((bench.DATA / "gpu/h200-580.159.04-gpu_query.json").read_text())
+    (gpu,) = bench.HOST.gpus
+    assert {k: str(v) for k, v in said.items() if k != "uuid"} == {
+        k: gpu[k] for k in said if k != "uuid"
+    }
+    found = figures_of({"name": "NVIDIA H200", **{k: str(v) for k, v in said.items()}})
+    assert isinstance(found, GpuFigures)
+    assert found.source == "the host's driver"
 
 
 def test_a_real_clean_run_under_memcheck_passes(tmp_path: Path) -> None:
@@ -127,9 +159,9 @@ def test_a_result_of_the_boxs_other_gpu_is_an_error(tmp_path: Path) -> None:
         " NVIDIA H100 80GB HBM3, GPU-11aa: say which to use by CUDA_VISIBLE_DEVICES in the"
         " remote's `env`"
     )
-    second = replace(ctx.remote, env={"CUDA_VISIBLE_DEVICES": "1"})
+    second = replace(ctx.host, gpu_index=1)
     record = read(
-        tmp_path, stage, "integer-0", {"integer-0.json": content}, 0, replace(ctx, remote=second)
+        tmp_path, stage, "integer-0", {"integer-0.json": content}, 0, replace(ctx, host=second)
     )
     assert record.verdict.outcome is Outcome.PASS
     assert record.machine == "NVIDIA H200"

@@ -47,6 +47,8 @@ BENCH = Bench(
     settle_s=1.5,
     processes=2,
 )
+TIMES = bench.timed_ms(0.256, 0.272, 0.288, 0.304)
+REGIME = "steady after 0.1 s of each slot of a relay"
 PROCESSES = ("a1", "a2", "b1", "b2")
 
 
@@ -63,9 +65,9 @@ def given(name: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any va
     if name.startswith("choose"):
         return bench.result("check", "random") | {"program": program} | changes
     counts = {"a1": 2, "a2": 2, "b1": 1, "b2": 1}
-    samples = [0.25 + 0.01 * i for i in range(2 * counts[name])]
-    held = bench.result("time", "random") | {"program": program, "samples_ms": samples}
-    return held | changes
+    samples = TIMES[: 2 * counts[name]]
+    held = {"program": program, "samples_ms": samples, "regime": REGIME}
+    return bench.result("time", "random") | held | changes
 
 
 def run(
@@ -118,13 +120,13 @@ def test_each_slot_gets_the_samples_that_its_process_took_in_it(tmp_path: Path) 
     assert [(t.candidate, t.round, t.process) for t in timed] == [
         (t.candidate, t.round, t.process) for t in TURNS
     ]
-    assert [t.samples_ms for t in timed] == [
-        (0.25, 0.26),
-        (0.25, 0.26),
-        (0.27, 0.28),
-        (0.25, 0.26),
-        (0.25, 0.26),
-        (0.27, 0.28),
+    assert [list(t.samples_ms) for t in timed] == [
+        TIMES[:2],
+        TIMES[:2],
+        TIMES[2:],
+        TIMES[:2],
+        TIMES[:2],
+        TIMES[2:],
     ]
     assert {t.seconds for t in timed} == {1.0}
 

@@ -57,6 +57,8 @@ def remote_rules(remote: Remote) -> Iterator[Complaint]:
         yield Complaint(("port",), f"'port' must be 1 to 65535, not {remote.port}")
     for limit in ("connect_timeout_s", "give_up_s"):
         yield from _positive((limit,), getattr(remote, limit))
+    if not 0 <= remote.boot_s < math.inf:
+        yield Complaint(("boot_s",), f"'boot_s' must be 0 or more, not {remote.boot_s:g}")
     if not 2 < remote.silence_s < math.inf:
         text = "must be more than 2, for the agent shows every 2 s that it is alive"
         yield Complaint(("silence_s",), f"'silence_s' {text}, not {remote.silence_s:g}")

@@ -41,6 +41,8 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "tools": "host: use the host's compute-sanitizer. ship: upload the pinned one.",
         "python": "Python 3.9 or newer on the host, which runs the agent.",
         "connect_timeout_s": "Seconds until a host that does not answer is an error.",
+        "boot_s": "Seconds for which a host that does not answer yet is tried again, as it may "
+        "boot; 0 = tried once.",
         "silence_s": "Seconds without a byte from the host until the connection is made anew; "
         "more than 2, its agent's sign of life.",
         "give_up_s": "Seconds without progress after which the client gives up connecting anew.",

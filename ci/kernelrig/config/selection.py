@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kernelrig.errors import ConfigError
 from kernelrig.files.validation import nearest
-from kernelrig.model import Build, Kernel, Pattern, Plan, Remote, StageKind
+from kernelrig.model import Build, Kernel, Pattern, Plan, RecordedRemote, Remote, StageKind
 
 SELFTEST = "sanitizer_selftest"
 """The kernel with seeded bugs that show whether a sanitizer detects them on a host."""
@@ -45,6 +45,31 @@ def choose_remote(remotes: Mapping[str, Remote], wanted: str, default: str = "")
         f"{wrong}; remotes: {', '.join(sorted(remotes))}{nearest(wanted, remotes)}",
         "pass --remote NAME, or add one with `invoke remote-add NAME USER@HOST`",
     )
+
+
+def choose_recorded(remotes: Mapping[str, Remote], recorded: RecordedRemote, run_id: str) -> Remote:
+    """Return the remote that a run was launched on, as the files name it now.
+
+    ConfigError if there is none of that name, or one that is another sort of machine.
+    """
+    hint = "give it the entry that it had when the run was launched"
+    remote = remotes.get(recorded.name)
+    if remote is None:
+        known = ", ".join(sorted(remotes)) or "none"
+        raise ConfigError(
+            f"run {run_id} was launched on remote '{recorded.name}', which is in neither"
+            f" remotes.yaml nor remotes.local.yaml; remotes: {known}",
+            hint,
+        )
+    for key in ("kind", "device", "arch"):
+        now, then = getattr(remote, key), getattr(recorded, key)
+        if now != then:
+            raise ConfigError(
+                f"remote '{remote.name}' has {key} {now}, and had {then} when run {run_id} was"
+                " launched",
+                hint,
+            )
+    return remote
 
 
 def choose_kernel(kernels: Mapping[str, Kernel], wanted: str) -> Kernel:

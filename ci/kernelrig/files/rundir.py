@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
+import re
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+_PART = re.compile(r"\.(\d+)\.[0-9a-f]{8}\.part")
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:
     """Write `path` so that a reader sees the old file or the new one, never a part of it."""
     payload = data.encode() if isinstance(data, str) else data
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    temporary = path.with_name(part_name())
     try:
         with temporary.open("wb") as f:
             f.write(payload)
@@ -24,6 +28,41 @@ def write_atomic(path: Path, data: bytes | str) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def part_name() -> str:
+    """Return a new name for a file that is being written, whatever it will be called.
+
+    It has the process's id: `remove_stale_parts` knows by it whether anyone is still writing.
+    """
+    return f".{os.getpid()}.{secrets.token_hex(4)}.part"
+
+
+def remove_stale_parts(run: Path) -> None:
+    """Remove what killed processes left half written in the run directory.
+
+    What lies below `stages` came from a host, and is written in the run's own folder first.
+    """
+    for path in run.glob(".*.part"):
+        writer = _PART.fullmatch(path.name)
+        if writer and not _is_running(int(writer[1])):
+            path.unlink(missing_ok=True)
+
+
+def _is_running(pid: int) -> bool:
+    """Return whether another process has this id: of ours, nothing is half written now."""
+    return pid != os.getpid() and Path(f"/proc/{pid}").exists()
+
+
+def sync(folder: Path) -> None:
+    """Bring everything on the file system of `folder` to the disk, in one call for many files."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), str(folder))
+    finally:
+        os.close(descriptor)
 
 
 def write_json(path: Path, value: Any) -> None:  # noqa: ANN401 - any JSON value

@@ -5,8 +5,12 @@ A file is upgraded in memory when it is read; the file itself stays as it was wr
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from kernelrig.model import visible_gpu
 
 JsonObject = dict[str, Any]
 
@@ -16,10 +20,10 @@ def upgrade(kind: str, value: JsonObject, wanted: int) -> JsonObject | None:
     found = value.get("schema")
     if type(found) is not int:  # `true` is equal to 1, and no schema number
         return None
-    if found == wanted:
-        return value
-    step = _STEPS.get((kind, found))
-    return {**step(value), "schema": wanted} if step else None
+    while found < wanted and (step := _STEPS.get((kind, found))):
+        found += 1
+        value = {**step(value), "schema": found}
+    return value if found == wanted else None
 
 
 def _renamed(value: JsonObject, names: Mapping[str, str]) -> JsonObject:
@@ -33,7 +37,7 @@ def _each(value: object, change: Callable[[JsonObject], JsonObject]) -> object:
     return [change(held) if isinstance(held, dict) else held for held in value]
 
 
-def _run(value: JsonObject) -> JsonObject:
+def _run_of_schema_1(value: JsonObject) -> JsonObject:
     run = _renamed(value, {"box": "host"})
     if isinstance(run.get("remote"), dict) and run["remote"].get("tools") == "box":
         run["remote"] = {**run["remote"], "tools": "host"}
@@ -46,6 +50,43 @@ def _run(value: JsonObject) -> JsonObject:
             bench.get("candidates"), lambda c: {**c, "kernel": _kernel(c.get("kernel"))}
         )
     return run
+
+
+_RECORDED = ("name", "arch", "kind", "device", "gpu", "tools")
+
+
+def _run_of_schema_2(value: JsonObject) -> JsonObject:
+    """Drop what could be connected to and the values of variables; keep what followed from them."""
+    remote, host = value.get("remote"), value.get("host")
+    if isinstance(host, dict):
+        held = remote.get("env") if isinstance(remote, dict) else None
+        visible = held.get("CUDA_VISIBLE_DEVICES") if isinstance(held, dict) else None
+        admin = isinstance(remote, dict) and remote.get("user") == "root"
+        host = {key: held for key, held in host.items() if key != "workdir"}
+        value = {**value, "host": {**host, "gpu_index": _gpu_index(host, visible), "admin": admin}}
+    if isinstance(remote, dict):
+        env = remote.get("env")
+        kept = {key: remote[key] for key in _RECORDED if key in remote}
+        names = sorted(env) if isinstance(env, dict) else env or []
+        value = {**value, "remote": {**kept, "host_key": _fingerprint(remote), "env": names}}
+    return value
+
+
+def _gpu_index(host: JsonObject, visible: object) -> int | None:
+    gpus = host.get("gpus")
+    listed = [g if isinstance(g, dict) else {} for g in gpus] if isinstance(gpus, list) else []
+    plain = [{key: str(held) for key, held in gpu.items()} for gpu in listed]
+    return visible_gpu(plain, visible if isinstance(visible, str) else None)
+
+
+def _fingerprint(remote: JsonObject) -> str:
+    """Return the fingerprint of the key that was pinned; empty if it was found in known_hosts."""
+    words = str(remote.get("host_key") or "").split()
+    try:
+        blob = base64.b64decode(words[1], validate=True)
+    except (IndexError, ValueError):
+        return ""
+    return f"SHA256:{base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip('=')}"
 
 
 def _kernel(value: object) -> object:
@@ -114,7 +155,8 @@ def _emulated(value: JsonObject) -> JsonObject:
 
 
 _STEPS: Mapping[tuple[str, int], Callable[[JsonObject], JsonObject]] = {
-    ("Run", 1): _run,
+    ("Run", 1): _run_of_schema_1,
+    ("Run", 2): _run_of_schema_2,
     ("BenchResult", 1): _bench_result,
     ("Baselines", 1): _baselines,
     ("Emulated", 1): _emulated,

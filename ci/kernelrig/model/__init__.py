@@ -45,7 +45,14 @@ if TYPE_CHECKING:
         Variant,
     )
     from kernelrig.model.finding import Finding
-    from kernelrig.model.host import Host, Shipped, Tool, executor, visible_gpu
+    from kernelrig.model.host import (
+        Host,
+        RecordedRemote,
+        Shipped,
+        Tool,
+        executor,
+        visible_gpu,
+    )
     from kernelrig.model.job import (
         Command,
         CommandResult,
@@ -124,6 +131,7 @@ __all__ = [
     "Pattern",
     "Plan",
     "Provenance",
+    "RecordedRemote",
     "Remote",
     "Role",
     "Rule",

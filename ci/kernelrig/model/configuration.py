@@ -33,9 +33,10 @@ class Remote:
     tools: Literal["host", "ship"] = "host"
     python: str = "python3"
     connect_timeout_s: float = 15.0
+    boot_s: float = 60.0
     silence_s: float = 30.0
     give_up_s: float = 300.0
-    env: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,45 @@
-"""The host as the probe saw it, and what executes a kernel there."""
+"""The host of a run: which it was, what the probe saw there, and what executes a kernel on it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from kernelrig.model.configuration import Kernel, Remote
 from kernelrig.model.verdict import DeviceKind
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRemote:
+    """The remote of a run as verdicts and reports need it: nothing here can be connected to.
+
+    `host_key` is the fingerprint of the key that the host showed, empty before it was reached and
+    for an embedded host, whose keys are made anew each time. `env` are the names of the variables
+    that were set there; their values, the address and the login are in remotes.yaml alone.
+    """
+
+    name: str
+    arch: str
+    kind: Literal["ssh", "embedded"] = "ssh"
+    device: Literal[DeviceKind.GPU, DeviceKind.EMULATOR] = DeviceKind.GPU
+    gpu: str = ""
+    tools: Literal["host", "ship"] = "host"
+    host_key: str = ""
+    env: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, remote: Remote) -> RecordedRemote:
+        """Return the record of a remote that was not reached yet."""
+        return cls(
+            remote.name,
+            remote.arch,
+            remote.kind,
+            remote.device,
+            remote.gpu,
+            remote.tools,
+            env=tuple(sorted(remote.env)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +53,15 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the probe saw on the host, before anything was shipped. Empty strings: not found."""
+    """What the probe saw on the host, before anything was shipped. Empty strings: not found.
+
+    `gpu_index` is the place in `gpus` of the one that programs use, None if CUDA_VISIBLE_DEVICES
+    shows them none. `admin`: the login is root's.
+    """
 
     hostname: str
     python: str
     glibc: str
-    workdir: str
     free_bytes: int
     driver: str = ""
     gpus: tuple[dict[str, str], ...] = ()
@@ -32,32 +69,38 @@ class Host:
     gpu_counters_admin_only: bool | None = None
     tools: dict[str, Tool] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    gpu_index: int | None = 0
+    admin: bool = False
+
+    @property
+    def gpu(self) -> dict[str, str]:
+        """nvidia-smi's fields of the GPU that programs use; empty without one."""
+        index = self.gpu_index
+        return self.gpus[index] if index is not None and 0 <= index < len(self.gpus) else {}
 
 
-def visible_gpu(remote: Remote, host: Host | None) -> dict[str, str]:
-    """Return nvidia-smi's fields of the GPU that a program uses on the host; empty without one.
+def visible_gpu(gpus: Sequence[Mapping[str, str]], visible: str | None) -> int | None:
+    """Return the place of the GPU that a program uses; None if it sees none of those there are.
 
-    It is the host's first, or the first that the remote's CUDA_VISIBLE_DEVICES names, by its index
-    in PCI order or by the beginning of its UUID.
+    It is the first, or the first that `visible`, the value of CUDA_VISIBLE_DEVICES, names by its
+    index in PCI order or by the beginning of its UUID.
     """
-    gpus = host.gpus if host else ()
-    named = remote.env.get("CUDA_VISIBLE_DEVICES")
-    if named is None:
-        return gpus[0] if gpus else {}
-    word = named.split(",")[0].strip()
+    if visible is None:
+        return 0
+    word = visible.split(",")[0].strip()
     if word.isdecimal():
-        return gpus[int(word)] if int(word) < len(gpus) else {}
-    fitting = [g for g in gpus if word and g.get("uuid", "").startswith(word)]
-    return fitting[0] if len(fitting) == 1 else {}
+        return int(word) if int(word) < len(gpus) else None
+    fitting = [i for i, gpu in enumerate(gpus) if word and gpu.get("uuid", "").startswith(word)]
+    return fitting[0] if len(fitting) == 1 else None
 
 
-def executor(kernel: Kernel, remote: Remote, host: Host | None) -> tuple[DeviceKind, str]:
-    """Return what executes `kernel` there, and the name it reports, never the one asked for."""
+def executor(kernel: Kernel, device: DeviceKind, host: Host | None) -> tuple[DeviceKind, str]:
+    """Return what executes `kernel` on a remote of that device, and the name that it reports."""
     if not kernel.cuda:
         return DeviceKind.CPU, host.hostname if host else ""
-    if remote.device is DeviceKind.EMULATOR:  # on a host with a GPU, too
+    if device is DeviceKind.EMULATOR:  # on a host with a GPU, too
         return DeviceKind.EMULATOR, ""
-    return remote.device, visible_gpu(remote, host).get("name", "")
+    return device, host.gpu.get("name", "") if host else ""
 
 
 @dataclass(frozen=True, slots=True)

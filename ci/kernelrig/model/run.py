@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kernelrig.model.bench import Bench
-from kernelrig.model.configuration import Fault, Kernel, Plan, Remote
+from kernelrig.model.configuration import Fault, Kernel, Plan
 from kernelrig.model.finding import Finding
-from kernelrig.model.host import Host, Shipped
+from kernelrig.model.host import Host, RecordedRemote, Shipped
 from kernelrig.model.job import CommandResult, StageJob
 from kernelrig.model.verdict import (
     DeviceKind,
@@ -76,7 +76,9 @@ class Provenance:
 class Run:
     """run.json: written before the first connection, and again when results arrive.
 
-    `gate_percent` is how much slower than the baseline a time may be; None = no limit.
+    `state` is `launched` from before the host is asked until all files are here, and `collected`
+    until these are judged. `gate_percent` is how much slower than the baseline a time may be; None
+    = no limit.
     `require_device` is the name of the one GPU that may execute it; empty = any. `seed` is what the
     seeds of the plan stand for (model.seed); None = themselves.
     """
@@ -85,11 +87,11 @@ class Run:
     kernel: Kernel
     variant: str
     arch: str
-    remote: Remote | None
+    remote: RecordedRemote | None
     plan: Plan
     provenance: Provenance
     started_utc: str
-    state: Literal["prepared", "launched", "finished", "incomplete"]
+    state: Literal["prepared", "launched", "collected", "finished", "incomplete"]
     jobs: tuple[StageJob, ...] = ()
     host: Host | None = None
     shipped: Shipped | None = None
@@ -101,7 +103,7 @@ class Run:
     require_device: str = ""
     fault: Fault | None = None
     seed: int | None = None
-    schema: int = 2
+    schema: int = 3
 
 
 def join_checks(checks: Sequence[Check]) -> Verdict:

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def connect(remote: Remote, *, root: Path) -> Iterator[HostLink]:
+def connect(remote: Remote, *, root: Path, host_key: str = "") -> Iterator[HostLink]:
     """Yield the link to `remote`; an embedded host is served as long as the link is open.
 
-    `root` is the repository, against which a relative identity_file is read.
+    `root` is the repository, against which a relative identity_file is read. `host_key` is the
+    fingerprint of the only key that the host may show, empty where any that is known will do.
     """
     # Fabric and asyncssh take 0.4 s to import, which tasks without a remote are spared.
     from kernelrig.remote.embedded import embedded_host
@@ -29,15 +30,18 @@ def connect(remote: Remote, *, root: Path) -> Iterator[HostLink]:
 
     with contextlib.ExitStack() as stack:
         home = SshHome.of_user()
-        if remote.kind == "embedded":
+        embedded = remote.kind == "embedded"
+        if embedded:
             host = stack.enter_context(embedded_host())
-            home = SshHome.empty()
-            remote = host.reach(remote)
+            home, remote = host.home, host.reach(remote)
             say(f"embedded SSH host on {host.host}:{host.port}")
         elif remote.identity_file:
             identity = root / Path(remote.identity_file).expanduser()
             remote = replace(remote, identity_file=str(identity))
-        session = stack.enter_context(Session(remote, home=home, silence_s=remote.silence_s))
-        link = connect_host(session, remote, give_up_s=remote.give_up_s)
+        session = stack.enter_context(
+            Session(remote, home=home, host_key=host_key, silence_s=remote.silence_s)
+        )
+        link = connect_host(session, remote, boot_s=remote.boot_s, give_up_s=remote.give_up_s)
         stack.callback(link.close)
+        link.host_key = "" if embedded else session.host_key
         yield link

@@ -13,16 +13,15 @@ import getpass
 import logging
 import os
 import signal
-import tempfile
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
 import asyncssh
 
 from kernelrig.errors import RemoteError
 from kernelrig.model import Remote
+from kernelrig.remote.ssh.route import SshHome
 
 _CHUNK = 64 << 10
 _GRACE_S = 1.0  # between TERM and KILL, once a channel is closed
@@ -34,13 +33,21 @@ logging.getLogger("asyncssh").setLevel(logging.ERROR)
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedHost:
-    """Where the server listens, the key that may log in, and the server's host key."""
+    """Where the server listens, the server's host key, and the key that may log in.
+
+    That key is in no file: a process that is killed leaves none behind.
+    """
 
     host: str
     port: int
     user: str
-    identity: Path
     host_key: str
+    login_key: str = field(repr=False)
+
+    @property
+    def home(self) -> SshHome:
+        """The client's configuration for this server: its key alone."""
+        return SshHome.with_key(self.login_key)
 
     def reach(self, remote: Remote) -> Remote:
         """Return `remote` with this server's address and this run's keys, as for any SSH remote."""
@@ -49,7 +56,7 @@ class EmbeddedHost:
             host=self.host,
             port=self.port,
             user=self.user,
-            identity_file=str(self.identity),
+            identity_file="",
             host_key=self.host_key,
             jump="",
         )
@@ -248,14 +255,11 @@ def embedded_host() -> Iterator[EmbeddedHost]:
     """Serve SSH on a random port of the loopback until the block ends."""
     host_key = asyncssh.generate_private_key("ssh-ed25519")
     client_key = asyncssh.generate_private_key("ssh-ed25519")
-    with tempfile.TemporaryDirectory(prefix="kernelrig-ssh-") as folder:  # mode 0700
-        identity = Path(folder) / "identity"
-        identity.touch(mode=0o600)
-        identity.write_bytes(client_key.export_private_key())
-        server = EmbeddedServer(host_key, client_key)
-        port = server.start()
-        words = host_key.export_public_key().decode().split()
-        try:
-            yield EmbeddedHost(_LOOPBACK, port, getpass.getuser(), identity, " ".join(words[:2]))
-        finally:
-            server.stop()
+    server = EmbeddedServer(host_key, client_key)
+    port = server.start()
+    words = host_key.export_public_key().decode().split()
+    login = client_key.export_private_key().decode()
+    try:
+        yield EmbeddedHost(_LOOPBACK, port, getpass.getuser(), " ".join(words[:2]), login)
+    finally:
+        server.stop()

@@ -6,55 +6,80 @@ that is launched twice runs once. So after a dropped connection we connect again
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-
 from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
 from kernelrig.files.rundir import sha256_file
-from kernelrig.model import DeviceKind, Host, Remote, Shipped, StageJob
+from kernelrig.files.validation import convert
+from kernelrig.model import DeviceKind, Host, Remote, Shipped, StageJob, visible_gpu
+from kernelrig.remote.host_files import AGENT_BYTES
 from kernelrig.remote.job import job_record
-from kernelrig.remote.protocol import AgentSession, HostRefused
+from kernelrig.remote.journal import told_event
+from kernelrig.remote.protocol import AgentSession, AgentSilent, HostRefused
 from kernelrig.remote.ssh.channel import LinkLost, Opener
-from kernelrig.remote.transfer import fetch_run, send_missing
+from kernelrig.remote.transfer import Missing, RunFetch, send_missing
 from kernelrig.terminal.log import say
 
 LONGEST_PAUSE_S = 10.0
+QUIET_S = 600.0
+"""What a command may take beside its time limit without an event: to end it, to read a core."""
+
+MOST_EVENTS = 100_000
+MOST_BYTES = 2 * AGENT_BYTES
+"""What a host may tell of a run while it is followed: some events for each command, all short."""
 
 T = TypeVar("T")
 
 
 def connect_host(
-    opener: Opener, remote: Remote, *, give_up_s: float = 300.0, retry_s: float = 0.5
+    opener: Opener,
+    remote: Remote,
+    *,
+    boot_s: float = 0.0,
+    give_up_s: float = 300.0,
+    retry_s: float = 0.5,
 ) -> HostLink:
-    """Start the agent on the host; any failure to start it is an error of one sentence."""
-    return HostLink(opener, remote, AgentSession(opener, remote), give_up_s, retry_s)
+    """Start the agent on the host; any failure to start it is an error of one sentence.
+
+    A host that does not answer is tried again for `boot_s`.
+    """
+    return HostLink(opener, remote, boot_s, give_up_s, retry_s)
 
 
 class HostLink:
-    """The link to one host. `give_up_s` limits how long we reconnect without any progress."""
+    """The link to one host. `give_up_s` limits how long we reconnect without any progress.
+
+    `boot_s` is that limit for the first connection. `host_key` is the fingerprint of the key that
+    the host showed, empty for an embedded host.
+    """
+
+    host_key = ""
 
     def __init__(
         self,
         opener: Opener,
         remote: Remote,
-        session: AgentSession,
+        boot_s: float,
         give_up_s: float,
         retry_s: float,
     ) -> None:
         self.remote = remote
         self._opener = opener
+        self._boot_s = boot_s
         self._give_up_s = give_up_s
+        self._greeted = False
         self._retry_s = retry_s
         self._facts: Host | None = None
         self._hashes: dict[Path, str] = {}
         self._last_progress = time.monotonic()
-        self._session: AgentSession | None = session
+        self._session: AgentSession | None = None
         try:
-            self._greet(session)
+            self._persist(lambda _: None)
         except BaseException:
             self.close()
             raise
@@ -64,10 +89,13 @@ class HostLink:
         """Return the facts of the host, probed once; a probe that fails is listed in `problems`."""
         if self._facts is None:
             answer = self._persist(lambda session: session.ask({"op": "facts"}))
-            try:
-                self._facts = TypeAdapter(Host).validate_python(answer)
-            except ValidationError as e:
-                raise ProtocolError(f"{self.remote.name}: the host's facts are garbled: {e}") from e
+            found, complaints = convert(Host, answer)
+            if found is None:
+                why = "; ".join(c.text for c in complaints)
+                raise ProtocolError(f"{self.remote.name}: the host's facts are garbled: {why}")
+            # The host has no say in which of its GPUs was meant.
+            index = visible_gpu(found.gpus, self.remote.env.get("CUDA_VISIBLE_DEVICES"))
+            self._facts = replace(found, gpu_index=index)
         return self._facts
 
     def ship(self, files: Mapping[str, Path]) -> Shipped:
@@ -104,7 +132,6 @@ class HostLink:
             files=entries,
             stop_at_first=stop_at_first,
             gpu=self.remote.device is DeviceKind.GPU and bool(self.facts.gpus),
-            env=self.remote.env,
         )
         try:
             self._persist(lambda session: session.ask({"op": "launch", "job": job}), run_id)
@@ -120,49 +147,81 @@ class HostLink:
         mode = path.stat().st_mode & 0o777
         return {"path": name, "sha256": sha, "mode": mode, "unpack": name.endswith("/")}
 
-    def follow(self, run_id: str, on_event: Callable[[dict[str, Any]], None]) -> None:
-        """Pass the run's events on until it is over; `agent_lost` means that its agent died."""
-        offset = 0
+    def follow(
+        self,
+        run_id: str,
+        on_event: Callable[[dict[str, Any]], None],
+        *,
+        quiet_s: float = math.inf,
+    ) -> None:
+        """Pass the run's events on until it is over; `agent_lost` means that its agent died.
+
+        Raises IncompleteError if there is no event for `quiet_s`, ProtocolError for what is none.
+        """
+        offset = events = size = 0
 
         def step(session: AgentSession) -> None:
-            nonlocal offset
+            nonlocal offset, events, size
             limits = {"quiet_s": self.remote.silence_s, "give_up_s": self.remote.give_up_s}
             session.send({"op": "follow", "run": run_id, "offset": offset, **limits})
-            while "end" not in (frame := session.frame(self._progressed)):
-                offset = frame["offset"]
-                on_event(frame["event"])
+            while "end" not in (frame := session.frame(self._progressed, limit_s=quiet_s)):
+                event, offset = told_event(frame)
+                events += 1
+                size += session.frame_bytes
+                if events > MOST_EVENTS or size > MOST_BYTES:
+                    raise ProtocolError(
+                        f"{self.remote.name}: the journal of {run_id} has no end: {events} events"
+                        f" of {size} bytes"
+                    )
+                on_event(event)
+            detail = str(frame.get("detail", ""))
             if frame["end"] == "lost":
-                on_event({"event": "agent_lost", "detail": frame["detail"]})
+                on_event({"event": "agent_lost", "detail": detail})
             if frame["end"] == "silent":
                 raise IncompleteError(
                     f"{self.remote.name}: the agent of {run_id} does not answer:"
-                    f" {frame['detail']} there is stopped, or waits for memory or its disk",
+                    f" {detail} there is stopped, or waits for memory or its disk",
                     f"once it goes on, `invoke collect {run_id}` brings the rest",
                 )
 
-        self._persist(step, run_id)
+        try:
+            self._persist(step, run_id)
+        except AgentSilent as e:
+            raise IncompleteError(e.message, f"`invoke collect {run_id}` tries again") from e
 
-    def collect(self, run_id: str, destination: Path) -> tuple[str, ...]:
-        """Fetch the run's files that are not here yet; return those that could not be fetched."""
-        return self._persist(
-            lambda session: fetch_run(session, run_id, destination, self._progressed), run_id
-        )
+    def collect(self, run_id: str, destination: Path, jobs: Sequence[StageJob]) -> Missing:
+        """Fetch the run's files that are not here yet; return what did not come, and why.
+
+        `jobs` are what was launched: what they may write is all that is accepted.
+        """
+        fetch = RunFetch(run_id, destination, jobs, self._progressed)
+        while True:
+            try:
+                return self._persist(fetch.fetch, run_id)
+            except ProtocolError as e:
+                if not fetch.blame(e):
+                    return fetch.give_up(e)
 
     def bring_back(
-        self, run_id: str, destination: Path, on_event: Callable[[dict[str, Any]], None]
-    ) -> tuple[str, ...]:
+        self,
+        run_id: str,
+        destination: Path,
+        jobs: Sequence[StageJob],
+        on_event: Callable[[dict[str, Any]], None],
+    ) -> Missing:
         """Follow the run to its end and collect its files; return what is missing of them.
 
         If the host does not have the run (never started, or pruned), nothing is missing: what was
         collected before is all there is.
         """
-        missing: tuple[str, ...] = ()
+        missing = Missing()
+        longest_s = max((c.time_s for job in jobs for c in job.commands), default=0.0)
         try:
             try:
-                self.follow(run_id, on_event)
-            except IncompleteError as e:  # what there is by now is still worth collecting
-                missing = (e.message,)
-            missing += self.collect(run_id, destination)
+                self.follow(run_id, on_event, quiet_s=longest_s + QUIET_S)
+            except (IncompleteError, ProtocolError) as e:  # what there is is worth collecting
+                missing = Missing((e.message,), may_come=True)
+            missing += self.collect(run_id, destination, jobs)
         except HostRefused as e:
             if e.kind != "unknown run":
                 raise
@@ -192,7 +251,7 @@ class HostLink:
     # connections that drop
 
     def _greet(self, session: AgentSession) -> None:
-        session.ask({"op": "hello", "workdir": self.remote.workdir})
+        session.ask({"op": "hello", "workdir": self.remote.workdir, "env": self.remote.env})
 
     def _progressed(self) -> None:
         self._last_progress = time.monotonic()
@@ -203,12 +262,14 @@ class HostLink:
         if self._session is None:
             self._session = AgentSession(self._opener, self.remote)
             self._greet(self._session)
+            self._greeted = True
         return self._session
 
     def _persist(self, step: Callable[[AgentSession], T], run_id: str = "") -> T:
         """Return the result of `step`; after a lost connection, connect and repeat it.
 
         Gives up `give_up_s` after the last progress: with IncompleteError if `run_id` was launched.
+        The first connection, before which nothing runs there, is given up after `boot_s`.
         """
         self._progressed()
         pause = self._retry_s
@@ -220,9 +281,11 @@ class HostLink:
                 self.close()
                 if self._last_progress > began:
                     pause = self._retry_s
-                if time.monotonic() + pause > self._last_progress + self._give_up_s:
+                limit_s = self._give_up_s if self._greeted else self._boot_s
+                left_s = self._last_progress + limit_s - time.monotonic()
+                if left_s < pause or (e.lasting and not self._greeted):
                     raise self._gave_up(e, run_id) from e
-                say(f"{e.message}; connecting again")
+                say(f"{e.message}; connecting again, for up to {left_s:.0f} s")
                 time.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_S)
             except HostRefused:
@@ -232,6 +295,10 @@ class HostLink:
                 raise
 
     def _gave_up(self, cause: LinkLost, run_id: str) -> RemoteError | IncompleteError:
+        if not self._greeted:
+            again = self._boot_s and not cause.lasting
+            tried = f", tried again for {self._boot_s:g} s" if again else ""
+            return RemoteError(f"{cause.message}{tried}", cause.hint)
         text = f"no connection to {self.remote.name} for {self._give_up_s:.0f} s: {cause.message}"
         if run_id:  # whether it runs there, and what to do about it, is known to the executor
             return IncompleteError(text)

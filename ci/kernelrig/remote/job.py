@@ -16,7 +16,6 @@ def job_record(
     files: Sequence[Mapping[str, Any]] = (),
     stop_at_first: bool = False,
     gpu: bool = False,
-    env: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the job: its stages, the blobs of its folder, and whether a GPU's health is probed."""
     return {
@@ -25,5 +24,4 @@ def job_record(
         "files": [dict(entry) for entry in files],
         "stop_at_first": stop_at_first,
         "gpu": gpu,
-        "env": dict(env or {}),
     }

@@ -10,11 +10,12 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from kernelrig.errors import ProtocolError
+from kernelrig.files import strict_json
 from kernelrig.files.validation import convert
 from kernelrig.model import Command, CommandResult, EndedBy, StageJob, StageResult
 
@@ -50,17 +51,28 @@ def read_journal(path: Path, jobs: Sequence[StageJob], run_id: str) -> tuple[Sta
 
 def read_events(path: Path) -> Iterator[Event]:
     """Yield the events; an incomplete last line, as a killed agent leaves it, is dropped."""
-    lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
+    text = path.read_bytes() if path.is_file() else b""
+    *lines, _ = text.split(b"\n")
     for number, line in enumerate(lines, 1):
         try:
-            event = json.loads(line)
+            event = strict_json.loads(line)
         except ValueError as e:
-            if number == len(lines):
-                return
-            raise ProtocolError(f"{path}:{number}: not JSON: {line[:80]!r}") from e
-        if not isinstance(event, dict) or "event" not in event:
+            raise ProtocolError(f"{path}:{number}: not JSON: {line[:80]!r}: {e}") from e
+        if not _is_event(event):
             raise ProtocolError(f"{path}:{number}: not an event: {line[:80]!r}")
         yield event
+
+
+def told_event(frame: Mapping[str, Any]) -> tuple[Event, int]:
+    """Return an event as the agent tells it, and the offset in the journal behind it."""
+    event, offset = frame.get("event"), frame.get("offset")
+    if not _is_event(event) or type(offset) is not int or offset < 0:
+        raise ProtocolError(f"the host tells of no event: {ascii(frame)[:80]}")
+    return event, offset
+
+
+def _is_event(value: object) -> TypeGuard[Event]:
+    return isinstance(value, dict) and isinstance(value.get("event"), str)
 
 
 def _find_fault(events: Sequence[Event], run_id: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from kernelrig.files import strict_json
 from kernelrig.files.rundir import write_atomic
 from kernelrig.model import StageJob
 from kernelrig.proc import stream_process
@@ -39,7 +40,7 @@ def run_job_here(
 
     def on_line(line: str) -> None:
         try:
-            event = json.loads(line)
+            event = strict_json.loads(line)
         except ValueError:
             event = None
         if isinstance(event, dict) and "event" in event:

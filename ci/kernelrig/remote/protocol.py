@@ -2,16 +2,19 @@
 
 A frame is a line of JSON, and after it as many bytes of payload as its key `bytes` says. The agent
 writes MARKER once it runs: whatever a login shell printed before it (a banner, an rc file) is
-skipped. Ticks only show that the connection is alive; they are dropped here.
+skipped. Ticks only show that the connection is alive; they are dropped here, and an agent that says
+nothing else for too long is given up.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self, TypeAlias
 
 from kernelrig.errors import CiError, ProtocolError, RemoteError
+from kernelrig.files import strict_json
 from kernelrig.model import Remote
 from kernelrig.remote.archive import BOOT, agent_archive
 from kernelrig.remote.ssh.channel import Channel, LinkLost, Opener
@@ -19,7 +22,15 @@ from kernelrig.remote.ssh.channel import Channel, LinkLost, Opener
 MARKER = b"\nKERNELRIG-AGENT 1\n"
 CHUNK = 1 << 18
 NOISE_LIMIT = 1 << 20  # what a login shell may print before the agent speaks
-LINE_LIMIT = 64 << 20
+LINE_LIMIT = 16 << 20
+ANSWER_S = 600.0
+"""How long an agent may work on one reply: to hash what is there of a large build takes minutes."""
+
+LEAST_RATE = 16 << 10
+"""Bytes per second of a file below which the connection counts as lost."""
+
+_REFUSAL = ("error", "kind")
+_REFUSAL_CHARACTERS = 1000
 
 Frame: TypeAlias = dict[str, Any]
 
@@ -37,13 +48,22 @@ class HostRefused(RemoteError):
         self.kind = kind
 
 
-class AgentSession:
-    """One agent on one channel. After LinkLost another session may continue its work."""
+class AgentSilent(RemoteError):
+    """The agent lives, and does not reply."""
 
-    def __init__(self, opener: Opener, remote: Remote) -> None:
+
+class AgentSession:
+    """One agent on one channel. After LinkLost another session may continue its work.
+
+    `answer_s` limits the wait for a frame that is more than a tick.
+    """
+
+    def __init__(self, opener: Opener, remote: Remote, *, answer_s: float = ANSWER_S) -> None:
         archive = agent_archive()
         self._remote = remote
+        self._answer_s = answer_s
         self._buffer = bytearray()
+        self.frame_bytes = 0  # of the last frame, without its payload
         self._channel: Channel = opener.open([remote.python, "-c", BOOT, str(len(archive))])
         try:
             self._start(archive)
@@ -64,9 +84,10 @@ class AgentSession:
         try:
             self._channel.write(archive)
         except RemoteError as e:
-            # A host without python closes its end at once: its exit status says why.
-            if self._channel.exit_status() is None:
+            # A host without python closes its end at once: how it ended says why.
+            if self._channel.exit_status() is None and not self._channel.ended_by_signal():
                 raise LinkLost(e.message, e.hint) from e
+        deadline = time.monotonic() + self._answer_s
         while (at := self._buffer.find(MARKER)) < 0:
             if len(self._buffer) > NOISE_LIMIT:
                 raise ProtocolError(
@@ -74,6 +95,7 @@ class AgentSession:
                     " the agent did not start",
                     "make it print nothing in a session that is not interactive",
                 )
+            self._check_time(deadline, self._answer_s)
             if not self._fill():
                 raise self._not_started()
         del self._buffer[: at + len(MARKER)]
@@ -88,8 +110,15 @@ class AgentSession:
             return RemoteError(f"{name}: {last}", hint)
         if status == 127:
             return RemoteError(f"{name}: there is no '{python}' on the host", hint)
+        if status is None and self._channel.ended_by_signal():
+            return LinkLost(
+                f"{name}: a signal ended '{python}' before the agent started",
+                "does the host have memory left? its kernel log (dmesg) says so",
+            )
         if status is None:
             return LinkLost(f"{name}: the connection dropped before the agent started")
+        if status == 126:
+            return RemoteError(f"{name}: '{python}' cannot be executed on the host: {last}", hint)
         return ProtocolError(f"{name}: '{python}' did not start the agent (exit {status}): {last}")
 
     # frames
@@ -104,17 +133,25 @@ class AgentSession:
         except RemoteError as e:
             raise self._ended() from e
 
-    def frame(self, on_frame: Callable[[], None] | None = None) -> Frame:
-        """Return the next frame but ticks (`on_frame` is called for all); raise a refusal."""
+    def frame(
+        self, on_frame: Callable[[], None] | None = None, *, limit_s: float | None = None
+    ) -> Frame:
+        """Return the next frame but ticks (`on_frame` is called for all); raise a refusal.
+
+        RemoteError if there is none for `limit_s` seconds, by default those of the session.
+        """
+        limit_s = self._answer_s if limit_s is None else limit_s
+        deadline = time.monotonic() + limit_s
         while True:
-            header = self._header()
+            header = self._header(deadline, limit_s)
             if on_frame is not None:
                 on_frame()
             if "error" in header:
-                text, kind = str(header["error"]), str(header.get("kind", ""))
+                text, kind = (str(header.get(key, ""))[:_REFUSAL_CHARACTERS] for key in _REFUSAL)
                 raise HostRefused(self._remote.name, text, kind)
             if "tick" not in header:
                 return header
+            self._check_time(deadline, limit_s)
 
     def ask(self, header: Frame, payload: Iterable[bytes] = ()) -> Frame:
         """Send a request and return the reply; HostRefused if the agent refused it."""
@@ -122,16 +159,26 @@ class AgentSession:
         return self.frame()
 
     def payload(self, size: int) -> Iterator[bytes]:
-        """Yield the `size` bytes that follow the last frame."""
+        """Yield the `size` bytes that follow the last frame; LinkLost if they only trickle in."""
+        deadline = time.monotonic() + self._answer_s + size / LEAST_RATE
         while size > 0:
             if not self._buffer:
                 self._more()
+                if time.monotonic() > deadline:
+                    raise LinkLost(f"{self._remote.name}: less than {LEAST_RATE} bytes/s arrive")
             chunk = bytes(self._buffer[:size])
             del self._buffer[:size]
             size -= len(chunk)
             yield chunk
 
-    def _header(self) -> Frame:
+    def _check_time(self, deadline: float, limit_s: float) -> None:
+        if time.monotonic() > deadline:
+            raise AgentSilent(
+                f"{self._remote.name}: the agent has not replied for {limit_s:.0f} s,"
+                " although the connection is alive"
+            )
+
+    def _header(self, deadline: float, limit_s: float) -> Frame:
         searched = 0
         while (end := self._buffer.find(b"\n", searched)) < 0:
             searched = len(self._buffer)
@@ -140,10 +187,12 @@ class AgentSession:
                     f"{self._remote.name}: the agent sends a line over {LINE_LIMIT} bytes"
                 )
             self._more()
+            self._check_time(deadline, limit_s)
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
+        self.frame_bytes = len(line)
         try:
-            header = json.loads(line)
+            header = strict_json.loads(line)
         except ValueError as e:
             raise self._no_frame(line) from e
         if not isinstance(header, dict):

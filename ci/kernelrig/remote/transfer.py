@@ -1,30 +1,45 @@
-"""Transfer files to the host and back: blobs by SHA-256, files by a manifest, missing ones only."""
+"""Transfer files to the host and back: blobs by SHA-256, the files of a run in one stream."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import os
-import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import errno
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
-from kernelrig.files.rundir import sha256_file
+from kernelrig.errors import ProtocolError, RemoteError
+from kernelrig.files.incoming import Incoming, Part
+from kernelrig.files.rundir import remove_stale_parts
+from kernelrig.model import StageJob
+from kernelrig.remote.host_files import (
+    Acceptance,
+    Limits,
+    Listed,
+    in_order,
+    read_entries,
+    shown,
+)
 from kernelrig.remote.protocol import CHUNK, AgentSession
+from kernelrig.terminal.log import say
+from kernelrig.terminal.text import one_line
 
-TRIES = 3  # for bytes that arrive wrong; dropped connections are retried by host_link
+TRIES = 3
+"""For bytes that arrive wrong, and for a host that breaks the protocol in the middle of a file.
 
+Dropped connections are retried by host_link.
+"""
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A file of a run as the host's manifest lists it."""
+RESERVE_BYTES = 1 << 20
+"""What is left free on this disk, for the reports that say what is missing."""
 
-    path: str
-    bytes: int
-    sha256: str
+_FOR_EVER = (errno.ENAMETOOLONG, errno.EILSEQ)
+"""Errors of this side's disk that the next attempt meets again."""
+
+_BLOCK = 4096
+_MOST_NAMED = 100
+_MOST_SAID = 5
+_REASON = 200
 
 
 def exact_chunks(path: Path, size: int) -> Iterator[bytes]:
@@ -42,14 +57,14 @@ def send_missing(
     """Send the blobs that the host lacks; `on_sent` gets blobs, bytes and blobs sent again."""
     sizes = {sha: path.stat().st_size for sha, path in files.items()}
     answer = session.ask({"op": "need", "blobs": sizes})
-    missing, again = list(answer["missing"]), len(answer["corrupted"])
+    missing, again = _known(answer, "missing", sizes), len(_known(answer, "corrupted", sizes))
     for _ in range(TRIES):
         if not missing:
             return
-        blobs = [{"sha256": sha, "bytes": sizes[sha]} for sha in missing]
+        blobs: list[dict[str, Any]] = [{"sha256": sha, "bytes": sizes[sha]} for sha in missing]
         stream = (chunk for sha in missing for chunk in exact_chunks(files[sha], sizes[sha]))
         sent = len(missing)
-        missing = list(session.ask({"op": "put", "blobs": blobs}, stream)["bad"])
+        missing = _known(session.ask({"op": "put", "blobs": blobs}, stream), "bad", missing)
         on_sent(sent - len(missing), sum(blob["bytes"] for blob in blobs), again)
         again = len(missing)
     names = ", ".join(files[sha].name for sha in missing)
@@ -59,87 +74,219 @@ def send_missing(
     )
 
 
-def list_files(session: AgentSession, run_id: str) -> tuple[Listed, ...]:
-    answer = session.ask({"op": "manifest", "run": run_id})
-    try:
-        return tuple(Listed(f["path"], f["bytes"], f["sha256"]) for f in answer["files"])
-    except (KeyError, TypeError) as e:
-        raise ProtocolError(f"the manifest of {run_id} is garbled") from e
+def _known(answer: Mapping[str, Any], key: str, blobs: Iterable[str]) -> list[str]:
+    """Return the blobs that a reply names; ProtocolError if it names others."""
+    named = answer.get(key)
+    if not isinstance(named, list) or not all(isinstance(sha, str) for sha in named):
+        raise ProtocolError(f"the host's reply has no list '{key}': {ascii(answer)[:80]}")
+    if unknown := set(named).difference(blobs):
+        raise ProtocolError(f"the host names a blob that it was not sent: {ascii(unknown)[:80]}")
+    return list(dict.fromkeys(named))
 
 
-def inside(destination: Path, name: str) -> Path:
-    """Return the local path of a file of the host; a name that leads outside is an error."""
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or not path.parts:
-        raise ProtocolError(f"the host lists a file outside its run: '{name}'")
-    return destination / path
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What of a run did not come, as `NAME: why`; false if everything came.
 
-
-def fetch_run(
-    session: AgentSession, run_id: str, destination: Path, on_file: Callable[[], None]
-) -> tuple[str, ...]:
-    """Fetch the files that are not here yet; return the names of those that could not be fetched.
-
-    Of a file that grows meanwhile the part is fetched that existed when it was listed.
+    `may_come`: what kept some of it away may be over at a later `collect`. The rest never comes:
+    it cannot be read on the host, is beyond a limit, or may not be written here.
     """
-    here: set[str] = set()
-    missing: tuple[str, ...] = ()
-    for _ in range(TRIES):
-        listed = [f for f in list_files(session, run_id) if f.path not in here]
-        here |= {f.path for f in listed if is_here(inside(destination, f.path), f)}
-        wanted = [f for f in listed if f.path not in here]
-        if not wanted:
-            return ()
-        for file in fetch(session, run_id, destination, wanted):
-            here.add(file.path)
-            on_file()
-        missing = tuple(f.path for f in wanted if f.path not in here)
-        if not missing:
-            return ()
-    return missing
+
+    names: tuple[str, ...] = ()
+    may_come: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.names)
+
+    def __add__(self, other: Missing) -> Missing:
+        return Missing(self.names + other.names, self.may_come or other.may_come)
 
 
-def is_here(path: Path, listed: Listed) -> bool:
-    if not path.is_file() or path.stat().st_size != listed.bytes:
-        return False
-    return sha256_file(path) == listed.sha256
+class RunFetch:
+    """Fetches the files of a run that are not here yet; what has arrived is never fetched twice.
 
+    `fetch` may be called again with another session after one was lost, and continues. Of a file
+    that grows meanwhile the part is fetched that existed when it was listed.
+    """
 
-def fetch(
-    session: AgentSession, run_id: str, destination: Path, wanted: list[Listed]
-) -> Iterator[Listed]:
-    """Request all files in one request and yield each one that arrived with its hash."""
-    files: list[dict[str, Any]] = [{"path": f.path, "bytes": f.bytes} for f in wanted]
-    session.send({"op": "fetch", "run": run_id, "files": files})
-    by_path = {f.path: f for f in wanted}
-    while "end" not in (header := session.frame()):
-        file = by_path.get(header.get("path", ""))
-        if file is None:
-            raise ProtocolError(f"the host sends a file that was not requested: {header!r}")
-        if "bytes" in header and store(
-            inside(destination, file.path), session.payload(header["bytes"]), file.sha256
-        ):
-            yield file
+    def __init__(
+        self,
+        run_id: str,
+        destination: Path,
+        jobs: Sequence[StageJob],
+        on_file: Callable[[], None],
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+    ) -> None:
+        self._run_id = run_id
+        self._destination = destination
+        self._jobs = jobs
+        self._on_file = on_file
+        self._limits = limits
+        self._here: dict[str, int] = {}  # the files that arrived, with the size that was listed
+        self._never: dict[str, str] = {}  # why a file will not come
+        self._later: dict[str, str] = {}  # why it did not come now
+        self._breaches = 0
+        self._under_way = ""
+        self._said = ""
 
+    def fetch(self, session: AgentSession) -> Missing:
+        """Fetch what is not here; ProtocolError if the host says what no agent says."""
+        with Incoming(self._destination) as folder:
+            remove_stale_parts(self._destination)
+            for _ in range(TRIES):
+                self._later.clear()
+                arrived_wrong = self._fetch_once(session, folder)
+                if not arrived_wrong:
+                    break
+            for name in arrived_wrong:
+                self._never[name] = f"it arrived {TRIES} times with another SHA-256 than announced"
+            try:
+                folder.sync()
+            except OSError as e:
+                return self._missing() + Missing((f"what came: not on the disk: {e}",), True)
+        return self._missing()
 
-def store(path: Path, chunks: Iterable[bytes], sha: str) -> bool:
-    """Write a file whole or not at all; false if its bytes do not have the announced hash."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    digest = hashlib.sha256()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as f:
-            for chunk in chunks:
-                digest.update(chunk)
-                f.write(chunk)
-            f.flush()
-            os.fsync(f.fileno())
-        if digest.hexdigest() != sha:
+    def blame(self, error: ProtocolError) -> bool:
+        """Give up the file during which the host broke the protocol; false if that is hopeless."""
+        self._breaches += 1
+        if not self._under_way or self._breaches >= TRIES:
             return False
-        temporary.replace(path)
-    except OSError as e:
-        raise IncompleteError(f"cannot write {path}: {e.strerror}") from e
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-    return True
+        self._never[self._under_way] = error.message
+        self._under_way = ""
+        return True
+
+    def give_up(self, error: ProtocolError) -> Missing:
+        """Return what is missing when nothing more can be fetched from this host."""
+        return self._missing() + Missing((f"all that did not come: {error.message}",), True)
+
+    def _missing(self) -> Missing:
+        """Return what did not come: first what this side can do something about."""
+        reasons = [*self._later.items(), *self._never.items()]
+        named = [f"{shown(name)}: {one_line(why)[:_REASON]}" for name, why in reasons]
+        if len(named) > _MOST_NAMED:
+            named[_MOST_NAMED:] = [f"{len(named) - _MOST_NAMED} more files"]
+        return Missing(tuple(named), bool(self._later))
+
+    def _fetch_once(self, session: AgentSession, folder: Incoming) -> list[str]:
+        """List the run and fetch what is to come; return what arrived with another hash."""
+        acceptance = Acceptance(self._destination, self._jobs)
+        listed = self._listed(session, acceptance)
+        wanted = self._affordable(folder, self._within_limits(acceptance, listed))
+        requests: list[dict[str, Any]] = [{"path": f.name, "bytes": f.bytes} for f in wanted]
+        known = [folder.sha256_here(f.place, f.bytes) for f in wanted]
+        for request, sha in zip(requests, known, strict=True):
+            if sha:
+                request["sha256"] = sha
+        if not requests:
+            return []
+        session.send({"op": "fetch", "run": self._run_id, "files": requests})
+        arrived_wrong = []
+        for number, file in enumerate(wanted):
+            self._under_way = file.name
+            if not self._receive(session, folder, number, file, known[number]):
+                arrived_wrong.append(file.name)
+        self._under_way = ""
+        if "end" not in (frame := session.frame()):
+            raise ProtocolError(f"the host sends more than was requested: {ascii(frame)[:80]}")
+        return arrived_wrong
+
+    def _listed(self, session: AgentSession, acceptance: Acceptance) -> list[Listed]:
+        """Return the files that the host lists and that are accepted, in the order of the list."""
+        session.send({"op": "manifest", "run": self._run_id, "most": self._limits.files})
+        most = self._limits.entries(len(self._jobs))
+        files: list[Listed] = []
+        other: list[str] = []
+        entries = 0
+        while "end" not in (frame := session.frame()):
+            for name, size in read_entries(frame, "files", int):
+                entries += 1
+                try:
+                    files.append(Listed(name, size, acceptance.place(name)))
+                except ValueError as e:
+                    self._never[name] = str(e)
+            for name, why in read_entries(frame, "lost", str):
+                entries += 1
+                self._never[name] = f"the host cannot read it: {why}"
+            for name, kind in read_entries(frame, "other", str):
+                entries += 1
+                other.append(f"{shown(name)} ({shown(kind)})")
+            if entries > most:
+                raise ProtocolError(f"the host lists more than {most} files")
+        if other:
+            self._say_left(other)
+        return files
+
+    def _say_left(self, names: Sequence[str]) -> None:
+        more = f" and {len(names) - _MOST_SAID} more" if len(names) > _MOST_SAID else ""
+        said = ", ".join(names[:_MOST_SAID]) + more
+        if said != self._said:  # not again after each lost connection
+            self._said = said
+            say(f"left on the host, as only regular files are fetched: {said}")
+
+    def _within_limits(self, acceptance: Acceptance, listed: Sequence[Listed]) -> list[Listed]:
+        """Return what is still to come, the journal first; a file over its limit never does."""
+        rest = [f for f in listed if f.name not in self._here and f.name not in self._never]
+        rest = in_order(rest)
+        wanted = list(acceptance.within(rest, self._here))
+        for file in set(rest).difference(wanted):
+            limit = acceptance.limit(file.name)
+            self._never[file.name] = (
+                f"with its {file.bytes} bytes its stage has more than the {limit} that it may write"
+            )
+        return wanted
+
+    def _affordable(self, folder: Incoming, wanted: Sequence[Listed]) -> list[Listed]:
+        """Return what fits on this disk: the smallest first, so that most of it does."""
+        free = folder.free_bytes()
+        left = free - RESERVE_BYTES
+        fitting = []
+        for file in wanted:
+            taken = -(-file.bytes // _BLOCK) * _BLOCK
+            if taken <= left or folder.sha256_here(file.place, file.bytes):
+                left -= taken
+                fitting.append(file)
+            else:
+                self._later[file.name] = f"it has {file.bytes} bytes, and {free} are free here"
+        return fitting
+
+    def _receive(
+        self, session: AgentSession, folder: Incoming, number: int, file: Listed, known: str
+    ) -> bool:
+        """Take the next file of the stream; false if it arrived with another hash."""
+        header = self._frame_of(session, number)
+        if "lost" in header:
+            self._never[file.name] = f"the host cannot read it: {header['lost']}"
+            return True
+        if header.get("same") is True and known:
+            self._arrived(file)
+            return True
+        if type(header.get("bytes")) is not int or header["bytes"] != file.bytes:
+            raise ProtocolError(
+                f"the host listed it with {file.bytes} bytes and sends {ascii(header)[:80]}"
+            )
+        with Part(folder) as part:
+            for chunk in session.payload(file.bytes):
+                part.write(chunk)
+            trailer = self._frame_of(session, number)
+            if "lost" in trailer:
+                self._never[file.name] = f"the host cannot read it: {trailer['lost']}"
+                return True
+            if trailer.get("sha256") != part.sha256:
+                return False
+            part.move(file.place)
+        if part.failure is None:
+            self._arrived(file)
+            return True
+        why = self._never if part.failure.errno in _FOR_EVER else self._later
+        why[file.name] = f"it cannot be written here: {part.failure.strerror}"
+        return True
+
+    def _frame_of(self, session: AgentSession, number: int) -> Mapping[str, Any]:
+        frame = session.frame()
+        if type(frame.get("file")) is not int or frame["file"] != number:
+            raise ProtocolError(f"the host sends what was not requested: {ascii(frame)[:80]}")
+        return frame
+
+    def _arrived(self, file: Listed) -> None:
+        self._here[file.name] = file.bytes
+        self._on_file()

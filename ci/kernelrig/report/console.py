@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from kernelrig.errors import BuildError, CiError
-from kernelrig.model import Command, Plan, Remote, Stage, StageJob, StageKind
+from kernelrig.model import Command, Plan, RecordedRemote, Stage, StageJob, StageKind
 from kernelrig.terminal.text import printable
 
 
 def render_plan(
-    plan: Plan, jobs: Sequence[StageJob], remote: Remote, skipped: Mapping[str, str]
+    plan: Plan, jobs: Sequence[StageJob], remote: RecordedRemote, skipped: Mapping[str, str]
 ) -> str:
     """Render what a run would do: every stage, its limits, and each command as a shell takes it.
 

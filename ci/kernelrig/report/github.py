@@ -10,17 +10,23 @@ from kernelrig.model import Finding, Outcome, Run
 from kernelrig.report.entries import Entry, entries
 from kernelrig.report.markdown import render_summary
 from kernelrig.report.outcome import device_label, is_incomplete, missing, stage_word
-from kernelrig.terminal.text import markdown_cell, one_line
+from kernelrig.terminal.text import markdown_cell, one_line, workflow_command
 
 MAX_ANNOTATIONS = 10
 """GitHub shows that many errors of a step; the summary names all of them."""
+
+MATCHERS = ("kernelrig-compiler", "kernelrig-assembler", "kernelrig-finding")
+"""Problem matchers of .github: they would mark once more what an annotation of ours has marked."""
 
 
 def publish(run: Run, environ: Mapping[str, str], root: Path) -> None:
     """Write annotations to stdout and the summary to its file, if GitHub Actions runs us."""
     if environ.get("GITHUB_ACTIONS") != "true":
         return
-    for line in error_commands(run, root):
+    commands = error_commands(run, root)
+    if commands:
+        commands = [*(workflow_command("remove-matcher", "", owner=o) for o in MATCHERS), *commands]
+    for line in commands:
         sys.stdout.write(line + "\n")
     sys.stdout.flush()
     if summary := environ.get("GITHUB_STEP_SUMMARY"):
@@ -34,7 +40,9 @@ def error_commands(run: Run, root: Path) -> list[str]:
     if not run.stages or missing(run) or is_incomplete(run):
         what = "; ".join(missing(run)) or "no stage left a record"
         # Before the last that is shown: ten findings must not hide that there may be more.
-        lines.insert(MAX_ANNOTATIONS - 1, _command({"title": "results are missing"}, what))
+        lines.insert(
+            MAX_ANNOTATIONS - 1, workflow_command("error", what, title="results are missing")
+        )
     return lines[:MAX_ANNOTATIONS]
 
 
@@ -74,7 +82,7 @@ def _annotation(entry: Entry, root: Path) -> str:
     title = one_line(f"{ours}{fault.name} ({device_label(fault.stage)})")
     explains = f"; explains {len(entry.explains)} more" if entry.explains else ""
     message = fault.sentence + explains
-    return _command({**_place(fault.finding, root), "title": title}, message)
+    return workflow_command("error", message, **_place(fault.finding, root), title=title)
 
 
 def _place(finding: Finding | None, root: Path) -> dict[str, str]:
@@ -82,14 +90,3 @@ def _place(finding: Finding | None, root: Path) -> dict[str, str]:
     if finding is None or not path:
         return {}
     return {"file": path, "line": str(finding.line)} if finding.line else {"file": path}
-
-
-def _command(properties: Mapping[str, str], message: str) -> str:
-    """Write a workflow command; GitHub's escapes keep data from ending it or starting another."""
-    words = ",".join(f"{k}={_escape(v, in_property=True)}" for k, v in properties.items())
-    return f"::error {words}::{_escape(message)}"
-
-
-def _escape(text: str, *, in_property: bool = False) -> str:
-    text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return text.replace(":", "%3A").replace(",", "%2C") if in_property else text

@@ -180,7 +180,8 @@ def _complete(element: ET.Element, suite: _Suite) -> None:
         node.set("time", f"{case.seconds:.3f}")  # it writes six digits, junit-10 allows three
         if located := next((f for f in case.findings if f.file), None):
             node.set("file", one_line(located.file))
-            node.set("line", str(located.line))
+            if located.line:
+                node.set("line", str(located.line))
         if case.properties:
             properties = ET.Element("properties")
             for name, value in case.properties:

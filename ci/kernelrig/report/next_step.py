@@ -18,7 +18,7 @@ from kernelrig.model import (
     DeviceKind,
     Fault,
     Outcome,
-    Remote,
+    RecordedRemote,
     Run,
     Stage,
     StageKind,
@@ -140,7 +140,7 @@ def _after_fault(run: Run, fault: Fault, first: Entry | None) -> NextStep:
     return NextStep(again, _repair(first) if first else "")
 
 
-def _after_bench(run: Run, bench: Bench, remote: Remote, first: Entry | None) -> NextStep:
+def _after_bench(run: Run, bench: Bench, remote: RecordedRemote, first: Entry | None) -> NextStep:
     """Measure longer if that decides it; else profile the last candidate, or test a faster one."""
     names = [_named_again(run, c) for c in bench.candidates]
     compare = _command("bench", [*names, "--remote", remote.name])

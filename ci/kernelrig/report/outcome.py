@@ -51,13 +51,15 @@ def run_outcome(run: Run) -> Outcome:
     """Join every verdict of the run. A check that fails counts even if its stage passed.
 
     A kernel that compiled, and a host that passed preflight, say nothing of the kernel as long as
-    no other stage passed: a skip.
+    no other stage passed: a skip. What is missing of the results and never comes is an error.
     """
     outcome = combine(v for stage in run.stages for v in stage_verdicts(stage))
     judging = [s for s in run.stages if s.kind.on_host]
     judging = judging or [s for s in run.stages if s.kind is not StageKind.BUILD]
     nothing = bool(judging) and all(s.verdict.outcome is not Outcome.PASS for s in judging)
     nothing = nothing or was_killed(run)
+    if run.missing and run.state == "finished" and outcome is Outcome.PASS:
+        return Outcome.ERROR
     return Outcome.SKIP if nothing and outcome is Outcome.PASS else outcome
 
 
@@ -67,16 +69,22 @@ def was_killed(run: Run) -> bool:
 
 
 def is_incomplete(run: Run) -> bool:
-    """Return whether results may still be brought back; a run never launched has none."""
-    return run.state != "prepared" and bool(missing(run) or run.state != "finished")
+    """Return whether results may still be brought back; a run never launched has none.
+
+    Of a finished run nothing more comes, even if something is missing.
+    """
+    return run.state != "prepared" and bool(_silent(run) or run.state != "finished")
 
 
 def missing(run: Run) -> tuple[str, ...]:
     """Name what did not come back; a planned stage without a record is missing, never passed."""
+    return (*run.missing, *(f"stage {name}: it left no record" for name in _silent(run)))
+
+
+def _silent(run: Run) -> list[str]:
     recorded = {stage.name for stage in run.stages}
     planned = dict.fromkeys([*(s.name for s in run.plan.stages), *(j.name for j in run.jobs)])
-    silent = [name for name in planned if name not in recorded]
-    return (*run.missing, *(f"stage {name}: it left no record" for name in silent))
+    return [name for name in planned if name not in recorded]
 
 
 def exit_code(run: Run) -> int:

@@ -18,7 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from kernelrig import report, stages
+from kernelrig import config, report, stages
+from kernelrig.config.selection import choose_recorded
 from kernelrig.errors import (
     BuildError,
     CiError,
@@ -96,13 +97,13 @@ def build_kernels(root: Path, request: BuildRequest) -> tuple[Build, ...]:
 def describe_plan(root: Path, request: RunRequest | BenchRequest) -> str:
     """Describe what a run would do, without a connection: the options of tools are not probed."""
     p = prepare(root, request)
-    assert p.remote is not None
     directory = RunDirectory(root, root, store.new_run(root, p))
     directory.made = make_builds(root, p.wanted, p.tools, system_cuda=p.system_cuda)
-    builds, device = directory.builds, executor(p.kernel, p.remote, None)[0]
-    jobs = stages.stage_jobs(p.plan, p.kernel, builds, None, p.remote, bench=p.bench, seed=p.seed)
+    remote, builds = directory.remote, directory.builds
+    device = executor(p.kernel, remote.device, None)[0]
+    jobs = stages.stage_jobs(p.plan, p.kernel, builds, None, remote, bench=p.bench, seed=p.seed)
     skipped = {s.name: stages.why_not(p.kernel, p.arch, s, device) for s in p.plan.on_host}
-    return report.render_plan(p.plan, jobs, p.remote, skipped)
+    return report.render_plan(p.plan, jobs, remote, skipped)
 
 
 def collect(root: Path, name: str) -> Run:
@@ -115,17 +116,21 @@ def collect(root: Path, name: str) -> Run:
         if not (directory.folder / "manifest.json").is_file():  # killed before the last report
             report.write_reports(run, directory.folder)
         return run
+    if run.state == "collected":
+        return judge(root, directory.folder, run)
     from kernelrig.run.executors.host import CollectExecutor
 
+    remote = choose_recorded(config.load_remotes(root), run.remote, run.id)
     directory.run = replace(run, missing=())
-    return _judge_again(directory, CollectExecutor(run.remote))
+    return _judge_again(directory, CollectExecutor(remote))
 
 
 def judge(root: Path, folder: Path, run: Run) -> Run:
     """Reach every verdict anew from the files that came back; the same files give the same."""
     from kernelrig.run.executors.rejudge import RejudgeExecutor
 
-    directory = RunDirectory(root, folder, run)
+    state = run.state if run.state == "incomplete" else "collected"
+    directory = RunDirectory(root, folder, replace(run, state=state))
     directory.load_builds()
     return _judge_again(directory, RejudgeExecutor())
 
@@ -150,11 +155,8 @@ def _assign(p: RunSpec) -> list[Assigned]:
 
 
 def _judge_again(directory: RunDirectory, back: Executor) -> Run:
-    run = directory.run
-    kept = tuple(s for s in run.stages if not s.kind.on_host)
-    directory.run = replace(run, stages=kept)
     with held_back():
-        return _carry_out(directory, [(back, run.plan.on_host)])
+        return _carry_out(directory, [(back, directory.run.plan.on_host)])
 
 
 def _carry_out(directory: RunDirectory, assigned: Sequence[Assigned]) -> Run:
@@ -207,7 +209,7 @@ def _finish(directory: RunDirectory) -> Run:
     run = replace(
         directory.run,
         stages=tuple(with_comparison(directory, record, judged) for record in judged),
-        state="incomplete" if directory.run.missing else "finished",
+        state="incomplete" if directory.run.state in ("launched", "incomplete") else "finished",
         finished_utc=rundir.utc_now(),
     )
     directory.report(run)
@@ -231,7 +233,7 @@ def with_comparison(
 def _stop(directory: RunDirectory, error: BaseException) -> Run:
     """File what is known when a run cannot go on; what was launched can still be collected."""
     note_run(error, str(directory.folder.relative_to(directory.root)))
-    if directory.run.state in ("launched", "incomplete"):
+    if directory.run.state in ("launched", "collected", "incomplete"):
         return _leave_incomplete(directory, error)
     record = _blamed(directory, error)
     others = [s for s in directory.without_record() if s.name != record.name]
@@ -271,11 +273,17 @@ def _blamed(directory: RunDirectory, error: BaseException) -> StageRecord:
 def _leave_incomplete(directory: RunDirectory, error: BaseException) -> Run:
     """File what is known and how to continue: the agent on the host does not need this client."""
     reason = store.reason(error)
-    run = replace(directory.run, state="incomplete", missing=(reason,))
+    state = directory.run.state
+    if state == "collected":  # what is missing then never comes, and is named by now
+        run = directory.run
+    else:
+        run = replace(directory.run, state="incomplete", missing=(reason,))
     _report_if_possible(directory, run)
     collect_it = report.next_command(run)
     remote = run.remote.name if run.remote else ""
-    known = directory.on_host.format(run=run.id, remote=remote, collect=collect_it)
+    known = directory.on_host.format(
+        run=run.id, remote=remote, collect=collect_it, now=rundir.utc_now()
+    )
     say(f"{reason}; {known}")
     if not isinstance(error, KeyboardInterrupt | CiError | OSError):
         raise error  # a failure of ours: its traceback belongs on file too

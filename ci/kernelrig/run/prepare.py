@@ -156,7 +156,7 @@ def prepare_run(root: Path, request: RunRequest) -> RunSpec:
         (kernel.name, ""): (kernel, variant),
         **{(kernel.name, v): (kernel, v) for v in variants if v != variant},
     }
-    device, _ = executor(kernel, remote, None)
+    device, _ = executor(kernel, remote.device, None)
     if device is DeviceKind.GPU and any(s.kind is StageKind.SANITIZER for s in plan.stages):
         needed[SELFTEST, ""] = (choose_kernel(kernels, SELFTEST), "")
     wanted = {}
@@ -192,7 +192,7 @@ def _seed(asked: int | None, device: DeviceKind) -> int | None:
 
 def _require_work(kernel: Kernel, remote: Remote, plan: Plan) -> None:
     """Refuse a plan none of whose stages can do anything with this kernel there."""
-    device, _ = executor(kernel, remote, None)
+    device, _ = executor(kernel, remote.device, None)
     reasons = [stages.why_not(kernel, remote.arch, s, device) for s in plan.on_host]
     if reasons and all(reasons):
         hint = "pass --remote NAME of a host with a GPU" if device is DeviceKind.EMULATOR else ""
@@ -200,7 +200,7 @@ def _require_work(kernel: Kernel, remote: Remote, plan: Plan) -> None:
 
 
 def _require_timing(kernel: Kernel, remote: Remote, plan: Plan) -> None:
-    device, _ = executor(kernel, remote, None)
+    device, _ = executor(kernel, remote.device, None)
     timed = [s for s in plan.on_host if s.kind is StageKind.TIMING]
     reasons = [stages.why_not(kernel, remote.arch, s, device) for s in timed]
     if all(reasons):

@@ -31,7 +31,7 @@ from kernelrig.model import (
     Candidate,
     DeviceKind,
     Outcome,
-    Remote,
+    RecordedRemote,
     Run,
     Stage,
     StageKind,
@@ -52,6 +52,10 @@ class OnHost(StrEnum):
     ASKED = "run {run} may have started on {remote}: `{collect}` finds out, and brings its results"
     RUNS = "run {run} goes on on {remote}: `{collect}` follows it and brings its results"
     ENDED = "run {run} has ended on {remote}: `{collect}` brings its results"
+    UNREACHED = (
+        "run {run} was launched on {remote}, which was not reached at {now}:"
+        " `{collect}` tries again; if that machine is gone for good, so is what did not come back"
+    )
     HERE = "all results of run {run} are here: `{collect}` judges them"
 
 
@@ -77,14 +81,14 @@ class RunDirectory:
         return Builds(self.made[""], variants, self.made.get(SELFTEST))
 
     @property
-    def remote(self) -> Remote:
+    def remote(self) -> RecordedRemote:
         """Return where the stages are executed; a run without a remote is emulated here."""
-        here = Remote("here", self.run.arch, kind="embedded", device=DeviceKind.EMULATOR)
+        here = RecordedRemote("here", self.run.arch, kind="embedded", device=DeviceKind.EMULATOR)
         return self.run.remote or here
 
     @property
     def device(self) -> DeviceKind:
-        return executor(self.run.kernel, self.remote, self.run.host)[0]
+        return executor(self.run.kernel, self.remote.device, self.run.host)[0]
 
     @property
     def preflight(self) -> Stage:
@@ -109,6 +113,11 @@ class RunDirectory:
         others = (s for s in self.run.stages if s.name != record.name)
         self.save(replace(self.run, stages=(*others, record)))
 
+    def forget_judged(self) -> None:
+        """Drop the verdicts on what ran on a host, which are to be reached anew."""
+        kept = tuple(s for s in self.run.stages if not s.kind.on_host)
+        self.run = replace(self.run, stages=kept)
+
     def outcome(self, stage: Stage) -> Outcome | None:
         found = [s.verdict.outcome for s in self.run.stages if s.name == stage.name]
         return found[0] if found else None
@@ -125,7 +134,7 @@ class RunDirectory:
         """Return the record of a stage that no reader has judged."""
         device, machine = DeviceKind.STATIC, ""
         if not stage.kind.static:
-            device, machine = executor(self.run.kernel, self.remote, self.run.host)
+            device, machine = executor(self.run.kernel, self.remote.device, self.run.host)
         variant = stage.variant or self.run.variant
         return StageRecord(stage.name, stage.kind, device, machine, verdict, (), variant=variant)
 
@@ -206,7 +215,7 @@ def new_run(root: Path, p: RunSpec) -> Run:
         kernel=p.kernel,
         variant=p.variant,
         arch=p.arch,
-        remote=p.remote,
+        remote=RecordedRemote.of(p.remote) if p.remote else None,
         plan=p.plan,
         provenance=provenance(root, ()),
         started_utc=rundir.utc_now(),

@@ -9,15 +9,8 @@ from kernelrig import stages
 from kernelrig.files import rundir
 from kernelrig.model import Baseline, DeviceKind, HostClass, Run, StageRecord, TimedRun
 
-_THROTTLED = {
-    0x2: "application clocks",
-    0x8: "hardware slowdown",
-    0x20: "thermal slowdown by software",
-    0x40: "thermal slowdown by hardware",
-    0x80: "power brake",
-    0x100: "display clocks",
-}
-"""Reasons that lie with the host. The others (idle, power cap) are caused by the kernel itself."""
+_OF_THE_HOST = (0x2, 0x8, 0x20, 0x40, 0x80, 0x100)
+"""Throttle reasons that lie with the host. The others are caused by the kernel itself."""
 
 
 def recorded_timing(
@@ -78,4 +71,4 @@ def _slowed(clocks: Sequence[stages.Clock]) -> Iterator[str]:
             bits |= int(clock.throttle_reasons, 16)
         except ValueError:
             yield f"throttle reasons '{clock.throttle_reasons}'"
-    yield from (name for bit, name in _THROTTLED.items() if bits & bit)
+    yield from (stages.THROTTLE_REASONS[bit] for bit in _OF_THE_HOST if bits & bit)

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from kernelrig.stages.preflight.reader import judge_preflight
     from kernelrig.stages.table import why_not
     from kernelrig.stages.timing.reader import load_timing, nearest_rank
+    from kernelrig.stages.timing.samples import THROTTLE_REASONS
     from kernelrig.stages.verdicts import read_stage
 
 __all__ = [
     "MAX_IMAGES",
     "OBSERVERS",
     "OUTPUT",
+    "THROTTLE_REASONS",
     "Clock",
     "Context",
     "Launch",

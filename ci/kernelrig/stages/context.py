@@ -20,7 +20,7 @@ from kernelrig.model import (
     Host,
     Kernel,
     Plan,
-    Remote,
+    RecordedRemote,
     Stage,
     StageRecord,
     executor,
@@ -41,7 +41,7 @@ class Setup:
     build: Build
     selftest: Build | None
     host: Host | None
-    remote: Remote
+    remote: RecordedRemote
     variant: str = ""
     plan: Plan = Plan("", ())  # noqa: RUF009 - frozen
     emulation: Emulation = Emulation()  # noqa: RUF009 - frozen
@@ -72,7 +72,7 @@ class Context:
     kernel: Kernel
     build: Build
     host: Host
-    remote: Remote
+    remote: RecordedRemote
     earlier: Mapping[str, StageRecord]
     today: date
     source_root: Path | None = None
@@ -97,12 +97,12 @@ class Context:
 
     @property
     def device(self) -> DeviceKind:
-        return executor(self.kernel, self.remote, self.host)[0]
+        return executor(self.kernel, self.remote.device, self.host)[0]
 
     @property
     def machine(self) -> str:
         """The device's own name, as the host reports it; not the name in remotes.yaml."""
-        return executor(self.kernel, self.remote, self.host)[1]
+        return executor(self.kernel, self.remote.device, self.host)[1]
 
 
 def stage_case(kernel: Kernel, stage: Stage) -> Case:

@@ -15,7 +15,7 @@ from kernelrig.model import (
     Inspection,
     Kernel,
     Plan,
-    Remote,
+    RecordedRemote,
     Stage,
     StageJob,
     StageKind,
@@ -39,13 +39,13 @@ def stage_jobs(
     kernel: Kernel,
     builds: Builds,
     host: Host | None,
-    remote: Remote,
+    remote: RecordedRemote,
     emulation: Emulation = Emulation(),  # noqa: B008 - frozen
     bench: Bench | None = None,
     seed: int | None = None,
 ) -> tuple[StageJob, ...]:
     """Return a job for every stage that the agent runs; one that does not apply has no commands."""
-    device, _ = executor(kernel, remote, host)
+    device, _ = executor(kernel, remote.device, host)
 
     def setup(stage: Stage) -> Setup:
         return Setup(

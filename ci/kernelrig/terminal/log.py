@@ -11,15 +11,18 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from kernelrig.terminal.text import workflow_command
 
 if TYPE_CHECKING:
     from kernelrig.terminal.live import Live
 
 _BEGAN = time.monotonic()
 _LOCK = threading.RLock()
+_masked: set[str] = set()
 _live: Live | None = None
 
 
@@ -34,6 +37,21 @@ def say(line: str) -> None:
         else:
             sys.stderr.write(stamped)
             sys.stderr.flush()
+
+
+def mask(values: Iterable[str]) -> None:
+    """Have GitHub Actions show `***` for these values in the job's log, from here on.
+
+    It does so by itself for a whole secret, and not for a part of it, as the host of USER@HOST is.
+    """
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return
+    with _LOCK:
+        for value in values:
+            if value and value not in _masked:
+                _masked.add(value)
+                sys.stderr.write(workflow_command("add-mask", value) + "\n")
+        sys.stderr.flush()
 
 
 @contextmanager

@@ -44,6 +44,12 @@ def markdown_code(text: str) -> str:
     return f"{fence}{inside}{fence}" if text else ""
 
 
+def workflow_command(name: str, message: str, **properties: str) -> str:
+    """Return a command for the log of GitHub Actions; data can neither end it nor start another."""
+    words = ",".join(f"{k}={_command_data(v, in_property=True)}" for k, v in properties.items())
+    return f"::{name}{' ' if words else ''}{words}::{_command_data(message)}"
+
+
 def columns(rows: Sequence[tuple[str, ...]]) -> str:
     """Align rows under each other; the last column is as long as it is."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
@@ -54,6 +60,11 @@ def columns(rows: Sequence[tuple[str, ...]]) -> str:
 def render_rows(rows: Sequence[tuple[str, ...]]) -> str:
     """Align a table whose cells may come from anywhere."""
     return columns([tuple(map(one_line, row)) for row in rows])
+
+
+def _command_data(text: str, *, in_property: bool = False) -> str:
+    text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return text.replace(":", "%3A").replace(",", "%2C") if in_property else text
 
 
 def _markdown_word(word: str) -> str:

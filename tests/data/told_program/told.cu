@@ -2,9 +2,11 @@
 // file that it is told, TOLD/<mode>-<pattern>-<seed>.json, and describes its launch. What it is judged by is all real: the
 // build, its cubin, the way to the host and back, and every verdict on what came back.
 
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <thread>
 
 __global__ void patch_embed_gemm(float *out) { out[threadIdx.x] = 1.0f; }
 
@@ -31,6 +33,8 @@ int main(int argc, char **argv) {
   const char *told = std::getenv("TOLD");
   if (!told || result.empty())
     return 2;
+  if (mode == "time") // as long as its samples add up to
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));
   std::ifstream from(std::string(told) + "/" + mode + "-" + pattern + "-" + seed + ".json");
   std::ofstream to(result);
   to << from.rdbuf();

@@ -13,9 +13,9 @@ library only:
 
     serve, __main__ -> { start follow collect, runner } -> attempt
         -> { looks core_dump result_cache }
-        -> { children workdir facts gpu_health integrity }
+        -> { children workdir facts gpu_health integrity } -> gpu_figures
         -> { daemon blobs journal wire tools gpu_add cuda_gdb }
-        -> { disk process_table stage_folder } -> refusal
+        -> { disk process_table stage_folder gpu_query } -> { refusal module_text }
 
 `importer` is separate: it imports the others from the archive.
 """

@@ -1,16 +1,20 @@
 """`python agent.pyz run DIR LOCK`: the detached daemon, with the host lock that it holds.
 
+It reads the variables of the remote from stdin, as JSON.
+
 `python -m kernelrig.remote.agent here DIR` runs the same job in the foreground, on the client's own
 machine: no lock, events on stdout as well, and an end when the client ends.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
 
 from .children import end_with_parent
+from .remote_variables import adopt
 from .runner import Runner
 
 
@@ -23,6 +27,7 @@ def main() -> None:
         return
     if mode != "run":
         sys.exit(f"unknown mode '{mode}' of the agent; known: here, run")
+    adopt(json.load(sys.stdin))
     # The parent ends and start_daemon returns; the daemon is left to init, out of sshd's session.
     if os.fork():
         os._exit(0)

@@ -57,9 +57,8 @@ def adopt_orphans() -> str:
 class Children:
     """Starts, waits for and ends processes with the run's marker; waiting keeps the heartbeat."""
 
-    def __init__(self, run: Path, env: dict[str, str]) -> None:
+    def __init__(self, run: Path) -> None:
         self.run = run
-        self.env = env
         self.cancelled = False
         self.beaten = 0.0
 
@@ -75,7 +74,7 @@ class Children:
         return subprocess.Popen(
             argv,
             cwd=folder,
-            env={**os.environ, **self.env, **env, **marker(self.run)},
+            env={**os.environ, **env, **marker(self.run)},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,

@@ -14,6 +14,7 @@ from pathlib import Path
 from .disk import disk_reason, write_file
 from .process_table import is_alive, marker, process_stat
 from .refusal import Json, Refused
+from .remote_variables import ADOPTED, STARTED_WITH
 
 ARCHIVE = "agent.pyz"
 START_S = 30.0
@@ -25,13 +26,13 @@ def start_daemon(run: Path, lock: int, start_s: float = START_S) -> None:
     Raises Refused, with the reason, if there is no such line within START_S.
     """
     argv = [sys.executable or "python3", str(run / ARCHIVE), "run", str(run), str(lock)]
-    env = {name: value for name, value in os.environ.items() if name not in marker(run)}
+    env = {name: value for name, value in STARTED_WITH.items() if name not in marker(run)}
     limit = time.monotonic() + start_s
     try:
         with (run / "agent.log").open("ab") as log:
             done = subprocess.run(
                 argv,
-                stdin=subprocess.DEVNULL,
+                input=json.dumps(ADOPTED).encode(),
                 stdout=log,
                 stderr=log,
                 cwd=run,

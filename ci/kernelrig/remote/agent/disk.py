@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
+import stat
 from pathlib import Path
+from typing import BinaryIO
 
 from .refusal import Refused
 
 CHUNK = 1 << 18
+BLOCK = 512  # the unit of st_blocks, whatever the file system's own is
 FLOOR_BYTES = 64 << 20
 
 
 def sha256_head(path: Path, size: int) -> str:
     """Hash the first `size` bytes: a log may grow while it is being fetched."""
-    digest = hashlib.sha256()
     with path.open("rb") as f:
-        while size > 0:
-            chunk = f.read(min(CHUNK, size))
-            if not chunk:
-                break
-            digest.update(chunk)
-            size -= len(chunk)
+        return sha256_of(f, size)
+
+
+def sha256_of(file: BinaryIO, size: int) -> str:
+    """Hash the next `size` bytes of an open file, fewer if it has no more."""
+    digest = hashlib.sha256()
+    while size > 0:
+        chunk = file.read(min(CHUNK, size))
+        if not chunk:
+            break
+        digest.update(chunk)
+        size -= len(chunk)
     return digest.hexdigest()
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file to read it; OSError for anything else, without waiting for a writer."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def free_bytes(path: Path) -> int:
@@ -54,12 +72,17 @@ def disk_reason(path: Path) -> str:
 
 
 def tree_bytes(folder: Path) -> int:
-    """Return the bytes of all files below `folder`; files that vanish meanwhile count as 0."""
+    """Return the bytes of all files below `folder`; files that vanish meanwhile count as 0.
+
+    A file counts as what it holds or as what it takes on the disk, whichever is more: a sparse one
+    takes nothing here and all of its size wherever it is copied to.
+    """
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
-                total += os.lstat(f"{parent}/{name}").st_size
+                status = os.lstat(f"{parent}/{name}")
+                total += max(status.st_size, status.st_blocks * BLOCK)
     return total
 
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .disk import free_bytes
+from .gpu_figures import driver_figures, with_figures
 from .process_table import run_tool
 from .refusal import Json
 from .tools import PROBE_S, TOOL_VERSIONS, describe_tool, find_tool
@@ -92,19 +93,19 @@ def gather_facts(workdir: Path) -> Json:
     """Return the fields of kernelrig.model.Host; the probes run in parallel."""
     problems: list[str] = []
     if os.statvfs(workdir).f_flag & os.ST_NOEXEC:
-        problems.append(f"programs cannot be run from {workdir}: it is mounted noexec")
+        problems.append("programs cannot be run from the workdir: it is mounted noexec")
     paths = {name: path for name in TOOL_VERSIONS for path in [find_tool(name)] if path}
     smi = paths.get("nvidia-smi")
     with ThreadPoolExecutor() as pool:
         tools = {n: pool.submit(describe_tool, n, p, problems) for n, p in paths.items()}
         gpus = pool.submit(query_gpus, smi, problems) if smi else None
+        driver = pool.submit(driver_figures) if smi else None
         users = pool.submit(query_gpu_processes, smi, problems) if smi else None
-    found = gpus.result() if gpus else []
+    found = with_figures(gpus.result(), driver.result()) if gpus and driver else []
     return {
         "hostname": platform.node(),
         "python": platform.python_version(),
         "glibc": libc_version(),
-        "workdir": str(workdir),
         "free_bytes": free_bytes(workdir),
         "driver": driver_version(found),
         "gpus": found,
@@ -112,4 +113,5 @@ def gather_facts(workdir: Path) -> Json:
         "gpu_counters_admin_only": counters_admin_only(),
         "tools": {name: tool.result() for name, tool in tools.items()},
         "problems": sorted(problems),
+        "admin": os.geteuid() == 0,
     }

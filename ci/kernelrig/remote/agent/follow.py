@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import time
@@ -31,16 +30,18 @@ class Journaled:
 
     def read(self, *, alive: bool) -> Iterator[tuple[Json, int]]:
         """Yield each further event and the offset behind it; `alive` is whether an agent lives."""
-        found = os.stat(self.path)
-        if self.file not in (0, found.st_ino):
+        try:
+            found = os.lstat(self.path).st_ino
+        except FileNotFoundError:
+            return
+        if self.file not in (0, found):
             self.offset = 0
-        self.file = found.st_ino
-        with contextlib.suppress(ValueError, LookupError, TypeError):  # no line of the agent's
-            for event, behind in journal_events(self.path, self.offset):
-                if alive and event["event"] == "finished":
-                    return
-                self.offset = behind
-                yield event, behind
+        self.file = found
+        for event, behind in journal_events(self.path, self.offset):
+            if alive and event["event"] == "finished":
+                return
+            self.offset = behind
+            yield event, behind
 
 
 def follow(
@@ -59,7 +60,7 @@ def follow(
     journal, noted, began = Journaled(run, offset), False, time.monotonic()
     while True:
         agent = agent_of(run)  # before reading: a dead agent's last lines are read then
-        for event, behind in list(journal.read(alive=agent is not None)):
+        for event, behind in journal.read(alive=agent is not None):
             wire.send({"event": event, "offset": behind})
             if event["event"] == "finished":
                 return {"end": "finished"}

@@ -5,22 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from importlib.abc import InspectLoader
-from types import ModuleType
-from typing import cast
 
 from . import gpu_add
+from .module_text import source
 from .refusal import Json
 
 HEALTH_S = 30.0
-
-
-def source(module: ModuleType) -> str:
-    """Return a module's source text, wherever it was imported from."""
-    spec = module.__spec__
-    assert spec is not None
-    return cast(InspectLoader, spec.loader).get_source(spec.name) or ""
-
 
 PROGRAM = source(gpu_add)
 

@@ -82,7 +82,6 @@ class Integrity:
         self.run = Path(os.path.realpath(run))
         self.journal = journal
         self.cache = cache
-        self.env = job["env"]
         self.files = [entry for entry in job["files"] if not entry.get("unpack")]
         self.trees = {
             entry["path"]: contents(self.run / entry["path"])
@@ -106,7 +105,7 @@ class Integrity:
         word = command["argv"][0]
         if "/" in word and not word.startswith("/"):
             return ""
-        path = {**os.environ, **self.env, **command["env"]}.get("PATH")
+        path = {**os.environ, **command["env"]}.get("PATH")
         return os.path.realpath(found) if (found := shutil.which(word, path=path)) else ""
 
     def find_change(self, folder: Path, command: Json | None = None) -> Change | None:

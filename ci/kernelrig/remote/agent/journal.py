@@ -14,10 +14,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from .disk import write_file
+from .disk import open_regular, write_file
 from .refusal import Json
 
 BALLAST_BYTES = 256 << 10
+LINE_BYTES = 1 << 20  # longer than any event
 
 
 def utc_now() -> str:
@@ -112,11 +113,34 @@ class Ending:
 
 
 def journal_events(path: Path, offset: int) -> Iterator[tuple[Json, int]]:
-    """Yield (event, offset after it) for complete lines; the last may be half written."""
-    with path.open("rb") as f:
-        f.seek(offset)
-        for line in f:
-            if not line.endswith(b"\n"):
+    """Yield (event, offset after it) for complete lines; the last may be half written.
+
+    A stage may have written into the journal: a line that is no event is passed over with a note,
+    so that the events after it are seen. The client judges the journal itself.
+    """
+    try:
+        file = open_regular(path)
+    except OSError:  # removed, or replaced by something else: there is no further event to tell
+        return
+    with file:
+        file.seek(offset)
+        while line := file.readline(LINE_BYTES):
+            if not line.endswith(b"\n") and len(line) < LINE_BYTES:
                 return
-            offset += len(line)
-            yield json.loads(line), offset
+            began, offset = offset, offset + len(line)
+            yield (
+                _event(line)
+                or {
+                    "event": "note",
+                    "text": f"the journal has no event at byte {began}: {line[:80]!r}",
+                },
+                offset,
+            )
+
+
+def _event(line: bytes) -> Json | None:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None

@@ -36,7 +36,7 @@ class Runner:
         self.lock = lock
         self.job: Json = json.loads((run / "job.json").read_bytes())
         self.journal = Journal(run, echo=lock is None)
-        self.children = Children(run, self.job["env"])
+        self.children = Children(run)
         self.cache = ResultCache(run.parent.parent / RESULT_CACHE)
         self.integrity: Integrity
         self.stop = ""  # why no further stage is run

@@ -17,6 +17,7 @@ from .follow import cancel, follow
 from .gpu_health import HEALTH_S, health_argv, parse_health
 from .process_table import run_tool
 from .refusal import Json, Refused
+from .remote_variables import adopt
 from .start import launch
 from .wire import Wire
 from .workdir import Workdir
@@ -29,7 +30,7 @@ def serve(archive: bytes) -> None:
 
 
 class Server:
-    """Serves a client's requests one after the other; the first is `hello`, with the workdir."""
+    """Serves a client's requests one after the other; the first is `hello`."""
 
     def __init__(self, wire: Wire, archive: bytes) -> None:
         self.wire = wire
@@ -77,8 +78,10 @@ class Server:
             return {"error": f"the agent failed at {request['op']}: {e!r}", "kind": "bug"}
 
     def hello(self, request: Json) -> Json:
+        """Take the remote's variables and its workdir; `~` in it is the login's home."""
         self.workdir = Workdir(Path.home() / Path(request["workdir"]).expanduser())
         self.workdir.make()
+        adopt(request.get("env", {}))
         return {"workdir": str(self.workdir.path), "python": platform.python_version()}
 
     # shipping
@@ -92,7 +95,7 @@ class Server:
         wanted = sum(sizes[sha] for sha in missing)
         free = free_bytes(self.workdir.path)
         if wanted > free - floor_bytes(self.workdir.path):
-            text = f"{wanted} bytes to ship, but only {free} bytes free under {self.workdir.path}"
+            text = f"{wanted} bytes to ship, but only {free} bytes free in the workdir"
             raise Refused(text, "full")
         corrupted = [sha for sha, state in states.items() if state == "corrupted"]
         return {"missing": missing, "corrupted": corrupted}
@@ -132,7 +135,8 @@ class Server:
 
     def manifest(self, request: Json) -> Json:
         run = self.known_run(request)
-        return {"files": list_files(run), "alive": agent_of(run) is not None}
+        list_files(self.wire, run, request["most"])
+        return {"end": "listed", "alive": agent_of(run) is not None}
 
     def fetch(self, request: Json) -> Json:
         send_files(self.wire, self.known_run(request), request["files"])

@@ -5,25 +5,30 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 
 from .blobs import Blobs, unpack_tar
 from .daemon import ARCHIVE, start_daemon
 from .disk import safe_relative, sha256_head, write_file
 from .journal import lay_ballast
+from .process_table import POLL_S
 from .refusal import Json, Refused
-from .workdir import Workdir
+from .workdir import InUse, Workdir
+
+LAUNCH_S = 120.0
+"""What a launch may take: tools of 60 MB are unpacked."""
 
 
 def launch(workdir: Workdir, job: Json, archive: bytes) -> bool:
     """Start the job's run; false if it was started before: launched twice, it runs once."""
     run = workdir.run_folder(job["run"])
-    if (run / "journal.jsonl").is_file():
+    lock = claim(workdir, run)
+    if lock is None:
         # The reply to the first launch was lost with its connection.
         if json.loads((run / "job.json").read_bytes()) == job:
             return False
         raise Refused(f"run {run.name} is already on this host, with another job")
-    lock = workdir.take_lock(run.name)
     try:
         workdir.end_orphans()
         shutil.rmtree(run, ignore_errors=True)
@@ -38,6 +43,23 @@ def launch(workdir: Workdir, job: Json, archive: bytes) -> bool:
     finally:
         os.close(lock)
     return True
+
+
+def claim(workdir: Workdir, run: Path) -> int | None:
+    """Return the lock, or None if the run was launched before.
+
+    A launch whose connection dropped may still be under way, in another process that holds the lock
+    for this very run: its outcome is waited for.
+    """
+    limit = time.monotonic() + LAUNCH_S
+    while not (run / "journal.jsonl").is_file():
+        try:
+            return workdir.take_lock(run.name)
+        except InUse as e:
+            if e.holder != run.name or time.monotonic() > limit:
+                raise
+        time.sleep(POLL_S)
+    return None
 
 
 def lay_out(run: Path, job: Json, blobs: Blobs) -> None:

@@ -28,6 +28,7 @@ class Wire:
         self.output = os.dup(1)
         os.dup2(2, 1)  # stdout becomes stderr: a stray print must not garble the frames
         self.sending = threading.Lock()
+        self.held = bytearray()  # whole frames, and of the last one what is not written yet
         self.working = False
         self._write(b"\n" + MARKER + b"\n")
         threading.Thread(target=self._tick, daemon=True).start()
@@ -56,11 +57,22 @@ class Wire:
             size -= len(chunk)
             yield chunk
 
-    def send(self, header: Json, payload: Iterable[bytes] = ()) -> None:
+    def send(self, header: Json, payload: Iterable[bytes] = (), *, more: bool = False) -> None:
+        """Send a frame. With `more` to come it may wait, with others, for the next one or a tick:
+        many small files would be as many small packets.
+        """
         with self.sending:
-            self._write(json.dumps(header).encode() + b"\n")
+            self.held += json.dumps(header).encode() + b"\n"
             for chunk in payload:
-                self._write(chunk)
+                self.held += chunk
+                if len(self.held) >= CHUNK:
+                    self._flush()
+            if not more or len(self.held) >= CHUNK:
+                self._flush()
+
+    def _flush(self) -> None:
+        held, self.held = self.held, bytearray()
+        self._write(bytes(held))
 
     def interrupted(self, wait_s: float) -> bool:
         """Wait; true as soon as the client sends another request, EOFError if it disconnected."""

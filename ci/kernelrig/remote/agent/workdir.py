@@ -25,6 +25,14 @@ RESULT_CACHE = "result_cache"
 OLD_RESULT_CACHE = "once"  # what an agent of an older version called it: only pruned
 
 
+class InUse(Refused):
+    """The lock is held, by or for the run `holder`."""
+
+    def __init__(self, holder: str, taken: str) -> None:
+        super().__init__(f"run {holder} is using this host since {taken}", "busy")
+        self.holder = holder
+
+
 class Workdir:
     """The paths in the workdir, its lock, and its clean-up."""
 
@@ -61,8 +69,9 @@ class Workdir:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(lock, 4096, 0).decode(errors="replace").strip()
+            taken = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(os.fstat(lock).st_mtime))
             os.close(lock)
-            raise Refused(f"run {holder} is using this host", "busy") from None
+            raise InUse(holder, taken) from None
         os.ftruncate(lock, 0)
         os.pwrite(lock, run_id.encode(), 0)
         return lock

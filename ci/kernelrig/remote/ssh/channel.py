@@ -9,7 +9,18 @@ from kernelrig.errors import RemoteError
 
 
 class LinkLost(RemoteError):
-    """The connection dropped or fell silent; runs continue on the host, so reconnect."""
+    """The connection dropped, fell silent or was not made; runs continue on the host: reconnect.
+
+    A `lasting` reason does not go away while a host boots: it ends a first connection at once.
+    """
+
+    lasting = False
+
+
+class HostUnknown(LinkLost):
+    """The name of the host does not exist, or the jump host does not lead there."""
+
+    lasting = True
 
 
 class Channel(Protocol):
@@ -27,6 +38,10 @@ class Channel(Protocol):
 
     def exit_status(self) -> int | None:
         """Return the exit code; None = unknown (a signal, a lost connection), never a verdict."""
+        ...
+
+    def ended_by_signal(self) -> bool:
+        """Return whether the process ended without an exit code on a connection that holds."""
         ...
 
     def close(self) -> None: ...

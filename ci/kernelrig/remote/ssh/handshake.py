@@ -16,7 +16,7 @@ import fabric
 import paramiko
 
 from kernelrig.errors import RemoteError
-from kernelrig.remote.ssh.channel import LinkLost
+from kernelrig.remote.ssh.channel import HostUnknown, LinkLost
 from kernelrig.remote.ssh.known_hosts import HostKey, known_keys
 from kernelrig.remote.ssh.login import KeyLogin
 from kernelrig.remote.ssh.route import Hop
@@ -26,16 +26,25 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 _WINDOW_BYTES = 8 << 20  # data in flight to us: at 150 ms of latency this still allows 50 MB/s
 _KEEPALIVE_S = 10
+_NO_SUCH_NAME = (socket.EAI_NONAME, socket.EAI_NODATA)
 
 
 class HostKeyCheck(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]  # its base is Any
-    """Accepts a key that is pinned or in known_hosts, no other; `pin` is the command that pins."""
+    """Accepts a key that is pinned or in known_hosts, no other; `pin` is the command that pins.
 
-    def __init__(self, hop: Hop, pin: str) -> None:
+    `recorded` is the fingerprint of the key that the host showed before, to the same run: another
+    one is refused even if it is known.
+    """
+
+    def __init__(self, hop: Hop, pin: str, recorded: str = "") -> None:
         self._hop = hop
         self._pin = pin
+        self._recorded = recorded
         host = hop.known_as or hop.host
-        self.accepted = (hop.pinned,) if hop.pinned else known_keys(hop.known_hosts, host, hop.port)
+        known = (hop.pinned,) if hop.pinned else known_keys(hop.known_hosts, host, hop.port)
+        # A host may have keys of several types: it is asked for the one that it showed before.
+        self.accepted = tuple(key for key in known if key.fingerprint == recorded) or known
+        self.shown = ""
 
     def algorithms(self, supported: Sequence[str]) -> list[str]:
         """Return `supported`, the accepted keys' first, so that the server shows such a key."""
@@ -45,9 +54,16 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]  # its 
     def missing_host_key(self, client: object, hostname: str, key: Any) -> None:  # noqa: ANN401 - a paramiko key
         """Called by paramiko for every key, because its own list of known keys is left empty."""
         shown = HostKey(key.get_name(), key.asbytes())
+        where = self._hop.name
         if shown in self.accepted:
+            if self._recorded not in ("", shown.fingerprint):
+                raise RemoteError(
+                    f"{where} is another host than the one the run was launched on: it shows"
+                    f" {shown}, that one showed {self._recorded}",
+                    "its results are on the host with that key: give the remote its address again",
+                )
+            self.shown = shown.fingerprint
             return
-        where = self._hop.address
         if self.accepted:
             source = "pinned" if self._hop.pinned else "in known_hosts"
             raise RemoteError(
@@ -67,8 +83,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]  # its 
             "compare the fingerprint with what the host or its provider says, then"
             f" `{self._pin} --fingerprint {shown.fingerprint}`"
             if self._pin
-            else f"it is a jump host: log in once with `ssh -p {self._hop.port}"
-            f" {self._hop.user}@{self._hop.host}` so that known_hosts has it",
+            else "log in to it once with `ssh`, so that known_hosts has its key",
         )
 
 
@@ -159,17 +174,21 @@ def _dial(hop: Hop, link_timeout_s: float) -> socket.socket:
     try:
         sock = socket.create_connection((hop.host, hop.port), hop.timeout_s)
     except socket.gaierror as e:
-        raise LinkLost(f"'{hop.host}' does not resolve to an address: {e.strerror}") from e
+        # A name server that is silent may answer later; one that knows no such name has answered.
+        lost = HostUnknown if e.errno in _NO_SUCH_NAME else LinkLost
+        raise lost(f"the address of {hop.name} does not resolve: {e.strerror}") from e
+    except UnicodeError as e:
+        raise HostUnknown(f"the address of {hop.name} is not the name of a host") from e
     except TimeoutError as e:
         raise LinkLost(
-            f"{hop.address} did not answer within {hop.timeout_s:g} s", "is the host running?"
+            f"{hop.name} did not answer within {hop.timeout_s:g} s", "is the host running?"
         ) from e
     except ConnectionRefusedError as e:
         raise LinkLost(
-            f"{hop.address} refused the connection", "is sshd running there, is the port right?"
+            f"{hop.name} refused the connection", "is sshd running there, is the port right?"
         ) from e
     except OSError as e:
-        raise LinkLost(f"{hop.address} cannot be reached: {e.strerror or e}") from e
+        raise LinkLost(f"{hop.name} cannot be reached: {e.strerror or e}") from e
     seconds = max(1, round(link_timeout_s / 4))
     for level, name, value in (
         (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
@@ -188,28 +207,28 @@ def _explain(error: Exception, hop: Hop, before: Any | None, seconds: float) -> 
     """Return the error for a failure between the open socket and the finished login."""
     if isinstance(error, paramiko.ChannelException):
         reason = {1: "it forbids forwarding", 2: "no connection"}.get(error.code, error.text)
-        jump = f"{before.host}:{before.port}" if before else "the jump host"
-        return LinkLost(f"jump host {jump} cannot reach {hop.address}: {reason}")
+        lost = HostUnknown if error.code == 1 else LinkLost
+        return lost(f"the jump host before {hop.name} cannot reach it: {reason}")
     text = str(error)
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
         if "version" in text:
-            return RemoteError(f"{hop.address} does not speak SSH version 2")
-        return RemoteError(f"{hop.address} and kernelrig have no algorithm in common: {text}")
+            return RemoteError(f"{hop.name} does not speak SSH version 2")
+        return RemoteError(f"{hop.name} and kernelrig have no algorithm in common: {text}")
     if "banner" in text or "protocol version" in text or "No existing session" in text:
         if "Indecipherable" in text or "Invalid" in text:
-            return RemoteError(f"{hop.address} does not speak SSH", "is the port right?")
+            return RemoteError(f"{hop.name} does not speak SSH", "is the port right?")
         if seconds > 0.9 * hop.timeout_s:
             return LinkLost(
-                f"{hop.address} accepted the connection and sent nothing for {hop.timeout_s:g} s",
+                f"{hop.name} accepted the connection and sent nothing for {hop.timeout_s:g} s",
                 "is it an SSH server?",
             )
         return LinkLost(
-            f"{hop.address} closed the connection without sending anything",
+            f"{hop.name} closed the connection without sending anything",
             "does it limit who may connect?",
         )
     if seconds > 0.9 * hop.timeout_s:
-        return LinkLost(f"{hop.address} did not finish the SSH handshake in {seconds:.0f} s")
-    return LinkLost(f"{hop.address} aborted the SSH handshake: {text or 'connection closed'}")
+        return LinkLost(f"{hop.name} did not finish the SSH handshake in {seconds:.0f} s")
+    return LinkLost(f"{hop.name} aborted the SSH handshake: {text or 'connection closed'}")
 
 
 def close(connection: Any) -> None:  # noqa: ANN401 - a Fabric connection

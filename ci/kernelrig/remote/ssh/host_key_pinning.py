@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kernelrig.errors import RemoteError
 from kernelrig.model import Remote
 from kernelrig.remote.ssh.known_hosts import HostKey, parse_fingerprint
-from kernelrig.terminal.log import say
+from kernelrig.terminal.log import mask, say
 
 if TYPE_CHECKING:
     from kernelrig.remote.ssh.route import Hop, SshHome
@@ -39,6 +39,7 @@ def resolve_remote(
     """
     from kernelrig.remote.ssh.route import (  # 0.4 s that other tasks are spared
         SshHome,
+        addresses,
         parse_target,
         route,
     )
@@ -55,6 +56,7 @@ def resolve_remote(
         identity_file=identity_file,
     )
     hops = route(remote, home or SshHome.of_user())
+    mask(addresses(hops))
     keys = fetch_host_keys(hops, wanted)
     address = hops[-1].address
     matching = [key for key in keys if not wanted or key.fingerprint == wanted]

@@ -1,10 +1,12 @@
 """Log in with a public key: from the remote's record, ssh_config or ssh-agent.
 
-The error of a refused login names every key that was tried.
+The error of a refused login counts the keys that were tried; the terminal alone shows their names.
 """
 
 from __future__ import annotations
 
+import io
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,9 @@ import paramiko
 from kernelrig.errors import RemoteError
 from kernelrig.remote.ssh.channel import LinkLost
 from kernelrig.remote.ssh.route import Hop
+from kernelrig.terminal.log import say
+
+_REFUSED = "was refused"
 
 
 class KeyLogin(paramiko.auth_strategy.AuthStrategy):  # type: ignore[misc]  # its base is Any
@@ -22,7 +27,7 @@ class KeyLogin(paramiko.auth_strategy.AuthStrategy):  # type: ignore[misc]  # it
     def __init__(self, hop: Hop) -> None:
         super().__init__(ssh_config=None)
         self._hop = hop
-        self._tried: list[str] = []
+        self._tried: list[tuple[str, str]] = []
 
     def authenticate(self, transport: Any) -> None:  # noqa: ANN401 - a paramiko transport
         """Log in or raise RemoteError; LinkLost if the connection failed, not the login."""
@@ -33,7 +38,7 @@ class KeyLogin(paramiko.auth_strategy.AuthStrategy):  # type: ignore[misc]  # it
                     transport.auth_publickey(self._hop.user, key)
                 except paramiko.AuthenticationException as e:
                     self._check_link(transport, str(e))
-                    self._tried.append(f"{label} (refused)")
+                    self._tried.append((label, _REFUSED))
                 if transport.is_authenticated():
                     return
                 if not transport.is_active():
@@ -41,9 +46,15 @@ class KeyLogin(paramiko.auth_strategy.AuthStrategy):  # type: ignore[misc]  # it
         finally:
             if agent is not None:
                 agent.close()
+        for label, why in self._tried:
+            say(f"key {label}: {why}")
+        reasons = Counter(why for _, why in self._tried)
         raise RemoteError(
-            f"{self._hop.address} accepted none of our keys for user {self._hop.user}: "
-            + (", ".join(self._tried) or "there is no identity_file, no agent, no ~/.ssh/id_*"),
+            f"{self._hop.name} accepted none of our keys: "
+            + (
+                ", ".join(f"{times} {why}" for why, times in reasons.items())
+                or "there is no identity_file, no agent, no ~/.ssh/id_*"
+            ),
             "name the right key as identity_file of the remote, or load it into ssh-agent",
         )
 
@@ -52,25 +63,28 @@ class KeyLogin(paramiko.auth_strategy.AuthStrategy):  # type: ignore[misc]  # it
 
         A server that allows no further attempt disconnects too, but only after it refused a key.
         """
-        who = f"the login of user {self._hop.user}"
+        name = self._hop.name
         if "timeout" in text:
             seconds = f"{self._hop.timeout_s:g} s"
-            raise LinkLost(f"{self._hop.address} did not answer {who} within {seconds}")
-        if not transport.is_active() and not any(t.endswith("(refused)") for t in self._tried):
-            raise LinkLost(f"{self._hop.address} disconnected during {who}")
+            raise LinkLost(f"{name} did not answer the login within {seconds}")
+        if not transport.is_active() and not any(why == _REFUSED for _, why in self._tried):
+            raise LinkLost(f"{name} disconnected during the login")
 
     def _keys(self, agent: Any | None) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+        if self._hop.key:
+            key = paramiko.Ed25519Key.from_private_key(io.StringIO(self._hop.key))
+            yield "of the embedded host", key
         wanted: set[str] = set()
         for path in self._hop.identities:
             try:
                 wanted.add(_public_words(path))
                 yield str(path), paramiko.PKey.from_path(path)
             except FileNotFoundError:
-                self._tried.append(f"{path} (does not exist)")
+                self._tried.append((str(path), "does not exist"))
             except TypeError:  # what the cryptography package raises for a missing passphrase
-                self._tried.append(f"{path} (has a passphrase: load it into ssh-agent)")
+                self._tried.append((str(path), "has a passphrase: load it into ssh-agent"))
             except (ValueError, OSError, paramiko.SSHException, paramiko.pkey.UnknownKeyType):
-                self._tried.append(f"{path} (not a readable private key)")
+                self._tried.append((str(path), "is not a readable private key"))
         for key in agent.get_keys() if agent else ():
             if not self._hop.only_identities or f"{key.get_name()} {key.get_base64()}" in wanted:
                 yield f"agent key {key.comment or key.get_name()}", key

@@ -11,8 +11,8 @@ from __future__ import annotations
 import getpass
 import io
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import paramiko
 from kernelrig.errors import ConfigError
 from kernelrig.model import Remote
 from kernelrig.remote.ssh.known_hosts import HostKey, parse_host_key
+from kernelrig.terminal.log import say
 
 _TARGET = re.compile(
     r"(?:(?P<user>[^@\s]+)@)?(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^@:\s\[\]-][^@:\s\[\]]*))"
@@ -32,12 +33,13 @@ _DEFAULT_TIMEOUT_S = Remote("", "").connect_timeout_s
 
 @dataclass(frozen=True, slots=True)
 class SshHome:
-    """The user's own SSH configuration; empty for tests and the embedded host."""
+    """The user's own SSH configuration; empty for tests. `key` is a private key in no file."""
 
     folder: Path | None
     config_files: tuple[Path, ...]
     known_hosts: tuple[Path, ...]
     use_agent: bool
+    key: str = field(default="", repr=False)
 
     @classmethod
     def of_user(cls) -> SshHome:
@@ -53,6 +55,11 @@ class SshHome:
     def empty(cls) -> SshHome:
         return cls(None, (), (), use_agent=False)
 
+    @classmethod
+    def with_key(cls, key: str) -> SshHome:
+        """Return a configuration with one private key in OpenSSH's format: the embedded host's."""
+        return cls(None, (), (), use_agent=False, key=key)
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -65,8 +72,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One SSH server on the route, with everything that a connection to it needs."""
+    """One SSH server on the route, with everything that a connection to it needs.
 
+    `name` is what an error calls it: errors are recorded with the run, and hold no address.
+    """
+
+    name: str
     host: str
     port: int
     user: str
@@ -77,10 +88,19 @@ class Hop:
     use_agent: bool
     only_identities: bool = False
     pinned: HostKey | None = None
+    key: str = field(default="", repr=False)
 
     @property
     def address(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def addresses(hops: Iterable[Hop]) -> Iterator[str]:
+    """Yield what tells where hosts are and who logs in; not `root` and 22, which tell nothing."""
+    for hop in hops:
+        yield from (hop.address, hop.host)
+        yield from (word for word in (hop.user, str(hop.port)) if word not in ("root", "22"))
+        yield from map(str, hop.identities)
 
 
 def parse_target(text: str) -> Target:
@@ -99,39 +119,56 @@ def route(remote: Remote, home: SshHome) -> tuple[Hop, ...]:
     if not remote.host:
         raise ConfigError(f"remote '{remote.name}' has no host")
     target = Target(remote.host, remote.user, remote.port)
-    return _route(target, home, _read_config(home), remote, depth=0)
+    return _route(target, home, _read_config(home), remote, remote.name, depth=0)
 
 
 def _route(
-    target: Target, home: SshHome, config: paramiko.SSHConfig, remote: Remote | None, depth: int
+    target: Target,
+    home: SshHome,
+    config: paramiko.SSHConfig,
+    remote: Remote | None,
+    name: str,
+    depth: int,
 ) -> tuple[Hop, ...]:
-    """Resolve one server and, before it, its jump hosts. `remote` is None for a jump host."""
+    """Resolve one server and, before it, its jump hosts. `remote` is None for a jump host.
+
+    `name` is that of the remote to which they lead.
+    """
+    called = f"remote '{name}'" if remote else f"a jump host of remote '{name}'"
     found: Mapping[str, Any] = config.lookup(target.host)
     if found.get("proxycommand"):
         raise ConfigError(
-            f"ssh_config gives '{target.host}' a ProxyCommand, which kernelrig does not run",
+            f"ssh_config gives {called} a ProxyCommand, which kernelrig does not run",
             "name the hosts on the way with ProxyJump, or with `jump:` in the remote",
         )
     if depth > _MAX_DEPTH:
-        raise ConfigError(f"the jump hosts of '{target.host}' form a cycle")
+        raise ConfigError(f"the jump hosts of remote '{name}' form a cycle")
     jump = (remote.jump if remote else "") or found.get("proxyjump", "none")
     before: tuple[Hop, ...] = ()
     if jump.lower() != "none":
-        for position, name in enumerate(jump.split(",")):
+        for position, place in enumerate(jump.split(",")):
             # As in ssh: only the first jump host may have jump hosts of its own.
-            hops = _route(parse_target(name), home, config, None, depth + 1)
+            hops = _route(_jump_target(place, name), home, config, None, name, depth + 1)
             before += hops if position == 0 else hops[-1:]
-    return (*before, _hop(target, home, found, remote))
+    return (*before, _hop(target, home, found, remote, called))
 
 
-def _hop(target: Target, home: SshHome, found: Mapping[str, Any], remote: Remote | None) -> Hop:
+def _jump_target(text: str, name: str) -> Target:
+    try:
+        return parse_target(text)
+    except ConfigError as e:  # its message has the address
+        raise ConfigError(f"a jump host of remote '{name}' is not an address", e.hint) from e
+
+
+def _hop(
+    target: Target, home: SshHome, found: Mapping[str, Any], remote: Remote | None, called: str
+) -> Hop:
     identities = tuple(Path(p).expanduser() for p in found.get("identityfile", ()))
     if remote and remote.identity_file:
         identities = (Path(remote.identity_file).expanduser(),)
         if not identities[0].is_file():
-            raise ConfigError(
-                f"identity_file {remote.identity_file} of remote '{remote.name}' does not exist"
-            )
+            say(f"identity_file: {remote.identity_file}")
+            raise ConfigError(f"the identity_file of remote '{remote.name}' does not exist")
     elif not identities and home.folder:
         names = ("id_ed25519", "id_ecdsa", "id_rsa")
         identities = tuple(home.folder / name for name in names if (home.folder / name).is_file())
@@ -144,6 +181,7 @@ def _hop(target: Target, home: SshHome, found: Mapping[str, Any], remote: Remote
     if timeout_s == _DEFAULT_TIMEOUT_S:
         timeout_s = float(found.get("connecttimeout", timeout_s))
     return Hop(
+        name=called,
         host=found["hostname"],
         port=target.port or int(found.get("port", 22)),
         user=target.user or found.get("user", "") or getpass.getuser(),
@@ -154,6 +192,7 @@ def _hop(target: Target, home: SshHome, found: Mapping[str, Any], remote: Remote
         use_agent=home.use_agent,
         only_identities=found.get("identitiesonly", "no").lower() == "yes",
         pinned=parse_host_key(remote.host_key) if remote and remote.host_key else None,
+        key=home.key if remote else "",
     )
 
 
@@ -164,7 +203,8 @@ def _read_config(home: SshHome) -> paramiko.SSHConfig:
             try:
                 config.parse(io.StringIO("\n".join(_lines(file, home, depth=0))))
             except (paramiko.ConfigParseError, UnicodeDecodeError) as e:
-                raise ConfigError(f"{file} cannot be read: {e}") from e
+                say(f"{file}: {e}")
+                raise ConfigError(f"the ssh_config file {file.name} cannot be read") from e
     return config
 
 

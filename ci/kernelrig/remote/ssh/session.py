@@ -16,7 +16,8 @@ from kernelrig.model import Remote
 from kernelrig.remote.ssh import handshake
 from kernelrig.remote.ssh.channel import LinkLost
 from kernelrig.remote.ssh.handshake import HostKeyCheck
-from kernelrig.remote.ssh.route import SshHome, route
+from kernelrig.remote.ssh.route import Hop, SshHome, addresses, route
+from kernelrig.terminal.log import mask, say
 
 _PACKET_BYTES = 32 << 10  # the largest payload an SSH packet has to carry
 _STDERR_BYTES = 64 << 10
@@ -70,6 +71,10 @@ class SshChannel:
         code: int = self._raw.exit_status
         return None if code == -1 else code
 
+    def ended_by_signal(self) -> bool:
+        raw = self._raw
+        return bool(raw.eof_received and raw.exit_status == -1 and raw.get_transport().is_active())
+
     def close(self) -> None:
         with contextlib.suppress(*_LINK_ERRORS):
             self._raw.close()
@@ -102,6 +107,8 @@ class Session:
 
     `silence_s` bounds a read or write without progress, `link_timeout_s` data without a TCP
     acknowledgement. Connecting is bounded by the hop's own limit, for each of its steps.
+    `host_key` is the fingerprint of the one key that the remote may show, empty before it is known:
+    the first connection sets it, so that a later one reaches the same host.
     """
 
     def __init__(
@@ -109,15 +116,17 @@ class Session:
         remote: Remote,
         *,
         home: SshHome | None = None,
+        host_key: str = "",
         silence_s: float = 30.0,
         link_timeout_s: float = 20.0,
     ) -> None:
         self.remote = remote
+        self.host_key = host_key
         self.silence_s = silence_s
         self.link_timeout_s = link_timeout_s
         self._home = home or SshHome.of_user()
         self._chain: list[Any] = []
-        self._connected_before = False
+        self._shown: set[str] = set()
 
     def __enter__(self) -> Session:
         return self
@@ -132,7 +141,7 @@ class Session:
 
     def open(self, argv: Sequence[str], *, silence_s: float | None = None) -> SshChannel:
         """Start `argv`; if the connection is found dead, connect again, once."""
-        command = command_line(self.remote, argv)
+        command = command_line(argv)
         raw = self._open_channel()
         raw.settimeout(self.silence_s if silence_s is None else silence_s)
         # paramiko waits for the reply to an exec request without limit: this timer ends that.
@@ -165,7 +174,7 @@ class Session:
 
     @property
     def _where(self) -> str:
-        return f"remote '{self.remote.name}' ({self.remote.host})"
+        return f"remote '{self.remote.name}'"
 
     def _alive(self) -> bool:
         return bool(self._chain) and all(c.is_connected for c in self._chain)
@@ -192,31 +201,38 @@ class Session:
     def _connect(self) -> None:
         self.close()
         hops = route(self.remote, self._home)
+        if self.remote.kind != "embedded":
+            mask(addresses(hops))
         try:
             for hop in hops:
                 before = self._chain[-1] if self._chain else None
-                pin = f"invoke remote-add {self.remote.name} {hop.user}@{hop.address}"
-                known = HostKeyCheck(hop, pin if hop is hops[-1] else "")
-                self._chain.append(handshake.connect_hop(hop, before, known, self.link_timeout_s))
-        except LinkLost as e:
-            self.close()
-            if self._connected_before:
-                raise
-            # Nothing runs on the host yet: there is no reason to reconnect.
-            raise RemoteError(e.message, e.hint) from e
+                last = hop is hops[-1]
+                pin = f"invoke remote-add {self.remote.name} USER@HOST:PORT"
+                known = HostKeyCheck(hop, pin if last else "", self.host_key if last else "")
+                try:
+                    connected = handshake.connect_hop(hop, before, known, self.link_timeout_s)
+                except RemoteError:
+                    self._say_address(hop)
+                    raise
+                self._chain.append(connected)
+                self.host_key = known.shown if last else self.host_key
         except BaseException:
             self.close()
             raise
-        self._connected_before = True
+
+    def _say_address(self, hop: Hop) -> None:
+        """Show once where `hop` is: the error names the remote alone, since it is recorded."""
+        if hop.name not in self._shown:
+            self._shown.add(hop.name)
+            say(f"{hop.name}: {hop.user}@{hop.address}")
 
 
-def command_line(remote: Remote, argv: Sequence[str]) -> str:
-    """Return the command for the login shell: every word quoted, the env as words of env(1)."""
-    words = [*(f"{name}={value}" for name, value in remote.env.items()), *argv]
-    for word in words:
+def command_line(argv: Sequence[str]) -> str:
+    """Return the command for the login shell, with every word quoted."""
+    for word in argv:
         if "\0" in word:
             raise ConfigError(f"{word!r} holds a NUL byte, which an argument cannot")
-    return shlex.join(["env", *words] if remote.env else words)
+    return shlex.join(argv)
 
 
 def _close_all(chain: Sequence[Any]) -> None:

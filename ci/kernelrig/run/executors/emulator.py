@@ -28,7 +28,7 @@ class EmulatorExecutor:
         needed = stages.launches(run.plan, run.kernel, builds, remote)
         prepare_launches(directory.folder, needed, run.kernel, builds)
         jobs = stages.stage_jobs(run.plan, run.kernel, builds, None, remote, self.emulation)
-        host = Host(platform.node(), platform.python_version(), "", "", 0)
+        host = Host(platform.node(), platform.python_version(), "", 0)
         directory.save(replace(directory.run, host=host, jobs=jobs))
         with report.Follower(DeviceKind.EMULATOR, stage_seconds(directory)) as said:
             run_job_here(directory.folder, run.id, jobs, said)

@@ -31,7 +31,8 @@ class HostExecutor:
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
         upload = upload_set(directory)
         with connect(self.remote, root=directory.root) as link:
-            directory.save(replace(directory.run, host=link.facts))
+            known = replace(directory.remote, host_key=link.host_key)
+            directory.save(replace(directory.run, remote=known, host=link.facts))
             preflight = directory.preflight
             yield preflight
             if directory.outcome(preflight) is not Outcome.PASS:
@@ -52,7 +53,7 @@ class HostExecutor:
             run.kernel,
             directory.builds,
             run.host,
-            self.remote,
+            directory.remote,
             bench=run.bench,
             seed=run.seed,
         )
@@ -79,8 +80,13 @@ class CollectExecutor:
     remote: Remote
 
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
-        with connect(self.remote, root=directory.root) as link:
+        directory.on_host = OnHost.UNREACHED
+        shown = directory.remote.host_key
+        with connect(self.remote, root=directory.root, host_key=shown) as link:
+            directory.on_host = OnHost.ASKED
             bring_back(directory, link)
+        # Until now the verdicts of an earlier collect hold: a host that is gone takes none away.
+        directory.forget_judged()
         yield from planned
 
     def judge(self, directory: RunDirectory, stage: Stage) -> StageRecord:
@@ -89,6 +95,7 @@ class CollectExecutor:
 
 def bring_back(directory: RunDirectory, link: HostLink) -> None:
     """Follow to the end and fetch what exists; what is missing is recorded, not guessed."""
+    run = directory.run
     with report.Follower(directory.device, stage_seconds(directory)) as said:
 
         def heard(event: dict[str, Any]) -> None:
@@ -96,10 +103,11 @@ def bring_back(directory: RunDirectory, link: HostLink) -> None:
             directory.on_host = OnHost.ENDED if over else OnHost.RUNS
             said(event)
 
-        missing = link.bring_back(directory.run.id, directory.folder, heard)
-    if not missing:
-        directory.on_host = OnHost.HERE
-    directory.save(replace(directory.run, missing=missing))
+        missing = link.bring_back(run.id, directory.folder, run.jobs, heard)
+    state = directory.run.state
+    if not missing.may_come:
+        directory.on_host, state = OnHost.HERE, "collected"
+    directory.save(replace(directory.run, missing=missing.names, state=state))
     directory.load_builds()
 
 

@@ -14,6 +14,7 @@ class RejudgeExecutor:
     """Yields what came back before."""
 
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
+        directory.forget_judged()
         yield from planned
 
     def judge(self, directory: RunDirectory, stage: Stage) -> StageRecord:

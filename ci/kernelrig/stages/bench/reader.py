@@ -31,9 +31,9 @@ from kernelrig.model import (
     Verdict,
     broken,
     passed,
-    visible_gpu,
 )
 from kernelrig.stages.bench.command import (
+    RELAY,
     bench_slots,
     command_name,
     process_command,
@@ -47,7 +47,8 @@ from kernelrig.stages.harness.ended import judge_end, judge_missing
 from kernelrig.stages.harness.result import Clock, HarnessResult
 from kernelrig.stages.plain.reader import judge_program
 from kernelrig.stages.record import find_command, log_tail, read_log, read_text, stage_record
-from kernelrig.stages.timing.reader import read_timed, span
+from kernelrig.stages.timing.reader import read_timed, span, throttle_text
+from kernelrig.stages.timing.samples import find_untimely
 
 RESULT = "bench.json"
 
@@ -149,6 +150,7 @@ def _read_relay(
         wrong = read_choice(stage, candidate, planned, result, folder, context)
         if wrong is not None:
             yield "that chooses", candidate, wrong
+    measured_ms = 0.0
     for (candidate, process), own in slots_of(slots).items():
         context = contexts[candidate]
         place = bench.candidates[candidate].place
@@ -171,6 +173,12 @@ def _read_relay(
             yield command.name, candidate, seen
             continue
         each_s = ended.seconds / len(slots)
+        measured_ms += sum(s for s in seen.samples_ms if s is not None)
+        if measured_ms / 1e3 > ended.seconds:  # one slot after the other: no two overlap
+            said = f"with it the samples of all slots add up to {measured_ms / 1e3:.4g} s,"
+            lost = broken(f"{said} the {RELAY} ran {ended.seconds:.3f} s")
+            yield command.name, candidate, lost
+            continue
         yield command.name, candidate, _parts(seen, [slots[n] for n in own], each_s)
 
 
@@ -223,10 +231,12 @@ def _read_process(
         found = _printed(written or read_log(folder, command.name) or "")
         if wrong.outcome != "pass":
             return wrong
-        if not found or not all(math.isfinite(s) and s > 0 for s in found):
+        if not found:
             said = log_tail(folder, command.name)
             return broken("it printed no `sample_ms NUMBER` that is a time", *said)
-        gpu = visible_gpu(context.remote, context.host) if context.kernel.cuda else {}
+        if untimely := find_untimely(found, ended.seconds):
+            return broken(f"{untimely}; the times are not counted", *log_tail(folder, command.name))
+        gpu = context.host.gpu if context.kernel.cuda else {}
         samples, clocked = found, Clocked()
         environment = Environment(gpu.get("uuid", ""), context.host.driver if gpu else "")
     return Timed(
@@ -281,9 +291,7 @@ def _candidate_check(
         "SM clock": span([m for t in timed for m in t.clocked.sm_mhz], "MHz"),
         "power": span([w for t in timed for w in t.clocked.power_w], "W"),
         "temperature": span([c for t in timed for c in t.clocked.temperature_c], "C"),
-        "throttle reasons": ", ".join(
-            sorted({r for t in timed for r in t.clocked.throttle_reasons})
-        ),
+        "throttle reasons": throttle_text(r for t in timed for r in t.clocked.throttle_reasons),
     }
     processes = len({t.process for t in timed})
     said = f"{len(timed)} slots of {processes} processes,"

@@ -20,7 +20,7 @@ from kernelrig.model import (
     Kernel,
     Pattern,
     Plan,
-    Remote,
+    RecordedRemote,
     Stage,
     StageKind,
     executor,
@@ -90,10 +90,10 @@ def why_not_emulated(kernel: Kernel, stage: Stage) -> str:
 
 
 def launches(
-    plan: Plan, kernel: Kernel, builds: Builds, remote: Remote, seed: int | None = None
+    plan: Plan, kernel: Kernel, builds: Builds, remote: RecordedRemote, seed: int | None = None
 ) -> tuple[Launch, ...]:
     """Return what the plan's commands launch on an emulator, each once; elsewhere nothing."""
-    if executor(kernel, remote, None)[0] is not DeviceKind.EMULATOR:
+    if executor(kernel, remote.device, None)[0] is not DeviceKind.EMULATOR:
         return ()
     found: dict[Launch, None] = {}
     for stage in plan.on_host:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernelrig.errors import ProtocolError
 from kernelrig.files.serialization import from_json
-from kernelrig.model import Case, Function, Pattern, visible_gpu
+from kernelrig.model import Case, Function, Pattern
 from kernelrig.stages.context import Context
 
 COMPUTE_CAPABILITIES = {"sm_90a": "9.0", "sm_100a": "10.0"}
@@ -211,7 +211,7 @@ def find_mismatch(seen: HarnessResult, asked: Asked, exit_code: int, context: Co
         return f"the result is for kernel {seen.kernel}, expected {kernel.kernel_regex}"
     if device is None:
         return "" if exit_code else "the result names no device"
-    gpu = visible_gpu(context.remote, context.host)
+    gpu = context.host.gpu
     same_name = device.name == gpu.get("name", device.name)
     if not device.uuid or device.uuid != gpu.get("uuid") or not same_name:
         judged = f"{gpu.get('name', 'no name')}, {gpu.get('uuid', 'no UUID')}"

@@ -15,7 +15,7 @@ from kernelrig.model import (
     Host,
     Kernel,
     Plan,
-    Remote,
+    RecordedRemote,
     StageKind,
     StageRecord,
     Verdict,
@@ -24,7 +24,6 @@ from kernelrig.model import (
     join_checks,
     passed,
     skipped,
-    visible_gpu,
 )
 from kernelrig.stages.harness.result import COMPUTE_CAPABILITIES
 from kernelrig.stages.sanitizer.command import TOOL as SANITIZER
@@ -39,7 +38,7 @@ def judge_preflight(
     kernel: Kernel,
     builds: Sequence[Build],
     host: Host,
-    remote: Remote,
+    remote: RecordedRemote,
     plan: Plan,
     *,
     require_device: str = "",
@@ -49,7 +48,7 @@ def judge_preflight(
     `require_device` is the device name that the GPU must have, whatever remotes.yaml says.
     """
     stage = next((s for s in plan.stages if s.kind is StageKind.PREFLIGHT), None)
-    device, machine = executor(kernel, remote, host)
+    device, machine = executor(kernel, remote.device, host)
     on_gpu = device is DeviceKind.GPU
     checks = [Check("probe", broken(problem)) for problem in host.problems if on_gpu]
     checks += [
@@ -127,18 +126,20 @@ def _glibc(builds: Sequence[Build], host: Host) -> Verdict:
     return passed(f"glibc {host.glibc}, needed {needed}")
 
 
-def _disk(plan: Plan, host: Host, remote: Remote) -> Verdict:
+def _disk(plan: Plan, host: Host, remote: RecordedRemote) -> Verdict:
     needed = max((s.disk_mb << 20 for s in plan.on_host), default=0) + MIN_FREE_BYTES
     if host.free_bytes < needed:
         return broken(
-            f"{host.free_bytes / 1e9:.1f} GB free under {host.workdir},"
+            f"{host.free_bytes / 1e9:.1f} GB free in the workdir of {remote.name},"
             f" {needed / 1e9:.1f} GB needed;"
             f" run `invoke clean --remote {remote.name}`, or name another `workdir` in remotes.yaml"
         )
-    return passed(f"{host.free_bytes / 1e9:.1f} GB free under {host.workdir}")
+    return passed(f"{host.free_bytes / 1e9:.1f} GB free in the workdir")
 
 
-def _gpu(builds: Sequence[Build], host: Host, remote: Remote) -> Iterator[tuple[str, Verdict]]:
+def _gpu(
+    builds: Sequence[Build], host: Host, remote: RecordedRemote
+) -> Iterator[tuple[str, Verdict]]:
     """Judge the GPU that a program uses there: the first that CUDA_VISIBLE_DEVICES shows."""
     if not host.gpus:
         yield (
@@ -146,13 +147,13 @@ def _gpu(builds: Sequence[Build], host: Host, remote: Remote) -> Iterator[tuple[
             broken(f"no GPU on {host.hostname}: nvidia-smi lists none; choose another remote"),
         )
         return
-    gpu = visible_gpu(remote, host)
+    gpu = host.gpu
     if not gpu:
         yield (
             "GPU",
             broken(
-                f"CUDA_VISIBLE_DEVICES is '{remote.env.get('CUDA_VISIBLE_DEVICES')}' for remote"
-                f" '{remote.name}', which names none of its {len(host.gpus)} GPUs"
+                f"CUDA_VISIBLE_DEVICES of remote '{remote.name}' names none of its"
+                f" {len(host.gpus)} GPUs: see its `env`"
             ),
         )
         return
@@ -222,7 +223,7 @@ def _driver(builds: Sequence[Build], host: Host) -> Verdict:
     return passed(f"driver {host.driver}, needed {needed}")
 
 
-def _tools(plan: Plan, host: Host, remote: Remote) -> Iterator[tuple[str, Verdict]]:
+def _tools(plan: Plan, host: Host, remote: RecordedRemote) -> Iterator[tuple[str, Verdict]]:
     kinds = {s.kind for s in plan.stages}
     if StageKind.SANITIZER in kinds:
         tool = sanitizer_tool(host, remote)
@@ -245,7 +246,7 @@ def _tools(plan: Plan, host: Host, remote: Remote) -> Iterator[tuple[str, Verdic
         yield "ncu", passed(f"ncu {ncu.version}")
     if host.gpu_counters_admin_only is None:
         yield "counters", skipped("whether the GPU counters are allowed is not known; ncu will say")
-    elif host.gpu_counters_admin_only and remote.user != "root":
+    elif host.gpu_counters_admin_only and not host.admin:
         yield (
             "counters",
             broken(

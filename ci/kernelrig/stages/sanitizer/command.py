@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from kernelrig.model import Command, Host, Pattern, Remote, Stage, Tool, visible_gpu
+from kernelrig.model import Command, Host, Pattern, RecordedRemote, Stage, Tool
 from kernelrig.stages.checksum.command import watchdog_s
 from kernelrig.stages.context import Setup, case_text, stage_case
 
@@ -36,7 +36,7 @@ SHIPPED_SANITIZER = Tool(
 """The pinned wheel's tool, unpacked to tools/ on the host; a test reads its --help."""
 
 
-def sanitizer_tool(host: Host | None, remote: Remote) -> Tool:
+def sanitizer_tool(host: Host | None, remote: RecordedRemote) -> Tool:
     """Return the tool that will run; on a host not probed yet, the bare name without options."""
     if remote.tools == "ship":
         return SHIPPED_SANITIZER
@@ -95,7 +95,7 @@ def _selftest_commands(
     if setup.selftest is None:
         return ()
     command = (*argv, f"../../build/{setup.selftest.program}", stage.tool)
-    gpu = visible_gpu(setup.remote, setup.host).get("uuid", "")
+    gpu = setup.host.gpu.get("uuid", "") if setup.host else ""
     driver = setup.host.driver if setup.host else ""
     basis = [*command, tool.version, setup.selftest.key, driver, gpu]
     key = hashlib.sha256("\0".join(basis).encode()).hexdigest()[:24]

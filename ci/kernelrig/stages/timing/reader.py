@@ -7,7 +7,7 @@ kernelrig.bench's business.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +33,18 @@ from kernelrig.stages.harness.reader import read_harness
 from kernelrig.stages.harness.result import Asked, HarnessResult, load_result
 from kernelrig.stages.record import find_command, stage_record
 from kernelrig.stages.timing.command import COMMAND
+from kernelrig.stages.timing.gpus import figures_of
+from kernelrig.stages.timing.samples import (
+    find_odd_clock,
+    find_other_device,
+    find_uneven,
+    find_untimely,
+    name_reasons,
+)
 from kernelrig.stages.timing.speed_of_light import Lightspeed, lightspeed, product_flop
+
+_NOTE = 200
+"""Letters of what a program says of itself that are kept: a library's choice of algorithm."""
 
 
 def read_timing(
@@ -56,6 +67,14 @@ def read_timing(
     return stage_record(stage, result, context, [check])
 
 
+def regime(stage: Stage, command: Command) -> str:
+    """Return what the harness calls the load that it was asked for (session.cuh)."""
+    warmup_s = float(f"{stage.warmup_s:g}")
+    if "--relay" in command.argv:
+        return f"steady after {warmup_s:g} s of each slot of a relay"
+    return f"steady after {warmup_s:.1f} s"
+
+
 def load_timing(folder: Path) -> HarnessResult:
     """Return the result file that a recorded timing stage was judged by."""
     return load_result(folder / f"{COMMAND}.json")
@@ -67,9 +86,13 @@ def _judge_gate(context: Context) -> Verdict | None:
     if not own:
         what = f"no checksum stage of variant {context.build.variant} is in this run"
         return broken(f"not counted: {what}; add one to --only")
-    others = [r for r in checksums if r not in own and r.verdict.outcome is not Outcome.SKIP]
-    bad = [r.name for r in (*own, *others) if r.verdict.outcome is not Outcome.PASS]
-    return skipped(f"not counted: checksum stage {bad[0]} did not pass") if bad else None
+    bad = [r.name for r in checksums if r.verdict.outcome in (Outcome.FAIL, Outcome.ERROR)]
+    if bad:
+        return skipped(f"not counted: checksum stage {bad[0]} did not pass")
+    unjudged = next((r for r in own if r.verdict.outcome is Outcome.SKIP), None)
+    if unjudged is None:
+        return None
+    return broken(f"not counted: {unjudged.name} was skipped: {unjudged.verdict.summary}")
 
 
 def _judge(
@@ -79,10 +102,10 @@ def _judge(
     if isinstance(seen, Verdict):
         return seen, {}
     samples = sorted(s for s in seen.samples_ms if s is not None)
-    light = lightspeed(seen.shape, seen.device, seen.clocks) if seen.device else None
-    if light is None:
-        return _no_lightspeed(), {}
-    facts = timing_facts(seen, samples, light, context)
+    gpu = figures_of(context.host.gpu)
+    if isinstance(gpu, str):
+        return broken(gpu), {}
+    facts = timing_facts(seen, samples, lightspeed(seen.shape, gpu), context)
     return passed(_headline(seen, samples, facts, context)), facts
 
 
@@ -96,25 +119,35 @@ def read_timed(
     seen = read_harness(command, ended, asked, folder, context)
     if isinstance(seen, Verdict):
         return seen
-    wrong = _judge_verified(seen, context) or _judge_samples(stage, seen) or _judge_true(seen)
-    return wrong or seen
-
-
-def _judge_true(seen: HarnessResult) -> Verdict | None:
-    light = lightspeed(seen.shape, seen.device, seen.clocks) if seen.device else None
-    if light is None:
-        return _no_lightspeed()
-    least = min(s for s in seen.samples_ms if s is not None)
-    if least >= light.floor_ms:
-        return None
-    return broken(
-        f"a sample of {least:.4f} ms beats the speed of light, {light.floor_ms:.4f} ms"
-        f" ({light.bound} bound at {light.sm_mhz:.0f} MHz): the time is not true"
+    return (
+        _judge_verified(seen, context) or _judge_times(stage, command, ended, seen, context) or seen
     )
 
 
-def _no_lightspeed() -> Verdict:
-    return broken("no speed of light is known for this device: its samples cannot be verified")
+def _judge_times(
+    stage: Stage, command: Command, ended: CommandResult, seen: HarnessResult, context: Context
+) -> Verdict | None:
+    """Judge the samples by what the agent saw and by what the host's GPU can do at the most."""
+    gpu = figures_of(context.host.gpu)
+    if isinstance(gpu, str):
+        return broken(gpu)
+    if seen.device is None:
+        return broken("the result names no device")
+    if len(seen.samples_ms) != stage.samples:
+        count = len(seen.samples_ms)
+        return broken(f"{count} samples came back, {stage.samples} were asked for")
+    if seen.regime != (asked := regime(stage, command)):
+        return broken(f"the regime is '{(seen.regime or '')[:80]}', asked for was '{asked}'")
+    if odd := find_untimely(seen.samples_ms, ended.seconds) or find_other_device(seen.device, gpu):
+        return broken(f"{odd}; the times are not counted")
+    least, light = min(s for s in seen.samples_ms if s is not None), lightspeed(seen.shape, gpu)
+    if least < light.floor_ms:
+        return broken(
+            f"a sample of {least:.4g} ms beats the speed of light, {light.floor_ms:.4g} ms"
+            f" ({light.bound} bound at {light.sm_mhz:.0f} MHz): the time is not true"
+        )
+    odd = find_uneven(seen.samples_ms, gpu.event_ns) or find_odd_clock(seen.clocks, gpu)
+    return broken(f"{odd}; the times are not counted") if odd else None
 
 
 def _judge_verified(seen: HarnessResult, context: Context) -> Verdict | None:
@@ -130,18 +163,6 @@ def _judge_verified(seen: HarnessResult, context: Context) -> Verdict | None:
     return replace(wrong, summary=f"after timing: {wrong.summary}")
 
 
-def _judge_samples(stage: Stage, seen: HarnessResult) -> Verdict | None:
-    samples = seen.samples_ms
-    if len(samples) != stage.samples or not samples:
-        return broken(f"{len(samples)} samples came back, {stage.samples} were asked for")
-    bad = [(i, s) for i, s in enumerate(samples) if s is None or not math.isfinite(s) or s <= 0]
-    if bad:
-        return broken(f"sample {bad[0][0]} is no time: {bad[0][1]}")
-    if not seen.regime:
-        return broken("the result names no regime: burst and steady times must not be mixed")
-    return None
-
-
 def nearest_rank(ordered: Sequence[float], percent: float) -> float:
     """Return the sample at a percentile: one that was observed, never a value between two."""
     return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]
@@ -155,7 +176,8 @@ def timing_facts(
     clocks = list(seen.clocks)
     facts = {
         "device": f"{context.device.value} {context.machine}",
-        "label": seen.label or context.label,
+        "label": context.label,
+        "program's note": seen.label[:_NOTE] if seen.label != context.label else "",
         "median": f"{median:.4f} ms",
         "p5": f"{nearest_rank(ordered, 5):.4f} ms",
         "p95": f"{nearest_rank(ordered, 95):.4f} ms",
@@ -165,22 +187,17 @@ def timing_facts(
         "throughput": f"{product_flop(seen.shape) / median / 1e9:.2f} TFLOP/s",
         "fraction of speed of light": f"{light.floor_ms / median:.3f}",
         "speed of light": f"{light.floor_ms:.4f} ms ({light.bound} bound)",
-        "speed of light at": f"{light.sm_mhz:.0f} MHz, {light.clock_source}",
+        "speed of light at": f"{light.sm_mhz:.0f} MHz, figures of {light.source}",
         "regime": seen.regime or "",
         "data": seen.pattern,
         "case": ",".join(f"{name}={value}" for name, value in seen.case.items()),
+        "SM clock": span([c.sm_mhz for c in clocks], "MHz"),
+        "memory clock": span([c.memory_mhz for c in clocks], "MHz"),
+        "power": span([c.power_w for c in clocks], "W"),
+        "power limit": span([c.power_limit_w for c in clocks], "W"),
+        "temperature": span([c.temperature_c for c in clocks], "C"),
+        "throttle reasons": throttle_text(c.throttle_reasons for c in clocks),
     }
-    if clocks:
-        facts |= {
-            "SM clock": span([c.sm_mhz for c in clocks], "MHz"),
-            "memory clock": span([c.memory_mhz for c in clocks], "MHz"),
-            "power": span([c.power_w for c in clocks], "W"),
-            "power limit": span([c.power_limit_w for c in clocks], "W"),
-            "temperature": span([c.temperature_c for c in clocks], "C"),
-            "throttle reasons": ", ".join(sorted({c.throttle_reasons for c in clocks})),
-        }
-    else:
-        facts["SM clock"] = "not sampled"
     return {label: value for label, value in facts.items() if value}
 
 
@@ -190,6 +207,10 @@ def span(values: Sequence[float], unit: str) -> str:
         return ""
     low, high = min(values), max(values)
     return f"{low:.0f} {unit}" if low == high else f"{low:.0f} to {high:.0f} {unit}"
+
+
+def throttle_text(reasons: Iterable[str]) -> str:
+    return "; ".join(sorted({name_reasons(bits) for bits in reasons}))
 
 
 def _headline(

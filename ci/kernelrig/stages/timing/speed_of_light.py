@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelrig.stages.harness.result import Clocks, DeviceSeen, ShapeSeen
-
-FP8_FLOP_PER_CLOCK_PER_SM = {"9.0": 8192, "10.0": 16384}
-"""Dense FP8 tensor throughput, a product and a sum counted as two."""
+from kernelrig.stages.harness.result import ShapeSeen
+from kernelrig.stages.timing.gpus import GpuFigures
 
 OUT_BYTES = 2
 """BF16 out; FP8 in takes one byte."""
@@ -20,7 +18,7 @@ class Lightspeed:
     memory_ms: float
     compute_ms: float
     sm_mhz: float
-    clock_source: str
+    source: str
 
     @property
     def floor_ms(self) -> float:
@@ -44,18 +42,14 @@ def least_bytes(shape: ShapeSeen, l2_bytes: int) -> int:
     return max(0, moved - l2_bytes)
 
 
-def lightspeed(shape: ShapeSeen, device: DeviceSeen, clocks: Clocks) -> Lightspeed | None:
-    """Return the floors at the highest SM clock that was sampled; None for an unknown device."""
-    flop_per_clock = FP8_FLOP_PER_CLOCK_PER_SM.get(device.compute_capability)
-    sampled = max((c.sm_mhz for c in clocks), default=0)
-    sm_mhz = sampled or device.max_sm_clock_khz / 1e3
-    bytes_per_s = device.memory_bus_width_bits / 8 * device.memory_clock_khz * 1e3 * 2
-    if flop_per_clock is None or min(sm_mhz, bytes_per_s, device.sm_count) <= 0:
-        return None
-    flop_per_s = device.sm_count * flop_per_clock * sm_mhz * 1e6
+def lightspeed(shape: ShapeSeen, gpu: GpuFigures) -> Lightspeed:
+    """Return the floors at the highest SM clock of the device.
+
+    The clocks that were sampled come from the program: one that it made up would move the floor.
+    """
     return Lightspeed(
-        memory_ms=least_bytes(shape, device.l2_bytes) / bytes_per_s * 1e3,
-        compute_ms=product_flop(shape) / flop_per_s * 1e3,
-        sm_mhz=sm_mhz,
-        clock_source="highest sampled" if sampled else "highest of the device, none was sampled",
+        memory_ms=least_bytes(shape, gpu.l2_bytes) / gpu.bytes_per_s * 1e3,
+        compute_ms=product_flop(shape) / gpu.flop_per_s * 1e3,
+        sm_mhz=gpu.sm_mhz,
+        source=gpu.source,
     )

@@ -1,0 +1,14 @@
+"""The source text of the agent's modules that run as programs of their own."""
+
+from __future__ import annotations
+
+from importlib.abc import InspectLoader
+from types import ModuleType
+from typing import cast
+
+
+def source(module: ModuleType) -> str:
+    """Return a module's source text, wherever it was imported from."""
+    spec = module.__spec__
+    assert spec is not None
+    return cast(InspectLoader, spec.loader).get_source(spec.name) or ""

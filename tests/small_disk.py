@@ -1,0 +1,45 @@
+"""A disk of a test's own, mounted over a folder: it can be full, or become so."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from kernelrig.proc import run_process
+
+
+class SmallDisk:
+    """A tmpfs over `folder` once it is mounted; mounted again, it changes its size."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.mounted = False
+        self._sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
+        if self._sudo and shutil.which("sudo") is None:
+            pytest.fail("a disk that can be full is mounted: run as root, or install sudo")
+
+    def mount(self, options: str) -> None:
+        """Mount it, or mount it again, with options such as `size=16m`."""
+        again = "remount," if self.mounted else f"uid={os.getuid()},"
+        argv = ["mount", "-t", "tmpfs", "-o", again + options, "tmpfs", str(self.folder)]
+        done = run_process([*self._sudo, *argv])
+        if done.exit_code:
+            pytest.fail(f"no disk could be mounted: {done.stderr}", pytrace=False)
+        self.mounted = True
+
+    def leave_free(self, *, size: int | None = None, inodes: int | None = None) -> None:
+        """Let so many bytes, or files, be free, and no more."""
+        disk = os.statvfs(self.folder)
+        if size is not None:
+            # 0 is no limit to tmpfs, and a page is the least that it counts.
+            pages = disk.f_blocks - disk.f_bfree + size // disk.f_frsize
+            self.mount(f"size={max(pages, 1) * disk.f_frsize}")
+        if inodes is not None:
+            self.mount(f"nr_inodes={disk.f_files - disk.f_ffree + inodes}")
+
+    def unmount(self) -> None:
+        if self.mounted:
+            run_process([*self._sudo, "umount", "--lazy", self.folder])
+            self.mounted = False

@@ -13,17 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kernelrig.config.expectations import budget_rules, sass_rules, tunable_rules
+from kernelrig.files.record_names import MOST, is_arch, is_identifier, is_name
 from kernelrig.files.validation import Complaint, Loc, nearest
 from kernelrig.model import DeviceKind, Kernel, Remote, Stage, StageKind
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_ARCH = re.compile(r"sm_[0-9]+[af]?")
 _HOST_KEY = re.compile(r"[a-z][a-z0-9@.-]* [A-Za-z0-9+/]+=*( .*)?")
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def name_rule(name: str) -> Iterator[Complaint]:
-    if not _NAME.fullmatch(name):
+    if len(name) > MOST:
+        yield Complaint((), f"'{name[:20]}...' has {len(name)} characters; a name has {MOST}")
+    elif not is_name(name):
         yield Complaint(
             (),
             f"'{name}' cannot be a name; use letters, digits, '.', '_' and '-': it names folders",
@@ -63,6 +63,9 @@ def remote_rules(remote: Remote) -> Iterator[Complaint]:
         text = "must be more than 2, for the agent shows every 2 s that it is alive"
         yield Complaint(("silence_s",), f"'silence_s' {text}, not {remote.silence_s:g}")
     yield from _identifiers(("env",), remote.env)
+    for name, value in remote.env.items():
+        if "\0" in value:
+            yield Complaint(("env", name), f"the value of '{name}' holds a NUL byte")
 
 
 def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
@@ -179,7 +182,7 @@ def stage_rules(stage: Stage, before: Sequence[str]) -> Iterator[Complaint]:
 
 
 def _arch_rule(way: tuple[str, ...], arch: str) -> Iterator[Complaint]:
-    if not _ARCH.fullmatch(arch):
+    if not is_arch(arch):
         yield Complaint(way, f"'{arch}' is not an arch; write it as sm_90a or sm_100a")
 
 
@@ -190,6 +193,6 @@ def _positive(way: tuple[str, ...], value: float) -> Iterator[Complaint]:
 
 def _identifiers(way: tuple[str, ...], values: Mapping[str, object]) -> Iterator[Complaint]:
     for name in values:
-        if not _IDENTIFIER.fullmatch(name):
+        if not is_identifier(name):
             text = f"'{name}' cannot be a name in '{way[-1]}'; use letters, digits and '_'"
             yield Complaint((*way, name), text)

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 
 from kernelrig.config.expression import evaluate
 from kernelrig.errors import ConfigError
+from kernelrig.files.record_names import is_identifier
 from kernelrig.files.validation import Complaint, Loc, nearest
 from kernelrig.model import Kernel, SassRule, SassRules
 
 _CODE = re.compile(r"S[0-9]{3}")
 _KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FORMS = ("must_have", "must_not_have", "count", "order")
 HARNESS = "KERNELRIG_"
 """The prefix of -D names that are for the harness; all others are tunables."""
@@ -28,7 +28,7 @@ def tunable_rules(kernel: Kernel) -> Iterator[Complaint]:
     for arch, tunables in kernel.tunables.items():
         for name, tunable in tunables.items():
             way: Loc = ("tunables", arch, name)
-            if not _IDENTIFIER.fullmatch(name) or name.startswith(HARNESS):
+            if not is_identifier(name) or name.startswith(HARNESS):
                 text = f"'{name}' cannot be a tunable; use letters, digits and '_'"
                 yield Complaint(way, f"{text}, and not the harness's {HARNESS}*")
             if len(set(tunable.values)) != len(tunable.values):

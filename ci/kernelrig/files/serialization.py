@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from kernelrig.errors import ProtocolError
 from kernelrig.files import strict_json
+from kernelrig.files.record_names import odd_names
 from kernelrig.files.upgrades import upgrade
 from kernelrig.files.validation import adapter, convert
 
@@ -55,6 +56,11 @@ def from_json(kind: type[T], path: Path) -> T:
         where = ".".join(str(step) for step in first.loc) or "top"
         others = f" (and {more} more)" if more else ""
         raise ProtocolError(f"{path} is not a {kind.__name__}: at {where}: {first.text}{others}")
+    for loc, name in odd_names(record):
+        where = ".".join(str(step) for step in loc)
+        raise ProtocolError(
+            f"{path} is not a {kind.__name__}: at {where}: {json.dumps(name[:40])} cannot be a name"
+        )
     return record
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from kernelrig.files import strict_json
-from kernelrig.model import visible_gpu
 from kernelrig.run.store import RunDirectory
 
 _READ = 5
@@ -43,7 +42,7 @@ def good_seconds(directory: RunDirectory) -> dict[tuple[str, str], float]:
     They are of this kernel and arch, of the variant that the stage runs, and of a GPU of this name.
     """
     run, found = directory.run, dict[tuple[str, str], float]()
-    gpu = visible_gpu(directory.remote, run.host).get("name", "")
+    gpu = run.host.gpu.get("name", "") if run.host else ""
     variants = {s.name: s.variant or run.variant for s in run.plan.stages}
     for earlier in _earlier(directory, _READ_GOOD) if gpu else ():
         with contextlib.suppress(*_MALFORMED):

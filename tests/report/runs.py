@@ -17,6 +17,7 @@ from kernelrig.model import (
     Outcome,
     Plan,
     Provenance,
+    Purpose,
     RecordedRemote,
     Run,
     Stage,
@@ -247,6 +248,8 @@ EMULATED = run(
     device=DeviceKind.EMULATOR,
 )
 NOTHING = run()
+NARROWED = replace(run(PREFLIGHT, replace(CHECKSUM, name="smoke")), only=("smoke",))
+UNJUDGED = run(PREFLIGHT)
 SPILLS = Finding(
     tool="check",
     kind="local-memory",
@@ -274,6 +277,7 @@ def static_run(*checks: Check, name: str = "sm_100a-production") -> Run:
         kernel=replace(KERNEL, label={"sm_90a": KERNEL.label_for("sm_90a")}),
         variant="production",
         arch="sm_100a",
+        purpose=Purpose.CHECK,
         remote=None,
         plan=Plan("check", (Stage(name, StageKind.CHECK),)),
         provenance=PROVENANCE,
@@ -316,6 +320,8 @@ ALL = {
     "incomplete": INCOMPLETE,
     "emulated": EMULATED,
     "nothing": NOTHING,
+    "narrowed": NARROWED,
+    "unjudged": UNJUDGED,
     "nasty": nasty_run(),
     "checked": CHECKED,
     "spilling": SPILLING,

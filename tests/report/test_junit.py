@@ -192,3 +192,18 @@ def test_no_two_cases_of_a_suite_have_one_name() -> None:
         "finding 5e1f00d5 (2)",
         "finding 5e1f00d5 (2) (2)",
     ]
+
+
+def test_a_run_that_judged_nothing_has_an_error() -> None:
+    root = _parse(runs.UNJUDGED)
+    assert root.get("errors") == "1"
+    (error,) = root.iterfind("testsuite/testcase/error")
+    assert error.get("message") == "nothing judged the kernel on NVIDIA H200"
+
+
+def test_a_run_that_was_narrowed_says_so_in_the_documents_name() -> None:
+    root = _parse(runs.NARROWED)
+    assert root.get("name") == "20261121T120000Z-patch_embed-h200-beef (of smoke only)"
+    for name, value in (("only", "smoke"), ("run.verdict", "pass, of smoke only")):
+        found = root.iterfind(f"testsuite/properties/property[@name='{name}']")
+        assert {p.get("value") for p in found} == {value}

@@ -14,6 +14,7 @@ from kernelrig.model import (
     DeviceKind,
     Fault,
     Plan,
+    Purpose,
     Run,
     Stage,
     StageKind,
@@ -26,6 +27,7 @@ from tests.report import runs
 H200 = "--remote h200 --kernel patch_embed"
 EMULATE = replace(
     runs.EMULATED,
+    purpose=Purpose.EMULATE,
     remote=None,
     plan=Plan(
         "emulate",
@@ -76,7 +78,17 @@ WRONG = replace(
             "change the kernel, then ci/invoke bench patch_embed@HEAD patch_embed --remote h200",
         ),
         (
-            runs.run(runs.stage("profile", StageKind.PROFILE, verdict=runs.passed())),
+            replace(
+                runs.run(
+                    runs.stage(
+                        "profile",
+                        StageKind.PROFILE,
+                        Check("profile", runs.passed()),
+                        verdict=runs.passed(),
+                    )
+                ),
+                purpose=Purpose.PROFILE,
+            ),
             "change the kernel, then ci/invoke bench patch_embed@HEAD patch_embed --remote h200",
         ),
         (
@@ -161,7 +173,8 @@ ONLY_FAULT = "ci/invoke emulate --kernel patch_embed --arch sm_100a --only-fault
 
 
 def test_a_fault_that_is_found_leads_back_to_the_unbroken_kernel() -> None:
-    found = fault_run(runs.passed("swapped-rows is found as mismatch in schedule 1 of 4"))
+    verdict = runs.passed("swapped-rows is found as mismatch in schedule 1 of 4")
+    found = fault_run(verdict, Check("swapped-rows is found", verdict))
     assert next_step(found).text == "ci/invoke emulate --kernel patch_embed --arch sm_100a"
 
 
@@ -195,7 +208,9 @@ def bench_run(
     pair = Check(f"{b.name} compared with {HEAD.name}", verdict, facts=facts)
     own = Check(b.name, runs.passed(), facts={"checks": checks})
     stage = runs.stage("bench", StageKind.BENCH, own, pair, verdict=verdict, seconds=30.0)
-    return replace(runs.run(runs.PREFLIGHT, stage), bench=Bench((HEAD, b), 7, 1.2))
+    return replace(
+        runs.run(runs.PREFLIGHT, stage), bench=Bench((HEAD, b), 7, 1.2), purpose=Purpose.BENCH
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from kernelrig.model import Check, DeviceKind, Fault, Run, StageKind, Verdict
+from kernelrig.model import Check, DeviceKind, Fault, Purpose, Run, StageKind, Verdict
 from kernelrig.model.frame import Frame
 from kernelrig.report import render_junit, render_run, render_summary
 from kernelrig.report.screen import MAX_LINES, WIDTH
@@ -47,7 +47,7 @@ def failed_run(*findings: object) -> Run:
 
 def test_the_verdict_is_first_then_the_cause_and_the_next_step_is_last() -> None:
     assert render_run(runs.FAIL) == (
-        f"fail: {ID} (gpu NVIDIA H200): 1 cause\n"
+        f"fail: {ID} (gpu NVIDIA H200), not run: timing: 1 cause\n"
         "\n"
         "1. invalid write at kernel/cuda_patch_embed_fp8.cu:123 in patch_embed_gemm\n"
         "   Invalid __global__ write of size 2 bytes\n"
@@ -103,6 +103,29 @@ def test_the_causes_fit_on_a_screen_and_the_rest_is_in_a_file(count: int) -> Non
         (runs.EMULATED, f"pass: {ID} (emulated)"),
         (runs.INCOMPLETE, f"incomplete: {ID} (gpu NVIDIA H200)"),
         (runs.NOTHING, f"error: {ID} (nothing ran)"),
+        (runs.NARROWED, f"pass, of smoke only: {ID} (gpu NVIDIA H200)"),
+        (
+            replace(runs.ACCEPTED, only=("check", "smoke", "memcheck")),
+            f"pass (1 accepted), of check, smoke and memcheck only: {ID} (gpu NVIDIA H200)",
+        ),
+        (
+            replace(runs.INCOMPLETE, only=("checksum",)),
+            f"incomplete, of checksum only: {ID} (gpu NVIDIA H200)",
+        ),
+        (
+            replace(runs.FAIL, only=("memcheck",)),
+            f"fail, of memcheck only: {ID} (gpu NVIDIA H200), not run: timing: 1 cause",
+        ),
+        (
+            runs.run(runs.PREFLIGHT),
+            f"error: {ID} (gpu NVIDIA H200): 1 cause",
+        ),
+        (
+            runs.run(
+                runs.CHECKSUM, *(replace(runs.SKIPPED_TIMING, name=f"t{i}") for i in range(9))
+            ),
+            f"pass: {ID} (gpu NVIDIA H200), not run: t0, t1, t2, t3 and 5 more",
+        ),
     ],
 )
 def test_the_first_line_names_the_verdict_and_the_device(run: Run, first: str) -> None:
@@ -120,7 +143,9 @@ def test_the_first_line_of_a_fault_says_what_was_judged(verdict: Verdict, word: 
     check = Check("missing-fence is found", verdict, findings=(RACE,) if word == "pass" else ())
     stage = runs.stage("missing-fence", StageKind.FAULT, check, verdict=verdict)
     fault = Fault("missing-fence", "no fence", ("proxy-fence",))
-    run = replace(runs.run(replace(stage, device=DeviceKind.EMULATOR)), fault=fault)
+    run = replace(
+        runs.run(replace(stage, device=DeviceKind.EMULATOR)), fault=fault, purpose=Purpose.EMULATE
+    )
     lines = render_run(run).splitlines()
     assert lines[0] == f"{word}: {ID} (emulated): {verdict.summary}"
     assert any(line.startswith("missing-fence  ") and verdict.summary in line for line in lines)

@@ -3,13 +3,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from kernelrig.model import Check, CommandResult, DeviceKind, EndedBy, Run, StageKind, StageRecord
+from kernelrig.model import (
+    Check,
+    CommandResult,
+    DeviceKind,
+    EndedBy,
+    Purpose,
+    Run,
+    StageKind,
+    StageRecord,
+)
 from kernelrig.report.outcome import (
     describe_finding,
     device_label,
     exit_code,
     faults,
     measured,
+    own_verdict,
     run_word,
     stage_word,
 )
@@ -57,7 +67,8 @@ SILENT_STAGE = replace(runs.PASS, stages=runs.PASS.stages[:-1])
         (replace(runs.NOTHING, state="prepared"), 4, "error"),
         (ONLY_SKIPS, 4, "error"),
         (runs.run(runs.PREFLIGHT, runs.SKIPPED_TIMING), 4, "error"),
-        (runs.run(runs.PREFLIGHT), 0, "pass"),
+        (runs.UNJUDGED, 4, "error"),
+        (runs.NARROWED, 0, "pass, of smoke only"),
         (runs.run(runs.PREFLIGHT, NOT_COUNTED), 4, "error"),
         (replace(runs.PASS, jobs=(), stages=(runs.PREFLIGHT,)), 6, "incomplete"),
     ],
@@ -93,7 +104,10 @@ def test_the_kernels_faults_come_before_our_errors() -> None:
 
 def test_a_run_that_established_nothing_says_why() -> None:
     run = runs.run(runs.PREFLIGHT, runs.SKIPPED_TIMING)
-    assert [fault.sentence for fault in faults(run)] == ["timing: checksum did not pass"]
+    assert [fault.sentence for fault in faults(run)] == [
+        "verdict: nothing judged the kernel on NVIDIA H200",
+        "timing: checksum did not pass",
+    ]
     assert faults(runs.run(runs.CHECKSUM, runs.SKIPPED_TIMING)) == ()
 
 
@@ -141,3 +155,74 @@ def test_an_emulator_never_carries_the_name_of_the_gpu_it_imitates() -> None:
     assert record.device is DeviceKind.EMULATOR
     assert record.machine == "NVIDIA B200"
     assert "B200" not in device_label(record)
+
+
+CHECKED_ALONE = replace(runs.CHECKED.stages[0], name="check")
+BUILT = replace(CHECKED_ALONE, name="build", kind=StageKind.BUILD)
+NO_COMMAND = replace(runs.CHECKSUM, commands=())
+NO_CHECK = replace(runs.CHECKSUM, checks=())
+ONLY_SKIPPED_CHECKS = replace(
+    runs.CHECKSUM, checks=(Check("constant", runs.skipped("no patterns")),)
+)
+PROFILED = runs.stage(
+    "profile", StageKind.PROFILE, Check("profile", runs.passed()), verdict=runs.passed()
+)
+COMPARED = Check("b compared with a", runs.passed(), facts={"result": "faster"})
+BENCHED = runs.stage("bench", StageKind.BENCH, COMPARED, verdict=runs.passed())
+UNCOMPARED = replace(BENCHED, checks=(Check("a", runs.passed()),))
+EMULATED = runs.EMULATED.stages[0]
+UNLAUNCHED = replace(EMULATED, commands=(CommandResult("x", EndedBy.NOT_STARTED),))
+
+
+@pytest.mark.parametrize(
+    ("purpose", "stages", "nothing"),
+    [
+        (Purpose.TEST, (BUILT, runs.PREFLIGHT), "nothing judged the kernel"),
+        (Purpose.TEST, (BUILT, CHECKED_ALONE, runs.PREFLIGHT), "nothing judged the kernel"),
+        (Purpose.TEST, (runs.PREFLIGHT, runs.TIMING), "nothing judged the kernel"),
+        (Purpose.TEST, (runs.PREFLIGHT, PROFILED), "nothing judged the kernel"),
+        (Purpose.TEST, (runs.PREFLIGHT, NO_COMMAND), "nothing judged the kernel"),
+        (Purpose.TEST, (runs.PREFLIGHT, NO_CHECK), "nothing judged the kernel"),
+        (Purpose.TEST, (runs.PREFLIGHT, ONLY_SKIPPED_CHECKS), "nothing judged the kernel"),
+        (Purpose.TEST, (runs.PREFLIGHT, NOT_COUNTED), "nothing judged the kernel"),
+        (Purpose.TEST, (runs.PREFLIGHT, runs.CHECKSUM), ""),
+        (Purpose.TEST, (runs.PREFLIGHT, runs.MEMCHECK), ""),
+        (Purpose.PROFILE, (CHECKED_ALONE, runs.PREFLIGHT), "nothing was profiled"),
+        (Purpose.PROFILE, (runs.PREFLIGHT, runs.CHECKSUM), "nothing was profiled"),
+        (Purpose.PROFILE, (runs.PREFLIGHT, PROFILED), ""),
+        (Purpose.BENCH, (runs.PREFLIGHT, UNCOMPARED), "nothing was compared"),
+        (Purpose.BENCH, (runs.PREFLIGHT, BENCHED), ""),
+        (Purpose.EMULATE, (BUILT, UNLAUNCHED), "nothing judged an emulated launch"),
+        (Purpose.EMULATE, (BUILT, EMULATED), ""),
+        (Purpose.CHECK, (BUILT,), "nothing was checked"),
+        (Purpose.CHECK, (BUILT, CHECKED_ALONE), ""),
+        (Purpose.BUILD, (BUILT,), ""),
+    ],
+)
+def test_a_run_passes_only_if_it_establishes_what_it_was_for(
+    purpose: Purpose, stages: tuple[StageRecord, ...], nothing: str
+) -> None:
+    run = replace(runs.run(*stages), purpose=purpose)
+    assert (exit_code(run), run_word(run)) == ((4, "error") if nothing else (0, "pass"))
+    own = own_verdict(run)
+    there = "" if purpose in (Purpose.EMULATE, Purpose.CHECK) else " on NVIDIA H200"
+    assert (own.verdict.summary if own else "") == (nothing and nothing + there)
+
+
+def test_what_did_not_happen_is_said_of_where_it_was_to_be() -> None:
+    emulated = runs.run(replace(runs.PREFLIGHT, machine=""), device=DeviceKind.EMULATOR)
+    bare = replace(runs.run(replace(runs.PREFLIGHT, machine="")), host=None)
+    here = replace(runs.CHECKED, stages=(BUILT,), plan=replace(runs.CHECKED.plan, stages=()))
+    said = [own_verdict(r) for r in (emulated, bare, here)]
+    assert [r.verdict.summary for r in said if r] == [
+        "nothing judged the kernel on the emulator",
+        "nothing judged the kernel on remote h200",
+        "nothing was checked",
+    ]
+
+
+def test_a_failed_or_broken_run_says_nothing_more() -> None:
+    assert own_verdict(runs.FAIL) is None
+    assert own_verdict(runs.ERROR) is None
+    assert own_verdict(runs.INCOMPLETE) is None
+    assert own_verdict(runs.PASS) is None

@@ -63,6 +63,7 @@ def test_a_run_of_schema_2_is_read_without_what_could_be_connected_to() -> None:
 @pytest.mark.parametrize("name", STAGES)
 def test_a_run_is_read_and_reported_with_the_verdicts_it_had(name: str) -> None:
     run = serialization.from_json(Run, DATA / f"run-1-{name}.json")
+    assert run.purpose == ("remote-test" if name == "timing-a" else name)
     found = {s.name: str(s.verdict.outcome) for s in run.stages}
     assert found.items() >= STAGES[name].items()
     assert (run.state, run.schema, exit_code(run)) == ("finished", 3, 0)

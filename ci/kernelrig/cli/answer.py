@@ -58,7 +58,11 @@ class StageAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RunAnswer:
-    """The run that a task made or went on with."""
+    """The run that a task made or went on with.
+
+    `only` are the stages that --only left of its plan. `word` is its first line: `pass, of smoke
+    only`. `not_established` says why a run without a fault is an error.
+    """
 
     id: str
     folder: str
@@ -67,6 +71,9 @@ class RunAnswer:
     variant: str
     remote: str
     missing: tuple[str, ...]
+    only: tuple[str, ...] = ()
+    word: str = ""
+    not_established: str = ""
 
 
 @dataclass(frozen=True, slots=True)

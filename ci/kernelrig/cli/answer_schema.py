@@ -52,6 +52,9 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         **_BUILD,
         "remote": "Remote it ran on; empty if it needed none.",
         "missing": "What did not come back from the host.",
+        "only": "Stages that --only left of its plan; empty if it was not given.",
+        "word": "First word of its reports, as `pass, of smoke only`.",
+        "not_established": "Why a run without any fault is an error; empty otherwise.",
     },
     "StageAnswer": _STAGE,
     "CheckAnswer": {

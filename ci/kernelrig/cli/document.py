@@ -22,7 +22,13 @@ from kernelrig.errors import BuildError, CiError, IncompleteError
 from kernelrig.files.serialization import to_json
 from kernelrig.model import Baselines, Build, Outcome, Run, StageRecord, combine
 from kernelrig.report.next_step import next_command
-from kernelrig.report.outcome import is_incomplete, run_outcome, stage_verdicts
+from kernelrig.report.outcome import (
+    is_incomplete,
+    own_verdict,
+    run_outcome,
+    run_word,
+    stage_verdicts,
+)
 
 RUNS = "artifacts/runs"
 
@@ -66,14 +72,25 @@ def _ending(reply: Reply) -> Ending:
     outcome = run_outcome(reply.run)
     if outcome is not Outcome.FAIL and is_incomplete(reply.run):
         return Ending.INCOMPLETE
-    # Every stage was skipped, so nothing was established: the exit code is that of an error.
-    return Ending.ERROR if outcome is Outcome.SKIP else Ending(outcome.value)
+    return Ending(outcome.value)
 
 
 def _run(run: Run) -> RunAnswer:
     remote = run.remote.name if run.remote else ""
     folder = f"{RUNS}/{run.id}"
-    return RunAnswer(run.id, folder, run.kernel.name, run.arch, run.variant, remote, run.missing)
+    own = own_verdict(run)
+    return RunAnswer(
+        run.id,
+        folder,
+        run.kernel.name,
+        run.arch,
+        run.variant,
+        remote,
+        run.missing,
+        only=run.only,
+        word=run_word(run),
+        not_established=own.verdict.summary if own else "",
+    )
 
 
 def _stage(stage: StageRecord) -> StageAnswer:

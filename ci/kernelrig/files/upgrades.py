@@ -69,7 +69,19 @@ def _run_of_schema_2(value: JsonObject) -> JsonObject:
         kept = {key: remote[key] for key in _RECORDED if key in remote}
         names = sorted(env) if isinstance(env, dict) else env or []
         value = {**value, "remote": {**kept, "host_key": _fingerprint(remote), "env": names}}
-    return value
+    return {**value, "purpose": _purpose(value)}
+
+
+def _purpose(run: JsonObject) -> str:
+    """Return the task that made a run: those of a machine of its own had plans of their own."""
+    plan = run.get("plan")
+    name = plan.get("name") if isinstance(plan, dict) else ""
+    if run.get("bench") is not None:
+        return "bench"
+    if run.get("remote") is None:
+        known = {"build": "build", "check": "check", "tunables": "check"}
+        return known.get(name if isinstance(name, str) else "", "emulate")
+    return "profile" if name == "profile" else "remote-test"
 
 
 def _gpu_index(host: JsonObject, visible: object) -> int | None:

@@ -14,6 +14,7 @@ from kernelrig.model.job import CommandResult, StageJob
 from kernelrig.model.verdict import (
     DeviceKind,
     Outcome,
+    Purpose,
     StageKind,
     Verdict,
     broken,
@@ -78,9 +79,9 @@ class Run:
 
     `state` is `launched` from before the host is asked until all files are here, and `collected`
     until these are judged. `gate_percent` is how much slower than the baseline a time may be; None
-    = no limit.
-    `require_device` is the name of the one GPU that may execute it; empty = any. `seed` is what the
-    seeds of the plan stand for (model.seed); None = themselves.
+    = no limit. `require_device` is the name of the one GPU that may execute it; empty = any. `seed`
+    is what the seeds of the plan stand for (model.seed); None = themselves. `purpose` is the task
+    that made it, `only` the stages that --only left of its plan; empty = all of them.
     """
 
     id: str
@@ -103,6 +104,8 @@ class Run:
     require_device: str = ""
     fault: Fault | None = None
     seed: int | None = None
+    purpose: Purpose = Purpose.TEST
+    only: tuple[str, ...] = ()
     schema: int = 3
 
 

@@ -53,6 +53,17 @@ class StageKind(StrEnum):
         return not self.static and self is not StageKind.PREFLIGHT
 
 
+class Purpose(StrEnum):
+    """The task that a run was made by: what it has to establish (kernelrig.report.outcome)."""
+
+    BUILD = "build"
+    CHECK = "check"
+    EMULATE = "emulate"
+    TEST = "remote-test"
+    PROFILE = "profile"
+    BENCH = "bench"
+
+
 class Pattern(StrEnum):
     """How the inputs are filled (the values and their reasons: kernelrig.reference.inputs)."""
 

@@ -21,7 +21,9 @@ from kernelrig.report.outcome import (
     is_incomplete,
     measured,
     missing,
+    own_verdict,
     run_word,
+    scope,
 )
 from kernelrig.terminal.text import one_line, printable
 
@@ -47,9 +49,12 @@ class _Suite:
 def render_junit(run: Run) -> bytes:
     """Render a run; the same run gives the same bytes."""
     suites = [_stage_suite(run, stage) for stage in run.stages]
+    if (own := own_verdict(run)) is not None:  # a report of passes alone would read as a pass
+        suites.append(_stage_suite(run, own))
     if not run.stages or missing(run) or is_incomplete(run):
         suites.append(_absent_suite(run))
-    root = ET.Element("testsuites", name=one_line(run.id))
+    of = f" (of {scope(run)})" if scope(run) else ""
+    root = ET.Element("testsuites", name=f"{one_line(run.id)}{of}")
     for suite in suites:
         element = _junit_suite(run, suite).build_xml_doc()
         _complete(element, suite)
@@ -119,6 +124,8 @@ def _origin(run: Run, variant: str = "") -> dict[str, str]:
         "commit": run.provenance.commit,
         "dirty_sha256": run.provenance.dirty_sha256,
         **({} if run.seed is None else {"seed": str(run.seed)}),
+        "purpose": run.purpose,
+        **({"only": ", ".join(run.only)} if run.only else {}),
         **({"label": label} if label else {}),
     }
 

@@ -25,7 +25,7 @@ from kernelrig.model import (
     StageRecord,
 )
 from kernelrig.report.entries import Entry, entries, is_symptom
-from kernelrig.report.outcome import is_incomplete, run_outcome, was_killed
+from kernelrig.report.outcome import VERDICT, is_incomplete, run_outcome, was_killed
 from kernelrig.terminal.text import one_line
 
 RUNS = Path("artifacts/runs")
@@ -54,6 +54,8 @@ def next_step(run: Run) -> NextStep:
         return NextStep(f"ci/invoke collect {run.id}")
     if run.stages and (was_killed(run) or (first and _is_interruption(first))):
         return NextStep(command_again(run))
+    if first is not None and first.fault.stage.name == VERDICT:
+        return _after_nothing(run)
     if run.fault is not None:
         return _after_fault(run, run.fault, first)
     if run.bench is not None and run.remote is not None:
@@ -103,6 +105,16 @@ def _after_pass(run: Run) -> NextStep:
     name = run.kernel.name
     compared = _command("bench", [f"{name}@HEAD", name, "--remote", run.remote.name])
     return NextStep(compared, "change the kernel")
+
+
+def _after_nothing(run: Run) -> NextStep:
+    """Run the whole plan where a part of it established nothing; else what was skipped says why."""
+    if not run.only:
+        return NextStep(command_again(run), "resolve why nothing was judged")
+    assert run.remote is not None, "--only is of plans that a remote runs"
+    plan = ["--plan", run.plan.name] if run.plan.name != "default" else []
+    words = ["--remote", run.remote.name, "--kernel", run.kernel.name, *_variant(run), *plan]
+    return NextStep(_command("remote-test", words))
 
 
 def _after_failure(run: Run, first: Entry) -> NextStep:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelrig.findings.demangling import readable
@@ -12,10 +12,12 @@ from kernelrig.model import (
     EndedBy,
     Finding,
     Outcome,
+    Purpose,
     Run,
     StageKind,
     StageRecord,
     Verdict,
+    broken,
     combine,
 )
 from kernelrig.terminal.text import one_line
@@ -50,17 +52,54 @@ class Fault:
 def run_outcome(run: Run) -> Outcome:
     """Join every verdict of the run. A check that fails counts even if its stage passed.
 
-    A kernel that compiled, and a host that passed preflight, say nothing of the kernel as long as
-    no other stage passed: a skip. What is missing of the results and never comes is an error.
+    A run that does not establish what it was for is an error, whatever else has passed in it: a
+    kernel that compiled, a host that passed preflight, say nothing of the kernel. So is one of
+    whose results something is missing that never comes.
     """
     outcome = combine(v for stage in run.stages for v in stage_verdicts(stage))
-    judging = [s for s in run.stages if s.kind.on_host]
-    judging = judging or [s for s in run.stages if s.kind is not StageKind.BUILD]
-    nothing = bool(judging) and all(s.verdict.outcome is not Outcome.PASS for s in judging)
-    nothing = nothing or was_killed(run)
-    if run.missing and run.state == "finished" and outcome is Outcome.PASS:
-        return Outcome.ERROR
-    return Outcome.SKIP if nothing and outcome is Outcome.PASS else outcome
+    if outcome is Outcome.FAIL:
+        return outcome
+    lost = bool(run.missing) and run.state == "finished"
+    return Outcome.ERROR if lost or was_killed(run) or unestablished(run) else outcome
+
+
+_ESTABLISHED: Mapping[Purpose, tuple[tuple[StageKind, ...], str]] = {
+    Purpose.BUILD: ((StageKind.BUILD,), "nothing was built"),
+    Purpose.CHECK: ((StageKind.CHECK, StageKind.TUNABLES), "nothing was checked"),
+    Purpose.EMULATE: (
+        (StageKind.CHECKSUM, StageKind.SANITIZER, StageKind.FAULT),
+        "nothing judged an emulated launch",
+    ),
+    Purpose.TEST: ((StageKind.CHECKSUM, StageKind.SANITIZER), "nothing judged the kernel"),
+    Purpose.PROFILE: ((StageKind.PROFILE,), "nothing was profiled"),
+    Purpose.BENCH: ((StageKind.BENCH,), "nothing was compared"),
+}
+"""What must have passed for a run to pass: a stage of one of these kinds, by what the run is for.
+
+A time counts only behind a checksum of the same run, so that it judges nothing by itself.
+"""
+
+
+def unestablished(run: Run) -> str:
+    """Say what a run without a failure did not establish, empty if it did what it was for."""
+    kinds, nothing = _ESTABLISHED[run.purpose]
+    if any(stage.kind in kinds and _establishes(stage) for stage in run.stages):
+        return ""
+    if run.remote is None or run.purpose not in (Purpose.TEST, Purpose.PROFILE, Purpose.BENCH):
+        return nothing
+    seen = (s for s in run.stages if s.device is not DeviceKind.STATIC and s.machine)
+    machine = next((one_line(s.machine) for s in seen), f"remote {run.remote.name}")
+    emulated = run.remote.device is DeviceKind.EMULATOR and run.kernel.cuda
+    return f"{nothing} on {'the emulator' if emulated else machine}"
+
+
+def _establishes(stage: StageRecord) -> bool:
+    """Return whether a stage passed by a check of its own, of something that was executed."""
+    checks = [c for c in stage.checks if c.verdict.outcome is Outcome.PASS]
+    if stage.kind is StageKind.BENCH:
+        checks = [c for c in checks if "result" in c.facts]
+    executed = stage.kind.static or has_run(stage)
+    return stage.verdict.outcome is Outcome.PASS and executed and bool(checks)
 
 
 def was_killed(run: Run) -> bool:
@@ -103,13 +142,30 @@ def exit_code(run: Run) -> int:
 
 
 def run_word(run: Run) -> str:
-    """The run in a word or two: `pass`, `pass (1 accepted)`, `fail`, `error`, `incomplete`."""
+    """The run in a word or two: `pass`, `pass (1 accepted)`, `fail`, `error`, `incomplete`.
+
+    What the run was narrowed to is part of it: `pass, of smoke only`.
+    """
     outcome = run_outcome(run)
     if outcome is not Outcome.FAIL and is_incomplete(run):
-        return "incomplete"
-    if outcome is Outcome.SKIP:  # nothing was run, so nothing is known
-        return str(Outcome.ERROR)
-    return _word(outcome, (c for stage in run.stages for c in stage.checks))
+        word = "incomplete"
+    else:
+        word = _word(outcome, (c for stage in run.stages for c in stage.checks))
+    return ", of ".join(filter(None, (word, scope(run))))
+
+
+def scope(run: Run) -> str:
+    """Return what the word of the run is of, empty if that is its whole plan."""
+    return f"{_joined(tuple(map(one_line, run.only)))} only" if run.only else ""
+
+
+def _joined(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def not_run(run: Run) -> tuple[str, ...]:
+    """Name the stages that are recorded, and of which nothing was run."""
+    return tuple(one_line(s.name) for s in run.stages if stage_word(s) == Outcome.SKIP)
 
 
 def stage_word(stage: StageRecord) -> str:
@@ -123,13 +179,33 @@ def stage_verdicts(stage: StageRecord) -> tuple[Verdict, ...]:
 def faults(run: Run) -> tuple[Fault, ...]:
     """Name what went wrong: the kernel's faults first, then errors, each in the plan's order.
 
-    Where all that was to run was skipped, the reasons for that are what went wrong.
+    Where nothing did, and the run yet established nothing, that is what went wrong; the reasons of
+    what was skipped follow.
     """
-    stages, outcomes = run.stages, [Outcome.FAIL, Outcome.ERROR]
-    if run_outcome(run) is Outcome.SKIP and not was_killed(run):
-        stages = tuple(s for s in stages if s.kind.on_host) or stages
-        outcomes = [Outcome.SKIP]
-    return tuple(fault for o in outcomes for stage in stages for fault in _stage_faults(stage, o))
+    if (own := own_verdict(run)) is None:
+        return _faults(run)
+    kinds, _ = _ESTABLISHED[run.purpose]
+    judging = (stage for stage in run.stages if stage.kind in kinds or stage.kind.on_host)
+    skips = (f for stage in judging for f in _stage_faults(stage, Outcome.SKIP))
+    return (Fault(own, own.verdict), *skips)
+
+
+VERDICT = "verdict"
+"""The name under which reports show what a run did not establish."""
+
+
+def own_verdict(run: Run) -> StageRecord | None:
+    """Return the error of a run that went well and established nothing, as a stage's record."""
+    if not run.stages or _faults(run) or was_killed(run) or is_incomplete(run):
+        return None
+    if not (nothing := unestablished(run)):
+        return None
+    return StageRecord(VERDICT, StageKind.PREFLIGHT, DeviceKind.STATIC, "", broken(nothing), ())
+
+
+def _faults(run: Run) -> tuple[Fault, ...]:
+    bad = (Outcome.FAIL, Outcome.ERROR)
+    return tuple(f for o in bad for stage in run.stages for f in _stage_faults(stage, o))
 
 
 def device_label(stage: StageRecord) -> str:

@@ -15,7 +15,14 @@ from kernelrig.model import DeviceKind, Finding, Outcome, Run, StageKind
 from kernelrig.model.frame import Frame
 from kernelrig.report.entries import STATIC_TOOL, Entry, entries
 from kernelrig.report.next_step import RUNS, next_step
-from kernelrig.report.outcome import device_label, labelled, missing, run_word, stage_word
+from kernelrig.report.outcome import (
+    device_label,
+    labelled,
+    missing,
+    not_run,
+    run_word,
+    stage_word,
+)
 from kernelrig.terminal.text import columns, one_line
 
 WIDTH = 80
@@ -25,6 +32,7 @@ MAX_LINES = 24
 _MESSAGE_LINES = 5
 _CHAIN_LINES = 2
 _EXPLAINED = 3
+_NAMED = 4
 _INDENT = "   "
 
 
@@ -90,10 +98,17 @@ def _verdict(run: Run, found: Sequence[Entry]) -> str:
     judged = (s.verdict for s in run.stages if s.kind is StageKind.FAULT)
     if verdict := next((v for v in judged if v.outcome in (Outcome.PASS, Outcome.FAIL)), None):
         return f"{said}: {one_line(verdict.summary)}"
+    said += _not_run(run)
     causes = f": {len(found)} {'cause' if len(found) == 1 else 'causes'}" if found else ""
     explained = sum(len(e.explains) for e in found)
     causes += f", which explain{'s' * (len(found) == 1)} {explained} more" if explained else ""
     return said + causes
+
+
+def _not_run(run: Run) -> str:
+    names = not_run(run)
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f", not run: {', '.join(names[:_NAMED])}{more}" if names else ""
 
 
 def _causes(found: Sequence[Entry]) -> list[str]:

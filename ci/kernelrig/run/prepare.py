@@ -26,6 +26,7 @@ from kernelrig.model import (
     DeviceKind,
     Kernel,
     Plan,
+    Purpose,
     Remote,
     Stage,
     StageKind,
@@ -52,21 +53,23 @@ def prepare(root: Path, request: Request) -> RunSpec:
     """Return the run that is requested; a wrong request raises ConfigError with what is allowed."""
     match request:
         case RunRequest():
-            prepared = prepare_run(root, request)
+            prepared, purpose = prepare_run(root, request), request.purpose
         case BenchRequest():
-            prepared = prepare_bench(root, request)
+            prepared, purpose = prepare_bench(root, request), Purpose.BENCH
         case EmulateRequest():
-            prepared = prepare_emulation(root, request)
+            prepared, purpose = prepare_emulation(root, request), Purpose.EMULATE
         case CheckRequest():
-            prepared = prepare_check(root, request)
+            prepared, purpose = prepare_check(root, request), Purpose.CHECK
         case BuildRequest():
-            prepared = prepare_build(root, request)
+            prepared, purpose = prepare_build(root, request), Purpose.BUILD
     first = BUILD.name
     if any(s.name == first for s in prepared.plan.stages):
         raise ConfigError(f"plan {prepared.plan.name} has a stage '{first}': each run has its own")
     tools = tools_of(root, prepared.wanted, system_cuda=request.system_cuda)
     plan = replace(prepared.plan, stages=(BUILD, *prepared.plan.stages))
-    return replace(prepared, plan=plan, tools=tools, system_cuda=request.system_cuda)
+    return replace(
+        prepared, purpose=purpose, plan=plan, tools=tools, system_cuda=request.system_cuda
+    )
 
 
 def prepare_build(root: Path, request: BuildRequest) -> RunSpec:
@@ -138,7 +141,10 @@ def prepare_run(root: Path, request: RunRequest) -> RunSpec:
     """Return a run of a plan on a remote."""
     remote = choose_remote(config.load_remotes(root), request.remote, DEFAULT_REMOTE)
     kernels = config.load_kernels(root)
-    plan = narrow(config.load_plan(root, request.plan), request.only)
+    whole = config.load_plan(root, request.plan)
+    plan = narrow(whole, request.only)
+    if not plan.stages:
+        raise ConfigError(f"plan {plan.name} has no stages: nothing would judge the kernel")
     loaded = tuple(map(build.load_build, request.build_folders))
     named = request.kernel or next((b.kernel for b in loaded if b.kernel != SELFTEST), "")
     kernel = choose_kernel(kernels, named)
@@ -175,6 +181,7 @@ def prepare_run(root: Path, request: RunRequest) -> RunSpec:
         gate_percent=request.gate_percent,
         require_device=request.require_device,
         seed=_seed(request.seed, device),
+        only=tuple(s.name for s in plan.stages if s.name in request.only) if plan != whole else (),
         stop_at_first=request.stop_at_first,
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelrig.config.selection import choose
 from kernelrig.errors import ConfigError
-from kernelrig.model import Emulation
+from kernelrig.model import Emulation, Purpose
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,7 @@ class RunRequest:
     variant: str = "production"
     plan: str = "default"
     only: tuple[str, ...] = ()
+    purpose: Purpose = Purpose.TEST
     build_folders: tuple[Path, ...] = ()
     system_cuda: bool = False
     stop_at_first: bool = False

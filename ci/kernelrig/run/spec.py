@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kernelrig import build
 from kernelrig.build import toolchain
-from kernelrig.model import Bench, Build, Emulation, Fault, Kernel, Plan, Remote, Toolchain
+from kernelrig.model import Bench, Build, Emulation, Fault, Kernel, Plan, Purpose, Remote, Toolchain
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class RunSpec:
 
     `wanted` are the builds by their place: empty = the run's own, a variant that a stage names, a
     candidate's letter, the self-test. Without a remote the run stays on this machine. `seed` is
-    what the plan's seeds stand for; None = themselves.
+    what the plan's seeds stand for; None = themselves. `only` are the stages that --only left.
     """
 
     kernel: Kernel
@@ -48,6 +48,8 @@ class RunSpec:
     bench: Bench | None = None
     fault: Fault | None = None
     seed: int | None = None
+    purpose: Purpose = Purpose.TEST
+    only: tuple[str, ...] = ()
     emulation: Emulation = Emulation()  # noqa: RUF009 - frozen
     gate_percent: float | None = None
     require_device: str = ""

@@ -225,6 +225,8 @@ def new_run(root: Path, p: RunSpec) -> Run:
         require_device=p.require_device,
         fault=p.fault,
         seed=p.seed,
+        purpose=p.purpose,
+        only=p.only,
     )
 
 

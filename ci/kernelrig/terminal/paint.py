@@ -22,7 +22,8 @@ _COLOURS = {
 }
 # A verdict is at the start of a line before a colon or two spaces, or alone in a cell of a table.
 _VERDICT = re.compile(
-    rf"(?:^|(?<=  ))({'|'.join(_COLOURS)})(?=(?: \(\d+ accepted\))?(?::|  |$))", re.MULTILINE
+    rf"(?:^|(?<=  ))({'|'.join(_COLOURS)})(?=(?: \(\d+ accepted\))?(?:, of .+? only)?(?::|  |$))",
+    re.MULTILINE,
 )
 _LEAST_WIDTH = 40
 

@@ -93,6 +93,7 @@ def profile(
     system_cuda: bool = False,
 ) -> Reply:
     """Profile one launch with Nsight Compute on a host; bring back the report and its CSV pages."""
+    from kernelrig.model import Purpose
     from kernelrig.run import engine
     from kernelrig.run.requests import RunRequest
 
@@ -101,6 +102,7 @@ def profile(
         kernel=kernel,
         variant=variant,
         plan="profile",
+        purpose=Purpose.PROFILE,
         build_folders=tuple(map(Path, build)),
         system_cuda=system_cuda,
         require_device=require_device,

@@ -35,7 +35,8 @@ class HostExecutor:
             directory.save(replace(directory.run, remote=known, host=link.facts))
             preflight = directory.preflight
             yield preflight
-            if directory.outcome(preflight) is not Outcome.PASS:
+            ended = directory.outcome(preflight) is not Outcome.PASS
+            if ended or not any(s.kind.on_host for s in planned):
                 return
             self._launch(directory, link, upload)
             bring_back(directory, link)

@@ -1,0 +1,62 @@
+"""A run of a part of its plan says so, and one in which nothing judged the kernel is no pass."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.e2e.host import LoopbackHost
+from tests.e2e.project import Answer, Project, make_project
+from tests.remote.sshd_fixture import Sshd
+
+
+@pytest.fixture(scope="module")
+def project(server: Sshd, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    folder = tmp_path_factory.mktemp("narrowed")
+    host = LoopbackHost(server, folder / "workdir")
+    made = make_project(folder / "project", None, host.remote())
+    (made.root / "ci/plans/static.yaml").write_text(
+        "schema: 1\nstages:\n  - {name: check, kind: check}\n  - {name: pre, kind: preflight}\n"
+    )
+    return made
+
+
+def test_a_part_of_a_plan_passes_as_that_part_everywhere(project: Project) -> None:
+    answer = project.test("passes", "quick", "--only", "program")
+    assert answer.exit_code == 0
+    first = answer.stdout.splitlines()[0]
+    assert first.startswith("pass, of program only: ")
+    summary = (answer.folder / "summary.md").read_text().splitlines()[0]
+    assert summary == "# pass, of program only: passes, sm_90a, production"
+    root = ET.parse(answer.folder / "junit.xml").getroot()
+    assert root.get("name") == f"{answer.folder.name} (of program only)"
+    assert answer.run.only == ("program",)
+
+
+def test_all_stages_by_name_are_the_whole_plan(project: Project) -> None:
+    answer = project.test("passes", "quick", "--only", "program,again,after")
+    assert answer.stdout.startswith("pass: ")
+    assert answer.run.only == ()
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ("quick", ("--only", "preflight")),
+        ("static", ("--only", "check")),
+        ("static", ()),
+    ],
+)
+def test_a_run_in_which_nothing_judged_the_kernel_is_an_error(
+    project: Project, plan: str, words: tuple[str, ...]
+) -> None:
+    answer: Answer = project.test("passes", plan, *words, "--json")
+    document = json.loads(answer.stdout)
+    assert (answer.exit_code, document["verdict"]) == (4, "error")
+    machine = answer.run.stages[-1].machine
+    assert document["run"]["not_established"] == f"nothing judged the kernel on {machine}"
+    root = ET.parse(answer.folder / "junit.xml").getroot()
+    assert (root.get("failures"), root.get("errors")) == ("0", "1")
+    assert answer.run.shipped is None, "nothing is sent to a host that runs nothing"

@@ -6,6 +6,7 @@
 //   inputs, buffers            the bits of the inputs, their device memory
 //   reference, sampling        comparison of every element on the device, samples for Python
 //   device, timing, nvml       the GPU, samples, clocks
+//   spot_check, timed_outputs  which timed launches are checked, and how
 //   relay                      measurement slots for several processes on one GPU
 //   phase_clock, phase_table   cycles per phase of a CTA or of a tile
 //   role_figures, role_report  the same by warp role

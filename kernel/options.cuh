@@ -157,6 +157,11 @@ inline void settle(const std::set<std::string> &given, Options &options) {
     throw UsageError{"--relay FILE and --turns N,N... go together"};
   if (given.count("--relay") != 0 && options.mode != Mode::TIME)
     throw UsageError{"--relay goes with --mode time"};
+  if (static_cast<long long>(options.samples) * options.slots.size() > MAX_SAMPLES * 10ll) {
+    throw UsageError{"--samples " + std::to_string(options.samples) + " in each of " +
+                     std::to_string(options.slots.size()) + " slots are too many: " +
+                     std::to_string(MAX_SAMPLES * 10ll) + " at most"};
+  }
   if (given.count("--settle-s") != 0 && given.count("--relay") == 0)
     throw UsageError{"--settle-s goes with --relay"};
   if (options.mode == Mode::DESCRIBE) {

@@ -13,12 +13,14 @@
 
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "failure.cuh"
 #include "function.cuh"
 #include "inputs.cuh"
 #include "problem.cuh"
 #include "result.cuh"
+#include "spot_check.cuh"
 
 namespace kernelrig {
 
@@ -77,6 +79,40 @@ KERNELRIG_HD bool is_reachable(Function function, float got, double acc, double 
   return float_from_bf16(low) <= got && got <= float_from_bf16(high);
 }
 
+KERNELRIG_HD bool is_wrong(const ReferenceProblem &p, float acc, float abs_sum,
+                           const Addends &addends, uint16_t got_bits) {
+  const uint16_t wanted_bits = output_of(p.function, acc, addends);
+  if (p.pattern != Pattern::RANDOM)
+    return got_bits != wanted_bits;
+  const float got = float_from_bf16(got_bits), wanted = float_from_bf16(wanted_bits);
+  const float scale = largest_on_the_way(p.function, acc, addends, wanted);
+  const float slack = p.accum_tol * abs_sum;
+  return !(fabsf(got - wanted) <= bf16_ulp(scale) + slack) &&
+         !is_reachable(p.function, got, acc, slack, addends);
+}
+
+// How many outputs of spot-checked launches are wrong (spot_check.cuh), computed on the host.
+inline unsigned long long spot_mismatches(const Problem &problem, Pattern pattern, uint64_t seed,
+                                          float accum_tol, const std::vector<SpotCheck> &checks) {
+  const uint64_t outputs = static_cast<uint64_t>(problem.m) * problem.n;
+  unsigned long long wrong = 0;
+  for (const SpotCheck &check : checks) {
+    ReferenceProblem p{problem.m,        problem.n, problem.k,
+                       problem.rows_per_image,
+                       problem.function, pattern,   input_bases(seed + check.set),
+                       accum_tol};
+    p.bases.a = hash_base("A", spot_seed(seed, check.sample));
+    const std::vector<unsigned long long> places = spot_places(seed, check.sample, outputs);
+    for (size_t i = 0; i < places.size(); ++i) {
+      const long long row = places[i] / problem.n, column = places[i] % problem.n;
+      const Wanted wanted = wanted_at(p, row, column);
+      wrong += is_wrong(p, static_cast<float>(wanted.acc), static_cast<float>(wanted.abs_sum),
+                        addends_of(p, row, column), check.bits[i]);
+    }
+  }
+  return wrong;
+}
+
 constexpr int REFERENCE_TILE =
     64; // outputs of a CTA in each direction, 4 x 4 a thread, strided by 16
 constexpr int REFERENCE_DEPTH = 32; // products summed in FP32 before they are added to the FP64 sum
@@ -90,14 +126,7 @@ __device__ inline void tally_element(const ReferenceProblem &p, Tally *tally,
   const bool is_nan = (got_bits & 0x7FFF) > 0x7F80;
   const float scale = largest_on_the_way(p.function, acc, addends, wanted);
   const float error = fabsf(got - wanted);
-  bool wrong;
-  if (p.pattern == Pattern::RANDOM) {
-    const float slack = p.accum_tol * abs_sum;
-    wrong =
-        !(error <= bf16_ulp(scale) + slack) && !is_reachable(p.function, got, acc, slack, addends);
-  } else {
-    wrong = got_bits != wanted_bits;
-  }
+  const bool wrong = is_wrong(p, acc, abs_sum, addends, got_bits);
   if (p.pattern == Pattern::INTEGER &&
       (fabsf(wanted) > LARGEST_EXACT ||
        fabsf(first_rounded(p.function, acc, addends)) > LARGEST_EXACT)) {

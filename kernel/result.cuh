@@ -39,6 +39,12 @@ struct Sample {
   uint16_t bits;
 };
 
+// What a spot-checked launch wrote (spot_check.cuh); `sample` counts all of the process's.
+struct SpotCheck {
+  int sample, set;
+  std::vector<uint16_t> bits;
+};
+
 struct Result {
   std::string program, kernel, label;
   Options options;
@@ -49,6 +55,8 @@ struct Result {
   Clocks before, after;
   std::vector<Clocks> during;
   std::vector<float> samples_ms;
+  int sets = 0; // of inputs, over which timed launches rotate
+  std::vector<SpotCheck> spot_checks;
   bool has_checksum = false;
   double checksum = 0.0;
   std::vector<Sample> sampled;
@@ -86,7 +94,7 @@ inline void append_comparison(Json &json, const char *name, const Comparison &co
 
 inline std::string result_text(const Result &result) {
   Json json;
-  json.open('{').line().field("schema", 1).field("program", result.program);
+  json.open('{').line().field("schema", 2).field("program", result.program);
   json.field("kernel", result.kernel).field("label", result.label);
   json.field("function", function_name(result.problem.function));
   json.line().field("mode", mode_name(result.options.mode));
@@ -124,6 +132,15 @@ inline std::string result_text(const Result &result) {
   json.close(']');
   append_comparison(json, "compared", result.compared);
   append_comparison(json, "verified_after_timing", result.verified_after_timing);
+  json.line().field("sets", result.sets).key("spot_checks").open('[');
+  for (const SpotCheck &check : result.spot_checks) {
+    json.line().open('{').field("sample", check.sample).field("set", check.set);
+    json.key("bits").open('[');
+    for (const uint16_t bits : check.bits)
+      json.value(static_cast<int>(bits));
+    json.close(']').close('}');
+  }
+  json.close(']');
   if (!result.phases.empty()) {
     json.line().key("phases").open('[');
     for (const Figures &phase : result.phases)

@@ -23,6 +23,7 @@
 #include "result.cuh"
 #include "role_figures.cuh"
 #include "sampling.cuh"
+#include "timed_outputs.cuh"
 #include "timing.cuh"
 #include "watchdog.cuh"
 
@@ -145,7 +146,12 @@ private:
     KERNELRIG_CUDA(cudaGetLastError());
     end.record(stream_);
     KERNELRIG_CUDA(cudaStreamSynchronize(stream_));
-    verified_ms_ = end.ms_since(begin);
+    launch_ms_ = end.ms_since(begin);
+    return compare(set, pattern, seed);
+  }
+
+  // Every element that the last launch on `set` wrote.
+  Comparison compare(const Set<Gemm> &set, Pattern pattern, uint64_t seed) {
     doing("the device reference");
     const Comparison comparison =
         compare_all(problem_, pattern, seed, static_cast<float>(KERNELRIG_ACCUM_TOL),
@@ -159,7 +165,7 @@ private:
   void check() {
     const std::unique_ptr<Set<Gemm>> set = make_set();
     result_.compared = verify(*set, options_.pattern, options_.seed);
-    read_phase_clocks(*set, verified_ms_);
+    read_phase_clocks(*set, launch_ms_);
     print_device();
     print_outputs(*set);
     print_comparison(result_.compared);
@@ -181,19 +187,33 @@ private:
     print_outputs(*set);
   }
 
-  template <class Launch> void time_once(Launch launch) {
+  // What timing.cuh times: launches that rotate over sets of inputs, some of them checked.
+  struct Rotation {
+    const std::vector<std::unique_ptr<Set<Gemm>>> &all;
+    const TimedOutputs &outputs;
+    const Geometry &geometry;
+    cudaStream_t stream;
+
+    int sets() const { return static_cast<int>(all.size()); }
+    void launch(long long i) const { Gemm::launch(all[i % sets()]->params, geometry, stream); }
+    void before(int sample) const { outputs.before(sample, memory_of(sample), stream); }
+    void after(int sample) const { outputs.after(sample, memory_of(sample), stream); }
+    const ProblemMemory &memory_of(int sample) const { return all[sample % sets()]->memory; }
+  };
+
+  void time_once(const Rotation &work) {
     doing("timing");
     const auto warm = [&](double seconds) { return seconds >= options_.warmup_s; };
-    add(time_launches(launch, stream_, warm, options_.samples, *nvml_, [] {}));
+    add(time_launches(work, stream_, warm, 0, options_.samples, *nvml_, [] {}));
   }
 
   // The result has the samples of this process's slots in order, equally many of each. Returns when
   // the last slot of all processes is over, so that the verification does not disturb others. The
   // process of slot 0 puts load on the GPU while the others start: a power limiter takes seconds of
   // load to settle.
-  template <class Launch> void time_in_relay(Launch launch) {
+  void time_in_relay(const Rotation &work) {
     const Relay relay(options_.relay, options_.slots);
-    launch(0); // loads the module; a launch error shows before the first slot
+    work.launch(0); // loads the module; a launch error shows before the first slot
     KERNELRIG_CUDA(cudaStreamSynchronize(stream_));
     relay.ready();
     for (const int slot : options_.slots) {
@@ -206,7 +226,8 @@ private:
       const auto warm = [&](double seconds) {
         return seconds >= warmup_s && (!leads || relay.all_ready());
       };
-      add(time_launches(launch, stream_, warm, options_.samples, *nvml_,
+      const int first = static_cast<int>(result_.samples_ms.size());
+      add(time_launches(work, stream_, warm, first, options_.samples, *nvml_,
                         [&] { relay.over(slot); }));
     }
     doing("waiting for the relay's end");
@@ -219,7 +240,7 @@ private:
     result_.during.insert(result_.during.end(), timing.during.begin(), timing.during.end());
   }
 
-  // Leaves the outputs of the verification in the result and returns its set.
+  // Leaves the outputs of the last timed launch in the result and returns its set.
   std::unique_ptr<Set<Gemm>> time() {
     doing("filling inputs to rotate over");
     std::vector<std::unique_ptr<Set<Gemm>>> sets;
@@ -232,6 +253,7 @@ private:
       derive(*sets.back());
       fill_with_nan(memory.c, stream_);
       fill_with_nan(memory.workspace, stream_);
+      fill_with_nan(memory.phase_clocks, stream_);
       input_bytes += memory.input_bytes();
     }
     char regime[64];
@@ -240,13 +262,28 @@ private:
                                          : "steady after %g s of each slot of a relay",
                   options_.warmup_s);
     result_.regime = regime;
-    const auto launch = [&](long long i) {
-      Gemm::launch(sets[i % sets.size()]->params, geometry_, stream_);
-    };
-    options_.relay.empty() ? time_once(launch) : time_in_relay(launch);
+    const int slots = options_.relay.empty() ? 1 : static_cast<int>(options_.slots.size());
+    const int samples = options_.samples * slots;
+    const TimedOutputs outputs(problem_, Pattern::RANDOM, options_.seed, samples,
+                               static_cast<int>(sets.size()));
+    const Rotation work{sets, outputs, geometry_, stream_};
+    options_.relay.empty() ? time_once(work) : time_in_relay(work);
     result_.after = nvml_->read();
-    result_.verified_after_timing = verify(*sets[0], Pattern::RANDOM, options_.seed + sets.size());
-    read_phase_clocks(*sets[0], verified_ms_);
+    result_.sets = work.sets();
+    result_.spot_checks = outputs.read();
+    launch_ms_ = result_.samples_ms.back();
+    const int last = outputs.set_of(samples - 1);
+    result_.verified_after_timing = compare(*sets[last], Pattern::RANDOM, options_.seed + last);
+    read_phase_clocks(*sets[last], launch_ms_);
+    doing("the spot checks");
+    const unsigned long long wrong =
+        spot_mismatches(problem_, Pattern::RANDOM, options_.seed,
+                        static_cast<float>(KERNELRIG_ACCUM_TOL), result_.spot_checks);
+    if (wrong != 0) {
+      result_.exit_code = EXIT_MISMATCH;
+      std::printf("%llu sampled outputs of %zu timed launches are wrong: not every launch computes\n",
+                  wrong, result_.spot_checks.size());
+    }
     print_device();
     const double ms = median(result_.samples_ms);
     const double flop = 2.0 * problem_.m * problem_.n * problem_.k;
@@ -258,7 +295,7 @@ private:
     }
     if (options_.mode == Mode::TIME || result_.exit_code != EXIT_OK)
       print_comparison(result_.verified_after_timing);
-    return std::move(sets[0]);
+    return std::move(sets[last]);
   }
 
   // Without --mode: timing on random data, then the constant case.
@@ -333,7 +370,7 @@ private:
   const Problem problem_;
   Geometry geometry_;
   PhaseTable phase_table_;
-  double verified_ms_ = 0.0;
+  double launch_ms_ = 0.0; // of the launch whose phase clocks are reported
   std::unique_ptr<Nvml> nvml_;
   cudaStream_t stream_ = nullptr;
 };

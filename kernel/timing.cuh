@@ -45,19 +45,21 @@ inline double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// launch(i) queues launch number i on `stream`, with the next set of inputs. warm(seconds) returns
+// work.launch(i) queues a launch on `stream`, on the inputs of set i % work.sets(); work.before(i)
+// and work.after(i) queue what belongs to sample i and is not measured. Samples are counted from
+// `first`: a sample has the inputs of its number, whatever came before it. warm(seconds) returns
 // whether samples may begin after so many seconds of load; over() is called as soon as the last
 // sample has ended.
-template <class Launch, class Warm, class Over>
-Timing time_launches(Launch launch, cudaStream_t stream, Warm warm, int samples, const Nvml &nvml,
-                     Over over) {
+template <class Work, class Warm, class Over>
+Timing time_launches(const Work &work, cudaStream_t stream, Warm warm, int first, int samples,
+                     const Nvml &nvml, Over over) {
   long long launched = 0;
   int batch = 1;
   Event fences[2];
   const auto begin = std::chrono::steady_clock::now();
   for (int queued = 0; queued < 2 || !warm(seconds_since(begin)); ++queued) {
     for (int i = 0; i < batch; ++i)
-      launch(launched++);
+      work.launch(launched++);
     fences[queued % 2].record(stream);
     if (queued == 0)
       continue;
@@ -66,15 +68,20 @@ Timing time_launches(Launch launch, cudaStream_t stream, Warm warm, int samples,
     batch = std::clamp(static_cast<int>(BATCH_S / mean_s), 1, LARGEST_BATCH);
   }
 
+  for (; launched % work.sets() != first % work.sets(); ++launched)
+    work.launch(launched); // so that no sample has the inputs of the launch before it
+
   std::vector<Event> starts(samples), stops(samples);
   Timing timing;
   auto clocks_read = std::chrono::steady_clock::now();
   for (int queued = 0; queued < samples;) {
     const int waited_for = queued - 1;
     for (const int end = std::min(samples, queued + batch); queued < end; ++queued) {
+      work.before(first + queued);
       starts[queued].record(stream);
-      launch(launched++);
+      work.launch(first + queued);
       stops[queued].record(stream);
+      work.after(first + queued);
     }
     if (waited_for >= 0)
       stops[waited_for].wait();

@@ -64,7 +64,7 @@ class Rig:
     def run(self, ms: float, *words: str) -> Answer:
         """Run the stages of ONLY, of which the last is told `ms` at the median."""
         samples = bench.timed_ms(*(ms * (1 + (i - 100) / 1e5) for i in range(200)))
-        timed = bench.result("time", "random", FIRST) | {"samples_ms": samples, "label": ""}
+        timed = bench.result("time", "random", FIRST, samples=samples) | {"label": ""}
         (self.told / f"time-random-{FIRST}.json").write_text(json.dumps(timed))
         remote = ("--remote", "host", "--kernel", "told", "--build", str(self.built))
         return self.project.invoke("remote-test", *remote, *ONLY, *SEED, *words)

@@ -13,7 +13,8 @@ from kernelrig.model import Toolchain
 from kernelrig.proc import run_process
 
 from tests.compilations import build_to_describe, share_builds
-from tests.kernel.bad_kernels import FAULTS, PATCHES, make_bad_project
+from tests.kernel.bad_kernels import FAULTS, PATCHES, TIMED_FAULTS, make_bad_project
+from tests.stages.test_spot_checks import BAD
 
 
 def request(root: Path) -> Request:
@@ -24,7 +25,7 @@ def test_every_patch_is_a_known_fault() -> None:
     assert sorted(p.stem for p in PATCHES.glob("*.patch")) == list(FAULTS)
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", [*FAULTS, *TIMED_FAULTS])
 def test_a_patch_applies_and_says_what_it_breaks_and_who_must_see_it(
     fault: str, tmp_path: Path
 ) -> None:
@@ -69,6 +70,21 @@ def test_the_uninitialised_read_compiles_and_describes_its_workspace(
         "fill": {"kind": "undefined"},
     }
     assert launch["args"][-1] == {"buffer": "workspace"}
+
+
+def test_every_kernel_that_computes_only_while_it_is_checked_was_judged() -> None:
+    assert [Path(fault).name for fault in TIMED_FAULTS] == sorted(BAD)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fault", TIMED_FAULTS)
+def test_a_kernel_that_computes_only_while_it_is_checked_compiles(
+    fault: str, tmp_path: Path, cuda_toolchain: Toolchain
+) -> None:
+    root = make_bad_project(fault, tmp_path / "project")
+    kernel = config.load_kernels(root)["patch_embed"]
+    (built,) = build_all(root, [Request(kernel, "sm_90a", "production")], cuda_toolchain)
+    assert built.binary.is_file()
 
 
 @pytest.mark.long

@@ -73,7 +73,7 @@ def judge(
         slower = 1.02 if command.name.endswith("b") else 1.0
         jitter = 1 + (number % 5) / 1e4
         samples = bench.timed_ms(*(slower * jitter * ms for ms in (0.999, 1.0, 1.0, 1.001)))
-        result = bench.result("time", "random") | {"samples_ms": samples}
+        result = bench.result("time", "random", samples=samples)
         result["regime"] = "steady after 1.5 s" if number == 0 else result["regime"]
         for path, value in (spoil or {}).items() if number in slots else ():
             result = bench.invalidated(result, path, value)

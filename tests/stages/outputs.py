@@ -6,6 +6,7 @@ A small shape keeps it quick: N = 64, K = 32, images of 4 rows.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,14 +53,17 @@ def _bits(x: NDArray[np.float64]) -> NDArray[np.uint16]:
 
 
 @cache
-def right_bits(pattern: str, seed: int, images: int, *, k: int = K) -> NDArray[np.uint16]:
-    """Return C as BF16 bits, rows x N."""
+def right_bits(
+    pattern: str, seed: int, images: int, *, k: int = K, a_seed: int | None = None
+) -> NDArray[np.uint16]:
+    """Return C as BF16 bits, rows x N; `a_seed` is that of A, where it is another."""
     m = images * ROWS_PER_IMAGE
     if pattern == "constant":
         a, b = np.full((m, k), 1.5), np.full((N, k), 1.5)
         bias, table = np.zeros(N), np.zeros((ROWS_PER_IMAGE, N))
     else:
-        a, b = _uniform("A", seed, m, k), _uniform("B", seed, N, k)
+        a_seed = seed if a_seed is None else a_seed
+        a, b = _uniform("A", a_seed, m, k), _uniform("B", seed, N, k)
         bias, table = _uniform("bias", seed, N), _uniform("pos_embed", seed, ROWS_PER_IMAGE, N)
         if pattern == "integer":
             a, b = np.floor(3 * a) - 1, np.floor(3 * b) - 1
@@ -76,3 +80,28 @@ def sampled(pattern: str, seed: int, images: int, *, k: int = K) -> list[list[in
     bits = right_bits(pattern, seed, images, k=k)
     rows, columns = bits.shape
     return [[r, c, int(bits[r, c])] for r in range(rows) for c in range(columns)]
+
+
+def spot_checks(seed: int, samples: int, sets: int, images: int) -> list[dict[str, Any]]:
+    """Return what a right kernel leaves of the launches that are spot-checked."""
+    outputs = images * ROWS_PER_IMAGE * N
+    found = []
+    for sample in _drawn("spot samples", seed, 0, min(16, samples - 1), samples - 1):
+        places = _drawn("spot places", seed, sample * 256, min(256, outputs), outputs)
+        a_seed = int(hash_at("spot rows", seed, sample + 1)[sample]) >> 16
+        used = sample % sets
+        right = right_bits("random", seed + used, images, a_seed=a_seed).ravel()
+        bits = [int(right[p]) for p in places]
+        found.append({"sample": sample, "set": used, "bits": bits})
+    return found
+
+
+def _drawn(name: str, seed: int, first: int, count: int, extent: int) -> list[int]:
+    """Return one number of each of `count` parts of [0, extent): the first `rest` have one more."""
+    hashes = hash_at(name, seed, first + count)[first:]
+    numbers, begin = [], 0
+    for part, drawn in enumerate(map(int, hashes)):
+        size = extent // count + (part < extent % count)
+        numbers.append(begin + drawn % size)
+        begin += size
+    return numbers

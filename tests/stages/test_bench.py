@@ -94,7 +94,7 @@ def test_what_came_back_whole_is_timed_with_what_it_ran_in(tmp_path: Path) -> No
     checks, timed = read(tmp_path)
     assert [c.verdict.outcome for c in checks] == [Outcome.PASS, Outcome.PASS]
     assert checks[0].verdict.summary == (
-        "3 slots of 3 processes, 12 samples, every output right behind each"
+        "3 slots of 3 processes, 12 samples, outputs of timed launches right in each"
     )
     assert [(t.candidate, t.round) for t in timed] == [(0, 0), (0, -1), (0, 1), (1, 1)]
     (_, _, _, last) = timed

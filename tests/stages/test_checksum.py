@@ -85,7 +85,7 @@ def test_a_right_result_passes(tmp_path: Path, pattern: Pattern) -> None:
         ("shape.m", 27),
         ("shape.n", 63),
         ("exit_code", 71),
-        ("schema", 2),
+        ("schema", 3),
         ("device", None),
         ("device.uuid", "GPU-another"),
         ("device.name", "NVIDIA B200"),

@@ -66,8 +66,8 @@ def given(name: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 - any va
         return bench.result("check", "random") | {"program": program} | changes
     counts = {"a1": 2, "a2": 2, "b1": 1, "b2": 1}
     samples = TIMES[: 2 * counts[name]]
-    held = {"program": program, "samples_ms": samples, "regime": REGIME}
-    return bench.result("time", "random") | held | changes
+    held = {"program": program, "regime": REGIME}
+    return bench.result("time", "random", samples=samples) | held | changes
 
 
 def run(
@@ -115,7 +115,7 @@ def test_each_slot_gets_the_samples_that_its_process_took_in_it(tmp_path: Path) 
     assert [c.verdict.outcome for c in checks] == [Outcome.PASS, Outcome.PASS]
     assert (
         checks[0].verdict.summary
-        == "4 slots of 2 processes, 8 samples, every output right behind each"
+        == "4 slots of 2 processes, 8 samples, outputs of timed launches right in each"
     )
     assert [(t.candidate, t.round, t.process) for t in timed] == [
         (t.candidate, t.round, t.process) for t in TURNS

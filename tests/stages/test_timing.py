@@ -248,10 +248,10 @@ def test_a_wrong_output_after_timing_fails_and_names_the_element(tmp_path: Path)
         "got_bits": 49408,
         "wanted_bits": 16544,
     }
-    verified = bench.comparison("random", 2, ELEMENTS) | {"mismatches": 5, "first_mismatch": first}
+    verified = bench.comparison("random", 3, ELEMENTS) | {"mismatches": 5, "first_mismatch": first}
     record = read(tmp_path, good(exit_code=71, verified_after_timing=verified), 71)
     assert record.verdict.outcome is Outcome.FAIL
-    assert record.verdict.summary.startswith("after timing: row 3, column 17: got -8.0")
+    assert record.verdict.summary.startswith("in the last timed launch: row 3, column 17: got -8.0")
 
 
 def test_outputs_after_timing_are_recomputed_here_too(tmp_path: Path) -> None:

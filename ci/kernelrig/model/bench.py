@@ -87,7 +87,10 @@ class Clocked:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A measured slot with all its samples; `candidate`, `round` and `process` as in Slot."""
+    """A measured slot with all its samples; `candidate`, `round` and `process` as in Slot.
+
+    `spot_checked` is whether outputs of timed launches were checked, which older harnesses do not.
+    """
 
     candidate: int
     round: int
@@ -96,6 +99,7 @@ class Timed:
     environment: Environment = field(default_factory=Environment)
     clocked: Clocked = field(default_factory=Clocked)
     process: int = 0
+    spot_checked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,8 +132,11 @@ def expected(
     k: int,
     rows_per_image: int,
     function: Function = Function.ROUND_THEN_ADD,
+    a_seed: int | None = None,
 ) -> Expected:
     """Return C[row, column] for each pair, without ever holding the whole of A.
+
+    `a_seed` is the seed of A alone, where it differs.
 
     The FP64 sums are exact: products of two E4M3 numbers of our patterns are multiples of 2^-18.
     """
@@ -141,7 +144,7 @@ def expected(
     known, place = np.unique(columns, return_inverse=True)
     b = _operand_lines(pattern, "B", seed, known, k)
     for part, lines, line_of in _by_rows(rows):
-        a = _operand_lines(pattern, "A", seed, lines, k)
+        a = _operand_lines(pattern, "A", seed if a_seed is None else a_seed, lines, k)
         products = a[line_of] * b[place[part]]
         acc[part], abs_sum[part] = products.sum(axis=1), np.abs(products).sum(axis=1)
     addends = addends_at(function, pattern, seed, rows % rows_per_image, columns, n)

@@ -66,7 +66,8 @@ class Context:
     `earlier` are the records of the stages before. `source_root` is the folder that the build's
     inputs are named from: with it a finding's fingerprint holds the text of its source line.
     `bench` is what a bench compares, of `builds`; `run_folder` is where its figures are filed.
-    `fault` is what a fault stage is to detect, `drawn` the run's seed.
+    `fault` is what a fault stage is to detect, `drawn` the run's seed. `commit` is that
+    of an older tree which the build is of.
     """
 
     kernel: Kernel
@@ -81,6 +82,7 @@ class Context:
     run_folder: Path | None = None
     fault: Fault | None = None
     drawn: int | None = None
+    commit: str = ""
 
     def seed(self, number: int) -> int:
         """Return the seed of the inputs that the plan names by `number`."""

@@ -63,7 +63,7 @@ def read_bench(
     assert bench is not None, "a plan may not hold a bench stage: `invoke bench` makes it"
     assert builds is not None
     contexts = [
-        replace(context, kernel=c.kernel, build=builds.by_variant[c.place])
+        replace(context, kernel=c.kernel, build=builds.by_variant[c.place], commit=c.commit)
         for c in bench.candidates
     ]
     own, timed = read_slots(stage, bench, bench_slots(bench), job, result, folder, contexts)
@@ -196,6 +196,7 @@ def _parts(seen: HarnessResult, own: Sequence[Slot], each_s: float) -> tuple[Tim
             _around(seen),
             _clocked(during[len(during) * i // count : len(during) * (i + 1) // count]),
             slot.process,
+            spot_checked=seen.schema > 1,
         )
         for i, slot in enumerate(own)
     )
@@ -223,6 +224,7 @@ def _read_process(
         samples = tuple(s for s in seen.samples_ms if s is not None)
         under_load = [c for c in seen.clocks.during if c is not None]
         environment, clocked = _around(seen), _clocked(under_load or list(seen.clocks))
+        checked = seen.schema > 1
     else:
         if (verdict := judge_end(command, ended, folder, context)) is not None:
             return verdict
@@ -237,10 +239,17 @@ def _read_process(
         if untimely := find_untimely(found, ended.seconds):
             return broken(f"{untimely}; the times are not counted", *log_tail(folder, command.name))
         gpu = context.host.gpu if context.kernel.cuda else {}
-        samples, clocked = found, Clocked()
+        samples, clocked, checked = found, Clocked(), False
         environment = Environment(gpu.get("uuid", ""), context.host.driver if gpu else "")
     return Timed(
-        slot.candidate, slot.round, samples, ended.seconds, environment, clocked, slot.process
+        slot.candidate,
+        slot.round,
+        samples,
+        ended.seconds,
+        environment,
+        clocked,
+        slot.process,
+        spot_checked=checked,
     )
 
 
@@ -296,5 +305,17 @@ def _candidate_check(
     processes = len({t.process for t in timed})
     said = f"{len(timed)} slots of {processes} processes,"
     said += f" {sum(len(t.samples_ms) for t in timed)} samples"
-    right = ", every output right behind each" if context.kernel.level else ""
-    return Check(name, passed(said + right), seconds, facts={k: v for k, v in facts.items() if v})
+    return Check(
+        name,
+        passed(said + _checked(timed, context)),
+        seconds,
+        facts={k: v for k, v in facts.items() if v},
+    )
+
+
+def _checked(timed: Sequence[Timed], context: Context) -> str:
+    if not context.kernel.level:
+        return ""
+    if all(t.spot_checked for t in timed):
+        return ", outputs of timed launches right in each"
+    return ", outputs right behind each; built with an older harness, which checks no timed launch"

@@ -12,6 +12,9 @@ from kernelrig.files.serialization import from_json
 from kernelrig.model import Case, Function, Pattern
 from kernelrig.stages.context import Context
 
+SCHEMAS = (1, 2)
+"""Of 1 are the programs of older builds, which check no timed launch."""
+
 COMPUTE_CAPABILITIES = {"sm_90a": "9.0", "sm_100a": "10.0"}
 """'a' code runs on exactly this compute capability and on nothing newer."""
 
@@ -132,8 +135,20 @@ class ShapeSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class SpotCheck:
+    """What a timed launch wrote at sampled places that had been made wrong before it."""
+
+    sample: int
+    set: int
+    bits: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HarnessResult:
-    """A program's `--result` file. Numbers that are not finite arrive as null."""
+    """A program's `--result` file. Numbers that are not finite arrive as null.
+
+    Schema 2 has `sets` and `spot_checks`, and `verified_after_timing` is of the last timed launch.
+    """
 
     schema: int
     program: str
@@ -158,6 +173,8 @@ class HarnessResult:
     phase_rows: int = 0
     roles: Roles | None = None
     function: str = Function.ROUND_THEN_ADD
+    sets: int | None = None
+    spot_checks: tuple[SpotCheck, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +204,7 @@ def find_mismatch(seen: HarnessResult, asked: Asked, exit_code: int, context: Co
     wanted_arch = COMPUTE_CAPABILITIES.get(build.arch, build.arch)
     device = seen.device
     pairs = [
-        ("schema", seen.schema, 1),
+        ("schema", seen.schema, seen.schema if seen.schema in SCHEMAS else SCHEMAS[-1]),
         ("program", seen.program, build.program),
         ("function", seen.function, context.function),
         ("mode", seen.mode, asked.mode),
@@ -204,6 +221,8 @@ def find_mismatch(seen: HarnessResult, asked: Asked, exit_code: int, context: Co
         pairs.append(("compute capability", device.compute_capability, wanted_arch))
         if device.driver and context.host.driver:
             pairs.append(("driver", device.driver, context.host.driver))
+    if seen.schema > 1 and (seen.sets is None or seen.spot_checks is None):
+        return f"the result of schema {seen.schema} names no sets or no spot checks"
     for what, found, expected in pairs:
         if found != expected:
             return f"the result is for {what} {found}, expected {expected}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from kernelrig.model import (
@@ -27,7 +26,6 @@ from kernelrig.model import (
     passed,
     skipped,
 )
-from kernelrig.stages.checksum.outputs import judge_compared, judge_sampled
 from kernelrig.stages.context import Context, stage_case
 from kernelrig.stages.harness.reader import read_harness
 from kernelrig.stages.harness.result import Asked, HarnessResult, load_result
@@ -42,6 +40,11 @@ from kernelrig.stages.timing.samples import (
     name_reasons,
 )
 from kernelrig.stages.timing.speed_of_light import Lightspeed, lightspeed, product_flop
+from kernelrig.stages.timing.spot_checks import (
+    judge_rotation,
+    judge_timed_outputs,
+    spot_check_facts,
+)
 
 _NOTE = 200
 """Letters of what a program says of itself that are kept: a library's choice of algorithm."""
@@ -120,7 +123,10 @@ def read_timed(
     if isinstance(seen, Verdict):
         return seen
     return (
-        _judge_verified(seen, context) or _judge_times(stage, command, ended, seen, context) or seen
+        judge_timed_outputs(stage.samples, seen, context)
+        or _judge_times(stage, command, ended, seen, context)
+        or judge_rotation(seen, context)
+        or seen
     )
 
 
@@ -148,19 +154,6 @@ def _judge_times(
         )
     odd = find_uneven(seen.samples_ms, gpu.event_ns) or find_odd_clock(seen.clocks, gpu)
     return broken(f"{odd}; the times are not counted") if odd else None
-
-
-def _judge_verified(seen: HarnessResult, context: Context) -> Verdict | None:
-    """Judge the output of a launch after the timed ones, on inputs that they did not have."""
-    verified = seen.verified_after_timing
-    if verified is None:
-        return broken("the output was not verified after timing")
-    if verified.seed == seen.seed:
-        return broken("the output was verified on the timed inputs, not on fresh ones")
-    wrong = judge_compared(verified, Pattern.RANDOM, verified.seed, seen, context)
-    if wrong is None:
-        return judge_sampled(seen, verified.seed, context)
-    return replace(wrong, summary=f"after timing: {wrong.summary}")
 
 
 def nearest_rank(ordered: Sequence[float], percent: float) -> float:
@@ -197,6 +190,7 @@ def timing_facts(
         "power limit": span([c.power_limit_w for c in clocks], "W"),
         "temperature": span([c.temperature_c for c in clocks], "C"),
         "throttle reasons": throttle_text(c.throttle_reasons for c in clocks),
+        "spot checks": spot_check_facts(seen),
     }
     return {label: value for label, value in facts.items() if value}
 

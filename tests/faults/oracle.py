@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kernelrig.files.rundir import sha256_file
 from kernelrig.model import Outcome, Run
+from kernelrig.remote.host_files import local_name
 
 from tests.e2e.project import Answer, read_run
 from tests.faults.site import STAGES, Site, processes_of
@@ -138,12 +139,13 @@ def check_files(site: Site, run: Run, expected: Expected, found: Findings) -> No
             continue
         name = str(path.relative_to(there))
         why = next((w for part, w in expected.missing.items() if part in name), None)
-        if why is not None and not (here / name).is_file():
+        place = here / local_name(name)
+        if why is not None and not place.is_file():
             if not any(why in missing for missing in run.missing):
                 found.wrong.append(f"{name[:80]}: '{why}' is not in {run.missing}")
-        elif not (here / name).is_file():
+        elif not place.is_file():
             found.lost.append(f"stages/{name[:80]} is not here; missing: {run.missing}")
-        elif sha256_file(here / name) != sha256_file(path):
+        elif sha256_file(place) != sha256_file(path):
             found.lost.append(f"stages/{name[:80]} differs from the host's")
 
 

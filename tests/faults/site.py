@@ -174,6 +174,7 @@ def remote_of(sshd: Sshd, port: int, folder: Path, **changes: Any) -> Remote:  #
         sshd.remote(workdir=str(folder / "host"), python=str(tap)),
         port=port,
         connect_timeout_s=4.0,
+        boot_s=GIVE_UP_S,
         silence_s=SILENCE_S,
         give_up_s=GIVE_UP_S,
         env={"FAULTS": str(folder / "faults")},
@@ -190,7 +191,7 @@ def make_staged_project(root: Path, builds: Path, *remotes: Remote) -> Project:
     shutil.copy(DATA / "staged.cpp", root / "kernel")
     plan = (DATA / "faults.yaml").read_text()
     (root / "ci/plans/faults.yaml").write_text(plan)
-    (root / "ci/plans/brief.yaml").write_text(plan.replace("time_s: 20", "time_s: 2"))
+    (root / "ci/plans/brief.yaml").write_text(plan.replace("time_s: 120", "time_s: 2"))
     with (root / "kernel/kernels.yaml").open("a") as kernels:
         kernels.write(f"  staged: {json.dumps(KERNEL)}\n")
     return project

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from tests.faults import clients, disks, hosts, links, misbehaviour, processes
+from tests.faults import clients, disks, hostile, hosts, links, misbehaviour, processes
 from tests.faults.kind import Kind
 from tests.faults.oracle import (
     Findings,
@@ -37,6 +37,7 @@ KINDS = (
     *disks.KINDS,
     *misbehaviour.KINDS,
     *hosts.KINDS,
+    *hostile.KINDS,
 )
 
 

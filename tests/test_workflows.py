@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,9 @@ from typing import Any
 import pytest
 import yaml
 from kernelrig.model import Run, StageRecord
+from kernelrig.proc import run_process
+
+from tests.workflows.runner import SHELL
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -75,8 +81,63 @@ def test_the_host_is_added_with_a_pinned_key_and_the_gpu_it_must_have() -> None:
         assert words in add["run"]
 
 
+def _step(name: str) -> dict[str, Any]:
+    (step,) = [s for s in GPU["jobs"]["run"]["steps"] if s.get("name", "").startswith(name)]
+    return dict(step)
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="no jq, which GitHub's images have")
+@pytest.mark.parametrize(
+    ("stages", "passes"),
+    [
+        ([("preflight", "gpu", "NVIDIA H200"), ("checksum", "gpu", "NVIDIA H200")], True),
+        ([("checksum", "gpu", "NVIDIA H200"), ("timing", "gpu", "NVIDIA L40S")], False),
+        ([("checksum", "cpu", "NVIDIA H200")], False),
+        ([("checksum", "emulator", "")], False),
+        ([("check", "static", ""), ("preflight", "gpu", "NVIDIA H200")], False),
+        (None, False),
+    ],
+)
+def test_the_workflow_fails_where_another_device_answered(
+    tmp_path: Path, stages: list[tuple[str, str, str]] | None, passes: bool
+) -> None:
+    if stages is not None:
+        run = tmp_path / "artifacts/runs/one/run.json"
+        run.parent.mkdir(parents=True)
+        named = [dict(zip(("kind", "device", "machine"), stage, strict=True)) for stage in stages]
+        run.write_text(json.dumps({"stages": named}))
+    done = run_process(
+        [*SHELL, "-c", _step("Assert")["run"]],
+        cwd=tmp_path,
+        env={**os.environ, "GPU": "NVIDIA H200"},
+    )
+    assert done.exit_code == (0 if passes else 1)
+    assert ("not all of it ran on a NVIDIA H200" in done.stdout) != passes
+
+
+def test_the_builds_are_unpacked_with_their_modes_in_a_fresh_clone(tmp_path: Path) -> None:
+    (tmp_path / "builder/artifacts/builds/x").mkdir(parents=True)
+    program = tmp_path / "builder/artifacts/builds/x/program"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (pack,) = [s for s in GPU["jobs"]["build"]["steps"] if s.get("name", "").startswith("Pack")]
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    for folder, script in ((program.parents[3], pack["run"]), (clone, _step("Unpack")["run"])):
+        done = run_process([*SHELL, "-c", script], cwd=folder)
+        assert done.exit_code == 0, done.stderr
+        if folder != clone:
+            shutil.move(folder / "builds.tar.gz", clone)
+    assert (clone / "artifacts/builds/x/program").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_cancelled_jobs_signals_reach_what_uses_the_host() -> None:
+    for name in ("Test on the host", "Profile on the host"):
+        assert _step(name)["run"].startswith("exec ci/invoke "), name
+
+
 def test_the_workflows_own_assertion_reads_fields_that_exist() -> None:
-    (step,) = [s for s in GPU["jobs"]["run"]["steps"] if s.get("name", "").startswith("Assert")]
+    step = _step("Assert")
     assert "if" not in step
     assert '.device == "gpu" and .machine == $gpu' in step["run"]
     assert "stages" in {f.name for f in fields(Run)}

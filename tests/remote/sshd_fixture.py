@@ -107,9 +107,17 @@ def free_port() -> int:
 
 
 def start_server(
-    folder: Path, *, port: int = 0, key_kind: str = "ed25519", options: str = ""
+    folder: Path,
+    *,
+    port: int = 0,
+    key_kind: str = "ed25519",
+    options: str = "",
+    tools: Path | None = None,
 ) -> Sshd:
-    """Start sshd with its own keys under `folder` and wait until the port says "SSH-"."""
+    """Start sshd with its own keys under `folder` and wait until the port says "SSH-".
+
+    `tools` is a folder that comes first on the PATH of what runs there.
+    """
     home = folder / "home"
     home.mkdir(parents=True)
     host_key = make_key(folder / "host_key", key_kind)
@@ -117,6 +125,7 @@ def start_server(
     (folder / "authorized_keys").write_text(authorized + "\n")
     port = port or free_port()
     path = f"{Path(sys.executable).resolve().parent}:/usr/local/bin:/usr/bin:/bin"
+    path = f"{tools}:{path}" if tools else path
     (folder / "sshd_config").write_text(
         f"""Port {port}
 ListenAddress 127.0.0.1

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from kernelrig.files.rundir import sha256_file
 from kernelrig.model import EndedBy, Outcome, Stage, StageResult
+from kernelrig.remote.journal import read_journal
 from kernelrig.stages import read_stage
 
 from tests.remote.local_host import Event, LocalHost, job, shell
@@ -152,7 +153,11 @@ def test_the_agent_writes_nothing_through_a_link_that_a_stage_left(host: LocalHo
     target = host.folder / "elsewhere"
     (target / "b.stdout.log").write_text("kept\n")
     script = f"cd ..; mv 01-smoke aside; ln -s {target} 01-smoke"
-    (smoke,), _ = host.run([job("smoke", shell("a", script), shell("b", "echo lost"))])
+    jobs = [job("smoke", shell("a", script), shell("b", "echo lost"))]
+    link = host.link()
+    link.launch("run-1", jobs, {}, stop_at_first=False)
+    link.bring_back("run-1", host.back, jobs, lambda _: None)
+    (smoke,) = read_journal(host.back / "journal.jsonl", jobs, "run-1")
     assert smoke.changed == "stages/01-smoke was replaced on the host during the run"
     assert {p.name: p.read_text() for p in target.iterdir()} == {"b.stdout.log": "kept\n"}
 

@@ -33,6 +33,7 @@ class LocalChannel:
     def __init__(
         self, line: str, env: dict[str, str], reads: int | None, writes: int | None
     ) -> None:
+        self.written: list[bytes] = []
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the channel
         self._reads = reads
         self._writes = writes
@@ -47,6 +48,7 @@ class LocalChannel:
 
     def write(self, data: bytes) -> None:
         assert self.process.stdin is not None
+        self.written.append(data)
         dropped = self._writes is not None and len(data) > self._writes
         view = memoryview(data)[: self._writes]
         try:
@@ -125,6 +127,7 @@ class LocalHost:
     opener: LocalOpener = field(default_factory=LocalOpener)
     env: dict[str, str] = field(default_factory=dict)
     links: list[HostLink] = field(default_factory=list)
+    python: str = PYTHON
     silence_s: float = 30.0
     give_up_s: float = 300.0
 
@@ -138,7 +141,7 @@ class LocalHost:
             "host",
             "sm_90a",
             workdir=str(self.workdir),
-            python=PYTHON,
+            python=self.python,
             env=self.env,
             silence_s=self.silence_s,
             give_up_s=self.give_up_s,

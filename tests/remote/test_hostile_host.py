@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from kernelrig.remote import connect
-from kernelrig.remote.host_link import HostLink
+from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
+from kernelrig.remote.host_files import Limits
+from kernelrig.remote.host_link import HostLink, connect_host
+from kernelrig.remote.protocol import LINE_LIMIT
+from kernelrig.remote.ssh.session import Session
 from kernelrig.remote.transfer import Missing
 
 from tests.remote.hostile_agent import hostile_python, listing, script_of, sending
-from tests.remote.local_host import job, shell
+from tests.remote.local_host import Event, job, shell
 from tests.remote.sshd_fixture import Sshd, start_server
 
-JOBS = (job("smoke", shell("a", ":"), output_bytes=1000, disk_bytes=3000),)
+JOBS = (job("smoke", shell("a", ":", 0.1), output_bytes=1000, disk_bytes=3000),)
 STAGE = "stages/01-smoke"
-Linked = Callable[[str], HostLink]
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +30,19 @@ def server(openssh: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     server.stop()
 
 
+@contextlib.contextmanager
+def linked(server: Sshd, folder: Path, script: str, answer_s: float = 60.0) -> Iterator[HostLink]:
+    """Yield a link over SSH to a host that answers by the script."""
+    python = hostile_python(folder / "hostile", script)
+    with Session(server.remote(python=python)) as session:
+        link = connect_host(session, session.remote, answer_s=answer_s)
+        yield link
+        link.close()
+
+
 def collect(server: Sshd, folder: Path, script: str) -> Missing:
     """Collect `run-1` into `folder`/back from a host that answers by the script."""
-    remote = server.remote(python=hostile_python(folder / "hostile", script))
-    with connect(remote, root=folder) as link:
+    with linked(server, folder, script) as link:
         return link.collect("run-1", folder / "back", JOBS)
 
 
@@ -85,3 +98,265 @@ def test_only_results_of_stages_are_accepted(server: Sshd, tmp_path: Path) -> No
     assert said["run.json"] == OUTSIDE
     assert not missing.may_come
     assert written(tmp_path) == {f"{STAGE}/good": b"right"}
+
+
+def test_a_file_that_goes_on_after_its_end_costs_itself_and_not_the_others(
+    server: Sshd, tmp_path: Path
+) -> None:
+    """Announced with no byte, it sends until the connection is closed."""
+    script = f"""
+LISTED = [["{STAGE}/empty", 0], ["{STAGE}/good", 5]]
+def answer(op, request):
+    if op == "manifest":
+        yield {{"files": LISTED, "lost": [], "other": []}}
+        yield {{"end": "listed", "alive": False}}
+    elif op == "fetch" and request["files"][0]["bytes"] == 0:
+        yield {{"file": 0, "bytes": 0}}
+        while True:
+            yield b"x" * (1 << 18)
+    elif op == "fetch":
+        yield {{"file": 0, "bytes": 5}}
+        yield b"right"
+        yield {{"file": 0, "sha256": "{sha256(b"right").hexdigest()}"}}
+        yield {{"end": "fetched"}}
+"""
+    missing = collect(server, tmp_path, script)
+    (said,) = missing.names
+    assert said == f"{STAGE}/empty: host: the agent sends a line over {LINE_LIMIT} bytes"
+    assert written(tmp_path) == {f"{STAGE}/good": b"right"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ([{"file": 0, "bytes": 600}], "the host listed it with 5 bytes and sends {'file': 0, 'by"),
+        ([{"file": 0, "bytes": True}], "the host listed it with 5 bytes and sends "),
+        ([{"file": 0, "bytes": 5.0}, b"right"], "the host listed it with 5 bytes and sends "),
+        ([{"file": 1, "bytes": 5}], "the host sends what was not requested: "),
+        ([{"file": 0, "same": True}], "the host listed it with 5 bytes and sends "),
+        ([{"end": "fetched"}], "the host sends what was not requested: "),
+        ([b'{"file": 0, "file": 1, "bytes": 5}\n'], "host: what the agent sent is not a frame: "),
+        ([b"[" * 100_000 + b"\n"], "host: what the agent sent is not a frame: "),
+        ([b'{"file": NaN}\n'], "host: what the agent sent is not a frame: "),
+        (
+            [{"file": 0, "lost": "\x1b[2J::error::x" + "y" * 9999}],
+            "the host cannot read it: \\x1b[",
+        ),
+        (
+            [*sending(b"wrong")[:2], {"file": 0, "sha256": "0" * 64}],
+            "it arrived 3 times with another SHA-256 than announced",
+        ),
+    ],
+)
+def test_a_file_that_is_not_sent_as_announced_is_missing(
+    server: Sshd, tmp_path: Path, answers: list[object], why: str
+) -> None:
+    script = script_of(manifest=listing((f"{STAGE}/a", 5)), fetch=[*answers, {"end": "fetched"}])
+    missing = collect(server, tmp_path, script)
+    assert [name[: len(f"{STAGE}/a: {why}")] for name in missing.names] == [f"{STAGE}/a: {why}"]
+    assert all(len(name) < 300 for name in missing.names)
+    assert not missing.may_come
+    assert written(tmp_path) == {}
+
+
+def test_more_than_a_stage_may_write_is_not_fetched(server: Sshd, tmp_path: Path) -> None:
+    """The smallest come: 64 MiB beyond the limits are allowed for what is seen too late."""
+    most = 3000 + 2 * 1000 + (64 << 20)
+    files = [(f"{STAGE}/sparse", 8 << 40), (f"{STAGE}/most", most), (f"{STAGE}/a", 5)]
+    script = script_of(manifest=listing(*files), fetch=sending(b"right"))
+    missing = collect(server, tmp_path, script)
+    more = f"bytes its stage has more than the {most} that it may write"
+    assert sorted(missing.names) == [
+        f"{STAGE}/most: with its {most} {more}",
+        f"{STAGE}/sparse: with its {8 << 40} {more}",
+    ]
+    assert written(tmp_path) == {f"{STAGE}/a": b"right"}
+
+
+def test_a_list_without_end_ends(server: Sshd, tmp_path: Path) -> None:
+    script = f"""
+def answer(op, request):
+    if op == "manifest":
+        for i in range(10**6):
+            names = [["{STAGE}/%d" % (i * 1000 + k), 1] for k in range(1000)]
+            yield {{"files": names, "lost": [], "other": []}}
+"""
+    with linked(server, tmp_path, script) as link:
+        missing = link.collect("run-1", tmp_path / "back", JOBS, Limits(files=3000))
+    said = "all that did not come: the host lists more than 8000 files"
+    assert missing == Missing((said,), may_come=True)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"files": {"a": 1}},
+        {"files": [[f"{STAGE}/a"]]},
+        {"files": [[f"{STAGE}/a", "5"]]},
+        {"files": [[f"{STAGE}/a", True]]},
+        {"files": [[f"{STAGE}/a", -5]]},
+        {"files": [[5, 5]]},
+        {"lost": [[f"{STAGE}/a", 5]]},
+        {"other": [None]},
+    ],
+)
+def test_a_list_that_is_garbled_is_refused_as_a_whole(
+    server: Sshd, tmp_path: Path, frame: dict[str, object]
+) -> None:
+    missing = collect(server, tmp_path, script_of(manifest=[frame, {"end": "listed"}]))
+    (said,) = missing.names
+    assert said.startswith("all that did not come: the host's list of files is garbled: ")
+
+
+def test_names_that_file_systems_or_artifacts_refuse_are_encoded(
+    server: Sshd, tmp_path: Path
+) -> None:
+    names = {
+        "a\nb\r\x1b[31m": "a%0Ab%0D%1B[31m",
+        'a:b"c<d>e|f*g?h\\i': "a%3Ab%22c%3Cd%3Ee%7Cf%2Ag%3Fh%5Ci",
+        "100%": "100%25",
+        "latin-\udce9": "latin-%E9",
+        "dot.": "dot%2E",
+        "two dots..": "two dots.%2E",
+        "space ": "space%20",
+        "\u202egnp.exe": "%E2%80%AEgnp.exe",
+        "\x85next": "%C2%85next",
+        "größe 尺寸": "größe 尺寸",
+    }
+    listed = listing(*((f"{STAGE}/{name}", 5) for name in names))
+    script = script_of(manifest=listed, fetch=sending(*[b"right"] * len(names)))
+    assert collect(server, tmp_path, script) == Missing()
+    assert sorted(p.name for p in (tmp_path / "back" / STAGE).iterdir()) == sorted(names.values())
+
+
+def test_a_link_on_the_way_is_not_followed(server: Sshd, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "back").mkdir()
+    (tmp_path / "back/stages").symlink_to(outside)
+    script = script_of(manifest=listing((f"{STAGE}/a", 5)), fetch=sending(b"right"))
+    missing = collect(server, tmp_path, script)
+    assert missing == Missing(
+        (
+            f"{STAGE}/a: it cannot be written here: stages is no folder here, but a file or a"
+            " symbolic link",
+        ),
+        may_come=True,
+    )
+    assert list(outside.iterdir()) == []
+
+
+def test_a_link_in_the_place_of_a_file_is_replaced(server: Sshd, tmp_path: Path) -> None:
+    target, place = tmp_path / "target", tmp_path / "back" / STAGE / "a"
+    target.write_bytes(b"right")
+    place.parent.mkdir(parents=True)
+    place.symlink_to(target)
+    script = script_of(manifest=listing((f"{STAGE}/a", 5)), fetch=sending(b"right"))
+    assert collect(server, tmp_path, script) == Missing()
+    assert not place.is_symlink()
+
+
+TICKS = """
+def answer(op, request):
+    while op == {op!r}:
+        yield {{"tick": True}}
+        yield 0.01
+"""
+
+
+@pytest.mark.parametrize("op", ["facts", "need", "manifest", "fetch"])
+def test_a_reply_that_never_comes_is_given_up(server: Sshd, tmp_path: Path, op: str) -> None:
+    script = TICKS.format(op=op)
+    if op == "fetch":
+        script = script_of(manifest=listing((f"{STAGE}/a", 5))).replace(
+            "def answer", "def listed"
+        ) + script.replace("    while", "    yield from listed(op, request)\n    while")
+    asked = {
+        "facts": lambda link: link.facts,
+        "need": lambda link: link.ship({}),
+        "manifest": lambda link: link.collect("run-1", tmp_path / "back", JOBS),
+        "fetch": lambda link: link.collect("run-1", tmp_path / "back", JOBS),
+    }
+    with linked(server, tmp_path, script, 0.2) as link, pytest.raises(RemoteError) as error:
+        asked[op](link)
+    assert error.value.message == (
+        "host: the agent has not replied for 0 s, although the connection is alive"
+    )
+
+
+def test_a_run_of_which_nothing_more_is_told_is_left_and_its_files_are_fetched(
+    server: Sshd, tmp_path: Path
+) -> None:
+    given = script_of(manifest=listing((f"{STAGE}/a", 5)), fetch=sending(b"right"))
+    script = given.replace("def answer", "def given") + TICKS.format(op="follow").replace(
+        "    while", "    yield from given(op, request)\n    while"
+    )
+    with linked(server, tmp_path, script) as link, pytest.raises(IncompleteError) as error:
+        link.follow("run-1", lambda _: None, quiet_s=0.2)
+    assert error.value.hint == "`invoke collect run-1` tries again"
+    with linked(server, tmp_path, script) as link:
+        missing = link.bring_back("run-1", tmp_path / "back", JOBS, lambda _: None, quiet_s=0.2)
+    assert missing.may_come
+    assert written(tmp_path) == {f"{STAGE}/a": b"right"}
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (
+            b'{"event": {"event": "note", "text": "' + b"x" * (1 << 20) + b'"}, "offset": 1}\n',
+            "host: the journal of run-1 has no end: 32 events of ",
+        ),
+        (b'{"event": ["note"], "offset": 1}\n', "the host tells of no event: "),
+        (b'{"event": {"event": ["note"]}, "offset": 1}\n', "the host tells of no event: "),
+        (b'{"event": {"event": "note"}, "offset": -1}\n', "the host tells of no event: "),
+        (b'{"event": {"event": "note"}, "offset": 1e999}\n', "host: what the agent sent is not "),
+        (b'{"offset": 1}\n', "the host tells of no event: "),
+    ],
+)
+def test_a_journal_that_has_no_end_or_no_events_is_left(
+    server: Sshd, tmp_path: Path, said: bytes, why: str
+) -> None:
+    script = f"""
+def answer(op, request):
+    while op == "follow":
+        yield {said!r}
+"""
+    events: list[Event] = []
+    with linked(server, tmp_path, script) as link:
+        missing = link.bring_back("run-1", tmp_path / "back", JOBS, events.append)
+    assert missing.may_come
+    assert missing.names[0][: len(why)] == why
+
+
+def test_a_flood_of_stderr_beside_silence_ends(server: Sshd, tmp_path: Path) -> None:
+    script = """
+import os
+def answer(op, request):
+    while op == "facts":
+        os.write(2, b"noise " * 1000)
+        yield b""
+"""
+    python = hostile_python(tmp_path / "hostile", script)
+    with Session(server.remote(python=python), silence_s=0.3) as session:
+        link = connect_host(session, session.remote, give_up_s=0.1)
+        with pytest.raises(RemoteError) as error:
+            _ = link.facts
+    assert "sent nothing for 0.3 s" in error.value.message
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"need": {}},
+        {"need": {"missing": "abc", "corrupted": []}},
+        {"need": {"missing": ["0" * 64], "corrupted": []}},
+        {"need": {"missing": [], "corrupted": [1]}},
+        {"facts": {"hostname": 5}},
+    ],
+)
+def test_a_reply_of_another_form_is_unreadable(
+    server: Sshd, tmp_path: Path, answers: dict[str, object]
+) -> None:
+    with linked(server, tmp_path, script_of(**answers)) as link, pytest.raises(ProtocolError):
+        link.ship({}), link.facts

@@ -7,6 +7,7 @@ never run.json, a build or anything else that this side wrote.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,25 +32,28 @@ NAME_BYTES = 255
 PATH_BYTES = 4095
 DEPTH = 100
 _SHOWN = 200
+_BESIDE = 1000
 
-_UNSAFE = frozenset('%:"<>|*?\\')
-"""Printable characters that GitHub's artifacts or other file systems refuse, and our own `%`."""
-_INVISIBLE = frozenset(map(chr, (0x2028, 0x2029, 0x61C, 0xFEFF)))
-_INVISIBLE |= frozenset(map(chr, (*range(0x200B, 0x2010), *range(0x202A, 0x202F))))
-_INVISIBLE |= frozenset(map(chr, range(0x2060, 0x2070)))
-"""Separators of lines, marks of the writing direction, characters without a width."""
+_UNSAFE = re.compile(
+    "["
+    "\x00-\x1f\x7f-\x9f"  # control characters
+    "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"  # invisible, or of the writing direction
+    "\ud800-\udfff"  # bytes that are not UTF-8
+    '%:"<>|*?\\\\'  # what GitHub's artifacts and other file systems refuse, and our own `%`
+    "]|[. ]\\Z"
+)
+"""What is written as `%XX`; a dot or a space only at the end of a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on what a host may say, whatever it says: files of a stage, frames of a list."""
+    """Bounds on the list of a host: `files` of each stage."""
 
     files: int = 50_000
-    tries: int = 3
 
     def entries(self, stages: int) -> int:
-        """Return how many entries a list may have; a folder may be listed as one that is lost."""
-        return 2 * self.files * (stages + 1)
+        """Return how many entries a list may have, those that the host cannot read among them."""
+        return (self.files + _BESIDE) * (stages + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +76,7 @@ def local_name(name: str) -> str:
 
 
 def _local_part(part: str) -> str:
-    safe = "".join(c if _is_safe(c) else _escaped(c) for c in part)
-    return safe[:-1] + _escaped(safe[-1]) if safe.endswith((".", " ")) else safe
-
-
-def _is_safe(c: str) -> bool:
-    if " " <= c <= "~":
-        return c not in _UNSAFE
-    return not ("\x00" <= c <= "\x9f" or "\ud800" <= c <= "\udfff" or c in _INVISIBLE)
+    return _UNSAFE.sub(lambda found: _escaped(found[0]), part)
 
 
 def _escaped(c: str) -> str:
@@ -179,7 +176,9 @@ def read_entries(frame: Mapping[str, Any], kind: str, value: type) -> Iterator[t
     entries = frame.get(kind, [])
     for entry in entries if isinstance(entries, list) else [None]:
         match entry:
-            case [str(name), found] if type(found) is value:
+            case [str(name), str(found)] if value is str:
+                yield name, found
+            case [str(name), int(found)] if value is int and type(found) is int and found >= 0:
                 yield name, found
             case _:
                 raise ProtocolError(f"the host's list of files is garbled: {ascii(entry)[:80]}")

@@ -17,10 +17,10 @@ from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
 from kernelrig.files.rundir import sha256_file
 from kernelrig.files.validation import convert
 from kernelrig.model import DeviceKind, Host, Remote, Shipped, StageJob, visible_gpu
-from kernelrig.remote.host_files import AGENT_BYTES
+from kernelrig.remote.host_files import AGENT_BYTES, Limits
 from kernelrig.remote.job import job_record
 from kernelrig.remote.journal import told_event
-from kernelrig.remote.protocol import AgentSession, AgentSilent, HostRefused
+from kernelrig.remote.protocol import ANSWER_S, AgentSession, AgentSilent, HostRefused
 from kernelrig.remote.ssh.channel import LinkLost, Opener
 from kernelrig.remote.transfer import Missing, RunFetch, send_missing
 from kernelrig.terminal.log import say
@@ -43,12 +43,14 @@ def connect_host(
     boot_s: float = 0.0,
     give_up_s: float = 300.0,
     retry_s: float = 0.5,
+    answer_s: float = ANSWER_S,
 ) -> HostLink:
     """Start the agent on the host; any failure to start it is an error of one sentence.
 
-    A host that does not answer is tried again for `boot_s`.
+    A host that does not answer is tried again for `boot_s`. `answer_s` limits the work on one
+    reply, while the agent shows that it is alive.
     """
-    return HostLink(opener, remote, boot_s, give_up_s, retry_s)
+    return HostLink(opener, remote, boot_s, give_up_s, retry_s, answer_s)
 
 
 class HostLink:
@@ -67,6 +69,7 @@ class HostLink:
         boot_s: float,
         give_up_s: float,
         retry_s: float,
+        answer_s: float,
     ) -> None:
         self.remote = remote
         self._opener = opener
@@ -74,6 +77,7 @@ class HostLink:
         self._give_up_s = give_up_s
         self._greeted = False
         self._retry_s = retry_s
+        self._answer_s = answer_s
         self._facts: Host | None = None
         self._hashes: dict[Path, str] = {}
         self._last_progress = time.monotonic()
@@ -189,12 +193,18 @@ class HostLink:
         except AgentSilent as e:
             raise IncompleteError(e.message, f"`invoke collect {run_id}` tries again") from e
 
-    def collect(self, run_id: str, destination: Path, jobs: Sequence[StageJob]) -> Missing:
+    def collect(
+        self,
+        run_id: str,
+        destination: Path,
+        jobs: Sequence[StageJob],
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+    ) -> Missing:
         """Fetch the run's files that are not here yet; return what did not come, and why.
 
         `jobs` are what was launched: what they may write is all that is accepted.
         """
-        fetch = RunFetch(run_id, destination, jobs, self._progressed)
+        fetch = RunFetch(run_id, destination, jobs, self._progressed, limits)
         while True:
             try:
                 return self._persist(fetch.fetch, run_id)
@@ -208,9 +218,12 @@ class HostLink:
         destination: Path,
         jobs: Sequence[StageJob],
         on_event: Callable[[dict[str, Any]], None],
+        *,
+        quiet_s: float = QUIET_S,
     ) -> Missing:
         """Follow the run to its end and collect its files; return what is missing of them.
 
+        `quiet_s` is what may pass without an event beside the longest time limit of a command.
         If the host does not have the run (never started, or pruned), nothing is missing: what was
         collected before is all there is.
         """
@@ -218,7 +231,7 @@ class HostLink:
         longest_s = max((c.time_s for job in jobs for c in job.commands), default=0.0)
         try:
             try:
-                self.follow(run_id, on_event, quiet_s=longest_s + QUIET_S)
+                self.follow(run_id, on_event, quiet_s=longest_s + quiet_s)
             except (IncompleteError, ProtocolError) as e:  # what there is is worth collecting
                 missing = Missing((e.message,), may_come=True)
             missing += self.collect(run_id, destination, jobs)
@@ -260,7 +273,7 @@ class HostLink:
         # Only LinkLost is retried. Another host key, a refused login or a missing python does not
         # go away, and logging in again for five minutes would look like an attack.
         if self._session is None:
-            self._session = AgentSession(self._opener, self.remote)
+            self._session = AgentSession(self._opener, self.remote, answer_s=self._answer_s)
             self._greet(self._session)
             self._greeted = True
         return self._session

@@ -100,18 +100,20 @@ def _about(events: Sequence[Event], stage: str) -> dict[str, list[Event]]:
 def _stage(job: StageJob, index: int, events: dict[str, list[Event]], reason: str) -> StageResult:
     if "stage_started" not in events:
         given = events.get("stage_not_run", [])
-        return StageResult(job.name, not_run=given[-1]["reason"] if given else reason)
+        return StageResult(job.name, not_run=_text(given[-1], "reason") if given else reason)
     (start,) = events["stage_started"]
     if start["index"] != index:  # the folder of its files has that number
         raise ValueError(f"{job.name} was started as stage {start['index']}, it is stage {index}")
     started = {e["command"]: e for e in events.get("command_started", [])}
     ended = {e["command"]: e for e in events.get("command_ended", [])}
-    health = events.get("health", [])
+    health = [e["healthy"] for e in events.get("health", [])]
+    if not all(healthy is None or isinstance(healthy, bool) for healthy in health):
+        raise ValueError(f"the health of the GPU after {job.name} is {health[-1]!r:.80}")
     changed = events.get("changed", [])
     return StageResult(
         job.name,
         tuple(_command(c, started.get(c.name), ended.get(c.name), reason) for c in job.commands),
-        gpu_healthy_after=health[-1]["healthy"] if health else None,
+        gpu_healthy_after=False if False in health else (health or [None])[-1],
         changed=str(changed[0]["text"]) if changed else "",
     )
 
@@ -123,8 +125,16 @@ def _command(
         return _ended(command, ended)
     if started is not None:
         detail = "the agent on the host was lost while it ran"
-        return CommandResult(command.name, EndedBy.LOST, started_utc=started["utc"], detail=detail)
+        return CommandResult(
+            command.name, EndedBy.LOST, started_utc=_text(started, "utc"), detail=detail
+        )
     return CommandResult(command.name, EndedBy.NOT_STARTED, detail=reason)
+
+
+def _text(event: Event, key: str) -> str:
+    if not isinstance(found := event[key], str):
+        raise ValueError(f"'{key}' of {event['event']} is {found!r:.80}")  # noqa: TRY004 - as the rest
+    return found
 
 
 def _ended(command: Command, event: Event) -> CommandResult:

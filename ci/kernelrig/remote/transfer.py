@@ -115,7 +115,7 @@ class RunFetch:
         destination: Path,
         jobs: Sequence[StageJob],
         on_file: Callable[[], None],
-        limits: Limits = Limits(),  # noqa: B008 - frozen
+        limits: Limits,
     ) -> None:
         self._run_id = run_id
         self._destination = destination

@@ -9,6 +9,9 @@ from kernelrig.model import DeviceKind
 from kernelrig.terminal.log import begin, say
 from kernelrig.terminal.text import one_line
 
+_LONGEST = 2000
+"""Characters of a line: a host may say more."""
+
 
 class Follower:
     """Shows the events of a run, a line for each; on a terminal also the stages under way.
@@ -65,13 +68,15 @@ def progress_line(event: Mapping[str, Any]) -> str:
             line = f"{stage}: not run: {event.get('reason', 'no reason was given')}"
         case "health" if event.get("healthy") is False:  # None: not known
             line = f"{stage}: the GPU no longer answers"
+        case "note":
+            line = str(event.get("text", ""))
         case "agent_lost" | "agent_error":
             line = f"the agent was lost: {event.get('detail', 'no reason was given')}"
         case "finished":
             line = f"finished: {event.get('reason', 'no reason was given')}"
         case _:
             line = ""
-    return one_line(line)
+    return one_line(line[:_LONGEST])
 
 
 def _ending(event: Mapping[str, Any]) -> str:
@@ -80,4 +85,6 @@ def _ending(event: Mapping[str, Any]) -> str:
         return f"reused the result of {reused}"
     how = event.get("ended_by", "?")
     code = f" {event.get('exit')}" if how == "exit" else ""
-    return f"ended by {how}{code} after {event.get('seconds', 0.0):.1f} s"
+    seconds = event.get("seconds", 0.0)
+    took = f"{seconds:.1f}" if isinstance(seconds, int | float) else "?"
+    return f"ended by {how}{code} after {took} s"

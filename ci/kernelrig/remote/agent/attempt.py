@@ -107,7 +107,7 @@ class Attempt:
 
     def watch(self) -> Ending:
         """Wait until the command ends or passes a limit; the caller then ends it."""
-        time_s, stage = self.command["time_s"], self.stage
+        time_s = self.command["time_s"]
         deadline = time.monotonic() + time_s
         if self.command.get("inspection"):
             self.looks = Looks(self.command, self.folder, self.children)
@@ -123,8 +123,8 @@ class Attempt:
                 return Ending("signal", "cancelled")
             if now >= deadline:
                 return Ending("time limit", f"it ran {time_s:g} s, its limit")
-            if sum(map(log_bytes, self.logs)) > stage["output_bytes"]:
-                return Ending("output limit", f"more than {stage['output_bytes']} bytes of output")
+            if over := self.over_output():
+                return over
             if free_bytes(real) < floor:
                 return Ending("disk full", f"the disk is full: less than {floor} bytes free")
             if self.looks is not None and self.looks.due() and self.looks.find_hang(self.process):
@@ -132,12 +132,25 @@ class Attempt:
                     "hang", "every warp waits for a barrier, twice with the same registers"
                 )
             if now >= look_at:
-                grown = tree_bytes(real) - self.bytes_before
+                over = self.over_disk()
                 # Measuring a folder of many files is slow: spend at most a tenth of the time on it.
                 look_at = time.monotonic() + max(0.2, 10 * (time.monotonic() - now))
-                if grown > stage["disk_bytes"]:
-                    return Ending("disk limit", f"more than {stage['disk_bytes']} bytes of files")
-        return Ending("exit")
+                if over:
+                    return over
+        # A short command may pass its limits between two looks: what it left is then not whole.
+        return self.over_output() or self.over_disk() or Ending("exit")
+
+    def over_output(self) -> Ending | None:
+        most: int = self.stage["output_bytes"]
+        if sum(map(log_bytes, self.logs)) <= most:
+            return None
+        return Ending("output limit", f"more than {most} bytes of output")
+
+    def over_disk(self) -> Ending | None:
+        most: int = self.stage["disk_bytes"]
+        if tree_bytes(self.folder.real) - self.bytes_before <= most:
+            return None
+        return Ending("disk limit", f"more than {most} bytes of files")
 
     def end(self) -> None:
         """End the command's process group: TERM, a grace, KILL."""

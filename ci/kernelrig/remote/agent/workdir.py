@@ -55,10 +55,29 @@ class Workdir:
         return self.runs / run_id
 
     def known_run(self, run_id: str) -> Path:
+        """Return the folder of a run that was started; its journal may be gone, or be no file."""
         run = self.run_folder(run_id)
-        if not (run / "journal.jsonl").is_file():
+        if os.path.lexists(run / "journal.jsonl") or agent_of(run) is not None:
+            return run
+        if self.holder() == run.name:
+            raise Refused(f"run {run.name} is being started", "busy")
+        if not (run / "job.json").is_file():
             raise Refused(f"run {run.name} is not under {self.path}", "unknown run")
         return run
+
+    def holder(self) -> str:
+        """Return the run that holds the lock, empty if none does."""
+        try:
+            lock = os.open(self.path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return ""
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return os.pread(lock, 4096, 0).decode(errors="replace").strip()
+        finally:
+            os.close(lock)
+        return ""
 
     def take_lock(self, run_id: str) -> int:
         """Take the lock: one run per workdir at a time. The daemon inherits and holds it."""

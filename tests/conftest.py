@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if file in LONGEST:
             return LONGEST.index(file)
         compiles = "cuda_toolchain" in getattr(item, "fixturenames", ())
-        return len(LONGEST) + (not (compiles or file.startswith("tests/e2e/")))
+        return len(LONGEST) + (not (compiles or file.startswith(("tests/e2e/", "tests/faults/"))))
 
     of_file: dict[str, int] = {}
     for item in items:

@@ -190,7 +190,7 @@ KINDS = (
     Kind("serving agent stopped", serving_agent_stopped),
     Kind("daemon killed", daemon_killed, fast=1),
     Kind("daemon stopped", daemon_stopped),
-    Kind("stage killed", stage_killed, fast=1),
+    Kind("stage killed", stage_killed),
     Kind("stage stopped", stage_stopped),
     Kind("host rebooted", reboot, fast=3),
     Kind("sshd restarted", sshd_restarted, own_sshd=True),

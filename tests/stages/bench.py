@@ -243,7 +243,7 @@ def result(
         "clocks": {"before": CLOCK, "after": CLOCK}
         | ({"during": [CLOCK, None, CLOCK]} if mode == "time" else {}),
         "samples_ms": list(samples) if mode == "time" else [],
-        "checksum": 12.0,
+        "checksum": outputs.checksum(*shown, IMAGES),
         "sampled": outputs.sampled(*shown, IMAGES),
         "compared": comparison(pattern, seed, m * outputs.N) if mode == "check" else None,
         "verified_after_timing": comparison(pattern, after, m * outputs.N)

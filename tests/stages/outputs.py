@@ -75,6 +75,14 @@ def right_bits(
     return _bits(_bf16(a @ b.T) + comb)
 
 
+def checksum(pattern: str, seed: int, images: int, *, k: int = K) -> float:
+    """Return the sum of the first 1024 elements, as a result file's `checksum` has it."""
+    bits = right_bits(pattern, seed, images, k=k).ravel()[:1024]
+    return float(
+        (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64).sum()
+    )
+
+
 def sampled(pattern: str, seed: int, images: int, *, k: int = K) -> list[list[int]]:
     """Return every element as a result file's `sampled` has them."""
     bits = right_bits(pattern, seed, images, k=k)

@@ -193,8 +193,33 @@ def test_the_golden_checksum_must_be_the_seeds(tmp_path: Path) -> None:
     assert record.verdict.outcome is Outcome.PASS
     content["checksum"] = 1769471.0
     record = read(tmp_path, content, stage=stage, name="constant-0", ctx=ctx)
-    assert record.verdict.outcome is Outcome.FAIL
-    assert record.verdict.summary == "the first 1024 outputs sum to 1769471.0, wanted 1769472.0"
+    assert record.verdict.outcome is Outcome.ERROR
+    assert record.verdict.summary == (
+        "the checksum contradicts the outputs: the first 1024 of constant data, seed 0, sum to"
+        " 1769471, wanted 1769472"
+    )
+
+
+@pytest.mark.parametrize("pattern", list(Pattern))
+@pytest.mark.parametrize("seed", [0, 7])
+def test_a_checksum_is_compared_on_every_pattern_and_seed(
+    tmp_path: Path, pattern: Pattern, seed: int
+) -> None:
+    stage = replace(STAGE, patterns=(pattern,), seeds=(seed,))
+    content = bench.result("check", pattern.value, seed)
+    name = f"{pattern.value}-{seed}"
+    record = read(tmp_path, content, stage=stage, name=name)
+    assert record.verdict.outcome is Outcome.PASS
+    for wrong in (content["checksum"] + 1024, -content["checksum"] - 999, 0.5, None):
+        record = read(tmp_path, content | {"checksum": wrong}, stage=stage, name=name)
+        assert record.verdict.outcome is Outcome.ERROR
+        assert "checksum" in record.verdict.summary
+
+
+def test_the_label_of_a_checksum_is_that_of_kernels_yaml(tmp_path: Path) -> None:
+    content = bench.result("check", "integer") | {"label": "the project's own, and right"}
+    record = read(tmp_path, content)
+    assert record.checks[0].facts["label"] == bench.LABEL
 
 
 @pytest.mark.parametrize(
@@ -294,3 +319,10 @@ def test_the_programs_own_watchdog_says_what_it_waited_for(tmp_path: Path) -> No
     record = read(tmp_path, content, 73)
     assert record.verdict.outcome is Outcome.FAIL
     assert record.verdict.summary == f"integer-0: {text}, reported by the program's watchdog"
+
+
+def test_what_a_program_says_is_repeated_in_part(tmp_path: Path) -> None:
+    record = read(tmp_path, good(kernel="k" * 100_000))
+    assert record.verdict.outcome is Outcome.ERROR
+    assert record.verdict.summary.startswith("the result is for kernel kkkk")
+    assert len(record.verdict.summary) < 300

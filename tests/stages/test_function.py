@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from kernelrig.model import Function, Pattern, Stage, StageKind, StageRecord, Variant
 from kernelrig.reference.expected import expected
+from kernelrig.reference.inputs import bf16_values
 from kernelrig.stages import Context, read_stage
 
 from tests.stages import bench, outputs
@@ -43,7 +44,8 @@ def product() -> dict[str, Any]:
         function=Function.PRODUCT,
     )
     bits = [int(b) for b in wanted.bits]
-    return good | {"sampled": [[r, c, b] for (r, c), b in zip(places, bits, strict=True)]}
+    own = {"sampled": [[r, c, b] for (r, c), b in zip(places, bits, strict=True)]}
+    return good | own | {"checksum": float(bf16_values(wanted.bits)[:1024].sum())}
 
 
 def test_the_product_alone_is_right_where_it_was_promised(tmp_path: Path) -> None:

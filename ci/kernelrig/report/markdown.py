@@ -137,12 +137,10 @@ def _timing_of(stage: StageRecord, label: str) -> str:
     if not has_run(stage) or not any(value for _, value in facts):
         return markdown(f"{stage_word(stage)}: {stage.verdict.summary}")
     said = ", ".join(f"{name} {value}" for name, value in facts if value)
-    # What the binary says of itself counts: kernels.yaml may be newer than the build.
-    _, own = _fact(stage.checks, "label")
     baseline = (c.verdict.summary for c in stage.checks if c.name == BASELINE_CHECK)
     _, checks = _fact(stage.checks, "checks")
     stale = checks if checks.startswith("outdated") else ""
-    tail = "".join(f"; {text}" for text in (own or label, *baseline, stale) if text)
+    tail = "".join(f"; {text}" for text in (label, *baseline, stale) if text)
     return markdown(f"{stage_word(stage)}: {said} ({device_label(stage)}, {measured(stage)}){tail}")
 
 

@@ -18,7 +18,7 @@ from kernelrig.model import (
     passed,
 )
 from kernelrig.stages.checksum.command import check_runs
-from kernelrig.stages.checksum.outputs import judge_compared, judge_golden, judge_sampled
+from kernelrig.stages.checksum.outputs import judge_compared, judge_sampled
 from kernelrig.stages.context import Context, case_text, stage_case
 from kernelrig.stages.harness.reader import read_harness
 from kernelrig.stages.harness.result import Asked, HarnessResult
@@ -51,22 +51,20 @@ def _judge(
     if isinstance(seen, Verdict):
         return seen, {}
     pattern = Pattern(seen.pattern)
-    verdict = (
-        judge_compared(seen.compared, pattern, asked.seed, seen, context)
-        or judge_sampled(seen, asked.seed, context)
-        or judge_golden(seen)
+    verdict = judge_compared(seen.compared, pattern, asked.seed, seen, context) or judge_sampled(
+        seen, asked.seed, context
     )
     if verdict is None and seen.compared is not None:
         verdict = passed(
             f"all {seen.compared.elements} elements right, {len(seen.sampled)} recomputed"
         )
-    return verdict or broken("nothing was compared"), checksum_facts(seen)
+    return verdict or broken("nothing was compared"), checksum_facts(seen, context)
 
 
-def checksum_facts(seen: HarnessResult) -> dict[str, str]:
+def checksum_facts(seen: HarnessResult, context: Context) -> dict[str, str]:
     facts = {"checksum of the first 1024": f"{seen.checksum}"}
-    if seen.label:
-        facts["label"] = seen.label
+    if context.label:
+        facts["label"] = context.label
     if seen.compared is not None:
         facts |= {
             "elements compared": f"{seen.compared.elements}",

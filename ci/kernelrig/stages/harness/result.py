@@ -19,6 +19,15 @@ COMPUTE_CAPABILITIES = {"sm_90a": "9.0", "sm_100a": "10.0"}
 """'a' code runs on exactly this compute capability and on nothing newer."""
 
 
+_SHOWN = 160
+"""Letters of what a program says that a sentence repeats."""
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceSeen:
     name: str
@@ -88,7 +97,7 @@ class CudaError:
     where: str
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.code}): {self.text}, at {self.where}"
+        return f"{_shown(self.name)} ({self.code}): {_shown(self.text)}, at {_shown(self.where)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,17 +234,18 @@ def find_mismatch(seen: HarnessResult, asked: Asked, exit_code: int, context: Co
         return f"the result of schema {seen.schema} names no sets or no spot checks"
     for what, found, expected in pairs:
         if found != expected:
-            return f"the result is for {what} {found}, expected {expected}"
+            return f"the result is for {what} {_shown(found)}, expected {expected}"
     if seen.kernel != kernel.kernel_regex and not re.fullmatch(kernel.kernel_regex, seen.kernel):
-        return f"the result is for kernel {seen.kernel}, expected {kernel.kernel_regex}"
+        return f"the result is for kernel {_shown(seen.kernel)}, expected {kernel.kernel_regex}"
     if device is None:
         return "" if exit_code else "the result names no device"
     gpu = context.host.gpu
     same_name = device.name == gpu.get("name", device.name)
     if not device.uuid or device.uuid != gpu.get("uuid") or not same_name:
         judged = f"{gpu.get('name', 'no name')}, {gpu.get('uuid', 'no UUID')}"
+        came = f"{_shown(device.name)}, {_shown(device.uuid)}"
         return (
-            f"the result comes from {device.name}, {device.uuid}; the GPU that was judged is"
-            f" {judged}: say which to use by CUDA_VISIBLE_DEVICES in the remote's `env`"
+            f"the result comes from {came}; the GPU that was judged is {judged}: say which to use"
+            " by CUDA_VISIBLE_DEVICES in the remote's `env`"
         )
     return ""

@@ -34,9 +34,9 @@ def test_an_unknown_host_key_is_shown_with_the_command_that_pins_it(
 ) -> None:
     shown = parse_host_key(host.sshd.host_key)
     assert check_refused(make, host, host_key="").sentences == [
-        f"the host key of {host.address} is not known: it shows {shown}; compare the fingerprint"
+        f"the host key of remote 'host' is not known: it shows {shown}; compare the fingerprint"
         f" with what the host or its provider says, then `invoke remote-add host"
-        f" {host.sshd.user}@{host.address} --fingerprint {shown.fingerprint}`"
+        f" USER@HOST:PORT --fingerprint {shown.fingerprint}`"
     ]
 
 
@@ -45,9 +45,9 @@ def test_a_changed_host_key_is_never_passed_over(
 ) -> None:
     shown, pinned = parse_host_key(host.sshd.host_key), parse_host_key(make_key(tmp_path / "other"))
     assert check_refused(make, host, host_key=pinned.line).sentences == [
-        f"the host key of {host.address} changed: it shows {shown}, pinned is {pinned};"
+        f"the host key of remote 'host' changed: it shows {shown}, pinned is {pinned};"
         " this may be a man-in-the-middle attack; if the machine is a new one,"
-        f" `invoke remote-add host {host.sshd.user}@{host.address} --fingerprint SHA256:...`"
+        " `invoke remote-add host USER@HOST:PORT --fingerprint SHA256:...`"
         " with what its provider says"
     ]
 
@@ -55,7 +55,7 @@ def test_a_changed_host_key_is_never_passed_over(
 def test_a_port_without_a_listener_is_an_error(make: MakeProject, host: LoopbackHost) -> None:
     port = free_port()
     assert check_refused(make, host, port=port).sentences == [
-        f"127.0.0.1:{port} refused the connection; is sshd running there, is the port right?"
+        "remote 'host' refused the connection; is sshd running there, is the port right?"
     ]
 
 
@@ -63,8 +63,7 @@ def test_a_silent_server_is_given_up(make: MakeProject, host: LoopbackHost) -> N
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         assert check_refused(make, host, port=port, connect_timeout_s=0.5).sentences == [
-            f"127.0.0.1:{port} accepted the connection and sent nothing for 0.5 s;"
-            " is it an SSH server?"
+            "remote 'host' accepted the connection and sent nothing for 0.5 s; is it an SSH server?"
         ]
 
 
@@ -74,8 +73,8 @@ def test_a_key_that_the_host_does_not_take(
     make_key(tmp_path / "other")
     sentence = check_refused(make, host, identity_file=str(tmp_path / "other")).sentences[0]
     assert sentence.startswith(
-        f"{host.address} accepted none of our keys for user {host.sshd.user}:"
-        f" {tmp_path}/other (refused); name the right key as identity_file of the remote"
+        "remote 'host' accepted none of our keys: 1 was refused;"
+        " name the right key as identity_file of the remote"
     )
 
 

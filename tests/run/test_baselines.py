@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from kernelrig.errors import ConfigError, ProtocolError
 from kernelrig.files import serialization
+from kernelrig.files.manifest import write_manifest
 from kernelrig.model import (
     Bench,
     Check,
@@ -83,6 +84,7 @@ def put(
     folder = root / "artifacts/runs" / name
     bench.write(folder / "stages/01-timing", {"timing.json": result})
     (folder / "run.json").write_text(serialization.to_json(run))
+    write_manifest(folder)
     return folder, run
 
 

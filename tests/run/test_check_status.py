@@ -10,6 +10,7 @@ import pytest
 from kernelrig import config
 from kernelrig.build import provenance
 from kernelrig.files import serialization
+from kernelrig.files.manifest import write_manifest
 from kernelrig.model import (
     Budget,
     Case,
@@ -104,6 +105,7 @@ def file(
     )
     (root / store.RUNS / name).mkdir(parents=True)
     (root / store.RUNS / name / "run.json").write_text(serialization.to_json(run))
+    write_manifest(root / store.RUNS / name)
 
 
 @pytest.fixture

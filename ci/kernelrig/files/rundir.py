@@ -86,13 +86,3 @@ def stage_folder(run: Path, index: int, name: str) -> Path:
 def build_folder(run: Path, variant: str = "") -> Path:
     """Return the folder of the run's own build, or of a stage's variant; the same on the host."""
     return run / "variants" / variant if variant else run / "build"
-
-
-def write_manifest(run: Path) -> None:
-    """Write manifest.json: size and SHA-256 of every other file of the run."""
-    files = {
-        str(p.relative_to(run)): {"bytes": p.stat().st_size, "sha256": sha256_file(p)}
-        for p in sorted(run.rglob("*"))
-        if p.is_file() and p.name != "manifest.json"
-    }
-    write_json(run / "manifest.json", {"schema": 1, "files": files})

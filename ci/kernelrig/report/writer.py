@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from kernelrig.files.rundir import write_atomic, write_manifest
+from kernelrig.files.manifest import write_manifest
+from kernelrig.files.rundir import write_atomic
 from kernelrig.model import Run
 from kernelrig.report.github import publish
 from kernelrig.report.junit import render_junit

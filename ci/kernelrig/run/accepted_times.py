@@ -17,7 +17,7 @@ from kernelrig.files import rundir, serialization
 from kernelrig.model import Baseline, Baselines, HostClass, Run, TimedRun
 from kernelrig.run import baselines
 from kernelrig.run.check_status import OUTDATED, check_status, met_standards
-from kernelrig.run.store import RUNS, find_run
+from kernelrig.run.store import load_finished
 from kernelrig.run.timings import recorded_timing
 
 
@@ -32,8 +32,8 @@ class Overrides:
 
 def accept(root: Path, name: str, overrides: Overrides) -> str:
     """Write the times of a run into the file of its host class, and return what changed there."""
-    folder = find_run(root / RUNS, name)
-    run = serialization.from_json(Run, folder / "run.json")
+    directory = load_finished(root, name)
+    folder, run = directory.folder, directory.run
     timed = baselines.require_timed(run)
     if (run.provenance.dirty_sha256 or not run.provenance.commit) and not overrides.dirty:
         what = "changes on top of its commit" if run.provenance.commit else "no commit"

@@ -9,6 +9,7 @@ from pathlib import Path
 from kernelrig import config
 from kernelrig.errors import CiError, ConfigError, ProtocolError
 from kernelrig.files import serialization
+from kernelrig.files.manifest import is_unchanged
 from kernelrig.model import Outcome, Run, StageRecord
 from kernelrig.run import standards
 from kernelrig.run.store import RUNS
@@ -88,10 +89,13 @@ def _met(
 
 
 def _recorded(root: Path, key: str) -> Iterator[tuple[str, Sequence[StageRecord]]]:
-    """Yield the stages of each run that names the build, the last run first."""
+    """Yield the stages of each run that names the build, the last run first.
+
+    A run counts if its run.json is as the manifest lists it: one that goes on has none yet.
+    """
     for path in sorted((root / RUNS).glob("*/run.json"), reverse=True):
         try:
-            if key.encode() in path.read_bytes():
+            if key.encode() in path.read_bytes() and is_unchanged(path.parent, path.name):
                 yield path.parent.name, serialization.from_json(Run, path).stages
         except (ProtocolError, OSError):
             continue

@@ -29,6 +29,7 @@ from kernelrig.errors import (
     refused_by_disk,
 )
 from kernelrig.files import rundir
+from kernelrig.files.manifest import MANIFEST, require_unchanged
 from kernelrig.model import (
     Build,
     Outcome,
@@ -113,9 +114,7 @@ def collect(root: Path, name: str) -> Run:
     if run.state == "finished" or not run.jobs or run.remote is None:
         what = "everything of this run is here" if run.jobs else "nothing was launched in this run"
         say(f"{what}: there is nothing to collect")
-        if not (directory.folder / "manifest.json").is_file():  # killed before the last report
-            report.write_reports(run, directory.folder)
-        return run
+        return _check_again(directory)
     if run.state == "collected":
         return judge(root, directory.folder, run)
     from kernelrig.run.executors.host import CollectExecutor
@@ -125,10 +124,28 @@ def collect(root: Path, name: str) -> Run:
     return _judge_again(directory, CollectExecutor(remote))
 
 
+def _check_again(directory: RunDirectory) -> Run:
+    """Return a run that is over. One whose client was killed before the last report is judged again
+    if there is anything to judge; of any other each file must be as it was.
+    """
+    run, folder = directory.run, directory.folder
+    if (folder / MANIFEST).is_file():
+        if run.state == "finished":
+            require_unchanged(folder)
+        return run
+    say(f"{run.id} has no {MANIFEST}: its client was killed before the last report")
+    if run.state == "finished" and run.jobs:
+        return judge(directory.root, folder, run)
+    report.write_reports(run, folder)
+    return run
+
+
 def judge(root: Path, folder: Path, run: Run) -> Run:
     """Reach every verdict anew from the files that came back; the same files give the same."""
     from kernelrig.run.executors.rejudge import RejudgeExecutor
 
+    if run.state == "finished" and (folder / MANIFEST).is_file():
+        require_unchanged(folder)
     state = run.state if run.state == "incomplete" else "collected"
     directory = RunDirectory(root, folder, replace(run, state=state))
     directory.load_builds()

@@ -14,11 +14,10 @@ from pathlib import Path
 from kernelrig import bench as analyse
 from kernelrig import report
 from kernelrig.errors import ConfigError
-from kernelrig.files import serialization
 from kernelrig.model import Baseline, Environment, HostClass, Run, TimedRun
 from kernelrig.run import baselines
 from kernelrig.run.check_status import check_status
-from kernelrig.run.store import RUNS, find_run
+from kernelrig.run.store import load_finished
 from kernelrig.run.timings import recorded_timing
 
 _RUN_ID = re.compile(r"\d{8}T\d{6}Z-.+", re.ASCII)
@@ -89,8 +88,8 @@ def compare(root: Path, names: Sequence[str], *, force: bool) -> str:
 
 
 def _load(root: Path, name: str) -> Recorded:
-    folder = find_run(root / RUNS, name)
-    run = serialization.from_json(Run, folder / "run.json")
+    directory = load_finished(root, name)
+    folder, run = directory.folder, directory.run
     timed = baselines.require_timed(run)
     if len(timed) > 1:
         raise ConfigError(f"{run.id} has {len(timed)} timing stages: bench compares runs of one")

@@ -25,6 +25,7 @@ from kernelrig.build.provenance import provenance
 from kernelrig.config.selection import SELFTEST, stage_variants
 from kernelrig.errors import INTERRUPTED, CiError, ConfigError, ProtocolError, refused_by_disk
 from kernelrig.files import rundir, serialization
+from kernelrig.files.manifest import require_unchanged
 from kernelrig.model import (
     Build,
     Builds,
@@ -234,6 +235,14 @@ def load_run(root: Path, name: str) -> RunDirectory:
     """Return the run that `name` means: a path, an id, or an id's unique part."""
     folder = find_run(root / RUNS, name)
     return RunDirectory(root, folder, serialization.from_json(Run, folder / "run.json"))
+
+
+def load_finished(root: Path, name: str) -> RunDirectory:
+    """Return the run that `name` means. ProtocolError if it has ended and is not as it was then."""
+    directory = load_run(root, name)
+    if directory.run.state == "finished":
+        require_unchanged(directory.folder)
+    return directory
 
 
 def new_run_id(kernel: str, remote: str) -> str:

@@ -1,0 +1,78 @@
+"""manifest.json: what a run consisted of when it ended, and whether it still does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from kernelrig.errors import ProtocolError
+from kernelrig.files import strict_json
+from kernelrig.files.rundir import sha256_file, write_json
+
+MANIFEST = "manifest.json"
+SCHEMA = 1
+_RESTORE = "put it back, or run it again: nothing is concluded from a run that was changed"
+
+
+def write_manifest(run: Path) -> None:
+    """Write manifest.json: size and SHA-256 of every other file of the run."""
+    files = {
+        name: {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
+        for name, path in _files(run).items()
+    }
+    write_json(run / MANIFEST, {"schema": SCHEMA, "files": files})
+
+
+def require_unchanged(run: Path) -> None:
+    """Raise ProtocolError, which names it, if a file of the finished run was changed, added or
+    removed, or if the run has no manifest.
+    """
+    listed, found = _read(run), _files(run)
+    odd = [
+        *(f"{name} is missing" for name in listed if name not in found),
+        *(f"{name} was added" for name in found if name not in listed),
+        *(f"{name} was changed" for name, path in found.items() if not _is_as(path, listed, name)),
+    ]
+    if odd:
+        more = f" (and {len(odd) - 1} more)" if len(odd) > 1 else ""
+        raise ProtocolError(f"{run.name}: {odd[0]} after the run had ended{more}", _RESTORE)
+
+
+def is_unchanged(run: Path, name: str) -> bool:
+    """Whether a single file of a run is as its manifest lists it; the others are not read."""
+    try:
+        listed = _read(run)
+    except ProtocolError:
+        return False
+    return name in listed and _is_as(run / name, listed, name)
+
+
+def _files(run: Path) -> dict[str, Path]:
+    paths = {str(p.relative_to(run)): p for p in sorted(run.rglob("*")) if p.is_file()}
+    return {name: path for name, path in paths.items() if name != MANIFEST}
+
+
+def _is_as(path: Path, listed: Mapping[str, tuple[int, str]], name: str) -> bool:
+    if name not in listed:
+        return True
+    size, digest = listed[name]
+    try:
+        return path.stat().st_size == size and sha256_file(path) == digest
+    except OSError:
+        return False
+
+
+def _read(run: Path) -> dict[str, tuple[int, str]]:
+    path = run / MANIFEST
+    try:
+        value = strict_json.load(path)
+        if value["schema"] != SCHEMA:
+            raise ProtocolError(f"{path} has schema {value['schema']}, not {SCHEMA}")
+        return {str(n): (int(f["bytes"]), str(f["sha256"])) for n, f in value["files"].items()}
+    except FileNotFoundError as e:
+        raise ProtocolError(
+            f"{run.name} has no {MANIFEST}: its client was killed before the last report",
+            f"`invoke collect {run.name}` judges it again and writes it",
+        ) from e
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as e:
+        raise ProtocolError(f"{path} is damaged: {e}") from e

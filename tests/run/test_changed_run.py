@@ -1,0 +1,45 @@
+"""Nothing is concluded from a run that was changed after it had ended."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from kernelrig.errors import CiError, ProtocolError
+from kernelrig.files.manifest import MANIFEST
+from kernelrig.run import accepted_times, engine, recorded
+
+from tests.run.test_old_records import put, timed
+
+__all__ = ["timed"]  # a fixture
+
+
+def test_times_of_a_run_that_was_changed_are_neither_accepted_nor_compared(
+    timed: tuple[Path, list[str]],
+) -> None:
+    root, names = timed
+    path = root / "artifacts/runs" / names[1] / "stages/03-timing/timing.json"
+    held = path.stat()
+    path.write_text(path.read_text().replace("0.", "0.", 1) + " ")
+    os.utime(path, ns=(held.st_atime_ns, held.st_mtime_ns))
+    said = f"{names[1]}: stages/03-timing/timing.json was changed after the run had ended"
+    overrides = accepted_times.Overrides(dirty=True, unchecked=True, replace=True)
+    for use in (
+        lambda: accepted_times.accept(root, names[1], overrides),
+        lambda: recorded.compare(root, names, force=True),
+        lambda: engine.collect(root, names[1]),
+    ):
+        with pytest.raises(ProtocolError) as caught:
+            use()
+        assert caught.value.message == said
+
+
+def test_a_run_whose_client_was_killed_before_the_last_report_is_judged_from_its_files(
+    tmp_path: Path,
+) -> None:
+    """An edited run.json does not become a pass by removing the manifest: nothing is left of it."""
+    folder = put(tmp_path, "remote-test")
+    with pytest.raises(CiError):
+        engine.collect(tmp_path, folder.name)
+    assert not (folder / MANIFEST).exists()

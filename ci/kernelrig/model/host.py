@@ -56,7 +56,7 @@ class Host:
     """What the probe saw on the host, before anything was shipped. Empty strings: not found.
 
     `gpu_index` is the place in `gpus` of the one that programs use, None if CUDA_VISIBLE_DEVICES
-    shows them none. `admin`: the login is root's.
+    shows them none. `admin`: the login is root's. `machine` is its instruction set: `x86_64`.
     """
 
     hostname: str
@@ -71,6 +71,7 @@ class Host:
     problems: tuple[str, ...] = ()
     gpu_index: int | None = 0
     admin: bool = False
+    machine: str = ""
 
     @property
     def gpu(self) -> dict[str, str]:

@@ -248,7 +248,7 @@ class HostLink:
 
     def clean(self, keep_days: float) -> int:
         """Remove ended runs, blobs and cached results older than that; return the bytes freed."""
-        request = {"op": "prune", "keep_s": keep_days * 86400}
+        request = {"op": "prune", "keep_s": keep_days * 86400, "utc_s": time.time()}
         return int(self._persist(lambda session: session.ask(request))["freed_bytes"])
 
     def health(self) -> tuple[bool | None, str]:

@@ -105,6 +105,7 @@ def gather_facts(workdir: Path) -> Json:
     return {
         "hostname": platform.node(),
         "python": platform.python_version(),
+        "machine": platform.machine(),
         "glibc": libc_version(),
         "free_bytes": free_bytes(workdir),
         "driver": driver_version(found),

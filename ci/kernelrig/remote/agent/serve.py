@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import platform
 import traceback
 from collections.abc import Callable
@@ -79,7 +80,9 @@ class Server:
 
     def hello(self, request: Json) -> Json:
         """Take the remote's variables and its workdir; `~` in it is the login's home."""
-        self.workdir = Workdir(Path.home() / Path(request["workdir"]).expanduser())
+        if not os.path.exists("/proc/self/stat"):
+            raise Refused("there is no /proc on this host: no process of a run could be ended")
+        self.workdir = Workdir.find(request["workdir"])
         self.workdir.make()
         adopt(request.get("env", {}))
         return {"workdir": str(self.workdir.path), "python": platform.python_version()}
@@ -151,8 +154,8 @@ class Server:
     # the host itself
 
     def prune(self, request: Json) -> Json:
-        """Remove what is older than `keep_s`."""
-        freed, removed = self.workdir.prune(request["keep_s"])
+        """Remove what is older than `keep_s` by the clock that is behind: ours or `utc_s`."""
+        freed, removed = self.workdir.prune(request["keep_s"], request["utc_s"])
         return {"freed_bytes": freed, "runs": removed}
 
     def health(self, _: Json) -> Json:

@@ -31,9 +31,9 @@ def find_tool(name: str) -> str | None:
     folders += [Path("/usr/local/cuda/bin"), *newest_first(Path("/usr/local").glob("cuda-*/bin"))]
     folders += newest_first(Path("/opt/nvidia/nsight-compute").glob("*"))
     for folder in folders:
-        path = folder / name
-        if path.is_file() and os.access(path, os.X_OK):
-            return str(path)
+        path = str(folder / name)  # in a folder that may be unreadable, or no path at all
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
     return None
 
 

@@ -42,9 +42,26 @@ class Workdir:
         self.caches = (path / RESULT_CACHE, path / OLD_RESULT_CACHE)
         self.blobs = Blobs(path / "blobs")
 
+    @classmethod
+    def find(cls, text: str) -> Workdir:
+        """Return the workdir that remotes.yaml names: below the login's home, if not absolute."""
+        if text.startswith("/"):
+            return cls(Path(text))
+        try:
+            return cls(Path.home() / Path(text).expanduser())
+        except RuntimeError as e:
+            hint = "set HOME there, or an absolute `workdir` for this remote"
+            raise Refused(f"the login has no home for the workdir '{text}': {hint}") from e
+
     def make(self) -> None:
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not os.access(self.path, os.W_OK):
+        """Make the folders; Refused, with the reason, where that cannot be."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as e:
+            file = next(p for p in (self.path, *self.path.parents) if p.exists())
+            hint = "name another `workdir` for this remote"
+            raise Refused(f"the workdir {self.path} is no folder: {file} is a file; {hint}") from e
+        if not os.access(self.path, os.W_OK | os.X_OK):
             raise Refused(f"{self.path} cannot be written to")
         for folder in (self.runs, self.blobs.folder):
             folder.mkdir(exist_ok=True)
@@ -104,12 +121,14 @@ class Workdir:
 
         return kill_all(find, lambda: None)
 
-    def prune(self, keep_s: float) -> tuple[int, list[str]]:
+    def prune(self, keep_s: float, utc_s: float) -> tuple[int, list[str]]:
         """Remove what is older: ended runs, blobs of no kept run, cached results.
 
+        `utc_s` is the client's clock: one of the two that is years ahead must not remove all.
         Return the bytes freed and the names of the runs removed.
         """
-        oldest = time.time() - keep_s
+        now = min(time.time(), utc_s)
+        oldest = now - keep_s
         freed = 0
         removed: list[str] = []
         used: set[str] = set()
@@ -122,7 +141,7 @@ class Workdir:
             with contextlib.suppress(OSError, ValueError):
                 job = json.loads((run / "job.json").read_bytes())
                 used.update(entry["sha256"] for entry in job["files"])
-        fresh = time.time() - FRESH_BLOB_S
+        fresh = now - FRESH_BLOB_S
         self.blobs.remove_stale_parts()
         for blob in self.blobs.folder.iterdir():
             if blob.name not in used and blob.stat().st_mtime <= min(oldest, fresh):

@@ -30,6 +30,7 @@ from kernelrig.stages.sanitizer.command import TOOL as SANITIZER
 from kernelrig.stages.sanitizer.command import sanitizer_tool
 
 MIN_PYTHON = (3, 9)
+MACHINE = "x86_64"
 MIN_FREE_BYTES = 1 << 30
 """Besides the largest stage's own disk limit: blobs, logs, a core dump."""
 
@@ -64,6 +65,8 @@ def judge_preflight(
         if device is DeviceKind.EMULATOR:
             reason = "emulated: nothing is run on a GPU"
         checks += [Check(name, skipped(reason)) for name in ("GPU", "driver", "tools")]
+    if host.machine and device is not DeviceKind.EMULATOR:  # old records do not say
+        checks.append(Check("instruction set", _machine(host)))
     if require_device:
         checks.append(Check("required device", _required(require_device, device, machine)))
     return StageRecord(
@@ -109,6 +112,15 @@ def _python(host: Host) -> Verdict:
             " name a newer one as `python` in remotes.yaml"
         )
     return passed(f"python {host.python}")
+
+
+def _machine(host: Host) -> Verdict:
+    if host.machine == MACHINE:
+        return passed(host.machine)
+    return broken(
+        f"{host.hostname} is {host.machine}, and the programs are built for {MACHINE};"
+        " choose another remote"
+    )
 
 
 def _glibc(builds: Sequence[Build], host: Host) -> Verdict:

@@ -67,6 +67,31 @@ def test_a_mistake_is_one_sentence_with_the_nearest_name_and_exit_2(
     assert (shown.out, shown.err) == ("", f"{said}\n")
 
 
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("--build=a\0b", "an argument holds a control character: '--build=a\\x00b'"),
+        ("--kernel=a\nb", "an argument holds a control character: '--kernel=a\\nb'"),
+        ("--only=\x1b[31m", "an argument holds a control character: '--only=\\x1b[31m'"),
+        (
+            f"--remote={'x' * 10000}",
+            f"an argument is too long: --remote={'x' * 31}...;"
+            " it may have 4096 bytes, and a name in it 255",
+        ),
+        (
+            f"--build=/{'y' * 256}",
+            f"an argument is too long: --build=/{'y' * 31}...;"
+            " it may have 4096 bytes, and a name in it 255",
+        ),
+    ],
+)
+def test_a_word_that_no_file_or_process_can_be_called_is_refused_first(
+    capsys: pytest.CaptureFixture[str], word: str, said: str
+) -> None:
+    assert run("remote-test", word) == 2
+    assert capsys.readouterr().err == f"{said}\n"
+
+
 def test_a_task_may_be_typed_with_underscores(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--root", str(ROOT), "remote_test", "--gate", "much") == 2
     assert capsys.readouterr().err == "--gate must be a number from 0 to 9999999, not 'much'\n"

@@ -121,7 +121,7 @@ def test_while_it_connects_nothing_is_promised_of_the_host(
     assert read_junit(answer.folder)["preflight/stage"] == "error: interrupted by SIGTERM"
 
 
-def test_an_embedded_host_and_its_keys_go_and_the_run_is_collected_later(
+def test_an_embedded_host_ends_and_the_run_is_collected_later(
     project: Project, tmp_path: Path
 ) -> None:
     temporary = tmp_path / "tmp"
@@ -129,7 +129,6 @@ def test_an_embedded_host_and_its_keys_go_and_the_run_is_collected_later(
     home = {"TMPDIR": str(temporary), "HOME": str(tmp_path)}
     with project.start(*EMBEDDED, "--json", env=home) as client:
         client.hear("program: started")
-        assert [p.name[:14] for p in temporary.iterdir()] == ["kernelrig-ssh-"]
         client.process.terminate()
         answer = client.end()
     document = json.loads(answer.stdout)

@@ -6,7 +6,7 @@ import errno
 import shutil
 
 import pytest
-from kernelrig.errors import refused_by_disk
+from kernelrig.errors import refused_by_system
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,19 @@ from kernelrig.errors import refused_by_disk
             "cannot use /x/b: no space left on device; "
             "free some: `invoke clean`, or remove artifacts/builds",
         ),
+        (
+            OSError(errno.EMFILE, "Too many open files"),
+            "cannot open a file: too many open files; raise the limit of open files (`ulimit -n`)",
+        ),
+        (
+            MemoryError(),
+            "cannot go on: cannot allocate memory;"
+            " raise the limit of memory (`ulimit -v`), or end other programs",
+        ),
     ],
 )
 def test_a_disk_that_is_closed_or_full_names_the_file(error: OSError, sentence: str) -> None:
-    assert str(refused_by_disk(error)) == sentence
+    assert str(refused_by_system(error)) == sentence
 
 
 @pytest.mark.parametrize(
@@ -46,4 +55,4 @@ def test_a_disk_that_is_closed_or_full_names_the_file(error: OSError, sentence: 
     ],
 )
 def test_what_is_no_word_of_a_disk_is_a_crash(error: OSError) -> None:
-    assert refused_by_disk(error) is None
+    assert refused_by_system(error) is None

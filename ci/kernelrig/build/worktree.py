@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -9,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kernelrig.errors import CiError, ConfigError
-from kernelrig.proc import run_process
+from kernelrig.proc import Completed, run_process
 
 LIMIT_S = 120.0
 _BUILDS = Path("artifacts/builds")
@@ -21,8 +23,15 @@ def checkout(root: Path, rev: str) -> Iterator[tuple[Path, str]]:
 
     Builds are found by their content: one of a commit that was built before is there already.
     """
-    found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}")
-    commit = found.strip()
+    found = _git(root, "rev-parse", "--verify", "--end-of-options", f"{rev}^{{commit}}")
+    commit = found.stdout.strip()
+    if found.exit_code and "not a git repository" in found.stderr:
+        raise ConfigError(f"'@{rev}' cannot be built: {root} is not a git checkout")
+    if found.exit_code and "dubious ownership" in found.stderr:
+        raise ConfigError(
+            f"'@{rev}' cannot be built: git refuses {root}, which belongs to another user",
+            f"`git config --global --add safe.directory {shlex.quote(str(root))}` if you trust it",
+        )
     if not commit:
         raise ConfigError(f"'@{rev}' is not a commit of {root.name}", "see `git log --oneline`")
     store = root / _BUILDS
@@ -46,6 +55,6 @@ def checkout(root: Path, rev: str) -> Iterator[tuple[Path, str]]:
         _git(root, "worktree", "prune")
 
 
-def _git(root: Path, *words: str) -> str:
-    done = run_process(["git", "-C", root, *words], timeout_s=LIMIT_S)
-    return done.stdout if done.exit_code == 0 else ""
+def _git(root: Path, *words: str) -> Completed:
+    env = {**os.environ, "LC_ALL": "C"}
+    return run_process(["git", "-C", root, *words], env=env, timeout_s=LIMIT_S)

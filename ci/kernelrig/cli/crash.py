@@ -5,13 +5,13 @@ from __future__ import annotations
 import traceback
 from pathlib import Path
 
-from kernelrig.errors import CiError, refused_by_disk
+from kernelrig.errors import CiError, refused_by_system
 from kernelrig.files import rundir
 
 
 def record_crash(root: Path | None, error: Exception) -> CiError:
     """Return the error to show; the traceback goes to a file under `root`/artifacts."""
-    if isinstance(error, OSError) and (refused := refused_by_disk(error)):
+    if isinstance(error, OSError | MemoryError) and (refused := refused_by_system(error)):
         return refused
     said = f"kernelrig failed: {type(error).__name__}: {error}"
     name = f"crash-{rundir.utc_now().replace(':', '')}.txt"

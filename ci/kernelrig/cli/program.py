@@ -21,9 +21,9 @@ from kernelrig.cli.completion import (
 )
 from kernelrig.cli.project import use_root
 from kernelrig.cli.reply import Reply
-from kernelrig.cli.streams import stdout_failed, write_error, write_result
+from kernelrig.cli.streams import STDOUT_ERRORS, stdout_failed, write_error, write_result
 from kernelrig.cli.tasks import ns
-from kernelrig.cli.usage import spread_words, usage_error
+from kernelrig.cli.usage import check_words, spread_words, usage_error
 from kernelrig.proc import catch_signals, let_through
 
 _OFFERED = {"complete", "help", "list", "print-completion-script", "version"}
@@ -77,8 +77,10 @@ class KernelrigProgram(Program):
             if e.message:
                 write_error(f"{e.message}\n")
             return e.code
-        except BrokenPipeError as e:
-            return stdout_failed(e)
+        except OSError as e:
+            if e.filename is None and e.errno in STDOUT_ERRORS:
+                return stdout_failed(e)
+            return show_error("", e, as_json=as_json)
         except (KeyboardInterrupt, Exception) as e:
             return show_error("", e, as_json=as_json)
         return 0
@@ -88,6 +90,7 @@ class KernelrigProgram(Program):
         if (shell := wanted_script(argv[1:])) is not None:
             sys.stdout.write(completion_script(shell))
             return
+        check_words(argv[1:])
         self.parse_core(argv)
         self.parse_collection()
         self.parse_tasks()

@@ -21,7 +21,10 @@ def project_root() -> Path:
     """Return the folder of the project, by default the nearest one upward that is a project."""
     if _chosen:
         return _chosen[0]
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError as e:
+        raise ConfigError("the current folder was removed", "go to the folder of a project") from e
     for folder in (here, *here.parents):
         if any((folder / marker).is_file() for marker in MARKERS):
             return folder

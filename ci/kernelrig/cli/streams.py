@@ -17,6 +17,9 @@ from kernelrig.errors import CiError
 _GONE = (errno.EPIPE, errno.EIO)
 """Nobody reads it: a pipe's reader ended, or the terminal was closed. There is no one to tell."""
 
+STDOUT_ERRORS = (*_GONE, errno.EBADF, errno.ENOSPC)
+"""What a write to stdout fails with; Invoke prints lists and help itself."""
+
 
 def open_streams() -> None:
     """Give each stream that is closed the null device, and each letter a form to be written in.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -9,6 +10,28 @@ from invoke import ParseError
 from invoke.parser import ParserContext
 
 from kernelrig.errors import ConfigError
+
+LONGEST_WORD = 4096
+LONGEST_NAME = 255
+"""Bytes of a path and of a name in it, as Linux allows them."""
+
+
+def check_words(words: Sequence[str]) -> None:
+    """ConfigError for a word that no flag takes: a control character in it, or longer than a name.
+
+    The folder of --root may be called anything.
+    """
+    for before, word in zip(("", *words), words, strict=False):
+        if before == "--root" or word.startswith("--root="):
+            continue
+        if any(c < " " or c == "\x7f" for c in word):
+            raise ConfigError(f"an argument holds a control character: {word[:80]!a}")
+        longest = max(map(len, map(os.fsencode, re.split("[/=,:@]", word))))
+        if len(os.fsencode(word)) > LONGEST_WORD or longest > LONGEST_NAME:
+            raise ConfigError(
+                f"an argument is too long: {word[:40]}...",
+                f"it may have {LONGEST_WORD} bytes, and a name in it {LONGEST_NAME}",
+            )
 
 
 def spread_words(words: Sequence[str], task: ParserContext, flag: str) -> list[str]:

@@ -16,7 +16,11 @@ from typing import Any
 import yaml
 
 from kernelrig.errors import ConfigError
+from kernelrig.files.regular_file import read_regular
 from kernelrig.files.validation import Loc
+
+_MAX_BYTES = 4 << 20
+"""Of a file that people write: PyYAML needs a hundred times as much memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ def read_yaml(path: Path, label: str) -> Document:
     is not YAML.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path, _MAX_BYTES).decode()
     except UnicodeDecodeError as e:
         raise ConfigError(f"{label}: not UTF-8 text", "save it as UTF-8") from e
     except FileNotFoundError as e:

@@ -12,7 +12,7 @@ from kernelrig.errors.exceptions import (
     RemoteError,
     note_run,
     noted_run,
-    refused_by_disk,
+    refused_by_system,
 )
 
 __all__ = [
@@ -27,5 +27,5 @@ __all__ = [
     "RemoteError",
     "note_run",
     "noted_run",
-    "refused_by_disk",
+    "refused_by_system",
 ]

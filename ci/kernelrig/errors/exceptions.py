@@ -29,8 +29,24 @@ _FIXES = {
     errno.EACCES: _PERMIT,
     errno.EPERM: _PERMIT,
     errno.ENOTDIR: "move the file that is in the place of a folder",
+    errno.ENAMETOOLONG: "use a shorter name, or a shorter path to the project",
+    errno.ELOOP: "correct the link, which leads to itself",
+    errno.EFBIG: "raise the limit of a file's size (`ulimit -f`)",
+    errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
+    errno.ENFILE: "close what holds files open on this machine",
+    errno.ENOMEM: "raise the limit of memory (`ulimit -v`), or end other programs",
 }
-"""Error numbers of a file system that cannot be written as it is, and the suggested fix."""
+"""Error numbers of a system that is not usable as it is, and the suggested fix."""
+
+_NAMELESS = {
+    errno.ENOSPC: "cannot write under artifacts",
+    errno.EDQUOT: "cannot write under artifacts",
+    errno.EFBIG: "cannot write under artifacts",
+    errno.EMFILE: "cannot open a file",
+    errno.ENFILE: "cannot open a file",
+    errno.ENOMEM: "cannot go on",
+}
+"""What failed, for error numbers that tell enough without a file's name."""
 
 
 class CiError(Exception):
@@ -81,17 +97,20 @@ class Interrupted(KeyboardInterrupt):
     """A signal asked for the end; its text says which."""
 
 
-def refused_by_disk(error: OSError) -> CiError | None:
-    """Return the error to show if the disk is full or not writable; None for any other OSError."""
+def refused_by_system(error: OSError | MemoryError) -> CiError | None:
+    """Return the error to show if the disk is full or not writable, or a limit of this process is
+    reached; None for any other OSError.
+    """
+    if isinstance(error, MemoryError):
+        error = OSError(errno.ENOMEM, "")
     name, code = error.filename, error.errno
     if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
         # copytree's list of (from, to, why) for each file, where `why` is already a text.
         _, name, why = error.args[0][0]
         code = next((n for n in _FIXES if f"[Errno {n}]" in str(why)), None)
-    full = _FIXES.get(code or 0) == FREE_SOME
-    if code not in _FIXES or not (name or full):
+    if code not in _FIXES or not (name or code in _NAMELESS):
         return None
-    what = f"cannot use {name}" if name else "cannot write under artifacts"
+    what = f"cannot use {name}" if name else _NAMELESS[code]
     return CiError(f"{what}: {os.strerror(code).lower()}", _FIXES[code])
 
 

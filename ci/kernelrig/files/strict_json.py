@@ -6,10 +6,13 @@ A host or a kernel wrote most of what is read, and a verdict must not rest on su
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 from pathlib import Path
 from typing import Any
+
+from kernelrig.files.regular_file import read_regular
 
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 64
@@ -22,8 +25,12 @@ class StrictError(ValueError):
 
 def load(path: Path, *, max_bytes: int = MAX_BYTES) -> Any:  # noqa: ANN401 - any JSON value
     """Return the value in a file. OSError if it cannot be read, else as `loads`."""
-    with path.open("rb") as f:
-        return loads(f.read(max_bytes + 1), max_bytes=max_bytes)
+    try:
+        return loads(read_regular(path, max_bytes), max_bytes=max_bytes)
+    except OSError as e:
+        if e.errno == errno.EFBIG:
+            raise StrictError(e.strerror) from e
+        raise
 
 
 def loads(text: bytes | str, *, max_bytes: int = MAX_BYTES) -> Any:  # noqa: ANN401 - any JSON value

@@ -62,7 +62,7 @@ class StageRecord:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a run comes from: enough to reproduce it."""
+    """Where a run comes from: enough to reproduce it; `no_commit` is why there is no commit."""
 
     commit: str
     dirty_sha256: str
@@ -71,6 +71,7 @@ class Provenance:
     host: str
     builds: dict[str, str]
     toolchain: str
+    no_commit: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ def connect(remote: Remote, *, root: Path, host_key: str = "") -> Iterator[HostL
     # Fabric and asyncssh take 0.4 s to import, which tasks without a remote are spared.
     from kernelrig.remote.embedded import embedded_host
     from kernelrig.remote.host_link import connect_host
-    from kernelrig.remote.ssh.route import SshHome
+    from kernelrig.remote.ssh.route import SshHome, expanded
     from kernelrig.remote.ssh.session import Session
 
     with contextlib.ExitStack() as stack:
@@ -36,7 +36,7 @@ def connect(remote: Remote, *, root: Path, host_key: str = "") -> Iterator[HostL
             home, remote = host.home, host.reach(remote)
             say(f"embedded SSH host on {host.host}:{host.port}")
         elif remote.identity_file:
-            identity = root / Path(remote.identity_file).expanduser()
+            identity = root / expanded(remote.identity_file)
             remote = replace(remote, identity_file=str(identity))
         session = stack.enter_context(
             Session(remote, home=home, host_key=host_key, silence_s=remote.silence_s)

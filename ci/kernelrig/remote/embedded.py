@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import getpass
 import logging
 import os
 import signal
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import asyncssh
 
@@ -27,6 +27,7 @@ _CHUNK = 64 << 10
 _GRACE_S = 1.0  # between TERM and KILL, once a channel is closed
 _START_S = 15.0
 _LOOPBACK = "127.0.0.1"
+_USER = "kernelrig"  # the key alone decides who may log in
 
 logging.getLogger("asyncssh").setLevel(logging.ERROR)
 
@@ -161,6 +162,7 @@ class EmbeddedServer:
             "-c",
             channel.command,
             env={**os.environ, **channel.env},
+            cwd=_home(),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -226,6 +228,12 @@ class EmbeddedServer:
                 await process.stdin.drain()
 
 
+def _home() -> str:
+    """Return where a login starts, as with sshd: our own folder may be gone."""
+    home = os.environ.get("HOME", "")
+    return home if Path(home).is_dir() and Path(home).is_absolute() else "/"
+
+
 async def _end_group(
     process: asyncio.subprocess.Process, transport: asyncio.SubprocessTransport
 ) -> None:
@@ -260,6 +268,6 @@ def embedded_host() -> Iterator[EmbeddedHost]:
     words = host_key.export_public_key().decode().split()
     login = client_key.export_private_key().decode()
     try:
-        yield EmbeddedHost(_LOOPBACK, port, getpass.getuser(), " ".join(words[:2]), login)
+        yield EmbeddedHost(_LOOPBACK, port, _USER, " ".join(words[:2]), login)
     finally:
         server.stop()

@@ -166,6 +166,8 @@ def _origin(run: Run) -> str:
     p = run.provenance
     changed = f" with changes {p.dirty_sha256[:12]}" if p.dirty_sha256 else ""
     commit = f"commit {p.commit[:12]}{changed}" if p.commit else "no git commit"
+    if p.no_commit:
+        commit += f": {p.no_commit}"
     builds = ", ".join(f"{name} {key[:12]}" for name, key in p.builds.items())
     seed = "" if run.seed is None else f"inputs of --seed {run.seed}"
     parts = (commit, builds and f"builds {builds}", p.toolchain, seed)

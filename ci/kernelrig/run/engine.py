@@ -26,7 +26,7 @@ from kernelrig.errors import (
     IncompleteError,
     note_run,
     noted_run,
-    refused_by_disk,
+    refused_by_system,
 )
 from kernelrig.files import rundir
 from kernelrig.files.manifest import MANIFEST, require_unchanged
@@ -311,7 +311,7 @@ def _report_if_possible(directory: RunDirectory, run: Run) -> None:
     """Write the reports; a full disk does not replace the error that ended the run."""
     trouble = _attempt(partial(directory.report, run))
     if isinstance(trouble, OSError):
-        said = refused_by_disk(trouble) or trouble
+        said = refused_by_system(trouble) or trouble
         say(f"the reports in {directory.folder} are not up to date: {said}")
     elif isinstance(trouble, BaseException):
         raise trouble

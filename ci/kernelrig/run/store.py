@@ -23,7 +23,7 @@ from pathlib import Path
 from kernelrig import build, report
 from kernelrig.build.provenance import provenance
 from kernelrig.config.selection import SELFTEST, stage_variants
-from kernelrig.errors import INTERRUPTED, CiError, ConfigError, ProtocolError, refused_by_disk
+from kernelrig.errors import INTERRUPTED, CiError, ConfigError, ProtocolError, refused_by_system
 from kernelrig.files import rundir, serialization
 from kernelrig.files.manifest import require_unchanged
 from kernelrig.model import (
@@ -270,7 +270,7 @@ def reason(error: BaseException) -> str:
     """Describe what ended a run; an unexpected exception is named by its type."""
     if isinstance(error, KeyboardInterrupt):
         return str(error) or f"{INTERRUPTED} the user"
-    if isinstance(error, OSError) and (refused := refused_by_disk(error)):
+    if isinstance(error, OSError | MemoryError) and (refused := refused_by_system(error)):
         return str(refused)
     return str(error) if isinstance(error, CiError) else f"{type(error).__name__}: {error}"
 

@@ -9,6 +9,7 @@ from typing import Literal
 from kernelrig.emu.launch.layout import SharedEntry, TensorEntry, layout_errors
 from kernelrig.errors import ConfigError
 from kernelrig.files import strict_json
+from kernelrig.files.regular_file import read_regular
 from kernelrig.files.validation import convert
 
 Scalar = Literal["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"]
@@ -88,7 +89,7 @@ def read_launch(path: Path) -> LaunchEntry:
         ConfigError: it cannot be read, is no JSON, or says something it may not.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path, strict_json.MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError) as e:
         reason = (getattr(e, "strerror", "") or str(e)).lower()
         raise ConfigError(f"cannot read the launch file {path}: {reason}") from e

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,17 +12,27 @@ from numpy.typing import NDArray
 from kernelrig.emu.frontend.variables import UnsupportedInstruction, UnsupportedKernel
 from kernelrig.emu.launch.bind import Buffer, Kernel, Layout, bind
 from kernelrig.emu.launch.element_types import DTYPES, encoded
-from kernelrig.emu.launch.file import BufferEntry, LaunchEntry, MapEntry, read_launch
+from kernelrig.emu.launch.file import (
+    MAX_BUFFER_BYTES,
+    BufferEntry,
+    LaunchEntry,
+    MapEntry,
+    read_launch,
+)
 from kernelrig.emu.machine.instruction_table import Unsupported
 from kernelrig.emu.machine.machine_state import Geometry
 from kernelrig.emu.machine.region_names import Shape
 from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.tensor.tensor_map import TensorMap
 from kernelrig.errors import ConfigError
+from kernelrig.files.regular_file import read_regular
 from kernelrig.files.rundir import sha256_file
 from kernelrig.model import Pattern
 from kernelrig.ptx import Function, Module, parse_ptx
 from kernelrig.reference.inputs import operand_codes, table_values, uniform_at
+
+_MAX_PTX_BYTES = 256 << 20
+_NPY_HEADER_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +92,8 @@ def _listed(file: str, instructions: tuple[UnsupportedInstruction, ...]) -> str:
 
 def _module(path: Path) -> Module:
     try:
-        return parse_ptx(path.read_text(encoding="utf-8", errors="surrogateescape"), path.name)
+        text = read_regular(path, _MAX_PTX_BYTES).decode(errors="surrogateescape")
+        return parse_ptx(text, path.name)
     except OSError as e:
         raise ConfigError(f"cannot read the PTX {path}: {(e.strerror or str(e)).lower()}") from e
 
@@ -152,8 +164,9 @@ def read_array(file: Path) -> Array:
         ConfigError: it is none.
     """
     try:
-        array = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as e:
+        data = read_regular(file, MAX_BUFFER_BYTES + _NPY_HEADER_BYTES)
+        array = np.load(io.BytesIO(data), allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError) as e:
         raise ConfigError(f"{file.name}: cannot be read as .npy: {e}") from e
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "uif":
         raise ConfigError(f"{file.name}: is no array of numbers")

@@ -24,7 +24,7 @@ from kernelrig.remote.ssh.known_hosts import HostKey, parse_host_key
 from kernelrig.terminal.log import say
 
 _TARGET = re.compile(
-    r"(?:(?P<user>[^@\s]+)@)?(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^@:\s\[\]-][^@:\s\[\]]*))"
+    r"(?:(?P<user>[^@\s]+)@)?(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^@:/\s\[\]-][^@:/\s\[\]]*))"
     r"(?::(?P<port>\d{1,5}))?"
 )
 _MAX_DEPTH = 8
@@ -43,7 +43,7 @@ class SshHome:
 
     @classmethod
     def of_user(cls) -> SshHome:
-        folder, system = Path.home() / ".ssh", Path("/etc/ssh")
+        folder, system = expanded("~/.ssh"), Path("/etc/ssh")
         return cls(
             folder,
             (folder / "config", system / "ssh_config"),
@@ -106,7 +106,7 @@ def addresses(hops: Iterable[Hop]) -> Iterator[str]:
 def parse_target(text: str) -> Target:
     """Parse `USER@HOST[:PORT]`; an IPv6 address is written in brackets."""
     match = _TARGET.fullmatch(text.strip())
-    if match is None or int(match["port"] or 22) not in range(1, 65536):
+    if match is None or not text.isprintable() or int(match["port"] or 22) not in range(1, 65536):
         raise ConfigError(
             f"'{text}' is not an address",
             "write USER@HOST or USER@HOST:PORT, IPv6 as USER@[::1]:PORT",
@@ -163,9 +163,9 @@ def _jump_target(text: str, name: str) -> Target:
 def _hop(
     target: Target, home: SshHome, found: Mapping[str, Any], remote: Remote | None, called: str
 ) -> Hop:
-    identities = tuple(Path(p).expanduser() for p in found.get("identityfile", ()))
+    identities = tuple(map(expanded, found.get("identityfile", ())))
     if remote and remote.identity_file:
-        identities = (Path(remote.identity_file).expanduser(),)
+        identities = (expanded(remote.identity_file),)
         if not identities[0].is_file():
             say(f"identity_file: {remote.identity_file}")
             raise ConfigError(f"the identity_file of remote '{remote.name}' does not exist")
@@ -174,9 +174,7 @@ def _hop(
         identities = tuple(home.folder / name for name in names if (home.folder / name).is_file())
     known_hosts = home.known_hosts
     if "userknownhostsfile" in found:
-        known_hosts = tuple(
-            Path(p).expanduser() for p in found["userknownhostsfile"].split() if p != "none"
-        )
+        known_hosts = tuple(expanded(p) for p in found["userknownhostsfile"].split() if p != "none")
     timeout_s = remote.connect_timeout_s if remote else _DEFAULT_TIMEOUT_S
     if timeout_s == _DEFAULT_TIMEOUT_S:
         timeout_s = float(found.get("connecttimeout", timeout_s))
@@ -184,7 +182,7 @@ def _hop(
         name=called,
         host=found["hostname"],
         port=target.port or int(found.get("port", 22)),
-        user=target.user or found.get("user", "") or getpass.getuser(),
+        user=target.user or found.get("user", "") or _login_name(),
         known_as=found.get("hostkeyalias", ""),
         timeout_s=timeout_s,
         known_hosts=known_hosts,
@@ -194,6 +192,21 @@ def _hop(
         pinned=parse_host_key(remote.host_key) if remote and remote.host_key else None,
         key=home.key if remote else "",
     )
+
+
+def expanded(path: str) -> Path:
+    """Return the path with its `~` replaced; unchanged where that user has no home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
+def _login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError) as e:  # a container may run as a number that has no name
+        raise ConfigError("the user of this process has no name", "name a user: USER@HOST") from e
 
 
 def _read_config(home: SshHome) -> paramiko.SSHConfig:
@@ -220,7 +233,7 @@ def _lines(file: Path, home: SshHome, depth: int) -> list[str]:
             lines.append(line)
             continue
         for pattern in include[1].replace('"', "").split():
-            path = (home.folder or file.parent) / Path(pattern).expanduser()
+            path = (home.folder or file.parent) / expanded(pattern)
             for part in sorted(Path("/").glob(str(path.absolute().relative_to("/")))):
                 lines += _lines(part, home, depth + 1)
         lines.append(block)  # a Host block of the included file ends with that file

@@ -1,7 +1,8 @@
 """Entries of artifacts/builds: found by content, checked byte for byte, published by one rename.
 
 The entries are their own index: each records which headers it was made of, so that checking
-whether a build is up to date reads files and starts no compiler.
+whether a build is up to date reads files and starts no compiler. That an entry is what was compiled
+here is known from outside it (build.ledger).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from kernelrig.build import ledger
 from kernelrig.build.command import Request, shown_path
 from kernelrig.build.depends import Depends, hash_inputs, is_current
 from kernelrig.errors import ConfigError, ProtocolError
@@ -61,6 +63,9 @@ def find_entry(root: Path, request: Request, wanted: str) -> Build | None:
                 continue
             inputs = hash_inputs(root, depends.project)
             if inputs is None or folder != entry_folder(root, request, entry_key(depends, inputs)):
+                continue
+            if not ledger.is_noted(folder, folder / RECORD):
+                say(f"not using {folder.relative_to(root)}: it is not what was compiled here")
                 continue
             return replace(load_build(folder), reused=True, compile_s=0.0)
         except (ConfigError, ProtocolError) as e:
@@ -123,17 +128,19 @@ def publish(root: Path, part: Path, build: Build, depends: Depends) -> Build:
     for name in files:
         _sync(part / name)
     _sync(part)
-    for _ in range(3):
-        try:
-            part.rename(final.folder)
-            break
-        except OSError:
-            # Another process built the same meanwhile, or a damaged entry has that name.
+    with ledger.locked(final.folder.parent):
+        # Another process may have built the same meanwhile.
+        if ledger.is_noted(final.folder, final.folder / RECORD):
             with contextlib.suppress(ConfigError, ProtocolError):
                 return load_build(final.folder)
-            shutil.rmtree(final.folder, ignore_errors=True)
-    else:
-        raise ConfigError(f"cannot write {final.folder}", "is another program holding it?")
+        shutil.rmtree(final.folder, ignore_errors=True)
+        ledger.note(final.folder, part / RECORD)
+        try:
+            part.rename(final.folder)
+        except OSError as e:
+            raise ConfigError(
+                f"cannot write {final.folder}", "is another program holding it?"
+            ) from e
     _sync(final.folder.parent)
     return final
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from kernelrig.build import ledger
 from kernelrig.build.cache import request_key
 from kernelrig.build.command import Request, compile_argv
 from kernelrig.build.compiler import COMPILE_LIMIT_S, readable_log
@@ -59,11 +60,12 @@ def _try_set(
     words = [build.key, request_key(request, argv, tools, root)]
     name = hashlib.sha256(json.dumps(words).encode()).hexdigest()[:16]
     kept = root / TRIED / f"{request.name}-{name}.json"
-    if kept.is_file():
+    if kept.is_file() and ledger.is_noted(kept, kept):
         return replace(from_json(TriedSet, kept), reused=True)
     with tempfile.TemporaryDirectory(prefix="kernelrig-") as folder:
         tried = _compile(root, argv, values, Path(folder) / "set.cubin", tools)
     write_atomic(kept, to_json(tried))
+    ledger.note(kept, kept)
     return tried
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kernelrig import config
+from kernelrig.build.ledger import forget_removed
 from kernelrig.config.selection import choose_remote
 from kernelrig.model import Remote
 from kernelrig.remote import connect
@@ -53,6 +54,9 @@ def clean(root: Path, name: str, days: int) -> str:
             return f"freed {link.clean(days) / 1e6:.1f} MB on {name}"
     made = ("artifacts/builds", "artifacts/tunables")
     freed = sum(prune(root / folder, days) for folder in made)
+    for store in (root / folder for folder in made):
+        if store.is_dir():
+            forget_removed(store)
     return f"freed {freed / 1e6:.1f} MB of builds; runs are results and stay until you remove them"
 
 

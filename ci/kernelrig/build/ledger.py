@@ -1,0 +1,55 @@
+"""Which entries of a store were made here: their hashes, kept outside the entries.
+
+An entry lists the hashes of its own files, so whoever changes one can change the list with it. The
+ledger has the hash of that list as it was when the entry was made. One without a line in it, or
+with another hash, is made again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernelrig.files.rundir import sha256_file, write_atomic
+
+FOLDER = ".made-here"
+"""Beside the entries; a file of the entry's name for each."""
+
+
+def note(entry: Path, record: Path) -> None:
+    """Note that `entry`, whose list of hashes is `record`, was made here."""
+    write_atomic(_line(entry), sha256_file(record) + "\n")
+
+
+def is_noted(entry: Path, record: Path) -> bool:
+    """Whether `record` is what was noted when the entry was made."""
+    try:
+        return _line(entry).read_text() == sha256_file(record) + "\n"
+    except (OSError, ValueError):
+        return False
+
+
+def forget_removed(store: Path) -> None:
+    """Drop the lines of entries that are gone."""
+    with locked(store):
+        for line in (store / FOLDER).iterdir():
+            if line.name != _LOCK and not (store / line.name).exists():
+                line.unlink(missing_ok=True)
+
+
+_LOCK = ".lock"
+
+
+@contextlib.contextmanager
+def locked(store: Path) -> Iterator[None]:
+    """Let one process at a time change the store: an entry and its line belong together."""
+    (store / FOLDER).mkdir(parents=True, exist_ok=True)
+    with (store / FOLDER / _LOCK).open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # freed by the kernel, however this process ends
+        yield
+
+
+def _line(entry: Path) -> Path:
+    return entry.parent / FOLDER / entry.name

@@ -1,0 +1,85 @@
+"""A build is taken from the store only if it is what was compiled here."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from kernelrig.build import ledger, load_build
+from kernelrig.files.rundir import sha256_file
+from kernelrig.model import Toolchain
+from kernelrig.run.upkeep import clean
+
+from tests.build.test_build import Checkout, checkout, said_by
+
+__all__ = ["checkout"]  # a fixture
+
+
+def stub(folder: Path, text: str = "#!/bin/sh\nprintf stub\n") -> None:
+    """Put another program into an entry, and its hash into the entry's own list."""
+    (folder / "demo").write_text(text)
+    record = folder / "build.json"
+    value = json.loads(record.read_text())
+    value["files"]["demo"] = sha256_file(folder / "demo")
+    record.write_text(json.dumps(value))
+
+
+def test_an_entry_that_was_changed_with_its_own_hashes_is_compiled_again(
+    checkout: Checkout, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first = checkout.build()
+    stub(first.folder)
+    assert said_by(load_build(first.folder)) == "stub"  # nothing in the entry gives it away
+    again = checkout.build()
+    assert (again.reused, again.folder, checkout.compilations) == (False, first.folder, 2)
+    assert said_by(again) == "demo|a label|said|1"
+    name = again.folder.relative_to(checkout.root)
+    assert f"not using {name}: it is not what was compiled here" in capfd.readouterr().err
+    assert checkout.build().reused
+
+
+@pytest.mark.parametrize("line", ["gone", "of another", "garbled"])
+def test_an_entry_that_is_not_known_here_is_compiled_again(checkout: Checkout, line: str) -> None:
+    first = checkout.build()
+    noted = first.folder.parent / ledger.FOLDER / first.folder.name
+    if line == "of another":
+        noted.write_text("0" * 64 + "\n")
+    elif line == "garbled":
+        noted.write_bytes(b"\xff\xfe")
+    else:
+        noted.unlink()
+    assert not checkout.build().reused
+    assert checkout.build().reused
+
+
+def test_an_entry_from_elsewhere_is_not_taken_for_one_made_here(
+    checkout: Checkout, tmp_path: Path, host_toolchain: Toolchain
+) -> None:
+    """`--build` takes it; the run then says that it was given."""
+    made = Checkout(tmp_path / "other", host_toolchain).build()
+    stub(made.folder)
+    place = checkout.root / "artifacts/builds" / made.folder.name
+    shutil.copytree(made.folder, place)
+    assert said_by(load_build(place)) == "stub"
+    assert said_by(checkout.build()) == "demo|a label|said|1"
+
+
+def test_of_several_that_compile_the_same_all_get_a_build_that_is_known(
+    checkout: Checkout,
+) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        built = list(pool.map(lambda _: checkout.build(), range(4)))
+    assert {said_by(b) for b in built} == {"demo|a label|said|1"}
+    assert checkout.build().reused
+
+
+def test_what_is_cleaned_is_forgotten(checkout: Checkout) -> None:
+    first = checkout.build()
+    noted = first.folder.parent / ledger.FOLDER / first.folder.name
+    shutil.rmtree(first.folder)
+    clean(checkout.root, "", 7)
+    assert not noted.exists()
+    assert not checkout.build().reused

@@ -87,6 +87,15 @@ def test_a_case_names_the_file_and_line_of_its_finding() -> None:
     ]
 
 
+def test_a_case_names_what_failed_it_before_what_was_accepted() -> None:
+    elsewhere = replace(runs.OUT_OF_BOUNDS, file="kernel/other.cu", line=0)
+    accepted = replace(runs.OUT_OF_BOUNDS, accepted="known since May")
+    check = Check("memcheck", runs.failed("one of two"), findings=(accepted, elsewhere))
+    record = runs.stage("memcheck", StageKind.SANITIZER, check, verdict=runs.failed("one of two"))
+    (case,) = _parse(runs.run(record)).findall("testsuite/testcase")
+    assert (case.get("file"), case.get("line")) == ("kernel/other.cu", None)
+
+
 def test_facts_are_properties_of_their_case() -> None:
     case = _parse(runs.run(runs.CHECKSUM)).find(".//testcase")
     assert case is not None

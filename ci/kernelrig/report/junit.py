@@ -185,7 +185,8 @@ def _complete(element: ET.Element, suite: _Suite) -> None:
     element.set("time", f"{suite.seconds:.3f}")  # it would sum the cases: a stage is longer
     for case, node in zip(suite.cases, element.findall("testcase"), strict=True):
         node.set("time", f"{case.seconds:.3f}")  # it writes six digits, junit-10 allows three
-        if located := next((f for f in case.findings if f.file), None):
+        judged_first = sorted(case.findings, key=lambda f: bool(f.accepted))
+        if located := next((f for f in judged_first if f.file), None):
             node.set("file", one_line(located.file))
             if located.line:
                 node.set("line", str(located.line))

@@ -11,9 +11,8 @@ from random import Random
 
 from kernelrig.model import Outcome
 
-from tests.e2e.host import await_that
 from tests.e2e.project import Answer
-from tests.faults.kind import Inject, Kind
+from tests.faults.kind import Kind
 from tests.faults.links import PHASES, bytes_into
 from tests.faults.oracle import Expected
 from tests.faults.site import STAGES, Site, processes_of
@@ -82,6 +81,21 @@ def daemon_stopped(site: Site, rng: Random, seed: int) -> tuple[Answer, Expected
         time.sleep(rng.uniform(0.2, 6.0))  # the fault: stopped for so long
         os.kill(daemon, signal.SIGCONT)
         return call.end(), Expected()
+
+
+def daemon_stopped_too_long(site: Site, rng: Random, seed: int) -> tuple[Answer, Expected]:
+    """Stop the daemon until it is given up; once it continues, `collect` has the whole run."""
+    stage = STAGES[seed % len(STAGES)]
+    site.hold(stage)
+    with site.start_test() as call:
+        site.await_stage(call, stage)
+        daemon = site.daemon_pid(call.run_id)
+        site.strike()
+        os.kill(daemon, signal.SIGSTOP)
+        answer = call.end()
+        os.kill(daemon, signal.SIGCONT)
+        site.release()
+        return answer, Expected(exits=(6,), says="heartbeat")
 
 
 def stage_killed(site: Site, rng: Random, seed: int) -> tuple[Answer, Expected]:
@@ -169,27 +183,12 @@ def send_all(pids: list[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def killed_between(op: str) -> Inject:
-    """Kill the daemon after its last stage, when only the way back is left."""
-
-    def inject(site: Site, rng: Random, seed: int) -> tuple[Answer, Expected]:
-        site.break_at(op, rng.choice(POINTS), bytes_into(op, rng))
-        with site.start_test() as call:
-            site.await_break(call)
-            site.strike()
-            daemon = site.daemon_pid(call.run_id)
-            await_that(lambda: daemon not in processes_of(site.folder), "the daemon ends by itself")
-            site.go_on()
-            return call.end(), Expected()
-
-    return inject
-
-
 KINDS = (
     Kind("serving agent killed", serving_agent_killed),
     Kind("serving agent stopped", serving_agent_stopped),
     Kind("daemon killed", daemon_killed, fast=1),
     Kind("daemon stopped", daemon_stopped),
+    Kind("daemon stopped too long", daemon_stopped_too_long, remote={"give_up_s": 8.0}),
     Kind("stage killed", stage_killed),
     Kind("stage stopped", stage_stopped),
     Kind("host rebooted", reboot, fast=3),

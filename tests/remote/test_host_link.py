@@ -491,6 +491,17 @@ def test_clean_removes_old_runs_and_blobs_that_no_kept_run_uses(host: LocalHost)
     assert 100_000 <= freed < 1_000_000
 
 
+def test_clean_keeps_a_run_that_has_just_ended_for_whoever_collects_it(host: LocalHost) -> None:
+    jobs = [job("smoke", shell("a", "echo ran >> ../../../../ran"))]
+    first = host.link()
+    first.launch("run-1", jobs, {}, stop_at_first=False)
+    first.follow("run-1", lambda _: None)
+    assert first.clean(0) == 0
+    # The reply to the launch was lost with its connection: the client asks again.
+    host.link().launch("run-1", jobs, {}, stop_at_first=False)
+    assert (host.workdir / "ran").read_text() == "ran\n"
+
+
 def test_clean_leaves_a_run_that_goes_on_alone(host: LocalHost) -> None:
     link = host.link()
     link.launch("run-1", [job("smoke", shell("a", "sleep 1000"))], {}, stop_at_first=False)

@@ -20,7 +20,10 @@ from .disk import remove_tree
 from .process_table import kill_all, marks
 from .refusal import Refused
 
-FRESH_BLOB_S = 600.0  # a blob this new may belong to a run that is about to be launched
+FRESH_S = 600.0
+"""What is so new is not pruned: a blob may be of a run that is about to be launched, and a run that
+has just ended is not collected yet; its client, connecting again, would launch it a second time."""
+
 RESULT_CACHE = "result_cache"
 OLD_RESULT_CACHE = "once"  # what an agent of an older version called it: only pruned
 
@@ -122,29 +125,29 @@ class Workdir:
         return kill_all(find, lambda: None)
 
     def prune(self, keep_s: float, utc_s: float) -> tuple[int, list[str]]:
-        """Remove what is older: ended runs, blobs of no kept run, cached results.
+        """Remove what is older, and not fresh: ended runs, blobs of no kept run, cached results.
 
         `utc_s` is the client's clock: one of the two that is years ahead must not remove all.
         Return the bytes freed and the names of the runs removed.
         """
         now = min(time.time(), utc_s)
         oldest = now - keep_s
+        not_fresh = min(oldest, now - FRESH_S)
         freed = 0
         removed: list[str] = []
         used: set[str] = set()
         for run in sorted(self.runs.iterdir()):
             touched = [p.stat().st_mtime for p in (run, run / "journal.jsonl") if p.exists()]
-            if agent_of(run) is None and max(touched) <= oldest:
+            if agent_of(run) is None and max(touched) <= not_fresh:
                 freed += remove_tree(run)
                 removed.append(run.name)
                 continue
             with contextlib.suppress(OSError, ValueError):
                 job = json.loads((run / "job.json").read_bytes())
                 used.update(entry["sha256"] for entry in job["files"])
-        fresh = now - FRESH_BLOB_S
         self.blobs.remove_stale_parts()
         for blob in self.blobs.folder.iterdir():
-            if blob.name not in used and blob.stat().st_mtime <= min(oldest, fresh):
+            if blob.name not in used and blob.stat().st_mtime <= not_fresh:
                 freed += remove_tree(blob)
         for kept in [entry for cache in self.caches if cache.is_dir() for entry in cache.iterdir()]:
             if kept.stat().st_mtime <= oldest:

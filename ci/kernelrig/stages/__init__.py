@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from kernelrig.stages.jobs import inspect_early, stage_jobs
     from kernelrig.stages.preflight.reader import judge_preflight
     from kernelrig.stages.table import why_not
+    from kernelrig.stages.timing.plausibility import THROTTLE_REASONS
     from kernelrig.stages.timing.reader import load_timing, nearest_rank
-    from kernelrig.stages.timing.samples import THROTTLE_REASONS
     from kernelrig.stages.verdicts import read_stage
 
 __all__ = [

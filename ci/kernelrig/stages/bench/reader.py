@@ -47,8 +47,8 @@ from kernelrig.stages.harness.ended import judge_end, judge_missing
 from kernelrig.stages.harness.result import Clock, HarnessResult
 from kernelrig.stages.plain.reader import judge_program
 from kernelrig.stages.record import find_command, log_tail, read_log, read_text, stage_record
+from kernelrig.stages.timing.plausibility import find_untimely
 from kernelrig.stages.timing.reader import read_timed, span, throttle_text
-from kernelrig.stages.timing.samples import find_untimely
 
 RESULT = "bench.json"
 

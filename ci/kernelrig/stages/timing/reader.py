@@ -32,7 +32,7 @@ from kernelrig.stages.harness.result import Asked, HarnessResult, load_result
 from kernelrig.stages.record import find_command, stage_record
 from kernelrig.stages.timing.command import COMMAND
 from kernelrig.stages.timing.gpus import figures_of
-from kernelrig.stages.timing.samples import (
+from kernelrig.stages.timing.plausibility import (
     find_odd_clock,
     find_other_device,
     find_uneven,

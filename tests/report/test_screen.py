@@ -9,6 +9,7 @@ from kernelrig.model import Check, DeviceKind, Fault, Purpose, Run, StageKind, V
 from kernelrig.model.frame import Frame
 from kernelrig.report import render_junit, render_run, render_summary
 from kernelrig.report.screen import MAX_LINES, WIDTH
+from kernelrig.terminal.text import log_text
 
 from tests.report import runs
 
@@ -175,7 +176,7 @@ def test_a_run_that_was_killed_before_its_launch_is_no_pass() -> None:
 
 
 def test_no_line_is_a_tools_own() -> None:
-    lines = render_run(runs.nasty_run()).splitlines()
+    lines = log_text(render_run(runs.nasty_run())).splitlines()
     assert not [line for line in lines if line.lstrip().startswith(("::", "\x1b"))]
 
 

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 from kernelrig.terminal.text import (
     columns,
+    log_json,
+    log_text,
     markdown,
     markdown_cell,
     markdown_code,
@@ -19,10 +23,37 @@ from kernelrig.terminal.text import (
         ("a\rb\x85\u2028c", "a\\rb\\x85\\u2028c"),
         ("\udcff\ufffe\U0010ffff", "\\udcff\\ufffe\\U0010ffff"),
         ("Größe \U0001f525", "Größe \U0001f525"),
+        ("a\u202eb\u200bc\u3164\ufe0f", "a\\u202eb\\u200bc\\u3164\\ufe0f"),
     ],
 )
 def test_what_cannot_be_shown_is_spelled_out(text: str, shown: str) -> None:
     assert printable(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("::error::x", "\\::error::x"),
+        ("a\n \t::group::x\n", "a\n \t\\::group::x\n"),
+        ("::anything", "\\::anything"),
+        ("[ 1.0] ::add-mask::x", "[ 1.0] \\::add-mask::x"),
+        ("std::error::code and ::std::move", "std::error::code and ::std::move"),
+        ("x ##[error]y ###[a] ##vso[b]", "x #\\#[error]y ##\\#[a] #\\#vso[b]"),
+        ("## heading, #1", "## heading, #1"),
+    ],
+)
+def test_no_line_of_a_log_is_a_command(text: str, shown: str) -> None:
+    assert log_text(text) == shown
+    assert log_text(shown) == shown
+
+
+def test_a_document_has_the_same_value_and_no_command() -> None:
+    value = {"a": "##[error]\u202e\x7f\U0001f525\U000e0041 ::x::"}
+    shown = log_json(json.dumps(value, ensure_ascii=False))
+    assert json.loads(shown) == value
+    assert "##" not in shown
+    assert "\U0001f525" in shown
+    assert shown.isprintable()
 
 
 def test_lines_are_joined_and_empty_ones_dropped() -> None:

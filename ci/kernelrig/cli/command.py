@@ -12,7 +12,12 @@ from invoke import Argument, Context, Exit, Task
 
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply
-from kernelrig.cli.streams import stdout_failed, write_error, write_result
+from kernelrig.cli.streams import (
+    stdout_failed,
+    write_document,
+    write_error,
+    write_result,
+)
 from kernelrig.errors import CiError, IncompleteError, noted_run
 from kernelrig.proc import catch_signals, held_back, let_through
 from kernelrig.terminal.log import say
@@ -71,12 +76,10 @@ def answer(called: str, body: Callable[[], Reply], *, as_json: bool = False) -> 
         if as_json:
             from kernelrig.cli.document import reply_document
 
-            text = reply_document(called, reply)
+            written = write_document(reply_document(called, reply))
         else:
-            from kernelrig.terminal.paint import for_stdout
-
-            text = for_stdout(reply.text)
-        written = write_result(text if not text or text.endswith("\n") else f"{text}\n")
+            text = reply.text
+            written = write_result(text if not text or text.endswith("\n") else f"{text}\n")
         return reply.code or written
 
 
@@ -86,7 +89,7 @@ def show_error(called: str, error: BaseException, *, as_json: bool) -> int:
     if as_json:
         from kernelrig.cli.document import error_document
 
-        write_result(error_document(called, said, folder))
+        write_document(error_document(called, said, folder))
         return said.exit_code
     from kernelrig.report import describe_error
 

@@ -110,7 +110,7 @@ class KernelrigProgram(Program):
             self.parse_collection()
             tasks = {context.name: context for context in self._make_parser().contexts.values()}
             for candidate in candidates(typed, self.options, tasks):
-                sys.stdout.write(f"{candidate}\n")
+                write_result(f"{candidate}\n")
         return 0
 
     def parse_core(self, argv: list[str] | None) -> None:

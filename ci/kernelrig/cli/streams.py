@@ -13,6 +13,8 @@ import os
 import sys
 
 from kernelrig.errors import CiError
+from kernelrig.terminal.paint import for_stdout
+from kernelrig.terminal.text import log_json, log_text
 
 _GONE = (errno.EPIPE, errno.EIO)
 """Nobody reads it: a pipe's reader ended, or the terminal was closed. There is no one to tell."""
@@ -41,7 +43,19 @@ def open_streams() -> None:
 
 
 def write_result(text: str) -> int:
-    """Write `text` to stdout and return 0, or the exit code where it cannot be written."""
+    """Write `text` to stdout and return 0, or the exit code where it cannot be written.
+
+    Whatever it holds is escaped here, before it is coloured: a caller cannot forget it.
+    """
+    return _write(for_stdout(log_text(text)))
+
+
+def write_document(text: str) -> int:
+    """Write a JSON document to stdout as write_result does text."""
+    return _write(log_json(text))
+
+
+def _write(text: str) -> int:
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -51,9 +65,9 @@ def write_result(text: str) -> int:
 
 
 def write_error(text: str) -> None:
-    """Write `text` to stderr, if that can be."""
+    """Write `text` to stderr, escaped as write_result does, if that can be."""
     with contextlib.suppress(OSError):
-        sys.stderr.write(text)
+        sys.stderr.write(log_text(text))
         sys.stderr.flush()
 
 

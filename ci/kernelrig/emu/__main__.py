@@ -25,6 +25,7 @@ from kernelrig.emu.machine.findings import OBSERVER_OF, Finding
 from kernelrig.emu.observe.registry import OBSERVERS
 from kernelrig.errors import CiError, ConfigError
 from kernelrig.files import strict_json
+from kernelrig.terminal.text import log_text
 
 SCHEDULES = 4
 SCHEMA = 2
@@ -37,16 +38,14 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return run_command(argv)
     except CiError as e:
-        print(f"error: {e}", file=sys.stderr)
+        print(log_text(f"error: {e}"), file=sys.stderr)
         return 2
     except Exception as e:  # an exit of 1 would read as a finding
         last = traceback.extract_tb(e.__traceback__)[-1]
         where = f"{Path(last.filename).name}:{last.lineno}"
-        print(
-            f"error: the emulator itself failed, {type(e).__name__} at {where}: {e}; "
-            "nothing was established: please report it with the launch file",
-            file=sys.stderr,
-        )
+        said = f"error: the emulator itself failed, {type(e).__name__} at {where}: {e}; "
+        advice = "nothing was established: please report it with the launch file"
+        print(log_text(said + advice), file=sys.stderr)
         return 2
 
 
@@ -138,7 +137,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"{e.filename}: cannot be written: {e.strerror}") from e
     for finding in outcome.findings:
         cause = None if finding.cause is None else outcome.findings[finding.cause]
-        print(f"  follows from that: {brief(finding)}" if cause else shown(finding))
+        print(log_text(f"  follows from that: {brief(finding)}" if cause else shown(finding)))
     errors = sum(f.severity == "error" for f in outcome.findings)
     print(
         f"emulated: {arguments.schedules} schedules, {errors} errors, "

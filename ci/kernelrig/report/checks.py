@@ -24,9 +24,11 @@ def render_sets(run: Run) -> str:
     """Render the sets of tunables: the counts, the notes, and each set that does not pass."""
     lines: list[str] = []
     for stage in run.stages:
-        lines += [stage.name, *(f"  {printable(note)}" for note in stage.notes)]
+        lines += [one_line(stage.name), *(f"  {printable(note)}" for note in stage.notes)]
         bad = [c for c in stage.checks if c.verdict.outcome is not Outcome.PASS]
-        lines += (f"  {c.verdict.outcome}  {c.name}: {one_line(c.verdict.summary)}" for c in bad)
+        lines += (
+            f"  {c.verdict.outcome}  {one_line(f'{c.name}: {c.verdict.summary}')}" for c in bad
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -48,10 +50,10 @@ def _all(stage: StageRecord) -> str:
     rows = [("code", "rule", "verdict", "found")]
     found = [_found(check) for check in stage.checks]
     for check, (said, _) in zip(stage.checks, found, strict=True):
-        code, _, name = check.name.partition(" ")
-        rows.append((code, one_line(name), str(check.verdict.outcome), said))
+        code, _, name = one_line(check.name).partition(" ")
+        rows.append((code, name, str(check.verdict.outcome), said))
     head, *lines = columns(rows).split("\n")
-    out = [f"{stage.name}", head]
+    out = [one_line(stage.name), head]
     for line, (_, below) in zip(lines, found, strict=True):
         out += [line, *(f"        {one_line(text)}" for text in below)]
     out += [f"note: {one_line(note)}" for note in stage.notes]

@@ -154,7 +154,7 @@ def _junit_suite(run: Run, suite: _Suite) -> TestSuite:
         one_line(suite.name),
         [_junit_case(case, one_line(classname)) for case in suite.cases],
         hostname=one_line(run.host.hostname) if run.host else None,
-        timestamp=suite.timestamp or None,
+        timestamp=one_line(suite.timestamp) or None,
         properties={k: one_line(v) for k, v in suite.properties.items()},
     )
 

@@ -34,9 +34,9 @@ def render_summary(run: Run) -> str:
     """Render the ten lines, then the causes. Labels derive from the records, not from the plan."""
     found = entries(run)
     emulated = f" ({EMULATED})" if any(s.device is DeviceKind.EMULATOR for s in run.stages) else ""
-    what = f"{markdown(run.kernel.name)}, {run.arch}, {markdown(run.variant)}{emulated}"
+    what = f"{markdown(run.kernel.name)}, {markdown(run.arch)}, {markdown(run.variant)}{emulated}"
     lines = [
-        f"# {run_word(run)}: {what}",
+        f"# {markdown(run_word(run))}: {what}",
         _item("first cause", _first_cause(run, found)),
         _item("ran on", _where(run)),
         _item("stages", _stages(run)),
@@ -88,7 +88,7 @@ def _where(run: Run) -> str:
     details = [
         f"remote {markdown(run.remote.name)}" if run.remote else "",
         driver and f"driver {markdown(driver)}",
-        f"{run.started_utc} to {run.finished_utc or 'unknown'}",
+        markdown(f"{run.started_utc} to {run.finished_utc or 'unknown'}"),
     ]
     return f"{where}; {', '.join(filter(None, details))}"
 

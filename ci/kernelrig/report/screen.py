@@ -117,7 +117,6 @@ def _causes(found: Sequence[Entry]) -> list[str]:
     for number, entry in enumerate(found, start=1):
         left, waiting = MAX_LINES - len(lines), len(found) - number
         block = ["", *_wrapped(entry, number)]
-        block = [_no_command(line) for line in block]
         if number == 1 or len(block) + min(waiting, 2) <= left:
             lines += block[: left - min(waiting, 2)]
         elif left > 1 + bool(waiting):
@@ -153,12 +152,6 @@ def _wrap(text: str, indent: str, most: int) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def _no_command(line: str) -> str:
-    """Escape a line of a tool's text that GitHub's runner would execute: `::error::`."""
-    bare = line.lstrip()
-    return f"{line[: len(line) - len(bare)]}\\{bare}" if bare.startswith("::") else line
 
 
 def _cut(text: str) -> str:

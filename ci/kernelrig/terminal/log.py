@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kernelrig.terminal.text import workflow_command
+from kernelrig.terminal.text import log_text, one_line, workflow_command
 
 if TYPE_CHECKING:
     from kernelrig.terminal.live import Live
@@ -28,7 +28,7 @@ _live: Live | None = None
 
 def say(line: str) -> None:
     """Print one line of progress."""
-    stamped = f"[{time.monotonic() - _BEGAN:7.1f}] {line}\n"
+    stamped = log_text(f"[{time.monotonic() - _BEGAN:7.1f}] {line}\n")
     # One write: several threads call this, and print() writes text and newline separately.
     # A terminal that was closed, a full disk: progress ends, and the run goes on without it.
     with _LOCK, contextlib.suppress(OSError):
@@ -81,7 +81,7 @@ def begin(text: str, expected_s: float = 0.0) -> Callable[[], None]:
                 _live = Live()
             except OSError:
                 return lambda: None
-        shown = _live.add(text, expected_s)
+        shown = _live.add(one_line(text), expected_s)
 
     def end() -> None:
         global _live

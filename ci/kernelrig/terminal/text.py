@@ -1,4 +1,8 @@
-"""Text from a tool or a host, made safe for the place where a report shows it."""
+"""Text from a tool or a host, made safe for the place where a report shows it.
+
+Every escape is here: of what a terminal acts on, of letters that hide or turn others around, of
+commands that a CI's runner reads in a log, of Markdown, XML and JSON.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,47 @@ _MARKUP = re.compile(
 _PUNCTUATED = re.compile(r"([(\"']*)(.*?)([)\"'.,;:!?]*)")
 
 
+_BLANK = (
+    *"\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0",
+    *map(chr, range(0xFE00, 0xFE10)),
+    *map(chr, range(0xE0100, 0xE01F0)),
+)
+"""Letters and marks that show nothing: what Unicode ignores by default, and is no format character.
+
+Format characters (zero width, directions: U+200B, U+202E, U+2066) are not printable in Python.
+"""
+
+_UNSEEN = frozenset(("\ufffe", "\uffff", *_BLANK))
+
+_RUNNERS = (
+    "add-mask|add-matcher|add-path|debug|echo|endgroup|error|group|notice|remove-matcher|save-state"
+    "|set-env|set-output|stop-commands|warning"
+)
+_KNOWN_COMMAND = re.compile(rf"(?<![\w\\])(?=::(?:{_RUNNERS})\b[^\n]*::)")
+_ANY_COMMAND = re.compile(r"^([ \t]*)(?=::)", re.MULTILINE)
+"""GitHub's runner trims a line, and reads a command where it then begins with `::`. One that has a
+name that it knows is escaped anywhere: ` ::error::` is one, `std::error` is none."""
+
+_OLD_COMMAND = re.compile(r"#(?=#\w*\[)")
+"""`##[command]` of GitHub, `##vso[...]` of Azure, `##teamcity[...]`: read anywhere in a line."""
+
+
+def log_text(text: str) -> str:
+    """Return text for stdout or stderr: it is what it shows, and no runner of a CI obeys it."""
+    shown = _ANY_COMMAND.sub(r"\1\\", _KNOWN_COMMAND.sub(r"\\", printable(text)))
+    return _OLD_COMMAND.sub(r"#\\", shown)
+
+
+def log_json(document: str) -> str:
+    """Return a JSON document for stdout, of the same value, in which all is escaped as in a log."""
+    import json
+
+    shown = "".join(c if c == "\n" or _is_plain(c) else json.dumps(c)[1:-1] for c in document)
+    return _OLD_COMMAND.sub(r"\\u0023", shown)
+
+
 def printable(text: str) -> str:
-    """Escape what may not be in XML or would control a terminal; newlines and tabs stay."""
+    """Escape what may not be in XML, controls a terminal or is not seen; newlines and tabs stay."""
     return "".join(c if c in "\n\t" or _is_plain(c) else _escape(c) for c in text)
 
 
@@ -47,7 +90,8 @@ def markdown_code(text: str) -> str:
 def workflow_command(name: str, message: str, **properties: str) -> str:
     """Return a command for the log of GitHub Actions; data can neither end it nor start another."""
     words = ",".join(f"{k}={_command_data(v, in_property=True)}" for k, v in properties.items())
-    return f"::{name}{' ' if words else ''}{words}::{_command_data(message)}"
+    said = message if name == "add-mask" else printable(message)  # a secret is masked as it is
+    return f"::{name}{' ' if words else ''}{words}::{_command_data(said)}"
 
 
 def columns(rows: Sequence[tuple[str, ...]]) -> str:
@@ -63,6 +107,7 @@ def render_rows(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def _command_data(text: str, *, in_property: bool = False) -> str:
+    text = printable(text) if in_property else text
     text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return text.replace(":", "%3A").replace(",", "%2C") if in_property else text
 
@@ -82,7 +127,7 @@ def _markdown_word(word: str) -> str:
 def _is_plain(c: str) -> bool:
     # isprintable() is false for controls, lone surrogates, unassigned code points and every
     # separator but the space; of what is left, these are not allowed in XML 1.0.
-    return c.isprintable() and c not in "\ufffe\uffff"
+    return c.isprintable() and c not in _UNSEEN
 
 
 def _escape(c: str) -> str:

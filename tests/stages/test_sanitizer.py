@@ -38,7 +38,8 @@ def test_the_self_test_comes_first_and_then_the_kernel() -> None:
     assert selftest.ok_exit == (86,)
     assert run.argv == (
         *selftest.argv[:-2],
-        *("--xml", "--save", "memcheck.xml", "../../build/siglip_vision"),
+        *("--log-file", "memcheck.log", "--xml", "--save", "memcheck.xml"),
+        "../../build/siglip_vision",
         *("--mode", "once", "--samples", "1", "--case", "images=7,ctas=4"),
         *("--pattern", "integer", "--seed", "0", "--watchdog", "330"),
         *("--result", "memcheck.json"),

@@ -71,10 +71,18 @@ def sanitizer_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
         *_selftest_commands(stage, setup, tool, argv),
         Command(
             stage.tool,
-            (*argv, "--xml", "--save", f"{stage.tool}.xml", *_program_argv(stage, setup)),
+            (*argv, *_file_options(stage.tool), *_program_argv(stage, setup)),
             stage.time_s,
         ),
     )
+
+
+LOG_FILE = "--log-file"
+
+
+def _file_options(tool: str) -> tuple[str, ...]:
+    """Return where the tool writes: what the program prints is no word of the tool's."""
+    return (LOG_FILE, f"{tool}.log", "--xml", "--save", f"{tool}.xml")
 
 
 def _program_argv(stage: Stage, setup: Setup) -> tuple[str, ...]:

@@ -1,15 +1,15 @@
 """The verdict on a kernel from what compute-sanitizer printed and wrote.
 
-A pass needs all of: the tool found its seeded bug on this host, exit code 0, one printed summary of
-zero, an XML record that is whole and empty, no complaint of the tool's own, and a result file whose
-outputs, recomputed here, prove that the kernel ran under the tool. No kernel filter is set:
-whatever the program launches is checked.
+A pass needs all of: the tool found its seeded bug on this host, exit code 0, a log of its own that
+is whole and ends with one summary of zero, an XML record that is whole and empty, no complaint of
+the tool's own, and a result file whose outputs, recomputed here, prove that the kernel ran under
+the tool. No kernel filter is set: whatever the program launches is checked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernelrig.errors import ProtocolError
@@ -38,12 +38,27 @@ from kernelrig.stages.harness.ended import judge_exit, judge_lost
 from kernelrig.stages.harness.hang import WaitNames, describe_wait, read_triage
 from kernelrig.stages.harness.result import Asked, find_mismatch, load_result
 from kernelrig.stages.plain.reader import missing_lines
-from kernelrig.stages.record import find_command, log_tail, read_log, seconds_here, stage_record
-from kernelrig.stages.sanitizer.command import ERROR_EXIT, PATTERN, sanitizer_tool, selftest_name
+from kernelrig.stages.record import (
+    TAIL_LINES,
+    find_command,
+    log_tail,
+    read_log,
+    seconds_here,
+    stage_record,
+)
+from kernelrig.stages.sanitizer.command import (
+    ERROR_EXIT,
+    LOG_FILE,
+    PATTERN,
+    sanitizer_tool,
+    selftest_name,
+)
 from kernelrig.stages.sanitizer.findings import make_findings
 from kernelrig.stages.sanitizer.tool_log import Records, ToolLog, parse_log, parse_xml
 
 NO_CUDA_EXIT = 255
+MAX_LOG_BYTES = 64 << 20
+"""More than --print-limit records have, and less than what fills a client's memory."""
 TMEM_NOTE = "tensor memory not covered: compute-sanitizer does not check it"
 
 SEEDED = {
@@ -68,7 +83,7 @@ def read_sanitizer(
         verdict = broken(f"{stage.tool} was planned, and nothing says that it ran")
         checks.append(Check(f"{stage.tool}: run", verdict))
         return stage_record(stage, result, context, checks, notes)
-    report = _read_output(stage, folder)
+    report = _read_output(stage, command, folder)
     review = Acceptance(stage.tool, tool.version, context.today, context.kernel.accepted)
     findings = [review.apply(f) for f in _findings(stage, report, context)]
     run = _judge_run(stage, command, ended, folder, context, report, findings)
@@ -107,15 +122,41 @@ class ToolOutput:
     unreadable: str = ""
 
 
-def _read_output(stage: Stage, folder: Path) -> ToolOutput:
-    log = parse_log(read_log(folder, stage.tool) or "")
-    path = folder / f"{stage.tool}.xml"
-    if not path.is_file():
-        return ToolOutput(log, Records(0, ()), f"{path.name} is missing: the tool wrote no record")
+def _read_output(stage: Stage, command: Command, folder: Path) -> ToolOutput:
+    """Read the tool's log and XML; runs of before it wrote a log of its own have it in stdout."""
+    alone = LOG_FILE in command.argv
+    log = _log_path(stage, folder) if alone else folder / f"{stage.tool}.stdout.log"
+    said, too_long = _read_bounded(log)
+    xml, why = _read_bounded(folder / f"{stage.tool}.xml")
+    parsed = parse_log(said or "", alone=alone)
+    if too_long and log.is_file():
+        parsed = replace(parsed, damage=too_long)
+    if xml is None:
+        return ToolOutput(parsed, Records(0, ()), f"{why}: the tool's records are not known")
     try:
-        return ToolOutput(log, parse_xml(path.read_text(errors="replace")))
+        return ToolOutput(parsed, parse_xml(xml))
     except ProtocolError as e:
-        return ToolOutput(log, Records(0, ()), e.message)
+        return ToolOutput(parsed, Records(0, ()), e.message)
+
+
+def _log_path(stage: Stage, folder: Path) -> Path:
+    return folder / f"{stage.tool}.log"
+
+
+def _read_bounded(path: Path) -> tuple[str | None, str]:
+    """Return the text of a file that a tool wrote, or None and why it is not read."""
+    if not path.is_file():
+        return None, f"{path.name} is missing"
+    if (size := path.stat().st_size) > MAX_LOG_BYTES:
+        return None, f"{path.name} has {size} bytes, {MAX_LOG_BYTES} are read at most"
+    return path.read_bytes().decode(errors="replace"), ""
+
+
+def _tail(stage: Stage, command: Command, folder: Path) -> tuple[str, ...]:
+    """Return the last lines of what the program and the tool said."""
+    said, _ = _read_bounded(_log_path(stage, folder))
+    last = [line.strip() for line in (said or "").split("\n") if line.strip()]
+    return (*log_tail(folder, command.name), *last[-TAIL_LINES:])
 
 
 def _judge_run(
@@ -128,7 +169,7 @@ def _judge_run(
     findings: Sequence[Finding],
 ) -> Verdict:
     """Judge whether the tool ran to its end, and whether every error that it counted is listed."""
-    log, tail = report.log, log_tail(folder, command.name)
+    log, tail = report.log, _tail(stage, command, folder)
     if ended.ended_by is EndedBy.TIME_LIMIT:
         return _judge_limit(command, folder, context)
     if ended.ended_by is not EndedBy.EXIT or ended.exit_code is None:
@@ -138,6 +179,8 @@ def _judge_run(
         return unreadable(f"{stage.tool} printed no summary ({why}): nothing is established", *tail)
     if log.summaries != 1:
         return unreadable(f"{log.summaries} summaries were printed, one is wanted")
+    if log.damage:
+        return unreadable(f"the log of {stage.tool} is damaged: {log.damage}", *tail)
     if log.summary.startswith("RACECHECK") != (stage.tool == "racecheck"):
         return unreadable(f"'{log.summary}' is no summary of {stage.tool}")
     if ended.exit_code not in (0, ERROR_EXIT):
@@ -216,15 +259,18 @@ def _selftest_check(stage: Stage, result: StageResult, folder: Path) -> Check:
     if ended is None:
         verdict = broken(f"{stage.tool} was not tried on its seeded bug on this host")
         return Check(title, verdict)
-    stdout = read_log(folder, name)
+    stdout, _ = _read_bounded(folder / f"{name}.stdout.log")
     tail = log_tail(folder, name)
     if ended.ended_by is not EndedBy.EXIT or ended.exit_code != ERROR_EXIT:
         how = f"exit code {ended.exit_code}" if ended.exit_code is not None else ended.ended_by
         verdict = broken(f"{stage.tool} did not catch its seeded bug: {how}", *tail)
     elif stdout is None:
         verdict = broken(f"{name}.stdout.log is missing: what {stage.tool} caught is not known")
-    elif SEEDED[stage.tool] not in stdout or not parse_log(stdout).total:
+    elif SEEDED[stage.tool] not in stdout or not (log := parse_log(stdout)).total:
         verdict = broken(f"{stage.tool} caught something, but not its seeded bug", *tail)
+    elif log.damage or log.summaries != 1:
+        why = log.damage or f"{log.summaries} summaries"
+        verdict = broken(f"the log of {stage.tool}'s self-test is damaged: {why}", *tail)
     else:
         kept = f", kept from {ended.reused_from}" if ended.reused_from else ""
         verdict = passed(f"{stage.tool} catches its seeded bug{kept}")

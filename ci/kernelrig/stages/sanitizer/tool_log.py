@@ -1,6 +1,7 @@
 """What compute-sanitizer reported: its XML records and its printed summary.
 
 The XML has what a finding is made of; only the printed summary proves that the tool ran to its end.
+It counts only in a log that is whole: one header, the records that it counts, itself as the last.
 Read from versions 2025.3.1 and 2026.4.0. A record without a level (synccheck, API) is an error.
 """
 
@@ -16,12 +17,15 @@ from kernelrig.errors import ProtocolError
 from kernelrig.findings.demangling import own_name
 from kernelrig.model.frame import Frame
 
-_PREFIX = "========= "
+_PREFIX = "========="
+_HEADER = "========= COMPUTE-SANITIZER"
 _SUMMARY = re.compile(
     r"(?:ERROR SUMMARY: ([\d,]+) errors?"
     r"|RACECHECK SUMMARY: ([\d,]+) hazards? displayed \(([\d,]+) errors?, ([\d,]+) warnings?\))$"
 )
-_NOT_PRINTED = re.compile(r"SUMMARY: ([\d,]+) (?:errors?|hazards?) (?:was|were) not printed")
+_NOT_PRINTED = re.compile(
+    r"(?:ERROR|RACECHECK) SUMMARY: ([\d,]+) (?:errors?|hazards?) (?:was|were) not printed\b"
+)
 # Errors of the tool or the program itself, as opposed to the first line of a record.
 _COMPLAINT = re.compile(r"(Error:|Warning:|Fatal|Internal|Target application)")
 # The tool cuts a name at its last `::` and first parenthesis, also inside of a parameter list.
@@ -59,38 +63,88 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class ToolLog:
-    """What the tool printed around its records. `total` is None where no summary was printed."""
+    """What the tool printed around its records. `total` is None where no summary was printed.
+
+    `damage` is why the log cannot be one that the tool wrote from its start to its end.
+    """
 
     total: int | None
     summary: str
     summaries: int
     not_listed: int
     complaints: tuple[str, ...]
+    damage: str = ""
 
 
-def parse_log(stdout: str) -> ToolLog:
-    """Read the tool's own lines out of a stdout that the program under it writes to as well."""
-    lines = [
-        line.removeprefix(_PREFIX).strip()
-        for line in stdout.split("\n")
-        if line.startswith(_PREFIX)
-    ]
+def parse_log(text: str, *, alone: bool = False) -> ToolLog:
+    """Read the tool's own lines, out of a stdout that the program writes to as well or `alone`."""
+    own = [line for line in text.split("\n") if line.startswith(_PREFIX)]
+    lines = [line.removeprefix(_PREFIX).strip() for line in own]
     summaries = [m for line in lines if (m := _SUMMARY.match(line))]
-    total = None
+    total = displayed = None
+    not_listed = sum(_number(m[1]) for line in lines if (m := _NOT_PRINTED.match(line)))
     if summaries:
         errors, hazards, race_errors, race_warnings = (_number(g) for g in summaries[-1].groups())
         total = max(errors, hazards, race_errors + race_warnings)
-    not_listed = sum(_number(m[1]) for line in lines if (m := _NOT_PRINTED.search(line)))
+        # racecheck counts what it displays, the other tools count all
+        displayed = max(hazards, errors - not_listed)
     complaints = tuple(
         line for line in lines if _COMPLAINT.match(line) and not _RECORD_HEAD.match(line)
     )
+    damage = _odd_text(text, own, alone=alone) or _odd_order(lines, displayed)
     return ToolLog(
         total,
         summaries[-1][0] if summaries else "",
         len(summaries),
         not_listed,
         complaints,
+        damage,
     )
+
+
+def _odd_text(text: str, own: Sequence[str], *, alone: bool) -> str:
+    """Return what no log of the tool has in its text, empty if there is nothing."""
+    if "\0" in text:
+        return "it has NUL bytes"
+    if any("\r" in line for line in own) or (alone and "\r" in text):
+        return "it has carriage returns"
+    if not own:
+        return "it has no line of the tool"
+    *whole, cut = text.split("\n")
+    if cut.startswith("=") or (alone and cut):
+        return "its last line is cut short"
+    others = (line for line in whole if not line.startswith(_PREFIX))
+    strange = [line for line in others if alone or line.startswith("==")]
+    if strange:
+        return f"'{strange[0][:60]}' is no line of the tool"
+    if own[0] != _HEADER or own.count(_HEADER) != 1:
+        return f"{own.count(_HEADER)} headers, or one that is not the first line"
+    after = list(whole)
+    while after and (not after[-1] or _NOT_PRINTED.match(_said(after[-1]))):
+        after.pop()
+    if not after or not _SUMMARY.match(_said(after[-1])):
+        return "the summary is not the last line"
+    return ""
+
+
+def _said(line: str) -> str:
+    return line.removeprefix(_PREFIX).strip() if line.startswith(_PREFIX) else ""
+
+
+def _odd_order(lines: Sequence[str], displayed: int | None) -> str:
+    """Return what of the records contradicts the summary, empty if nothing does.
+
+    A record ends with a line that is empty but for the prefix. A log without records has only its
+    header, its summary and what the tool says of itself.
+    """
+    closed = lines.count("")
+    if displayed is not None and closed != displayed:
+        return f"{closed} records are printed, the summary counts {displayed}"
+    if displayed == 0:
+        for line in lines[1:]:
+            if not (_SUMMARY.match(line) or _NOT_PRINTED.match(line) or _COMPLAINT.match(line)):
+                return f"'{line[:60]}' stands in a log without records"
+    return ""
 
 
 def _number(text: str | None) -> int:
@@ -99,6 +153,8 @@ def _number(text: str | None) -> int:
 
 def parse_xml(text: str) -> Records:
     """Return every record at warning level or above; ProtocolError if the file is not whole."""
+    if "<!" in text:
+        raise ProtocolError("the tool's XML declares a type or entities, which it never does")
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as e:

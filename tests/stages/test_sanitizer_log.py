@@ -37,7 +37,7 @@ FOUND = ("memcheck-oob", "racecheck-race", "initcheck-oob", "synccheck-divergent
 
 
 def clean_log(tool: str) -> str:
-    return files(tool)[f"{tool}.log"]
+    return str(files(tool)[f"{tool}.log"])
 
 
 def damaged(text: str) -> Iterator[tuple[str, str]]:
@@ -142,6 +142,14 @@ def test_every_real_log_is_whole(name: str) -> None:
     lines = text.splitlines(keepends=True)
     alone = "".join(line for line in lines if line.startswith("="))
     assert parse_log(alone, alone=True).damage == ""
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in CAPTURES.glob("*.log")))
+def test_every_real_log_of_its_own_is_whole(name: str) -> None:
+    """As `--log-file` writes it; two clean ones of the three other tools are equal to the byte."""
+    log = parse_log(capture(name), alone=True)
+    assert (log.damage, log.summaries) == ("", 1)
+    assert bool(log.total) == name.endswith("-selftest.log")
 
 
 def of_before(folder: Path, tool: str, left: dict[str, str]) -> StageRecord:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from . import daemon
-from .process_table import POLL_S, descendants, kill_all, marker, marks, signal_group
+from .process_table import POLL_S, descendants, kill_all, kill_children, marker, marks, signal_group
 
 BEAT_S = 1.0
 
@@ -60,6 +60,7 @@ class Children:
     def __init__(self, run: Path) -> None:
         self.run = run
         self.cancelled = False
+        self.escaped = False
         self.beaten = 0.0
 
     def beat(self) -> None:
@@ -119,13 +120,16 @@ class Children:
         """Kill what a command left behind and return how many processes that were.
 
         They are found by the run's marker in their environment, and as children of this subreaper.
+        `escaped` is set if there are more of them to the end.
         """
 
         def find() -> set[int]:
+            kill_children()
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
             mine = {pid for pid, run in marks(self.run.parents[1]).items() if run == self.run.name}
             return mine | descendants(os.getpid())
 
-        return kill_all(find, self.beat)
+        count, self.escaped = kill_all(find, self.beat)
+        return count

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ def start_daemon(run: Path, lock: int, start_s: float = START_S) -> None:
     argv = [sys.executable or "python3", str(run / ARCHIVE), "run", str(run), str(lock)]
     env = {name: value for name, value in STARTED_WITH.items() if name not in marker(run)}
     limit = time.monotonic() + start_s
+    alive, held = os.pipe()  # the daemon holds its end for as long as it lives
     try:
         with (run / "agent.log").open("ab") as log:
             done = subprocess.run(
@@ -37,7 +39,7 @@ def start_daemon(run: Path, lock: int, start_s: float = START_S) -> None:
                 stderr=log,
                 cwd=run,
                 env=env,
-                pass_fds=(lock,),
+                pass_fds=(lock, held),
                 start_new_session=True,
                 check=False,
                 timeout=start_s,
@@ -46,12 +48,19 @@ def start_daemon(run: Path, lock: int, start_s: float = START_S) -> None:
     except subprocess.TimeoutExpired:
         how = f"python did not detach within {start_s:g} s"
     except OSError as e:
+        os.close(alive)
         raise not_started(run, f"{argv[0]} cannot be started: {e.strerror}") from e
-    journal = run / "journal.jsonl"
-    while not (journal.is_file() and journal.stat().st_size):
-        if how or time.monotonic() > limit:
-            raise not_started(run, how or f"no journal within {start_s:g} s")
-        time.sleep(0.005)
+    finally:
+        os.close(held)
+    journal, gone = run / "journal.jsonl", False
+    try:
+        while not (journal.is_file() and journal.stat().st_size):
+            if how or gone or time.monotonic() > limit:
+                ended_early = "it ended before its first line" if gone else ""
+                raise not_started(run, how or ended_early or f"no journal within {start_s:g} s")
+            gone = bool(select.select([alive], [], [], 0.005)[0])
+    finally:
+        os.close(alive)
 
 
 def ended(code: int) -> str:

@@ -15,6 +15,7 @@ from .refusal import Refused
 CHUNK = 1 << 18
 BLOCK = 512  # the unit of st_blocks, whatever the file system's own is
 FLOOR_BYTES = 64 << 20
+FLOOR_INODES = 16
 
 
 def sha256_head(path: Path, size: int) -> str:
@@ -67,7 +68,9 @@ def full_text(path: Path) -> str:
 
 def disk_reason(path: Path) -> str:
     """Return the error text for a disk too full to go on, empty if there is enough space."""
-    free = free_bytes(path)
+    free, disk = free_bytes(path), os.statvfs(path)
+    if disk.f_files and disk.f_favail < FLOOR_INODES:  # 0 files: without an inode limit
+        return f"the disk is full: {disk.f_favail} inodes free"
     return f"the disk is full: {free} bytes free" if free < floor_bytes(path) else ""
 
 

@@ -14,6 +14,7 @@ RUN_VARIABLE = "KERNELRIG_RUN"
 WORKDIR_VARIABLE = "KERNELRIG_WORKDIR"
 POLL_S = 0.05
 GRACE_S = 2.0  # between TERM and KILL
+CHASE_S = 0.02
 KILL_WAIT_S = 10.0  # a process in a driver call may take this long to die, or never
 
 
@@ -85,23 +86,55 @@ def is_running(pid: int) -> bool:
     return stat is not None and stat[0] not in "ZX"
 
 
-def kill_all(find: Callable[[], Iterable[int]], beat: Callable[[], None]) -> int:
-    """Kill what `find` returns until it returns nothing; return the number of processes.
+def kill_all(find: Callable[[], Iterable[int]], beat: Callable[[], None]) -> tuple[int, bool]:
+    """Kill what `find` returns until it returns nothing.
 
-    In a loop, because a process may fork between the listing and its death.
+    Return how many processes that were, and whether there are new ones to the end: a process that
+    forks and exits all the time is gone when its listing is read. One that was sent KILL and stays,
+    in a call of the driver, executes nothing of its own any more.
     """
     seen: set[int] = set()
     limit = time.monotonic() + KILL_WAIT_S
     while True:
         found = [pid for pid in find() if is_running(pid)]
         if not found or time.monotonic() > limit:
-            return len(seen)
+            return len(seen), not seen.issuperset(found)
         seen.update(found)
         for pid in found:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+            kill_group(pid)
         beat()
         time.sleep(0.002)
+
+
+def kill_group(pid: int) -> None:
+    """Kill a process and its group: a fork under way in a group that is killed does not succeed."""
+    with contextlib.suppress(OSError):
+        group = os.getpgid(pid)
+        if group != os.getpgid(0):
+            os.killpg(group, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def kill_children() -> None:
+    """Kill this process's children as fast as they can be listed, for CHASE_S at most.
+
+    The orphans of what forks and exits become children of the subreaper, which learns of them here
+    hundreds of times faster than by reading /proc.
+    """
+    listing, limit = f"/proc/self/task/{os.getpid()}/children", time.monotonic() + CHASE_S
+    while time.monotonic() < limit:
+        try:
+            with open(listing, "rb") as file:
+                pids = [int(word) for word in file.read().split()]
+        except OSError:  # a kernel without CONFIG_PROC_CHILDREN
+            return
+        if not pids:
+            return
+        for pid in pids:
+            kill_group(pid)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
 
 
 def run_tool(argv: list[str], limit_s: float) -> tuple[int | None, str]:

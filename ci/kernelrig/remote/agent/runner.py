@@ -143,7 +143,9 @@ class Runner:
 
     def note_change(self, stage: Json, folder: StageFolder, command: Json | None = None) -> bool:
         """Compare the files that the run rests on; a difference ends it, and is recorded."""
-        if folder.in_place():
+        if self.children.escaped:
+            change: Change | None = Change(f"a process of {stage['name']}", how="is left running")
+        elif folder.in_place():
             change = self.integrity.find_change(folder.path, command)
         else:
             change = Change(f"stages/{folder.path.name}", how="was replaced")

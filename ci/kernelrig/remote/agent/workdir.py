@@ -111,8 +111,12 @@ class Workdir:
             taken = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(os.fstat(lock).st_mtime))
             os.close(lock)
             raise InUse(holder, taken) from None
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, run_id.encode(), 0)
+        try:
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, run_id.encode(), 0)
+        except OSError:  # a full disk
+            os.close(lock)
+            raise
         return lock
 
     def end_orphans(self) -> int:
@@ -122,7 +126,7 @@ class Workdir:
             mine = ((pid, self.runs / run) for pid, run in marks(self.path).items())
             return [pid for pid, run in mine if run.is_dir() and agent_of(run) is None]
 
-        return kill_all(find, lambda: None)
+        return kill_all(find, lambda: None)[0]
 
     def prune(self, keep_s: float, utc_s: float) -> tuple[int, list[str]]:
         """Remove what is older, and not fresh: ended runs, blobs of no kept run, cached results.

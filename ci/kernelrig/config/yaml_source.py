@@ -7,6 +7,7 @@ where these are false, true, 90, text and a date.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -80,6 +81,9 @@ for _tag, _pattern, _first in (
 ):
     _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), _first)
 
+_MAX_DEPTH = 64
+_MAX_VALUES = 100_000
+
 _ADVICE = (
     (r"'\\t' that cannot start any token", "indent with spaces, not with a tab"),
     (r"mapping values are not allowed here", "put text that has ': ' in it in quotes"),
@@ -115,6 +119,7 @@ def read_yaml(path: Path, label: str) -> Document:
 
 def parse_yaml(text: str, label: str) -> Document:
     text = text if text.endswith("\n") else text + "\n"
+    _require_shallow(text, label)
     try:
         try:
             node = yaml.compose(text, _FastLoader)
@@ -134,6 +139,22 @@ def parse_yaml(text: str, label: str) -> Document:
     return Document(label, text, value, walk.spots, walk.problems)
 
 
+def _require_shallow(text: str, label: str) -> None:
+    """Raise ConfigError for text that is nested too deep: libyaml's composer would overflow the
+    stack. Its parser, whose events are counted here, does not recurse.
+    """
+    depth = 0
+    with contextlib.suppress(yaml.YAMLError):  # what is not YAML is named by who composes it
+        for event in yaml.parse(text, _FastLoader):
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            if depth > _MAX_DEPTH:
+                line = event.start_mark.line + 1 if event.start_mark else 1
+                raise ConfigError(f"{label}:{line}: nested deeper than {_MAX_DEPTH} levels")
+
+
 @dataclass(slots=True)
 class _Walk:
     """Converts nodes to plain values, and records their positions and mistakes of form."""
@@ -141,8 +162,13 @@ class _Walk:
     lines: list[str]
     spots: dict[Loc, Spot] = field(default_factory=dict)
     problems: dict[Loc, str] = field(default_factory=dict)
+    visited: int = 0
 
     def value(self, node: yaml.Node, loc: Loc, environment: tuple[int, ...]) -> Any:  # noqa: ANN401 - any plain value
+        self.visited += 1
+        if self.visited > _MAX_VALUES:  # aliases of aliases: ten lines can mean a billion values
+            self.problems[loc[:1]] = f"the file holds more than {_MAX_VALUES} values"
+            return None
         if id(node) in environment:
             self.problems[loc] = f"the alias at '{loc[-1]}' contains itself"
             return None

@@ -5,6 +5,7 @@ import hashlib
 import os
 import random
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -140,6 +141,20 @@ def test_stopping_the_host_ends_what_was_started_on_it() -> None:
         pid = int(session.open(["sh", "-c", "echo $$; exec sleep 60"]).read(100))
     until(lambda: not alive(pid))  # KILL was sent to its group; the kernel takes its time
     session.close()
+
+
+def test_the_login_key_is_in_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So nothing is left of it however the process ends."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with (
+        embedded_host() as host,
+        Session(host.reach(Remote("self", "sm_90a")), home=host.home) as s,
+    ):
+        assert hear(s.open(["true"]))[2] == 0
+        assert list(tmp_path.rglob("*")) == []
+        assert host.login_key.startswith("-----BEGIN OPENSSH PRIVATE KEY")
+        assert host.login_key not in repr(host) + repr(host.home)
 
 
 def test_only_the_key_of_this_run_may_log_in(remote: Remote, tmp_path: Path) -> None:

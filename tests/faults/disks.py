@@ -63,7 +63,7 @@ def on_the_host(site: Site, op: str, *, launched: bool) -> Expected:
     if op in AFTER:
         return Expected(heal=heal)
     if not launched:
-        return Expected(exits=(4,), final=(4,), runs=False, says="full", heal=heal)
+        return Expected(exits=(4,), final=(4,), runs=False, says="free", heal=heal)
     return Expected(exits=(0, 4), final=(0, 4), stages=None, heal=heal)
 
 

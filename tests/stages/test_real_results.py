@@ -13,6 +13,7 @@ from kernelrig.stages import Context, read_stage
 from kernelrig.stages.timing.gpus import GpuFigures, figures_of
 
 from tests.stages import bench
+from tests.stages.test_sanitizer_verdict import with_session
 
 SEVEN = {"seven": Case("seven", 7), "sanitizer": Case("sanitizer", 7, 4), "one": Case("one", 1)}
 
@@ -132,7 +133,10 @@ def test_a_real_clean_run_under_memcheck_passes(tmp_path: Path) -> None:
     files: dict[str, Any] = {
         "memcheck-selftest.stdout.log": (captures / "2025.3.1-memcheck-oob.stdout.txt").read_text(),
         "memcheck.log": "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n",
-        "memcheck.xml": (captures / "2025.3.1-memcheck-clean.xml").read_text(),
+        "memcheck.xml": with_session(
+            (captures / "2025.3.1-memcheck-clean.xml").read_text(),
+            bench.job(stage, context(content)),
+        ),
         "memcheck.json": content,
     }
     record = read(tmp_path, stage, "memcheck", files, 0, context(content))

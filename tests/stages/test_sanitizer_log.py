@@ -10,7 +10,7 @@ import pytest
 from kernelrig.model import Outcome, StageRecord
 from kernelrig.stages import read_stage
 from kernelrig.stages.sanitizer import reader
-from kernelrig.stages.sanitizer.tool_log import parse_log
+from kernelrig.stages.sanitizer.tool_log import parse_log, parse_xml
 
 from tests.stages import bench
 from tests.stages.test_sanitizer_verdict import (
@@ -23,6 +23,7 @@ from tests.stages.test_sanitizer_verdict import (
     racing,
     read,
     stage,
+    with_session,
 )
 
 TOOLS = tuple(SEEDED)
@@ -157,8 +158,8 @@ def of_before(folder: Path, tool: str, left: dict[str, str]) -> StageRecord:
     ctx = bench.context()
     job = bench.job(stage(tool), ctx)
     *others, last = job.commands
-    at = last.argv.index("--log-file")
-    before = replace(last, argv=last.argv[:at] + last.argv[at + 2 :])
+    since = ("--log-file", f"{tool}.log", "--save-session-details")
+    before = replace(last, argv=tuple(word for word in last.argv if word not in since))
     result = bench.ended(stage(tool), bench.exited(f"{tool}-selftest", 86), bench.exited(tool, 0))
     bench.write(folder, left)
     job = replace(job, commands=(*others, before))
@@ -181,6 +182,57 @@ def test_a_recorded_run_without_a_log_of_its_own_is_judged_by_its_stdout(
             continue  # the program's own lines
         record = of_before(tmp_path, tool, left | {f"{tool}.stdout.log": text})
         assert record.verdict.outcome is Outcome.ERROR, how
+
+
+REAL_SESSION = "2025.3.1-memcheck-session.xml"
+
+
+def test_the_session_of_a_real_xml_is_read() -> None:
+    records = parse_xml(capture(REAL_SESSION))
+    assert (records.count, records.driver) == (0, "580.159.04")
+    assert records.application == (
+        "/tmp/run/build/siglip_vision --mode once --samples 1 --case images=1,ctas=4"
+        " --pattern integer --seed 3 --result r.json"
+    )
+
+
+@pytest.mark.parametrize(
+    ("there", "instead"),
+    [
+        ("--seed 0", "--seed 1"),
+        ("memcheck.json", "initcheck.json"),
+        ("build/siglip_vision", "build/another"),
+        ("build/siglip_vision", "build/not_siglip_vision"),
+        ("--mode once", "--mode check"),
+        ("580.159.04", "570.86.10"),
+        ("session>", "sitting>"),
+    ],
+)
+def test_the_xml_of_another_process_is_an_error(tmp_path: Path, there: str, instead: str) -> None:
+    job = bench.job(stage("memcheck"), bench.context())
+    whole = with_session(files("memcheck")["memcheck.xml"], job)
+    assert there in whole
+    left = files("memcheck") | {"memcheck.xml": whole.replace(there, instead)}
+    result = bench.ended(
+        stage("memcheck"), bench.exited("memcheck-selftest", 86), bench.exited("memcheck", 0)
+    )
+    for xml, outcome in ((whole, Outcome.PASS), (left["memcheck.xml"], Outcome.ERROR)):
+        bench.write(tmp_path, left | {"memcheck.xml": xml})
+        record = read_stage(stage("memcheck"), job, result, tmp_path, bench.context())
+        assert record.verdict.outcome is outcome, record.verdict
+
+
+def test_the_xml_of_two_sessions_or_of_none_is_an_error(tmp_path: Path) -> None:
+    job = bench.job(stage("memcheck"), bench.context())
+    whole = with_session(files("memcheck")["memcheck.xml"], job)
+    session = whole[whole.index("<session>") : whole.index("</session>") + len("</session>")]
+    result = bench.ended(
+        stage("memcheck"), bench.exited("memcheck-selftest", 86), bench.exited("memcheck", 0)
+    )
+    for xml in (whole.replace(session, session * 2), whole.replace(session, "")):
+        bench.write(tmp_path, files("memcheck") | {"memcheck.xml": xml})
+        record = read_stage(stage("memcheck"), job, result, tmp_path, bench.context())
+        assert record.verdict.outcome is Outcome.ERROR
 
 
 @pytest.mark.parametrize("tool", TOOLS)

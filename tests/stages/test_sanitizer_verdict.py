@@ -14,6 +14,7 @@ from kernelrig.model import (
     EndedBy,
     Outcome,
     Stage,
+    StageJob,
     StageKind,
     StageRecord,
 )
@@ -29,6 +30,7 @@ SEEDED = {
     "synccheck": "2025.3.1-synccheck-divergent",
 }
 EMPTY = '<?xml version="1.0" encoding="utf-8"?>\n<ComputeSanitizerOutput/>\n'
+WORKDIR = "/tmp/kernelrig/runs/x/"
 CLEAN = "========= COMPUTE-SANITIZER\ndone\n========= ERROR SUMMARY: 0 errors\n"
 
 
@@ -76,8 +78,23 @@ def read(
     ctx = ctx or bench.context()
     run = end if isinstance(end, CommandResult) else bench.exited(tool, end)
     result = bench.ended(stage(tool), bench.exited(f"{tool}-selftest", selftest), run)
-    bench.write(folder, left)
-    return read_stage(stage(tool), bench.job(stage(tool), ctx), result, folder, ctx)
+    job = bench.job(stage(tool), ctx)
+    xml = f"{tool}.xml"
+    bench.write(folder, left | ({xml: with_session(left[xml], job)} if xml in left else {}))
+    return read_stage(stage(tool), job, result, folder, ctx)
+
+
+def with_session(xml: str, job: StageJob) -> str:
+    """Return the tool's XML with the session of the job's command, as `--save-session-details`."""
+    argv = job.commands[-1].argv
+    application = " ".join(argv[argv.index("--save-session-details") + 1 :])
+    session = f"<application>{application.replace('../../', WORKDIR)}</application>"
+    session = f"<session><pid>636</pid>{session}<driver>580.159.04</driver></session>"
+    whole = xml.replace("<ComputeSanitizerOutput/>", f"{ROOT}{session}</ComputeSanitizerOutput>")
+    return whole if whole != xml else xml.replace(ROOT, ROOT + session, 1)
+
+
+ROOT = "<ComputeSanitizerOutput>"
 
 
 @pytest.mark.parametrize("tool", list(SEEDED))

@@ -77,12 +77,12 @@ def sanitizer_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
     )
 
 
-LOG_FILE = "--log-file"
+LOG_FILE, SESSION = "--log-file", "--save-session-details"
 
 
 def _file_options(tool: str) -> tuple[str, ...]:
     """Return where the tool writes: what the program prints is no word of the tool's."""
-    return (LOG_FILE, f"{tool}.log", "--xml", "--save", f"{tool}.xml")
+    return (LOG_FILE, f"{tool}.log", "--xml", "--save", f"{tool}.xml", SESSION)
 
 
 def _program_argv(stage: Stage, setup: Setup) -> tuple[str, ...]:

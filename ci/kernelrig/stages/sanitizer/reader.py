@@ -8,9 +8,10 @@ the tool. No kernel filter is set: whatever the program launches is checked.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from kernelrig.errors import ProtocolError
 from kernelrig.findings import Acceptance, Sources
@@ -50,6 +51,7 @@ from kernelrig.stages.sanitizer.command import (
     ERROR_EXIT,
     LOG_FILE,
     PATTERN,
+    SESSION,
     sanitizer_tool,
     selftest_name,
 )
@@ -189,6 +191,8 @@ def _judge_run(
         return failed(f"{log.summary}, and no record says which: {report.unreadable}", *tail)
     if report.unreadable:
         return unreadable(report.unreadable)
+    if SESSION in command.argv and (other := _other_session(command, report.records, context)):
+        return broken(f"the records of {stage.tool} are of another process: {other}")
     listed = report.records.count
     if log.total > listed and ended.exit_code == ERROR_EXIT:
         return failed(f"{log.summary}, of which {listed} are listed: the others are not known")
@@ -203,6 +207,24 @@ def _judge_run(
     if log.complaints:
         return broken(f"{stage.tool} says: {log.complaints[0]}")
     return _judge_proof(stage, folder, context) or passed(f"{stage.tool}: {log.summary}")
+
+
+def _other_session(command: Command, records: Records, context: Context) -> str:
+    """Return what the XML says of another process than the command's, empty if it is of that."""
+    if records.application is None:
+        return "no session is in them"
+    first = command.argv.index(SESSION) + 1
+    program, *words = command.argv[first:]
+    wanted = " ".join((PurePosixPath(program).name, *words))
+    if not f"/{_unquoted(records.application)}".endswith(f"/{_unquoted(wanted)}"):
+        return f"'{records.application}', not '{wanted}'"
+    if context.host.driver and records.driver != context.host.driver:
+        return f"driver {records.driver}, not {context.host.driver}"
+    return ""
+
+
+def _unquoted(text: str) -> str:
+    return re.sub(r"[\"'\\]", "", text)
 
 
 def _judge_limit(command: Command, folder: Path, context: Context) -> Verdict:

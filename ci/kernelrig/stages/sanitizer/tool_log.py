@@ -55,10 +55,16 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The XML: how many records it lists, and their reports; a race may be many pairs."""
+    """The XML: how many records it lists, and their reports; a race may be many pairs.
+
+    `application` and `driver` are those of its session, None where it has none: the command line of
+    the process that the tool ran, the program's path made absolute.
+    """
 
     count: int
     reports: tuple[Report, ...]
+    application: str | None = None
+    driver: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +167,17 @@ def parse_xml(text: str) -> Records:
         raise ProtocolError(f"the tool's XML cannot be read: {e}") from e
     if root.tag != "ComputeSanitizerOutput":
         raise ProtocolError(f"the tool's XML starts with '{root.tag}', not ComputeSanitizerOutput")
-    strange = [child.tag for child in root if child.tag != "record"]
+    sessions = [child for child in root if child.tag == "session"]
+    if len(sessions) > 1:
+        raise ProtocolError(f"the tool's XML is of {len(sessions)} sessions, one is wanted")
+    strange = [child.tag for child in root if child.tag not in ("record", "session")]
     if strange:
         raise ProtocolError(f"the tool's XML has '{strange[0]}' where records are wanted")
-    records = [r for r in root if r.findtext("level", "Error").lower() != "info"]
+    listed = root.findall("record")
+    records = [r for r in listed if r.findtext("level", "Error").lower() != "info"]
     reports = [report for r in records for report in (_races(r) or [_report(r)])]
-    return Records(len(records), tuple(reports))
+    said = (root.findtext("session/application"), root.findtext("session/driver"))
+    return Records(len(records), tuple(reports), *said)
 
 
 def _report(record: ElementTree.Element) -> Report:

@@ -113,7 +113,7 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
         ),
         (
             "{arch: sm_90a, host: h, boot_s: -1}",
-            "'boot_s' must be 0 or more, not -1",
+            "'boot_s' must be from 0 to 1000000000, not -1",
         ),
         (
             "{arch: sm_90a, host: h, give_up_s: -1}",

@@ -17,6 +17,7 @@ from kernelrig.files.record_names import MOST, is_arch, is_identifier, is_name
 from kernelrig.files.validation import Complaint, Loc, nearest
 from kernelrig.model import DeviceKind, Kernel, Remote, Stage, StageKind
 
+_LARGEST = 10**9
 _HOST_KEY = re.compile(r"[a-z][a-z0-9@.-]* [A-Za-z0-9+/]+=*( .*)?")
 
 
@@ -57,9 +58,13 @@ def remote_rules(remote: Remote) -> Iterator[Complaint]:
         yield Complaint(("port",), f"'port' must be 1 to 65535, not {remote.port}")
     for limit in ("connect_timeout_s", "give_up_s"):
         yield from _positive((limit,), getattr(remote, limit))
-    if not 0 <= remote.boot_s < math.inf:
-        yield Complaint(("boot_s",), f"'boot_s' must be 0 or more, not {remote.boot_s:g}")
-    if not 2 < remote.silence_s < math.inf:
+    if not 0 <= remote.boot_s <= _LARGEST:
+        text = f"'boot_s' must be from 0 to {_LARGEST}, not {remote.boot_s:g}"
+        yield Complaint(("boot_s",), text)
+    for key in ("host", "user", "identity_file", "jump", "workdir", "python", "gpu"):
+        if not getattr(remote, key).isprintable():
+            yield Complaint((key,), f"'{key}' must be one line of printable characters")
+    if not 2 < remote.silence_s <= _LARGEST:
         text = "must be more than 2, for the agent shows every 2 s that it is alive"
         yield Complaint(("silence_s",), f"'silence_s' {text}, not {remote.silence_s:g}")
     yield from _identifiers(("env",), remote.env)
@@ -189,6 +194,8 @@ def _arch_rule(way: tuple[str, ...], arch: str) -> Iterator[Complaint]:
 def _positive(way: tuple[str, ...], value: float) -> Iterator[Complaint]:
     if not 0 < value < math.inf:
         yield Complaint(way, f"'{way[-1]}' must be more than 0, not {value:g}")
+    elif value > _LARGEST:
+        yield Complaint(way, f"'{way[-1]}' must be at most {_LARGEST}, not {value:g}")
 
 
 def _identifiers(way: tuple[str, ...], values: Mapping[str, object]) -> Iterator[Complaint]:

@@ -22,6 +22,7 @@ from kernelrig.files.validation import Loc
 
 _MAX_BYTES = 4 << 20
 """Of a file that people write: PyYAML needs a hundred times as much memory."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # a newline and a tab may stand in a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +156,15 @@ def _require_shallow(text: str, label: str) -> None:
                 raise ConfigError(f"{label}:{line}: nested deeper than {_MAX_DEPTH} levels")
 
 
+def _unusable(value: object) -> str:
+    """Return why no record, path or process can take a value, empty if they can."""
+    if isinstance(value, str) and (found := _CONTROL.search(value)):
+        return f"{found[0]!a} is a control character, which no name or argument may hold"
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        return f"{f'{value}'[:20]}... does not fit 64 bits"
+    return ""
+
+
 @dataclass(slots=True)
 class _Walk:
     """Converts nodes to plain values, and records their positions and mistakes of form."""
@@ -180,10 +190,14 @@ class _Walk:
                 self.note((*loc, i), item, item)
             return [self.value(item, (*loc, i), environment) for i, item in enumerate(node.value)]
         try:
-            return _SCALARS[node.tag](node.value)
+            value = _SCALARS[node.tag](node.value)
         except (KeyError, ValueError):
             self.problems[loc] = f"'{node.value}' cannot be a {node.tag}"
             return None
+        if fault := _unusable(value):
+            self.problems[loc] = fault
+            return type(value)(1)  # of the right type: one mistake is reported once
+        return value
 
     def mapping(
         self, node: yaml.MappingNode, loc: Loc, environment: tuple[int, ...]

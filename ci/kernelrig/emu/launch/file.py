@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -18,6 +19,7 @@ Dtype = Literal[
     "f16", "bf16", "f32", "f64",
 ]  # fmt: skip
 MAX_BUFFER_BYTES = 1 << 30
+MAX_BUFFERS_BYTES = 4 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,9 @@ def _complaints(launch: LaunchEntry) -> list[str]:
         )
     for name, buffer in launch.buffers.items():
         said += _buffer_complaints(name, buffer)
+    total = sum(_bytes(buffer) for buffer in launch.buffers.values())
+    if total > MAX_BUFFERS_BYTES:
+        said.append(f"the buffers have {total} bytes together, at most {MAX_BUFFERS_BYTES}")
     for name, mapped in launch.tensor_maps.items():
         if mapped.buffer not in launch.buffers:
             said.append(f"tensor map {name!r} names buffer {mapped.buffer!r}, which is not there")
@@ -144,12 +149,14 @@ def _complaints(launch: LaunchEntry) -> list[str]:
     return said
 
 
+def _bytes(buffer: BufferEntry) -> int:
+    """Return the size of a buffer as if its elements were the largest."""
+    return 8 * math.prod(buffer.shape)
+
+
 def _buffer_complaints(name: str, buffer: BufferEntry) -> list[str]:
     said = []
-    size = 8
-    for dimension in buffer.shape:
-        size *= dimension
-    if not buffer.shape or min(buffer.shape) < 1 or size > MAX_BUFFER_BYTES:
+    if not buffer.shape or min(buffer.shape) < 1 or _bytes(buffer) > MAX_BUFFER_BYTES:
         said.append(f"buffer {name!r}: shape {list(buffer.shape)} is empty or over a GiB")
     needed = {"constant": ("value",), "hash": ("low", "high"), "file": ("path",)}
     for key in needed.get(buffer.fill.kind, ()):

@@ -58,7 +58,9 @@ def load(path: Path, module_path: Path | None = None, source: str = "") -> Loade
         module_path = path.parent / entry.module
     module = _module(module_path)
     function = _function(module, entry.entry, module_path.name)
-    buffers = {name: Buffer(_size(b), _filled(name, b, path)) for name, b in entry.buffers.items()}
+    with np.errstate(over="ignore"):  # what does not fit a type is its infinity
+        filled = {name: _filled(name, b, path) for name, b in entry.buffers.items()}
+    buffers = {name: Buffer(_size(b), filled[name]) for name, b in entry.buffers.items()}
     geometry = Geometry(entry.grid, entry.block, entry.cluster)
     try:
         kernel = bind(

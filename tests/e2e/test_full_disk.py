@@ -1,4 +1,4 @@
-"""A host whose disk is full, or becomes so: one sentence, and what exists comes back."""
+"""A disk that is full, there or here: one sentence, and what exists comes back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.e2e.host import LoopbackHost
-from tests.e2e.project import Project, read_junit, run_words
+from tests.e2e.project import Project, read_junit, read_run, run_words
 from tests.small_disk import SmallDisk
 
 Mount = Callable[[str], None]
@@ -71,3 +71,26 @@ def test_a_disk_that_fills_in_mid_stage_is_an_error_and_what_exists_comes_back(
     assert (stage / "program.stdout.log").read_text() == "before\n"
     assert (stage / "ballast").stat().st_size > 0
     assert host.events(answer.folder.name)[-1] == "finished"
+
+
+def test_a_full_disk_here_leaves_a_run_that_collect_completes(project: Project) -> None:
+    """What fits has come; the large file comes when there is room for it."""
+    runs = project.root / "artifacts/runs"
+    runs.mkdir()
+    disk = SmallDisk(runs)
+    disk.mount("size=4m")
+    try:
+        answer = project.test("fills", "brief")
+        assert (answer.exit_code, answer.sentences) == (6, [])
+        (why,) = answer.run.missing
+        stage = answer.folder / "stages/01-program"
+        assert why.startswith("stages/01-program/ballast: it has ")
+        assert (stage / "program.stdout.log").is_file()
+        disk.mount("size=64m")
+        again = project.invoke("collect", answer.folder.name)
+        assert (again.exit_code, again.sentences) == (4, [])
+        run = read_run(answer.folder)
+        assert (run.state, run.missing) == ("finished", ())
+        assert (stage / "ballast").stat().st_size > 0
+    finally:
+        disk.unmount()

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from kernelrig.errors import ProtocolError
@@ -18,6 +17,7 @@ from kernelrig.remote.protocol import HostRefused
 from kernelrig.remote.transfer import Missing
 
 from tests.remote.local_host import PYTHON, LocalHost, job, shell
+from tests.small_disk import SmallDisk
 
 STAGE = "stages/01-smoke"
 
@@ -165,18 +165,17 @@ def _journaled(host: LocalHost, jobs: list[StageJob]) -> tuple[CommandResult, ..
 
 
 @pytest.fixture
-def small_here(host: LocalHost) -> Iterator[Path]:
+def small_here(host: LocalHost) -> Iterator[SmallDisk]:
     """The folder to collect into, on a disk of 5 MB."""
     host.back.mkdir()
-    mounting = ["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", str(host.back)]
-    if subprocess.run(mounting, check=False).returncode:
-        pytest.skip("mounting a small disk needs root")
-    yield host.back
-    subprocess.run(["umount", "--lazy", str(host.back)], check=True)
+    disk = SmallDisk(host.back)
+    disk.mount("size=5m")
+    yield disk
+    disk.unmount()
 
 
 def test_a_small_disk_here_gets_what_fits_and_the_rest_later(
-    host: LocalHost, small_here: Path
+    host: LocalHost, small_here: SmallDisk
 ) -> None:
     """The large file is named first: the small ones come all the same, and the journal."""
     script = "open('a-large', 'wb').write(bytes(8 << 20)); open('small', 'w').write('x')"
@@ -187,25 +186,25 @@ def test_a_small_disk_here_gets_what_fits_and_the_rest_later(
     assert said.startswith(f"{STAGE}/a-large: it has {8 << 20} bytes, and ")
     assert missing.may_come
     assert came(host) == {"small"}
-    assert list(small_here.glob(".*.part")) == []
-    subprocess.run(["mount", "-o", "remount,size=20m", str(small_here)], check=True)
+    assert list(host.back.glob(".*.part")) == []
+    small_here.mount("size=20m")
     assert collect(host, jobs) == Missing()
     assert came(host) == {"small", "a-large"}
 
 
 def test_a_disk_here_without_inodes_names_what_it_refuses(
-    host: LocalHost, small_here: Path
+    host: LocalHost, small_here: SmallDisk
 ) -> None:
     jobs = python("[open(str(i), 'w').write('x') for i in range(20)]")
     run_there(host, jobs)
-    subprocess.run(["mount", "-o", "remount,nr_inodes=12", str(small_here)], check=True)
+    small_here.mount("nr_inodes=12")
     missing = collect(host, jobs)
     assert {name.split(": ", 1)[1] for name in missing.names} == {
         "it cannot be written here: No space left on device"
     }
     assert missing.may_come
-    assert (small_here / "journal.jsonl").is_file()
-    subprocess.run(["mount", "-o", "remount,nr_inodes=100", str(small_here)], check=True)
+    assert (host.back / "journal.jsonl").is_file()
+    small_here.mount("nr_inodes=100")
     assert collect(host, jobs) == Missing()
     assert len(came(host)) == 20
 

@@ -29,7 +29,7 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_shipped(
     answer = project.test("passes", "brief")
     assert (answer.exit_code, answer.sentences) == (4, [])
     sentence = (
-        f"0.0 GB free under {host.workdir}, 1.1 GB needed;"
+        "0.0 GB free in the workdir of host, 1.1 GB needed;"
         " run `invoke clean --remote host`, or name another `workdir` in remotes.yaml"
     )
     assert answer.shows(f"1. preflight / disk: {sentence}")

@@ -44,7 +44,7 @@ def test_a_disk_that_has_no_room_for_another_file_refuses_what_is_shipped(
     mount("size=2g,nr_inodes=3")  # the root, blobs, runs
     answer = project.test("passes", "brief")
     sentence = (
-        f"host: the disk is full: no inode free under {host.workdir};"
+        "host: the disk is full: no inode free under the workdir;"
         " free space there, or run `invoke clean --remote host`"
     )
     assert (answer.exit_code, answer.sentences) == (4, [sentence])

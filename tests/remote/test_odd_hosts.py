@@ -30,15 +30,14 @@ def refusal(host: LocalHost, workdir: str | None = None, python: str = PYTHON) -
 
 def test_a_workdir_that_is_a_file(host: LocalHost) -> None:
     host.workdir.write_text("")
-    file = host.workdir
     hint = "name another `workdir` for this remote"
-    assert refusal(host) == f"host: the workdir {file} is no folder: {file} is a file; {hint}"
+    assert refusal(host) == f"host: the workdir is no folder: a file is in its place; {hint}"
 
 
 def test_a_home_that_is_no_folder(host: LocalHost) -> None:
     host.opener.before = "export HOME=/dev/null; "
     assert refusal(host, "~/.kernelrig") == (
-        "host: the workdir /dev/null/.kernelrig is no folder: /dev/null is a file;"
+        "host: the workdir is no folder: a file is in its place;"
         " name another `workdir` for this remote"
     )
 
@@ -51,7 +50,7 @@ def test_a_login_without_a_home(host: LocalHost) -> None:
         pytest.skip("another user may not read the tests' own python")
     host.opener.before = "unset HOME; exec setpriv --reuid=54321 --clear-groups sh -c '\"$@\"' "
     assert refusal(host, "~/.kernelrig", SYSTEM_PYTHON) == (
-        "host: the login has no home for the workdir '~/.kernelrig':"
+        "host: the login has no home for the workdir:"
         " set HOME there, or an absolute `workdir` for this remote"
     )
 

@@ -68,15 +68,21 @@ class Server:
         except (EOFError, BrokenPipeError):
             raise
         except Refused as e:
-            return {"error": str(e), "kind": e.kind}
+            return self.refusal(str(e), e.kind)
         except OSError as e:
             kind = "full" if e.errno in (errno.ENOSPC, errno.EDQUOT) else "refused"
             if kind == "full":
-                return {"error": full_text(self.workdir.path), "kind": kind}
-            return {"error": f"{e.filename or request['op']}: {e.strerror}", "kind": kind}
+                return self.refusal(full_text(self.workdir.path), kind)
+            return self.refusal(f"{e.filename or request['op']}: {e.strerror}", kind)
         except Exception as e:
             traceback.print_exc()
-            return {"error": f"the agent failed at {request['op']}: {e!r}", "kind": "bug"}
+            return self.refusal(f"the agent failed at {request['op']}: {e!r}", "bug")
+
+    def refusal(self, text: str, kind: str) -> Json:
+        """Return a refusal as the client records it: it names the workdir, and not its path."""
+        path = str(self.workdir.path)
+        shown = text.replace(path, "the workdir") if path.startswith("/") else text
+        return {"error": shown, "kind": kind}
 
     def hello(self, request: Json) -> Json:
         """Take the remote's variables and its workdir; `~` in it is the login's home."""

@@ -54,16 +54,15 @@ class Workdir:
             return cls(Path.home() / Path(text).expanduser())
         except RuntimeError as e:
             hint = "set HOME there, or an absolute `workdir` for this remote"
-            raise Refused(f"the login has no home for the workdir '{text}': {hint}") from e
+            raise Refused(f"the login has no home for the workdir: {hint}") from e
 
     def make(self) -> None:
         """Make the folders; Refused, with the reason, where that cannot be."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError) as e:
-            file = next(p for p in (self.path, *self.path.parents) if p.exists())
             hint = "name another `workdir` for this remote"
-            raise Refused(f"the workdir {self.path} is no folder: {file} is a file; {hint}") from e
+            raise Refused(f"the workdir is no folder: a file is in its place; {hint}") from e
         if not os.access(self.path, os.W_OK | os.X_OK):
             raise Refused(f"{self.path} cannot be written to")
         for folder in (self.runs, self.blobs.folder):

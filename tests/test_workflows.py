@@ -90,7 +90,15 @@ def _step(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("stages", "passes"),
     [
-        ([("preflight", "gpu", "NVIDIA H200"), ("checksum", "gpu", "NVIDIA H200")], True),
+        (
+            [
+                ("build", "static", ""),  # the record of a build that was given
+                ("check", "static", ""),
+                ("preflight", "gpu", "NVIDIA H200"),
+                ("checksum", "gpu", "NVIDIA H200"),
+            ],
+            True,
+        ),
         ([("checksum", "gpu", "NVIDIA H200"), ("timing", "gpu", "NVIDIA L40S")], False),
         ([("checksum", "cpu", "NVIDIA H200")], False),
         ([("checksum", "emulator", "")], False),

@@ -321,5 +321,6 @@ def commit_tree(source: Path, names: Sequence[str], repository: Path) -> Path:
 
 def commit(repository: Path) -> None:
     author = ("-c", "user.name=test", "-c", "user.email=test@localhost")
-    for argv in (("init", "-q", "-b", "main"), ("add", "-A"), (*author, "commit", "-qm", "one")):
+    init = () if (repository / ".git").exists() else (("init", "-q", "-b", "main"),)
+    for argv in (*init, ("add", "-A"), (*author, "commit", "-qm", "one")):
         subprocess.run(["git", "-C", str(repository), *argv], check=True)

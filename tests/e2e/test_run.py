@@ -55,7 +55,7 @@ def test_the_run_directory_has_everything(first: Answer) -> None:
     build = ("cpu_program", "build.json", "compile.log", "depends.json", "resources.json")
     assert files == {
         "run.json", "junit.xml", "summary.md", "manifest.json",
-        "job.json", "journal.jsonl", "agent.log",
+        "journal.jsonl", "agent.log",
         *(f"build/{name}" for name in build), *stages,
     }  # fmt: skip
     program = first.folder / "stages/01-program"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from kernelrig import stages
 from kernelrig.errors import ProtocolError
@@ -62,4 +63,6 @@ def judge_stage(directory: RunDirectory, stage: Stage) -> StageRecord:
     asked = standards.standard(run.kernel, run.arch, context.build.variant, stage)
     if record.device is DeviceKind.EMULATOR:  # an emulation meets no standard of a GPU
         asked = ""
-    return replace(record, build=context.build.key, standard=asked)
+    name = rundir.stage_folder(Path(), index, job.name)
+    absent = (f"missing: {why}" for why in run.missing if why.startswith(f"{name}/"))
+    return replace(record, build=context.build.key, standard=asked, notes=(*record.notes, *absent))

@@ -5,7 +5,7 @@ artifacts/runs/<utc stamp>-<kernel>-<remote or plan>-<4 hex>/
   build/  variants/<name>/       the builds that are judged
   sources/                       what they were made of, where findings name source lines
   launches/                      what is emulated
-  job.json  journal.jsonl        what the agent was asked to do, and what it did
+  journal.jsonl  agent.log       what the agent did; job.json too where it ran on this machine
   stages/<nn>-<name>/            what each command left
   junit.xml  summary.md  manifest.json
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,6 +25,7 @@ from kernelrig.model import (
     Plan,
     RecordedRemote,
     Stage,
+    StageJob,
     StageKind,
     StageRecord,
     StageResult,
@@ -274,7 +276,25 @@ def read_tool(folder: Path, tool: str, codes: list[int]) -> StageRecord:
     stage = next(s for s in TOOLS if s.tool == tool)
     job = JOBS[tool]
     ended = tuple(bench.exited(c.name, code) for c, code in zip(job.commands, codes, strict=True))
-    return read_stage(stage, job, StageResult(tool, ended), folder, CONTEXT)
+    return read_stage(stage, job, StageResult(tool, ended), placed(folder, job), CONTEXT)
+
+
+def placed(folder: Path, job: StageJob) -> Path:
+    """Copy what was left to where a run has it, with the emulation that it is a part of."""
+    place = folder / "run/stages/09-part"
+    place.mkdir(parents=True, exist_ok=True)
+    for file in folder.glob("*.*"):
+        shutil.copy(file, place)
+    *_, command = job.commands
+    whole = place / command.argv[command.argv.index("split") + 1]
+    part = place / f"{command.name}.json"
+    if part.is_file() and not whole.is_file():
+        value = json.loads(part.read_text())
+        value["findings"] += value.pop("others", [])
+        value.pop("split")
+        whole.parent.mkdir(parents=True, exist_ok=True)
+        whole.write_text(json.dumps(value))
+    return place
 
 
 def write_shared(folder: Path, **changes: Any) -> None:  # noqa: ANN401
@@ -282,7 +302,8 @@ def write_shared(folder: Path, **changes: Any) -> None:  # noqa: ANN401
     np.save(folder / "out.npy", outputs(1))
     whole = report(4, "sync,races,memory", **changes)
     write(folder, "emulate", whole)
-    write(folder, "synccheck", {**whole, "findings": [], "split": ["sync"]})
+    found = changes.get("findings", [])
+    write(folder, "synccheck", {**whole, "findings": [], "others": found, "split": ["sync"]})
 
 
 def test_the_stage_that_holds_the_emulation_judges_its_outputs_as_well(tmp_path: Path) -> None:
@@ -408,7 +429,48 @@ def read_race(folder: Path, context: Context, **changes: Any) -> StageRecord:  #
     write(folder, "racecheck", report(4, "sync,races", findings=[RACE], split=["races"], **changes))
     stage = next(s for s in TOOLS if s.tool == "racecheck")
     result = StageResult("racecheck", (bench.exited("racecheck", 1),))
-    return read_stage(stage, JOBS["racecheck"], result, folder, context)
+    place = placed(folder, JOBS["racecheck"])
+    return read_stage(stage, JOBS["racecheck"], result, place, context)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"schedules": 1}, "racecheck.json is a part of another emulation than emulate.json"),
+        ({"seed": 1}, "racecheck.json is a part of another emulation than emulate.json"),
+        ({"stats": {"steps": 1}}, "racecheck.json is a part of another emulation"),
+        ({"findings": []}, "the 0 findings of racecheck.json are not the 1 of emulate.json"),
+        (
+            {"findings": [], "others": [{**RACE, "kind": "deadlock"}]},
+            "the 1 findings of racecheck.json are not the 1 of emulate.json",
+        ),
+    ],
+)
+def test_a_part_of_another_emulation_or_of_less_is_an_error(
+    tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    write(tmp_path, "racecheck", report(4, "sync,races", findings=[RACE], split=["races"]))
+    read_tool(tmp_path, "racecheck", [1])
+    part = report(4, "sync,races", **{"findings": [RACE], "split": ["races"], **change})
+    write(tmp_path, "racecheck", part)
+    record = read_tool(tmp_path, "racecheck", [1 if part["findings"] else 0])
+    assert record.verdict.outcome is Outcome.ERROR
+    assert record.verdict.summary.startswith(said)
+
+
+def test_a_part_whose_emulation_did_not_come_back_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path, "racecheck", report(4, "sync,races", split=["races"]))
+    assert read_tool(tmp_path, "racecheck", [0]).verdict.outcome is Outcome.PASS
+    (whole,) = tmp_path.glob("run/stages/*/emulate.json")
+    whole.write_text("")
+    record = read_tool(tmp_path, "racecheck", [0])
+    assert (record.verdict.outcome, record.verdict.unreadable) == (Outcome.ERROR, True)
+
+
+@pytest.mark.parametrize("stopped", [[0, 0], [4], [-1]])
+def test_schedules_that_do_not_exist_are_unreadable(tmp_path: Path, stopped: list[int]) -> None:
+    write(tmp_path, "racecheck", report(4, "sync,races", stopped=stopped, split=["races"]))
+    assert read_tool(tmp_path, "racecheck", [0]).verdict.unreadable
 
 
 def test_a_reviewed_finding_of_the_emulator_is_accepted_with_its_reason(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from kernelrig.stages.harness.ended import judge_lost, judge_missing
 from kernelrig.stages.record import log_tail
 
 FOUND, REJECTED = 1, 2
+SPLIT = "split"
 _SOURCE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?: (?P<function>.+))?")
 
 
@@ -125,7 +127,36 @@ def read_emulated(
         seen = from_json(Emulated, path)
     except ProtocolError as e:
         return unreadable(e.message, *tail)
-    return _find_mismatch(seen, command, ended.exit_code, context) or seen
+    wrong = _find_mismatch(seen, command, ended.exit_code, context)
+    if wrong is None and SPLIT in command.argv:
+        wrong = _judge_whole(seen, command, folder)
+    return wrong or seen
+
+
+def _judge_whole(seen: Emulated, command: Command, folder: Path) -> Verdict | None:
+    """Return the error if a part is not of the emulation that it was taken from, None if it is.
+
+    A part says itself how much was run: what it leaves out of a longer one would not be missed.
+    """
+    path = folder / command.argv[command.argv.index(SPLIT) + 1]
+    try:
+        whole = from_json(Emulated, path)
+    except ProtocolError as e:
+        return unreadable(f"nothing says what {command.name} is a part of: {e.message}")
+    if (seen.run, seen.stats) != (whole.run, whole.stats):
+        return broken(f"{command.name}.json is a part of another emulation than {path.name}")
+    if _counted(seen) != _counted(whole):
+        count = len(seen.findings) + len(seen.others)
+        return broken(
+            f"the {count} findings of {command.name}.json are not the {len(whole.findings)} of"
+            f" {path.name}"
+        )
+    return None
+
+
+def _counted(seen: Emulated) -> Counter[Found]:
+    """Count equal findings; a cause is an index into its own file."""
+    return Counter(replace(f, cause=None) for f in (*seen.findings, *seen.others))
 
 
 def _find_mismatch(
@@ -152,9 +183,13 @@ def _find_mismatch(
     for what, got, wanted in pairs:
         if got != wanted:
             return broken(f"{command.name}.json is not what was asked: {what} {got}, not {wanted}")
-    if not seen.run.schedules or len(seen.run.stopped) > seen.run.schedules:
+    numbers = seen.run.stopped
+    strange = len(set(numbers)) != len(numbers) or any(
+        not 0 <= number < seen.run.schedules for number in numbers
+    )
+    if not seen.run.schedules or strange:
         return unreadable(
             f"{command.name}.json has {seen.run.schedules} schedules,"
-            f" of which {len(seen.run.stopped)} stopped"
+            f" of which {', '.join(map(str, numbers)) or 'none'} stopped"
         )
     return None

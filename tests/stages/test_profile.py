@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,15 @@ from tests.stages import bench
 CAPTURES = bench.DATA / "ncu"
 STAGE = Stage("profile", StageKind.PROFILE, case="full", time_s=600.0)
 SIGNATURE = "clean_kernel(float *, const float *, int)"
-RAW = (CAPTURES / "2025.3.1-raw.csv").read_text().replace(SIGNATURE, "patch_embed_gemm(Params)")
-DETAILS = (
-    (CAPTURES / "2025.3.1-details.csv").read_text().replace(SIGNATURE, "patch_embed_gemm(Params)")
-)
+
+
+def of_ours(name: str) -> str:
+    text = (CAPTURES / f"2025.3.1-{name}.csv").read_text()
+    ours = text.replace(SIGNATURE, "patch_embed_gemm(Params)")
+    return ours.replace('"1828","k",', '"1828","siglip_vision",')
+
+
+RAW, DETAILS = of_ours("raw"), of_ours("details")
 
 
 def good() -> dict[str, Any]:
@@ -201,3 +207,42 @@ def test_remarks_before_the_header_are_no_rows() -> None:
     page = parse_page("==WARNING== old driver\n" + RAW, units_row=True)
     assert len(page.rows) == 1
     assert page.units["gpu__time_duration.sum"] == "us"
+
+
+def pages(change: Callable[[str], str]) -> Iterator[dict[str, Any]]:
+    """Yield what is left where one of the two pages was changed."""
+    for name, page in (("raw", RAW), ("details", DETAILS)):
+        yield good() | {f"profile-{name}.csv": change(page)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda page: page[:-1],
+        lambda page: page[: len(page) * 2 // 3],
+        lambda page: page.rstrip("\n").rpartition(",")[0] + "\n",
+        lambda page: page + page,
+        lambda page: page + page.split("\n", 1)[1],
+        lambda page: page + page.rstrip("\n").rpartition("\n")[2] + "\n",
+        lambda page: page.replace('"1828"', '"1829"'),
+        lambda page: page.replace('"siglip_vision"', '"siglip_timing"'),
+        lambda page: page.replace("(8, 1, 1)", "(9, 1, 1)"),
+        lambda page: page.replace('"Kernel Name","Context"', '"Kernel Name","Kernel Name"'),
+        lambda page: page + '"' + "x" * 140_000 + '"\n',
+        lambda page: page + '"open\n',
+    ],
+)
+def test_a_page_that_is_cut_joined_or_of_another_process_is_an_error(
+    tmp_path: Path, change: Callable[[str], str]
+) -> None:
+    for number, left in enumerate(pages(change)):
+        record = read(tmp_path / str(number), left)
+        assert record.verdict.outcome is Outcome.ERROR, number
+
+
+def test_a_report_of_a_process_that_ncu_did_not_connect_to_is_an_error(tmp_path: Path) -> None:
+    said = good()["profile.stdout.log"].replace("process 1828", "process 1829")
+    record = read(tmp_path, good() | {"profile.stdout.log": said})
+    assert record.verdict.summary == "the report is of process 1828, ncu connected to 1829"
+    del (silent := good())["profile.stdout.log"]
+    assert read(tmp_path / "silent", silent).verdict.outcome is Outcome.ERROR

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from kernelrig.errors import ProtocolError
@@ -46,6 +48,12 @@ KEY_METRICS = (
     "smsp__average_warp_latency_per_inst_issued.ratio",
 )
 """One or more of each section asked for; ncu's other columns may hold nan on a healthy report."""
+
+COMM = 15
+"""Linux keeps so many letters of a process's name."""
+
+SAME = ("ID", "Process ID", "Process Name", "Kernel Name", "Block Size", "Grid Size", "Device")
+"""What both pages say of the launch."""
 
 SECTIONS = ("Warp State Statistics", "Scheduler Statistics")
 _FORBIDDEN = "ERR_NVGPUCTRPERM"
@@ -117,6 +125,9 @@ def _judge_pages(raw: Page, details: Page, folder: Path, context: Context) -> Ve
     report = folder / REPORT
     if not report.is_file() or not report.stat().st_size:
         return broken(f"{REPORT} is missing or empty")
+    for name, page in ((RAW, raw), (DETAILS, details)):
+        if page.damage:
+            return unreadable(f"the {name} page is damaged: {page.damage}")
     if not raw.rows:
         return unreadable("the raw page holds no kernel")
     if len(raw.rows) != 1:
@@ -133,6 +144,8 @@ def _judge_pages(raw: Page, details: Page, folder: Path, context: Context) -> Ve
         return broken(f"{KEY_METRICS[0]} is 0: nothing was measured")
     if any(function_name(r.get("Kernel Name", "")) != found for r in details.rows):
         return broken("the details page is of another kernel")
+    if wrong := _find_other_process(row, details, folder, context):
+        return broken(wrong)
     measured = {
         r.get("Section Name", "")
         for r in details.rows
@@ -141,6 +154,32 @@ def _judge_pages(raw: Page, details: Page, folder: Path, context: Context) -> Ve
     if absent := [s for s in SECTIONS if s not in measured]:
         return broken(f"section {absent[0]} is not in the report")
     return None
+
+
+def _find_other_process(
+    row: Mapping[str, str], details: Page, folder: Path, context: Context
+) -> str:
+    """Return what shows that the report is of another process or launch, empty if nothing does."""
+    program, named = context.build.program, row.get("Process Name", "")
+    same = named == program or (len(named) >= COMM and program.startswith(named))
+    if context.kernel.level and not same:
+        return f"the report is of program '{named}', expected {program}"
+    for column in SAME:
+        if other := [r for r in details.rows if r.get(column) != row.get(column)]:
+            said = other[0].get(column, "none")
+            return f"the pages are of two launches: {column} {row.get(column)} and {said}"
+    metrics = [(r.get("Section Name"), m) for r in details.rows if (m := r.get("Metric Name"))]
+    if doubled := [key for key, times in Counter(metrics).items() if times > 1]:
+        return f"the details page has {doubled[0][1]} of {doubled[0][0]} twice"
+    connected = re.findall(
+        r"^==PROF== Connected to process (\d+)", read_log(folder, PROFILE) or "", re.MULTILINE
+    )
+    if row.get("Process ID") not in connected:
+        return (
+            f"the report is of process {row.get('Process ID')}, ncu connected to"
+            f" {', '.join(connected) or 'none'}"
+        )
+    return ""
 
 
 def _facts(raw: Page, folder: Path, context: Context) -> dict[str, str]:

@@ -7,6 +7,7 @@ that is launched twice runs once. So after a dropped connection we connect again
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -97,9 +98,7 @@ class HostLink:
             if found is None:
                 why = "; ".join(c.text for c in complaints)
                 raise ProtocolError(f"{self.remote.name}: the host's facts are garbled: {why}")
-            # The host has no say in which of its GPUs was meant.
-            index = visible_gpu(found.gpus, self.remote.env.get("CUDA_VISIBLE_DEVICES"))
-            self._facts = replace(found, gpu_index=index)
+            self._facts = _recorded(found, self.remote)
         return self._facts
 
     def ship(self, files: Mapping[str, Path]) -> Shipped:
@@ -316,3 +315,16 @@ class HostLink:
         if run_id:  # whether it runs there, and what to do about it, is known to the executor
             return IncompleteError(text)
         return RemoteError(text, cause.hint)
+
+
+def _recorded(found: Host, remote: Remote) -> Host:
+    """Return the facts as a run records them: without an address, and without the folders of the
+    programs on the GPU, which name users. The host has no say in which of its GPUs was meant.
+    """
+    own = {remote.host.casefold(), remote.host.casefold().partition(".")[0]}
+    return replace(
+        found,
+        hostname=remote.name if found.hostname.casefold() in own else found.hostname,
+        gpu_processes=tuple(re.sub(r"/\S*/", "", line) for line in found.gpu_processes),
+        gpu_index=visible_gpu(found.gpus, remote.env.get("CUDA_VISIBLE_DEVICES")),
+    )

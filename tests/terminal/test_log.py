@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import pytest
 from kernelrig.proc import run_process
-from kernelrig.terminal.live import times
+from kernelrig.terminal.log import times
 
 PROGRAM = """
 import sys, threading, time
@@ -49,6 +49,31 @@ def on_terminal(env: Mapping[str, str]) -> tuple[str, str]:
         out = process.stdout.read()
     os.close(master)
     return out, shown.decode()
+
+
+_LONG = """
+import sys
+from kernelrig.terminal import log
+log.REMIND_S = 0.05
+with log.working("compiling a", 25.0):
+    sys.stdin.read()
+log.say("done")
+"""
+
+
+def test_without_a_terminal_a_long_step_says_that_it_goes_on() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _LONG], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        first, again, more = (process.stderr.readline() for _ in range(3))
+        process.stdin.close()
+        *_, last = process.stderr
+    assert first.endswith("] compiling a\n")
+    assert again.endswith("] compiling a: goes on, 0 s of about 25 s\n")
+    assert "] compiling a: goes on, " in more
+    assert last.endswith("] done\n")
 
 
 def test_without_a_terminal_each_thing_is_one_plain_line() -> None:

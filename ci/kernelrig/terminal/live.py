@@ -7,17 +7,14 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID,
 from rich.table import Column
 from rich.text import Text
 
+from kernelrig.terminal.log import times
+
 
 class _Times(ProgressColumn):
     """`12 s`, or `12 s of about 25 s` where earlier ones are known."""
 
     def render(self, task: Task) -> Text:
         return Text(times(task.elapsed or 0.0, task.total or 0.0))
-
-
-def times(elapsed_s: float, expected_s: float) -> str:
-    elapsed = f"{elapsed_s:.0f} s"
-    return f"{elapsed} of about {expected_s:.0f} s" if expected_s >= 0.5 else elapsed
 
 
 class Live:

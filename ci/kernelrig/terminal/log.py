@@ -1,7 +1,8 @@
 """Progress on stderr; results go to stdout and to files.
 
 One line per event, with the seconds since the start. On a terminal each step in progress is shown
-below these lines with its elapsed and its expected time, and is removed when it ends.
+below these lines with its elapsed and its expected time, and is removed when it ends. Elsewhere, in
+the log of a CI job, a step that takes long says every half minute that it goes on.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _BEGAN = time.monotonic()
 _LOCK = threading.RLock()
 _masked: set[str] = set()
 _live: Live | None = None
+REMIND_S = 30.0
+"""Seconds between two lines about one step where there is no terminal."""
 
 
 def say(line: str) -> None:
@@ -66,13 +69,15 @@ def working(text: str, expected_s: float = 0.0) -> Iterator[None]:
 
 
 def begin(text: str, expected_s: float = 0.0) -> Callable[[], None]:
-    """Show `text` as in progress on a terminal until the returned function is called.
+    """Show `text` as in progress until the returned function is called.
 
     Steps in progress in several threads are shown together.
     """
     global _live
     if not is_terminal():
-        return lambda: None
+        ended = threading.Event()
+        threading.Thread(target=_remind, args=(text, expected_s, ended), daemon=True).start()
+        return ended.set
     with _LOCK:
         if _live is None:
             from kernelrig.terminal.live import Live
@@ -90,6 +95,18 @@ def begin(text: str, expected_s: float = 0.0) -> Callable[[], None]:
                 _live = None
 
     return end
+
+
+def _remind(text: str, expected_s: float, ended: threading.Event) -> None:
+    began = time.monotonic()
+    while not ended.wait(REMIND_S):
+        say(f"{text}: goes on, {times(time.monotonic() - began, expected_s)}")
+
+
+def times(elapsed_s: float, expected_s: float) -> str:
+    """`12 s`, or `12 s of about 25 s` where earlier ones are known."""
+    elapsed = f"{elapsed_s:.0f} s"
+    return f"{elapsed} of about {expected_s:.0f} s" if expected_s >= 0.5 else elapsed
 
 
 def is_terminal() -> bool:

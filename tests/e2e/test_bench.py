@@ -157,7 +157,7 @@ def test_a_build_made_elsewhere_takes_part_under_the_name_it_is_given(
     [
         ("silent", 4, "it printed no `sample_ms NUMBER` that is a time"),
         ("odd", 4, "sample 3 is no time: nan"),
-        ("fails", 1, "exit code 3, wanted 0"),
+        ("fails", 1, "exit status 3, wanted 0"),
     ],
 )
 def test_what_does_not_run_has_no_time_and_is_not_compared(

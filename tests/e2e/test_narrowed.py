@@ -27,11 +27,11 @@ def test_a_part_of_a_plan_passes_as_that_part_everywhere(project: Project) -> No
     answer = project.test("passes", "quick", "--only", "program")
     assert answer.exit_code == 0
     first = answer.stdout.splitlines()[0]
-    assert first.startswith("pass, of program only: ")
+    assert first.startswith("pass, of program (exit status) only: ")
     summary = (answer.folder / "summary.md").read_text().splitlines()[0]
-    assert summary == "# pass, of program only: passes, sm_90a, production"
+    assert summary == "# pass, of program (exit status) only: passes, sm_90a, production"
     root = ET.parse(answer.folder / "junit.xml").getroot()
-    assert root.get("name") == f"{answer.folder.name} (of program only)"
+    assert root.get("name") == f"{answer.folder.name} (of program (exit status) only)"
     assert answer.run.only == ("program",)
 
 
@@ -60,3 +60,27 @@ def test_a_run_in_which_nothing_judged_the_kernel_is_an_error(
     root = ET.parse(answer.folder / "junit.xml").getroot()
     assert (root.get("failures"), root.get("errors")) == ("0", "1")
     assert answer.run.shipped is None, "nothing is sent to a host that runs nothing"
+
+
+def test_a_plain_program_passes_as_an_exit_status_and_never_as_a_checksum(
+    project: Project,
+) -> None:
+    answer = project.test("guarded", "default", "--json")
+    assert answer.exit_code == 0
+    document = json.loads(answer.stdout)
+    assert document["run"]["word"] == "pass, of the exit status only"
+    judged = {s["name"]: s for s in document["stages"] if s["kind"] == "exit status"}
+    assert list(judged) == ["smoke (exit status)", "exit status"]
+    assert {s["summary"] for s in judged.values()} == {"exit status 0; nothing else was checked"}
+    summary = (answer.folder / "summary.md").read_text()
+    assert summary.startswith("# pass, of the exit status only: guarded")
+    suites = [s.get("name", "") for s in ET.parse(answer.folder / "junit.xml").iter("testsuite")]
+    assert any(name.startswith("exit status (cpu ") for name in suites)
+    assert "checksum" not in summary + "".join(suites)
+
+
+def test_a_plain_program_that_was_narrowed_says_both(project: Project) -> None:
+    answer = project.test("guarded", "default", "--only", "checksum")
+    assert answer.stdout.startswith("pass, of exit status only: ")
+    lines = [line for line in answer.stdout.splitlines() if line.startswith("exit status  ")]
+    assert [line.split("  ")[1].strip() for line in lines] == ["pass"]

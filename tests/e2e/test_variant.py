@@ -65,8 +65,9 @@ def test_each_stage_runs_its_own_build_from_its_own_place(
     (check,) = guard.checks
     assert check.verdict.evidence == (f"variant guard: cpu_program, build {key[:12]}",)
     summary = (answer.folder / "summary.md").read_text().splitlines()
-    assert (
-        summary[3] == "- **stages**: build pass, preflight pass, program pass, guard (guard) pass"
+    assert summary[3] == (
+        "- **stages**: build pass, preflight pass, program (exit status) pass,"
+        " guard (exit status) (guard) pass"
     )
 
 

@@ -21,6 +21,7 @@ from kernelrig.report.outcome import (
     measured,
     own_verdict,
     run_word,
+    shown_name,
     stage_word,
 )
 
@@ -226,3 +227,22 @@ def test_a_failed_or_broken_run_says_nothing_more() -> None:
     assert own_verdict(runs.ERROR) is None
     assert own_verdict(runs.INCOMPLETE) is None
     assert own_verdict(runs.PASS) is None
+
+
+def test_what_only_saw_an_exit_status_is_named_so() -> None:
+    plain = replace(runs.CHECKSUM, kind=StageKind.EXIT_STATUS)
+    names = ("checksum", "smoke", "checksum-full", "program")
+    assert [shown_name(replace(plain, name=name)) for name in names] == [
+        "exit status",
+        "smoke (exit status)",
+        "exit status-full",
+        "program (exit status)",
+    ]
+    assert shown_name(runs.CHECKSUM) == "checksum"
+    bare = runs.run(runs.PREFLIGHT, plain)
+    assert run_word(bare) == "pass, of the exit status only"
+    lines = replace(bare, kernel=replace(runs.KERNEL, expected_lines=("all is well",)))
+    assert run_word(lines) == "pass"
+    sanitized = runs.run(runs.PREFLIGHT, plain, runs.MEMCHECK)
+    assert run_word(sanitized) == "pass"
+    assert run_word(replace(bare, only=("checksum",))) == "pass, of exit status only"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kernelrig.files import serialization
 from kernelrig.files.manifest import write_manifest
-from kernelrig.model import BenchResult, Outcome, RecordedRemote, Run
+from kernelrig.model import BenchResult, Outcome, RecordedRemote, Run, StageKind
 from kernelrig.report import exit_code, render_junit, render_summary
 from kernelrig.run import accepted_times, engine, recorded, store
 from kernelrig.run.baselines import FOLDER
@@ -48,6 +48,8 @@ def test_a_run_of_schema_2_is_read_without_what_could_be_connected_to() -> None:
     path = DATA / "run-2-remote-test.json"
     run = serialization.from_json(Run, path)
     assert (run.schema, exit_code(run)) == (3, 0)
+    kinds = [s.kind for s in run.stages if s.kind.on_host]
+    assert kinds == [StageKind.EXIT_STATUS] * 3, "its kernel is a plain program"
     assert run.remote == RecordedRemote(
         "host",
         "sm_90a",

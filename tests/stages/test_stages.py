@@ -147,7 +147,7 @@ def cpu_run(folder: Path, end: CommandResult, stdout: str | None = "sum 42\n") -
 def test_a_plain_program_passes_by_exit_code_and_expected_lines(tmp_path: Path) -> None:
     record = cpu_run(tmp_path, bench.exited("program", 0))
     assert record.verdict.outcome is Outcome.PASS
-    assert record.verdict.summary == "exit code 0, all 1 expected lines printed"
+    assert record.verdict.summary == "exit status 0 and 1 expected line"
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from kernelrig.report.outcome import (
     own_verdict,
     run_outcome,
     run_word,
+    shown_name,
     stage_verdicts,
 )
 
@@ -95,7 +96,7 @@ def _run(run: Run) -> RunAnswer:
 
 def _stage(stage: StageRecord) -> StageAnswer:
     return StageAnswer(
-        name=stage.name,
+        name=shown_name(stage),
         kind=stage.kind,
         device=stage.device,
         machine=stage.machine,

@@ -148,6 +148,7 @@ def _source_rule(way: Loc, key: str, arch: str, kernel: Kernel) -> Iterator[Comp
 _MADE_BY = {
     StageKind.BUILD: "invoke build",
     StageKind.TUNABLES: "invoke check --tunables",
+    StageKind.EXIT_STATUS: "invoke remote-test",
     StageKind.BENCH: "invoke bench",
     StageKind.FAULT: "invoke emulate --only-fault",
 }

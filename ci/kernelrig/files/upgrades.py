@@ -69,7 +69,14 @@ def _run_of_schema_2(value: JsonObject) -> JsonObject:
         kept = {key: remote[key] for key in _RECORDED if key in remote}
         names = sorted(env) if isinstance(env, dict) else env or []
         value = {**value, "remote": {**kept, "host_key": _fingerprint(remote), "env": names}}
+    kernel = value.get("kernel")
+    if isinstance(kernel, dict) and kernel.get("level") == 0:
+        value = {**value, "stages": _each(value.get("stages", []), _of_plain_program)}
     return {**value, "purpose": _purpose(value)}
+
+
+def _of_plain_program(stage: JsonObject) -> JsonObject:
+    return {**stage, "kind": "exit status"} if stage.get("kind") == "checksum" else stage
 
 
 def _purpose(run: JsonObject) -> str:

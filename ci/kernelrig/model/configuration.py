@@ -158,6 +158,11 @@ class Kernel:
     cuda: bool = True
     extras: tuple[str, ...] = ()
 
+    def judged_as(self, kind: StageKind) -> StageKind:
+        """Return what a stage of `kind` is of this kernel: a plain program compares no outputs."""
+        plain = kind is StageKind.CHECKSUM and not self.level
+        return StageKind.EXIT_STATUS if plain else kind
+
     def label_for(self, arch: str) -> str:
         """Return what every report must say of a build for `arch`, empty if nothing."""
         return self.label if isinstance(self.label, str) else self.label.get(arch, "")

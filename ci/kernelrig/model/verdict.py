@@ -36,6 +36,7 @@ class StageKind(StrEnum):
     TUNABLES = "tunables"
     PREFLIGHT = "preflight"
     CHECKSUM = "checksum"
+    EXIT_STATUS = "exit status"  # what a checksum stage is of a plain program
     SANITIZER = "sanitizer"
     TIMING = "timing"
     PROFILE = "profile"

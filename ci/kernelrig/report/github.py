@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from kernelrig.model import Finding, Outcome, Run
 from kernelrig.report.entries import Entry, entries
 from kernelrig.report.markdown import render_summary
-from kernelrig.report.outcome import device_label, is_incomplete, missing, stage_word
+from kernelrig.report.outcome import device_label, is_incomplete, missing, shown_name, stage_word
 from kernelrig.terminal.text import markdown_cell, one_line, workflow_command
 
 MAX_ANNOTATIONS = 10
@@ -54,7 +54,13 @@ def render_job_summary(run: Run) -> str:
         "| --- | --- | --- | ---: | --- |",
     ]
     for s in run.stages:
-        cells = (s.name, stage_word(s), device_label(s), f"{s.seconds:.1f}", s.verdict.summary)
+        cells = (
+            shown_name(s),
+            stage_word(s),
+            device_label(s),
+            f"{s.seconds:.1f}",
+            s.verdict.summary,
+        )
         rows.append("| " + " | ".join(markdown_cell(cell) for cell in cells) + " |")
     return "\n".join([render_summary(run).rstrip("\n"), *rows]) + "\n\n"
 

@@ -24,6 +24,7 @@ from kernelrig.report.outcome import (
     own_verdict,
     run_word,
     scope,
+    shown_name,
 )
 from kernelrig.terminal.text import one_line, printable
 
@@ -73,7 +74,7 @@ def _stage_suite(run: Run, stage: StageRecord) -> _Suite:
     if combine(case.verdict for case in cases) is not stage.verdict.outcome or not cases:
         cases.insert(0, _Case("stage", stage.verdict))
     return _Suite(
-        name=f"{stage.name} ({device_label(stage)})",
+        name=f"{shown_name(stage)} ({device_label(stage)})",
         cases=_distinct(cases),
         seconds=stage.seconds,
         timestamp=stage.started_utc,

@@ -24,6 +24,7 @@ from kernelrig.report.outcome import (
     measured,
     missing,
     run_word,
+    shown_name,
     stage_word,
 )
 from kernelrig.report.screen import entry_lines, source_text
@@ -96,7 +97,7 @@ def _where(run: Run) -> str:
 def _stages(run: Run) -> str:
     """Name each stage with its word; one of another variant than the run's with that as well."""
     named = ((s, "" if s.variant in ("", run.variant) else f" ({s.variant})") for s in run.stages)
-    return ", ".join(f"{markdown(s.name + v)} {stage_word(s)}" for s, v in named) or "none"
+    return ", ".join(f"{markdown(shown_name(s) + v)} {stage_word(s)}" for s, v in named) or "none"
 
 
 def _checks(run: Run) -> str:
@@ -158,7 +159,7 @@ def _not_run(run: Run) -> Iterable[str]:
     reasons: dict[str, list[str]] = {}
     for stage in run.stages:
         if stage_word(stage) == "skip":
-            reasons.setdefault(stage.verdict.summary, []).append(stage.name)
+            reasons.setdefault(stage.verdict.summary, []).append(shown_name(stage))
     return (f"{', '.join(names)} not run: {reason}" for reason, names in reasons.items())
 
 

@@ -25,7 +25,7 @@ from kernelrig.model import (
     StageRecord,
 )
 from kernelrig.report.entries import Entry, entries, is_symptom
-from kernelrig.report.outcome import VERDICT, is_incomplete, run_outcome, was_killed
+from kernelrig.report.outcome import VERDICT, is_incomplete, run_outcome, shown_name, was_killed
 from kernelrig.terminal.text import one_line
 
 RUNS = Path("artifacts/runs")
@@ -181,7 +181,7 @@ def _repair(entry: Entry) -> str:
         verb = "start at" if is_symptom(entry.finding) else "fix"
         return f"{verb} {one_line(entry.finding.at)}"
     verb = "fix" if entry.fault.verdict.outcome is Outcome.FAIL else "resolve"
-    return f"{verb} what stage {one_line(entry.fault.stage.name)} reports"
+    return f"{verb} what stage {one_line(shown_name(entry.fault.stage))} reports"
 
 
 def _narrowest(run: Run, entry: Entry) -> str:

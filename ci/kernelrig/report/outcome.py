@@ -37,7 +37,8 @@ class Fault:
 
     @property
     def name(self) -> str:
-        return f"{self.stage.name} / {self.check.name}" if self.check else self.stage.name
+        name = shown_name(self.stage)
+        return f"{name} / {self.check.name}" if self.check else name
 
     @property
     def sentence(self) -> str:
@@ -70,7 +71,10 @@ _ESTABLISHED: Mapping[Purpose, tuple[tuple[StageKind, ...], str]] = {
         (StageKind.CHECKSUM, StageKind.SANITIZER, StageKind.FAULT),
         "nothing judged an emulated launch",
     ),
-    Purpose.TEST: ((StageKind.CHECKSUM, StageKind.SANITIZER), "nothing judged the kernel"),
+    Purpose.TEST: (
+        (StageKind.CHECKSUM, StageKind.EXIT_STATUS, StageKind.SANITIZER),
+        "nothing judged the kernel",
+    ),
     Purpose.PROFILE: ((StageKind.PROFILE,), "nothing was profiled"),
     Purpose.BENCH: ((StageKind.BENCH,), "nothing was compared"),
 }
@@ -155,8 +159,26 @@ def run_word(run: Run) -> str:
 
 
 def scope(run: Run) -> str:
-    """Return what the word of the run is of, empty if that is its whole plan."""
-    return f"{_joined(tuple(map(one_line, run.only)))} only" if run.only else ""
+    """Return what the word of the run is of, empty if that is its whole plan.
+
+    Of a plain program that prints no line that is expected, nothing but its exit status was judged.
+    """
+    if run.only:
+        shown = {s.name: shown_name(s) for s in run.stages}
+        return f"{_joined([one_line(shown.get(name, name)) for name in run.only])} only"
+    kinds, _ = _ESTABLISHED[run.purpose]
+    judged = {s.kind for s in run.stages if s.kind in kinds and _establishes(s)}
+    bare = judged == {StageKind.EXIT_STATUS} and not run.kernel.expected_lines
+    return "the exit status only" if bare else ""
+
+
+def shown_name(stage: StageRecord) -> str:
+    """Return a stage's name as reports show it: what only saw an exit status is no checksum."""
+    if stage.kind is not StageKind.EXIT_STATUS:
+        return stage.name
+    own, compared = str(StageKind.EXIT_STATUS), str(StageKind.CHECKSUM)
+    named = stage.name.replace(compared, own)
+    return named if own in named else f"{named} ({own})"
 
 
 def _joined(names: Sequence[str]) -> str:
@@ -165,7 +187,7 @@ def _joined(names: Sequence[str]) -> str:
 
 def not_run(run: Run) -> tuple[str, ...]:
     """Name the stages that are recorded, and of which nothing was run."""
-    return tuple(one_line(s.name) for s in run.stages if stage_word(s) == Outcome.SKIP)
+    return tuple(one_line(shown_name(s)) for s in run.stages if stage_word(s) == Outcome.SKIP)
 
 
 def stage_word(stage: StageRecord) -> str:

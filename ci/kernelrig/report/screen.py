@@ -21,6 +21,7 @@ from kernelrig.report.outcome import (
     missing,
     not_run,
     run_word,
+    shown_name,
     stage_word,
 )
 from kernelrig.terminal.text import columns, one_line
@@ -228,7 +229,7 @@ def _stages(run: Run, found: Sequence[Entry]) -> str:
         caused = numbers and s.kind is not StageKind.FAULT  # its summary says how it was found
         said = f"{many} {', '.join(numbers)}" if caused else one_line(s.verdict.summary)
         word, seconds = stage_word(s), f"{s.seconds:.1f}"
-        rows.append((one_line(s.name), word, seconds, readable(labelled(s, said))))
+        rows.append((one_line(shown_name(s)), word, seconds, readable(labelled(s, said))))
     return columns(rows)
 
 

@@ -137,7 +137,8 @@ class RunDirectory:
         if not stage.kind.static:
             device, machine = executor(self.run.kernel, self.remote.device, self.run.host)
         variant = stage.variant or self.run.variant
-        return StageRecord(stage.name, stage.kind, device, machine, verdict, (), variant=variant)
+        kind = self.run.kernel.judged_as(stage.kind)
+        return StageRecord(stage.name, kind, device, machine, verdict, (), variant=variant)
 
     def keep(self, builds: dict[str, Build]) -> None:
         """Note the builds: their keys go into run.json, and to the candidates of a bench."""

@@ -35,7 +35,7 @@ def stage_record(
         checks = [_on_build(check, context.build) for check in checks]
     return StageRecord(
         name=stage.name,
-        kind=stage.kind,
+        kind=context.kernel.judged_as(stage.kind),
         device=context.device,
         machine=context.machine,
         verdict=join_checks(checks),

@@ -52,12 +52,13 @@ def judge_program(
     if (verdict := judge_end(command, ended, folder, context)) is not None:
         return verdict
     if ended.exit_code != 0:
-        return failed(f"exit code {ended.exit_code}, wanted 0", *log_tail(folder, command.name))
+        return failed(f"exit status {ended.exit_code}, wanted 0", *log_tail(folder, command.name))
     if not context.kernel.expected_lines:
-        return passed("exit code 0; kernels.yaml expects no lines")
+        return passed("exit status 0; nothing else was checked")
     stdout = read_log(folder, command.name)
     if stdout is None:
         return broken(f"{command.name}.stdout.log is missing: its expected lines cannot be found")
     if missing := missing_lines(context.kernel, stdout):
         return failed(f"the program did not print '{missing[0]}'", *missing[1:])
-    return passed(f"exit code 0, all {len(context.kernel.expected_lines)} expected lines printed")
+    count = len(context.kernel.expected_lines)
+    return passed(f"exit status 0 and {count} expected line{'s' if count > 1 else ''}")

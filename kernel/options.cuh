@@ -159,8 +159,8 @@ inline void settle(const std::set<std::string> &given, Options &options) {
     throw UsageError{"--relay goes with --mode time"};
   if (static_cast<long long>(options.samples) * options.slots.size() > MAX_SAMPLES * 10ll) {
     throw UsageError{"--samples " + std::to_string(options.samples) + " in each of " +
-                     std::to_string(options.slots.size()) + " slots are too many: " +
-                     std::to_string(MAX_SAMPLES * 10ll) + " at most"};
+                     std::to_string(options.slots.size()) +
+                     " slots are too many: " + std::to_string(MAX_SAMPLES * 10ll) + " at most"};
   }
   if (given.count("--settle-s") != 0 && given.count("--relay") == 0)
     throw UsageError{"--settle-s goes with --relay"};

@@ -97,9 +97,13 @@ inline unsigned long long spot_mismatches(const Problem &problem, Pattern patter
   const uint64_t outputs = static_cast<uint64_t>(problem.m) * problem.n;
   unsigned long long wrong = 0;
   for (const SpotCheck &check : checks) {
-    ReferenceProblem p{problem.m,        problem.n, problem.k,
+    ReferenceProblem p{problem.m,
+                       problem.n,
+                       problem.k,
                        problem.rows_per_image,
-                       problem.function, pattern,   input_bases(seed + check.set),
+                       problem.function,
+                       pattern,
+                       input_bases(seed + check.set),
                        accum_tol};
     p.bases.a = hash_base("A", spot_seed(seed, check.sample));
     const std::vector<unsigned long long> places = spot_places(seed, check.sample, outputs);

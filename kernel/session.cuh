@@ -281,8 +281,9 @@ private:
                         static_cast<float>(KERNELRIG_ACCUM_TOL), result_.spot_checks);
     if (wrong != 0) {
       result_.exit_code = EXIT_MISMATCH;
-      std::printf("%llu sampled outputs of %zu timed launches are wrong: not every launch computes\n",
-                  wrong, result_.spot_checks.size());
+      std::printf(
+          "%llu sampled outputs of %zu timed launches are wrong: not every launch computes\n",
+          wrong, result_.spot_checks.size());
     }
     print_device();
     const double ms = median(result_.samples_ms);

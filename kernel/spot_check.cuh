@@ -15,8 +15,8 @@
 
 namespace kernelrig {
 
-constexpr int SPOT_CHECKS = 16;   // of a process, where it has as many samples
-constexpr int SPOT_PLACES = 256;  // outputs of each
+constexpr int SPOT_CHECKS = 16;    // of a process, where it has as many samples
+constexpr int SPOT_PLACES = 256;   // outputs of each
 constexpr int SPOT_SEED_BITS = 48; // as the seeds that the client derives
 
 // The number that is drawn from part `part` of `parts` nearly equal parts of [0, extent).

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -65,9 +66,9 @@ public:
     if (sample == last_)
       spoil_outputs<<<1024, TIMED_THREADS, 0, stream>>>(c, outputs_);
     else if (checks_.count(sample) != 0)
-      spoil_places<<<count(), TIMED_THREADS, 0, stream>>>(
-          c, memory.a.as<uint8_t>(), places(sample), problem_.n, problem_.k, pattern_,
-          hash_base("A", spot_seed(seed_, sample)));
+      spoil_places<<<count(), TIMED_THREADS, 0, stream>>>(c, memory.a.as<uint8_t>(), places(sample),
+                                                          problem_.n, problem_.k, pattern_,
+                                                          hash_base("A", spot_seed(seed_, sample)));
     KERNELRIG_CUDA(cudaGetLastError());
   }
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from kernelrig.remote.ssh.known_hosts import parse_host_key
 
 from tests.e2e.project import read_junit
@@ -90,24 +91,44 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def repository(place: Path) -> Path:
-    """The files of this repository as they are now, committed anew; `.ci/run` is short."""
+    """The files of this repository as they are now, committed anew, with fewer kernels."""
     argv = ["git", "-c", "safe.directory=*", "ls-files", "-z", "-co", "--exclude-standard"]
     listed = subprocess.run(argv, cwd=ROOT, capture_output=True, check=True, text=True).stdout
     made = commit_tree(ROOT, listed.split("\0")[:-1], place / "repository")
     (made / ".ci/run").write_text(SHORT)
-    with (made / "kernel/kernels.yaml").open("a") as kernels:
-        kernels.write(KERNEL)
-    (made / "kernel/stand_in.cu").write_text(SOURCE)
-    for plan in ("default", "profile"):
-        own = (ROOT / f"ci/kernelrig/plans/{plan}.yaml").read_text()
-        (made / "ci/plans").mkdir(parents=True, exist_ok=True)
-        (made / f"ci/plans/{plan}.yaml").write_text(PLAN if plan == "default" else own)
+    keep_kernels(made, "patch_embed", "sanitizer_selftest")
     commit(made)
     return made
 
 
 @pytest.fixture(scope="module")
-def make_runner(place: Path, repository: Path) -> Callable[..., Runner]:
+def with_stand_in(repository: Path, place: Path) -> Path:
+    """The repository with a kernel that needs no GPU, and a plan that asks nothing more of it."""
+    made = copy_of(repository, place / "with-stand-in")
+    keep_kernels(made, "sanitizer_selftest")
+    with (made / "kernel/kernels.yaml").open("a") as kernels:
+        kernels.write(KERNEL)
+    (made / "kernel/stand_in.cu").write_text(SOURCE)
+    (made / "ci/plans").mkdir(parents=True)
+    (made / "ci/plans/default.yaml").write_text(PLAN)
+    commit(made)
+    return made
+
+
+def keep_kernels(repository: Path, *names: str) -> None:
+    path = repository / "kernel/kernels.yaml"
+    document = yaml.safe_load(path.read_text())
+    document["kernels"] = {name: document["kernels"][name] for name in names}
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+
+
+def copy_of(repository: Path, folder: Path) -> Path:
+    shutil.copytree(repository, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def make_runner(place: Path) -> Callable[..., Runner]:
     """Make a runner whose artifacts are its own; caches and the workspace's path are shared."""
     commands, tools = place / "commands", place / "tools/Python/3.12.99/x64/bin"
     for folder in (commands, tools, place / "caches"):
@@ -117,10 +138,10 @@ def make_runner(place: Path, repository: Path) -> Callable[..., Runner]:
     # Whatever runs the tests stands in for the Python of the image
     (tools / "python3").symlink_to(Path(sys.executable).resolve())
 
-    def make(name: str, **settings: Any) -> Runner:  # noqa: ANN401 - fields of Runner
+    def make(name: str, repository: Path, **settings: Any) -> Runner:  # noqa: ANN401 - fields of Runner
         artifacts = place / "artifacts" / name
         artifacts.mkdir(parents=True)
-        store = Store(settings.pop("repository", repository), artifacts, place / "caches")
+        store = Store(repository, artifacts, place / "caches")
         return Runner(place / "runner", store, commands, place / "tools", **settings)
 
     return make
@@ -154,8 +175,10 @@ def runs_of(folder: Path) -> list[Path]:
     return sorted(path.parent for path in folder.glob("*/run.json"))
 
 
-def test_ci_tests_builds_checks_and_emulates(make_runner: Callable[..., Runner]) -> None:
-    runner = make_runner("ci")
+def test_ci_tests_builds_checks_and_emulates(
+    make_runner: Callable[..., Runner], repository: Path
+) -> None:
+    runner = make_runner("ci", repository)
     results = runner.run(CI, "pull_request", {}, {})
     assert set(results) == {"test", "build"}
     for job in results.values():
@@ -172,15 +195,14 @@ def test_ci_tests_builds_checks_and_emulates(make_runner: Callable[..., Runner])
 
 
 def test_ci_marks_an_error_of_the_compiler_on_its_line(
-    make_runner: Callable[..., Runner], repository: Path, place: Path
+    make_runner: Callable[..., Runner], with_stand_in: Path, place: Path
 ) -> None:
-    broken = place / "broken"
-    shutil.copytree(repository, broken, ignore=shutil.ignore_patterns(".git"))
+    broken = copy_of(with_stand_in, place / "broken")
     source = broken / "kernel/stand_in.cu"
     source.write_text(source.read_text().replace("nothing<<<1, 1>>>()", "nothing<<<1, 1>>>(4)"))
     number = SOURCE.splitlines().index("  nothing<<<1, 1>>>();") + 1
     commit(broken)
-    runner = make_runner("broken", repository=broken)
+    runner = make_runner("broken", broken)
     build = runner.run(CI, "push", {}, {})["build"]
     assert build.conclusion == "failure", show(build)
     assert build.step("Build every kernel").exit_code == 3
@@ -194,9 +216,9 @@ def test_ci_marks_an_error_of_the_compiler_on_its_line(
 
 
 @pytest.fixture(scope="module")
-def built(make_runner: Callable[..., Runner], secrets: Mapping[str, str]) -> tuple[Path, JobResult]:
+def built(make_runner: Callable[..., Runner], with_stand_in: Path) -> tuple[Path, JobResult]:
     """The build job of gpu.yml, which what runs on the host starts from; it sees no secret."""
-    runner = make_runner("gpu-build", environments={})
+    runner = make_runner("gpu-build", with_stand_in)
     results = runner.run(GPU, DISPATCH, {}, INPUTS)
     build = results["build"]
     assert build.conclusion == "success", show(build)
@@ -210,6 +232,7 @@ def built(make_runner: Callable[..., Runner], secrets: Mapping[str, str]) -> tup
 @pytest.fixture
 def on_host(
     make_runner: Callable[..., Runner],
+    with_stand_in: Path,
     built: tuple[Path, JobResult],
     host: Sshd,
     secrets: Mapping[str, str],
@@ -225,7 +248,7 @@ def on_host(
         **settings: Any,  # noqa: ANN401 - fields of Runner
     ) -> tuple[JobResult, Path]:
         (host.home / "behaviour").write_text(behaviour)
-        runner = make_runner(name, environments={"gpu-host": secrets}, **settings)
+        runner = make_runner(name, with_stand_in, environments={"gpu-host": secrets}, **settings)
         shutil.copytree(built[0], runner.store.artifacts / "gpu-builds")
         inputs = {**INPUTS, "profile": profile, "gpu": gpu}
         job = runner.run(GPU, DISPATCH, {}, inputs, done={"build": built[1]})["run"]

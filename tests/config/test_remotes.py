@@ -98,6 +98,14 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
             "'X Y' cannot be a name in 'env'; use letters, digits and '_'",
         ),
         (
+            '{arch: sm_90a, host: h, env: {X: "a\\0b"}}',
+            "'\\x00' is a control character, which no name or argument may hold",
+        ),
+        (
+            '{arch: sm_90a, host: h, env: {"-S sh -c id": x}}',
+            "'-S sh -c id' cannot be a name in 'env'; use letters, digits and '_'",
+        ),
+        (
             "{arch: sm_90a, host: h, host_key: SHA256:abc}",
             "'host_key' is 'SHA256:abc'; it must be the key itself, as `ssh-ed25519 AAAA...`: "
             "`invoke remote-add` writes it",

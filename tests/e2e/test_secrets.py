@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Callable
@@ -154,10 +155,20 @@ def test_a_run_that_does_not_get_there_keeps_every_secret(
 def test_a_run_that_is_cut_and_collected_keeps_every_secret(planted: Planted) -> None:
     with planted.project.start(*run_words("waits", "patient"), env=planted.env) as client:
         folder = client.hear("program: started").folder
+        assert command_lines_with(VALUE) == []  # as `ps` of any user shows them
         client.process.kill()
     planted.host.go()
     answer = planted.invoke("collect", folder.name)
     assert (answer.exit_code, answer.sentences) == (0, [])
+
+
+def command_lines_with(text: str) -> list[bytes]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if text.encode() in (line := path.read_bytes()):
+                found.append(line)
+    return found
 
 
 def launched(planted: Planted) -> Path:

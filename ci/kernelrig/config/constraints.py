@@ -68,9 +68,6 @@ def remote_rules(remote: Remote) -> Iterator[Complaint]:
         text = "must be more than 2, for the agent shows every 2 s that it is alive"
         yield Complaint(("silence_s",), f"'silence_s' {text}, not {remote.silence_s:g}")
     yield from _identifiers(("env",), remote.env)
-    for name, value in remote.env.items():
-        if "\0" in value:
-            yield Complaint(("env", name), f"the value of '{name}' holds a NUL byte")
 
 
 def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:

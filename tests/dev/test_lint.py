@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from kernelrig.dev.lint import Step, lint_steps, pytest_step, run_steps
 from kernelrig.proc import stream_process
+
+from tests.e2e.host import await_that
 
 ROOT = Path(__file__).parents[2]
 
@@ -91,3 +95,34 @@ def test_every_yaml_file_of_ours_is_checked_against_a_schema() -> None:
         if p.name not in (".pre-commit-config.yaml", "remotes.local.yaml")
     }
     assert checked == found
+
+
+_STEPS = """
+import sys
+from pathlib import Path
+from kernelrig.dev.lint import Step, run_steps
+from kernelrig.proc import catch_signals
+waits = lambda name: Step(name, ("sh", "-c", f"echo $$ >{name}; echo started; exec sleep 600"))
+with catch_signals():
+    run_steps([waits("lint")], waits("tests"), Path(), lambda line: print(line, flush=True))
+"""
+
+
+def test_a_signal_ends_the_steps_of_every_thread(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _STEPS],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "ci")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
+        pids = [tmp_path / "lint", tmp_path / "tests"]
+        await_that(lambda: all(p.exists() and p.read_text() for p in pids), "both steps")
+        process.terminate()
+        _, error = process.communicate(timeout=30)
+    assert "kernelrig.errors.exceptions.Interrupted: interrupted by SIGTERM" in error
+    left = [Path(f"/proc/{pid.read_text().strip()}") for pid in pids]
+    await_that(lambda: not any(p.exists() for p in left), "the end of both")

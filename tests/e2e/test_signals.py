@@ -223,3 +223,33 @@ def test_a_signal_that_was_ignored_stays_ignored(project: Project, host: Loopbac
         client.process.send_signal(signal.SIGHUP)
         host.go()
         assert client.end().exit_code == 0
+
+
+_SIGNALLED_AS_IT_REPORTS = """
+import os, signal
+from kernelrig.report import junit
+render = junit.render_junit
+def signalled(run):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return render(run)
+junit.render_junit = signalled
+from kernelrig.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("remote", "exit_code"), [({}, 0), ({"host_key": "", "boot_s": 0.0}, 4)], ids=["end", "error"]
+)
+def test_reports_that_are_being_written_are_written_whole(
+    make: MakeProject, host: LoopbackHost, remote: dict[str, object], exit_code: int
+) -> None:
+    """Nothing is left to be interrupted: the exit code is the run's own."""
+    project = make(host.remote(**remote))
+    words = run_words("passes", "patient")
+    with project.start(*words, script=_SIGNALLED_AS_IT_REPORTS) as client:
+        answer = client.end()
+    assert answer.exit_code == exit_code
+    assert answer.run.state == "finished"
+    assert (answer.folder / "junit.xml").is_file()
+    assert (answer.folder / "manifest.json").is_file()

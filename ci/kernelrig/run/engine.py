@@ -197,13 +197,14 @@ def _carry_out(directory: RunDirectory, assigned: Sequence[Assigned]) -> Run:
     return _finish(directory)
 
 
-def _attempt(step: Callable[[], T]) -> T | BaseException:
+def _attempt(step: Callable[[], T], *, whole: bool = False) -> T | BaseException:
     """Return the result of a step, or the exception that ended it: the one place that catches.
 
-    Within a run it is also the one place where a signal ends anything.
+    Within a run it is also the one place where a signal ends anything, but for a step that is to
+    be done `whole`.
     """
     try:
-        with let_through():
+        with held_back() if whole else let_through():
             return step()
     except (KeyboardInterrupt, Exception) as e:
         return e
@@ -239,7 +240,7 @@ def with_comparison(
     """Return the record with its times compared with baselines, and the status of its builds."""
     from kernelrig.run import baselines
 
-    compared = _attempt(partial(baselines.compare, directory, record, judged))
+    compared = _attempt(partial(baselines.compare, directory, record, judged), whole=True)
     if isinstance(compared, CiError):
         return baselines.with_error(record, store.as_verdict(compared))
     if isinstance(compared, BaseException):
@@ -309,7 +310,7 @@ def _leave_incomplete(directory: RunDirectory, error: BaseException) -> Run:
 
 def _report_if_possible(directory: RunDirectory, run: Run) -> None:
     """Write the reports; a full disk does not replace the error that ended the run."""
-    trouble = _attempt(partial(directory.report, run))
+    trouble = _attempt(partial(directory.report, run), whole=True)
     if isinstance(trouble, OSError):
         said = refused_by_system(trouble) or trouble
         say(f"the reports in {directory.folder} are not up to date: {said}")

@@ -80,6 +80,7 @@ def test_the_reports_say_that_it_passed(first: Answer) -> None:
         "build/passes-sm_90a-production": "pass",
         "preflight/python": "pass",
         "preflight/glibc": "pass",
+        "preflight/instruction set": "pass",
         "preflight/disk": "pass",
         "preflight/GPU": "skipped: passes is a CPU program (cuda: false)",
         "preflight/driver": "skipped: passes is a CPU program (cuda: false)",

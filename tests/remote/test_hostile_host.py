@@ -353,10 +353,13 @@ def answer(op, request):
         {"need": {"missing": ["0" * 64], "corrupted": []}},
         {"need": {"missing": [], "corrupted": [1]}},
         {"facts": {"hostname": 5}},
+        {"prune": {"freed_bytes": "1"}},
+        {"cancel": {}},
+        {"health": {"healthy": 0, "detail": ""}},
     ],
 )
 def test_a_reply_of_another_form_is_unreadable(
     server: Sshd, tmp_path: Path, answers: dict[str, object]
 ) -> None:
     with linked(server, tmp_path, script_of(**answers)) as link, pytest.raises(ProtocolError):
-        link.ship({}), link.facts
+        link.ship({}), link.facts, link.clean(1.0), link.cancel("run-1"), link.health()

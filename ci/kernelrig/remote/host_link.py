@@ -243,22 +243,26 @@ class HostLink:
     def cancel(self, run_id: str) -> bool:
         """End a run and all its processes; false if it was already over."""
         request = {"op": "cancel", "run": run_id}
-        return bool(self._persist(lambda session: session.ask(request))["cancelled"])
+        return bool(self._value(request, "cancelled", (bool,)))
 
     def clean(self, keep_days: float) -> int:
         """Remove ended runs, blobs and cached results older than that; return the bytes freed."""
         request = {"op": "prune", "keep_s": keep_days * 86400, "utc_s": time.time()}
-        return int(self._persist(lambda session: session.ask(request))["freed_bytes"])
+        return int(self._value(request, "freed_bytes", (int,)))
 
     def health(self) -> tuple[bool | None, str]:
         """Run an addition on the GPU: healthy or not, None without a GPU, and the detail."""
         answer = self._persist(lambda session: session.ask({"op": "health"}))
-        return answer["healthy"], str(answer["detail"])
+        healthy = _checked(answer, "healthy", (bool, type(None)))
+        return healthy, str(_checked(answer, "detail", (str,)))
 
     def close(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             session.close()
+
+    def _value(self, request: dict[str, Any], key: str, kinds: tuple[type, ...]) -> Any:  # noqa: ANN401 - of one of `kinds`
+        return _checked(self._persist(lambda session: session.ask(request)), key, kinds)
 
     # connections that drop
 
@@ -328,3 +332,10 @@ def _recorded(found: Host, remote: Remote) -> Host:
         gpu_processes=tuple(re.sub(r"/\S*/", "", line) for line in found.gpu_processes),
         gpu_index=visible_gpu(found.gpus, remote.env.get("CUDA_VISIBLE_DEVICES")),
     )
+
+
+def _checked(answer: Mapping[str, Any], key: str, kinds: tuple[type, ...]) -> Any:  # noqa: ANN401 - of one of `kinds`
+    """Return a value of a reply; ProtocolError if it is not there, or of another type."""
+    if key not in answer or type(answer[key]) not in kinds:
+        raise ProtocolError(f"the host's reply has no good '{key}': {ascii(answer)[:80]}")
+    return answer[key]

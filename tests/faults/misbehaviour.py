@@ -211,7 +211,7 @@ KINDS = (
     Kind("stage damages the journal", misbehaves(damages_journal, damaged)),
     Kind("stage leaves a daemon", misbehaves(leaves_daemon, lambda _: Expected())),
     Kind("stage kills the agent", misbehaves(lambda *_: ("kill -9 $PPID",), agent_killed_by)),
-    Kind("many files", misbehaves(many_files, lambda _: Expected())),
+    Kind("many files", misbehaves(many_files, lambda _: Expected(), plan="roomy")),
     Kind("odd names", misbehaves(odd_names, lambda _: Expected())),
     Kind("odd files", misbehaves(odd_files, lambda _: Expected())),
     Kind("unreadable files", unreadable),

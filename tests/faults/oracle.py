@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernelrig.files.rundir import sha256_file
-from kernelrig.model import Outcome, Run
+from kernelrig.model import Outcome, Run, Verdict
 from kernelrig.remote.host_files import local_name
 
 from tests.e2e.project import Answer, read_run
@@ -108,13 +108,15 @@ def check_run(site: Site, run_id: str, expected: Expected, found: Findings) -> N
         found.lost.append(f"{run_id} has no run.json")
         return
     run = read_run(folder)
-    outcomes = {s.name: s.verdict.outcome for s in run.stages}
+    verdicts = {s.name: s.verdict for s in run.stages}
     for name in STAGES:
-        outcome = outcomes.get(name, Outcome.SKIP)
+        verdict = verdicts.get(name, Verdict(Outcome.SKIP, "it has no record"))
+        outcome, said = verdict.outcome, verdict.summary
         if outcome is Outcome.PASS and not executed[name]:
             found.wrong.append(f"{name} passed and was never started")
-        if outcome is Outcome.SKIP and executed[name] and not expected.gone:
-            found.lost.append(f"{name} was started, and is reported as not run")
+        told = expected.gone or said.startswith("not counted: ")
+        if outcome is Outcome.SKIP and executed[name] and not told:
+            found.lost.append(f"{name} was started, and is reported as skipped: {said}")
         if not expected.runs:
             wanted = Outcome.SKIP
         elif expected.stages is None:
@@ -122,9 +124,8 @@ def check_run(site: Site, run_id: str, expected: Expected, found: Findings) -> N
         else:
             wanted = expected.stages.get(name, Outcome.PASS)
         if outcome is not wanted:
-            verdict = next((s.verdict.summary for s in run.stages if s.name == name), "no record")
             column = found.lost if wanted is Outcome.PASS else found.wrong
-            column.append(f"{name} is {outcome}, not {wanted}: {verdict}")
+            column.append(f"{name} is {outcome}, not {wanted}: {said}")
     if not expected.runs and executed:
         found.wrong.append(f"started all the same: {dict(executed)}")
     if not expected.gone:

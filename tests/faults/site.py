@@ -185,13 +185,14 @@ def remote_of(sshd: Sshd, port: int, folder: Path, **changes: Any) -> Remote:  #
 def make_staged_project(root: Path, builds: Path, *remotes: Remote) -> Project:
     """Write a project whose kernel is the program of the fault suite.
 
-    Plan `faults` is patient with it, plan `brief` is not.
+    Plan `faults` is patient with it, plan `brief` is not; plan `roomy` lets it write more.
     """
     project = make_project(root, builds, *remotes)
     shutil.copy(DATA / "staged.cpp", root / "kernel")
     plan = (DATA / "faults.yaml").read_text()
     (root / "ci/plans/faults.yaml").write_text(plan)
     (root / "ci/plans/brief.yaml").write_text(plan.replace("time_s: 120", "time_s: 2"))
+    (root / "ci/plans/roomy.yaml").write_text(plan.replace("disk_mb: 8", "disk_mb: 256"))
     with (root / "kernel/kernels.yaml").open("a") as kernels:
         kernels.write(f"  staged: {json.dumps(KERNEL)}\n")
     return project

@@ -69,8 +69,10 @@ def follow_advice(site: Site, answer: Answer, found: Findings) -> Answer:
             break
         if answer.exit_code == 6:
             launched = read_run(site.run_folder(run_id)).state == "incomplete"
-            if launched != (f"invoke collect {run_id}" in answer.stderr):
-                found.wrong.append(f"exit 6 and launched: {launched}, but:\n{answer.stderr}")
+            advised = f"invoke collect {run_id}" in answer.stdout + answer.stderr
+            if launched != advised:
+                heard = answer.stdout + answer.stderr
+                found.wrong.append(f"exit 6 and launched: {launched}, but:\n{heard}")
             if not launched:
                 break
         with site.start("collect", run_id) as call:

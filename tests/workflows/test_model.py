@@ -147,6 +147,38 @@ def test_a_job_runs_as_on_github(make_runner: MakeRunner, store: Store) -> None:
     assert (store.artifacts / "made/where").read_text() == f"{job.workspace}\n"
 
 
+CACHED = """
+defaults: {run: {shell: bash}}
+jobs:
+  only:
+    steps:
+      - uses: actions/checkout@1
+      - uses: actions/cache@1
+        with:
+          path: ~/.cache/pip
+          key: pip-${{ hashFiles('*.lock') }}
+          restore-keys: pip-
+      - run: mkdir -p ~/.cache/pip && ls ~/.cache/pip && touch ~/.cache/pip/"$(cat *.lock)"
+"""
+
+
+def test_a_cache_is_kept_by_its_key_and_found_by_a_part_of_it(
+    make_runner: MakeRunner, store: Store
+) -> None:
+    listed: list[list[str]] = []
+    for lock in ("one", "one", "two"):
+        (store.repository / "a.lock").write_text(lock)
+        (store.repository / "note").write_text(str(len(listed)))  # else there is nothing to commit
+        runner = make_runner(CACHED)
+        (job,) = runner.run(store.repository / "workflow.yml", "push", {}, {}).values()
+        listed.append(job.log.lines)
+    assert listed == [[], ["one"], ["one"]]
+    assert sorted(sorted(p.name for p in cache.iterdir()) for cache in store.caches.iterdir()) == [
+        ["one"],
+        ["one", "two"],
+    ]
+
+
 CANCELLED = """
 defaults: {run: {shell: bash}}
 jobs:

@@ -68,7 +68,7 @@ def follow_advice(site: Site, answer: Answer, found: Findings) -> Answer:
         if not run_id or not (answer.exit_code == 6 or ended_by_signal):
             break
         if answer.exit_code == 6:
-            launched = read_run(site.run_folder(run_id)).state == "incomplete"
+            launched = read_run(site.run_folder(run_id)).state not in ("prepared", "finished")
             advised = f"invoke collect {run_id}" in answer.stdout + answer.stderr
             if launched != advised:
                 heard = answer.stdout + answer.stderr

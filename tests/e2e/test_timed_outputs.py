@@ -25,7 +25,7 @@ def returns_earlier(rows: list[int], right: list[int]) -> list[int]:
     return rows
 
 
-@pytest.mark.parametrize("cheat", [skips, returns_earlier], ids=lambda cheat: cheat.__name__)
+@pytest.mark.parametrize("cheat", [skips, pytest.param(returns_earlier, marks=pytest.mark.long)])
 def test_a_kernel_that_computes_only_while_it_is_checked_fails_the_run(
     rig: Rig, cheat: object
 ) -> None:

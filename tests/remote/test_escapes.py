@@ -62,7 +62,8 @@ def test_a_process_that_forks_and_exits_all_the_time_is_ended(host: LocalHost) -
 
 
 def test_a_program_that_ends_its_agent_is_an_error_and_leaves_nothing(host: LocalHost) -> None:
-    script = "sleep 1000 & echo $! > pid; kill -KILL $PPID; sleep 1000"
+    noted = "until grep -q command_started ../../journal.jsonl; do sleep 0.01; done"
+    script = f"{noted}; sleep 1000 & echo $! > pid; kill -KILL $PPID; sleep 1000"
     (one, two), events = host.run([job("one", shell("a", script)), job("two", shell("b", ":"))])
     assert only(one.commands).ended_by is EndedBy.LOST
     assert two.not_run == "the agent on the host was lost before it ran this"

@@ -123,13 +123,15 @@ class Children:
         `escaped` is set if there are more of them to the end.
         """
 
+        chased: set[int] = set()
+
         def find() -> set[int]:
-            kill_children()
+            chased.update(kill_children())
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
             mine = {pid for pid, run in marks(self.run.parents[1]).items() if run == self.run.name}
             return mine | descendants(os.getpid())
 
-        count, self.escaped = kill_all(find, self.beat)
-        return count
+        killed, self.escaped = kill_all(find, self.beat)
+        return len(killed | chased)

@@ -86,10 +86,10 @@ def is_running(pid: int) -> bool:
     return stat is not None and stat[0] not in "ZX"
 
 
-def kill_all(find: Callable[[], Iterable[int]], beat: Callable[[], None]) -> tuple[int, bool]:
+def kill_all(find: Callable[[], Iterable[int]], beat: Callable[[], None]) -> tuple[set[int], bool]:
     """Kill what `find` returns until it returns nothing.
 
-    Return how many processes that were, and whether there are new ones to the end: a process that
+    Return which processes that were, and whether there are new ones to the end: a process that
     forks and exits all the time is gone when its listing is read. One that was sent KILL and stays,
     in a call of the driver, executes nothing of its own any more.
     """
@@ -98,7 +98,7 @@ def kill_all(find: Callable[[], Iterable[int]], beat: Callable[[], None]) -> tup
     while True:
         found = [pid for pid in find() if is_running(pid)]
         if not found or time.monotonic() > limit:
-            return len(seen), not seen.issuperset(found)
+            return seen, not seen.issuperset(found)
         seen.update(found)
         for pid in found:
             kill_group(pid)
@@ -116,25 +116,28 @@ def kill_group(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def kill_children() -> None:
-    """Kill this process's children as fast as they can be listed, for CHASE_S at most.
+def kill_children() -> set[int]:
+    """Kill this process's children as fast as they can be listed, for CHASE_S; return which.
 
     The orphans of what forks and exits become children of the subreaper, which learns of them here
     hundreds of times faster than by reading /proc.
     """
+    killed: set[int] = set()
     listing, limit = f"/proc/self/task/{os.getpid()}/children", time.monotonic() + CHASE_S
     while time.monotonic() < limit:
         try:
             with open(listing, "rb") as file:
                 pids = [int(word) for word in file.read().split()]
         except OSError:  # a kernel without CONFIG_PROC_CHILDREN
-            return
+            break
         if not pids:
-            return
+            break
         for pid in pids:
-            kill_group(pid)
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
+                if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                    kill_group(pid)
+                    killed.add(pid)
+    return killed
 
 
 def run_tool(argv: list[str], limit_s: float) -> tuple[int | None, str]:

@@ -125,7 +125,7 @@ class Workdir:
             mine = ((pid, self.runs / run) for pid, run in marks(self.path).items())
             return [pid for pid, run in mine if run.is_dir() and agent_of(run) is None]
 
-        return kill_all(find, lambda: None)[0]
+        return len(kill_all(find, lambda: None)[0])
 
     def prune(self, keep_s: float, utc_s: float) -> tuple[int, list[str]]:
         """Remove what is older, and not fresh: ended runs, blobs of no kept run, cached results.

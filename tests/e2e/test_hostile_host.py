@@ -88,6 +88,8 @@ def test_a_host_that_sends_a_run_record_gets_no_command_executed(
     assert not (answer.folder / ".git").exists()
     again = project.invoke("collect", answer.folder.name)
     assert again.sentences == []
+    said = "what is missing of this run (4) never comes: there is nothing to collect"
+    assert again.progress[0] == said
     assert not marker.exists()
 
 

@@ -113,6 +113,8 @@ def collect(root: Path, name: str) -> Run:
     run = directory.run
     if run.state == "finished" or not run.jobs or run.remote is None:
         what = "everything of this run is here" if run.jobs else "nothing was launched in this run"
+        if run.missing:
+            what = f"what is missing of this run ({len(run.missing)}) never comes"
         say(f"{what}: there is nothing to collect")
         return _check_again(directory)
     if run.state == "collected":

@@ -8,6 +8,8 @@ written outside of what a host may write, nothing is run, and the call ends.
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -15,8 +17,8 @@ from random import Random
 from tests.e2e.project import Answer
 from tests.faults.kind import Inject, Kind
 from tests.faults.oracle import Expected
-from tests.faults.site import STAGES, Site
-from tests.remote.hostile_agent import hostile_python, listing, script_of, sending
+from tests.faults.site import STAGES, Site, processes_of
+from tests.remote.hostile_agent import hostile_python, listing, script_of
 
 Script = Callable[[Random, int, Path], str]
 """The hostile agent's script; the path is one that nothing may ever make."""
@@ -38,6 +40,9 @@ def is_hostile(script: Script) -> Inject:
 
         def heal() -> None:
             check_client(site, trap)
+            for pid, command in processes_of(site.folder).items():
+                if "/liar/" in command:  # it may never look whether somebody listens
+                    os.kill(pid, signal.SIGKILL)
             python.write_text(honest)
             python.chmod(0o755)
 
@@ -97,19 +102,32 @@ FINISHED = {"event": "finished", "utc": UTC, "t": 1.0, "reason": "all stages wer
 LOGS = {f"stages/{n:02d}-{s}/program.stdout.log": PRINTED for n, s in enumerate(STAGES, 1)}
 
 
+SERVE = """\
+import hashlib
+FILES = {files!r}
+SIZES = {sizes!r}
+
+def answer(op, request):
+    # The run's id is known once the client asks for it.
+    run = request.get("run", "").encode()
+    files = {{name: data.replace(b"RUN", run) for name, data in FILES.items()}}
+    if op == "manifest":
+        named = [[name, SIZES.get(name, len(data))] for name, data in files.items()]
+        yield {{"files": named, "lost": [], "other": []}}
+        yield {{"end": "listed", "alive": False}}
+    if op == "fetch":
+        for number, wanted in enumerate(request["files"]):
+            data = next(d for n, d in files.items() if n in str(wanted))
+            yield {{"file": number, "bytes": len(data)}}
+            yield data
+            yield {{"file": number, "sha256": hashlib.sha256(data).hexdigest()}}
+        yield {{"end": "fetched"}}
+"""
+
+
 def serve(files: dict[str, bytes], *, sizes: dict[str, int] | None = None) -> str:
     """Return the script of a host that has these files; `sizes` are what it says instead."""
-    told = [(name, (sizes or {}).get(name, len(data))) for name, data in files.items()]
-    answers = {"manifest": listing(*told), "fetch": sending(*files.values())}
-    # The run's id is known once the client asks for it.
-    return (
-        script_of(**answers)
-        + "_answer = answer\n"
-        + "def answer(op, request):\n"
-        + "    run = request.get('run', '').encode()\n"
-        + "    for what in _answer(op, request):\n"
-        + "        yield what.replace(b'RUN', run) if isinstance(what, bytes) else what\n"
-    )
+    return SERVE.format(files=files, sizes=sizes or {})
 
 
 def lists_what_it_must_not(rng: Random, seed: int, trap: Path) -> str:

@@ -95,7 +95,7 @@ def check_sentences(answer: Answer, found: Findings) -> None:
     code = answer.exit_code
     if code not in (0, 1, 2, 3, 4, 5, 6) and (code is None or code > 0):
         found.wrong.append(f"exit {code} is not in the table")
-    if code and code > 1 and not (answer.progress or answer.sentences):
+    if code and code > 1 and not everything.strip():
         found.wrong.append(f"exit {code} without a word")
     if answer.stdout.startswith("pass") != (code == 0):
         found.wrong.append(f"exit {code} with '{answer.stdout.partition(chr(10))[0]}'")

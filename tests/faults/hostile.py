@@ -52,7 +52,7 @@ def is_hostile(script: Script) -> Inject:
         shown = answer.stdout + answer.stderr
         assert not set(shown) & set("\x1b\r\x00\x9b"), f"controls are shown raw: {shown!r}"
         return answer, Expected(
-            exits=(1, 4, 5, 6), final=(1, 4, 5, 6), stages=None, gone=True, heal=heal
+            exits=(1, 4, 5, 6), final=(1, 4, 5, 6), stages=None, gone=True, forged=True, heal=heal
         )
 
     return inject

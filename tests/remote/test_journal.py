@@ -180,6 +180,29 @@ def test_a_stage_cannot_have_been_started_and_not_run(tmp_path: Path) -> None:
     assert error.value.message == f"{journal}: smoke was started, and not run"
 
 
+def test_events_that_cannot_come_in_this_order_are_believed_in_nothing(tmp_path: Path) -> None:
+    run_started, stage_started, command_started = STARTED
+    stage_ended = {"event": "stage_ended", "utc": UTC, "t": 2.0, "stage": "smoke", "ok": False}
+    for events, fault in (
+        (
+            (ENDED, command_started, stage_started),
+            "command_ended of stage smoke, command integer, while None was running",
+        ),
+        (
+            (stage_started, ENDED, command_started),
+            "command integer of stage smoke ended before it was started",
+        ),
+        (
+            (stage_started, command_started, stage_ended, ENDED),
+            "command_ended of stage smoke, command integer, while None was running",
+        ),
+    ):
+        journal = write(tmp_path / "journal.jsonl", run_started, *events)
+        with pytest.raises(ProtocolError) as error:
+            read_journal(journal, JOBS, "run-1")
+        assert error.value.message == f"{journal}: {fault}"
+
+
 @pytest.mark.parametrize("events", [STARTED[1:], [STARTED[0] | {"run": "run-2"}, *STARTED[1:]]])
 def test_the_journal_of_another_run_is_an_error(
     tmp_path: Path, events: list[dict[str, object]]

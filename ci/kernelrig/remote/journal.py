@@ -85,6 +85,25 @@ def _find_fault(events: Sequence[Event], run_id: str) -> str:
             return f"{stage} was started, and not run"
     if events and (events[0]["event"], events[0].get("run")) != ("run_started", run_id):
         return f"it is not the journal of {run_id}: it begins with {json.dumps(events[0])[:80]}"
+    return _find_disorder(events)
+
+
+def _find_disorder(events: Sequence[Event]) -> str:
+    """Return which event cannot come where it does: a stage runs alone, a command starts, ends."""
+    running: object = None
+    ended: set[str] = set()
+    for event in events:
+        kind, stage, command = event["event"], event.get("stage"), str(event.get("command"))
+        if kind == "stage_started":
+            running, ended = stage, set()
+        elif kind in ("command_started", "command_ended", "stage_ended") and stage != running:
+            return f"{kind} of stage {stage}, command {command}, while {running} was running"
+        elif kind == "command_started" and command in ended:
+            return f"command {command} of stage {stage} ended before it was started"
+        elif kind == "command_ended":
+            ended.add(command)
+        elif kind == "stage_ended":
+            running = None
     return ""
 
 

@@ -92,6 +92,26 @@ def test_a_word_that_no_file_or_process_can_be_called_is_refused_first(
     assert capsys.readouterr().err == f"{said}\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "of"),
+    [
+        (("--require-device", ""), "--require-device"),
+        (("--require-device=",), "--require-device"),
+        (("--gate", ""), "--gate"),
+        (("--remote", ""), "--remote"),
+        (("--only=",), "--only"),
+        (("",), "an argument"),
+    ],
+)
+def test_a_value_that_a_scripts_variable_left_empty_does_not_take_the_flag_away(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], of: str
+) -> None:
+    assert run("remote-test", "--kernel", "patch_embed", *words) == 2
+    assert capsys.readouterr().err == (
+        f"{of} has an empty value; leave it out, or set the variable that it is from\n"
+    )
+
+
 def test_a_task_may_be_typed_with_underscores(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--root", str(ROOT), "remote_test", "--gate", "much") == 2
     assert capsys.readouterr().err == "--gate must be a number from 0 to 9999999, not 'much'\n"

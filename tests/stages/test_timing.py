@@ -77,6 +77,31 @@ def test_a_true_time_passes_with_all_that_belongs_to_it(tmp_path: Path) -> None:
     assert facts["speed of light at"] == "1980 MHz, figures of the host's driver"
 
 
+def test_a_cache_that_no_such_gpu_has_makes_two_sets_of_inputs_no_more_than_enough(
+    tmp_path: Path,
+) -> None:
+    """Where the host gives no figures, the program's own are held to its GPU's model."""
+    sets, samples = 2, len(good()["samples_ms"])
+    last = (samples - 1) % sets
+    small = good(
+        sets=sets,
+        spot_checks=outputs.spot_checks(0, samples, sets, bench.IMAGES),
+        verified_after_timing=bench.comparison("random", last, ELEMENTS),
+        checksum=outputs.checksum("random", last, bench.IMAGES),
+        sampled=outputs.sampled("random", last, bench.IMAGES),
+    )
+    named = {k: bench.HOST.gpu[k] for k in ("name", "uuid", "driver_version", "compute_cap")}
+    ctx = bench.context(earlier=CHECKED, host=replace(bench.HOST, gpus=(named,)))
+    record = read(tmp_path, bench.invalidated(small, "device.l2_bytes", 1), ctx=ctx)
+    assert record.verdict.outcome is Outcome.ERROR
+    assert record.verdict.summary == (
+        "the program reports l2_bytes 1, a NVIDIA H200 has 31457280 to 62914560; the times are not"
+        " counted"
+    )
+    honest = read(tmp_path, small, ctx=ctx)
+    assert honest.verdict.summary == "2 sets of inputs are no more than 3 L2 caches hold"
+
+
 def test_every_statistic_is_a_sample_that_was_observed() -> None:
     samples = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2]
     assert [nearest_rank(samples, p) for p in (0, 5, 50, 95, 100)] == [0.1, 0.1, 0.4, 3.2, 3.2]

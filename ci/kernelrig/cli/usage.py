@@ -17,11 +17,17 @@ LONGEST_NAME = 255
 
 
 def check_words(words: Sequence[str]) -> None:
-    """ConfigError for a word that no flag takes: a control character in it, or longer than a name.
+    """ConfigError for a word that no flag takes: empty, with a control character, or too long.
 
-    The folder of --root may be called anything.
+    An empty value would mean that the flag was not given, and a script's variable that is not set
+    would take away what it asks for. The folder of --root may be called anything.
     """
     for before, word in zip(("", *words), words, strict=False):
+        if not word or re.fullmatch(r"--?[\w-]+=", word):
+            flag = word.rstrip("=") or (before if before.startswith("-") else "an argument")
+            raise ConfigError(
+                f"{flag} has an empty value", "leave it out, or set the variable that it is from"
+            )
         if before == "--root" or word.startswith("--root="):
             continue
         if any(c < " " or c == "\x7f" for c in word):

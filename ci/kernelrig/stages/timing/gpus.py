@@ -64,7 +64,10 @@ _LEAST_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class GpuFigures:
-    """What a GPU's floors are computed from; `source` is who gives it, `said` what the host did."""
+    """What a GPU's floors are computed from; `source` is who gives it, `said` what the host did.
+
+    `bounds` are the least and the most that a GPU of its model has of each figure.
+    """
 
     name: str
     compute_capability: str
@@ -75,6 +78,7 @@ class GpuFigures:
     sm_mhz: float
     source: str
     said: Mapping[str, int]
+    bounds: Mapping[str, tuple[int, int]]
     event_ns: int = 0
 
     @property
@@ -116,7 +120,7 @@ def figures_of(gpu: Mapping[str, str]) -> GpuFigures | str:
         if text is None:
             continue
         if not re.fullmatch(r"\d{1,12}", text) or not least[key] <= int(text) <= most[key]:
-            known = _span(least[key], most[key])
+            known = span_of(least[key], most[key])
             return _contradiction(name, key, text[:20], known)
         said[key] = int(text)
     clock = re.fullmatch(r"(\d{1,5})( MHz)?", gpu.get("clocks.max.sm", ""))
@@ -137,6 +141,7 @@ def figures_of(gpu: Mapping[str, str]) -> GpuFigures | str:
         sm_mhz=sm_khz / 1e3,
         source="the host's driver" if whole else f"the table of known GPUs: {why[:200]}",
         said=said,
+        bounds={key: (least[key], most[key]) for key in most},
         event_ns=row.event_ns.get(gpu.get("driver_version", "").partition(".")[0], 0),
     )
 
@@ -145,5 +150,5 @@ def _contradiction(name: str, what: str, found: str, known: str) -> str:
     return f"the host's {name} has {what} {found}, a {name} has {known}: its times are not verified"
 
 
-def _span(least: int, most: int) -> str:
+def span_of(least: int, most: int) -> str:
     return str(most) if least == most else f"{least} to {most}"

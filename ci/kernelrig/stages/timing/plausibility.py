@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from kernelrig.stages.harness.result import Clock, Clocks, DeviceSeen
-from kernelrig.stages.timing.gpus import GpuFigures
+from kernelrig.stages.timing.gpus import GpuFigures, span_of
 
 FEW = 3
 """So many samples, and fewer, may agree to the last bit by chance."""
@@ -93,10 +93,17 @@ def _find_odd(clock: Clock, gpu: GpuFigures) -> str:
 
 
 def find_other_device(seen: DeviceSeen, gpu: GpuFigures) -> str:
-    """Return what the program reports of its GPU that the host's driver does not."""
-    for key, known in gpu.said.items():
-        if getattr(seen, key) != known:
-            return f"the program reports {key} {getattr(seen, key)}, the host's driver {known}"
+    """Return what the program reports of its GPU that the host's driver does not.
+
+    What the host does not give is compared with what a GPU of that model can have: how many sets of
+    inputs are enough follows from the L2 cache that the program saw.
+    """
+    for key, (least, most) in gpu.bounds.items():
+        reported, known = getattr(seen, key), gpu.said.get(key)
+        if known is not None and reported != known:
+            return f"the program reports {key} {reported}, the host's driver {known}"
+        if not least <= reported <= most:
+            return f"the program reports {key} {reported}, a {gpu.name} has {span_of(least, most)}"
     return ""
 
 

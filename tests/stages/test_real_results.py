@@ -13,7 +13,7 @@ from kernelrig.stages import Context, read_stage
 from kernelrig.stages.timing.gpus import GpuFigures, figures_of
 
 from tests.stages import bench
-from tests.stages.test_sanitizer_verdict import with_session
+from tests.stages.test_sanitizer_verdict import with_logged_session, with_session
 
 SEVEN = {"seven": Case("seven", 7), "sanitizer": Case("sanitizer", 7, 4), "one": Case("one", 1)}
 
@@ -132,7 +132,10 @@ def test_a_real_clean_run_under_memcheck_passes(tmp_path: Path) -> None:
     captures = bench.DATA / "sanitizer"
     files: dict[str, Any] = {
         "memcheck-selftest.stdout.log": (captures / "2025.3.1-memcheck-oob.stdout.txt").read_text(),
-        "memcheck.log": "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n",
+        "memcheck.log": with_logged_session(
+            "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n",
+            bench.job(stage, context(content)),
+        ),
         "memcheck.xml": with_session(
             (captures / "2025.3.1-memcheck-clean.xml").read_text(),
             bench.job(stage, context(content)),

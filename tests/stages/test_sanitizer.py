@@ -39,7 +39,7 @@ def test_the_self_test_comes_first_and_then_the_kernel() -> None:
     assert run.argv == (
         *selftest.argv[:-2],
         *("--log-file", "memcheck.log", "--xml", "--save", "memcheck.xml"),
-        "--save-session-details",
+        "--print-session-details",
         "../../build/siglip_vision",
         *("--mode", "once", "--samples", "1", "--case", "images=7,ctas=4"),
         *("--pattern", "integer", "--seed", "0", "--watchdog", "330"),

@@ -23,6 +23,7 @@ from tests.stages.test_sanitizer_verdict import (
     racing,
     read,
     stage,
+    with_logged_session,
     with_session,
 )
 
@@ -158,7 +159,7 @@ def of_before(folder: Path, tool: str, left: dict[str, str]) -> StageRecord:
     ctx = bench.context()
     job = bench.job(stage(tool), ctx)
     *others, last = job.commands
-    since = ("--log-file", f"{tool}.log", "--save-session-details")
+    since = ("--log-file", f"{tool}.log", "--print-session-details")
     before = replace(last, argv=tuple(word for word in last.argv if word not in since))
     result = bench.ended(stage(tool), bench.exited(f"{tool}-selftest", 86), bench.exited(tool, 0))
     bench.write(folder, left)
@@ -184,16 +185,33 @@ def test_a_recorded_run_without_a_log_of_its_own_is_judged_by_its_stdout(
         assert record.verdict.outcome is Outcome.ERROR, how
 
 
-REAL_SESSION = "2025.3.1-memcheck-session.xml"
-
-
-def test_the_session_of_a_real_xml_is_read() -> None:
-    records = parse_xml(capture(REAL_SESSION))
-    assert (records.count, records.driver) == (0, "580.159.04")
-    assert records.application == (
+@pytest.mark.parametrize("version", ["2025.3.1", "2026.4.0"])
+def test_the_session_of_a_real_log_is_that_of_its_xml(version: str) -> None:
+    records = parse_xml(capture(f"{version}-memcheck-session.xml"))
+    session = parse_log(capture(f"{version}-memcheck-session.log"), alone=True).session
+    assert session is not None
+    assert (records.count, session.driver) == (0, "580.159.04")
+    assert session.application == (
         "/tmp/run/build/siglip_vision --mode once --samples 1 --case images=1,ctas=4"
         " --pattern integer --seed 3 --result r.json"
     )
+    assert records.session == session
+
+
+def judge(folder: Path, log: str, xml: str) -> StageRecord:
+    job = bench.job(stage("memcheck"), bench.context())
+    result = bench.ended(
+        stage("memcheck"), bench.exited("memcheck-selftest", 86), bench.exited("memcheck", 0)
+    )
+    bench.write(folder, files("memcheck") | {"memcheck.log": log, "memcheck.xml": xml})
+    return read_stage(stage("memcheck"), job, result, folder, bench.context())
+
+
+def of_one_process() -> tuple[str, str]:
+    """Return log and XML of a clean run, both of the process of the stage's command."""
+    job = bench.job(stage("memcheck"), bench.context())
+    left = files("memcheck")
+    return with_logged_session(left["memcheck.log"], job), with_session(left["memcheck.xml"], job)
 
 
 @pytest.mark.parametrize(
@@ -205,34 +223,35 @@ def test_the_session_of_a_real_xml_is_read() -> None:
         ("build/siglip_vision", "build/not_siglip_vision"),
         ("--mode once", "--mode check"),
         ("580.159.04", "570.86.10"),
-        ("session>", "sitting>"),
+        ("636", "637"),
     ],
 )
-def test_the_xml_of_another_process_is_an_error(tmp_path: Path, there: str, instead: str) -> None:
-    job = bench.job(stage("memcheck"), bench.context())
-    whole = with_session(files("memcheck")["memcheck.xml"], job)
-    assert there in whole
-    left = files("memcheck") | {"memcheck.xml": whole.replace(there, instead)}
-    result = bench.ended(
-        stage("memcheck"), bench.exited("memcheck-selftest", 86), bench.exited("memcheck", 0)
-    )
-    for xml, outcome in ((whole, Outcome.PASS), (left["memcheck.xml"], Outcome.ERROR)):
-        bench.write(tmp_path, left | {"memcheck.xml": xml})
-        record = read_stage(stage("memcheck"), job, result, tmp_path, bench.context())
-        assert record.verdict.outcome is outcome, record.verdict
+def test_what_another_process_left_is_an_error(tmp_path: Path, there: str, instead: str) -> None:
+    log, xml = of_one_process()
+    assert judge(tmp_path, log, xml).verdict.outcome is Outcome.PASS
+    other_log, other_xml = (text.replace(there, instead) for text in (log, xml))
+    assert (other_log, other_xml) != (log, xml)
+    mixed = [(other_log, xml), (log, other_xml)]
+    if there != "636":  # which process it was is not known, only that both files are of one
+        mixed.append((other_log, other_xml))
+    for pair in mixed:
+        assert judge(tmp_path, *pair).verdict.outcome is Outcome.ERROR, pair
 
 
-def test_the_xml_of_two_sessions_or_of_none_is_an_error(tmp_path: Path) -> None:
-    job = bench.job(stage("memcheck"), bench.context())
-    whole = with_session(files("memcheck")["memcheck.xml"], job)
-    session = whole[whole.index("<session>") : whole.index("</session>") + len("</session>")]
-    result = bench.ended(
-        stage("memcheck"), bench.exited("memcheck-selftest", 86), bench.exited("memcheck", 0)
-    )
-    for xml in (whole.replace(session, session * 2), whole.replace(session, "")):
-        bench.write(tmp_path, files("memcheck") | {"memcheck.xml": xml})
-        record = read_stage(stage("memcheck"), job, result, tmp_path, bench.context())
-        assert record.verdict.outcome is Outcome.ERROR
+def test_files_of_two_sessions_or_of_none_are_an_error(tmp_path: Path) -> None:
+    log, xml = of_one_process()
+    session = xml[xml.index("<session>") : xml.index("</session>") + len("</session>")]
+    header = log.index("\n") + 1
+    logged = log[header : log.index("========= ERROR SUMMARY")]
+    without = log.replace(logged, "")
+    for pair in (
+        (log, xml.replace(session, session * 2)),
+        (log, xml.replace(session, "")),
+        (log.replace(logged, logged * 2), xml),
+        (without, xml),
+        (without, xml.replace(session, "")),
+    ):
+        assert judge(tmp_path, *pair).verdict.outcome is Outcome.ERROR, pair
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -79,22 +79,37 @@ def read(
     run = end if isinstance(end, CommandResult) else bench.exited(tool, end)
     result = bench.ended(stage(tool), bench.exited(f"{tool}-selftest", selftest), run)
     job = bench.job(stage(tool), ctx)
-    xml = f"{tool}.xml"
-    bench.write(folder, left | ({xml: with_session(left[xml], job)} if xml in left else {}))
+    xml, log = f"{tool}.xml", f"{tool}.log"
+    said = {xml: with_session(left[xml], job)} if xml in left else {}
+    said |= {log: with_logged_session(left[log], job)} if log in left else {}
+    bench.write(folder, left | said)
     return read_stage(stage(tool), job, result, folder, ctx)
 
 
-def with_session(xml: str, job: StageJob) -> str:
-    """Return the tool's XML with the session of the job's command, as `--save-session-details`."""
+def application(job: StageJob) -> str:
     argv = job.commands[-1].argv
-    application = " ".join(argv[argv.index("--save-session-details") + 1 :])
-    session = f"<application>{application.replace('../../', WORKDIR)}</application>"
-    session = f"<session><pid>636</pid>{session}<driver>580.159.04</driver></session>"
+    return " ".join(argv[argv.index("--print-session-details") + 1 :]).replace("../../", WORKDIR)
+
+
+def with_session(xml: str, job: StageJob) -> str:
+    """Return the tool's XML with the session of the job's command."""
+    said = f"<application>{application(job)}</application><driver>580.159.04</driver>"
+    session = f"<session><pid>{PID}</pid>{said}</session>"
     whole = xml.replace("<ComputeSanitizerOutput/>", f"{ROOT}{session}</ComputeSanitizerOutput>")
     return whole if whole != xml else xml.replace(ROOT, ROOT + session, 1)
 
 
+def with_logged_session(log: str, job: StageJob) -> str:
+    """Return the tool's log with that session behind its first header, as a real one has it."""
+    header, *real = capture("2025.3.1-memcheck-session.log").splitlines(keepends=True)[:-1]
+    line = next(line for line in real if "Target application" in line)
+    before, colon, _ = line.partition(":")
+    said = f"{before}{colon}     {application(job)}\n"
+    return log.replace(header, header + "".join(real).replace(line, said), 1)
+
+
 ROOT = "<ComputeSanitizerOutput>"
+PID = 636
 
 
 @pytest.mark.parametrize("tool", list(SEEDED))

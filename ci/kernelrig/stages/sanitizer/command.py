@@ -77,7 +77,8 @@ def sanitizer_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
     )
 
 
-LOG_FILE, SESSION = "--log-file", "--save-session-details"
+LOG_FILE, SESSION = "--log-file", "--print-session-details"
+"""Without SESSION the tool saves no session in its XML either, whatever --save-session-details."""
 
 
 def _file_options(tool: str) -> tuple[str, ...]:

@@ -191,8 +191,8 @@ def _judge_run(
         return failed(f"{log.summary}, and no record says which: {report.unreadable}", *tail)
     if report.unreadable:
         return unreadable(report.unreadable)
-    if SESSION in command.argv and (other := _other_session(command, report.records, context)):
-        return broken(f"the records of {stage.tool} are of another process: {other}")
+    if SESSION in command.argv and (other := _other_session(command, report, context)):
+        return broken(f"what {stage.tool} wrote is of another process: {other}")
     listed = report.records.count
     if log.total > listed and ended.exit_code == ERROR_EXIT:
         return failed(f"{log.summary}, of which {listed} are listed: the others are not known")
@@ -209,17 +209,18 @@ def _judge_run(
     return _judge_proof(stage, folder, context) or passed(f"{stage.tool}: {log.summary}")
 
 
-def _other_session(command: Command, records: Records, context: Context) -> str:
-    """Return what the XML says of another process than the command's, empty if it is of that."""
-    if records.application is None:
-        return "no session is in them"
+def _other_session(command: Command, report: ToolOutput, context: Context) -> str:
+    """Return what log and XML say of another process than the command's, empty if of that one."""
+    session = report.log.session
+    if session is None or report.records.session != session:
+        return "its log names none" if session is None else "its log and its XML name two"
     first = command.argv.index(SESSION) + 1
     program, *words = command.argv[first:]
     wanted = " ".join((PurePosixPath(program).name, *words))
-    if not f"/{_unquoted(records.application)}".endswith(f"/{_unquoted(wanted)}"):
-        return f"'{records.application}', not '{wanted}'"
-    if context.host.driver and records.driver != context.host.driver:
-        return f"driver {records.driver}, not {context.host.driver}"
+    if not f"/{_unquoted(session.application)}".endswith(f"/{_unquoted(wanted)}"):
+        return f"'{session.application}', not '{wanted}'"
+    if context.host.driver and session.driver != context.host.driver:
+        return f"driver {session.driver}, not {context.host.driver}"
     return ""
 
 

@@ -31,6 +31,22 @@ _COMPLAINT = re.compile(r"(Error:|Warning:|Fatal|Internal|Target application)")
 # The tool cuts a name at its last `::` and first parenthesis, also inside of a parameter list.
 _NAME = re.compile(r"~?[A-Za-z_$][\w$]*(?:<.*>)?|operator.*")
 _RECORD_HEAD = re.compile(r"(Error|Warning): Race reported")
+# What `--print-session-details` adds behind the header.
+_SESSION = re.compile(
+    rf"(?<={_HEADER}\n)"
+    rf"{_PREFIX} Process ID: +(?P<pid>\d+)\n(?:{_PREFIX} [A-Z][\w ]+: .*\n)*?"
+    rf"{_PREFIX} Target application: +(?P<application>.*)\n{_PREFIX} CUDA version: .*\n"
+    rf"{_PREFIX} Display Driver version: +(?P<driver>.*)\n{_PREFIX} ?\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The process that the tool ran: its command line, the program's path made absolute."""
+
+    pid: str
+    application: str
+    driver: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +71,11 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The XML: how many records it lists, and their reports; a race may be many pairs.
-
-    `application` and `driver` are those of its session, None where it has none: the command line of
-    the process that the tool ran, the program's path made absolute.
-    """
+    """The XML: how many records it lists, and their reports; a race may be many pairs."""
 
     count: int
     reports: tuple[Report, ...]
-    application: str | None = None
-    driver: str | None = None
+    session: Session | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +91,14 @@ class ToolLog:
     not_listed: int
     complaints: tuple[str, ...]
     damage: str = ""
+    session: Session | None = None
 
 
 def parse_log(text: str, *, alone: bool = False) -> ToolLog:
     """Read the tool's own lines, out of a stdout that the program writes to as well or `alone`."""
+    session = _SESSION.search(text)
+    if session is not None:
+        text = text[: session.start()] + text[session.end() :]
     own = [line for line in text.split("\n") if line.startswith(_PREFIX)]
     lines = [line.removeprefix(_PREFIX).strip() for line in own]
     summaries = [m for line in lines if (m := _SUMMARY.match(line))]
@@ -105,6 +120,7 @@ def parse_log(text: str, *, alone: bool = False) -> ToolLog:
         not_listed,
         complaints,
         damage,
+        Session(**session.groupdict()) if session else None,
     )
 
 
@@ -176,8 +192,11 @@ def parse_xml(text: str) -> Records:
     listed = root.findall("record")
     records = [r for r in listed if r.findtext("level", "Error").lower() != "info"]
     reports = [report for r in records for report in (_races(r) or [_report(r)])]
-    said = (root.findtext("session/application"), root.findtext("session/driver"))
-    return Records(len(records), tuple(reports), *said)
+    return Records(len(records), tuple(reports), *map(_session, sessions))
+
+
+def _session(found: ElementTree.Element) -> Session:
+    return Session(*(found.findtext(tag, "") for tag in ("pid", "application", "driver")))
 
 
 def _report(record: ElementTree.Element) -> Report:

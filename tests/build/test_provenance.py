@@ -60,6 +60,46 @@ def test_the_commit_and_what_differs_from_it_are_recorded_whoever_owns_the_check
     assert len({"", added, changed}) == 3
 
 
+@pytest.mark.parametrize(
+    "hide",
+    [
+        ("config", "diff.external", "true"),
+        ("config", "diff.same.textconv", "echo"),
+        ("update-index", "--assume-unchanged", "kernel/a.cu"),
+        ("update-index", "--skip-worktree", "kernel/a.cu"),
+    ],
+)
+def test_a_change_that_git_was_told_to_hide_is_a_change(tree: Path, hide: tuple[str, ...]) -> None:
+    (tree / ".git/info").mkdir(exist_ok=True)
+    (tree / ".git/info/attributes").write_text("*.cu diff=same\n")
+    git(tree, *hide)
+    assert provenance(tree, ()).dirty_sha256 == ""
+    (tree / "kernel/a.cu").write_text("// changed\n")
+    once = provenance(tree, ()).dirty_sha256
+    (tree / "kernel/a.cu").write_text("// changed again\n")
+    assert len({"", once, provenance(tree, ()).dirty_sha256}) == 3
+
+
+def test_the_variables_of_a_hook_in_another_tree_change_nothing(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git gives hooks GIT_DIR and GIT_INDEX_FILE of the tree in which they run."""
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    git(other, "commit", "-q", "--allow-empty", "-m", "another")
+    head = git(tree, "rev-parse", "HEAD")
+    (tree / "kernel/a.cu").write_text("// changed\n")
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other))
+    monkeypatch.setenv("GIT_EXTERNAL_DIFF", "true")
+    made = provenance(tree, ())
+    assert (made.commit, made.dirty_sha256 != "") == (head, True)
+    (tree / "artifacts/builds").mkdir(parents=True)
+    with checkout(tree, "HEAD") as (place, commit):
+        assert (commit, (place / "kernel/a.cu").read_text()) == (head, "// a kernel\n")
+
+
 def test_nothing_that_the_configuration_of_anothers_checkout_names_is_run(tree: Path) -> None:
     ran = tree.parent / "ran"
     (tree / ".gitattributes").write_text("*.cu filter=evil diff=evil\n")

@@ -15,6 +15,20 @@ from kernelrig.errors import CiError
 from kernelrig.model import Build, Provenance
 from kernelrig.proc import Completed, run_process
 
+_KEPT = (
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM",
+    "GIT_TEST_ASSUME_DIFFERENT_OWNER",
+)
+"""Of git's variables, those that may be meant for this tree: of a hook, GIT_DIR and GIT_INDEX_FILE
+name another one, and GIT_EXTERNAL_DIFF would say what differs."""
+
+_ALL_CHANGES = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=none", "--binary")
+"""Settings and attributes of a checkout may hide what differs from what would be committed."""
+
 _NOT_BASELINES = ("--", ".", ":(exclude)artifacts/baselines")
 """Accepting a baseline changes no build."""
 _FOREIGN = "dubious ownership"
@@ -56,8 +70,8 @@ def _state(root: Path) -> tuple[str, str, str]:
 
 def _dirty(root: Path) -> str:
     """Hash what differs from HEAD, untracked files included; empty for a clean tree."""
-    diff = _git(root, "diff", "--binary", "HEAD", *_NOT_BASELINES).stdout
-    unknown = tuple(_untracked(root))
+    diff = _git(root, "diff", *_ALL_CHANGES, "HEAD", *_NOT_BASELINES).stdout
+    unknown = (*_untracked(root), *_hidden(root))
     digest = hashlib.sha256(diff.encode())
     for name in unknown:
         digest.update(name.encode(errors="surrogateescape"))
@@ -90,6 +104,18 @@ def _untracked(root: Path, *options: str) -> Iterator[str]:
     return iter(sorted(filter(None, listed.stdout.split("\0"))))
 
 
+def _hidden(root: Path) -> Iterator[str]:
+    """Yield files that `git diff` was told to take for unchanged, and which are not as in HEAD."""
+    listed = _git(root, "ls-files", "-v", "-z", *_NOT_BASELINES).stdout.split("\0")
+    told = (entry[2:] for entry in listed if entry[:1].islower() or entry[:1] == "S")
+    for name in sorted(n for n in told if (root / n).exists()):  # others: a sparse checkout
+        # Hashed as it would be committed: line ends and filters of the checkout are no change.
+        now = _git(root, "hash-object", "--", name).stdout.strip()
+        then = _git(root, "rev-parse", f"HEAD:./{name}").stdout.strip()
+        if not now or now != then:
+            yield name
+
+
 def _content(path: Path) -> bytes:
     """Return what git would store of a path: a link's target, nothing of what is no file."""
     if path.is_symlink():
@@ -97,6 +123,11 @@ def _content(path: Path) -> bytes:
     return path.read_bytes() if path.is_file() else b""
 
 
+def git_environment() -> dict[str, str]:
+    """Return the environment for git in the tree that is named to it, and in no other one."""
+    own = {k: v for k, v in os.environ.items() if k in _KEPT or not k.startswith("GIT_")}
+    return {**own, "LC_ALL": "C"}
+
+
 def _git(root: Path, *words: str) -> Completed:
-    env = {**os.environ, "LC_ALL": "C"}
-    return run_process(["git", "-C", root, *words], env=env, timeout_s=30)
+    return run_process(["git", "-C", root, *words], env=git_environment(), timeout_s=30)

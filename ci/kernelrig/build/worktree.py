@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import tempfile
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kernelrig.build.provenance import git_environment
 from kernelrig.errors import CiError, ConfigError
 from kernelrig.proc import Completed, run_process
 
@@ -38,10 +38,7 @@ def checkout(root: Path, rev: str) -> Iterator[tuple[Path, str]]:
     store.mkdir(parents=True, exist_ok=True)
     place = Path(tempfile.mkdtemp(prefix=".worktree-", dir=store.parent))
     try:
-        done = run_process(
-            ["git", "-C", root, "worktree", "add", "--detach", "--quiet", place, commit],
-            timeout_s=LIMIT_S,
-        )
+        done = _git(root, "worktree", "add", "--detach", "--quiet", str(place), commit)
         if done.exit_code:
             why = (done.stderr.strip().splitlines() or ["git printed nothing"])[-1]
             raise CiError(f"no worktree of {commit[:12]}: {why}")
@@ -56,5 +53,4 @@ def checkout(root: Path, rev: str) -> Iterator[tuple[Path, str]]:
 
 
 def _git(root: Path, *words: str) -> Completed:
-    env = {**os.environ, "LC_ALL": "C"}
-    return run_process(["git", "-C", root, *words], env=env, timeout_s=LIMIT_S)
+    return run_process(["git", "-C", root, *words], env=git_environment(), timeout_s=LIMIT_S)

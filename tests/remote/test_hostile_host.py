@@ -187,6 +187,26 @@ def answer(op, request):
     assert missing == Missing((said,), may_come=True)
 
 
+def test_a_list_of_nothing_without_end_ends(server: Sshd, tmp_path: Path) -> None:
+    script = """
+def answer(op, request):
+    while op == "manifest":
+        yield {"files": [], "lost": [], "other": []}
+"""
+    with linked(server, tmp_path, script) as link:
+        missing = link.collect("run-1", tmp_path / "back", JOBS, Limits(files=3000))
+    said = "all that did not come: the host lists more than 8000 files"
+    assert missing == Missing((said,), may_come=True)
+
+
+def test_facts_without_end_are_not_recorded(server: Sshd, tmp_path: Path) -> None:
+    facts = {"hostname": "h", "python": "3.11.2", "glibc": "2.36", "free_bytes": 1}
+    script = script_of(facts={**facts, "driver": "9" * (1 << 20)})
+    with linked(server, tmp_path, script) as link, pytest.raises(ProtocolError) as error:
+        _ = link.facts
+    assert error.value.message.startswith("host: the host's facts have 1048")
+
+
 @pytest.mark.parametrize(
     "frame",
     [

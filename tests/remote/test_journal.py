@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -213,3 +214,10 @@ def test_the_journal_of_another_run_is_an_error(
     assert error.value.message.startswith(
         f"{journal}: it is not the journal of run-1: it begins with {{"
     )
+
+
+def test_a_journal_that_is_too_long_is_not_read(tmp_path: Path) -> None:
+    journal = write(tmp_path / "journal.jsonl", *STARTED)
+    os.truncate(journal, 8 << 40)
+    with pytest.raises(ProtocolError, match="it has more than 67108864 bytes"):
+        read_journal(journal, JOBS, "run-1")

@@ -43,3 +43,18 @@ def test_a_run_whose_client_was_killed_before_the_last_report_is_judged_from_its
     with pytest.raises(CiError):
         engine.collect(tmp_path, folder.name)
     assert not (folder / MANIFEST).exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["stages/01-program/program.stderr.log", "journal.jsonl", "stages"]
+)
+def test_a_link_in_a_run_that_was_handed_over_is_not_followed(tmp_path: Path, name: str) -> None:
+    """The report of a run that failed quotes a stage's last lines: of no file outside of it."""
+    folder = put(tmp_path, "remote-test", state="collected")
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).symlink_to("/etc/hostname")
+    with pytest.raises(ProtocolError) as caught:
+        engine.collect(tmp_path, folder.name)
+    assert caught.value.message == (
+        f"{folder.name}: {name} is a symbolic link, and a run is made of files and folders alone"
+    )

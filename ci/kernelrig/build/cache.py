@@ -95,8 +95,10 @@ def load_build(folder: Path) -> Build:
             )
         try:
             same = sha256_file(folder / name) == digest
-        except OSError as e:
+        except FileNotFoundError as e:
             raise _damaged(folder, f"{name} is missing") from e
+        except OSError as e:
+            raise _damaged(folder, f"{name} cannot be read: {(e.strerror or '').lower()}") from e
         if not same:
             raise _damaged(folder, f"{name} is not what was built")
     if build.program not in build.files:

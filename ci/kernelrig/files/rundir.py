@@ -8,9 +8,12 @@ import json
 import os
 import re
 import secrets
+import stat
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from kernelrig.files.regular_file import open_regular
 
 _PART = re.compile(r"\.(\d+)\.[0-9a-f]{8}\.part")
 
@@ -70,8 +73,21 @@ def write_json(path: Path, value: Any) -> None:  # noqa: ANN401 - any JSON value
 
 
 def sha256_file(path: Path) -> str:
-    with path.open("rb") as f:
+    """Return the SHA-256 of a regular file; OSError for anything else, which may have no end."""
+    with open_regular(path) as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+def odd_file(folder: Path) -> str:
+    """Name the first thing below `folder` that is neither a file nor a folder, empty if none is."""
+    for top, folders, files in os.walk(folder):
+        for name in sorted((*folders, *files)):
+            path = Path(top, name)
+            mode = path.lstat().st_mode
+            if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+                kind = "symbolic link" if stat.S_ISLNK(mode) else "special file"
+                return f"{path.relative_to(folder)} is a {kind}"
+    return ""
 
 
 def utc_now() -> str:

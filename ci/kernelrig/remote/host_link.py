@@ -34,6 +34,8 @@ MOST_EVENTS = 100_000
 MOST_BYTES = 2 * AGENT_BYTES
 """What a host may tell of a run while it is followed: some events for each command, all short."""
 
+MOST_FACTS_BYTES = 256 << 10
+
 T = TypeVar("T")
 
 
@@ -93,7 +95,12 @@ class HostLink:
     def facts(self) -> Host:
         """Return the facts of the host, probed once; a probe that fails is listed in `problems`."""
         if self._facts is None:
-            answer = self._persist(lambda session: session.ask({"op": "facts"}))
+            answer, size = self._persist(
+                lambda session: (session.ask({"op": "facts"}), session.frame_bytes)
+            )
+            if size > MOST_FACTS_BYTES:  # all of them are in run.json, and some in each report
+                text = f"{size} bytes, {MOST_FACTS_BYTES} are read at most"
+                raise ProtocolError(f"{self.remote.name}: the host's facts have {text}")
             found, complaints = convert(Host, answer)
             if found is None:
                 why = "; ".join(c.text for c in complaints)

@@ -16,12 +16,14 @@ from typing import Any, TypeAlias, TypeGuard
 
 from kernelrig.errors import ProtocolError
 from kernelrig.files import strict_json
+from kernelrig.files.regular_file import read_regular
 from kernelrig.files.validation import convert
 from kernelrig.model import Command, CommandResult, EndedBy, StageJob, StageResult
 
 Event: TypeAlias = dict[str, Any]
 
 LOST = "the agent on the host was lost before it ran this"
+_MOST_BYTES = 64 << 20
 _UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _ONCE = ("run_started", "stage_started", "stage_not_run", "command_started", "command_ended")
 """Kinds of events that occur once per run, stage or command."""
@@ -51,7 +53,10 @@ def read_journal(path: Path, jobs: Sequence[StageJob], run_id: str) -> tuple[Sta
 
 def read_events(path: Path) -> Iterator[Event]:
     """Yield the events; an incomplete last line, as a killed agent leaves it, is dropped."""
-    text = path.read_bytes() if path.is_file() else b""
+    try:
+        text = read_regular(path, _MOST_BYTES) if path.is_file() else b""
+    except OSError as e:
+        raise ProtocolError(f"{path}: {(e.strerror or str(e)).lower()}") from e
     *lines, _ = text.split(b"\n")
     for number, line in enumerate(lines, 1):
         try:

@@ -198,6 +198,7 @@ class RunFetch:
         other: list[str] = []
         entries = 0
         while "end" not in (frame := session.frame()):
+            entries += 1  # a frame without entries counts too: there may be no end of them
             for name, size in read_entries(frame, "files", int):
                 entries += 1
                 try:

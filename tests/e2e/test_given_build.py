@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from tests.e2e.host import LoopbackHost
 from tests.e2e.project import Project, make_project
@@ -47,6 +51,44 @@ def test_a_build_that_was_altered_on_the_way_is_refused(project: Project, tmp_pa
         " build it again, or fetch it again"
     ]
     assert project.runs() == []
+
+
+def make_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def link_to_zeros(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("odd", [make_fifo, link_to_zeros])
+def test_a_build_with_something_without_an_end_is_refused(
+    project: Project, tmp_path: Path, odd: Callable[[Path], None]
+) -> None:
+    shutil.copytree(build(project), tmp_path / "fetched")
+    (tmp_path / "fetched/cpu_program").unlink()
+    odd(tmp_path / "fetched/cpu_program")
+    answer = project.test("passes", "brief", "--build", str(tmp_path / "fetched"))
+    assert answer.exit_code == 2
+    assert answer.sentences == [
+        f"{tmp_path}/fetched is damaged: cpu_program cannot be read: not a regular file;"
+        " build it again, or fetch it again"
+    ]
+
+
+def test_what_lies_beside_a_build_does_not_come_into_the_run(
+    project: Project, tmp_path: Path
+) -> None:
+    """A link there would bring a file of this machine into what is uploaded as an artifact."""
+    fetched = shutil.copytree(build(project), tmp_path / "fetched")
+    (tmp_path / "secret").write_text("planted")
+    (fetched / "notes").symlink_to(tmp_path / "secret")
+    (fetched / "loop").symlink_to(".")
+    os.mkfifo(fetched / "pipe")
+    answer = project.test("passes", "brief", "--build", str(fetched))
+    assert (answer.exit_code, answer.sentences) == (0, [])
+    listed = json.loads((fetched / "build.json").read_text())["files"]
+    assert {p.name for p in (answer.folder / "build").iterdir()} == {"build.json", *listed}
 
 
 def test_of_several_builds_the_one_for_the_remotes_arch_is_run(project: Project) -> None:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
+
+from kernelrig import config
+from kernelrig.files import serialization
 
 from tests.e2e.host import LoopbackHost
 from tests.e2e.project import Project, read_junit, read_run, run_words
+from tests.remote.sshd_fixture import free_port
 
 
 def test_a_host_in_use_is_refused_and_nothing_is_left_to_collect(
@@ -32,6 +38,25 @@ def test_a_host_in_use_is_refused_and_nothing_is_left_to_collect(
     again = project.invoke("collect", refused.folder.name)
     assert (again.exit_code, again.sentences) == (4, [])
     assert again.progress == ["nothing was launched in this run: there is nothing to collect"]
+
+
+def test_a_run_may_be_named_by_its_path_wherever_it_lies(
+    project: Project, host: LoopbackHost, tmp_path: Path
+) -> None:
+    """Also where it then cannot go on: the host is gone."""
+    folder = project.test("passes", "brief").folder
+    run = read_run(folder)
+    (folder / "manifest.json").unlink()
+    (folder / "run.json").write_text(serialization.to_json(replace(run, state="launched")))
+    elsewhere = shutil.copytree(folder, tmp_path / "handed-over")
+    config.add_remote(
+        project.root, host.remote(port=free_port(), boot_s=0.0, give_up_s=0.1), replace=True
+    )
+    for name in (folder.relative_to(project.root), elsewhere):
+        answer = project.invoke("collect", str(name))
+        assert answer.exit_code == 6, answer.stderr
+        assert answer.progress[-1].endswith("what did not come back")
+        assert not list(project.root.glob("artifacts/crash-*"))
 
 
 def test_a_run_that_is_over_needs_its_host_no_more(project: Project, host: LoopbackHost) -> None:

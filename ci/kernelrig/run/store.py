@@ -153,8 +153,15 @@ class RunDirectory:
         self.save(replace(run, provenance=origin))
 
     def keep_build(self, place: str, built: Build) -> None:
-        """Copy a build into the run: what is judged lies in its directory from the start."""
-        shutil.copytree(built.folder, rundir.build_folder(self.folder, place))
+        """Copy a build into the run: what is judged lies in its directory from the start.
+
+        Of a build that was given, what else lies in its folder is not of it: a link there may lead
+        to any file of this machine, and a run's directory becomes an artifact.
+        """
+        folder = rundir.build_folder(self.folder, place)
+        folder.mkdir(parents=True)
+        for name in (build.RECORD, *built.files):
+            shutil.copy2(built.folder / name, folder / name)
 
     def keep_sources(self, built: Build, tree: Path) -> None:
         """Keep what the build was made of: a finding's fingerprint holds the text of its line.
@@ -235,6 +242,11 @@ def new_run(root: Path, p: RunSpec) -> Run:
 def load_run(root: Path, name: str) -> RunDirectory:
     """Return the run that `name` means: a path, an id, or an id's unique part."""
     folder = find_run(root / RUNS, name)
+    if odd := rundir.odd_file(folder):
+        raise ProtocolError(
+            f"{folder.name}: {odd}, and a run is made of files and folders alone",
+            "put the file itself there: what a link leads to is not of the run",
+        )
     return RunDirectory(root, folder, serialization.from_json(Run, folder / "run.json"))
 
 
@@ -255,7 +267,7 @@ def new_run_id(kernel: str, remote: str) -> str:
 def find_run(runs: Path, name: str) -> Path:
     """Return the run directory that `name` means: a path, an id, or an id's unique part."""
     if (Path(name) / "run.json").is_file():
-        return Path(name)
+        return Path(name).absolute()
     found = sorted(p.parent for p in runs.glob("*/run.json") if name in p.parent.name)
     if len(found) == 1:
         return found[0]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -81,10 +83,21 @@ def test_the_agents_word_is_never_called_a_pass() -> None:
 def test_progress_goes_to_stderr_and_other_events_print_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    follow = Follower()
-    follow({"event": "run_started"})
-    assert capsys.readouterr() == ("", "")
-    follow({"event": "stage_started", "stage": "\x1b[2Jsmoke"})
-    out, err = capsys.readouterr()
+    with Follower() as follow:
+        follow({"event": "run_started"})
+        assert capsys.readouterr() == ("", "")
+        follow({"event": "stage_started", "stage": "\x1b[2Jsmoke"})
+        out, err = capsys.readouterr()
     assert out == ""
     assert err.endswith("] \\x1b[2Jsmoke: started\n")
+
+
+def test_a_host_that_starts_stages_without_end_occupies_one_thread() -> None:
+    before = threading.active_count()
+    with Follower() as follow:
+        for number in range(50):
+            follow({"event": "stage_started", "stage": f"s{number}"})
+        limit = time.monotonic() + 10
+        while threading.active_count() > before + 1 and time.monotonic() < limit:
+            time.sleep(0.01)
+        assert threading.active_count() <= before + 1

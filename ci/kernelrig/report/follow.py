@@ -24,29 +24,29 @@ class Follower:
     ) -> None:
         self._emulated = "emulated: " if device is DeviceKind.EMULATOR else ""
         self._expected_s = expected_s or {}
-        self._ends: dict[str, Callable[[], None]] = {}
+        self._end: Callable[[], None] | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for stage in tuple(self._ends):
-            self._end(stage)
+        self._end_stage()
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         """Print an event of the agent's journal on stderr, if it is one that people need."""
         stage = str(event.get("stage", ""))
-        if event.get("event") in ("stage_ended", "stage_not_run"):
-            self._end(stage)
+        # One stage is under way at a time, however many a host says that it has started.
+        if event.get("event") in ("stage_started", "stage_ended", "stage_not_run"):
+            self._end_stage()
         if line := progress_line(event):
             say(f"{self._emulated}{line}")
         if event.get("event") == "stage_started":
-            self._end(stage)
             shown = f"{self._emulated}{one_line(stage)}"
-            self._ends[stage] = begin(shown, self._expected_s.get(stage, 0.0))
+            self._end = begin(shown, self._expected_s.get(stage, 0.0))
 
-    def _end(self, stage: str) -> None:
-        if end := self._ends.pop(stage, None):
+    def _end_stage(self) -> None:
+        end, self._end = self._end, None
+        if end is not None:
             end()
 
 

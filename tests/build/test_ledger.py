@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from kernelrig.build import ledger, load_build
+from kernelrig.errors import ConfigError
 from kernelrig.files.rundir import sha256_file
 from kernelrig.model import Toolchain
 from kernelrig.run.upkeep import clean
@@ -27,12 +29,33 @@ def stub(folder: Path, text: str = "#!/bin/sh\nprintf stub\n") -> None:
     record.write_text(json.dumps(value))
 
 
+def relabel(folder: Path) -> None:
+    """Let an entry say that it is of another kernel."""
+    record = folder / "build.json"
+    record.write_text(record.read_text().replace('"kernel": "demo"', '"kernel": "other"'))
+
+
+@pytest.mark.parametrize("change", [stub, relabel])
+def test_an_entry_that_was_changed_is_not_taken_where_it_is_given_either(
+    checkout: Checkout, tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    """As `--build` takes it, by its name or through a link; a copy is of unknown origin."""
+    first = checkout.build()
+    change(first.folder)
+    (tmp_path / "link").symlink_to(first.folder)
+    for given in (first.folder, tmp_path / "link"):
+        with pytest.raises(ConfigError) as caught:
+            load_build(given)
+        assert caught.value.message == f"{given} is not what was compiled here"
+    # Nothing in the entry gives it away:
+    assert load_build(shutil.copytree(first.folder, tmp_path / "copy")).key == first.key
+
+
 def test_an_entry_that_was_changed_with_its_own_hashes_is_compiled_again(
     checkout: Checkout, capfd: pytest.CaptureFixture[str]
 ) -> None:
     first = checkout.build()
     stub(first.folder)
-    assert said_by(load_build(first.folder)) == "stub"  # nothing in the entry gives it away
     again = checkout.build()
     assert (again.reused, again.folder, checkout.compilations) == (False, first.folder, 2)
     assert said_by(again) == "demo|a label|said|1"

@@ -82,12 +82,20 @@ def last_compile_s(root: Path, request: Request) -> float:
 
 
 def load_build(folder: Path) -> Build:
-    """Return the build in `folder`, with every file in it checked against its hash."""
+    """Return the build in `folder`, with every file in it checked against its hash.
+
+    ConfigError for a damaged one, and for an entry of a store that was changed with its hashes.
+    """
     if not (folder / RECORD).is_file():
         raise ConfigError(
             f"no build in {folder}: it has no {RECORD}", f"see `ls {BUILDS}`, or `invoke build`"
         )
     build = replace(from_json(Build, folder / RECORD), folder=folder)
+    if ledger.contradicts(folder, folder / RECORD):
+        raise ConfigError(
+            f"{folder} is not what was compiled here",
+            "build it again; one from elsewhere goes into a folder of its own",
+        )
     for name, digest in build.files.items():
         if "/" in name:
             raise ProtocolError(

@@ -2,7 +2,7 @@
 
 An entry lists the hashes of its own files, so whoever changes one can change the list with it. The
 ledger has the hash of that list as it was when the entry was made. One without a line in it, or
-with another hash, is made again.
+with another hash, is made again; one with another hash is not taken either where it is given.
 """
 
 from __future__ import annotations
@@ -29,6 +29,11 @@ def is_noted(entry: Path, record: Path) -> bool:
         return _line(entry).read_text() == sha256_file(record) + "\n"
     except (OSError, ValueError):
         return False
+
+
+def contradicts(entry: Path, record: Path) -> bool:
+    """Whether another entry of this name was made here; not for one that came from elsewhere."""
+    return _line(entry.resolve()).exists() and not is_noted(entry.resolve(), record)
 
 
 def forget_removed(store: Path) -> None:

@@ -4,7 +4,9 @@
 //
 // Before a spot-checked launch some outputs are made wrong, and the rows of A that they depend on
 // are replaced by new ones; after it these outputs are read. A kernel that skips a launch leaves
-// them wrong, and one that returns what it computed earlier returns it for the rows of then.
+// them wrong, and one that returns what it computed earlier returns it for the rows of then. Before
+// and after every other timed launch the same is done with the rows that it has, and nothing is
+// kept: a kernel that could tell by the time since the launch before it would know when to compute.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +22,10 @@ constexpr int SPOT_PLACES = 256;   // outputs of each
 constexpr int SPOT_SEED_BITS = 48; // as the seeds that the client derives
 
 // The number that is drawn from part `part` of `parts` nearly equal parts of [0, extent).
-inline uint64_t drawn_from_part(uint64_t base, uint64_t counter, uint64_t part, uint64_t parts,
-                                uint64_t extent) {
+KERNELRIG_HD uint64_t drawn_from_part(uint64_t base, uint64_t counter, uint64_t part,
+                                      uint64_t parts, uint64_t extent) {
   const uint64_t whole = extent / parts, rest = extent % parts;
-  const uint64_t first = part * whole + std::min(part, rest);
+  const uint64_t first = part * whole + (part < rest ? part : rest);
   return first + hash_at(base, counter) % (whole + (part < rest ? 1 : 0));
 }
 
@@ -37,13 +39,21 @@ inline std::vector<int> spot_checked_samples(uint64_t seed, int samples) {
   return drawn;
 }
 
-// Row-major indices of outputs in rising order, spread over all of them.
+inline uint64_t spot_places_base(uint64_t seed) { return hash_base("spot places", seed); }
+
+// The row-major index of output `i` of the `count` that are spoiled before a sample.
+KERNELRIG_HD uint64_t spot_place(uint64_t base, int sample, uint64_t i, uint64_t count,
+                                 uint64_t outputs) {
+  return drawn_from_part(base, sample * uint64_t{SPOT_PLACES} + i, i, count, outputs);
+}
+
+// All of them, in rising order, spread over all outputs.
 inline std::vector<unsigned long long> spot_places(uint64_t seed, int sample, uint64_t outputs) {
-  const uint64_t base = hash_base("spot places", seed);
+  const uint64_t base = spot_places_base(seed);
   const uint64_t count = std::min<uint64_t>(SPOT_PLACES, outputs);
   std::vector<unsigned long long> places;
   for (uint64_t i = 0; i < count; ++i)
-    places.push_back(drawn_from_part(base, sample * uint64_t{SPOT_PLACES} + i, i, count, outputs));
+    places.push_back(spot_place(base, sample, i, count, outputs));
   return places;
 }
 

@@ -1,5 +1,5 @@
-// The outputs of timed launches: made wrong before a launch that is checked, read after it, outside
-// of what its events measure. spot_check.cuh says which, where and why.
+// The outputs of timed launches: some made wrong before each launch, and read after it, outside of
+// what its events measure. spot_check.cuh says which, where and why.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,20 +26,30 @@ __device__ inline void fill_row(uint8_t *a, uint64_t row, uint64_t k, Pattern pa
     a[i] = operand_at(pattern, base, i);
 }
 
+// The places of a sample, one of each CTA.
+struct Places {
+  uint64_t base;
+  int sample;
+  uint64_t outputs;
+
+  __device__ uint64_t own() const {
+    return spot_place(base, sample, blockIdx.x, gridDim.x, outputs);
+  }
+};
+
 // The complement of a right output differs from it by more than any tolerance, and is as plausible:
-// a kernel cannot see that it is to compute. A CTA has a place; those of one row write the same.
-__global__ void spoil_places(uint16_t *c, uint8_t *a, const unsigned long long *places, uint64_t n,
-                             uint64_t k, Pattern pattern, uint64_t base) {
-  const uint64_t place = places[blockIdx.x];
+// a kernel cannot see that it is to compute. CTAs of one row write the same.
+__global__ void spoil_places(uint16_t *c, uint8_t *a, Places places, uint64_t n, uint64_t k,
+                             Pattern pattern, uint64_t base) {
+  const uint64_t place = places.own();
   if (threadIdx.x == 0)
     c[place] = ~c[place];
   fill_row(a, place / n, k, pattern, base);
 }
 
-__global__ void take_places(const uint16_t *c, uint8_t *a, const unsigned long long *places,
-                            uint64_t n, uint64_t k, Pattern pattern, uint64_t base,
-                            uint16_t *taken) {
-  const uint64_t place = places[blockIdx.x];
+__global__ void take_places(const uint16_t *c, uint8_t *a, Places places, uint64_t n, uint64_t k,
+                            Pattern pattern, uint64_t base, uint16_t *taken) {
+  const uint64_t place = places.own();
   if (threadIdx.x == 0)
     taken[blockIdx.x] = c[place];
   fill_row(a, place / n, k, pattern, base);
@@ -58,22 +68,25 @@ public:
   // Of all samples of the process; sample i has the inputs of `seed` + i % sets.
   TimedOutputs(const Problem &problem, Pattern pattern, uint64_t seed, int samples, int sets)
       : problem_(problem), pattern_(pattern), seed_(seed), last_(samples - 1), sets_(sets),
-        outputs_(static_cast<uint64_t>(problem.m) * problem.n), places_(upload(seed, samples)),
-        taken_(places_.bytes() / sizeof(unsigned long long) * sizeof(uint16_t)) {}
+        outputs_(static_cast<uint64_t>(problem.m) * problem.n),
+        checks_(numbered(spot_checked_samples(seed, samples))),
+        taken_((checks_.size() + 1) * count() * sizeof(uint16_t)) {}
 
   void before(int sample, const ProblemMemory &memory, cudaStream_t stream) const {
     uint16_t *c = memory.c.as<uint16_t>();
+    const uint64_t rows_of =
+        checks_.count(sample) != 0 ? spot_seed(seed_, sample) : seed_ + set_of(sample);
     if (sample == last_)
       spoil_outputs<<<1024, TIMED_THREADS, 0, stream>>>(c, outputs_);
-    else if (checks_.count(sample) != 0)
+    else
       spoil_places<<<count(), TIMED_THREADS, 0, stream>>>(c, memory.a.as<uint8_t>(), places(sample),
                                                           problem_.n, problem_.k, pattern_,
-                                                          hash_base("A", spot_seed(seed_, sample)));
+                                                          hash_base("A", rows_of));
     KERNELRIG_CUDA(cudaGetLastError());
   }
 
   void after(int sample, const ProblemMemory &memory, cudaStream_t stream) const {
-    if (checks_.count(sample) == 0)
+    if (sample == last_)
       return;
     take_places<<<count(), TIMED_THREADS, 0, stream>>>(
         memory.c.as<uint16_t>(), memory.a.as<uint8_t>(), places(sample), problem_.n, problem_.k,
@@ -97,35 +110,30 @@ public:
   }
 
 private:
-  DeviceMemory upload(uint64_t seed, int samples) {
-    std::vector<unsigned long long> all;
-    for (const int sample : spot_checked_samples(seed, samples)) {
-      checks_.emplace(sample, static_cast<int>(checks_.size()));
-      const std::vector<unsigned long long> places = spot_places(seed, sample, outputs_);
-      all.insert(all.end(), places.begin(), places.end());
-    }
-    DeviceMemory memory(all.size() * sizeof all[0]);
-    if (!all.empty()) {
-      KERNELRIG_CUDA(
-          cudaMemcpy(memory.as<void>(), all.data(), memory.bytes(), cudaMemcpyHostToDevice));
-    }
-    return memory;
+  static std::map<int, int> numbered(const std::vector<int> &samples) {
+    std::map<int, int> numbers;
+    for (const int sample : samples)
+      numbers.emplace(sample, static_cast<int>(numbers.size()));
+    return numbers;
   }
 
   int count() const { return static_cast<int>(std::min<uint64_t>(SPOT_PLACES, outputs_)); }
-  size_t first(int sample) const { return static_cast<size_t>(checks_.at(sample)) * count(); }
-  unsigned long long *places(int sample) const {
-    return places_.as<unsigned long long>() + first(sample);
+  Places places(int sample) const { return {spot_places_base(seed_), sample, outputs_}; }
+
+  // The outputs of an unchecked sample go behind the others, and are not read.
+  uint16_t *taken(int sample) const {
+    const auto found = checks_.find(sample);
+    const size_t number = found == checks_.end() ? checks_.size() : found->second;
+    return taken_.as<uint16_t>() + number * count();
   }
-  uint16_t *taken(int sample) const { return taken_.as<uint16_t>() + first(sample); }
 
   const Problem &problem_;
   const Pattern pattern_;
   const uint64_t seed_;
   const int last_, sets_;
   const uint64_t outputs_;
-  std::map<int, int> checks_; // sample -> its number among the spot-checked ones
-  DeviceMemory places_, taken_;
+  const std::map<int, int> checks_; // sample -> its number among the spot-checked ones
+  const DeviceMemory taken_;
 };
 
 } // namespace kernelrig

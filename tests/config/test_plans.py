@@ -64,6 +64,18 @@ def test_every_mistake_of_a_plan_is_reported_at_once(project: Project) -> None:
     ]
 
 
+def test_a_stage_that_a_host_could_only_refuse_is_refused_before(project: Project) -> None:
+    stages = """
+  - {name: seeded, kind: checksum, patterns: [integer], seeds: [-1]}
+  - {name: lone, kind: timing, samples: 1}
+"""
+    assert plan_mistakes(project, stages) == [
+        "ci/plans/mine.yaml:4: a seed is a whole number from 0 on, not -1",
+        "ci/plans/mine.yaml:5: a timing stage needs 2 'samples' at least:"
+        " without another no launch is checked",
+    ]
+
+
 def test_a_thing_named_twice_or_not_at_all_is_a_mistake(project: Project) -> None:
     """Two commands of one name would write over each other's results."""
     stages = """\

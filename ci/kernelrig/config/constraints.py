@@ -103,6 +103,11 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
             yield from _source_rule((key, arch), key, arch, kernel)
     for arch, tolerance in kernel.accum_tol.items():
         yield from _positive(("accum_tol", arch), tolerance)
+    for i, line in enumerate(kernel.expected_lines):
+        if not line.strip() or len(line.splitlines()) > 1:
+            text = f"an expected line is one line with something in it, not {line!r}"
+            yield Complaint(("expected_lines", i), text)
+    yield from _review_rules(kernel)
     yield from _variant_rules(kernel)
     yield from budget_rules(kernel)
     yield from tunable_rules(kernel)
@@ -116,6 +121,14 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
                 ("cases", case.name, "ctas"),
                 f"'ctas' must be 0 (every SM) or more, not {case.ctas}",
             )
+
+
+def _review_rules(kernel: Kernel) -> Iterator[Complaint]:
+    """Each word of an accepted finding says something: an empty one would fit what has none."""
+    for i, entry in enumerate(kernel.accepted):
+        for key in ("tool", "fingerprint", "tool_version", "reason"):
+            if not getattr(entry, key).strip():
+                yield Complaint(("accepted", i, key), f"'{key}' of an accepted finding is empty")
 
 
 def _variant_rules(kernel: Kernel) -> Iterator[Complaint]:
@@ -176,6 +189,12 @@ def stage_rules(stage: Stage, before: Sequence[str]) -> Iterator[Complaint]:
         for value, times in Counter(getattr(stage, key)).items():
             if times > 1:
                 yield Complaint((key,), f"'{key}' of '{stage.name}' names {value} {times} times")
+    for i, seed in enumerate(stage.seeds):
+        if seed < 0:
+            yield Complaint(("seeds", i), f"a seed is a whole number from 0 on, not {seed}")
+    if stage.kind is StageKind.TIMING and stage.samples == 1:
+        text = "a timing stage needs 2 'samples' at least: without another no launch is checked"
+        yield Complaint(("samples",), text)
     if not stage.seeds:
         yield Complaint(("seeds",), f"'seeds' of '{stage.name}' is empty; it needs one at least")
     for key in ("time_s", "output_mb", "disk_mb", "samples"):

@@ -218,3 +218,23 @@ def test_a_project_without_kernels_says_so(tmp_path: Path) -> None:
         f"no file kernel/kernels.yaml in {tmp_path}; "
         "create it, or pass the project's folder with --root"
     )
+
+
+def test_a_program_that_would_replace_a_file_of_its_build_is_refused(project: Project) -> None:
+    assert kernel_mistakes(project, "program: gemm", "program: headers.d") == [
+        "kernel/kernels.yaml:7: 'headers.d' is another file of each build;"
+        " name the program otherwise"
+    ]
+
+
+def test_a_source_outside_of_the_project_is_refused(project: Project) -> None:
+    assert kernel_mistakes(project, "sm_90a: gemm.cu", "sm_90a: /etc/hostname") == [
+        "kernel/kernels.yaml:5: '/etc/hostname' is no file of this project:"
+        " no commit says what was compiled"
+    ]
+
+
+def test_a_line_that_any_output_has_is_not_expected(project: Project) -> None:
+    assert kernel_mistakes(project, "    cases:", '    expected_lines: [" "]\n    cases:') == [
+        "kernel/kernels.yaml:8: an empty line cannot be expected: what prints anything has one"
+    ]

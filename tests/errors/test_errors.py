@@ -26,6 +26,11 @@ from kernelrig.errors import refused_by_system
             "move the file that is in the place of a folder",
         ),
         (
+            FileExistsError(errno.EEXIST, "File exists", "/x/artifacts/runs"),
+            "cannot use /x/artifacts/runs: file exists; "
+            "move what is in its place: a file, or a link that leads to nothing",
+        ),
+        (
             shutil.Error([("/a/b", "/x/b", "[Errno 28] No space left on device: '/a/b'")]),
             "cannot use /x/b: no space left on device; "
             "free some: `invoke clean`, or remove artifacts/builds",

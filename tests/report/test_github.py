@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,6 +107,17 @@ def test_the_summary_is_added_to_what_other_steps_wrote(
     # Else the problem matchers would find the same lines in the report that follows
     assert lines[:3] == [f"::remove-matcher owner={owner}::" for owner in MATCHERS]
     assert lines[3].startswith("::error file=kernel/cuda_patch_embed_fp8.cu,")
+
+
+@pytest.mark.parametrize("name", ["missing/summary", "pipe", ""])
+def test_a_summary_that_cannot_be_written_is_said_and_changes_nothing(
+    root: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    os.mkfifo(root / "pipe")  # nobody reads it: it would be waited for
+    publish(runs.FAIL, {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": f"{root}/{name}"}, root)
+    said = capsys.readouterr()
+    assert "::error file=kernel/cuda_patch_embed_fp8.cu," in said.out
+    assert "the job's summary is not written: " in said.err
 
 
 def test_the_job_summary_has_a_row_a_stage_and_every_cause() -> None:

@@ -58,3 +58,14 @@ def test_a_link_in_a_run_that_was_handed_over_is_not_followed(tmp_path: Path, na
     assert caught.value.message == (
         f"{folder.name}: {name} is a symbolic link, and a run is made of files and folders alone"
     )
+
+
+def test_a_pass_of_a_stage_is_none_where_nothing_was_launched(tmp_path: Path) -> None:
+    """Without jobs there is nothing to judge again: what run.json says of stages has no basis."""
+    folder = put(tmp_path, "remote-test", jobs=[])
+    with pytest.raises(ProtocolError) as caught:
+        engine.collect(tmp_path, folder.name)
+    assert caught.value.message == (
+        f"{folder / 'run.json'} has a pass of stage program, and nothing was launched"
+    )
+    assert not (folder / MANIFEST).exists()

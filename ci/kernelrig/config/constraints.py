@@ -18,6 +18,8 @@ from kernelrig.files.validation import Complaint, Loc, nearest
 from kernelrig.model import DeviceKind, Kernel, Remote, Stage, StageKind
 
 _LARGEST = 10**9
+_OF_A_BUILD = ("build.json", "compile.log", "depends.json", "headers.d", "resources.json")
+"""Files that each build has beside its program."""
 _HOST_KEY = re.compile(r"[a-z][a-z0-9@.-]* [A-Za-z0-9+/]+=*( .*)?")
 
 
@@ -92,6 +94,13 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
         if not (folder / source).is_file():
             near = nearest(source, (p.name for p in folder.iterdir()))
             yield Complaint(("sources", arch), f"no file '{source}' in {folder.name}/{near}")
+        elif not (folder / source).resolve().is_relative_to(folder.parent.resolve()):
+            text = f"'{source}' is no file of this project: no commit says what was compiled"
+            yield Complaint(("sources", arch), text)
+    for i, line in enumerate(kernel.expected_lines):
+        if not line.strip():
+            text = "an empty line cannot be expected: what prints anything has one"
+            yield Complaint(("expected_lines", i), text)
     for key, values in (
         ("label", () if isinstance(kernel.label, str) else kernel.label),
         ("accum_tol", kernel.accum_tol),
@@ -139,6 +148,9 @@ def _variant_rules(kernel: Kernel) -> Iterator[Complaint]:
             yield Complaint(way, complaint.text)
         for complaint in name_rule(variant.program):
             yield Complaint((*way, "program"), complaint.text)
+        if variant.program in _OF_A_BUILD:
+            text = f"'{variant.program}' is another file of each build; name the program otherwise"
+            yield Complaint((*way, "program"), text)
         yield from _identifiers((*way, "defines"), variant.defines)
         for i, arch in enumerate(variant.archs):
             yield from _source_rule((*way, "archs", i), "archs", arch, kernel)

@@ -28,6 +28,7 @@ _FIXES = {
     errno.EROFS: _PERMIT,
     errno.EACCES: _PERMIT,
     errno.EPERM: _PERMIT,
+    errno.EEXIST: "move what is in its place: a file, or a link that leads to nothing",
     errno.ENOTDIR: "move the file that is in the place of a folder",
     errno.ENAMETOOLONG: "use a shorter name, or a shorter path to the project",
     errno.ELOOP: "correct the link, which leads to itself",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -10,6 +11,7 @@ from kernelrig.model import Finding, Outcome, Run
 from kernelrig.report.entries import Entry, entries
 from kernelrig.report.markdown import render_summary
 from kernelrig.report.outcome import device_label, is_incomplete, missing, shown_name, stage_word
+from kernelrig.terminal.log import say
 from kernelrig.terminal.text import markdown_cell, one_line, workflow_command
 
 MAX_ANNOTATIONS = 10
@@ -30,8 +32,16 @@ def publish(run: Run, environ: Mapping[str, str], root: Path) -> None:
         sys.stdout.write(line + "\n")
     sys.stdout.flush()
     if summary := environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(summary).open("a", encoding="utf-8") as f:  # other steps write there too
-            f.write(render_job_summary(run))
+        try:
+            with open(summary, "a", encoding="utf-8", opener=_at_once) as f:  # other steps do too
+                f.write(render_job_summary(run))
+        except OSError as e:  # what the run found does not change by where it is shown
+            say(f"the job's summary is not written: {(e.strerror or str(e)).lower()}: {summary}")
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open a file, and not a pipe for which no reader may ever come."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
 
 
 def error_commands(run: Run, root: Path) -> list[str]:

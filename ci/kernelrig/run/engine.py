@@ -24,6 +24,7 @@ from kernelrig.errors import (
     BuildError,
     CiError,
     IncompleteError,
+    ProtocolError,
     note_run,
     noted_run,
     refused_by_system,
@@ -138,6 +139,12 @@ def _check_again(directory: RunDirectory) -> Run:
     say(f"{run.id} has no {MANIFEST}: its client was killed before the last report")
     if run.state == "finished" and run.jobs:
         return judge(directory.root, folder, run)
+    passed = (s for s in run.stages if s.kind.on_host and s.verdict.outcome is Outcome.PASS)
+    if not run.jobs and (claimed := next(passed, None)):
+        raise ProtocolError(
+            f"{folder / 'run.json'} has a pass of stage {claimed.name}, and nothing was launched",
+            f"it was changed after the run had ended; run it again: `{report.command_again(run)}`",
+        )
     report.write_reports(run, folder)
     return run
 

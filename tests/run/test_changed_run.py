@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kernelrig.errors import CiError, ProtocolError
 from kernelrig.files.manifest import MANIFEST
-from kernelrig.run import accepted_times, engine, recorded
+from kernelrig.run import accepted_times, baselines, engine, recorded
 
 from tests.run.test_old_records import put, timed
 
@@ -69,3 +72,34 @@ def test_a_pass_of_a_stage_is_none_where_nothing_was_launched(tmp_path: Path) ->
         f"{folder / 'run.json'} has a pass of stage program, and nothing was launched"
     )
     assert not (folder / MANIFEST).exists()
+
+
+@pytest.mark.parametrize("median", [0.0, -1.0, 1e300, 5e-324])
+def test_a_baseline_whose_times_are_none_is_one_sentence(
+    timed: tuple[Path, list[str]], median: float
+) -> None:
+    """It is a file that people edit; a comparison at the end of a run must not end in a crash."""
+    root, names = timed
+    _edit_baselines(root, lambda runs: runs[0].update(median_ms=median))
+    none = r"the times of .* are none: .* ms"
+    with pytest.raises(ProtocolError, match=none):
+        accepted_times.listing(root)
+    with pytest.raises(ProtocolError, match=none):
+        recorded.compare(root, names, force=True)
+
+
+def test_a_run_that_a_baseline_holds_twice_does_not_count_twice(
+    timed: tuple[Path, list[str]],
+) -> None:
+    root, _ = timed
+    _edit_baselines(root, lambda runs: runs.append(dict(runs[0])))
+    with pytest.raises(ProtocolError, match=r"holds run \S+ 2 times"):
+        accepted_times.listing(root)
+
+
+def _edit_baselines(root: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
+    (path,) = (root / baselines.FOLDER).glob("*.json")
+    value = json.loads(path.read_text())
+    (held,) = value["baselines"].values()
+    change(held["runs"])
+    path.write_text(json.dumps(value))

@@ -6,6 +6,7 @@ slower shows in the diff. A slower time fails only where a gate was given.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -52,8 +53,25 @@ def load_baselines(root: Path) -> tuple[Baselines, ...]:
         odd = next((k for k, b in held.baselines.items() if k != b.key or not b.runs), "")
         if odd:
             raise ProtocolError(f"{path}: '{odd}' holds no run of what it is called")
+        if said := next(filter(None, map(_find_odd_run, held.baselines.values())), ""):
+            raise ProtocolError(f"{path}: {said}")
         found.append(held)
     return tuple(found)
+
+
+def _find_odd_run(of: Baseline) -> str:
+    """Return why a baseline's runs are none that were accepted, empty if nothing is odd.
+
+    A run that is there twice would make its time look steadier than it is.
+    """
+    ids = [r.run for r in of.runs]
+    if twice := [name for name in ids if ids.count(name) > 1]:
+        return f"'{of.key}' holds run {twice[0]} {ids.count(twice[0])} times"
+    for r in of.runs:
+        times = (r.least_ms, r.p5_ms, r.median_ms, r.p95_ms, r.most_ms)
+        if not 0 < times[0] <= times[-1] < math.inf or list(times) != sorted(times):
+            return f"the times of {r.run} in '{of.key}' are none: {', '.join(map(str, times))} ms"
+    return ""
 
 
 def path_of(root: Path, host_class: HostClass) -> Path:

@@ -32,8 +32,8 @@ def recorded_timing(
         return "its record names no build"
     clocks = [c for c in seen.clocks.during if c is not None] or list(seen.clocks)
     samples = sorted(s for s in seen.samples_ms if s is not None)
-    if not samples:
-        return "it has no samples"
+    if not samples or samples[0] <= 0:
+        return "it has no samples that are times"
     own = TimedRun(
         run=run.id,
         started_utc=run.started_utc,

@@ -494,3 +494,26 @@ def test_an_accepted_finding_does_not_cover_a_schedule_that_stopped(tmp_path: Pa
     record = read_race(tmp_path, accepting(), stopped=[2])
     assert record.verdict.outcome is Outcome.ERROR
     assert "1 findings, all accepted, but schedules 2 stopped" in record.verdict.summary
+
+
+def test_an_emulation_of_ptx_whose_hash_begins_alike_is_of_another_build(tmp_path: Path) -> None:
+    record = read_smoke(tmp_path, module_sha256=SHA[:12] + "00" * 26)
+    assert record.verdict.outcome is Outcome.ERROR
+    assert "integer-0.json is not what was asked: PTX" in record.verdict.summary
+
+
+def test_a_whole_emulation_sets_no_finding_aside(tmp_path: Path) -> None:
+    """Only a part names the findings of other observers, which do not count as its own."""
+    record = read_smoke(tmp_path, others=[RACE])
+    assert record.verdict.outcome is Outcome.ERROR
+    assert record.verdict.summary == (
+        "integer-0.json sets 1 findings aside, and is no part of another"
+    )
+
+
+def test_an_archive_of_arrays_is_no_output(tmp_path: Path) -> None:
+    with (tmp_path / "out.npy").open("wb") as file:
+        np.savez(file, C=outputs(0))
+    record = read_smoke(tmp_path, stats={"steps": 9, "unchecked_rows": 5})
+    assert record.verdict.summary == "schedule 0: out.npy is no array of NumPy's"
+    assert record.verdict.unreadable

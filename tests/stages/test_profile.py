@@ -246,3 +246,17 @@ def test_a_report_of_a_process_that_ncu_did_not_connect_to_is_an_error(tmp_path:
     assert record.verdict.summary == "the report is of process 1828, ncu connected to 1829"
     del (silent := good())["profile.stdout.log"]
     assert read(tmp_path / "silent", silent).verdict.outcome is Outcome.ERROR
+
+
+def test_the_profile_of_a_kernel_whose_outputs_are_wrong_fails(tmp_path: Path) -> None:
+    wrong = bench.result("once", "random")
+    wrong["sampled"] = [[row, column, bits ^ 0x4000] for row, column, bits in wrong["sampled"]]
+    record = read(tmp_path, good() | {"profile.json": wrong})
+    assert record.verdict.outcome is Outcome.FAIL
+    assert record.verdict.summary.startswith("row 0, column 0: got ")
+
+
+def test_a_duration_below_nothing_is_an_error(tmp_path: Path) -> None:
+    record = read(tmp_path, good() | {"profile-raw.csv": raw_with(KEY_METRICS[0], "-5")})
+    assert record.verdict.outcome is Outcome.ERROR
+    assert record.verdict.summary == f"{KEY_METRICS[0]} is -5: nothing was measured"

@@ -466,3 +466,10 @@ def test_a_plain_program_under_the_tool_is_judged_by_exit_code_and_lines(tmp_pat
     assert read(tmp_path, "memcheck", left, 3, ctx=ctx).verdict.outcome is Outcome.FAIL
     silent = left | {"memcheck.stdout.log": "almost\n"}
     assert read(tmp_path, "memcheck", silent, ctx=ctx).verdict.outcome is Outcome.FAIL
+
+
+def test_a_summary_that_counts_nothing_is_none(tmp_path: Path) -> None:
+    left = files("memcheck", said=CLEAN.replace("0 errors", ",,, errors"))
+    said = read(tmp_path, "memcheck", left).checks[1].verdict
+    assert said.summary == ("memcheck printed no summary (exit code 0): nothing is established")
+    assert said.unreadable

@@ -29,6 +29,8 @@ def judge_output(
         got = np.load(file, allow_pickle=False)
     except (OSError, ValueError, EOFError) as e:
         return unreadable(f"the output cannot be read: {file.name}: {e}")
+    if not isinstance(got, np.ndarray):  # an archive of several
+        return unreadable(f"{file.name} is no array of NumPy's")
     if got.shape != (rows, shape.n) or got.dtype != np.uint16:
         said = f"{list(got.shape)} of {got.dtype}"
         return unreadable(f"{file.name} is {said}, wanted [{rows}, {shape.n}] of BF16 bits")

@@ -171,7 +171,7 @@ def _find_mismatch(
         return broken(f"the emulator has no observer for {', '.join(sorted(missing))}")
     pairs = [
         ("exit code", exit_code, listed),
-        ("PTX", seen.run.module_sha256[:12], (ptx or "none")[:12]),
+        ("PTX", seen.run.module_sha256, ptx or "none"),
         ("findings of", set(seen.split) or observe, observe),
     ]
     if "--schedules" in asked:
@@ -183,6 +183,9 @@ def _find_mismatch(
     for what, got, wanted in pairs:
         if got != wanted:
             return broken(f"{command.name}.json is not what was asked: {what} {got}, not {wanted}")
+    if seen.others and SPLIT not in command.argv:
+        count = len(seen.others)
+        return broken(f"{command.name}.json sets {count} findings aside, and is no part of another")
     numbers = seen.run.stopped
     strange = len(set(numbers)) != len(numbers) or any(
         not 0 <= number < seen.run.schedules for number in numbers

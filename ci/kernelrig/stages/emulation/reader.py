@@ -91,7 +91,8 @@ def read_emulated_sanitizer(
 
 
 def facts(seen: Emulated, pattern: Pattern = PATTERN) -> dict[str, str]:
-    unchecked = seen.stats.get("unchecked_rows") or ()
+    unchecked = seen.stats.get("unchecked_rows")
+    unchecked = unchecked if isinstance(unchecked, list) else []
     stopped = {} if seen.cut else {STOPPED_SCHEDULES: ", ".join(map(str, seen.run.stopped))}
     return {
         "pattern": pattern.value,

@@ -20,6 +20,7 @@ from kernelrig.model import (
     passed,
     unreadable,
 )
+from kernelrig.stages.checksum.outputs import judge_sampled
 from kernelrig.stages.context import Context, stage_case
 from kernelrig.stages.harness.ended import judge_lost
 from kernelrig.stages.harness.result import Asked, find_mismatch, load_result
@@ -107,7 +108,10 @@ def _judge_commands(job: StageJob, result: StageResult, folder: Path) -> Verdict
 
 
 def _judge_program(stage: Stage, folder: Path, context: Context) -> Verdict | None:
-    """Return the error if another case or GPU than the planned one was profiled, None if not."""
+    """Return what is wrong with the program that was profiled, None if nothing is.
+
+    It is of the planned case and GPU, and right: the profile of a wrong kernel means nothing.
+    """
     if context.kernel.level == 0:
         return None
     try:
@@ -118,7 +122,7 @@ def _judge_program(stage: Stage, folder: Path, context: Context) -> Verdict | No
     mismatch = find_mismatch(seen, asked, 0, context)
     if mismatch or seen.error is not None:
         return broken(mismatch or f"the result of a profiled run holds an error: {seen.error}")
-    return None
+    return judge_sampled(seen, asked.seed, context)
 
 
 def _judge_pages(raw: Page, details: Page, folder: Path, context: Context) -> Verdict | None:
@@ -140,8 +144,8 @@ def _judge_pages(raw: Page, details: Page, folder: Path, context: Context) -> Ve
     for metric in KEY_METRICS:
         if cell_number(row.get(metric)) is None:
             return broken(f"{metric} is '{row.get(metric, 'missing')}': ncu may not know this chip")
-    if not cell_number(row[KEY_METRICS[0]]):
-        return broken(f"{KEY_METRICS[0]} is 0: nothing was measured")
+    if (cell_number(row[KEY_METRICS[0]]) or 0.0) <= 0:
+        return broken(f"{KEY_METRICS[0]} is {row[KEY_METRICS[0]]}: nothing was measured")
     if any(function_name(r.get("Kernel Name", "")) != found for r in details.rows):
         return broken("the details page is of another kernel")
     if wrong := _find_other_process(row, details, folder, context):

@@ -19,12 +19,15 @@ from kernelrig.model.frame import Frame
 
 _PREFIX = "========="
 _HEADER = "========= COMPUTE-SANITIZER"
+_COUNT = r"(\d[\d,]*)"
 _SUMMARY = re.compile(
-    r"(?:ERROR SUMMARY: ([\d,]+) errors?"
-    r"|RACECHECK SUMMARY: ([\d,]+) hazards? displayed \(([\d,]+) errors?, ([\d,]+) warnings?\))$"
+    rf"(?:ERROR SUMMARY: {_COUNT} errors?"
+    rf"|RACECHECK SUMMARY: {_COUNT} hazards? displayed \({_COUNT} errors?, {_COUNT} warnings?\))$",
+    re.ASCII,
 )
 _NOT_PRINTED = re.compile(
-    r"(?:ERROR|RACECHECK) SUMMARY: ([\d,]+) (?:errors?|hazards?) (?:was|were) not printed\b"
+    rf"(?:ERROR|RACECHECK) SUMMARY: {_COUNT} (?:errors?|hazards?) (?:was|were) not printed\b",
+    re.ASCII,
 )
 # Errors of the tool or the program itself, as opposed to the first line of a record.
 _COMPLAINT = re.compile(r"(Error:|Warning:|Fatal|Internal|Target application)")

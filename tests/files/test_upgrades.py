@@ -18,6 +18,7 @@ from kernelrig.model import (
     Comparison,
     Environment,
     Outcome,
+    Purpose,
     Run,
     Timed,
     Verdict,
@@ -140,7 +141,8 @@ def test_a_run_of_schema_1_is_read(tmp_path: Path) -> None:
     command["once"] = command.pop("cache_key")
     old["stages"][0]["checks"][0]["facts"] = FACTS_OF_SCHEMA_1
     assert run.host is not None
-    wanted = replace(run, remote=THEN, host=replace(run.host, gpu_index=0, admin=False))
+    host = replace(run.host, gpu_index=0, admin=False)
+    wanted = replace(run, remote=THEN, host=host, purpose=Purpose.BENCH)
     assert from_json(Run, write(tmp_path / "run.json", old)) == wanted
 
 

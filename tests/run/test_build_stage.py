@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from kernelrig import build, config
-from kernelrig.build import load_build
+from kernelrig.build import ledger, load_build
 from kernelrig.errors import BuildError, IncompleteError, RemoteError
 from kernelrig.files import serialization
 from kernelrig.model import DeviceKind, Outcome, Run, StageKind
@@ -95,6 +95,7 @@ def test_the_seconds_of_the_build_stage_are_those_of_this_run(
     (made,) = engine.build_kernels(root, BuildRequest("passes", "sm_90a"))
     record = json.loads((made.folder / "build.json").read_text())
     (made.folder / "build.json").write_text(json.dumps({**record, "compile_s": 5000.0}))
+    ledger.note(made.folder, made.folder / "build.json")
     with pytest.raises(RemoteError):
         engine.run_plan(root, replace(RUN, build_folders=(made.folder,)) if given else RUN)
     (run,) = runs(root)

@@ -304,6 +304,11 @@ def _leave_incomplete(directory: RunDirectory, error: BaseException) -> Run:
     state = directory.run.state
     if state == "collected":  # what is missing then never comes, and is named by now
         run = directory.run
+        if not isinstance(error, KeyboardInterrupt):
+            left = (
+                directory.record(s, store.as_verdict(error)) for s in directory.without_record()
+            )
+            run = replace(run, stages=(*run.stages, *left))
     else:
         run = replace(directory.run, state="incomplete", missing=(reason,))
     _report_if_possible(directory, run)

@@ -103,3 +103,17 @@ def _edit_baselines(root: Path, change: Callable[[list[dict[str, Any]]], None]) 
     (held,) = value["baselines"].values()
     change(held["runs"])
     path.write_text(json.dumps(value))
+
+
+def test_a_run_that_ended_is_not_made_one_that_goes_on_by_an_edit(
+    timed: tuple[Path, list[str]],
+) -> None:
+    """Else its changed files would be judged as if they had just come."""
+    root, names = timed
+    path = root / "artifacts/runs" / names[0] / "run.json"
+    value = json.loads(path.read_text())
+    for state in ("collected", "incomplete", "launched"):
+        path.write_text(json.dumps(value | {"state": state}))
+        with pytest.raises(ProtocolError) as caught:
+            engine.collect(root, names[0])
+        assert caught.value.message == f"{names[0]}: run.json was changed after the last report"

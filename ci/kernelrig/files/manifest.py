@@ -38,6 +38,15 @@ def require_unchanged(run: Path) -> None:
         raise ProtocolError(f"{run.name}: {odd[0]} after the run had ended{more}", _RESTORE)
 
 
+def require_last_record(run: Path) -> None:
+    """Raise ProtocolError if run.json is not the one of the last report; nothing without a report.
+
+    A run that goes on has no manifest: what ended cannot be made one that goes on by an edit.
+    """
+    if (run / MANIFEST).is_file() and not is_unchanged(run, "run.json"):
+        raise ProtocolError(f"{run.name}: run.json was changed after the last report", _RESTORE)
+
+
 def is_unchanged(run: Path, name: str) -> bool:
     """Whether a single file of a run is as its manifest lists it; the others are not read."""
     try:

@@ -30,7 +30,7 @@ from kernelrig.errors import (
     refused_by_system,
 )
 from kernelrig.files import rundir
-from kernelrig.files.manifest import MANIFEST, require_unchanged
+from kernelrig.files.manifest import MANIFEST, require_last_record, require_unchanged
 from kernelrig.model import (
     Build,
     Outcome,
@@ -118,6 +118,7 @@ def collect(root: Path, name: str) -> Run:
             what = f"what is missing of this run ({len(run.missing)}) never comes"
         say(f"{what}: there is nothing to collect")
         return _check_again(directory)
+    require_last_record(directory.folder)
     if run.state == "collected":
         return judge(root, directory.folder, run)
     from kernelrig.run.executors.host import CollectExecutor
@@ -182,6 +183,7 @@ def _assign(p: RunSpec) -> list[Assigned]:
 
 def _judge_again(directory: RunDirectory, back: Executor) -> Run:
     with held_back():
+        (directory.folder / MANIFEST).unlink(missing_ok=True)  # of a run that has ended so far
         return _carry_out(directory, [(back, directory.run.plan.on_host)])
 
 

@@ -8,8 +8,11 @@ from kernelrig.model import (
     CommandResult,
     DeviceKind,
     EndedBy,
+    Pattern,
+    Plan,
     Purpose,
     Run,
+    Stage,
     StageKind,
     StageRecord,
 )
@@ -78,6 +81,39 @@ def test_the_exit_code_and_the_word_follow_from_every_verdict(
     run: Run, code: int, word: str
 ) -> None:
     assert (exit_code(run), run_word(run)) == (code, word)
+
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+
+
+@pytest.mark.parametrize(
+    ("cases", "patterns", "tools", "word"),
+    [
+        (("a", "b"), tuple(Pattern), TOOLS, "pass"),
+        (("a",), tuple(Pattern), TOOLS, "pass, of case a only"),
+        (("a", "b"), (Pattern.CONSTANT,), TOOLS, "pass, of constant data only"),
+        (("a", "b"), tuple(Pattern), TOOLS[:1], "pass, of memcheck only"),
+        (
+            ("images=1,ctas=2",),
+            (Pattern.CONSTANT,),
+            TOOLS[2:],
+            "pass, of case images=1,ctas=2, constant data, initcheck and synccheck only",
+        ),
+    ],
+)
+def test_an_emulation_that_was_narrowed_says_so(
+    cases: tuple[str, ...], patterns: tuple[Pattern, ...], tools: tuple[str, ...], word: str
+) -> None:
+    """Constant data hides most faults: its pass is not that of all patterns."""
+    checked = (Stage(c, StageKind.CHECKSUM, case=c, patterns=patterns) for c in cases)
+    observed = (Stage(t, StageKind.SANITIZER, tool=t) for t in tools)  # type: ignore[arg-type]
+    plan = Plan("emulate", (*checked, *observed))
+    records = (
+        runs.stage(s.name, s.kind, Check(s.name, runs.passed()), verdict=runs.passed())
+        for s in plan.stages
+    )
+    run = replace(runs.run(*records), plan=plan, remote=None, purpose=Purpose.EMULATE)
+    assert run_word(run) == word
 
 
 def test_a_stage_that_claims_more_than_its_checks_does_not_pass() -> None:

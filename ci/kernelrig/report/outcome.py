@@ -12,6 +12,7 @@ from kernelrig.model import (
     EndedBy,
     Finding,
     Outcome,
+    Pattern,
     Purpose,
     Run,
     StageKind,
@@ -166,10 +167,28 @@ def scope(run: Run) -> str:
     if run.only:
         shown = {s.name: shown_name(s) for s in run.stages}
         return f"{_joined([one_line(shown.get(name, name)) for name in run.only])} only"
+    if run.purpose is Purpose.EMULATE and run.plan.name == "emulate":
+        left = _left_of_emulation(run)
+        return f"{_joined(left)} only" if left else ""
     kinds, _ = _ESTABLISHED[run.purpose]
     judged = {s.kind for s in run.stages if s.kind in kinds and _establishes(s)}
     bare = judged == {StageKind.EXIT_STATUS} and not run.kernel.expected_lines
     return "the exit status only" if bare else ""
+
+
+def _left_of_emulation(run: Run) -> list[str]:
+    """Name what an emulation was narrowed to: it has several cases, every pattern and observer."""
+    checked = [s for s in run.plan.stages if s.kind is StageKind.CHECKSUM]
+    tools = [s.tool for s in run.plan.stages if s.kind is StageKind.SANITIZER]
+    patterns = dict.fromkeys(p for s in checked for p in s.patterns)
+    return [
+        *(f"case {one_line(s.case)}" for s in checked if len(checked) == 1),
+        *(f"{p} data" for p in patterns if len(patterns) < len(Pattern)),
+        *(t for t in tools if len(tools) < len(_TOOLS)),
+    ]
+
+
+_TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 
 
 def shown_name(stage: StageRecord) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -106,3 +109,38 @@ def test_what_is_cleaned_is_forgotten(checkout: Checkout) -> None:
     clean(checkout.root, "", 7)
     assert not noted.exists()
     assert not checkout.build().reused
+
+
+def test_a_store_that_another_process_holds_is_waited_for_with_a_sentence(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    held, free = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with ledger.locked(tmp_path):
+            held.set()
+            free.wait(10)
+
+    def wait() -> None:
+        with ledger.locked(tmp_path):
+            pass
+
+    holder, waiter = threading.Thread(target=hold), threading.Thread(target=wait)
+    holder.start()
+    assert held.wait(10)
+    waiter.start()
+    said = ""
+    limit = time.monotonic() + 10
+    while "waiting for another process that changes" not in said and time.monotonic() < limit:
+        said += capfd.readouterr().err
+    free.set()
+    holder.join()
+    waiter.join()
+    assert f"waiting for another process that changes {tmp_path}: it holds .lock" in said
+
+
+def test_a_pipe_in_the_place_of_the_lock_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / ledger.FOLDER).mkdir()
+    os.mkfifo(tmp_path / ledger.FOLDER / ".lock")
+    with ledger.locked(tmp_path):
+        assert list(tmp_path.iterdir()) == [tmp_path / ledger.FOLDER]

@@ -374,6 +374,7 @@ def answer(op, request):
         {"need": {"missing": [], "corrupted": [1]}},
         {"facts": {"hostname": 5}},
         {"prune": {"freed_bytes": "1"}},
+        {"prune": {"freed_bytes": -1}},
         {"cancel": {}},
         {"health": {"healthy": 0, "detail": ""}},
     ],

@@ -221,3 +221,14 @@ def test_a_journal_that_is_too_long_is_not_read(tmp_path: Path) -> None:
     os.truncate(journal, 8 << 40)
     with pytest.raises(ProtocolError, match="it has more than 67108864 bytes"):
         read_journal(journal, JOBS, "run-1")
+
+
+def test_a_text_without_end_is_cut_before_it_is_repeated_for_each_stage(tmp_path: Path) -> None:
+    ending = {"event": "finished", "utc": UTC, "t": 1.0, "reason": "x" * 10**6}
+    journal = write(tmp_path / "journal.jsonl", STARTED[0], ending)
+    said = f"{'x' * 2000}... (1000000 characters)"
+    assert [r.not_run for r in read_journal(journal, JOBS, "run-1")] == [said, said]
+    long = {**ENDED, "detail": "x" * 10**6}
+    journal = write(tmp_path / "journal.jsonl", *STARTED, long)
+    with pytest.raises(ProtocolError, match="its texts have more than 2000 characters"):
+        read_journal(journal, JOBS, "run-1")

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from kernelrig.files.rundir import sha256_file, write_atomic
+from kernelrig.terminal.log import say
 
 FOLDER = ".made-here"
 """Beside the entries; a file of the entry's name for each."""
@@ -51,9 +53,17 @@ _LOCK = ".lock"
 def locked(store: Path) -> Iterator[None]:
     """Let one process at a time change the store: an entry and its line belong together."""
     (store / FOLDER).mkdir(parents=True, exist_ok=True)
-    with (store / FOLDER / _LOCK).open("a") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # freed by the kernel, however this process ends
+    lock = store / FOLDER / _LOCK
+    held = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)  # of a pipe it waits not
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another process that changes {store}: it holds {lock.name}")
+            fcntl.flock(held, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(held)  # the kernel frees the lock, however this process ends
 
 
 def _line(entry: Path) -> Path:

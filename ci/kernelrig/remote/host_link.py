@@ -255,7 +255,10 @@ class HostLink:
     def clean(self, keep_days: float) -> int:
         """Remove ended runs, blobs and cached results older than that; return the bytes freed."""
         request = {"op": "prune", "keep_s": keep_days * 86400, "utc_s": time.time()}
-        return int(self._value(request, "freed_bytes", (int,)))
+        freed = int(self._value(request, "freed_bytes", (int,)))
+        if freed < 0:
+            raise ProtocolError(f"the host's reply has no good 'freed_bytes': {freed}")
+        return freed
 
     def health(self) -> tuple[bool | None, str]:
         """Run an addition on the GPU: healthy or not, None without a GPU, and the detail."""

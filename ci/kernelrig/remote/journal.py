@@ -24,6 +24,7 @@ Event: TypeAlias = dict[str, Any]
 
 LOST = "the agent on the host was lost before it ran this"
 _MOST_BYTES = 64 << 20
+_LONGEST = 2000
 _UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _ONCE = ("run_started", "stage_started", "stage_not_run", "command_started", "command_ended")
 """Kinds of events that occur once per run, stage or command."""
@@ -38,7 +39,7 @@ def read_journal(path: Path, jobs: Sequence[StageJob], run_id: str) -> tuple[Sta
     if fault := _find_fault(events, run_id):
         raise ProtocolError(f"{path}: {fault}")
     ending = next((e for e in reversed(events) if e["event"] in ("finished", "agent_error")), None)
-    reason = LOST if ending is None else str(ending.get("reason") or ending.get("detail"))
+    reason = LOST if ending is None else _cut(str(ending.get("reason") or ending.get("detail")))
     if not path.is_file():
         reason = "the run left no journal"
     try:
@@ -138,7 +139,7 @@ def _stage(job: StageJob, index: int, events: dict[str, list[Event]], reason: st
         job.name,
         tuple(_command(c, started.get(c.name), ended.get(c.name), reason) for c in job.commands),
         gpu_healthy_after=False if False in health else (health or [None])[-1],
-        changed=str(changed[0]["text"]) if changed else "",
+        changed=_cut(str(changed[0]["text"])) if changed else "",
     )
 
 
@@ -158,7 +159,12 @@ def _command(
 def _text(event: Event, key: str) -> str:
     if not isinstance(found := event[key], str):
         raise ValueError(f"'{key}' of {event['event']} is {found!r:.80}")  # noqa: TRY004 - as the rest
-    return found
+    return _cut(found)
+
+
+def _cut(text: str) -> str:
+    """Return a text of the host's as it is recorded, for each of the stages that it is about."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text)} characters)"
 
 
 def _ended(command: Command, event: Event) -> CommandResult:
@@ -189,4 +195,6 @@ def _find_contradiction(command: Command, ended: CommandResult, ok: object) -> s
         return f"reused from {ended.reused_from}, but it has no cache key"
     if not 0 <= ended.seconds < math.inf:
         return f"it took {ended.seconds} s"
+    if max(len(ended.name), len(ended.detail), len(ended.reused_from)) > _LONGEST:
+        return f"its texts have more than {_LONGEST} characters"
     return "" if _UTC.fullmatch(ended.started_utc) else f"it started at '{ended.started_utc}'"

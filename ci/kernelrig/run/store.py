@@ -213,6 +213,7 @@ class RunDirectory:
 def open_run(root: Path, run: Run) -> RunDirectory:
     """Make the directory of a run that has not started."""
     directory = RunDirectory(root, root / RUNS / run.id, run)
+    directory.folder.mkdir(parents=True)  # never that of another run, which another client began
     directory.save(run)
     return directory
 

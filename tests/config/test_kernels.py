@@ -232,9 +232,3 @@ def test_a_source_outside_of_the_project_is_refused(project: Project) -> None:
         "kernel/kernels.yaml:5: '/etc/hostname' is no file of this project:"
         " no commit says what was compiled"
     ]
-
-
-def test_a_line_that_any_output_has_is_not_expected(project: Project) -> None:
-    assert kernel_mistakes(project, "    cases:", '    expected_lines: [" "]\n    cases:') == [
-        "kernel/kernels.yaml:8: an empty line cannot be expected: what prints anything has one"
-    ]

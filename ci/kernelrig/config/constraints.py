@@ -97,10 +97,6 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
         elif not (folder / source).resolve().is_relative_to(folder.parent.resolve()):
             text = f"'{source}' is no file of this project: no commit says what was compiled"
             yield Complaint(("sources", arch), text)
-    for i, line in enumerate(kernel.expected_lines):
-        if not line.strip():
-            text = "an empty line cannot be expected: what prints anything has one"
-            yield Complaint(("expected_lines", i), text)
     for key, values in (
         ("label", () if isinstance(kernel.label, str) else kernel.label),
         ("accum_tol", kernel.accum_tol),

@@ -46,7 +46,7 @@ def test_everything_an_entry_can_say_comes_back_as_it_went_in(tmp_path: Path) ->
         "host", "sm_100a", kind="ssh", host="2001:db8::1", user="no", port=40022,
         identity_file="~/.ssh/id a", host_key="ssh-rsa a+/b=", jump="me@gate", workdir="/w # x",
         gpu="1e5", tools="ship", python="python3.12",
-        connect_timeout_s=2.5, boot_s=0.5, silence_s=5.5, give_up_s=60.0,
+        connect_timeout_s=2.5, boot_s=0.5, silence_s=5.5, give_up_s=60.0, answer_s=90.0,
         env={"A": "1", "B": "täglich: \"x\"\n", "C": ""},
     )  # fmt: skip
     add(tmp_path, remote)

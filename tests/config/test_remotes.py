@@ -63,8 +63,9 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
 """
     assert remote_mistakes(project, entries) == [
         "remotes.yaml:3: 'port' must be a whole number, not '22'; take it out of its quotes",
-        "remotes.yaml:3: unknown key 'timeout'; known keys: arch, boot_s, connect_timeout_s, "
-        "device, env, give_up_s, gpu, host, host_key, identity_file, jump, kind, port, python, "
+        "remotes.yaml:3: unknown key 'timeout'; known keys: answer_s, arch, boot_s, "
+        "connect_timeout_s, device, env, give_up_s, gpu, host, host_key, identity_file, jump, "
+        "kind, port, python, "
         "silence_s, tools, user, workdir",
         "remotes.yaml:5: 'arch' must be text, not 90; put it in quotes",
         "remotes.yaml:6: 'kind' must be one of ssh, embedded, not 'shh'; did you mean 'ssh'?",
@@ -127,15 +128,16 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
             "{arch: sm_90a, host: h, give_up_s: -1}",
             "'give_up_s' must be more than 0, not -1",
         ),
+        ("{arch: sm_90a, host: h, answer_s: 0}", "'answer_s' must be more than 0, not 0"),
         (
             "{arch: sm_90a, host: h, connect_timeout_s: 1:30}",
             "'connect_timeout_s' must be a number, not '1:30'",
         ),
         (
             "{arch: sm_90a, host: h, name: a}",
-            "unknown key 'name'; known keys: arch, boot_s, connect_timeout_s, device, env, "
-            "give_up_s, gpu, host, host_key, identity_file, jump, kind, port, python, silence_s, "
-            "tools, user, workdir",
+            "unknown key 'name'; known keys: answer_s, arch, boot_s, connect_timeout_s, device, "
+            "env, give_up_s, gpu, host, host_key, identity_file, jump, kind, port, python, "
+            "silence_s, tools, user, workdir",
         ),
         ("!!python/name:os.system x", "'x' cannot be a tag:yaml.org,2002:python/name:os.system"),
     ],

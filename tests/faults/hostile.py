@@ -233,5 +233,7 @@ KINDS = (
     Kind("hostile sizes", is_hostile(sends_what_it_did_not_list)),
     Kind("forged results", is_hostile(forges_results)),
     Kind("hostile answers", is_hostile(speaks_nonsense)),
-    Kind("hostile without end", is_hostile(never_ends), remote={"give_up_s": 6.0}),
+    Kind(
+        "hostile without end", is_hostile(never_ends), remote={"give_up_s": 6.0, "answer_s": 20.0}
+    ),
 )

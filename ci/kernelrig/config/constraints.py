@@ -58,7 +58,7 @@ def remote_rules(remote: Remote) -> Iterator[Complaint]:
         )
     if not 0 <= remote.port <= 65535:
         yield Complaint(("port",), f"'port' must be 1 to 65535, not {remote.port}")
-    for limit in ("connect_timeout_s", "give_up_s"):
+    for limit in ("connect_timeout_s", "give_up_s", "answer_s"):
         yield from _positive((limit,), getattr(remote, limit))
     if not 0 <= remote.boot_s <= _LARGEST:
         text = f"'boot_s' must be from 0 to {_LARGEST}, not {remote.boot_s:g}"

@@ -36,6 +36,7 @@ class Remote:
     boot_s: float = 60.0
     silence_s: float = 30.0
     give_up_s: float = 300.0
+    answer_s: float = 600.0
     env: dict[str, str] = field(default_factory=dict, repr=False)
 
 

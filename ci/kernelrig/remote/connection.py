@@ -41,7 +41,13 @@ def connect(remote: Remote, *, root: Path, host_key: str = "") -> Iterator[HostL
         session = stack.enter_context(
             Session(remote, home=home, host_key=host_key, silence_s=remote.silence_s)
         )
-        link = connect_host(session, remote, boot_s=remote.boot_s, give_up_s=remote.give_up_s)
+        link = connect_host(
+            session,
+            remote,
+            boot_s=remote.boot_s,
+            give_up_s=remote.give_up_s,
+            answer_s=remote.answer_s,
+        )
         stack.callback(link.close)
         link.host_key = "" if embedded else session.host_key
         yield link

@@ -1,6 +1,6 @@
 """`python -m kernelrig TASK`: the same command as the console script; ci/invoke runs it."""
 
-from kernelrig.cli.streams import open_streams
+from kernelrig.cli.streams import leave_streams, open_streams
 from kernelrig.proc import catch_signals, held_back
 
 
@@ -10,7 +10,10 @@ def main() -> None:
     with catch_signals(), held_back():  # what comes while modules are loaded ends the task
         from kernelrig.cli.program import run_command
 
-        run_command()
+        try:
+            run_command()
+        finally:
+            leave_streams()
 
 
 if __name__ == "__main__":

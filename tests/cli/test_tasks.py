@@ -11,7 +11,7 @@ from kernelrig.proc import run_process
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("days", ["abc", "-1", "1.5", ""])
+@pytest.mark.parametrize("days", ["abc", "-1", "1.5"])
 def test_clean_refuses_what_is_no_number_of_days_and_removes_nothing(days: str) -> None:
     done = run_process([sys.executable, "-m", "kernelrig", "clean", f"--days={days}"], cwd=ROOT)
     assert (done.exit_code, done.stdout, done.stderr) == (

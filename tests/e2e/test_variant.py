@@ -138,15 +138,17 @@ def test_collect_judges_with_the_build_that_ran_and_takes_no_other_for_it(
 ) -> None:
     answer = run_guarded(project)
     run = answer.run
-    # As a client leaves it that was killed behind the launch.
+    # As a client leaves it that was killed behind the launch, before it wrote a manifest.
     seen = tuple(s for s in run.stages if not s.kind.on_host)
     launched = serialization.to_json(replace(run, state="launched", stages=seen))
     (answer.folder / "run.json").write_text(launched)
+    (answer.folder / "manifest.json").unlink()
     again = project.invoke("collect", run.id)
     assert (again.exit_code, again.sentences) == (0, [])
     assert read_run(answer.folder).stages[1:] == run.stages[1:]
 
     (answer.folder / "run.json").write_text(launched)
+    (answer.folder / "manifest.json").unlink()
     guard = answer.folder.parent / "guard"
     shutil.move(answer.folder / "variants/guard", guard)
     shutil.copytree(answer.folder / "build", answer.folder / "variants/guard")

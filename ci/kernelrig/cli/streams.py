@@ -42,6 +42,15 @@ def open_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def leave_streams() -> None:
+    """Drop what a stream did not take: the interpreter would exit with 120 when it tries again."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def write_result(text: str) -> int:
     """Write `text` to stdout and return 0, or the exit code where it cannot be written.
 

@@ -138,7 +138,10 @@ class Attempt:
                 if over:
                     return over
         # A short command may pass its limits between two looks: what it left is then not whole.
-        return self.over_output() or self.over_disk() or Ending("exit")
+        over = self.over_output() or self.over_disk()
+        if over and (full := disk_reason(self.folder.real)):
+            return Ending("disk full", full)
+        return over or Ending("exit")
 
     def over_output(self) -> Ending | None:
         most: int = self.stage["output_bytes"]

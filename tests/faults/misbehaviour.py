@@ -127,7 +127,7 @@ def odd_names(rng: Random, seed: int) -> tuple[str, ...]:
         "::error::x",
         "d\\303\\251j\\303\\240",
     )
-    return (f"name=$(printf '{names[seed % len(names)]}x'); echo content > \"./${{name%x}}\"",)
+    return (f"name=$(printf -- '{names[seed % len(names)]}x'); echo content > \"./${{name%x}}\"",)
 
 
 def odd_files(rng: Random, seed: int) -> tuple[str, ...]:

@@ -50,13 +50,13 @@ def test_the_commit_and_what_differs_from_it_are_recorded_whoever_owns_the_check
 ) -> None:
     head = git(tree, "rev-parse", "HEAD")
     whose(tree)
-    clean = provenance(tree, ())
+    clean = provenance(tree)
     assert (clean.commit, clean.dirty_sha256, clean.no_commit) == (head, "", "")
     (tree / "new.cu").write_text("// untracked\n")
-    added = provenance(tree, ()).dirty_sha256
+    added = provenance(tree).dirty_sha256
     (tree / "new.cu").unlink()
     (tree / "kernel/a.cu").write_text("// changed\n")
-    changed = provenance(tree, ()).dirty_sha256
+    changed = provenance(tree).dirty_sha256
     assert len({"", added, changed}) == 3
 
 
@@ -73,11 +73,11 @@ def test_a_change_that_git_was_told_to_hide_is_a_change(tree: Path, hide: tuple[
     (tree / ".git/info").mkdir(exist_ok=True)
     (tree / ".git/info/attributes").write_text("*.cu diff=same\n")
     git(tree, *hide)
-    assert provenance(tree, ()).dirty_sha256 == ""
+    assert provenance(tree).dirty_sha256 == ""
     (tree / "kernel/a.cu").write_text("// changed\n")
-    once = provenance(tree, ()).dirty_sha256
+    once = provenance(tree).dirty_sha256
     (tree / "kernel/a.cu").write_text("// changed again\n")
-    assert len({"", once, provenance(tree, ()).dirty_sha256}) == 3
+    assert len({"", once, provenance(tree).dirty_sha256}) == 3
 
 
 def test_the_variables_of_a_hook_in_another_tree_change_nothing(
@@ -93,7 +93,7 @@ def test_the_variables_of_a_hook_in_another_tree_change_nothing(
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_WORK_TREE", str(other))
     monkeypatch.setenv("GIT_EXTERNAL_DIFF", "true")
-    made = provenance(tree, ())
+    made = provenance(tree)
     assert (made.commit, made.dirty_sha256 != "") == (head, True)
     (tree / "artifacts/builds").mkdir(parents=True)
     with checkout(tree, "HEAD") as (place, commit):
@@ -109,7 +109,7 @@ def test_nothing_that_the_configuration_of_anothers_checkout_names_is_run(tree: 
         git(tree, "config", key, f"touch {ran}; cat")
     (tree / "kernel/a.cu").write_text("// changed\n")
     give_away(tree)
-    assert provenance(tree, ()).dirty_sha256 != ""
+    assert provenance(tree).dirty_sha256 != ""
     assert not ran.exists()
 
 
@@ -118,12 +118,12 @@ def test_without_a_commit_the_record_says_why(
 ) -> None:
     tarball = tmp_path / "tarball"
     tarball.mkdir()
-    assert (provenance(tarball, ()).commit, provenance(tarball, ()).no_commit) == (
+    assert (provenance(tarball).commit, provenance(tarball).no_commit) == (
         "",
         "not a git checkout",
     )
     monkeypatch.setenv("PATH", "")
-    assert provenance(tree, ()).no_commit == "cannot run git: No such file or directory"
+    assert provenance(tree).no_commit == "cannot run git: No such file or directory"
 
 
 def test_a_revision_of_what_is_no_checkout_of_ours_says_what_to_do(

@@ -381,6 +381,11 @@ def test_a_time_of_a_dirty_or_unchecked_build_is_rejected_without_its_flag(
     assert refused(tmp_path, folder, accepted_times.Overrides(unchecked=True)) == (
         "RUN has changes on top of its commit: its build cannot be made again; or pass --dirty"
     )
+    named = replace(clean, dirty_sha256="d1", not_in_commit=("a.h", "b.h", "c.h", "d.h"))
+    folder, _ = put(tmp_path, 1, 1.0, provenance=named)
+    assert "commit (a.h, b.h, c.h, ...): its build" in refused(
+        tmp_path, folder, accepted_times.Overrides(unchecked=True)
+    )
     folder, _ = put(tmp_path, 1, 1.0, provenance=replace(clean, commit=""))
     assert refused(tmp_path, folder, accepted_times.Overrides(unchecked=True)) == (
         "RUN has no commit: its build cannot be made again; or pass --dirty"

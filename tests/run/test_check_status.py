@@ -180,10 +180,10 @@ def test_a_baseline_is_in_git_and_makes_no_tree_dirty(root: Path) -> None:
     assert git("ls-files", "--others", "--exclude-standard").split() == [
         "artifacts/baselines/x.json"
     ]
-    assert provenance.provenance(root, ()).dirty_sha256 == ""
+    assert provenance.provenance(root).dirty_sha256 == ""
     git("add", ".")
     git("commit", "--quiet", "-m", "second")
     (root / "artifacts/baselines/x.json").write_text("[]")
-    assert provenance.provenance(root, ()).dirty_sha256 == ""
+    assert provenance.provenance(root).dirty_sha256 == ""
     (root / "kernel/cpu_program.cpp").write_text("")
-    assert provenance.provenance(root, ()).dirty_sha256 != ""
+    assert provenance.provenance(root).dirty_sha256 != ""

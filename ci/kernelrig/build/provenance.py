@@ -7,11 +7,14 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kernelrig import __version__
+from kernelrig.config.load import KERNELS
 from kernelrig.errors import CiError
+from kernelrig.files.rundir import sha256_file
 from kernelrig.model import Build, Provenance
 from kernelrig.proc import Completed, run_process
 
@@ -31,12 +34,13 @@ _ALL_CHANGES = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=none", "-
 
 _NOT_BASELINES = ("--", ".", ":(exclude)artifacts/baselines")
 """Accepting a baseline changes no build."""
+_LINK = "120000"
 _FOREIGN = "dubious ownership"
 _TRUSTED = ("-c", "safe.directory=*", "-c", "core.fsmonitor=false")
 """For commands that read another owner's checkout, and run nothing that its settings name."""
 
 
-def provenance(root: Path, builds: Sequence[Build]) -> Provenance:
+def provenance(root: Path) -> Provenance:
     """Describe this tree and this machine; without a commit, `no_commit` says why."""
     commit, dirty, no_commit = _state(root)
     return Provenance(
@@ -45,10 +49,103 @@ def provenance(root: Path, builds: Sequence[Build]) -> Provenance:
         kernelrig_version=__version__,
         command_line=shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         host=f"{platform.node()} {platform.system()} {platform.machine()}",
-        builds={f"{b.kernel}-{b.arch}-{b.variant}": b.key for b in builds},
-        toolchain="; ".join(sorted({b.toolchain_version for b in builds})),
+        builds={},
+        toolchain="",
         no_commit=no_commit,
     )
+
+
+def with_builds(
+    origin: Provenance, root: Path, builds: Mapping[str, Build], own: Sequence[Build]
+) -> Provenance:
+    """Add a run's builds by name. What went into its `own`, those made from the files of this tree,
+    is compared with the commit, whatever git was told to ignore or to hide.
+    """
+    versions = sorted({b.toolchain_version for b in builds.values()})
+    origin = replace(
+        origin,
+        builds={name: b.key for name, b in builds.items()},
+        toolchain="; ".join(versions),
+    )
+    if not origin.commit or not own:
+        return origin
+    inputs = {pair for b in own for pair in b.inputs.items()}
+    if (root / KERNELS).is_file():  # it has the flags and definitions of each build
+        inputs.add((KERNELS, sha256_file(root / KERNELS)))
+    others = _not_in_commit(root, origin.commit, sorted(inputs))
+    if not others:
+        return origin
+    text = "\0".join((origin.dirty_sha256, *(word for pair in others for word in pair)))
+    return replace(
+        origin,
+        dirty_sha256=hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest(),
+        not_in_commit=tuple(dict.fromkeys(name for name, _ in others)),
+    )
+
+
+def _not_in_commit(
+    root: Path, commit: str, inputs: Sequence[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """Return those files, (name, SHA-256), that are not tracked or not as they were committed."""
+    places = _git(root, *_TRUSTED, "rev-parse", "--show-toplevel", "--show-prefix").stdout
+    top, _, prefix = places.rstrip("\n").partition("\n")
+    listed = _git(root, *_TRUSTED, "ls-tree", "-r", "-z", "--full-tree", commit).stdout
+    tree = {}
+    for entry in filter(None, listed.split("\0")):
+        about, _, name = entry.partition("\t")
+        mode, _, blob = about.split()
+        tree[name] = (mode, blob)
+
+    def differs(name: str, digest: str) -> bool:
+        below = os.path.relpath(os.path.realpath(name), top) if name[:1] == "/" else prefix + name
+        blob = _committed(tree, Path(top), os.path.normpath(below))
+        return not blob or not _is_blob(root, name, digest, blob)
+
+    return [(name, digest) for name, digest in inputs if differs(name, digest)]
+
+
+def _committed(tree: Mapping[str, tuple[str, str]], top: Path, name: str, links: int = 8) -> str:
+    """Return the blob that `name` is in a commit, through its links; empty if it has none.
+
+    A link that is no longer as committed leads to none.
+    """
+    mode, blob = tree.get(name, ("", ""))
+    if mode.startswith("100"):
+        return blob
+    for part in (name, *(str(p) for p in Path(name).parents)):
+        mode, blob = tree.get(part, ("", ""))
+        if mode != _LINK:
+            continue
+        if not links or not (top / part).is_symlink():
+            return ""
+        target = str((top / part).readlink())
+        if _blob_of(os.fsencode(target), blob) != blob:
+            return ""
+        rest = os.path.relpath(name, part)
+        return _committed(
+            tree, top, os.path.normpath(f"{Path(part).parent}/{target}/{rest}"), links - 1
+        )
+    return ""
+
+
+def _is_blob(root: Path, name: str, digest: str, blob: str) -> bool:
+    """Return whether a file that had this SHA-256 when it was read is a blob of the commit.
+
+    Line ends apart: no filter of the checkout is asked, which might say anything.
+    """
+    data = (root / name).read_bytes() if (root / name).is_file() else b""
+    if hashlib.sha256(data).hexdigest() == digest:
+        return blob in (_blob_of(data, blob), _blob_of(data.replace(b"\r\n", b"\n"), blob))
+    # It was edited since, or was given with a build.
+    text = _git(root, *_TRUSTED, "cat-file", "blob", blob).stdout
+    return hashlib.sha256(text.encode()).hexdigest() == digest
+
+
+def _blob_of(data: bytes, like: str) -> str:
+    """Return git's name for the content of a file; its length says by which hash."""
+    named = hashlib.new("sha1" if len(like) == 40 else "sha256", usedforsecurity=False)
+    named.update(b"blob %d\0" % len(data) + data)
+    return named.hexdigest()
 
 
 def _state(root: Path) -> tuple[str, str, str]:
@@ -86,9 +183,7 @@ def _dirty_foreign(root: Path) -> str:
     for entry in filter(None, tracked.split("\0")):
         (_, kind, wanted), name = entry.split("\t", 1)[0].split(), entry.split("\t", 1)[1]
         data = _content(root / name)
-        named = hashlib.new("sha1" if len(wanted) == 40 else "sha256", usedforsecurity=False)
-        named.update(b"blob %d\0" % len(data) + data)
-        if kind == "blob" and named.hexdigest() != wanted:
+        if kind == "blob" and _blob_of(data, wanted) != wanted:
             clean = False
             digest.update(name.encode(errors="surrogateescape") + data)
     for name in _untracked(root, *_TRUSTED):

@@ -62,7 +62,10 @@ class StageRecord:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a run comes from: enough to reproduce it; `no_commit` is why there is no commit."""
+    """Where a run comes from: enough to reproduce it; `no_commit` is why there is no commit.
+
+    `not_in_commit` are the files that went into its builds and are not as they were committed.
+    """
 
     commit: str
     dirty_sha256: str
@@ -72,6 +75,7 @@ class Provenance:
     builds: dict[str, str]
     toolchain: str
     no_commit: str = ""
+    not_in_commit: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

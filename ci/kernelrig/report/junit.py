@@ -117,6 +117,7 @@ def _absent_suite(run: Run) -> _Suite:
 def _origin(run: Run, variant: str = "") -> dict[str, str]:
     labels = dict.fromkeys(run.kernel.label_for(arch) for arch in run.arch.split("+"))
     label = "; ".join(filter(None, labels))
+    changed = run.provenance.not_in_commit
     return {
         "kernel": run.kernel.name,
         "arch": run.arch,
@@ -124,6 +125,7 @@ def _origin(run: Run, variant: str = "") -> dict[str, str]:
         **({"remote": run.remote.name} if run.remote else {}),
         "commit": run.provenance.commit,
         "dirty_sha256": run.provenance.dirty_sha256,
+        **({"not_in_commit": ", ".join(changed)} if changed else {}),
         **({} if run.seed is None else {"seed": str(run.seed)}),
         "purpose": run.purpose,
         **({"only": ", ".join(run.only)} if run.only else {}),

@@ -166,6 +166,9 @@ def _not_run(run: Run) -> Iterable[str]:
 def _origin(run: Run) -> str:
     p = run.provenance
     changed = f" with changes {p.dirty_sha256[:12]}" if p.dirty_sha256 else ""
+    if p.not_in_commit:
+        more = f" and {len(p.not_in_commit) - 1} more" if len(p.not_in_commit) > 1 else ""
+        changed += f" (of {p.not_in_commit[0]}{more})"
     commit = f"commit {p.commit[:12]}{changed}" if p.commit else "no git commit"
     if p.no_commit:
         commit += f": {p.no_commit}"

@@ -37,6 +37,8 @@ def accept(root: Path, name: str, overrides: Overrides) -> str:
     timed = baselines.require_timed(run)
     if (run.provenance.dirty_sha256 or not run.provenance.commit) and not overrides.dirty:
         what = "changes on top of its commit" if run.provenance.commit else "no commit"
+        if named := run.provenance.not_in_commit:
+            what += f" ({', '.join(named[:3])}{', ...' if named[3:] else ''})"
         raise ConfigError(f"{run.id} has {what}: its build cannot be made again", "or pass --dirty")
     said = []
     for record in timed:

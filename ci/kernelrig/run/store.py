@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
 from kernelrig import build, report
-from kernelrig.build.provenance import provenance
+from kernelrig.build.provenance import provenance, with_builds
 from kernelrig.config.selection import SELFTEST, stage_variants
 from kernelrig.errors import INTERRUPTED, CiError, ConfigError, ProtocolError, refused_by_system
 from kernelrig.files import rundir, serialization
@@ -140,17 +140,19 @@ class RunDirectory:
         kind = self.run.kernel.judged_as(stage.kind)
         return StageRecord(stage.name, kind, device, machine, verdict, (), variant=variant)
 
-    def keep(self, builds: dict[str, Build]) -> None:
-        """Note the builds: their keys go into run.json, and to the candidates of a bench."""
+    def keep(self, builds: dict[str, Build], own: Collection[str]) -> None:
+        """Note the builds: their keys go into run.json, and to the candidates of a bench.
+
+        `own` are the places of those that are made of the files of this tree.
+        """
         run, self.made = self.run, builds
-        keys = {f"{b.kernel}-{b.arch}-{b.variant}": b.key for b in builds.values()}
+        named = {f"{b.kernel}-{b.arch}-{b.variant}": b for b in builds.values()}
         if run.bench is not None:
-            own = tuple(replace(c, key=builds[c.place].key) for c in run.bench.candidates)
-            run = replace(run, bench=replace(run.bench, candidates=own))
-            keys = {c.name: c.key for c in own}  # two of them may be builds of one name
-        versions = sorted({b.toolchain_version for b in builds.values()})
-        origin = replace(run.provenance, builds=keys, toolchain="; ".join(versions))
-        self.save(replace(run, provenance=origin))
+            kept = tuple(replace(c, key=builds[c.place].key) for c in run.bench.candidates)
+            run = replace(run, bench=replace(run.bench, candidates=kept))
+            named = {c.name: builds[c.place] for c in kept}  # two may be builds of one name
+        of_tree = tuple(builds[place] for place in own)
+        self.save(replace(run, provenance=with_builds(run.provenance, self.root, named, of_tree)))
 
     def keep_build(self, place: str, built: Build) -> None:
         """Copy a build into the run: what is judged lies in its directory from the start.
@@ -227,7 +229,7 @@ def new_run(root: Path, p: RunSpec) -> Run:
         arch=p.arch,
         remote=RecordedRemote.of(p.remote) if p.remote else None,
         plan=p.plan,
-        provenance=provenance(root, ()),
+        provenance=provenance(root),
         started_utc=rundir.utc_now(),
         state="prepared",
         bench=p.bench,

@@ -83,7 +83,12 @@ class StaticExecutor:
         began = time.monotonic()
         made = make_builds(directory.root, p.wanted, p.tools, keep, system_cuda=p.system_cuda)
         directory.build_s = time.monotonic() - began
-        directory.keep(made)
+        own = [
+            place
+            for place, w in p.wanted.items()
+            if not w.commit and w.patch is None and place != SELFTEST
+        ]
+        directory.keep(made, own)
 
     def _judge_build(self, directory: RunDirectory, stage: Stage) -> StageRecord:
         checks = []

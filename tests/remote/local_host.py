@@ -187,7 +187,7 @@ class LocalHost:
 
         link.ship({sha256_file(path): path for path in files.values()})
         link.launch(run_id, jobs, files, stop_at_first=stop_at_first)
-        link.follow(run_id, take)
+        link.follow(run_id, take, ())
         assert link.collect(run_id, self.back, jobs) == Missing()
         link.close()
         return read_journal(self.back / "journal.jsonl", jobs, run_id), events

@@ -30,7 +30,7 @@ def python(script: str, **limits: int) -> list[StageJob]:
 def run_there(host: LocalHost, jobs: list[StageJob]) -> None:
     link = host.link()
     link.launch("run-1", jobs, {}, stop_at_first=False)
-    link.follow("run-1", lambda _: None)
+    link.follow("run-1", lambda _: None, ())
 
 
 def collect(host: LocalHost, jobs: list[StageJob], limits: Limits = Limits()) -> Missing:  # noqa: B008 - frozen

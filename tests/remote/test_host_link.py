@@ -272,7 +272,7 @@ def test_a_launch_whose_answer_was_lost_runs_once(host: LocalHost) -> None:
     host.link().launch("run-1", jobs, {}, stop_at_first=False)
     link = host.link()
     link.launch("run-1", jobs, {}, stop_at_first=False)
-    link.follow("run-1", lambda _: None)
+    link.follow("run-1", lambda _: None, ())
     assert (host.workdir / "ran").read_text() == "ran\n"
 
 
@@ -297,7 +297,7 @@ def test_a_launch_meets_one_of_the_same_run_that_is_still_under_way(host: LocalH
         assert second.is_alive(), failures
     second.join()
     assert failures == []
-    link.follow("run-1", lambda _: None)
+    link.follow("run-1", lambda _: None, ())
 
 
 def test_a_run_id_is_never_used_for_another_job(host: LocalHost) -> None:
@@ -316,7 +316,7 @@ def test_one_run_a_host_at_a_time_and_the_refusal_names_it(host: LocalHost) -> N
     assert not (host.workdir / "runs/run-2").exists()
     assert link.cancel("run-1") is True
     link.launch("run-2", [job("smoke")], {}, stop_at_first=False)
-    link.follow("run-2", lambda _: None)
+    link.follow("run-2", lambda _: None, ())
     link.launch("run-3", [job("smoke")], {}, stop_at_first=False)
 
 
@@ -331,7 +331,7 @@ def test_a_follow_over_links_that_drop_tells_every_event_once(host: LocalHost) -
     host.opener.reads = [700, 900, 1100]
     opened = host.opener.opened
     events: list[Event] = []
-    link.follow("run-1", events.append)
+    link.follow("run-1", events.append, ())
     assert host.opener.opened == opened + 4
     ended = [e["command"] for e in events if e["event"] == "command_ended"]
     assert ended == ["c0", "c1", "c2", "c3", "c4", "c5"]
@@ -395,7 +395,7 @@ def test_a_link_that_stays_away_ends_in_the_command_that_goes_on(host: LocalHost
             opener.channels[-1].process.kill()
 
     with pytest.raises(IncompleteError) as error:
-        link.follow("run-1", leave)
+        link.follow("run-1", leave, ())
     assert error.value.exit_code == 6
     opener.gone = False
     assert host.link().cancel("run-1") is True
@@ -410,7 +410,7 @@ def test_a_client_that_vanishes_loses_nothing(host: LocalHost) -> None:
     first.close()
     (host.workdir / "runs/run-1/go").touch()
     second = host.link()
-    second.follow("run-1", lambda _: None)
+    second.follow("run-1", lambda _: None, ())
     assert second.collect("run-1", host.back, jobs) == Missing()
     one, _ = read_journal(host.back / "journal.jsonl", jobs, "run-1")
     assert one.commands[0].ended_by is EndedBy.EXIT
@@ -497,7 +497,7 @@ def test_clean_keeps_a_run_that_has_just_ended_for_whoever_collects_it(host: Loc
     jobs = [job("smoke", shell("a", "echo ran >> ../../../../ran"))]
     first = host.link()
     first.launch("run-1", jobs, {}, stop_at_first=False)
-    first.follow("run-1", lambda _: None)
+    first.follow("run-1", lambda _: None, ())
     assert first.clean(0) == 0
     # The reply to the launch was lost with its connection: the client asks again.
     host.link().launch("run-1", jobs, {}, stop_at_first=False)
@@ -517,5 +517,5 @@ def test_clean_leaves_a_run_that_goes_on_alone(host: LocalHost) -> None:
             pids.append(event["pid"])
             assert host.link().cancel("run-1") is True
 
-    link.follow("run-1", stop)
+    link.follow("run-1", stop, ())
     assert [is_running(pid) for pid in pids] == [False]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import textwrap
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
+from kernelrig.errors import ProtocolError, RemoteError
 from kernelrig.remote.host_files import Limits
 from kernelrig.remote.host_link import HostLink, connect_host
 from kernelrig.remote.protocol import LINE_LIMIT
@@ -21,6 +22,8 @@ from tests.remote.sshd_fixture import Sshd, start_server
 
 JOBS = (job("smoke", shell("a", ":", 0.1), output_bytes=1000, disk_bytes=3000),)
 STAGE = "stages/01-smoke"
+QUIET = "host: no event of run-1 for {} s, although the connection is alive"
+GOES_ON = "host: run-1 is not over after {} s, more than its commands may take"
 
 
 @pytest.fixture(scope="module")
@@ -304,20 +307,58 @@ def test_a_reply_that_never_comes_is_given_up(server: Sshd, tmp_path: Path, op: 
     )
 
 
-def test_a_run_of_which_nothing_more_is_told_is_left_and_its_files_are_fetched(
+def listing_script(op: str, body: str) -> str:
+    """Return the script of a host that has one file, and does `body` for an operation."""
+    given = script_of(manifest=listing((f"{STAGE}/a", 5)), fetch=sending(b"right"))
+    return given.replace("def answer", "def given") + (
+        "def answer(op, request):\n"
+        f"    if op == {op!r}:\n{textwrap.indent(body, ' ' * 8)}\n"
+        "    yield from given(op, request)\n"
+    )
+
+
+def told(**event: object) -> str:
+    return f"yield {{'event': {event!r}, 'offset': 1}}\n"
+
+
+NOTES_ONLY = f"while True:\n    {told(event='note', text='x')}    yield 0.01"
+TICKS_ONLY = "while True:\n    yield {'tick': True}; yield 0.01"
+
+
+@pytest.mark.parametrize(
+    ("body", "why"), [(TICKS_ONLY, QUIET.format(0.6)), (NOTES_ONLY, GOES_ON.format(1.2))]
+)
+def test_a_run_without_events_or_end_is_left_and_its_files_are_fetched(
+    server: Sshd, tmp_path: Path, body: str, why: str
+) -> None:
+    with linked(server, tmp_path, listing_script("follow", body), 0.6) as link:
+        missing = link.bring_back("run-1", tmp_path / "back", JOBS, lambda _: None)
+    assert missing == Missing((why,), may_come=True)
+    assert written(tmp_path) == {f"{STAGE}/a": b"right"}
+
+
+def test_what_trickles_in_for_longer_than_a_reply_may_take_is_left(
     server: Sshd, tmp_path: Path
 ) -> None:
-    given = script_of(manifest=listing((f"{STAGE}/a", 5)), fetch=sending(b"right"))
-    script = given.replace("def answer", "def given") + TICKS.format(op="follow").replace(
-        "    while", "    yield from given(op, request)\n    while"
-    )
-    with linked(server, tmp_path, script) as link, pytest.raises(IncompleteError) as error:
-        link.follow("run-1", lambda _: None, quiet_s=0.2)
-    assert error.value.hint == "`invoke collect run-1` tries again"
-    with linked(server, tmp_path, script) as link:
-        missing = link.bring_back("run-1", tmp_path / "back", JOBS, lambda _: None, quiet_s=0.2)
-    assert missing.may_come
-    assert written(tmp_path) == {f"{STAGE}/a": b"right"}
+    """Each frame of the list, and each file, comes in time; all of them together do not."""
+    listed = "yield {'files': [], 'lost': [], 'other': []}\n"
+    script = listing_script("manifest", f"while True:\n    {listed}    yield 0.3")
+    with linked(server, tmp_path, script, 0.6) as link, pytest.raises(RemoteError) as error:
+        link.collect("run-1", tmp_path / "back", JOBS)
+    assert "has not replied for 1 s" in error.value.message
+    files = "for number in range(4):\n    yield {'file': number, 'lost': ''}; yield 0.55\n"
+    names = script_of(manifest=listing(*((f"{STAGE}/{i}", 0) for i in range(4))))
+    script = listing_script("fetch", files) + names.replace("def answer", "def given")
+    with linked(server, tmp_path, script, 0.6) as link, pytest.raises(RemoteError) as error:
+        link.collect("run-1", tmp_path / "back", JOBS)
+    assert "less than 16384 bytes/s of files arrive" in error.value.message
+
+
+def test_a_list_of_what_is_no_file_is_left_at_once(server: Sshd, tmp_path: Path) -> None:
+    event = {"event": {"event": "note"}, "offset": 0}
+    missing = collect(server, tmp_path, listing_script("manifest", f"yield {event!r}"))
+    (said,) = missing.names
+    assert said.startswith("all that did not come: the host's list of files is garbled: ")
 
 
 @pytest.mark.parametrize(

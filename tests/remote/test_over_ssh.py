@@ -29,7 +29,7 @@ JOBS = (
 def check_everything_came(remote: Remote, destination: Path, root: Path) -> None:
     """Follow the run to its end over a new link, and collect it."""
     with connect(remote, root=root) as link:
-        link.follow("run-1", lambda _: None)
+        link.follow("run-1", lambda _: None, ())
         assert link.collect("run-1", destination, JOBS) == Missing()
     results = read_journal(destination / "journal.jsonl", JOBS, "run-1")
     assert [(r.commands[0].ended_by, r.commands[0].exit_code) for r in results] == [
@@ -59,7 +59,7 @@ def test_a_connection_cut_in_mid_run_is_made_again_and_nothing_told_twice(
     with connect(remote, root=tmp_path) as link:
         link.ship({sha256_file(program): program})
         link.launch("run-1", JOBS, {"build/program": program}, stop_at_first=False)
-        link.follow("run-1", cut)
+        link.follow("run-1", cut, ())
     assert [e["event"] for e in events] == [
         "run_started",
         *["stage_started", "command_started", "command_ended", "stage_ended"] * 2,
@@ -101,7 +101,7 @@ from kernelrig.remote import connect
 remote, jobs = pickle.load(sys.stdin.buffer)
 with connect(remote, root=Path()) as link:
     link.launch("run-1", jobs, {}, stop_at_first=False)
-    link.follow("run-1", lambda e: print(e["event"], flush=True))
+    link.follow("run-1", lambda e: print(e["event"], flush=True), ())
 """
 
 

@@ -46,7 +46,8 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "silence_s": "Seconds without a byte from the host until the connection is made anew; "
         "more than 2, its agent's sign of life.",
         "give_up_s": "Seconds without progress after which the client gives up connecting anew.",
-        "answer_s": "Seconds that the agent may work on one reply, such as hashing what is there.",
+        "answer_s": "Seconds that the agent may work on one reply, such as hashing what is there, "
+        "and be silent beside the time limit of a command.",
         "env": "Environment variables of every command on the host.",
     },
     "Kernel": {

@@ -173,8 +173,8 @@ def shown(name: str) -> str:
 
 def read_entries(frame: Mapping[str, Any], kind: str, value: type) -> Iterator[tuple[str, Any]]:
     """Yield the entries of a list's frame; ProtocolError if they are no pairs of name and value."""
-    entries = frame.get(kind, [])
-    for entry in entries if isinstance(entries, list) else [None]:
+    entries = frame.get(kind)
+    for entry in entries if isinstance(entries, list) else [entries]:
         match entry:
             case [str(name), str(found)] if value is str:
                 yield name, found

@@ -6,7 +6,6 @@ that is launched twice runs once. So after a dropped connection we connect again
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from kernelrig.errors import IncompleteError, ProtocolError, RemoteError
 from kernelrig.files.rundir import sha256_file
 from kernelrig.files.validation import convert
 from kernelrig.model import DeviceKind, Host, Remote, Shipped, StageJob, visible_gpu
+from kernelrig.remote.follow_deadline import FollowDeadline
 from kernelrig.remote.host_files import AGENT_BYTES, Limits
 from kernelrig.remote.job import job_record
 from kernelrig.remote.journal import told_event
@@ -27,9 +27,6 @@ from kernelrig.remote.transfer import Missing, RunFetch, send_missing
 from kernelrig.terminal.log import say
 
 LONGEST_PAUSE_S = 10.0
-QUIET_S = 600.0
-"""What a command may take beside its time limit without an event: to end it, to read a core."""
-
 MOST_EVENTS = 100_000
 MOST_BYTES = 2 * AGENT_BYTES
 """What a host may tell of a run while it is followed: some events for each command, all short."""
@@ -161,21 +158,26 @@ class HostLink:
         self,
         run_id: str,
         on_event: Callable[[dict[str, Any]], None],
-        *,
-        quiet_s: float = math.inf,
+        jobs: Sequence[StageJob],
     ) -> None:
         """Pass the run's events on until it is over; `agent_lost` means that its agent died.
 
-        Raises IncompleteError if there is no event for `quiet_s`, ProtocolError for what is none.
+        Raises IncompleteError if the run tells nothing, or goes on, for longer than the limits of
+        `jobs` allow, ProtocolError for what is no event.
         """
         offset = events = size = 0
+        deadline = FollowDeadline(run_id, jobs, self._answer_s)
 
         def step(session: AgentSession) -> None:
             nonlocal offset, events, size
             limits = {"quiet_s": self.remote.silence_s, "give_up_s": self.remote.give_up_s}
             session.send({"op": "follow", "run": run_id, "offset": offset, **limits})
-            while "end" not in (frame := session.frame(self._progressed, limit_s=quiet_s)):
+            while True:
+                frame = session.frame(self._progressed, deadline=deadline.next())
+                if "end" in frame:
+                    break
                 event, offset = told_event(frame)
+                deadline.heard(event)
                 events += 1
                 size += session.frame_bytes
                 if events > MOST_EVENTS or size > MOST_BYTES:
@@ -224,20 +226,16 @@ class HostLink:
         destination: Path,
         jobs: Sequence[StageJob],
         on_event: Callable[[dict[str, Any]], None],
-        *,
-        quiet_s: float = QUIET_S,
     ) -> Missing:
         """Follow the run to its end and collect its files; return what is missing of them.
 
-        `quiet_s` is what may pass without an event beside the longest time limit of a command.
         If the host does not have the run (never started, or pruned), nothing is missing: what was
         collected before is all there is.
         """
         missing = Missing()
-        longest_s = max((c.time_s for job in jobs for c in job.commands), default=0.0)
         try:
             try:
-                self.follow(run_id, on_event, quiet_s=longest_s + quiet_s)
+                self.follow(run_id, on_event, jobs)
             except (IncompleteError, ProtocolError) as e:  # what there is is worth collecting
                 missing = Missing((e.message,), may_come=True)
             missing += self.collect(run_id, destination, jobs)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
 from kernelrig.errors import CiError, ProtocolError, RemoteError
@@ -52,10 +53,27 @@ class AgentSilent(RemoteError):
     """The agent lives, and does not reply."""
 
 
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """An instant of the monotonic clock, and what is said of an agent that passes it."""
+
+    at: float
+    overrun: str
+
+    @classmethod
+    def after(cls, seconds: float, overrun: str = "") -> Self:
+        said = f"the agent has not replied for {seconds:.0f} s, although the connection is alive"
+        return cls(time.monotonic() + seconds, overrun or said)
+
+    def sooner(self, other: Deadline) -> Deadline:
+        return min(self, other, key=lambda deadline: deadline.at)
+
+
 class AgentSession:
     """One agent on one channel. After LinkLost another session may continue its work.
 
-    `answer_s` limits the wait for a frame that is more than a tick.
+    `answer_s` limits the wait for a reply: for one frame that is more than a tick, or for all
+    frames of a longer one.
     """
 
     def __init__(self, opener: Opener, remote: Remote, *, answer_s: float = ANSWER_S) -> None:
@@ -87,7 +105,7 @@ class AgentSession:
             # A host without python closes its end at once: how it ended says why.
             if self._channel.exit_status() is None and not self._channel.ended_by_signal():
                 raise LinkLost(e.message, e.hint) from e
-        deadline = time.monotonic() + self._answer_s
+        deadline = self.deadline()
         while (at := self._buffer.find(MARKER)) < 0:
             if len(self._buffer) > NOISE_LIMIT:
                 raise ProtocolError(
@@ -95,7 +113,7 @@ class AgentSession:
                     " the agent did not start",
                     "make it print nothing in a session that is not interactive",
                 )
-            self._check_time(deadline, self._answer_s)
+            self._check_time(deadline)
             if not self._fill():
                 raise self._not_started()
         del self._buffer[: at + len(MARKER)]
@@ -133,17 +151,26 @@ class AgentSession:
         except RemoteError as e:
             raise self._ended() from e
 
+    def deadline(self, size: int = 0) -> Deadline:
+        """Return when a reply that begins now must be complete, with `size` bytes of files."""
+        if not size:
+            return Deadline.after(self._answer_s)
+        overrun = (
+            f"less than {LEAST_RATE} bytes/s of files arrive, although the connection is alive"
+        )
+        return Deadline.after(self._answer_s + size / LEAST_RATE, overrun)
+
     def frame(
-        self, on_frame: Callable[[], None] | None = None, *, limit_s: float | None = None
+        self, on_frame: Callable[[], None] | None = None, *, deadline: Deadline | None = None
     ) -> Frame:
         """Return the next frame but ticks (`on_frame` is called for all); raise a refusal.
 
-        RemoteError if there is none for `limit_s` seconds, by default those of the session.
+        AgentSilent if there is none before the deadline, by default that of a reply.
         """
-        limit_s = self._answer_s if limit_s is None else limit_s
-        deadline = time.monotonic() + limit_s
+        deadline = deadline or self.deadline()
         while True:
-            header = self._header(deadline, limit_s)
+            self._check_time(deadline)
+            header = self._header(deadline)
             if on_frame is not None:
                 on_frame()
             if "error" in header:
@@ -151,7 +178,6 @@ class AgentSession:
                 raise HostRefused(self._remote.name, text, kind)
             if "tick" not in header:
                 return header
-            self._check_time(deadline, limit_s)
 
     def ask(self, header: Frame, payload: Iterable[bytes] = ()) -> Frame:
         """Send a request and return the reply; HostRefused if the agent refused it."""
@@ -171,14 +197,11 @@ class AgentSession:
             size -= len(chunk)
             yield chunk
 
-    def _check_time(self, deadline: float, limit_s: float) -> None:
-        if time.monotonic() > deadline:
-            raise AgentSilent(
-                f"{self._remote.name}: the agent has not replied for {limit_s:.0f} s,"
-                " although the connection is alive"
-            )
+    def _check_time(self, deadline: Deadline) -> None:
+        if time.monotonic() > deadline.at:
+            raise AgentSilent(f"{self._remote.name}: {deadline.overrun}")
 
-    def _header(self, deadline: float, limit_s: float) -> Frame:
+    def _header(self, deadline: Deadline) -> Frame:
         searched = 0
         while (end := self._buffer.find(b"\n", searched)) < 0:
             searched = len(self._buffer)
@@ -187,7 +210,7 @@ class AgentSession:
                     f"{self._remote.name}: the agent sends a line over {LINE_LIMIT} bytes"
                 )
             self._more()
-            self._check_time(deadline, limit_s)
+            self._check_time(deadline)
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         self.frame_bytes = len(line)

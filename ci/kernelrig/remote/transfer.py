@@ -20,7 +20,7 @@ from kernelrig.remote.host_files import (
     read_entries,
     shown,
 )
-from kernelrig.remote.protocol import CHUNK, AgentSession
+from kernelrig.remote.protocol import CHUNK, AgentSession, Deadline
 from kernelrig.terminal.log import say
 from kernelrig.terminal.text import one_line
 
@@ -35,6 +35,9 @@ RESERVE_BYTES = 1 << 20
 
 _FOR_EVER = (errno.ENAMETOOLONG, errno.EILSEQ)
 """Errors of this side's disk that the next attempt meets again."""
+
+_LEAST_LISTED = 100
+"""Entries as which each frame of a list counts; the agent fills its frames with 500."""
 
 _BLOCK = 4096
 _MOST_NAMED = 100
@@ -180,10 +183,12 @@ class RunFetch:
         if not requests:
             return []
         session.send({"op": "fetch", "run": self._run_id, "files": requests})
+        # A file of few bytes takes the time of a block, to be found and opened.
+        whole = session.deadline(sum(_BLOCK + f.bytes for f in wanted))
         arrived_wrong = []
         for number, file in enumerate(wanted):
             self._under_way = file.name
-            if not self._receive(session, folder, number, file, known[number]):
+            if not self._receive(session, whole, folder, number, file, known[number]):
                 arrived_wrong.append(file.name)
         self._under_way = ""
         if "end" not in (frame := session.frame()):
@@ -196,9 +201,10 @@ class RunFetch:
         most = self._limits.entries(len(self._jobs))
         files: list[Listed] = []
         other: list[str] = []
-        entries = 0
-        while "end" not in (frame := session.frame()):
-            entries += 1  # a frame without entries counts too: there may be no end of them
+        entries = frames = 0
+        deadline = session.deadline()
+        while "end" not in (frame := session.frame(deadline=deadline)):
+            frames += 1
             for name, size in read_entries(frame, "files", int):
                 entries += 1
                 try:
@@ -211,7 +217,7 @@ class RunFetch:
             for name, kind in read_entries(frame, "other", str):
                 entries += 1
                 other.append(f"{shown(name)} ({shown(kind)})")
-            if entries > most:
+            if max(entries, frames * _LEAST_LISTED) > most:
                 raise ProtocolError(f"the host lists more than {most} files")
         if other:
             self._say_left(other)
@@ -251,10 +257,16 @@ class RunFetch:
         return fitting
 
     def _receive(
-        self, session: AgentSession, folder: Incoming, number: int, file: Listed, known: str
+        self,
+        session: AgentSession,
+        whole: Deadline,
+        folder: Incoming,
+        number: int,
+        file: Listed,
+        known: str,
     ) -> bool:
         """Take the next file of the stream; false if it arrived with another hash."""
-        header = self._frame_of(session, number)
+        header = _frame_of(session, whole, number)
         if "lost" in header:
             self._never[file.name] = f"the host cannot read it: {header['lost']}"
             return True
@@ -268,7 +280,7 @@ class RunFetch:
         with Part(folder) as part:
             for chunk in session.payload(file.bytes):
                 part.write(chunk)
-            trailer = self._frame_of(session, number)
+            trailer = _frame_of(session, whole, number)
             if "lost" in trailer:
                 self._never[file.name] = f"the host cannot read it: {trailer['lost']}"
                 return True
@@ -282,12 +294,13 @@ class RunFetch:
         why[file.name] = f"it cannot be written here: {part.failure.strerror}"
         return True
 
-    def _frame_of(self, session: AgentSession, number: int) -> Mapping[str, Any]:
-        frame = session.frame()
-        if type(frame.get("file")) is not int or frame["file"] != number:
-            raise ProtocolError(f"the host sends what was not requested: {ascii(frame)[:80]}")
-        return frame
-
     def _arrived(self, file: Listed) -> None:
         self._here[file.name] = file.bytes
         self._on_file()
+
+
+def _frame_of(session: AgentSession, whole: Deadline, number: int) -> Mapping[str, Any]:
+    frame = session.frame(deadline=session.deadline().sooner(whole))
+    if type(frame.get("file")) is not int or frame["file"] != number:
+        raise ProtocolError(f"the host sends what was not requested: {ascii(frame)[:80]}")
+    return frame

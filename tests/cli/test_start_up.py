@@ -57,6 +57,13 @@ def test_listing_the_tasks_imports_nothing_that_a_task_needs(tmp_path: Path) -> 
     assert found.isdisjoint(HEAVY | {"kernelrig.model", "kernelrig.run"})
 
 
+def test_a_run_without_a_disassembly_to_read_imports_no_graphs(tmp_path: Path) -> None:
+    make_cpu_project(tmp_path)
+    words = ("--kernel", "passes", "--remote", "local", "--plan", "quick", "--dry-run")
+    found = imported(tmp_path, "remote-test", *words)
+    assert found.isdisjoint({"asyncssh", "networkx", "scipy"})
+
+
 def test_an_unchanged_build_imports_no_library_but_yaml(tmp_path: Path) -> None:
     make_cpu_project(tmp_path)
     assert "yaml" in imported(tmp_path, "build", "--kernel", "passes", "--arch", "sm_90a")

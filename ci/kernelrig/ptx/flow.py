@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from kernelrig.model.symbol import NEVER_RETURN
 from kernelrig.ptx.nodes import Function, Guard, Instruction
 from kernelrig.ptx.operands import Label, Symbol, Targets
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _LEAVES = frozenset({"ret", "exit", "trap"})
 
@@ -50,6 +52,8 @@ class Flow:
     @cached_property
     def graph(self) -> nx.DiGraph[int]:
         """The blocks that can be reached from the entry."""
+        import networkx as nx
+
         whole: nx.DiGraph[int] = nx.DiGraph()
         whole.add_nodes_from(b.index for b in self.blocks)
         whole.add_edges_from((b.index, e.target) for b in self.blocks for e in b.edges)
@@ -61,6 +65,8 @@ class Flow:
     @cached_property
     def looped(self) -> frozenset[int]:
         """The blocks that may run again after they have run."""
+        import networkx as nx
+
         return frozenset(
             block
             for part in nx.strongly_connected_components(self.graph)

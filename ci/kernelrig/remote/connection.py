@@ -22,8 +22,7 @@ def connect(remote: Remote, *, root: Path, host_key: str = "") -> Iterator[HostL
     `root` is the repository, against which a relative identity_file is read. `host_key` is the
     fingerprint of the only key that the host may show, empty where any that is known will do.
     """
-    # Fabric and asyncssh take 0.4 s to import, which tasks without a remote are spared.
-    from kernelrig.remote.embedded import embedded_host
+    # Fabric takes 0.2 s to import, asyncssh 0.3 s: each only where it is used.
     from kernelrig.remote.host_link import connect_host
     from kernelrig.remote.ssh.route import SshHome, expanded
     from kernelrig.remote.ssh.session import Session
@@ -32,6 +31,8 @@ def connect(remote: Remote, *, root: Path, host_key: str = "") -> Iterator[HostL
         home = SshHome.of_user()
         embedded = remote.kind == "embedded"
         if embedded:
+            from kernelrig.remote.embedded import embedded_host
+
             host = stack.enter_context(embedded_host())
             home, remote = host.home, host.reach(remote)
             say(f"embedded SSH host on {host.host}:{host.port}")

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from kernelrig.errors import ProtocolError
 from kernelrig.model.symbol import NEVER_RETURN
 from kernelrig.sass.branch import Branch
 from kernelrig.sass.code import INSTRUCTION_BYTES, Function, Instruction, Module
 from kernelrig.sass.ending import block_ends, return_addresses
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 class Edge(StrEnum):
@@ -108,6 +110,8 @@ class _Builder:
         return self.done[name]
 
     def build(self, function: Function) -> Flow:
+        import networkx as nx
+
         ends = block_ends(function, self.module)
         callees = {
             e.callee: self.flow(e.callee)
@@ -160,6 +164,8 @@ def _graph(
     back: dict[int, int],
     endless: set[str],
 ) -> nx.DiGraph[int]:
+    import networkx as nx
+
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(blocks)
     for address, block in blocks.items():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import networkx as nx
-
 from kernelrig.sass.flow import Flow
 
 
@@ -26,6 +24,8 @@ class Loop:
 
 def dominators(flow: Flow) -> dict[int, int]:
     """Return the immediate dominator of each block but the entry."""
+    import networkx as nx
+
     found = nx.immediate_dominators(flow.graph, flow.entry)
     return {block: above for block, above in found.items() if block != flow.entry}
 
@@ -45,6 +45,8 @@ def natural_loops(flow: Flow) -> tuple[Loop, ...]:
     Back edges to one header form one loop. A cycle that remains without back edges has several
     entries (a `goto` into a loop): no header dominates it, and the whole cycle is returned.
     """
+    import networkx as nx
+
     idom = dominators(flow)
     back = [(tail, head) for tail, head in flow.graph.edges if dominates(head, tail, idom)]
     bodies: dict[int, frozenset[int]] = {}

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from kernelrig.model import Role
 from kernelrig.sass import Flow, Instruction, Loop, natural_loops
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 _LEAVES = ("EXIT", "RET", "KILL")
 
@@ -152,6 +154,8 @@ def _role_blocks(
 
 def _places(flow: Flow, work: frozenset[int]) -> tuple[frozenset[int], ...]:
     """Group the work: two blocks are together if a path leads from one to the other."""
+    import networkx as nx
+
     together: nx.Graph[int] = nx.Graph()
     together.add_nodes_from(work)
     for block in work:
@@ -174,6 +178,8 @@ def _spread(graph: nx.DiGraph[int], starts: Iterable[int]) -> set[int]:
 
 def _traps(flow: Flow) -> set[int]:
     """Return the blocks from which only a trap can be reached: no exit, and no endless loop."""
+    import networkx as nx
+
     leaves = {b for b in flow.graph if flow.blocks[b].last.root in _LEAVES}
     cycles = [c for c in nx.strongly_connected_components(flow.graph) if len(c) > 1]
     self_loops = {b for b in flow.graph if flow.graph.has_edge(b, b)}

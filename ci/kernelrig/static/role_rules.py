@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import networkx as nx
-
 from kernelrig.config.expression import evaluate
 from kernelrig.findings import locate
 from kernelrig.model import Check, Finding, Rule
@@ -166,6 +164,8 @@ def _shared_code(graph: RoleGraph, source: str) -> Iterator[Finding]:
 
 def _way(graph: RoleGraph, one: RoleBlocks, other: RoleBlocks) -> list[int]:
     """Return the shortest path from the work of `one` to that of `other`, empty if none."""
+    import networkx as nx
+
     best: list[int] = []
     for start in one.work & graph.shared.keys():
         reached = nx.single_source_shortest_path(graph.flow.graph, start)

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-import networkx as nx
-
 from kernelrig.emu.machine.instruction_table import Step
 from kernelrig.ptx import Address, Flow, Function, Instruction, Negated, Operand, Register
 
@@ -111,6 +109,8 @@ def liveness(
 
 def post_dominators(flow: Flow) -> dict[int, int]:
     """Return block -> the block all ways from it lead to: its immediate post-dominator."""
+    import networkx as nx
+
     # Post-dominators are dominators of the reversed graph, from a node behind all exits.
     back: nx.DiGraph[int] = nx.DiGraph()
     leaving = -1

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import networkx as nx
-
 from kernelrig.ptx import Instruction, rules
 from kernelrig.static.ptx.condition import Facts, Root, allowed
 from kernelrig.static.ptx.judge import Breach, Code, Kind, PtxRule
@@ -51,6 +49,8 @@ def wants_whole_warp(i: Instruction) -> bool:
 
 
 def _lone(code: Code) -> Iterator[Breach]:
+    import networkx as nx
+
     starts = {b.start for b in code.paths.flow.blocks}
     lanes = Lanes(code.paths, lambda i: wants_whole_warp(i) or i.index in starts)
     graph, blocks = code.paths.flow.graph, code.paths.flow.blocks

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-import networkx as nx
-
 from kernelrig.ptx import Flow
 
 _OUT = -1
@@ -20,6 +18,8 @@ class Relevance:
     """The control dependences of a function."""
 
     def __init__(self, flow: Flow) -> None:
+        import networkx as nx
+
         self._controls: dict[int, set[int]] = defaultdict(set)
         graph: nx.DiGraph[int] = nx.DiGraph(flow.graph)
         graph.add_node(_OUT)

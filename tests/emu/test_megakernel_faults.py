@@ -45,7 +45,9 @@ def test_a_fault_is_caught_in_the_first_schedule(
     assert caught.finding.severity == "error"
 
 
-@pytest.mark.parametrize("way", WAYS, ids="-".join)
+@pytest.mark.parametrize(
+    "way", [*WAYS[:2], pytest.param(WAYS[2], marks=pytest.mark.long)], ids="-".join
+)
 def test_the_good_kernel_is_not_caught(way: tuple[str, str], megakernels: Megakernels) -> None:
     loaded = megakernels.good(*way, SMALL[way[0]])
     assert emulate(loaded, (Schedule(),), jobs=1).findings == ()

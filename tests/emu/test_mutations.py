@@ -18,7 +18,7 @@ from kernelrig.emu.__main__ import main
 
 from tests.emu.faults.kernels import KERNELS
 
-FEW, MANY = 300, 10_000
+FEW, MANY = 150, 10_000
 STEPS = 1500
 PAGE = os.sysconf("SC_PAGE_SIZE")
 ALLOWED_GROWTH = 48 << 20

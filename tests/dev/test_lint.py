@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kernelrig.dev.lint import Step, lint_steps, pytest_step, run_steps
+from kernelrig.dev.lint import Step, lint_steps, pytest_step, run_steps, workers
 from kernelrig.proc import stream_process
 
 from tests.e2e.host import await_that
@@ -80,9 +80,20 @@ def test_every_check_that_the_readme_promises_is_run() -> None:
     ]
 
 
+@pytest.mark.parametrize(("cpus", "processes"), [(1, 1), (2, 3), (4, 6)])
+def test_a_process_more_for_two_cpus_runs_while_others_wait(cpus: int, processes: int) -> None:
+    assert workers(cpus) == processes
+
+
 @pytest.mark.parametrize(("long", "words"), [(False, ["-m", "not long"]), (True, [])])
 def test_long_tests_run_only_when_asked_for(long: bool, words: list[str]) -> None:
-    parallel = ["-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder"]
+    parallel = [
+        "-n",
+        str(workers(os.cpu_count() or 1)),
+        "--dist",
+        "loadfile",
+        "--no-loadscope-reorder",
+    ]
     assert list(pytest_step(long=long).argv[3:]) == [*parallel, *words]
 
 

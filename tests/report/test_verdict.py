@@ -27,6 +27,7 @@ from kernelrig.report.outcome import (
     shown_name,
     stage_word,
 )
+from kernelrig.run.requests import EmulateRequest
 
 from tests.report import runs
 
@@ -114,6 +115,37 @@ def test_an_emulation_that_was_narrowed_says_so(
     )
     run = replace(runs.run(*records), plan=plan, remote=None, purpose=Purpose.EMULATE)
     assert run_word(run) == word
+
+
+@pytest.mark.parametrize(
+    ("schedules", "word"),
+    [
+        (None, "pass"),
+        (1, "pass, of 1 schedule a launch only"),
+        (3, "pass, of 3 schedules a launch only"),
+        (4, "pass"),
+        (64, "pass"),
+    ],
+)
+def test_an_emulation_of_fewer_schedules_says_so(schedules: int | None, word: str) -> None:
+    """What depends on the order of warps shows in some schedules alone."""
+    checked = Stage("a", StageKind.CHECKSUM, case="a", patterns=tuple(Pattern))
+    others = (Stage(t, StageKind.SANITIZER, tool=t) for t in TOOLS)  # type: ignore[arg-type]
+    plan = Plan("emulate", (checked, replace(checked, name="b", case="b"), *others))
+    records = (
+        runs.stage(s.name, s.kind, Check(s.name, runs.passed()), verdict=runs.passed())
+        for s in plan.stages
+    )
+    run = replace(
+        runs.run(*records),
+        plan=plan,
+        remote=None,
+        purpose=Purpose.EMULATE,
+        emulation=EmulateRequest(schedules=schedules).emulation(),
+    )
+    assert run_word(run) == word
+    older = replace(run, emulation=None)
+    assert run_word(older) == "pass"
 
 
 def test_a_stage_that_claims_more_than_its_checks_does_not_pass() -> None:

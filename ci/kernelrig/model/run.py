@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kernelrig.model.bench import Bench
-from kernelrig.model.configuration import Fault, Kernel, Plan
+from kernelrig.model.configuration import Emulation, Fault, Kernel, Plan
 from kernelrig.model.finding import Finding
 from kernelrig.model.host import Host, RecordedRemote, Shipped
 from kernelrig.model.job import CommandResult, StageJob
@@ -86,7 +86,8 @@ class Run:
     until these are judged. `gate_percent` is how much slower than the baseline a time may be; None
     = no limit. `require_device` is the name of the one GPU that may execute it; empty = any. `seed`
     is what the seeds of the plan stand for (model.seed); None = themselves. `purpose` is the task
-    that made it, `only` the stages that --only left of its plan; empty = all of them.
+    that made it, `only` the stages that --only left of its plan; empty = all of them. `emulation`
+    is how `emulate` carried it out; None for other tasks, and in older records.
     """
 
     id: str
@@ -111,6 +112,7 @@ class Run:
     seed: int | None = None
     purpose: Purpose = Purpose.TEST
     only: tuple[str, ...] = ()
+    emulation: Emulation | None = None
     schema: int = 3
 
 

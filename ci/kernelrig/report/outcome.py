@@ -9,6 +9,7 @@ from kernelrig.findings.demangling import readable
 from kernelrig.model import (
     Check,
     DeviceKind,
+    Emulation,
     EndedBy,
     Finding,
     Outcome,
@@ -177,7 +178,9 @@ def scope(run: Run) -> str:
 
 
 def _left_of_emulation(run: Run) -> list[str]:
-    """Name what an emulation was narrowed to: it has several cases, every pattern and observer."""
+    """Name what an emulation was narrowed to: it has several cases, every pattern and observer, and
+    as many schedules as findings that depend on the order of warps need.
+    """
     checked = [s for s in run.plan.stages if s.kind is StageKind.CHECKSUM]
     tools = [s.tool for s in run.plan.stages if s.kind is StageKind.SANITIZER]
     patterns = dict.fromkeys(p for s in checked for p in s.patterns)
@@ -185,7 +188,17 @@ def _left_of_emulation(run: Run) -> list[str]:
         *(f"case {one_line(s.case)}" for s in checked if len(checked) == 1),
         *(f"{p} data" for p in patterns if len(patterns) < len(Pattern)),
         *(t for t in tools if len(tools) < len(_TOOLS)),
+        *_fewer_schedules(run.emulation),
     ]
+
+
+def _fewer_schedules(how: Emulation | None) -> list[str]:
+    usual = Emulation()
+    if how is None:
+        return []
+    given = ((how.schedules, usual.schedules), (how.checked_schedules, usual.checked_schedules))
+    least = min((have for have, wanted in given if have < wanted), default=0)
+    return [f"{least} schedule{'s' if least > 1 else ''} a launch"] if least else []
 
 
 _TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")

@@ -32,6 +32,7 @@ from kernelrig.model import (
     Candidate,
     DeviceKind,
     Outcome,
+    Purpose,
     RecordedRemote,
     Run,
     Stage,
@@ -239,6 +240,7 @@ def new_run(root: Path, p: RunSpec) -> Run:
         seed=p.seed,
         purpose=p.purpose,
         only=p.only,
+        emulation=p.emulation if p.purpose is Purpose.EMULATE else None,
     )
 
 

@@ -183,7 +183,7 @@ def test_variants_of_a_plain_program_may_share_its_name(project: Project) -> Non
             "7: 'a/b' cannot be a name; use letters, digits, '.', '_' and '-': it names folders",
         ),
         ("images: 1}", "images: 0}", "8: 'images' must be more than 0, not 0"),
-        ("ctas: 4", "ctas: -1", "8: 'ctas' must be 0 (every SM) or more, not -1"),
+        ("ctas: 4", "ctas: -1", "8: 'ctas' must be from 0 (every SM) to 1000000000, not -1"),
         ("n: 768", "n: 7e2", "9: 'n' must be a whole number, not 700.0"),
         (
             "2027-03-31",

@@ -137,8 +137,9 @@ def test_what_measures_is_refused_where_no_host_is_named(good: Project) -> None:
 def test_emulate_judges_here_and_files_like_any_run(good: Project) -> None:
     answer = good.invoke("emulate", *SMALL, "--schedules", "1")
     assert (answer.exit_code, answer.sentences) == (0, [])
-    assert "synccheck and 1 schedule a launch only" in (
-        (answer.folder / "summary.md").read_text().splitlines()[0]
+    assert (
+        "synccheck and 1 schedule a launch only"
+        in ((answer.folder / "summary.md").read_text().splitlines()[0])
     )
     assert read_junit(answer.folder) == {
         "build/patch_embed-sm_100a-production": "pass",

@@ -83,7 +83,8 @@ def test_what_cannot_be_emulated_is_refused(
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"schedules": 0}, "--schedules must be 1 or more, not 0"),
+        ({"schedules": 0}, "--schedules must be from 1 to 10000, not 0"),
+        ({"schedules": 1 << 40}, "--schedules must be from 1 to 10000, not 1099511627776"),
         ({"accumulate": "fp16"}, "unknown accumulation 'fp16'; known: fp32, hardware"),
     ],
 )

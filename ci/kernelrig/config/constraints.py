@@ -18,6 +18,11 @@ from kernelrig.files.validation import Complaint, Loc, nearest
 from kernelrig.model import DeviceKind, Kernel, Remote, Stage, StageKind
 
 _LARGEST = 10**9
+MOST_COMMANDS = 100
+"""Of a stage: each is a process on the host, and a check of the report."""
+MOST_SAMPLES = 100_000
+"""Of a timing: all of them are in its result file."""
+_LARGEST_DIMENSION = 1 << 24
 _OF_A_BUILD = ("build.json", "compile.log", "depends.json", "headers.d", "resources.json")
 """Files that each build has beside its program."""
 _HOST_KEY = re.compile(r"[a-z][a-z0-9@.-]* [A-Za-z0-9+/]+=*( .*)?")
@@ -121,11 +126,16 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
         for complaint in name_rule(case.name):
             yield Complaint(("cases", case.name), complaint.text)
         yield from _positive(("cases", case.name, "images"), case.images)
-        if case.ctas < 0:
+        if not 0 <= case.ctas <= _LARGEST:
             yield Complaint(
                 ("cases", case.name, "ctas"),
-                f"'ctas' must be 0 (every SM) or more, not {case.ctas}",
+                f"'ctas' must be from 0 (every SM) to {_LARGEST}, not {case.ctas}",
             )
+    for key in ("rows_per_image", "n", "k") if kernel.shape else ():
+        size = getattr(kernel.shape, key)
+        if not 1 <= size <= _LARGEST_DIMENSION:
+            text = f"'{key}' must be from 1 to {_LARGEST_DIMENSION}, not {size}"
+            yield Complaint(("shape", key), text)
 
 
 def _review_rules(kernel: Kernel) -> Iterator[Complaint]:
@@ -203,12 +213,20 @@ def stage_rules(stage: Stage, before: Sequence[str]) -> Iterator[Complaint]:
     if stage.kind is StageKind.TIMING and stage.samples == 1:
         text = "a timing stage needs 2 'samples' at least: without another no launch is checked"
         yield Complaint(("samples",), text)
+    count = max(1, len(stage.patterns)) * len(stage.seeds)
+    if count > MOST_COMMANDS:
+        text = f"'{stage.name}' has {count} commands, one for each pattern and seed"
+        yield Complaint(("seeds",), f"{text}; at most {MOST_COMMANDS}")
     if not stage.seeds:
         yield Complaint(("seeds",), f"'seeds' of '{stage.name}' is empty; it needs one at least")
     for key in ("time_s", "output_mb", "disk_mb", "samples"):
         yield from _positive((key,), getattr(stage, key))
-    if stage.warmup_s < 0:
-        yield Complaint(("warmup_s",), f"'warmup_s' must be 0 or more, not {stage.warmup_s:g}")
+    if stage.samples > MOST_SAMPLES:
+        text = f"'samples' must be at most {MOST_SAMPLES}, not {stage.samples}"
+        yield Complaint(("samples",), text)
+    if not 0 <= stage.warmup_s <= _LARGEST:
+        text = f"'warmup_s' must be from 0 to {_LARGEST}, not {stage.warmup_s:g}"
+        yield Complaint(("warmup_s",), text)
 
 
 def _arch_rule(way: tuple[str, ...], arch: str) -> Iterator[Complaint]:

@@ -18,10 +18,14 @@ import yaml
 
 from kernelrig.errors import ConfigError
 from kernelrig.files.regular_file import read_regular
-from kernelrig.files.validation import Loc
+from kernelrig.files.validation import Loc, called
 
-_MAX_BYTES = 4 << 20
+_MAX_BYTES = 1 << 20
 """Of a file that people write: PyYAML needs a hundred times as much memory."""
+MOST_ENTRIES = 200
+"""Of a list or a mapping: rules compare entries with one another, and a person reads them."""
+_MOST_OF = {"accepted": 2000}
+"""By the key of a list that grows with time, in place of MOST_ENTRIES."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # a newline and a tab may stand in a text
 
 
@@ -186,9 +190,10 @@ class _Walk:
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, loc, environment)
         if isinstance(node, yaml.SequenceNode):
-            for i, item in enumerate(node.value):
+            items = self.bounded(node, loc)
+            for i, item in enumerate(items):
                 self.note((*loc, i), item, item)
-            return [self.value(item, (*loc, i), environment) for i, item in enumerate(node.value)]
+            return [self.value(item, (*loc, i), environment) for i, item in enumerate(items)]
         try:
             value = _SCALARS[node.tag](node.value)
         except (KeyError, ValueError):
@@ -199,11 +204,18 @@ class _Walk:
             return type(value)(1)  # of the right type: one mistake is reported once
         return value
 
+    def bounded(self, node: yaml.CollectionNode, loc: Loc) -> list[Any]:
+        """Return the entries of a list or a mapping, as many as there may be."""
+        most = _MOST_OF.get(str(loc[-1]), MOST_ENTRIES) if loc else MOST_ENTRIES
+        if len(node.value) > most:
+            self.problems[loc] = f"{called(loc)} has {len(node.value)} entries, at most {most}"
+        return list(node.value[:most])
+
     def mapping(
         self, node: yaml.MappingNode, loc: Loc, environment: tuple[int, ...]
     ) -> dict[str, Any]:
         values: dict[str, Any] = {}
-        for key_node, value_node in node.value:
+        for key_node, value_node in self.bounded(node, loc):
             if not isinstance(key_node, yaml.ScalarNode):
                 self.problems[loc] = "a key must be a single word"
                 continue

@@ -28,6 +28,7 @@ from kernelrig.files import strict_json
 from kernelrig.terminal.text import log_text
 
 SCHEDULES = 4
+MOST_SCHEDULES, MOST_JOBS = 10_000, 1024
 SCHEMA = 2
 """Of findings.json. 2 added frames, related, rule, section, fix, cause, schedules, warps, ctas,
 objects and examples; `source` became the innermost frame in the kernel's own sources."""
@@ -105,6 +106,9 @@ def _run(arguments: argparse.Namespace) -> int:
     observe = _observers(arguments.observe)
     if arguments.schedules < 1 or arguments.max_steps < 1 or arguments.jobs < 0:
         raise ConfigError("--schedules and --max-steps start at 1, --jobs at 0")
+    if arguments.schedules > MOST_SCHEDULES or arguments.jobs > MOST_JOBS:
+        most = f"--schedules is at most {MOST_SCHEDULES}, --jobs {MOST_JOBS}"
+        raise ConfigError(f"{most}, not {arguments.schedules} and {arguments.jobs}")
     dumps = _dumps(arguments.dump)
     loaded = load(arguments.launch, arguments.module, arguments.source)
     unknown = sorted(dumps.keys() - loaded.entry.buffers.keys())

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kernelrig import build, config
 from kernelrig.build.worktree import checkout
+from kernelrig.config.constraints import MOST_SAMPLES
 from kernelrig.config.selection import choose, choose_kernel, choose_remote, choose_targets
 from kernelrig.errors import ConfigError
 from kernelrig.model import (
@@ -26,7 +27,7 @@ from kernelrig.model import (
     StageKind,
     draw_seed,
 )
-from kernelrig.run.requests import LEAST_ROUNDS, BenchRequest
+from kernelrig.run.requests import LEAST_ROUNDS, MOST_MINUTES, MOST_ROUNDS, BenchRequest
 from kernelrig.run.spec import BuildSpec, RunSpec
 
 PLAN = "bench"
@@ -95,6 +96,11 @@ def prepare_bench(root: Path, request: BenchRequest) -> RunSpec:
         raise ConfigError(
             f"--rounds must be {LEAST_ROUNDS} or more, not {rounds}", "a round is one observation"
         )
+    if rounds > MOST_ROUNDS:
+        raise ConfigError(
+            f"{rounds} rounds are too many: a bench has {MOST_ROUNDS} at most",
+            "ask for less by --rounds or --minutes",
+        )
     stage = Stage(
         PLAN,
         StageKind.BENCH,
@@ -129,10 +135,10 @@ def _require_sense(request: BenchRequest) -> None:
         raise ConfigError("--rounds and --minutes contradict each other", "leave one out")
     if request.processes is not None and request.processes < 1:
         raise ConfigError("--processes must be 1 or more, not 0")
-    if request.samples < 1:
-        raise ConfigError("--samples must be 1 or more, not 0")
-    if request.minutes is not None and request.minutes <= 0:
-        raise ConfigError("--minutes must be more than 0")
+    if not 1 <= request.samples <= MOST_SAMPLES:
+        raise ConfigError(f"--samples must be from 1 to {MOST_SAMPLES}, not {request.samples}")
+    if request.minutes is not None and not 0 < request.minutes <= MOST_MINUTES:
+        raise ConfigError(f"--minutes must be more than 0 and at most {MOST_MINUTES}")
 
 
 def _distinct(wanted: Sequence[Named]) -> tuple[Named, ...]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kernelrig.build.provenance import git_environment
 from kernelrig.config.selection import choose
 from kernelrig.errors import ConfigError
+from kernelrig.files.regular_file import read_regular
 from kernelrig.model import Fault
 from kernelrig.proc import run_process
 
@@ -19,6 +20,7 @@ CASE = "images=7,ctas=4"
 """The case of a patch that names none."""
 
 LIMIT_S = 120.0
+_MAX_BYTES = 4 << 20
 
 
 def read_fault(root: Path, name: str, arch: str) -> tuple[Fault, Path]:
@@ -26,11 +28,12 @@ def read_fault(root: Path, name: str, arch: str) -> tuple[Fault, Path]:
     folder = root / PATCHES / arch.replace("_", "")
     known = [p.stem for p in sorted(folder.glob("*.patch"))]
     patch = folder / f"{choose(known, name, 'fault', arch)}.patch"
-    head = dict(
-        line.split(": ", 1)
-        for line in patch.read_text(encoding="utf-8").partition("\n\n")[0].splitlines()
-        if ": " in line
-    )
+    try:
+        text = read_regular(patch, _MAX_BYTES).decode()
+    except (OSError, UnicodeDecodeError) as e:
+        raise ConfigError(f"{patch.name} cannot be read: {e}") from e
+    lines = text.partition("\n\n")[0].splitlines()
+    head = dict(line.split(": ", 1) for line in lines if ": " in line)
     kinds = tuple(filter(None, head.get("shows as", "").split(", ")))
     broken, variant = head.get("broken", name), head.get("variant", "")
     return Fault(name, broken, kinds, variant, head.get("case", "")), patch
@@ -48,7 +51,7 @@ def broken_tree(root: Path, patch: Path) -> Iterator[Path]:
         if (root / "ci/locks").is_dir():
             shutil.copytree(root / "ci/locks", tree / "ci/locks")
         # Below a work tree git would take the paths as that tree's, and skip them silently.
-        env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(store)}
+        env = {**git_environment(), "GIT_CEILING_DIRECTORIES": str(store)}
         before = _sources(tree)
         done = run_process(["git", "apply", "-p1", patch], cwd=tree, env=env, timeout_s=LIMIT_S)
         if done.exit_code or _sources(tree) == before:

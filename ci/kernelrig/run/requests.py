@@ -9,6 +9,9 @@ from kernelrig.config.selection import choose
 from kernelrig.errors import ConfigError
 from kernelrig.model import Emulation, Purpose
 
+MOST_SCHEDULES = 10_000
+"""Of a launch: the emulator keeps what each of them left."""
+
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:
@@ -56,8 +59,10 @@ class EmulateRequest:
     def emulation(self) -> Emulation:
         how = Emulation(seed=self.seed)
         if self.schedules is not None:
-            if self.schedules < 1:
-                raise ConfigError("--schedules must be 1 or more, not 0")
+            if not 1 <= self.schedules <= MOST_SCHEDULES:
+                raise ConfigError(
+                    f"--schedules must be from 1 to {MOST_SCHEDULES}, not {self.schedules}"
+                )
             how = replace(how, schedules=self.schedules, checked_schedules=self.schedules)
         if self.accumulate == "hardware":
             return replace(how, accumulate="hardware")
@@ -84,6 +89,7 @@ class RunRequest:
 
 
 ROUNDS, LEAST_ROUNDS = 7, 2
+MOST_ROUNDS, MOST_MINUTES = 10_000, 24 * 60
 START_S, SAMPLE_S = 1.2, 0.001
 """Seconds that a process takes besides its warm-up, and that a sample takes: minutes to rounds."""
 

@@ -20,6 +20,11 @@ Dtype = Literal[
 ]  # fmt: skip
 MAX_BUFFER_BYTES = 1 << 30
 MAX_BUFFERS_BYTES = 4 << 30
+MAX_FILE_BYTES = 4 << 20
+MAX_ENTRIES = 4096
+"""Of each list and mapping: the parameters of a kernel have no more bytes."""
+MAX_DIMENSIONS = 32
+MAX_DYNAMIC_SMEM = 232448
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,7 @@ def read_launch(path: Path) -> LaunchEntry:
         ConfigError: it cannot be read, is no JSON, or says something it may not.
     """
     try:
-        text = read_regular(path, strict_json.MAX_BYTES).decode()
+        text = read_regular(path, MAX_FILE_BYTES).decode()
     except (OSError, UnicodeDecodeError) as e:
         reason = (getattr(e, "strerror", "") or str(e)).lower()
         raise ConfigError(f"cannot read the launch file {path}: {reason}") from e
@@ -109,6 +114,11 @@ def read_launch(path: Path) -> LaunchEntry:
 def _complaints(launch: LaunchEntry) -> list[str]:
     """Return what is wrong with a file whose types are right."""
     said = []
+    for key in ("buffers", "args", "tensor_maps", "expect", "shared_layout", "tensor_layout"):
+        if len(getattr(launch, key)) > MAX_ENTRIES:
+            said.append(f"{key!r} has {len(getattr(launch, key))} entries, at most {MAX_ENTRIES}")
+    if said:
+        return said
     for name, triple in (
         ("grid", launch.grid),
         ("block", launch.block),
@@ -126,10 +136,9 @@ def _complaints(launch: LaunchEntry) -> list[str]:
         said.append(f"grid {list(launch.grid)} is no multiple of cluster {list(launch.cluster)}")
     if launch.grid[0] * launch.grid[1] * launch.grid[2] > 1 << 20:
         said.append("a grid of more than 1048576 CTAs is not emulated")
-    if not 0 <= launch.dynamic_smem_bytes <= 232448:
-        said.append(
-            f"'dynamic_smem_bytes' must be from 0 to 232448, not {launch.dynamic_smem_bytes}"
-        )
+    if not 0 <= launch.dynamic_smem_bytes <= MAX_DYNAMIC_SMEM:
+        limits = f"from 0 to {MAX_DYNAMIC_SMEM}, not {launch.dynamic_smem_bytes}"
+        return [*said, f"'dynamic_smem_bytes' must be {limits}"]  # by which layouts are bounded
     for name, buffer in launch.buffers.items():
         said += _buffer_complaints(name, buffer)
     total = sum(_bytes(buffer) for buffer in launch.buffers.values())
@@ -156,6 +165,10 @@ def _bytes(buffer: BufferEntry) -> int:
 
 def _buffer_complaints(name: str, buffer: BufferEntry) -> list[str]:
     said = []
+    if len(buffer.shape) > MAX_DIMENSIONS:
+        return [f"buffer {name!r} has {len(buffer.shape)} dimensions, at most {MAX_DIMENSIONS}"]
+    if buffer.fill.seed < 0:
+        said.append(f"buffer {name!r}: a seed is a whole number from 0 on, not {buffer.fill.seed}")
     if not buffer.shape or min(buffer.shape) < 1 or _bytes(buffer) > MAX_BUFFER_BYTES:
         said.append(f"buffer {name!r}: shape {list(buffer.shape)} is empty or over a GiB")
     needed = {"constant": ("value",), "hash": ("low", "high"), "file": ("path",)}
@@ -174,9 +187,9 @@ def _argument_complaints(
     key, value = keys[0], argument[keys[0]]
     if key == "buffer" and value in launch.buffers:
         offset = argument.get("offset_bytes", 0)
-        return (
-            [] if isinstance(offset, int) else [f"argument {number}: 'offset_bytes' is no number"]
-        )
+        if isinstance(offset, int) and 0 <= offset <= MAX_BUFFER_BYTES:
+            return []
+        return [f"argument {number}: 'offset_bytes' is no number from 0 to {MAX_BUFFER_BYTES}"]
     if key == "tensor_map" and value in launch.tensor_maps:
         return []
     if key in ("buffer", "tensor_map"):

@@ -41,6 +41,17 @@ class Blocked:
 
 
 @dataclass(frozen=True, slots=True)
+class Native:
+    """The handler of the native core that does what a step does: its name and constants.
+
+    The operands are the step's writes, then its reads.
+    """
+
+    name: str
+    immediates: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One instruction as a function.
 
@@ -54,6 +65,7 @@ class Step:
     asynchronous load of registers.
     `collective`: "warp" needs all lanes of a warp that have not exited at this instruction
     (`.aligned`), "mask" those in the member mask `members`; a warp's lanes wait for one another.
+    `native`: the native core's handler of it; None: the core calls this step.
     """
 
     run: Callable[..., Any]
@@ -65,6 +77,7 @@ class Step:
     collective: str = ""
     members: Operand | None = None
     in_flight: bool = False
+    native: Native | None = None
 
 
 Build = Callable[[Instruction], Step]

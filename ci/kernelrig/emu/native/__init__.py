@@ -1,0 +1,1 @@
+"""The native engine: the machine in C++, behind the NumPy engine's interfaces."""

@@ -1,0 +1,121 @@
+// The state of a run, as the native core holds it. One machine in two forms: what is here is what
+// kernelrig.emu.machine holds in Python for the NumPy engine, and both must agree bit for bit.
+//
+// How it works. Python decodes a kernel into segments of instructions once (encode.py), the core
+// runs them. State lives here; Python reaches it through facades (machine.py, batch.py). A handler
+// takes the plain case of an instruction: where anything is unusual (an address out of bounds, a
+// misused barrier, a type it does not know) it returns FALLBACK *before it changed anything*, and
+// the core calls back to run the instruction's Python step on the same state. So findings are
+// written in one place, and what is native is only what is hot.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace emu {
+
+constexpr int LANES = 32;
+using Mask = uint32_t;  // lanes of a warp, lane 0 lowest
+constexpr Mask ALL = 0xFFFFFFFFu;
+
+enum Result : int {
+  CONTINUE = 0,  // the instruction is done
+  FALLBACK = 1,  // nothing was changed: let Python run its step
+  HALT = 2,      // the machine stopped: a trap, an exception in a callback
+};
+
+struct Core;
+struct Batch;
+struct Context;
+struct Instruction;
+using Handler = Result (*)(Context&, const Instruction&);
+
+// An operand: >= 0 an offset in the register file of the warp, < 0 (~offset) in the constant pool,
+// where a value stands 32 times. A register is 32 lanes side by side, each as wide as its type, in
+// multiples of 32 bytes; a predicate is one uint32_t, a bit a lane.
+using Operand = int32_t;
+
+struct Instruction {
+  Handler run;
+  int32_t at;             // its number in the kernel: what findings are reported at
+  Operand guard;          // offset of a predicate; NO_GUARD for none
+  bool negated;           // of the guard
+  uint8_t outs, ins;      // how many operands: first the results, then what is read
+  const Operand* operands;
+  const int64_t* immediates;  // what Step.native says besides its name
+};
+constexpr Operand NO_GUARD = INT32_MIN;
+constexpr Operand NO_RESULT = INT32_MIN;  // `_`
+
+// A warp of the batch that executes, with the lanes for which the instruction holds (the guard is
+// in it already); rows without a lane are left out for effects, as for pure instructions.
+struct Row {
+  uint8_t* file;  // its registers
+  Mask lanes;
+  int warp;       // on the machine
+  int row;        // in the batch
+};
+
+struct Context {
+  Core& core;
+  Batch& batch;
+  const uint8_t* constants;
+  Row* rows;  // those with a lane
+  int count;
+
+  template <class T> const T* in(const Row& row, Operand operand) const {
+    return reinterpret_cast<const T*>(operand >= 0 ? row.file + operand : constants + ~operand);
+  }
+  template <class T> T* out(const Row& row, Operand operand) const {
+    return reinterpret_cast<T*>(row.file + operand);
+  }
+};
+
+// Where lanes that diverged reconverge (machine_state.ReconvergencePoint).
+struct Point {
+  int segment;
+  std::vector<std::pair<int, Mask>> missing;  // by warp, in the order of insertion
+  std::vector<Batch*> arrived;
+};
+
+// Warps at one place (machine_state.WarpBatch). `warps` ascend.
+struct Batch {
+  int id;                       // what Python names it by
+  int segment;
+  std::vector<int> warps;
+  std::vector<Mask> lanes;      // of each warp
+  std::vector<std::shared_ptr<Point>> points;  // innermost last
+  std::vector<uint8_t> unset;   // by register: 1 nothing has written it (as the NumPy engine says it
+                                // of a batch as a whole), 2 pending
+  int at = 0;
+  std::vector<int64_t> waiting;  // keys it is parked under
+};
+
+// An asynchronous operation in flight (machine.operations.Op). `python` >= 0: its events are steps
+// of a Python generator; else `step` does the next event: true while there is another one.
+struct Op {
+  int id, warp, lane, at;
+  int64_t stream = -1;
+  bool leaves_stream = false, done = false, read = false;
+  int python = -1;
+  bool (*step)(Core&, Op&) = nullptr;
+  int stage = 0;
+  std::vector<int64_t> state;  // of its kind
+};
+
+// What observes a run (machine.hooks.Hooks), natively. `lanes` are by row of the batch.
+struct Observer {
+  virtual ~Observer() = default;
+  virtual void started(Core&) {}
+  // `flat` has 32 positions a row of `rows`; those outside its lanes mean nothing.
+  virtual void accessed(Context&, int space, const int64_t* flat, int size, bool write, bool atomic,
+                        int sem, int scope) {}
+  virtual void op_issued(Core&, Op&) {}
+  virtual void op_accessed(Core&, Op&, int space, const int64_t* starts, int64_t count, int size,
+                           bool write) {}
+  virtual void op_done(Core&, Op&) {}
+  // ... one for each event of hooks.py, added as they move.
+};
+
+}  // namespace emu

@@ -1,0 +1,70 @@
+#include "registry.hpp"
+
+#include <string>
+#include <unordered_map>
+
+namespace emu {
+namespace {
+
+struct Registry {
+  std::vector<NamedHandler> handlers;
+  std::unordered_map<std::string, int> numbers;
+  const char* duplicate = nullptr;
+};
+
+// Made on first use: the constants that register handlers are initialised in any order.
+Registry& registry() {
+  static Registry made;
+  return made;
+}
+
+}  // namespace
+
+Handlers::Handlers(std::initializer_list<NamedHandler> named) {
+  Registry& known = registry();
+  for (const NamedHandler& one : named) {
+    if (!known.numbers.emplace(one.name, int(known.handlers.size())).second)
+      known.duplicate = one.name;
+    known.handlers.push_back(one);
+  }
+}
+
+Handler handler(int number) { return registry().handlers[size_t(number)].run; }
+
+}  // namespace emu
+
+extern "C" {
+
+int core_find(const char* name) {
+  const auto& numbers = emu::registry().numbers;
+  const auto found = numbers.find(name);
+  return found == numbers.end() ? -1 : found->second;
+}
+
+const char* core_handler_name(int number) {
+  const auto& handlers = emu::registry().handlers;
+  return number >= 0 && size_t(number) < handlers.size() ? handlers[size_t(number)].name : nullptr;
+}
+
+const char* core_duplicate() { return emu::registry().duplicate; }
+
+int core_apply(const Applied* applied) {
+  using namespace emu;
+  // A plain handler looks at neither: the machine is only named.
+  alignas(16) static unsigned char no_machine[16];
+  Batch batch{};
+  std::vector<Row> rows;
+  for (int row = 0; row < applied->rows; row++) {
+    batch.warps.push_back(row);
+    batch.lanes.push_back(applied->lanes[row]);
+    if (applied->lanes[row])
+      rows.push_back({applied->files + row * applied->file_bytes, applied->lanes[row], row, row});
+  }
+  Context context{reinterpret_cast<Core&>(no_machine), batch, applied->constants, rows.data(),
+                  int(rows.size())};
+  const Instruction instruction{handler(applied->handler), 0, NO_GUARD, false,
+                                uint8_t(applied->outs), uint8_t(applied->ins), applied->operands,
+                                applied->immediates};
+  return instruction.run(context, instruction);
+}
+}

@@ -158,7 +158,7 @@ def test_a_killed_agent_shows_as_lost_and_leaves_no_process(host: LocalHost) -> 
     ]
     (one, two), events = host.run(jobs, on_event=kill)
     assert events[-1]["event"] == "agent_lost"
-    assert [c.ended_by for c in one.commands] == [EndedBy.LOST, EndedBy.NOT_STARTED]
+    assert [c.ended_by for c in one.commands] == [EndedBy.LOST, EndedBy.HELD_BACK]
     assert two.not_run == "the agent on the host was lost before it ran this"
     assert [is_running(pid) for pid in pids] == [False, False]
 
@@ -216,7 +216,7 @@ def test_a_cancelled_run_ends_at_once_and_says_so(host: LocalHost) -> None:
     (one, two), events = host.run(jobs, on_event=cancel)
     assert [(c.ended_by, c.detail) for c in one.commands] == [
         (EndedBy.SIGNAL, "cancelled"),
-        (EndedBy.NOT_STARTED, "the run was cancelled"),
+        (EndedBy.HELD_BACK, "the run was cancelled"),
     ]
     assert two.not_run == "the run was cancelled"
     assert events[-1]["reason"] == "the run was cancelled"
@@ -244,7 +244,7 @@ def test_nothing_is_run_that_would_hang_as_an_earlier_stage_did(host: LocalHost)
         job("apart", shell("e", ":")),
     ]
     (smoke, racecheck, timing, apart), _ = host.run(jobs)
-    assert [c.ended_by for c in smoke.commands] == [EndedBy.TIME_LIMIT, EndedBy.NOT_STARTED]
+    assert [c.ended_by for c in smoke.commands] == [EndedBy.TIME_LIMIT, EndedBy.HELD_BACK]
     assert smoke.commands[1].detail == "an earlier command was ended at its time limit"
     assert racecheck.not_run == "'smoke' was ended at its time limit: this would hang the same way"
     assert not (host.workdir / "runs/run-1/ran").exists()

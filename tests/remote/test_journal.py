@@ -61,13 +61,26 @@ def test_a_command_that_never_ended_is_lost(tmp_path: Path) -> None:
                 ),
                 CommandResult(
                     "random",
-                    EndedBy.NOT_STARTED,
+                    EndedBy.HELD_BACK,
                     detail="the agent on the host was lost before it ran this",
                 ),
             ),
         ),
         StageResult("timing", not_run="the agent on the host was lost before it ran this"),
     )
+
+
+def test_a_command_is_held_back_by_one_that_was_cut_short(tmp_path: Path) -> None:
+    """A host that says so of the first, or behind one that ended by itself, contradicts itself."""
+    held = ENDED | {"command": "random", "ended_by": "held back", "exit": None}
+    cut = ENDED | {"ended_by": "time limit", "exit": None}
+    journal = write(tmp_path / "journal.jsonl", *STARTED, cut, held)
+    smoke, _ = read_journal(journal, JOBS, "run-1")
+    assert [c.ended_by for c in smoke.commands] == [EndedBy.TIME_LIMIT, EndedBy.HELD_BACK]
+    for before in ([ENDED], [ENDED | {"ended_by": "held back", "exit": None}]):
+        journal = write(tmp_path / "journal.jsonl", *STARTED, *before, held)
+        with pytest.raises(ProtocolError, match="was held back, and no command before it"):
+            read_journal(journal, JOBS, "run-1")
 
 
 def test_a_torn_last_line_is_dropped(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_the_agent_runs_the_commands_of_a_job_in_the_run_directory(tmp_path: Pat
         ("killed", EndedBy.SIGNAL, None, 9),
         ("absent", EndedBy.NOT_STARTED, None, None),
         ("long", EndedBy.TIME_LIMIT, None, None),
-        ("after", EndedBy.NOT_STARTED, None, None),
+        ("after", EndedBy.HELD_BACK, None, None),
     ]
     assert [c.exit_code for c in then.commands] == [0]
     assert held.not_run == "needs 'stage', which did not pass"

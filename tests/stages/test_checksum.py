@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 from kernelrig.model import CommandResult, EndedBy, Outcome, Pattern, Stage, StageKind, StageRecord
+from kernelrig.report.entries import entries
 from kernelrig.stages import Context, read_stage
 
+from tests.report import runs
 from tests.stages import bench, outputs
 
 STAGE = Stage(
@@ -278,6 +280,34 @@ def test_how_a_kernel_ended_decides_even_with_a_good_result(
 ) -> None:
     end = CommandResult("integer-0", how, signal=signal, detail="so it was")
     assert read(tmp_path, good(), end).verdict.outcome is outcome
+
+
+def test_what_a_hang_held_back_is_no_cause_of_its_own(tmp_path: Path) -> None:
+    stage = replace(STAGE, seeds=(0, 1, 2))
+    held = "an earlier command was ended at its time limit"
+    ended = (
+        CommandResult("integer-0", EndedBy.TIME_LIMIT),
+        CommandResult("integer-1", EndedBy.HELD_BACK, detail=held),
+        CommandResult("integer-2", EndedBy.HELD_BACK, detail=held),
+    )
+    job, result = bench.job(stage, bench.context()), bench.ended(stage, *ended)
+    record = read_stage(stage, job, result, tmp_path, bench.context())
+    assert [c.verdict.outcome for c in record.checks] == [Outcome.FAIL, Outcome.SKIP, Outcome.SKIP]
+    assert record.checks[1].verdict.summary == f"integer-1 was not started: {held}"
+    assert record.verdict.summary == (
+        "integer-0 did not end within 120 s; no triage names where it waits"
+    )
+    (cause,) = entries(runs.run(record))
+    assert cause.fault.verdict == record.verdict
+
+
+def test_a_stage_of_which_a_command_was_held_back_never_passes(tmp_path: Path) -> None:
+    ended = (bench.exited("integer-0", 0), CommandResult("unread", EndedBy.HELD_BACK))
+    bench.write(tmp_path, {"integer-0.json": good()})
+    ctx = bench.context()
+    record = read_stage(STAGE, bench.job(STAGE, ctx), bench.ended(STAGE, *ended), tmp_path, ctx)
+    assert record.verdict.outcome is Outcome.ERROR
+    assert record.verdict.summary == "unread was not started, and no check says so"
 
 
 def test_a_hang_names_the_waiting_warp_and_its_line_first(tmp_path: Path) -> None:

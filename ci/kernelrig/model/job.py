@@ -72,6 +72,7 @@ class EndedBy(StrEnum):
     DISK_LIMIT = "disk limit"
     DISK_FULL = "disk full"
     NOT_STARTED = "not started"
+    HELD_BACK = "held back"  # not started for what ended an earlier command of its stage
     LOST = "lost"  # the agent vanished while it ran: status unknown
 
 

@@ -135,16 +135,23 @@ def _stage(job: StageJob, index: int, events: dict[str, list[Event]], reason: st
     if not all(healthy is None or isinstance(healthy, bool) for healthy in health):
         raise ValueError(f"the health of the GPU after {job.name} is {health[-1]!r:.80}")
     changed = events.get("changed", [])
+    commands: list[CommandResult] = []
+    for c in job.commands:
+        cut = any(earlier.ended_by is not EndedBy.EXIT for earlier in commands)
+        command = _command(c, started.get(c.name), ended.get(c.name), reason, cut=cut)
+        if command.ended_by is EndedBy.HELD_BACK and not cut:
+            raise ValueError(f"{c.name} was held back, and no command before it was cut short")
+        commands.append(command)
     return StageResult(
         job.name,
-        tuple(_command(c, started.get(c.name), ended.get(c.name), reason) for c in job.commands),
+        tuple(commands),
         gpu_healthy_after=False if False in health else (health or [None])[-1],
         changed=_cut(str(changed[0]["text"])) if changed else "",
     )
 
 
 def _command(
-    command: Command, started: Event | None, ended: Event | None, reason: str
+    command: Command, started: Event | None, ended: Event | None, reason: str, *, cut: bool
 ) -> CommandResult:
     if ended is not None:
         return _ended(command, ended)
@@ -153,7 +160,8 @@ def _command(
         return CommandResult(
             command.name, EndedBy.LOST, started_utc=_text(started, "utc"), detail=detail
         )
-    return CommandResult(command.name, EndedBy.NOT_STARTED, detail=reason)
+    ended_by = EndedBy.HELD_BACK if cut else EndedBy.NOT_STARTED
+    return CommandResult(command.name, ended_by, detail=reason)
 
 
 def _text(event: Event, key: str) -> str:

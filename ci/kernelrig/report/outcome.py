@@ -279,7 +279,8 @@ def labelled(stage: StageRecord, text: str) -> str:
 
 def has_run(stage: StageRecord) -> bool:
     """Return whether the device ran anything: what was lost before its start was not measured."""
-    return any(c.ended_by is not EndedBy.NOT_STARTED for c in stage.commands)
+    never = (EndedBy.NOT_STARTED, EndedBy.HELD_BACK)
+    return any(c.ended_by not in never for c in stage.commands)
 
 
 def measured(stage: StageRecord) -> str:

@@ -57,6 +57,9 @@ def _judge_around(stage: Stage, result: StageResult, context: Context) -> Verdic
     """Return why a stage that passes by itself does not count, None if it counts."""
     if result.gpu_healthy_after is False:
         return broken("the GPU no longer answered after it: what it wrote is not to be trusted")
+    held = (c.name for c in result.commands if c.ended_by is EndedBy.HELD_BACK)
+    if name := next(held, ""):
+        return broken(f"{name} was not started, and no check says so")
     # The agent compares exit codes alone: a stage that it counts as passed may have failed.
     unmet = [n for n in stage.needs if _outcome(n, context) is not Outcome.PASS]
     return skipped(f"not counted: it needs {unmet[0]}, which did not pass") if unmet else None

@@ -92,6 +92,12 @@ class Runner:
                 return f"'{name}' {self.hung[name]}: this would hang the same way"
         return ""
 
+    def held_command(self, stage: Json) -> str:
+        """Return why no further command of this stage is started; empty if the next one is."""
+        if self.stop or stage["name"] not in self.hung:
+            return self.stop
+        return f"an earlier command {self.hung[stage['name']]}"
+
     def run_stage(self, index: int, stage: Json) -> bool:
         """Run every command of a stage; return whether all ended with an accepted exit code."""
         path = self.run / "stages" / f"{index:02d}-{stage['name']}"
@@ -101,9 +107,15 @@ class Runner:
         except OSError as e:
             return self.refuse_stage(stage, path, e)
         passed = True
+        cut = False  # whether a command of the stage did not end by itself
         for command in stage["commands"]:
             began_utc = utc_now()
-            ending = self.run_or_reuse(stage, command, folder)
+            reason = self.held_command(stage)
+            if reason:
+                ending = Ending("held back" if cut else "not started", reason)
+            else:
+                ending = self.run_or_reuse(stage, command, folder)
+            cut = cut or ending.ended_by != "exit"
             ok = ending.ended_by == "exit" and ending.exit in command["ok_exit"]
             self.journal.write(
                 "command_ended",
@@ -132,8 +144,8 @@ class Runner:
         self.stop = disk_reason(self.run) or f"{path.name} cannot be made: {error.strerror}"
         if isinstance(error, FileExistsError):
             self.end_by(stage, Change(f"stages/{path.name}", how="was put there"))
-        for command in stage["commands"]:
-            ending = Ending("not started", self.stop)
+        for number, command in enumerate(stage["commands"]):
+            ending = Ending("held back" if number else "not started", self.stop)
             names = {"stage": stage["name"], "command": command["name"]}
             self.journal.write(
                 "command_ended", ok=False, started_utc=utc_now(), **names, **ending.fields()
@@ -178,10 +190,6 @@ class Runner:
 
     def run_or_reuse(self, stage: Json, command: Json, folder: StageFolder) -> Ending:
         """Run a command, or copy an earlier good result if its cache key has one."""
-        if self.stop:
-            return Ending("not started", self.stop)
-        if stage["name"] in self.hung:
-            return Ending("not started", f"an earlier command {self.hung[stage['name']]}")
         folder.reopen_access()
         if self.note_change(stage, folder, command):
             return Ending("not started", self.stop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from kernelrig.model import Command, CommandResult, EndedBy, Verdict, broken, failed
+from kernelrig.model import Command, CommandResult, EndedBy, Verdict, broken, failed, skipped
 from kernelrig.stages.context import Context
 from kernelrig.stages.harness.assertion import Assertion
 from kernelrig.stages.harness.hang import WaitNames, describe_wait, read_triage
@@ -71,7 +71,12 @@ def judge_hang(command: Command, ended: CommandResult, folder: Path, context: Co
 
 
 def judge_lost(command: Command, ended: CommandResult) -> Verdict:
-    """Return the error for an end that is no evidence about the kernel."""
+    """Return the error for an end that is no evidence about the kernel.
+
+    What was held back is a skip: the command before it that was cut short has the verdict.
+    """
+    if ended.ended_by is EndedBy.HELD_BACK:
+        return skipped(f"{command.name} was not started: {ended.detail or 'no reason was given'}")
     if ended.ended_by is EndedBy.NOT_STARTED:
         return broken(f"{command.name} was not started: {ended.detail or 'no reason was given'}")
     how = f"signal {ended.signal}" if ended.ended_by is EndedBy.SIGNAL else ended.ended_by.value

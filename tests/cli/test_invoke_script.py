@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -78,9 +79,12 @@ class Machine:
             PYTHON.format(calls=self.calls, real=sys.executable, too_old=too_old, no_venv=no_venv),
         )
 
-    def invoke(self, *words: str, cwd: Path | None = None) -> Completed:
-        env = {"PATH": str(self.bin)}
-        return run_process([self.root / "ci" / "invoke", *words], env=env, cwd=cwd or self.bin)
+    def invoke(
+        self, *words: str, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> Completed:
+        script = self.root / "ci" / "invoke"
+        env = {"PATH": str(self.bin), **(env or {})}
+        return run_process([script, *words], env=env, cwd=cwd or self.bin)
 
     @property
     def pip_calls(self) -> list[str]:
@@ -206,9 +210,17 @@ def test_requirements_are_installed_by_hash_and_nothing_else_is_fetched(machine:
     machine.add_python()
     machine.invoke("doctor")
     (requirements,) = machine.pip_calls
-    assert " --no-deps --require-hashes --only-binary :all: --requirement " in requirements
+    wanted = " --no-deps --require-hashes --only-binary :all: --no-compile --requirement "
+    assert wanted in requirements
     (own,) = Path(f"{machine.calls}.own").read_text().splitlines()
     assert own.endswith(f"--no-deps --no-build-isolation --no-index --editable {machine.root}")
+
+
+def test_pip_compiles_where_python_may_not_keep_what_it_compiles(machine: Machine) -> None:
+    machine.add_python()
+    machine.invoke("doctor", env={"PYTHONDONTWRITEBYTECODE": "1"})
+    (requirements,) = machine.pip_calls
+    assert "--no-compile" not in requirements
 
 
 def test_only_the_tests_get_what_only_they_need(machine: Machine) -> None:

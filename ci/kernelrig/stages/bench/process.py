@@ -60,7 +60,7 @@ def ended_process(
     as_relay = replace(command, name=RELAY)
     if (verdict := judge_end(as_relay, whole, folder, context)) is not None:
         return verdict
-    code = re.fullmatch(r"(\d+)\n", read_text(folder / f"{command.name}.exit") or "")
+    code = re.fullmatch(r"(\d{1,3})\n", read_text(folder / f"{command.name}.exit") or "")
     if code is None:
         return broken(f"{command.name} left no exit code: it was never started")
     ended = CommandResult(command.name, EndedBy.EXIT, int(code[1]), seconds=whole.seconds)

@@ -25,6 +25,9 @@ TILE = 256
 SUMMED = 1024
 """The checksum is the sum of so many outputs, the first in row order (kernel/sampling.cuh)."""
 
+MAX_TERM = 8.0
+"""More than the product of two operands, or what is added to a sum of them (reference.inputs)."""
+
 _DIGITS = 1e-8
 """The relative error of a number that is printed with nine digits."""
 
@@ -59,14 +62,20 @@ def judge_compared(
         return broken(
             f"exit code {seen.exit_code} with {compared.mismatches} mismatches in the result"
         )
-    return failed(describe_mismatch(compared)) if wrong else _judge_errors(compared, pattern)
+    return (
+        failed(describe_mismatch(compared))
+        if wrong
+        else _judge_errors(compared, pattern, seen.shape.k)
+    )
 
 
-def _judge_errors(compared: Compared, pattern: Pattern) -> Verdict | None:
+def _judge_errors(compared: Compared, pattern: Pattern, k: int) -> Verdict | None:
     """Return what is wrong with the errors of a comparison that found no mismatch."""
     errors = (compared.max_abs_error, compared.max_rel_error)
     if any(e is None or not math.isfinite(e) or e < 0 for e in errors):
         return broken(f"the largest errors are no numbers: {errors[0]}, {errors[1]}")
+    if (errors[0] or 0.0) > MAX_TERM * (k + 1):
+        return broken(f"an error of {errors[0]:g} without a mismatch: no sum of {k} is so large")
     if pattern is not Pattern.RANDOM and any(errors):
         return broken(
             f"an error of {errors[0]} without a mismatch: {pattern.value} data is exact to the bit"

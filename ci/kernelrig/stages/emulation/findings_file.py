@@ -14,6 +14,7 @@ from kernelrig.model import Command, CommandResult, EndedBy, Verdict, broken, un
 from kernelrig.model.frame import Frame
 from kernelrig.stages.context import Context
 from kernelrig.stages.harness.ended import judge_lost, judge_missing
+from kernelrig.stages.numbers import whole_number
 from kernelrig.stages.record import log_tail
 
 FOUND, REJECTED = 1, 2
@@ -59,7 +60,7 @@ class Found:
         place = _SOURCE.fullmatch(self.source)
         if place is None:
             return Frame("", 0)
-        return Frame(place["file"], int(place["line"]), place["function"] or "")
+        return Frame(place["file"], whole_number(place["line"]), place["function"] or "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from kernelrig.stages.harness.hang import LANES
+from kernelrig.stages.numbers import whole_number
 from kernelrig.stages.record import read_log
 
 # FILE:LINE: FUNCTION: block: [x,y,z], thread: [x,y,z] Assertion `TEXT` failed.
@@ -47,9 +48,9 @@ def parse_assertions(text: str) -> tuple[Assertion, ...]:
     """Return each failed assertion once, in the order printed: the first waited longest."""
     warps: dict[tuple[str, str, int, str], dict[tuple[str, int], None]] = {}
     for found in _FAILED.finditer(text):
-        what = (found["text"], found["file"], int(found["line"]), found["function"])
+        what = (found["text"], found["file"], whole_number(found["line"]), found["function"])
         cta = found["block"].replace(" ", "")
-        warps.setdefault(what, {})[cta, int(found["thread"]) // LANES] = None
+        warps.setdefault(what, {})[cta, whole_number(found["thread"]) // LANES] = None
     return tuple(Assertion(*what, tuple(seen)) for what, seen in warps.items())
 
 

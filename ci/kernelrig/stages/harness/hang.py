@@ -14,6 +14,7 @@ from kernelrig.sass import Blocking
 from kernelrig.stages.chains import Chains
 from kernelrig.stages.context import Context
 from kernelrig.stages.harness.wait_name import Wait, name_wait
+from kernelrig.stages.numbers import whole_number
 
 LANES = 32
 MAX_BYTES = 8 << 20
@@ -52,7 +53,8 @@ class Waiting:
     def warps(self) -> str:
         """The warps in their CTA, for CTAs that are one-dimensional (ours are)."""
         first, last = (
-            int(t.strip("()").split(",")[0]) // LANES for t in (self.first_thread, self.last_thread)
+            whole_number(t.strip("()").split(",")[0]) // LANES
+            for t in (self.first_thread, self.last_thread)
         )
         return f"warp {first}" if first == last else f"warps {first} to {last}"
 
@@ -67,7 +69,7 @@ class Waiting:
 def parse_triage(text: str) -> tuple[Waiting, ...]:
     """Return the thread ranges still on the GPU; empty if cuda-gdb listed none."""
     named = _KERNEL.search(text)
-    places = {row[1]: (row[3], int(row[2] or 0)) for row in _PLACE.finditer(text)}
+    places = {row[1]: (row[3], whole_number(row[2] or "0")) for row in _PLACE.finditer(text)}
     rows = [found for line in text.split("\n") if (found := _ROW.match(line))]
     waiting = []
     for row in rows:
@@ -80,9 +82,9 @@ def parse_triage(text: str) -> tuple[Waiting, ...]:
                 first_thread=row[2].replace(" ", ""),
                 last_block=row[3].replace(" ", ""),
                 last_thread=row[4].replace(" ", ""),
-                threads=int(row[5]),
+                threads=whole_number(row[5]),
                 file=row[7] or "",
-                line=int(row[8] or 0),
+                line=whole_number(row[8] or "0"),
                 section=section,
                 offset=offset,
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 
 from kernelrig.errors import ProtocolError
@@ -200,7 +200,57 @@ def load_result(path: Path) -> HarnessResult:
     """Return the file's content; ProtocolError if it is missing, cut short or of another form."""
     if not path.is_file():
         raise ProtocolError(f"{path.name} is missing: the program wrote no result")
-    return from_json(HarnessResult, path)
+    seen = from_json(HarnessResult, path)
+    if odd := next(_find_odd_numbers(seen, ""), ""):
+        raise ProtocolError(f"{path} is not a HarnessResult: {odd}")
+    return seen
+
+
+_MOST = {"sets": 1 << 20, "code": 1 << 20}
+"""By the field; of any other the largest is _LARGEST. Seeds are compared with what was asked."""
+_LARGEST, _LARGEST_NUMBER = 1 << 48, 1e39
+_ANY = ("seed", "samples_ms")
+_COUNTS = frozenset(
+    [
+        "driver_cuda",
+        "runtime_cuda",
+        "rows",
+        "min_cycles",
+        "max_cycles",
+        "p95_cycles",
+        "phase_rows",
+        "tiles",
+        "clusters",
+        "k_steps",
+        "epilogue_warps",
+        "drained_tiles",
+    ]
+)
+"""Those of which no verdict says that they are negative."""
+
+
+def _find_odd_numbers(value: object, where: str) -> Iterator[str]:
+    """Yield a sentence for each number that no count, size or BF16 output can be."""
+    name = where.rpartition(".")[2]
+    if isinstance(value, bool) or name in _ANY:
+        return
+    if isinstance(value, int):
+        most = _MOST.get(name, _LARGEST)
+        least = 0 if name in _COUNTS else -most
+        if not least <= value <= most:
+            yield f"'{where}' is {value}, no number from {least} to {most}"
+    elif isinstance(value, float):
+        if abs(value) > _LARGEST_NUMBER:
+            yield f"'{where}' is {value:g}, beyond what an output or a time can be"
+    elif isinstance(value, tuple):
+        for held in value:
+            yield from _find_odd_numbers(held, where)
+    elif isinstance(value, dict):
+        for key, held in value.items():
+            yield from _find_odd_numbers(held, f"{where}.{_shown(key)}")
+    elif is_dataclass(value):
+        for f in fields(value):
+            yield from _find_odd_numbers(getattr(value, f.name), f"{where}.{f.name}".lstrip("."))
 
 
 def find_mismatch(seen: HarnessResult, asked: Asked, exit_code: int, context: Context) -> str:

@@ -26,6 +26,7 @@ from kernelrig.model import (
     skipped,
 )
 from kernelrig.stages.harness.result import COMPUTE_CAPABILITIES
+from kernelrig.stages.numbers import whole_number
 from kernelrig.stages.sanitizer.command import TOOL as SANITIZER
 from kernelrig.stages.sanitizer.command import sanitizer_tool
 
@@ -94,7 +95,7 @@ def version_tuple(text: str) -> tuple[int, ...]:
         digits = part[: len(part) - len(part.lstrip("0123456789"))]
         if not digits:
             break
-        numbers.append(int(digits))
+        numbers.append(whole_number(digits))
         if digits != part:
             break
     return tuple(numbers)

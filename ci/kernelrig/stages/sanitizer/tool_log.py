@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 from kernelrig.errors import ProtocolError
 from kernelrig.findings.demangling import own_name
 from kernelrig.model.frame import Frame
+from kernelrig.stages.numbers import whole_number
 
 _PREFIX = "========="
 _HEADER = "========= COMPUTE-SANITIZER"
@@ -173,7 +174,7 @@ def _odd_order(lines: Sequence[str], displayed: int | None) -> str:
 
 
 def _number(text: str | None) -> int:
-    return int(text.replace(",", "")) if text else 0
+    return whole_number(text) if text else 0
 
 
 def parse_xml(text: str) -> Records:
@@ -246,7 +247,7 @@ def _frame(where: ElementTree.Element | None) -> Frame:
     if where is None:
         return Frame("", 0)
     line = where.findtext("line", "0")
-    number = int(line) if line.isdigit() else 0
+    number = whole_number(line) if line.isdecimal() else 0
     function = own_name(where.findtext("func", ""))
     if not _NAME.fullmatch(function):
         function = ""

@@ -6,6 +6,7 @@ kernel that computes only while it is checked has to compute always.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -55,6 +56,9 @@ def judge_rotation(seen: HarnessResult, context: Context) -> Verdict | None:
     table = TABLE_BYTES * positions.rows_per_image * shape.n if positions else 0
     held = (seen.sets or 0) * (shape.m * shape.k + shape.n * shape.k + table)
     l2 = seen.device.l2_bytes if seen.device else 0
+    memory = re.fullmatch(r"(\d{1,9})( MiB)?", context.host.gpu.get("memory.total", ""))
+    if memory and held > int(memory[1]) << 20:
+        return broken(f"{seen.sets} sets of inputs are more than the {memory[0]} of the GPU hold")
     if seen.schema > 1 and held <= L2_SIZES * l2:
         return broken(f"{seen.sets} sets of inputs are no more than {L2_SIZES} L2 caches hold")
     return None

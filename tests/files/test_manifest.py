@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,3 +77,38 @@ def test_a_run_without_a_manifest_says_why(run: Path) -> None:
 def test_a_damaged_manifest_is_unreadable(text: str, run: Path) -> None:
     (run / MANIFEST).write_text(text)
     assert complaint(run).startswith(str(run / MANIFEST))
+
+
+def test_a_sparse_file_of_terabytes_is_listed_by_its_size(run: Path) -> None:
+    """It would be hashed for hours; the other files are hashed as ever."""
+    vast = run / "stages/01-a/vast"
+    with vast.open("wb") as f:
+        f.truncate(8 << 40)
+    write_manifest(run)
+    require_unchanged(run)
+    files = json.loads((run / MANIFEST).read_text())["files"]
+    assert files["stages/01-a/vast"] == {"bytes": 8 << 40, "sha256": ""}
+    assert [name for name, f in files.items() if not f["sha256"]] == ["stages/01-a/vast"]
+    with vast.open("ab") as f:
+        f.truncate((8 << 40) + 1)
+    assert "stages/01-a/vast was changed" in complaint(run)
+
+
+def test_the_smallest_files_of_a_run_are_hashed(run: Path) -> None:
+    for name, size in (("a", 30), ("b", 40), ("c", 50)):
+        (run / name).write_bytes(bytes(size))
+    whole = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
+    whole -= (run / MANIFEST).stat().st_size
+    write_manifest(run, max_bytes=whole - 1)
+    files = json.loads((run / MANIFEST).read_text())["files"]
+    assert [name for name, f in files.items() if not f["sha256"]] == ["c"]
+    require_unchanged(run, max_bytes=whole - 1)
+
+
+def test_a_hash_cannot_be_taken_out_of_the_manifest(run: Path) -> None:
+    listed = json.loads((run / MANIFEST).read_text())
+    listed["files"]["run.json"]["sha256"] = ""
+    (run / MANIFEST).write_text(json.dumps(listed))
+    (run / "run.json").write_text("[]")
+    assert "whether run.json has a hash does not fit its size" in complaint(run)
+    assert not is_unchanged(run, "run.json")

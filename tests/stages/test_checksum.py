@@ -307,7 +307,7 @@ def test_a_stage_of_which_a_command_was_held_back_never_passes(tmp_path: Path) -
     ctx = bench.context()
     record = read_stage(STAGE, bench.job(STAGE, ctx), bench.ended(STAGE, *ended), tmp_path, ctx)
     assert record.verdict.outcome is Outcome.ERROR
-    assert record.verdict.summary == "unread was not started, and no check says so"
+    assert record.verdict.summary == "unread was held back, and no check says what by"
 
 
 def test_a_hang_names_the_waiting_warp_and_its_line_first(tmp_path: Path) -> None:

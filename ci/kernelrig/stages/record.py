@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from kernelrig.errors import ProtocolError
+from kernelrig.files.regular_file import open_regular, read_regular
 from kernelrig.model import (
     Build,
     Check,
@@ -17,7 +20,9 @@ from kernelrig.model import (
 )
 from kernelrig.stages.context import Context
 
-TAIL_LINES = 5
+TAIL_LINES, TAIL_BYTES = 5, 64 << 10
+MAX_TEXT_BYTES = 256 << 20
+"""What is read of a log or another text of a stage: a file in a run may have any apparent size."""
 
 
 def stage_record(
@@ -70,13 +75,32 @@ def read_log(folder: Path, command: str, stream: str = "stdout") -> str | None:
 
 
 def read_text(path: Path) -> str | None:
-    return path.read_text(errors="replace") if path.is_file() else None
+    """Return the text of a stage's file, None without one; ProtocolError for what is too long.
+
+    Nothing is concluded from a part of a text: what decides may be in the rest.
+    """
+    if not path.is_file():
+        return None
+    try:
+        return read_regular(path, MAX_TEXT_BYTES).decode(errors="replace")
+    except OSError as e:
+        raise ProtocolError(f"{path.name} cannot be read: {e.strerror}") from e
 
 
 def log_tail(folder: Path, command: str) -> tuple[str, ...]:
     """Return the last lines of stderr, or else of stdout: where programs report why they failed."""
     for stream in ("stderr", "stdout"):
-        lines = (read_log(folder, command, stream) or "").split("\n")
+        lines = _last_text(folder / f"{command}.{stream}.log").split("\n")
         if said := [line.strip() for line in lines if line.strip()]:
             return tuple(said[-TAIL_LINES:])
     return ()
+
+
+def _last_text(path: Path) -> str:
+    """Return the end of a text, whose first line may be cut; empty if it cannot be read."""
+    try:
+        with open_regular(path) as f:
+            f.seek(max(0, os.fstat(f.fileno()).st_size - TAIL_BYTES))
+            return f.read(TAIL_BYTES).decode(errors="replace")
+    except OSError:
+        return ""

@@ -40,6 +40,10 @@ def read_stage(
     pair = find_pair(context.kernel, stage.kind, context.device)
     assert pair is not None, "why_not names what has no pair in the table"
     record = pair.read(stage, job, result, folder, context)
+    held = next((c.name for c in result.commands if c.ended_by is EndedBy.HELD_BACK), "")
+    if held and record.verdict.outcome in (Outcome.PASS, Outcome.SKIP):
+        verdict = broken(f"{held} was held back, and no check says what by")
+        return stage_record(stage, result, context, [Check(stage.name, verdict)])
     invalidated = _judge_around(stage, result, context)
     if invalidated is None or record.verdict.outcome is not Outcome.PASS:
         return record
@@ -57,9 +61,6 @@ def _judge_around(stage: Stage, result: StageResult, context: Context) -> Verdic
     """Return why a stage that passes by itself does not count, None if it counts."""
     if result.gpu_healthy_after is False:
         return broken("the GPU no longer answered after it: what it wrote is not to be trusted")
-    held = (c.name for c in result.commands if c.ended_by is EndedBy.HELD_BACK)
-    if name := next(held, ""):
-        return broken(f"{name} was not started, and no check says so")
     # The agent compares exit codes alone: a stage that it counts as passed may have failed.
     unmet = [n for n in stage.needs if _outcome(n, context) is not Outcome.PASS]
     return skipped(f"not counted: it needs {unmet[0]}, which did not pass") if unmet else None

@@ -149,8 +149,7 @@ class Finding:
     @property
     def key(self) -> tuple[object, ...]:
         """What findings of one fault have in common, whichever schedule saw them."""
-        same = self.sighting.same
-        return (self.kind, self.ptx_line, self.message if same is None else same)
+        return key_of(self.kind, self.ptx_line, self.message, self.sighting.same)
 
     @property
     def advice(self) -> str:
@@ -163,6 +162,10 @@ class Finding:
         record = asdict(replace(self, sighting=Sighting()))
         del record["sighting"]
         return record
+
+
+def key_of(kind: str, ptx_line: int, message: str, same: object) -> tuple[object, ...]:
+    return (kind, ptx_line, message if same is None else same)
 
 
 def joined(first: Finding, others: Iterable[Finding]) -> Finding:
@@ -191,6 +194,12 @@ class _Tally:
     threads: set[tuple[int, int]] = field(default_factory=set)
     objects: dict[str, None] = field(default_factory=dict)
 
+    def add(self, count: int, objects: tuple[str, ...], threads: Iterable[tuple[int, int]]) -> None:
+        self.count += count
+        if objects and not self.objects.keys() >= set(objects):
+            self.objects |= dict.fromkeys(objects)
+        self.threads.update(threads)
+
     def finding(self, schedule: int) -> Finding:
         sighting = replace(
             self.first.sighting,
@@ -218,9 +227,24 @@ class Findings:
     def add(self, finding: Finding) -> None:
         """Count `finding`; of equal ones the first is kept."""
         tally = self._seen.setdefault(finding.key, _Tally(finding))
-        tally.count += finding.count
-        tally.objects |= dict.fromkeys(finding.objects)
-        tally.threads |= finding.sighting.threads
+        tally.add(finding.count, finding.objects, finding.sighting.threads)
+
+    def add_again(
+        self,
+        key: tuple[object, ...],
+        count: int,
+        objects: tuple[str, ...],
+        threads: Iterable[tuple[int, int]],
+    ) -> bool:
+        """Count a finding whose `Finding.key` is known; False, and nothing is done, if it is not.
+
+        A fault in a loop is seen a million times, and a record of each would be made for nothing.
+        """
+        tally = self._seen.get(key)
+        if tally is None:
+            return False
+        tally.add(count, objects, threads)
+        return True
 
     @property
     def all(self) -> tuple[Finding, ...]:

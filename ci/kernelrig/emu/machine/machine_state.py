@@ -24,6 +24,7 @@ from kernelrig.emu.machine.findings import (
     Findings,
     Sighting,
     Wait,
+    key_of,
 )
 from kernelrig.emu.machine.operations import Op, OperationQueue
 from kernelrig.emu.machine.state_spaces import RANK_SHIFT, RESERVED_BYTES, Memory
@@ -281,6 +282,10 @@ class Machine:
         """
         assert kind in OBSERVER_OF, kind
         where = self.program.where(at)
+        threads = [self._thread(w) for w in (warps or ([warp] if warp >= 0 else ()))]
+        key = key_of(kind, where.ptx_line, message, same)
+        if self.findings.add_again(key, count, context.objects, threads):
+            return
         rule = ISA_RULES.get(context.rule)
         cta = int(self.cta_of[warp]) if warp >= 0 else -1
         in_cta = warp % self.geometry.warps if warp >= 0 else -1
@@ -302,12 +307,7 @@ class Machine:
                 section=rule.section if rule else "",
                 fix=(context.fix or (rule.fix if rule else "")) + context.early_wait_fix,
                 objects=context.objects,
-                sighting=Sighting(
-                    same,
-                    self.time,
-                    frozenset(self._thread(w) for w in (warps or ([warp] if warp >= 0 else []))),
-                    wait=context.wait,
-                ),
+                sighting=Sighting(same, self.time, frozenset(threads), wait=context.wait),
             )
         )
 

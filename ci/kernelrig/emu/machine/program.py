@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from kernelrig.emu.machine.instruction_table import Blocked
@@ -49,26 +50,29 @@ class Segment:
     live: tuple[int, ...]  # registers that are read from here on
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SourcePlace:
-    """Where an instruction comes from. `frame` is the one that reports name, `frames` the chain."""
+    """Where an instruction comes from. `frame` is the one that reports name, `frames` the chain.
+
+    Its texts are made once: findings ask for them with every event.
+    """
 
     ptx_line: int
     frame: Frame
     frames: tuple[Frame, ...]
 
-    @property
+    @cached_property
     def source(self) -> str:
         """`kernel/gemm.cu:304 load_inputs`, "" without line information."""
         frame = self.frame
         return f"{frame.file}:{frame.line} {frame.function}".rstrip() if frame.line else ""
 
-    @property
+    @cached_property
     def calls(self) -> str:
         """The whole chain in words, innermost first."""
         return ", in ".join(f.text for f in self.frames)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The place in words: `(PTX line 12, gemm.cu:304 load_inputs)`."""
         return f"(PTX line {self.ptx_line}{f', {self.frame.text}' if self.frame.line else ''})"

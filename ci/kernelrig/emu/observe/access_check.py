@@ -20,7 +20,7 @@ from kernelrig.emu.numerics.arrays import LANES, Array, Mask
 from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
 from kernelrig.emu.observe.clocks import ALL, LEVELS, MOST_OPERATIONS, AsyncOperation, Cluster, Warp
 from kernelrig.emu.observe.codes import codes_of
-from kernelrig.emu.observe.conflicts import Reports, side_of
+from kernelrig.emu.observe.conflicts import Reports
 from kernelrig.emu.observe.order_check import Access, OrderCheck
 from kernelrig.emu.observe.readers import BITS
 from kernelrig.emu.observe.regions import Regions
@@ -29,8 +29,9 @@ from kernelrig.emu.observe.shadow import UNORDERED, Region, Where
 from kernelrig.emu.observe.view_changes import free_columns
 
 MOST_WRONG = 4096
-"""Conflicts in one buffer, or one CTA's shared memory, after which it is watched no longer: where a
-barrier is missing everything races, and each access is then looked at closely."""
+"""Conflicts in one buffer, or one CTA's shared or tensor memory, after which it is watched no
+longer: where a barrier is missing everything races, and each access is then looked at closely. Of
+operations that are ordered by threads alone, as many are advised on."""
 StrongAccess = tuple[Warp, tuple[str, int], int]
 """Lanes (bits) of a warp that access a variable: its space and flat byte."""
 _SEVERAL = np.full(1, -1, np.int32)
@@ -205,9 +206,8 @@ class AccessCheck(Hooks):
     ) -> None:
         for code in np.unique(region.writes[granules]).tolist():
             if code:
-                self.reports.report_non_coherent(
-                    region, access, granules, side_of(self.records, code), True
-                )
+                region.wrong += 1
+                self.reports.report_non_coherent(region, access, granules, code, True)
         _note_non_coherent(region, granules, codes)
 
     # Operations.
@@ -236,6 +236,8 @@ class AccessCheck(Hooks):
     def op_tensor(self, op: Op, cta: int, lanes: slice, columns: slice, write: bool) -> None:
         operation = op.clock
         region = self.regions.tensor_of(cta)
+        if region.wrong > MOST_WRONG:
+            return
         access = Access(
             operation, operation.clock, operation.known, "tensor", 0, write, 0, op.at,
             operation.bits,
@@ -264,10 +266,10 @@ class AccessCheck(Hooks):
             free_columns(cluster, in_use)
             # Half free at least, or this search would come again at once.
             if len(cluster.free) < len(cluster.taken) // 2:
-                if cluster.columns < MOST_OPERATIONS:
+                done = [c for c, a in cluster.taken.items() if a.done]
+                if cluster.columns < MOST_OPERATIONS or not done:
                     cluster.grow()
                 else:  # what the oldest did may pass for known: a race may be missed, none invented
-                    done = [c for c, a in cluster.taken.items() if a.done]
                     cluster.release(iter(done[: len(done) // 2 + 1]))
         return cluster.free.pop()
 
@@ -282,7 +284,8 @@ class AccessCheck(Hooks):
         piece: object = None,
     ) -> None:
         watch: set[int] | None = None
-        if access.asynchronous and access.space != "tensor" and self.pairs:
+        watched = access.asynchronous and access.space != "tensor" and self.pairs
+        if watched and region.advised <= MOST_WRONG:
             watch = set()
         records = self.records
         judge = OrderCheck(records, access, piece, access.level, several=self.several, watch=watch)
@@ -304,12 +307,13 @@ class AccessCheck(Hooks):
             region.wrong += len(wrong)
             self.reports.report(region, access, granules, wrong)
         if watch:
+            region.advised += len(watch)
             self.reports.advise(access, watch)
         if access.write and region.non_coherent is not None:
             for code in np.unique(region.non_coherent[granules]).tolist():
                 if code:
-                    side = side_of(self.records, code)
-                    self.reports.report_non_coherent(region, access, granules, side, False)
+                    region.wrong += 1
+                    self.reports.report_non_coherent(region, access, granules, code, False)
 
 
 def _numbers(bits: int) -> Array:

@@ -78,11 +78,11 @@ class AccessRecords:
 
     def threads(self, code: int) -> tuple[Any, list[int]]:
         """Return who accessed, and which columns of the cluster they are."""
-        number, lane = code >> LANE_BITS, code & (LANES - 1)
-        first, mask = int(self.column[number]), int(self.mask[number])
+        entry, lane = self.entries[code >> LANE_BITS], code & (LANES - 1)
+        first, mask = entry.column, entry.mask
         if not mask:
-            return self.entries[number].who, [first + lane]
-        return self.entries[number].who, [first + i for i in range(LANES) if mask >> i & 1]
+            return entry.who, [first + lane]
+        return entry.who, [first + i for i in range(LANES) if mask >> i & 1]
 
     def lanes(self, codes: Array) -> Array:
         """Return the lanes of each code as bits."""

@@ -53,6 +53,7 @@ SAME, SHARED, GLOBAL, TENSOR, ORDERED, DIRECT = range(6)
 ROWS = 6
 FIRST_OPERATIONS = 256
 MOST_OPERATIONS = 8192
+"""Columns of operations in a cluster, unless more are in flight at once."""
 ALL = (1 << LANES) - 1
 
 Known = dict[int, Array]
@@ -207,9 +208,10 @@ class Warp:
     def mine(self, view: View) -> Array:
         """Return what `view` knows of this cluster."""
         clock = view.known[self.cluster.number]
-        if clock.shape[-1] == self.cluster.columns:
-            return clock
-        return self.cluster.fit(clock)
+        if clock.shape[-1] != self.cluster.columns:
+            # Kept, or each operation in flight would hold a copy of its own.
+            clock = view.known[self.cluster.number] = self.cluster.fit(clock)
+        return clock
 
     def published(self, lanes: int, view: View, time: int | None = None) -> Known:
         """Return what `lanes` publish: what they know and what they have done."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from kernelrig.emu.machine.findings import Context, Wait
 from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.machine.region_names import RegionNames
-from kernelrig.emu.numerics.arrays import Array
+from kernelrig.emu.numerics.arrays import LANES, Array
 from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
 from kernelrig.emu.observe.clocks import ORDERED, SAME, AsyncOperation, Warp
 from kernelrig.emu.observe.order_check import Access
@@ -54,30 +52,42 @@ class Side:
 def side_of(records: AccessRecords, code: int) -> Side:
     """Return the access that `code` stands for."""
     number = code >> LANE_BITS
-    who = records.entries[number].who
-    lanes = who.bits if isinstance(who, AsyncOperation) else int(records.lanes(np.array([code]))[0])
-    return Side(who, bool(records.write[number]), int(records.at[number]), lanes)
+    entry = records.entries[number]
+    who = entry.who
+    lanes = entry.mask or 1 << (code & LANES - 1)
+    if isinstance(who, AsyncOperation):
+        lanes = who.bits
+    return Side(who, bool(entry.write), int(records.at[number]), lanes)
 
 
-def place_in(region: Region, granule: int, space: str, names: RegionNames) -> tuple[str, str]:
-    """Return the words for a granule, and the name of the buffer it is part of."""
+def place_in(region: Region, granule: int, space: str, names: RegionNames) -> str:
+    """Return the words for a granule."""
     if space == "tensor":
         lane, column = divmod(granule, TENSOR_COLUMNS)
         name = names.of_tensor(column) or "tensor memory"
-        return f"{name} of {region.name}, lane {lane * region.step}, column {column}", name
+        return f"{name} of {region.name}, lane {lane * region.step}, column {column}"
     offset = granule << region.shift
     if space == "shared":
         name = names.of_shared(offset)
         if not name:
-            return f"shared {offset:#x} of {region.name}", "shared memory"
-        return f"{name} of {region.name} (shared {offset:#x})", name.partition(" + ")[0]
-    return names.of_global(region.name, offset), region.name
+            return f"shared {offset:#x} of {region.name}"
+        return f"{name} of {region.name} (shared {offset:#x})"
+    return names.of_global(region.name, offset)
+
+
+def object_in(region: Region, granule: int, space: str, names: RegionNames) -> str:
+    """Return the name of the buffer, or the element of a ring, that a granule is part of."""
+    if space == "tensor":
+        return names.of_tensor(granule % TENSOR_COLUMNS) or "tensor memory"
+    if space == "shared":
+        return names.of_shared(granule << region.shift).partition(" + ")[0] or "shared memory"
+    return region.name
 
 
 def is_seen(records: AccessRecords, code: int, clock: Array | None) -> bool:
     """Say whether `clock` has that access, whatever the proxies."""
     _, columns = records.threads(code)
-    need = int(records.time[code >> LANE_BITS])
+    need = records.entries[code >> LANE_BITS].time
     if clock is None or max(columns) >= clock.shape[1]:
         return False
     return bool((clock[SAME, columns] >= need).all())
@@ -126,45 +136,48 @@ class Reports:
         self.machine: Machine | None = None
         self._pairs: dict[tuple[object, ...], _Report] = {}
         self._statements: dict[tuple[object, ...], _Report] = {}
+        self._objects: dict[tuple[str, int, int], str] = {}
+        self._sides: dict[int, Side] = {}
 
     def report(self, region: Region, access: Access, granules: Where, wrong: Wrong) -> None:
         """Report accesses (code and element of each) that are not ordered before this one."""
+        now = Side(access.who, access.write, access.at, access.bits)
         for code, element in wrong:
-            before = side_of(self.records, code)
-            now = Side(access.who, access.write, access.at, access.bits)
-            number = code >> LANE_BITS
-            cluster = int(self.records.cluster[number])
-            own = cluster == access.cluster.number
-            clock = access.clock if own else access.known.get(cluster)
-            crossed = (
-                access.space != "tensor"
-                and self.records.asynchronous[number] != access.asynchronous
-            )
+            before = self._side(code)
+            entry = self.records.entries[code >> LANE_BITS]
+            own = entry.cluster == access.cluster.number
+            clock = access.clock if own else access.known.get(entry.cluster)
+            crossed = access.space != "tensor" and entry.asynchronous != access.asynchronous
             ordered = crossed and is_seen(self.records, code, clock)
             taken = access.space == "tensor" and bool(
-                access.clock[ORDERED, self.records.column[number]] >= self.records.time[number]
+                access.clock[ORDERED, entry.column] >= entry.time
             )
             rule = rule_of(before, now, access.space, ordered, taken)
-            place, name = self._place(region, _number(granules, element), access.space)
+            granule = _number(granules, element)
+            name = self._object(region, granule, access.space)
             how = "ordered, but through different proxies" if ordered else "nothing orders them"
 
             def text(
-                before: Side = before, now: Side = now, place: str = place, how: str = how
+                before: Side = before, now: Side = now, granule: int = granule, how: str = how
             ) -> str:
+                place = self._place(region, granule, access.space)
                 return f"{now.text} at {place}, after the {before.text} {self._line(before)}: {how}"
 
             kind = "proxy-fence" if ordered else "race"
             self._report(kind, access, before, rule, name, text)
 
     def report_non_coherent(
-        self, region: Region, access: Access, granules: Where, before: Side, reads: bool
+        self, region: Region, access: Access, granules: Where, code: int, reads: bool
     ) -> None:
         """Report ld.global.nc of what the grid writes; `reads`: this access is the load."""
+        before = self._side(code)
         now = Side(access.who, access.write, access.at, access.bits)
-        place, name = self._place(region, _number(granules, 0), access.space)
+        granule = _number(granules, 0)
+        name = self._object(region, granule, access.space)
         which = "this" if reads else "that"
 
         def text() -> str:
+            place = self._place(region, granule, access.space)
             return (
                 f"{now.text} near {place}, which has a {before.text} {self._line(before)}:"
                 f" {which} is ld.global.nc, for data that the grid never writes"
@@ -175,7 +188,7 @@ class Reports:
     def advise(self, access: Access, codes: set[int]) -> None:
         """Operations of the async proxy from different CTAs, ordered by threads alone."""
         for code in sorted(codes):
-            side = side_of(self.records, code)
+            side = self._side(code)
             now = Side(access.who, access.write, access.at, access.bits)
 
             def text(side: Side = side, now: Side = now) -> str:
@@ -186,9 +199,25 @@ class Reports:
 
             self._report("race", access, side, "async-proxy-across-ctas", "", text)
 
-    def _place(self, region: Region, granule: int, space: str) -> tuple[str, str]:
+    def _side(self, code: int) -> Side:
+        side = self._sides.get(code)
+        if side is None:
+            side = self._sides[code] = side_of(self.records, code)
+        return side
+
+    def _place(self, region: Region, granule: int, space: str) -> str:
         assert self.machine
         return place_in(region, granule, space, self.machine.memory.names)
+
+    def _object(self, region: Region, granule: int, space: str) -> str:
+        # By what it depends on: places that race do so again and again.
+        key = (region.name if space == "global" else space, granule, region.shift)
+        name = self._objects.get(key)
+        if name is None:
+            assert self.machine
+            name = object_in(region, granule, space, self.machine.memory.names)
+            self._objects[key] = name
+        return name
 
     def _line(self, side: Side) -> str:
         assert self.machine

@@ -77,6 +77,7 @@ class Region:
         self.non_coherent: Array | None = None  # by ld.global.nc: the codes
         self.readers: Readers | None = None
         self.wrong = 0  # conflicts
+        self.advised = 0  # operations that threads alone order
         self.unwritten: deque[tuple[Any, ...]] | None = (
             deque(maxlen=MOST_REMEMBERED) if lazy else None
         )

@@ -20,6 +20,7 @@ from kernelrig.files.rundir import sha256_file
 from kernelrig.model import Command, Remote, StageJob, StageKind, StageResult
 from kernelrig.remote.host_link import HostLink, connect_host
 from kernelrig.remote.journal import read_journal
+from kernelrig.remote.protocol import IDLE_S
 from kernelrig.remote.ssh.channel import LinkLost
 from kernelrig.remote.transfer import Missing
 
@@ -147,8 +148,9 @@ class LocalHost:
             give_up_s=self.give_up_s,
         )
 
-    def link(self, give_up_s: float = 20.0) -> HostLink:
-        link = connect_host(self.opener, self.remote, give_up_s=give_up_s, retry_s=0.0)
+    def link(self, give_up_s: float = 20.0, idle_s: float = IDLE_S) -> HostLink:
+        limits = {"give_up_s": give_up_s, "idle_s": idle_s}
+        link = connect_host(self.opener, self.remote, retry_s=0.0, **limits)
         self.links.append(link)
         return link
 

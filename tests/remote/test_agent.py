@@ -376,3 +376,33 @@ def test_a_cached_result_that_was_altered_is_made_again(host: LocalHost) -> None
 def test_a_cached_result_that_was_not_good_is_not_kept(host: LocalHost) -> None:
     host.run([job("memcheck", shell("self", "exit 1", cache_key="tool 1.0"))])
     assert not (host.workdir / "result_cache").exists()
+
+
+def test_an_agent_without_requests_ends_and_the_next_request_connects_again(
+    host: LocalHost,
+) -> None:
+    """As one does whose link fell silent: its sshd may hold the channel for hours."""
+    link = host.link(idle_s=0.1)
+    assert host.opener.channels[0].process.wait(20) == 75
+    assert link.health()[0] is None
+    assert host.opener.opened == 2
+
+
+def test_a_client_that_follows_or_waits_for_a_reply_is_not_idle(host: LocalHost) -> None:
+    """Its agent lives as long as the stage under way, which is longer than the limit."""
+    jobs = (job("one", shell("a", "while [ ! -e go ]; do sleep 0.01; done", 20.0)),)
+    waits = host.workdir / "runs/run-1/stages/01-one"
+    other = host.link(idle_s=0.5)
+    other.launch("run-1", jobs, {}, stop_at_first=False)
+    follower = host.link(idle_s=0.5)
+    opened = host.opener.opened
+
+    def release(event: Event) -> None:
+        if event["event"] == "command_started":
+            # The agent of the link that only launched is idle meanwhile, and ends.
+            assert host.opener.channels[opened - 2].process.wait(20) == 75
+            (waits / "go").touch()
+
+    follower.follow("run-1", release, jobs)
+    assert host.opener.opened == opened
+    assert follower.cancel("run-1") is False

@@ -21,7 +21,7 @@ from kernelrig.remote.follow_deadline import FollowDeadline
 from kernelrig.remote.host_files import AGENT_BYTES, Limits
 from kernelrig.remote.job import job_record
 from kernelrig.remote.journal import told_event
-from kernelrig.remote.protocol import ANSWER_S, AgentSession, AgentSilent, HostRefused
+from kernelrig.remote.protocol import ANSWER_S, IDLE_S, AgentSession, AgentSilent, HostRefused
 from kernelrig.remote.ssh.channel import LinkLost, Opener
 from kernelrig.remote.transfer import Missing, RunFetch, send_missing
 from kernelrig.terminal.log import say
@@ -44,13 +44,15 @@ def connect_host(
     give_up_s: float = 300.0,
     retry_s: float = 0.5,
     answer_s: float = ANSWER_S,
+    idle_s: float = IDLE_S,
 ) -> HostLink:
     """Start the agent on the host; any failure to start it is an error of one sentence.
 
     A host that does not answer is tried again for `boot_s`. `answer_s` limits the work on one
-    reply, while the agent shows that it is alive.
+    reply, while the agent shows that it is alive. The agent on a connection on which no request
+    came for `idle_s` ends; the next request connects again.
     """
-    return HostLink(opener, remote, boot_s, give_up_s, retry_s, answer_s)
+    return HostLink(opener, remote, boot_s, give_up_s, retry_s, answer_s, idle_s)
 
 
 class HostLink:
@@ -70,6 +72,7 @@ class HostLink:
         give_up_s: float,
         retry_s: float,
         answer_s: float,
+        idle_s: float,
     ) -> None:
         self.remote = remote
         self._opener = opener
@@ -78,6 +81,7 @@ class HostLink:
         self._greeted = False
         self._retry_s = retry_s
         self._answer_s = answer_s
+        self._idle_s = idle_s
         self._facts: Host | None = None
         self._hashes: dict[Path, str] = {}
         self._last_progress = time.monotonic()
@@ -275,7 +279,8 @@ class HostLink:
     # connections that drop
 
     def _greet(self, session: AgentSession) -> None:
-        session.ask({"op": "hello", "workdir": self.remote.workdir, "env": self.remote.env})
+        told = {"workdir": self.remote.workdir, "env": self.remote.env, "idle_s": self._idle_s}
+        session.ask({"op": "hello", **told})
 
     def _progressed(self) -> None:
         self._last_progress = time.monotonic()

@@ -27,6 +27,9 @@ LINE_LIMIT = 16 << 20
 ANSWER_S = 600.0
 """How long an agent may work on one reply: to hash what is there of a large build takes minutes."""
 
+IDLE_S, IDLE_EXIT = 900.0, 75
+"""Seconds without a request after which the agent on a channel ends, and its exit code then."""
+
 LEAST_RATE = 16 << 10
 """Bytes per second of a file below which the connection counts as lost."""
 
@@ -235,6 +238,8 @@ class AgentSession:
         status = self._channel.exit_status()
         if status is None:
             return LinkLost(f"{self._remote.name}: the connection dropped")
+        if status == IDLE_EXIT:
+            return LinkLost(f"{self._remote.name}: the agent ended, as no request came for so long")
         lines = self._channel.stderr().strip().splitlines()
         last = lines[-1].strip() if lines else "no output"
         return ProtocolError(f"{self._remote.name}: the agent ended (exit {status}): {last}")

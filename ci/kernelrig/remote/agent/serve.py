@@ -91,6 +91,7 @@ class Server:
         self.workdir = Workdir.find(request["workdir"])
         self.workdir.make()
         adopt(request.get("env", {}))
+        self.wire.idle_s = request.get("idle_s", self.wire.idle_s)
         return {"workdir": str(self.workdir.path), "python": platform.python_version()}
 
     # shipping

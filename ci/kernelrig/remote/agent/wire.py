@@ -17,11 +17,16 @@ from .disk import CHUNK
 from .refusal import Json
 
 MARKER = b"KERNELRIG-AGENT 1"
+IDLE_S, IDLE_EXIT = 900.0, 75  # without a request; the client knows the exit code
 TICK_S = 2.0  # the client takes a much longer silence (30 s) for a dead connection
 
 
 class Wire:
-    """Frames over stdin and stdout. While a request is served, ticks show that we are alive."""
+    """Frames over stdin and stdout. While a request is served, ticks show that we are alive.
+
+    A link that fell silent may be known to nobody here: after `idle_s` in which nothing came that
+    is waited for, the process ends. A client that has only slept connects again.
+    """
 
     def __init__(self) -> None:
         self.input = cast(io.BufferedReader, sys.stdin.buffer)
@@ -30,6 +35,8 @@ class Wire:
         self.sending = threading.Lock()
         self.held = bytearray()  # whole frames, and of the last one what is not written yet
         self.working = False
+        self.idle_s = IDLE_S
+        self.waiting_since: float | None = time.monotonic()
         self._write(b"\n" + MARKER + b"\n")
         threading.Thread(target=self._tick, daemon=True).start()
 
@@ -41,17 +48,31 @@ class Wire:
     def _tick(self) -> None:
         with contextlib.suppress(OSError):  # the main thread notices a client that disconnected
             while True:
-                time.sleep(TICK_S)
+                time.sleep(min(TICK_S, self.idle_s))
                 if self.working:
                     self.send({"tick": True})
+                since = self.waiting_since
+                if since is not None and time.monotonic() - since > self.idle_s:
+                    os._exit(IDLE_EXIT)  # the main thread is in a read that nothing ends
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count the time in which the client is waited for."""
+        self.waiting_since = time.monotonic()
+        try:
+            yield
+        finally:
+            self.waiting_since = None
 
     def receive(self) -> Json | None:
-        line = self.input.readline()
+        with self.waiting():
+            line = self.input.readline()
         return json.loads(line) if line.endswith(b"\n") else None
 
     def payload(self, size: int) -> Iterator[bytes]:
         while size > 0:
-            chunk = self.input.read(min(CHUNK, size))
+            with self.waiting():
+                chunk = self.input.read(min(CHUNK, size))
             if not chunk:
                 raise EOFError
             size -= len(chunk)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from kernelrig.emu.__main__ import main
+from kernelrig.emu.native.library import library
 from kernelrig.files.rundir import sha256_file
 
 from tests.emu.harness import kernel_text
@@ -19,6 +20,12 @@ ld.param.u64 %rd0, [c]; mov.u32 %r0, %tid.x; shr.u32 %r1, %r0, 5;
 bar.warp.sync 0xffffffff; st.global.u32 [%rd0], %r1;
 """
 BEYOND = "ld.param.u64 %rd0, [c]; mov.u32 %r1, 1; st.global.u32 [%rd0+4096], %r1;"
+
+LOOP = """
+mov.u32 %r0, %tid.x; setp.lt.u32 %p0, %r0, 16; selp.u32 %r1, 4, 3, %p0; mov.u32 %r2, 0;
+AGAIN: add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, %r1; @%p1 bra AGAIN;
+"""
+"""Half a warp goes through it four times, the other half and the other warp three times."""
 
 
 @pytest.fixture
@@ -56,10 +63,38 @@ def test_what_was_run_is_written_with_the_findings(folder: Path) -> None:
         "schedules": 2,
         "seed": 7,
         "accumulate": "fp32",
+        "engine": "numpy",
+        "engine_note": "",
         "module_sha256": sha256_file(folder / "k.ptx"),
         "stopped": [],
         "dumps": {},
     }
+
+
+def test_warp_instructions_are_counted_each_time_a_warp_executes_them(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "k.ptx").write_text(kernel_text(LOOP, ["c"], "sm_100a"))
+    _, found = emulate(folder, "--observe", "memory", "--schedules", "3")
+    whole = 4 + 3 * 3 + 1  # before the loop, three times through it, behind it
+    split = whole + 3
+    assert found["stats"]["instructions"] == 3 * (whole + split)
+    assert f"numpy engine: {3 * (whole + split)} warp-instructions, " in capsys.readouterr().out
+
+
+def test_without_a_compiler_the_engine_is_numpy_and_the_reason_is_said(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    library.cache_clear()
+    why = "no native engine: no g++ on PATH; install it with: sudo apt-get install g++"
+    words = ("--observe", "memory", "--schedules", "1", "--engine")
+    _, found = emulate(folder, *words, "auto")
+    assert (found["run"]["engine"], found["run"]["engine_note"]) == ("numpy", why)
+    assert capsys.readouterr().err == f"{why}: the engine is numpy\n"
+    (folder / "found.json").unlink()
+    assert main(["run", str(folder / "launch.json"), *words, "native"]) == 2
+    assert capsys.readouterr().err == f"error: {why}; or pass --engine numpy\n"
 
 
 def test_a_dump_has_a_file_for_each_thing_that_schedules_left(folder: Path) -> None:
@@ -159,7 +194,7 @@ def test_a_finding_is_located_in_the_kernels_sources_with_its_chain(folder: Path
     (folder / "k.ptx").write_text(text)
     code, found = emulate(folder, "--schedules", "2", "--source", "kernel/k.cu")
     (one,) = found["findings"]
-    assert (code, found["schema"]) == (1, 2)
+    assert (code, found["schema"]) == (1, 3)
     assert one["source"] == "kernel/k.cu:12 k"
     assert [(f["file"], f["line"], f["function"]) for f in one["frames"]] == [
         ("kernel/ptx.cuh", 40, "store"),

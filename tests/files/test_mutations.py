@@ -38,11 +38,12 @@ ODD: tuple[Any, ...] = (
 )  # fmt: skip
 DEPENDS = Depends("ab", ("kernel/a.cu",), ("/usr/include/x.h",), ())
 EMULATED = {
-    "schema": 2,
+    "schema": 3,
     "findings": [],
     "stats": {"rows": ["add"]},
     "run": {
         "observed": ["races"], "schedules": 2, "seed": 0, "accumulate": "fp32",
+        "engine": "native",
         "module_sha256": "ab", "stopped": [], "dumps": {"C": ["c.npy"]},
     },
 }  # fmt: skip

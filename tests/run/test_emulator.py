@@ -85,6 +85,7 @@ def test_what_cannot_be_emulated_is_refused(
     [
         ({"schedules": 0}, "--schedules must be from 1 to 10000, not 0"),
         ({"schedules": 1 << 40}, "--schedules must be from 1 to 10000, not 1099511627776"),
+        ({"engine": "cuda"}, "unknown engine 'cuda'; known: auto, native, numpy"),
         ({"accumulate": "fp16"}, "unknown accumulation 'fp16'; known: fp32, hardware"),
     ],
 )

@@ -72,13 +72,15 @@ def report(schedules: int, observed: str, /, **changes: Any) -> dict[str, Any]: 
         "schedules": schedules,
         "seed": 0,
         "accumulate": "fp32",
+        "engine": "numpy",
+        "engine_note": "",
         "module_sha256": SHA,
         "stopped": [],
         "dumps": {"C": ["out.npy"] * schedules},
     }
     run |= {k: v for k, v in changes.items() if k in run}
     rest = {k: v for k, v in changes.items() if k not in run}
-    return {"schema": 1, "findings": [], "stats": {"steps": 9}, "run": run, **rest}
+    return {"schema": 3, "findings": [], "stats": {"steps": 9}, "run": run, **rest}
 
 
 def outputs(seed: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
@@ -115,8 +117,8 @@ def test_each_pattern_is_one_emulation_on_a_launch_of_its_own() -> None:
         *(sys.executable, "-m", "kernelrig.emu", "run"),
         *("../../launches/own/1x0-integer-0/launch.json", "--module", f"../../build/{PTX}"),
         *("--source", "cuda_patch_embed_fp8.cu", "--observe", "memory,sync", "--schedules", "2"),
-        *("--seed", "0", "--accumulate", "fp32", "--dump", "C=integer-0.npy"),
-        *("--json", "integer-0.json"),
+        *("--seed", "0", "--accumulate", "fp32", "--engine", "numpy"),
+        *("--dump", "C=integer-0.npy", "--json", "integer-0.json"),
     )
     assert (command.env, command.ok_exit) == ({"PYTHONPATH": str(PACKAGE)}, (0,))
 
@@ -181,7 +183,27 @@ def test_right_outputs_in_every_schedule_pass_and_say_that_nothing_was_measured(
     assert record.verdict.outcome is Outcome.PASS
     assert record.verdict.summary == "all elements right in 2 schedules"
     assert (record.device, record.standard) == (DeviceKind.EMULATOR, "")
+    assert record.notes[0].startswith("emulated, engine numpy: ")
     assert "not measured on any GPU" in record.notes[0]
+    assert record.checks[0].facts["engine"] == "numpy"
+
+
+def test_findings_of_before_there_was_a_choice_are_of_the_numpy_engine(tmp_path: Path) -> None:
+    found = report(2, "memory,sync", schema=2)
+    del found["run"]["engine"]
+    np.save(tmp_path / "out.npy", outputs(0))
+    write(tmp_path, "integer-0", found)
+    result = StageResult("smoke", (bench.exited("integer-0", 0),))
+    record = read_stage(SMOKE, JOBS["smoke"], result, tmp_path, CONTEXT)
+    assert (record.verdict.outcome, record.checks[0].facts["engine"]) == (Outcome.PASS, "numpy")
+    write(tmp_path, "integer-0", {**found, "schema": 3})
+    record = read_stage(SMOKE, JOBS["smoke"], result, tmp_path, CONTEXT)
+    assert "at run.engine: " in record.verdict.summary
+
+
+def test_why_the_engine_is_not_the_native_one_is_in_the_report(tmp_path: Path) -> None:
+    record = read_smoke(tmp_path, engine_note="no g++ on PATH")
+    assert record.notes[0].startswith("emulated, engine numpy (no g++ on PATH): ")
 
 
 def test_an_output_that_another_schedule_left_wrong_fails(tmp_path: Path) -> None:
@@ -221,6 +243,7 @@ def spoil_output(folder: Path) -> None:
         (0, {"schedules": 1}, "integer-0.json is not what was asked: schedules 1, not 2"),
         (0, {"seed": 7}, "integer-0.json is not what was asked: seed 7, not 0"),
         (0, {"accumulate": "hardware"}, "integer-0.json is not what was asked: accumulate"),
+        (0, {"engine": "native"}, "integer-0.json is not what was asked: engine native, not numpy"),
         (0, {"observed": ["memory"]}, "the emulator has no observer for sync"),
         (0, {"split": ["memory"]}, "integer-0.json is not what was asked: findings of"),
         (0, {"findings": [RACE]}, "integer-0.json is not what was asked: exit code 0, not 1"),
@@ -416,7 +439,7 @@ def test_a_required_device_lets_no_other_answer(
 
 def accepting(*, tool: str = "emulator", **changes: Any) -> Context:  # noqa: ANN401
     """The context of a kernel whose kernels.yaml accepts the race of RACE."""
-    found = Emulated((Found(**RACE),), {}, Ran((), 1, 0, "fp32", SHA, (), {}))
+    found = Emulated((Found(**RACE),), {}, Ran((), 1, 0, "fp32", SHA, (), {}, "numpy"))
     (finding,) = emulated_findings(found, found.findings, CONTEXT)
     entry = AcceptedFinding(
         tool, finding.fingerprint, __version__, "reviewed by two", date(2027, 1, 31)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelrig.emu.launch.engines import choose_engine
 from kernelrig.emu.launch.execution import DEFAULT_STEPS, Schedule
 from kernelrig.emu.launch.exploration import ALL_OBSERVERS, Outcome, emulate, schedules_of
 from kernelrig.emu.launch.loader import load
@@ -25,13 +26,15 @@ from kernelrig.emu.machine.findings import OBSERVER_OF, Finding
 from kernelrig.emu.observe.registry import OBSERVERS
 from kernelrig.errors import CiError, ConfigError
 from kernelrig.files import strict_json
+from kernelrig.model import Emulation, EmulatorEngine
 from kernelrig.terminal.text import log_text
 
 SCHEDULES = 4
 MOST_SCHEDULES, MOST_JOBS = 10_000, 1024
-SCHEMA = 2
-"""Of findings.json. 2 added frames, related, rule, section, fix, cause, schedules, warps, ctas,
-objects and examples; `source` became the innermost frame in the kernel's own sources."""
+SCHEMA = 3
+"""Of findings.json. 3 added the engine, and `instructions` to the statistics. 2 added frames,
+related, rule, section, fix, cause, schedules, warps, ctas, objects and examples; `source` became
+the innermost frame in the kernel's own sources."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -89,6 +92,12 @@ def _parser() -> argparse.ArgumentParser:
         default="",
         help="the lane that elect.sync takes (default: another by the schedule)",
     )
+    run.add_argument(
+        "--engine",
+        choices=tuple(map(str, EmulatorEngine)),
+        default=Emulation().engine.value,
+        help="native, numpy, or auto: native where it can be built (default %(default)s)",
+    )
     run.add_argument("--jobs", type=int, default=0, help="processes; 0: one a processor")
     run.add_argument("--source", default="", help="the file whose lines findings name")
     run.add_argument("--dump", action="append", default=[], metavar="BUFFER=FILE.npy")
@@ -115,11 +124,15 @@ def _run(arguments: argparse.Namespace) -> int:
     if unknown:
         known = ", ".join(loaded.entry.buffers)
         raise ConfigError(f"--dump: no buffer {unknown[0]!r}; buffers: {known}")
+    engine = choose_engine(arguments.engine)
+    if engine.why:
+        print(log_text(f"{engine.why}: the engine is numpy"), file=sys.stderr)
     first = Schedule(
         seed=arguments.seed,
         max_steps=arguments.max_steps,
         hardware_accumulation=arguments.accumulate == "hardware",
         elected=arguments.elect,
+        engine=engine.name,
     )
     outcome = emulate(
         loaded, schedules_of(first, arguments.schedules), observe, tuple(dumps), arguments.jobs
@@ -132,6 +145,8 @@ def _run(arguments: argparse.Namespace) -> int:
                 "schedules": arguments.schedules,
                 "seed": arguments.seed,
                 "accumulate": arguments.accumulate,
+                "engine": engine.name,
+                "engine_note": engine.why,
                 "module_sha256": loaded.module_sha256,
                 "stopped": outcome.stopped,
                 "dumps": written,
@@ -147,6 +162,7 @@ def _run(arguments: argparse.Namespace) -> int:
         f"emulated: {arguments.schedules} schedules, {errors} errors, "
         f"{len(outcome.findings) - errors} warnings, {max(outcome.wall_s):.1f} s"
     )
+    print(f"{engine.name} engine: {speed(outcome)}")
     return 1 if outcome.failed else 0
 
 
@@ -156,10 +172,17 @@ def report(outcome: Outcome) -> dict[str, object]:
         "rows": outcome.rows,
         "unchecked_rows": list(outcome.unchecked),
         "counters": outcome.counters,
+        "instructions": outcome.instructions,
         "steps": outcome.steps,
         "wall_s": [round(s, 3) for s in outcome.wall_s],
     }
     return {"schema": SCHEMA, "findings": [f.as_record() for f in outcome.findings], "stats": stats}
+
+
+def speed(outcome: Outcome) -> str:
+    """Return what was executed, and how fast."""
+    count = f"{outcome.instructions:,} warp-instructions"
+    return f"{count}, {outcome.rate:,.0f} a second in each process"
 
 
 def brief(finding: Finding) -> str:

@@ -173,10 +173,17 @@ def _emulated(value: JsonObject) -> JsonObject:
     return value
 
 
+def _emulated_of_schema_2(value: JsonObject) -> JsonObject:
+    """There was one engine."""
+    ran = value.get("run")
+    return {**value, "run": {**ran, "engine": "numpy"}} if isinstance(ran, dict) else value
+
+
 _STEPS: Mapping[tuple[str, int], Callable[[JsonObject], JsonObject]] = {
     ("Run", 1): _run_of_schema_1,
     ("Run", 2): _run_of_schema_2,
     ("BenchResult", 1): _bench_result,
     ("Baselines", 1): _baselines,
     ("Emulated", 1): _emulated,
+    ("Emulated", 2): _emulated_of_schema_2,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import date
+from enum import StrEnum
 from typing import Literal
 
 from kernelrig.model.rule import SassRules
@@ -40,9 +41,18 @@ class Remote:
     env: dict[str, str] = field(default_factory=dict, repr=False)
 
 
+class EmulatorEngine(StrEnum):
+    """What executes an emulated launch; the results are equal."""
+
+    NATIVE = "native"
+    NUMPY = "numpy"
+    AUTO = "auto"
+
+
 @dataclass(frozen=True, slots=True)
 class Emulation:
-    """How launches are emulated: schedules per launch, their seed, how sums are rounded.
+    """How launches are emulated: schedules per launch, their seed, how sums are rounded, and by
+    which engine; `auto` is the native one where it can be built.
 
     `checked_schedules` applies to a launch of which only the outputs are compared. `tools` are the
     sanitizers whose observers look for a fault; empty = all of them.
@@ -53,6 +63,7 @@ class Emulation:
     seed: int = 0
     accumulate: Literal["fp32", "hardware"] = "fp32"
     tools: tuple[str, ...] = ()
+    engine: EmulatorEngine = EmulatorEngine.NUMPY
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def run_launch(launch: Path, module: str, request: EmulateRequest) -> int:
             raise ConfigError(f"--launch emulates one launch file: it takes no --{name}")
     how = request.emulation()
     words = ["run", str(launch), "--schedules", str(how.schedules), "--seed", str(how.seed)]
-    words += ["--accumulate", how.accumulate]
+    words += ["--accumulate", how.accumulate, "--engine", how.engine]
     words += ["--module", module] if module else []
     words += ["--observe", ",".join(request.observe)] if request.observe else []
     return run_command(words)

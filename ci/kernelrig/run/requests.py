@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelrig.config.selection import choose
 from kernelrig.errors import ConfigError
-from kernelrig.model import Emulation, Purpose
+from kernelrig.model import Emulation, EmulatorEngine, Purpose
 
 MOST_SCHEDULES = 10_000
 """Of a launch: the emulator keeps what each of them left."""
@@ -53,6 +53,7 @@ class EmulateRequest:
     schedules: int | None = None
     seed: int = 0
     accumulate: str = "fp32"
+    engine: str = ""
     system_cuda: bool = False
     only_fault: str = ""
 
@@ -65,8 +66,11 @@ class EmulateRequest:
                 )
             how = replace(how, schedules=self.schedules, checked_schedules=self.schedules)
         if self.accumulate == "hardware":
-            return replace(how, accumulate="hardware")
+            how = replace(how, accumulate="hardware")
         choose(("fp32", "hardware"), self.accumulate, "accumulation")
+        if self.engine:
+            engine = choose(tuple(EmulatorEngine), self.engine, "engine")
+            how = replace(how, engine=EmulatorEngine(engine))
         return how
 
 

@@ -92,6 +92,7 @@ def check(
         "seed": "seed of the inputs and of the schedules",
         "observe": "memory, races, init, sync; default: all",
         "accumulate": "fp32, or hardware: the published models of tensor cores",
+        "engine": "native, numpy, or auto: native where it can be built; default: numpy",
         "only_fault": "break the kernel by this patch of tests/bad: exit 0 if detected, 1 if not",
         "launch": "run this launch file and nothing else, as `python -m kernelrig.emu run` does",
         "module": "the PTX of --launch, if not the one it names",
@@ -108,6 +109,7 @@ def emulate(
     seed: str = "0",
     observe: str = "",
     accumulate: str = "fp32",
+    engine: str = "",
     only_fault: str = "",
     launch: str = "",
     module: str = "",
@@ -126,6 +128,7 @@ def emulate(
         schedules=optional_whole_number("schedules", schedules),
         seed=whole_number("seed", seed),
         accumulate=accumulate,
+        engine=engine,
         system_cuda=system_cuda,
         only_fault=only_fault,
     )

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelrig.emu.launch.bind import Kernel
+from kernelrig.emu.launch.engines import NUMPY
 from kernelrig.emu.machine.findings import Finding
 from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.machine.schedule_policy import Policy
 from kernelrig.emu.machine.scheduler import Scheduler
 from kernelrig.emu.observe.composite import CompositeObserver
+from kernelrig.errors import ConfigError
 
 RESIDENT_CTAS = 16
 DEFAULT_STEPS = 20_000_000
@@ -22,7 +24,7 @@ DEFAULT_STEPS = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How to run: number and seed choose the schedule, the rest the machine.
+    """How to run: number and seed choose the schedule, `engine` what runs it, the rest the machine.
 
     `resident_ctas` is how many CTAs are on the machine at a time; the others wait for their wave.
     `elected` is the lane that elect.sync takes: first, last, hash, or "" for one by the number.
@@ -34,6 +36,7 @@ class Schedule:
     hardware_accumulation: bool = False
     elected: str = ""
     resident_ctas: int = RESIDENT_CTAS
+    engine: str = NUMPY
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ class ScheduleRun:
 
 def run(kernel: Kernel, schedule: Schedule, observers: Sequence[Hooks] = ()) -> ScheduleRun:
     """Run `kernel` once; equal schedules give equal runs."""
+    if schedule.engine != NUMPY:
+        raise ConfigError("the native engine runs no kernel yet", "pass --engine numpy")
     rng = random.Random(f"{schedule.seed}:{schedule.number}")
     geometry = kernel.geometry
     group = geometry.cluster_ctas

@@ -34,7 +34,8 @@ class Outcome:
     `others` are the buffers of the schedules that left other bits, by number; `stopped` those that
     did not reach the end of the launch: a deadlock, a trap, the step limit. `rows` counts warps
     through each row of the table, over all schedules; `unchecked` are the rows among them that were
-    never compared with hardware. `wall_s` is in seconds, one number for each schedule.
+    never compared with hardware. `steps` are the scheduler's: segments of code, and events of
+    asynchronous operations. `wall_s` is in seconds, one number for each schedule.
     """
 
     findings: tuple[Finding, ...]
@@ -46,6 +47,16 @@ class Outcome:
     wall_s: tuple[float, ...]
     stopped: tuple[int, ...] = ()
     others: dict[int, dict[str, Array]] = field(default_factory=dict)
+
+    @property
+    def instructions(self) -> int:
+        """Warp-instructions over all schedules; lanes that diverged execute theirs on their own."""
+        return sum(self.rows.values())
+
+    @property
+    def rate(self) -> float:
+        """Warp-instructions a second of each process."""
+        return self.instructions / max(sum(self.wall_s), 1e-9)
 
     @property
     def failed(self) -> bool:

@@ -180,6 +180,7 @@ def _run(
         *("run", str(Path("../..") / launch.file), "--module", f"{setup.program}.ptx"),
         *("--source", setup.kernel.sources[setup.build.arch], "--observe", observed),
         *("--schedules", str(schedules), "--seed", str(how.seed), "--accumulate", how.accumulate),
+        *("--engine", how.engine.value),
         *("--dump", f"{OUTPUT}={name}.npy", "--json", f"{name}.json"),
     )
     return _command(name, words, max(stage.time_s, LEAST_S), ok_exit)

@@ -66,6 +66,7 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Ran:
     """What was run. `stopped` are the schedules that did not reach the end of the launch.
+    `engine_note` says why the engine, of those that "auto" may be, was not the native one.
 
     `dumps` has a file for each schedule; those that left the same bits share one.
     """
@@ -77,6 +78,8 @@ class Ran:
     module_sha256: str
     stopped: tuple[int, ...]
     dumps: dict[str, tuple[str, ...]]
+    engine: Literal["native", "numpy"]
+    engine_note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ class Emulated:
     run: Ran
     split: tuple[str, ...] = ()
     others: tuple[Found, ...] = ()
-    schema: int = 2
+    schema: int = 3
 
     @property
     def errors(self) -> tuple[Found, ...]:
@@ -181,6 +184,9 @@ def _find_mismatch(
             ("seed", seen.run.seed, int(asked["--seed"])),
             ("accumulate", seen.run.accumulate, asked["--accumulate"]),
         ]
+        engine = asked.get("--engine", "numpy")  # what a command meant before it had the flag
+        if engine != "auto":
+            pairs.append(("engine", seen.run.engine, engine))
     for what, got, wanted in pairs:
         if got != wanted:
             return broken(f"{command.name}.json is not what was asked: {what} {got}, not {wanted}")

@@ -36,7 +36,7 @@ from kernelrig.stages.emulation.findings import acceptance, emulated_findings
 from kernelrig.stages.emulation.findings_file import Emulated, Found, read_emulated
 from kernelrig.stages.record import find_command, stage_record
 
-NOTE = "emulated: results and ordering are modelled, time is not; not measured on any GPU"
+NOTE = "results and ordering are modelled, time is not; not measured on any GPU"
 
 
 def read_emulated_checksum(
@@ -60,7 +60,7 @@ def read_emulated_checksum(
         else:
             launch = (case, pattern, context.seed(seed))
             checks.append(_check(title, seen, launch, seen.errors, folder, context, seconds))
-    return stage_record(stage, result, context, checks, _notes(stage, context))
+    return _record(stage, result, context, checks)
 
 
 def read_emulated_sanitizer(
@@ -68,7 +68,6 @@ def read_emulated_sanitizer(
 ) -> StageRecord:
     """Judge the findings of the stage's own kinds; and the outputs, if the stage ran the launch."""
     commands = {c.name: c for c in job.commands}
-    notes = list(_notes(stage, context))
     checks = []
     if RUN in commands:
         checks.append(_judge_shared(stage, commands[RUN], result, folder, context))
@@ -76,30 +75,43 @@ def read_emulated_sanitizer(
     title = f"{stage.tool}: run"
     if command is None:
         verdict = broken(f"{stage.tool} was planned, and the journal has no record of it")
-        return stage_record(stage, result, context, [*checks, Check(title, verdict)], notes)
+        return _record(stage, result, context, [*checks, Check(title, verdict)])
     seen = read_emulated(command, ended, folder, context)
     if isinstance(seen, Verdict):
-        return stage_record(stage, result, context, [*checks, Check(title, seen)], notes)
+        return _record(stage, result, context, [*checks, Check(title, seen)])
     review, found = acceptance(context), emulated_findings(seen, seen.errors, context)
     checks.append(Check(title, _judge_part(stage, seen, found), facts=facts(seen)))
     checks += [_finding_check(f, stage, review) for f in found]
     warnings = [f for f in seen.findings if f.severity == "warning"]
-    notes += [
+    warned = [
         f"{stage.tool} warns: {describe(f)}" for f in emulated_findings(seen, warnings, context)
     ]
+    return _record(stage, result, context, checks, warned)
+
+
+def _record(
+    stage: Stage,
+    result: StageResult,
+    context: Context,
+    checks: Sequence[Check],
+    more: Sequence[str] = (),
+) -> StageRecord:
+    notes = (*_notes(stage, context, checks), *more)
     return stage_record(stage, result, context, checks, notes)
 
 
 def facts(seen: Emulated, pattern: Pattern = PATTERN) -> dict[str, str]:
     unchecked = seen.stats.get("unchecked_rows")
     unchecked = unchecked if isinstance(unchecked, list) else []
+    note = seen.run.engine_note
     stopped = {} if seen.cut else {STOPPED_SCHEDULES: ", ".join(map(str, seen.run.stopped))}
     return {
         "pattern": pattern.value,
         "schedules": f"{seen.run.schedules} from seed {seen.run.seed}",
         "accumulate": seen.run.accumulate,
+        "engine": f"{seen.run.engine} ({note})" if note else seen.run.engine,
         "observed": ", ".join(seen.run.observed),
-        "steps": str(seen.stats.get("steps", "unknown")),
+        "warp-instructions": str(seen.stats.get("instructions", "unknown")),
         "instructions never compared with hardware": ", ".join(map(str, unchecked)) or "none",
         **(stopped if seen.run.stopped else {}),
     }
@@ -199,8 +211,12 @@ def _case(stage: Stage, context: Context) -> Case:
     return emulated_case(context.kernel, stage) or stage_case(context.kernel, stage)
 
 
-def _notes(stage: Stage, context: Context) -> tuple[str, ...]:
+def _notes(stage: Stage, context: Context, checks: Sequence[Check]) -> tuple[str, ...]:
+    """Return what a report says beside the checks: the engine that ran them, and the case."""
+    engines = dict.fromkeys(c.facts["engine"] for c in checks if "engine" in c.facts)
     asked, case = stage_case(context.kernel, stage), _case(stage, context)
+    by = f", engine {' and '.join(engines)}" if engines else ""
+    note = f"emulated{by}: {NOTE}"
     if asked == case:
-        return (NOTE,)
-    return (NOTE, f"{case_text(asked)} is too large to emulate: {case_text(case)} in its place")
+        return (note,)
+    return (note, f"{case_text(asked)} is too large to emulate: {case_text(case)} in its place")

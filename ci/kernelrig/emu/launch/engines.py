@@ -1,0 +1,40 @@
+"""The engine that runs a launch: the machine in C++, or the one of NumPy, which is the reference.
+
+Both find the same, bit for bit. A machine without a compiler has NumPy's alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernelrig.emu.native.core_build import NotBuilt
+from kernelrig.emu.native.library import library
+from kernelrig.errors import ConfigError
+from kernelrig.model import EmulatorEngine
+
+NUMPY, NATIVE = EmulatorEngine.NUMPY.value, EmulatorEngine.NATIVE.value
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """`name` is "native" or "numpy"; `why` says why it is not the one that is preferred."""
+
+    name: str
+    why: str = ""
+
+
+def choose_engine(asked: str) -> Engine:
+    """Return the engine that was asked for: "auto" is the native one where it can be built.
+
+    The core is built here, before any process that runs it is forked.
+    ConfigError if the native engine is asked for and cannot be built.
+    """
+    if asked == NUMPY:
+        return Engine(NUMPY)
+    try:
+        library()
+    except NotBuilt as e:
+        if asked == NATIVE:
+            raise ConfigError(f"no native engine: {e}", "or pass --engine numpy") from e
+        return Engine(NUMPY, f"no native engine: {e}")
+    return Engine(NATIVE)

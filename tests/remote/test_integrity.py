@@ -164,11 +164,12 @@ def test_the_agent_writes_nothing_through_a_link_that_a_stage_left(host: LocalHo
 
 def test_what_stands_where_a_log_belongs_is_removed_not_followed(host: LocalHost) -> None:
     target = host.file("elsewhere", "kept\n")
-    script = f"ln -s {target} b.stdout.log; mkdir b.stderr.log; touch b.stderr.log/x"
-    (smoke,), _ = host.run([job("smoke", shell("a", script), shell("b", "echo here"))])
+    script = f"ln -s {target} table.csv"
+    table = replace(shell("b", "echo here"), stdout="table.csv")
+    (smoke,), _ = host.run([job("smoke", shell("a", script), table)])
     assert [c.exit_code for c in smoke.commands] == [0, 0]
     assert target.read_text() == "kept\n"
-    assert (host.back / "stages/01-smoke/b.stdout.log").read_text() == "here\n"
+    assert (host.back / "stages/01-smoke/table.csv").read_text() == "here\n"
 
 
 def test_a_stage_that_removes_its_logs_and_locks_its_folder_keeps_its_limits(
@@ -240,3 +241,41 @@ def test_a_run_that_changes_nothing_is_whole(host: LocalHost) -> None:
         jobs = [job("one", shell("a", "../../tools/bin/tool; ../../build/program"), keyed)]
         results, _ = host.run(jobs, files=files, run_id=name)
         assert changed(results) == [""]
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("echo 'sample_ms 9' > 00-a.samples", "00-a.samples was changed"),
+        (
+            "touch -r 00-a.samples t; echo 'sample_ms 8' > 00-a.samples; touch -r t 00-a.samples",
+            "00-a.samples was changed",
+        ),
+        ("rm 00-a.samples; echo 'sample_ms 1' > 00-a.samples", "00-a.samples was changed"),
+        ("echo 'sample_ms 9' >> 00-a.stdout.log", "00-a.stdout.log was changed"),
+        ("echo 'sample_ms 9' > 02-a.samples", "02-a.samples was put there"),
+        ("ln -s 01-b.stdout.log 02-a.json", "02-a.json was put there"),
+    ],
+)
+def test_a_candidate_of_a_bench_writes_no_result_of_another(
+    host: LocalHost, script: str, text: str
+) -> None:
+    """All of them share the stage's folder, and run one after the other."""
+    measured = "echo 'sample_ms 1' > {}.samples"
+    slots = (
+        shell("00-a", measured.format("00-a")),
+        shell("01-b", f"{measured.format('01-b')}; {script}"),
+        shell("02-a", measured.format("02-a")),
+    )
+    (bench,), _ = host.run([job("bench", *slots)])
+    assert bench.changed == f"stages/01-bench/{text} on the host during the run"
+    assert [c.ended_by for c in bench.commands] == [
+        *(EndedBy.EXIT, EndedBy.EXIT),
+        EndedBy.NOT_STARTED,
+    ]
+
+
+def test_the_last_candidate_writes_no_result_of_another_either(host: LocalHost) -> None:
+    slots = (shell("00-a", "echo 1 > 00-a.samples"), shell("01-b", "echo 9 > 00-a.samples"))
+    (bench,), _ = host.run([job("bench", *slots)])
+    assert bench.changed == "stages/01-bench/00-a.samples was changed on the host during the run"

@@ -91,6 +91,7 @@ class Integrity:
         self.own = {name: (self.run / name).read_bytes() for name in ("job.json", "agent.json")}
         self.beside = set(os.listdir(self.run / "stages"))
         self.ended: dict[str, tuple[str, dict[str, Print]]] = {}  # folder -> stage, its files
+        self.written: dict[str, Print] = {}  # by the ended commands of the stage that runs
         self.tools = {
             path: fingerprint(Path(path))
             for stage in job["stages"]
@@ -120,6 +121,7 @@ class Integrity:
             self.own_change()
             or self.shipped_change(folder, command)
             or self.stage_change(folder)
+            or self.command_change(folder, command)
             or self.host_change(command)
         )
 
@@ -179,6 +181,28 @@ class Integrity:
                 return Change(str(Path(changed).relative_to(self.run)), stage)
         return None
 
+    def command_change(self, folder: Path, command: Json | None) -> Change | None:
+        """Compare what the ended commands of this stage left: each has the files `NAME.*`.
+
+        Those of a command that is about to start are made by itself.
+        """
+        for path, held in self.written.items():
+            if fingerprint(Path(path)) != held:
+                return Change(str(Path(path).relative_to(self.run)))
+        early = min(self.files_of(folder, command), default="") if command is not None else ""
+        return (
+            Change(str(Path(early).relative_to(self.run)), how="was put there") if early else None
+        )
+
+    def files_of(self, folder: Path, command: Json) -> dict[str, Print]:
+        here = self.run / "stages" / folder.name
+        names = (n for n in os.listdir(here) if n.startswith(f"{command['name']}."))
+        return {str(here / name): fingerprint(here / name) for name in names}
+
+    def command_ended(self, folder: Path, command: Json) -> None:
+        """From now on no other command of the stage may write into what this one has left."""
+        self.written.update(self.files_of(folder, command))
+
     def host_change(self, command: Json | None) -> Change | None:
         tool = self.tool(command) if command is not None else ""
         if tool and fingerprint(Path(tool)) != self.tools.get(tool):
@@ -200,6 +224,7 @@ class Integrity:
 
     def stage_ended(self, folder: Path, stage: str) -> None:
         """From now on nothing may write into the stage's folder."""
+        self.written.clear()
         self.ended[folder.name] = (stage, fingerprints(self.run / "stages" / folder.name))
 
     def result_cached(self) -> None:

@@ -115,6 +115,8 @@ class Runner:
                 ending = Ending("held back" if cut else "not started", reason)
             else:
                 ending = self.run_or_reuse(stage, command, folder)
+            if folder.in_place():
+                self.integrity.command_ended(folder.path, command)
             cut = cut or ending.ended_by != "exit"
             ok = ending.ended_by == "exit" and ending.exit in command["ok_exit"]
             self.journal.write(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kernelrig.files.rundir import sha256_file
 from kernelrig.model import (
     Bench,
     Builds,
@@ -84,9 +86,14 @@ def run(
         (folder / f"given-{name}.json").write_text(json.dumps(held))
     ended = []
     for command in job().commands:
-        code = subprocess.run(
-            command.argv, cwd=folder, env={"PATH": "/usr/bin:/bin", **command.env}, check=False
-        ).returncode
+        with (folder / f"{command.name}.stdout.log").open("w") as log:
+            code = subprocess.run(
+                command.argv,
+                cwd=folder,
+                env={"PATH": "/usr/bin:/bin", **command.env},
+                stdout=log,
+                check=False,
+            ).returncode
         ended.append(bench.exited(command.name, code, 6.0))
     return folder, StageResult("bench", tuple(ended))
 
@@ -164,3 +171,51 @@ def test_a_relay_that_was_ended_has_timed_nothing(tmp_path: Path) -> None:
     assert [c.verdict.outcome for c in checks] == [Outcome.FAIL, Outcome.FAIL]
     assert checks[0].verdict.summary.startswith("process a1: relay did not end within 192 s")
     assert timed == ()
+
+
+CHANGED = "{} was changed on the host after a1 had ended"
+
+
+@pytest.mark.parametrize(
+    ("do", "said"),
+    [
+        (lambda f: rewritten(f / "a1.json"), CHANGED.format("a1.json")),
+        (lambda f: (f / "a1.json").unlink(), CHANGED.format("a1.json")),
+        (lambda f: (f / "a1.exit").write_text("7\n"), CHANGED.format("a1.exit")),
+        (lambda f: said_again(f, "a1.json"), CHANGED.format("a1.json")),
+        (
+            lambda f: (f / "relay.stdout.log").write_text(""),
+            "nothing says what a1.json was when a1 had ended",
+        ),
+    ],
+)
+def test_a_candidate_that_overwrites_the_result_of_another_is_seen(
+    tmp_path: Path, do: Callable[[Path], object], said: str
+) -> None:
+    """The processes run at once, in one folder; each result is hashed as its process has ended."""
+    folder, result = run(tmp_path)
+    do(folder)
+    checks, _ = read(folder, result)
+    assert checks[0].verdict.outcome is Outcome.ERROR
+    expected = f"process a1: {said}: none of its times count"
+    assert checks[0].verdict.summary.startswith(expected)
+
+
+def test_a_program_that_overwrites_the_result_of_its_sibling_is_seen(tmp_path: Path) -> None:
+    faster = given("a1", samples_ms=[time / 2 for time in given("a1")["samples_ms"]])
+    folder, result = run(tmp_path, {"b1": given("b1", overwrites={"a1.json": faster})})
+    assert json.loads((folder / "a1.json").read_text()) == faster
+    checks, _ = read(folder, result)
+    assert [c.verdict.outcome for c in checks] == [Outcome.ERROR, Outcome.PASS]
+    assert CHANGED.format("a1.json") in checks[0].verdict.summary
+
+
+def rewritten(path: Path) -> None:
+    path.write_text(path.read_text() + "\n")
+
+
+def said_again(folder: Path, name: str) -> None:
+    """Let the result fit a hash that was added to the relay's output."""
+    rewritten(folder / name)
+    with (folder / "relay.stdout.log").open("a") as log:
+        log.write(f"{sha256_file(folder / name)}  {name}\n")

@@ -23,6 +23,10 @@ from kernelrig.stages.context import Setup, case_text, stage_case
 from kernelrig.stages.timing.command import timed_command
 
 RELAY, CHOICE = "relay", "KERNELRIG_CHOICE_FILE"
+SUM = "sha256sum"
+"""Names each result of the relay in its output as soon as its process has ended: whoever shares the
+folder may write into it later.
+"""
 SLOT_S = 12.0
 """The time of a slot after which the relay has hung, on top of a lone process's limit."""
 
@@ -99,6 +103,7 @@ def relay_commands(
         lines.append(
             f"( {before}{shlex.join(command.argv)} >{command.name}.stdout.log"
             f" 2>{command.name}.stderr.log; code=$?; echo $code >{command.name}.exit;"
+            f" {SUM} {command.name}.json {command.name}.exit 2>/dev/null;"
             f" [ $code = 0 ] || echo {command.name} >>{RELAY} ) &"
         )
     script = "\n".join((*lines, "wait"))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from kernelrig.files.rundir import sha256_file
 from kernelrig.model import (
     Command,
     CommandResult,
@@ -17,13 +18,13 @@ from kernelrig.model import (
     Verdict,
     broken,
 )
-from kernelrig.stages.bench.command import RELAY
+from kernelrig.stages.bench.command import RELAY, SUM
 from kernelrig.stages.checksum.outputs import judge_compared
 from kernelrig.stages.context import Context, stage_case
 from kernelrig.stages.harness.ended import EXIT_CUDA, judge_end, judge_missing
 from kernelrig.stages.harness.reader import read_harness
 from kernelrig.stages.harness.result import Asked
-from kernelrig.stages.record import find_command, read_text
+from kernelrig.stages.record import find_command, read_log, read_text
 
 
 def read_choice(
@@ -51,15 +52,20 @@ def read_choice(
 
 
 def ended_process(
-    command: Command, result: StageResult, folder: Path, context: Context
+    command: Command, relay: Command, result: StageResult, folder: Path, context: Context
 ) -> CommandResult | Verdict:
-    """Return how one process of the relay ended, as the shell has left it."""
+    """Return how one process of the relay ended, as the shell has left it.
+
+    Its files must still be as they were when it had ended.
+    """
     whole = find_command(result, RELAY)
     if whole is None:
         return broken(f"the journal has no record of the {RELAY}: status unknown")
     as_relay = replace(command, name=RELAY)
     if (verdict := judge_end(as_relay, whole, folder, context)) is not None:
         return verdict
+    if changed := _find_changed(command.name, relay, folder):
+        return broken(f"{changed}: none of its times count")
     code = re.fullmatch(r"(\d{1,3})\n", read_text(folder / f"{command.name}.exit") or "")
     if code is None:
         return broken(f"{command.name} left no exit code: it was never started")
@@ -71,6 +77,25 @@ def ended_process(
     if signal > 0:  # a shell reports 128 + the signal that ended its child
         ended = replace(ended, ended_by=EndedBy.SIGNAL, exit_code=None, signal=signal)
     return ended
+
+
+def _find_changed(name: str, relay: Command, folder: Path) -> str:
+    """Say which file of a process is not as its end left it, empty if none.
+
+    Relays of older clients have no hashes.
+    """
+    if not any(SUM in word for word in relay.argv):
+        return ""
+    said = (read_log(folder, RELAY) or "").splitlines()
+    for file in (folder / f"{name}.json", folder / f"{name}.exit"):
+        sums = [line.split()[0] for line in said if line.split()[1:] == [file.name]]
+        if not sums and not file.exists():
+            continue
+        if not sums:
+            return f"nothing says what {file.name} was when {name} had ended"
+        if len(sums) > 1 or not file.is_file() or sha256_file(file) != sums[0]:
+            return f"{file.name} was changed on the host after {name} had ended"
+    return ""
 
 
 def _first_to_fail(folder: Path) -> str:

@@ -150,6 +150,7 @@ def _read_relay(
         wrong = read_choice(stage, candidate, planned, result, folder, context)
         if wrong is not None:
             yield "that chooses", candidate, wrong
+    relay = planned[RELAY]
     measured_ms = 0.0
     for (candidate, process), own in slots_of(slots).items():
         context = contexts[candidate]
@@ -164,7 +165,7 @@ def _read_relay(
             drawn=context.drawn,
         )
         whole, command = process_command(stage, bench, slots, candidate, process, setup)
-        ended = ended_process(command, result, folder, context)
+        ended = ended_process(command, relay, result, folder, context)
         if isinstance(ended, Verdict):
             yield command.name, candidate, ended
             continue

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from kernelrig.emu.machine.instruction_table import Read, Row, Step, Unsupported, Write
+from kernelrig.emu.machine.instruction_table import Native, Read, Row, Step, Unsupported, Write
 from kernelrig.emu.numerics.arrays import BOOL, F32, F64, LANES, SIGNED, UNSIGNED
 from kernelrig.ptx import (
     Component,
@@ -176,7 +176,11 @@ def write(operand: Operand, dtype: Type) -> Write:
 
 
 def pure(
-    i: Instruction, run: Callable[..., Any], *dtypes: Type, result: Type | None = None
+    i: Instruction,
+    run: Callable[..., Any],
+    *dtypes: Type,
+    result: Type | None = None,
+    native: Native | None = None,
 ) -> Step:
     """Make the step whose result is the first operand and whose reads are the others.
 
@@ -184,14 +188,35 @@ def pure(
     """
     target, *sources = expect(i, len(dtypes) + 1)
     reads = tuple(map(read, sources, dtypes))
-    return Step(run, reads, (write(target, result or dtypes[0]),))
+    return Step(run, reads, (write(target, result or dtypes[0]),), native=native)
 
 
 def alike(
-    i: Instruction, run: Callable[..., Any], count: int, dtype: Type, result: Type | None = None
+    i: Instruction,
+    run: Callable[..., Any],
+    count: int,
+    dtype: Type,
+    result: Type | None = None,
+    native: Native | None = None,
 ) -> Step:
     """Make the pure step of `count` reads of one type."""
-    return pure(i, run, *[dtype] * count, result=result)
+    return pure(i, run, *[dtype] * count, result=result, native=native)
+
+
+_KINDS = {"u": "u", "i": "s", "f": "f"}
+
+
+def native(word: str, *types: Type | str, constants: Iterable[int] = ()) -> Native:
+    """Name the native core's handler of an operation on these types: `add.u32`, `dp4a.u32.s32`.
+
+    `constants` are what the handler is told besides, once for the instruction.
+    """
+    words = (t if isinstance(t, str) else _type_word(t) for t in types)
+    return Native(".".join((word, *words)), tuple(constants))
+
+
+def _type_word(dtype: Type) -> str:
+    return "pred" if dtype == BOOL else f"{_KINDS[dtype.kind]}{8 * dtype.itemsize}"
 
 
 def _check_width(register: Register, dtype: Type) -> None:

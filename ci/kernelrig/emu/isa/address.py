@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, partly, read, write
+from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, native, partly, read, write
 from kernelrig.emu.machine.addressing import WINDOW_SHIFT
 from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
@@ -32,10 +32,12 @@ def _cvta(i: Instruction) -> Step:
     into, address = expect(i, 2)
     reads, writes = (read(address, U64),), (write(into, U64),)
     if not window:
-        return Step(lambda a: a, reads, writes)
+        return Step(lambda a: a, reads, writes, native=native("mov", U64))
+    by = -int(window) if "to" in i.flags else int(window)
+    handler = native("cvta", U64, constants=(by,))
     if "to" in i.flags:
-        return Step(lambda a: a - window, reads, writes)
-    return Step(lambda a: a + window, reads, writes)
+        return Step(lambda a: a - window, reads, writes, native=handler)
+    return Step(lambda a: a + window, reads, writes, native=handler)
 
 
 def _isspacep(i: Instruction) -> Step:
@@ -63,7 +65,11 @@ def _isspacep(i: Instruction) -> Step:
         return np.asarray((rank >= 0) & (rank < batch.machine.geometry.cluster_ctas))
 
     into, named = expect(i, 2)
-    return Step(run, (read(named, I64),), (write(into, BOOL),), effect=True)
+    one = {"global": GLOBAL_BASE, "local": LOCAL_WINDOW}.get(space)
+    handler = None
+    if one is not None:
+        handler = native("isspacep", I64, constants=(one >> WINDOW_SHIFT, WINDOW_SHIFT))
+    return Step(run, (read(named, I64),), (write(into, BOOL),), effect=True, native=handler)
 
 
 def _width(i: Instruction) -> np.dtype[Any]:
@@ -80,7 +86,9 @@ def _mapa(i: Instruction) -> Step:
         return np.asarray(address & keep | rank.astype(dtype) << shift)
 
     into, address, rank = expect(i, 3)
-    return Step(run, (read(address, dtype), read(rank, U32)), (write(into, dtype),))
+    handler = native("mapa", dtype, constants=(~_RANK_BITS, RANK_SHIFT))
+    reads = (read(address, dtype), read(rank, U32))
+    return Step(run, reads, (write(into, dtype),), native=handler)
 
 
 def _getctarank(i: Instruction) -> Step:
@@ -91,7 +99,8 @@ def _getctarank(i: Instruction) -> Step:
         return np.asarray((address >> shift & low).astype(U32))
 
     into, address = expect(i, 2)
-    return Step(run, (read(address, dtype),), (write(into, U32),))
+    handler = native("getctarank", dtype, constants=(RANK_SHIFT,))
+    return Step(run, (read(address, dtype),), (write(into, U32),), native=handler)
 
 
 _TRIED = {

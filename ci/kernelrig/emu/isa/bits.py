@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelrig.emu.isa._forms import chosen, compared, expect, pure, read, typed, unsigned, write
+from kernelrig.emu.isa._forms import (
+    chosen,
+    compared,
+    expect,
+    native,
+    pure,
+    read,
+    typed,
+    unsigned,
+    write,
+)
 from kernelrig.emu.machine.instruction_table import Row, Step, row
 from kernelrig.emu.numerics.arrays import U32, U64, Array
 from kernelrig.ptx import Instruction, Integer
@@ -20,11 +30,12 @@ def _leading_zeros(x: Array) -> Array:
 
 
 def _popc(i: Instruction) -> Step:
-    return pure(i, lambda a: np.bitwise_count(a).astype(U32), typed(i), result=U32)
+    run = lambda a: np.bitwise_count(a).astype(U32)  # noqa: E731
+    return pure(i, run, typed(i), result=U32, native=native("popc", typed(i)))
 
 
 def _clz(i: Instruction) -> Step:
-    return pure(i, _leading_zeros, typed(i), result=U32)
+    return pure(i, _leading_zeros, typed(i), result=U32, native=native("clz", typed(i)))
 
 
 def _bfind(i: Instruction) -> Step:
@@ -38,7 +49,8 @@ def _bfind(i: Instruction) -> Step:
         found = zeros if amount else np.uint32(top) - zeros
         return np.where(bits == 0, np.uint32(0xFFFFFFFF), found)
 
-    return pure(i, run, kind, result=U32)
+    word = "bfind.shiftamt" if amount else "bfind"
+    return pure(i, run, kind, result=U32, native=native(word, kind))
 
 
 _SWAPS = ((1, 0x5555555555555555), (2, 0x3333333333333333), (4, 0x0F0F0F0F0F0F0F0F))
@@ -53,7 +65,7 @@ def _reversed_bits(x: Array) -> Array:
 
 
 def _brev(i: Instruction) -> Step:
-    return pure(i, _reversed_bits, typed(i))
+    return pure(i, _reversed_bits, typed(i), native=native("brev", typed(i)))
 
 
 def _field(pos: Array, count: Array, bits: int) -> tuple[Array, Array]:
@@ -72,8 +84,9 @@ def _bfe(i: Instruction) -> Step:
         first, count = position.value & 0xFF, length.value & 0xFF
         if count and first + count <= bits:
             up, down = kind.type(bits - first - count), kind.type(bits - count)
-            reads = (read(i.operands[1], kind),)
-            return Step(lambda a: a << up >> down, reads, (write(i.operands[0], kind),))
+            reads, writes = (read(i.operands[1], kind),), (write(i.operands[0], kind),)
+            handler = native("bfe_by", kind, constants=(int(up), int(down)))
+            return Step(lambda a: a << up >> down, reads, writes, native=handler)
 
     def run(a: Array, pos: Array, count: Array) -> Array:
         pos, count = _field(pos, count, bits)
@@ -87,7 +100,7 @@ def _bfe(i: Instruction) -> Step:
         result = np.where((pos >= bits) | (start < 0), fill, field)
         return np.where(count == 0, kind.type(0), result)
 
-    return pure(i, run, kind, U32, U32)
+    return pure(i, run, kind, U32, U32, native=native("bfe", kind))
 
 
 def _bfi(i: Instruction) -> Step:
@@ -101,11 +114,12 @@ def _bfi(i: Instruction) -> Step:
         result: Array = (b & ~field) | (a << pos & field)
         return result
 
-    return pure(i, run, kind, kind, U32, U32)
+    return pure(i, run, kind, kind, U32, U32, native=native("bfi", kind))
 
 
 def _bmsk(i: Instruction) -> Step:
-    wrap = chosen(i, "clamp wrap") == "wrap"
+    mode = chosen(i, "clamp wrap")
+    wrap = mode == "wrap"
 
     def run(a: Array, b: Array) -> Array:
         if wrap:
@@ -113,12 +127,12 @@ def _bmsk(i: Instruction) -> Step:
         ones = np.where(b >= 32, np.uint32(0xFFFFFFFF), (np.uint32(1) << b) - np.uint32(1))
         return ones << a
 
-    return pure(i, run, U32, U32)
+    return pure(i, run, U32, U32, native=native(f"bmsk.{mode}", U32))
 
 
 def _szext(i: Instruction) -> Step:
-    kind = typed(i)
-    wrap = chosen(i, "clamp wrap") == "wrap"
+    kind, mode = typed(i), chosen(i, "clamp wrap")
+    wrap = mode == "wrap"
 
     def run(a: Array, count: Array) -> Array:
         count = count & 31 if wrap else np.minimum(count, 32)
@@ -126,7 +140,7 @@ def _szext(i: Instruction) -> Step:
         result: Array = np.where(count == 0, kind.type(0), a << up >> up)
         return result
 
-    return pure(i, run, kind, U32)
+    return pure(i, run, kind, U32, native=native(f"szext.{mode}", kind))
 
 
 ROWS: tuple[Row, ...] = compared(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelrig.emu.machine.instruction_table import Step, Unsupported, row
+from kernelrig.emu.machine.instruction_table import Native, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.numerics.arrays import U32, Array, Mask
 from kernelrig.ptx import Instruction, Operand, Symbol
@@ -40,7 +40,7 @@ def _call(instruction: Instruction) -> Step:
 
 
 def _nothing(*, stop: bool = False) -> Step:
-    return Step(lambda batch, mask, *_: None, effect=True, stop=stop)
+    return Step(lambda batch, mask, *_: None, effect=True, stop=stop, native=Native("nothing"))
 
 
 def _sleep(instruction: Instruction) -> Step:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from kernelrig.emu.isa._forms import (
     chosen,
     compared,
     expect,
+    native,
     pure,
     read,
     type_name,
@@ -46,7 +48,7 @@ _I32_RANGE = (-(1 << 31), (1 << 31) - 1)
 
 def _same(ufunc: np.ufunc) -> Callable[[Instruction], Step]:
     """One function of equal types."""
-    return lambda i: alike(i, ufunc, ufunc.nin, typed(i))
+    return lambda i: alike(i, ufunc, ufunc.nin, typed(i), native=native(i.opcode, typed(i)))
 
 
 def _clamped(x: Array) -> Array:
@@ -54,7 +56,13 @@ def _clamped(x: Array) -> Array:
 
 
 def _saturated(ufunc: Callable[..., Any]) -> Callable[[Instruction], Step]:
-    return lambda i: alike(i, lambda a, b: _clamped(ufunc(a.astype(I64), b)), 2, I32)
+    return lambda i: alike(
+        i,
+        lambda a, b: _clamped(ufunc(a.astype(I64), b)),
+        2,
+        I32,
+        native=native(f"{i.opcode}.sat", I32),
+    )
 
 
 def _each_half(ufunc: Callable[..., Any]) -> Callable[[Instruction], Step]:
@@ -68,13 +76,16 @@ def _each_half(ufunc: Callable[..., Any]) -> Callable[[Instruction], Step]:
             result = ufunc(*(halves(p).view(kind) for p in pairs))
             return joined((np.maximum(result, 0) if relu else result).view(U16))
 
-        return alike(i, run, 2, U32)
+        word = f"{i.opcode}.relu" if relu else i.opcode
+        return alike(i, run, 2, U32, native=native(word, type_name(i)))
 
     return build
 
 
 def _with_relu(ufunc: Callable[..., Any]) -> Callable[[Instruction], Step]:
-    return lambda i: alike(i, lambda a, b: np.maximum(ufunc(a, b), 0), 2, I32)
+    return lambda i: alike(
+        i, lambda a, b: np.maximum(ufunc(a, b), 0), 2, I32, native=native(f"{i.opcode}.relu", I32)
+    )
 
 
 # Products.
@@ -121,9 +132,15 @@ def _product(i: Instruction) -> tuple[Callable[[Array, Array], Array], np.dtype[
     return partial(np.multiply, dtype=wide), wide
 
 
+def _part_word(i: Instruction) -> str:
+    """Return the opcode with the part of the product that it takes."""
+    return f"{i.opcode}.{chosen(i, 'lo hi wide')}"
+
+
 def _mul(i: Instruction) -> Step:
     run, result = _product(i)
-    return pure(i, run, typed(i), typed(i), result=result)
+    kind = typed(i)
+    return pure(i, run, kind, kind, result=result, native=native(_part_word(i), kind))
 
 
 def _mad(i: Instruction) -> Step:
@@ -131,9 +148,15 @@ def _mad(i: Instruction) -> Step:
     if "sat" in i.flags:
         if not i.has("hi", "s32"):
             raise Unsupported("mad.sat exists as mad.hi.sat.s32 only")
-        return alike(i, lambda a, b, c: _clamped(product(a, b).astype(I64) + c), 3, I32)
+        return _product_added_clamped(i, product)
     kind = typed(i)
-    return pure(i, lambda a, b, c: product(a, b) + c, kind, kind, result, result=result)
+    run = lambda a, b, c: product(a, b) + c  # noqa: E731
+    return pure(i, run, kind, kind, result, result=result, native=native(_part_word(i), kind))
+
+
+def _product_added_clamped(i: Instruction, product: Callable[[Array, Array], Array]) -> Step:
+    run = lambda a, b, c: _clamped(product(a, b).astype(I64) + c)  # noqa: E731
+    return alike(i, run, 3, I32, native=native(f"{i.opcode}.hi.sat", I32))
 
 
 def _product_24(i: Instruction) -> Callable[[Array, Array], Array]:
@@ -148,7 +171,7 @@ def _product_24(i: Instruction) -> Callable[[Array, Array], Array]:
 
 
 def _mul24(i: Instruction) -> Step:
-    return pure(i, _product_24(i), typed(i), typed(i))
+    return alike(i, _product_24(i), 2, typed(i), native=native(_part_word(i), typed(i)))
 
 
 def _mad24(i: Instruction) -> Step:
@@ -156,8 +179,9 @@ def _mad24(i: Instruction) -> Step:
     if "sat" in i.flags:
         if not i.has("hi", "s32"):
             raise Unsupported("mad24.sat exists as mad24.hi.sat.s32 only")
-        return alike(i, lambda a, b, c: _clamped(product(a, b).astype(I64) + c), 3, I32)
-    return alike(i, lambda a, b, c: product(a, b) + c, 3, typed(i))
+        return _product_added_clamped(i, product)
+    run = lambda a, b, c: product(a, b) + c  # noqa: E731
+    return alike(i, run, 3, typed(i), native=native(_part_word(i), typed(i)))
 
 
 def _parts(x: Array, signed: bool, bits: int, first: int, count: int) -> list[Array]:
@@ -175,10 +199,12 @@ def _dot(i: Instruction) -> Step:
     if len(kinds) != 2:
         raise Unsupported(f"{i.mnemonic} needs the types of both factors")
     a_signed, b_signed = (k == "s32" for k in kinds)
-    if i.opcode == "dp4a":
+    word = i.opcode
+    if word == "dp4a":
         first, count, bits = 0, 4, 8
     else:
-        first, count, bits = 2 if chosen(i, "lo hi") == "hi" else 0, 2, 16
+        word = _part_word(i)
+        first, count, bits = 2 if word.endswith("hi") else 0, 2, 16
 
     def run(a: Array, b: Array, c: Array) -> Array:
         pairs = zip(
@@ -188,7 +214,7 @@ def _dot(i: Instruction) -> Step:
         total: Array = c + products.view(U32)
         return total
 
-    return alike(i, run, 3, U32)
+    return alike(i, run, 3, U32, native=native(word, *kinds))
 
 
 # Division.
@@ -213,8 +239,9 @@ def _remainder(a: Array, b: Array) -> Array:
 def _division(function: Callable[[Array, Array], Array]) -> Callable[[Instruction], Step]:
     def build(i: Instruction) -> Step:
         kind = typed(i)
+        handler = native(i.opcode, kind)
         if kind.itemsize == 4:
-            return alike(i, function, 2, kind)
+            return alike(i, function, 2, kind, native=handler)
 
         def run(batch: WarpBatch, mask: Mask, a: Array, b: Array) -> Array:
             if not b.all():
@@ -229,14 +256,15 @@ def _division(function: Callable[[Array, Array], Array]) -> Callable[[Instructio
                     )
             return function(a, b)
 
-        step = alike(i, run, 2, kind)
-        return Step(run, step.reads, step.writes, effect=True)
+        step = alike(i, run, 2, kind, native=handler)
+        return replace(step, effect=True)
 
     return build
 
 
 def _sad(i: Instruction) -> Step:
-    return alike(i, lambda a, b, c: c + (np.maximum(a, b) - np.minimum(a, b)), 3, typed(i))
+    run = lambda a, b, c: c + (np.maximum(a, b) - np.minimum(a, b))  # noqa: E731
+    return alike(i, run, 3, typed(i), native=native(i.opcode, typed(i)))
 
 
 # Carry chains: the carry flag is one bit for each thread and no register.

@@ -8,7 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from kernelrig.emu.isa._forms import alike, chosen, compared, expect, pure, read, typed, write
+from kernelrig.emu.isa._forms import (
+    alike,
+    chosen,
+    compared,
+    expect,
+    native,
+    pure,
+    read,
+    typed,
+    write,
+)
 from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
 from kernelrig.emu.numerics.arrays import BOOL, U8, U32, U64, Array
 from kernelrig.ptx import Instruction, Integer, Pair
@@ -17,11 +27,12 @@ BITS = "b16 b32 b64"
 
 
 def _same(ufunc: np.ufunc) -> Callable[[Instruction], Step]:
-    return lambda i: alike(i, ufunc, ufunc.nin, typed(i))
+    return lambda i: alike(i, ufunc, ufunc.nin, typed(i), native=native(i.opcode, typed(i)))
 
 
 def _cnot(i: Instruction) -> Step:
-    return pure(i, lambda a: (a == 0).astype(a.dtype), typed(i))
+    run = lambda a: (a == 0).astype(a.dtype)  # noqa: E731
+    return pure(i, run, typed(i), native=native(i.opcode, typed(i)))
 
 
 def _shift(ufunc: Callable[..., Any]) -> Callable[[Instruction], Step]:
@@ -32,18 +43,23 @@ def _shift(ufunc: Callable[..., Any]) -> Callable[[Instruction], Step]:
         bits = 8 * kind.itemsize
         _, _, count = expect(i, 3)
         if isinstance(count, Integer):
-            by = np.array([[min(count.value & 0xFFFFFFFF, bits)]], kind)
-            reads = (read(i.operands[1], kind),)
-            return Step(lambda a: ufunc(a, by), reads, (write(i.operands[0], kind),))
+            most = min(count.value & 0xFFFFFFFF, bits)
+            by = np.array([[most]], kind)
+            reads, writes = (read(i.operands[1], kind),), (write(i.operands[0], kind),)
+            handler = native(f"{i.opcode}_by", kind, constants=(most,))
+            return Step(lambda a: ufunc(a, by), reads, writes, native=handler)
+        handler = native(i.opcode, kind)
         if bits == 32:
-            return alike(i, ufunc, 2, kind)
-        return pure(i, lambda a, n: ufunc(a, np.minimum(n, bits).astype(kind)), kind, U32)
+            return alike(i, ufunc, 2, kind, native=handler)
+        run = lambda a, n: ufunc(a, np.minimum(n, bits).astype(kind))  # noqa: E731
+        return pure(i, run, kind, U32, native=handler)
 
     return build
 
 
 def _funnel(i: Instruction) -> Step:
-    left, wrap = chosen(i, "l r") == "l", chosen(i, "clamp wrap") == "wrap"
+    side, mode = chosen(i, "l r"), chosen(i, "clamp wrap")
+    left, wrap = side == "l", mode == "wrap"
     half = np.uint64(32)
 
     def run(low: Array, high: Array, count: Array) -> Array:
@@ -51,7 +67,7 @@ def _funnel(i: Instruction) -> Step:
         both = high.astype(U64) << half | low
         return (both << count >> half if left else both >> count).astype(U32)
 
-    return alike(i, run, 3, U32)
+    return alike(i, run, 3, U32, native=native(f"shf.{side}.{mode}", U32))
 
 
 def _lop3_function(table: int) -> Callable[[Array, Array, Array], Array]:
@@ -80,8 +96,10 @@ def _lop3(i: Instruction) -> Step:
     function = _lop3_function(table.value & 0xFF)
     reads = tuple(read(o, U32) for o in operands[1:4])
     target = operands[0]
+    word = "lop3" if boolean == "none" else f"lop3.{boolean}"
+    handler = native(word, U32, constants=(table.value & 0xFF,))
     if boolean == "none":
-        return Step(function, reads, (write(target, U32),))
+        return Step(function, reads, (write(target, U32),), native=handler)
     if not isinstance(target, Pair):
         raise Unsupported(f"{i.mnemonic} writes d|p")
     combine = np.logical_and if boolean == "and" else np.logical_or
@@ -91,7 +109,7 @@ def _lop3(i: Instruction) -> Step:
         return result, combine(result != 0, q)
 
     writes = (write(target.first, U32), write(target.second, BOOL))
-    return Step(run, (*reads, read(operands[5], BOOL)), writes)
+    return Step(run, (*reads, read(operands[5], BOOL)), writes, native=handler)
 
 
 _PICKS: dict[str, Callable[[int], tuple[int, int, int, int]]] = {
@@ -130,7 +148,11 @@ def _prmt(i: Instruction) -> Step:
             result = result | np.where(pick & 8, sign, byte).astype(U32) << (8 * k)
         return result
 
-    return alike(i, run, 3, U32)
+    if words is None:
+        handler = native("prmt", U32)
+    else:
+        handler = native("prmt_mode", U32, constants=words.tolist())
+    return alike(i, run, 3, U32, native=handler)
 
 
 def _prmt_constant(i: Instruction, control: int) -> Step:
@@ -158,7 +180,8 @@ def _prmt_constant(i: Instruction, control: int) -> Step:
         return reduce(np.bitwise_or, parts)
 
     reads = (read(i.operands[1], U32), read(i.operands[2], U32))
-    return Step(run, reads, (write(i.operands[0], U32),))
+    handler = native("prmt_by", U32, constants=(control & 0xFFFF,))
+    return Step(run, reads, (write(i.operands[0], U32),), native=handler)
 
 
 ROWS: tuple[Row, ...] = compared(

@@ -12,6 +12,7 @@ from kernelrig.emu.isa._forms import (
     compared,
     expect,
     flat,
+    native,
     read,
     typed,
     unsigned,
@@ -35,7 +36,7 @@ def _mov(i: Instruction) -> Step:
     kind = typed(i)
     if kind.kind != "b":  # a predicate
         kind = unsigned(kind)
-    return Step(_same, (read(source, kind),), (write(target, kind),))
+    return Step(_same, (read(source, kind),), (write(target, kind),), native=native("mov", kind))
 
 
 def _part_kind(i: Instruction, parts: int) -> np.dtype[np.generic]:
@@ -58,7 +59,9 @@ def _pack(i: Instruction) -> Step:
             result = result << whole.type(bits) | value
         return result
 
-    return Step(run, tuple(read(p, part) for p in parts), (write(target, whole),))
+    reads, writes = tuple(read(p, part) for p in parts), (write(target, whole),)
+    handler = native("mov", whole) if len(parts) == 1 else native("pack", part, whole)
+    return Step(run, reads, writes, native=handler)
 
 
 def _unpack(i: Instruction) -> Step:
@@ -68,12 +71,12 @@ def _unpack(i: Instruction) -> Step:
     shifts = [whole.type(8 * part.itemsize * k) for k in range(len(parts))]
     writes = tuple(write(p, part) for p in parts)
     if len(parts) == 1:
-        return Step(_same, (read(source, whole),), writes)
+        return Step(_same, (read(source, whole),), writes, native=native("mov", whole))
 
     def run(value: Array) -> tuple[Array, ...]:
         return tuple((value >> by).astype(part) for by in shifts)
 
-    return Step(run, (read(source, whole),), writes)
+    return Step(run, (read(source, whole),), writes, native=native("unpack", part, whole))
 
 
 _AXES = "xyzw"
@@ -91,7 +94,8 @@ def _vector(i: Instruction) -> Step:
         raise Unsupported(f"{i.mnemonic} moves {count} elements")
     kind = unsigned(typed(i))
     run: Callable[..., tuple[Array, ...]] = lambda *values: values  # noqa: E731
-    return Step(run, tuple(read(s, kind) for s in sources), tuple(write(t, kind) for t in targets))
+    reads, writes = tuple(read(s, kind) for s in sources), tuple(write(t, kind) for t in targets)
+    return Step(run, reads, writes, native=native("mov", kind))
 
 
 _TYPES = "b8 u8 s8 b16 u16 s16 b32 u32 s32 f32 b64 u64 s64 f64 pred f16 bf16 f16x2 bf16x2"

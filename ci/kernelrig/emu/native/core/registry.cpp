@@ -9,7 +9,7 @@ namespace {
 struct Registry {
   std::vector<NamedHandler> handlers;
   std::unordered_map<std::string, int> numbers;
-  const char* duplicate = nullptr;
+  std::string duplicate;
 };
 
 // Made on first use: the constants that register handlers are initialised in any order.
@@ -20,7 +20,10 @@ Registry& registry() {
 
 }  // namespace
 
-Handlers::Handlers(std::initializer_list<NamedHandler> named) {
+Handlers::Handlers(std::initializer_list<NamedHandler> named)
+    : Handlers(NamedHandlers(named)) {}
+
+Handlers::Handlers(const NamedHandlers& named) {
   Registry& known = registry();
   for (const NamedHandler& one : named) {
     if (!known.numbers.emplace(one.name, int(known.handlers.size())).second)
@@ -43,10 +46,14 @@ int core_find(const char* name) {
 
 const char* core_handler_name(int number) {
   const auto& handlers = emu::registry().handlers;
-  return number >= 0 && size_t(number) < handlers.size() ? handlers[size_t(number)].name : nullptr;
+  return number >= 0 && size_t(number) < handlers.size() ? handlers[size_t(number)].name.c_str()
+                                                         : nullptr;
 }
 
-const char* core_duplicate() { return emu::registry().duplicate; }
+const char* core_duplicate() {
+  const std::string& name = emu::registry().duplicate;
+  return name.empty() ? nullptr : name.c_str();
+}
 
 int core_apply(const Applied* applied) {
   using namespace emu;

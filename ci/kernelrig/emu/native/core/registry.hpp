@@ -7,23 +7,29 @@
 //     const Handlers handlers{{"add.u32", add<uint32_t>}, {"add.u64", add<uint64_t>}};
 //     }}
 //
+// Functions of one lane are registered by the templates of lanes.hpp, which make their names.
 // A new file needs no line elsewhere: core_build.py compiles every .cpp of this folder.
 #pragma once
 
 #include <initializer_list>
+#include <string>
+#include <vector>
 
 #include "core.hpp"
 
 namespace emu {
 
 struct NamedHandler {
-  const char* name;
+  std::string name;
   Handler run;
 };
+
+using NamedHandlers = std::vector<NamedHandler>;
 
 // Registers handlers as the library is loaded. A name that is taken is kept for `core_duplicate`.
 struct Handlers {
   Handlers(std::initializer_list<NamedHandler> named);
+  explicit Handlers(const NamedHandlers& named);
 };
 
 // The handler of a number that `core_find` gave.

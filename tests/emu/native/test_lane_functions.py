@@ -1,0 +1,101 @@
+"""Plain instructions in the native core: every row's cases, bits equal to NumPy's step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+import pytest
+from kernelrig.emu.isa import (
+    address,
+    bits,
+    compare,
+    control,
+    convert,
+    half,
+    integer,
+    logic,
+    move,
+    warp,
+)
+from kernelrig.emu.isa import float as floats
+from kernelrig.emu.isa.families import instruction_table
+from kernelrig.emu.machine.instruction_table import Row, Step
+from kernelrig.ptx import Instruction, parse_ptx
+
+from tests.emu.harness import kernel_text, run_ptx
+from tests.emu.instructions.case import trial
+from tests.emu.instructions.families import FAMILIES
+from tests.emu.native.lane_functions import Operands, differences, differences_by_warp
+
+MODULES = {
+    "address": address, "bits": bits, "compare": compare, "control": control, "convert": convert,
+    "float": floats, "half": half, "integer": integer, "logic": logic, "move": move, "warp": warp,
+}  # fmt: skip
+
+MORE = """
+.reg .b8 %b<9>; mov.b32 {%b1, %b2, %b3, %b4}, %r1; mov.b32 %r1, {%b1, %b2, %b3, %b4};
+mov.b16 {%b1, %b2}, %h1; mov.b16 %h1, {%b1, %b2}; mov.b8 %b1, %b2;
+mov.b64 {%b1, %b2, %b3, %b4, %b5, %b6, %b7, %b8}, %rd1;
+mov.b64 %rd1, {%b1, %b2, %b3, %b4, %b5, %b6, %b7, %b8};
+bfe.u64 %rd1, %rd2, 3, 9; max.relu.s16x2 %r1, %r2, %r3; mad.wide.u16 %r1, %h1, %h2, %r2;
+mad24.lo.u32 %r1, %r2, %r3, %r4; mad24.hi.s32 %r1, %r2, %r3, %r4;
+mov.v2.u32 {%r1, %r2}, {%r2, %r3}; mov.v4.b16 {%h1, %h2, %h3, %h4}, {%h4, %h3, %h2, %h1};
+mov.b64 {%h1, _, %h3, %h4}, %rd1; mov.b64 %rd1, {%h1, %h2, %h3, %h4}; mov.pred %p1, %p2;
+mov.b16 %h1, %h2; mov.b64 %rd1, %rd2; mov.f32 %f1, 0f7FC12345; mov.v2.f64 {%fd1, _}, {%fd2, %fd3};
+cvta.shared.u64 %rd1, %rd2; cvta.to.local.u64 %rd1, %rd2; cvta.global.u64 %rd1, %rd2;
+isspacep.global %p1, %rd1; isspacep.local %p1, %rd1; getctarank.u64 %r1, %rd1;
+mapa.shared::cluster.u32 %r1, %r2, %r3; mapa.u64 %rd1, %rd2, %r3;
+getctarank.shared::cluster.u32 %r1, %r2; pmevent 7; setmaxnreg.inc.sync.aligned.u32 40;
+shl.b16 %h1, %h2, 3; shr.s16 %h1, %h2, 20; shl.b32 %r1, %r2, 0; shr.u32 %r1, %r2, 32;
+shr.s64 %rd1, %rd2, 64; shr.u64 %rd1, %rd2, 63; shr.b16 %h1, %h2, 15; add.s32 %r1, %r2, -7;
+and.b32 %r1, %r2, 255; or.pred %p1, %p2, !%p3; max.relu.s16x2 %r1, %r2, %r3;
+min.relu.s32 %r1, %r2, %r3; sub.s64 %rd1, 5, %rd2; mul.wide.s32 %rd1, %r1, 4;
+bfe.u64 %rd1, %rd2, 60, 9; prmt.b32 %r1, %r2, %r3, 0xBA98; lop3.b32 %r1, %r2, %r3, 7, 0xD8;
+"""
+
+
+@cache
+def instructions() -> dict[str, tuple[Instruction, Row]]:
+    """Return the instructions of all cases, one of each form, by their text."""
+    texts = [trial(cases, "sm_100a", "9.0").text for cases in FAMILIES.values()]
+    texts.append(kernel_text(MORE, ["out"], "sm_100a"))
+    table = instruction_table()
+    found: dict[str, tuple[Instruction, Row]] = {}
+    own = {row: name for name, module in MODULES.items() for row in module.ROWS}
+    for text in texts:
+        entry = parse_ptx(text, "cases.ptx").function("k")
+        for instruction in entry.instructions if entry else ():
+            if instruction.opcode == "ret":
+                continue
+            row = table.find(instruction)
+            if row in own:
+                operands = ", ".join(map(str, instruction.operands))
+                form = re.sub(r"%?\b[a-z]+\d*(?:\$\d+)?\b", "r", operands)
+                found.setdefault(f"{instruction.mnemonic} {form}", (instruction, row))
+    return found
+
+
+def steps_of(family: str) -> Iterator[tuple[str, Row, Step]]:
+    for text, (instruction, row) in instructions().items():
+        if row in MODULES[family].ROWS:
+            yield text, row, row.build(instruction)
+
+
+@pytest.mark.parametrize("family", MODULES)
+def test_handlers_give_the_bits_of_the_numpy_step(family: str) -> None:
+    machine = run_ptx("", {"out": np.zeros(1, np.uint8)}, block=(256, 1, 1)).ran.machine
+    said = []
+    for text, _, step in steps_of(family):
+        if step.native is None:
+            continue
+        operands = Operands.of(step).arrays
+        found = (
+            differences_by_warp(machine, step, operands)
+            if step.effect
+            else differences(step, operands)
+        )
+        said += [f"{text}: {found}"] if found else []
+    assert said == []

@@ -156,7 +156,10 @@ class Play:
     # Operations.
     def issue(self, who: Any, name: str, proxy: str = "async") -> Op:
         warp, lane = who if isinstance(who, tuple) else (who, -1)
-        op = Op(name, self.machine, np.array([warp]), 0, lane, next(NUMBERS), proxy)
+        lanes = ()
+        if name == "cp.async":  # each lane for itself
+            lanes, lane = tuple(lane) if isinstance(lane, Iterable) else (lane,), -1
+        op = Op(name, self.machine, np.array([warp]), 0, lane, next(NUMBERS), proxy, lanes=lanes)
         self.races.op_issued(op)
         return op
 
@@ -171,7 +174,8 @@ class Play:
     ) -> None:
         slot = self.slot(op.warp) if slot is None else slot
         base = self.buffer.start if space == "global" else slot * SLOT_BYTES
-        self.races.op_accessed(op, space, np.array([base + at]), size, write)
+        starts = base + at + size * np.arange(len(op.lanes) or 1)
+        self.races.op_accessed(op, space, starts, size, write)
 
     def copy_in(self, who: Any, barrier: Barrier, phase: int = 0, **where: Any) -> Op:
         """A TMA load into shared memory, all of it."""
@@ -191,7 +195,7 @@ class Play:
 
     def group_wait(self, who: tuple[int, int], *ops: Op, read: bool = False) -> None:
         batch, _ = self.batch(who)
-        self.races.group_waited(batch, 0, who[1], list(ops), read)
+        self.races.group_waited(batch, 0, 1 << who[1], list(ops), read)
 
     def tensor(
         self,

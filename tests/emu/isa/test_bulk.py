@@ -44,9 +44,9 @@ class Told(Hooks):
         self.events.append("done")
 
     def group_waited(
-        self, batch: WarpBatch, row: int, lane: int, ops: list[Op], read: bool
+        self, batch: WarpBatch, row: int, lanes: int, ops: list[Op], read: bool
     ) -> None:
-        self.events.append(f"lane {lane} waited for {len(ops)}{' reads' * read}")
+        self.events.append(f"lanes {lanes:#x} waited for {len(ops)}{' reads' * read}")
 
 
 def run(
@@ -94,10 +94,10 @@ def test_a_store_is_waited_for_by_its_thread() -> None:
     assert result.kinds == []
     assert told.events == [
         "read shared 64",
-        "lane 0 waited for 1 reads",
+        "lanes 0x1 waited for 1 reads",
         "write global 64",
         "done",
-        "lane 0 waited for 1",
+        "lanes 0x1 waited for 1",
     ]
 
 
@@ -108,7 +108,7 @@ def test_a_wait_leaves_the_newest_groups() -> None:
     waits = "cp.async.bulk.wait_group 2;\ncp.async.bulk.wait_group 1;\ncp.async.bulk.wait_group 0;"
     run(FILL + copy * 3 + waits + "\nDONE:\n", observers=(told,), number=1)
     waited = [e for e in told.events if "waited" in e]
-    assert waited == ["lane 0 waited for 1"] * 3
+    assert waited == ["lanes 0x1 waited for 1"] * 3
 
 
 def test_threads_of_a_warp_have_groups_of_their_own() -> None:
@@ -125,7 +125,7 @@ def test_threads_of_a_warp_have_groups_of_their_own() -> None:
     result = run(body, observers=(told,), number=1)
     assert result.kinds == []
     waited = [e for e in told.events if "waited" in e]
-    assert waited == ["lane 0 waited for 1", "lane 0 waited for 1", "lane 1 waited for 1"]
+    assert waited == ["lanes 0x1 waited for 1", "lanes 0x1 waited for 1", "lanes 0x2 waited for 1"]
 
 
 def test_an_empty_group_is_complete() -> None:

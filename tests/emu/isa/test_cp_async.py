@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from kernelrig.emu.frontend.variables import UnsupportedKernel
+from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.operations import Op
 
 from tests.emu.harness import run_ptx
 from tests.emu.places import places
@@ -118,6 +122,63 @@ def test_an_mbarrier_counts_copies_that_are_done(form: str, count: int, number: 
     result = run_ptx(body, buffers, shared=TILE, number=number)
     assert result.findings == ()
     assert result.buffers["c"].tolist() == A.tolist()
+
+
+class Operations(Hooks):
+    """Counts operations by their names."""
+
+    def __init__(self) -> None:
+        self.issued: Counter[str] = Counter()
+
+    def op_issued(self, op: Op) -> None:
+        self.issued[op.name] += 1
+
+
+def test_a_warp_issues_one_operation_by_one_instruction() -> None:
+    body = (
+        places(a=16)
+        + """
+        setp.eq.u32 %p1, %r190, 0;
+        @%p1 mbarrier.init.shared.b64 [bar], 64;
+        bar.sync 0;
+        shl.b32 %r1, %r190, 4; mov.u32 %r2, tile; add.u32 %r2, %r2, %r1;
+        and.b32 %r3, %r190, 31; setp.lt.u32 %p2, %r3, 8; selp.b32 %r4, 16, 0, %p2;
+        cp.async.cg.shared.global [%r2], [%rd1], 16;
+        @%p2 cp.async.cg.shared.global [%r2], [%rd1], 16, %r4;
+        cp.async.mbarrier.arrive.noinc.shared.b64 [bar];
+    again:
+        mbarrier.try_wait.parity.shared.b64 %p3, [bar], 0;
+        @!%p3 bra again;
+    """
+    )
+    seen = Operations()
+    shared = TILE.replace("512", "1024")
+    a = np.arange(256, dtype=np.uint32)
+    result = run_ptx(body, {"a": a}, shared=shared, block=(64, 1, 1), observers=[seen])
+    assert result.findings == ()
+    # the lanes of a warp that issued both arrive together, and so do the others
+    assert seen.issued == {"cp.async": 4, "cp.async.mbarrier.arrive": 4}
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_more_arrivals_of_copies_than_a_phase_takes_complete_it_and_go_on_in_the_next(
+    number: int,
+) -> None:
+    body = (
+        places(a=16)
+        + """
+        setp.eq.u32 %p1, %r190, 0;
+        @%p1 mbarrier.init.shared.b64 [bar], 24;
+        bar.sync 0;
+        cp.async.mbarrier.arrive.noinc.shared.b64 [bar];
+    again:
+        mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0;
+        @!%p2 bra again;
+        @%p1 mbarrier.arrive.noComplete.shared.b64 %rd9, [bar], 15;
+    """
+    )
+    (found,) = run_ptx(body, {"a": A}, shared=TILE, number=number).findings
+    assert "arrival before any wait has observed" in found.message
 
 
 @pytest.mark.parametrize(

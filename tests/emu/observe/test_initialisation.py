@@ -96,8 +96,8 @@ def test_a_copy_reads_where_it_comes_from() -> None:
     )
     (found,) = _found(body, None, ("c",))
     assert found.message == (
-        "cp.async reads global memory that was never written: 1 of 1 rows of 16 bytes, c + 0x0"
-        " first"
+        "cp.async reads global memory that was never written: 32 of 32 rows of 16 bytes, c +"
+        " 0x0 first"
     )
     assert found.count == 32
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernelrig.emu.machine.operations import Op
 
 from tests.emu.scripted_machine import Barrier, Play
 
@@ -255,6 +256,88 @@ def test_copies_of_the_generic_proxy_reach_a_product_through_a_fence(
     assert play.kinds == kinds
 
 
+def copy(play: Play, lanes: list[int], at: int = 0x400) -> Op:
+    """Lanes of warp 0 copy 16 bytes each, side by side."""
+    op = play.issue((0, lanes), "cp.async", "generic")
+    play.op_access(op, True, at, 16)
+    return op
+
+
+def test_lanes_that_copied_by_one_instruction_have_waited_for_their_own_alone() -> None:
+    play = Play()
+    op = copy(play, [0, 1, 2])
+    for lane in (0, 1):
+        play.group_wait((0, lane), op)
+    play.load((0, 0))
+    play.load((0, 1), 0x410)
+    assert play.kinds == []
+    play.load((0, 1))
+    play.load((0, 2), 0x420)
+    assert play.kinds == ["race", "race"]
+
+
+def test_what_a_lane_did_before_its_copy_comes_before_it_and_what_it_does_then_does_not() -> None:
+    play = Play()
+    play.store((0, 0))
+    op = play.issue((0, [0, 1]), "cp.async", "generic")
+    play.op_access(op, True, size=16)
+    assert play.kinds == []
+    play.store((0, 1), 0x420)
+    late = play.issue((0, [1]), "cp.async", "generic")
+    play.store((0, 1), 0x420)  # after the issue, and before the copy writes
+    play.op_access(late, True, 0x420, 16)
+    assert play.kinds == ["race"]
+
+
+def test_what_another_lane_did_is_not_ordered_before_a_copy() -> None:
+    play = Play()
+    play.load((0, 1))
+    copy(play, [0, 1])
+    assert play.kinds == ["race"]
+
+
+def test_two_lanes_that_copy_to_one_place_race() -> None:
+    play = Play()
+    op = play.issue((0, [3, 4]), "cp.async", "generic")
+    play.races.op_accessed(op, "shared", np.array([0x400, 0x400]), 16, True)
+    assert play.kinds == ["race"]
+
+
+def test_a_copy_over_an_earlier_one_that_was_not_waited_for_races() -> None:
+    play = Play()
+    first = copy(play, [0, 1])
+    copy(play, [0, 1])
+    assert set(play.kinds) == {"race"}
+    play = Play()
+    first = copy(play, [0, 1])
+    for lane in (0, 1):
+        play.group_wait((0, lane), first)
+    copy(play, [0, 1])
+    assert play.kinds == []
+
+
+@pytest.mark.parametrize(("at", "kinds"), [(0x400, []), (0x600, ["proxy-fence"])])
+def test_a_proxy_fence_is_for_the_copies_that_were_waited_for(at: int, kinds: list[str]) -> None:
+    play = Play()
+    play.group_wait((0, 0), copy(play, [0]))
+    play.tell("proxy_fenced", (0, 0), "shared::cta")
+    play.group_wait((0, 0), copy(play, [0], 0x600))
+    play.sync(0)
+    play.op_access(play.issue(0, "wgmma.mma_async"), False, at, 16)
+    assert play.kinds == kinds
+
+
+def test_arrivals_of_some_lanes_bring_the_copies_of_those() -> None:
+    play, barrier = Play(), Barrier()
+    op = copy(play, [0, 1])
+    play.races.copies_arrived([op], 0b01, barrier, 0)
+    play.wait((1, 0), barrier)
+    play.load((1, 0))
+    assert play.kinds == []
+    play.load((1, 0), 0x410)
+    assert play.kinds == ["race"]
+
+
 @pytest.mark.parametrize(("waits", "kinds"), [(True, []), (False, ["race"])])
 def test_a_remote_store_shows_to_who_waits_for_its_bytes(waits: bool, kinds: list[str]) -> None:
     play, barrier = Play(ctas=2, cluster=2, warps=1), Barrier(1)
@@ -343,7 +426,7 @@ def test_columns_of_operations_are_used_again() -> None:
 
 def test_more_operations_in_flight_than_columns_make_more_columns() -> None:
     play = Play()
-    ops = [play.issue((0, 0), "cp.async", "generic") for _ in range(600)]
+    ops = [play.issue((0, 0), "st.async", "generic") for _ in range(600)]
     for number, op in enumerate(ops):
         play.op_access(op, True, 0x400 + 16 * (number % 300), 16)
     assert play.kinds == ["race"] * 300

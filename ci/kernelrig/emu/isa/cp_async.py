@@ -1,6 +1,8 @@
 """cp.async: each thread copies 4, 8 or 16 bytes from global to shared memory.
 
-Its accesses are weak ones of the generic proxy; the wait of a thread shows it its own copies.
+Its accesses are weak ones of the generic proxy; the wait of a thread shows it its own copies. What
+the lanes of a warp copy by one instruction is one operation: they read together, and write together
+some time later.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, partly, read
 from kernelrig.emu.machine.addressing import locate
 from kernelrig.emu.machine.async_groups import CopyGroups
 from kernelrig.emu.machine.instruction_table import Blocked, Read, Row, Step, Unsupported, row
+from kernelrig.emu.machine.lane_groups import by_place
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
 from kernelrig.emu.machine.thread_memory import NO_VALUE
-from kernelrig.emu.numerics.arrays import BOOL, U32, Array, Mask
+from kernelrig.emu.numerics.arrays import BOOL, LANES, U32, Array, Mask, lane_bits
 from kernelrig.ptx import Instruction, Integer, Register
 
 _SIZES = (4, 8, 16)
@@ -104,37 +107,39 @@ def _start(
                 start[batch.mask_of(found)] = np.broadcast_to(flat, some.shape)[found]
         targets = np.broadcast_to(target, chosen.shape)
         groups = batch.machine.part(CopyGroups)
-        for r, lane in zip(*np.nonzero(chosen & (start != _NOWHERE)), strict=True):
-            span = (int(start[r, lane]), int(amounts[r, lane]), int(targets[r, lane]), size)
-            op = batch.machine.issue(
-                batch, int(r), int(lane), "cp.async", _Copy(*span), proxy="generic"
-            )
-            groups.add(op, int(batch.warps[r]), 1 << int(lane))
+        found = chosen & (start != _NOWHERE)
+        for r in np.flatnonzero(found.any(axis=1)).tolist():
+            for wanted in np.unique(amounts[r][found[r]]).tolist():
+                alike = np.flatnonzero(found[r] & (amounts[r] == wanted))
+                copies = _Copies(start[r][alike], wanted, targets[r][alike], size)
+                op = batch.machine.issue(
+                    batch, r, -1, "cp.async", copies, proxy="generic", lanes=alike.tolist()
+                )
+                groups.add(op, int(batch.warps[r]), op.bits)
 
 
-@dataclass(frozen=True, slots=True)
-class _Copy:
-    """What one thread copies: flat positions and bytes."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Copies:
+    """What lanes of a warp copy, each `amount` bytes: flat positions by lane."""
 
-    source: int
+    sources: Array
     amount: int
-    target: int
+    targets: Array
     size: int
 
     def __call__(self, op: Op) -> Iterator[None]:
         machine = op.machine
-        data = np.zeros(self.size, np.uint8)
+        data = np.zeros((len(self.targets), self.size), np.uint8)
         if self.amount:
             if machine.hooks:
-                at = np.array([self.source])
-                machine.hooks.op_accessed(op, "global", at, self.amount, False)
-            span = slice(self.source, self.source + self.amount)
-            data[: self.amount] = machine.memory.global_.bytes[span]
+                machine.hooks.op_accessed(op, "global", self.sources, self.amount, False)
+            span = self.sources[:, None] + np.arange(self.amount)
+            data[:, : self.amount] = machine.memory.global_.bytes[span]
         op.read = True
         yield
         if machine.hooks:
-            machine.hooks.op_accessed(op, "shared", np.array([self.target]), self.size, True)
-        span = slice(self.target, self.target + self.size)
+            machine.hooks.op_accessed(op, "shared", self.targets, self.size, True)
+        span = self.targets[:, None] + np.arange(self.size)
         machine.memory.shared.bytes[span] = data
         machine.memory.shared.written[span] = 1
         machine.part(_Arrivals).ended(op)
@@ -179,39 +184,44 @@ def _arrive(i: Instruction) -> Step:
         space = "shared" if "shared" in i.flags or "shared::cta" in i.flags else "generic"
         barriers = batch.machine.part(Barriers)
         for _, flat, lanes in locate(batch, mask, address, 8, space, "cp.async.mbarrier.arrive"):
-            chosen = batch.mask_of(lanes)
-            for r, lane in zip(*np.nonzero(chosen), strict=True):
-                at = int(np.broadcast_to(flat, chosen.shape)[r, lane])
+            for at, some in by_place(batch, lanes, flat):
                 slot, offset = divmod(at, SLOT_BYTES)
                 barrier = barriers.find(slot, offset)
                 if barrier and adds:
-                    barrier.pending += 1
-                _arrive_later(batch, int(r), int(lane), slot, offset)
+                    barrier.pending += int(some.sum())
+                for r in np.flatnonzero(some.any(axis=1)).tolist():
+                    _arrive_later(batch, r, lane_bits(some[r]), slot, offset)
 
     return Step(run, (bracketed(i, expect(i, 1)[0]),), effect=True, stop=True)
 
 
-def _arrive_later(batch: WarpBatch, r: int, lane: int, slot: int, offset: int) -> None:
+def _arrive_later(batch: WarpBatch, r: int, lanes: int, slot: int, offset: int) -> None:
+    """Let lanes (bits) of a warp arrive when their copies so far are done: those with the same
+    copies together.
+    """
     machine = batch.machine
-    copies = machine.part(CopyGroups).issued(int(batch.warps[r]), 1 << lane)
+    for bits, copies in machine.part(CopyGroups).issued(int(batch.warps[r]), lanes):
 
-    def steps(op: Op) -> Iterator[None]:
-        barriers = machine.part(Barriers)
-        barrier = barriers.find(slot, offset)
-        if machine.hooks and barrier:
-            for copy in copies:
-                machine.hooks.op_arrived(copy, barrier, barrier.phase, "tx")
-        barriers.op_arrive(op, slot, offset)
-        return
-        yield
+        def steps(op: Op, bits: int = bits, copies: list[Op] = copies) -> Iterator[None]:
+            barriers = machine.part(Barriers)
+            barrier = barriers.find(slot, offset)
+            # Arrivals that complete the phase on their way are of two phases: one by one.
+            together = barrier is None or bits.bit_count() <= barrier.pending
+            for some in [bits] if together else [1 << lane for lane in op.lanes]:
+                if machine.hooks and barrier:
+                    machine.hooks.copies_arrived(copies, some, barrier, barrier.phase)
+                barriers.op_arrive(op, slot, offset, some.bit_count())
+            return
+            yield
 
-    op = Op(
-        "cp.async.mbarrier.arrive", machine, batch.warps, r, lane, batch.at, "generic"
-    )  # fmt: skip
-    op.steps = steps(op)
-    if machine.hooks:
-        machine.hooks.op_issued(op)
-    machine.part(_Arrivals).after(copies, op)
+        op = Op(
+            "cp.async.mbarrier.arrive", machine, batch.warps, r, -1, batch.at, "generic",
+            lanes=tuple(lane for lane in range(LANES) if bits >> lane & 1),
+        )  # fmt: skip
+        op.steps = steps(op)
+        if machine.hooks:
+            machine.hooks.op_issued(op)
+        machine.part(_Arrivals).after(copies, op)
 
 
 _COPY = f"ca cg shared shared::cta {NO_VALUE}"

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.isa._forms import expect, flat, read
-from kernelrig.emu.machine.async_groups import ALL_LANES, MatrixGroups
+from kernelrig.emu.machine.async_groups import MatrixGroups
 from kernelrig.emu.machine.instruction_table import Blocked, Read, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.machine.operations import ALL_LANES
 from kernelrig.emu.machine.state_spaces import RESERVED_BYTES
 from kernelrig.emu.numerics.arrays import BOOL, U32, U64, Array, Mask, Pending, Unready, whole
 from kernelrig.emu.tensor.accumulator import Accumulator, chained

@@ -14,12 +14,10 @@ import numpy as np
 from kernelrig.emu.machine.findings import NO_CONTEXT, Context
 from kernelrig.emu.machine.instruction_table import Blocked
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
-from kernelrig.emu.machine.operations import Op
+from kernelrig.emu.machine.operations import ALL_LANES, Op
 from kernelrig.emu.machine.stall import BARRIER, Stall
-from kernelrig.emu.numerics.arrays import LANES, Mask, lane_bits
+from kernelrig.emu.numerics.arrays import Mask, lane_bits
 from kernelrig.ptx.rules import COPY_NOT_COMMITTED
-
-ALL_LANES = (1 << LANES) - 1
 
 
 @dataclass(eq=False, slots=True)
@@ -94,9 +92,9 @@ class Groups:
                 queue.groups.append(queue.uncommitted)
                 queue.uncommitted = []
 
-    def issued(self, warp: int, lanes: int) -> list[Op]:
-        """Return what these lanes issued so far and have not waited for."""
-        return list(dict.fromkeys(o for h in self._of(warp, lanes) for o in h.older(None, False)))
+    def issued(self, warp: int, lanes: int) -> list[tuple[int, list[Op]]]:
+        """Return what lanes issued so far and have not waited for; those that did alike as one."""
+        return [(h.lanes, list(h.older(None, False))) for h in self._of(warp, lanes)]
 
     def must_wait(
         self, batch: WarpBatch, mask: Mask, newest: int | None, read: bool = False
@@ -137,12 +135,10 @@ class Groups:
     ) -> None:
         hooks = self.machine.hooks
         assert hooks
-        if queue.lanes & lanes == lane_bits(self.machine.alive[batch.warps[row]]):
-            hooks.group_waited(batch, row, -1, ops, read)
-            return
-        for lane in range(LANES):
-            if queue.lanes & lanes & 1 << lane:
-                hooks.group_waited(batch, row, lane, ops, read)
+        waited = queue.lanes & lanes
+        if waited == lane_bits(self.machine.alive[batch.warps[row]]):
+            waited = ALL_LANES
+        hooks.group_waited(batch, row, waited, ops, read)
 
     def describe(self, key: object) -> Stall | None:
         """Say which operation a wait_group waits for, for a deadlock; None for other keys."""
@@ -164,7 +160,7 @@ class Groups:
                         f"{op.name} was never committed to a group: {self.commit_name} is missing"
                         " behind it",
                         warp,
-                        1 << op.lane if op.lane >= 0 else queue.lanes,
+                        queue.lanes & op.bits,
                         op.at,
                         context=self.uncommitted,
                     )

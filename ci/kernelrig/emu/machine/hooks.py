@@ -75,6 +75,9 @@ class Hooks:
     def op_arrived(self, op: Op, barrier: Barrier, phase: int, kind: str) -> None:
         """`op` signalled `barrier`: "tx" (its bytes), "commit" (what it tracks is complete)."""
 
+    def copies_arrived(self, ops: list[Op], lanes: int, barrier: Barrier, phase: int) -> None:
+        """What `lanes` (bits) of a warp copied by cp.async, `ops`, is tracked by their arrivals."""
+
     def waited(
         self, batch: WarpBatch, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
     ) -> None:
@@ -100,9 +103,9 @@ class Hooks:
 
     # Groups of bulk copies, cp.async and wgmma.
     def group_waited(
-        self, batch: WarpBatch, row: int, lane: int, ops: list[Op], read: bool
+        self, batch: WarpBatch, row: int, lanes: int, ops: list[Op], read: bool
     ) -> None:
-        """A wait_group of that thread returned; `read`: only the sources were read.
+        """A wait_group of these lanes (bits) returned; `read`: only the sources were read.
 
-        `lane` -1 is all lanes of the warp.
+        All of them had issued each of `ops`.
         """

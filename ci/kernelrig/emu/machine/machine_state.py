@@ -350,16 +350,19 @@ class Machine:
         proxy: str = "async",
         stream: Hashable | None = None,
         also: tuple[int, ...] = (),
+        lanes: Iterable[int] = (),
     ) -> Op:
         """Start an operation of the thread (`row`, `lane`) of `batch`; lane -1 is the whole warp.
 
-        `also` are rows that issue it together with `row`: the warps of a warpgroup.
+        `also` are rows that issue it together with `row`: the warps of a warpgroup. `lanes` are
+        those of which each issues its part for itself.
         `steps(op)` is a generator: each piece between two yields is one event.
         """
         wait = self.last_wait.get(int(batch.warps[row]))
         op = Op(
-            name, self, batch.warps, row, lane, batch.at, proxy, stream=stream, also=also, wait=wait
-        )
+            name, self, batch.warps, row, lane, batch.at, proxy, stream=stream, also=also,
+            lanes=tuple(lanes), wait=wait,
+        )  # fmt: skip
         op.steps = steps(op)
         if self.hooks:
             self.hooks.op_issued(op)
@@ -374,7 +377,9 @@ class Machine:
         severity: str = "error",
         same: object = None,
         context: Context = NO_CONTEXT,
+        lanes: int = 0,
     ) -> None:
-        """Report a finding of an operation, at the instruction that issued it."""
-        lanes = 1 << op.lane if op.lane >= 0 else 0xFFFFFFFF
-        self.report(kind, message, op.warp, lanes, op.at, severity, 1, same, context)
+        """Report a finding of an operation, or of some of its lanes (bits), at its instruction."""
+        count = lanes.bit_count() if lanes else 1
+        bits = lanes or op.bits
+        self.report(kind, message, op.warp, bits, op.at, severity, count, same, context)

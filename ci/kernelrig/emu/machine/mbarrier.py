@@ -263,9 +263,9 @@ class Barriers:
         """`op` has written `nbytes`: complete_tx."""
         self._by_op(op, slot, offset, "tx", lambda b: b.transact(-nbytes))
 
-    def op_arrive(self, op: Op, slot: int, offset: int) -> None:
-        """What `op` tracks is complete: arrive once."""
-        self._by_op(op, slot, offset, "commit", lambda b: b.arrive(1))
+    def op_arrive(self, op: Op, slot: int, offset: int, count: int = 1) -> None:
+        """What `op` tracks is complete: arrive."""
+        self._by_op(op, slot, offset, "commit", lambda b: b.arrive(count))
 
     def _by_op(
         self, op: Op, slot: int, offset: int, kind: str, change: Callable[[Barrier], None]

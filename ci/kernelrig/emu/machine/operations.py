@@ -17,13 +17,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernelrig.emu.machine.findings import Wait
+from kernelrig.emu.numerics.arrays import LANES
+
+ALL_LANES = (1 << LANES) - 1
 
 
 @dataclass(eq=False)
 class Op:
     """An operation in flight. `at` is the index of the instruction that issued it.
 
-    `clock` belongs to the race detector.
+    `lane` -1 is the whole warp, or each of `lanes` for itself: they do alike at one time, and each
+    has waited for only what it did itself. `clock` belongs to the race detector.
     """
 
     name: str
@@ -37,6 +41,7 @@ class Op:
     stream: Hashable | None = None
     leaves_stream: bool = False  # from its stream, behind its first event
     also: tuple[int, ...] = ()  # rows that issued it together with `row`
+    lanes: tuple[int, ...] = ()
     done: bool = False
     read: bool = False  # its sources have been read
     clock: Any = None
@@ -46,6 +51,13 @@ class Op:
     def warp(self) -> int:
         """The warp of the issuer, by its number on the machine."""
         return int(self.rows[self.row])
+
+    @property
+    def bits(self) -> int:
+        """The lanes that issued it."""
+        if self.lanes:
+            return sum(1 << lane for lane in self.lanes)
+        return 1 << self.lane if self.lane >= 0 else ALL_LANES
 
 
 class OperationQueue:

@@ -18,7 +18,7 @@ from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask
 from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
-from kernelrig.emu.observe.clocks import ALL, LEVELS, MOST_OPERATIONS, AsyncOperation, Cluster, Warp
+from kernelrig.emu.observe.clocks import ALL, LEVELS, MOST_OPERATIONS, Cluster, Warp, lanes_of
 from kernelrig.emu.observe.codes import codes_of
 from kernelrig.emu.observe.conflicts import Reports
 from kernelrig.emu.observe.order_check import Access, OrderCheck
@@ -108,7 +108,9 @@ class AccessCheck(Hooks):
                     part,
                     view.least,
                 )
-                self._by_threads(access, warp, flat, numbers, non_coherent)
+                access.copied = view.copied
+                record = self._record(access, warp.column, warp.time)
+                self._by_threads(access, warp, record, flat, numbers, non_coherent)
             # A weak write ends the chain of a variable: what a release left there is not read any
             # more (PTX ISA 8.9.2).
             if self.variables and level == 0 and write:
@@ -128,9 +130,14 @@ class AccessCheck(Hooks):
         raise NotImplementedError
 
     def _by_threads(
-        self, access: Access, warp: Warp, flat: Array, numbers: Array, non_coherent: bool
+        self,
+        access: Access,
+        warp: Warp,
+        record: int,
+        flat: Array,
+        numbers: Array,
+        non_coherent: bool,
     ) -> None:
-        record = self._record(access, warp.column, warp.time)
         for region, where in self.regions.of(access.space, flat, access.size):
             if region.wrong > MOST_WRONG:
                 continue
@@ -155,7 +162,7 @@ class AccessCheck(Hooks):
     ) -> bool:
         """Check and remember a read the cheap way, if it is nothing special."""
         readers = region.readers
-        if readers is None or access.write or access.level or region.strong:
+        if readers is None or access.write or access.level or region.strong or access.operation:
             return False
         if not 0 <= warp.number - readers.first < len(readers.columns):
             return False
@@ -190,7 +197,7 @@ class AccessCheck(Hooks):
 
         for record, flat, lanes, size, non_coherent in remembered or ():
             who = records.entries[record].who
-            if isinstance(who, AsyncOperation):
+            if lanes is None:
                 region.note_read(region.run(flat, size), record << LANE_BITS, who.column, UNORDERED)
                 continue
             bits = int(np.bitwise_or.reduce(np.left_shift(1, lanes.astype(np.int64))))
@@ -216,6 +223,9 @@ class AccessCheck(Hooks):
         if not len(flat) or space == "local":
             return
         operation = op.clock
+        if operation.by_lanes:
+            self._by_lanes(op, space, flat, size, write)
+            return
         access = Access(
             operation, operation.clock, operation.known, space, size, write,
             operation.level if write else 0, op.at, operation.bits,
@@ -232,6 +242,23 @@ class AccessCheck(Hooks):
                 self._recall(region)
             where = region.run(mine, size)
             self._check(region, access, where, record << LANE_BITS, operation.column)
+
+    def _by_lanes(self, op: Op, space: str, flat: Array, size: int, write: bool) -> None:
+        """Check what lanes do each for itself, some time after they issued it."""
+        operation, warp = op.clock, self.warps[op.warp]
+        lanes = np.array(op.lanes, np.int32)
+        # Lanes that write the same bytes race: look at one after the other.
+        apart = write and len(flat) > 1 and bool((np.diff(np.sort(flat)) < size).any())
+        for bits, view in operation.parts:
+            for part in [1 << lane for lane in lanes_of(bits)] if apart else [bits]:
+                access = Access(
+                    operation, warp.mine(view), view.known, space, size, write, 0, op.at, part,
+                    view.least,
+                )  # fmt: skip
+                access.copied, access.issued = view.copied, operation.issuer[1]
+                record = self._record(access, operation.column, operation.time + write)
+                some = (part >> lanes.astype(np.int64) & 1).astype(np.bool_)
+                self._by_threads(access, warp, record, flat[some], lanes[some], False)
 
     def op_tensor(self, op: Op, cta: int, lanes: slice, columns: slice, write: bool) -> None:
         operation = op.clock

@@ -21,6 +21,11 @@ Asynchronous operations have columns too, beside the lanes: a copy or a product 
 what follows only if its completion was waited for. Its reads happen at its `time`, its writes one
 later: a wait for reads alone (wait_group.read) grants no more than it says.
 
+Copies of cp.async have columns like the lanes that issue them: `Cluster.copies` and on, one for
+each lane of the cluster. A lane waits for its copies in the order of their issue, so one time says
+of all of them which are complete. What it knows of its own is a number in its view (`copied`): the
+lanes of a warp wait alike, and each knows only its own.
+
 Two things make it more than the textbook's clock, and they are why a clock has several rows. The
 first is proxies: an access through the async proxy does not see what the generic proxy did, though
 ordered, unless a proxy fence lies between (PTX ISA 8.9, 9.7.13.4). The second is tcgen05: its
@@ -55,6 +60,7 @@ FIRST_OPERATIONS = 256
 MOST_OPERATIONS = 8192
 """Columns of operations in a cluster, unless more are in flight at once."""
 ALL = (1 << LANES) - 1
+NO_COLUMN = 1 << 30
 
 Known = dict[int, Array]
 """Cluster -> (ROWS, columns). Of a cluster that is not in it nothing is known."""
@@ -104,6 +110,17 @@ class Cluster:
         self.free = list(range(self.columns - 1, lanes - 1, -1))
         self.taken: dict[int, AsyncOperation] = {}
         self.nothing: Array = np.zeros((ROWS, self.columns), np.int32)
+        self.copies = NO_COLUMN  # the first column of copies by lanes
+
+    def add_copies(self) -> None:
+        """Make columns for what lanes copy, if there are none."""
+        if self.copies == NO_COLUMN:
+            self.copies = self.columns
+            self._widen(self.lanes)
+
+    def counts_operations(self, column: int) -> bool:
+        """Say whether a column is of one operation after the other, and not of a lane."""
+        return column >= self.lanes and not self.copies <= column < self.copies + self.lanes
 
     def fit(self, clock: Array) -> Array:
         """Return `clock` with all columns there are by now."""
@@ -115,6 +132,9 @@ class Cluster:
     def grow(self) -> None:
         more = self.columns - self.lanes
         self.free.extend(range(self.columns + more - 1, self.columns - 1, -1))
+        self._widen(more)
+
+    def _widen(self, more: int) -> None:
         self.columns += more
         self.times = np.concatenate((self.times, np.ones(more, np.int32)))
         self.nothing = np.zeros((ROWS, self.columns), np.int32)
@@ -141,6 +161,8 @@ class Fenced:
 class View:
     """What some lanes know. `shared`, `global_` and `ordered` are the times at which each of them
     fenced its own accesses last: what it knows of itself, and not of the lanes that share the view.
+    `copied` is up to when it has waited for its own copies; `copied_shared` and `copied_global` are
+    the same at its last proxy fence.
 
     `fenced` is what release fences closed, `seen` what relaxed reads saw, by level of scope: an
     acquire fence takes it.
@@ -150,6 +172,9 @@ class View:
     shared: int = 0
     global_: int = 0
     ordered: int = 0
+    copied: int = 0
+    copied_shared: int = 0
+    copied_global: int = 0
     fenced: tuple[Fenced, ...] = ()
     seen: tuple[tuple[int, Known], ...] = ()
     least: dict[tuple[int, int], int] = field(init=False, default_factory=dict)
@@ -168,6 +193,7 @@ class Warp:
     time: int = 1
     groups: list[tuple[int, View]] = field(default_factory=list)
     records: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    copies: int = 1  # the time of its next copies by lanes
     products: dict[int, dict[int, int]] = field(default_factory=dict)
     """Lane -> columns and times of the operations that its next commit tracks."""
 
@@ -229,6 +255,12 @@ class Warp:
             clock[GLOBAL, where] = np.maximum(clock[GLOBAL, where], view.global_)
         if view.ordered:
             clock[ORDERED, where] = np.maximum(clock[ORDERED, where], view.ordered)
+        if view.copied:
+            own: Any = self._where(lanes, self.cluster.copies)
+            for row, until in (
+                (SAME, view.copied), (SHARED, view.copied_shared), (GLOBAL, view.copied_global)
+            ):  # fmt: skip
+                clock[row, own] = np.maximum(clock[row, own], until)
         return {**view.known, self.cluster.number: clock}
 
     def ordered(self, lanes: int, view: View) -> Array:
@@ -240,16 +272,20 @@ class Warp:
             row[where] = np.maximum(row[where], view.ordered)
         return row
 
-    def _where(self, lanes: int) -> slice | list[int]:
+    def _where(self, lanes: int, base: int = 0) -> slice | list[int]:
+        first = base + self.column
         if lanes == ALL:
-            return slice(self.column, self.column + LANES)
-        return [self.column + lane for lane in lanes_of(lanes)]
+            return slice(first, first + LANES)
+        return [first + lane for lane in lanes_of(lanes)]
 
 
 @dataclass(eq=False)
 class AsyncOperation:
     """An asynchronous operation. Its reads happen at `time`, its writes one later, and whatever
     comes behind an arrival of its own two later. `clock` is what was ordered before its issue.
+
+    One that lanes issue each for itself has a column for each, the first is `column`, and `parts`:
+    what the lanes knew, those with one view together.
     """
 
     name: str
@@ -271,6 +307,8 @@ class AsyncOperation:
     waits: Array | None = None  # of a tcgen05.ld or st: when each lane waited for it
     pieces: set[Any] = field(default_factory=set)  # of tensor memory that it writes
     records: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    by_lanes: bool = False
+    parts: list[tuple[int, View]] = field(default_factory=list)
     done: bool = False
     wait: Wait | None = None  # the mbarrier that its thread had waited for last, for messages
 
@@ -279,3 +317,4 @@ class AsyncOperation:
         self.done = True
         self.clock = self.cluster.nothing
         self.known = {}
+        self.parts = []

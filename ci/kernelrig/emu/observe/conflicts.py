@@ -55,7 +55,7 @@ def side_of(records: AccessRecords, code: int) -> Side:
     entry = records.entries[number]
     who = entry.who
     lanes = entry.mask or 1 << (code & LANES - 1)
-    if isinstance(who, AsyncOperation):
+    if isinstance(who, AsyncOperation) and not who.by_lanes:
         lanes = who.bits
     return Side(who, bool(entry.write), int(records.at[number]), lanes)
 

@@ -91,7 +91,8 @@ class Init(Hooks):
             _RULES[space], (object_of(machine.memory, space, at),), wait=op.wait, reads=True
         )
         text, same = _with_wait(text, op.wait), (op.name, space, context.objects)
-        machine.report_op(op, "uninitialised", text, same=same, context=context)
+        wrong = sum(1 << lane for lane, right in zip(op.lanes, written, strict=False) if not right)
+        machine.report_op(op, "uninitialised", text, same=same, context=context, lanes=wrong)
 
     def op_tensor(self, op: Op, cta: int, lanes: slice, columns: slice, write: bool) -> None:
         """See words of tensor memory that was never written.

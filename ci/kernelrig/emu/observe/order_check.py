@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelrig.emu.numerics.arrays import LANES, Array
-from kernelrig.emu.observe.access_records import LANE_BITS, AccessRecords
+from kernelrig.emu.observe.access_records import LANE_BITS, NEVER, AccessRecords
 from kernelrig.emu.observe.clocks import (
     DIRECT,
     GLOBAL,
@@ -30,7 +30,11 @@ CROSS = {"shared": SHARED, "global": GLOBAL, "tensor": TENSOR}
 
 
 class Access:
-    """An access under way: by lanes of a warp that know the same, or by an operation."""
+    """An access under way: by lanes of a warp that know the same, or by an operation.
+
+    `copied`: up to when each lane has waited for copies of its own. `issued` is the time of the
+    warp at which lanes issued the operation: what they did up to then comes before it.
+    """
 
     __slots__ = (
         "asynchronous",
@@ -38,7 +42,9 @@ class Access:
         "bits",
         "clock",
         "cluster",
+        "copied",
         "cta",
+        "issued",
         "known",
         "least",
         "level",
@@ -68,6 +74,8 @@ class Access:
         self.at = at
         self.bits = bits
         self.least = {} if least is None else least
+        self.copied = 0
+        self.issued = int(NEVER)
 
 
 class OrderCheck:
@@ -102,7 +110,8 @@ class OrderCheck:
             return False
         # Same proxy or the other one: that decides which row of the clock counts.
         row, column = self.rows[entry.asynchronous], entry.column
-        if column >= access.cluster.lanes:  # an operation: one column, one time
+        if column >= access.cluster.lanes and access.cluster.counts_operations(column):
+            # An operation: one column, one time.
             if access.clock[row, column] < entry.time:
                 return False
             if (
@@ -153,7 +162,13 @@ class OrderCheck:
         # One lookup for all codes: the time that this thread knows of each, against the one needed.
         wrong = flat.take(base[proxy] + column, mode="clip") < records.need[number]
         # A thread is in order with itself, within a proxy (program order, PTX ISA 8.9.1).
-        alone = (column == own) & (proxy == access.asynchronous) & (records.mask[number] == 0)
+        alone = (column == own) & (proxy == access.asynchronous)
+        if access.issued != NEVER:
+            alone &= records.time[number] <= access.issued
+        if access.copied:
+            copied = (column == own + access.cluster.copies) & (np.asarray(own) >= 0)
+            alone |= copied & (records.time[number] <= access.copied)
+        alone &= records.mask[number] == 0
         # Columns count within a cluster: another cluster's need a closer look.
         if self.several:
             foreign = (records.cluster[number] != access.cluster.number) & (number != 0)
@@ -210,7 +225,11 @@ class OrderCheck:
         if not foreign and records.mask[number] and proxy == access.asynchronous:
             mine = np.unique(np.broadcast_to(own, codes.shape)[wrong & (codes == code)])
             if len(mine) == 1:
-                columns = [c for c in columns if c != int(mine[0])]
+                own_column, until = int(mine[0]), access.issued
+                if isinstance(who, AsyncOperation):  # that each lane issued for itself
+                    own_column, until = own_column + access.cluster.copies, access.copied
+                if records.time[number] <= until:
+                    columns = [c for c in columns if c != own_column]
         elif not foreign and not records.mask[number]:
             return False
         clock = access.known.get(cluster) if foreign else access.clock

@@ -16,7 +16,7 @@ from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import LANES, Mask, lane_bits
 from kernelrig.emu.observe import view_changes
 from kernelrig.emu.observe.access_check import AccessCheck, StrongAccess
-from kernelrig.emu.observe.clocks import ALL, LEVELS, Cluster, Warp, lanes_of
+from kernelrig.emu.observe.clocks import LEVELS, Cluster, Warp, lanes_of
 from kernelrig.emu.observe.release_acquire import Sync, acquire, release, sync_warp
 
 MOST_INSTANCES = 1024
@@ -157,6 +157,9 @@ class Races(AccessCheck):
     def op_issued(self, op: Op) -> None:
         warps = [self.warps[int(op.rows[row])] for row in (op.row, *op.also)]
         cluster = warps[0].cluster
+        if op.lanes:
+            op.clock = view_changes.issue_by_lanes(op, warps[0])
+            return
         op.clock = view_changes.issue(op, warps, self.column_of(cluster))
         cluster.taken[op.clock.column] = op.clock
 
@@ -177,6 +180,12 @@ class Races(AccessCheck):
             sync.end(operation, operation.tracked, True)
             sync.pass_order(operation.cluster, operation.taken)
 
+    def copies_arrived(self, ops: list[Op], lanes: int, barrier: Barrier, phase: int) -> None:
+        if ops:
+            latest = max((op.clock for op in ops), key=lambda copies: copies.time)
+            times = {latest.column + lane: latest.time + 1 for lane in lanes_of(lanes)}
+            self._phase(barrier, phase).end(latest, times, False)
+
     def tensor_waited(self, batch: WarpBatch, mask: Mask, ops: list[Op]) -> None:
         for warp, bits in self._of(batch, mask):
             for op in ops:
@@ -186,11 +195,10 @@ class Races(AccessCheck):
             warp.tick()
 
     def group_waited(
-        self, batch: WarpBatch, row: int, lane: int, ops: list[Op], read: bool
+        self, batch: WarpBatch, row: int, lanes: int, ops: list[Op], read: bool
     ) -> None:
         warp = self.warps[int(batch.warps[row])]
-        bits = ALL if lane < 0 else 1 << lane
-        warp.change(bits, view_changes.complete(warp, [op.clock for op in ops], read))
+        warp.change(lanes, view_changes.complete(warp, [op.clock for op in ops], read))
 
     # Strong accesses: what they carry.
     def synchronise(self, strong: list[StrongAccess], how: tuple[bool, bool, str, int]) -> None:

@@ -11,7 +11,6 @@ from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import LANES, Array
 from kernelrig.emu.observe.access_records import NEVER
 from kernelrig.emu.observe.clocks import (
-    ALL,
     DIRECT,
     GLOBAL,
     LEVELS,
@@ -90,6 +89,8 @@ def proxy_fence(warp: Warp, space: str) -> Change:
             known=known,
             shared=warp.time if SHARED in rows else view.shared,
             global_=warp.time if GLOBAL in rows else view.global_,
+            copied_shared=view.copied if SHARED in rows else view.copied_shared,
+            copied_global=view.copied if GLOBAL in rows else view.copied_global,
         )
 
     return _once(change)
@@ -145,11 +146,34 @@ def complete(warp: Warp, operations: list[AsyncOperation], read: bool) -> Change
     what follows in the async proxy needs a fence.
     """
     times = {True: {}, False: {}}  # type: dict[bool, dict[int, int]]
+    copied = 0
     for operation in operations:
-        times[operation.asynchronous][operation.column] = operation.time + (not read)
+        if operation.by_lanes:
+            copied = max(copied, operation.time + 1)
+        else:
+            times[operation.asynchronous][operation.column] = operation.time + (not read)
     both = _learn(warp, (SAME, SHARED, GLOBAL, DIRECT), times[True])
     same = _learn(warp, (SAME, DIRECT), times[False])
-    return lambda lanes, view: same(lanes, both(lanes, view))
+
+    def change(lanes: int, view: View) -> View:
+        view = same(lanes, both(lanes, view))
+        return replace(view, copied=copied) if copied > view.copied else view
+
+    return change
+
+
+def issue_by_lanes(op: Op, warp: Warp) -> AsyncOperation:
+    """Return the actor of what lanes issued each for itself."""
+    cluster = warp.cluster
+    cluster.add_copies()
+    operation = AsyncOperation(
+        op.name, cluster, cluster.copies + warp.column, warp.copies, cluster.nothing, {}, warp.cta,
+        op.at, warp.place, op.bits, False, 0, (warp.column, warp.time), warp.number,
+        by_lanes=True, parts=warp.parts(op.bits), wait=op.wait,
+    )  # fmt: skip
+    warp.copies += 2
+    warp.tick()
+    return operation
 
 
 def issue(op: Op, warps: list[Warp], column: int) -> AsyncOperation:
@@ -160,7 +184,7 @@ def issue(op: Op, warps: list[Warp], column: int) -> AsyncOperation:
     warp = warps[0]
     cluster = warp.cluster
     generic = op.proxy == "generic"
-    bits = ALL if op.lane < 0 else 1 << op.lane
+    bits = op.bits
     issued = warp.time
     parts = [(w, lanes, view) for w in warps for lanes, view in w.parts(bits)]
     # What an operation is ordered behind: for one thread's, all that the thread knows and did. What

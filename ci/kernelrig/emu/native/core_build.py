@@ -66,7 +66,7 @@ def cache_folder() -> Path:
 
 
 def build(variant: Variant = HERE, folder: Path | None = None, sources: Path = SOURCES) -> Path:
-    """Return the library of the .cpp files in `sources`, built in `folder` if it is not there.
+    """Return the library of the .cpp files under `sources`, built in `folder` if it is not there.
 
     Raises NotBuilt without a compiler, for one that fails, and where nothing can be written.
     """
@@ -75,8 +75,8 @@ def build(variant: Variant = HERE, folder: Path | None = None, sources: Path = S
         raise NotBuilt("no g++ on PATH", "install it with: sudo apt-get install g++")
     folder = folder or cache_folder()
     base = _base_key(compiler, variant)
-    headers = _digest(base, *(p.read_bytes() for p in sorted(sources.glob("*.hpp"))))
-    units = sorted(sources.glob("*.cpp"))
+    headers = _digest(base, *(p.read_bytes() for p in sorted(sources.rglob("*.hpp"))))
+    units = sorted(sources.rglob("*.cpp"))
     objects = [folder / f"{p.stem}-{_digest(headers, p.read_bytes())[:20]}.o" for p in units]
     named = _digest(*(p.name for p in objects), *variant.link)
     library = folder / f"core-{named[:20]}.so"
@@ -87,7 +87,9 @@ def build(variant: Variant = HERE, folder: Path | None = None, sources: Path = S
         missing = [(u, o) for u, o in zip(units, objects, strict=True) if not o.is_file()]
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             for done in [
-                pool.submit(_make, compiler, (*variant.flags, "-c", str(unit)), made)
+                pool.submit(
+                    _make, compiler, (*variant.flags, "-I", str(sources), "-c", str(unit)), made
+                )
                 for unit, made in missing
             ]:
                 done.result()

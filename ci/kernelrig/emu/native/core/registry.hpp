@@ -8,7 +8,7 @@
 //     }}
 //
 // Functions of one lane are registered by the templates of lanes.hpp, which make their names.
-// A new file needs no line elsewhere: core_build.py compiles every .cpp of this folder.
+// A new file needs no line elsewhere: core_build.py compiles every .cpp of this folder and below.
 #pragma once
 
 #include <initializer_list>

@@ -108,6 +108,7 @@ class Codegen:
     def _start(self) -> None:
         self.lines: list[str] = []
         self.held: set[int] = set()  # registers that are local variables
+        self.unsure: set[int] = set()  # those of them that may hold nothing
         self.views: dict[tuple[int, str], str] = {}
         self.written: set[int] = set()
 
@@ -230,15 +231,17 @@ class Codegen:
                 if guard:
                     value = f"W({guard}, {value}, r{register.index})"
                 self.lines.append(f"{indent}r{register.index} = {value}")
-                self._wrote(register)
+                self._wrote(register, surely=not indent)
         if step.in_flight:
             indices = ", ".join(str(r.index) for r, _ in wanted if r is not None)
             self.lines.append(f"{indent}C.mark_in_flight(({indices},))")
 
-    def _wrote(self, register: Register) -> None:
+    def _wrote(self, register: Register, surely: bool) -> None:
         # Views of the old value are views of nothing now.
         self.held.add(register.index)
         self.written.add(register.index)
+        if surely:
+            self.unsure.discard(register.index)
         for key in [k for k in self.views if k[0] == register.index]:
             del self.views[key]
 
@@ -278,12 +281,18 @@ class Codegen:
         # The first use in the segment fetches it. `quiet`: not a read, so no finding.
         if register.index not in self.held:
             self.held.add(register.index)
-            self.lines.append(f"{name} = R[{register.index}]")
-            if not quiet:
-                self.lines.append(
-                    f"if type({name}) is not A: {name} = U(C, {register.index}, {at})"
-                )
+            self.unsure.add(register.index)
+            self._fetch(name, register, quiet)
+        if not quiet and register.index in self.unsure:
+            self.unsure.discard(register.index)
+            self._check(name, register, at)
         return name
+
+    def _fetch(self, name: str, register: Register, quiet: bool) -> None:
+        self.lines.append(f"{name} = R[{register.index}]")
+
+    def _check(self, name: str, register: Register, at: int) -> None:
+        self.lines.append(f"if type({name}) is not A: {name} = U(C, {register.index}, {at})")
 
     def _operand(
         self, at: int, operand: Operand, dtype: np.dtype[Any], in_flight: bool = False

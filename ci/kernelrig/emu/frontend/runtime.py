@@ -14,10 +14,13 @@ from kernelrig.ptx.types import BYTES
 
 
 def merge(mask: Array, new: Held, old: Held) -> Held:
-    """Return `new` where `mask` holds, else `old`, of a register under a guard."""
-    if isinstance(old, arrays.Unready) or isinstance(new, arrays.Unready):
+    """Return `new` where `mask` holds, else `old`, of a register under a guard.
+
+    Lanes that never wrote it hold 0.
+    """
+    if isinstance(old, arrays.Pending) or isinstance(new, arrays.Unready):
         return new
-    return np.where(mask, new, old)
+    return np.where(mask, new, new.dtype.type(0) if isinstance(old, arrays.Unready) else old)
 
 
 def unready(batch: WarpBatch, register: int, at: int) -> Array:

@@ -40,6 +40,7 @@ def compile_kernel(
         tuple(names),
         frozenset(unchecked),
         [0] * len(segments),
+        codegen,
     )
 
 

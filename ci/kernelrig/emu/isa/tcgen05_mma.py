@@ -276,7 +276,7 @@ def _commit(i: Instruction) -> Step:
             places = _barriers(batch, row_, lane, name, _at(address, row_, lane), ranks)
             stream = ("tensor", int(batch.warps[row_]), lane, group)
             steps = _Commit(barriers, places)
-            machine.issue(batch, row_, lane, name, steps, stream=stream).leaves_stream = True
+            machine.issue(batch, row_, lane, name, steps, stream=stream, leaves_stream=True)
 
     reads = ((address, I64), *(read(r, U16) for r in rest))
     return Step(run, reads, effect=True, stop=True)

@@ -77,7 +77,9 @@ class Kernel:
     local_bytes: int
     names: RegionNames = field(default_factory=RegionNames)
 
-    def machine(self, rng: random.Random, resident: int) -> Machine:
+    def machine(
+        self, rng: random.Random, resident: int, kind: type[Machine] = Machine
+    ) -> Machine:
         """Return a fresh machine that holds up to `resident` CTAs at a time."""
         slots = min(resident, self.geometry.ctas)
         memory = Memory(
@@ -91,7 +93,7 @@ class Kernel:
         )
         memory.local.reserve(slots * self.geometry.warps * 32 * memory.local_stride)
         self.program.visits[:] = [0] * len(self.program.visits)
-        return Machine(self.program, self.geometry, memory, self.params.address, Findings(), rng)
+        return kind(self.program, self.geometry, memory, self.params.address, Findings(), rng)
 
     def fill_params(self, values: Iterable[bytes]) -> None:
         """Write the arguments, one of each parameter in order."""

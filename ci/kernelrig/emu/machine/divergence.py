@@ -56,24 +56,15 @@ def reconverge(batches: list[WarpBatch]) -> WarpBatch:
     if same:
         warps, lanes = first.warps, full_mask(first.lanes, first.size)
         for other in batches[1:]:
-            theirs = full_mask(other.lanes, other.size)
-            for register in live:
-                registers[register] = _chosen(
-                    theirs, other.registers[register], registers[register]
-                )
-            lanes = lanes | theirs
+            lanes = lanes | full_mask(other.lanes, other.size)
     else:
-        # Different warps: rows of all batches side by side, in the order of the warps.
         warps = np.unique(np.concatenate([c.warps for c in batches]))
-        places = [np.searchsorted(warps, c.warps) for c in batches]
         lanes = np.zeros((len(warps), LANES), np.bool_)
-        masks = [full_mask(c.lanes, c.size) for c in batches]
-        for place, mask in zip(places, masks, strict=True):
-            lanes[place] |= mask
-        for register in live:
-            registers[register] = _gathered(
-                [c.registers[register] for c in batches], places, masks, len(warps)
-            )
+        for batch in batches:
+            lanes[np.searchsorted(warps, batch.warps)] |= full_mask(batch.lanes, batch.size)
+    join = _Join(batches, warps if not same else None)
+    for register in live:
+        registers[register] = join.of([c.registers[register] for c in batches])
     joined = WarpBatch(
         first.machine,
         first.pc,
@@ -86,11 +77,40 @@ def reconverge(batches: list[WarpBatch]) -> WarpBatch:
     return joined
 
 
+class _Join:
+    """How the registers of batches become those of one: of `warps`, None for the same ones."""
+
+    def __init__(self, batches: list[WarpBatch], warps: NDArray[np.intp] | None) -> None:
+        self.masks = [full_mask(c.lanes, c.size) for c in batches]
+        self.size = 0 if warps is None else len(warps)
+        # Different warps: rows of all batches side by side, in the order of the warps.
+        self.places = [] if warps is None else [np.searchsorted(warps, c.warps) for c in batches]
+
+    def of(self, held: list[Held]) -> Held:
+        if self.places:
+            return _gathered(held, self.places, self.masks, self.size)
+        found = held[0]
+        for mask, other in zip(self.masks[1:], held[1:], strict=True):
+            found = _chosen(mask, other, found)
+        return found
+
+
+def joined_register(batches: list[WarpBatch], register: int) -> Held:
+    """Return what a register of batches that reconverge holds."""
+    first = batches[0].warps
+    same = all(np.array_equal(c.warps, first) for c in batches[1:])
+    warps = None if same else np.unique(np.concatenate([c.warps for c in batches]))
+    return _Join(batches, warps).of([c.registers[register] for c in batches])
+
+
 def _chosen(mask: NDArray[np.bool_], new: Held, old: Held) -> Held:
-    if new is old or isinstance(new, Unready):
-        return old
+    if new is old or isinstance(new, Pending) or isinstance(old, Pending):
+        return new if isinstance(new, np.ndarray) else old
+    # Lanes that never wrote it hold 0.
+    if isinstance(new, Unready):
+        return old if isinstance(old, Unready) else np.where(mask, old.dtype.type(0), old)
     if isinstance(old, Unready):
-        return new
+        return np.where(mask, new, new.dtype.type(0))
     return np.where(mask, new, old)
 
 

@@ -262,6 +262,15 @@ class Machine:
         self.ready.clear()
         self.operations = OperationQueue()
 
+    def place(self, ctas: NDArray[np.int64]) -> None:
+        """Make `ctas`, linear indices of whole clusters in order, the resident ones."""
+        warps = self.geometry.warps
+        self.slot_of = np.repeat(np.arange(len(ctas)), warps)
+        self.rank_of = self.slot_of % self.geometry.cluster_ctas
+        self.cta_of = np.repeat(ctas, warps)
+        threads = np.arange(warps * LANES).reshape(warps, LANES) < self.geometry.threads
+        self.alive = np.tile(threads, (len(ctas), 1))
+
     def report(
         self,
         kind: str,
@@ -351,6 +360,7 @@ class Machine:
         stream: Hashable | None = None,
         also: tuple[int, ...] = (),
         lanes: Iterable[int] = (),
+        leaves_stream: bool = False,
     ) -> Op:
         """Start an operation of the thread (`row`, `lane`) of `batch`; lane -1 is the whole warp.
 
@@ -360,8 +370,8 @@ class Machine:
         """
         wait = self.last_wait.get(int(batch.warps[row]))
         op = Op(
-            name, self, batch.warps, row, lane, batch.at, proxy, stream=stream, also=also,
-            lanes=tuple(lanes), wait=wait,
+            name, self, batch.warps, row, lane, batch.at, proxy, stream=stream,
+            leaves_stream=leaves_stream, also=also, lanes=tuple(lanes), wait=wait,
         )  # fmt: skip
         op.steps = steps(op)
         if self.hooks:

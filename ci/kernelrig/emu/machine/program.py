@@ -91,6 +91,8 @@ class Program:
     rows: tuple[str, ...]
     unchecked: frozenset[str]
     visits: list[int] = field(default_factory=list)  # by segment
+    codegen: Any = None  # what made it: the native engine encodes from there
+    encoded: Any = None  # its tables for the native engine, once made
     _places: dict[int, SourcePlace] = field(default_factory=dict)
 
     def where(self, at: int) -> SourcePlace:

@@ -68,17 +68,11 @@ class Scheduler:
 
     def start(self, ctas: NDArray[np.int64]) -> None:
         """Make `ctas`, linear indices of whole clusters in order, the wave that runs."""
-        machine, geometry = self.machine, self.machine.geometry
+        machine = self.machine
         machine.new_wave()
+        machine.place(ctas)
         self.waiters = ConvergenceWaiters()
         self.points = []
-        warps = geometry.warps
-        slots = np.arange(len(ctas))
-        machine.slot_of = np.repeat(slots, warps)
-        machine.rank_of = machine.slot_of % geometry.cluster_ctas
-        machine.cta_of = np.repeat(ctas, warps)
-        threads = np.arange(warps * LANES).reshape(warps, LANES) < geometry.threads
-        machine.alive = np.tile(threads, (len(ctas), 1))
         lanes = None if machine.alive.all() else machine.alive.copy()
         registers = [UNDEFINED] * machine.program.registers
         batch = WarpBatch(machine, 0, np.arange(len(machine.alive)), lanes, registers)

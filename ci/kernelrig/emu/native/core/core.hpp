@@ -44,6 +44,9 @@ struct Instruction {
   uint8_t outs, ins;      // how many operands: first the results, then what is read
   const Operand* operands;
   const int64_t* immediates;  // what Step.native says besides its name
+  bool effect = false;        // an effect under a guard that holds nowhere leaves its results unset
+  const int32_t* sets = nullptr;  // registers that it sets, if it is an effect under a guard
+  int setting = 0;                // how many
 };
 constexpr Operand NO_GUARD = INT32_MIN;
 constexpr Operand NO_RESULT = INT32_MIN;  // `_`
@@ -79,26 +82,47 @@ struct Point {
   std::vector<Batch*> arrived;
 };
 
-// Warps at one place (machine_state.WarpBatch). `warps` ascend.
-struct Batch {
-  int id;                       // what Python names it by
-  int segment;
-  std::vector<int> warps;
-  std::vector<Mask> lanes;      // of each warp
-  std::vector<std::shared_ptr<Point>> points;  // innermost last
-  std::vector<uint8_t> unset;   // by register: 1 nothing has written it (as the NumPy engine says it
-                                // of a batch as a whole), 2 pending
-  int at = 0;
-  std::vector<int64_t> waiting;  // keys it is parked under
+// What Python reads of a batch, through ctypes (batch_facade.py has the same fields).
+struct View {
+  int64_t serial = 0;  // other for each use of a Batch
+  int32_t segment = 0;
+  int32_t size = 0;
+  const int32_t* warps = nullptr;
+  const Mask* lanes = nullptr;
+  uint8_t* unset = nullptr;
+  int32_t pending = 0;  // whether Python holds results in flight for it: it stays whole
+  int32_t keys = 0;     // how many it is parked under
+  const int64_t* waiting = nullptr;
 };
 
-// An asynchronous operation in flight (machine.operations.Op). `python` >= 0: its events are steps
-// of a Python generator; else `step` does the next event: true while there is another one.
+// Warps at one place (machine_state.WarpBatch). `warps` ascend; they and their lanes never change.
+struct Batch {
+  View view;
+  std::vector<int32_t> warps;
+  std::vector<Mask> lanes;                     // of each warp, at least one
+  std::vector<std::shared_ptr<Point>> points;  // innermost last
+  std::vector<uint8_t> unset;  // by register: 1 nothing has written it (as the NumPy engine says it
+                               // of a batch as a whole), 2 pending: Python has it
+  std::vector<int64_t> waiting;  // keys it is parked under
+
+  int32_t& segment() { return view.segment; }
+  int size() const { return int(warps.size()); }
+  bool whole() const {
+    for (Mask mask : lanes)
+      if (mask != ALL)
+        return false;
+    return true;
+  }
+};
+
+// An asynchronous operation in flight (machine.operations.Op). `python`: its events are steps of a
+// Python generator; else `step` does the next event: true while there is another one.
 struct Op {
-  int id, warp, lane, at;
+  int64_t id = 0;
+  int warp = 0, lane = 0, at = 0;
   int64_t stream = -1;
   bool leaves_stream = false, done = false, read = false;
-  int python = -1;
+  bool python = false;
   bool (*step)(Core&, Op&) = nullptr;
   int stage = 0;
   std::vector<int64_t> state;  // of its kind
@@ -109,11 +133,11 @@ struct Observer {
   virtual ~Observer() = default;
   virtual void started(Core&) {}
   // `flat` has 32 positions a row of `rows`; those outside its lanes mean nothing.
-  virtual void accessed(Context&, int space, const int64_t* flat, int size, bool write, bool atomic,
-                        int sem, int scope) {}
+  virtual void accessed(Context&, int /*space*/, const int64_t* /*flat*/, int /*size*/,
+                        bool /*write*/, bool /*atomic*/, int /*sem*/, int /*scope*/) {}
   virtual void op_issued(Core&, Op&) {}
-  virtual void op_accessed(Core&, Op&, int space, const int64_t* starts, int64_t count, int size,
-                           bool write) {}
+  virtual void op_accessed(Core&, Op&, int /*space*/, const int64_t* /*starts*/,
+                           int64_t /*count*/, int /*size*/, bool /*write*/) {}
   virtual void op_done(Core&, Op&) {}
   // ... one for each event of hooks.py, added as they move.
 };

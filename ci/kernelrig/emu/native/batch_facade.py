@@ -1,0 +1,117 @@
+"""A batch of the core as a `WarpBatch`: what Python steps, hooks and findings get to see.
+
+Its warps and lanes never change, and are arrays of its own. Its registers are read from, and
+written to, the files of its warps, lane by lane, so batches that share a warp do not meet. What is
+in flight (`Pending`) stays a Python object, by batch as in the NumPy engine.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.native.core_calls import View
+from kernelrig.emu.numerics.arrays import UNDEFINED, Array, Held, Mask, Pending
+
+if TYPE_CHECKING:
+    from kernelrig.emu.native.machine_facade import NativeMachine
+
+ALL = 0xFFFF_FFFF
+SET, UNSET, IN_FLIGHT = 0, 1, 2
+
+
+def words_at(address: int, count: int) -> NDArray[np.uint32]:
+    """Return a copy of `count` words of the core."""
+    return np.frombuffer(ctypes.string_at(address, 4 * count), np.uint32)
+
+
+def lanes_of(words: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Return words of lane bits as an (n, 32) array."""
+    return np.unpackbits(words.view(np.uint8).reshape(-1, 4), axis=1, bitorder="little").view(
+        np.bool_
+    )
+
+
+def bits_of(mask: Array) -> NDArray[np.uint32]:
+    """Return an (n, 32) array of lanes as words."""
+    return np.packbits(mask, axis=1, bitorder="little").view(np.uint32)[:, 0]
+
+
+class NativeBatch(WarpBatch):
+    """A batch of the core. `masks` are its lanes as words, `flags` says what each register holds,
+    `in_flight` what Python has of them.
+    """
+
+    __slots__ = ("_pending", "address", "flags", "in_flight", "masks", "one", "serial", "view")
+
+    machine: NativeMachine
+
+    def __init__(self, machine: NativeMachine, address: int, view: View) -> None:
+        self.machine = machine
+        self.address = address
+        self.view = view
+        self.serial = view.serial
+        count = view.size
+        self.warps = words_at(view.warps, count).astype(np.intp)
+        self.masks = words_at(view.lanes, count)
+        self.one = int(self.warps[0]) if count == 1 else -1
+        self.lanes: Mask = None if (self.masks == ALL).all() else lanes_of(self.masks)
+        self.flags = (ctypes.c_uint8 * machine.program.registers).from_address(view.unset or 0)
+        self.registers = Registers(self)  # type: ignore[assignment]
+        self.in_flight: dict[int, Pending] = {}
+        self.at = 0
+        self._pending: tuple[int, ...] = ()
+
+    @property
+    def pc(self) -> int:
+        return self.view.segment
+
+    @property
+    def pending(self) -> tuple[int, ...]:
+        return self._pending
+
+    @pending.setter
+    def pending(self, registers: tuple[int, ...]) -> None:
+        self._pending = registers
+        self.view.pending = bool(registers)
+
+    @property
+    def waiting(self) -> tuple[object, ...]:
+        names = self.machine.key_names
+        keys = (ctypes.c_int64 * self.view.keys).from_address(self.view.waiting or 0)
+        return tuple(names[key] for key in keys)
+
+    def held_bits(self, register: int) -> Array:
+        """Return what lies in the register file, whatever is known of it, as an (n, 32) array."""
+        return self.machine.read_register(self, register)
+
+
+class Registers:
+    """The registers of a batch by their index, as a list of them."""
+
+    __slots__ = ("_batch",)
+
+    def __init__(self, batch: NativeBatch) -> None:
+        self._batch = batch
+
+    def __getitem__(self, register: int) -> Held:
+        batch = self._batch
+        flag = batch.flags[register]
+        if flag == SET:
+            return batch.machine.read_register(batch, register)
+        return UNDEFINED if flag == UNSET else batch.in_flight[register]
+
+    def __setitem__(self, register: int, value: Any) -> None:  # noqa: ANN401 - Held
+        batch = self._batch
+        if isinstance(value, np.ndarray):
+            batch.machine.write_register(batch, register, value)
+            batch.flags[register] = SET
+        elif isinstance(value, Pending):
+            batch.in_flight[register] = value
+            batch.flags[register] = IN_FLIGHT
+        else:
+            batch.flags[register] = UNSET

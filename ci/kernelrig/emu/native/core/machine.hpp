@@ -1,0 +1,205 @@
+// The machine and its scheduler: what kernelrig.emu.machine.scheduler, divergence and
+// schedule_policy are for the NumPy engine, choice by choice.
+//
+// How it works. `Core::run` picks a batch or an operation, as those modules say it, until nothing
+// can go on. A segment is a list of instructions with a handler each; `python_step` is the handler
+// of those that have none. What Python has to do in between it does in a callback: a callback that
+// raised sets `halted`, and the run unwinds without touching anything more.
+#pragma once
+
+#include <deque>
+#include <unordered_map>
+
+#include "core.hpp"
+
+namespace emu {
+
+// Python's random.Random: the Mersenne Twister and what is drawn from it, bit by bit alike.
+class Random {
+public:
+  void set(const uint32_t* state);  // 624 words and the position
+  void get(uint32_t* state) const;
+  uint32_t word();
+  double uniform();        // random()
+  int64_t below(int64_t n);  // randrange(n), n > 0
+
+private:
+  uint32_t words[624];
+  int position = 624;
+};
+
+enum Kind : int { EARLY, LATE, RANDOM, UNFAIR };
+
+// Which batch or operation goes next (schedule_policy.Policy).
+struct Policy {
+  Kind kind = EARLY;
+  std::unordered_map<int64_t, double> slow;
+
+  bool yields(Random& random) const { return kind > LATE && random.uniform() < 0.3; }
+  bool splits(Random& random) const { return kind > LATE && random.uniform() < 0.2; }
+};
+
+enum End : int { FALL, STOP, BRANCH, TABLE, EXIT };
+enum Collective : int { ALONE, WARP, MEMBERS };
+
+// A predicate, with the check of its register in front.
+struct Predicate {
+  Operand operand = NO_GUARD;
+  int32_t checked = -1;  // register to check, -1 for none
+  bool negated = false;
+  bool given() const { return operand != NO_GUARD; }
+};
+
+// program.Segment with its condition.
+struct Segment {
+  int first = 0, last = 0;
+  End end = FALL;
+  std::vector<int> targets;
+  int reconvergence = -1;
+  Predicate leaves;  // what a branch or an exit goes by
+  bool condition = false;
+  Predicate guard;  // of the condition
+  Collective collective = ALONE;
+  bool waits = false;  // whether Python is asked for who may go on
+  std::vector<Instruction> code;
+  std::vector<int32_t> sets;  // registers that hold something when it ends
+};
+
+// What Python does, by the address of a batch. All return a negative number for an exception.
+struct Callbacks {
+  int (*step)(Batch*, int at);                    // run an instruction
+  int (*unready)(Batch*, int reg, int at);        // a register is read that holds nothing
+  int (*members)(Batch*, uint32_t* masks);        // the member masks of each row's 32 lanes
+  int (*ready)(Batch*, const Mask*, uint8_t* going);  // 1: some wait, keys by core_blocked
+  int (*table)(Batch*, uint32_t* index);          // the index of a brx, of each row's 32 lanes
+  int (*taken)(Batch* from, Batch* made, const int32_t* rows, int count);
+  int (*joined)(Batch** from, int count, Batch* made);
+  int (*exited)(Batch*);
+  int (*beyond)(Batch*, const Mask*);             // a brx beyond its table
+  int (*event)(int64_t op);                       // the next event of a Python operation
+  int (*finished)(int64_t op);                    // a native one is done
+  int (*unreachable)(const Point*);               // lanes that wait where the others do not come
+  int (*stuck)();                                 // the step limit
+  int (*poll)();                                  // let Python handle its signals
+};
+
+// What Python reads and writes at any time.
+struct Shared {
+  int64_t time = 0;
+  int64_t steps = 0;
+  int64_t max_steps = 0;
+  int32_t stopped = 0;
+  int32_t halted = 0;
+};
+
+struct Waiter {
+  int segment, warp;
+  Batch* batch;
+};
+
+struct Parked {
+  int64_t order;  // of keys, by when they were first waited for
+  std::vector<Batch*> batches;
+};
+
+struct Core {
+  Shared shared;
+  Callbacks call;
+  Random random;
+  Policy policy;
+  std::vector<Segment> segments;
+  std::vector<Operand> operands;
+  std::vector<int64_t> immediates;
+  std::vector<int32_t> sets;
+  std::vector<uint8_t> constants;
+  int registers = 0;
+
+  // Of the wave. The arrays are Python's.
+  int warps = 0;
+  const int64_t* slot_of = nullptr;
+  Mask* alive = nullptr;
+  uint8_t* files = nullptr;
+  int64_t file_bytes = 0;
+  int64_t* visits = nullptr;
+  std::vector<Batch*> ready;
+  std::vector<Op*> heads;
+  std::unordered_map<int64_t, Op*> ops;
+  std::unordered_map<int64_t, std::deque<Op*>> streams;
+  std::vector<Waiter> waiters;  // divergence.ConvergenceWaiters, in the order of insertion
+  std::vector<std::shared_ptr<Point>> points;
+  std::unordered_map<int64_t, Parked> parked;
+  int64_t parkings = 0;
+  int64_t next_op = 0;
+
+  ~Core();
+
+  // scheduler.cpp
+  void start(const int32_t* first, const Mask* lanes, int count);
+  void run();
+  bool execute(Batch& batch, const Segment& segment);
+
+  // choice.cpp
+  void choose(Batch*& batch, Op*& op);
+  Batch* merged(Batch* batch);
+
+  // divergence.cpp
+  Batch* make(int segment);
+  void free(Batch* batch);
+  Batch* take(Batch& from, const std::vector<int>& rows, const std::vector<Mask>& lanes);
+  Batch* reconverge(const std::vector<Batch*>& batches);
+  Batch* gather(Batch* batch, const std::vector<Mask>& needed);
+  Batch* arrive(Batch* batch);
+  Batch* complete(const std::shared_ptr<Point>& point);
+  void release(Point& point);
+  Batch* diverge(Batch* batch, const Segment& segment,
+                 const std::vector<std::pair<std::vector<Mask>, int>>& ways);
+  void share_points(const std::vector<Batch*>& batches);
+
+  // waiting.cpp
+  void park(Batch* batch, const int64_t* keys, int count);
+  void wake(int64_t key);
+  void issue(Op* op);
+  void leave_stream(Op& op);
+  void finish(Op& op);
+
+  bool halted() const { return shared.halted; }
+  bool failed(int result) {
+    if (result < 0)
+      shared.halted = shared.stopped = 1;
+    return result < 0;
+  }
+
+  std::vector<int64_t> blocked_by;  // the keys of the last `ready`
+
+private:
+  void advance(Batch* batch);
+  void step(Op& op);
+  bool release_waiters();
+  bool check(Batch& batch, int reg, int at);
+  bool masks(Batch& batch, const Segment& segment, const Predicate& predicate, int at,
+             std::vector<Mask>& into);
+  Batch* may_issue(Batch* batch, const Segment& segment);
+  bool needed(Batch& batch, const Segment& segment, const std::vector<Mask>& here,
+              std::vector<Mask>& into);
+  Batch* branch(Batch* batch, const Segment& segment);
+  Batch* jump(Batch* batch, const Segment& segment);
+  Batch* leave(Batch* batch, const Segment& segment);
+
+  std::vector<std::unique_ptr<Batch>> pool;
+  std::vector<Batch*> unused;
+  std::vector<Row> rows, guarded;
+  std::vector<std::unique_ptr<Op>> op_pool;
+  std::vector<Op*> unused_ops;
+  int64_t serial = 0;
+
+public:
+  Op* make_op();
+};
+
+// The handler of an instruction that has none: its Python step.
+Result python_step(Context& context, const Instruction& instruction);
+
+// Checks the register `immediates[0]` before it is read.
+Result check_register(Context& context, const Instruction& instruction);
+
+}  // namespace emu

@@ -1,0 +1,131 @@
+"""The core's functions and structures, as ctypes sees them: core/core_api.cpp and machine.hpp."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, c_double, c_int, c_int32, c_int64, c_uint32, c_void_p
+from functools import cache
+
+from kernelrig.emu.native.library import library
+
+
+class View(ctypes.Structure):
+    """A batch, as the core shows it."""
+
+    _fields_ = (
+        ("serial", c_int64),
+        ("segment", c_int32),
+        ("size", c_int32),
+        ("warps", c_void_p),
+        ("lanes", c_void_p),
+        ("unset", c_void_p),
+        ("pending", c_int32),
+        ("keys", c_int32),
+        ("waiting", c_void_p),
+    )
+
+
+class Shared(ctypes.Structure):
+    """What both sides read and write."""
+
+    _fields_ = (
+        ("time", c_int64),
+        ("steps", c_int64),
+        ("max_steps", c_int64),
+        ("stopped", c_int32),
+        ("halted", c_int32),
+    )
+
+
+class ProgramWords(ctypes.Structure):
+    """A program in tables, by their addresses."""
+
+    _fields_ = tuple(
+        field
+        for name, counted in (
+            ("segments", "segment_count"),
+            ("code", ""),
+            ("targets", ""),
+            ("operands", "operand_count"),
+            ("immediates", "immediate_count"),
+            ("sets", "set_count"),
+            ("constants", "constant_bytes"),
+        )
+        for field in ((name, c_void_p), *(((counted, c_int64),) if counted else ()))
+    ) + (("registers", c_int64),)
+
+
+ON_BATCH = ctypes.CFUNCTYPE(c_int, c_int64)
+ON_INSTRUCTION = ctypes.CFUNCTYPE(c_int, c_int64, c_int)
+ON_REGISTER = ctypes.CFUNCTYPE(c_int, c_int64, c_int, c_int)
+ON_WORDS = ctypes.CFUNCTYPE(c_int, c_int64, c_int64)
+ON_READY = ctypes.CFUNCTYPE(c_int, c_int64, c_int64, c_int64)
+ON_TAKEN = ctypes.CFUNCTYPE(c_int, c_int64, c_int64, c_int64, c_int)
+ON_JOINED = ctypes.CFUNCTYPE(c_int, c_int64, c_int, c_int64)
+PLAIN = ctypes.CFUNCTYPE(c_int)
+
+CALLBACKS = (
+    ("step", ON_INSTRUCTION),
+    ("unready", ON_REGISTER),
+    ("members", ON_WORDS),
+    ("ready", ON_READY),
+    ("table", ON_WORDS),
+    ("taken", ON_TAKEN),
+    ("joined", ON_JOINED),
+    ("exited", ON_BATCH),
+    ("beyond", ON_WORDS),
+    ("event", ON_BATCH),
+    ("finished", ON_BATCH),
+    ("unreachable", ON_BATCH),
+    ("stuck", PLAIN),
+    ("poll", PLAIN),
+)
+
+
+class Callbacks(ctypes.Structure):
+    """What the core has Python do. Pointers come as numbers; -1 is an exception."""
+
+    _fields_ = CALLBACKS
+
+
+_FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
+    "core_new": (c_void_p, (POINTER(ProgramWords),)),
+    "core_callbacks": (None, (c_void_p, POINTER(Callbacks))),
+    "core_delete": (None, (c_void_p,)),
+    "core_shared": (POINTER(Shared), (c_void_p,)),
+    "core_policy": (None, (c_void_p, c_int)),
+    "core_set_random": (None, (c_void_p, c_void_p)),
+    "core_get_random": (None, (c_void_p, c_void_p)),
+    "core_random_word": (c_uint32, (c_void_p,)),
+    "core_random_uniform": (c_double, (c_void_p,)),
+    "core_start": (
+        None,
+        (c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_int64, c_void_p),
+    ),
+    "core_run": (None, (c_void_p,)),
+    "core_blocked": (None, (c_void_p, c_void_p, c_int)),
+    "core_wake": (None, (c_void_p, c_int64)),
+    "core_issue": (c_int64, (c_void_p, c_int, c_int64, c_int)),
+    "core_leave_stream": (None, (c_void_p, c_int64)),
+    "core_finish": (None, (c_void_p, c_int64)),
+    "core_parked": (c_int64, (c_void_p, c_void_p, c_int64)),
+    "core_waiters": (c_int64, (c_void_p, c_void_p, c_int64)),
+    "core_ready": (c_int64, (c_void_p, c_void_p, c_int64)),
+    "core_point_segment": (c_int, (c_int64,)),
+    "core_point_missing": (c_int64, (c_int64, c_void_p, c_void_p, c_int64)),
+}
+
+
+@cache
+def core_calls() -> ctypes.PyDLL:
+    """Return the core with its functions declared. It runs with the interpreter's lock held, as
+    calls go both ways and are short.
+    """
+    core = ctypes.PyDLL(library()._name)
+    for name, (result, arguments) in _FUNCTIONS.items():
+        function = getattr(core, name)
+        function.restype = result
+        function.argtypes = arguments
+    return core
+
+

@@ -1,0 +1,227 @@
+"""Runs a `NativeMachine`: `machine.scheduler.Scheduler` with its loop in the core.
+
+What is left here is what the core calls back for: Python steps, issue conditions, events of
+operations, reports. An exception in a callback must not cross the core: it is kept, the core
+unwinds, and `run` raises it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelrig.emu.frontend.runtime import unready
+from kernelrig.emu.machine.deadlock import report_deadlock
+from kernelrig.emu.machine.divergence import ConvergenceWaiters, joined_register
+from kernelrig.emu.machine.divergent_collectives import (
+    report_divergent_waiters,
+    report_missing_lanes,
+)
+from kernelrig.emu.machine.machine_state import ReconvergencePoint
+from kernelrig.emu.machine.schedule_policy import EARLY, LATE, RANDOM, UNFAIR, Policy
+from kernelrig.emu.native.batch_facade import NativeBatch, lanes_of, words_at
+from kernelrig.emu.native.core_calls import CALLBACKS, Callbacks
+from kernelrig.emu.native.machine_facade import NativeMachine
+from kernelrig.emu.numerics.arrays import LANES, Pending
+
+_KINDS = {EARLY: 0, LATE: 1, RANDOM: 2, UNFAIR: 3}
+FAILED = -1
+
+
+@dataclass
+class CoreScheduler:
+    """Runs the wave of CTAs on `machine`, as the `Scheduler` does."""
+
+    machine: NativeMachine
+    policy: Policy
+    max_steps: int
+    raised: BaseException | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        machine = self.machine
+        self.functions = machine.encoded.functions
+        self.segments = machine.program.segments
+        machine.shared.max_steps = self.max_steps
+        machine.calls.core_policy(machine.core, _KINDS[self.policy.kind])
+        self.callbacks = Callbacks(**{
+            name: kind(self._guarded(getattr(self, f"_{name}"))) for name, kind in CALLBACKS
+        })
+
+    @property
+    def steps(self) -> int:
+        return int(self.machine.shared.steps)
+
+    def _guarded(self, call: Callable[..., int]) -> Callable[..., int]:
+        def guarded(*arguments: int) -> int:
+            try:
+                return call(*arguments)
+            except BaseException as e:  # noqa: BLE001 - raised again by `run`
+                if self.raised is None:
+                    self.raised = e
+                return FAILED
+
+        return guarded
+
+    def start(self, ctas: NDArray[np.int64]) -> None:
+        """Make `ctas`, linear indices of whole clusters in order, the wave that runs."""
+        machine = self.machine
+        machine.new_wave()
+        machine.place(ctas)
+        machine.start()
+
+    def run(self) -> None:
+        """Run until all warps have exited and nothing is in flight, or nothing can go on."""
+        machine = self.machine
+        machine.calls.core_callbacks(machine.core, ctypes.byref(self.callbacks))
+        with np.errstate(all="ignore"):
+            machine.calls.core_run(machine.core)
+        machine.program.visits[:] = machine.visits.tolist()
+        if self.raised is not None:
+            raise self.raised
+        self._finish()
+
+    def _finish(self) -> None:
+        machine = self.machine
+        if machine.stopped:
+            return
+        parked, waiters = machine.parked, self._waiters()
+        if parked or waiters.waiting:
+            report_deadlock(machine, parked, [*waiters.waiting.values()])
+            report_divergent_waiters(machine, waiters)
+            machine.stopped = True
+            return
+        for state in machine.components:
+            if hasattr(state, "finish"):
+                state.finish()
+        if machine.hooks:
+            machine.hooks.ended(machine)
+
+    def _waiters(self) -> ConvergenceWaiters:
+        made = ConvergenceWaiters()
+        for batch in self.machine.listed(self.machine.calls.core_waiters):
+            made.waiting[batch.pc, int(batch.warps[0])] = batch
+        return made
+
+    # What the core calls back for.
+    def _step(self, address: int, at: int) -> int:
+        batch = self.machine.batch(address)
+        batch.at = at
+        self.functions.function_of(at)(batch, batch.registers, batch.lanes)
+        return 0
+
+    def _unready(self, address: int, register: int, at: int) -> int:
+        batch = self.machine.batch(address)
+        value = unready(batch, register, at)
+        if isinstance(batch.registers[register], Pending):
+            self.machine.write_register(batch, register, value)
+        return 0
+
+    def _condition(self, batch: NativeBatch) -> Any:  # noqa: ANN401 - its IssueCondition
+        return self.segments[batch.pc].condition
+
+    def _members(self, address: int, into: int) -> int:
+        batch = self.machine.batch(address)
+        members = self._condition(batch).members(batch, batch.registers, batch.lanes)
+        self._fill(into, members, batch.size)
+        return 0
+
+    def _fill(self, into: int, values: NDArray[Any], size: int) -> None:
+        made = (ctypes.c_uint32 * (size * LANES)).from_address(into)
+        np.frombuffer(made, np.uint32).reshape(size, LANES)[...] = values
+
+    def _ready(self, address: int, masks: int, going: int) -> int:
+        batch = self.machine.batch(address)
+        mask = lanes_of(words_at(masks, batch.size)) if masks else batch.lanes
+        block = self._condition(batch).ready(batch, batch.registers, mask)
+        if block is None:
+            return 0
+        ready = (ctypes.c_uint8 * batch.size).from_address(going)
+        np.frombuffer(ready, np.bool_)[...] = block.ready
+        machine = self.machine
+        if not block.ready.all():
+            keys = np.array([machine.key(key) for key in block.keys], np.int64)
+            machine.calls.core_blocked(machine.core, keys.ctypes.data, len(keys))
+        return 1
+
+    def _table(self, address: int, into: int) -> int:
+        batch = self.machine.batch(address)
+        at = self.segments[batch.pc].last - 1
+        index = self.functions.function_of(at)(batch, batch.registers, batch.lanes)
+        self._fill(into, index, batch.size)
+        return 0
+
+    def _beyond(self, address: int, masks: int) -> int:
+        batch = self.machine.batch(address)
+        batch.at = self.segments[batch.pc].last - 1
+        lanes = lanes_of(words_at(masks, batch.size))
+        batch.report("barrier-misuse", "brx.idx beyond its table of targets", lanes)
+        self.machine.stopped = True
+        return 0
+
+    def _taken(self, parent: int, made: int, rows: int, count: int) -> int:
+        batch, part = self.machine.batch(parent), self.machine.batch(made)
+        chosen = words_at(rows, count).astype(np.intp) if count < batch.size else None
+        live = self.segments[batch.pc].live
+        for register, held in batch.in_flight.items():
+            if batch.flags[register] != 2:
+                continue
+            if chosen is None:
+                part.registers[register] = held
+            elif register in live:
+                part.registers[register] = held.take(chosen)
+        part.pending = batch.pending
+        return 0
+
+    def _joined(self, parts: int, count: int, made: int) -> int:
+        addresses = (ctypes.c_int64 * count).from_address(parts)
+        batches = [self.machine.batch(address) for address in addresses]
+        into = self.machine.batch(made)
+        pending = {r for batch in batches for r in batch.in_flight}
+        for register in self.segments[into.pc].live:
+            if register in pending:
+                into.registers[register] = joined_register(batches, register)
+        into.pending = tuple(dict.fromkeys(r for c in batches for r in c.pending))
+        return 0
+
+    def _exited(self, address: int) -> int:
+        machine = self.machine
+        gone = None
+        for state in machine.components:
+            if hasattr(state, "exited"):
+                if gone is None:
+                    gone = machine.batch(address)
+                    gone.at = max(self.segments[gone.pc - 1].last - 1, 0)
+                state.exited(gone, gone.lanes)
+        return 0
+
+    def _event(self, number: int) -> int:
+        queue = self.machine.operations
+        queue.step(queue.by_id[number])
+        return 0
+
+    def _finished(self, number: int) -> int:
+        return 0
+
+    def _unreachable(self, address: int) -> int:
+        calls = self.machine.calls
+        count = calls.core_point_missing(address, None, None, 0)
+        warps, lanes = np.empty(count, np.int32), np.empty(count, np.uint32)
+        calls.core_point_missing(address, warps.ctypes.data, lanes.ctypes.data, count)
+        missing = dict(zip(warps.tolist(), lanes_of(lanes), strict=True))
+        point = ReconvergencePoint(calls.core_point_segment(address), missing)
+        report_missing_lanes(self.machine, self._waiters(), point)
+        return 0
+
+    def _stuck(self) -> int:
+        machine = self.machine
+        machine.report("step-limit", f"still running after {self.max_steps} steps")
+        machine.stopped = True
+        return 0
+
+    def _poll(self) -> int:
+        return 0

@@ -1,0 +1,78 @@
+"""The Python function of one instruction: what the core calls back for where it has no handler.
+
+They are written as the NumPy engine writes its segments (`frontend.codegen`), one instruction each
+and only when one is called for. Their operands come as they lie in the register file: what must be
+checked of a register the core checked before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kernelrig.emu.frontend.codegen import Codegen
+from kernelrig.ptx import Register
+
+
+class StepFunctions(Codegen):
+    """`checks` and `fetched`, by instruction: the registers whose first read in the segment it is,
+    and those that the segment has read or written before.
+    """
+
+    def __init__(self, codegen: Codegen) -> None:
+        self.__dict__.update(codegen.__dict__)
+        self.names = dict(codegen.names)
+        self.checks: dict[int, tuple[int, ...]] = {}
+        self.fetched: dict[int, frozenset[int]] = {}
+        self.segment_of: dict[int, int] = {}
+        self._functions: dict[int, Callable[..., Any]] = {}
+        self._checking: list[int] = []
+        self._known: frozenset[int] = frozenset()
+        for index, (first, last) in enumerate(self.cuts):
+            self._start()
+            for at in range(first, last):
+                self.segment_of[at] = index
+                self.fetched[at] = frozenset(self.held)
+                self._checking = []
+                self._instruction(at)
+                self.checks[at] = tuple(self._checking)
+
+    def _instruction(self, at: int) -> str:
+        instruction, step = self.function.instructions[at], self.steps[at]
+        if step is not None:
+            self._step(at, instruction, step)
+            return "None"
+        first, last = self.cuts[self.segment_of[at]]
+        is_table = instruction.opcode == "brx" and last > first
+        return self._control(at, instruction, "table" if is_table else "")
+
+    def function_of(self, at: int) -> Callable[..., Any]:
+        """Return `f(batch, registers, lanes)` that does what the instruction does."""
+        made = self._functions.get(at)
+        if made is None:
+            made = self._functions[at] = self._made(at)
+        return made
+
+    def _made(self, at: int) -> Callable[..., Any]:
+        self._start()
+        self._known = self.fetched[at]
+        result = self._instruction(at)
+        step = self.steps[at]
+        behind = self.behind[self.segment_of[at]]
+        for register in sorted(self.written):
+            # A result in flight goes where the NumPy engine puts it, which is by liveness.
+            if step is None or not step.in_flight or behind >> register & 1:
+                self.lines.append(f"R[{register}] = r{register}")
+        self.lines.append(f"return {result}")
+        made = self._function(f"step_{at}", "C, R, M")
+        self._known = frozenset()
+        return made
+
+    def _fetch(self, name: str, register: Register, quiet: bool) -> None:
+        # Only what may be in flight, or never written, is asked as the register that it is.
+        asked = quiet and register.index not in self._known
+        source = f"R[{register.index}]" if asked else f"C.held_bits({register.index})"
+        self.lines.append(f"{name} = {source}")
+
+    def _check(self, name: str, register: Register, at: int) -> None:
+        self._checking.append(register.index)

@@ -77,9 +77,7 @@ class Kernel:
     local_bytes: int
     names: RegionNames = field(default_factory=RegionNames)
 
-    def machine(
-        self, rng: random.Random, resident: int, kind: type[Machine] = Machine
-    ) -> Machine:
+    def machine(self, rng: random.Random, resident: int, kind: type[Machine] = Machine) -> Machine:
         """Return a fresh machine that holds up to `resident` CTAs at a time."""
         slots = min(resident, self.geometry.ctas)
         memory = Memory(

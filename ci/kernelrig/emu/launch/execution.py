@@ -9,14 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelrig.emu.launch.bind import Kernel
-from kernelrig.emu.launch.engines import NUMPY
+from kernelrig.emu.launch.engines import NATIVE, NUMPY
 from kernelrig.emu.machine.findings import Finding
 from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.machine.schedule_policy import Policy
 from kernelrig.emu.machine.scheduler import Scheduler
+from kernelrig.emu.native.core_scheduler import CoreScheduler
+from kernelrig.emu.native.machine_facade import NativeMachine
 from kernelrig.emu.observe.composite import CompositeObserver
-from kernelrig.errors import ConfigError
 
 RESIDENT_CTAS = 16
 DEFAULT_STEPS = 20_000_000
@@ -51,23 +52,26 @@ class ScheduleRun:
 
 def run(kernel: Kernel, schedule: Schedule, observers: Sequence[Hooks] = ()) -> ScheduleRun:
     """Run `kernel` once; equal schedules give equal runs."""
-    if schedule.engine != NUMPY:
-        raise ConfigError("the native engine runs no kernel yet", "pass --engine numpy")
     rng = random.Random(f"{schedule.seed}:{schedule.number}")
     geometry = kernel.geometry
     group = geometry.cluster_ctas
     resident = max(schedule.resident_ctas // group, 1) * group
-    machine = kernel.machine(rng, resident)
+    native = schedule.engine == NATIVE
+    machine = kernel.machine(rng, resident, NativeMachine if native else Machine)
     machine.findings.schedule = schedule.number
     machine.hardware_accumulation = schedule.hardware_accumulation
     if observers:
         machine.hooks = observers[0] if len(observers) == 1 else CompositeObserver(tuple(observers))
-    policy = Policy.of(schedule.number, rng)
+    policy = Policy.of(schedule.number, machine.rng)
     machine.spurious = policy.spurious
     machine.patient = policy.patient
     machine.in_turn = policy.in_turn
     machine.elected = schedule.elected or policy.elected
-    scheduler = Scheduler(machine, policy, schedule.max_steps)
+    scheduler: Scheduler | CoreScheduler
+    if isinstance(machine, NativeMachine):
+        scheduler = CoreScheduler(machine, policy, schedule.max_steps)
+    else:
+        scheduler = Scheduler(machine, policy, schedule.max_steps)
     order = _cluster_order(kernel)
     for first in range(0, geometry.ctas, resident):
         scheduler.start(order[first : first + resident])

@@ -16,6 +16,7 @@ instruction, or at one with a member mask, which needs all of its lanes at once 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ def reconverge(batches: list[WarpBatch]) -> WarpBatch:
 class _Join:
     """How the registers of batches become those of one: of `warps`, None for the same ones."""
 
-    def __init__(self, batches: list[WarpBatch], warps: NDArray[np.intp] | None) -> None:
+    def __init__(self, batches: Sequence[WarpBatch], warps: NDArray[np.intp] | None) -> None:
         self.masks = [full_mask(c.lanes, c.size) for c in batches]
         self.size = 0 if warps is None else len(warps)
         # Different warps: rows of all batches side by side, in the order of the warps.
@@ -95,7 +96,7 @@ class _Join:
         return found
 
 
-def joined_register(batches: list[WarpBatch], register: int) -> Held:
+def joined_register(batches: Sequence[WarpBatch], register: int) -> Held:
     """Return what a register of batches that reconverge holds."""
     first = batches[0].warps
     same = all(np.array_equal(c.warps, first) for c in batches[1:])

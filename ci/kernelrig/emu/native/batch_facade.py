@@ -67,8 +67,8 @@ class NativeBatch(WarpBatch):
         self._pending: tuple[int, ...] = ()
 
     @property
-    def pc(self) -> int:
-        return self.view.segment
+    def pc(self) -> int:  # type: ignore[override]
+        return int(self.view.segment)
 
     @property
     def pending(self) -> tuple[int, ...]:
@@ -80,7 +80,7 @@ class NativeBatch(WarpBatch):
         self.view.pending = bool(registers)
 
     @property
-    def waiting(self) -> tuple[object, ...]:
+    def waiting(self) -> tuple[object, ...]:  # type: ignore[override]
         names = self.machine.key_names
         keys = (ctypes.c_int64 * self.view.keys).from_address(self.view.waiting or 0)
         return tuple(names[key] for key in keys)

@@ -40,19 +40,21 @@ class Shared(ctypes.Structure):
 class ProgramWords(ctypes.Structure):
     """A program in tables, by their addresses."""
 
-    _fields_ = tuple(
-        field
-        for name, counted in (
-            ("segments", "segment_count"),
-            ("code", ""),
-            ("targets", ""),
-            ("operands", "operand_count"),
-            ("immediates", "immediate_count"),
-            ("sets", "set_count"),
-            ("constants", "constant_bytes"),
-        )
-        for field in ((name, c_void_p), *(((counted, c_int64),) if counted else ()))
-    ) + (("registers", c_int64),)
+    _fields_ = (
+        ("segments", c_void_p),
+        ("segment_count", c_int64),
+        ("code", c_void_p),
+        ("targets", c_void_p),
+        ("operands", c_void_p),
+        ("operand_count", c_int64),
+        ("immediates", c_void_p),
+        ("immediate_count", c_int64),
+        ("sets", c_void_p),
+        ("set_count", c_int64),
+        ("constants", c_void_p),
+        ("constant_bytes", c_int64),
+        ("registers", c_int64),
+    )
 
 
 ON_BATCH = ctypes.CFUNCTYPE(c_int, c_int64)
@@ -127,5 +129,3 @@ def core_calls() -> ctypes.PyDLL:
         function.restype = result
         function.argtypes = arguments
     return core
-
-

@@ -48,9 +48,9 @@ class CoreScheduler:
         self.segments = machine.program.segments
         machine.shared.max_steps = self.max_steps
         machine.calls.core_policy(machine.core, _KINDS[self.policy.kind])
-        self.callbacks = Callbacks(**{
-            name: kind(self._guarded(getattr(self, f"_{name}"))) for name, kind in CALLBACKS
-        })
+        self.callbacks = Callbacks(
+            **{name: kind(self._guarded(getattr(self, f"_{name}"))) for name, kind in CALLBACKS}
+        )
 
     @property
     def steps(self) -> int:
@@ -60,7 +60,7 @@ class CoreScheduler:
         def guarded(*arguments: int) -> int:
             try:
                 return call(*arguments)
-            except BaseException as e:  # noqa: BLE001 - raised again by `run`
+            except BaseException as e:
                 if self.raised is None:
                     self.raised = e
                 return FAILED
@@ -132,7 +132,7 @@ class CoreScheduler:
 
     def _fill(self, into: int, values: NDArray[Any], size: int) -> None:
         made = (ctypes.c_uint32 * (size * LANES)).from_address(into)
-        np.frombuffer(made, np.uint32).reshape(size, LANES)[...] = values
+        np.ctypeslib.as_array(made).reshape(size, LANES)[...] = values
 
     def _ready(self, address: int, masks: int, going: int) -> int:
         batch = self.machine.batch(address)
@@ -141,7 +141,7 @@ class CoreScheduler:
         if block is None:
             return 0
         ready = (ctypes.c_uint8 * batch.size).from_address(going)
-        np.frombuffer(ready, np.bool_)[...] = block.ready
+        np.ctypeslib.as_array(ready)[...] = block.ready
         machine = self.machine
         if not block.ready.all():
             keys = np.array([machine.key(key) for key in block.keys], np.int64)
@@ -200,7 +200,7 @@ class CoreScheduler:
         return 0
 
     def _event(self, number: int) -> int:
-        queue = self.machine.operations
+        queue = self.machine.queue
         queue.step(queue.by_id[number])
         return 0
 

@@ -73,7 +73,7 @@ class _Encoder:
         file_bytes = -(-self.end // ALIGN) * ALIGN or ALIGN
         constants = np.zeros(len(self.constants) + 2 * ALIGN, np.uint8)
         constants[: len(self.constants)] = np.frombuffer(bytes(self.constants), np.uint8)
-        tables = (
+        tables: tuple[NDArray[Any], ...] = (
             np.array(segments, np.int32),
             np.array(self.code or [[0]], np.int32),
             np.array(self.targets, np.int32),
@@ -92,9 +92,7 @@ class _Encoder:
         words.set_count = len(self.sets)
         words.constant_bytes = len(constants)
         words.registers = self.program.registers
-        return Encoded(
-            self.functions, self.offsets, self.widths, file_bytes, words, tables
-        )
+        return Encoded(self.functions, self.offsets, self.widths, file_bytes, words, tables)
 
     def _segment(self, segment: Segment) -> Words:
         start = len(self.code)

@@ -89,7 +89,7 @@ class NativeMachine(Machine):
 
     # What the core keeps.
     @property
-    def time(self) -> int:  # type: ignore[override]
+    def time(self) -> int:
         return int(self.shared.time)
 
     @time.setter
@@ -97,7 +97,7 @@ class NativeMachine(Machine):
         self.shared.time = value
 
     @property
-    def stopped(self) -> bool:  # type: ignore[override]
+    def stopped(self) -> bool:
         return bool(self.shared.stopped)
 
     @stopped.setter
@@ -105,7 +105,7 @@ class NativeMachine(Machine):
         self.shared.stopped = value
 
     @property
-    def alive(self) -> NDArray[np.bool_]:  # type: ignore[override]
+    def alive(self) -> NDArray[np.bool_]:
         return lanes_of(self._alive)
 
     @alive.setter
@@ -113,7 +113,7 @@ class NativeMachine(Machine):
         self._alive = bits_of(value).copy() if len(value) else np.zeros(0, np.uint32)
 
     @property
-    def ready(self) -> list[WarpBatch]:  # type: ignore[override]
+    def ready(self) -> list[WarpBatch]:
         return self.listed(self.calls.core_ready)
 
     @ready.setter
@@ -133,7 +133,8 @@ class NativeMachine(Machine):
 
     def new_wave(self) -> None:
         super().new_wave()
-        self.operations = NativeQueue(self)
+        self.queue = NativeQueue(self)
+        self.operations = self.queue
         self._keys.clear()
         self.key_names.clear()
         self._batches.clear()

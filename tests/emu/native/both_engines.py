@@ -1,0 +1,95 @@
+"""Runs a kernel on both engines and compares all that a run leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+from kernelrig.emu.launch.bind import Kernel
+from kernelrig.emu.launch.engines import NATIVE, NUMPY
+from kernelrig.emu.launch.execution import Schedule, ScheduleRun, run
+from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.mbarrier import Barrier
+from kernelrig.emu.machine.operations import Op
+from kernelrig.emu.observe.last_writer import LastWriter
+from kernelrig.emu.observe.registry import OBSERVERS as BY_NAME
+
+OBSERVERS: tuple[Callable[[], Hooks], ...] = (*BY_NAME.values(), LastWriter)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any argument of an event
+    """Return what is the same of an argument on both engines."""
+    match value:
+        case WarpBatch():
+            lanes = value.mask_of(None)
+            return tuple((int(w), m.tobytes()) for w, m in zip(value.warps, lanes, strict=True))
+        case Op():
+            return (value.name, value.warp, value.lane, value.at)
+        case Barrier():
+            return (value.slot, value.offset, value.phase)
+        case np.ndarray():
+            return None  # its shape is the engine's; the observers' findings compare its values
+        case list() | tuple():
+            return tuple(_plain(v) for v in value)
+        case slice() | str() | int() | float() | bool() | None:
+            return repr(value)
+    return "machine" if isinstance(value, Machine) else type(value).__name__
+
+
+class Recorder(Hooks):
+    """All events in their order."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+
+def _recording(name: str) -> Callable[..., None]:
+    def event(self: Recorder, *arguments: Any, **named: Any) -> None:  # noqa: ANN401
+        said = tuple(_plain(a) for a in (*arguments, *named.values()))
+        self.events.append((name, said))
+
+    return event
+
+
+for _name in [n for n in vars(Hooks) if not n.startswith("_")]:
+    setattr(Recorder, _name, _recording(_name))
+
+
+def run_both(
+    kernel: Kernel,
+    schedule: Schedule,
+    observers: Sequence[Callable[[], Hooks]] = OBSERVERS,
+) -> tuple[ScheduleRun, ScheduleRun]:
+    """Run `kernel` on both engines and compare: findings, memory, events, times, draws."""
+    runs, events = [], []
+    for engine in (NUMPY, NATIVE):
+        recorder = Recorder()
+        made = [make() for make in observers]
+        runs.append(run(kernel, replace(schedule, engine=engine), [*made, recorder]))
+        events.append(recorder.events)
+    one, other = runs
+    for number, (left, right) in enumerate(zip(*events, strict=False)):
+        assert left == right, f"event {number}: {left} is not {right}"
+    assert len(events[0]) == len(events[1])
+    for left, right in zip(one.findings, other.findings, strict=False):
+        assert _fields(left) == _fields(right)
+    assert len(one.findings) == len(other.findings)
+    assert one.steps == other.steps
+    assert one.counts == other.counts
+    assert one.machine.counts == other.machine.counts
+    assert one.machine.time == other.machine.time
+    assert one.machine.stopped == other.machine.stopped
+    assert one.machine.rng.getstate() == other.machine.rng.getstate()
+    for space in ("global_", "shared", "local"):
+        left, right = (getattr(r.machine.memory, space).bytes for r in runs)
+        assert np.array_equal(left, right), space
+    return one, other
+
+
+def _fields(value: Any) -> Any:  # noqa: ANN401 - a finding, or a part of one
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _fields(getattr(value, f.name)) for f in fields(value)}
+    return value

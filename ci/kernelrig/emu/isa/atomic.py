@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kernelrig.emu.isa._address_operands import bracketed, elements, source, target
 from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, partly
 from kernelrig.emu.machine.addressing import Located, locate
-from kernelrig.emu.machine.instruction_table import Read, Row, Step, Unsupported, row
+from kernelrig.emu.machine.instruction_table import Native, Read, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.state_spaces import Arena
 from kernelrig.emu.machine.thread_memory import memory_semantics, vector_length
@@ -21,7 +21,8 @@ from kernelrig.ptx import Instruction, Operand, Sink
 from kernelrig.ptx.types import BYTES
 
 _INTEGERS = "b16 b32 b64 u32 s32 u64 s64"
-_FLOATS = "f16 f16x2 bf16 bf16x2 f32 f64"
+_HALVES = ("f16", "f16x2", "bf16", "bf16x2")
+_FLOATS = f"{' '.join(_HALVES)} f32 f64"
 _VECTORS = {
     "f32": (2, 4),
     "f16": (2, 4, 8),
@@ -59,6 +60,10 @@ class _Atomic:
             lengths = _VECTORS.get(kind, ())
             if self.how.space != "global" or self.count not in lengths:
                 raise Unsupported(f"{i.mnemonic}: a vector is for .global only")
+
+        self.native = None
+        if kind not in _HALVES:
+            self.native = Native(f"atom.{self.operation}.{kind}", (*self.how.numbers, self.count))
 
     @property
     def size(self) -> int:
@@ -158,7 +163,8 @@ def _atom(i: Instruction) -> Step:
         old = atomic.run(batch, mask, address, operands)
         return old[0] if len(writes) == 1 else tuple(old)
 
-    return Step(run, _reads(i, atomic, 1), writes, effect=True, stop=True)
+    reads = _reads(i, atomic, 1)
+    return Step(run, reads, writes, effect=True, stop=True, native=atomic.native)
 
 
 def _red(i: Instruction) -> Step:
@@ -169,7 +175,7 @@ def _red(i: Instruction) -> Step:
     def run(batch: WarpBatch, mask: Mask, address: Array, *operands: Array) -> None:
         atomic.run(batch, mask, address, operands)
 
-    return Step(run, _reads(i, atomic, 0), effect=True, stop=True)
+    return Step(run, _reads(i, atomic, 0), effect=True, stop=True, native=atomic.native)
 
 
 def _reads(i: Instruction, atomic: _Atomic, first: int) -> tuple[Read, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from kernelrig.emu.isa._address_operands import bracketed, elements, source, target
 from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, partly
 from kernelrig.emu.machine.addressing import locate
-from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
+from kernelrig.emu.machine.instruction_table import Native, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.thread_memory import (
     NO_VALUE,
@@ -67,7 +67,8 @@ def _ld(i: Instruction) -> Step:
 
     writes = tuple(target(i, item, dtype) for item in items)
     stop = how.synchronises or "cv" in i.flags
-    return Step(run, (bracketed(i, address),), writes, effect=True, stop=stop)
+    native = Native(f"ld.{8 * width}x{count}", (*how.numbers, how.non_coherent))
+    return Step(run, (bracketed(i, address),), writes, effect=True, stop=stop, native=native)
 
 
 def _with_policy(i: Instruction, count: int) -> tuple[int, ...]:
@@ -91,7 +92,8 @@ def _st(i: Instruction) -> Step:
         store(batch, mask, address, values, how)
 
     reads = (bracketed(i, address), *(source(i, item, dtype) for item in items))
-    return Step(run, reads, effect=True, stop=how.synchronises)
+    native = Native(f"st.{8 * dtype.itemsize}x{len(items)}", (*how.numbers, 0))
+    return Step(run, reads, effect=True, stop=how.synchronises, native=native)
 
 
 def _st_bulk(i: Instruction) -> Step:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from kernelrig.emu.isa._address_operands import bracketed
 from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, partly, width
 from kernelrig.emu.machine.addressing import locate
-from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
+from kernelrig.emu.machine.instruction_table import Native, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.machine.thread_memory import MemorySemantics
 from kernelrig.emu.numerics.arrays import LANES, U16, U32, Array, Mask
 from kernelrig.ptx import Instruction, Operand, Register, Vector
 
@@ -39,6 +40,11 @@ def _registers(i: Instruction, operand: Operand, count: int) -> tuple[Register, 
 
 def _how(i: Instruction) -> tuple[str, str]:
     return i.opcode, "shared" if i.flags & {"shared", "shared::cta"} else "generic"
+
+
+def _native(how: tuple[str, str], count: int, transposed: bool) -> Native:
+    what, space = how
+    return Native(f"{what}.x{count}", (MemorySemantics(space).numbers[0], transposed))
 
 
 def _rows(
@@ -83,7 +89,9 @@ def _ldmatrix(i: Instruction) -> Step:
         return words[:, 0] if count == 1 else tuple(words[:, m] for m in range(count))
 
     writes = tuple((register, U32) for register in registers)
-    return Step(run, (bracketed(i, address),), writes, effect=True, collective="warp")
+    reads = (bracketed(i, address),)
+    native = _native(how, count, transposed)
+    return Step(run, reads, writes, effect=True, collective="warp", native=native)
 
 
 def _stmatrix(i: Instruction) -> Step:
@@ -103,7 +111,8 @@ def _stmatrix(i: Instruction) -> Step:
         batch.machine.memory.shared.scatter(where, (elements[right],), None)
 
     reads = (bracketed(i, address), *((register, U32) for register in registers))
-    return Step(run, reads, effect=True, collective="warp")
+    native = _native(how, count, transposed)
+    return Step(run, reads, effect=True, collective="warp", native=native)
 
 
 _TAKES = "x1 x2 x4 trans shared shared::cta"

@@ -25,6 +25,10 @@ NO_VALUE = (
 )
 """Qualifiers for caches: they change no value that a program can see."""
 VECTORS = {"v2": 2, "v4": 4, "v8": 8}
+_SPACE_NUMBERS = {
+    "global": 0, "const": 0, "param": 0, "shared": 1, "shared::cta": 1, "shared::cluster": 2,
+    "local": 3, "generic": 4,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,15 @@ class MemorySemantics:
     @property
     def synchronises(self) -> bool:
         return self.sem != "weak"
+
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """The space, the semantics and the scope, as the native core has them."""
+        return (
+            _SPACE_NUMBERS[self.space],
+            SEMANTICS.index(self.sem),
+            ("", *SCOPES).index(self.scope),
+        )
 
 
 def memory_semantics(i: Instruction, sem: str = "weak", scope: str = "") -> MemorySemantics:

@@ -23,6 +23,8 @@ class Applied(ctypes.Structure):
         ("file_bytes", ctypes.c_int64),
         ("lanes", ctypes.c_void_p),
         ("rows", ctypes.c_int),
+        ("memory", ctypes.c_void_p),
+        ("at", ctypes.c_int),
     )
 
 

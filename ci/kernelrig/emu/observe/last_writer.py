@@ -21,7 +21,8 @@ class LastWriter(Hooks):
         self.last: Array | None = None
         self.copied: dict[int, int] = {}  # by instruction: the first flat byte that it read
 
-    def _of(self, machine: Any) -> Array:  # noqa: ANN401 - see Hooks
+    def of_machine(self, machine: Any) -> Array:  # noqa: ANN401 - see Hooks
+        """Return the table: an instruction for each unit of 16 bytes, NO_WRITER where none."""
         if self.last is None:
             units = len(machine.memory.global_) // UNIT + 1
             self.last = np.full(units, NO_WRITER, np.int32)
@@ -42,13 +43,13 @@ class LastWriter(Hooks):
         if write and space == "global":
             if mask is not None:
                 index = np.broadcast_to(index, mask.shape)[mask]
-            last = self._of(batch.machine)
+            last = self.of_machine(batch.machine)
             last[index // UNIT] = batch.at
             last[(index + size - 1) // UNIT] = batch.at
 
     def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
         if write and space == "global":
-            last = self._of(op.machine)
+            last = self.of_machine(op.machine)
             for offset in range(0, size, UNIT):
                 last[(starts + offset) // UNIT] = op.at
             last[(starts + size - 1) // UNIT] = op.at
@@ -61,4 +62,4 @@ class LastWriter(Hooks):
 
     def of(self, machine: Any, index: int) -> int:  # noqa: ANN401 - see Hooks
         """Return the instruction that wrote the flat byte last, NO_WRITER if none did."""
-        return int(self._of(machine)[index // UNIT])
+        return int(self.of_machine(machine)[index // UNIT])

@@ -28,6 +28,7 @@ enum Result : int {
 struct Core;
 struct Batch;
 struct Context;
+struct Memory;
 struct Instruction;
 using Handler = Result (*)(Context&, const Instruction&);
 
@@ -66,6 +67,7 @@ struct Context {
   const uint8_t* constants;
   Row* rows;  // those with a lane
   int count;
+  Memory* memory = nullptr;
 
   template <class T> const T* in(const Row& row, Operand operand) const {
     return reinterpret_cast<const T*>(operand >= 0 ? row.file + operand : constants + ~operand);

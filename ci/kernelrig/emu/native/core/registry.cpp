@@ -68,8 +68,8 @@ int core_apply(const Applied* applied) {
       rows.push_back({applied->files + row * applied->file_bytes, applied->lanes[row], row, row});
   }
   Context context{reinterpret_cast<Core&>(no_machine), batch, applied->constants, rows.data(),
-                  int(rows.size())};
-  const Instruction instruction{handler(applied->handler), 0, NO_GUARD, false,
+                  int(rows.size()), applied->memory};
+  const Instruction instruction{handler(applied->handler), applied->at, NO_GUARD, false,
                                 uint8_t(applied->outs), uint8_t(applied->ins), applied->operands,
                                 applied->immediates};
   return instruction.run(context, instruction);

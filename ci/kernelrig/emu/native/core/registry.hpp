@@ -57,8 +57,10 @@ struct Applied {
   const uint8_t* constants;
   uint8_t* files;       // the register files of the rows, one behind the other
   int64_t file_bytes;   // of each
-  const uint32_t* lanes;  // of each row
+  const uint32_t* lanes;  // of each row, which is the warp of that number
   int rows;
+  emu::Memory* memory;  // null for instructions that need none
+  int at;
 };
 
 // Run one handler of a plain instruction (one that needs no more of the machine than its operands)

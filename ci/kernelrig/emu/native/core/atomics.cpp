@@ -1,0 +1,210 @@
+// atom and red, `atom.<operation>.<type>`: a red has no results. Of floats those of 32 and 64 bits.
+//
+// How it works. Lanes that share an address go one by one, in an order that the schedule draws, as
+// isa.atomic does it: a sample of all lanes, of each element anew. What is combined is
+// numerics.read_modify_write.
+//
+// Immediates: the space, semantics, scope, and the number of elements.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "lanes.hpp"
+#include "memory.hpp"
+
+namespace emu {
+namespace {
+
+// What is combined: `operands` is how many there are behind the old value; `flushed` is said of
+// global memory, where reductions of f32 make zeros of subnormals.
+struct And {
+  static constexpr int operands = 1;
+  template <class T> static T of(T old, T by, T, bool) { return old & by; }
+};
+struct Or {
+  static constexpr int operands = 1;
+  template <class T> static T of(T old, T by, T, bool) { return old | by; }
+};
+struct Xor {
+  static constexpr int operands = 1;
+  template <class T> static T of(T old, T by, T, bool) { return old ^ by; }
+};
+struct Exchange {
+  static constexpr int operands = 1;
+  template <class T> static T of(T, T by, T, bool) { return by; }
+};
+struct Swap {
+  static constexpr int operands = 2;
+  template <class T> static T of(T old, T expected, T by, bool) {
+    return old == expected ? by : old;
+  }
+};
+struct Increment {
+  static constexpr int operands = 1;
+  static uint32_t of(uint32_t old, uint32_t limit, uint32_t, bool) {
+    return old >= limit ? 0 : old + 1;
+  }
+};
+struct Decrement {
+  static constexpr int operands = 1;
+  static uint32_t of(uint32_t old, uint32_t limit, uint32_t, bool) {
+    return old == 0 || old > limit ? limit : old - 1;
+  }
+};
+struct Add {
+  static constexpr int operands = 1;
+  template <class T> static T of(T old, T by, T, bool) { return old + by; }
+};
+template <class Signed> struct Least {
+  static constexpr int operands = 1;
+  template <class T> static T of(T old, T by, T, bool) {
+    return T(std::min(Signed(old), Signed(by)));
+  }
+};
+template <class Signed> struct Greatest {
+  static constexpr int operands = 1;
+  template <class T> static T of(T old, T by, T, bool) {
+    return T(std::max(Signed(old), Signed(by)));
+  }
+};
+struct AddFloat {
+  static constexpr int operands = 1;
+  static uint32_t flush(uint32_t bits) {
+    return (bits & 0x7FFFFFFF) < 0x00800000 ? bits & 0x80000000 : bits;
+  }
+  static uint32_t of(uint32_t old, uint32_t by, uint32_t, bool flushed) {
+    if (flushed)
+      old = flush(old), by = flush(by);
+    const float sum = bits_as<float>(old) + bits_as<float>(by);
+    if (std::isnan(sum))
+      return 0x7FFFFFFF;
+    return flushed ? flush(bits_as<uint32_t>(sum)) : bits_as<uint32_t>(sum);
+  }
+};
+struct AddDouble {
+  static constexpr int operands = 1;
+  // Of two NaN the first goes on, made quiet: a compiler may exchange the operands of a sum.
+  static uint64_t of(uint64_t old, uint64_t by, uint64_t, bool) {
+    constexpr uint64_t QUIET = 0x0008000000000000;
+    if (std::isnan(bits_as<double>(old)))
+      return old | QUIET;
+    if (std::isnan(bits_as<double>(by)))
+      return by | QUIET;
+    return bits_as<uint64_t>(bits_as<double>(old) + bits_as<double>(by));
+  }
+};
+
+// A lane that takes part: its position, and where its operands and its result are.
+struct Taking {
+  int64_t at;
+  int row, lane;
+};
+
+// Whether two lanes share an address.
+bool shared(const std::vector<Taking>& taking) {
+  thread_local std::vector<int64_t> sorted;
+  sorted.clear();
+  bool ascending = true;
+  for (const Taking& one : taking) {
+    ascending &= sorted.empty() || one.at > sorted.back();
+    sorted.push_back(one.at);
+  }
+  if (ascending)
+    return false;
+  std::sort(sorted.begin(), sorted.end());
+  return std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+}
+
+template <class T, class Operation> Result atomic(Context& context, const Instruction& instruction) {
+  const int elements = int(instruction.immediates[3]), size = int(sizeof(T)) * elements;
+  Memory& memory = *context.memory;
+  ThreadAccess access{context.rows, context.count, instruction.at};
+  access.size = size;
+  access.write = access.atomic = true;
+  access.semantics = int(instruction.immediates[1]);
+  access.scope = int(instruction.immediates[2]);
+  const Operand* reads = instruction.operands + instruction.outs;
+  if (!memory.locate(access, context, reads[0], Space(instruction.immediates[0]), size))
+    return FALLBACK;
+  thread_local std::vector<Taking> taking;
+  taking.clear();
+  for (int n = 0; n < context.count; n++)
+    each_lane(context.rows[n].lanes, [&](int lane) {
+      taking.push_back({access.flat[n * LANES + lane], n, lane});
+    });
+  const bool drawn = shared(taking);
+  if (drawn && !memory.draw)
+    return FALLBACK;
+  if (!memory.observe(access))
+    return FALLBACK;
+
+  uint8_t* bytes = memory.bytes[access.arena];
+  const bool flushed = access.arena == GLOBAL;
+  thread_local std::vector<Taking> pool;
+  for (int element = 0; element < elements; element++) {
+    const auto combine = [&](const Taking& one) {
+      const Row& row = context.rows[one.row];
+      uint8_t* cell = bytes + one.at + element * int(sizeof(T));
+      const T by = context.in<T>(row, reads[1 + element])[one.lane];
+      const T also =
+          Operation::operands == 2 ? context.in<T>(row, reads[2 + element])[one.lane] : T(0);
+      T old;
+      std::memcpy(&old, cell, sizeof old);
+      const T made = Operation::of(old, by, also, flushed);
+      std::memcpy(cell, &made, sizeof made);
+      return old;
+    };
+    const auto give = [&](const Taking& one, T old) {
+      if (instruction.outs && instruction.operands[element] != NO_RESULT)
+        context.out<T>(context.rows[one.row], instruction.operands[element])[one.lane] = old;
+    };
+    if (!drawn) {
+      for (const Taking& one : taking)
+        give(one, combine(one));
+      continue;
+    }
+    // random.sample of all of them.
+    pool = taking;
+    for (size_t left = pool.size(); left; left--) {
+      const size_t chosen = size_t(memory.draw(context, int64_t(left)));
+      give(pool[chosen], combine(pool[chosen]));
+      pool[chosen] = pool[left - 1];
+    }
+  }
+  uint8_t* written = memory.written[access.arena];
+  for (const Taking& one : taking)
+    std::memset(written + one.at, 1, size_t(size));
+  return CONTINUE;
+}
+
+const Handlers handlers{
+    {"atom.and.b32", atomic<uint32_t, And>},
+    {"atom.and.b64", atomic<uint64_t, And>},
+    {"atom.or.b32", atomic<uint32_t, Or>},
+    {"atom.or.b64", atomic<uint64_t, Or>},
+    {"atom.xor.b32", atomic<uint32_t, Xor>},
+    {"atom.xor.b64", atomic<uint64_t, Xor>},
+    {"atom.exch.b32", atomic<uint32_t, Exchange>},
+    {"atom.exch.b64", atomic<uint64_t, Exchange>},
+    {"atom.cas.b16", atomic<uint16_t, Swap>},
+    {"atom.cas.b32", atomic<uint32_t, Swap>},
+    {"atom.cas.b64", atomic<uint64_t, Swap>},
+    {"atom.inc.u32", atomic<uint32_t, Increment>},
+    {"atom.dec.u32", atomic<uint32_t, Decrement>},
+    {"atom.add.u32", atomic<uint32_t, Add>},
+    {"atom.add.s32", atomic<uint32_t, Add>},
+    {"atom.add.u64", atomic<uint64_t, Add>},
+    {"atom.add.f32", atomic<uint32_t, AddFloat>},
+    {"atom.add.f64", atomic<uint64_t, AddDouble>},
+    {"atom.min.u32", atomic<uint32_t, Least<uint32_t>>},
+    {"atom.min.s32", atomic<uint32_t, Least<int32_t>>},
+    {"atom.min.u64", atomic<uint64_t, Least<uint64_t>>},
+    {"atom.min.s64", atomic<uint64_t, Least<int64_t>>},
+    {"atom.max.u32", atomic<uint32_t, Greatest<uint32_t>>},
+    {"atom.max.s32", atomic<uint32_t, Greatest<int32_t>>},
+    {"atom.max.u64", atomic<uint64_t, Greatest<uint64_t>>},
+    {"atom.max.s64", atomic<uint64_t, Greatest<int64_t>>},
+};
+
+} // namespace
+} // namespace emu

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from kernelrig.emu.launch.bind import Kernel
 from kernelrig.emu.launch.engines import NATIVE, NUMPY
@@ -73,14 +75,23 @@ def run(kernel: Kernel, schedule: Schedule, observers: Sequence[Hooks] = ()) -> 
     else:
         scheduler = Scheduler(machine, policy, schedule.max_steps)
     order = _cluster_order(kernel)
-    for first in range(0, geometry.ctas, resident):
-        scheduler.start(order[first : first + resident])
-        if machine.hooks:
-            machine.hooks.started(machine)
-        scheduler.run()
-        if machine.stopped:
-            break
+    # Products are too small to share among threads: they would wait for one another longer than
+    # they compute, where schedules run side by side as long as a whole turn of the system's.
+    with _libraries().limit(limits=1):
+        for first in range(0, geometry.ctas, resident):
+            scheduler.start(order[first : first + resident])
+            if machine.hooks:
+                machine.hooks.started(machine)
+            scheduler.run()
+            if machine.stopped:
+                break
     return ScheduleRun(machine, machine.findings.all, scheduler.steps, kernel.program.counts())
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Return what sets the threads of the libraries that are loaded; to find them takes 2 ms."""
+    return ThreadpoolController()
 
 
 def _cluster_order(kernel: Kernel) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

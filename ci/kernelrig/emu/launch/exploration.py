@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from threadpoolctl import threadpool_limits
-
 from kernelrig.emu.launch.element_types import DTYPES
 from kernelrig.emu.launch.execution import Schedule, ScheduleRun, run
 from kernelrig.emu.launch.expect import compare
@@ -147,8 +145,7 @@ def _run_one(schedule: Schedule, observe: tuple[str, ...], dump: tuple[str, ...]
     writers = LastWriter() if _loaded.entry.expect else None
     observers: list[Hooks] = [made() for made in _factories(observe)]
     inits = [o for o in observers if isinstance(o, Init)]
-    with threadpool_limits(1):  # schedules run side by side; products are too small to share
-        ran = run(_loaded.kernel, schedule, [*observers, *([writers] if writers else [])])
+    ran = run(_loaded.kernel, schedule, [*observers, *([writers] if writers else [])])
     if writers and not ran.machine.stopped:
         for init in inits:
             init.left_unwritten(ran.machine, tuple(_loaded.entry.expect))

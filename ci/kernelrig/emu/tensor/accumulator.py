@@ -49,11 +49,19 @@ class Accumulator:
         parts = floats.reshape(self.n // 8, 2, 2, warps, 8, 4)
         self.sums[...] = parts.transpose(3, 1, 4, 0, 5, 2).reshape(self.sums.shape)
 
-    def add(self, rows: NDArray[np.intp], sums: F32) -> None:
+    def of(self, rows: NDArray[np.intp]) -> F32:
+        """Return the sums of some warps, stacked: for `set`, which may find them changed."""
+        some = slice(int(rows[0]), int(rows[0]) + len(rows))
+        together = bool((rows == np.arange(some.start, some.stop)).all())
+        return self.sums[some if together else rows].reshape(-1, self.n)
+
+    def set(self, rows: NDArray[np.intp], sums: F32) -> None:
         """Let the sums of some warps be these, stacked."""
+        self._registers = None
+        if np.may_share_memory(sums, self.sums) and not self.half:
+            return
         made = sums.astype(np.float16) if self.half else sums
         self.sums[rows] = made.reshape(len(rows), WARP_ROWS, self.n)
-        self._registers = None
 
     def registers(self) -> NDArray[np.uint32]:
         """Return the bits of all registers, (registers, warps, 32)."""

@@ -50,6 +50,19 @@ def multiply(a: F32, b: F32) -> F32:
     return np.asarray(a @ b.T, np.float32)
 
 
+_products = np.empty(0, np.float32)
+
+
+def multiply_add(a: F32, b: F32, d: F32) -> None:
+    """Add A x B^T to D: each element is the sum over k, in BLAS's order, and then D's."""
+    global _products
+    if _products.size < d.size:
+        _products = np.empty(d.size, np.float32)
+    product = _products[: d.size].reshape(d.shape)
+    np.matmul(a, b.T, out=product)
+    d += product
+
+
 def hardware_sum(
     a: F32, b: F32, forms: tuple[Format, Format], c: F32 | None, rounding: Rounding
 ) -> F32:

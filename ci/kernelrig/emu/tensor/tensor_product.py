@@ -17,7 +17,13 @@ from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.tensor.formats import decode
 from kernelrig.emu.tensor.instruction_descriptor import Product
 from kernelrig.emu.tensor.operand_layout import UNIT, Operand
-from kernelrig.emu.tensor.summation import BLACKWELL_FP8, F32, hardware_sum, multiply
+from kernelrig.emu.tensor.summation import (
+    BLACKWELL_FP8,
+    F32,
+    hardware_sum,
+    multiply,
+    multiply_add,
+)
 from kernelrig.emu.tensor.tensor_memory import TensorMemory
 
 A_COLUMNS = 8
@@ -165,7 +171,7 @@ class Multiplication:
             elif self.shift:
                 floats[...] = multiply(a, b) + floats * np.float32(2.0**-self.shift)
             else:
-                floats += multiply(a, b)
+                multiply_add(a, b, floats)
             return
         half = d.astype(np.uint16).view(np.float16)
         start = floats if product.d == "f32" else half.astype(np.float32)

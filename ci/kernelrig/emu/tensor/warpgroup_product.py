@@ -18,7 +18,14 @@ from kernelrig.emu.numerics.arrays import LANES, Array, whole
 from kernelrig.emu.tensor.accumulator import WARP_ROWS, Accumulator
 from kernelrig.emu.tensor.formats import ROW_BYTES, Format, decode
 from kernelrig.emu.tensor.operand_layout import UNIT, Operand
-from kernelrig.emu.tensor.summation import F32, HOPPER, HOPPER_FP8, hardware_sum, multiply
+from kernelrig.emu.tensor.summation import (
+    F32,
+    HOPPER,
+    HOPPER_FP8,
+    hardware_sum,
+    multiply,
+    multiply_add,
+)
 
 WARPS = 4
 M = WARPS * WARP_ROWS
@@ -131,17 +138,16 @@ class WarpgroupProduct:
         yield
         a = -a if form.a_sign < 0 else a
         b = -b if form.b_sign < 0 else b
-        before = None
-        if self.adds:
-            before = self.accumulator.sums[self.rows].reshape(len(a), form.n)
+        before = self.accumulator.of(self.rows) if self.adds else None
         if self.hardware:
             rounding = replace(HOPPER_FP8 if form.a.bytes == 1 else HOPPER, half=form.d == "f16")
             sums = hardware_sum(a, b, (form.a, form.b), before, rounding)
+        elif before is not None:
+            multiply_add(a, b, before)
+            sums = before
         else:
             sums = multiply(a, b)
-            if before is not None:
-                sums += before
-        self.accumulator.add(self.rows, sums)
+        self.accumulator.set(self.rows, sums)
 
     def _fetch(self, op: Op, operand: Operand, quarters: NDArray[np.intp] | None) -> F32:
         """Read all of an operand, or a quarter of its rows for each warp."""

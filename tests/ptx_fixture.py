@@ -27,7 +27,7 @@ Assemble = Callable[[str, str], str]
 @pytest.fixture(scope="session")
 def compile_ptx(cuda_toolchain: Toolchain) -> CompilePtx:
     def compile_source(source: str, arch: str, *flags: str) -> str:
-        return _compile(cuda_toolchain, source, arch, flags)
+        return ptx_of(cuda_toolchain, source, arch, *flags)
 
     return compile_source
 
@@ -62,7 +62,7 @@ def assemble(cuda_toolchain: Toolchain) -> Assemble:
     return assemble_text
 
 
-def _compile(tools: Toolchain, source: str, arch: str, flags: tuple[str, ...]) -> str:
+def ptx_of(tools: Toolchain, source: str, arch: str, *flags: str) -> str:
     # As kernelrig.build does it: no path of this machine gets into the line table.
     path = f"PATH={tools.root / 'bin'}:{tools.host_compiler.parent}:/usr/bin:/bin"
     argv: list[str | Path] = ["env", "-i", path, "LC_ALL=C", "PWD=/proc/self/cwd", tools.nvcc]

@@ -166,17 +166,6 @@ def test_a_launch_file_that_cannot_be_read_is_named_with_its_folder(
     assert capsys.readouterr().err == said
 
 
-def test_a_failure_of_the_emulator_itself_reads_as_no_finding(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def broken(*_: object) -> None:
-        raise KeyError("lost")
-
-    monkeypatch.setattr("kernelrig.emu.__main__.emulate", broken)
-    assert main(["run", str(folder / "launch.json")]) == 2
-    assert "the emulator itself failed, KeyError at test_command.py" in capsys.readouterr().err
-
-
 LOCATED = """
 .loc 2 40 3, function_name $L__info_string0, inlined_at 1 12 5
 .loc 1 12 5

@@ -2,7 +2,8 @@
 
 `split FINDINGS.json` takes a part of its findings.
 
-Exit 0: no error; 1: at least one finding of severity error; 2: bad input.
+Exit 0: no error; 1: at least one finding of severity error; 2: bad input; 4: the emulator itself
+failed, or the system ended it.
 """
 
 from __future__ import annotations
@@ -10,8 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import traceback
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,11 @@ from typing import Any
 import numpy as np
 
 from kernelrig.emu.launch.engines import choose_engine
+from kernelrig.emu.launch.estimate import Watch
 from kernelrig.emu.launch.execution import DEFAULT_STEPS, Schedule
 from kernelrig.emu.launch.exploration import ALL_OBSERVERS, Outcome, emulate, schedules_of
 from kernelrig.emu.launch.loader import load
+from kernelrig.emu.launch.workers import raised_at
 from kernelrig.emu.machine.findings import OBSERVER_OF, Finding
 from kernelrig.emu.observe.registry import OBSERVERS
 from kernelrig.errors import CiError, ConfigError
@@ -38,36 +39,30 @@ the innermost frame in the kernel's own sources."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command and return its exit code; an error is one sentence on stderr and exit 2."""
+    """Run the command and return its exit code; an error is one sentence on stderr."""
     try:
         return run_command(argv)
     except CiError as e:
         print(log_text(f"error: {e}"), file=sys.stderr)
-        return 2
+        return e.exit_code
     except Exception as e:  # an exit of 1 would read as a finding
-        last = traceback.extract_tb(e.__traceback__)[-1]
-        where = f"{Path(last.filename).name}:{last.lineno}"
-        said = f"error: the emulator itself failed, {type(e).__name__} at {where}: {e}; "
+        said = f"error: the emulator itself failed, {type(e).__name__} at {raised_at(e)}: {e}; "
         advice = "nothing was established: please report it with the launch file"
         print(log_text(said + advice), file=sys.stderr)
-        return 2
+        return CiError.exit_code
 
 
 def run_command(argv: list[str] | None = None) -> int:
     """Run the command and return its exit code.
 
-    Raises ConfigError for input that cannot be read or emulated, CiError if memory runs out.
+    Raises ConfigError for input that cannot be read or emulated, CiError if memory runs out or a
+    process dies.
     """
     arguments = _parser().parse_args(argv)
     try:
         code: int = arguments.command(arguments)
     except RecursionError as e:
         raise ConfigError("the module is nested too deeply") from e
-    except BrokenProcessPool as e:
-        raise CiError(
-            "a process that emulates a schedule was killed, probably for its memory",
-            "emulate a smaller launch",
-        ) from e
     except MemoryError as e:
         raise CiError("out of memory", "emulate a smaller launch") from e
     return code
@@ -135,7 +130,12 @@ def _run(arguments: argparse.Namespace) -> int:
         engine=engine.name,
     )
     outcome = emulate(
-        loaded, schedules_of(first, arguments.schedules), observe, tuple(dumps), arguments.jobs
+        loaded,
+        schedules_of(first, arguments.schedules),
+        observe,
+        tuple(dumps),
+        arguments.jobs,
+        Watch(lambda text: print(text, file=sys.stderr, flush=True)),
     )
     try:
         written = {name: _dump(name, path, outcome) for name, path in dumps.items()}

@@ -15,6 +15,7 @@ from kernelrig.emu.launch.engines import NATIVE, NUMPY
 from kernelrig.emu.machine.findings import Finding
 from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Machine
+from kernelrig.emu.machine.progress import WAVE, WAVES, Progress
 from kernelrig.emu.machine.schedule_policy import Policy
 from kernelrig.emu.machine.scheduler import Scheduler
 from kernelrig.emu.native.core_scheduler import CoreScheduler
@@ -52,8 +53,13 @@ class ScheduleRun:
     counts: dict[str, int]
 
 
-def run(kernel: Kernel, schedule: Schedule, observers: Sequence[Hooks] = ()) -> ScheduleRun:
-    """Run `kernel` once; equal schedules give equal runs."""
+def run(
+    kernel: Kernel,
+    schedule: Schedule,
+    observers: Sequence[Hooks] = (),
+    progress: Progress | None = None,
+) -> ScheduleRun:
+    """Run `kernel` once; equal schedules give equal runs. `progress` says how far it is."""
     rng = random.Random(f"{schedule.seed}:{schedule.number}")
     geometry = kernel.geometry
     group = geometry.cluster_ctas
@@ -69,16 +75,20 @@ def run(kernel: Kernel, schedule: Schedule, observers: Sequence[Hooks] = ()) -> 
     machine.patient = policy.patient
     machine.in_turn = policy.in_turn
     machine.elected = schedule.elected or policy.elected
+    progress = progress or Progress()
     scheduler: Scheduler | CoreScheduler
     if isinstance(machine, NativeMachine):
-        scheduler = CoreScheduler(machine, policy, schedule.max_steps)
+        scheduler = CoreScheduler(machine, policy, schedule.max_steps, progress)
     else:
-        scheduler = Scheduler(machine, policy, schedule.max_steps)
+        scheduler = Scheduler(machine, policy, schedule.max_steps, progress.cells)
     order = _cluster_order(kernel)
+    waves = range(0, geometry.ctas, resident)
+    progress.cells[WAVES] = len(waves)
     # Products are too small to share among threads: they would wait for one another longer than
     # they compute, where schedules run side by side as long as a whole turn of the system's.
     with _libraries().limit(limits=1):
-        for first in range(0, geometry.ctas, resident):
+        for wave, first in enumerate(waves):
+            progress.cells[WAVE] = wave
             scheduler.start(order[first : first + resident])
             if machine.hooks:
                 machine.hooks.started(machine)

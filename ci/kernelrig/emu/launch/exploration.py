@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from kernelrig.emu.launch.element_types import DTYPES
+from kernelrig.emu.launch.engines import NUMPY
+from kernelrig.emu.launch.estimate import Estimate, Watch
 from kernelrig.emu.launch.execution import Schedule, ScheduleRun, run
 from kernelrig.emu.launch.expect import compare
 from kernelrig.emu.launch.loader import Loaded
+from kernelrig.emu.launch.workers import Died, Workers
 from kernelrig.emu.machine.findings import OBSERVER_OF, Finding, merge
 from kernelrig.emu.machine.grouping import grouped
 from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.progress import AT, LAST, Progress
 from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.observe.initialisation import Init
 from kernelrig.emu.observe.last_writer import LastWriter
 from kernelrig.emu.observe.registry import OBSERVERS
+from kernelrig.errors import CiError
 
 ALL_OBSERVERS = ("memory", "races", "init", "sync")
+SILENT = Watch()
 _ALWAYS = frozenset({"results", "run"})
 
 
@@ -73,32 +78,30 @@ class _One:
     stopped: bool
 
 
-_loaded: Loaded | None = None
-"""The launch, for the forked processes: it holds functions, which cannot be pickled."""
-
-
 def emulate(
     loaded: Loaded,
     schedules: Sequence[Schedule],
     observe: Sequence[str] = ALL_OBSERVERS,
     dump: Sequence[str] = (),
     jobs: int = 0,
+    watch: Watch = SILENT,
 ) -> Outcome:
     """Run `loaded` under each of `schedules`; `dump` names the buffers to bring back.
 
-    `jobs` processes run at a time, 0 for one per processor.
+    `jobs` processes run at a time, 0 for one per processor. `watch` is told how long it will take.
+    Raises CiError if a process died: it says of what, and where in the kernel.
     """
-    global _loaded
     jobs = min(jobs or len(os.sched_getaffinity(0)), len(schedules))
-    _loaded = loaded
-    work = [(schedule, tuple(observe), tuple(dump)) for schedule in schedules]
-    if jobs <= 1:
-        ran = [_run_one(*item) for item in work]
-    else:
-        context = multiprocessing.get_context("fork")
-        with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-            ran = list(pool.map(_run_one, *zip(*work, strict=True)))
-    _loaded = None
+
+    def run_one(schedule: Schedule, progress: Progress) -> _One:
+        return _run_one(loaded, schedule, tuple(observe), tuple(dump), progress)
+
+    with Workers(run_one, jobs) as workers:
+        estimate = Estimate(workers, len(schedules), watch)
+        try:
+            ran = workers.map(schedules, estimate.look, watch.look_s)
+        except Died as e:
+            raise _died(e, loaded, schedules[e.number]) from e
     rows: dict[str, int] = {}
     counters: dict[str, int] = {}
     for one in ran:
@@ -139,20 +142,41 @@ def schedules_of(first: Schedule, count: int) -> tuple[Schedule, ...]:
     return tuple(replace(first, number=number) for number in range(count))
 
 
-def _run_one(schedule: Schedule, observe: tuple[str, ...], dump: tuple[str, ...]) -> _One:
-    assert _loaded is not None
+def _died(died: Died, loaded: Loaded, schedule: Schedule) -> CiError:
+    """Return the sentence: which signal, which schedule, which instruction, and what to do."""
+    cells = died.progress.cells
+    places = [loaded.kernel.program.label(at) for at in sorted({cells[AT], cells[LAST]}) if at >= 0]
+    where = " to ".join(places) or "its start"
+    name = signal.Signals(died.signal).name if died.signal else "an exit"
+    what = f"schedule {schedule.number} ended its process by {name}, {schedule.engine} engine, at"
+    if died.signal == signal.SIGKILL:
+        advice = "the system kills for want of memory: emulate a smaller launch, or pass --jobs 1"
+    else:
+        advice = "a defect of the emulator: nothing was established; report it with the launch file"
+        advice += ", or try --engine numpy" if schedule.engine != NUMPY else ""
+    return CiError(f"{what} {where}", advice)
+
+
+def _run_one(
+    loaded: Loaded,
+    schedule: Schedule,
+    observe: tuple[str, ...],
+    dump: tuple[str, ...],
+    progress: Progress,
+) -> _One:
     begin = time.perf_counter()
-    writers = LastWriter() if _loaded.entry.expect else None
+    writers = LastWriter() if loaded.entry.expect else None
     observers: list[Hooks] = [made() for made in _factories(observe)]
     inits = [o for o in observers if isinstance(o, Init)]
-    ran = run(_loaded.kernel, schedule, [*observers, *([writers] if writers else [])])
+    observing = [*observers, *([writers] if writers else [])]
+    ran = run(loaded.kernel, schedule, observing, progress)
     if writers and not ran.machine.stopped:
         for init in inits:
-            init.left_unwritten(ran.machine, tuple(_loaded.entry.expect))
-        compare(_loaded, ran.machine, writers)
+            init.left_unwritten(ran.machine, tuple(loaded.entry.expect))
+        compare(loaded, ran.machine, writers)
     return _One(
         ran.machine.findings.all,
-        {name: _buffer(_loaded, ran, name) for name in dump},
+        {name: _buffer(loaded, ran, name) for name in dump},
         ran.counts,
         dict(ran.machine.counts),
         ran.steps,

@@ -44,6 +44,7 @@ from kernelrig.emu.machine.divergent_collectives import (
 from kernelrig.emu.machine.machine_state import Machine, ReconvergencePoint, WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.program import BRANCH, EXIT, STOP, TABLE, Segment
+from kernelrig.emu.machine.progress import AT, LAST
 from kernelrig.emu.machine.schedule_policy import Policy
 from kernelrig.emu.numerics.arrays import LANES, UNDEFINED, full_mask
 
@@ -53,11 +54,15 @@ FUEL = 4096
 
 @dataclass
 class Scheduler:
-    """Runs the wave of CTAs on `machine`. `steps` counts segments and events."""
+    """Runs the wave of CTAs on `machine`. `steps` counts segments and events.
+
+    What it executes stands in `cells` (`progress`) first: code may end the process.
+    """
 
     machine: Machine
     policy: Policy
     max_steps: int
+    cells: memoryview
     steps: int = 0
 
     def __post_init__(self) -> None:
@@ -92,6 +97,7 @@ class Scheduler:
                     chosen = self.policy.next(machine.ready, heads)
                     if isinstance(chosen, Op):
                         self.steps += 1
+                        self.cells[AT] = self.cells[LAST] = chosen.at
                         machine.operations.step(chosen)
                     else:
                         self._advance(self._merged(chosen))
@@ -136,12 +142,14 @@ class Scheduler:
     # Running.
     def _advance(self, batch: WarpBatch | None) -> None:
         machine, segments, visits = self.machine, self.segments, self.visits
+        cells = self.cells
         fuel = FUEL
         while batch is not None and not machine.stopped:
             segment = segments[batch.pc]
             if batch.points and batch.points[-1].segment == batch.pc:
                 batch = arrive(batch)
                 continue
+            cells[AT], cells[LAST] = segment.first, segment.last - 1
             if segment.condition is not None:
                 batch = self._check_condition(batch, segment)
                 if batch is None:

@@ -96,6 +96,7 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "core_delete": (None, (c_void_p,)),
     "core_shared": (POINTER(Shared), (c_void_p,)),
     "core_policy": (None, (c_void_p, c_int)),
+    "core_progress": (None, (c_void_p, c_int64)),
     "core_set_random": (None, (c_void_p, c_void_p)),
     "core_get_random": (None, (c_void_p, c_void_p)),
     "core_random_word": (c_uint32, (c_void_p,)),

@@ -23,6 +23,7 @@ from kernelrig.emu.machine.divergent_collectives import (
     report_missing_lanes,
 )
 from kernelrig.emu.machine.machine_state import ReconvergencePoint
+from kernelrig.emu.machine.progress import Progress
 from kernelrig.emu.machine.schedule_policy import EARLY, LATE, RANDOM, UNFAIR, Policy
 from kernelrig.emu.native.batch_facade import NativeBatch, lanes_of, words_at
 from kernelrig.emu.native.core_calls import CALLBACKS, Callbacks
@@ -35,11 +36,14 @@ FAILED = -1
 
 @dataclass
 class CoreScheduler:
-    """Runs the wave of CTAs on `machine`, as the `Scheduler` does."""
+    """Runs the wave of CTAs on `machine`, as the `Scheduler` does. What it executes stands in
+    `progress` first.
+    """
 
     machine: NativeMachine
     policy: Policy
     max_steps: int
+    progress: Progress
     raised: BaseException | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -47,6 +51,7 @@ class CoreScheduler:
         self.functions = machine.encoded.functions
         self.segments = machine.program.segments
         machine.shared.max_steps = self.max_steps
+        machine.calls.core_progress(machine.core, self.progress.address)
         machine.calls.core_policy(machine.core, _KINDS[self.policy.kind])
         self.callbacks = Callbacks(
             **{name: kind(self._guarded(getattr(self, f"_{name}"))) for name, kind in CALLBACKS}

@@ -92,6 +92,8 @@ Shared* core_shared(Core* core) { return &core->shared; }
 
 void core_policy(Core* core, int kind) { core->policy.kind = Kind(kind); }
 
+void core_progress(Core* core, int64_t* cells) { core->progress = cells; }
+
 // The state of the generator: 624 words and the position.
 void core_set_random(Core* core, const uint32_t* state) { core->random.set(state); }
 void core_get_random(Core* core, uint32_t* state) { core->random.get(state); }

@@ -114,6 +114,11 @@ struct Core {
   std::vector<uint8_t> constants;
   int registers = 0;
 
+  // Two cells that outlive the process: the instructions that are being executed, first and last
+  // (machine/progress.py).
+  int64_t* progress = nullptr;
+  void executing(int at) { progress[0] = progress[1] = at; }
+
   // Of the wave. The arrays are Python's.
   int warps = 0;
   const int64_t* slot_of = nullptr;

@@ -70,6 +70,7 @@ void Core::run() {
 }
 
 void Core::step(Op& op) {
+  executing(op.at);
   if (op.python) {
     failed(call.event(op.id));
     return;
@@ -104,6 +105,7 @@ void Core::advance(Batch* batch) {
       batch = arrive(batch);
       continue;
     }
+    executing(segment.first);
     if (segment.condition) {
       batch = may_issue(batch, segment);
       if (!batch || halted())
@@ -152,6 +154,7 @@ bool Core::execute(Batch& batch, const Segment& segment) {
   }
   Context whole{*this, batch, constants.data(), rows.data(), int(rows.size())};
   for (const Instruction& instruction : segment.code) {
+    executing(instruction.at);
     Context context = whole;
     if (instruction.guard != NO_GUARD) {
       guarded.clear();

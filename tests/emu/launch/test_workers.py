@@ -1,0 +1,182 @@
+"""Processes that run schedules: what is said of one that dies, and that none is left."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kernelrig.emu.__main__ import main
+from kernelrig.emu.launch.estimate import Watch, shown_time
+from kernelrig.emu.launch.execution import Schedule
+from kernelrig.emu.launch.exploration import emulate, schedules_of
+from kernelrig.emu.launch.loader import load
+from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.observe.registry import OBSERVERS
+
+from tests.emu.harness import kernel_text
+from tests.toolchain_fixture import REPOSITORY
+
+LIMIT_S = 20.0
+STORE = (
+    "ld.param.u64 %rd0, [c]; bar.sync 0; mov.u32 %r1, 1;\nst.global.u32 [%rd0], %r1; bar.sync 0;"
+)
+ENDLESS = "mov.u32 %r0, 0;\nAGAIN: add.u32 %r0, %r0, 1; bra AGAIN;"
+
+
+def launch(folder: Path, body: str, grid: int = 1) -> Path:
+    description = {
+        "schema": 1,
+        "module": "k.ptx",
+        "entry": "k",
+        "grid": [grid, 1, 1],
+        "block": [32, 1, 1],
+        "buffers": {"C": {"dtype": "u32", "shape": [1], "fill": {"kind": "zero"}}},
+        "args": [{"buffer": "C"}],
+    }
+    (folder / "launch.json").write_text(json.dumps(description))
+    (folder / "k.ptx").write_text(kernel_text(body, ["c"], "sm_100a"))
+    return folder / "launch.json"
+
+
+def ending(how: Callable[[], object]) -> type[Hooks]:
+    """An observer that does `how` when a thread of schedule 1 stores."""
+
+    class Ends(Hooks):
+        def accessed(  # type: ignore[override]
+            self,
+            batch: Any,  # noqa: ANN401
+            mask: object,
+            space: str,
+            index: object,
+            size: int,
+            write: bool,
+            *_: object,
+        ) -> None:
+            if write and batch.machine.findings.schedule == 1:
+                how()
+
+    return Ends
+
+
+def segfault() -> None:
+    faulthandler.disable()  # pytest's, whose output would be taken for this one's
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def fail() -> None:
+    raise KeyError("lost")
+
+
+def run_out() -> None:
+    raise MemoryError
+
+
+def children(process: int) -> list[int]:
+    """The processes that `process` started and that run."""
+    text = Path(f"/proc/{process}/task/{process}/children").read_text()
+    return [int(word) for word in text.split()]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        (
+            segfault,
+            r"schedule 1 ended its process by SIGSEGV, numpy engine, at mov\.u32 \(PTX line 9\) to"
+            r" st\.global\.u32 \(PTX line 10\); a defect of the emulator: nothing was established;"
+            r" report it with the launch file",
+        ),
+        (
+            lambda: os.kill(os.getpid(), signal.SIGKILL),
+            r"schedule 1 ended its process by SIGKILL, numpy engine, at mov\.u32 .*; the system"
+            r" kills for want of memory: emulate a smaller launch, or pass --jobs 1",
+        ),
+        (lambda: os._exit(3), r"schedule 1 ended its process by an exit, numpy engine, at mov.*"),
+        (
+            fail,
+            r"the emulator itself failed, KeyError at test_workers\.py:\d+: 'lost'; nothing was"
+            r" established: please report it with the launch file",
+        ),
+        (run_out, r"out of memory; emulate a smaller launch"),
+    ],
+    ids=["fault", "killed", "exit", "exception", "memory"],
+)
+def test_a_process_that_ends_is_one_sentence_with_the_place(
+    how: Callable[[], object],
+    said: str,
+    jobs: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(OBSERVERS, "memory", ending(how))
+    words = ["--schedules", "3", "--jobs", jobs, "--json", str(tmp_path / "found.json")]
+    assert main(["run", str(launch(tmp_path, STORE)), *words]) == 4
+    assert re.fullmatch(f"error: {said}\n", capsys.readouterr().err)
+    assert not (tmp_path / "found.json").exists()
+    assert children(os.getpid()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_no_process_is_left_when_the_command_is_ended(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    words = [str(launch(tmp_path, ENDLESS)), "--schedules", "2", "--jobs", "2"]
+    command = subprocess.Popen(
+        [sys.executable, "-m", "kernelrig.emu", "run", *words],
+        cwd=REPOSITORY,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for(lambda: len(children(command.pid)) == 2)
+    workers = children(command.pid)
+    command.send_signal(number)
+    command.wait(LIMIT_S)
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+
+
+def estimates(path: Path, schedules: int, jobs: int) -> list[str]:
+    said: list[str] = []
+    watch = Watch(said.append, long_s=-60.0, look_s=0.001)
+    emulate(load(path), schedules_of(Schedule(), schedules), ("sync",), jobs=jobs, watch=watch)
+    return said
+
+
+def test_the_first_wave_of_ctas_tells_how_long_a_launch_will_take(tmp_path: Path) -> None:
+    body = ENDLESS.replace("bra", "setp.lt.u32 %p0, %r0, 400; @%p0 bra")
+    (said,) = estimates(launch(tmp_path, body, grid=40 * 16), 1, 1)
+    assert re.fullmatch(
+        r"estimated: \d+ s more for 1 schedules, as wave \d+ of 40 of schedule 0 ended after \d+ s",
+        said,
+    )
+
+
+def test_without_waves_the_first_schedule_tells_it(tmp_path: Path) -> None:
+    (said,) = estimates(launch(tmp_path, STORE), 3, 1)
+    assert re.fullmatch(r"estimated: -?\d+ s more for 3 schedules, as the first schedule .*", said)
+
+
+def test_a_short_run_gets_no_estimate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(launch(tmp_path, STORE)), "--jobs", "1"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_times_are_shown_in_the_unit_that_suits_them() -> None:
+    assert [shown_time(s) for s in (30, 119, 420, 9000)] == ["30 s", "119 s", "7 min", "2.5 h"]

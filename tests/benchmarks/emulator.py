@@ -91,7 +91,7 @@ class Kernels:
         folder.mkdir()
         script = Path(__file__).with_name("triton_gemm.py")
         env = {**os.environ, "PYTHONPATH": str(site), "TRITON_CACHE_DIR": str(folder / "cache")}
-        words = [sys.executable, script, folder, str(GEMM), str(capability)]
+        words: list[str | Path] = [sys.executable, script, folder, str(GEMM), str(capability)]
         done = run_process(words, env=env)
         if done.exit_code:
             raise CiError(f"Triton made no kernel: {done.stderr.strip().splitlines()[-1]}")

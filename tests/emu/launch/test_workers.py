@@ -52,7 +52,7 @@ def ending(how: Callable[[], object]) -> type[Hooks]:
     """An observer that does `how` when a thread of schedule 1 stores."""
 
     class Ends(Hooks):
-        def accessed(  # type: ignore[override]
+        def accessed(
             self,
             batch: Any,  # noqa: ANN401
             mask: object,
@@ -133,6 +133,19 @@ def test_a_process_that_ends_is_one_sentence_with_the_place(
     assert re.fullmatch(f"error: {said}\n", capsys.readouterr().err)
     assert not (tmp_path / "found.json").exists()
     assert children(os.getpid()) == []
+
+
+def test_the_native_engine_names_the_instruction_that_ended_its_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(OBSERVERS, "memory", ending(segfault))
+    words = [str(launch(tmp_path, STORE)), "--schedules", "2", "--engine", "native"]
+    assert main(["run", *words]) == 4
+    assert capsys.readouterr().err == (
+        "error: schedule 1 ended its process by SIGSEGV, native engine, at st.global.u32 (PTX line"
+        " 10); a defect of the emulator: nothing was established; report it with the launch file,"
+        " or try --engine numpy\n"
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])

@@ -45,6 +45,7 @@ class Op:
     done: bool = False
     read: bool = False  # its sources have been read
     clock: Any = None
+    number: int = -1  # in the native core
     wait: Wait | None = None  # the mbarrier that its thread had waited for last
 
     @property

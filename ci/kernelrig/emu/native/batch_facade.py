@@ -81,9 +81,8 @@ class NativeBatch(WarpBatch):
 
     @property
     def waiting(self) -> tuple[object, ...]:  # type: ignore[override]
-        names = self.machine.key_names
         keys = (ctypes.c_int64 * self.view.keys).from_address(self.view.waiting or 0)
-        return tuple(names[key] for key in keys)
+        return tuple(self.machine.key_name(key) for key in keys)
 
     def held_bits(self, register: int) -> Array:
         """Return what lies in the register file, whatever is known of it, as an (n, 32) array."""

@@ -77,7 +77,6 @@ CALLBACKS = (
     ("exited", ON_BATCH),
     ("beyond", ON_WORDS),
     ("event", ON_BATCH),
-    ("finished", ON_BATCH),
     ("unreachable", ON_BATCH),
     ("stuck", PLAIN),
     ("poll", PLAIN),

@@ -209,9 +209,6 @@ class CoreScheduler:
         queue.step(queue.by_id[number])
         return 0
 
-    def _finished(self, number: int) -> int:
-        return 0
-
     def _unreachable(self, address: int) -> int:
         calls = self.machine.calls
         count = calls.core_point_missing(address, None, None, 0)

@@ -135,7 +135,7 @@ class _Encoder:
             int(condition is not None), _COLLECTIVES[collective],
             int(condition is not None and condition.ready is not None),
             guard, guard_checked, guard_negated, leaves, checked, negated,
-            start, code_count, first_target, len(segment.target), first_set, len(sets),
+            start, code_count, first_target, len(segment.target), first_set, len(sets), 0, 0,
         ]  # fmt: skip
 
     def _checks(self, at: int) -> None:

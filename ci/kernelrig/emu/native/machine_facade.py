@@ -14,13 +14,14 @@ from kernelrig.emu.machine.findings import Findings
 from kernelrig.emu.machine.machine_state import Geometry, Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op, OperationQueue
 from kernelrig.emu.machine.program import Program
-from kernelrig.emu.machine.state_spaces import Memory
+from kernelrig.emu.machine.state_spaces import SLOT_BYTES, Memory
 from kernelrig.emu.native.batch_facade import NativeBatch, bits_of, lanes_of
 from kernelrig.emu.native.core_calls import View, core_calls
 from kernelrig.emu.native.encode import encoded
 from kernelrig.emu.numerics.arrays import LANES, UNSIGNED, Array
 
 _ALIGN = 64
+_BARRIER_KEYS, _OP_KEYS = 1 << 60, 1 << 61
 
 
 class NativeRandom(random.Random):
@@ -195,7 +196,12 @@ class NativeMachine(Machine):
 
     # Waiting.
     def key(self, name: object) -> int:
-        """Return the number under which the core knows a key."""
+        """Return the number under which the core knows a key: it makes those of what may be its."""
+        match name:
+            case ("mbarrier", int(slot), int(offset)):
+                return _BARRIER_KEYS | slot * SLOT_BYTES + offset
+            case Op(number=number) if number >= 0:
+                return _OP_KEYS | number
         known = self._keys.get(name)
         if known is None:
             known = self._keys[name] = self._next_key
@@ -203,14 +209,25 @@ class NativeMachine(Machine):
             self._next_key += 1
         return known
 
+    def key_name(self, number: int) -> object:
+        """Return the key of a number."""
+        if number & _OP_KEYS:
+            return self.queue.op(number & ~_OP_KEYS)
+        if number & _BARRIER_KEYS:
+            return ("mbarrier", *divmod(number & ~_BARRIER_KEYS, SLOT_BYTES))
+        return self.key_names[number]
+
     def park(self, batch: WarpBatch, keys: tuple[object, ...]) -> None:
         raise NotImplementedError("the core parks batches, by what `ready` returns")
 
     def wake(self, key: object) -> None:
         known = self._keys.pop(key, None)
+        if known is not None:
+            del self.key_names[known]
+        elif isinstance(key, Op) or (isinstance(key, tuple) and key[0] == "mbarrier"):
+            known = self.key(key)
         if known is not None:  # else nobody waits for it
             self.calls.core_wake(self.core, known)
-            del self.key_names[known]
 
 
 class NativeQueue(OperationQueue):
@@ -220,7 +237,6 @@ class NativeQueue(OperationQueue):
         super().__init__()
         self._machine = machine
         self._streams: dict[Hashable, int] = {}
-        self._ids: dict[Op, int] = {}
         self.by_id: dict[int, Op] = {}
 
     def issue(self, op: Op) -> None:
@@ -228,9 +244,12 @@ class NativeQueue(OperationQueue):
         if op.stream is not None:
             stream = self._streams.setdefault(op.stream, len(self._streams))
         machine = self._machine
-        made = machine.calls.core_issue(machine.core, op.at, stream, op.leaves_stream)
-        self._ids[op] = made
-        self.by_id[made] = op
+        op.number = machine.calls.core_issue(machine.core, op.at, stream, op.leaves_stream)
+        self.by_id[op.number] = op
+
+    def op(self, number: int) -> Op:
+        """Return the operation in flight that the core knows by `number`."""
+        return self.by_id[number]
 
     def step(self, op: Op) -> None:
         for _ in op.steps:
@@ -239,9 +258,8 @@ class NativeQueue(OperationQueue):
             return
         op.done = op.read = True
         machine = self._machine
-        made = self._ids.pop(op)
-        del self.by_id[made]
-        machine.calls.core_finish(machine.core, made)
+        del self.by_id[op.number]
+        machine.calls.core_finish(machine.core, op.number)
         op.stream = None
         if machine.hooks:
             machine.hooks.op_done(op)
@@ -249,9 +267,9 @@ class NativeQueue(OperationQueue):
 
     def _leave_stream(self, op: Op) -> None:
         if op.stream is not None:
-            self._machine.calls.core_leave_stream(self._machine.core, self._ids[op])
+            self._machine.calls.core_leave_stream(self._machine.core, op.number)
             op.stream = None
 
     @property
     def in_flight(self) -> list[Op]:
-        return [*self._ids]
+        return [*self.by_id.values()]

@@ -32,6 +32,11 @@ struct Memory;
 struct Instruction;
 using Handler = Result (*)(Context&, const Instruction&);
 
+// Which warps may run an instruction that waits: all; only some, of which `going` (by row of the
+// batch, all 1 before) says which, and `Core::blocked_by` what the others wait for; or Python says.
+enum Answer : int { ALL_READY, SOME_WAIT, ASK_PYTHON };
+using Condition = Answer (*)(Context&, const Instruction&, uint8_t* going);
+
 // An operand: >= 0 an offset in the register file of the warp, < 0 (~offset) in the constant pool,
 // where a value stands 32 times. A register is 32 lanes side by side, each as wide as its type, in
 // multiples of 32 bytes; a predicate is one uint32_t, a bit a lane.
@@ -126,8 +131,10 @@ struct Op {
   bool leaves_stream = false, done = false, read = false;
   bool python = false;
   bool (*step)(Core&, Op&) = nullptr;
+  int name = 0;   // Python's name of what is native (native/sync.py)
+  int wait = -1;  // the wait that its thread passed last, by number
   int stage = 0;
-  std::vector<int64_t> state;  // of its kind
+  std::shared_ptr<void> own;  // of its kind
 };
 
 // What observes a run (machine.hooks.Hooks), natively. `lanes` are by row of the batch.

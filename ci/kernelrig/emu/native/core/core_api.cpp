@@ -19,7 +19,7 @@ struct InstructionWords {
 struct SegmentWords {
   int32_t first, last, end, reconvergence, condition, collective, waits;
   int32_t guard, guard_checked, guard_negated, leaves, leaves_checked, leaves_negated;
-  int32_t code, code_count, targets, target_count, sets, set_count;
+  int32_t code, code_count, targets, target_count, sets, set_count, asking, asking_count;
 };
 
 // A program as encode.py writes it: tables of words, those above refer into the others.
@@ -38,6 +38,24 @@ struct ProgramWords {
   int64_t constant_bytes;
   int64_t registers;
 };
+
+static Instruction instruction_of(const Core& core, const InstructionWords& word) {
+  Instruction made{};
+  made.run = word.handler == PYTHON  ? python_step
+             : word.handler == CHECK ? check_register
+                                     : handler(word.handler);
+  made.at = word.at;
+  made.guard = word.guard;
+  made.negated = word.negated;
+  made.outs = uint8_t(word.outs);
+  made.ins = uint8_t(word.ins);
+  made.operands = core.operands.data() + word.operands;
+  made.immediates = core.immediates.data() + word.immediates;
+  made.effect = word.effect;
+  made.sets = core.sets.data() + word.sets;
+  made.setting = word.setting;
+  return made;
+}
 
 Core* core_new(const ProgramWords* words) {
   Core* core = new Core;
@@ -61,23 +79,15 @@ Core* core_new(const ProgramWords* words) {
     made.guard = {one.guard, one.guard_checked, one.guard_negated != 0};
     made.leaves = {one.leaves, one.leaves_checked, one.leaves_negated != 0};
     made.sets.assign(core->sets.begin() + one.sets, core->sets.begin() + one.sets + one.set_count);
-    for (int32_t at = one.code; at < one.code + one.code_count; at++) {
-      const InstructionWords& word = words->code[at];
-      Instruction instruction{};
-      instruction.run = word.handler == PYTHON  ? python_step
-                        : word.handler == CHECK ? check_register
-                                                : handler(word.handler);
-      instruction.at = word.at;
-      instruction.guard = word.guard;
-      instruction.negated = word.negated;
-      instruction.outs = uint8_t(word.outs);
-      instruction.ins = uint8_t(word.ins);
-      instruction.operands = core->operands.data() + word.operands;
-      instruction.immediates = core->immediates.data() + word.immediates;
-      instruction.effect = word.effect;
-      instruction.sets = core->sets.data() + word.sets;
-      instruction.setting = word.setting;
-      made.code.push_back(instruction);
+    for (int32_t at = one.code; at < one.code + one.code_count; at++)
+      made.code.push_back(instruction_of(*core, words->code[at]));
+    // The last one of those that make a question is the question.
+    for (int32_t at = one.asking; at < one.asking + one.asking_count; at++)
+      made.asking.push_back(instruction_of(*core, words->code[at]));
+    if (one.asking_count) {
+      made.may_pass = condition(words->code[one.asking + one.asking_count - 1].handler);
+      made.question = made.asking.back();
+      made.asking.pop_back();
     }
     core->segments.push_back(std::move(made));
   }

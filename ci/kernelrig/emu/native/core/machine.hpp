@@ -60,7 +60,11 @@ struct Segment {
   bool condition = false;
   Predicate guard;  // of the condition
   Collective collective = ALONE;
-  bool waits = false;  // whether Python is asked for who may go on
+  bool waits = false;  // whether it is asked who may go on
+  // What the core asks itself first, and the instructions that make its operands.
+  Condition may_pass = nullptr;
+  std::vector<Instruction> asking;
+  Instruction question{};
   std::vector<Instruction> code;
   std::vector<int32_t> sets;  // registers that hold something when it ends
 };
@@ -77,7 +81,6 @@ struct Callbacks {
   int (*exited)(Batch*);
   int (*beyond)(Batch*, const Mask*);             // a brx beyond its table
   int (*event)(int64_t op);                       // the next event of a Python operation
-  int (*finished)(int64_t op);                    // a native one is done
   int (*unreachable)(const Point*);               // lanes that wait where the others do not come
   int (*stuck)();                                 // the step limit
   int (*poll)();                                  // let Python handle its signals
@@ -101,6 +104,12 @@ struct Parked {
   int64_t order;  // of keys, by when they were first waited for
   std::vector<Batch*> batches;
 };
+
+// Keys of what batches wait for: Python numbers its own from 0.
+constexpr int64_t BARRIER_KEYS = int64_t(1) << 60;  // and the flat byte of an mbarrier
+constexpr int64_t OP_KEYS = int64_t(1) << 61;       // and the number of an operation
+
+struct Sync;
 
 struct Core {
   Shared shared;
@@ -175,6 +184,7 @@ struct Core {
   }
 
   std::vector<int64_t> blocked_by;  // the keys of the last `ready`
+  Sync* sync = nullptr;
 
 private:
   void advance(Batch* batch);
@@ -184,6 +194,7 @@ private:
   bool masks(Batch& batch, const Segment& segment, const Predicate& predicate, int at,
              std::vector<Mask>& into);
   Batch* may_issue(Batch* batch, const Segment& segment);
+  int ask(Batch& batch, const Segment& segment, const Mask* mask, uint8_t* going);
   bool needed(Batch& batch, const Segment& segment, const std::vector<Mask>& here,
               std::vector<Mask>& into);
   Batch* branch(Batch* batch, const Segment& segment);

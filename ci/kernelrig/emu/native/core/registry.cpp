@@ -9,6 +9,7 @@ namespace {
 struct Registry {
   std::vector<NamedHandler> handlers;
   std::unordered_map<std::string, int> numbers;
+  std::unordered_map<std::string, Condition> conditions;
   std::string duplicate;
 };
 
@@ -30,6 +31,17 @@ Handlers::Handlers(const NamedHandlers& named) {
       known.duplicate = one.name;
     known.handlers.push_back(one);
   }
+}
+
+Conditions::Conditions(std::initializer_list<NamedCondition> named) {
+  for (const NamedCondition& one : named)
+    registry().conditions.emplace(one.name, one.asks);
+}
+
+Condition condition(int number) {
+  const auto& known = registry().conditions;
+  const auto found = known.find(registry().handlers[size_t(number)].name);
+  return found == known.end() ? nullptr : found->second;
 }
 
 Handler handler(int number) { return registry().handlers[size_t(number)].run; }

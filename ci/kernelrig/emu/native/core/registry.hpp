@@ -35,6 +35,18 @@ struct Handlers {
 // The handler of a number that `core_find` gave.
 Handler handler(int number);
 
+// Registers who may run instructions that wait, by the names of their handlers.
+struct NamedCondition {
+  std::string name;
+  Condition asks;
+};
+struct Conditions {
+  Conditions(std::initializer_list<NamedCondition> named);
+};
+
+// The condition of a handler, null for none.
+Condition condition(int number);
+
 }  // namespace emu
 
 extern "C" {

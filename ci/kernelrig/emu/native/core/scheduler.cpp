@@ -82,7 +82,7 @@ void Core::step(Op& op) {
   }
   const int64_t id = op.id;
   finish(op);
-  failed(call.finished(id));
+  wake(OP_KEYS | id);
 }
 
 // Nothing can go on: release the batches that only wait to reconverge.
@@ -230,8 +230,8 @@ Batch* Core::may_issue(Batch* batch, const Segment& segment) {
   if (!segment.waits)
     return batch;
   // Warps that may go on leave the others parked: they are separate batches from here.
-  std::vector<uint8_t> may(batch->warps.size());
-  const int blocked = call.ready(batch, guards ? mask.data() : nullptr, may.data());
+  std::vector<uint8_t> may(batch->warps.size(), 1);
+  const int blocked = ask(*batch, segment, guards ? mask.data() : nullptr, may.data());
   if (failed(blocked))
     return nullptr;
   if (!blocked)
@@ -255,6 +255,28 @@ Batch* Core::may_issue(Batch* batch, const Segment& segment) {
   Batch* going = take(*batch, chosen[0], lanes[0]);
   free(batch);
   return going;
+}
+
+// Who may go on: 0 all, 1 those in `going`; negative where the run is over.
+int Core::ask(Batch& batch, const Segment& segment, const Mask* mask, uint8_t* going) {
+  if (!segment.may_pass)
+    return call.ready(&batch, mask, going);
+  std::vector<Row> whole, asked;
+  for (size_t row = 0; row < batch.warps.size(); row++) {
+    const int warp = batch.warps[row];
+    const Mask lanes = mask ? mask[row] : batch.lanes[row];
+    whole.push_back({files + warp * file_bytes, batch.lanes[row], warp, int(row)});
+    if (lanes)
+      asked.push_back({files + warp * file_bytes, lanes, warp, int(row)});
+  }
+  Context context{*this, batch, constants.data(), whole.data(), int(whole.size())};
+  for (const Instruction& instruction : segment.asking)
+    if (instruction.run(context, instruction) == HALT)
+      return -1;
+  context.rows = asked.data();
+  context.count = int(asked.size());
+  const Answer answer = segment.may_pass(context, segment.question, going);
+  return answer == ASK_PYTHON ? call.ready(&batch, mask, going) : answer;
 }
 
 // The lanes that a collective instruction needs of each warp.

@@ -1,0 +1,296 @@
+// Bulk copies of plain bytes and of boxes of tensor maps (isa.bulk, isa.tensor_copy,
+// machine.bulk_copy), where nothing is at fault.
+//
+// A load reads; then, for each CTA that it lands in, it writes, and completes its bytes on the
+// mbarrier. A store reads, then writes. Each of these is an event.
+#include <cstring>
+
+#include "registry.hpp"
+#include "sync/sync.hpp"
+
+namespace emu {
+namespace {
+
+constexpr int64_t SHARED_ALIGNMENT = 128, IMAGE_ALIGNMENT = 64;
+constexpr int64_t EVERY_BYTE = 0xFFFF;
+
+// Where a load's bytes go, and the mbarrier that counts them.
+struct Landing {
+  int64_t flat, slot, offset;
+};
+
+struct Copy {
+  const TensorMap* map = nullptr;  // null: plain bytes
+  Clip clip;
+  Arena arena = GLOBAL;  // where a load of plain bytes reads
+  int64_t from = 0, to = 0, size = 0;
+  std::vector<Landing> landings;
+  std::vector<uint8_t> data;
+};
+
+Copy& copy_of(Op& op) { return *static_cast<Copy*>(op.own.get()); }
+
+void read(Sync& sync, Copy& copy, bool store) {
+  Memory& memory = sync.memory;
+  copy.data = sync.bytes(copy.size);
+  uint8_t* into = copy.data.data();
+  if (!copy.map)
+    std::memcpy(into, memory.bytes[copy.arena] + copy.from, size_t(copy.size));
+  else if (store)
+    take(*copy.map, copy.from, memory.bytes[SHARED], into);
+  else
+    load(*copy.map, copy.clip, memory.bytes[GLOBAL], into);
+}
+
+void write(Sync& sync, Copy& copy, Arena arena, int64_t flat) {
+  Memory& memory = sync.memory;
+  uint8_t *bytes = memory.bytes[arena], *written = memory.written[arena];
+  if (!copy.map) {
+    std::memcpy(bytes + flat, copy.data.data(), size_t(copy.size));
+    std::memset(written + flat, 1, size_t(copy.size));
+  } else if (arena == SHARED) {
+    put(*copy.map, flat, copy.data.data(), bytes, written);
+  } else {
+    store(*copy.map, copy.clip, copy.data.data(), bytes, written);
+  }
+}
+
+bool load_step(Core& core, Op& op) {
+  Sync& sync = *core.sync;
+  Copy& copy = copy_of(op);
+  std::vector<Landing>& landings = copy.landings;
+  if (!op.stage) {
+    read(sync, copy, false);
+    op.read = true;
+    for (size_t n = landings.size() - 1; n > 0; n--)  // random.shuffle
+      std::swap(landings[n], landings[size_t(core.random.below(int64_t(n) + 1))]);
+    op.stage = 1;
+    return true;
+  }
+  const Landing& landing = landings[size_t(op.stage - 1) / 2];
+  if (op.stage % 2) {
+    if (landing.flat >= 0 && sync.is_running(landing.flat / SLOT_BYTES))
+      write(sync, copy, SHARED, landing.flat);
+  } else if (!sync.op_tx(op, landing.slot, landing.offset, copy.size)) {
+    return true;
+  } else if (size_t(op.stage) == 2 * landings.size()) {
+    sync.keep(std::move(copy.data));
+    return false;
+  }
+  op.stage++;
+  return true;
+}
+
+bool store_step(Core& core, Op& op) {
+  Sync& sync = *core.sync;
+  Copy& copy = copy_of(op);
+  if (op.stage) {
+    write(sync, copy, GLOBAL, copy.to);
+    sync.keep(std::move(copy.data));
+    return false;
+  }
+  if (!sync.is_running(core.slot_of[op.warp]) && sync.failed(op, SOURCE_EXITED, 0, 0, 0))
+    return true;
+  read(sync, copy, true);
+  op.read = true;
+  core.wake(OP_KEYS | op.id);
+  op.stage = 1;
+  return true;
+}
+
+// A thread that starts a copy.
+struct Issuer {
+  const Row& row;
+  int lane;
+
+  template <class T> T value(Context& context, Operand operand) const {
+    return context.in<T>(row, operand)[lane];
+  }
+};
+
+// Decode the map at an address, and what of its box at the coordinates is there; false where
+// something is at fault.
+bool box_of(Sync& sync, Context& context, const Issuer& issuer, const Operand* operands, int rank,
+            bool write, Copy& copy) {
+  const int64_t at = sync.in_global(issuer.value<int64_t>(context, operands[0]), MAP_BYTES,
+                                    IMAGE_ALIGNMENT, false);
+  if (at < 0)
+    return false;
+  copy.map = sync.maps.find(sync.memory.bytes[GLOBAL] + at);
+  if (!copy.map || copy.map->rank != rank || copy.map->interleaved)
+    return false;
+  int32_t corner[RANKS];
+  for (int d = 0; d < rank; d++) {
+    corner[d] = issuer.value<int32_t>(context, operands[1 + d]);
+    if (write && corner[d] < 0)
+      return false;
+  }
+  if (int64_t(corner[0]) * copy.map->element_bytes % CHUNK ||
+      !clip(*copy.map, corner, copy.map->address - GLOBAL_BASE, copy.clip))
+    return false;
+  copy.size = copy.map->box_bytes;
+  return copy.clip.empty || sync.in_global(copy.clip.start + GLOBAL_BASE,
+                                           extent(*copy.map, copy.clip), 1, write) >= 0;
+}
+
+// Where a load to `target` lands (bulk_copy.landings); false for what is reported. `ctas` are the
+// ranks of a multicast, -1 for none.
+bool land(Sync& sync, const Issuer& issuer, int64_t target, int64_t barrier, int64_t ctas,
+          bool pair, Copy& copy) {
+  if (target < 0 || barrier < 0)
+    return false;
+  const int64_t slot = barrier / SLOT_BYTES, offset = barrier % SLOT_BYTES;
+  const int64_t own = sync.core.slot_of[issuer.row.warp], first = own - sync.rank(own);
+  if (ctas < 0) {
+    const int64_t at = target / SLOT_BYTES - first, signalled = slot - first;
+    if (signalled != at && !(pair && signalled == (at ^ 1)))
+      return false;
+    copy.landings.push_back({target, slot, offset});
+    return true;
+  }
+  if (!ctas || ctas >> sync.memory.cluster_ctas)
+    return false;
+  for (int64_t rank = 0; rank < sync.memory.cluster_ctas; rank++)
+    if (ctas >> rank & 1) {
+      const int64_t signalled = pair ? (rank & ~int64_t(1)) | ((slot - first) & 1) : rank;
+      copy.landings.push_back(
+          {(first + rank) * SLOT_BYTES + target % SLOT_BYTES, first + signalled, offset});
+    }
+  return true;
+}
+
+// Make a copy for each thread by `plan`; all are sound, or none is started.
+template <class Plan, class Issue>
+Result start_all(Context& context, Sync& sync, Plan plan, Issue issue) {
+  std::vector<std::pair<Issuer, std::shared_ptr<Copy>>> made;
+  for (int n = 0; n < context.count; n++)
+    for (Mask left = context.rows[n].lanes; left; left &= left - 1) {
+      made.push_back({{context.rows[n], __builtin_ctz(left)}, std::make_shared<Copy>()});
+      if (!plan(made.back().first, *made.back().second))
+        return FALLBACK;
+    }
+  for (auto& [issuer, copy] : made)
+    issue(issuer, copy);
+  (void)sync;
+  return CONTINUE;
+}
+
+void issue(Sync& sync, const Instruction& instruction, const Issuer& issuer,
+           const std::shared_ptr<Copy>& copy, bool is_store) {
+  Op* op = sync.issue(issuer.row.warp, issuer.lane, instruction.at,
+                      copy->map ? TENSOR_COPY : BULK_COPY);
+  op->own = copy;
+  op->step = is_store ? store_step : load_step;
+  sync.core.issue(op);
+  if (is_store)
+    sync.add(BULK_GROUPS, issuer.row.warp, Mask(1) << issuer.lane, *op);
+}
+
+// Operands: destination, mbarrier, map, coordinates, CTAs of a multicast. Immediates: the rank,
+// .cta_group::2, a multicast, shared::cluster.
+Result tensor_load(Context& context, const Instruction& instruction) {
+  Sync* sync = sync_of(context);
+  if (!sync)
+    return FALLBACK;
+  const int rank = int(instruction.immediates[0]);
+  const bool pair = instruction.immediates[1], multicast = instruction.immediates[2];
+  const bool cluster = instruction.immediates[3];
+  const Operand* operands = instruction.operands;
+  return start_all(
+      context, *sync,
+      [&](const Issuer& issuer, Copy& copy) {
+        const int warp = issuer.row.warp;
+        if (!box_of(*sync, context, issuer, operands + 2, rank, false, copy))
+          return false;
+        const int64_t target =
+            sync->in_shared(warp, issuer.value<int64_t>(context, operands[0]),
+                            copy.map->shared_bytes, SHARED_ALIGNMENT, cluster);
+        const int64_t barrier =
+            sync->in_shared(warp, issuer.value<int64_t>(context, operands[1]), 8, 8, cluster);
+        const int64_t ctas =
+            multicast ? issuer.value<uint16_t>(context, operands[3 + rank]) : -1;
+        return land(*sync, issuer, target, barrier, ctas, pair, copy);
+      },
+      [&](const Issuer& issuer, auto& copy) { issue(*sync, instruction, issuer, copy, false); });
+}
+
+// Operands: source, map, coordinates. Immediates: the rank.
+Result tensor_store(Context& context, const Instruction& instruction) {
+  Sync* sync = sync_of(context);
+  if (!sync)
+    return FALLBACK;
+  const int rank = int(instruction.immediates[0]);
+  const Operand* operands = instruction.operands;
+  return start_all(
+      context, *sync,
+      [&](const Issuer& issuer, Copy& copy) {
+        if (!box_of(*sync, context, issuer, operands + 1, rank, true, copy))
+          return false;
+        copy.from = sync->in_shared(issuer.row.warp, issuer.value<int64_t>(context, operands[0]),
+                                    copy.map->shared_bytes, SHARED_ALIGNMENT, false);
+        return copy.from >= 0;
+      },
+      [&](const Issuer& issuer, auto& copy) { issue(*sync, instruction, issuer, copy, true); });
+}
+
+// Operands: destination, source, size, mbarrier, CTAs of a multicast. Immediates: whether it reads
+// shared memory, a multicast, shared::cluster.
+Result bulk_load(Context& context, const Instruction& instruction) {
+  Sync* sync = sync_of(context);
+  if (!sync)
+    return FALLBACK;
+  const bool shared = instruction.immediates[0], multicast = instruction.immediates[1];
+  const bool cluster = instruction.immediates[2];
+  const Operand* operands = instruction.operands;
+  return start_all(
+      context, *sync,
+      [&](const Issuer& issuer, Copy& copy) {
+        const int warp = issuer.row.warp;
+        copy.size = issuer.value<uint32_t>(context, operands[2]);
+        if (!copy.size || copy.size % CHUNK)
+          return false;
+        copy.arena = shared ? SHARED : GLOBAL;
+        const int64_t source = issuer.value<int64_t>(context, operands[1]);
+        copy.from = shared ? sync->in_shared(warp, source, copy.size, CHUNK, false)
+                           : sync->in_global(source, copy.size, CHUNK, false);
+        const int64_t target = sync->in_shared(
+            warp, issuer.value<int64_t>(context, operands[0]), copy.size, CHUNK, cluster);
+        const int64_t barrier =
+            sync->in_shared(warp, issuer.value<int64_t>(context, operands[3]), 8, 8, cluster);
+        const int64_t ctas = multicast ? issuer.value<uint16_t>(context, operands[4]) : -1;
+        return copy.from >= 0 && land(*sync, issuer, target, barrier, ctas, false, copy);
+      },
+      [&](const Issuer& issuer, auto& copy) { issue(*sync, instruction, issuer, copy, false); });
+}
+
+// Operands: destination, source, size, and with the one immediate a mask of bytes.
+Result bulk_store(Context& context, const Instruction& instruction) {
+  Sync* sync = sync_of(context);
+  if (!sync)
+    return FALLBACK;
+  const bool masked = instruction.immediates[0];
+  const Operand* operands = instruction.operands;
+  return start_all(
+      context, *sync,
+      [&](const Issuer& issuer, Copy& copy) {
+        copy.size = issuer.value<uint32_t>(context, operands[2]);
+        if (!copy.size || copy.size % CHUNK ||
+            (masked && issuer.value<uint16_t>(context, operands[3]) != EVERY_BYTE))
+          return false;
+        copy.arena = SHARED;
+        copy.from = sync->in_shared(issuer.row.warp, issuer.value<int64_t>(context, operands[1]),
+                                    copy.size, CHUNK, false);
+        copy.to = sync->in_global(issuer.value<int64_t>(context, operands[0]), copy.size, CHUNK,
+                                  true);
+        return copy.from >= 0 && copy.to >= 0;
+      },
+      [&](const Issuer& issuer, auto& copy) { issue(*sync, instruction, issuer, copy, true); });
+}
+
+const Handlers handlers{{"bulk.tensor.load", tensor_load},
+                        {"bulk.tensor.store", tensor_store},
+                        {"bulk.load", bulk_load},
+                        {"bulk.store", bulk_store}};
+
+} // namespace
+} // namespace emu

@@ -1,0 +1,95 @@
+// Groups of copies: commit and wait (machine.async_groups).
+#include <algorithm>
+
+#include "registry.hpp"
+#include "sync/sync.hpp"
+
+namespace emu {
+
+namespace {
+
+// Calls `each(op)` for the operations that a wait which leaves `newest` groups waits for; of -1
+// also for those that are not committed.
+template <class Each> void older(const Queue& queue, int64_t newest, bool read, Each each) {
+  const int64_t last = int64_t(queue.groups.size()) - std::max<int64_t>(newest, 0);
+  for (int64_t n = read ? int64_t(queue.seen_read) : 0; n < last; n++)
+    for (const Issued& one : queue.groups[size_t(n)])
+      each(one.op);
+  if (newest < 0)
+    for (const Issued& one : queue.uncommitted)
+      each(one.op);
+}
+
+} // namespace
+
+void Sync::waited(GroupKind kind, int warp, Mask lanes, int64_t newest, bool read) {
+  for (Queue* queue : queues_of(kind, warp, lanes)) {
+    const int64_t last = int64_t(queue->groups.size()) - std::max<int64_t>(newest, 0);
+    if (last <= 0)
+      continue;
+    queue->seen_read = std::max(queue->seen_read, size_t(last));
+    if (read)
+      continue;
+    queue->groups.erase(queue->groups.begin(), queue->groups.begin() + last);
+    queue->seen_read -= size_t(last);
+  }
+}
+
+namespace {
+
+// Immediates of all: the kind of groups; of waits also how many may be left (-1: a wait for all,
+// and a commit), and whether only the reads of the sources are waited for.
+Result commit(Context& context, const Instruction& instruction) {
+  Sync* sync = sync_of(context);
+  if (!sync)
+    return FALLBACK;
+  for (int n = 0; n < context.count; n++)
+    sync->commit(GroupKind(instruction.immediates[0]), context.rows[n].warp,
+                 context.rows[n].lanes);
+  return CONTINUE;
+}
+
+Answer may_pass(Context& context, const Instruction& instruction, uint8_t* going) {
+  Sync* sync = sync_of(context);
+  if (!sync)
+    return ASK_PYTHON;
+  const bool read = instruction.immediates[2];
+  std::vector<int64_t>& keys = sync->core.blocked_by;
+  keys.clear();
+  for (int n = 0; n < context.count; n++) {
+    const Row& row = context.rows[n];
+    for (Queue* queue :
+         sync->queues_of(GroupKind(instruction.immediates[0]), row.warp, row.lanes))
+      older(*queue, instruction.immediates[1], read, [&](int64_t op) {
+        if (sync->is_over(op, read))
+          return;
+        going[row.row] = 0;
+        const int64_t key = OP_KEYS | op;
+        if (std::find(keys.begin(), keys.end(), key) == keys.end())
+          keys.push_back(key);
+      });
+  }
+  return keys.empty() ? ALL_READY : SOME_WAIT;
+}
+
+Result wait(Context& context, const Instruction& instruction) {
+  Sync* sync = sync_of(context);
+  if (!sync)
+    return FALLBACK;
+  const GroupKind kind = GroupKind(instruction.immediates[0]);
+  const int64_t newest = instruction.immediates[1];
+  for (int n = 0; n < context.count; n++) {
+    const Row& row = context.rows[n];
+    if (newest < 0)
+      sync->commit(kind, row.warp, row.lanes);
+    sync->waited(kind, row.warp, row.lanes, std::max<int64_t>(newest, 0),
+                 instruction.immediates[2]);
+  }
+  return CONTINUE;
+}
+
+const Handlers handlers{{"group.commit", commit}, {"group.wait", wait}};
+const Conditions conditions{{"group.wait", may_pass}};
+
+} // namespace
+} // namespace emu

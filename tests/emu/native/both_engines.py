@@ -62,13 +62,19 @@ def run_both(
     kernel: Kernel,
     schedule: Schedule,
     observers: Sequence[Callable[[], Hooks]] = OBSERVERS,
+    *,
+    recorded: bool = True,
 ) -> tuple[ScheduleRun, ScheduleRun]:
-    """Run `kernel` on both engines and compare: findings, memory, events, times, draws."""
+    """Run `kernel` on both engines and compare: findings, memory, events, times, draws.
+
+    `recorded`: compare events too. Their recorder is an observer of Python, which the core leaves
+    accesses and operations to.
+    """
     runs, events = [], []
     for engine in (NUMPY, NATIVE):
         recorder = Recorder()
         made = [make() for make in observers]
-        runs.append(run(kernel, replace(schedule, engine=engine), [*made, recorder]))
+        runs.append(run(kernel, replace(schedule, engine=engine), [*made, *[recorder] * recorded]))
         events.append(recorder.events)
     one, other = runs
     for number, (left, right) in enumerate(zip(*events, strict=False)):
@@ -84,8 +90,9 @@ def run_both(
     assert one.machine.stopped == other.machine.stopped
     assert one.machine.rng.getstate() == other.machine.rng.getstate()
     for space in ("global_", "shared", "local"):
-        left, right = (getattr(r.machine.memory, space).bytes for r in runs)
-        assert np.array_equal(left, right), space
+        arenas = [getattr(r.machine.memory, space) for r in runs]
+        assert np.array_equal(*(a.bytes for a in arenas)), space
+        assert np.array_equal(*(a.written for a in arenas)), f"marks of {space}"
     return one, other
 
 

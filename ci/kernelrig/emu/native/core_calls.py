@@ -100,6 +100,7 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "core_get_random": (None, (c_void_p, c_void_p)),
     "core_random_word": (c_uint32, (c_void_p,)),
     "core_random_uniform": (c_double, (c_void_p,)),
+    "core_memory": (None, (c_void_p, c_void_p)),
     "core_start": (
         None,
         (c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_int64, c_void_p),

@@ -28,6 +28,7 @@ from kernelrig.emu.machine.schedule_policy import EARLY, LATE, RANDOM, UNFAIR, P
 from kernelrig.emu.native.batch_facade import NativeBatch, lanes_of, words_at
 from kernelrig.emu.native.core_calls import CALLBACKS, Callbacks
 from kernelrig.emu.native.machine_facade import NativeMachine
+from kernelrig.emu.native.memory import NativeMemory
 from kernelrig.emu.numerics.arrays import LANES, Pending
 
 _KINDS = {EARLY: 0, LATE: 1, RANDOM: 2, UNFAIR: 3}
@@ -50,6 +51,8 @@ class CoreScheduler:
         machine = self.machine
         self.functions = machine.encoded.functions
         self.segments = machine.program.segments
+        self.memory = NativeMemory(machine)
+        machine.calls.core_memory(machine.core, ctypes.byref(self.memory.table))
         machine.shared.max_steps = self.max_steps
         machine.calls.core_progress(machine.core, self.progress.address)
         machine.calls.core_policy(machine.core, _KINDS[self.policy.kind])
@@ -83,8 +86,10 @@ class CoreScheduler:
         """Run until all warps have exited and nothing is in flight, or nothing can go on."""
         machine = self.machine
         machine.calls.core_callbacks(machine.core, ctypes.byref(self.callbacks))
+        self.memory.start(machine.alive_masks)
         with np.errstate(all="ignore"):
             machine.calls.core_run(machine.core)
+        self.memory.settle()
         machine.program.visits[:] = machine.visits.tolist()
         if self.raised is not None:
             raise self.raised

@@ -114,6 +114,11 @@ class NativeMachine(Machine):
         self._alive = bits_of(value).copy() if len(value) else np.zeros(0, np.uint32)
 
     @property
+    def alive_masks(self) -> NDArray[np.uint32]:
+        """The lanes that have not exited, by warp, as the core has them."""
+        return self._alive
+
+    @property
     def ready(self) -> list[WarpBatch]:
         return self.listed(self.calls.core_ready)
 

@@ -7,13 +7,15 @@ Python step leave their traces in the same place, but for the counts, which `set
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Machine
+from kernelrig.emu.machine.mbarrier import Barrier, Barriers
 from kernelrig.emu.machine.state_spaces import Memory
 from kernelrig.emu.observe.composite import CompositeObserver
 from kernelrig.emu.observe.initialisation import Init
@@ -29,7 +31,7 @@ COUNTS: tuple[str, ...] = (
 )
 """What `machine.counts` is called, by the number of it in the core."""
 _KNOWN = (MemoryUse, Init, LastWriter)
-_LISTENS = ("accessed", "read_non_coherent")
+_OF_THREADS, _OF_OPERATIONS = ("accessed", "read_non_coherent"), ("op_accessed",)
 _RECENT = 64
 Pointers = ctypes.c_void_p * len(ARENAS)
 
@@ -58,7 +60,9 @@ class MemoryTable(ctypes.Structure):
         ("barrier_count", ctypes.c_int64),
         ("init", ctypes.c_int64),
         ("last_writer", ctypes.c_void_p),
+        ("copied", ctypes.c_void_p),
         ("python_listens", ctypes.c_int64),
+        ("python_listens_to_operations", ctypes.c_int64),
         ("draw", ctypes.c_void_p),
         ("recent", ctypes.c_int32 * _RECENT),
     )
@@ -97,16 +101,28 @@ class NativeMemory:
         self._point("alive", alive)
         self.barriers(())
         observers = _observers(self.machine.hooks)
-        self.table.python_listens = any(_listens(o) for o in observers)
+        others = [type(o) for o in observers if type(o) not in _KNOWN]
+        self.table.python_listens = _overridden(others, _OF_THREADS)
+        self.table.python_listens_to_operations = _overridden(others, _OF_OPERATIONS)
         for observer in observers:
             if type(observer) is MemoryUse:
                 self._point("counts", self.counts)
                 if observer.non_coherent is not None:
                     self._point("non_coherent", observer.non_coherent)
+                self._watch(self.machine.part(Barriers))
             elif type(observer) is Init:
                 self.table.init = True
             elif type(observer) is LastWriter:
                 self._point("last_writer", observer.of_machine(self.machine))
+                known = np.zeros(len(self.machine.program.function.instructions), np.uint8)
+                known[list(observer.copied)] = 1
+                self._point("copied", known)
+
+    def _watch(self, barriers: Barriers) -> None:
+        live = _Live(barriers._live)
+        live.changed = self.barriers
+        barriers._live = live
+        self.barriers(live)
 
     def barriers(self, places: Iterable[int]) -> None:
         """Say where live mbarriers are: flat bytes of shared memory."""
@@ -135,8 +151,21 @@ def _observers(hooks: Hooks | None) -> Sequence[Hooks]:
     return hooks.observers if isinstance(hooks, CompositeObserver) else (hooks,)
 
 
-def _listens(observer: Hooks) -> bool:
-    """Say whether it is an observer that hears of accesses and that the core does not know."""
-    if type(observer) in _KNOWN:
-        return False
-    return any(getattr(type(observer), name) is not getattr(Hooks, name) for name in _LISTENS)
+def _overridden(observers: Iterable[type[Hooks]], events: Sequence[str]) -> bool:
+    """Say whether one of `observers` hears of one of those events."""
+    return any(getattr(o, name) is not getattr(Hooks, name) for o in observers for name in events)
+
+
+class _Live(dict[int, Barrier]):
+    """The live mbarriers by flat byte, which the core must know of: threads may not touch them."""
+
+    changed: Callable[[Iterable[int]], None]
+
+    def __setitem__(self, flat: int, barrier: Barrier) -> None:
+        super().__setitem__(flat, barrier)
+        self.changed(self)
+
+    def pop(self, flat: int, *default: Any) -> Any:  # noqa: ANN401 - as of a dict
+        found = super().pop(flat, *default)
+        self.changed(self)
+        return found

@@ -40,6 +40,7 @@ class MemoryUse(Hooks):
         self.span = (0, 0)
 
     def started(self, machine: Machine) -> None:
+        machine.part(Barriers)  # made here, whichever access is first
         code = machine.program.function.instructions
         if self.non_coherent is None and any(i.opcode == "ld" and "nc" in i.flags for i in code):
             self.non_coherent = np.zeros(len(machine.memory.global_), np.uint8)

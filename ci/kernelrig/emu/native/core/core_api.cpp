@@ -1,5 +1,6 @@
 // The functions that Python calls, through ctypes: core_calls.py declares them.
 #include "machine.hpp"
+#include "memory.hpp"
 #include "registry.hpp"
 
 #include <algorithm>
@@ -109,6 +110,12 @@ void core_set_random(Core* core, const uint32_t* state) { core->random.set(state
 void core_get_random(Core* core, uint32_t* state) { core->random.get(state); }
 uint32_t core_random_word(Core* core) { return core->random.word(); }
 double core_random_uniform(Core* core) { return core->random.uniform(); }
+
+// The memory of the machine, which Python keeps.
+void core_memory(Core* core, Memory* memory) {
+  core->memory = memory;
+  memory->draw = [](Context& context, int64_t n) { return context.core.random.below(n); };
+}
 
 // A wave of `count` warps. The arrays stay Python's: `files` has `file_bytes` a warp.
 void core_start(Core* core, int count, const int64_t* slot_of, Mask* alive, uint8_t* files,

@@ -130,6 +130,7 @@ struct Core {
 
   // Of the wave. The arrays are Python's.
   int warps = 0;
+  Memory* memory = nullptr;
   const int64_t* slot_of = nullptr;
   Mask* alive = nullptr;
   uint8_t* files = nullptr;

@@ -45,6 +45,21 @@ void mark(uint8_t* marks, int64_t at, int size, uint8_t bit) {
     marks[at + byte] |= bit;
 }
 
+// Whether all of these bytes are written: any place, any size.
+bool written_through(const uint8_t* marks, int64_t at, int64_t size) {
+  constexpr uint64_t ONES = 0x0101010101010101u;
+  uint64_t found = ONES;
+  int64_t byte = 0;
+  for (; byte + 8 <= size; byte += 8) {
+    uint64_t word;
+    std::memcpy(&word, marks + at + byte, sizeof word);
+    found &= word;
+  }
+  for (; byte < size; byte++)
+    found &= marks[at + byte] & 1 ? ONES : 0;
+  return (found & ONES) == ONES;
+}
+
 template <class Word> bool all_ones(const uint8_t* marks, const ThreadAccess& access) {
   constexpr Word ONES = Word(0x0101010101010101u);
   const int words = access.size / int(sizeof(Word));
@@ -246,6 +261,39 @@ bool Memory::plain(const ThreadAccess& access) const {
       });
   }
   return right;
+}
+
+bool Memory::observe_operation(int at, Arena arena, const int64_t* starts, int64_t count, int size,
+                               bool write) {
+  if (python_listens_to_operations)
+    return false;
+  if (!count || !size)
+    return !counts && !last_writer;  // nothing moves; Python has names for that
+  if (init && !write)
+    for (int64_t n = 0; n < count; n++)
+      if (!written_through(written[arena], starts[n], size))
+        return false;
+  const bool marks = counts && non_coherent && arena == GLOBAL && write;
+  if (marks)
+    for (int64_t n = 0; n < count; n++)
+      if (marked(non_coherent, starts[n], size, NON_COHERENT))
+        return false;
+  if (last_writer && arena == GLOBAL && !write && !copied[at]) {
+    copied[at] = 1;
+    return false;
+  }
+  if (counts)
+    counts[ASYNC + arena * 2 + write] += count * size;
+  if (marks)
+    for (int64_t n = 0; n < count; n++)
+      mark(non_coherent, starts[n], size, WROTE);
+  if (last_writer && arena == GLOBAL && write)
+    for (int64_t n = 0; n < count; n++) {
+      for (int offset = 0; offset < size; offset += UNIT)
+        last_writer[(starts[n] + offset) / UNIT] = at;
+      last_writer[(starts[n] + size - 1) / UNIT] = at;
+    }
+  return true;
 }
 
 void Memory::count(const ThreadAccess& access) {

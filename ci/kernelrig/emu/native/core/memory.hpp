@@ -70,7 +70,9 @@ struct Memory {
   int64_t barrier_count;
   int64_t init;          // whether Init watches reads
   int32_t* last_writer;  // LastWriter: by units of 16 bytes
-  int64_t python_listens;  // an observer that is Python's alone hears of accesses
+  uint8_t* copied;         // LastWriter: by instruction, whether its copies' first read is known
+  int64_t python_listens;  // an observer that is Python's alone hears of threads' accesses
+  int64_t python_listens_to_operations;
 
   // What Python's randrange(n) draws. Null: it does not draw here.
   int64_t (*draw)(Context&, int64_t n);
@@ -83,6 +85,9 @@ struct Memory {
               int align);
   // Tells observers of an access that is about to be done, or returns false.
   bool observe(const ThreadAccess& access);
+  // Tells them of what an operation has read or written; false: Python has to (hooks.op_accessed).
+  bool observe_operation(int at, Arena arena, const int64_t* starts, int64_t count, int size,
+                         bool write);
 
 private:
   bool in_global(ThreadAccess& access, const Row& row, const int64_t* address, int64_t* flat,

@@ -152,7 +152,7 @@ bool Core::execute(Batch& batch, const Segment& segment) {
     const int warp = batch.warps[row];
     rows.push_back({files + warp * file_bytes, batch.lanes[row], warp, int(row)});
   }
-  Context whole{*this, batch, constants.data(), rows.data(), int(rows.size())};
+  Context whole{*this, batch, constants.data(), rows.data(), int(rows.size()), memory};
   for (const Instruction& instruction : segment.code) {
     executing(instruction.at);
     Context context = whole;

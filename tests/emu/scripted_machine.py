@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from kernelrig.emu.machine import phase
@@ -15,9 +15,10 @@ from kernelrig.emu.machine.machine_state import Geometry
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.program import SourcePlace
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES, Arena, GlobalMemory, Memory
-from kernelrig.emu.observe.races import Races
 from kernelrig.model.frame import Frame
 from kernelrig.ptx.rules import ISA_RULES
+
+from tests.emu.native.both_detectors import BothDetectors
 
 NUMBERS = count(1)
 
@@ -97,8 +98,8 @@ class Play:
             numbers, numbers % cluster, numbers,
         )  # fmt: skip
         self.warps_a_cta = warps
-        self.races = Races()
-        self.races.started(cast(Any, self.machine))
+        self.races = BothDetectors()
+        self.races.started(self.machine)
 
     def batch(self, who: Any) -> tuple[Any, Any]:
         warp, lanes = who if isinstance(who, tuple) else (who, range(32))

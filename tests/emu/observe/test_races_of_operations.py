@@ -419,7 +419,7 @@ def test_columns_of_operations_are_used_again() -> None:
         play.tell("proxy_fenced", (1, 0), "")
         play.arrive((1, 0), empty, phase)
     assert play.kinds == []
-    assert play.races.warps[0].cluster.columns == 64 + 256
+    assert play.races.python.warps[0].cluster.columns == 64 + 256
     play.copy_in((0, 0), full, 1000)
     assert set(play.kinds) == {"race"}
 

@@ -460,3 +460,29 @@ def test_what_the_grid_has_written_is_not_loaded_as_read_only() -> None:
     play.sync(0, 1)
     non_coherent(play, 0)
     assert play.kinds == ["race"]
+
+
+def test_a_fence_takes_what_a_narrower_one_left_to_wider_scopes() -> None:
+    play = Play(ctas=2)
+    play.store((0, 0), space="global", at=64)
+    play.atomic((0, 0), sem="release")
+    play.access((2, 0), 0, 4, False, "global", sem="relaxed", scope="gpu")
+    for scope in ("cta", "cta", "gpu", "cluster"):
+        play.tell("fenced", (2, 0), "acquire", scope)
+    play.load((2, 0), space="global", at=64)
+    assert play.kinds == []
+
+
+@pytest.mark.parametrize("fences", [False, True])
+def test_lanes_that_saw_different_variables_synchronise(fences: bool) -> None:
+    play = Play(warps=2)
+    for lane in (0, 1):
+        play.store((0, lane), 256 + 4 * lane, space="global")
+        play.access((0, lane), 4 * lane, 4, True, "global", sem="release", scope="gpu")
+        play.access((1, lane), 4 * lane, 4, False, "global", sem="relaxed", scope="gpu")
+    play.tell("warp_synced", 1)
+    if fences:
+        play.tell("fenced", 1, "acquire", "gpu")
+    for lane in (0, 1):
+        play.load((1, lane), 256 + 4 * lane, space="global")
+    assert set(play.kinds) == (set() if fences else {"race"})

@@ -26,6 +26,7 @@ from kernelrig.emu.observe.clocks import (
     Warp,
     join,
     later,
+    same,
 )
 
 
@@ -136,6 +137,13 @@ def acquire(warp: Warp, bits: int, sync: Sync, sem: str, level: int, cap: bool =
     warp.change(bits, new)
 
 
+def _same_seen(a: View, b: View) -> bool:
+    """Say whether relaxed reads saw the same in both."""
+    return len(a.seen) == len(b.seen) and all(
+        level == other and same(x, y) for (level, x), (other, y) in zip(a.seen, b.seen, strict=True)
+    )
+
+
 def sync_warp(warp: Warp, bits: int) -> None:
     """bar.warp.sync: the lanes know all that any of them knows and has done (PTX 9.7.13.2)."""
     known: Known = {}
@@ -147,9 +155,11 @@ def sync_warp(warp: Warp, bits: int) -> None:
     def new(_: int, view: View) -> View:
         tensor = warp.mine(view)[TENSOR]  # the only row that a thread has for itself
         for done in made:
-            if (done.fenced, done.seen) == (view.fenced, view.seen) and (
-                done.known[number][TENSOR] == tensor
-            ).all():
+            if (
+                done.fenced == view.fenced
+                and _same_seen(done, view)
+                and (done.known[number][TENSOR] == tensor).all()
+            ):
                 return done
         clock = known[number].copy()
         clock[TENSOR] = tensor

@@ -51,10 +51,12 @@ def acquire_fence(level: int) -> Change:
     """Take what relaxed reads saw, as far as the fence's scope reaches (PTX 8.8)."""
 
     def change(view: View) -> View:
-        if not view.seen:
+        # What a fence of this scope takes, one before it may have taken.
+        found = [known for fence, known in view.seen if fence == level]
+        if not found:
             return view
         left = tuple((fence, known) for fence, known in view.seen if fence > level)
-        return replace(view, known=join(view.known, dict(view.seen)[level]), seen=left)
+        return replace(view, known=join(view.known, found[0]), seen=left)
 
     return _once(change)
 

@@ -1,0 +1,406 @@
+// Every access of a run, checked against the shadow memory and then entered into it: the half of
+// `Races` that kernelrig.emu.observe.access_check is.
+#include <algorithm>
+
+#include "races.hpp"
+
+namespace emu::races {
+
+// Threads. ---------------------------------------------------------------------------------------
+void Races::accessed(const Threads* threads, size_t count, int at, int space, const int64_t* flat,
+                     int size, bool write, bool atomic, int sem, int level, bool non_coherent) {
+  if (space == SPACE_LOCAL) return;
+  // The level is how far a strong access reaches; weak ones have none.
+  if (sem == WEAK) level = LEVEL_NONE;
+  if (sem == VOLATILE) level = LEVEL_GPU;
+  strong_.clear();
+  Variables& variables = variables_[space];
+  for (size_t row = 0; row < count; ++row, flat += LANES) {
+    const Mask bits = threads[row].lanes;
+    if (!bits) continue;
+    Warp& warp = *warps_[size_t(threads[row].warp)];
+    // Lanes with different knowledge are different threads to the check.
+    for_parts(warp, bits, [&](Mask part, const ViewRef& view) {
+      int64_t places[LANES];
+      int32_t lanes[LANES];
+      size_t lane_count = 0;
+      for (Mask left = part; left; left &= left - 1) {
+        const int lane = __builtin_ctz(left);
+        places[lane_count] = flat[lane];
+        lanes[lane_count++] = lane;
+      }
+      const Access access{&warp, nullptr, false, &warp.mine(view), view->known.get(),
+                          space, size,    write, level,            at,
+                          part,  view->copied, NEVER};
+      const int record = record_of(access, warp.column, warp.time);
+      by_threads(access, warp, record, places, lanes, lane_count, non_coherent);
+    });
+    // A weak write ends the chain of a variable: what a release left there is not read any more (PTX
+    // ISA 8.9.2).
+    if (!level && write && !variables.empty())
+      for (Mask left = bits; left; left &= left - 1) variables.erase(flat[__builtin_ctz(left)]);
+    if (level) {
+      const size_t from = strong_.size();
+      for (Mask left = bits; left; left &= left - 1) {
+        const int lane = __builtin_ctz(left);
+        auto known = std::find_if(strong_.begin() + ptrdiff_t(from), strong_.end(),
+                                  [&](const Strong& each) { return each.flat == flat[lane]; });
+        if (known == strong_.end()) known = strong_.insert(known, {&warp, flat[lane], 0});
+        known->lanes |= 1u << lane;
+      }
+    }
+  }
+  if (!strong_.empty())
+    synchronise(strong_, space, write, atomic, sem == VOLATILE ? RELAXED : sem, level);
+}
+
+int Races::record_of(const Access& access, int column, Time time) {
+  int& known =
+      access.who->records.find({0, access.at, time, access.level, access.size, access.write});
+  if (!known) {
+    const Actor& who = *access.who;
+    const bool asks = access.operation && access.operation->waits;
+    known = records_.add({who.cluster->number, column, time, 0, access.asynchronous, access.at,
+                          who.cta, access.level, access.write, access.size, 0, asks, access.who});
+  }
+  return known;
+}
+
+void Races::by_threads(const Access& access, Warp& warp, int record, const int64_t* flat,
+                       const int32_t* lanes, size_t count, bool non_coherent) {
+  regions_.of(access.space, flat, count, access.size, shares_);
+  for (const Share& share : shares_) {
+    Region& region = *share.region;
+    if (region.wrong > MOST_WRONG) continue;
+    int64_t places[LANES];
+    int32_t numbers[LANES];
+    const int64_t* mine = flat;
+    const int32_t* own = lanes;
+    size_t some = count;
+    if (!share.all) {
+      some = share.places.size();
+      for (size_t i = 0; i < some; ++i) {
+        places[i] = flat[share.places[i]];
+        numbers[i] = lanes[share.places[i]];
+      }
+      mine = places;
+      own = numbers;
+    }
+    // Inputs are read by everybody and never written: remember the reads, check them if a write
+    // comes after all.
+    if (region.unwritten) {
+      if (!access.write) {
+        Mask bits = 0;
+        for (size_t i = 0; i < some; ++i) bits |= 1u << own[i];
+        remember(*region.unwritten, record, access.size, non_coherent, bits, mine, some);
+        continue;
+      }
+      recall(region);
+    }
+    if (plainly_read(region, access, warp, record, mine, own, some)) continue;
+    codes_of(region, access, record, mine, own, some);
+    if (non_coherent) {
+      check_non_coherent(region, access);
+      continue;
+    }
+    for (int32_t& column : own_)
+      if (column >= 0) column += warp.column;
+    check(region, access, {granules_.data(), 0, granules_.size()}, {0, codes_.data()},
+          {0, own_.data()}, nullptr);
+  }
+}
+
+// Checks and remembers a read the cheap way, if it is nothing special.
+bool Races::plainly_read(Region& region, const Access& access, Warp& warp, int record,
+                         const int64_t* flat, const int32_t* lanes, size_t count) {
+  if (!region.readers || access.write || access.level || region.strong() || access.operation)
+    return false;
+  Readers& readers = *region.readers;
+  const int row = warp.number - readers.first;
+  if (row < 0 || size_t(row) >= readers.columns.size()) return false;
+  const bool one = count > 1 && std::all_of(flat, flat + count,
+                                            [flat](int64_t each) { return each == flat[0]; });
+  const size_t places = one ? 1 : count;
+  const size_t each = size_t(region.granules(flat, places, access.size, true, granules_));
+  own_.resize(granules_.size());
+  bits_.resize(granules_.size());
+  for (size_t i = 0, next = 0; i < places; ++i) {
+    for (size_t j = 0; j < each; ++j, ++next) {
+      own_[next] = one ? -1 : lanes[i] + warp.column;
+      bits_[next] = one ? access.bits : 1u << lanes[i];
+    }
+  }
+  const Where where{granules_.data(), 0, granules_.size()};
+  const OrderCheck order(records_, &access, nullptr, 0, false, nullptr);
+  bad_.resize(where.count);
+  const Code* written = Region::gather(region.writes(), where, codes_);
+  if (order.unordered(written, where.count, {0, own_.data()}, bad_.data())) return false;
+  return readers.note(warp.number, where, bits_.data(), warp.time, record, order);
+}
+
+// Somebody writes after all: puts the reads that were remembered into the shadow.
+void Races::recall(Region& region) {
+  const std::deque<Remembered> remembered = std::move(*region.unwritten);
+  region.unwritten.reset();
+  const OrderCheck unordered(records_);
+  for (const Remembered& read : remembered) {
+    const std::vector<int64_t> flat = places_of(read);
+    Actor* who = records_.all[size_t(read.record)].who;
+    if (!read.lanes) {
+      const Where where = region.run(flat.data(), flat.size(), read.size, list_);
+      region.note_read(where, {read.record << LANE_BITS, nullptr}, {who->column, nullptr},
+                       unordered);
+      continue;
+    }
+    std::vector<int32_t> lanes;
+    for (Mask left = read.lanes; left; left &= left - 1) lanes.push_back(__builtin_ctz(left));
+    Access access{};
+    access.who = who;
+    access.size = read.size;
+    access.bits = read.lanes;
+    codes_of(region, access, read.record, flat.data(), lanes.data(), flat.size());
+    if (read.non_coherent) {
+      note_non_coherent(region);
+      continue;
+    }
+    for (int32_t& column : own_)
+      if (column >= 0) column += who->column;
+    region.note_read({granules_.data(), 0, granules_.size()}, {0, codes_.data()},
+                     {0, own_.data()}, unordered);
+  }
+}
+
+void Races::check_non_coherent(Region& region, const Access& access) {
+  std::set<Code> codes;
+  for (const int32_t granule : granules_)
+    if (const Code code = region.writes()[size_t(granule)]) codes.insert(code);
+  for (const Code code : codes) {
+    ++region.wrong;
+    tell(READ_NON_COHERENT, region, access, {code}, {granules_[0]});
+  }
+  note_non_coherent(region);
+}
+
+void Races::note_non_coherent(Region& region) {
+  if (!region.non_coherent.size()) region.non_coherent = Zeros<Code>(region.writes().size());
+  for (size_t i = 0; i < granules_.size(); ++i)
+    region.non_coherent[size_t(granules_[i])] = codes_[i];
+}
+
+// Operations. ------------------------------------------------------------------------------------
+void Races::op_accessed(int64_t op, int space, const int64_t* starts, size_t count, int size,
+                        bool write) {
+  if (!count || space == SPACE_LOCAL) return;
+  Operation& operation = *operations_[size_t(op)];
+  if (operation.by_lanes) return by_lanes(operation, space, starts, count, size, write);
+  const Access access{&operation,
+                      &operation,
+                      operation.asynchronous,
+                      &operation.clock,
+                      operation.known.get(),
+                      space,
+                      size,
+                      write,
+                      write ? operation.level : 0,
+                      operation.at,
+                      operation.bits,
+                      0,
+                      NEVER};
+  const int record = record_of(access, operation.column, operation.time + write);
+  regions_.of(space, starts, count, size, shares_);
+  for (const Share& share : shares_) {
+    Region& region = *share.region;
+    if (region.wrong > MOST_WRONG) continue;
+    std::vector<int64_t> some;
+    for (const uint32_t place : share.places) some.push_back(starts[place]);
+    const int64_t* mine = share.all ? starts : some.data();
+    const size_t each = share.all ? count : some.size();
+    if (region.unwritten) {
+      if (!write) {
+        remember(*region.unwritten, record, size, false, 0, mine, each);
+        continue;
+      }
+      recall(region);
+    }
+    const Where where = region.run(mine, each, size, list_);
+    check(region, access, where, {record << LANE_BITS, nullptr}, {operation.column, nullptr},
+          nullptr);
+  }
+}
+
+void Races::by_lanes(Operation& operation, int space, const int64_t* starts, size_t count, int size,
+                     bool write) {
+  Warp& warp = *warps_[size_t(operation.number)];
+  // Lanes that write the same bytes race: look at one after the other.
+  std::vector<int64_t> ordered(starts, starts + count);
+  std::sort(ordered.begin(), ordered.end());
+  bool apart = false;
+  for (size_t i = 1; write && i < count; ++i) apart |= ordered[i] - ordered[i - 1] < size;
+  auto look = [&](Mask part, const ViewRef& view) {
+    int64_t places[LANES];
+    int32_t lanes[LANES];
+    size_t some = 0, next = 0;
+    for (Mask left = operation.bits; left && next < count; left &= left - 1, ++next) {
+      const int lane = __builtin_ctz(left);
+      if (!(part >> lane & 1)) continue;
+      places[some] = starts[next];
+      lanes[some++] = lane;
+    }
+    if (!some) return;
+    const Access access{&operation, &operation, false,        &warp.mine(view), view->known.get(),
+                        space,      size,       write,        0,                operation.at,
+                        part,       view->copied, operation.issuer_time};
+    const int record = record_of(access, operation.column, operation.time + write);
+    by_threads(access, warp, record, places, lanes, some, false);
+  };
+  for (const Group& group : operation.parts) {
+    if (!apart) {
+      look(group.lanes, group.view);
+      continue;
+    }
+    for (Mask left = group.lanes; left; left &= left - 1) look(left & -left, group.view);
+  }
+}
+
+void Races::op_tensor(int64_t op, const Piece& piece, bool write) {
+  Operation& operation = *operations_[size_t(op)];
+  Region& region = regions_.tensor_of(piece[0]);
+  if (region.wrong > MOST_WRONG) return;
+  const Access access{&operation,
+                      &operation,
+                      operation.asynchronous,
+                      &operation.clock,
+                      operation.known.get(),
+                      SPACE_TENSOR,
+                      0,
+                      write,
+                      0,
+                      operation.at,
+                      operation.bits,
+                      0,
+                      NEVER};
+  const int record = record_of(access, operation.column, operation.time + write);
+  const auto& cells = regions_.cells(region, piece);
+  check(region, access, {cells.data(), 0, cells.size()}, {record << LANE_BITS, nullptr},
+        {operation.column, nullptr}, &piece);
+  auto& pieces = operation.pieces;
+  if (write && std::find(pieces.begin(), pieces.end(), piece) == pieces.end())
+    pieces.push_back(piece);
+}
+
+// A column for an operation. What operations did to global memory keeps none: a grid writes all of
+// its output. Who knows a later operation of the column seems to know the old one too, so that a
+// race over its bytes may be missed; none is invented.
+int Races::column_of(Cluster& cluster) {
+  if (cluster.free.empty()) {
+    std::vector<bool> in_use(size_t(cluster.columns));
+    auto look = [&](const Zeros<Code>& codes) {
+      Code last = 0;
+      for (size_t i = 0; i < codes.size(); ++i) {
+        const Code code = codes[i];
+        if (code == last) continue;
+        last = code;
+        const Record& record = records_.of(code);
+        if (record.cluster == cluster.number) in_use[size_t(record.column)] = true;
+      }
+    };
+    for (const Region* region : regions_.of_wave()) {
+      look(region->writes());
+      look(region->reads());
+    }
+    cluster.release([&](const Operation& operation) {
+      return operation.done && !in_use[size_t(operation.column)];
+    });
+    // Half free at least, or this search would come again at once.
+    if (cluster.free.size() < cluster.taken.size() / 2) {
+      size_t done = 0;
+      for (const Operation* operation : cluster.taken) done += operation->done;
+      if (cluster.columns < MOST_OPERATIONS || !done) {
+        cluster.grow();
+      } else {  // what the oldest did may pass for known: a race may be missed, none invented
+        size_t left = done / 2 + 1;
+        cluster.release([&](const Operation& operation) {
+          if (!operation.done || !left) return false;
+          --left;
+          return true;
+        });
+      }
+    }
+  }
+  const int column = cluster.free.back();
+  cluster.free.pop_back();
+  return column;
+}
+
+// What both do. ----------------------------------------------------------------------------------
+void Races::check(Region& region, const Access& access, Where where, Codes codes, Own own,
+                  const Piece* piece) {
+  std::set<Code> advice;
+  const bool watched = access.asynchronous && access.space != SPACE_TENSOR && pairs_ &&
+                       region.advised <= MOST_WRONG;
+  const OrderCheck order(records_, &access, piece, access.level, several_,
+                         watched ? &advice : nullptr);
+  // `strict` decides what stays in the shadow, `order` what is a race: of strong accesses, and of
+  // operations that are ordered by threads only, both are different.
+  const OrderCheck strict(records_, &access, piece, 0, several_, nullptr);
+  wrong_.clear();
+  if (!access.write) {
+    region.read(where, codes, own, order, strict, wrong_);
+  } else if (access.level) {
+    region.write_strongly(where, codes, own, order, strict, wrong_);
+  } else {
+    region.write(where, codes, own, order, wrong_);
+  }
+  if (!wrong_.empty()) {
+    region.wrong += int64_t(wrong_.size());
+    std::vector<Code> before;
+    std::vector<int32_t> granules;
+    for (const auto& [code, element] : wrong_) {
+      before.push_back(code);
+      granules.push_back(int32_t(where[size_t(element)]));
+    }
+    tell(CONFLICT, region, access, before, granules);
+  }
+  if (!advice.empty()) {
+    region.advised += int64_t(advice.size());
+    tell(ADVICE, region, access, {advice.begin(), advice.end()}, {});
+  }
+  if (!access.write || !region.non_coherent.size()) return;
+  std::set<Code> read;
+  for (size_t i = 0; i < where.count; ++i)
+    if (const Code code = region.non_coherent[where[i]]) read.insert(code);
+  for (const Code code : read) {
+    ++region.wrong;
+    tell(WROTE_NON_COHERENT, region, access, {code}, {int32_t(where[0])});
+  }
+}
+
+void Races::tell(int event, const Region& region, const Access& access,
+                 const std::vector<Code>& codes, const std::vector<int32_t>& granules) {
+  if (silent_) return;
+  const Found found{event,
+                    access.space,
+                    region.name,
+                    region.shift,
+                    region.step,
+                    access.write,
+                    access.at,
+                    access.bits,
+                    int(codes.size()),
+                    codes.data(),
+                    granules.data(),
+                    access.who,
+                    access.asynchronous,
+                    access.who->cluster->columns};
+  current_ = &access;
+  silent_ = report_(user_, &found) != 0;
+  current_ = nullptr;
+}
+
+const Clock* Races::known(int32_t cluster) const {
+  if (!current_) return nullptr;
+  if (cluster == current_->who->cluster->number) return current_->clock;
+  return current_->known ? current_->known->find(cluster) : nullptr;
+}
+
+}  // namespace emu::races

@@ -1,0 +1,404 @@
+#include "shadow.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace emu::races {
+
+namespace {
+// Appends each code that is marked, with the place where it is first; `each` codes are of a place.
+void collect(const Code* codes, size_t count, const uint8_t* bad, size_t each, Wrong& wrong) {
+  std::map<Code, int> first;
+  for (size_t i = 0; i < count; ++i)
+    if (bad[i]) first.emplace(codes[i], int(i / each));
+  wrong.insert(wrong.end(), first.begin(), first.end());
+}
+}  // namespace
+
+// Reads that nothing has checked yet. ------------------------------------------------------------
+void remember(std::deque<Remembered>& reads, int record, int size, bool non_coherent, Mask lanes,
+              const int64_t* flat, size_t count) {
+  if (reads.size() == MOST_REMEMBERED) reads.pop_front();
+  const int64_t step = count > 1 ? flat[1] - flat[0] : 0;
+  Remembered read{record, size, non_coherent, flat[0], step, uint32_t(count), lanes, {}};
+  for (size_t i = 2; i < count && read.flat.empty(); ++i)
+    if (flat[i] - flat[i - 1] != step) read.flat.assign(flat, flat + count);
+  reads.push_back(std::move(read));
+}
+
+std::vector<int64_t> places_of(const Remembered& read) {
+  if (!read.flat.empty()) return read.flat;
+  std::vector<int64_t> flat(read.count);
+  for (uint32_t i = 0; i < read.count; ++i) flat[i] = read.first + i * read.step;
+  return flat;
+}
+
+// Regions. ---------------------------------------------------------------------------------------
+Region::Region(int space, int name, int64_t start, int64_t size, Records& records, bool lazy)
+    : space(space), name(name), start(start), size(size), records_(records),
+      writes_(size_t(size >> WORD) + 1), reads_((size_t(size >> WORD) + 1) * FIRST_READERS) {
+  if (lazy) unwritten.emplace();
+}
+
+// Granules. --------------------------------------------------------------------------------------
+// Makes granules so small that none of these places has a part of one.
+int Region::fit(const int64_t* starts, size_t count, int bytes, bool aligned) {
+  const int64_t small = (int64_t(1) << shift) - 1;
+  int64_t together = bytes;
+  if (!aligned || bytes & small) {
+    for (size_t i = 0; i < count; ++i) together |= starts[i] - start;
+    if (together & small) refine(__builtin_ctzll(uint64_t(together)));
+  }
+  return bytes >> shift;
+}
+
+int Region::granules(const int64_t* starts, size_t count, int bytes, bool aligned,
+                     std::vector<int32_t>& out) {
+  const int each = fit(starts, count, bytes, aligned);
+  out.resize(count * size_t(each));
+  size_t next = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const int32_t first = int32_t((starts[i] - start) >> shift);
+    for (int j = 0; j < each; ++j) out[next++] = first + j;
+  }
+  return each;
+}
+
+Where Region::run(const int64_t* starts, size_t count, int bytes, std::vector<int32_t>& list) {
+  static thread_local std::vector<int64_t> ordered;
+  ordered.assign(starts, starts + count);
+  if (!std::is_sorted(ordered.begin(), ordered.end())) std::sort(ordered.begin(), ordered.end());
+  bool dense = true;
+  for (size_t i = 1; i < count && dense; ++i) dense = ordered[i] - ordered[i - 1] == bytes;
+  if (!dense) {
+    granules(starts, count, bytes, false, list);
+    return {list.data(), 0, list.size()};
+  }
+  const int each = fit(ordered.data(), count, bytes, false);
+  return {nullptr, int32_t((ordered[0] - start) >> shift), count * size_t(each)};
+}
+
+// Makes granules as small as 1 << `to` bytes.
+void Region::refine(int to) {
+  const size_t parts = size_t(1) << (shift - to);
+  writes_ = writes_.repeated(parts);
+  Zeros<Code> reads(reads_.size() * parts);
+  for (size_t row = 0; row < reads_.size() / slots_; ++row)
+    for (size_t slot = 0; slot < slots_; ++slot)
+      if (const Code code = reads_[row * slots_ + slot])
+        for (size_t part = 0; part < parts; ++part)
+          reads[(row * parts + part) * slots_ + slot] = code;
+  reads_ = std::move(reads);
+  if (non_coherent.size()) non_coherent = non_coherent.repeated(parts);
+  if (readers) readers->refine(parts);
+  shift = to;
+}
+
+void Region::split_rows(int parts, int columns) {
+  const size_t wide = size_t(columns), each = size_t(parts), rows = (writes_.size() - 1) / wide;
+  Zeros<Code> writes(rows * each * wide), reads(rows * each * wide * slots_);
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t part = 0; part < each; ++part) {
+      const size_t to = (row * each + part) * wide, from = row * wide;
+      std::copy_n(writes_.data() + from, wide, writes.data() + to);
+      std::copy_n(reads_.data() + from * slots_, wide * slots_, reads.data() + to * slots_);
+    }
+  }
+  writes_ = std::move(writes);
+  reads_ = std::move(reads);
+}
+
+const Code* Region::gather(const Zeros<Code>& from, Where where, std::vector<Code>& copy) {
+  if (!where.list) return from.data() + where.start;
+  copy.resize(where.count);
+  for (size_t i = 0; i < where.count; ++i) copy[i] = from[where[i]];
+  return copy.data();
+}
+
+void Region::set(Zeros<Code>& in, Where where, Codes codes) {
+  for (size_t i = 0; i < where.count; ++i) in[where[i]] = codes.of(i);
+}
+
+bool Region::copy_rows(Where where, std::vector<Code>& rows) const {
+  rows.resize(where.count * slots_);
+  Code any = 0;
+  size_t next = 0;
+  for (size_t i = 0; i < where.count; ++i) {
+    const Code* from = reads_.data() + where[i] * slots_;
+    for (size_t slot = 0; slot < slots_; ++slot) any |= rows[next++] = from[slot];
+  }
+  return any;
+}
+
+bool Region::unordered_rows(const std::vector<Code>& rows, Own own, const OrderCheck& check,
+                            std::vector<uint8_t>& bad) const {
+  bad.resize(rows.size());
+  if (!own.each) return check.unordered(rows.data(), rows.size(), own, bad.data());
+  static thread_local std::vector<int32_t> each;
+  each.resize(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) each[i] = own.each[i / slots_];
+  return check.unordered(rows.data(), rows.size(), {0, each.data()}, bad.data());
+}
+
+// Writes. ----------------------------------------------------------------------------------------
+// Where a granule has been read since, a write before is ordered by way of that read: a completion
+// says nothing of what came before its operation, but order is transitive. A strong read may itself
+// be unordered, and proves nothing.
+void Region::write(Where where, Codes codes, Own own, const OrderCheck& check, Wrong& wrong) {
+  static thread_local std::vector<uint8_t> read, bad;
+  static thread_local std::vector<Code> rows, old;
+  static thread_local std::vector<size_t> unread;
+  const bool had = plain_reads(where, check, read);
+  const bool noted = copy_rows(where, rows);
+  if (!noted && !had) {
+    // Without reads since, the earlier write itself must be ordered before this one.
+    bad.resize(where.count);
+    const Code* before = gather(writes_, where, old);
+    if (check.unordered(before, where.count, own, bad.data()))
+      collect(before, where.count, bad.data(), 1, wrong);
+    set(writes_, where, codes);
+    return;
+  }
+  if (noted && unordered_rows(rows, own, check, bad))
+    collect(rows.data(), rows.size(), bad.data(), slots_, wrong);
+  // A weak read was checked against the write before it when it came, so a granule with one needs
+  // no second look at that write.
+  unread.clear();
+  for (size_t i = 0; i < where.count; ++i) {
+    bool weak = had && read[i];
+    for (size_t slot = 0; slot < slots_ && !weak; ++slot) {
+      const Code code = rows[i * slots_ + slot];
+      weak = code && !(strong_ && records_.of(code).level + records_.of(code).write);
+    }
+    if (!weak) unread.push_back(i);
+  }
+  write_unread(where, codes, own, check, unread, wrong);
+  if (noted)
+    for (size_t i = 0; i < where.count; ++i)
+      std::fill_n(reads_.data() + where[i] * slots_, slots_, 0);
+}
+
+void Region::write_unread(Where where, Codes codes, Own own, const OrderCheck& check,
+                          const std::vector<size_t>& unread, Wrong& wrong) {
+  if (!unread.empty()) {
+    static thread_local std::vector<Code> before;
+    static thread_local std::vector<int32_t> each;
+    static thread_local std::vector<uint8_t> bad;
+    before.clear();
+    each.clear();
+    for (const size_t i : unread) {
+      before.push_back(writes_[where[i]]);
+      each.push_back(own.of(i));
+    }
+    bad.resize(before.size());
+    if (check.unordered(before.data(), before.size(), {0, each.data()}, bad.data())) {
+      const size_t from = wrong.size();
+      collect(before.data(), before.size(), bad.data(), 1, wrong);
+      for (size_t i = from; i < wrong.size(); ++i)
+        wrong[i].second = int(unread[size_t(wrong[i].second)]);
+    }
+  }
+  set(writes_, where, codes);
+}
+
+// Says which granules `readers` had; of those unordered it makes codes.
+bool Region::plain_reads(Where where, const OrderCheck& check, std::vector<uint8_t>& read) {
+  if (!readers || !readers->used) return false;
+  static thread_local std::vector<Left> left;
+  left.clear();
+  read.resize(where.count);
+  const bool had = readers->take(where, check, read.data(), left);
+  for (const Left& each : left) {
+    std::map<std::pair<int, Mask>, Code> made;
+    for (const auto& by : each.by) made.emplace(by, 0);
+    for (auto& [by, code] : made) code = records_.code_of(by.first, by.second);
+    std::vector<Code> codes;
+    for (const auto& by : each.by) codes.push_back(made[by]);
+    note_read({each.granules.data(), 0, each.granules.size()}, {0, codes.data()}, {0, nullptr},
+              OrderCheck(records_));
+  }
+  return had;
+}
+
+// As `write`, but strong accesses that are not ordered before this one stay: they race with none
+// another, and with weak ones all of them may.
+void Region::write_strongly(Where where, Codes codes, Own own, const OrderCheck& check,
+                            const OrderCheck& strict, Wrong& wrong) {
+  strong_ = true;
+  // The cheap form of reads has no room for strong writes beside them: give it up here.
+  std::vector<uint8_t> read, bad;
+  plain_reads(where, OrderCheck(records_), read);
+  std::vector<Code> rows, old(where.count);
+  copy_rows(where, rows);
+  for (size_t i = 0; i < where.count; ++i) old[i] = writes_[where[i]];
+  write(where, codes, own, check, wrong);
+  const bool any = unordered_rows(rows, own, strict, bad);
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (!any || !bad[i]) rows[i] = 0;
+  for (size_t i = 0; i < where.count; ++i)
+    std::copy_n(rows.data() + i * slots_, slots_, reads_.data() + where[i] * slots_);
+  // `strict` knows no moral strength: what it finds unordered has to stay visible to later weak
+  // accesses, though it does not race with this one.
+  std::vector<uint8_t> stay(where.count);
+  if (!strict.unordered(old.data(), old.size(), own, stay.data())) return;
+  std::vector<size_t> granules;
+  std::vector<Code> kept, beside;
+  for (size_t i = 0; i < where.count; ++i) {
+    if (!stay[i]) continue;
+    granules.push_back(where[i]);
+    kept.push_back(old[i]);
+    for (size_t slot = 0; slot < slots_; ++slot) beside.push_back(rows[i * slots_ + slot]);
+  }
+  std::vector<uint8_t> free;
+  for (const Code code : beside) free.push_back(code == 0);
+  put(granules, kept, beside, free);
+}
+
+// Reads. -----------------------------------------------------------------------------------------
+void Region::read(Where where, Codes codes, Own own, const OrderCheck& check,
+                  const OrderCheck& strict, Wrong& wrong) {
+  static thread_local std::vector<uint8_t> bad;
+  static thread_local std::vector<Code> before, rows;
+  const Code* written = gather(writes_, where, before);
+  bad.resize(where.count);
+  if (check.unordered(written, where.count, own, bad.data()))
+    collect(written, where.count, bad.data(), 1, wrong);
+  if (strong_) {
+    copy_rows(where, rows);
+    for (Code& code : rows)
+      if (!records_.of(code).write) code = 0;
+    if (unordered_rows(rows, own, check, bad))
+      collect(rows.data(), rows.size(), bad.data(), slots_, wrong);
+  }
+  if (!stands_aside(where, codes, strict)) {
+    note_read(where, codes, own, strict);
+    return;
+  }
+  for (size_t i = 0; i < where.count; ++i) reads_[where[i] * slots_] = codes.of(i);
+}
+
+// Whether what is in the first slots makes room as a whole, as it mostly does: one slot in use, by
+// one record that is ordered before, or by the same lanes.
+bool Region::stands_aside(Where where, Codes codes, const OrderCheck& strict) const {
+  const int number = reads_[where[0] * slots_] >> LANE_BITS;
+  bool first = false, others = false, alike = true;
+  for (size_t i = 0; i < where.count; ++i) {
+    const Code* row = reads_.data() + where[i] * slots_;
+    first |= row[0] != 0;
+    for (size_t slot = 1; slot < slots_; ++slot) others |= row[slot] != 0;
+    alike &= row[0] >> LANE_BITS == number;
+  }
+  if (!first) return true;
+  if (others || !alike) return false;
+  Code highest = codes.of(0);
+  bool one = true;
+  for (size_t i = 1; codes.each && i < where.count; ++i) {
+    highest = std::max(highest, codes.each[i]);
+    one &= codes.each[i] >> LANE_BITS == codes.each[0] >> LANE_BITS;
+  }
+  const Record &old = records_.all[size_t(number)], &made = records_.of(highest);
+  if (old.write || old.asynchronous != made.asynchronous || (made.level && !old.level)) return false;
+  if (strict.settled(number)) return true;
+  if (old.who != made.who || old.mask != made.mask || !one) return false;
+  for (size_t i = 0; i < where.count; ++i)
+    if ((reads_[where[i] * slots_] ^ codes.of(i)) & (LANES - 1)) return false;
+  return true;
+}
+
+void Region::note_read(Where where, Codes codes, Own own, const OrderCheck& strict) {
+  std::vector<Code> rows, made(where.count);
+  std::vector<uint8_t> bad, free;
+  std::vector<size_t> granules(where.count);
+  copy_rows(where, rows);
+  const bool any = unordered_rows(rows, own, strict, bad);
+  free.resize(rows.size());
+  for (size_t i = 0; i < where.count; ++i) {
+    granules[i] = where[i];
+    made[i] = codes.of(i);
+    for (size_t at = i * slots_; at < (i + 1) * slots_; ++at)
+      free[at] = !rows[at] || replaced(rows[at], made[i], !(any && bad[at]));
+  }
+  put(granules, made, rows, free);
+}
+
+// Whether a new read stands for an old one: of the same threads, or ordered.
+bool Region::replaced(Code old, Code code, bool ordered) const {
+  const Record &before = records_.of(old), &now = records_.of(code);
+  if (before.write || before.asynchronous != now.asynchronous || (!before.level && now.level))
+    return false;
+  return ordered || (before.column == now.column && before.cluster == now.cluster &&
+                     !(records_.lanes(old) & ~records_.lanes(code)));
+}
+
+// Enters codes into the first free slot of each granule; those without one try to merge, then grow.
+void Region::put(const std::vector<size_t>& where, const std::vector<Code>& codes,
+                 const std::vector<Code>& rows, const std::vector<uint8_t>& free) {
+  std::vector<size_t> full, left;
+  for (size_t i = 0; i < where.size(); ++i) {
+    const uint8_t* each = free.data() + i * slots_;
+    const uint8_t* found = std::find(each, each + slots_, 1);
+    if (found == each + slots_) {
+      full.push_back(i);
+    } else {
+      reads_[where[i] * slots_ + size_t(found - each)] = codes[i];
+    }
+  }
+  if (full.empty()) return;
+  std::vector<size_t> granules;
+  std::vector<Code> made, beside;
+  for (const size_t i : full) {
+    granules.push_back(where[i]);
+    made.push_back(codes[i]);
+    beside.insert(beside.end(), rows.begin() + ptrdiff_t(i * slots_),
+                  rows.begin() + ptrdiff_t((i + 1) * slots_));
+  }
+  merge(granules, made, beside, left);
+  if (left.empty()) return;
+  if (slots_ < MOST_READERS) {
+    Zeros<Code> wider(reads_.size() * 2);
+    for (size_t row = 0; row < reads_.size() / slots_; ++row)
+      for (size_t slot = 0; slot < slots_; ++slot)
+        if (const Code code = reads_[row * slots_ + slot]) wider[row * slots_ * 2 + slot] = code;
+    reads_ = std::move(wider);
+    slots_ *= 2;
+  }
+  std::vector<size_t> into;
+  for (const size_t i : left) {
+    const Code* row = reads_.data() + granules[i] * slots_;
+    const Code* found = std::find(row, row + slots_, 0);
+    into.push_back(found == row + slots_ ? 0 : size_t(found - row));
+  }
+  for (size_t i = 0; i < left.size(); ++i)
+    reads_[granules[left[i]] * slots_ + into[i]] = made[left[i]];
+}
+
+// Makes one record of reads by lanes of one warp at one time: 32 lanes that read one word one by
+// one would fill 32 slots. `left` are those that have no such read beside them.
+void Region::merge(const std::vector<size_t>& where, const std::vector<Code>& codes,
+                   const std::vector<Code>& rows, std::vector<size_t>& left) {
+  std::map<std::pair<Code, Code>, Code> pairs;
+  std::vector<std::pair<size_t, size_t>> found;  // number, slot
+  for (size_t i = 0; i < where.size(); ++i) {
+    const Record& now = records_.of(codes[i]);
+    size_t slot = 0;
+    for (; slot < slots_; ++slot) {
+      const Record& old = records_.of(rows[i * slots_ + slot]);
+      if (rows[i * slots_ + slot] && !now.asynchronous && !old.write && !old.asynchronous &&
+          old.cluster == now.cluster && old.column == now.column && old.time == now.time &&
+          old.level == now.level)
+        break;
+    }
+    if (slot == slots_) {
+      left.push_back(i);
+      continue;
+    }
+    pairs.emplace(std::make_pair(rows[i * slots_ + slot], codes[i]), 0);
+    found.emplace_back(i, slot);
+  }
+  for (auto& [pair, code] : pairs)
+    code = records_.shared(pair.second, records_.lanes(pair.first) | records_.lanes(pair.second));
+  for (const auto& [i, slot] : found)
+    reads_[where[i] * slots_ + slot] = pairs[{rows[i * slots_ + slot], codes[i]}];
+}
+
+}  // namespace emu::races

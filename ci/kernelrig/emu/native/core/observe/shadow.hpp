@@ -1,0 +1,105 @@
+// The shadow of memory: who accessed each granule last, as kernelrig.emu.observe.shadow has it. Each
+// step below decides on what it found before it writes anything: operations may name a granule
+// twice.
+#pragma once
+
+#include <deque>
+#include <optional>
+
+#include "readers.hpp"
+
+namespace emu::races {
+
+constexpr int WORD = 2;  // 1 << WORD bytes are a granule, until an access is narrower
+constexpr int FIRST_READERS = 2;
+constexpr int MOST_READERS = 64;
+constexpr size_t MOST_REMEMBERED = 50000;
+
+// A code, and the number of a granule among those accessed; a code once.
+using Wrong = std::vector<std::pair<Code, int>>;
+
+// What is noted of granules: one code for all, or one each.
+struct Codes {
+  Code one;
+  const Code* each;
+  Code of(size_t i) const { return each ? each[i] : one; }
+};
+
+// A read of a buffer that nothing has written yet: most of a grid's input. `lanes` is 0 of an
+// operation's.
+struct Remembered {
+  int record, size;
+  bool non_coherent;
+  int64_t first, step;  // where `flat` is empty: `count` places that far apart
+  uint32_t count;
+  Mask lanes;
+  std::vector<int64_t> flat;
+};
+
+void remember(std::deque<Remembered>& reads, int record, int size, bool non_coherent, Mask lanes,
+              const int64_t* flat, size_t count);
+std::vector<int64_t> places_of(const Remembered& read);
+
+// A buffer, the shared memory of a CTA, or its tensor memory.
+class Region {
+ public:
+  // `name` is the number of the allocation, or of the CTA.
+  Region(int space, int name, int64_t start, int64_t size, Records& records, bool lazy);
+  const int space, name;
+  const int64_t start, size;
+  int shift = WORD;
+  int step = 1;  // of tensor memory: lanes in a granule
+  int64_t wrong = 0;    // conflicts
+  int64_t advised = 0;  // operations that threads alone order
+  std::optional<std::deque<Remembered>> unwritten;
+  std::optional<Readers> readers;
+  Zeros<Code> non_coherent;  // by ld.global.nc
+
+  bool strong() const { return strong_; }
+  const Zeros<Code>& writes() const { return writes_; }
+  const Zeros<Code>& reads() const { return reads_; }
+
+  // The granules of `size` bytes at each of `starts`, and how many each has. `aligned`: each start
+  // is a multiple of the size.
+  int granules(const int64_t* starts, size_t count, int size, bool aligned,
+               std::vector<int32_t>& out);
+  // The granules of one operation, which may come in any order; `list` holds them if they are no run.
+  Where run(const int64_t* starts, size_t count, int size, std::vector<int32_t>& list);
+  void split_rows(int parts, int columns);  // of tensor memory: makes a granule of each lane
+
+  // Notes an access of these granules, and returns what is not ordered before it. `strict` decides
+  // what stays in the shadow, `check` what is a race.
+  void read(Where where, Codes codes, Own own, const OrderCheck& check,
+            const OrderCheck& strict, Wrong& wrong);
+  void write(Where where, Codes codes, Own own, const OrderCheck& check, Wrong& wrong);
+  void write_strongly(Where where, Codes codes, Own own, const OrderCheck& check,
+                      const OrderCheck& strict, Wrong& wrong);
+  // Remembers reads of distinct granules; one that is ordered before stands aside.
+  void note_read(Where where, Codes codes, Own own, const OrderCheck& strict);
+  // Codes of granules, side by side: in place or in `copy`.
+  static const Code* gather(const Zeros<Code>& from, Where where, std::vector<Code>& copy);
+
+ private:
+  int fit(const int64_t* starts, size_t count, int size, bool aligned);
+  void refine(int shift);
+  bool plain_reads(Where where, const OrderCheck& check, std::vector<uint8_t>& read);
+  void write_unread(Where where, Codes codes, Own own, const OrderCheck& check,
+                    const std::vector<size_t>& unread, Wrong& wrong);
+  bool stands_aside(Where where, Codes codes, const OrderCheck& strict) const;
+  bool copy_rows(Where where, std::vector<Code>& rows) const;  // false where they are empty
+  bool unordered_rows(const std::vector<Code>& rows, Own own, const OrderCheck& check,
+                      std::vector<uint8_t>& bad) const;
+  void merge(const std::vector<size_t>& where, const std::vector<Code>& codes,
+             const std::vector<Code>& rows, std::vector<size_t>& left);
+  bool replaced(Code old, Code code, bool ordered) const;
+  void put(const std::vector<size_t>& where, const std::vector<Code>& codes,
+           const std::vector<Code>& rows, const std::vector<uint8_t>& free);
+  void set(Zeros<Code>& in, Where where, Codes codes);
+
+  Records& records_;
+  Zeros<Code> writes_, reads_;
+  size_t slots_ = FIRST_READERS;
+  bool strong_ = false;  // writes among the reads
+};
+
+}  // namespace emu::races

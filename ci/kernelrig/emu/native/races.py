@@ -1,0 +1,321 @@
+"""The race detector of the core as an observer: it finds what `observe.races.Races` finds, record
+by record, and reports it in the same words.
+
+The engine that runs the machine may be either: here the events of the NumPy engine are handed to
+the core. Threads go as pairs (warp on the machine, lanes), operations and uses of barriers as
+numbers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from functools import cache
+
+import numpy as np
+
+from kernelrig.emu.machine.findings import Wait
+from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.operations import Op
+from kernelrig.emu.machine.phase import Barrier
+from kernelrig.emu.machine.state_spaces import SLOT_BYTES
+from kernelrig.emu.native.library import library
+from kernelrig.emu.native.races_records import SPACES, Found, NativeReports
+from kernelrig.emu.numerics.arrays import LANES, Array, Mask
+from kernelrig.emu.observe.clocks import LEVELS
+from kernelrig.errors import CiError
+
+SPACE_OF = {space: number for number, space in enumerate(SPACES)}
+SEMS = {
+    sem: number
+    for number, sem in enumerate(
+        ("weak", "relaxed", "acquire", "release", "acq_rel", "sc", "volatile")
+    )
+}
+PROXIED = {"": 0, "global": 2}
+"""Space of a proxy fence -> its number; 1 is shared memory of any kind."""
+_P, _I, _L, _N = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_size_t
+_U = ctypes.c_uint32
+_THREADS = (_P, _P, _N)
+_REPORT = ctypes.CFUNCTYPE(_I, _P, ctypes.POINTER(Found))
+
+FUNCTIONS = {
+    "new": ((_REPORT, _P), _P),
+    "free": ((_P,), None),
+    "started": ((_P, _P), None),
+    "name": ((ctypes.c_char_p,), _P),
+    "accessed": ((*_THREADS, _I, _I, _P, _I, _I, _I, _I), _I),
+    "op_issued": ((_P, _P, _N, _I, _U, _I, _P, _I), _L),
+    "op_accessed": ((_P, _L, _I, _P, _N, _I, _I), _I),
+    "op_tensor": ((_P, _L, _P, _I), _I),
+    "op_done": ((_P, _L), None),
+    "op_arrived": ((_P, _L, _L, _L, _L, _I), None),
+    "arrived": ((*_THREADS, _L, _L, _L, _I, _I), None),
+    "waited": ((*_THREADS, _L, _L, _L, _I, _I), None),
+    "barrier_arrived": ((*_THREADS, _L, _I, _I), None),
+    "barrier_passed": ((*_THREADS, _L, _I, _I), None),
+    "warp_synced": (_THREADS, None),
+    "fenced": ((*_THREADS, _I, _I), None),
+    "proxy_fenced": ((*_THREADS, _I), None),
+    "tensor_fenced": ((*_THREADS, _I), None),
+    "tensor_waited": ((*_THREADS, _P, _N), None),
+    "group_waited": ((_P, _I, _U, _P, _N, _I), None),
+    "copies_arrived": ((_P, _P, _N, _U, _L, _L, _L), None),
+    "records": ((_P, _P), _P),
+    "actor": ((_P, _P), None),
+    "known": ((_P, ctypes.c_int32, _P, _I), _I),
+}
+
+
+class _Started(ctypes.Structure):
+    """`Started` of core/observe/races.hpp."""
+
+    _fields_ = (
+        *((name, _P) for name in ("slot_of", "rank_of", "cta_of")),
+        ("warps", _L),
+        ("cluster_ctas", _I),
+        ("warps_a_cta", _I),
+        ("shared_bytes", _L),
+        ("allocations", _P),
+        ("allocated", _L),
+    )
+
+
+ALLOCATION = np.dtype([("start", np.int64), ("size", np.int64), ("read_only", np.int64)])
+
+
+class RacesFull(CiError):
+    """More accesses than the race detector can tell apart."""
+
+
+@cache
+def core() -> ctypes.CDLL:
+    """Return the core, its functions for races declared."""
+    found = library()
+    for name, (takes, gives) in FUNCTIONS.items():
+        function = getattr(found, f"races_{name}")
+        function.argtypes, function.restype = takes, gives
+    return found
+
+
+class NativeRaces(Hooks):
+    """The observer `races`, in the core."""
+
+    def __init__(self) -> None:
+        self._core = core()
+        self._failure: BaseException | None = None
+        # ctypes prints an exception of a callback and goes on: it is kept, and raised behind.
+        self._callback = _REPORT(self._reported)
+        self._races = self._core.races_new(self._callback, None)
+        weakref.finalize(self, self._core.races_free, self._races)
+        self._reports = NativeReports(self._core, self._races, self._wait_of)
+        self._barriers: dict[tuple[int, int], tuple[Barrier, int]] = {}
+        self._instances: dict[object, int] = {}
+        self._numbers = 0
+        self._acting: Op | None = None
+        self._non_coherent = False
+
+    def _reported(self, _: object, found: ctypes._Pointer[Found]) -> int:
+        try:
+            self._reports.report(found.contents)
+        except BaseException as e:  # raised by the event that found it
+            self._failure = e
+            return 1
+        return 0
+
+    def _wait_of(self, _: int) -> Wait | None:
+        return self._acting.wait if self._acting else None
+
+    def _check(self, full: int = 0) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if full:
+            text = "the race detector has no numbers left for further accesses"
+            raise RacesFull(text, "run fewer CTAs, or leave races out of --observe")
+
+    def _number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def started(self, machine: Machine) -> None:
+        self._reports.started(machine)
+        self._barriers.clear()
+        self._instances.clear()
+        allocations = np.array(
+            [(a.start, a.size, a.read_only) for a in machine.memory.global_.allocations], ALLOCATION
+        )
+        places = [
+            np.ascontiguousarray(array, np.int64)
+            for array in (machine.slot_of, machine.rank_of, machine.cta_of)
+        ]
+        wave = _Started(
+            *(array.ctypes.data for array in places), len(places[0]),
+            machine.geometry.cluster_ctas, machine.geometry.warps, machine.memory.shared_bytes,
+            allocations.ctypes.data, len(allocations),
+        )  # fmt: skip
+        self._core.races_started(self._races, ctypes.byref(wave))
+
+    # Threads.
+    def read_non_coherent(self, batch: WarpBatch, mask: Mask, index: Array, size: int) -> None:
+        self._non_coherent = True
+
+    def accessed(
+        self,
+        batch: WarpBatch,
+        mask: Mask,
+        space: str,
+        index: Array,
+        size: int,
+        write: bool,
+        atomic: bool = False,
+        sem: str = "weak",
+        scope: str = "",
+    ) -> None:
+        non_coherent, self._non_coherent = self._non_coherent, False
+        threads = _threads(batch, mask)
+        if index.shape != (batch.size, LANES):
+            index = np.broadcast_to(index, (batch.size, LANES))
+        flat = np.ascontiguousarray(index, np.int64)
+        flags = bool(write) | bool(atomic) << 1 | non_coherent << 2
+        self._check(
+            self._core.races_accessed(
+                self._races, threads.ctypes.data, len(threads), batch.at, SPACE_OF[space],
+                flat.ctypes.data, size, flags, SEMS[sem], LEVELS[scope],
+            )
+        )  # fmt: skip
+
+    def _at(self, barrier: Barrier) -> tuple[int, int]:
+        """Return the place of an mbarrier, and the number of that object at it."""
+        key = (barrier.slot, barrier.offset)
+        known = self._barriers.get(key)
+        if known is None or known[0] is not barrier:
+            known = self._barriers[key] = (barrier, self._number())
+        return barrier.slot * SLOT_BYTES + barrier.offset, known[1]
+
+    def arrived(
+        self, batch: WarpBatch, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
+    ) -> None:
+        threads = _threads(batch, mask)
+        self._core.races_arrived(
+            self._races, threads.ctypes.data, len(threads), *self._at(barrier), phase, SEMS[sem],
+            LEVELS[scope],
+        )  # fmt: skip
+
+    def waited(
+        self, batch: WarpBatch, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
+    ) -> None:
+        threads = _threads(batch, mask)
+        self._core.races_waited(
+            self._races, threads.ctypes.data, len(threads), *self._at(barrier), phase, SEMS[sem],
+            LEVELS[scope],
+        )  # fmt: skip
+
+    def _instance(self, instance: object) -> int:
+        known = self._instances.get(instance)
+        if known is None:
+            known = self._instances[instance] = self._number()
+        return known
+
+    def barrier_arrived(
+        self, batch: WarpBatch, mask: Mask, instance: object, scope: str, sem: str = "release"
+    ) -> None:
+        threads = _threads(batch, mask)
+        self._core.races_barrier_arrived(
+            self._races, threads.ctypes.data, len(threads), self._instance(instance), SEMS[sem],
+            LEVELS[scope],
+        )  # fmt: skip
+
+    def barrier_passed(
+        self, batch: WarpBatch, mask: Mask, instance: object, scope: str, sem: str = "acquire"
+    ) -> None:
+        threads = _threads(batch, mask)
+        self._core.races_barrier_passed(
+            self._races, threads.ctypes.data, len(threads), self._instance(instance), SEMS[sem],
+            LEVELS[scope],
+        )  # fmt: skip
+
+    def warp_synced(self, batch: WarpBatch, mask: Mask) -> None:
+        threads = _threads(batch, mask)
+        self._core.races_warp_synced(self._races, threads.ctypes.data, len(threads))
+
+    # Fences.
+    def fenced(self, batch: WarpBatch, mask: Mask, sem: str, scope: str) -> None:
+        threads = _threads(batch, mask)
+        self._core.races_fenced(
+            self._races, threads.ctypes.data, len(threads), SEMS[sem], LEVELS[scope]
+        )
+
+    def proxy_fenced(self, batch: WarpBatch, mask: Mask, space: str) -> None:
+        threads = _threads(batch, mask)
+        number = PROXIED.get(space, 1)
+        self._core.races_proxy_fenced(self._races, threads.ctypes.data, len(threads), number)
+
+    def tensor_fenced(self, batch: WarpBatch, mask: Mask, before: bool) -> None:
+        threads = _threads(batch, mask)
+        self._core.races_tensor_fenced(self._races, threads.ctypes.data, len(threads), before)
+
+    # Asynchronous operations.
+    def op_issued(self, op: Op) -> None:
+        warps = np.array([op.rows[row] for row in (op.row, *op.also)], np.int32)
+        name = self._core.races_name(op.name.encode())
+        op.clock = self._core.races_op_issued(
+            self._races, warps.ctypes.data, len(warps), op.lane, op.bits if op.lanes else 0, op.at,
+            name, op.proxy == "generic",
+        )  # fmt: skip
+
+    def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
+        flat = np.ascontiguousarray(np.asarray(starts).reshape(-1), np.int64)
+        self._acting = op
+        self._check(
+            self._core.races_op_accessed(
+                self._races, op.clock, SPACE_OF[space], flat.ctypes.data, len(flat), size, write
+            )
+        )
+
+    def op_tensor(self, op: Op, cta: int, lanes: slice, columns: slice, write: bool) -> None:
+        piece = (ctypes.c_int32 * 5)(cta, lanes.start, lanes.stop, columns.start, columns.stop)
+        self._acting = op
+        self._check(
+            self._core.races_op_tensor(self._races, op.clock, ctypes.addressof(piece), write)
+        )
+
+    def op_done(self, op: Op) -> None:
+        self._core.races_op_done(self._races, op.clock)
+
+    def op_arrived(self, op: Op, barrier: Barrier, phase: int, kind: str) -> None:
+        self._core.races_op_arrived(self._races, op.clock, *self._at(barrier), phase, kind == "tx")
+
+    def copies_arrived(self, ops: list[Op], lanes: int, barrier: Barrier, phase: int) -> None:
+        if ops:
+            numbers = _numbers(ops)
+            self._core.races_copies_arrived(
+                self._races, numbers.ctypes.data, len(numbers), lanes, *self._at(barrier), phase
+            )
+
+    def tensor_waited(self, batch: WarpBatch, mask: Mask, ops: list[Op]) -> None:
+        threads, numbers = _threads(batch, mask), _numbers(ops)
+        self._core.races_tensor_waited(
+            self._races, threads.ctypes.data, len(threads), numbers.ctypes.data, len(numbers)
+        )
+
+    def group_waited(
+        self, batch: WarpBatch, row: int, lanes: int, ops: list[Op], read: bool
+    ) -> None:
+        numbers = _numbers(ops)
+        self._core.races_group_waited(
+            self._races, int(batch.warps[row]), lanes, numbers.ctypes.data, len(numbers), read
+        )
+
+
+def _threads(batch: WarpBatch, mask: Mask) -> Array:
+    """Return the warps of a batch with their lanes in `mask`: (n, 2)."""
+    lanes = np.ascontiguousarray(batch.mask_of(mask))
+    threads = np.empty((batch.size, 2), np.uint32)
+    threads[:, 0] = batch.warps
+    threads[:, 1] = np.packbits(lanes, axis=1, bitorder="little").view(np.uint32)[:, 0]
+    return threads
+
+
+def _numbers(ops: list[Op]) -> Array:
+    return np.array([op.clock for op in ops], np.int64)

@@ -10,9 +10,11 @@ from kernelrig.emu.launch.bind import Buffer, Kernel, bind
 from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Geometry
+from kernelrig.emu.native.races import NativeRaces
 from kernelrig.emu.observe.initialisation import Init
 from kernelrig.emu.observe.last_writer import LastWriter
 from kernelrig.emu.observe.memory import MemoryUse
+from kernelrig.emu.observe.publication import Publication
 from kernelrig.ptx import parse_ptx
 
 from tests.emu.harness import kernel_text
@@ -86,7 +88,11 @@ def kernel(body: str) -> Kernel:
 
 
 @pytest.mark.parametrize("name", BODIES)
-@pytest.mark.parametrize("observers", [OBSERVERS, (), (LastWriter, Init)], ids=["all", "no", "two"])
+@pytest.mark.parametrize(
+    "observers",
+    [OBSERVERS, (), (LastWriter, Init), (MemoryUse, NativeRaces, Init, Publication)],
+    ids=["memory", "no", "two", "races"],
+)
 def test_a_kernel_is_the_same_on_both_engines(
     name: str, observers: tuple[Callable[[], Hooks], ...]
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from kernelrig.emu.isa._forms import (
     chosen,
     compared,
     expect,
-    native,
     pure,
     read,
     type_name,
@@ -22,7 +20,7 @@ from kernelrig.emu.isa._forms import (
     unsigned,
     write,
 )
-from kernelrig.emu.machine.instruction_table import Native, Read, Row, Step, Unsupported, row
+from kernelrig.emu.machine.instruction_table import Read, Row, Step, Unsupported, row
 from kernelrig.emu.numerics.arrays import BOOL, F32, I32, Array
 from kernelrig.emu.numerics.float_functions import COMPARISONS
 from kernelrig.emu.numerics.float_functions import compared as comparison
@@ -73,23 +71,6 @@ def _comparison(i: Instruction, name: str) -> Callable[[Array, Array], Array]:
     return lambda a, b: function(view(a), view(b))
 
 
-_TABLES = {"none": (), "and": (0b1000,), "or": (0b1110,), "xor": (0b0110,)}
-"""Boolean operation -> its truth table: bit 2 p + q is the result of p and q."""
-
-
-def _handler(i: Instruction, name: str, *constants: int) -> Native | None:
-    """Name the handler of the comparison of an instruction, None of a form PTX does not have."""
-    word = chosen(i, _WORDS)
-    word = _SYNONYMS.get(word, word)
-    if "ftz" in i.flags:
-        if name not in ("f32", "f16", "f16x2"):
-            return None
-        word += ".ftz"
-    table = _TABLES[chosen(i, "and or xor", "none")]
-    kind = name if name in _HALVES.split() else TYPES[name]
-    return native(f"{i.opcode}.{word}", kind, constants=(*constants, *table))
-
-
 def _flushed_half(x: Array) -> Array:
     return np.where(np.abs(x) < np.float16(2.0**-14), np.copysign(np.float16(0), x), x)
 
@@ -113,14 +94,13 @@ def _setp(i: Instruction) -> Step:
     boolean, condition = _condition(i, tuple(rest))
     reads = (read(a, TYPES[name]), read(b, TYPES[name]), *condition)
     combine = _BOOLEANS.get(boolean)
-    handler = _handler(i, name)
     if name in _PAIRS:
-        return replace(_setp_pair(i, target, reads, compare, combine), native=handler)
+        return _setp_pair(i, target, reads, compare, combine)
     if not isinstance(target, Pair):
         one: Callable[..., Array] = compare
         if combine is not None:
             one = lambda x, y, c: combine(compare(x, y), c)  # noqa: E731
-        return Step(one, reads, (write(target, BOOL),), native=handler)
+        return Step(one, reads, (write(target, BOOL),))
 
     def both(x: Array, y: Array, *c: Array) -> tuple[Array, Array]:
         result = compare(x, y)
@@ -128,8 +108,7 @@ def _setp(i: Instruction) -> Step:
             return result, ~result
         return combine(result, c[0]), combine(~result, c[0])
 
-    writes = (write(target.first, BOOL), write(target.second, BOOL))
-    return Step(both, reads, writes, native=handler)
+    return Step(both, reads, (write(target.first, BOOL), write(target.second, BOOL)))
 
 
 def _setp_pair(
@@ -186,17 +165,12 @@ def _set(i: Instruction) -> Step:
         return np.where(holds, true, result.type(0))
 
     kind = TYPES[name]
-    reads, writes = (read(a, kind), read(b, kind), *condition), (write(target, result),)
-    handler = None
-    if (name in _PAIRS) == (result_name in _PAIRS):
-        handler = _handler(i, name, _TRUE[result_name], result.itemsize)
-    return Step(run, reads, writes, native=handler)
+    return Step(run, (read(a, kind), read(b, kind), *condition), (write(target, result),))
 
 
 def _selp(i: Instruction) -> Step:
     kind = unsigned(typed(i))
-    run = lambda a, b, p: np.where(p, a, b)  # noqa: E731
-    return pure(i, run, kind, kind, BOOL, native=native("selp", kind))
+    return pure(i, lambda a, b, p: np.where(p, a, b), kind, kind, BOOL)
 
 
 def _slct(i: Instruction) -> Step:
@@ -211,8 +185,7 @@ def _slct(i: Instruction) -> Step:
     def run(a: Array, b: Array, c: Array) -> Array:
         return np.where((flushed(c) if ftz else c) >= 0, a, b)
 
-    word = "slct.ftz" if ftz and sign == F32 else "slct"
-    return pure(i, run, kind, kind, sign, native=native(word, kind, sign))
+    return pure(i, run, kind, kind, sign)
 
 
 _PLAIN = f"{_INTEGERS} f32 f64"

@@ -17,10 +17,12 @@ from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.machine.mbarrier import Barrier, Barriers
 from kernelrig.emu.machine.state_spaces import Memory
+from kernelrig.emu.native.races import NativeRaces
 from kernelrig.emu.observe.composite import CompositeObserver
 from kernelrig.emu.observe.initialisation import Init
 from kernelrig.emu.observe.last_writer import LastWriter
 from kernelrig.emu.observe.memory import MemoryUse
+from kernelrig.emu.observe.publication import Publication
 
 ARENAS = ("global", "shared", "local")
 _BANK_CONFLICTS = "bank_conflicts"
@@ -30,7 +32,7 @@ COUNTS: tuple[str, ...] = (
     *(f"{space}_bytes_async_{kind}" for space in ARENAS for kind in ("read", "write")),
 )
 """What `machine.counts` is called, by the number of it in the core."""
-_KNOWN = (MemoryUse, Init, LastWriter)
+_KNOWN = (MemoryUse, Init, LastWriter, NativeRaces)
 _OF_THREADS, _OF_OPERATIONS = ("accessed", "read_non_coherent"), ("op_accessed",)
 _RECENT = 64
 Pointers = ctypes.c_void_p * len(ARENAS)
@@ -61,7 +63,9 @@ class MemoryTable(ctypes.Structure):
         ("init", ctypes.c_int64),
         ("last_writer", ctypes.c_void_p),
         ("copied", ctypes.c_void_p),
+        ("races", ctypes.c_void_p),
         ("python_listens", ctypes.c_int64),
+        ("python_listens_to_order", ctypes.c_int64),
         ("python_listens_to_operations", ctypes.c_int64),
         ("draw", ctypes.c_void_p),
         ("recent", ctypes.c_int32 * _RECENT),
@@ -102,6 +106,8 @@ class NativeMemory:
         self.barriers(())
         observers = _observers(self.machine.hooks)
         others = [type(o) for o in observers if type(o) not in _KNOWN]
+        self.table.python_listens_to_order = Publication in others
+        others = [o for o in others if o is not Publication]  # it hears of nothing else
         self.table.python_listens = _overridden(others, _OF_THREADS)
         self.table.python_listens_to_operations = _overridden(others, _OF_OPERATIONS)
         for observer in observers:
@@ -112,6 +118,9 @@ class NativeMemory:
                 self._watch(self.machine.part(Barriers))
             elif type(observer) is Init:
                 self.table.init = True
+            elif type(observer) is NativeRaces:
+                self.table.races = observer.address
+                self.table.python_listens_to_operations = True
             elif type(observer) is LastWriter:
                 self._point("last_writer", observer.of_machine(self.machine))
                 known = np.zeros(len(self.machine.program.function.instructions), np.uint8)

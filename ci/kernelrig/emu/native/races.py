@@ -116,6 +116,11 @@ class NativeRaces(Hooks):
         self._acting: Op | None = None
         self._non_coherent = False
 
+    @property
+    def address(self) -> int:
+        """Where the core has it: accesses by handlers of the core are told to it there."""
+        return int(self._races)
+
     def _reported(self, _: object, found: ctypes._Pointer[Found]) -> int:
         try:
             self._reports.report(found.contents)

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
+
+#include "observe/races.hpp"
 
 namespace emu {
 namespace {
@@ -217,7 +220,10 @@ bool Memory::running(int64_t slot) const {
 
 // Observers.
 bool Memory::observe(const ThreadAccess& access) {
-  if (python_listens || !plain(access))
+  if (python_listens || (python_listens_to_order && access.orders()) || !plain(access))
+    return false;
+  // Where the detector fails, Python asks it again, and hears why.
+  if (races && !race(access))
     return false;
   if (counts)
     count(access);
@@ -239,7 +245,25 @@ bool Memory::observe(const ThreadAccess& access) {
   return true;
 }
 
-// Whether no observer has anything to report.
+bool Memory::race(const ThreadAccess& access) {
+  constexpr int LEVELS[] = {races::LEVEL_CTA, races::LEVEL_CTA, races::LEVEL_CLUSTER,
+                            races::LEVEL_GPU, races::LEVEL_GPU};
+  thread_local std::vector<races::Threads> threads;
+  threads.clear();
+  for (int row = 0; row < access.count; row++)
+    threads.push_back({access.rows[row].warp, access.rows[row].lanes});
+  const int semantics = access.semantics == VOLATILE ? races::VOLATILE : access.semantics;
+  try {
+    races->accessed(threads.data(), threads.size(), access.at, access.arena, access.flat,
+                    access.size, access.write, access.atomic, semantics, LEVELS[access.scope],
+                    access.non_coherent);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+// Whether no observer other than that has anything to report.
 bool Memory::plain(const ThreadAccess& access) const {
   if (init && (!access.write || access.atomic) && !all_written(written[access.arena], access))
     return false;

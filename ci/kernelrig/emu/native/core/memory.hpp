@@ -30,6 +30,12 @@ constexpr int64_t SLOT_BYTES = 0x40000;
 constexpr int RANK_SHIFT = 24;
 constexpr int64_t OFFSET_MASK = (1 << RANK_SHIFT) - 1;
 
+namespace races {
+class Races;
+}
+
+enum Semantics : int { WEAK, RELAXED, ACQUIRE, RELEASE, ACQUIRE_RELEASE, VOLATILE };
+
 // Lanes that access memory, `size` bytes each.
 struct ThreadAccess {
   const Row* rows;  // their lanes are those that access
@@ -40,6 +46,8 @@ struct ThreadAccess {
   int size = 0;
   bool write = false, atomic = false, non_coherent = false;
   int semantics = 0, scope = 0;  // numbers of machine.thread_memory.SEMANTICS, and of "" and SCOPES
+
+  bool orders() const { return semantics >= ACQUIRE && semantics <= ACQUIRE_RELEASE; }
 };
 
 // What `machine.counts` is called: bytes of threads by arena and kind, wavefronts beyond the fewest,
@@ -71,7 +79,11 @@ struct Memory {
   int64_t init;          // whether Init watches reads
   int32_t* last_writer;  // LastWriter: by units of 16 bytes
   uint8_t* copied;         // LastWriter: by instruction, whether its copies' first read is known
-  int64_t python_listens;  // an observer that is Python's alone hears of threads' accesses
+  races::Races* races;   // the race detector of the core
+  // An observer that is Python's alone hears of threads' accesses: all of them, or those that
+  // acquire or release.
+  int64_t python_listens;
+  int64_t python_listens_to_order;
   int64_t python_listens_to_operations;
 
   // What Python's randrange(n) draws. Null: it does not draw here.
@@ -98,6 +110,7 @@ private:
                 int64_t* flat, int align);
   bool running(int64_t slot) const;
   bool plain(const ThreadAccess& access) const;
+  bool race(const ThreadAccess& access);
   void count(const ThreadAccess& access);
 };
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -55,8 +56,14 @@ def _signals_are_heard() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    home = tmp_path_factory.mktemp("home")
+    # The emulator's core is found by its content, and takes a minute to compile: it is kept.
+    kept = Path(__file__).parents[1] / "artifacts" / "native"
+    kept.mkdir(parents=True, exist_ok=True)
+    (home / ".cache" / "kernelrig").mkdir(parents=True)
+    (home / ".cache" / "kernelrig" / "native").symlink_to(kept)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("HOME", str(home))
         for name in OUTSIDE:
             patch.delenv(name, raising=False)
         yield

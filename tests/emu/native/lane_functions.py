@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ _EXPONENTS = {8: (0x7FF << 52,), 4: (0x7F800000, 0x7C007C00, 0x7F807F80), 2: (0x
 ROWS = (BLOCKS + NAN_BLOCKS) * 32
 
 
+@cache
 def operand_values(dtype: np.dtype[Any], position: int) -> Array:
     """Return (ROWS, 32) values: edges of every kind of that width, then NaNs with payloads."""
     rng = np.random.default_rng(position)
@@ -52,6 +54,7 @@ def operand_values(dtype: np.dtype[Any], position: int) -> Array:
     return np.concatenate(parts).reshape(ROWS, LANES).view(dtype)
 
 
+@cache
 def lane_masks() -> NDArray[np.uint32]:
     """Return which lanes of each row execute: all of most, some, one, none of the others."""
     rng = np.random.default_rng(0)

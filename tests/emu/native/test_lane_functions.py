@@ -56,12 +56,41 @@ min.relu.s32 %r1, %r2, %r3; sub.s64 %rd1, 5, %rd2; mul.wide.s32 %rd1, %r1, 4;
 bfe.u64 %rd1, %rd2, 60, 9; prmt.b32 %r1, %r2, %r3, 0xBA98; lop3.b32 %r1, %r2, %r3, 7, 0xD8;
 """
 
+INTEGER_WORDS = ("eq", "ne", "lt", "le", "gt", "ge")
+FLOAT_WORDS = (*INTEGER_WORDS, *(f"{word}u" for word in INTEGER_WORDS), "num", "nan")
+REGISTERS = {16: "%h", 32: "%r", 64: "%rd"}
+
+
+def comparisons() -> Iterator[str]:
+    """Give setp and set of every relation and type, alone and with a predicate."""
+    kinds = [(f"{kind}{bits}", "", bits) for kind in "su" for bits in REGISTERS]
+    floats = [("f32", "", 32), ("f32", ".ftz", 32), ("f64", "", 64), ("bf16", "", 16)]
+    floats += [("f16", "", 16), ("f16", ".ftz", 16)]
+    for words, types in ((INTEGER_WORDS, kinds), (FLOAT_WORDS, floats)):
+        for word in words:
+            for kind, ftz, width in types:
+                a, b = f"{REGISTERS[width]}1", f"{REGISTERS[width]}2"
+                yield f"setp.{word}{ftz}.{kind} %p1|%p2, {a}, {b};"
+                yield f"setp.{word}.or{ftz}.{kind} %p1, {a}, {b}, !%p3;"
+                yield f"set.{word}{ftz}.u32.{kind} %r5, {a}, {b};"
+                yield f"set.{word}.and{ftz}.bf16.{kind} %h5, {a}, {b}, %p3;"
+    for word in FLOAT_WORDS:
+        for kind, ftz in (("bf16x2", ""), ("f16x2", ""), ("f16x2", ".ftz")):
+            yield f"setp.{word}{ftz}.{kind} %p1|%p2, %r1, %r2;"
+            yield f"setp.{word}.xor{ftz}.{kind} %p1|_, %r1, %r2, %p3;"
+            yield f"set.{word}{ftz}.f16x2.{kind} %r5, %r1, %r2;"
+            yield f"set.{word}.xor{ftz}.bf16x2.{kind} %r5, %r1, %r2, !%p3;"
+    for width, register in REGISTERS.items():
+        operands = ", ".join(f"{register}{k}" for k in (3, 1, 2))
+        yield f"selp.b{width} {operands}, !%p1; slct.u{width}.s32 {operands}, %r4;"
+        yield f"slct.s{width}.f32 {operands}, %f4; slct.ftz.b{width}.f32 {operands}, %f4;"
+
 
 @cache
 def instructions() -> dict[str, tuple[Instruction, Row]]:
     """Return the instructions of all cases, one of each form, by their text."""
     texts = [trial(cases, "sm_100a", "9.0").text for cases in FAMILIES.values()]
-    texts.append(kernel_text(MORE, ["out"], "sm_100a"))
+    texts.append(kernel_text("\n".join((MORE, *comparisons())), ["out"], "sm_100a"))
     table = instruction_table()
     found: dict[str, tuple[Instruction, Row]] = {}
     own = {row: name for name, module in MODULES.items() for row in module.ROWS}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from kernelrig.emu.isa._forms import (
     chosen,
     compared,
     expect,
+    native,
     pure,
     read,
     type_name,
@@ -20,7 +22,7 @@ from kernelrig.emu.isa._forms import (
     unsigned,
     write,
 )
-from kernelrig.emu.machine.instruction_table import Read, Row, Step, Unsupported, row
+from kernelrig.emu.machine.instruction_table import Native, Read, Row, Step, Unsupported, row
 from kernelrig.emu.numerics.arrays import BOOL, F32, I32, Array
 from kernelrig.emu.numerics.float_functions import COMPARISONS
 from kernelrig.emu.numerics.float_functions import compared as comparison
@@ -71,6 +73,23 @@ def _comparison(i: Instruction, name: str) -> Callable[[Array, Array], Array]:
     return lambda a, b: function(view(a), view(b))
 
 
+_TABLES = {"none": (), "and": (0b1000,), "or": (0b1110,), "xor": (0b0110,)}
+"""Boolean operation -> its truth table: bit 2 p + q is the result of p and q."""
+
+
+def _handler(i: Instruction, name: str, *constants: int) -> Native | None:
+    """Name the handler of the comparison of an instruction, None of a form PTX does not have."""
+    word = chosen(i, _WORDS)
+    word = _SYNONYMS.get(word, word)
+    if "ftz" in i.flags:
+        if name not in ("f32", "f16", "f16x2"):
+            return None
+        word += ".ftz"
+    table = _TABLES[chosen(i, "and or xor", "none")]
+    kind = name if name in _HALVES.split() else TYPES[name]
+    return native(f"{i.opcode}.{word}", kind, constants=(*constants, *table))
+
+
 def _flushed_half(x: Array) -> Array:
     return np.where(np.abs(x) < np.float16(2.0**-14), np.copysign(np.float16(0), x), x)
 
@@ -94,13 +113,14 @@ def _setp(i: Instruction) -> Step:
     boolean, condition = _condition(i, tuple(rest))
     reads = (read(a, TYPES[name]), read(b, TYPES[name]), *condition)
     combine = _BOOLEANS.get(boolean)
+    handler = _handler(i, name)
     if name in _PAIRS:
-        return _setp_pair(i, target, reads, compare, combine)
+        return replace(_setp_pair(i, target, reads, compare, combine), native=handler)
     if not isinstance(target, Pair):
         one: Callable[..., Array] = compare
         if combine is not None:
             one = lambda x, y, c: combine(compare(x, y), c)  # noqa: E731
-        return Step(one, reads, (write(target, BOOL),))
+        return Step(one, reads, (write(target, BOOL),), native=handler)
 
     def both(x: Array, y: Array, *c: Array) -> tuple[Array, Array]:
         result = compare(x, y)
@@ -108,7 +128,8 @@ def _setp(i: Instruction) -> Step:
             return result, ~result
         return combine(result, c[0]), combine(~result, c[0])
 
-    return Step(both, reads, (write(target.first, BOOL), write(target.second, BOOL)))
+    writes = (write(target.first, BOOL), write(target.second, BOOL))
+    return Step(both, reads, writes, native=handler)
 
 
 def _setp_pair(
@@ -165,12 +186,17 @@ def _set(i: Instruction) -> Step:
         return np.where(holds, true, result.type(0))
 
     kind = TYPES[name]
-    return Step(run, (read(a, kind), read(b, kind), *condition), (write(target, result),))
+    reads, writes = (read(a, kind), read(b, kind), *condition), (write(target, result),)
+    handler = None
+    if (name in _PAIRS) == (result_name in _PAIRS):
+        handler = _handler(i, name, _TRUE[result_name], result.itemsize)
+    return Step(run, reads, writes, native=handler)
 
 
 def _selp(i: Instruction) -> Step:
     kind = unsigned(typed(i))
-    return pure(i, lambda a, b, p: np.where(p, a, b), kind, kind, BOOL)
+    run = lambda a, b, p: np.where(p, a, b)  # noqa: E731
+    return pure(i, run, kind, kind, BOOL, native=native("selp", kind))
 
 
 def _slct(i: Instruction) -> Step:
@@ -185,7 +211,8 @@ def _slct(i: Instruction) -> Step:
     def run(a: Array, b: Array, c: Array) -> Array:
         return np.where((flushed(c) if ftz else c) >= 0, a, b)
 
-    return pure(i, run, kind, kind, sign)
+    word = "slct.ftz" if ftz and sign == F32 else "slct"
+    return pure(i, run, kind, kind, sign, native=native(word, kind, sign))
 
 
 _PLAIN = f"{_INTEGERS} f32 f64"

@@ -6,8 +6,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kernelrig.emu.isa._forms import WHOLLY, alike, chosen, compared, expect, pure, typed
-from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
+from kernelrig.emu.isa._forms import (
+    WHOLLY,
+    alike,
+    chosen,
+    compared,
+    expect,
+    native,
+    pure,
+    type_name,
+    typed,
+)
+from kernelrig.emu.machine.instruction_table import Native, Row, Step, Unsupported, row
 from kernelrig.emu.numerics import float_functions
 from kernelrig.emu.numerics.arrays import BOOL, F32, F64, U32, U64, Array
 from kernelrig.emu.numerics.float_functions import Function
@@ -29,6 +39,15 @@ def _finished(i: Instruction, run: Function) -> Function:
         return float_functions.saturated(result) if sat else result
 
     return around
+
+
+def _handler(i: Instruction, *words: str) -> Native | None:
+    """Name the handler: opcode, `words`, .ftz and .sat, type. f64 is native to nearest alone."""
+    if "f64" in i.flags and not {"rz", "rm", "rp"}.isdisjoint(words):
+        return None
+    opcode = "fma" if i.opcode == "mad" else i.opcode
+    flags = [word for word in ("ftz", "sat") if word in i.flags]
+    return native(".".join((opcode, *words, *flags)), type_name(i))
 
 
 def _subtracting(run: Function) -> Function:
@@ -68,7 +87,8 @@ _COUNTS = {"add": 2, "sub": 2, "mul": 2, "fma": 3, "mad": 3}
 
 
 def _build(i: Instruction) -> Step:
-    return alike(i, _finished(i, _arithmetic(i)), _COUNTS[i.opcode], typed(i))
+    handler = _handler(i, chosen(i, MODES, "rn"))
+    return alike(i, _finished(i, _arithmetic(i)), _COUNTS[i.opcode], typed(i), native=handler)
 
 
 def _build_pair(i: Instruction) -> Step:
@@ -81,7 +101,7 @@ def _build_pair(i: Instruction) -> Step:
         pair: Array = high.astype(U64) << np.uint64(32) | low
         return pair
 
-    return alike(i, run, _COUNTS[i.opcode], U64)
+    return alike(i, run, _COUNTS[i.opcode], U64, native=_handler(i, chosen(i, MODES, "rn")))
 
 
 _EXACT_64: dict[str, Function] = {
@@ -95,20 +115,22 @@ def _division(i: Instruction) -> Step:
     """div, rcp and sqrt, each exact or approximate."""
     mode = chosen(i, f"{MODES} approx full")
     count = 2 if i.opcode == "div" else 1
+    handler = _handler(i, mode)
     if "f64" in i.flags:
         if mode != "rn":
             raise Unsupported(f"{i.mnemonic}: float64 is divided with .rn only")
-        return alike(i, _EXACT_64[i.opcode], count, F64)
+        return alike(i, _EXACT_64[i.opcode], count, F64, native=handler)
     if mode in ("approx", "full"):
         if i.opcode == "div":
-            return alike(i, _finished(i, _approximate_division(mode)), 2, F32)
+            return alike(i, _finished(i, _approximate_division(mode)), 2, F32, native=handler)
         return _approximation(i)
     if i.opcode == "sqrt":
-        return pure(i, _finished(i, float_functions.sqrt(mode)), F32)
+        return pure(i, _finished(i, float_functions.sqrt(mode)), F32, native=handler)
     div = float_functions.div(mode)
     if i.opcode == "rcp":
-        return pure(i, _finished(i, lambda x: div(np.float32(1), x)), F32)
-    return alike(i, _finished(i, div), 2, F32)
+        run = lambda x: div(np.float32(1), x)  # noqa: E731
+        return pure(i, _finished(i, run), F32, native=handler)
+    return alike(i, _finished(i, div), 2, F32, native=handler)
 
 
 def _approximate_division(mode: str) -> Function:
@@ -123,9 +145,17 @@ def _approximate_division(mode: str) -> Function:
     return run
 
 
+_ROUNDED_ONCE = ("rcp", "sqrt", "rsqrt")
+"""What is native. NumPy's sines, powers and logarithms differ from the C library's in last digits,
+and from one CPU to the next.
+"""
+
+
 def _approximation(i: Instruction) -> Step:
     function = float_functions.APPROXIMATIONS[i.opcode]
-    return pure(i, _finished(i, lambda x: canonical(function(x.astype(F64)).astype(F32))), F32)
+    run = lambda x: canonical(function(x.astype(F64)).astype(F32))  # noqa: E731
+    handler = _handler(i, "approx") if i.opcode in _ROUNDED_ONCE else None
+    return pure(i, _finished(i, run), F32, native=handler)
 
 
 def _gross(i: Instruction) -> Step:
@@ -137,22 +167,41 @@ def _gross(i: Instruction) -> Step:
         x = np.where(np.abs(x) < tiny, np.copysign(0.0, x), x)
         return (x.view(U64) & upper).view(F64)
 
-    return alike(i, lambda x: cut(function(cut(x))), 1, F64)
+    return alike(i, lambda x: cut(function(cut(x))), 1, F64, native=_handler(i, "approx"))
+
+
+def _inverse_root(i: Instruction) -> Step:
+    return alike(i, lambda x: 1 / np.sqrt(x), 1, F64, native=_handler(i, "approx"))
 
 
 def _negation(i: Instruction) -> Step:
-    return pure(i, _finished(i, np.negative if i.opcode == "neg" else np.abs), typed(i))
+    run = np.negative if i.opcode == "neg" else np.abs
+    return pure(i, _finished(i, run), typed(i), native=_handler(i))
 
 
 def _extreme(i: Instruction) -> Step:
     run = float_functions.extreme(i.opcode, i.flags)
     if len(expect(i, 3, 4)) == 4:
-        return alike(i, _finished(i, lambda a, b, c: run(run(a, b), c)), 3, typed(i))
-    return alike(i, _finished(i, run), 2, typed(i))
+        three = _finished(i, lambda a, b, c: run(run(a, b), c))
+        return alike(i, three, 3, typed(i), native=_extreme_handler(i, "3"))
+    return alike(i, _finished(i, run), 2, typed(i), native=_extreme_handler(i))
+
+
+def _extreme_handler(i: Instruction, three: str = "") -> Native | None:
+    """Name the handler of min or max; what modifies it is told as constants, each 0 or 1."""
+    modified = [word in i.flags for word in ("ftz", "NaN", "xorsign", "abs")]
+    if "f64" in i.flags and three:
+        return None
+    if three:
+        return native(f"{i.opcode}3", typed(i), constants=modified)
+    if any(modified):
+        return native(f"{i.opcode}.modified", typed(i), constants=modified)
+    return native(i.opcode, typed(i))
 
 
 def _copysign(i: Instruction) -> Step:
-    return alike(i, lambda a, b: np.copysign(b, a), 2, typed(i))
+    run = lambda a, b: np.copysign(b, a)  # noqa: E731
+    return alike(i, run, 2, typed(i), native=native("copysign", typed(i)))
 
 
 def _subnormal(x: Array) -> Array:
@@ -171,7 +220,8 @@ _TESTS: dict[str, Callable[[Array], Array]] = {
 
 
 def _testp(i: Instruction) -> Step:
-    return pure(i, _TESTS[chosen(i, " ".join(_TESTS))], typed(i), result=BOOL)
+    test = chosen(i, " ".join(_TESTS))
+    return pure(i, _TESTS[test], typed(i), result=BOOL, native=native(f"testp.{test}", typed(i)))
 
 
 _ANY_MODE = f"{MODES} ftz sat"
@@ -200,7 +250,7 @@ ROWS: tuple[Row, ...] = compared(
         row("tanh", _approximation, "approx f32"),
         row("rcp", _gross, "approx ftz f64"),
         row("rsqrt", _gross, "approx ftz f64"),
-        row("rsqrt", lambda i: alike(i, lambda x: 1 / np.sqrt(x), 1, F64), "approx f64"),
+        row("rsqrt", _inverse_root, "approx f64"),
         *(row(op, _negation, "f32", "ftz") for op in ("neg", "abs")),
         *(row(op, _negation, "f64") for op in ("neg", "abs")),
         *(row(op, _extreme, "f32", "ftz NaN xorsign abs") for op in ("min", "max")),

@@ -6,8 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kernelrig.emu.isa._forms import WHOLLY, alike, chosen, compared, expect, pure, type_name, types
-from kernelrig.emu.machine.instruction_table import Row, Step, row
+from kernelrig.emu.isa._forms import (
+    WHOLLY,
+    alike,
+    chosen,
+    compared,
+    expect,
+    native,
+    pure,
+    type_name,
+    types,
+)
+from kernelrig.emu.machine.instruction_table import Native, Row, Step, row
 from kernelrig.emu.numerics import float_functions
 from kernelrig.emu.numerics.arrays import F32, F64, U16, U32, Array
 from kernelrig.emu.numerics.float_functions import Function
@@ -65,7 +75,7 @@ _FUNCTIONS: dict[str, Function] = {
 }
 
 
-def _step(i: Instruction, function: Function, count: int) -> Step:
+def _step(i: Instruction, function: Function, count: int, native: Native | None = None) -> Step:
     """Make the step of a function of float32, with the modifiers around it."""
     name = type_name(i)
     half = FORMATS[name]
@@ -88,29 +98,40 @@ def _step(i: Instruction, function: Function, count: int) -> Step:
         return half.bits(result)
 
     run = around if ftz or sat or relu else plain
-    return alike(i, run, count, U32 if name.endswith("x2") else U16)
+    return alike(i, run, count, U32 if name.endswith("x2") else U16, native=native)
+
+
+def _handler(i: Instruction, *more: str) -> Native:
+    """Name the handler; modifiers, of which `more` are the function's, are constants of 0 or 1."""
+    modified = [word in i.flags for word in ("ftz", "sat", "relu", *more)]
+    if any(modified):
+        return native(f"{i.opcode}.modified", type_name(i), constants=modified)
+    return native(i.opcode, type_name(i))
 
 
 def _arithmetic(i: Instruction) -> Step:
-    return _step(i, _FUNCTIONS[i.opcode], 3 if i.opcode == "fma" else 2)
+    return _step(i, _FUNCTIONS[i.opcode], 3 if i.opcode == "fma" else 2, _handler(i))
 
 
 def _extreme(i: Instruction) -> Step:
     if len(expect(i, 3, 4)) == 4:
         run = float_functions.extreme(i.opcode, i.flags)
-        return _step(i, lambda a, b, c: run(run(a, b), c), 3)
-    return _step(i, float_functions.extreme(i.opcode, i.flags), 2)
+        constants = [word in i.flags for word in ("ftz", "sat", "relu", "NaN", "xorsign", "abs")]
+        handler = native(f"{i.opcode}3", type_name(i), constants=constants)
+        return _step(i, lambda a, b, c: run(run(a, b), c), 3, handler)
+    handler = _handler(i, "NaN", "xorsign", "abs")
+    return _step(i, float_functions.extreme(i.opcode, i.flags), 2, handler)
 
 
 def _sign(i: Instruction) -> Step:
     """neg and abs change a bit of each, and nothing else."""
     if "ftz" in i.flags:
-        return _step(i, np.negative if i.opcode == "neg" else np.abs, 1)
+        return _step(i, np.negative if i.opcode == "neg" else np.abs, 1, _handler(i))
     kind = U32 if type_name(i).endswith("x2") else U16
     signs = kind.type(0x80008000 & np.iinfo(kind).max)
     if i.opcode == "neg":
-        return pure(i, lambda a: a ^ signs, kind)
-    return pure(i, lambda a: a & ~signs, kind)
+        return pure(i, lambda a: a ^ signs, kind, native=_handler(i))
+    return pure(i, lambda a: a & ~signs, kind, native=_handler(i))
 
 
 def _approximation(i: Instruction) -> Step:
@@ -120,7 +141,8 @@ def _approximation(i: Instruction) -> Step:
 
 def _mixed(i: Instruction) -> Step:
     """add, sub and fma of float32 whose first terms are halves."""
-    half = FORMATS[next(t for t in types(i) if t != "f32")]
+    kind = next(t for t in types(i) if t != "f32")
+    half = FORMATS[kind]
     mode = chosen(i, "rn rz rm rp", "rn")
     if i.opcode == "fma":
         core, narrow = float_functions.fma(mode), 2
@@ -133,7 +155,8 @@ def _mixed(i: Instruction) -> Step:
         result = core(*map(half.values, terms[:narrow]), *terms[narrow:])
         return float_functions.saturated(result) if sat else result
 
-    return pure(i, run, *[U16] * narrow, F32, result=F32)
+    handler = native(f"{i.opcode}.{mode}.f32", kind, constants=(sat,))
+    return pure(i, run, *[U16] * narrow, F32, result=F32, native=handler)
 
 
 _F16, _BF16 = ("f16", "f16x2"), ("bf16", "bf16x2")

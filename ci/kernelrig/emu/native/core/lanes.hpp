@@ -3,7 +3,7 @@
 // How it works. An operation is a struct whose `operator()` takes what a lane reads and returns its
 // result. `pure<Add, uint32_t, uint32_t>` is the handler that does it in every lane:
 //
-// - bool stands for a predicate, in registers a bit a lane; every other type for lanes side by side;
+// - bool stands for a predicate, a bit a lane; every other type for lanes side by side;
 // - results are collected first and stored then, so that a result may be a source, and the
 //   compiler may take all lanes at once: 32 turns without a branch become few vector instructions;
 // - lanes that do not execute keep what they held.

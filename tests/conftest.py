@@ -6,7 +6,7 @@ The developer's home, keys and the CI runner are not there: no test reads or wri
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,8 @@ LONGEST = (
     "tests/e2e/test_emulated.py",
 )
 """They start first: whatever is started last decides how long one worker waits for another."""
+LIMIT_S, LONG_LIMIT_S = 300.0, 3600.0
+"""Seconds that a test may take, and one of those marked `long`: one that hangs is to fail."""
 OUTSIDE = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "SSH_AUTH_SOCK")
 
 
@@ -43,6 +45,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         file = item.nodeid.partition("::")[0]
         of_file[file] = min(rank(item), of_file.get(file, len(LONGEST) + 1))
     items.sort(key=lambda item: of_file[item.nodeid.partition("::")[0]])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that takes longer than its limit, wherever it waits."""
+    own = item.get_closest_marker("limit")
+    long = item.get_closest_marker("long") is not None
+    limit_s: float = own.args[0] if own else LONG_LIMIT_S if long else LIMIT_S
+
+    def over(*_: object) -> None:
+        pytest.fail(f"it ran {limit_s:g} s, its limit")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -20,6 +20,8 @@ from tests.remote.hostile_agent import hostile_python, listing, script_of, sendi
 from tests.remote.local_host import Event, job, shell
 from tests.remote.sshd_fixture import Sshd, start_server
 
+pytestmark = pytest.mark.limit(60)  # where a guard is missing most of these go on for ever
+
 JOBS = (job("smoke", shell("a", ":", 0.1), output_bytes=1000, disk_bytes=3000),)
 STAGE = "stages/01-smoke"
 QUIET = "host: no event of run-1 for {} s, although the connection is alive"
@@ -184,7 +186,7 @@ def answer(op, request):
             names = [["{STAGE}/%d" % (i * 1000 + k), 1] for k in range(1000)]
             yield {{"files": names, "lost": [], "other": []}}
 """
-    with linked(server, tmp_path, script) as link:
+    with linked(server, tmp_path, script, 10.0) as link:
         missing = link.collect("run-1", tmp_path / "back", JOBS, Limits(files=3000))
     said = "all that did not come: the host lists more than 8000 files"
     assert missing == Missing((said,), may_come=True)
@@ -196,7 +198,7 @@ def answer(op, request):
     while op == "manifest":
         yield {"files": [], "lost": [], "other": []}
 """
-    with linked(server, tmp_path, script) as link:
+    with linked(server, tmp_path, script, 10.0) as link:
         missing = link.collect("run-1", tmp_path / "back", JOBS, Limits(files=3000))
     said = "all that did not come: the host lists more than 8000 files"
     assert missing == Missing((said,), may_come=True)
@@ -219,6 +221,7 @@ def test_facts_without_end_are_not_recorded(server: Sshd, tmp_path: Path) -> Non
         {"files": [[f"{STAGE}/a", True]]},
         {"files": [[f"{STAGE}/a", -5]]},
         {"files": [[5, 5]]},
+        {"files": None},
         {"lost": [[f"{STAGE}/a", 5]]},
         {"other": [None]},
     ],
@@ -226,7 +229,8 @@ def test_facts_without_end_are_not_recorded(server: Sshd, tmp_path: Path) -> Non
 def test_a_list_that_is_garbled_is_refused_as_a_whole(
     server: Sshd, tmp_path: Path, frame: dict[str, object]
 ) -> None:
-    missing = collect(server, tmp_path, script_of(manifest=[frame, {"end": "listed"}]))
+    whole = {"files": [], "lost": [], "other": [], **frame}
+    missing = collect(server, tmp_path, script_of(manifest=[whole, {"end": "listed"}]))
     (said,) = missing.names
     assert said.startswith("all that did not come: the host's list of files is garbled: ")
 

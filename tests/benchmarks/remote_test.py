@@ -41,7 +41,7 @@ def by_rig(project: Path) -> None:
     subprocess.run(
         [sys.executable, "-P", "-m", "kernelrig", *words],
         cwd=project,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "ci")},
         check=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

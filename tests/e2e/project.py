@@ -20,6 +20,8 @@ from lxml import etree
 from tests.cpu_project import make_cpu_project
 
 REPOSITORY = Path(__file__).parents[2]
+SOURCES = f"{REPOSITORY / 'ci'}:{REPOSITORY}"
+"""Of this checkout, whichever one is installed where the tests run."""
 _STAMP = re.compile(r"\[ *\d+\.\d\] ")
 _SCHEMA = REPOSITORY / "ci/kernelrig/report/junit.xsd"
 _LIMIT_S = 60
@@ -92,7 +94,7 @@ class Project:
         process = subprocess.Popen(
             [sys.executable, "-P", *(["-c", script] if script else ["-m", "kernelrig"]), *words],
             cwd=self.root,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY), **(env or {})},
+            env={**os.environ, "PYTHONPATH": SOURCES, **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=subprocess.PIPE,

@@ -19,6 +19,7 @@ import pytest
 from tests.e2e.host import LoopbackHost, await_that
 from tests.e2e.project import (
     REPOSITORY,
+    SOURCES,
     MakeProject,
     Project,
     make_project,
@@ -187,7 +188,7 @@ def test_a_closed_terminal_does_not_keep_the_reports_from_being_written(
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "kernelrig", *WAITS],
         cwd=project.root,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "TERM": "xterm"},
+        env={**os.environ, "PYTHONPATH": SOURCES, "TERM": "xterm"},
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.e2e.host import await_that
-from tests.e2e.project import REPOSITORY, Answer
+from tests.e2e.project import SOURCES, Answer
 
 LIMIT_S = 180.0
 
@@ -31,7 +31,7 @@ class Call:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "kernelrig", *words],
                 cwd=root,
-                env={**os.environ, "PYTHONPATH": str(REPOSITORY), "TMPDIR": str(tmp)},
+                env={**os.environ, "PYTHONPATH": SOURCES, "TMPDIR": str(tmp)},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.PIPE,

@@ -22,9 +22,9 @@ from tests.small_disk import SmallDisk
 STAGE = "stages/01-smoke"
 
 
-def python(script: str, **limits: int) -> list[StageJob]:
+def python(script: str, time_s: float = 60.0, **limits: int) -> list[StageJob]:
     """Return the jobs of one stage, whose program is this Python."""
-    return [job("smoke", Command("a", (PYTHON, "-c", script), 60.0), **limits)]
+    return [job("smoke", Command("a", (PYTHON, "-c", script), time_s), **limits)]
 
 
 def run_there(host: LocalHost, jobs: list[StageJob]) -> None:
@@ -133,11 +133,12 @@ def test_more_files_than_can_be_listed_are_missing(host: LocalHost) -> None:
 # limits
 
 
+@pytest.mark.limit(60)
 @pytest.mark.parametrize("then", ["time.sleep(1000)", "sys.exit(0)"])
 def test_a_sparse_file_is_as_large_as_it_says(host: LocalHost, then: str) -> None:
     """It takes no room there, and all of it here: the limit ends it, also when it is quick."""
     script = f"import sys, time; open('sparse', 'wb').truncate(2 << 30); {then}"
-    jobs = python(script, disk_bytes=100 << 20)
+    jobs = python(script, 10.0, disk_bytes=100 << 20)
     run_there(host, jobs)
     (command,) = _journaled(host, jobs)
     assert (command.ended_by, command.detail) == (

@@ -284,7 +284,7 @@ def test_a_pass_on_the_gpu_that_was_asked_for(on_host: Callable[..., Any]) -> No
     assert job.step("Profile").outcome == "skipped"
     (run,) = runs_of(artifacts)
     stages = json.loads((run / "run.json").read_text())["stages"]
-    assert {(s["device"], s["machine"]) for s in stages if s["kind"] == "checksum"} == {
+    assert {(s["device"], s["machine"]) for s in stages if s["kind"] == "exit status"} == {
         ("gpu", "NVIDIA H200")
     }
     assert job.summary.startswith("# pass: stand_in, sm_90a, production")

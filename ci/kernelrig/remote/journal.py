@@ -7,7 +7,6 @@ reports a thing twice, is damaged: the whole of it is rejected.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +24,10 @@ Event: TypeAlias = dict[str, Any]
 LOST = "the agent on the host was lost before it ran this"
 _MOST_BYTES = 64 << 20
 _LONGEST = 2000
+_EXIT_CODES, _SIGNALS = 255, 64
+_MOST_SECONDS = 1e8
+"""Three years: an agent that was stopped counts on, and what is added up must stay a number."""
+
 _UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _ONCE = ("run_started", "stage_started", "stage_not_run", "command_started", "command_ended")
 """Kinds of events that occur once per run, stage or command."""
@@ -127,8 +130,10 @@ def _stage(job: StageJob, index: int, events: dict[str, list[Event]], reason: st
         given = events.get("stage_not_run", [])
         return StageResult(job.name, not_run=_text(given[-1], "reason") if given else reason)
     (start,) = events["stage_started"]
-    if start["index"] != index:  # the folder of its files has that number
-        raise ValueError(f"{job.name} was started as stage {start['index']}, it is stage {index}")
+    # The folder of its files has that number; in Python `true` is 1 too.
+    if type(start["index"]) is not int or start["index"] != index:
+        found = f"{start['index']!r:.80}"
+        raise ValueError(f"{job.name} was started as stage {found}, it is stage {index}")
     started = {e["command"]: e for e in events.get("command_started", [])}
     ended = {e["command"]: e for e in events.get("command_ended", [])}
     health = [e["healthy"] for e in events.get("health", [])]
@@ -201,8 +206,12 @@ def _find_contradiction(command: Command, ended: CommandResult, ok: object) -> s
         return f"exit {ended.exit_code} is recorded as {'good' if ok else 'bad'}"
     if ended.reused_from and not command.cache_key:
         return f"reused from {ended.reused_from}, but it has no cache key"
-    if not 0 <= ended.seconds < math.inf:
+    if not 0 <= (ended.exit_code or 0) <= _EXIT_CODES or not 1 <= (ended.signal or 1) <= _SIGNALS:
+        return f"no program ends with exit {ended.exit_code} or signal {ended.signal}"
+    if not 0 <= ended.seconds <= _MOST_SECONDS:
         return f"it took {ended.seconds} s"
+    if not 0 <= ended.looks <= _MOST_SECONDS:
+        return f"it was inspected {ended.looks} times"
     if max(len(ended.name), len(ended.detail), len(ended.reused_from)) > _LONGEST:
         return f"its texts have more than {_LONGEST} characters"
     return "" if _UTC.fullmatch(ended.started_utc) else f"it started at '{ended.started_utc}'"

@@ -116,7 +116,15 @@ def agent_of(run: Path) -> tuple[int, int] | None:
         entry = json.loads((run / "agent.json").read_bytes())
         found = int(entry["pid"]), int(entry["start"])
         booted = entry.get("boot", boot_id()) == boot_id()
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ):
         return None
     return found if booted and is_alive(*found) else None
 

@@ -8,11 +8,16 @@ import sys
 from . import gpu_query
 from .module_text import source
 from .process_table import run_tool
+from .refusal import Json
 from .tools import PROBE_S
 
 PROGRAM = source(gpu_query)
+SHOWN = 200
 WHY_NONE = "no figures"
 """The field of a GPU that says why it has none of the driver's."""
+
+MOST = (1 << 31) - 1
+"""cuDeviceGetAttribute gives a C int."""
 
 
 def driver_figures() -> dict[str, dict[str, str]] | str:
@@ -20,10 +25,19 @@ def driver_figures() -> dict[str, dict[str, str]] | str:
     code, output = run_tool([sys.executable or "python3", "-c", PROGRAM], PROBE_S)
     try:
         answer = json.loads(output.strip().splitlines()[-1])
-        return {gpu.pop("uuid"): {n: str(int(v)) for n, v in gpu.items()} for gpu in answer}
-    except (ValueError, IndexError, KeyError, TypeError, AttributeError):
+        return {str(gpu["uuid"]): checked_figures(gpu) for gpu in answer}
+    except (ValueError, IndexError, KeyError, TypeError, RecursionError):
         said = output.strip().splitlines()[-1:] or ["no output"]
-        return f"the CUDA driver was asked and did not answer (exit {code}): {said[0]}"
+        return f"the CUDA driver was asked and did not answer (exit {code}): {said[0][:SHOWN]}"
+
+
+def checked_figures(gpu: Json) -> dict[str, str]:
+    """Return the figures of one GPU as text, or why it has none: one that no attribute can be."""
+    figures = {name: gpu[name] for name in gpu_query.FIGURES if name in gpu}
+    for name, value in figures.items():
+        if type(value) is not int or not 0 <= value <= MOST:
+            return {WHY_NONE: f"the CUDA driver gives {name} {value!r:.{SHOWN}}"}
+    return {name: str(value) for name, value in figures.items()}
 
 
 def with_figures(

@@ -21,9 +21,15 @@ def health_argv() -> list[str]:
 
 
 def parse_health(code: int | None, output: str) -> Json:
+    """Return what the check said; of a GPU that makes it say anything else, that it is not healthy.
+
+    The driver may print into the check's output, too.
+    """
     if code is None:
         return {"healthy": False, "detail": f"no answer within {HEALTH_S:.0f} s"}
-    with contextlib.suppress(ValueError, IndexError):
+    with contextlib.suppress(ValueError, IndexError, KeyError, TypeError, RecursionError):
         answer = json.loads(output.strip().splitlines()[-1])
-        return {"healthy": answer["healthy"], "detail": answer["detail"]}
+        healthy, detail = answer["healthy"], answer["detail"]
+        if (healthy is None or isinstance(healthy, bool)) and isinstance(detail, str):
+            return {"healthy": healthy, "detail": detail}
     return {"healthy": False, "detail": f"the probe exited with {code}"}

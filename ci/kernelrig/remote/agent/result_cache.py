@@ -14,6 +14,17 @@ from .refusal import Json, Refused
 from .stage_folder import StageFolder
 
 
+def kept_ending(record: Json) -> Ending:
+    """Return how the command of a cached result ended; ValueError for what no agent has written."""
+    code, seconds, detail, utc = (record[key] for key in ("exit", "seconds", "detail", "utc"))
+    texts = isinstance(detail, str) and isinstance(utc, str)
+    if type(code) is not int or type(seconds) not in (int, float) or not texts:
+        raise ValueError("a cached result has no good exit code, seconds, detail or time")
+    ending = Ending("exit", detail)
+    ending.exit, ending.seconds, ending.reused_from = code, seconds, utc
+    return ending
+
+
 class ResultCache:
     """Good results of commands with a `cache_key`, stored with their files for later runs."""
 
@@ -28,6 +39,9 @@ class ResultCache:
         kept = self.path(command)
         try:
             record = json.loads((kept / "result.json").read_bytes())
+            ending = kept_ending(record)
+            if ending.exit not in command["ok_exit"]:
+                return None
             for name, sha in record["files"].items():
                 path = kept / "files" / name
                 if sha256_head(path, path.stat().st_size) != sha:
@@ -36,11 +50,16 @@ class ResultCache:
                 os.makedirs((folder.real / safe_relative(name)).parent, exist_ok=True)
                 with (kept / "files" / name).open("rb") as held, folder.create(name) as file:
                     shutil.copyfileobj(held, file)
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, Refused):
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+            Refused,
+        ):
             return None
-        ending = Ending("exit", record["detail"])
-        ending.exit, ending.seconds = record["exit"], record["seconds"]
-        ending.reused_from = record["utc"]
         return ending
 
     def keep(self, command: Json, folder: Path, files: set[Path], ending: Ending) -> str:

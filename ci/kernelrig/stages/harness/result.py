@@ -206,7 +206,7 @@ def load_result(path: Path) -> HarnessResult:
     return seen
 
 
-_MOST = {"sets": 1 << 20, "code": 1 << 20}
+_MOST = {"sets": 1 << 20, "code": 1 << 20, "power_w": 1e12, "power_limit_w": 1e12}
 """By the field; of any other the largest is _LARGEST. Seeds are compared with what was asked."""
 _LARGEST, _LARGEST_NUMBER = 1 << 48, 1e39
 _ANY = ("seed", "samples_ms")
@@ -240,8 +240,8 @@ def _find_odd_numbers(value: object, where: str) -> Iterator[str]:
         if not least <= value <= most:
             yield f"'{where}' is {value}, no number from {least} to {most}"
     elif isinstance(value, float):
-        if abs(value) > _LARGEST_NUMBER:
-            yield f"'{where}' is {value:g}, beyond what an output or a time can be"
+        if abs(value) > _MOST.get(name, _LARGEST_NUMBER):
+            yield f"'{where}' is {value:g}, beyond what an output, a time or a power can be"
     elif isinstance(value, tuple):
         for held in value:
             yield from _find_odd_numbers(held, where)

@@ -26,7 +26,6 @@ from kernelrig.model import (
     skipped,
 )
 from kernelrig.stages.harness.result import COMPUTE_CAPABILITIES
-from kernelrig.stages.numbers import whole_number
 from kernelrig.stages.sanitizer.command import TOOL as SANITIZER
 from kernelrig.stages.sanitizer.command import sanitizer_tool
 
@@ -34,6 +33,8 @@ MIN_PYTHON = (3, 9)
 MACHINE = "x86_64"
 MIN_FREE_BYTES = 1 << 30
 """Besides the largest stage's own disk limit: blobs, logs, a core dump."""
+DIGITS = 9
+"""More than any number of a version of Python, glibc or a driver has."""
 
 
 def judge_preflight(
@@ -89,13 +90,18 @@ def _required(wanted: str, device: DeviceKind, machine: str) -> Verdict:
 
 
 def version_tuple(text: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version: `580.159.04` gives (580, 159, 4), no number ()."""
+    """Return the leading numbers of a version: `580.159.04` gives (580, 159, 4).
+
+    It is () without a number, and for one that no version has: it would be newer than any.
+    """
     numbers: list[int] = []
     for part in text.split("."):
         digits = part[: len(part) - len(part.lstrip("0123456789"))]
         if not digits:
             break
-        numbers.append(whole_number(digits))
+        if len(digits) > DIGITS:
+            return ()
+        numbers.append(int(digits))
         if digits != part:
             break
     return tuple(numbers)

@@ -64,24 +64,11 @@ def _bits(indices: Iterable[int]) -> int:
     return bits
 
 
-def liveness(
-    function: Function, steps: list[Step | None], cuts: list[tuple[int, int]], flow: Flow
-) -> tuple[list[int], list[int]]:
-    """Return, a segment each, the bits of the registers that are read from its start on, and from
-    its end on.
-    """
+def successors(cuts: list[tuple[int, int]], flow: Flow) -> list[tuple[int, ...]]:
+    """Return, a segment each, the segments that may run behind it."""
     number = {first: index for index, (first, _) in enumerate(cuts)}
-    uses: list[int] = []
-    kills: list[int] = []
     following: list[tuple[int, ...]] = []
     for index, (first, last) in enumerate(cuts):
-        used = killed = 0
-        for at in range(first, last):
-            instruction = function.instructions[at]
-            used |= _bits(_uses(instruction, steps[at])) & ~killed
-            killed |= _bits(_kills(instruction, steps[at]))
-        uses.append(used)
-        kills.append(killed)
         if first == last:
             following.append(())
         elif last - 1 < len(flow.block_of) and flow.blocks[flow.block_of[last - 1]].end == last:
@@ -89,6 +76,26 @@ def liveness(
             following.append(tuple(number[flow.blocks[e.target].start] for e in block.edges))
         else:
             following.append((index + 1,))
+    return following
+
+
+def liveness(
+    function: Function, steps: list[Step | None], cuts: list[tuple[int, int]], flow: Flow
+) -> tuple[list[int], list[int]]:
+    """Return, a segment each, the bits of the registers that are read from its start on, and from
+    its end on.
+    """
+    uses: list[int] = []
+    kills: list[int] = []
+    following = successors(cuts, flow)
+    for first, last in cuts:
+        used = killed = 0
+        for at in range(first, last):
+            instruction = function.instructions[at]
+            used |= _bits(_uses(instruction, steps[at])) & ~killed
+            killed |= _bits(_kills(instruction, steps[at]))
+        uses.append(used)
+        kills.append(killed)
     # Backwards data flow to a fixed point: live before = used, or live behind and not overwritten.
     # Registers are bits of one number, so a union is one operation.
     before, behind = list(uses), [0] * len(cuts)

@@ -15,6 +15,11 @@ _AXES = {"x": 0, "y": 1, "z": 2}
 CYCLES_A_READ = 16
 """How much a clock advances at each read, so that a loop that waits for a time ends."""
 
+CLOCKS = frozenset(
+    ("clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi")
+)
+"""Those that change as time goes on; all others are the same for a warp all the time."""
+
 
 def special(batch: WarpBatch, name: str, part: str) -> Array:
     """Return the value of `%name.part` as an array of U32, U64 or bool."""
@@ -55,7 +60,7 @@ def special(batch: WarpBatch, name: str, part: str) -> Array:
             return _constant(max(geometry.ctas, 1))
         case "gridid":
             return _constant(1, np.uint64)
-        case "clock" | "clock_hi" | "clock64" | "globaltimer" | "globaltimer_lo" | "globaltimer_hi":
+        case _ if name in CLOCKS:
             return _time(batch, name)
         case "lanemask_eq" | "lanemask_le" | "lanemask_lt" | "lanemask_ge" | "lanemask_gt":
             return _LANE_MASKS[name[-2:]]

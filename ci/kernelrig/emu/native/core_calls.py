@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_double, c_int, c_int32, c_int64, c_uint32, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_int64, c_uint32, c_void_p
 from functools import cache
 
 from kernelrig.emu.native.library import library
@@ -90,6 +90,7 @@ class Callbacks(ctypes.Structure):
 
 
 _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
+    "core_find": (c_int, (c_char_p,)),
     "core_new": (c_void_p, (POINTER(ProgramWords),)),
     "core_callbacks": (None, (c_void_p, POINTER(Callbacks))),
     "core_delete": (None, (c_void_p,)),

@@ -15,12 +15,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelrig.emu.machine.instruction_table import Step
 from kernelrig.emu.machine.program import BRANCH, EXIT, FALL, STOP, TABLE, Program, Segment
-from kernelrig.emu.native.core_calls import ProgramWords
-from kernelrig.emu.native.step_functions import StepFunctions
-from kernelrig.emu.numerics.arrays import LANES
-from kernelrig.ptx import Guard
-from kernelrig.ptx.types import BYTES
+from kernelrig.emu.native.core_calls import ProgramWords, core_calls
+from kernelrig.emu.native.operand_places import Fill, NotLowered, Places, Pseudo, width_of
+from kernelrig.emu.native.step_functions import StepFunctions, surely_set
+from kernelrig.ptx import Guard, Instruction
 
 PYTHON, CHECK = -1, -2
 NO_GUARD = -(1 << 31)
@@ -37,6 +37,7 @@ class Encoded:
     functions: StepFunctions
     offsets: list[int]
     widths: list[int]  # bytes, 0 for a predicate
+    fills: list[Fill]
     file_bytes: int
     words: ProgramWords
     tables: tuple[NDArray[Any], ...]  # what `words` points to
@@ -53,26 +54,20 @@ class _Encoder:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.functions = StepFunctions(program.codegen)
-        self.offsets: list[int] = []
-        self.widths: list[int] = []
-        self.end = 0
-        for register in program.function.registers:
-            width = 0 if register.type == "pred" else BYTES[register.type] * register.lanes
-            self.offsets.append(self.end)
-            self.widths.append(width)
-            self.end += LANES * width or 32
+        self.places = Places(program.function, program.codegen.layout)
+        self.find = core_calls().core_find
+        self.surely_set = surely_set(self.functions)
         self.code: list[Words] = []
         self.targets: Words = []
         self.operands: Words = []
         self.immediates: Words = []
         self.sets: Words = []
-        self.constants = bytearray()
 
     def encode(self) -> Encoded:
         segments = [self._segment(segment) for segment in self.program.segments]
-        file_bytes = -(-self.end // ALIGN) * ALIGN or ALIGN
-        constants = np.zeros(len(self.constants) + 2 * ALIGN, np.uint8)
-        constants[: len(self.constants)] = np.frombuffer(bytes(self.constants), np.uint8)
+        pool = self.places.constants
+        constants = np.zeros(len(pool) + 2 * ALIGN, np.uint8)
+        constants[: len(pool)] = np.frombuffer(bytes(pool), np.uint8)
         tables: tuple[NDArray[Any], ...] = (
             np.array(segments, np.int32),
             np.array(self.code or [[0]], np.int32),
@@ -92,7 +87,15 @@ class _Encoder:
         words.set_count = len(self.sets)
         words.constant_bytes = len(constants)
         words.registers = self.program.registers
-        return Encoded(self.functions, self.offsets, self.widths, file_bytes, words, tables)
+        return Encoded(
+            self.functions,
+            self.places.registers,
+            [width_of(register) for register in self.program.function.registers],
+            self.places.fills,
+            -(-self.places.file_bytes // ALIGN) * ALIGN or ALIGN,
+            words,
+            tables,
+        )
 
     def _segment(self, segment: Segment) -> Words:
         start = len(self.code)
@@ -105,13 +108,12 @@ class _Encoder:
             if step is None:
                 if segment.end in (BRANCH, EXIT) and instruction.guard:
                     leaves, negated = self._guard(instruction.guard)
-                    checked = next(iter(self.functions.checks[at]), -1)
+                    checked = next(iter(self._unproven(at)), -1)
                 elif segment.end == TABLE:
                     self._checks(at)
                 continue
             self._checks(at)
-            guard, guard_negated = self._guard(instruction.guard)
-            self._instruction(PYTHON, at, guard, guard_negated, effect=step.effect)
+            self._lowered(at, instruction, step)
             if not step.in_flight and not (step.effect and instruction.guard):
                 sets |= dict.fromkeys(r.index for r, _ in step.writes if r is not None)
         code_count = len(self.code) - start
@@ -121,7 +123,12 @@ class _Encoder:
             written = self.program.function.instructions[segment.first].guard
             assert written is not None
             guard, guard_negated = self._guard(written)
-            guard_checked = written.register.index
+            if written.register.index not in self.surely_set[segment.index]:
+                guard_checked = written.register.index
+        asking = len(self.code)
+        if condition is not None and condition.ready is not None:
+            self._question(segment)
+        asking_count = len(self.code) - asking
         first_target, first_set = len(self.targets), len(self.sets)
         self.targets += segment.target
         self.sets += sets
@@ -135,17 +142,82 @@ class _Encoder:
             int(condition is not None), _COLLECTIVES[collective],
             int(condition is not None and condition.ready is not None),
             guard, guard_checked, guard_negated, leaves, checked, negated,
-            start, code_count, first_target, len(segment.target), first_set, len(sets), 0, 0,
+            start, code_count, first_target, len(segment.target), first_set, len(sets),
+            asking, asking_count,
         ]  # fmt: skip
 
+    def _question(self, segment: Segment) -> None:
+        """Write what the core asks before the first instruction: its operands, then itself.
+
+        Nothing where a register has to be checked first: that is for Python to ask.
+        """
+        at = segment.first
+        step = self.functions.steps[at]
+        operands = self._operands(step, NO_GUARD) if step is not None else None
+        if step is None or step.native is None or operands is None or self._unproven(at):
+            return
+        number, ins, outs, _ = operands
+        for pseudo in self.places.before:
+            self._pseudo(at, pseudo)
+        self._instruction(number, at, outs=outs, ins=ins, immediates=step.native.immediates)
+
+    def _lowered(self, at: int, instruction: Instruction, step: Step) -> None:
+        """Write an instruction for its handler if it has one, else for Python."""
+        guard, negated = self._guard(instruction.guard)
+        operands = self._operands(step, guard)
+        if step.native is None or operands is None:
+            self._instruction(PYTHON, at, guard, negated, effect=step.effect)
+            return
+        number, ins, outs, behind = operands
+        for pseudo in self.places.before:
+            self._pseudo(at, pseudo)
+        sets = ()
+        if step.effect and instruction.guard:
+            sets = tuple(r.index for r, _ in step.writes if r is not None)
+        self._instruction(
+            number, at, guard, negated, effect=step.effect, outs=outs, ins=ins,
+            immediates=step.native.immediates, sets=sets, behind=len(behind),
+        )  # fmt: skip
+        for pseudo in behind:
+            self._pseudo(at, pseudo, guard, negated)
+
+    def _operands(self, step: Step, guard: int) -> tuple[int, Words, Words, list[Pseudo]] | None:
+        """Return a step's handler, where what it reads and writes lies, and what follows it."""
+        number = self.find(step.native.name.encode()) if step.native else -1
+        if number < 0 or step.in_flight:
+            return None
+        self.places.begin()
+        try:
+            ins = [self.places.read(operand, dtype) for operand, dtype in step.reads]
+            written = [self.places.write(register, dtype) for register, dtype in step.writes]
+        except NotLowered:
+            return None
+        outs = [place for place, _ in written]
+        behind = [pseudo for _, pseudo in written if pseudo is not None]
+        # What follows goes by the guard too: it must still hold what it held.
+        return None if behind and guard in outs else (number, ins, outs, behind)
+
+    def _pseudo(self, at: int, pseudo: Pseudo, guard: int = NO_GUARD, negated: int = 0) -> None:
+        number = self.find(pseudo.name.encode())
+        assert number >= 0, pseudo.name
+        ins = () if pseudo.source is None else (pseudo.source,)
+        self._instruction(
+            number, at, guard, negated, outs=(pseudo.result,), ins=ins, immediates=pseudo.immediates
+        )
+
+    def _unproven(self, at: int) -> list[int]:
+        """Return the registers that an instruction must check before it reads them."""
+        known = self.surely_set[self.functions.segment_of[at]]
+        return [register for register in self.functions.checks[at] if register not in known]
+
     def _checks(self, at: int) -> None:
-        for register in self.functions.checks[at]:
+        for register in self._unproven(at):
             self._instruction(CHECK, at, immediates=(register,))
 
     def _guard(self, guard: Guard | None) -> tuple[int, int]:
         if guard is None:
             return NO_GUARD, 0
-        return self.offsets[guard.register.index], int(guard.negated)
+        return self.places.registers[guard.register.index], int(guard.negated)
 
     def _instruction(
         self,
@@ -159,10 +231,11 @@ class _Encoder:
         ins: Sequence[int] = (),
         immediates: tuple[int, ...] = (),
         sets: tuple[int, ...] = (),
+        behind: int = 0,
     ) -> None:
         self.code.append([
             handler, at, guard, negated, int(effect), len(outs), len(ins), len(self.operands),
-            len(self.immediates), len(self.sets), len(sets),
+            len(self.immediates), len(self.sets), len(sets), behind,
         ])  # fmt: skip
         self.operands += [*outs, *ins]
         self.immediates += immediates

@@ -18,7 +18,7 @@ from kernelrig.emu.machine.state_spaces import SLOT_BYTES, Memory
 from kernelrig.emu.native.batch_facade import NativeBatch, bits_of, lanes_of
 from kernelrig.emu.native.core_calls import View, core_calls
 from kernelrig.emu.native.encode import encoded
-from kernelrig.emu.numerics.arrays import LANES, UNSIGNED, Array
+from kernelrig.emu.numerics.arrays import BOOL, LANES, UNSIGNED, Array
 
 _ALIGN = 64
 _BARRIER_KEYS, _OP_KEYS = 1 << 60, 1 << 61
@@ -163,6 +163,12 @@ class NativeMachine(Machine):
             self.core, count, self._slots.ctypes.data, self._alive.ctypes.data,
             self._files.ctypes.data, made.file_bytes, self.visits.ctypes.data,
         )  # fmt: skip
+        (everyone,) = self.ready
+        for fill in made.fills:
+            value = np.broadcast_to(fill.value(everyone), (count, LANES))
+            bits = bits_of(value) if fill.dtype == BOOL else value.astype(fill.dtype)
+            raw = np.ascontiguousarray(bits).view(np.uint8).reshape(count, -1)
+            self._files[:, fill.offset : fill.offset + raw.shape[1]] = raw
 
     # Batches and their registers.
     def batch(self, address: int) -> NativeBatch:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kernelrig.emu.frontend.basic_blocks import successors
 from kernelrig.emu.frontend.codegen import Codegen
 from kernelrig.ptx import Register
 
@@ -76,3 +77,41 @@ class StepFunctions(Codegen):
 
     def _check(self, name: str, register: Register, at: int) -> None:
         self._checking.append(register.index)
+
+
+def surely_set(functions: StepFunctions) -> list[frozenset[int]]:
+    """Return, by segment, the registers that hold a value when it begins, whatever way led there.
+
+    What an asynchronous load fills is not among them until something else sets it.
+    """
+    cuts, steps = functions.cuts, functions.steps
+    every = frozenset(range(len(functions.function.registers)))
+    sets: list[tuple[frozenset[int], frozenset[int]]] = []
+    for first, last in cuts:
+        made: set[int] = set()
+        lost: set[int] = set()
+        for at in range(first, last):
+            step = steps[at]
+            if step is None:
+                continue
+            written = {r.index for r, _ in step.writes if r is not None}
+            if step.in_flight:
+                made -= written
+                lost |= written
+            elif not (step.effect and functions.function.instructions[at].guard):
+                made |= written
+                lost -= written
+        sets.append((frozenset(made), frozenset(lost)))
+    known = [frozenset[int]() if index == 0 else every for index in range(len(cuts))]
+    following = successors(cuts, functions.flow)
+    changed = True
+    while changed:
+        changed = False
+        for index, (made, lost) in enumerate(sets):
+            left = (known[index] - lost) | made
+            for after in following[index]:
+                met = known[after] & left
+                if met != known[after]:
+                    known[after] = met
+                    changed = True
+    return known

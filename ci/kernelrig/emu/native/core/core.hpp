@@ -53,6 +53,7 @@ struct Instruction {
   bool effect = false;        // an effect under a guard that holds nowhere leaves its results unset
   const int32_t* sets = nullptr;  // registers that it sets, if it is an effect under a guard
   int setting = 0;                // how many
+  int behind = 0;  // instructions that make registers of its results: not for Python's step
 };
 constexpr Operand NO_GUARD = INT32_MIN;
 constexpr Operand NO_RESULT = INT32_MIN;  // `_`

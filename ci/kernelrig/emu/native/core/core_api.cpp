@@ -14,7 +14,8 @@ extern "C" {
 enum : int32_t { PYTHON = -1, CHECK = -2 };
 
 struct InstructionWords {
-  int32_t handler, at, guard, negated, effect, outs, ins, operands, immediates, sets, setting;
+  int32_t handler, at, guard, negated, effect, outs, ins, operands, immediates, sets, setting,
+      behind;
 };
 
 struct SegmentWords {
@@ -55,6 +56,7 @@ static Instruction instruction_of(const Core& core, const InstructionWords& word
   made.effect = word.effect;
   made.sets = core.sets.data() + word.sets;
   made.setting = word.setting;
+  made.behind = word.behind;
   return made;
 }
 

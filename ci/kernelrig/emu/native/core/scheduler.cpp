@@ -153,7 +153,9 @@ bool Core::execute(Batch& batch, const Segment& segment) {
     rows.push_back({files + warp * file_bytes, batch.lanes[row], warp, int(row)});
   }
   Context whole{*this, batch, constants.data(), rows.data(), int(rows.size()), memory};
-  for (const Instruction& instruction : segment.code) {
+  const Instruction* const end = segment.code.data() + segment.code.size();
+  for (const Instruction* at = segment.code.data(); at != end; at++) {
+    const Instruction& instruction = *at;
     executing(instruction.at);
     Context context = whole;
     if (instruction.guard != NO_GUARD) {
@@ -170,8 +172,10 @@ bool Core::execute(Batch& batch, const Segment& segment) {
       context.count = int(guarded.size());
     }
     Result result = instruction.run(context, instruction);
-    if (result == FALLBACK)
+    if (result == FALLBACK) {
       result = failed(call.step(&batch, instruction.at)) ? HALT : CONTINUE;
+      at += instruction.behind;
+    }
     if (result == HALT)
       return false;
     for (int n = 0; n < instruction.setting; n++)

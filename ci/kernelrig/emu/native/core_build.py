@@ -3,13 +3,19 @@
 Each .cpp becomes an object of its own, named by the content of it, of all headers, of the compiler
 and of the flags; the library by its objects. What is there is never compiled again, and a file
 appears under its name whole, so that processes may build at once.
+
+A wheel brings libraries for two levels of x86-64, named by the content of the sources beside them
+(`ship`): where one fits the CPU nothing is compiled.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import shutil
+import tempfile
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,7 +26,10 @@ from kernelrig.files.rundir import part_name
 from kernelrig.proc.process import run_process
 
 SOURCES = Path(__file__).parent / "core"
+SHIPPED = Path(__file__).parent / "prebuilt"
 COMPILE_S = 300.0
+UNUSED_S = 30 * 86400.0
+"""What no process has asked for in this time is removed from the cache."""
 
 # Elements of floats are computed alike at any vector width: no contraction, no fast-math. What no
 # one reads (errno, the flags of exceptions) need not be kept.
@@ -32,6 +41,11 @@ LINK = ("-shared", "-static-libgcc", "-static-libstdc++", "-Wl,--exclude-libs,AL
 SANITIZE = (
     "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g",
 )  # fmt: skip
+LEVELS = {
+    "x86-64-v3": {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"},
+    "x86-64-v2": {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"},
+}
+"""What a wheel is built for, best first, and the CPU's flags that it takes, as Linux names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +75,44 @@ class NotBuilt(CiError):
 def cache_folder() -> Path:
     """Return where libraries are kept: kernelrig/native in the user's cache folder."""
     root = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(root) if root.startswith("/") else Path.home() / ".cache"
+    base = Path(root) if root.startswith("/") else Path("~/.cache").expanduser()
     return base / "kernelrig" / "native"
+
+
+def temporary_folder() -> Path:
+    """Return where libraries go if the cache folder is not writable: one of this user's alone.
+
+    Raises NotBuilt if another user could have put something there.
+    """
+    folder = Path(tempfile.gettempdir()) / f"kernelrig-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if folder.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise NotBuilt(f"{folder} is not this user's alone", f"remove it, or chmod 700 {folder}")
+    return folder
 
 
 def build(variant: Variant = HERE, folder: Path | None = None, sources: Path = SOURCES) -> Path:
     """Return the library of the .cpp files under `sources`, built in `folder` if it is not there.
 
+    Without `folder` it is the cache folder, or a temporary one if that cannot be written.
     Raises NotBuilt without a compiler, for one that fails, and where nothing can be written.
     """
     compiler = shutil.which("g++")
     if compiler is None:
         raise NotBuilt("no g++ on PATH", "install it with: sudo apt-get install g++")
-    folder = folder or cache_folder()
+    try:
+        if folder is not None:
+            return _build(compiler, variant, folder, sources)
+        try:
+            return _build(compiler, variant, cache_folder(), sources)
+        except OSError:
+            return _build(compiler, variant, temporary_folder(), sources)
+    except OSError as e:
+        raise NotBuilt(f"{e.filename}: {e.strerror}") from e
+
+
+def _build(compiler: str, variant: Variant, folder: Path, sources: Path) -> Path:
     base = _base_key(compiler, variant)
     headers = _digest(base, *(p.read_bytes() for p in sorted(sources.rglob("*.hpp"))))
     units = sorted(sources.rglob("*.cpp"))
@@ -82,20 +121,18 @@ def build(variant: Variant = HERE, folder: Path | None = None, sources: Path = S
     library = folder / f"core-{named[:20]}.so"
     if library.is_file():
         return library
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        missing = [(u, o) for u, o in zip(units, objects, strict=True) if not o.is_file()]
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            for done in [
-                pool.submit(
-                    _make, compiler, (*variant.flags, "-I", str(sources), "-c", str(unit)), made
-                )
-                for unit, made in missing
-            ]:
-                done.result()
-        _make(compiler, (*map(str, objects), *variant.link), library)
-    except OSError as e:
-        raise NotBuilt(f"{e.filename}: {e.strerror}") from e
+    folder.mkdir(parents=True, exist_ok=True)
+    _remove_unused(folder)
+    flags = (*variant.flags, "-I", str(sources), "-c")
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        compiling = [
+            pool.submit(_make, compiler, (*flags, str(unit)), made)
+            for unit, made in zip(units, objects, strict=True)
+            if not made.is_file()
+        ]
+        for done in compiling:
+            done.result()
+    _make(compiler, (*map(str, objects), *variant.link), library)
     return library
 
 
@@ -103,27 +140,69 @@ def _make(compiler: str, words: Sequence[str], result: Path) -> None:
     """Run the compiler; `result` is there whole or not at all."""
     part = result.with_name(part_name())
     try:
-        ran = run_process((compiler, *words, "-o", part), timeout_s=COMPILE_S)
+        part.touch()  # what cannot be written is an OSError, not the compiler's complaint
+        env = {**os.environ, "LC_ALL": "C"}
+        ran = run_process((compiler, *words, "-o", part), env=env, timeout_s=COMPILE_S)
         if ran.exit_code:
-            lines = ran.stderr.strip().splitlines()
-            first = next((line for line in lines if "error" in line), "".join(lines[:1]))
+            lines = ran.stderr.strip().splitlines() or ["it said nothing"]
+            first = next((line for line in lines if "error" in line), lines[0])
             raise NotBuilt(f"g++ failed with exit code {ran.exit_code}: {first}")
+        with part.open("rb") as written:
+            os.fsync(written.fileno())
         part.replace(result)
     finally:
         part.unlink(missing_ok=True)
 
 
+def _remove_unused(folder: Path) -> None:
+    """Remove what older sources left. A library that a process has loaded stays with it."""
+    before = time.time() - UNUSED_S
+    for path in (*folder.glob("*.o"), *folder.glob("*.so"), *folder.glob(".*.part")):
+        if path.stat().st_mtime < before:
+            path.unlink(missing_ok=True)
+
+
 def _base_key(compiler: str, variant: Variant) -> str:
     """Return what a compiler and its flags amount to; `native` is this machine's CPU."""
-    stat = Path(compiler).resolve().stat()
-    machine = Path("/proc/cpuinfo").read_text("utf-8").partition("\n\n")[0]
-    flags = next((line for line in machine.splitlines() if line.startswith("flags")), "")
-    return _digest(
-        str(Path(compiler).resolve()),
-        f"{stat.st_size} {stat.st_mtime_ns}",
-        *variant.flags,
-        flags if variant.march == "native" else "",
-    )
+    path = Path(compiler).resolve()
+    stat = path.stat()
+    cpu = _cpu_flags() if variant.march == "native" else ""
+    return _digest(str(path), f"{stat.st_size} {stat.st_mtime_ns}", *variant.flags, cpu)
+
+
+def _cpu_flags() -> str:
+    """Return what Linux says of the first CPU's flags, a line of words."""
+    lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    return next((line for line in lines if line.startswith("flags")), "")
+
+
+def shipped(folder: Path = SHIPPED, sources: Path = SOURCES) -> Path | None:
+    """Return the library that the wheel brought for this CPU, of the very sources beside it."""
+    has = set(_cpu_flags().split())
+    wanted: set[str] = set().union(*LEVELS.values())
+    for level, flags in LEVELS.items():
+        path = folder / shipped_name(level, sources)
+        if wanted <= has and path.is_file():
+            return path
+        wanted -= flags
+    return None
+
+
+def ship(folder: Path, sources: Path = SOURCES) -> None:
+    """Build what a wheel brings into `folder`. Raises NotBuilt."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        for level in LEVELS:
+            made = build(Variant(level), Path(place), sources)
+            shutil.copyfile(made, folder / shipped_name(level, sources))
+
+
+def shipped_name(level: str, sources: Path = SOURCES) -> str:
+    files = sorted((*sources.rglob("*.cpp"), *sources.rglob("*.hpp")))
+    content = (part for p in files for part in (str(p.relative_to(sources)), p.read_bytes()))
+    variant = Variant(level)
+    key = _digest(platform.machine(), *variant.flags, *variant.link, *content)
+    return f"core-{level}-{key[:20]}.so"
 
 
 def _digest(*parts: str | bytes) -> str:
@@ -132,3 +211,23 @@ def _digest(*parts: str | bytes) -> str:
         data = part.encode() if isinstance(part, str) else part
         made.update(len(data).to_bytes(8, "little") + data)
     return made.hexdigest()
+
+
+def sanitizer_environment() -> dict[str, str]:
+    """Return the variables under which a sanitized core can be loaded by Python.
+
+    The sanitizer must be the first library of the process, and libstdc++ there when it starts, as
+    it looks for what throws. What Python itself never frees is no leak of ours.
+    """
+    names = ("libasan.so", "libstdc++.so")
+    found = [run_process(("g++", f"-print-file-name={name}")).stdout.strip() for name in names]
+    return {
+        SANITIZED: "1",
+        "LD_PRELOAD": " ".join(found),
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    }
+
+
+SANITIZED = "KERNELRIG_SANITIZED_CORE"
+"""Set, the core is built with sanitizers; see `sanitizer_environment`."""

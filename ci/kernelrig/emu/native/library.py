@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
 from functools import cache
 from pathlib import Path
 
-from kernelrig.emu.native.core_build import build
+from kernelrig.emu.native.core_build import (
+    SANITIZED,
+    SHIPPED,
+    SOURCES,
+    NotBuilt,
+    Variant,
+    build,
+    shipped,
+)
 
 
 class Applied(ctypes.Structure):
@@ -30,8 +40,27 @@ class Applied(ctypes.Structure):
 
 @cache
 def library() -> ctypes.CDLL:
-    """Return the core, built if it has to be. Raises NotBuilt where that cannot be done."""
-    return opened(build())
+    """Return the core. Raises NotBuilt if there is none, and none can be built."""
+    return load()
+
+
+def load(sources: Path = SOURCES, prebuilt: Path = SHIPPED) -> ctypes.CDLL:
+    """Return the core of `sources`: that of the wheel, of the cache, or one that is built."""
+    if os.environ.get(SANITIZED):
+        return opened(build(Variant(sanitized=True), sources=sources))
+    brought = shipped(prebuilt, sources)
+    if brought is not None:
+        with contextlib.suppress(OSError):  # of a system with another libc
+            return opened(brought)
+    path = build(sources=sources)
+    try:
+        return opened(path)
+    except OSError:  # damaged: a disk that was full or failed
+        path.unlink(missing_ok=True)
+    try:
+        return opened(build(sources=sources))
+    except OSError as e:
+        raise NotBuilt(f"{path.name} cannot be loaded: {e}") from e
 
 
 def opened(path: Path) -> ctypes.CDLL:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
@@ -29,15 +29,21 @@ class BuildWithCore(build_py):
                 self.warn(f"the wheel has no native core: {e}")
 
 
-class WheelOfMachine(bdist_wheel):
-    """The core is called by ctypes: a wheel is for one machine, and for every Python."""
+class MachineDistribution(Distribution):
+    """It has code of a machine, though no extension module of Python."""
 
-    def finalize_options(self) -> None:
-        super().finalize_options()
-        self.root_is_pure = False
+    def has_ext_modules(self) -> bool:
+        return True
+
+
+class MachineWheel(bdist_wheel):
+    """The core is called by ctypes: a wheel is for one machine, and for every Python."""
 
     def get_tag(self) -> tuple[str, str, str]:
         return ("py3", "none", super().get_tag()[2])
 
 
-setup(cmdclass={"build_py": BuildWithCore, "bdist_wheel": WheelOfMachine})
+setup(
+    distclass=MachineDistribution,
+    cmdclass={"build_py": BuildWithCore, "bdist_wheel": MachineWheel},
+)

@@ -130,7 +130,7 @@ def test_a_build_that_fails_names_its_run_directory(ask: Ask, root: Path) -> Non
 
 def test_tasks_that_make_no_run_answer_with_what_they_found(ask: Ask) -> None:
     _, checked = ask("doctor", "--json")
-    assert {"python", "g++"} <= {tool["name"] for tool in checked["tools"]}
+    assert {"python", "g++", "emulator"} <= {tool["name"] for tool in checked["tools"]}
     _, listed = ask("baselines", "--json")
     assert (listed["baselines"], listed["text"][:12]) == ([], "no baselines")
     _, cleaned = ask("clean", "--json")

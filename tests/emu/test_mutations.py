@@ -9,16 +9,21 @@ import json
 import os
 import random
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kernelrig.emu.__main__ import main
+from kernelrig.emu.native.core_build import SANITIZED, sanitizer_environment
+from kernelrig.proc import run_process
 
 from tests.emu.faults.kernels import KERNELS
+from tests.toolchain_fixture import REPOSITORY
 
-FEW, MANY = 150, 10_000
+FEWER, FEW, MANY = 60, 150, 10_000
+SANITIZED_COUNT = 1000
 STEPS = 1500
 PAGE = os.sysconf("SC_PAGE_SIZE")
 ALLOWED_GROWTH = 48 << 20
@@ -146,10 +151,39 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
 
 
+def run_once(
+    place: Path, seed: int, engine: str, changed: str, capsys: pytest.CaptureFixture[str]
+) -> list[Any]:
+    """Return the exit code, and what does not depend on the engine of the rest."""
+    path = place / "found.json"
+    path.unlink(missing_ok=True)
+    words = ["--max-steps", str(STEPS), "--jobs", "1", "--schedules", "1", "--seed", str(seed)]
+    words += ["--engine", engine, "--json", str(path)]
+    code = main(["run", str(place / "launch.json"), *words])
+    said = capsys.readouterr()
+    assert code in (0, 1, 2), changed
+    if code == 2:
+        assert re.match(r"error: \S+", said.err), changed
+        assert "Traceback" not in said.err, changed
+        return [code, said.err]
+    assert "emulated: 1 schedules, " in said.out, changed
+    assert (", 0 errors, " in said.out) == (code == 0), changed
+    found = json.loads(path.read_text())
+    del found["stats"]["wall_s"], found["run"]["engine"]
+    return [code, found]
+
+
 def mutate(
-    count: int, seed: int, folder: Path, capsys: pytest.CaptureFixture[str]
+    count: int,
+    seed: int,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    engines: Sequence[str] = ("numpy",),
 ) -> tuple[dict[int, int], list[int]]:
-    """Run `count` mutations; return how often each exit code came, and the memory by and by."""
+    """Run `count` mutations; return how often each exit code came, and the memory by and by.
+
+    What each of `engines` makes of a mutation is the same.
+    """
     rng = random.Random(seed)
     kernels = []
     for kernel in KERNELS.values():
@@ -171,16 +205,9 @@ def mutate(
             changed = rng.choice(MUTATIONS)(rng, changed or " ")
         (place / "kernel.ptx").write_text(text if what is launch else changed, "utf-8")
         (place / "launch.json").write_text(changed if what is launch else launch, "utf-8")
-        arguments = ["run", str(place / "launch.json"), "--max-steps", str(STEPS), "--jobs", "1"]
-        code = main([*arguments, "--schedules", "1", "--seed", str(number)])
-        said = capsys.readouterr()
-        assert code in (0, 1, 2), changed
-        if code == 2:
-            assert re.match(r"error: \S+", said.err), changed
-            assert "Traceback" not in said.err, changed
-        else:
-            assert "emulated: 1 schedules, " in said.out, changed
-            assert (", 0 errors, " in said.out) == (code == 0), changed
+        code, *first = run_once(place, number, engines[0], changed, capsys)
+        for engine in engines[1:]:
+            assert run_once(place, number, engine, changed, capsys) == [code, *first], changed
         codes[code] = codes.get(code, 0) + 1
         if number % (count // 10) == 0:
             held.append(resident())
@@ -202,3 +229,29 @@ def test_many_mutations_leave_nothing_behind(
     assert sum(codes.values()) > 0.98 * MANY
     assert set(codes) == {0, 1, 2}
     assert held[-1] - held[2] < ALLOWED_GROWTH, [h >> 20 for h in held]
+
+
+@pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.long)])
+def test_both_engines_find_the_same_in_what_mutations_make(
+    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codes, _ = mutate(FEWER if seed == 3 else MANY, seed, tmp_path, capsys, ("numpy", "native"))
+    assert set(codes) == {0, 1, 2}
+
+
+@pytest.mark.skipif(SANITIZED not in os.environ, reason="the core has no sanitizers here")
+def test_no_sanitizer_sees_anything_in_what_mutations_make(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codes, _ = mutate(SANITIZED_COUNT, 5, tmp_path, capsys, ("native",))
+    assert set(codes) == {0, 1, 2}
+
+
+@pytest.mark.long
+def test_the_sanitized_core_passes_the_tests_of_the_engine_and_mutations() -> None:
+    """In a process of its own: the sanitizers must be its first library."""
+    places = ["tests/emu/test_mutations.py", "tests/emu/native"]
+    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *places]
+    env = {**os.environ, **sanitizer_environment()}
+    done = run_process([*words, "-m", "not long"], cwd=REPOSITORY, env=env, timeout_s=3600.0)
+    assert done.exit_code == 0, done.stdout + done.stderr

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from kernelrig.emu.launch.engines import describe_native
 from kernelrig.emu.native.core_build import (
     HERE,
     SOURCES,
@@ -136,6 +137,17 @@ def test_what_a_wheel_brings_is_used_if_it_is_of_these_sources(
         load(places, brought)
 
 
+def test_doctor_says_where_the_core_comes_from_and_compiles_nothing(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert describe_native() == "native: g++ compiles its core on first use"
+    assert not (places.parent / "home").exists()
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(NotBuilt) as error:
+        describe_native()
+    assert str(error.value) == "no native engine: no g++ on PATH; sudo apt-get install g++"
+
+
 @pytest.mark.long
 def test_the_sanitizers_watch_what_a_handler_does(places: Path) -> None:
     beyond = SMALL.replace("lane < LANES", "lane < 9 * LANES").replace("NUMBER", "1")
@@ -157,7 +169,7 @@ def add(core: ctypes.CDLL) -> list[int]:
     allocate = ctypes.CDLL(None).malloc
     allocate.restype = ctypes.c_void_p
     file = allocate(256)
-    (ctypes.c_uint32 * 64).from_address(file)[:] = range(64)
+    (ctypes.c_uint32 * 64).from_address(file)[:] = list(range(64))
     operands, lanes = (ctypes.c_int32 * 2)(0, 128), (ctypes.c_uint32 * 1)(0xFFFFFFFF)
     applied = Applied(handler=core.core_find(b"add"), outs=1, ins=1, file_bytes=256, rows=1)
     applied.operands, applied.lanes = ctypes.addressof(operands), ctypes.addressof(lanes)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kernelrig.cli.command import command
 from kernelrig.cli.flag_values import whole_number
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply
 from kernelrig.cli.tasks.flags import SYSTEM_CUDA
 from kernelrig.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kernelrig.build.toolchain import Item
 
 
 @command(
@@ -65,9 +70,21 @@ def doctor(system_cuda: bool = False) -> Reply:
     """Check this machine: tools, why each was chosen, and how to install what is missing."""
     from kernelrig.build.toolchain import describe
 
-    items = describe(project_root(), system=system_cuda)
+    items = (*describe(project_root(), system=system_cuda), _emulator())
     healthy = all(item.ok for item in items)
     return Reply("\n".join(map(str, items)), exit_code=0 if healthy else 4, tools=items)
+
+
+def _emulator() -> Item:
+    """Say which engine of the emulator this machine has."""
+    from kernelrig.build.toolchain import Item
+    from kernelrig.emu.launch.engines import describe_native
+    from kernelrig.emu.native.core_build import NotBuilt
+
+    try:
+        return Item("emulator", True, describe_native())
+    except NotBuilt as e:
+        return Item("emulator", False, f"numpy engine alone: {e.message}", e.hint)
 
 
 @command(help={"long": "also run the tests marked long"})

@@ -5,9 +5,10 @@ Both find the same, bit for bit. A machine without a compiler has NumPy's alone.
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 
-from kernelrig.emu.native.core_build import NotBuilt
+from kernelrig.emu.native.core_build import NotBuilt, built, shipped
 from kernelrig.emu.native.library import library
 from kernelrig.errors import ConfigError
 from kernelrig.model import EmulatorEngine
@@ -38,3 +39,15 @@ def choose_engine(asked: str) -> Engine:
             raise ConfigError(f"no native engine: {e}", "or pass --engine numpy") from e
         return Engine(NUMPY, f"no native engine: {e}")
     return Engine(NATIVE)
+
+
+def describe_native() -> str:
+    """Return in a line where the native core comes from. Nothing is compiled; NotBuilt without it.
+
+    The line is for `doctor`, which checks a machine before anything is run on it.
+    """
+    if shipped() is not None:
+        return "native: the wheel brought its core"
+    if shutil.which("g++") is None:
+        raise NotBuilt("no native engine: no g++ on PATH", "sudo apt-get install g++")
+    return "native: its core is built" if built() else "native: g++ compiles its core on first use"

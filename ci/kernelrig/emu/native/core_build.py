@@ -112,13 +112,31 @@ def build(variant: Variant = HERE, folder: Path | None = None, sources: Path = S
         raise NotBuilt(f"{e.filename}: {e.strerror}") from e
 
 
-def _build(compiler: str, variant: Variant, folder: Path, sources: Path) -> Path:
+def built(folder: Path | None = None, sources: Path = SOURCES) -> Path | None:
+    """Return the library that `build` would not have to build; None if it would, or could not."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        return None
+    _, library = _names(compiler, HERE, folder or cache_folder(), sources)
+    return library if library.is_file() else None
+
+
+def _names(
+    compiler: str, variant: Variant, folder: Path, sources: Path
+) -> tuple[dict[Path, Path], Path]:
+    """Return the object of each .cpp file, and the library."""
     base = _base_key(compiler, variant)
     headers = _digest(base, *(p.read_bytes() for p in sorted(sources.rglob("*.hpp"))))
-    units = sorted(sources.rglob("*.cpp"))
-    objects = [folder / f"{p.stem}-{_digest(headers, p.read_bytes())[:20]}.o" for p in units]
-    named = _digest(*(p.name for p in objects), *variant.link)
-    library = folder / f"core-{named[:20]}.so"
+    objects = {
+        p: folder / f"{p.stem}-{_digest(headers, p.read_bytes())[:20]}.o"
+        for p in sorted(sources.rglob("*.cpp"))
+    }
+    named = _digest(*(p.name for p in objects.values()), *variant.link)
+    return objects, folder / f"core-{named[:20]}.so"
+
+
+def _build(compiler: str, variant: Variant, folder: Path, sources: Path) -> Path:
+    objects, library = _names(compiler, variant, folder, sources)
     if library.is_file():
         return library
     folder.mkdir(parents=True, exist_ok=True)
@@ -127,12 +145,12 @@ def _build(compiler: str, variant: Variant, folder: Path, sources: Path) -> Path
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         compiling = [
             pool.submit(_make, compiler, (*flags, str(unit)), made)
-            for unit, made in zip(units, objects, strict=True)
+            for unit, made in objects.items()
             if not made.is_file()
         ]
         for done in compiling:
             done.result()
-    _make(compiler, (*map(str, objects), *variant.link), library)
+    _make(compiler, (*map(str, objects.values()), *variant.link), library)
     return library
 
 

@@ -57,6 +57,15 @@ def test_an_executing_lane_outside_its_mask_is_an_error() -> None:
     assert "barrier-misuse" in left.kinds
 
 
+def test_what_comes_from_an_absent_lane_is_the_own_value() -> None:
+    left = run("""
+        add.u32 %r9, %r1, 100;
+        @!%p1 bra DONE;
+        shfl.sync.down.b32 %r9, %r9, 4, 31, 0xff;
+        DONE:""")
+    assert left.buffers["out"][:8].tolist() == [104, 105, 106, 107, 104, 105, 106, 107]
+
+
 def test_a_value_from_an_absent_lane_is_only_a_warning() -> None:
     left = run("""
         mov.u32 %r9, 0;

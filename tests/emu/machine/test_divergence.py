@@ -174,3 +174,21 @@ def test_the_same_seed_is_the_same_run() -> None:
 
     assert order(1).tolist() == order(1).tolist()
     assert any(order(1).tolist() != order(seed).tolist() for seed in range(2, 6))
+
+
+NEVER_WRITTEN = {
+    "under a guard": "@%p0 add.u32 %r9, %r0, 5;",
+    "on one way of a branch": "@!%p0 bra JOIN; add.u32 %r9, %r0, 5; JOIN: bar.warp.sync -1;",
+    "on the other way": "@%p0 bra ONE; bra JOIN; ONE: add.u32 %r9, %r0, 5; JOIN: bar.warp.sync -1;",
+    "by some warps": "shr.u32 %r2, %r0, 5; setp.eq.u32 %p0, %r2, 1; @%p0 bra ONE; bra JOIN;"
+    " ONE: add.u32 %r9, %r0, 5; JOIN: bar.sync 0;",
+}
+
+
+@pytest.mark.parametrize("number", SCHEDULES)
+@pytest.mark.parametrize("how", NEVER_WRITTEN)
+def test_lanes_that_never_wrote_a_register_hold_0(how: str, number: int) -> None:
+    body = f"and.b32 %r1, %r0, 1; setp.eq.u32 %p0, %r1, 1; {NEVER_WRITTEN[how]}"
+    left = ran(f"{body} st.global.u32 [%rd2], %r9;", number=number).buffers["out"].tolist()
+    wrote = [i // 32 == 1 if how == "by some warps" else i % 2 == 1 for i in range(96)]
+    assert left == [i + 5 if w else 0 for i, w in enumerate(wrote)]

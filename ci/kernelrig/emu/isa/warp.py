@@ -94,7 +94,10 @@ def _shfl(i: Instruction) -> Step:
         taking = _participating(batch, mask, members)
         source = np.broadcast_to(source, (batch.size, LANES))
         if not taking.all():
-            _check_sources(batch, taking, source)
+            # PTX leaves open what comes from a lane that does not take part: the lane's own value.
+            present = np.take_along_axis(taking, source, axis=1)
+            _check_sources(batch, taking & ~present, source)
+            source = np.where(present, source, lane)
         result = np.take_along_axis(whole(value, batch.size), source, axis=1)
         return result, np.broadcast_to(inside, (batch.size, LANES))
 
@@ -111,8 +114,8 @@ def _shfl(i: Instruction) -> Step:
     return Step(function, reads, tuple(writes), effect=True, collective="mask", members=members)
 
 
-def _check_sources(batch: WarpBatch, taking: Array, source: Array) -> None:
-    absent = taking & ~np.take_along_axis(taking, source, axis=1)
+def _check_sources(batch: WarpBatch, absent: Array, source: Array) -> None:
+    """Report lanes whose source does not take part."""
     if absent.any():
         row_at, lane = (int(x[0]) for x in np.nonzero(absent))
         batch.report(

@@ -192,3 +192,21 @@ def test_lanes_that_never_wrote_a_register_hold_0(how: str, number: int) -> None
     left = ran(f"{body} st.global.u32 [%rd2], %r9;", number=number).buffers["out"].tolist()
     wrote = [i // 32 == 1 if how == "by some warps" else i % 2 == 1 for i in range(96)]
     assert left == [i + 5 if w else 0 for i, w in enumerate(wrote)]
+
+
+@pytest.mark.parametrize("number", SCHEDULES)
+def test_a_guarded_write_that_nothing_reads_does_no_harm(number: int) -> None:
+    body = """
+    mov.u32 %r9, %r0;
+    bar.sync 0;
+    add.u32 %r8, %r9, 0;
+    setp.ge.u32 %p0, %r0, 32;
+    @%p0 bra TWO;
+    bra JOIN;
+    TWO:
+    setp.gt.u32 %p1, %r0, 40;
+    @%p1 add.u32 %r9, %r0, 5;
+    JOIN:
+    st.global.u32 [%rd2], %r8;
+    """
+    assert ran(body, number=number).buffers["out"].tolist() == list(range(96))

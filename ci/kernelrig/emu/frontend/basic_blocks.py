@@ -43,6 +43,8 @@ def _read_registers(operand: Operand) -> Iterable[Register]:
 
 def _uses(instruction: Instruction, step: Step | None) -> set[int]:
     used = {instruction.guard.register.index} if instruction.guard else set()
+    if instruction.guard and step is not None:  # the write merges with what was there
+        used |= {r.index for r, _ in step.writes if r is not None}
     operands: tuple[Operand, ...]
     if step is None:  # control: all it names is read
         operands = instruction.operands

@@ -42,7 +42,8 @@ class LastWriter(Hooks):
     ) -> None:
         if write and space == "global":
             if mask is not None:
-                index = np.broadcast_to(index, mask.shape)[mask]
+                lanes = batch.mask_of(mask)
+                index = np.broadcast_to(index, lanes.shape)[lanes]
             last = self.of_machine(batch.machine)
             last[index // UNIT] = batch.at
             last[(index + size - 1) // UNIT] = batch.at

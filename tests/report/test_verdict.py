@@ -230,6 +230,7 @@ CHECKED_ALONE = replace(runs.CHECKED.stages[0], name="check")
 BUILT = replace(CHECKED_ALONE, name="build", kind=StageKind.BUILD)
 NO_COMMAND = replace(runs.CHECKSUM, commands=())
 NO_CHECK = replace(runs.CHECKSUM, checks=())
+UNCOUNTED_BY_ITSELF = replace(runs.CHECKSUM, verdict=runs.skipped("needs smoke"))
 ONLY_SKIPPED_CHECKS = replace(
     runs.CHECKSUM, checks=(Check("constant", runs.skipped("no patterns")),)
 )
@@ -254,6 +255,7 @@ UNLAUNCHED = replace(EMULATED, commands=(CommandResult("x", EndedBy.NOT_STARTED)
         (Purpose.TEST, (runs.PREFLIGHT, NO_CHECK), "nothing judged the kernel"),
         (Purpose.TEST, (runs.PREFLIGHT, ONLY_SKIPPED_CHECKS), "nothing judged the kernel"),
         (Purpose.TEST, (runs.PREFLIGHT, NOT_COUNTED), "nothing judged the kernel"),
+        (Purpose.TEST, (runs.PREFLIGHT, UNCOUNTED_BY_ITSELF), "nothing judged the kernel"),
         (Purpose.TEST, (runs.PREFLIGHT, runs.CHECKSUM), ""),
         (Purpose.TEST, (runs.PREFLIGHT, runs.MEMCHECK), ""),
         (Purpose.PROFILE, (CHECKED_ALONE, runs.PREFLIGHT), "nothing was profiled"),

@@ -30,10 +30,16 @@ Project = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")
-def built(cuda_toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the project with its production build made."""
+def good(cuda_toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
+    """Return the project with its production build made, and the run that made and checked it."""
     root = make_demo_project(tmp_path_factory.mktemp("demo") / "project")
-    assert exit_code(check(root, CheckRequest())) == 0
+    return root, check(root, CheckRequest())
+
+
+@pytest.fixture(scope="module")
+def built(good: tuple[Path, Run]) -> Path:
+    root, run = good
+    assert exit_code(run) == 0
     return root
 
 
@@ -58,8 +64,8 @@ def verdicts(run: Run) -> dict[str, Outcome]:
     return {c.name.split()[0]: c.verdict.outcome for s in run.stages[1:] for c in s.checks}
 
 
-def test_a_good_build_passes_every_rule_that_is_asked(project: Project) -> None:
-    run = check(project(), CheckRequest())
+def test_a_good_build_passes_every_rule_that_is_asked(good: tuple[Path, Run]) -> None:
+    _, run = good
     built, stage = run.stages
     assert (built.name, built.verdict.outcome) == ("build", Outcome.PASS)
     assert (stage.name, stage.kind, stage.device) == (
@@ -80,9 +86,8 @@ def test_a_good_build_passes_every_rule_that_is_asked(project: Project) -> None:
     assert shared.facts == {"shared_bytes": "1280", "budget": "1280"}  # 256 static, 1024 dynamic
 
 
-def test_the_run_directory_holds_what_the_verdicts_rest_on(project: Project) -> None:
-    root = project()
-    run = check(root, CheckRequest())
+def test_the_run_directory_holds_what_the_verdicts_rest_on(good: tuple[Path, Run]) -> None:
+    root, run = good
     folder = folder_of(root, run)
     names = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
     home = "stages/01-sm_90a-production"
@@ -103,8 +108,10 @@ def test_the_run_directory_holds_what_the_verdicts_rest_on(project: Project) -> 
     assert "remote" not in properties
 
 
-def test_what_people_read_names_every_rule_and_says_that_nothing_ran(project: Project) -> None:
-    run = check(project(), CheckRequest())
+def test_what_people_read_names_every_rule_and_says_that_nothing_ran(
+    good: tuple[Path, Run],
+) -> None:
+    _, run = good
     shown = render_checks(run, verbose=True)
     for rule in run.stages[1].checks:
         assert f"{rule.name.split()[0]}  {rule.name.split()[1]}" in shown
@@ -370,37 +377,27 @@ def test_sets_of_tunables_are_compiled_once_and_judged_each(project: Project) ->
     assert again.stages[1].notes[-1] == "0 s of nvcc, 4 sets kept from before"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "name", "said"),
-    [
-        (
-            "  float sum[WIDTH] = {};",
-            "  float sum[WIDTH > 2 ? -1 : WIDTH] = {};",
-            "T001 WIDTH=4",
-            "a compiler error that is not a static assert of the kernel",
-        ),
-        (
-            "  float sum[WIDTH] = {};",
-            "  float sum[WIDTH] = {}; volatile float heap[WIDTH * 8]; heap[n % 8] = WIDTH;",
-            "T001 defaults",
-            " accesses to local memory",
-        ),
-        (
-            'extern "C" __global__ void gemm',
-            "#if WIDTH == 2\n#define gemm other\n#endif\n" + 'extern "C" __global__ void gemm',
-            "T001 WIDTH=2",
-            "no ^gemm$",
-        ),
-    ],
-)
-def test_a_set_that_compiles_to_something_else_fails(
-    project: Project, old: str, new: str, name: str, said: str
-) -> None:
-    run = check_sets(project(("kernel/demo.cu", old, new)), CheckRequest())
+def test_a_set_that_compiles_to_something_else_fails(project: Project) -> None:
+    """Each set in a way of its own: a compiler error, local memory, a kernel of another name."""
+    spilling = "#if WIDTH == 1\n  volatile float heap[8]; heap[n % 8] = 1;\n#endif\n"
+    renamed = "#if WIDTH == 2\n#define gemm other\n#endif\n"
+    gemm, sums = 'extern "C" __global__ void gemm', "  float sum[WIDTH] = {};"
+    root = project(
+        ("kernel/demo.cu", gemm, renamed + gemm),
+        ("kernel/demo.cu", sums, f"  float sum[WIDTH == 4 ? -1 : WIDTH] = {{}};\n{spilling}"),
+    )
+    run = check_sets(root, CheckRequest())
     bad = {c.name: c for c in run.stages[1].checks if c.verdict.outcome is Outcome.FAIL}
     assert exit_code(run) == 1
-    assert said in bad[name].verdict.summary
-    assert f"fail  {name}: " in render_sets(run)
+    expected = {
+        "T001 defaults": " accesses to local memory",
+        "T001 WIDTH=2": "no ^gemm$",
+        "T001 WIDTH=4": "a compiler error that is not a static assert of the kernel",
+    }
+    assert list(bad) == list(expected)
+    for name, said in expected.items():
+        assert said in bad[name].verdict.summary
+        assert f"fail  {name}: " in render_sets(run)
 
 
 @pytest.mark.long

@@ -13,13 +13,14 @@ from kernelrig.emu.isa._forms import (
     chosen,
     compared,
     expect,
+    native,
     pure,
     read,
     types,
     width,
     write,
 )
-from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
+from kernelrig.emu.machine.instruction_table import Native, Row, Step, Unsupported, row
 from kernelrig.emu.numerics import rounding
 from kernelrig.emu.numerics.arrays import F32, F64, I64, U8, U16, U32, U64, Array
 from kernelrig.emu.numerics.float_functions import rectified, saturated
@@ -56,6 +57,16 @@ class Flags:
     relu: bool
     finite: bool
 
+    def handler(self, target: str, source: str) -> Native:
+        """Name the handler that takes any of them, as constants."""
+        modes, integral = _MODES.split(), list(_INTEGRAL)
+        constants = (
+            0 if self.mode == "none" else modes.index(self.mode),
+            -1 if self.integral == "none" else integral.index(self.integral),
+            self.ftz, self.sat, self.relu, self.finite,
+        )  # fmt: skip
+        return native("cvt", target, source, constants=constants)
+
 
 def _flags(i: Instruction) -> Flags:
     has = i.flags.__contains__
@@ -85,26 +96,34 @@ def _integers(i: Instruction, target: str, source: str) -> Step:
     to, of = TYPES[target], TYPES[source]
     if "sat" in i.flags:
         wide = I64 if of.kind == "i" else U64
-        return _loose(i, lambda x: _clip(x.astype(wide), to), of, to)
+        run = lambda x: _clip(x.astype(wide), to)  # noqa: E731
+        return _loose(i, run, of, to, native("cvt.sat", target, source))
+    handler = native("cvt", target, source)
     if to.itemsize == of.itemsize:
-        return _loose(i, lambda x: x.view(to), of, to)
-    return _loose(i, lambda x: x.astype(to), of, to)
+        return _loose(i, lambda x: x.view(to), of, to, handler)
+    return _loose(i, lambda x: x.astype(to), of, to, handler)
 
 
-def _loose(i: Instruction, run: Callable[..., Array], of: np.dtype[Any], to: np.dtype[Any]) -> Step:
+def _loose(
+    i: Instruction,
+    run: Callable[..., Array],
+    of: np.dtype[Any],
+    to: np.dtype[Any],
+    handler: Native,
+) -> Step:
     """Make a step whose registers may be wider than its types, integers alone."""
     target, source = expect(i, 2)
     wide = isinstance(source, Register) and width(source) > of.itemsize and of.kind != "f"
     taken = (source, of) if wide else read(source, of)
     if isinstance(target, Register) and width(target) > to.itemsize and to.kind != "f":
-        return Step(run, (taken,), ((target, to),))
-    return Step(run, (taken,), (write(target, to),))
+        return Step(run, (taken,), ((target, to),), native=handler)
+    return Step(run, (taken,), (write(target, to),), native=handler)
 
 
 # Floats.
 
 _VALUES: dict[str, Callable[[Array], Array]] = {
-    "f16": lambda x: x.astype(F64),
+    "f16": lambda x: x.astype(F32).astype(F64),  # a NaN that signals becomes quiet, as of bf16
     "bf16": lambda x: rounding.bf16_value(x).astype(F64),
     "f32": lambda x: x.astype(F64),
     "f64": lambda x: x,
@@ -156,16 +175,17 @@ def _from_integer(i: Instruction, target: str, source: str) -> Step:
     if flags.mode == "none":
         raise Unsupported(f"{i.mnemonic} needs .rn, .rz, .rm or .rp")
     to, of = TYPES[target], TYPES[source]
+    plain, handler = native("cvt.plain", target, source), flags.handler(target, source)
     if target == "f64":
         if of.itemsize == 8 and flags.mode != "rn":
             raise Unsupported(f"{i.mnemonic}: 64-bit integers become f64 with .rn only")
-        return _loose(i, lambda x: x.astype(F64), of, to)
+        return _loose(i, lambda x: x.astype(F64), of, to, plain)
     if target == "f32" and flags.mode == "rn" and not flags.sat:
-        return _loose(i, lambda x: x.astype(F32), of, to)
+        return _loose(i, lambda x: x.astype(F32), of, to, plain)
     finish = _narrow(target, flags)
     if flags.sat:
-        return _loose(i, lambda x: finish(saturated(x.astype(F64))), of, to)
-    return _loose(i, lambda x: finish(rounding.odd_f64(x)), of, to)
+        return _loose(i, lambda x: finish(saturated(x.astype(F64))), of, to, handler)
+    return _loose(i, lambda x: finish(rounding.odd_f64(x)), of, to, handler)
 
 
 def _to_integer(i: Instruction, target: str, source: str) -> Step:
@@ -195,7 +215,7 @@ def _to_integer(i: Instruction, target: str, source: str) -> Step:
         number = np.where(whole < low, to.type(info.min), number)
         return np.where(none, of_nan, number)
 
-    return _loose(i, run, of, to)
+    return _loose(i, run, of, to, flags.handler(target, source))
 
 
 def _floats(i: Instruction, target: str, source: str) -> Step:
@@ -210,7 +230,7 @@ def _floats(i: Instruction, target: str, source: str) -> Step:
     if plain and flags.integral == "none":
         quick = _QUICK.get((target, source, flags.mode))
         if quick:
-            return pure(i, quick, of, result=to)
+            return pure(i, quick, of, result=to, native=native("cvt.plain", target, source))
     value, finish = _VALUES[source], _narrow(target, flags)
 
     def run(x: Array) -> Array:
@@ -228,7 +248,7 @@ def _floats(i: Instruction, target: str, source: str) -> Step:
             result = np.where(none, _upper_nan(number, target), result)
         return flushed(result) if flags.ftz and target == "f32" else result
 
-    return pure(i, run, of, result=to)
+    return pure(i, run, of, result=to, native=flags.handler(target, source))
 
 
 _QUICK: dict[tuple[str, str, str], Function] = {
@@ -264,15 +284,17 @@ def _pair(i: Instruction) -> Step:
         raise Unsupported(f"{i.mnemonic}: a pair is not unpacked by cvt")
     flags = _flags(i)
     chosen(i, "rn rz")
-    if target == "bf16x2" and flags.mode == "rn" and not (flags.relu or flags.finite):
-        return pure(i, _bf16x2, F32, F32, result=U32)
+    plain = flags.mode == "rn" and not (flags.relu or flags.finite)
+    handler = native("cvt.plain", target, source) if plain else flags.handler(target, source)
+    if target == "bf16x2" and plain:
+        return pure(i, _bf16x2, F32, F32, result=U32, native=handler)
     finish = _narrow(target.removesuffix("x2"), flags)
 
     def run(upper: Array, lower: Array) -> Array:
         values = _stacked(upper, lower).astype(F64)
         return joined(finish(rectified(values) if flags.relu else values).view(U16))
 
-    return pure(i, run, F32, F32, result=U32)
+    return pure(i, run, F32, F32, result=U32, native=handler)
 
 
 def _stacked(upper: Array, lower: Array) -> Array:
@@ -309,7 +331,7 @@ def _tf32(i: Instruction) -> Step:
             bits = np.where(none, nan, bits)
         return bits
 
-    return pure(i, run, F32, result=U32)
+    return pure(i, run, F32, result=U32, native=flags.handler("tf32", "f32"))
 
 
 _BYTES_OF = {"e4m3x2": rounding.e4m3_bits, "e5m2x2": rounding.e5m2_bits}
@@ -328,11 +350,14 @@ def _to_eight(i: Instruction) -> Step:
         both: Array = codes[..., 1] << 8 | codes[..., 0]
         return both
 
+    handler = native("cvt", target, source, constants=(relu,))
     match source:
         case "f32":
-            return pure(i, lambda a, b: pack(_stacked(a, b).astype(F64)), F32, F32, result=U16)
+            two = lambda a, b: pack(_stacked(a, b).astype(F64))  # noqa: E731
+            return pure(i, two, F32, F32, result=U16, native=handler)
         case "f16x2":
-            return pure(i, lambda x: pack(halves(x).view(F16).astype(F64)), U32, result=U16)
+            pair = lambda x: pack(halves(x).view(F16).astype(F64))  # noqa: E731
+            return pure(i, pair, U32, result=U16, native=handler)
     raise Unsupported(f"{i.mnemonic}: .{target} is made of .f32 or .f16x2")
 
 
@@ -348,7 +373,8 @@ def _of_eight(i: Instruction) -> Step:
         found = rectified(found) if relu else found
         return joined(_f16(found).view(U16))
 
-    return pure(i, run, U16, result=U32)
+    handler = native("cvt", "f16x2", source, constants=(relu,))
+    return pure(i, run, U16, result=U32, native=handler)
 
 
 _ANY = " ".join((*_FLOATS, *_INTEGERS))

@@ -7,7 +7,15 @@ from numpy.typing import NDArray
 
 from kernelrig.emu.isa._forms import MEMORY_ON_H200, chosen, expect, partly, read, write
 from kernelrig.emu.machine.cta_barrier import ClusterBarriers, CtaBarriers
-from kernelrig.emu.machine.instruction_table import Blocked, Read, Row, Step, Unsupported, row
+from kernelrig.emu.machine.instruction_table import (
+    Blocked,
+    Native,
+    Read,
+    Row,
+    Step,
+    Unsupported,
+    row,
+)
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.numerics.arrays import BOOL, LANES, U32, Array, Mask
 from kernelrig.ptx import Instruction, Integer
@@ -122,8 +130,9 @@ def _warp_sync(i: Instruction) -> Step:
             batch.machine.hooks.warp_synced(batch, lanes & (spread == value))
 
     return Step(
-        run, (read(members, U32),), effect=True, stop=True, collective="mask", members=members
-    )
+        run, (read(members, U32),), effect=True, stop=True, collective="mask", members=members,
+        native=Native("bar.warp.sync"),
+    )  # fmt: skip
 
 
 _LANE = np.arange(LANES, dtype=np.uint32)

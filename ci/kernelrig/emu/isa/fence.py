@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from kernelrig.emu.isa._forms import chosen, expect
-from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
+from kernelrig.emu.machine.instruction_table import Native, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.machine.thread_memory import SCOPES, SEMANTICS
 from kernelrig.emu.numerics.arrays import I64, Mask
 from kernelrig.ptx import Instruction
 
 _MEMBAR_SCOPES = {"cta": "cta", "gl": "gpu", "sys": "sys"}
+_PROXIED = {"": 0, "global": 2}
+_OF_SHARED = 1
 
 
 def _fence(i: Instruction) -> Step:
@@ -28,7 +31,8 @@ def _thread_fence(sem: str, scope: str) -> Step:
         if batch.machine.hooks:
             batch.machine.hooks.fenced(batch, mask, sem, scope)
 
-    return Step(run, effect=True, stop=True)
+    native = Native("fence", ((*SEMANTICS, "sc").index(sem), ("", *SCOPES).index(scope)))
+    return Step(run, effect=True, stop=True, native=native)
 
 
 def _restricted(i: Instruction) -> Step:
@@ -52,7 +56,8 @@ def _proxy(i: Instruction) -> Step:
         if batch.machine.hooks:
             batch.machine.hooks.proxy_fenced(batch, mask, space)
 
-    return Step(run, effect=True, stop=True)
+    native = Native("fence.proxy", (_PROXIED.get(space, _OF_SHARED),))
+    return Step(run, effect=True, stop=True, native=native)
 
 
 def _alias(i: Instruction) -> Step:

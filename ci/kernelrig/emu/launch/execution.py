@@ -20,6 +20,7 @@ from kernelrig.emu.machine.schedule_policy import Policy
 from kernelrig.emu.machine.scheduler import Scheduler
 from kernelrig.emu.native.core_scheduler import CoreScheduler
 from kernelrig.emu.native.machine_facade import NativeMachine
+from kernelrig.emu.native.races import in_core
 from kernelrig.emu.observe.composite import CompositeObserver
 
 RESIDENT_CTAS = 16
@@ -68,6 +69,8 @@ def run(
     machine = kernel.machine(rng, resident, NativeMachine if native else Machine)
     machine.findings.schedule = schedule.number
     machine.hardware_accumulation = schedule.hardware_accumulation
+    if native:
+        observers = in_core(observers)
     if observers:
         machine.hooks = observers[0] if len(observers) == 1 else CompositeObserver(tuple(observers))
     policy = Policy.of(schedule.number, machine.rng)

@@ -34,6 +34,7 @@ COUNTS: tuple[str, ...] = (
 """What `machine.counts` is called, by the number of it in the core."""
 _KNOWN = (MemoryUse, Init, LastWriter, NativeRaces)
 _OF_THREADS, _OF_OPERATIONS = ("accessed", "read_non_coherent"), ("op_accessed",)
+_OF_FENCES = ("fenced", "proxy_fenced", "warp_synced")
 _RECENT = 64
 Pointers = ctypes.c_void_p * len(ARENAS)
 
@@ -67,6 +68,7 @@ class MemoryTable(ctypes.Structure):
         ("python_listens", ctypes.c_int64),
         ("python_listens_to_order", ctypes.c_int64),
         ("python_listens_to_operations", ctypes.c_int64),
+        ("python_listens_to_fences", ctypes.c_int64),
         ("draw", ctypes.c_void_p),
         ("recent", ctypes.c_int32 * _RECENT),
     )
@@ -109,6 +111,7 @@ class NativeMemory:
         self.table.python_listens_to_order = Publication in others
         others = [o for o in others if o is not Publication]  # it hears of nothing else
         self.table.python_listens = _overridden(others, _OF_THREADS)
+        self.table.python_listens_to_fences = _overridden(others, _OF_FENCES)
         self.table.python_listens_to_operations = _overridden(others, _OF_OPERATIONS)
         for observer in observers:
             if type(observer) is MemoryUse:
@@ -147,6 +150,9 @@ class NativeMemory:
             if amount or (shared and name == _BANK_CONFLICTS):
                 counts[name] = counts.get(name, 0) + amount
         self.counts[:] = 0
+        for observer in _observers(self.machine.hooks):
+            if type(observer) is NativeRaces:
+                observer.check()
 
     def _point(self, name: str, array: NDArray[np.generic]) -> None:
         assert array.flags.c_contiguous

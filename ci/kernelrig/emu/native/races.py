@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -24,13 +25,13 @@ from kernelrig.emu.native.library import library
 from kernelrig.emu.native.races_records import SPACES, Found, NativeReports
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask
 from kernelrig.emu.observe.clocks import LEVELS
-from kernelrig.errors import CiError
+from kernelrig.emu.observe.races import Races
 
 SPACE_OF = {space: number for number, space in enumerate(SPACES)}
 SEMS = {
     sem: number
     for number, sem in enumerate(
-        ("weak", "relaxed", "acquire", "release", "acq_rel", "sc", "volatile")
+        ("weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "sc")
     )
 }
 PROXIED = {"": 0, "global": 2}
@@ -45,10 +46,10 @@ FUNCTIONS = {
     "free": ((_P,), None),
     "started": ((_P, _P), None),
     "name": ((ctypes.c_char_p,), _P),
-    "accessed": ((*_THREADS, _I, _I, _P, _I, _I, _I, _I), _I),
+    "accessed": ((*_THREADS, _I, _I, _P, _I, _I, _I, _I), None),
     "op_issued": ((_P, _P, _N, _I, _U, _I, _P, _I), _L),
-    "op_accessed": ((_P, _L, _I, _P, _N, _I, _I), _I),
-    "op_tensor": ((_P, _L, _P, _I), _I),
+    "op_accessed": ((_P, _L, _I, _P, _N, _I, _I), None),
+    "op_tensor": ((_P, _L, _P, _I), None),
     "op_done": ((_P, _L), None),
     "op_arrived": ((_P, _L, _L, _L, _L, _I), None),
     "arrived": ((*_THREADS, _L, _L, _L, _I, _I), None),
@@ -85,10 +86,6 @@ class _Started(ctypes.Structure):
 ALLOCATION = np.dtype([("start", np.int64), ("size", np.int64), ("read_only", np.int64)])
 
 
-class RacesFull(CiError):
-    """More accesses than the race detector can tell apart."""
-
-
 @cache
 def core() -> ctypes.CDLL:
     """Return the core, its functions for races declared."""
@@ -114,6 +111,7 @@ class NativeRaces(Hooks):
         self._instances: dict[object, int] = {}
         self._numbers = 0
         self._acting: Op | None = None
+        self._machine: Machine
         self._non_coherent = False
 
     @property
@@ -124,26 +122,26 @@ class NativeRaces(Hooks):
     def _reported(self, _: object, found: ctypes._Pointer[Found]) -> int:
         try:
             self._reports.report(found.contents)
-        except BaseException as e:  # raised by the event that found it
+        except BaseException as e:  # raised by `check`
             self._failure = e
+            self._machine.stopped = True
             return 1
         return 0
 
     def _wait_of(self, _: int) -> Wait | None:
         return self._acting.wait if self._acting else None
 
-    def _check(self, full: int = 0) -> None:
+    def check(self) -> None:
+        """Raise what a report has raised."""
         if self._failure is not None:
             raise self._failure
-        if full:
-            text = "the race detector has no numbers left for further accesses"
-            raise RacesFull(text, "run fewer CTAs, or leave races out of --observe")
 
     def _number(self) -> int:
         self._numbers += 1
         return self._numbers
 
     def started(self, machine: Machine) -> None:
+        self._machine = machine
         self._reports.started(machine)
         self._barriers.clear()
         self._instances.clear()
@@ -183,12 +181,11 @@ class NativeRaces(Hooks):
             index = np.broadcast_to(index, (batch.size, LANES))
         flat = np.ascontiguousarray(index, np.int64)
         flags = bool(write) | bool(atomic) << 1 | non_coherent << 2
-        self._check(
-            self._core.races_accessed(
+        self._core.races_accessed(
                 self._races, threads.ctypes.data, len(threads), batch.at, SPACE_OF[space],
                 flat.ctypes.data, size, flags, SEMS[sem], LEVELS[scope],
-            )
-        )  # fmt: skip
+            )  # fmt: skip
+        self.check()
 
     def _at(self, barrier: Barrier) -> tuple[int, int]:
         """Return the place of an mbarrier, and the number of that object at it."""
@@ -272,18 +269,16 @@ class NativeRaces(Hooks):
     def op_accessed(self, op: Op, space: str, starts: Array, size: int, write: bool) -> None:
         flat = np.ascontiguousarray(np.asarray(starts).reshape(-1), np.int64)
         self._acting = op
-        self._check(
-            self._core.races_op_accessed(
-                self._races, op.clock, SPACE_OF[space], flat.ctypes.data, len(flat), size, write
-            )
+        self._core.races_op_accessed(
+            self._races, op.clock, SPACE_OF[space], flat.ctypes.data, len(flat), size, write
         )
+        self.check()
 
     def op_tensor(self, op: Op, cta: int, lanes: slice, columns: slice, write: bool) -> None:
         piece = (ctypes.c_int32 * 5)(cta, lanes.start, lanes.stop, columns.start, columns.stop)
         self._acting = op
-        self._check(
-            self._core.races_op_tensor(self._races, op.clock, ctypes.addressof(piece), write)
-        )
+        self._core.races_op_tensor(self._races, op.clock, ctypes.addressof(piece), write)
+        self.check()
 
     def op_done(self, op: Op) -> None:
         self._core.races_op_done(self._races, op.clock)
@@ -324,3 +319,8 @@ def _threads(batch: WarpBatch, mask: Mask) -> Array:
 
 def _numbers(ops: list[Op]) -> Array:
     return np.array([op.clock for op in ops], np.int64)
+
+
+def in_core(observers: Sequence[Hooks]) -> list[Hooks]:
+    """Return the same observers for the native engine: those that the core has, in the core."""
+    return [NativeRaces() if type(o) is Races else o for o in observers]

@@ -18,8 +18,9 @@ from kernelrig.emu.numerics.arrays import LANES, Array
 from kernelrig.emu.observe.access_records import LANE_BITS
 from kernelrig.emu.observe.clocks import ROWS, AsyncOperation, Cluster, Warp
 from kernelrig.emu.observe.conflicts import Reports
+from kernelrig.errors import CiError
 
-CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE = range(4)
+CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE, FULL = range(5)
 SPACES = ("global", "shared", "local", "tensor")
 
 
@@ -195,6 +196,10 @@ class _Known:
         return self.records.known(cluster, 0)
 
 
+class RacesFull(CiError):
+    """More accesses than the race detector can tell apart."""
+
+
 class NativeReports:
     """Reports what the core found to the machine."""
 
@@ -209,6 +214,9 @@ class NativeReports:
     def report(self, found: Found) -> None:
         machine = self._reports.machine
         assert machine
+        if found.event == FULL:
+            text = "the race detector has no numbers left for further accesses"
+            raise RacesFull(text, "run fewer CTAs, or leave races out of --observe")
         access: Any = _Access(self.records, found, self._wait)
         codes = found.codes[: found.count]
         if found.event == ADVICE:

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
-
-#include "observe/races.hpp"
 
 namespace emu {
 namespace {
@@ -222,9 +219,8 @@ bool Memory::running(int64_t slot) const {
 bool Memory::observe(const ThreadAccess& access) {
   if (python_listens || (python_listens_to_order && access.orders()) || !plain(access))
     return false;
-  // Where the detector fails, Python asks it again, and hears why.
-  if (races && !race(access))
-    return false;
+  if (races)
+    race(access);
   if (counts)
     count(access);
   const bool marks = non_coherent && access.arena == GLOBAL && (access.write || access.non_coherent);
@@ -245,22 +241,12 @@ bool Memory::observe(const ThreadAccess& access) {
   return true;
 }
 
-bool Memory::race(const ThreadAccess& access) {
-  constexpr int LEVELS[] = {races::LEVEL_CTA, races::LEVEL_CTA, races::LEVEL_CLUSTER,
-                            races::LEVEL_GPU, races::LEVEL_GPU};
-  thread_local std::vector<races::Threads> threads;
-  threads.clear();
-  for (int row = 0; row < access.count; row++)
-    threads.push_back({access.rows[row].warp, access.rows[row].lanes});
+void Memory::race(const ThreadAccess& access) {
+  const auto& threads = threads_of(access.rows, access.count);
   const int semantics = access.semantics == VOLATILE ? races::VOLATILE : access.semantics;
-  try {
-    races->accessed(threads.data(), threads.size(), access.at, access.arena, access.flat,
-                    access.size, access.write, access.atomic, semantics, LEVELS[access.scope],
-                    access.non_coherent);
-    return true;
-  } catch (const std::exception&) {
-    return false;
-  }
+  races->accessed(threads.data(), threads.size(), access.at, access.arena, access.flat,
+                  access.size, access.write, access.atomic, semantics, level_of(access.scope),
+                  access.non_coherent);
 }
 
 // Whether no observer other than that has anything to report.

@@ -1,14 +1,34 @@
 // Every access of a run, checked against the shadow memory and then entered into it: the half of
 // `Races` that kernelrig.emu.observe.access_check is.
 #include <algorithm>
+#include <stdexcept>
 
 #include "races.hpp"
 
 namespace emu::races {
 
 // Threads. ---------------------------------------------------------------------------------------
+template <class Look> void Races::guarded(Look look) {
+  if (silent_) return;
+  try {
+    look();
+  } catch (const std::length_error&) {
+    Found found{};
+    found.event = FULL;
+    silent_ = true;
+    report_(user_, &found);
+  }
+}
+
 void Races::accessed(const Threads* threads, size_t count, int at, int space, const int64_t* flat,
                      int size, bool write, bool atomic, int sem, int level, bool non_coherent) {
+  guarded([&] {
+    look(threads, count, at, space, flat, size, write, atomic, sem, level, non_coherent);
+  });
+}
+
+void Races::look(const Threads* threads, size_t count, int at, int space, const int64_t* flat,
+                 int size, bool write, bool atomic, int sem, int level, bool non_coherent) {
   if (space == SPACE_LOCAL) return;
   // The level is how far a strong access reaches; weak ones have none.
   if (sem == WEAK) level = LEVEL_NONE;
@@ -191,7 +211,11 @@ void Races::note_non_coherent(Region& region) {
 void Races::op_accessed(int64_t op, int space, const int64_t* starts, size_t count, int size,
                         bool write) {
   if (!count || space == SPACE_LOCAL) return;
-  Operation& operation = *operations_[size_t(op)];
+  guarded([&] { look(*operations_[size_t(op)], space, starts, count, size, write); });
+}
+
+void Races::look(Operation& operation, int space, const int64_t* starts, size_t count, int size,
+                 bool write) {
   if (operation.by_lanes) return by_lanes(operation, space, starts, count, size, write);
   const Access access{&operation,
                       &operation,
@@ -279,10 +303,12 @@ void Races::op_tensor(int64_t op, const Piece& piece, bool write) {
                       operation.bits,
                       0,
                       NEVER};
-  const int record = record_of(access, operation.column, operation.time + write);
-  const auto& cells = regions_.cells(region, piece);
-  check(region, access, {cells.data(), 0, cells.size()}, {record << LANE_BITS, nullptr},
-        {operation.column, nullptr}, &piece);
+  guarded([&] {
+    const int record = record_of(access, operation.column, operation.time + write);
+    const auto& cells = regions_.cells(region, piece);
+    check(region, access, {cells.data(), 0, cells.size()}, {record << LANE_BITS, nullptr},
+          {operation.column, nullptr}, &piece);
+  });
   auto& pieces = operation.pieces;
   if (write && std::find(pieces.begin(), pieces.end(), piece) == pieces.end())
     pieces.push_back(piece);

@@ -20,7 +20,8 @@ namespace emu::races {
 constexpr int64_t MOST_WRONG = 4096;  // of a region, after which it is watched no longer
 constexpr size_t MOST_INSTANCES = 1024;
 
-enum Event : int { CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE };
+// FULL: there are no numbers left for further records; what follows is not looked at.
+enum Event : int { CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE, FULL };
 
 // What is reported: `codes` that are not ordered before the access under way, and the granule of
 // each (of others than conflicts the first of the access). Valid during the call.
@@ -87,6 +88,8 @@ class Races {
                       int64_t phase);
   void op_done(int64_t op) { operations_[size_t(op)]->end(); }
 
+  // A report failed: nothing more is looked at.
+  bool ended() const { return silent_; }
   const Records& records() const { return records_; }
   const Operation& operation(int64_t op) const { return *operations_[size_t(op)]; }
   // What the access under way knows of a cluster, during a report; null is nothing.
@@ -116,6 +119,11 @@ class Races {
   void synchronise(std::vector<Strong>& strong, int space, bool write, bool atomic, int sem,
                    int level);
 
+  void look(const Threads* threads, size_t count, int at, int space, const int64_t* flat, int size,
+            bool write, bool atomic, int sem, int level, bool non_coherent);
+  void look(Operation& operation, int space, const int64_t* starts, size_t count, int size,
+            bool write);
+  template <class Look> void guarded(Look look);
   int record_of(const Access& access, int column, Time time);
   void by_threads(const Access& access, Warp& warp, int record, const int64_t* flat,
                   const int32_t* lanes, size_t count, bool non_coherent);

@@ -1,6 +1,5 @@
 // The race detector as plain functions, for ctypes (native/races.py). Whoever calls checks that
 // numbers of warps and operations are those of the run.
-#include <exception>
 #include <map>
 
 #include "races.hpp"
@@ -34,35 +33,19 @@ void races_started(Races* races, const Started* wave) { races->started(*wave); }
 
 const void* races_name(const char* text) { return interned(text); }
 
-// 0, or 1 where there is no room for more accesses.
-int races_accessed(Races* races, const Threads* threads, size_t count, int at, int space,
-                   const int64_t* flat, int size, int flags, int sem, int level) {
-  try {
-    races->accessed(threads, count, at, space, flat, size, flags & 1, flags >> 1 & 1, sem, level,
-                    flags >> 2 & 1);
-    return 0;
-  } catch (const std::exception&) {
-    return 1;
-  }
+void races_accessed(Races* races, const Threads* threads, size_t count, int at, int space,
+                    const int64_t* flat, int size, int flags, int sem, int level) {
+  races->accessed(threads, count, at, space, flat, size, flags & 1, flags >> 1 & 1, sem, level,
+                  flags >> 2 & 1);
 }
 
-int races_op_accessed(Races* races, int64_t op, int space, const int64_t* starts, size_t count,
-                      int size, int write) {
-  try {
-    races->op_accessed(op, space, starts, count, size, write);
-    return 0;
-  } catch (const std::exception&) {
-    return 1;
-  }
+void races_op_accessed(Races* races, int64_t op, int space, const int64_t* starts, size_t count,
+                       int size, int write) {
+  races->op_accessed(op, space, starts, count, size, write);
 }
 
-int races_op_tensor(Races* races, int64_t op, const int32_t* piece, int write) {
-  try {
-    races->op_tensor(op, {piece[0], piece[1], piece[2], piece[3], piece[4]}, write);
-    return 0;
-  } catch (const std::exception&) {
-    return 1;
-  }
+void races_op_tensor(Races* races, int64_t op, const int32_t* piece, int write) {
+  races->op_tensor(op, {piece[0], piece[1], piece[2], piece[3], piece[4]}, write);
 }
 
 int64_t races_op_issued(Races* races, const int32_t* warps, size_t count, int lane,

@@ -7,7 +7,7 @@
 namespace emu::races {
 
 // Of accesses, fences and barriers; volatile accesses are relaxed ones that reach the system.
-enum Sem : int { WEAK, RELAXED, ACQUIRE, RELEASE, ACQ_REL, SC, VOLATILE };
+enum Sem : int { WEAK, RELAXED, ACQUIRE, RELEASE, ACQ_REL, VOLATILE, SC };
 
 // What was published at one place, by the scope in which it is visible: `near` is for a CTA, `wide`
 // for a cluster, `far` for all. `ended` are completions of operations, which reach any scope;

@@ -354,3 +354,12 @@ int64_t bank_conflicts(const int64_t* flat, Mask lanes, int size) {
 }
 
 } // namespace emu
+
+extern "C" {
+
+// `observe_operation`, for tests.
+int core_observe_operation(emu::Memory* memory, int at, int arena, const int64_t* starts,
+                           int64_t count, int size, int write) {
+  return memory->observe_operation(at, emu::Arena(arena), starts, count, size, write);
+}
+}

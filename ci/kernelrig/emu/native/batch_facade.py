@@ -84,6 +84,30 @@ class NativeBatch(WarpBatch):
         keys = (ctypes.c_int64 * self.view.keys).from_address(self.view.waiting or 0)
         return tuple(self.machine.key_name(key) for key in keys)
 
+    def settle(self, tag: object) -> None:
+        left = []
+        for register in self._pending:
+            if self.flags[register] != IN_FLIGHT:  # written since
+                continue
+            held = self.in_flight[register]
+            if held.tag == tag:
+                self.registers[register] = held.values
+            else:
+                left.append(register)
+        self.pending = tuple(left)
+
+    def follow(self, parent: NativeBatch, rows: NDArray[np.intp] | None) -> None:
+        """Take over what is in flight for some rows of `parent`, None for all of them."""
+        flags, held = parent.flags, parent.in_flight
+        if rows is None:
+            self.in_flight = dict(held)
+        else:
+            self.in_flight = {}
+            for register, one in held.items():
+                if flags[register] == IN_FLIGHT:
+                    self.registers[register] = one.take(rows)
+        self.pending = parent.pending
+
     def held_bits(self, register: int) -> Array:
         """Return what lies in the register file, whatever is known of it, as an (n, 32) array."""
         return self.machine.read_register(self, register)
@@ -108,6 +132,7 @@ class Registers:
         batch = self._batch
         if isinstance(value, np.ndarray):
             batch.machine.write_register(batch, register, value)
+            batch.in_flight.pop(register, None)
             batch.flags[register] = SET
         elif isinstance(value, Pending):
             batch.in_flight[register] = value

@@ -25,7 +25,7 @@ from kernelrig.emu.machine.divergent_collectives import (
 from kernelrig.emu.machine.machine_state import ReconvergencePoint
 from kernelrig.emu.machine.progress import Progress
 from kernelrig.emu.machine.schedule_policy import EARLY, LATE, RANDOM, UNFAIR, Policy
-from kernelrig.emu.native.batch_facade import NativeBatch, lanes_of, words_at
+from kernelrig.emu.native.batch_facade import IN_FLIGHT, NativeBatch, lanes_of, words_at
 from kernelrig.emu.native.core_calls import CALLBACKS, Callbacks
 from kernelrig.emu.native.machine_facade import NativeMachine
 from kernelrig.emu.native.memory import NativeMemory
@@ -174,26 +174,30 @@ class CoreScheduler:
         return 0
 
     def _taken(self, parent: int, made: int, rows: int, count: int) -> int:
-        batch, part = self.machine.batch(parent), self.machine.batch(made)
+        batch = self.machine.batch(parent)
         chosen = words_at(rows, count).astype(np.intp) if count < batch.size else None
-        live = self.segments[batch.pc].live
-        for register, held in batch.in_flight.items():
-            if batch.flags[register] != 2:
-                continue
-            if chosen is None:
-                part.registers[register] = held
-            elif register in live:
-                part.registers[register] = held.take(chosen)
-        part.pending = batch.pending
+        self.machine.batch(made).follow(batch, chosen)
         return 0
 
     def _joined(self, parts: int, count: int, made: int) -> int:
         addresses = (ctypes.c_int64 * count).from_address(parts)
         batches = [self.machine.batch(address) for address in addresses]
         into = self.machine.batch(made)
-        pending = {r for batch in batches for r in batch.in_flight}
-        for register in self.segments[into.pc].live:
-            if register in pending:
+        first, *others = batches
+        apart = []
+        for register in dict.fromkeys(r for c in batches for r in c.in_flight):
+            held = first.in_flight.get(register)
+            # Sides of one branch have the same results in flight, unless one of them wrote there.
+            if into.flags[register] == IN_FLIGHT and all(
+                c.in_flight.get(register) is held for c in others
+            ):
+                assert held is not None
+                into.in_flight[register] = held
+            else:
+                apart.append(register)
+        if apart:
+            live = set(self.segments[into.pc].live)
+            for register in live.intersection(apart):
                 into.registers[register] = joined_register(batches, register)
         into.pending = tuple(dict.fromkeys(r for c in batches for r in c.pending))
         return 0

@@ -61,8 +61,11 @@ def test_a_file_is_never_opened_in_the_place_of_a_closed_stream(root: Path) -> N
     assert {json.loads(record.read_text())["kernel"] for record in records} == {"passes"}
 
 
-def test_a_letter_that_stdout_lacks_is_escaped(root: Path) -> None:
+def test_a_letter_that_a_stream_lacks_is_escaped(tmp_path: Path) -> None:
     ascii_only = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    root = make_cpu_project(tmp_path / "täglich")
+    done = shell("KERNELRIG doctor", root, ascii_only)
+    assert "t\\xe4glich" in done.stdout
     done = shell("KERNELRIG build --kernel täglich", root, ascii_only)
     assert done.returncode == 2
     assert done.stderr.startswith("unknown kernel 't\\xe4glich'; ")

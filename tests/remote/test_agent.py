@@ -163,6 +163,7 @@ def test_a_killed_agent_shows_as_lost_and_leaves_no_process(host: LocalHost) -> 
     assert [is_running(pid) for pid in pids] == [False, False]
 
 
+@pytest.mark.limit(60)
 def test_a_stopped_agent_is_reported_given_up_and_collected_when_it_goes_on(
     host: LocalHost,
 ) -> None:

@@ -118,6 +118,7 @@ def test_a_finding_is_marked_on_the_kernels_line(log: JobLog) -> None:
     log.write("2. race at kernel/broken.cu:12")
     log.write("   suggested fix: fence at kernel/broken.cu:310")
     log.write("3. preflight / GPU: no GPU at all:5")
+    log.write("barrier at kernel/broken.cu:11")  # of a text below it
     assert [(a.message, a.file, a.line) for a in log.annotations] == [
         ("proxy-fence", "kernel/broken.cu", 309),
         ("race", "kernel/broken.cu", 12),

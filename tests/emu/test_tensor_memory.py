@@ -89,6 +89,34 @@ def test_a_store_lies_where_the_shape_says(shape: str, number: int, count: int) 
             assert out[row, column] == lane << 8 | r
 
 
+@pytest.mark.parametrize(
+    ("holds", "stored", "kinds"),
+    [
+        ("setp.lt.u32 %p5, %r1, 32;", True, []),
+        ("setp.ge.u32 %p5, %r1, 32;", False, []),
+        ("setp.lt.u32 %p5, %r1, 16;", True, ["tmem"]),
+    ],
+    ids=["all lanes", "none", "half"],
+)
+def test_a_store_under_a_guard_is_of_all_lanes_of_a_warp_or_of_none(
+    holds: str, stored: bool, kinds: list[str]
+) -> None:
+    found = one_warp(f"""
+        {fill(2)} mov.b32 %d8, 7;
+        tcgen05.st.sync.aligned.32x32b.x2.b32 [%r50], {{%d8, %d8}};
+        {WAIT_ST}
+        {holds}
+        @%p5 tcgen05.st.sync.aligned.32x32b.x2.b32 [%r50], {registers(2)};
+        {WAIT_ST}
+        tcgen05.ld.sync.aligned.32x32b.x2.b32 {registers(2, 100)}, [%r50];
+        {WAIT_LD}
+        {dump(2, 100)}
+    """)
+    assert found.kinds == kinds
+    wanted = np.arange(32) << 8 | 1 if stored else np.full(32, 7)
+    assert (found.buffers["out"][:, 1] == wanted).all()
+
+
 @pytest.mark.parametrize(("shape", "number", "count"), [
     ("16x64b", 8, 8), ("16x128b", 4, 8), ("16x256b", 2, 8), ("32x32b", 8, 8),
 ])  # fmt: skip

@@ -259,6 +259,7 @@ def spoil_output(folder: Path) -> None:
         (0, {"dumps": {"C": ["gone.npy"] * 2}}, "schedule 0: the output cannot be read: gone.npy"),
         (2, {}, "the emulator refused: it said nothing"),
         (3, {}, "the emulator failed with exit code 3"),
+        (4, {}, "the emulator failed: it said nothing"),
     ],
 )
 def test_what_is_not_established_is_an_error(
@@ -267,6 +268,17 @@ def test_what_is_not_established_is_an_error(
     record = read_smoke(tmp_path, code, **changes)
     assert record.verdict.outcome is Outcome.ERROR
     assert record.verdict.summary.startswith(said)
+
+
+@pytest.mark.parametrize(("code", "how"), [(2, "refused"), (4, "failed")])
+def test_the_sentence_of_an_emulator_that_fails_is_the_verdict(
+    tmp_path: Path, code: int, how: str
+) -> None:
+    log = tmp_path / "integer-0.stderr.log"
+    log.write_text("estimated: 3 min more\nerror: two things:\n  first\n  second\n")
+    verdict = read_smoke(tmp_path, code).verdict
+    assert (verdict.outcome, verdict.summary) == (Outcome.ERROR, f"the emulator {how}: two things:")
+    assert verdict.evidence == ("first", "second")
 
 
 @pytest.mark.parametrize("spoil", [spoil_text, spoil_output])

@@ -87,8 +87,6 @@ def _shape(i: Instruction, halves: str) -> tuple[str, int, bool]:
     numbers = [n for n in NUMBERS if n in i.flags]
     if len(names) != 1 or len(numbers) != 1:
         raise Unsupported(f"{i.mnemonic} needs one shape and one of .x1 to .x128")
-    if i.guard:
-        raise Unsupported(f"{i.mnemonic} under a guard is not supported: branch around it")
     return names[0], NUMBERS[numbers[0]], halves in i.flags
 
 
@@ -158,6 +156,8 @@ def _places(
 
 def _ld(i: Instruction) -> Step:
     name, number, halves = _shape(i, "pack::16b")
+    if i.guard:
+        raise Unsupported(f"{i.mnemonic} under a guard is not supported: branch around it")
     shape = shape_of(name, number, halves, _apart(i, name, 2))
     registers = _registers(i, i.operands[0], shape)
     address = i.operands[1]
@@ -247,6 +247,19 @@ class _Store(_Access):
         yield from ()
 
 
+def _whole(batch: WarpBatch, mask: Mask, name: str) -> None:
+    """Report an access that its guard keeps some lanes of a warp from."""
+    lanes = batch.mask_of(mask)
+    missing = batch.machine.alive[batch.warps] & ~lanes
+    split = lanes & missing.any(axis=1, keepdims=True)
+    if split.any():
+        text = (
+            f"{name} under a guard that holds for some lanes of a warp only: all of them must"
+            " execute it (.aligned)"
+        )
+        batch.report("tmem", text, split, same="guard")
+
+
 def _st(i: Instruction) -> Step:
     name, number, halves = _shape(i, "unpack::16b")
     shape = shape_of(name, number, halves, _apart(i, name, 1))
@@ -258,6 +271,8 @@ def _st(i: Instruction) -> Step:
 
     def run(batch: WarpBatch, mask: Mask, address: Array, *values: Array) -> None:
         machine = batch.machine
+        if i.guard:
+            _whole(batch, mask, mnemonic)
         memory, waiting = machine.part(TensorMemory), machine.part(InFlight).stores
         held = np.stack([whole(v, batch.size) for v in values])
         for at, lane, column in _places(batch, mask, address, shape, mnemonic):

@@ -17,7 +17,8 @@ from kernelrig.stages.harness.ended import judge_lost, judge_missing
 from kernelrig.stages.numbers import whole_number
 from kernelrig.stages.record import log_tail
 
-FOUND, REJECTED = 1, 2
+FOUND, REJECTED, FAILED = 1, 2, 4
+ERROR = "error: "
 SPLIT = "split"
 _SOURCE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?: (?P<function>.+))?")
 
@@ -118,9 +119,12 @@ def read_emulated(
     if ended.ended_by is not EndedBy.EXIT or ended.exit_code is None:
         return judge_lost(command, ended)
     tail = log_tail(folder, command.name)
-    if ended.exit_code == REJECTED:
-        said = tail[0].removeprefix("error: ") if tail else "it said nothing"
-        return broken(f"the emulator refused: {said}", *tail[1:])
+    if ended.exit_code in (REJECTED, FAILED):
+        # Behind what it says while it runs, and before the other lines of a sentence with a list.
+        first = max((n for n, line in enumerate(tail) if line.startswith(ERROR)), default=0)
+        said = tail[first].removeprefix(ERROR) if tail else "it said nothing"
+        how = "refused" if ended.exit_code == REJECTED else "failed"
+        return broken(f"the emulator {how}: {said}", *tail[first + 1 :])
     if ended.exit_code not in (0, FOUND):
         return broken(f"the emulator failed with exit code {ended.exit_code}", *tail)
     path = folder / f"{command.name}.json"

@@ -19,7 +19,15 @@ from kernelrig.emu.machine.bulk_copy import (
     start_store,
     write_bytes,
 )
-from kernelrig.emu.machine.instruction_table import Blocked, Read, Row, Step, Unsupported, row
+from kernelrig.emu.machine.instruction_table import (
+    Blocked,
+    Native,
+    Read,
+    Row,
+    Step,
+    Unsupported,
+    row,
+)
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import I64, U16, U32, UNSIGNED, Array, Mask
@@ -27,6 +35,7 @@ from kernelrig.emu.numerics.read_modify_write import Combine, combination
 from kernelrig.ptx import Instruction, Integer, Operand
 from kernelrig.ptx.types import BYTES
 
+_GROUPS = 0  # those of bulk copies, in the core
 _TYPES = "f16 bf16 b32 u32 s32 b64 u64 s64 f32 f64"
 _OPERATIONS = "and or xor add inc dec min max"
 
@@ -92,9 +101,15 @@ def _load(i: Instruction) -> Step:
 
     reads: list[Read] = [(operands[0], I64), (operands[1], I64), read(operands[2], U32)]
     reads.append((operands[3], I64))
-    if i.has("multicast::cluster"):
+    ctas_named = i.has("multicast::cluster")
+    if ctas_named:
         reads.append(read(operands[4], U16))
-    return Step(run, tuple(reads), effect=True, stop=True)
+    native = None
+    if combine is None:
+        from_shared = int(source_space != "global")
+        several, cluster = int(ctas_named), int(target_space == "shared::cluster")
+        native = Native("bulk.load", (from_shared, several, cluster))
+    return Step(run, tuple(reads), effect=True, stop=True, native=native)
 
 
 def _store(i: Instruction) -> Step:
@@ -128,7 +143,8 @@ def _store(i: Instruction) -> Step:
     reads: list[Read] = [(operands[0], I64), (operands[1], I64), read(operands[2], U32)]
     if i.has("cp_mask"):
         reads.append(read(operands[-1], U16))
-    return Step(run, tuple(reads), effect=True, stop=True)
+    native = Native("bulk.store", (int(i.has("cp_mask")),)) if combine is None else None
+    return Step(run, tuple(reads), effect=True, stop=True, native=native)
 
 
 def _write_some(op: Op, flat: int, data: Bytes, bits: int) -> None:
@@ -169,7 +185,7 @@ def _commit(i: Instruction) -> Step:
     def run(batch: WarpBatch, mask: Mask) -> None:
         batch.machine.part(BulkGroups).commit(batch, mask)
 
-    return Step(run, effect=True, stop=True)
+    return Step(run, effect=True, stop=True, native=Native("group.commit", (_GROUPS,)))
 
 
 def _wait(i: Instruction) -> Step:
@@ -184,7 +200,8 @@ def _wait(i: Instruction) -> Step:
     def run(batch: WarpBatch, mask: Mask) -> None:
         batch.machine.part(BulkGroups).waited(batch, mask, newest, only_read)
 
-    return Step(run, effect=True, stop=True, ready=ready)
+    native = Native("group.wait", (_GROUPS, newest, int(only_read)))
+    return Step(run, effect=True, stop=True, ready=ready, native=native)
 
 
 def _prefetch(i: Instruction) -> Step:

@@ -108,13 +108,13 @@ def _mbarrier_init(i: Instruction) -> Step:
         if batch.machine.hooks:
             batch.machine.hooks.barriers_published(batch, mask)
 
-    return Step(run, effect=True, stop=True)
+    return Step(run, effect=True, stop=True, native=Native("sync.quiet"))
 
 
 def _grid_wait(i: Instruction) -> Step:
     """griddepcontrol.wait: a launch here depends on no other grid."""
     expect(i, 0)
-    return Step(lambda batch, mask: None, effect=True, stop=True)
+    return Step(lambda batch, mask: None, effect=True, stop=True, native=Native("sync.quiet"))
 
 
 _RESTRICT = "sync_restrict::shared::cta sync_restrict::shared::cluster"

@@ -7,6 +7,7 @@ import numpy as np
 from kernelrig.emu.isa._forms import COPIES_ON_H200, chosen, expect, partly, read, write
 from kernelrig.emu.machine.instruction_table import (
     Blocked,
+    Native,
     Read,
     Row,
     Step,
@@ -20,9 +21,16 @@ from kernelrig.emu.machine.phase import PENDING_BIT, PHASE_BIT
 from kernelrig.emu.numerics.arrays import BOOL, I64, U32, U64, Array, Mask
 from kernelrig.ptx import Instruction, Sink
 
+_ONE, _COUNT, _BYTES = range(3)  # what the number of an arrival is, in the core
+
 
 def _space(i: Instruction) -> str:
     return chosen(i, "shared shared::cta shared::cluster", "generic")
+
+
+def _reaches(i: Instruction) -> int:
+    """Say whether it may name an mbarrier of another CTA."""
+    return int(_space(i) not in ("shared", "shared::cta"))
 
 
 def _order(i: Instruction, default: str) -> tuple[str, str]:
@@ -65,7 +73,8 @@ def _transaction(i: Instruction) -> Step:
         tx = number.astype(np.int64) * sign
         batch.machine.part(Barriers).arrive(batch, mask, address, how, tx=tx)
 
-    return Step(run, ((place, I64), read(count, U32)), effect=True, stop=True)
+    native = Native("mbarrier.transact", (sign, _reaches(i)))
+    return Step(run, ((place, I64), read(count, U32)), effect=True, stop=True, native=native)
 
 
 def _arrive(i: Instruction) -> Step:
@@ -87,7 +96,11 @@ def _arrive(i: Instruction) -> Step:
 
     reads: list[Read] = [(place, I64), *(read(operand, U32) for operand in more)]
     writes: tuple[Write, ...] = (write(state, U64),)
-    return Step(run, tuple(reads), writes, effect=True, stop=True)
+    native = None
+    if not drops and not partial:
+        number = _BYTES if with_tx else _COUNT if more else _ONE
+        native = Native("mbarrier.arrive", (number, _reaches(i)))
+    return Step(run, tuple(reads), writes, effect=True, stop=True, native=native)
 
 
 def _wait(i: Instruction) -> Step:
@@ -110,7 +123,10 @@ def _wait(i: Instruction) -> Step:
 
     reads = ((place, I64), read(phase, U32 if by_parity else U64))
     writes = (write(result, BOOL),)
-    return Step(run, reads, writes, effect=True, stop=True, ready=ready if blocks else None)
+    native = Native(f"mbarrier.wait.u{32 if by_parity else 64}")
+    return Step(
+        run, reads, writes, effect=True, stop=True, ready=ready if blocks else None, native=native
+    )
 
 
 def _parity(phase: Array, shift: int) -> Array:

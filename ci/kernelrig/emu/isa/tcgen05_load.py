@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.isa._forms import flat, read
-from kernelrig.emu.machine.instruction_table import Blocked, Row, Step, Unsupported, row
+from kernelrig.emu.machine.instruction_table import Blocked, Native, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import I64, LANES, U32, Array, Mask, Pending, whole
@@ -323,7 +323,7 @@ def _fence(i: Instruction) -> Step:
         if batch.machine.hooks:
             batch.machine.hooks.tensor_fenced(batch, mask, before)
 
-    return Step(run, effect=True, stop=True)
+    return Step(run, effect=True, stop=True, native=Native("sync.quiet"))
 
 
 _FORMS = " ".join([*SHAPES, *NUMBERS])

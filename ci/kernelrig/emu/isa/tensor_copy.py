@@ -18,7 +18,7 @@ from kernelrig.emu.machine.bulk_copy import (
     start_load,
     start_store,
 )
-from kernelrig.emu.machine.instruction_table import Read, Row, Step, Unsupported, row
+from kernelrig.emu.machine.instruction_table import Native, Read, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.state_spaces import GLOBAL_BASE
@@ -228,7 +228,9 @@ def _load(i: Instruction) -> Step:
 
     reads: list[Read] = [(to, I64), (mbar, I64), *_tensor(i, tensor, rank)]
     reads += [read(operand, U16) for operand in ctas]
-    return Step(run, tuple(reads), effect=True, stop=True)
+    cluster = int(space == "shared::cluster")
+    native = Native("bulk.tensor.load", (rank, int(pair), int(multicast), cluster))
+    return Step(run, tuple(reads), effect=True, stop=True, native=native)
 
 
 class _Put:
@@ -273,7 +275,8 @@ def _store(i: Instruction) -> Step:
             start(issuer, source, map_at, coordinates)
 
     reads = ((source, I64), *_tensor(i, tensor, rank))
-    return Step(run, reads, effect=True, stop=True)
+    native = None if operation else Native("bulk.tensor.store", (rank,))
+    return Step(run, reads, effect=True, stop=True, native=native)
 
 
 def _combination(operation: str, dtype: str) -> Combine | None:

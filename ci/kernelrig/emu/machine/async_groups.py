@@ -155,15 +155,11 @@ class Groups:
         for warp, queues in self._queues.items():
             for queue in queues:
                 for op in dict.fromkeys(queue.uncommitted):
-                    self.machine.report(
-                        "leak",
-                        f"{op.name} was never committed to a group: {self.commit_name} is missing"
-                        " behind it",
-                        warp,
-                        queue.lanes & op.bits,
-                        op.at,
-                        context=self.uncommitted,
-                    )
+                    self._report(op.name, warp, queue.lanes & op.bits, op.at)
+
+    def _report(self, name: str, warp: int, lanes: int, at: int) -> None:
+        text = f"{name} was never committed to a group: {self.commit_name} is missing behind it"
+        self.machine.report("leak", text, warp, lanes, at, context=self.uncommitted)
 
 
 class BulkGroups(Groups):

@@ -199,11 +199,7 @@ def start_store(
     def steps(op: Op) -> Iterator[None]:
         machine = issuer.machine
         if not is_running(machine, int(machine.slot_of[op.warp])):
-            text = (
-                f"{op.name} reads shared memory of a CTA that has exited: let the thread wait for"
-                " its groups (cp.async.bulk.wait_group.read 0) before it exits"
-            )
-            machine.report_op(op, "leak", text)
+            report_exited(op)
         data = read(op)
         op.read = True
         machine.wake(op)
@@ -212,6 +208,15 @@ def start_store(
 
     op = issuer.issue(steps)
     issuer.machine.part(BulkGroups).add(op, op.warp, 1 << issuer.lane)
+
+
+def report_exited(op: Op) -> None:
+    """Report that a store reads shared memory of a CTA that is no more."""
+    text = (
+        f"{op.name} reads shared memory of a CTA that has exited: let the thread wait for"
+        " its groups (cp.async.bulk.wait_group.read 0) before it exits"
+    )
+    op.machine.report_op(op, "leak", text)
 
 
 def read_bytes(op: Op, space: str, flat: int, size: int) -> Bytes:

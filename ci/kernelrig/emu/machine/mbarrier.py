@@ -98,12 +98,15 @@ class Barriers:
             self._report(batch, lanes, "init", f"{name} {text}", offset)
         made_by = (int(batch.warps[row]), lane)
         try:
-            self._live[flat] = Barrier(
-                slot, offset, value_at(count, row, lane), made_by, name=called
-            )
+            self._live[flat] = self._made(slot, offset, value_at(count, row, lane), made_by, called)
         except Misuse as wrong:
             self._report(batch, lanes, wrong.rule, f"{name}: {wrong}", offset)
         self.machine.memory.shared.written[flat : flat + 8] = 1
+
+    def _made(
+        self, slot: int, offset: int, count: int, made_by: tuple[int, int], name: str
+    ) -> Barrier:
+        return Barrier(slot, offset, count, made_by, name=name)
 
     def inval(self, batch: WarpBatch, mask: Mask, address: Array, space: str) -> None:
         for barrier, _ in self._found(batch, mask, address, space, "mbarrier.inval"):
@@ -251,12 +254,12 @@ class Barriers:
             key = (barrier, batch.at, phase if early else -1)
             wait = self._waits.get(key)
             if wait is None:
-                wait = self._waits[key] = self._wait(batch.at, barrier, early)
+                wait = self._waits[key] = self._wait(batch.at, barrier, early, phase)
             self.machine.last_wait[warp] = wait
 
-    def _wait(self, at: int, barrier: Barrier, early: bool) -> Wait:
+    def _wait(self, at: int, barrier: Barrier, early: bool, phase: int) -> Wait:
         where, name = self.machine.program.where(at), barrier.name or str(barrier)
-        return Wait(name, where.frame, early, barrier.phase, where.frames, where.ptx_line)
+        return Wait(name, where.frame, early, phase, where.frames, where.ptx_line)
 
     # By asynchronous operations.
     def op_tx(self, op: Op, slot: int, offset: int, nbytes: int) -> None:

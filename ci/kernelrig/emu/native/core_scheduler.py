@@ -29,6 +29,7 @@ from kernelrig.emu.native.batch_facade import IN_FLIGHT, NativeBatch, lanes_of, 
 from kernelrig.emu.native.core_calls import CALLBACKS, Callbacks
 from kernelrig.emu.native.machine_facade import NativeMachine
 from kernelrig.emu.native.memory import NativeMemory
+from kernelrig.emu.native.sync import FAULTS, ON_FAULT, LastWaits, listens, settle_parts
 from kernelrig.emu.numerics.arrays import LANES, Pending
 
 _KINDS = {EARLY: 0, LATE: 1, RANDOM: 2, UNFAIR: 3}
@@ -56,6 +57,14 @@ class CoreScheduler:
         machine.shared.max_steps = self.max_steps
         machine.calls.core_progress(machine.core, self.progress.address)
         machine.calls.core_policy(machine.core, _KINDS[self.policy.kind])
+        self.on_fault = ON_FAULT(self._guarded(self._fault))
+        machine.synchronises = not listens(machine.hooks)
+        machine.calls.core_sync(
+            machine.core, ctypes.byref(self.memory.table), self.on_fault,
+            not machine.synchronises, machine.spurious,
+        )  # fmt: skip
+        if machine.synchronises:
+            machine.last_wait = LastWaits(machine)  # type: ignore[assignment]
         self.callbacks = Callbacks(
             **{name: kind(self._guarded(getattr(self, f"_{name}"))) for name, kind in CALLBACKS}
         )
@@ -81,6 +90,7 @@ class CoreScheduler:
         machine.new_wave()
         machine.place(ctas)
         machine.start()
+        machine.calls.core_sync_start(machine.core)
 
     def run(self) -> None:
         """Run until all warps have exited and nothing is in flight, or nothing can go on."""
@@ -99,6 +109,7 @@ class CoreScheduler:
         machine = self.machine
         if machine.stopped:
             return
+        settle_parts(machine)
         parked, waiters = machine.parked, self._waiters()
         if parked or waiters.waiting:
             report_deadlock(machine, parked, [*waiters.waiting.values()])
@@ -216,6 +227,10 @@ class CoreScheduler:
     def _event(self, number: int) -> int:
         queue = self.machine.queue
         queue.step(queue.by_id[number])
+        return 0
+
+    def _fault(self, number: int, fault: int, *about: int) -> int:
+        FAULTS[fault](self.machine, self.machine.queue.op(number), *about)
         return 0
 
     def _unreachable(self, address: int) -> int:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import random
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.machine.findings import Findings
-from kernelrig.emu.machine.machine_state import Geometry, Machine, WarpBatch
+from kernelrig.emu.machine.machine_state import Geometry, Machine, Part, WarpBatch
 from kernelrig.emu.machine.operations import Op, OperationQueue
 from kernelrig.emu.machine.program import Program
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES, Memory
 from kernelrig.emu.native.batch_facade import NativeBatch, bits_of, lanes_of
 from kernelrig.emu.native.core_calls import View, core_calls
 from kernelrig.emu.native.encode import encoded
+from kernelrig.emu.native.sync import PARTS, native_op
 from kernelrig.emu.numerics.arrays import BOOL, LANES, UNSIGNED, Array
 
 _ALIGN = 64
@@ -80,6 +81,7 @@ class NativeMachine(Machine):
         self._next_key = 0
         self._batches: dict[int, tuple[View, NativeBatch]] = {}
         self._alive = np.zeros(0, np.uint32)
+        self.synchronises = False  # whether the core does what is in sync.py
         native = NativeRandom(self.core, rng.getstate())
         super().__init__(program, geometry, memory, params, findings, native)
 
@@ -136,6 +138,14 @@ class NativeMachine(Machine):
         found = (ctypes.c_int64 * count)()
         call(self.core, found, count)
         return [self.batch(address) for address in found]
+
+    def part(self, kind: Callable[[Machine], Part]) -> Part:
+        made = self._parts.get(kind)
+        if made is None:
+            native = PARTS.get(kind, kind) if self.synchronises else kind
+            made = self._parts[kind] = native(self)
+        part: Part = made
+        return part
 
     def new_wave(self) -> None:
         super().new_wave()
@@ -233,6 +243,8 @@ class NativeMachine(Machine):
 
     def wake(self, key: object) -> None:
         known = self._keys.pop(key, None)
+        if isinstance(key, Op) and key.read and not key.done:
+            self.calls.core_op_read(self.core, key.number)
         if known is not None:
             del self.key_names[known]
         elif isinstance(key, Op) or (isinstance(key, tuple) and key[0] == "mbarrier"):
@@ -260,7 +272,7 @@ class NativeQueue(OperationQueue):
 
     def op(self, number: int) -> Op:
         """Return the operation in flight that the core knows by `number`."""
-        return self.by_id[number]
+        return self.by_id.get(number) or native_op(self._machine, number)
 
     def step(self, op: Op) -> None:
         for _ in op.steps:

@@ -185,7 +185,7 @@ struct Core {
   }
 
   std::vector<int64_t> blocked_by;  // the keys of the last `ready`
-  Sync* sync = nullptr;
+  std::shared_ptr<Sync> sync;
 
 private:
   void advance(Batch* batch);

@@ -88,7 +88,10 @@ Result wait(Context& context, const Instruction& instruction) {
   return CONTINUE;
 }
 
-const Handlers handlers{{"group.commit", commit}, {"group.wait", wait}};
+// What only observers hear of.
+Result quiet(Context& context, const Instruction&) { return sync_of(context) ? CONTINUE : FALLBACK; }
+
+const Handlers handlers{{"group.commit", commit}, {"group.wait", wait}, {"sync.quiet", quiet}};
 const Conditions conditions{{"group.wait", may_pass}};
 
 } // namespace

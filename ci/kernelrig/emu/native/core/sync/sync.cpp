@@ -14,6 +14,8 @@ void Sync::start(int warps) {
   wanted.assign(size_t(warps), {});
   for (auto& kind : queues)
     kind.assign(size_t(warps), {});
+  for (auto& kind : touched)
+    kind.clear();
   loads.assign(size_t(warps), {});
   stores.assign(size_t(warps), {});
   python_tensor.assign(size_t(warps), 0);
@@ -79,8 +81,10 @@ void Sync::remember(int warp, const Barrier& barrier, int at) {
 
 std::vector<Queue*> Sync::queues_of(GroupKind kind, int warp, Mask lanes) {
   std::vector<Queue>& known = queues[kind][size_t(warp)];
-  if (known.empty())
+  if (known.empty()) {
     known.emplace_back();
+    touched[kind].push_back(warp);
+  }
   std::vector<size_t> found;
   const size_t before = known.size();
   for (size_t n = 0; n < before; n++) {
@@ -105,7 +109,7 @@ std::vector<Queue*> Sync::queues_of(GroupKind kind, int warp, Mask lanes) {
 
 void Sync::add(GroupKind kind, int warp, Mask lanes, const Op& op) {
   for (Queue* queue : queues_of(kind, warp, lanes))
-    queue->uncommitted.push_back({op.id, op.lane, op.at});
+    queue->uncommitted.push_back({op.id, op.lane, op.at, op.name});
 }
 
 bool Sync::is_over(int64_t op, bool read) const {
@@ -118,8 +122,10 @@ void Sync::commit(GroupKind kind, int warp, Mask lanes) {
     // What is done needs no wait any more.
     const auto over = [this](const Issued& one) { return is_over(one.op, false); };
     while (!queue->groups.empty() &&
-           std::all_of(queue->groups.front().begin(), queue->groups.front().end(), over))
+           std::all_of(queue->groups.front().begin(), queue->groups.front().end(), over)) {
       queue->groups.pop_front();
+      queue->seen_read -= queue->seen_read > 0;
+    }
     queue->groups.push_back(std::move(queue->uncommitted));
     queue->uncommitted.clear();
   }

@@ -33,7 +33,7 @@ struct PassedWait {
 // (async_groups._Queue).
 struct Issued {
   int64_t op;
-  int32_t lane, at;
+  int32_t lane, at, name;
 };
 struct Queue {
   Mask lanes = ALL;
@@ -75,6 +75,9 @@ struct TensorLoad {
   std::vector<uint32_t> values;
 };
 
+// Streams of tcgen05 by thread and CTA group: Python numbers others from 0.
+constexpr int64_t TENSOR_STREAMS = int64_t(1) << 40;
+
 // What native operations are called, in the order of native/sync.py.
 enum OpName : int { BULK_COPY, TENSOR_COPY, TENSOR_LOAD, TENSOR_STORE, COMMIT_1, COMMIT_2 };
 
@@ -89,7 +92,7 @@ enum Fault : int {
 struct Sync {
   Core& core;
   Memory& memory;
-  int (*fault)(int64_t op, int fault, int64_t a, int64_t b, int64_t c);
+  int (*fault)(int64_t op, int fault, int64_t a, int64_t b, int64_t c) = nullptr;
   bool listens = false;
   double spurious = 0;
 
@@ -108,6 +111,7 @@ struct Sync {
   };
   std::vector<Wanted> wanted;  // by warp
   std::vector<std::vector<Queue>> queues[GROUP_KINDS];  // by warp
+  std::vector<int> touched[GROUP_KINDS];  // warps, in the order of their first use
   std::vector<TensorMemory> tensor;  // by slot
   std::vector<std::deque<std::shared_ptr<TensorLoad>>> loads;  // by warp: not waited for
   std::vector<std::vector<int64_t>> stores;
@@ -155,7 +159,7 @@ struct Sync {
 };
 
 inline Sync* sync_of(Context& context) {
-  Sync* sync = context.core.sync;
+  Sync* sync = context.core.sync.get();
   return sync && !sync->listens ? sync : nullptr;
 }
 

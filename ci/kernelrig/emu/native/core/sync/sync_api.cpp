@@ -1,0 +1,118 @@
+// What Python calls of mbarriers, groups and native operations: native/sync.py.
+#include "sync/sync.hpp"
+
+#include <algorithm>
+
+using namespace emu;
+
+extern "C" {
+
+// Let the core do what is in sync.hpp; `listens`: an observer of Python's hears of it.
+void core_sync(Core* core, Memory* memory,
+               int (*fault)(int64_t, int, int64_t, int64_t, int64_t), int listens,
+               double spurious) {
+  core->sync = std::make_shared<Sync>(*core, *memory);
+  core->sync->fault = fault;
+  core->sync->listens = listens;
+  core->sync->spurious = spurious;
+}
+
+void core_sync_start(Core* core) { core->sync->start(core->warps); }
+
+// Say that the mbarrier at a flat byte is live; null that it is no more.
+void core_barrier(Core* core, int64_t flat, Barrier* barrier) {
+  if (barrier)
+    core->sync->barriers[flat] = barrier;
+  else
+    core->sync->barriers.erase(flat);
+}
+
+void core_remember(Core* core, int warp, int64_t flat, int at) {
+  if (const Barrier* barrier = core->sync->find(flat))
+    core->sync->remember(warp, *barrier, at);
+}
+
+// The number of the wait that a warp passed last, -1 for none.
+int core_last_wait(Core* core, int warp) { return core->sync->last_wait[size_t(warp)]; }
+
+// What it was: the mbarrier, the instruction, whether it was early, the phase.
+void core_wait(Core* core, int number, int64_t* out) {
+  const PassedWait& wait = core->sync->waits[size_t(number)];
+  out[0] = reinterpret_cast<int64_t>(wait.barrier);
+  out[1] = wait.at;
+  out[2] = wait.early;
+  out[3] = wait.phase;
+}
+
+// Whether a wait gave up already; `add`: it does now.
+int core_gave_up(Core* core, int warp, int at, int64_t flat, int64_t phase, int add) {
+  auto& known = core->sync->returned;
+  if (add)
+    return !known.insert({warp, at, flat, phase}).second;
+  return int(known.count({warp, at, flat, phase}));
+}
+
+// The mbarrier that a warp has waited for last, and its phase; false for none.
+int core_wanted(Core* core, int warp, int64_t* out) {
+  const Sync::Wanted& wanted = core->sync->wanted[size_t(warp)];
+  out[0] = reinterpret_cast<int64_t>(wanted.barrier);
+  out[1] = wanted.phase;
+  return wanted.barrier != nullptr;
+}
+
+void core_forget_wanted(Core* core, int warp) { core->sync->wanted[size_t(warp)] = {}; }
+
+// An operation of Python's goes into the next group of lanes.
+void core_group_add(Core* core, int kind, int warp, uint32_t lanes, int64_t op) {
+  core->sync->add(GroupKind(kind), warp, lanes, *core->ops.at(op));
+}
+
+void core_group_commit(Core* core, int kind, int warp, uint32_t lanes) {
+  core->sync->commit(GroupKind(kind), warp, lanes);
+}
+
+// Whether there are groups of a kind.
+int core_groups(Core* core, int kind) { return !core->sync->touched[kind].empty(); }
+
+int core_group_holds(Core* core, int kind, int warp, int64_t op) {
+  for (const Queue& queue : core->sync->queues[kind][size_t(warp)])
+    for (const auto& group : queue.groups)
+      for (const Issued& one : group)
+        if (one.op == op)
+          return 1;
+  return 0;
+}
+
+// What was issued and not committed, six numbers each: the warp, the lanes that share it, operation,
+// lane, instruction, name. Up to `limit` are written, how many there are is returned.
+int64_t core_group_uncommitted(Core* core, int kind, int64_t* out, int64_t limit) {
+  int64_t count = 0;
+  for (int warp : core->sync->touched[kind])
+    for (const Queue& queue : core->sync->queues[kind][size_t(warp)])
+      for (const Issued& one : queue.uncommitted) {
+        if (count++ >= limit)
+          continue;
+        const int64_t words[] = {warp, queue.lanes, one.op, one.lane, one.at, one.name};
+        out = std::copy(std::begin(words), std::end(words), out);
+      }
+  return count;
+}
+
+// A native operation in flight: its name, warp, lane, instruction, and the wait before it.
+int core_op(Core* core, int64_t number, int64_t* out) {
+  const auto found = core->ops.find(number);
+  if (found == core->ops.end() || found->second->python)
+    return 0;
+  const Op& op = *found->second;
+  const int64_t words[] = {op.name, op.warp, op.lane, op.at, op.wait};
+  std::copy(std::begin(words), std::end(words), out);
+  return 1;
+}
+
+// An operation of Python's has read its sources.
+void core_op_read(Core* core, int64_t number) {
+  const auto found = core->ops.find(number);
+  if (found != core->ops.end())
+    found->second->read = true;
+}
+}

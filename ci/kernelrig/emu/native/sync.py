@@ -1,0 +1,322 @@
+"""What warps wait for, in the core: mbarriers, groups of bulk copies, operations of its own.
+
+The parts of a machine that the core keeps are these: they are the NumPy engine's with their state
+in the core, so that steps, findings and deadlocks read and write one state. Where an observer hears
+of what is synchronised, the core leaves all of it to Python (`listens`), and so do the parts.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernelrig.emu.machine.async_groups import BulkGroups
+from kernelrig.emu.machine.bulk_copy import report_exited
+from kernelrig.emu.machine.findings import Wait
+from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.lane_groups import Lanes
+from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.machine.mbarrier import Barriers
+from kernelrig.emu.machine.operations import Op
+from kernelrig.emu.machine.phase import Barrier
+from kernelrig.emu.machine.state_spaces import SLOT_BYTES
+from kernelrig.emu.numerics.arrays import Mask, lane_bits
+from kernelrig.emu.observe.composite import CompositeObserver
+
+if TYPE_CHECKING:
+    from kernelrig.emu.native.machine_facade import NativeMachine
+
+NAMES = (
+    "cp.async.bulk", "cp.async.bulk.tensor", "tcgen05.ld", "tcgen05.st",
+    "tcgen05.commit.cta_group::1", "tcgen05.commit.cta_group::2",
+)  # fmt: skip
+"""What operations of the core are called, by their number there."""
+BULK = 0
+_FAULTS = 5
+_OTHERS = frozenset({"started", "ended", "accessed", "read_non_coherent"})
+ON_FAULT = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_int64, ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
+)
+
+
+def listens(hooks: Hooks | None) -> bool:
+    """Say whether an observer hears of anything that is synchronised or asynchronous."""
+    observers = hooks.observers if isinstance(hooks, CompositeObserver) else (hooks,)
+    events = [n for n in vars(Hooks) if not n.startswith("_") and n not in _OTHERS]
+    return any(
+        getattr(type(one), name) is not vars(Hooks)[name]
+        for one in observers
+        if one is not None
+        for name in events
+    )
+
+
+class BarrierWords(ctypes.Structure):
+    """`Barrier` of core/sync/barrier.hpp."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_int64)
+        for name in (
+            "flat", "slot", "offset", "expected", "pending", "tx", "phase", "announced",
+            "made_by_warp", "made_by_lane", "arrived_by", "observed",
+        )
+    )  # fmt: skip
+
+
+def _word(name: str) -> Any:  # noqa: ANN401 - a property
+    def read(self: NativeBarrier) -> int:
+        value: int = getattr(self.words, name)
+        return value
+
+    def write(self: NativeBarrier, value: int) -> None:
+        setattr(self.words, name, value)
+
+    return property(read, write)
+
+
+class NativeBarrier(Barrier):
+    """An mbarrier whose counts the core reads and writes."""
+
+    __slots__ = ("words",)
+
+    def __init__(
+        self, slot: int, offset: int, expected: int, made_by: tuple[int, int], name: str
+    ) -> None:
+        self.words = BarrierWords(flat=slot * SLOT_BYTES + offset)
+        super().__init__(slot, offset, expected, made_by, name=name)
+
+    slot = _word("slot")
+    offset = _word("offset")
+    expected = _word("expected")
+    pending = _word("pending")
+    tx = _word("tx")
+    phase = _word("phase")
+    announced = _word("announced")
+    arrived_by = _word("arrived_by")
+
+    @property
+    def observed(self) -> bool:
+        return bool(self.words.observed)
+
+    @observed.setter
+    def observed(self, value: bool) -> None:
+        self.words.observed = value
+
+    @property
+    def made_by(self) -> tuple[int, int]:
+        return (self.words.made_by_warp, self.words.made_by_lane)
+
+    @made_by.setter
+    def made_by(self, value: tuple[int, int]) -> None:
+        self.words.made_by_warp, self.words.made_by_lane = value
+
+
+class _Live(dict[int, Barrier]):
+    """The live mbarriers; the core is told of each."""
+
+    def __init__(self, machine: NativeMachine) -> None:
+        super().__init__()
+        self._machine = machine
+
+    def __setitem__(self, flat: int, barrier: Barrier) -> None:
+        super().__setitem__(flat, barrier)
+        assert isinstance(barrier, NativeBarrier)
+        self._tell(flat, ctypes.addressof(barrier.words))
+
+    def pop(self, flat: int, default: Any = None) -> Any:  # noqa: ANN401 - dict.pop
+        found = super().pop(flat, default)
+        self._tell(flat, None)
+        return found
+
+    def _tell(self, flat: int, address: int | None) -> None:
+        self._machine.calls.core_barrier(self._machine.core, flat, address)
+
+
+class _GaveUp:
+    """Waits that gave up: (warp, instruction, (key, phase)), or of more mbarriers."""
+
+    def __init__(self, machine: NativeMachine) -> None:
+        self._machine = machine
+        self._others: set[tuple[Any, ...]] = set()
+
+    def _asked(self, tried: tuple[Any, ...], add: bool) -> bool:
+        warp, at, ((_, slot, offset), phase) = tried
+        flat = slot * SLOT_BYTES + offset
+        machine = self._machine
+        return bool(machine.calls.core_gave_up(machine.core, warp, at, flat, phase, add))
+
+    def __contains__(self, tried: tuple[Any, ...]) -> bool:
+        return self._asked(tried, False) if len(tried) == 3 else tried in self._others
+
+    def add(self, tried: tuple[Any, ...]) -> None:
+        if len(tried) == 3:
+            self._asked(tried, True)
+        else:
+            self._others.add(tried)
+
+
+class _Wanted:
+    """What warps waited for last: phases of mbarriers."""
+
+    def __init__(self, barriers: NativeBarriers) -> None:
+        self._barriers = barriers
+        self._python: dict[int, list[tuple[Barrier, int]]] = {}
+
+    def __setitem__(self, warp: int, waits: list[tuple[Barrier, int]]) -> None:
+        machine = self._barriers.machine
+        machine.calls.core_forget_wanted(machine.core, warp)
+        self._python[warp] = waits
+
+    def items(self) -> Iterator[tuple[int, list[tuple[Barrier, int]]]]:
+        machine, words = self._barriers.machine, (ctypes.c_int64 * 2)()
+        for warp in range(len(machine.slot_of)):
+            if machine.calls.core_wanted(machine.core, warp, words):
+                yield warp, [(self._barriers.at(words[0]), words[1])]
+            elif warp in self._python:
+                yield warp, self._python[warp]
+
+
+class NativeBarriers(Barriers):
+    """All mbarriers of a machine."""
+
+    machine: NativeMachine
+
+    def __init__(self, machine: NativeMachine) -> None:
+        self._by_address: dict[int, NativeBarrier] = {}
+        super().__init__(
+            machine,
+            _live=_Live(machine),
+            _wanted=_Wanted(self),  # type: ignore[arg-type]
+            _returned=_GaveUp(machine),  # type: ignore[arg-type]
+        )
+
+    def at(self, address: int) -> NativeBarrier:
+        """Return the mbarrier whose counts lie at an address."""
+        return self._by_address[address]
+
+    def _made(
+        self, slot: int, offset: int, count: int, made_by: tuple[int, int], name: str
+    ) -> Barrier:
+        made = NativeBarrier(slot, offset, count, made_by, name)
+        self._by_address[ctypes.addressof(made.words)] = made
+        return made
+
+    def _remember(self, batch: WarpBatch, seen: Lanes, barrier: Barrier) -> None:
+        flat = barrier.slot * SLOT_BYTES + barrier.offset
+        machine = self.machine
+        for row in np.flatnonzero(seen.any(axis=1)).tolist():
+            machine.calls.core_remember(machine.core, int(batch.warps[row]), flat, batch.at)
+
+    def wait_at(self, address: int, at: int, early: bool, phase: int) -> Wait:
+        """Return a wait that passed, as findings name it."""
+        return self._wait(at, self.at(address), early, phase)
+
+
+class LastWaits:
+    """By warp: the wait for an mbarrier that it passed last."""
+
+    def __init__(self, machine: NativeMachine) -> None:
+        self._machine = machine
+        self._known: dict[int, Wait] = {}
+
+    def get(self, warp: int) -> Wait | None:
+        machine = self._machine
+        return self.numbered(machine.calls.core_last_wait(machine.core, warp))
+
+    def numbered(self, number: int) -> Wait | None:
+        """Return the wait that the core knows by `number`, -1 for none."""
+        if number < 0:
+            return None
+        known = self._known.get(number)
+        if known is None:
+            machine, words = self._machine, (ctypes.c_int64 * 4)()
+            machine.calls.core_wait(machine.core, number, words)
+            address, at, early, phase = words
+            barriers = machine.part(Barriers)
+            assert isinstance(barriers, NativeBarriers)
+            known = self._known[number] = barriers.wait_at(address, at, bool(early), phase)
+        return known
+
+    def clear(self) -> None:
+        self._known.clear()
+
+
+class NativeBulkGroups(BulkGroups):
+    """The groups of bulk copies, of the core and of Python."""
+
+    machine: NativeMachine
+
+    def __init__(self, machine: NativeMachine) -> None:
+        super().__init__(machine)
+        self._added: dict[int, Op] = {}
+
+    def add(self, op: Op, warp: int, lanes: int) -> None:
+        self._added[op.number] = op
+        self.machine.calls.core_group_add(self.machine.core, BULK, warp, lanes, op.number)
+
+    def commit(self, batch: WarpBatch, mask: Mask) -> None:
+        for warp, lanes in zip(batch.warps.tolist(), batch.mask_of(mask), strict=True):
+            bits = lane_bits(lanes)
+            if bits:
+                self.machine.calls.core_group_commit(self.machine.core, BULK, warp, bits)
+
+    def _holds(self, op: Op) -> bool:
+        machine = self.machine
+        return bool(machine.calls.core_group_holds(machine.core, BULK, op.warp, op.number))
+
+    def finish(self) -> None:
+        machine = self.machine
+        count = machine.calls.core_group_uncommitted(machine.core, BULK, None, 0)
+        words = np.zeros((count, 6), np.int64)
+        machine.calls.core_group_uncommitted(machine.core, BULK, words.ctypes.data, count)
+        for warp, lanes, number, lane, at, name in words.tolist():
+            op = self._added.get(number)
+            if op is not None:
+                self._report(op.name, warp, lanes & op.bits, op.at)
+            else:
+                self._report(NAMES[name], warp, lanes & 1 << lane, at)
+
+
+PARTS: dict[object, Callable[[Any], Any]] = {
+    Barriers: NativeBarriers,
+    BulkGroups: NativeBulkGroups,
+}
+"""What takes the place of a part of a machine."""
+
+
+def settle_parts(machine: NativeMachine) -> None:
+    """Make the parts that only the core has used: they report what is left at the end."""
+    if machine.synchronises and machine.calls.core_groups(machine.core, BULK):
+        machine.part(BulkGroups)
+
+
+def native_op(machine: NativeMachine, number: int) -> Op:
+    """Return an operation in flight of the core's, as reports see it."""
+    words = (ctypes.c_int64 * _FAULTS)()
+    if not machine.calls.core_op(machine.core, number, words):
+        raise KeyError(number)
+    name, warp, lane, at, wait = words
+    last: Any = machine.last_wait
+    rows = np.array([warp])
+    return Op(
+        NAMES[name], machine, rows, 0, lane, at, "async", wait=last.numbered(wait), number=number
+    )
+
+
+def signal_bytes(machine: NativeMachine, op: Op, slot: int, offset: int, size: int) -> None:
+    machine.part(Barriers).op_tx(op, slot, offset, size)
+
+
+def signal_commit(machine: NativeMachine, op: Op, slot: int, offset: int, count: int) -> None:
+    machine.part(Barriers).op_arrive(op, slot, offset, count)
+
+
+def source_exited(machine: NativeMachine, op: Op, *_: int) -> None:
+    report_exited(op)
+
+
+FAULTS: tuple[Callable[..., None], ...] = (signal_bytes, signal_commit, source_exited)
+"""What is done where an operation of the core is at fault, by the number of it."""

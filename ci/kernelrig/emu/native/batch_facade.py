@@ -85,15 +85,22 @@ class NativeBatch(WarpBatch):
         return tuple(self.machine.key_name(key) for key in keys)
 
     def settle(self, tag: object) -> None:
+        flags, in_flight, one = self.flags, self.in_flight, self.one
+        views = self.machine.register_views
+        whole = one >= 0 and self.lanes is None
         left = []
         for register in self._pending:
-            if self.flags[register] != IN_FLIGHT:  # written since
+            if flags[register] != IN_FLIGHT:  # written since
                 continue
-            held = self.in_flight[register]
-            if held.tag == tag:
-                self.registers[register] = held.values
-            else:
+            held = in_flight[register]
+            if held.tag != tag:
                 left.append(register)
+            elif whole:
+                del in_flight[register]
+                views[register][one] = held.values
+                flags[register] = SET
+            else:
+                self.registers[register] = held.values
         self.pending = tuple(left)
 
     def follow(self, parent: NativeBatch, rows: NDArray[np.intp] | None) -> None:
@@ -139,3 +146,13 @@ class Registers:
             batch.flags[register] = IN_FLIGHT
         else:
             batch.flags[register] = UNSET
+
+    def put(self, results: tuple[tuple[int, Held], ...]) -> None:
+        """Store results, most of which are in flight."""
+        flags, in_flight = self._batch.flags, self._batch.in_flight
+        for register, value in results:
+            if isinstance(value, Pending):
+                in_flight[register] = value
+                flags[register] = IN_FLIGHT
+            else:
+                self[register] = value

@@ -195,6 +195,10 @@ class CoreScheduler:
         batches = [self.machine.batch(address) for address in addresses]
         into = self.machine.batch(made)
         first, *others = batches
+        into.pending = tuple(dict.fromkeys(r for c in batches for r in c.pending))
+        if all(c.in_flight == first.in_flight for c in others):
+            into.in_flight = dict(first.in_flight)
+            return 0
         apart = []
         for register in dict.fromkeys(r for c in batches for r in c.in_flight):
             held = first.in_flight.get(register)
@@ -210,7 +214,6 @@ class CoreScheduler:
             live = set(self.segments[into.pc].live)
             for register in live.intersection(apart):
                 into.registers[register] = joined_register(batches, register)
-        into.pending = tuple(dict.fromkeys(r for c in batches for r in c.pending))
         return 0
 
     def _exited(self, address: int) -> int:

@@ -162,11 +162,11 @@ class NativeMachine(Machine):
         space = np.zeros(count * made.file_bytes + _ALIGN, np.uint8)
         start = -space.ctypes.data % _ALIGN
         self._files = space[start : start + count * made.file_bytes].reshape(count, -1)
-        self._views: list[NDArray[Any]] = []
+        self.register_views: list[NDArray[Any]] = []
         for offset, width in zip(made.offsets, made.widths, strict=True):
             lanes = self._files[:, offset : offset + (LANES * width or 4)]
             kind = UNSIGNED.get(width, UNSIGNED[4])
-            self._views.append(lanes.view(kind) if width else lanes.view(kind)[:, 0])
+            self.register_views.append(lanes.view(kind) if width else lanes.view(kind)[:, 0])
         self._slots = np.ascontiguousarray(self.slot_of, np.int64)
         self.visits = np.array(self.program.visits, np.int64)
         self.calls.core_start(
@@ -195,14 +195,14 @@ class NativeMachine(Machine):
         return made
 
     def read_register(self, batch: NativeBatch, register: int) -> Array:
-        view = self._views[register]
+        view = self.register_views[register]
         if self.encoded.widths[register]:
             one = batch.one
             return view[one : one + 1].copy() if one >= 0 else view[batch.warps]
         return lanes_of(view[batch.warps])
 
     def write_register(self, batch: NativeBatch, register: int, value: Array) -> None:
-        view = self._views[register]
+        view = self.register_views[register]
         if not self.encoded.widths[register]:
             bits = bits_of(np.broadcast_to(value, (batch.size, LANES)))
             if batch.lanes is not None:

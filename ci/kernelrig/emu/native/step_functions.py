@@ -60,10 +60,14 @@ class StepFunctions(Codegen):
         result = self._instruction(at)
         step = self.steps[at]
         behind = self.behind[self.segment_of[at]]
-        for register in sorted(self.written):
+        written = sorted(self.written)
+        if step is not None and step.in_flight:
             # A result in flight goes where the NumPy engine puts it, which is by liveness.
-            if step is None or not step.in_flight or behind >> register & 1:
-                self.lines.append(f"R[{register}] = r{register}")
+            live = [r for r in written if behind >> r & 1]
+            pairs = ", ".join(f"({r}, r{r})" for r in live)
+            self.lines.append(f"R.put(({pairs}{',' if live else ''}))")
+        else:
+            self.lines += [f"R[{r}] = r{r}" for r in written]
         self.lines.append(f"return {result}")
         made = self._function(f"step_{at}", "C, R, M")
         self._known = frozenset()

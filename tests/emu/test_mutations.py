@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from kernelrig.emu.__main__ import main
 from kernelrig.emu.native.core_build import SANITIZED, sanitizer_environment
+from kernelrig.emu.native.library import library
 from kernelrig.proc import run_process
 
 from tests.emu.faults.kernels import KERNELS
@@ -235,6 +236,7 @@ def test_many_mutations_leave_nothing_behind(
 def test_both_engines_find_the_same_in_what_mutations_make(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    library()  # what it says of compiling is no finding
     codes, _ = mutate(FEWER if seed == 3 else MANY, seed, tmp_path, capsys, ("numpy", "native"))
     assert set(codes) == {0, 1, 2}
 

@@ -119,9 +119,9 @@ def _run(arguments: argparse.Namespace) -> int:
     if unknown:
         known = ", ".join(loaded.entry.buffers)
         raise ConfigError(f"--dump: no buffer {unknown[0]!r}; buffers: {known}")
-    engine = choose_engine(arguments.engine)
+    engine = choose_engine(arguments.engine, _tell)
     if engine.why:
-        print(log_text(f"{engine.why}: the engine is numpy"), file=sys.stderr)
+        _tell(f"{engine.why}: the engine is numpy")
     first = Schedule(
         seed=arguments.seed,
         max_steps=arguments.max_steps,
@@ -135,7 +135,7 @@ def _run(arguments: argparse.Namespace) -> int:
         observe,
         tuple(dumps),
         arguments.jobs,
-        Watch(lambda text: print(text, file=sys.stderr, flush=True)),
+        Watch(_tell),
     )
     try:
         written = {name: _dump(name, path, outcome) for name, path in dumps.items()}
@@ -164,6 +164,11 @@ def _run(arguments: argparse.Namespace) -> int:
     )
     print(f"{engine.name} engine: {speed(outcome)}")
     return 1 if outcome.failed else 0
+
+
+def _tell(text: str) -> None:
+    """Say something of the run while it goes on."""
+    print(log_text(text), file=sys.stderr, flush=True)
 
 
 def report(outcome: Outcome) -> dict[str, object]:

@@ -21,6 +21,7 @@ from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.launch.exploration import emulate, schedules_of
 from kernelrig.emu.launch.loader import load
 from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.native.library import library
 from kernelrig.emu.observe.registry import OBSERVERS
 
 from tests.emu.harness import kernel_text
@@ -138,6 +139,7 @@ def test_a_process_that_ends_is_one_sentence_with_the_place(
 def test_the_native_engine_names_the_instruction_that_ended_its_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    library()  # what it says of compiling is another test's
     monkeypatch.setitem(OBSERVERS, "memory", ending(segfault))
     words = [str(launch(tmp_path, STORE)), "--schedules", "2", "--engine", "native"]
     assert main(["run", *words]) == 4

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from kernelrig.emu.launch.engines import describe_native
+from kernelrig.emu.launch.engines import choose_engine, describe_native
 from kernelrig.emu.native.core_build import (
     HERE,
     SOURCES,
@@ -146,6 +146,22 @@ def test_doctor_says_where_the_core_comes_from_and_compiles_nothing(
     with pytest.raises(NotBuilt) as error:
         describe_native()
     assert str(error.value) == "no native engine: no g++ on PATH; sudo apt-get install g++"
+
+
+def test_what_is_compiled_is_announced_and_the_engine_is_told(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a compiler that fails at once: the whole core takes half a minute."""
+    said: list[str] = []
+    failing = places.parent / "g++"
+    failing.write_text("#!/bin/sh\necho 'error: disk on fire' >&2\nexit 1\n")
+    failing.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{places.parent}:/usr/bin:/bin")
+    library.cache_clear()
+    engine = choose_engine("auto", said.append)
+    why = "no native engine: g++ failed with exit code 1: error: disk on fire"
+    assert (engine.name, engine.why) == ("numpy", why)
+    assert said == ["compiling the native core of the emulator with g++: once, up to a minute"]
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ Both find the same, bit for bit. A machine without a compiler has NumPy's alone.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernelrig.emu.native.core_build import NotBuilt, built, shipped
@@ -24,15 +25,17 @@ class Engine:
     why: str = ""
 
 
-def choose_engine(asked: str) -> Engine:
+def choose_engine(asked: str, say: Callable[[str], None]) -> Engine:
     """Return the engine that was asked for: "auto" is the native one where it can be built.
 
-    The core is built here, before any process that runs it is forked.
+    The core is built here, before any process that runs it is forked; `say` is told before.
     ConfigError if the native engine is asked for and cannot be built.
     """
     if asked == NUMPY:
         return Engine(NUMPY)
     try:
+        if shipped() is None and built() is None and shutil.which("g++"):
+            say("compiling the native core of the emulator with g++: once, up to a minute")
         library()
     except NotBuilt as e:
         if asked == NATIVE:

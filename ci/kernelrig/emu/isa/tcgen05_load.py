@@ -108,6 +108,16 @@ def _apart(i: Instruction, name: str, at: int) -> int:
     return operand.value
 
 
+def _native(
+    handler: str, i: Instruction, name: str, number: int, halves: bool, at: int
+) -> Native | None:
+    """Return the core's form of an access, None where its second half lies before the first."""
+    apart = _apart(i, name, at)
+    if not 0 <= apart <= COLUMN_MASK:
+        return None
+    return Native(handler, (list(SHAPES).index(name), number, int(halves), apart))
+
+
 def _places(
     batch: WarpBatch, mask: Mask, address: Array, shape: Shape, name: str
 ) -> list[tuple[int, int, int]]:
@@ -178,9 +188,13 @@ def _ld(i: Instruction) -> Step:
         return held if len(held) > 1 else held[0]
 
     writes = tuple((r, U32) for r in registers)
+    native = _native("tcgen05.ld", i, name, number, halves, 2)
+    if native is not None:
+        native = Native(native.name, (*native.immediates, *(r.index for r in registers)))
     return Step(
-        run, ((address, I64),), writes, effect=True, stop=True, collective="warp", in_flight=True
-    )
+        run, ((address, I64),), writes, effect=True, stop=True, collective="warp", in_flight=True,
+        native=native,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +296,8 @@ def _st(i: Instruction) -> Step:
             waiting.setdefault(int(batch.warps[at]), []).append(op)
 
     reads = ((address, I64), *(read(r, U32) for r in registers))
-    return Step(run, reads, effect=True, stop=True, collective="warp")
+    native = _native("tcgen05.st", i, name, number, halves, 1)
+    return Step(run, reads, effect=True, stop=True, collective="warp", native=native)
 
 
 def _wait(i: Instruction) -> Step:
@@ -313,7 +328,8 @@ def _wait(i: Instruction) -> Step:
 
     if i.guard:
         raise Unsupported(f"{i.mnemonic} under a guard is not supported: branch around it")
-    return Step(run, effect=True, stop=True, ready=ready, collective="warp")
+    native = Native("tcgen05.wait", (int(loads),))
+    return Step(run, effect=True, stop=True, ready=ready, collective="warp", native=native)
 
 
 def _fence(i: Instruction) -> Step:

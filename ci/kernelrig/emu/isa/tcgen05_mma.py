@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kernelrig.emu.isa._forms import expect, flat, read
 from kernelrig.emu.machine.addressing import running_slots
-from kernelrig.emu.machine.instruction_table import Read, Row, Step, Unsupported, row
+from kernelrig.emu.machine.instruction_table import Native, Read, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
 from kernelrig.emu.machine.operations import Op
@@ -279,7 +279,8 @@ def _commit(i: Instruction) -> Step:
             machine.issue(batch, row_, lane, name, steps, stream=stream, leaves_stream=True)
 
     reads = ((address, I64), *(read(r, U16) for r in rest))
-    return Step(run, reads, effect=True, stop=True)
+    native = Native("tcgen05.commit", (group, int(multicast)))
+    return Step(run, reads, effect=True, stop=True, native=native)
 
 
 def _thread(batch: WarpBatch, row_: int, lane: int) -> NDArray[np.bool_]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 ALL = 0xFFFF_FFFF
 SET, UNSET, IN_FLIGHT = 0, 1, 2
+_OF_CORE = 2  # of View.pending: results in flight that the core holds
+LOADED = "tcgen05.wait::ld"
 
 
 def words_at(address: int, count: int) -> NDArray[np.uint32]:
@@ -77,7 +79,7 @@ class NativeBatch(WarpBatch):
     @pending.setter
     def pending(self, registers: tuple[int, ...]) -> None:
         self._pending = registers
-        self.view.pending = bool(registers)
+        self.view.pending = self.view.pending & _OF_CORE | bool(registers)
 
     @property
     def waiting(self) -> tuple[object, ...]:  # type: ignore[override]
@@ -120,6 +122,24 @@ class NativeBatch(WarpBatch):
         return self.machine.read_register(self, register)
 
 
+class TensorLoad(Pending):
+    """A register that a load of tensor memory brings, which the core holds until its wait."""
+
+    __slots__ = ("batch", "register")
+
+    def __init__(self, batch: NativeBatch, register: int) -> None:
+        super().__init__(np.zeros((0, 0), np.uint32), LOADED, LOADED)
+        self.batch = batch
+        self.register = register
+
+    @property
+    def values(self) -> Array:
+        machine, found = self.batch.machine, self.batch.held_bits(self.register).copy()
+        for row, warp in enumerate(self.batch.warps.tolist()):
+            machine.calls.core_pending(machine.core, warp, self.register, found[row].ctypes.data)
+        return found
+
+
 class Registers:
     """The registers of a batch by their index, as a list of them."""
 
@@ -133,7 +153,9 @@ class Registers:
         flag = batch.flags[register]
         if flag == SET:
             return batch.machine.read_register(batch, register)
-        return UNDEFINED if flag == UNSET else batch.in_flight[register]
+        if flag == UNSET:
+            return UNDEFINED
+        return batch.in_flight.get(register) or TensorLoad(batch, register)
 
     def __setitem__(self, register: int, value: Any) -> None:  # noqa: ANN401 - Held
         batch = self._batch

@@ -126,6 +126,8 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "core_groups": (c_int, (c_void_p, c_int)),
     "core_group_holds": (c_int, (c_void_p, c_int, c_int, c_int64)),
     "core_group_uncommitted": (c_int64, (c_void_p, c_int, c_void_p, c_int64)),
+    "core_tensor": (None, (c_void_p, c_int64, c_void_p, c_uint32)),
+    "core_pending": (c_int, (c_void_p, c_int, c_int64, c_void_p)),
     "core_op": (c_int, (c_void_p, c_int64, c_void_p)),
     "core_op_read": (None, (c_void_p, c_int64)),
     "core_parked": (c_int64, (c_void_p, c_void_p, c_int64)),

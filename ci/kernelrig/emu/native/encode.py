@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 from kernelrig.emu.machine.instruction_table import Step
 from kernelrig.emu.machine.program import BRANCH, EXIT, FALL, STOP, TABLE, Program, Segment
 from kernelrig.emu.native.core_calls import ProgramWords, core_calls
-from kernelrig.emu.native.operand_places import Fill, NotLowered, Places, Pseudo, width_of
+from kernelrig.emu.native.operand_places import (
+    NO_RESULT,
+    Fill,
+    NotLowered,
+    Places,
+    Pseudo,
+    width_of,
+)
 from kernelrig.emu.native.step_functions import StepFunctions, surely_set
 from kernelrig.ptx import Guard, Instruction
 
@@ -184,9 +191,11 @@ class _Encoder:
     def _operands(self, step: Step, guard: int) -> tuple[int, Words, Words, list[Pseudo]] | None:
         """Return a step's handler, where what it reads and writes lies, and what follows it."""
         number = self.find(step.native.name.encode()) if step.native else -1
-        if number < 0 or step.in_flight:
+        if number < 0:
             return None
         self.places.begin()
+        if step.in_flight:  # what it brings goes into its registers as they are, later
+            return number, *self._in_flight(step), []
         try:
             ins = [self.places.read(operand, dtype) for operand, dtype in step.reads]
             written = [self.places.write(register, dtype) for register, dtype in step.writes]
@@ -196,6 +205,11 @@ class _Encoder:
         behind = [pseudo for _, pseudo in written if pseudo is not None]
         # What follows goes by the guard too: it must still hold what it held.
         return None if behind and guard in outs else (number, ins, outs, behind)
+
+    def _in_flight(self, step: Step) -> tuple[Words, Words]:
+        ins = [self.places.read(operand, dtype) for operand, dtype in step.reads]
+        outs = [self.places.registers[r.index] if r else NO_RESULT for r, _ in step.writes]
+        return ins, outs
 
     def _pseudo(self, at: int, pseudo: Pseudo, guard: int = NO_GUARD, negated: int = 0) -> None:
         number = self.find(pseudo.name.encode())

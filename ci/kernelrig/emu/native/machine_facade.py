@@ -18,7 +18,7 @@ from kernelrig.emu.machine.state_spaces import SLOT_BYTES, Memory
 from kernelrig.emu.native.batch_facade import NativeBatch, bits_of, lanes_of
 from kernelrig.emu.native.core_calls import View, core_calls
 from kernelrig.emu.native.encode import encoded
-from kernelrig.emu.native.sync import PARTS, native_op
+from kernelrig.emu.native.sync import PARTS, native_op, stream_number
 from kernelrig.emu.numerics.arrays import BOOL, LANES, UNSIGNED, Array
 
 _ALIGN = 64
@@ -265,7 +265,9 @@ class NativeQueue(OperationQueue):
     def issue(self, op: Op) -> None:
         stream = -1
         if op.stream is not None:
-            stream = self._streams.setdefault(op.stream, len(self._streams))
+            stream = stream_number(op.stream)
+            if stream < 0:
+                stream = self._streams.setdefault(op.stream, len(self._streams))
         machine = self._machine
         op.number = machine.calls.core_issue(machine.core, op.at, stream, op.leaves_stream)
         self.by_id[op.number] = op

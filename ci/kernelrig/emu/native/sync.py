@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +24,9 @@ from kernelrig.emu.machine.mbarrier import Barriers
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.phase import Barrier
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
-from kernelrig.emu.numerics.arrays import Mask, lane_bits
+from kernelrig.emu.numerics.arrays import LANES, Mask, lane_bits
 from kernelrig.emu.observe.composite import CompositeObserver
+from kernelrig.emu.tensor.tensor_memory import UNIT_COLUMNS, Allocated, Holdings, TensorMemory
 
 if TYPE_CHECKING:
     from kernelrig.emu.native.machine_facade import NativeMachine
@@ -35,7 +37,8 @@ NAMES = (
 )  # fmt: skip
 """What operations of the core are called, by their number there."""
 BULK = 0
-_FAULTS = 5
+_OP_WORDS = 5
+_TENSOR_STREAMS = 1 << 40
 _OTHERS = frozenset({"started", "ended", "accessed", "read_non_coherent"})
 ON_FAULT = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_int64, ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
@@ -280,11 +283,58 @@ class NativeBulkGroups(BulkGroups):
                 self._report(NAMES[name], warp, lanes & 1 << lane, at)
 
 
+class _NativeHoldings(Holdings):
+    """What a CTA owns of tensor memory; `told` is called where it changes."""
+
+    told: Callable[[], None]
+
+    def _mark(self, block: Allocated, taken: bool) -> None:
+        super()._mark(block, taken)
+        self.told()
+
+
+class NativeTensorMemory(TensorMemory):
+    """Tensor memory whose words, and what may be accessed of them, the core knows."""
+
+    machine: NativeMachine
+
+    def holdings(self, slot: int) -> Holdings:
+        found = self._holdings.get(slot)
+        if found is None:
+            made = _NativeHoldings()
+            made.told = partial(self._tell, slot)
+            found = self._holdings[slot] = made
+        return found
+
+    def free(self, slot: int, paired: bool, column: int, columns: int) -> bool:
+        freed = super().free(slot, paired, column, columns)
+        self._tell(slot)
+        return freed
+
+    def _tell(self, slot: int) -> None:
+        holdings, machine = self.holdings(slot), self.machine
+        free = holdings.units.copy()
+        for column, columns in holdings.leaving:
+            free[column // UNIT_COLUMNS : (column + columns) // UNIT_COLUMNS] = False
+        usable = sum(1 << unit for unit in np.flatnonzero(free).tolist())
+        address = self.words(slot).ctypes.data
+        machine.calls.core_tensor(machine.core, slot, address, usable)
+
+
 PARTS: dict[object, Callable[[Any], Any]] = {
     Barriers: NativeBarriers,
     BulkGroups: NativeBulkGroups,
+    TensorMemory: NativeTensorMemory,
 }
 """What takes the place of a part of a machine."""
+
+
+def stream_number(stream: object) -> int:
+    """Return the number of a stream that the core issues to as well; -1 for another."""
+    match stream:
+        case ("tensor", int(warp), int(lane), int(group)):
+            return _TENSOR_STREAMS | (warp * LANES + lane) * 2 + group - 1
+    return -1
 
 
 def settle_parts(machine: NativeMachine) -> None:
@@ -295,7 +345,7 @@ def settle_parts(machine: NativeMachine) -> None:
 
 def native_op(machine: NativeMachine, number: int) -> Op:
     """Return an operation in flight of the core's, as reports see it."""
-    words = (ctypes.c_int64 * _FAULTS)()
+    words = (ctypes.c_int64 * _OP_WORDS)()
     if not machine.calls.core_op(machine.core, number, words):
         raise KeyError(number)
     name, warp, lane, at, wait = words
@@ -318,5 +368,13 @@ def source_exited(machine: NativeMachine, op: Op, *_: int) -> None:
     report_exited(op)
 
 
-FAULTS: tuple[Callable[..., None], ...] = (signal_bytes, signal_commit, source_exited)
+def tensor_access(machine: NativeMachine, op: Op, slot: int, column: int, columns: int) -> None:
+    wrong = machine.part(TensorMemory).fault(slot, column, columns)
+    assert wrong, "the core asks for what may be accessed"
+    machine.report_op(op, "tmem", f"{op.name} of {wrong}")
+
+
+FAULTS: tuple[Callable[..., None], ...] = (
+    signal_bytes, signal_commit, source_exited, tensor_access,
+)  # fmt: skip
 """What is done where an operation of the core is at fault, by the number of it."""

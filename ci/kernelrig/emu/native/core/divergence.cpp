@@ -15,6 +15,15 @@ void publish(Batch& batch) {
   batch.view.unset = batch.unset.data();
 }
 
+// Of Batch::unset, a register that waits for an operation; of View::pending, who holds its value.
+constexpr uint8_t IN_FLIGHT = 2;
+constexpr int32_t PYTHON_PENDING = 1, NATIVE_PENDING = 2;
+
+// What a register holds where two batches join: in flight where one of them waits for it.
+uint8_t joined(uint8_t one, uint8_t other) {
+  return one == IN_FLIGHT || other == IN_FLIGHT ? IN_FLIGHT : one & other;
+}
+
 Mask* missing_of(Point& point, int warp) {
   for (auto& [one, lanes] : point.missing)
     if (one == warp)
@@ -54,7 +63,8 @@ Batch* Core::take(Batch& from, const std::vector<int>& chosen, const std::vector
   made->points = from.points;
   made->unset = from.unset;
   publish(*made);
-  if (from.view.pending)
+  made->view.pending = from.view.pending & NATIVE_PENDING;
+  if (from.view.pending & PYTHON_PENDING)
     failed(call.taken(&from, made, chosen.data(), int(chosen.size())));
   return made;
 }
@@ -68,10 +78,11 @@ Batch* Core::reconverge(const std::vector<Batch*>& batches) {
   made->unset = first.unset;
   bool pending = false, same = true;
   for (Batch* one : batches) {
-    pending |= one->view.pending != 0;
+    pending |= (one->view.pending & PYTHON_PENDING) != 0;
+    made->view.pending |= one->view.pending & NATIVE_PENDING;
     same &= one->warps == first.warps;
     for (size_t r = 0; r < made->unset.size(); r++)
-      made->unset[r] &= one->unset[r];
+      made->unset[r] = joined(made->unset[r], one->unset[r]);
   }
   if (same) {
     made->warps = first.warps;

@@ -1,0 +1,372 @@
+// tcgen05.ld, st, wait and commit (isa.tcgen05_load, isa.tcgen05_mma), where nothing is at fault.
+//
+// A load is an operation of its warp: what it brought lies aside until the wait, which puts it into
+// the registers that still wait for it (`Batch::unset` is IN_FLIGHT).
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "registry.hpp"
+#include "sync/sync.hpp"
+
+namespace emu {
+namespace {
+
+constexpr uint8_t IN_FLIGHT = 2;
+constexpr int32_t NATIVE_PENDING = 2;  // of View::pending
+// Streams of tcgen05 by thread and CTA group: Python numbers others from 0.
+constexpr int64_t TENSOR_STREAMS = int64_t(1) << 40;
+constexpr uint32_t UNTOUCHED = 0xFFE1DEAD;
+constexpr int LANE_SHIFT = 16;
+constexpr int64_t COLUMN_MASK = 0xFFFF;
+enum ShapeName : int64_t { S32X32B, S16X64B, S16X32BX2, S16X128B, S16X256B };
+constexpr int PER_NUMBER[] = {1, 1, 1, 2, 4};  // registers of a thread at .x1
+constexpr int SHAPE_WORDS = 4;                 // immediates: name, number, halves, second half
+
+// Where the register of a thread lies (tcgen05_load.shape_of).
+TensorShape shape_of(const int64_t* words) {
+  const int64_t name = words[0], halves = words[2], apart = words[3];
+  TensorShape shape{};
+  shape.registers = int(PER_NUMBER[name] * words[1]);
+  shape.tall = name == S32X32B;
+  shape.halves = halves;
+  int64_t last = 0;
+  for (int64_t reg = 0; reg < shape.registers; reg++)
+    for (int64_t lane = 0; lane < LANES; lane++) {
+      int64_t at = lane, column = reg;
+      if (name == S16X64B) {
+        at = (lane >> 2) + 8 * (lane & 1);
+        column = (lane >> 1 & 1) + 2 * reg;
+      } else if (name == S16X128B) {
+        at = (lane >> 2) + 8 * (reg & 1);
+        column = (lane & 3) + 4 * (reg >> 1);
+      } else if (name == S16X256B) {
+        at = (lane >> 2) + 8 * (reg >> 1 & 1);
+        column = (reg & 1) + 2 * (lane & 3) + 8 * (reg >> 2);
+      } else if (name == S16X32BX2) {
+        at = lane % 16;
+        column = reg + apart * (lane >= 16);
+      }
+      if (halves) {
+        const int64_t second = apart * (lane >= 16);
+        column = 2 * (column - second) + second;
+      }
+      shape.lanes.push_back(int32_t(at));
+      shape.columns.push_back(int32_t(column));
+      last = std::max(last, column);
+    }
+  shape.width = int(last + (halves ? 2 : 1));
+  return shape;
+}
+
+const TensorShape& known_shape(const int64_t* words) {
+  thread_local std::map<std::array<int64_t, SHAPE_WORDS>, TensorShape> known;
+  std::array<int64_t, SHAPE_WORDS> key;
+  std::copy_n(words, SHAPE_WORDS, key.begin());
+  const auto found = known.find(key);
+  return found != known.end() ? found->second : known.emplace(key, shape_of(words)).first->second;
+}
+
+// The access of one warp.
+struct Access {
+  const TensorShape* shape;
+  int64_t slot, lane, column;
+  std::shared_ptr<TensorLoad> load;  // of a load
+  std::vector<uint32_t> values;      // of a store
+};
+
+Access& access_of(Op& op) { return *static_cast<Access*>(op.own.get()); }
+
+// The words of tensor memory that it may access; null for a fault, which is reported.
+uint32_t* words_of(Sync& sync, Op& op, const Access& access, bool& over) {
+  const TensorMemory& tensor = sync.tensor[size_t(access.slot)];
+  over = false;
+  if (tensor.words && tensor.may_access(access.column, access.shape->width))
+    return tensor.words + access.lane * COLUMNS + access.column;
+  over = sync.failed(op, TENSOR_ACCESS, access.slot, access.column, access.shape->width);
+  return nullptr;
+}
+
+bool load_step(Core& core, Op& op) {
+  Access& access = access_of(op);
+  const TensorShape& shape = *access.shape;
+  bool over;
+  const uint32_t* words = words_of(*core.sync, op, access, over);
+  if (!words)
+    return over;
+  uint32_t* into = access.load->values.data();
+  const size_t count = shape.lanes.size();
+  for (size_t n = 0; n < count; n++) {
+    const uint32_t* from = words + shape.lanes[n] * COLUMNS + shape.columns[n];
+    into[n] = shape.halves ? (from[0] & 0xFFFF) | from[1] << 16 : from[0];
+  }
+  return false;
+}
+
+bool store_step(Core& core, Op& op) {
+  Access& access = access_of(op);
+  const TensorShape& shape = *access.shape;
+  bool over;
+  uint32_t* words = words_of(*core.sync, op, access, over);
+  if (!words)
+    return over;
+  for (size_t n = 0; n < shape.lanes.size(); n++) {
+    uint32_t* into = words + shape.lanes[n] * COLUMNS + shape.columns[n];
+    if (shape.halves) {
+      into[0] = access.values[n] & 0xFFFF;
+      into[1] = access.values[n] >> 16;
+    } else {
+      into[0] = access.values[n];
+    }
+  }
+  return false;
+}
+
+// Where a warp's access starts; false for an address at fault.
+bool place(Sync& sync, Context& context, const Row& row, Operand operand,
+           const TensorShape& shape, Access& access) {
+  int64_t address;
+  // Python reports a guard that keeps some lanes away.
+  if (sync.core.alive[row.warp] & ~row.lanes ||
+      !uniform(context.in<int64_t>(row, operand), row.lanes, address))
+    return false;
+  const int64_t quarter = row.warp % sync.memory.warps % 4;
+  const int64_t lane = address >> LANE_SHIFT & 0xFFFF, inside = lane & 31;
+  if (lane >> 5 != quarter || (inside && (shape.tall || inside != 16)))
+    return false;
+  access.shape = &shape;
+  access.slot = sync.core.slot_of[row.warp];
+  access.lane = 32 * quarter + inside;
+  access.column = address & COLUMN_MASK;
+  return true;
+}
+
+// Find where all warps' accesses start, or say that Python has operations of them.
+bool places(Sync& sync, Context& context, Operand operand, const TensorShape& shape,
+            std::vector<std::shared_ptr<Access>>& into) {
+  for (int n = 0; n < context.count; n++) {
+    into.push_back(std::make_shared<Access>());
+    if (place(sync, context, context.rows[n], operand, shape, *into.back()))
+      continue;
+    for (int other = 0; other < context.count; other++)
+      sync.python_tensor[size_t(context.rows[other].warp)] = 1;
+    return false;
+  }
+  return true;
+}
+
+Op* start(Sync& sync, const Instruction& instruction, const Row& row,
+          const std::shared_ptr<Access>& access, bool is_store) {
+  Op* op = sync.issue(row.warp, -1, instruction.at, is_store ? TENSOR_STORE : TENSOR_LOAD);
+  op->own = access;
+  op->step = is_store ? store_step : load_step;
+  sync.core.issue(op);
+  return op;
+}
+
+// Immediates: the shape, then the numbers of the registers.
+Result load(Context& context, const Instruction& instruction) {
+  Sync* sync = sync_of(context);
+  if (!sync)
+    return FALLBACK;
+  const TensorShape& shape = known_shape(instruction.immediates);
+  std::vector<std::shared_ptr<Access>> found;
+  if (!places(*sync, context, instruction.operands[shape.registers], shape, found))
+    return FALLBACK;
+  const int64_t* registers = instruction.immediates + SHAPE_WORDS;
+  for (int n = 0; n < context.count; n++) {
+    const Row& row = context.rows[n];
+    auto made = std::make_shared<TensorLoad>();
+    made->registers = registers;
+    made->operands = instruction.operands;
+    made->values.assign(shape.lanes.size(), UNTOUCHED);
+    found[size_t(n)]->load = made;
+    made->op = start(*sync, instruction, row, found[size_t(n)], false)->id;
+    sync->loads[size_t(row.warp)].push_back(made);
+  }
+  for (int reg = 0; reg < shape.registers; reg++)
+    context.batch.unset[size_t(registers[reg])] = IN_FLIGHT;
+  context.batch.view.pending |= NATIVE_PENDING;
+  return CONTINUE;
+}
+
+// Operands: the address, then the registers. Immediates: the shape.
+Result store(Context& context, const Instruction& instruction) {
+  Sync* sync = sync_of(context);
+  if (!sync)
+    return FALLBACK;
+  const TensorShape& shape = known_shape(instruction.immediates);
+  std::vector<std::shared_ptr<Access>> found;
+  if (!places(*sync, context, instruction.operands[0], shape, found))
+    return FALLBACK;
+  for (int n = 0; n < context.count; n++) {
+    const Row& row = context.rows[n];
+    Access& access = *found[size_t(n)];
+    for (int reg = 0; reg < shape.registers; reg++) {
+      const uint32_t* held = context.in<uint32_t>(row, instruction.operands[1 + reg]);
+      access.values.insert(access.values.end(), held, held + LANES);
+    }
+    sync->stores[size_t(row.warp)].push_back(
+        start(*sync, instruction, row, found[size_t(n)], true)->id);
+  }
+  return CONTINUE;
+}
+
+// Immediate: whether loads are waited for, or stores.
+Answer may_pass(Context& context, const Instruction& instruction, uint8_t* going) {
+  Sync* sync = sync_of(context);
+  if (!sync)
+    return ASK_PYTHON;
+  std::vector<int64_t>& keys = sync->core.blocked_by;
+  keys.clear();
+  bool python = false;
+  for (int n = 0; n < context.count; n++) {
+    const Row& row = context.rows[n];
+    const size_t warp = size_t(row.warp);
+    python |= sync->python_tensor[warp] != 0;
+    const auto busy = [&](int64_t op) {
+      if (sync->is_over(op, false))
+        return;
+      going[row.row] = 0;
+      keys.push_back(OP_KEYS | op);
+    };
+    if (instruction.immediates[0])
+      for (const auto& one : sync->loads[warp])
+        busy(one->op);
+    else
+      for (int64_t op : sync->stores[warp])
+        busy(op);
+  }
+  if (!keys.empty())
+    return SOME_WAIT;
+  return python ? ASK_PYTHON : ALL_READY;
+}
+
+Result wait(Context& context, const Instruction& instruction) {
+  Sync* sync = sync_of(context);
+  if (!sync)
+    return FALLBACK;
+  bool python = false;
+  std::vector<uint8_t>& unset = context.batch.unset;
+  std::vector<int64_t> settled;
+  for (int n = 0; n < context.count; n++) {
+    const Row& row = context.rows[n];
+    const size_t warp = size_t(row.warp);
+    python |= sync->python_tensor[warp] != 0;
+    if (!instruction.immediates[0]) {
+      sync->stores[warp].clear();
+      continue;
+    }
+    for (const auto& one : sync->loads[warp])
+      for (size_t reg = 0; reg * LANES < one->values.size(); reg++) {
+        const int64_t number = one->registers[reg];
+        if (unset[size_t(number)] != IN_FLIGHT)
+          continue;
+        uint32_t* into = context.out<uint32_t>(row, one->operands[reg]);
+        const uint32_t* from = one->values.data() + reg * LANES;
+        if (row.lanes == ALL)
+          std::copy_n(from, LANES, into);
+        else
+          for (int lane = 0; lane < LANES; lane++)
+            into[lane] = row.lanes >> lane & 1 ? from[lane] : into[lane];
+        settled.push_back(number);
+      }
+    sync->loads[warp].clear();
+  }
+  for (int64_t number : settled)
+    unset[size_t(number)] = 0;
+  if (instruction.immediates[0])
+    context.batch.view.pending &= ~NATIVE_PENDING;
+  if (!python)
+    return CONTINUE;
+  return FALLBACK;  // for what Python has in flight of them
+}
+
+// A tcgen05.commit: behind what was issued before it arrives at mbarriers, each an event.
+struct Commit {
+  std::vector<std::pair<int64_t, int64_t>> places;  // slot, offset
+};
+
+bool commit_step(Core& core, Op& op) {
+  const auto& places = static_cast<Commit*>(op.own.get())->places;
+  const size_t stage = size_t(op.stage++);
+  if (!stage)
+    return !places.empty();
+  const auto [slot, offset] = places[stage - 1];
+  return !core.sync->op_arrive(op, slot, offset) || stage < places.size();
+}
+
+// Operands: the address, CTAs of a multicast. Immediates: the CTA group, a multicast.
+Result commit(Context& context, const Instruction& instruction) {
+  Sync* sync = sync_of(context);
+  if (!sync)
+    return FALLBACK;
+  const int64_t group = instruction.immediates[0], ctas = sync->memory.cluster_ctas;
+  const bool multicast = instruction.immediates[1];
+  std::vector<std::shared_ptr<Commit>> made;
+  for (int n = 0; n < context.count; n++) {
+    const Row& row = context.rows[n];
+    const int64_t slot = sync->core.slot_of[row.warp], first = slot - sync->rank(slot);
+    for (Mask left = row.lanes; left; left &= left - 1) {
+      const int lane = __builtin_ctz(left);
+      int64_t address = context.in<int64_t>(row, instruction.operands[0])[lane];
+      if (address >= SHARED_WINDOW)
+        address -= SHARED_WINDOW;
+      const int64_t rank = address >> RANK_SHIFT, offset = address & OFFSET_MASK;
+      if (rank < 0 || rank >= ctas)
+        return FALLBACK;
+      made.push_back(std::make_shared<Commit>());
+      if (!multicast) {
+        made.back()->places.emplace_back(first + rank, offset);
+        continue;
+      }
+      const int64_t bits = context.in<uint16_t>(row, instruction.operands[1])[lane];
+      if (bits >> ctas)
+        return FALLBACK;
+      for (int64_t one = 0; one < ctas; one++)
+        if (bits >> one & 1)
+          made.back()->places.emplace_back(first + one, offset);
+    }
+  }
+  size_t next = 0;
+  for (int n = 0; n < context.count; n++)
+    for (Mask left = context.rows[n].lanes; left; left &= left - 1) {
+      const int lane = __builtin_ctz(left), warp = context.rows[n].warp;
+      Op* op = sync->issue(warp, lane, instruction.at, group == 1 ? COMMIT_1 : COMMIT_2);
+      op->own = made[next++];
+      op->step = commit_step;
+      op->stream = TENSOR_STREAMS | ((warp * LANES + lane) * 2 + group - 1);
+      op->leaves_stream = true;
+      sync->core.issue(op);
+    }
+  return CONTINUE;
+}
+
+const Handlers handlers{{"tcgen05.ld", load},
+                        {"tcgen05.st", store},
+                        {"tcgen05.wait", wait},
+                        {"tcgen05.commit", commit}};
+const Conditions conditions{{"tcgen05.wait", may_pass}};
+
+} // namespace
+} // namespace emu
+
+extern "C" {
+
+// The columns that may be accessed of the CTA in a slot, a bit for 32, and where its words are.
+void core_tensor(emu::Core* core, int64_t slot, uint32_t* words, uint32_t usable) {
+  core->sync->tensor[size_t(slot)] = {words, usable};
+}
+
+// What a register of a warp will hold that a load is to bring; false where there is none.
+int core_pending(emu::Core* core, int warp, int64_t reg, uint32_t* into) {
+  const auto& loads = core->sync->loads[size_t(warp)];
+  for (auto one = loads.rbegin(); one != loads.rend(); ++one)
+    for (size_t n = 0; n * emu::LANES < (*one)->values.size(); n++)
+      if ((*one)->registers[n] == reg) {
+        std::copy_n((*one)->values.data() + n * emu::LANES, emu::LANES, into);
+        return 1;
+      }
+  return 0;
+}
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -72,12 +73,20 @@ def test_processes_that_build_at_once_get_one_library(tmp_path: Path) -> None:
         str(tmp_path / "cache"),
         str(sources(tmp_path / "core", 1)),
     ]
-    running = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    log, compiler = tmp_path / "log", tmp_path / "bin/g++"
+    compiler.parent.mkdir()
+    compiler.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec {shutil.which("g++")} "$@"\n')
+    compiler.chmod(0o755)
+    env = {**os.environ, "PATH": f"{compiler.parent}:{os.environ['PATH']}"}
+    running = [
+        subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) for _ in range(3)
+    ]
     said = {process.communicate()[0] for process in running}
     assert [process.returncode for process in running] == [0, 0, 0]
     (path,) = said
     assert sorted((tmp_path / "cache").glob("*.so")) == [Path(path.strip())]
-    assert list((tmp_path / "cache").glob(".*")) == []
+    assert [p.name for p in (tmp_path / "cache").glob(".*")] == [".lock"]
+    assert len(log.read_text().splitlines()) == 3, "two objects and the library"
     assert opened(Path(path.strip())).core_find(b"add") >= 0
 
 
@@ -85,7 +94,7 @@ def test_a_compiler_that_fails_is_one_sentence(tmp_path: Path) -> None:
     (sources(tmp_path / "core", 1) / "add.cpp").write_text("int x = y;")
     with pytest.raises(NotBuilt, match=r"g\+\+ failed with exit code 1: .*'y' was not declared"):
         build(HERE, tmp_path / "cache", tmp_path / "core")
-    assert list((tmp_path / "cache").glob(".*")) == []
+    assert [p.name for p in (tmp_path / "cache").glob(".*")] == [".lock"]
 
 
 @pytest.fixture

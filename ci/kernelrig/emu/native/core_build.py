@@ -1,8 +1,8 @@
 """Compiles the native core with the user's g++, once: a library in the user's cache folder.
 
 Each .cpp becomes an object of its own, named by the content of it, of all headers, of the compiler
-and of the flags; the library by its objects. What is there is never compiled again, and a file
-appears under its name whole, so that processes may build at once.
+and of the flags; the library by its objects. What is there is never compiled again. Of processes
+that need it at once one compiles and the others wait; a file appears under its name whole.
 
 A wheel brings libraries for two levels of x86-64, named by the content of the sources beside them
 (`ship`): where one fits the CPU nothing is compiled.
@@ -10,13 +10,15 @@ A wheel brings libraries for two levels of x86-64, named by the content of the s
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import platform
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,7 +143,25 @@ def _build(compiler: str, variant: Variant, folder: Path, sources: Path) -> Path
     if library.is_file():
         return library
     folder.mkdir(parents=True, exist_ok=True)
-    _remove_unused(folder)
+    with _building_alone(folder):
+        if not library.is_file():
+            _remove_unused(folder)
+            _compile(compiler, variant, objects, library, sources)
+    return library
+
+
+@contextlib.contextmanager
+def _building_alone(folder: Path) -> Iterator[None]:
+    """Let one process compile at a time: the others find what it made. It ends with its process."""
+    with (folder / ".lock").open("a") as lock:
+        with contextlib.suppress(OSError):  # a file system without locks: all compile the same
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _compile(
+    compiler: str, variant: Variant, objects: dict[Path, Path], library: Path, sources: Path
+) -> None:
     flags = (*variant.flags, "-I", str(sources), "-c")
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         compiling = [
@@ -152,7 +172,6 @@ def _build(compiler: str, variant: Variant, folder: Path, sources: Path) -> Path
         for done in compiling:
             done.result()
     _make(compiler, (*map(str, objects.values()), *variant.link), library)
-    return library
 
 
 def _make(compiler: str, words: Sequence[str], result: Path) -> None:

@@ -113,6 +113,32 @@ BODIES = {
     END:
         st.global.u32 [%rd100], %r1;
     """,
+    "loads of tensor memory, and lanes that part before the wait": """
+        setp.ge.u32 %p3, %r1, 32;
+        @%p3 bra HAVE;
+        mov.u32 %r20, flag;
+        tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r20], 32;
+    HAVE:
+        bar.sync 0;
+        ld.shared.u32 %r21, [flag];
+        shr.u32 %r22, %r1, 5;
+        shl.b32 %r23, %r22, 21;
+        add.u32 %r22, %r21, %r23;
+        tcgen05.st.sync.aligned.32x32b.x4.b32 [%r22], {%r1, %r1, %r1, %r1};
+        tcgen05.wait::st.sync.aligned;
+        tcgen05.ld.sync.aligned.32x32b.x4.b32 {%r30, %r31, %r32, %r33}, [%r22];
+        and.b32 %r2, %r1, 1;
+        setp.eq.u32 %p1, %r2, 0;
+        @%p1 bra SIDE;
+        add.u32 %r31, %r30, 1;
+    SIDE:
+        tcgen05.wait::ld.sync.aligned;
+        add.u32 %r6, %r30, %r32;
+        st.global.u32 [%rd100], %r6;
+        @%p3 bra END;
+        tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r21, 32;
+    END:
+    """,
 }
 SHARED = ".shared .align 16 .b32 words[128];\n.shared .align 16 .b32 flag;\n"
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from kernelrig.emu.__main__ import main
-from kernelrig.emu.native.core_build import SANITIZED, sanitizer_environment
+from kernelrig.emu.native.core_build import SANITIZED, Variant, build, sanitizer_environment
 from kernelrig.emu.native.library import library
 from kernelrig.proc import run_process
 
@@ -252,6 +252,7 @@ def test_no_sanitizer_sees_anything_in_what_mutations_make(
 @pytest.mark.long
 def test_the_sanitized_core_passes_the_tests_of_the_engine_and_mutations() -> None:
     """In a process of its own: the sanitizers must be its first library."""
+    build(Variant(sanitized=True))  # before the limits of those tests
     places = ["tests/emu/test_mutations.py", "tests/emu/native"]
     words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *places]
     env = {**os.environ, **sanitizer_environment()}

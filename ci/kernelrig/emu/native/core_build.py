@@ -180,6 +180,7 @@ def _make(compiler: str, words: Sequence[str], result: Path) -> None:
     try:
         part.touch()  # what cannot be written is an OSError, not the compiler's complaint
         env = {**os.environ, "LC_ALL": "C"}
+        env.pop("LD_PRELOAD", None)  # the sanitizer of a Python is not for its compiler
         ran = run_process((compiler, *words, "-o", part), env=env, timeout_s=COMPILE_S)
         if ran.exit_code:
             lines = ran.stderr.strip().splitlines() or ["it said nothing"]

@@ -110,6 +110,7 @@ BODIES = {
         cp.async.bulk.wait_group 0;
     """,
     "fences": START + """
+        createpolicy.fractional.L2::evict_first.b64 %rd8, 1.0;
         fence.proxy.async; fence.acq_rel.cta; membar.gl; fence.mbarrier_init.release.cluster;
         and.b32 %r6, %r0, 31;
         setp.lt.u32 %p6, %r6, 7;
@@ -197,7 +198,8 @@ def test_what_is_plain_is_done_in_the_core() -> None:
     with counted_steps() as left:
         for name in ("a box in and out", "five rounds", "fences", "groups of each lane"):
             run_both(bound(BODIES[name]), Schedule(2), (), recorded=False)
-    mine = [n for n in left if n.startswith(("cp.async.bulk", "fence", "membar", "bar.warp"))]
+    names = ("cp.async.bulk", "fence", "membar", "bar.warp", "createpolicy")
+    mine = [n for n in left if n.startswith(names)]
     mine += [n for n in left if n.startswith("mbarrier") and "init" not in n]
     assert mine == []
 

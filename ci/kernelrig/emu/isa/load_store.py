@@ -19,7 +19,7 @@ from kernelrig.emu.machine.thread_memory import (
     store,
 )
 from kernelrig.emu.numerics.arrays import SIGNED, U64, UNSIGNED, Array, Mask
-from kernelrig.ptx import Instruction, Operand
+from kernelrig.ptx import Instruction, Integer, Operand
 from kernelrig.ptx.types import BYTES
 
 Dtype = np.dtype[Any]
@@ -146,11 +146,15 @@ def _do_nothing() -> None:
 
 
 def _createpolicy(i: Instruction) -> Step:
-    return Step(lambda: _POLICY, writes=(target(i, expect(i, 2, 3, 4)[0], U64),))
+    """A policy is opaque: zero."""
+    writes = (target(i, expect(i, 2, 3, 4)[0], U64),)
+    return Step(_policy, ((Integer(0), U64),), writes, native=Native("mov.u64"))
 
 
-_POLICY = np.zeros((1, 1), U64)
-_POLICY.setflags(write=False)
+def _policy(opaque: Array) -> Array:
+    return opaque
+
+
 DISCARD_BYTES = 128
 
 

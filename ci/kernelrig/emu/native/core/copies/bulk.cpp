@@ -161,7 +161,7 @@ bool land(Sync& sync, const Issuer& issuer, int64_t target, int64_t barrier, int
 
 // Make a copy for each thread by `plan`; all are sound, or none is started.
 template <class Plan, class Issue>
-Result start_all(Context& context, Sync& sync, Plan plan, Issue issue) {
+Result start_all(Context& context, Plan plan, Issue issue) {
   std::vector<std::pair<Issuer, std::shared_ptr<Copy>>> made;
   for (int n = 0; n < context.count; n++)
     for (Mask left = context.rows[n].lanes; left; left &= left - 1) {
@@ -171,7 +171,6 @@ Result start_all(Context& context, Sync& sync, Plan plan, Issue issue) {
     }
   for (auto& [issuer, copy] : made)
     issue(issuer, copy);
-  (void)sync;
   return CONTINUE;
 }
 
@@ -197,7 +196,7 @@ Result tensor_load(Context& context, const Instruction& instruction) {
   const bool cluster = instruction.immediates[3];
   const Operand* operands = instruction.operands;
   return start_all(
-      context, *sync,
+      context,
       [&](const Issuer& issuer, Copy& copy) {
         const int warp = issuer.row.warp;
         if (!box_of(*sync, context, issuer, operands + 2, rank, false, copy))
@@ -222,7 +221,7 @@ Result tensor_store(Context& context, const Instruction& instruction) {
   const int rank = int(instruction.immediates[0]);
   const Operand* operands = instruction.operands;
   return start_all(
-      context, *sync,
+      context,
       [&](const Issuer& issuer, Copy& copy) {
         if (!box_of(*sync, context, issuer, operands + 1, rank, true, copy))
           return false;
@@ -243,7 +242,7 @@ Result bulk_load(Context& context, const Instruction& instruction) {
   const bool cluster = instruction.immediates[2];
   const Operand* operands = instruction.operands;
   return start_all(
-      context, *sync,
+      context,
       [&](const Issuer& issuer, Copy& copy) {
         const int warp = issuer.row.warp;
         copy.size = issuer.value<uint32_t>(context, operands[2]);
@@ -271,7 +270,7 @@ Result bulk_store(Context& context, const Instruction& instruction) {
   const bool masked = instruction.immediates[0];
   const Operand* operands = instruction.operands;
   return start_all(
-      context, *sync,
+      context,
       [&](const Issuer& issuer, Copy& copy) {
         copy.size = issuer.value<uint32_t>(context, operands[2]);
         if (!copy.size || copy.size % CHUNK ||

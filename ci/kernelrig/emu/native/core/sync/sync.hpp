@@ -69,7 +69,6 @@ struct TensorShape {
 // A load of tensor memory, and what it brought: registers of 32 lanes.
 struct TensorLoad {
   int64_t op;
-  bool done = false;
   const int64_t* registers;  // their numbers
   const Operand* operands;
   std::vector<uint32_t> values;
@@ -118,7 +117,6 @@ struct Sync {
   std::vector<int32_t> python_tensor;  // by warp: what Python holds of them
   Maps maps;
   std::vector<std::vector<uint8_t>> boxes;  // not in use
-  std::vector<TensorShape> shapes;  // of the program, by number
 
   void start(int warps);
 
@@ -163,7 +161,7 @@ inline Sync* sync_of(Context& context) {
   return sync && !sync->listens ? sync : nullptr;
 }
 
-// The address that all lanes of a row name; false where they differ.
+// The value that all lanes of a row hold; false where they differ.
 template <class T> bool uniform(const T* values, Mask lanes, T& value) {
   value = values[__builtin_ctz(lanes)];
   bool same = true;

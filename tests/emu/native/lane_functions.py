@@ -15,13 +15,14 @@ from kernelrig.emu.machine.instruction_table import Native, Step
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.native.library import Applied, library
 from kernelrig.emu.numerics.arrays import BOOL, LANES, UNSIGNED
-from kernelrig.ptx import Float, Integer, Negated
+from kernelrig.ptx import Float, Integer, Negated, Register
 from numpy.typing import NDArray
 
 from tests.emu.instructions.case import values
 
 Array = NDArray[Any]
 CONTINUE, FALLBACK = 0, 1
+ELECTED = ("first", "last", "hash")
 SLOT = 256  # bytes of an operand in a register file: 32 lanes of 8 bytes
 EVERYONE = 0xFFFFFFFF
 
@@ -65,6 +66,13 @@ def lane_masks() -> NDArray[np.uint32]:
     return masks
 
 
+def member_masks() -> Array:
+    """Return member masks of each lane, (ROWS, 32): in most rows they name all that execute."""
+    rng = np.random.default_rng(1)
+    drawn = rng.integers(0, 1 << 32, (ROWS, LANES), np.uint64).astype(np.uint32)
+    return np.where(np.arange(ROWS)[:, None] % 5 == 0, drawn, drawn | lane_masks()[:, None])
+
+
 def as_lanes(masks: Array) -> NDArray[np.bool_]:
     return (masks[:, None] >> np.arange(LANES, dtype=np.uint32) & 1).astype(np.bool_)
 
@@ -89,6 +97,8 @@ class Operands:
                     arrays.append(integer(value, dtype))
                 case Float():
                     arrays.append(floating(operand, dtype))
+                case Register() if operand == step.members:
+                    arrays.append(member_masks())
                 case Negated():
                     arrays.append(~operand_values(dtype, position % 4))
                 case _:
@@ -112,10 +122,12 @@ def apply(
     masks: Array,
     memory: int = 0,
     place: int = 0,
+    elected: int = 0,
 ) -> Outcome:
     """Run the handler of `native` on register files that hold `before` and `operands`.
 
-    `memory` is the address of a `Memory` of the core, `place` the instruction's number.
+    `memory` is the address of a `Memory` of the core, `place` the instruction's number, `elected`
+    the lane that elect.sync takes: first, last, by a hash.
     """
     core = library()
     outs, ins = len(step.writes), len(operands)
@@ -142,7 +154,7 @@ def apply(
             Applied(
                 number, outs, ins, listed.ctypes.data, constants.ctypes.data, pool.ctypes.data,
                 files.ctypes.data, files.shape[1], lanes.ctypes.data, len(masks),
-                memory, place,
+                memory, place, elected,
             )
         )
     )  # fmt: skip
@@ -233,7 +245,8 @@ def differences_by_warp(machine: Machine, step: Step, operands: Sequence[Array])
         held = [b[row : row + 1] for b in before]
         with np.errstate(all="ignore"):
             made = step.run(batch, None, *terms)
-        outcome = apply(step.native, step, terms, held, masks[row : row + 1])
+        elected = ELECTED.index(machine.elected)
+        outcome = apply(step.native, step, terms, held, masks[row : row + 1], elected=elected)
         if machine.findings.all:
             if outcome.code != FALLBACK:
                 return f"{step.native.name}: no fallback where NumPy has a finding"

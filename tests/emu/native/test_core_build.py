@@ -42,7 +42,7 @@ const Handlers handlers{{"add", add}};
 def sources(folder: Path, number: int) -> Path:
     """A core of one handler: the registry, and what adds a number."""
     folder.mkdir(exist_ok=True)
-    for name in ("core.hpp", "registry.hpp", "registry.cpp"):
+    for name in ("core.hpp", "machine.hpp", "registry.hpp", "registry.cpp"):
         (folder / name).write_bytes((SOURCES / name).read_bytes())
     (folder / "add.cpp").write_text(SMALL.replace("NUMBER", str(number)))
     return folder

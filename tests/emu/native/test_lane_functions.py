@@ -28,7 +28,7 @@ from kernelrig.ptx import Instruction, parse_ptx
 from tests.emu.harness import kernel_text, run_ptx
 from tests.emu.instructions.case import trial
 from tests.emu.instructions.families import FAMILIES
-from tests.emu.native.lane_functions import Operands, differences, differences_by_warp
+from tests.emu.native.lane_functions import ELECTED, Operands, differences, differences_by_warp
 
 MODULES = {
     "address": address, "bits": bits, "compare": compare, "control": control, "convert": convert,
@@ -52,6 +52,16 @@ getctarank.shared::cluster.u32 %r1, %r2; pmevent 7; setmaxnreg.inc.sync.aligned.
 shl.b16 %h1, %h2, 3; shr.s16 %h1, %h2, 20; shl.b32 %r1, %r2, 0; shr.u32 %r1, %r2, 32;
 shr.s64 %rd1, %rd2, 64; shr.u64 %rd1, %rd2, 63; shr.b16 %h1, %h2, 15; add.s32 %r1, %r2, -7;
 and.b32 %r1, %r2, 255; or.pred %p1, %p2, !%p3; max.relu.s16x2 %r1, %r2, %r3;
+shfl.sync.up.b32 %r1, %r2, %r3, 0, %r4; shfl.sync.idx.b32 %r1|%p1, %r2, %r3, %r5, %r4;
+shfl.sync.bfly.b32 %r1, %r2, 1, 31, %r4; vote.sync.all.pred %p1, %p2, %r4;
+vote.sync.any.pred %p1, %p2, %r4; vote.sync.uni.pred %p1, !%p2, %r4;
+vote.sync.ballot.b32 %r1, %p2, %r4; match.any.sync.b32 %r1, %r2, %r4;
+redux.sync.add.s32 %r1, %r2, %r4;
+match.any.sync.b64 %r1, %rd2, %r4; match.all.sync.b32 %r1|%p1, 7, %r4; elect.sync _|%p1, %r4;
+match.all.sync.b64 %r1, %rd2, %r4; redux.sync.min.u32 %r1, %r2, %r4; elect.sync %r1|%p1, %r4;
+redux.sync.max.s32 %r1, %r2, %r4; redux.sync.xor.b32 %r1, %r2, %r4; nanosleep.u32 20;
+redux.sync.min.f32 %f1, %f2, %r4; redux.sync.max.NaN.f32 %f1, %f2, %r4;
+redux.sync.max.abs.f32 %f1, %f2, %r4; redux.sync.min.abs.NaN.f32 %f1, %f2, %r4;
 min.relu.s32 %r1, %r2, %r3; sub.s64 %rd1, 5, %rd2; mul.wide.s32 %rd1, %r1, 4;
 bfe.u64 %rd1, %rd2, 60, 9; prmt.b32 %r1, %r2, %r3, 0xBA98; lop3.b32 %r1, %r2, %r3, 7, 0xD8;
 """
@@ -80,17 +90,55 @@ def comparisons() -> Iterator[str]:
             yield f"setp.{word}.xor{ftz}.{kind} %p1|_, %r1, %r2, %p3;"
             yield f"set.{word}{ftz}.f16x2.{kind} %r5, %r1, %r2;"
             yield f"set.{word}.xor{ftz}.bf16x2.{kind} %r5, %r1, %r2, !%p3;"
+    yield from selections()
+
+
+def selections() -> Iterator[str]:
     for width, register in REGISTERS.items():
         operands = ", ".join(f"{register}{k}" for k in (3, 1, 2))
         yield f"selp.b{width} {operands}, !%p1; slct.u{width}.s32 {operands}, %r4;"
         yield f"slct.s{width}.f32 {operands}, %f4; slct.ftz.b{width}.f32 {operands}, %f4;"
 
 
+def arithmetic() -> Iterator[str]:
+    """Give floats in every mode, with the modifiers that no case has together."""
+    for mode in ("rn", "rz", "rm", "rp"):
+        for op in ("add", "sub", "mul", "fma"):
+            c = ", {}4" if op == "fma" else ""
+            for flags in ("", ".ftz", ".sat", ".ftz.sat"):
+                yield f"{op}.{mode}{flags}.f32 %f1, %f2, %f3{c.format('%f')};"
+            yield f"{op}.{mode}.ftz.f32x2 %rd1, %rd2, %rd3{c.format('%rd')};"
+            if op != "mul":
+                terms = "%h2, %h3, %f4" if op == "fma" else "%h2, %f3"
+                yield f"{op}.{mode}.sat.f32.f16 %f1, {terms}; {op}.{mode}.f32.bf16 %f1, {terms};"
+        yield f"div.{mode}.ftz.f32 %f1, %f2, %f3; rcp.{mode}.ftz.f32 %f1, %f2;"
+        yield f"sqrt.{mode}.ftz.f32 %f1, %f2;"
+    yield "div.approx.ftz.f32 %f1, %f2, %f3; div.full.ftz.f32 %f1, %f2, %f3;"
+    yield "sqrt.approx.ftz.f32 %f1, %f2; rsqrt.approx.ftz.f32 %f1, %f2; neg.ftz.f32 %f1, %f2;"
+    yield "abs.ftz.f32 %f1, %f2; neg.ftz.f16 %h1, %h2; neg.ftz.f16x2 %r1, %r2;"
+    yield "abs.ftz.f16 %h1, %h2; abs.ftz.f16x2 %r1, %r2;"
+    for op in ("min", "max"):
+        for flags in ("", ".NaN", ".NaN.xorsign.abs", ".xorsign.abs", ".ftz"):
+            yield f"{op}{flags}.f32 %f1, %f2, %f3; {op}{flags}.f32 %f1, %f2, %f3, %f4;"
+            for kind, register in (
+                ("f16", "%h"),
+                ("f16x2", "%r"),
+                ("bf16", "%h"),
+                ("bf16x2", "%r"),
+            ):
+                if flags != ".ftz" or kind.startswith("f16"):
+                    terms = ", ".join(f"{register}{k}" for k in range(1, 5))
+                    yield f"{op}{flags}.{kind} {terms};"
+    for to in ("f16", "bf16"):
+        yield f"cvt.rz.{to}x2.f32 %r1, %f2, %f3; cvt.rn.satfinite.{to}x2.f32 %r1, %f2, %f3;"
+        yield f"cvt.rn.sat.{to}.s64 %h1, %rd2; cvt.rz.{to}.u64 %h1, %rd2; cvt.f64.{to} %fd1, %h2;"
+
+
 @cache
 def instructions() -> dict[str, tuple[Instruction, Row]]:
     """Return the instructions of all cases, one of each form, by their text."""
     texts = [trial(cases, "sm_100a", "9.0").text for cases in FAMILIES.values()]
-    texts.append(kernel_text("\n".join((MORE, *comparisons())), ["out"], "sm_100a"))
+    texts.append(kernel_text("\n".join((MORE, *comparisons(), *arithmetic())), ["out"], "sm_100a"))
     table = instruction_table()
     found: dict[str, tuple[Instruction, Row]] = {}
     own = {row: name for name, module in MODULES.items() for row in module.ROWS}
@@ -128,3 +176,12 @@ def test_handlers_give_the_bits_of_the_numpy_step(family: str) -> None:
         )
         said += [f"{text}: {found}"] if found else []
     assert said == []
+
+
+@pytest.mark.parametrize("elected", ELECTED)
+def test_the_elected_lane_is_that_of_the_numpy_step(elected: str) -> None:
+    machine = run_ptx("", {"out": np.zeros(1, np.uint8)}, block=(256, 1, 1)).ran.machine
+    machine.elected = elected
+    for _, row, step in steps_of("warp"):
+        if row.opcode == "elect":
+            assert differences_by_warp(machine, step, Operands.of(step).arrays) == ""

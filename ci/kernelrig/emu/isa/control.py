@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from kernelrig.emu.machine.instruction_table import Native, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.numerics.arrays import U32, Array, Mask
@@ -44,12 +46,15 @@ def _nothing(*, stop: bool = False) -> Step:
 
 
 def _sleep(instruction: Instruction) -> Step:
+    """As long as the first thread says."""
     duration: Operand = instruction.operands[0]
 
     def run(batch: WarpBatch, mask: Mask, duration_ns: Array) -> None:
-        batch.machine.time += int(duration_ns.flat[0])
+        lanes = batch.mask_of(mask)
+        batch.machine.time += int(np.broadcast_to(duration_ns, lanes.shape)[lanes][0])
 
-    return Step(run, ((duration, U32),), effect=True, stop=True)
+    handler = Native("nanosleep.u32")
+    return Step(run, ((duration, U32),), effect=True, stop=True, native=handler)
 
 
 ROWS = (

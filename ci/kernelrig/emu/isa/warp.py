@@ -14,6 +14,7 @@ from kernelrig.emu.isa._forms import (
     compared,
     expect,
     flat,
+    native,
     read,
     typed,
     write,
@@ -111,7 +112,10 @@ def _shfl(i: Instruction) -> Step:
     else:
         function = lambda *arguments: run(*arguments)[0]  # noqa: E731
     reads = tuple(read(o, U32) for o in (a, b, c, members))
-    return Step(function, reads, tuple(writes), effect=True, collective="mask", members=members)
+    return Step(
+        function, reads, tuple(writes), effect=True, collective="mask", members=members,
+        native=native(f"shfl.{mode}", U32),
+    )  # fmt: skip
 
 
 def _check_sources(batch: WarpBatch, absent: Array, source: Array) -> None:
@@ -149,11 +153,15 @@ def _vote(i: Instruction) -> Step:
 
     reads = (read(a, BOOL), read(members, U32))
     kind = U32 if mode == "ballot" else BOOL
-    return Step(run, reads, (write(target, kind),), True, collective="mask", members=members)
+    return Step(
+        run, reads, (write(target, kind),), True, collective="mask", members=members,
+        native=native(f"vote.{mode}", BOOL),
+    )  # fmt: skip
 
 
 def _match(i: Instruction) -> Step:
-    every = chosen(i, "any all") == "all"
+    word = chosen(i, "any all")
+    every = word == "all"
     target, a, members = expect(i, 3)
     targets = flat(target)
     if len(targets) != 1 and not (every and len(targets) == 2):
@@ -171,7 +179,8 @@ def _match(i: Instruction) -> Step:
 
     reads = (read(a, typed(i)), read(members, U32))
     writes = tuple(write(t, k) for t, k in zip(targets, (U32, BOOL), strict=False))
-    return Step(run, reads, writes, True, collective="mask", members=members)
+    handler = native(f"match.{word}", typed(i))
+    return Step(run, reads, writes, True, collective="mask", members=members, native=handler)
 
 
 def _activemask(i: Instruction) -> Step:
@@ -190,7 +199,7 @@ def _activemask(i: Instruction) -> Step:
             )
         return _masks(lanes)
 
-    return Step(run, (), (write(target, U32),), effect=True)
+    return Step(run, (), (write(target, U32),), effect=True, native=native("activemask", U32))
 
 
 # redux.
@@ -225,7 +234,10 @@ def _redux(i: Instruction) -> Step:
         )
 
     reads = (read(a, kind), read(members, U32))
-    return Step(run, reads, (write(target, kind),), True, collective="mask", members=members)
+    return Step(
+        run, reads, (write(target, kind),), True, collective="mask", members=members,
+        native=native(f"redux.{word}", kind),
+    )  # fmt: skip
 
 
 def _redux_float(i: Instruction) -> Step:
@@ -248,7 +260,11 @@ def _redux_float(i: Instruction) -> Step:
         return value
 
     reads = (read(a, F32), read(members, U32))
-    return Step(run, reads, (write(target, F32),), True, collective="mask", members=members)
+    modified = [word in i.flags for word in ("NaN", "abs")]
+    return Step(
+        run, reads, (write(target, F32),), True, collective="mask", members=members,
+        native=native(f"redux.{word}", F32, constants=modified),
+    )  # fmt: skip
 
 
 # elect.
@@ -277,7 +293,9 @@ def _elect(i: Instruction) -> Step:
 
     reads = (read(members, U32),)
     writes = (write(targets[0], U32), write(targets[1], BOOL))
-    return Step(run, reads, writes, True, collective="mask", members=members)
+    return Step(
+        run, reads, writes, True, collective="mask", members=members, native=native("elect", U32)
+    )
 
 
 _UNTRIED = {"redux.f32.sync": WHOLLY, "match.all.sync": "b64"}

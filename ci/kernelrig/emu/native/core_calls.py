@@ -34,6 +34,7 @@ class Shared(ctypes.Structure):
         ("max_steps", c_int64),
         ("stopped", c_int32),
         ("halted", c_int32),
+        ("elected", c_int32),
     )
 
 

@@ -33,6 +33,7 @@ from kernelrig.emu.native.sync import FAULTS, ON_FAULT, LastWaits, listens, sett
 from kernelrig.emu.numerics.arrays import LANES, Pending
 
 _KINDS = {EARLY: 0, LATE: 1, RANDOM: 2, UNFAIR: 3}
+_ELECTED = {"first": 0, "last": 1, "hash": 2}
 FAILED = -1
 
 
@@ -87,6 +88,7 @@ class CoreScheduler:
     def start(self, ctas: NDArray[np.int64]) -> None:
         """Make `ctas`, linear indices of whole clusters in order, the wave that runs."""
         machine = self.machine
+        machine.shared.elected = _ELECTED[machine.elected]
         machine.new_wave()
         machine.place(ctas)
         machine.start()

@@ -35,6 +35,7 @@ class Applied(ctypes.Structure):
         ("rows", ctypes.c_int),
         ("memory", ctypes.c_void_p),
         ("at", ctypes.c_int),
+        ("elected", ctypes.c_int),
     )
 
 

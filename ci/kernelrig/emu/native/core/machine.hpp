@@ -86,6 +86,9 @@ struct Callbacks {
   int (*poll)();                                  // let Python handle its signals
 };
 
+// The lane that elect.sync takes.
+enum Elected : int32_t { FIRST, LAST, HASH };
+
 // What Python reads and writes at any time.
 struct Shared {
   int64_t time = 0;
@@ -93,6 +96,7 @@ struct Shared {
   int64_t max_steps = 0;
   int32_t stopped = 0;
   int32_t halted = 0;
+  int32_t elected = FIRST;
 };
 
 struct Waiter {

@@ -1,5 +1,7 @@
 #include "registry.hpp"
 
+#include "machine.hpp"
+
 #include <string>
 #include <unordered_map>
 
@@ -69,8 +71,9 @@ const char* core_duplicate() {
 
 int core_apply(const Applied* applied) {
   using namespace emu;
-  // A plain handler looks at neither: the machine is only named.
-  alignas(16) static unsigned char no_machine[16];
+  // A machine of which nothing is made: a plain handler looks at what it shares with Python alone.
+  alignas(Core) static unsigned char no_machine[sizeof(Core)];
+  reinterpret_cast<Core&>(no_machine).shared.elected = applied->elected;
   Batch batch{};
   std::vector<Row> rows;
   for (int row = 0; row < applied->rows; row++) {

@@ -73,6 +73,7 @@ struct Applied {
   int rows;
   emu::Memory* memory;  // null for instructions that need none
   int at;
+  int elected;
 };
 
 // Run one handler of a plain instruction (one that needs no more of the machine than its operands)

@@ -175,6 +175,10 @@ def _get(files: Array, dtype: np.dtype[Any]) -> Array:
     return np.ascontiguousarray(files[:, :size]).view(dtype)
 
 
+def has_handler(name: str) -> bool:
+    return int(library().core_find(name.encode())) >= 0
+
+
 def before_of(step: Step) -> list[Array]:
     """Return what the results' registers hold before."""
     return [operand_values(dtype, 3) for _, dtype in step.writes]

@@ -277,19 +277,16 @@ template <> struct Name<F64> { static constexpr const char* value = "f64"; };
 template <class To, class From> std::string name(const std::string& word) {
   return word + "." + Name<To>::value + "." + Name<From>::value;
 }
-template <class To> NamedHandlers to_float_from() {
-  const auto of_float = [](auto from) {
-    using From = decltype(from);
-    return named<FloatToFloat<To, From>, typename From::Bits>(name<To, From>("cvt"));
-  };
-  const auto of_integer = [](auto from) {
-    using From = decltype(from);
-    return named<IntegerToFloat<To, From>, From>(name<To, From>("cvt"));
-  };
-  return {of_float(F16()), of_float(Bf16()), of_float(F32()), of_float(F64()),
-          of_integer(uint8_t()), of_integer(int8_t()), of_integer(uint16_t()),
-          of_integer(int16_t()), of_integer(uint32_t()), of_integer(int32_t()),
-          of_integer(uint64_t()), of_integer(int64_t())};
+template <class To, class... From> NamedHandlers to_from_floats() {
+  return {named<FloatToFloat<To, From>, typename From::Bits>(name<To, From>("cvt"))...};
+}
+template <class To, class... From> NamedHandlers to_from_integers() {
+  return {named<IntegerToFloat<To, From>, From>(name<To, From>("cvt"))...};
+}
+template <class To> NamedHandlers to_float() {
+  return joined(to_from_floats<To, F16, Bf16, F32, F64>(),
+                to_from_integers<To, uint8_t, int8_t, uint16_t, int16_t, uint32_t, int32_t,
+                                 uint64_t, int64_t>());
 }
 template <class To> NamedHandlers to_integer_from_floats() {
   return {named<FloatToInteger<To, F16>, uint16_t>(name<To, F16>("cvt")),
@@ -314,7 +311,8 @@ template <class To> NamedHandlers to_integer() {
 const Handlers handlers(joined(
     to_integer<uint8_t>(), to_integer<int8_t>(), to_integer<uint16_t>(), to_integer<int16_t>(),
     to_integer<uint32_t>(), to_integer<int32_t>(), to_integer<uint64_t>(), to_integer<int64_t>(),
-    to_float_from<F16>(), to_float_from<Bf16>(), to_float_from<F32>(), to_float_from<F64>(),
+    to_float<F16>(), to_float<Bf16>(), to_float<F32>(),
+    to_from_floats<F64, F16, Bf16, F32, F64>(),
     of_integers<Cast, float>("cvt.plain"), of_integers<Cast, double>("cvt.plain"),
     NamedHandlers{named<Bf16ToFloat, uint16_t>("cvt.plain.f32.bf16"),
                   named<F16ToFloat, uint16_t>("cvt.plain.f32.f16"),

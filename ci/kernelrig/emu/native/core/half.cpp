@@ -97,12 +97,11 @@ template <class Operation, int Terms> NamedHandlers formed(const std::string& na
   return alone_and_paired<Operation>(name, std::make_index_sequence<Terms>());
 }
 
-// `word` is plain, `word.modified` has the modifiers as constants.
+// `word` is plain, `word.modified` has the modifiers as constants. Of bf16, fma alone has one.
 template <class Operation, int Terms> NamedHandlers arithmetic(const std::string& word) {
   return joined(formed<Plain<F16, Operation>, Terms>(word + ".f16"),
                 formed<Plain<Bf16, Operation>, Terms>(word + ".bf16"),
-                formed<Around<F16, Operation>, Terms>(word + ".modified.f16"),
-                formed<Around<Bf16, Operation>, Terms>(word + ".modified.bf16"));
+                formed<Around<F16, Operation>, Terms>(word + ".modified.f16"));
 }
 template <class Pick> NamedHandlers extremes(const std::string& word) {
   using Any = Modified<Pick>;
@@ -153,7 +152,8 @@ template <class Kind> NamedHandlers mixed(const std::string& kind) {
 
 const Handlers handlers(joined(
     arithmetic<Add, 2>("add"), arithmetic<Subtract, 2>("sub"), arithmetic<Multiply, 2>("mul"),
-    arithmetic<MultiplyAdd, 3>("fma"), signs<Flip>("neg"), signs<Clear>("abs"),
+    arithmetic<MultiplyAdd, 3>("fma"),
+    formed<Around<Bf16, MultiplyAdd>, 3>("fma.modified.bf16"), signs<Flip>("neg"), signs<Clear>("abs"),
     formed<Around<F16, Negate>, 1>("neg.modified.f16"),
     formed<Around<F16, Absolute>, 1>("abs.modified.f16"), extremes<Smaller>("min"),
     extremes<Larger>("max"), mixed<F16>("f16"), mixed<Bf16>("bf16")));

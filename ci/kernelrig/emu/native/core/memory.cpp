@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "observe/threads.hpp"
+
 namespace emu {
 namespace {
 

@@ -12,7 +12,6 @@
 #pragma once
 
 #include "core.hpp"
-#include "observe/races.hpp"
 
 namespace emu {
 
@@ -30,6 +29,10 @@ constexpr int64_t RESERVED_BYTES = 0x400;
 constexpr int64_t SLOT_BYTES = 0x40000;
 constexpr int RANK_SHIFT = 24;
 constexpr int64_t OFFSET_MASK = (1 << RANK_SHIFT) - 1;
+
+namespace races {
+class Races;
+}
 
 enum Semantics : int { WEAK, RELAXED, ACQUIRE, RELEASE, ACQUIRE_RELEASE, VOLATILE };
 
@@ -111,20 +114,6 @@ private:
   void race(const ThreadAccess& access);
   void count(const ThreadAccess& access);
 };
-
-// Rows as the race detector names threads, and how far a scope (of "" and SCOPES) reaches.
-inline const std::vector<races::Threads>& threads_of(const Row* rows, int count) {
-  thread_local std::vector<races::Threads> threads;
-  threads.clear();
-  for (int row = 0; row < count; row++)
-    threads.push_back({rows[row].warp, rows[row].lanes});
-  return threads;
-}
-inline int level_of(int scope) {
-  constexpr int LEVELS[] = {races::LEVEL_CTA, races::LEVEL_CTA, races::LEVEL_CLUSTER,
-                            races::LEVEL_GPU, races::LEVEL_GPU};
-  return LEVELS[scope];
-}
 
 // Calls `body(lane)` for each lane of a mask, ascending.
 template <class Body> inline void each_lane(Mask lanes, Body body) {

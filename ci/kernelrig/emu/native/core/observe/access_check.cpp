@@ -155,7 +155,9 @@ bool Races::plainly_read(Region& region, const Access& access, Warp& warp, int r
   bad_.resize(where.count);
   const Code* written = Region::gather(region.writes(), where, codes_);
   if (order.unordered(written, where.count, {0, own_.data()}, bad_.data())) return false;
-  return readers.note(warp.number, where, bits_.data(), warp.time, record, order);
+  bool apart = true;
+  for (size_t i = 1; i < places; ++i) apart &= flat[i] - flat[i - 1] >= access.size;
+  return readers.note(warp.number, where, bits_.data(), warp.time, record, order, apart);
 }
 
 // Somebody writes after all: puts the reads that were remembered into the shadow.

@@ -74,6 +74,15 @@ bool OrderCheck::knows(int column, Time time) const {
 bool OrderCheck::unordered(const Code* codes, size_t count, Own own, uint8_t* bad) const {
   // Most accesses meet one record, or a few, all of them settled: each is looked at once in a run.
   int last = 0;
+  size_t settled_by = 0;
+  for (; settled_by < count; ++settled_by) {
+    const int number = codes[settled_by] >> LANE_BITS;
+    if (number == last) continue;
+    if (!settled(number)) break;
+    last = number;
+  }
+  if (settled_by == count) return false;
+  last = 0;
   bool fine = true, any = false;
   for (size_t i = 0; i < count; ++i) {
     const Code code = codes[i];
@@ -81,6 +90,11 @@ bool OrderCheck::unordered(const Code* codes, size_t count, Own own, uint8_t* ba
     if (number != last) {
       last = number;
       fine = settled(number);
+    }
+    // An operation meets one code again and again, and is one thread to all of them.
+    if (i && !own.each && code == codes[i - 1]) {
+      bad[i] = bad[i - 1];
+      continue;
     }
     bad[i] = !fine && number && (!access_ || wrong(code, own.of(i)));
     any |= bad[i];

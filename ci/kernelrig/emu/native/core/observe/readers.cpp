@@ -11,20 +11,20 @@ Readers::Readers(int first, std::vector<int> columns, size_t granules)
 }
 
 bool Readers::note(int warp, Where where, const Mask* bits, Time time, int record,
-                   const OrderCheck& check) {
+                   const OrderCheck& check, bool apart) {
   const size_t number = size_t(warp - first);
   Row& row = rows_[number];
-  for (size_t i = 0; i < where.count; ++i) met_[where[i]] |= bits[i];
+  for (size_t i = 0; i < where.count && !apart; ++i) met_[where[i]] |= bits[i];
   new_.resize(where.count);
   Time latest = 0;
   for (size_t i = 0; i < where.count; ++i) {
     const size_t at = where[i];
-    const Mask mask = met_[at], known = row.lanes[at];
+    const Mask mask = apart ? bits[i] : met_[at], known = row.lanes[at];
     const Time before = row.times[at];
     new_[i] = before == time ? known | mask : mask;
     if (before && before != time && known & ~mask) latest = std::max(latest, before);
   }
-  for (size_t i = 0; i < where.count; ++i) met_[where[i]] = 0;
+  for (size_t i = 0; i < where.count && !apart; ++i) met_[where[i]] = 0;
   if (latest && !check.knows(columns[number], latest)) return false;
   for (size_t i = 0; i < where.count; ++i) {
     const size_t at = where[i];
@@ -36,13 +36,25 @@ bool Readers::note(int warp, Where where, const Mask* bits, Time time, int recor
   return true;
 }
 
+namespace {
+Time latest_of(const Zeros<Time>& times, Where where) {
+  Time latest = 0;
+  if (where.list) {
+    for (size_t i = 0; i < where.count; ++i) latest = std::max(latest, times[size_t(where.list[i])]);
+  } else {
+    const Time* from = times.data() + where.start;
+    for (size_t i = 0; i < where.count; ++i) latest = std::max(latest, from[i]);
+  }
+  return latest;
+}
+}  // namespace
+
 bool Readers::take(Where where, const OrderCheck& check, uint8_t* read, std::vector<Left>& left) {
   bool any = false;
   for (size_t number = 0; number < rows_.size(); ++number) {
     Row& row = rows_[number];
     if (!row.used) continue;
-    Time latest = 0;
-    for (size_t i = 0; i < where.count; ++i) latest = std::max(latest, row.times[where[i]]);
+    const Time latest = latest_of(row.times, where);
     if (!latest) continue;
     if (!any) std::memset(read, 0, where.count);
     any = true;
@@ -58,9 +70,14 @@ bool Readers::take(Where where, const OrderCheck& check, uint8_t* read, std::vec
     }
   }
   if (!any) return false;
-  for (Row& row : rows_)
-    if (row.used)
-      for (size_t i = 0; i < where.count; ++i) row.times[where[i]] = 0;
+  for (Row& row : rows_) {
+    if (!row.used) continue;
+    if (where.list) {
+      for (size_t i = 0; i < where.count; ++i) row.times[size_t(where.list[i])] = 0;
+    } else {
+      std::fill_n(row.times.data() + where.start, where.count, 0);
+    }
+  }
   return true;
 }
 

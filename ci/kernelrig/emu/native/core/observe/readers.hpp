@@ -71,10 +71,10 @@ class Readers {
   const std::vector<int> columns;
   bool used = false;
 
-  // Remembers that lanes (`bits`, one mask each) read `where`, which may repeat; false if a row of
-  // the warp cannot say that beside what it says already.
+  // Remembers that lanes (`bits`, one mask each) read `where`, which may repeat unless `apart`; false
+  // if a row of the warp cannot say that beside what it says already.
   bool note(int warp, Where where, const Mask* bits, Time time, int record,
-            const OrderCheck& check);
+            const OrderCheck& check, bool apart);
   // Forgets the reads of these granules, which are being written. Marks in `read` which of them had
   // been read (false: none), and appends what is not ordered before.
   bool take(Where where, const OrderCheck& check, uint8_t* read, std::vector<Left>& left);

@@ -116,15 +116,24 @@ const Code* Region::gather(const Zeros<Code>& from, Where where, std::vector<Cod
 }
 
 void Region::set(Zeros<Code>& in, Where where, Codes codes) {
+  if (!where.list && !codes.each) {
+    std::fill_n(in.data() + where.start, where.count, codes.one);
+    return;
+  }
   for (size_t i = 0; i < where.count; ++i) in[where[i]] = codes.of(i);
 }
 
 bool Region::copy_rows(Where where, std::vector<Code>& rows) const {
   rows.resize(where.count * slots_);
   Code any = 0;
+  if (!where.list) {
+    const Code* from = reads_.data() + size_t(where.start) * slots_;
+    for (size_t i = 0; i < rows.size(); ++i) any |= rows[i] = from[i];
+    return any;
+  }
   size_t next = 0;
   for (size_t i = 0; i < where.count; ++i) {
-    const Code* from = reads_.data() + where[i] * slots_;
+    const Code* from = reads_.data() + size_t(where.list[i]) * slots_;
     for (size_t slot = 0; slot < slots_; ++slot) any |= rows[next++] = from[slot];
   }
   return any;
@@ -209,11 +218,17 @@ bool Region::plain_reads(Where where, const OrderCheck& check, std::vector<uint8
   read.resize(where.count);
   const bool had = readers->take(where, check, read.data(), left);
   for (const Left& each : left) {
-    std::map<std::pair<int, Mask>, Code> made;
-    for (const auto& by : each.by) made.emplace(by, 0);
-    for (auto& [by, code] : made) code = records_.code_of(by.first, by.second);
-    std::vector<Code> codes;
-    for (const auto& by : each.by) codes.push_back(made[by]);
+    std::vector<std::pair<int, Mask>> kinds = each.by;  // each once, in their order
+    std::sort(kinds.begin(), kinds.end());
+    kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
+    std::vector<Code> made, codes;
+    for (const auto& by : kinds) made.push_back(records_.code_of(by.first, by.second));
+    size_t last = 0;
+    for (const auto& by : each.by) {
+      if (kinds[last] != by)
+        last = size_t(std::lower_bound(kinds.begin(), kinds.end(), by) - kinds.begin());
+      codes.push_back(made[last]);
+    }
     note_read({each.granules.data(), 0, each.granules.size()}, {0, codes.data()}, {0, nullptr},
               OrderCheck(records_));
   }

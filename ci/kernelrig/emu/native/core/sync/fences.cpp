@@ -1,7 +1,7 @@
 // Fences, and the barrier of a warp: nothing happens in values, observers hear of them.
 #include <map>
 
-#include "memory.hpp"
+#include "observe/threads.hpp"
 #include "registry.hpp"
 
 namespace emu {

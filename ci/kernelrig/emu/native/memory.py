@@ -126,9 +126,7 @@ class NativeMemory:
                 self.table.python_listens_to_operations = True
             elif type(observer) is LastWriter:
                 self._point("last_writer", observer.of_machine(self.machine))
-                known = np.zeros(len(self.machine.program.function.instructions), np.uint8)
-                known[list(observer.copied)] = 1
-                self._point("copied", known)
+                self._point("copied", observer.copied_by(self.machine))
 
     def _watch(self, barriers: Barriers) -> None:
         live = _Live(barriers._live)

@@ -26,6 +26,7 @@ from kernelrig.emu.machine.phase import Barrier
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
 from kernelrig.emu.numerics.arrays import LANES, Mask, lane_bits
 from kernelrig.emu.observe.composite import CompositeObserver
+from kernelrig.emu.observe.last_writer import LastWriter
 from kernelrig.emu.tensor.tensor_memory import UNIT_COLUMNS, Allocated, Holdings, TensorMemory
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ ON_FAULT = ctypes.CFUNCTYPE(
 
 def listens(hooks: Hooks | None) -> bool:
     """Say whether an observer hears of anything that is synchronised or asynchronous."""
-    observers = hooks.observers if isinstance(hooks, CompositeObserver) else (hooks,)
+    known = hooks.observers if isinstance(hooks, CompositeObserver) else (hooks,)
+    observers = [one for one in known if type(one) is not LastWriter]  # the core tells it
     events = [n for n in vars(Hooks) if not n.startswith("_") and n not in _OTHERS]
     return any(
         getattr(type(one), name) is not vars(Hooks)[name]

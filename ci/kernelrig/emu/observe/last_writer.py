@@ -19,7 +19,7 @@ class LastWriter(Hooks):
 
     def __init__(self) -> None:
         self.last: Array | None = None
-        self.copied: dict[int, int] = {}  # by instruction: the first flat byte that it read
+        self.copied: Array | None = None
 
     def of_machine(self, machine: Any) -> Array:  # noqa: ANN401 - see Hooks
         """Return the table: an instruction for each unit of 16 bytes, NO_WRITER where none."""
@@ -27,6 +27,12 @@ class LastWriter(Hooks):
             units = len(machine.memory.global_) // UNIT + 1
             self.last = np.full(units, NO_WRITER, np.int32)
         return self.last
+
+    def copied_by(self, machine: Any) -> Array:  # noqa: ANN401 - see Hooks
+        """Return the first flat byte that copies of each instruction read, NO_WRITER of none."""
+        if self.copied is None:
+            self.copied = np.full(len(machine.program.function.instructions), NO_WRITER, np.int64)
+        return self.copied
 
     def accessed(
         self,
@@ -55,11 +61,16 @@ class LastWriter(Hooks):
                 last[(starts + offset) // UNIT] = op.at
             last[(starts + size - 1) // UNIT] = op.at
         elif space == "global" and len(starts):
-            self.copied.setdefault(op.at, int(starts[0]))
+            copied = self.copied_by(op.machine)
+            if copied[op.at] == NO_WRITER:
+                copied[op.at] = starts[0]
 
     def copies_from(self, start: int, size: int) -> tuple[int, ...]:
         """Return the instructions of which the first copy read one of those flat bytes."""
-        return tuple(at for at, byte in self.copied.items() if start <= byte < start + size)
+        if self.copied is None:
+            return ()
+        inside = (self.copied >= start) & (self.copied < start + size)
+        return tuple(np.flatnonzero(inside).tolist())
 
     def of(self, machine: Any, index: int) -> int:  # noqa: ANN401 - see Hooks
         """Return the instruction that wrote the flat byte last, NO_WRITER if none did."""

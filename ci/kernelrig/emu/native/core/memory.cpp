@@ -290,10 +290,8 @@ bool Memory::observe_operation(int at, Arena arena, const int64_t* starts, int64
     for (int64_t n = 0; n < count; n++)
       if (marked(non_coherent, starts[n], size, NON_COHERENT))
         return false;
-  if (last_writer && arena == GLOBAL && !write && !copied[at]) {
-    copied[at] = 1;
-    return false;
-  }
+  if (last_writer && arena == GLOBAL && !write && copied[at] < 0)
+    copied[at] = starts[0];
   if (counts)
     counts[ASYNC + arena * 2 + write] += count * size;
   if (marks)

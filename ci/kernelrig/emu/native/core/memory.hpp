@@ -78,7 +78,7 @@ struct Memory {
   int64_t barrier_count;
   int64_t init;          // whether Init watches reads
   int32_t* last_writer;  // LastWriter: by units of 16 bytes
-  uint8_t* copied;         // LastWriter: by instruction, whether its copies' first read is known
+  int64_t* copied;         // LastWriter: by instruction, the first byte its copies read, or -1
   races::Races* races;   // the race detector of the core
   // An observer that is Python's alone hears of threads' accesses: all of them, or those that
   // acquire or release.

@@ -30,8 +30,26 @@ struct Copy {
 
 Copy& copy_of(Op& op) { return *static_cast<Copy*>(op.own.get()); }
 
-void read(Sync& sync, Copy& copy, bool store) {
+// Tells observers of the bytes of a copy in an arena.
+void tell(Sync& sync, const Op& op, const Copy& copy, Arena arena, int64_t flat, bool is_write) {
+  if (!sync.memory.last_writer)
+    return;
+  thread_local std::vector<int64_t> starts;
+  int64_t size = copy.size;
+  if (!copy.map)
+    starts.assign(1, flat);
+  else if (arena == SHARED)
+    places(*copy.map, flat, starts, size);
+  else if (copy.clip.empty)
+    return;
+  else
+    rows(*copy.map, copy.clip, starts, size);
+  sync.accessed(op, arena, starts, size, is_write);
+}
+
+void read(Sync& sync, const Op& op, Copy& copy, bool store) {
   Memory& memory = sync.memory;
+  tell(sync, op, copy, !copy.map ? copy.arena : store ? SHARED : GLOBAL, copy.from, false);
   copy.data = sync.bytes(copy.size);
   uint8_t* into = copy.data.data();
   if (!copy.map)
@@ -42,8 +60,9 @@ void read(Sync& sync, Copy& copy, bool store) {
     load(*copy.map, copy.clip, memory.bytes[GLOBAL], into);
 }
 
-void write(Sync& sync, Copy& copy, Arena arena, int64_t flat) {
+void write(Sync& sync, const Op& op, Copy& copy, Arena arena, int64_t flat) {
   Memory& memory = sync.memory;
+  tell(sync, op, copy, arena, flat, true);
   uint8_t *bytes = memory.bytes[arena], *written = memory.written[arena];
   if (!copy.map) {
     std::memcpy(bytes + flat, copy.data.data(), size_t(copy.size));
@@ -60,7 +79,7 @@ bool load_step(Core& core, Op& op) {
   Copy& copy = copy_of(op);
   std::vector<Landing>& landings = copy.landings;
   if (!op.stage) {
-    read(sync, copy, false);
+    read(sync, op, copy, false);
     op.read = true;
     for (size_t n = landings.size() - 1; n > 0; n--)  // random.shuffle
       std::swap(landings[n], landings[size_t(core.random.below(int64_t(n) + 1))]);
@@ -70,7 +89,7 @@ bool load_step(Core& core, Op& op) {
   const Landing& landing = landings[size_t(op.stage - 1) / 2];
   if (op.stage % 2) {
     if (landing.flat >= 0 && sync.is_running(landing.flat / SLOT_BYTES))
-      write(sync, copy, SHARED, landing.flat);
+      write(sync, op, copy, SHARED, landing.flat);
   } else if (!sync.op_tx(op, landing.slot, landing.offset, copy.size)) {
     return true;
   } else if (size_t(op.stage) == 2 * landings.size()) {
@@ -85,13 +104,13 @@ bool store_step(Core& core, Op& op) {
   Sync& sync = *core.sync;
   Copy& copy = copy_of(op);
   if (op.stage) {
-    write(sync, copy, GLOBAL, copy.to);
+    write(sync, op, copy, GLOBAL, copy.to);
     sync.keep(std::move(copy.data));
     return false;
   }
   if (!sync.is_running(core.slot_of[op.warp]) && sync.failed(op, SOURCE_EXITED, 0, 0, 0))
     return true;
-  read(sync, copy, true);
+  read(sync, op, copy, true);
   op.read = true;
   core.wake(OP_KEYS | op.id);
   op.stage = 1;

@@ -149,6 +149,12 @@ struct Sync {
   bool failed(const Op& op, Fault wrong, int64_t a, int64_t b, int64_t c) {
     return core.failed(fault(op.id, wrong, a, b, c));
   }
+  // Tells what an operation read or wrote to those observers that do not make the core leave it to
+  // Python: they never have anything to report.
+  void accessed(const Op& op, Arena arena, const std::vector<int64_t>& starts, int64_t size,
+                bool write) {
+    memory.observe_operation(op.at, arena, starts.data(), int64_t(starts.size()), int(size), write);
+  }
   // complete_tx and an arrival by an operation; false where the run is over.
   bool op_tx(Op& op, int64_t slot, int64_t offset, int64_t bytes);
   bool op_arrive(Op& op, int64_t slot, int64_t offset);

@@ -34,7 +34,9 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any argument of an event
             return None  # its shape is the engine's; the observers' findings compare its values
         case list() | tuple():
             return tuple(_plain(v) for v in value)
-        case slice() | str() | int() | float() | bool() | None:
+        case None:
+            return None  # a mask of all lanes, which may be an array on the other engine
+        case slice() | str() | int() | float() | bool():
             return repr(value)
     return "machine" if isinstance(value, Machine) else type(value).__name__
 

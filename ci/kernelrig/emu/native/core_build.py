@@ -120,7 +120,8 @@ def built(folder: Path | None = None, sources: Path = SOURCES) -> Path | None:
     compiler = shutil.which("g++")
     if compiler is None:
         return None
-    _, library = _names(compiler, HERE, folder or cache_folder(), sources)
+    variant = Variant(sanitized=bool(os.environ.get(SANITIZED)))
+    _, library = _names(compiler, variant, folder or cache_folder(), sources)
     return library if library.is_file() else None
 
 

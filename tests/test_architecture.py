@@ -33,8 +33,10 @@ SAME_NAME = {
     "journal": "the agent writes it, the client reads it",
     "looks": "the agent takes them, the client reads them",
     "mbarrier": "its instructions, and its state",
+    "memory": "an observer of its use, and its place in the native core",
     "process": "a process here, and a process of a measurement",
     "program": "the program of an emulated kernel, and the command-line program",
+    "races": "the detector, and its form in the native core",
     "reader": "of what a stage left: one a kind of stage",
     "tensor_memory": "its state in the emulator, and the static rules about it",
 }
@@ -151,8 +153,18 @@ def test_dense_modules_give_their_reasons(module: str, percent: int) -> None:
 
 
 def test_one_place_turns_an_exception_into_a_verdict_or_the_end_of_a_run() -> None:
-    """Besides it the command line maps exceptions to exit codes; the agent runs on the host."""
-    edges = ("cli/", "emu/__main__.py", "remote/agent/")
+    """Besides it the command line maps exceptions to exit codes; the agent runs on the host.
+
+    Out of a worker, and out of a callback of the native core, an exception is sent on as it is.
+    """
+    edges = (
+        "cli/",
+        "emu/__main__.py",
+        "emu/launch/workers.py",
+        "emu/native/core_scheduler.py",
+        "emu/native/races.py",
+        "remote/agent/",
+    )
     sites = [
         name
         for path in sorted(PACKAGE.rglob("*.py"))

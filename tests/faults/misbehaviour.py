@@ -167,7 +167,7 @@ def floods_disk(rng: Random, seed: int) -> tuple[str, ...]:
         "dd if=/dev/zero of=flood bs=1M count=4000 2>/dev/null; sleep 60",
         "truncate -s 2G flood; sleep 60",
         "i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero > flood$i; done",
-        "truncate -s 8E flood; sleep 60",
+        "truncate -s 8T flood; sleep 60",
         "truncate -s 1G flood; printf x >> flood; sleep 60",
     )
     return (ways[seed % len(ways)],)

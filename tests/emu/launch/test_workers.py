@@ -130,10 +130,11 @@ def test_a_process_that_ends_is_one_sentence_with_the_place(
 ) -> None:
     monkeypatch.setitem(OBSERVERS, "memory", ending(how))
     words = ["--schedules", "3", "--jobs", jobs, "--json", str(tmp_path / "found.json")]
+    others = children(os.getpid())  # of fixtures that live as long as the session
     assert main(["run", str(launch(tmp_path, STORE)), *words]) == 4
     assert re.fullmatch(f"error: {said}\n", capsys.readouterr().err)
     assert not (tmp_path / "found.json").exists()
-    assert children(os.getpid()) == []
+    assert set(children(os.getpid())) <= set(others)
 
 
 def test_the_native_engine_names_the_instruction_that_ended_its_process(

@@ -40,7 +40,6 @@ from kernelrig.ptx import Instruction, Register
 Function = Callable[[Array], Array]
 _MODES = "rn rz rm rp rna"
 _INTEGRAL = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
-_FLOATS = ("f16", "bf16", "f32", "f64")
 _SIZES = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}  # digits: more is wider
 _INTEGERS = tuple(f"{kind}{bits}" for kind in "us" for bits in (8, 16, 32, 64))
 _EIGHT = ("e4m3x2", "e5m2x2")
@@ -377,7 +376,7 @@ def _of_eight(i: Instruction) -> Step:
     return pure(i, run, U16, result=U32, native=handler)
 
 
-_ANY = " ".join((*_FLOATS, *_INTEGERS))
+_ANY = " ".join((*_SIZES, *_INTEGERS))
 
 _UNTRIED = {
     "cvt": "rna satfinite",

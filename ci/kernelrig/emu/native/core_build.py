@@ -36,7 +36,7 @@ UNUSED_S = 30 * 86400.0
 # Elements of floats are computed alike at any vector width: no contraction, no fast-math. What no
 # one reads (errno, the flags of exceptions) need not be kept.
 FLAGS = (
-    "-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC",
+    "-std=c++17", "-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC",
     "-Wall", "-Wextra",
 )  # fmt: skip
 LINK = ("-shared", "-static-libgcc", "-static-libstdc++", "-Wl,--exclude-libs,ALL")

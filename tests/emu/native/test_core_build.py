@@ -61,6 +61,18 @@ def test_a_core_is_built_once_and_anew_for_other_content(tmp_path: Path) -> None
     assert len(again) == len(stamps) + 2, "one object, one library"
 
 
+def test_a_header_is_compiled_anew_where_it_is_included(tmp_path: Path) -> None:
+    core, cache = sources(tmp_path / "core", 1), tmp_path / "cache"
+    (core / "numbers").mkdir()
+    (core / "numbers/one.hpp").write_text('#include "registry.hpp"\n#include "two.hpp"\n')
+    (core / "add.cpp").write_text(SMALL.replace("registry.hpp", "numbers/one.hpp"))
+    for number in (1, 2):
+        (core / "numbers/two.hpp").write_text(f"constexpr unsigned NUMBER = {number};\n")
+        build(HERE, cache, core)
+    assert len([*cache.glob("add-*.o")]) == 2
+    assert len([*cache.glob("registry-*.o")]) == 1
+
+
 def test_processes_that_build_at_once_get_one_library(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from kernelrig.emu.native.core_build import *;"

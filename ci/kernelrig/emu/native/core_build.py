@@ -1,8 +1,9 @@
 """Compiles the native core with the user's g++, once: a library in the user's cache folder.
 
-Each .cpp becomes an object of its own, named by the content of it, of all headers, of the compiler
-and of the flags; the library by its objects. What is there is never compiled again. Of processes
-that need it at once one compiles and the others wait; a file appears under its name whole.
+Each .cpp becomes an object of its own, named by the content of it, of the headers that it includes,
+of the compiler and of the flags; the library by its objects. What is there is never compiled again.
+Of processes that need it at once one compiles and the others wait; a file appears under its name
+whole.
 
 A wheel brings libraries for two levels of x86-64, named by the content of the sources beside them
 (`ship`): where one fits the CPU nothing is compiled.
@@ -15,6 +16,7 @@ import fcntl
 import hashlib
 import os
 import platform
+import re
 import shutil
 import tempfile
 import time
@@ -30,6 +32,7 @@ from kernelrig.proc.process import run_process
 SOURCES = Path(__file__).parent / "core"
 SHIPPED = Path(__file__).parent / "prebuilt"
 COMPILE_S = 300.0
+_INCLUDE = re.compile(rb'^#include "([^"]+)"', re.MULTILINE)
 UNUSED_S = 30 * 86400.0
 """What no process has asked for in this time is removed from the cache."""
 
@@ -130,13 +133,27 @@ def _names(
 ) -> tuple[dict[Path, Path], Path]:
     """Return the object of each .cpp file, and the library."""
     base = _base_key(compiler, variant)
-    headers = _digest(base, *(p.read_bytes() for p in sorted(sources.rglob("*.hpp"))))
     objects = {
-        p: folder / f"{p.stem}-{_digest(headers, p.read_bytes())[:20]}.o"
+        p: folder / f"{p.stem}-{_digest(base, *_included(p, sources))[:20]}.o"
         for p in sorted(sources.rglob("*.cpp"))
     }
     named = _digest(*(p.name for p in objects.values()), *variant.link)
     return objects, folder / f"core-{named[:20]}.so"
+
+
+def _included(unit: Path, sources: Path) -> list[bytes]:
+    """Return the content of a file and of each header of ours that it includes, at any depth."""
+    found: dict[Path, bytes] = {}
+    left = [unit]
+    while left:
+        path = left.pop()
+        if path in found:
+            continue
+        found[path] = path.read_bytes()
+        for name in _INCLUDE.findall(found[path]):
+            beside = (path.parent / name.decode()).resolve()
+            left.append(beside if beside.is_file() else (sources / name.decode()).resolve())
+    return [found[path] for path in sorted(found)]
 
 
 def _build(compiler: str, variant: Variant, folder: Path, sources: Path) -> Path:

@@ -29,6 +29,7 @@ from kernelrig.emu.native.batch_facade import IN_FLIGHT, NativeBatch, lanes_of, 
 from kernelrig.emu.native.core_calls import CALLBACKS, Callbacks
 from kernelrig.emu.native.machine_facade import NativeMachine
 from kernelrig.emu.native.memory import NativeMemory
+from kernelrig.emu.native.products import ON_PRODUCT, multiply_at, sgemm
 from kernelrig.emu.native.sync import FAULTS, ON_FAULT, LastWaits, listens, settle_parts
 from kernelrig.emu.numerics.arrays import LANES, Pending
 
@@ -64,6 +65,8 @@ class CoreScheduler:
             machine.core, ctypes.byref(self.memory.table), self.on_fault,
             not machine.synchronises, machine.spurious,
         )  # fmt: skip
+        self.on_product = ON_PRODUCT(self._guarded(multiply_at))
+        machine.calls.core_products(machine.core, sgemm(), self.on_product)
         if machine.synchronises:
             machine.last_wait = LastWaits(machine)  # type: ignore[assignment]
         self.callbacks = Callbacks(

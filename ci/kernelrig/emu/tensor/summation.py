@@ -53,14 +53,28 @@ def multiply(a: F32, b: F32) -> F32:
 _products = np.empty(0, np.float32)
 
 
-def multiply_add(a: F32, b: F32, d: F32) -> None:
-    """Add A x B^T to D: each element is the sum over k, in BLAS's order, and then D's."""
+def multiply_into(a: F32, b: F32, d: F32, adds: bool) -> None:
+    """Let D be A x B^T, or add it: each element is the sum over k, in BLAS's order, and then D's.
+
+    A NaN is the one that tensor cores make.
+    """
     global _products
+    if not adds:
+        np.matmul(a, b.T, out=d)
+        _canonical(d)
+        return
     if _products.size < d.size:
         _products = np.empty(d.size, np.float32)
     product = _products[: d.size].reshape(d.shape)
     np.matmul(a, b.T, out=product)
     d += product
+    _canonical(d)
+
+
+def _canonical(values: F32) -> None:
+    wrong = np.isnan(values)
+    if wrong.any():
+        values.view(np.uint32)[wrong] = _NAN
 
 
 def hardware_sum(

@@ -22,7 +22,7 @@ from kernelrig.emu.tensor.summation import (
     F32,
     hardware_sum,
     multiply,
-    multiply_add,
+    multiply_into,
 )
 from kernelrig.emu.tensor.tensor_memory import TensorMemory
 
@@ -166,12 +166,10 @@ class Multiplication:
             return
         floats = d.view(np.float32)
         if product.d == "f32" and not self.hardware:
-            if not self.accumulate:
-                np.matmul(a, b.T, out=floats)
-            elif self.shift:
+            if self.accumulate and self.shift:
                 floats[...] = multiply(a, b) + floats * np.float32(2.0**-self.shift)
             else:
-                multiply_add(a, b, floats)
+                multiply_into(a, b, floats, self.accumulate)
             return
         half = d.astype(np.uint16).view(np.float16)
         start = floats if product.d == "f32" else half.astype(np.float32)

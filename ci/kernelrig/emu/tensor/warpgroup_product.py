@@ -24,7 +24,7 @@ from kernelrig.emu.tensor.summation import (
     HOPPER_FP8,
     hardware_sum,
     multiply,
-    multiply_add,
+    multiply_into,
 )
 
 WARPS = 4
@@ -143,7 +143,7 @@ class WarpgroupProduct:
             rounding = replace(HOPPER_FP8 if form.a.bytes == 1 else HOPPER, half=form.d == "f16")
             sums = hardware_sum(a, b, (form.a, form.b), before, rounding)
         elif before is not None:
-            multiply_add(a, b, before)
+            multiply_into(a, b, before, True)
             sums = before
         else:
             sums = multiply(a, b)

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "core.hpp"
+#include "tensor/products.hpp"
 
 namespace emu {
 
@@ -190,6 +191,7 @@ struct Core {
 
   std::vector<int64_t> blocked_by;  // the keys of the last `ready`
   std::shared_ptr<Sync> sync;
+  Products products;
 
 private:
   void advance(Batch* batch);

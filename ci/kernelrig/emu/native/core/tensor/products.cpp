@@ -1,0 +1,52 @@
+#include "tensor/products.hpp"
+
+#include <algorithm>
+
+#include "machine.hpp"
+
+using namespace emu;
+
+namespace emu {
+namespace {
+
+// NaNs become the one that tensor cores make.
+void make_canonical(float* values, int64_t count) {
+  constexpr uint32_t INFINITE = 0x7F800000, SIGN = 0x80000000, ONE = 0x7FFFFFFF;
+  auto* words = reinterpret_cast<uint32_t*>(values);
+  uint32_t largest = 0;
+  for (int64_t n = 0; n < count; n++)
+    largest = std::max(largest, words[n] & ~SIGN);
+  if (largest <= INFINITE)
+    return;
+  for (int64_t n = 0; n < count; n++)
+    words[n] = (words[n] & ~SIGN) > INFINITE ? ONE : words[n];
+}
+
+}  // namespace
+
+bool Products::make(const MatrixProduct& p) const {
+  if (!sgemm)
+    return python(&p) >= 0;
+  constexpr int BY_ROWS = 101, AS_IS = 111, TRANSPOSED = 112;  // of cblas
+  sgemm(BY_ROWS, p.a.by_columns ? TRANSPOSED : AS_IS, p.b.by_columns ? AS_IS : TRANSPOSED, p.m,
+        p.n, p.k, 1, p.a.values, p.a.stride, p.b.values, p.b.stride, p.adds ? 1 : 0, p.d, p.stride);
+  for (int64_t row = 0; row < p.m; row++)
+    make_canonical(p.d + row * p.stride, p.n);
+  return true;
+}
+
+}  // namespace emu
+
+extern "C" {
+
+// How products are made: by a cblas_sgemm with 64-bit integers, or where it is null by Python.
+void core_products(Core* core, Products::Sgemm sgemm, int (*python)(const MatrixProduct*)) {
+  core->products = {sgemm, python};
+}
+
+// `Products::make`, for tests.
+int core_multiply(Products::Sgemm sgemm, int (*python)(const MatrixProduct*),
+                  const MatrixProduct* product) {
+  return Products{sgemm, python}.make(*product);
+}
+}

@@ -1,0 +1,81 @@
+"""Products that the core has made, by BLAS or by Python: NumPy's bits."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+from kernelrig.emu.native.core_calls import core_calls
+from kernelrig.emu.native.products import (
+    ON_PRODUCT,
+    MatrixWords,
+    ProductWords,
+    does_the_same,
+    multiply_at,
+    sgemm,
+)
+from kernelrig.emu.tensor.summation import F32, multiply_into
+
+SIZES = [(128, 256, 32), (128, 8, 16), (64, 96, 8), (16, 24, 32), (256, 16, 32)]
+
+
+def drawn(rng: np.random.Generator, *shape: int) -> F32:
+    values = (rng.standard_normal(shape) * 2.0 ** rng.integers(-60, 60, shape)).astype(np.float32)
+    values[rng.random(shape) < 0.01] = np.inf
+    values[rng.random(shape) < 0.01] = np.nan
+    return np.where(rng.random(shape) < 0.1, np.copysign(np.float32(0), values), values)
+
+
+def words_of(a: F32, b: F32, d: F32, adds: bool) -> ProductWords:
+    def matrix(of: F32) -> MatrixWords:
+        by_columns = of.strides[0] == of.itemsize
+        return MatrixWords(of.ctypes.data, max(of.strides) // of.itemsize, by_columns)
+
+    (m, k), n = a.shape, len(b)
+    return ProductWords(m, n, k, matrix(a), matrix(b), d.ctypes.data, d.strides[0] // 4, adds)
+
+
+@pytest.mark.parametrize("by_blas", [True, False])
+@pytest.mark.parametrize("adds", [True, False])
+def test_products_have_the_bits_of_numpy(by_blas: bool, adds: bool) -> None:
+    function = sgemm() if by_blas else None
+    if by_blas and function is None:
+        pytest.skip("NumPy's BLAS is none that the core calls")
+    rng = np.random.default_rng(1)
+    for m, n, k in SIZES:
+        for transposed in (False, True):
+            a, b, d = drawn(rng, m, k), drawn(rng, n, k), drawn(rng, m, n + 5)
+            if transposed:
+                a, b = np.asfortranarray(a), np.asfortranarray(b)
+            expected = d.copy()
+            with np.errstate(all="ignore"):
+                multiply_into(a, b, expected[:, :n], adds)
+                words, python = words_of(a, b, d[:, :n], adds), ON_PRODUCT(multiply_at)
+                assert core_calls().core_multiply(function, python, ctypes.byref(words)) == 1
+            assert d.tobytes() == expected.tobytes()
+
+
+def test_a_function_that_adds_in_another_order_is_not_called() -> None:
+    def backwards(
+        _: int, of_a: int, of_b: int, m: int, n: int, k: int, alpha: float,
+        a: int, stride_a: int, b: int, stride_b: int, beta: float, d: int, stride: int,
+    ) -> None:  # fmt: skip
+        made = words_of(np.empty((m, k), np.float32), np.empty((n, k), np.float32),
+                        np.empty((m, n), np.float32), beta != 0)  # fmt: skip
+        made.a = MatrixWords(a, stride_a, of_a == 112)
+        made.b = MatrixWords(b, stride_b, of_b == 111)
+        made.d, made.stride = d, stride
+        multiply_at(ctypes.addressof(made))
+        if beta:  # as if D came first: another rounding
+            flat = (ctypes.c_float * n).from_address(d)
+            flat[0] = float(np.nextafter(np.float32(flat[0]), np.float32(np.inf)))
+
+    long, plain, real, place = ctypes.c_int64, ctypes.c_int, ctypes.c_float, ctypes.c_void_p
+    function = ctypes.CFUNCTYPE(
+        None, plain, plain, plain, long, long, long, real, place, long, place, long, real, place,
+        long,
+    )(backwards)  # fmt: skip
+    assert not does_the_same(ctypes.cast(function, ctypes.c_void_p).value or 0)
+    known = sgemm()
+    assert known is None or does_the_same(known)

@@ -1,0 +1,204 @@
+#include "tensor/matrix_operand.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <unordered_map>
+
+#include "rounding.hpp"
+
+namespace emu {
+namespace {
+
+constexpr size_t KEPT = 4096;  // patterns
+
+// Fields of a descriptor: bits `low` to `high`.
+uint64_t field(uint64_t bits, int low, int high) {
+  return bits >> low & ((uint64_t(2) << (high - low)) - 1);
+}
+
+MatrixDescriptor descriptor(uint64_t bits, Swizzle swizzle) {
+  return {UNIT * int64_t(field(bits, 0, 13)), UNIT * int64_t(field(bits, 16, 29)),
+          UNIT * int64_t(field(bits, 32, 45)), swizzle};
+}
+
+int64_t span_of(Swizzle swizzle) {
+  constexpr int64_t SPANS[] = {UNIT, 32, 64, 128, 128};
+  return SPANS[swizzle];
+}
+
+// Where the byte of a linear address lies.
+int64_t swizzled(Swizzle swizzle, int64_t address) {
+  if (swizzle == NO_SWIZZLE)
+    return address;
+  if (swizzle == ATOMS_32)
+    return address ^ (address >> 2 & 0x60);
+  return address ^ (address >> 3 & (span_of(swizzle) - UNIT));
+}
+
+struct Key {
+  int64_t leading, stride, start;
+  int rows, element, swizzle, mn_major;
+
+  bool operator==(const Key& other) const {
+    return leading == other.leading && stride == other.stride && start == other.start &&
+           rows == other.rows && element == other.element && swizzle == other.swizzle &&
+           mn_major == other.mn_major;
+  }
+};
+
+struct Hash {
+  size_t operator()(const Key& key) const {
+    uint64_t sum = 0;
+    for (int64_t part : {key.leading, key.stride, key.start, int64_t(key.rows),
+                         int64_t(key.element), int64_t(key.swizzle * 2 + key.mn_major)})
+      sum = (sum ^ uint64_t(part)) * 0x9E3779B97F4A7C15;
+    return sum ^ sum >> 32;
+  }
+};
+
+UnitPattern pattern_of(const Key& key) {
+  const Swizzle swizzle = Swizzle(key.swizzle);
+  const int64_t span = span_of(swizzle), size = bytes_of(Element(key.element));
+  UnitPattern made{};
+  made.lines = key.mn_major ? int(K_BYTES / size) : key.rows;
+  made.width = int((key.mn_major ? key.rows * size : K_BYTES) / UNIT);
+  const int64_t group = swizzle == ATOMS_32 ? 4 : 8;
+  for (int64_t line = 0; line < made.lines; line++)
+    for (int64_t unit = 0; unit < made.width; unit++) {
+      const int64_t byte = UNIT * unit;
+      int64_t linear;
+      if (!key.mn_major)
+        linear = line % 8 * span + line / 8 * key.stride +
+                 (swizzle == NO_SWIZZLE ? unit * key.leading : byte);
+      else if (swizzle == NO_SWIZZLE)
+        linear = unit * key.stride + line % 8 * UNIT + line / 8 * key.leading;
+      else
+        linear = byte % span + byte / span * key.leading + line % group * span +
+                 line / group * key.stride;
+      made.units.push_back(int32_t(swizzled(swizzle, key.start + linear) / UNIT));
+    }
+  const auto [low, high] = std::minmax_element(made.units.begin(), made.units.end());
+  made.low = *low;
+  made.high = *high;
+  return made;
+}
+
+// An 8-bit float with `digits` binary digits behind the point; `bias` of its exponent.
+float of_8_bits(int code, int digits, int bias) {
+  const int exponent = code >> digits & ((1 << (7 - digits)) - 1), rest = code & ((1 << digits) - 1);
+  const float size = exponent ? bits_as<float>(uint32_t(exponent - bias + 127) << 23 |
+                                               uint32_t(rest) << (23 - digits))
+                              : float(rest) * bits_as<float>(uint32_t(128 - bias - digits) << 23);
+  return code & 0x80 ? -size : size;
+}
+
+using Bytes = std::array<float, 256>;
+
+Bytes values_of(Element element) {
+  Bytes made;
+  for (int code = 0; code < 256; code++) {
+    float& value = made[size_t(code)];
+    if (element == S8)
+      value = float(int8_t(code));
+    else if (element == U8)
+      value = float(code);
+    else if (element == E5M2)
+      value = of_f16(uint32_t(code) << 8);
+    else
+      value = (code & 127) == 127 ? bits_as<float>(0x7FC00000u) : of_8_bits(code, 3, 7);
+  }
+  return made;
+}
+
+const Bytes& table(Element element) {
+  static const Bytes e4m3 = values_of(E4M3), e5m2 = values_of(E5M2), s8 = values_of(S8),
+                     u8 = values_of(U8);
+  return element == E4M3 ? e4m3 : element == E5M2 ? e5m2 : element == S8 ? s8 : u8;
+}
+
+template <class T> T word(const uint8_t* raw, int64_t number) {
+  T value;
+  std::memcpy(&value, raw + number * int64_t(sizeof value), sizeof value);
+  return value;
+}
+
+}  // namespace
+
+bool decode_sm90(uint64_t bits, MatrixDescriptor& into) {
+  constexpr Swizzle CODES[] = {NO_SWIZZLE, BYTES_128, BYTES_64, BYTES_32};
+  if (field(bits, 14, 15) || field(bits, 30, 31) || field(bits, 46, 48) || field(bits, 49, 51) ||
+      field(bits, 52, 61))
+    return false;
+  into = descriptor(bits, CODES[bits >> 62]);
+  return true;
+}
+
+bool decode_sm100(uint64_t bits, MatrixDescriptor& into) {
+  constexpr int NONE = -1, CODES[] = {NO_SWIZZLE, ATOMS_32, BYTES_128, NONE, BYTES_64, NONE,
+                                      BYTES_32,   NONE};
+  const int code = CODES[bits >> 61];
+  if (field(bits, 46, 48) != 1 || field(bits, 52, 52) || field(bits, 14, 15) ||
+      field(bits, 30, 31) || field(bits, 53, 60) || field(bits, 49, 51) || code == NONE)
+    return false;
+  into = descriptor(bits, Swizzle(code));
+  return true;
+}
+
+bool operand_of(const MatrixDescriptor& descriptor, int rows, Element element, bool mn_major,
+                MatrixOperand& into) {
+  const bool atoms = descriptor.swizzle == ATOMS_32;
+  if (atoms != (mn_major && element == TF32))
+    return false;
+  thread_local std::unordered_map<Key, std::shared_ptr<const UnitPattern>, Hash> known;
+  const Key key{descriptor.leading, descriptor.stride, descriptor.start % PATTERN_BYTES, rows,
+                element, descriptor.swizzle, mn_major};
+  auto found = known.find(key);
+  if (found == known.end()) {
+    if (known.size() >= KEPT)
+      known.clear();
+    found = known.emplace(key, std::make_shared<UnitPattern>(pattern_of(key))).first;
+  }
+  into = {found->second, descriptor.start / PATTERN_BYTES * PATTERN_BYTES, element, mn_major};
+  return true;
+}
+
+void gather(const MatrixOperand& operand, const Part& part, const uint8_t* shared, uint8_t* into) {
+  const UnitPattern& pattern = *operand.pattern;
+  const uint8_t* from = shared + operand.base;
+  for (int line = part.line; line < part.line + part.lines; line++) {
+    const int32_t* units = pattern.units.data() + line * pattern.width + part.unit;
+    for (int unit = 0; unit < part.width; unit++, into += UNIT)
+      std::memcpy(into, from + units[unit] * UNIT, UNIT);
+  }
+}
+
+void starts_of(const MatrixOperand& operand, const Part& part, int64_t flat,
+               std::vector<int64_t>& into) {
+  const UnitPattern& pattern = *operand.pattern;
+  for (int line = part.line; line < part.line + part.lines; line++) {
+    const int32_t* units = pattern.units.data() + line * pattern.width + part.unit;
+    for (int unit = 0; unit < part.width; unit++)
+      into.push_back(flat + operand.base + units[unit] * UNIT);
+  }
+}
+
+void decode(const uint8_t* raw, int64_t bytes, Element element, float* into) {
+  const int64_t count = bytes / bytes_of(element);
+  if (bytes_of(element) == 1) {
+    const Bytes& values = table(element);
+    for (int64_t n = 0; n < count; n++)
+      into[n] = values[raw[n]];
+  } else if (element == F16) {
+    for (int64_t n = 0; n < count; n++)
+      into[n] = of_f16(word<uint16_t>(raw, n));
+  } else if (element == BF16) {
+    for (int64_t n = 0; n < count; n++)
+      into[n] = of_bf16(word<uint16_t>(raw, n));
+  } else {
+    for (int64_t n = 0; n < count; n++)
+      into[n] = bits_as<float>(word<uint32_t>(raw, n) & 0xFFFFE000);
+  }
+}
+
+}  // namespace emu

@@ -40,12 +40,18 @@ class Weather:
 class Link:
     """One connection. It is cut once `cut_after` bytes have passed, both directions counted."""
 
-    def __init__(self, client: socket.socket, server: socket.socket, weather: Weather) -> None:
+    def __init__(
+        self,
+        client: socket.socket,
+        server: socket.socket,
+        weather: Weather,
+        cut_after: tuple[int, Cut] | None,
+        on_cut: Callable[[], None],
+    ) -> None:
         self.ends = (client, server)
         self.weather = weather
         self.bytes = 0
-        self.cut_after: tuple[int, Cut] | None = None
-        self.on_cut: Callable[[], None] = lambda: None
+        self.cut_after, self.on_cut = cut_after, on_cut
         self.silent = threading.Event()
         self.counting = threading.Lock()
         for one, other in ((client, server), (server, client)):
@@ -92,12 +98,13 @@ class Link:
     def cut(self, how: Cut) -> None:
         self.silent.set()
         for end in self.ends if how != "silence" else ():
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # ended by its peer, or cut before
                 if how == "close":
                     end.shutdown(socket.SHUT_RDWR)
                     continue
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESETS)
                 end.shutdown(socket.SHUT_RD)  # wakes the thread that reads, which holds it open
+            if how == "reset":
                 end.close()
 
 
@@ -118,45 +125,48 @@ class Proxy:
         self.accepted = 0
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=16)
         self.port: int = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.listener.close()
+        with self.listener:
+            self.listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
+            self._accepting.join()
         for link in self.links:
             link.cut("reset")
         for held in self.held:
             held.close()
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
+        while True:
+            try:
                 client, _ = self.listener.accept()
-                self.accepted += 1
-                rule, self.first = self.first, None
-                if self.down is not None or (rule is not None and rule[0] == 0):
-                    if self.down is None:
-                        self.on_first()
-                    self._refuse(client, self.down or (rule[1] if rule else "reset"))
-                    continue
-                try:
-                    server = socket.create_connection(("127.0.0.1", self.target))
-                except OSError:
-                    self._refuse(client, "reset")
-                    continue
-                link = Link(client, server, self.weather)
-                link.cut_after, link.on_cut = rule, self.on_first
-                self.links.append(link)
+            except OSError:
+                return
+            self.accepted += 1
+            rule, self.first = self.first, None
+            if self.down is not None or (rule is not None and rule[0] == 0):
+                if self.down is None:
+                    self.on_first()
+                self._refuse(client, self.down or (rule[1] if rule else "reset"))
+                continue
+            try:
+                server = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:
+                self._refuse(client, "reset")
+                continue
+            self.links.append(Link(client, server, self.weather, rule, self.on_first))
 
     def _refuse(self, client: socket.socket, how: Cut) -> None:
         if how == "silence":
             self.held.append(client)
             return
-        if how == "reset":
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESETS)
-        client.close()
+        with client:
+            if how == "reset":
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESETS)
 
     def cut(self, how: Cut) -> None:
         """End every connection that is open now."""

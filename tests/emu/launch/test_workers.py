@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from kernelrig.emu.observe.registry import OBSERVERS
 from tests.emu.harness import kernel_text
 from tests.toolchain_fixture import REPOSITORY
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 STORE = (
     "ld.param.u64 %rd0, [c]; bar.sync 0; mov.u32 %r1, 1;\nst.global.u32 [%rd0], %r1; bar.sync 0;"
 )
@@ -151,21 +152,49 @@ def test_the_native_engine_names_the_instruction_that_ended_its_process(
     )
 
 
+@contextmanager
+def endless(folder: Path, *python: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The command, on a kernel without an end, by two processes."""
+    words = ["run", str(launch(folder, ENDLESS)), "--schedules", "2", "--jobs", "2"]
+    with subprocess.Popen(
+        [sys.executable, *python, *words], cwd=REPOSITORY, stderr=subprocess.DEVNULL
+    ) as command:
+        try:
+            yield command
+        finally:
+            command.kill()
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_no_process_is_left_when_the_command_is_ended(
     number: signal.Signals, tmp_path: Path
 ) -> None:
-    words = [str(launch(tmp_path, ENDLESS)), "--schedules", "2", "--jobs", "2"]
-    command = subprocess.Popen(
-        [sys.executable, "-m", "kernelrig.emu", "run", *words],
-        cwd=REPOSITORY,
-        stderr=subprocess.DEVNULL,
-    )
-    wait_for(lambda: len(children(command.pid)) == 2)
-    workers = children(command.pid)
-    command.send_signal(number)
-    command.wait(LIMIT_S)
-    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+    with endless(tmp_path, "-m", "kernelrig.emu") as command:
+        wait_for(lambda: len(children(command.pid)) == 2)
+        workers = children(command.pid)
+        command.send_signal(number)
+        command.wait(LIMIT_S)
+        wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+
+
+INTERRUPTED = """
+import sys
+from kernelrig.emu.__main__ import main
+def interrupt(frame, event, _):
+    if event == "return" and frame.f_code.co_qualname == sys.argv[1]:
+        sys.setprofile(None)
+        raise KeyboardInterrupt
+sys.setprofile(interrupt)
+main(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("returning", ["Popen._launch", "BaseProcess.start", "Worker.start"])
+def test_an_interrupt_while_a_process_is_started_ends_the_command(
+    returning: str, tmp_path: Path
+) -> None:
+    with endless(tmp_path, "-c", INTERRUPTED, returning) as command:
+        assert command.wait(LIMIT_S) != 0
 
 
 def estimates(path: Path, schedules: int, jobs: int) -> list[str]:

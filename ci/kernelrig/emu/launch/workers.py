@@ -46,18 +46,23 @@ class Failed(Exception):
 
 
 class Worker(Generic[Task, Result]):
-    """A process that runs one task at a time. `number` is that of its task, -1 for none."""
+    """A process that runs one task at a time, once it is started.
+
+    `number` is that of its task, -1 for none.
+    """
 
     def __init__(self, run: Callable[[Task, Progress], Result]) -> None:
         self.progress = Progress()
         self.number = -1
         self.began = 0.0
-        self.connection, theirs = CONTEXT.Pipe()
+        self.connection, self._theirs = CONTEXT.Pipe()
         self._process = CONTEXT.Process(
-            target=_serve, args=(theirs, self.connection, run, self.progress, os.getpid())
+            target=_serve, args=(self._theirs, self.connection, run, self.progress, os.getpid())
         )
+
+    def start(self) -> None:
         self._process.start()
-        theirs.close()
+        self._theirs.close()
 
     def give(self, number: int, task: Task) -> None:
         self.number, self.began = number, time.monotonic()
@@ -79,8 +84,10 @@ class Worker(Generic[Task, Result]):
         raise value
 
     def end(self) -> None:
-        self._process.kill()
-        self._process.join()
+        """End the process, if it was started: one of an interrupted `start` ends with the pipe."""
+        if self._process.pid is not None:
+            self._process.kill()
+            self._process.join()
         self.connection.close()
 
 
@@ -116,6 +123,7 @@ class Workers(Generic[Task, Result]):
         while len(results) < len(tasks):
             if left and len(self.workers) < self._count:
                 self.workers.append(Worker(self._run))
+                self.workers[-1].start()  # known before: Ctrl-C may come as it starts
             for worker in self.workers:
                 if worker.number < 0 and left:
                     worker.give(*left.pop())

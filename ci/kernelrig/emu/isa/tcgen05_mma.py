@@ -26,7 +26,7 @@ from kernelrig.emu.machine.state_spaces import (
     SHARED_WINDOW,
 )
 from kernelrig.emu.numerics.arrays import BOOL, I64, LANES, U16, U32, U64, Array, Mask
-from kernelrig.emu.tensor.instruction_descriptor import Product, doubtful, product
+from kernelrig.emu.tensor.instruction_descriptor import KINDS, Product, doubtful, product
 from kernelrig.emu.tensor.operand_layout import (
     BadDescriptor,
     Operand,
@@ -43,7 +43,6 @@ from kernelrig.emu.tensor.tensor_memory import (
 from kernelrig.emu.tensor.tensor_product import Multiplication, width
 from kernelrig.ptx import Address, Instruction, Integer, Vector
 
-KINDS = ("f16", "tf32", "f8f6f4", "i8")
 _COLLECTOR = " ".join(f"collector::a::{use}" for use in ("fill", "use", "lastuse", "discard"))
 
 
@@ -121,7 +120,9 @@ def _mma(i: Instruction) -> Step:
         read(enable, BOOL),
         *(read(m, U32) for m in masks),
     )
-    return Step(run, reads, effect=True, stop=True)
+    plain = not masks and not shift
+    native = Native("tcgen05.mma", (KINDS.index(kind), group, int(in_tensor))) if plain else None
+    return Step(run, reads, effect=True, stop=True, native=native)
 
 
 def _at(array: Array, row_: int, lane: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,13 @@ from kernelrig.emu.native.batch_facade import IN_FLIGHT, NativeBatch, lanes_of, 
 from kernelrig.emu.native.core_calls import CALLBACKS, Callbacks
 from kernelrig.emu.native.machine_facade import NativeMachine
 from kernelrig.emu.native.memory import NativeMemory
-from kernelrig.emu.native.products import ON_PRODUCT, multiply_at, sgemm
+from kernelrig.emu.native.products import (
+    ON_DESCRIPTOR,
+    ON_PRODUCT,
+    decode_descriptor,
+    multiply_at,
+    sgemm,
+)
 from kernelrig.emu.native.sync import FAULTS, ON_FAULT, LastWaits, listens, settle_parts
 from kernelrig.emu.numerics.arrays import LANES, Pending
 
@@ -67,6 +74,8 @@ class CoreScheduler:
         )  # fmt: skip
         self.on_product = ON_PRODUCT(self._guarded(multiply_at))
         machine.calls.core_products(machine.core, sgemm(), self.on_product)
+        self.on_descriptor = ON_DESCRIPTOR(self._guarded(partial(decode_descriptor, machine)))
+        machine.calls.core_tensor_products(machine.core, self.on_descriptor)
         if machine.synchronises:
             machine.last_wait = LastWaits(machine)  # type: ignore[assignment]
         self.callbacks = Callbacks(

@@ -13,6 +13,10 @@ from functools import cache
 
 import numpy as np
 
+from kernelrig.emu.machine.machine_state import Machine
+from kernelrig.emu.tensor.formats import FORMATS
+from kernelrig.emu.tensor.instruction_descriptor import KINDS, doubtful, product
+from kernelrig.emu.tensor.operand_layout import BadDescriptor
 from kernelrig.emu.tensor.summation import F32, multiply_into
 
 _SGEMM = ("scipy_cblas_sgemm64_", "cblas_sgemm64_")
@@ -23,6 +27,7 @@ _I, _L, _F, _P = ctypes.c_int, ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
 _FUNCTION = ctypes.PYFUNCTYPE(None, _I, _I, _I, _L, _L, _L, _F, _P, _L, _P, _L, _F, _P, _L)
 _TRIED = ((128, 256, 32), (128, 64, 16), (64, 48, 8), (16, 8, 32))
 """Sizes (m, n, k) with which a cblas_sgemm is tried."""
+ON_DESCRIPTOR = ctypes.CFUNCTYPE(_I, ctypes.c_uint32, _I, _I, _L)
 ON_PRODUCT = ctypes.CFUNCTYPE(_I, _L)
 
 
@@ -39,6 +44,29 @@ class ProductWords(ctypes.Structure):
         ("m", _L), ("n", _L), ("k", _L), ("a", MatrixWords), ("b", MatrixWords),
         ("d", _P), ("stride", _L), ("adds", _L),
     )  # fmt: skip
+
+
+class TensorForm(ctypes.Structure):
+    """`TensorForm` of core/tensor/tensor_product.hpp."""
+
+    _fields_ = tuple(
+        (name, _L) for name in ("is_plain", "m", "n", "a", "b", "a_mn_major", "b_mn_major")
+    )
+
+
+def decode_descriptor(machine: Machine, bits: int, kind: int, cta_group: int, into: int) -> int:
+    """Decode an instruction descriptor of tcgen05.mma, if the core does such products."""
+    try:
+        found = product(bits, KINDS[kind], cta_group)
+    except BadDescriptor:
+        return 0
+    exact = not machine.hardware_accumulation and found.d == "f32"
+    made, names = TensorForm.from_address(into), list(FORMATS)
+    made.is_plain = exact and not (found.negate_a or found.negate_b or doubtful(found, cta_group))
+    made.m, made.n = found.m, found.n
+    made.a, made.b = names.index(found.a.name), names.index(found.b.name)
+    made.a_mn_major, made.b_mn_major = found.a_mn_major, found.b_mn_major
+    return 0
 
 
 def multiply_at(address: int) -> int:

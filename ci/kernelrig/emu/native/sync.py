@@ -27,6 +27,7 @@ from kernelrig.emu.machine.state_spaces import SLOT_BYTES
 from kernelrig.emu.numerics.arrays import LANES, Mask, lane_bits
 from kernelrig.emu.observe.composite import CompositeObserver
 from kernelrig.emu.observe.last_writer import LastWriter
+from kernelrig.emu.tensor.instruction_descriptor import KINDS
 from kernelrig.emu.tensor.tensor_memory import UNIT_COLUMNS, Allocated, Holdings, TensorMemory
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 NAMES = (
     "cp.async.bulk", "cp.async.bulk.tensor", "tcgen05.ld", "tcgen05.st",
     "tcgen05.commit.cta_group::1", "tcgen05.commit.cta_group::2",
+    *(f"tcgen05.mma.cta_group::{group}.kind::{kind}" for kind in KINDS for group in (1, 2)),
 )  # fmt: skip
 """What operations of the core are called, by their number there."""
 BULK = 0
@@ -370,13 +372,16 @@ def source_exited(machine: NativeMachine, op: Op, *_: int) -> None:
     report_exited(op)
 
 
-def tensor_access(machine: NativeMachine, op: Op, slot: int, column: int, columns: int) -> None:
+def tensor_access(
+    says: str, machine: NativeMachine, op: Op, slot: int, column: int, columns: int
+) -> None:
     wrong = machine.part(TensorMemory).fault(slot, column, columns)
     assert wrong, "the core asks for what may be accessed"
-    machine.report_op(op, "tmem", f"{op.name} of {wrong}")
+    machine.report_op(op, "tmem", f"{op.name}{says} {wrong}")
 
 
 FAULTS: tuple[Callable[..., None], ...] = (
-    signal_bytes, signal_commit, source_exited, tensor_access,
+    signal_bytes, signal_commit, source_exited,
+    *(partial(tensor_access, says) for says in (" of", ": D has", ": A has")),
 )  # fmt: skip
 """What is done where an operation of the core is at fault, by the number of it."""

@@ -14,6 +14,7 @@ _TYPES: dict[str, dict[int, Format]] = {
     "f8f6f4": {0: E4M3, 1: E5M2},
     "i8": {0: U8, 1: S8},
 }
+KINDS = tuple(_TYPES)
 _SUB_BYTE = {3: "e2m3", 4: "e3m2", 5: "e2m1"}
 _RESULTS: dict[str, dict[int, str]] = {
     "f16": {0: "f16", 1: "f32"},

@@ -20,6 +20,7 @@
 #include "machine.hpp"
 #include "memory.hpp"
 #include "sync/barrier.hpp"
+#include "tensor/tensor_product.hpp"
 
 namespace emu {
 
@@ -77,8 +78,9 @@ struct TensorLoad {
 // Streams of tcgen05 by thread and CTA group: Python numbers others from 0.
 constexpr int64_t TENSOR_STREAMS = int64_t(1) << 40;
 
-// What native operations are called, in the order of native/sync.py.
-enum OpName : int { BULK_COPY, TENSOR_COPY, TENSOR_LOAD, TENSOR_STORE, COMMIT_1, COMMIT_2 };
+// What native operations are called, in the order of native/sync.py; of an mma also by its kind and
+// CTA group.
+enum OpName : int { BULK_COPY, TENSOR_COPY, TENSOR_LOAD, TENSOR_STORE, COMMIT_1, COMMIT_2, MMA };
 
 // What an operation is at fault with, for Python to say.
 enum Fault : int {
@@ -86,6 +88,8 @@ enum Fault : int {
   SIGNALS_COMMIT,  // slot, offset: an arrival that is not plain
   SOURCE_EXITED,   // a store reads shared memory of a CTA that has exited
   TENSOR_ACCESS,   // slot, column, columns: not to be accessed
+  PRODUCT_D,       // the same, of an mma's D
+  PRODUCT_A,       // and of its A
 };
 
 struct Sync {
@@ -116,6 +120,7 @@ struct Sync {
   std::vector<std::vector<int64_t>> stores;
   std::vector<int32_t> python_tensor;  // by warp: what Python holds of them
   Maps maps;
+  TensorProducts tensor_products;
   std::vector<std::vector<uint8_t>> boxes;  // not in use
 
   void start(int warps);
@@ -155,6 +160,9 @@ struct Sync {
                 bool write) {
     memory.observe_operation(op.at, arena, starts.data(), int64_t(starts.size()), int(size), write);
   }
+  // The same of tensor memory: none of those observers hears of it.
+  void tensor_accessed(const Op&, int64_t /*slot*/, int64_t /*lane*/, int64_t /*lanes*/,
+                       int64_t /*column*/, int64_t /*columns*/, bool /*write*/) {}
   // complete_tx and an arrival by an operation; false where the run is over.
   bool op_tx(Op& op, int64_t slot, int64_t offset, int64_t bytes);
   bool op_arrive(Op& op, int64_t slot, int64_t offset);

@@ -14,8 +14,6 @@ namespace {
 
 constexpr uint8_t IN_FLIGHT = 2;
 constexpr int32_t NATIVE_PENDING = 2;  // of View::pending
-// Streams of tcgen05 by thread and CTA group: Python numbers others from 0.
-constexpr int64_t TENSOR_STREAMS = int64_t(1) << 40;
 constexpr uint32_t UNTOUCHED = 0xFFE1DEAD;
 constexpr int LANE_SHIFT = 16;
 constexpr int64_t COLUMN_MASK = 0xFFFF;

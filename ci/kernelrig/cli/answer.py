@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from kernelrig.model import Finding, Outcome
+from kernelrig.model import Finding, Outcome, RunEntry, Trend
 
 
 class Ending(StrEnum):
@@ -148,6 +148,8 @@ class Answer:
     builds: tuple[BuildAnswer, ...] = ()
     baselines: tuple[BaselineAnswer, ...] = ()
     tools: tuple[ToolAnswer, ...] = ()
+    runs: tuple[RunEntry, ...] = ()
+    trends: tuple[Trend, ...] = ()
     tasks: tuple[TaskAnswer, ...] = ()
     text: str = ""
     error: ErrorAnswer | None = None

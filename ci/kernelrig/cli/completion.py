@@ -186,4 +186,5 @@ _POSITIONAL: Mapping[str, Callable[[], Iterable[str]]] = {
     "bench": _kernels,
     "collect": _runs,
     "sass-diff": _builds,
+    "show": _runs,
 }

@@ -47,6 +47,8 @@ def reply_document(task: str, reply: Reply) -> str:
         builds=tuple(map(_build, reply.builds)),
         baselines=tuple(_baselines(reply.baselines)),
         tools=tuple(ToolAnswer(i.name, i.ok, i.text, "" if i.ok else i.fix) for i in reply.tools),
+        runs=reply.runs,
+        trends=reply.trends,
         tasks=tuple(TaskAnswer(name, text) for name, text in reply.tasks.items()),
         text=reply.text,
         next_step=next_command(run) if run else "",

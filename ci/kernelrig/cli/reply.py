@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kernelrig.build.toolchain import Item
-    from kernelrig.model import Baselines, Build, Run
+    from kernelrig.model import Baselines, Build, Run, RunEntry, Trend
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,8 @@ class Reply:
     builds: tuple[Build, ...] = ()
     baselines: tuple[Baselines, ...] = ()
     tools: tuple[Item, ...] = ()
+    runs: tuple[RunEntry, ...] = ()
+    trends: tuple[Trend, ...] = ()
     tasks: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Variant,
     )
     from kernelrig.model.finding import Finding
+    from kernelrig.model.history import Observed, RunEntry, Trend, TrendPoint
     from kernelrig.model.host import (
         Host,
         RecordedRemote,
@@ -130,6 +131,7 @@ __all__ = [
     "Inspection",
     "Kernel",
     "Latency",
+    "Observed",
     "Outcome",
     "Pattern",
     "Plan",
@@ -140,6 +142,7 @@ __all__ = [
     "Role",
     "Rule",
     "Run",
+    "RunEntry",
     "SassRule",
     "SassRules",
     "Shape",
@@ -154,6 +157,8 @@ __all__ = [
     "TimedRun",
     "Tool",
     "Toolchain",
+    "Trend",
+    "TrendPoint",
     "TriedSet",
     "Tunable",
     "Usage",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kernelrig.report.junit import render_junit
     from kernelrig.report.markdown import render_summary
     from kernelrig.report.next_step import command_again, next_command
-    from kernelrig.report.outcome import exit_code, run_outcome, run_word
+    from kernelrig.report.outcome import describe_devices, exit_code, run_outcome, run_word
     from kernelrig.report.screen import render_run
     from kernelrig.report.writer import write_reports
     from kernelrig.terminal.text import render_rows
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Follower",
     "command_again",
+    "describe_devices",
     "describe_error",
     "exit_code",
     "next_command",

@@ -271,6 +271,13 @@ def device_label(stage: StageRecord) -> str:
     return f"{stage.device} {one_line(stage.machine) or '(name unknown)'}"
 
 
+def describe_devices(run: Run) -> str:
+    """Return the devices of a run: `gpu NVIDIA H200`, or `nothing ran`."""
+    # A static stage ran on no device: `static` is shown only where no other stage has one.
+    ran = [s for s in run.stages if s.device is not DeviceKind.STATIC] or run.stages
+    return ", ".join(dict.fromkeys(device_label(s) for s in ran)) or "nothing ran"
+
+
 def labelled(stage: StageRecord, text: str) -> str:
     """Return `text` so that no line of an emulated stage can be read as measured."""
     emulated = stage.device is DeviceKind.EMULATOR and not text.startswith(EMULATED)

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from kernelrig.findings.demangling import readable
-from kernelrig.model import DeviceKind, Finding, Outcome, Run, StageKind
+from kernelrig.model import Finding, Outcome, Run, StageKind
 from kernelrig.model.frame import Frame
 from kernelrig.report.entries import STATIC_TOOL, Entry, entries
 from kernelrig.report.next_step import RUNS, next_step
 from kernelrig.report.outcome import (
-    device_label,
+    describe_devices,
     labelled,
     missing,
     not_run,
@@ -92,10 +92,7 @@ def source_text(finding: Finding) -> str:
 
 
 def _verdict(run: Run, found: Sequence[Entry]) -> str:
-    # A static stage ran on no device: `static` is shown only where no other stage has one.
-    ran = [s for s in run.stages if s.device is not DeviceKind.STATIC] or run.stages
-    devices = ", ".join(dict.fromkeys(device_label(s) for s in ran)) or "nothing ran"
-    said = f"{run_word(run)}: {run.id} ({devices})"
+    said = f"{run_word(run)}: {run.id} ({describe_devices(run)})"
     judged = (s.verdict for s in run.stages if s.kind is StageKind.FAULT)
     if verdict := next((v for v in judged if v.outcome in (Outcome.PASS, Outcome.FAIL)), None):
         return f"{said}: {one_line(verdict.summary)}"

@@ -74,6 +74,7 @@ def run_plan(root: Path, request: Request) -> Run:
     with held_back():
         directory = store.open_run(root, run)
         say(f"run {run.id}")
+        _remember(directory)
         return _carry_out(directory, _assign(prepared))
 
 
@@ -147,6 +148,7 @@ def _check_again(directory: RunDirectory) -> Run:
             f"it was changed after the run had ended; run it again: `{report.command_again(run)}`",
         )
     report.write_reports(run, folder)
+    _remember(directory)
     return run
 
 
@@ -242,6 +244,7 @@ def _finish(directory: RunDirectory) -> Run:
         finished_utc=rundir.utc_now(),
     )
     directory.report(run)
+    _remember(directory)
     return run
 
 
@@ -333,3 +336,13 @@ def _report_if_possible(directory: RunDirectory, run: Run) -> None:
         say(f"the reports in {directory.folder} are not up to date: {said}")
     elif isinstance(trouble, BaseException):
         raise trouble
+    _remember(directory)
+
+
+def _remember(directory: RunDirectory) -> None:
+    """Write the run into the history, on which no verdict depends: it can be made anew."""
+    from kernelrig.run import past_runs
+
+    trouble = _attempt(partial(past_runs.record, directory.root, directory.folder), whole=True)
+    if isinstance(trouble, BaseException):
+        say(f"the history has not got {directory.run.id}: {store.reason(trouble)}")

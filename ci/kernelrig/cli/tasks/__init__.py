@@ -1,9 +1,10 @@
-"""The tasks: of kernels, of runs, of machines."""
+"""The tasks: of kernels, of runs, of machines, of what is known."""
 
 from invoke import Collection
 
 from kernelrig.cli.tasks.kernels import build, check, emulate, sass_diff
 from kernelrig.cli.tasks.machines import clean, doctor, remote_add, test
+from kernelrig.cli.tasks.notebook import history, list_runs, show
 from kernelrig.cli.tasks.runs import (
     baseline_accept,
     baselines,
@@ -23,10 +24,13 @@ ns = Collection(
     collect,
     doctor,
     emulate,
+    history,
+    list_runs,
     profile,
     remote_add,
     remote_test,
     sass_diff,
+    show,
     test,
 )
 

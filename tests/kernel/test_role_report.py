@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from kernelrig.files.serialization import from_json
+from kernelrig.model import Phase
 from kernelrig.proc import run_process
-from kernelrig.stages.harness.result import Phase, Roles
+from kernelrig.stages.harness.result import Roles
 
 from tests.kernel.host_program import compile_for_host
 

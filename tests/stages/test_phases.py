@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kernelrig.stages.harness.result import Phase, load_result
+from kernelrig.model import Phase
+from kernelrig.stages.harness.result import load_result
 
 from tests.stages import bench
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from kernelrig.model import Finding, Outcome, RunEntry, Trend
+from kernelrig.model import Finding, Outcome, RunEntry, TimingAnalysis, Trend
 
 
 class Ending(StrEnum):
@@ -151,6 +151,7 @@ class Answer:
     runs: tuple[RunEntry, ...] = ()
     trends: tuple[Trend, ...] = ()
     tasks: tuple[TaskAnswer, ...] = ()
+    phases: TimingAnalysis | None = None
     text: str = ""
     error: ErrorAnswer | None = None
     next_step: str = ""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelrig.cli.answer import Answer
+from kernelrig.cli.answer_phases import PHASES
 from kernelrig.config.schema import SCHEMAS, record_schema
 from kernelrig.files.rundir import write_json
 
@@ -48,6 +49,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "runs": "The recorded runs that `runs` lists, the last first; without their figures.",
         "trends": "A metric over commits, as `history` shows it.",
         "tasks": "The tasks of `--list`.",
+        "phases": "What the phases of a timing build mean; null for a task that reads none.",
         "text": "What the task prints for people without --json.",
         "error": "What ended the task before it had a result; null if nothing did.",
         "next_step": "The command that follows from the verdict; empty where none does.",
@@ -181,6 +183,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "cards": "How many GPUs they ran on.",
     },
     "TaskAnswer": {"name": "Name of the task.", "summary": "What it does."},
+    **PHASES,
     "ErrorAnswer": {
         "message": "What is wrong, in one sentence.",
         "hint": "What to do next; may be empty.",

@@ -50,6 +50,7 @@ def reply_document(task: str, reply: Reply) -> str:
         runs=reply.runs,
         trends=reply.trends,
         tasks=tuple(TaskAnswer(name, text) for name, text in reply.tasks.items()),
+        phases=reply.phases,
         text=reply.text,
         next_step=next_command(run) if run else "",
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kernelrig.build.toolchain import Item
-    from kernelrig.model import Baselines, Build, Run, RunEntry, Trend
+    from kernelrig.model import Baselines, Build, Run, RunEntry, TimingAnalysis, Trend
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Reply:
     tools: tuple[Item, ...] = ()
     runs: tuple[RunEntry, ...] = ()
     trends: tuple[Trend, ...] = ()
+    phases: TimingAnalysis | None = None
     tasks: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kernelrig.report.markdown import render_summary
     from kernelrig.report.next_step import command_again, next_command
     from kernelrig.report.outcome import describe_devices, exit_code, run_outcome, run_word
+    from kernelrig.report.phase_budget import render_phases
     from kernelrig.report.screen import render_run
     from kernelrig.report.writer import write_reports
     from kernelrig.terminal.text import render_rows
@@ -29,6 +30,7 @@ __all__ = [
     "render_bench",
     "render_checks",
     "render_junit",
+    "render_phases",
     "render_plan",
     "render_rows",
     "render_run",

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from kernelrig.stages.checksum.every_output import whole_output
     from kernelrig.stages.context import Context
     from kernelrig.stages.emulation.command import MAX_IMAGES, OBSERVERS, OUTPUT, Launch, launches
-    from kernelrig.stages.harness.result import Clock
+    from kernelrig.stages.harness.result import Clock, load_result
     from kernelrig.stages.jobs import inspect_early, stage_jobs
     from kernelrig.stages.preflight.reader import judge_preflight
     from kernelrig.stages.table import why_not
+    from kernelrig.stages.timing.phase_capture import phase_capture, releases_early
     from kernelrig.stages.timing.plausibility import THROTTLE_REASONS
     from kernelrig.stages.timing.reader import load_timing, nearest_rank
     from kernelrig.stages.verdicts import read_stage
@@ -33,9 +34,12 @@ __all__ = [
     "inspect_early",
     "judge_preflight",
     "launches",
+    "load_result",
     "load_timing",
     "nearest_rank",
+    "phase_capture",
     "read_stage",
+    "releases_early",
     "stage_jobs",
     "whole_output",
     "why_not",

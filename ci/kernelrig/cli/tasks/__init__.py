@@ -1,9 +1,10 @@
-"""The tasks: of kernels, of runs, of machines, of what is known."""
+"""The tasks: of kernels, of runs, of measurements, of machines, of what is known."""
 
 from invoke import Collection
 
 from kernelrig.cli.tasks.kernels import build, check, emulate, sass_diff
 from kernelrig.cli.tasks.machines import clean, doctor, remote_add, test
+from kernelrig.cli.tasks.measurements import analyze_timing
 from kernelrig.cli.tasks.notebook import history, list_runs, show
 from kernelrig.cli.tasks.runs import (
     baseline_accept,
@@ -15,6 +16,7 @@ from kernelrig.cli.tasks.runs import (
 )
 
 ns = Collection(
+    analyze_timing,
     baseline_accept,
     baselines,
     bench,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernelrig.cli.command import command
 from kernelrig.cli.flag_values import (
@@ -16,6 +17,9 @@ from kernelrig.cli.flag_values import (
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply, of_run
 from kernelrig.cli.tasks.flags import BUILD, KERNEL, REMOTE, REQUIRE, RUN, SEED, SYSTEM_CUDA
+
+if TYPE_CHECKING:
+    from kernelrig.model import Run
 
 
 @command(
@@ -68,7 +72,17 @@ def remote_test(
     )
     if dry_run:
         return Reply(engine.describe_plan(project_root(), request))
-    return of_run(engine.run_plan(project_root(), request))
+    run = engine.run_plan(project_root(), request)
+    return of_run(run, _phases(run))
+
+
+def _phases(run: Run) -> str:
+    """Return what the clocks of a timing build mean, of each stage that has some."""
+    from kernelrig.report import render_phases
+    from kernelrig.run.analyses import phases_of_run
+
+    found = phases_of_run(project_root(), run)
+    return "\n".join(f"stage {name}\n{render_phases(phases)}" for name, phases in found)
 
 
 @command(
@@ -183,7 +197,8 @@ def collect(run: str) -> Reply:
     """Bring back everything of a run whose client was interrupted, and judge it."""
     from kernelrig.run import engine
 
-    return of_run(engine.collect(project_root(), run))
+    collected = engine.collect(project_root(), run)
+    return of_run(collected, _phases(collected))
 
 
 @command(

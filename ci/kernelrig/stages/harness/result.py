@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernelrig.errors import ProtocolError
 from kernelrig.files.serialization import from_json
-from kernelrig.model import Case, Function, Pattern
+from kernelrig.model import Case, Function, Pattern, Phase
 from kernelrig.stages.context import Context
 
 SCHEMAS = (1, 2)
@@ -98,21 +98,6 @@ class CudaError:
 
     def __str__(self) -> str:
         return f"{_shown(self.name)} ({self.code}): {_shown(self.text)}, at {_shown(self.where)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """What a timing variant counted of one phase of its warps' work, over the rows that have it.
-
-    p95 is the smallest value that at least 95% of them do not exceed; of no rows all are null.
-    """
-
-    name: str
-    rows: int
-    mean_cycles: float | None
-    min_cycles: int | None
-    max_cycles: int | None
-    p95_cycles: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from kernelrig.analyse.phases import phase_facts
+from kernelrig.errors import ProtocolError
 from kernelrig.model import (
     Check,
     Command,
@@ -25,6 +27,7 @@ from kernelrig.model import (
     broken,
     passed,
     skipped,
+    unreadable,
 )
 from kernelrig.stages.context import Context, stage_case
 from kernelrig.stages.harness.reader import read_harness
@@ -32,6 +35,7 @@ from kernelrig.stages.harness.result import Asked, HarnessResult, load_result
 from kernelrig.stages.record import find_command, stage_record
 from kernelrig.stages.timing.command import COMMAND
 from kernelrig.stages.timing.gpus import figures_of
+from kernelrig.stages.timing.phase_capture import stage_phases
 from kernelrig.stages.timing.plausibility import (
     find_odd_clock,
     find_other_device,
@@ -109,7 +113,14 @@ def _judge(
     if isinstance(gpu, str):
         return broken(gpu), {}
     facts = timing_facts(seen, samples, lightspeed(seen.shape, gpu), context)
-    return passed(_headline(seen, samples, facts, context)), facts
+    said = _headline(seen, samples, facts, context)
+    try:
+        phases = stage_phases(seen, context)
+    except ProtocolError as e:
+        return unreadable(f"its phases mean nothing: {e.message}"), {}
+    if phases is None:
+        return passed(said), facts
+    return passed(f"{said}; {phases.headline}"), facts | phase_facts(phases)
 
 
 def read_timed(

@@ -1,0 +1,106 @@
+"""The tasks that analyse a file, standard input, or what a run brought back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernelrig import stages
+from kernelrig.analyse.phases import analyse_phases, parse_changes, read_clock_text
+from kernelrig.errors import ConfigError, ProtocolError
+from kernelrig.files import rundir
+from kernelrig.files.regular_file import read_regular
+from kernelrig.model import Outcome, PhaseCapture, Run, StageKind, StageRecord, TimingAnalysis
+from kernelrig.run.store import RUNS, load_finished
+
+MAX_BYTES = 256 << 20
+"""Of a file or of standard input: SourceCounters of a large kernel take some 2 MB."""
+STDIN = "-"
+
+
+def analyse_timing(
+    root: Path, name: str, what_if: str = "", production_ms: float = 0.0, stage: str = ""
+) -> TimingAnalysis:
+    """Return what clock64 phases mean: of a text or a result file, of `-`, or of a run's stage."""
+    changes = parse_changes(what_if)
+    return analyse_phases(_capture(root, name, stage), changes, production_ms)
+
+
+def phases_of_run(root: Path, run: Run) -> Iterator[tuple[str, TimingAnalysis]]:
+    """Yield the analysis of each timing stage that passed and whose build has clocks."""
+    for record in _timed(run):
+        if capture := _of_stage(root / RUNS / run.id, run, record):
+            yield record.name, analyse_phases(capture)
+
+
+def read_input(name: str) -> str | None:
+    """Return the text of a file or of standard input; None if `name` is neither."""
+    if name == STDIN:
+        data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise ConfigError(f"standard input has more than {MAX_BYTES >> 20} MB")
+        return _decoded(data)
+    path = Path(name)
+    if not path.exists() or path.is_dir():
+        return None
+    try:
+        return _decoded(read_regular(path, MAX_BYTES))
+    except OSError as e:
+        raise ConfigError(f"{name} cannot be read: {e.strerror}") from e
+
+
+def _decoded(data: bytes) -> str:
+    """Return text as a console of any system wrote it: UTF-16 is what PowerShell redirects."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", errors="replace")
+    return data.decode("utf-8-sig", errors="replace")
+
+
+def _capture(root: Path, name: str, stage: str) -> PhaseCapture:
+    if (text := read_input(name)) is not None:
+        try:
+            if name != STDIN and text.lstrip().startswith("{"):
+                return stages.phase_capture(stages.load_result(Path(name)))
+            return read_clock_text(text)
+        except ProtocolError as e:
+            shown = "standard input" if name == STDIN else name
+            raise ProtocolError(f"{shown}: {e.message}", e.hint) from e
+    if name != STDIN and Path(name).suffix and "/" in name and not Path(name).exists():
+        raise ConfigError(f"no file '{name}'")
+    directory = load_finished(root, name)
+    return _of_run(directory.folder, directory.run, stage)
+
+
+def _of_run(folder: Path, run: Run, stage: str) -> PhaseCapture:
+    timed = [r for r in _timed(run) if stage in ("", r.name)]
+    if not timed:
+        known = ", ".join(r.name for r in _timed(run)) or "there are none"
+        raise ConfigError(f"{run.id} has no timing stage {stage}".rstrip(), f"it has: {known}")
+    found = [(r, c) for r in timed if (c := _of_stage(folder, run, r))]
+    if not found:
+        failed = next((r for r in timed if r.verdict.outcome is not Outcome.PASS), None)
+        why = f"{failed.name} did not pass" if failed else "it timed no build with clocks"
+        raise ConfigError(
+            f"{run.id} has no phases: {why}", "run `ci/invoke remote-test --variant timing`"
+        )
+    if len(found) > 1:
+        names = ", ".join(r.name for r, _ in found)
+        raise ConfigError(f"{run.id} has phases of several stages", f"--stage is one of {names}")
+    return found[0][1]
+
+
+def _timed(run: Run) -> list[StageRecord]:
+    return [record for record in run.stages if record.kind is StageKind.TIMING]
+
+
+def _of_stage(folder: Path, run: Run, record: StageRecord) -> PhaseCapture | None:
+    """Return the phases of a timing stage; None if it did not pass, or its build has no clocks."""
+    if record.verdict.outcome is not Outcome.PASS:
+        return None
+    number = next((i for i, job in enumerate(run.jobs, 1) if job.name == record.name), 0)
+    seen = stages.load_timing(rundir.stage_folder(folder, number, record.name))
+    if not seen.phases:
+        return None
+    early = stages.releases_early(run.kernel, run.arch, record.variant or run.variant)
+    return stages.phase_capture(seen, released_before_stores=early)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barrier
 from kernelrig.emu.machine.operations import Op
+from kernelrig.emu.native.core_scheduler import CoreScheduler
 from kernelrig.emu.observe.last_writer import LastWriter
 from kernelrig.emu.observe.registry import OBSERVERS as BY_NAME
 
@@ -102,3 +104,31 @@ def _fields(value: Any) -> Any:  # noqa: ANN401 - a finding, or a part of one
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: _fields(getattr(value, f.name)) for f in fields(value)}
     return value
+
+
+@contextmanager
+def counted_steps() -> Iterator[dict[str, int]]:
+    """Count the instructions that the core leaves to Python, as steps or as questions whether they
+    may go on, by mnemonic.
+    """
+    found: dict[str, int] = {}
+    step, ready = CoreScheduler._step, CoreScheduler._ready
+
+    def count(scheduler: CoreScheduler, at: int) -> None:
+        name = scheduler.machine.program.function.instructions[at].mnemonic
+        found[name] = found.get(name, 0) + 1
+
+    def counted_step(self: CoreScheduler, address: int, at: int) -> int:
+        count(self, at)
+        return step(self, address, at)
+
+    def counted_ready(self: CoreScheduler, address: int, masks: int, going: int) -> int:
+        count(self, self.segments[self.machine.batch(address).pc].first)
+        return ready(self, address, masks, going)
+
+    CoreScheduler._step = counted_step  # type: ignore[method-assign]
+    CoreScheduler._ready = counted_ready  # type: ignore[method-assign]
+    try:
+        yield found
+    finally:
+        CoreScheduler._step, CoreScheduler._ready = step, ready  # type: ignore[method-assign]

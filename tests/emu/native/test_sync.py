@@ -5,20 +5,16 @@ Nobody observes these runs: an observer of Python's has the core leave all of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 from kernelrig.emu.launch.bind import Buffer, Kernel, bind
 from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.machine.machine_state import Geometry
-from kernelrig.emu.native import core_scheduler
 from kernelrig.ptx import parse_ptx
 
 from tests.emu.boxes import SHARED, START, WAIT, image, map_of, store_tile
 from tests.emu.harness import kernel_text
-from tests.emu.native.both_engines import run_both
+from tests.emu.native.both_engines import counted_steps, run_both
 
 A = (np.arange(64 * 256) * 7919 >> 3).astype(np.uint8).reshape(64, 256)
 EXPECT = "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], {0};\n"
@@ -160,24 +156,6 @@ def bound(body: str, ctas: int = 1) -> Kernel:
     )
     made.fill_params([b.address.to_bytes(8, "little") for b in made.buffers.values()])
     return made
-
-
-@contextmanager
-def counted_steps() -> Iterator[dict[str, int]]:
-    """Count the instructions that the core leaves to Python, by mnemonic."""
-    found: dict[str, int] = {}
-    kept = core_scheduler.CoreScheduler._step
-
-    def step(self: core_scheduler.CoreScheduler, address: int, at: int) -> int:
-        name = self.machine.program.function.instructions[at].mnemonic
-        found[name] = found.get(name, 0) + 1
-        return kept(self, address, at)
-
-    core_scheduler.CoreScheduler._step = step  # type: ignore[method-assign]
-    try:
-        yield found
-    finally:
-        core_scheduler.CoreScheduler._step = kept  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("name", BODIES)

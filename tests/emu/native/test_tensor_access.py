@@ -10,8 +10,7 @@ from kernelrig.emu.machine.machine_state import Geometry
 from kernelrig.ptx import parse_ptx
 
 from tests.emu.harness import kernel_text
-from tests.emu.native.both_engines import run_both
-from tests.emu.native.test_sync import counted_steps
+from tests.emu.native.both_engines import counted_steps, run_both
 
 SHARED = ".shared .align 8 .b8 bar[8]; .shared .align 8 .b8 place[8];"
 START = """

@@ -26,6 +26,16 @@ def _collective(i: Instruction) -> str:
     return "warp" if i.opcode == "bar" or i.has("aligned") else ""
 
 
+_PLAIN = 1
+_REDUCTIONS = {"popc": 2, "and": 3, "or": 4}
+"""What arrives at a barrier, as the core numbers it."""
+_SEMANTICS = {"relaxed": 1, "release": 3}
+
+
+def _native(name: str, i: Instruction, kind: int, counted: bool = False) -> Native:
+    return Native(name, (kind, int(bool(_collective(i))), int(counted)))
+
+
 def _checked(i: Instruction, number: object, count: object) -> None:
     """Refuse what ptxas rejects."""
     if isinstance(number, Integer) and not 0 <= number.value < CtaBarriers.COUNT:
@@ -66,7 +76,10 @@ def _sync(i: Instruction) -> Step:
         batch.machine.part(CtaBarriers).passed(batch, mask)
 
     reads = tuple(read(o, U32) for o in operands)
-    return Step(run, reads, effect=True, stop=True, ready=ready, collective=_collective(i))
+    native = _native("bar.sync", i, _PLAIN, len(operands) > 1)
+    return Step(
+        run, reads, effect=True, stop=True, ready=ready, collective=_collective(i), native=native
+    )
 
 
 def _arrive(i: Instruction) -> Step:
@@ -78,7 +91,8 @@ def _arrive(i: Instruction) -> Step:
         batch.machine.part(CtaBarriers).arrive(batch, mask, number, count, "sync", waits=False)
 
     reads = (read(number, U32), read(count, U32))
-    return Step(run, reads, effect=True, stop=True, collective=_collective(i))
+    native = _native("bar.arrive", i, _PLAIN, True)
+    return Step(run, reads, effect=True, stop=True, collective=_collective(i), native=native)
 
 
 def _red(i: Instruction) -> Step:
@@ -106,9 +120,11 @@ def _red(i: Instruction) -> Step:
         return np.asarray(true == brought if kind == "and" else true > 0)
 
     writes = (write(result, U32 if kind == "popc" else BOOL),)
+    native = _native(f"bar.red.{kind}", i, _REDUCTIONS[kind], count is not None)
     return Step(
-        run, tuple(operands), writes, effect=True, stop=True, ready=ready, collective=_collective(i)
-    )
+        run, tuple(operands), writes, effect=True, stop=True, ready=ready,
+        collective=_collective(i), native=native,
+    )  # fmt: skip
 
 
 def _warp_sync(i: Instruction) -> Step:
@@ -146,7 +162,8 @@ def _cluster_arrive(i: Instruction) -> Step:
         _whole(batch, mask, i)
         batch.machine.part(ClusterBarriers).arrive(batch, mask, sem)
 
-    return Step(run, effect=True, stop=True, collective=_collective(i))
+    native = _native("barrier.cluster.arrive", i, _SEMANTICS[sem])
+    return Step(run, effect=True, stop=True, collective=_collective(i), native=native)
 
 
 def _cluster_wait(i: Instruction) -> Step:
@@ -159,7 +176,8 @@ def _cluster_wait(i: Instruction) -> Step:
     def run(batch: WarpBatch, mask: Mask) -> None:
         batch.machine.part(ClusterBarriers).passed(batch, mask)
 
-    return Step(run, effect=True, stop=True, ready=ready, collective=_collective(i))
+    native = _native("barrier.cluster.wait", i, _PLAIN)
+    return Step(run, effect=True, stop=True, ready=ready, collective=_collective(i), native=native)
 
 
 _TRIED = {

@@ -20,7 +20,8 @@ from kernelrig.emu.machine.stall import ALL_LANES, BARRIER, Stall, name_warps
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask, lane_bits
 
 _LANE = np.arange(LANES, dtype=np.uint32)
-_TURN = "barrier.cluster, the next CTA"
+TURN = "barrier.cluster, the next CTA"
+"""What warps wait for that may pass a cluster's barrier and let another CTA go first."""
 
 
 @dataclass(eq=False)
@@ -86,6 +87,13 @@ class _Barriers:
     def _alive(self, warp: int) -> int:
         return lane_bits(self.machine.alive[warp])
 
+    def _come(self, warp: int, lanes: int, instance: Instance) -> None:
+        instance.arrived[warp] = instance.arrived.get(warp, 0) | lanes
+
+    def _arrived(self, warp: int, instance: Instance) -> int:
+        """Return the lanes of a warp that have arrived."""
+        return instance.arrived.get(warp, 0)
+
     def _complete(self, key: tuple[int, int], instance: Instance) -> None:
         instance.complete = True
         self.completed[key] = self.completed.get(key, 0) + 1
@@ -116,7 +124,7 @@ class _Barriers:
 
     def _missing(self, warps: Iterator[int], instance: Instance) -> str:
         """Name the warps that have not arrived."""
-        missing = [w for w in warps if self._alive(w) & ~instance.arrived.get(w, 0)]
+        missing = [w for w in warps if self._alive(w) & ~self._arrived(w, instance)]
         return name_warps(self.machine, dict.fromkeys(missing, ALL_LANES)) or "no running warp"
 
 
@@ -168,7 +176,8 @@ class CtaBarriers(_Barriers):
                 _add(notified, instance, batch, row, some)
                 # Observers first: a thread that passes must find all arrivals in the clocks.
                 self._notify(batch, {instance: notified.pop(instance)}, "cta", "release")
-                self._count(warp, some, instance)
+                self._come(warp, some, instance)
+                self._settle(instance)
 
     def _check(
         self, batch: WarpBatch, row: int, lanes: int, instance: Instance, wanted: int, kind: str
@@ -191,17 +200,13 @@ class CtaBarriers(_Barriers):
         if text:
             batch.report("barrier-misuse", text, _row_mask(batch, row, lanes), same=text)
 
-    def _count(self, warp: int, lanes: int, instance: Instance) -> None:
-        instance.arrived[warp] = instance.arrived.get(warp, 0) | lanes
-        self._settle(instance)
-
     def _settle(self, instance: Instance) -> None:
         """Complete `instance` if no warp is missing any more."""
         _, slot, number, _ = instance.name
         machine = self.machine
         warps = np.flatnonzero(machine.slot_of == slot).tolist()
         if instance.wanted in (0, len(warps) * LANES):
-            done = not any(self._alive(w) & ~instance.arrived.get(w, 0) for w in warps)
+            done = not any(self._alive(w) & ~self._arrived(w, instance) for w in warps)
         else:
             # bar.sync with a count counts warps, not lanes: 32 threads each, once a warp is whole.
             for warp, lanes in tuple(instance.arrived.items()):
@@ -264,7 +269,7 @@ class ClusterBarriers(_Barriers):
             first = int(machine.slot_of[warp] - machine.rank_of[warp])
             instance = self._instance("barrier.cluster", first, 0)
             self._owe(warp, lanes, instance)
-            instance.arrived[warp] = instance.arrived.get(warp, 0) | lanes
+            self._come(warp, lanes, instance)
             _add(notified, instance, batch, row, lanes)
         if again.any():
             text = "barrier.cluster.arrive again before barrier.cluster.wait; a thread does one"
@@ -285,7 +290,7 @@ class ClusterBarriers(_Barriers):
     def _settle(self, instance: Instance) -> None:
         _, first, number, _ = instance.name
         warps = self._warps(first)
-        if not any(self._alive(w) & ~instance.arrived.get(w, 0) for w in warps):
+        if not any(self._alive(w) & ~self._arrived(w, instance) for w in warps):
             self._complete((first, number), instance)
 
     def must_wait(self, batch: WarpBatch, mask: Mask) -> Blocked | None:
@@ -297,10 +302,10 @@ class ClusterBarriers(_Barriers):
         if not self.machine.in_turn or not len(slots) or (slots == slots[0]).all():
             return block
         keys = block.keys if block else ()
-        return Blocked(ready & (batch.slot[:, 0] == slots[0]), (*keys, _TURN))
+        return Blocked(ready & (batch.slot[:, 0] == slots[0]), (*keys, TURN))
 
     def passed(self, batch: WarpBatch, mask: Mask) -> None:
-        self.machine.wake(_TURN)
+        self.machine.wake(TURN)
         notified: dict[Instance, NDArray[np.bool_]] = {}
         alone = np.zeros((batch.size, LANES), np.bool_)
         for row, warp, lanes in self._rows(batch, mask):

@@ -105,6 +105,7 @@ class CoreScheduler:
         machine.place(ctas)
         machine.start()
         machine.calls.core_sync_start(machine.core)
+        machine.calls.core_in_turn(machine.core, machine.in_turn)
 
     def run(self) -> None:
         """Run until all warps have exited and nothing is in flight, or nothing can go on."""
@@ -228,17 +229,6 @@ class CoreScheduler:
             live = set(self.segments[into.pc].live)
             for register in live.intersection(apart):
                 into.registers[register] = joined_register(batches, register)
-        return 0
-
-    def _exited(self, address: int) -> int:
-        machine = self.machine
-        gone = None
-        for state in machine.components:
-            if hasattr(state, "exited"):
-                if gone is None:
-                    gone = machine.batch(address)
-                    gone.at = max(self.segments[gone.pc - 1].last - 1, 0)
-                state.exited(gone, gone.lanes)
         return 0
 
     def _event(self, number: int) -> int:

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelrig.emu.machine.cta_barrier import TURN, ClusterBarriers, CtaBarriers
 from kernelrig.emu.machine.findings import Findings
 from kernelrig.emu.machine.machine_state import Geometry, Machine, Part, WarpBatch
 from kernelrig.emu.machine.operations import Op, OperationQueue
 from kernelrig.emu.machine.program import Program
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES, Memory
+from kernelrig.emu.native import barrier_uses
+from kernelrig.emu.native.barrier_uses import NativeUse
 from kernelrig.emu.native.batch_facade import NativeBatch, bits_of, lanes_of
 from kernelrig.emu.native.core_calls import View, core_calls
 from kernelrig.emu.native.encode import encoded
@@ -22,7 +25,8 @@ from kernelrig.emu.native.sync import PARTS, native_op, stream_number
 from kernelrig.emu.numerics.arrays import BOOL, LANES, UNSIGNED, Array
 
 _ALIGN = 64
-_BARRIER_KEYS, _OP_KEYS = 1 << 60, 1 << 61
+_USE_KEYS, _BARRIER_KEYS, _OP_KEYS = 1 << 59, 1 << 60, 1 << 61
+_TURN_KEY = _USE_KEYS - 1
 
 
 class NativeRandom(random.Random):
@@ -142,8 +146,8 @@ class NativeMachine(Machine):
     def part(self, kind: Callable[[Machine], Part]) -> Part:
         made = self._parts.get(kind)
         if made is None:
-            native = PARTS.get(kind, kind) if self.synchronises else kind
-            made = self._parts[kind] = native(self)
+            chosen: Callable[[Any], Any] = PARTS.get(kind, kind) if self.synchronises else kind
+            made = self._parts[kind] = barrier_uses.PARTS.get(kind, chosen)(self)
         part: Part = made
         return part
 
@@ -223,6 +227,10 @@ class NativeMachine(Machine):
                 return _BARRIER_KEYS | slot * SLOT_BYTES + offset
             case Op(number=number) if number >= 0:
                 return _OP_KEYS | number
+            case NativeUse():
+                return _USE_KEYS | name.name[3] << 1 | name.cluster
+            case str() if name == TURN:
+                return _TURN_KEY
         known = self._keys.get(name)
         if known is None:
             known = self._keys[name] = self._next_key
@@ -236,6 +244,11 @@ class NativeMachine(Machine):
             return self.queue.op(number & ~_OP_KEYS)
         if number & _BARRIER_KEYS:
             return ("mbarrier", *divmod(number & ~_BARRIER_KEYS, SLOT_BYTES))
+        if number & _USE_KEYS:
+            barriers: Any = self.part(ClusterBarriers if number & 1 else CtaBarriers)
+            return barriers.numbered((number & ~_USE_KEYS) >> 1)
+        if number == _TURN_KEY:
+            return TURN
         return self.key_names[number]
 
     def park(self, batch: WarpBatch, keys: tuple[object, ...]) -> None:
@@ -249,6 +262,8 @@ class NativeMachine(Machine):
             del self.key_names[known]
         elif isinstance(key, Op) or (isinstance(key, tuple) and key[0] == "mbarrier"):
             known = self.key(key)
+        elif key == TURN:
+            known = _TURN_KEY
         if known is not None:  # else nobody waits for it
             self.calls.core_wake(self.core, known)
 

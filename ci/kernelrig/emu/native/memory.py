@@ -35,6 +35,7 @@ COUNTS: tuple[str, ...] = (
 _KNOWN = (MemoryUse, Init, LastWriter, NativeRaces)
 _OF_THREADS, _OF_OPERATIONS = ("accessed", "read_non_coherent"), ("op_accessed",)
 _OF_FENCES = ("fenced", "proxy_fenced", "warp_synced")
+_OF_BARRIERS = ("barrier_arrived", "barrier_passed")
 _RECENT = 64
 Pointers = ctypes.c_void_p * len(ARENAS)
 
@@ -69,6 +70,7 @@ class MemoryTable(ctypes.Structure):
         ("python_listens_to_order", ctypes.c_int64),
         ("python_listens_to_operations", ctypes.c_int64),
         ("python_listens_to_fences", ctypes.c_int64),
+        ("python_listens_to_barriers", ctypes.c_int64),
         ("draw", ctypes.c_void_p),
         ("recent", ctypes.c_int32 * _RECENT),
     )
@@ -112,6 +114,7 @@ class NativeMemory:
         others = [o for o in others if o is not Publication]  # it hears of nothing else
         self.table.python_listens = _overridden(others, _OF_THREADS)
         self.table.python_listens_to_fences = _overridden(others, _OF_FENCES)
+        self.table.python_listens_to_barriers = _overridden(others, _OF_BARRIERS)
         self.table.python_listens_to_operations = _overridden(others, _OF_OPERATIONS)
         for observer in observers:
             if type(observer) is MemoryUse:

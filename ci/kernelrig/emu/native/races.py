@@ -21,6 +21,7 @@ from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.phase import Barrier
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
+from kernelrig.emu.native.barrier_uses import UseName
 from kernelrig.emu.native.library import library
 from kernelrig.emu.native.races_records import SPACES, Found, NativeReports
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask
@@ -214,6 +215,8 @@ class NativeRaces(Hooks):
         )  # fmt: skip
 
     def _instance(self, instance: object) -> int:
+        if isinstance(instance, UseName):
+            return instance.told_as
         known = self._instances.get(instance)
         if known is None:
             known = self._instances[instance] = self._number()

@@ -24,6 +24,7 @@ from kernelrig.emu.machine.mbarrier import Barriers
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.phase import Barrier
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
+from kernelrig.emu.native import barrier_uses
 from kernelrig.emu.numerics.arrays import LANES, Mask, lane_bits
 from kernelrig.emu.observe.composite import CompositeObserver
 from kernelrig.emu.observe.last_writer import LastWriter
@@ -342,9 +343,12 @@ def stream_number(stream: object) -> int:
 
 
 def settle_parts(machine: NativeMachine) -> None:
-    """Make the parts that only the core has used: they report what is left at the end."""
+    """Make the parts that only the core has used: they report what is left, or never comes."""
     if machine.synchronises and machine.calls.core_groups(machine.core, BULK):
         machine.part(BulkGroups)
+    for cluster, kind in enumerate(barrier_uses.PARTS):
+        if machine.calls.core_uses(machine.core, cluster):
+            machine.part(kind)
 
 
 def native_op(machine: NativeMachine, number: int) -> Op:

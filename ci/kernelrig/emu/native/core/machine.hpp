@@ -79,7 +79,6 @@ struct Callbacks {
   int (*table)(Batch*, uint32_t* index);          // the index of a brx, of each row's 32 lanes
   int (*taken)(Batch* from, Batch* made, const int32_t* rows, int count);
   int (*joined)(Batch** from, int count, Batch* made);
-  int (*exited)(Batch*);
   int (*beyond)(Batch*, const Mask*);             // a brx beyond its table
   int (*event)(int64_t op);                       // the next event of a Python operation
   int (*unreachable)(const Point*);               // lanes that wait where the others do not come
@@ -111,6 +110,8 @@ struct Parked {
 };
 
 // Keys of what batches wait for: Python numbers its own from 0.
+constexpr int64_t USE_KEYS = int64_t(1) << 59;      // and the use of a barrier
+constexpr int64_t TURN_KEY = USE_KEYS - 1;          // the next CTA of a cluster leaves its barrier
 constexpr int64_t BARRIER_KEYS = int64_t(1) << 60;  // and the flat byte of an mbarrier
 constexpr int64_t OP_KEYS = int64_t(1) << 61;       // and the number of an operation
 

@@ -86,6 +86,7 @@ struct Memory {
   int64_t python_listens_to_order;
   int64_t python_listens_to_operations;
   int64_t python_listens_to_fences;  // fences of any scope, and bar.warp.sync
+  int64_t python_listens_to_barriers;  // of CTAs and clusters
 
   // What Python's randrange(n) draws. Null: it does not draw here.
   int64_t (*draw)(Context&, int64_t n);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "sync/sync.hpp"
+
 namespace emu {
 namespace {
 
@@ -419,7 +421,7 @@ Batch* Core::leave(Batch* batch, const Segment& segment) {
       ready.push_back(waiters[n].batch);
       waiters.erase(waiters.begin() + long(n));
     }
-  failed(call.exited(gone));
+  sync->exited(*gone);
   free(gone);
   return staying;
 }

@@ -19,6 +19,9 @@ void Sync::start(int warps) {
   loads.assign(size_t(warps), {});
   stores.assign(size_t(warps), {});
   python_tensor.assign(size_t(warps), 0);
+  used.clear();
+  of_ctas.start(warps, memory.warps, memory.cluster_ctas);
+  of_clusters.start(warps, memory.warps, memory.cluster_ctas);
   tensor.assign(size_t(warps / std::max<int64_t>(memory.warps, 1)), {});
 }
 

@@ -20,6 +20,7 @@
 #include "machine.hpp"
 #include "memory.hpp"
 #include "sync/barrier.hpp"
+#include "sync/cta_barrier.hpp"
 #include "tensor/tensor_product.hpp"
 
 namespace emu {
@@ -97,6 +98,7 @@ struct Sync {
   Memory& memory;
   int (*fault)(int64_t op, int fault, int64_t a, int64_t b, int64_t c) = nullptr;
   bool listens = false;
+  bool in_turn = false;  // whether the CTAs of a cluster leave its barrier one after the other
   double spurious = 0;
 
   Sync(Core& core, Memory& memory) : core(core), memory(memory) {}
@@ -115,6 +117,8 @@ struct Sync {
   std::vector<Wanted> wanted;  // by warp
   std::vector<std::vector<Queue>> queues[GROUP_KINDS];  // by warp
   std::vector<int> touched[GROUP_KINDS];  // warps, in the order of their first use
+  std::vector<BarrierUses*> used;  // those of the next two that were used, the first one first
+  BarrierUses of_ctas{core, false, used}, of_clusters{core, true, used};
   std::vector<TensorMemory> tensor;  // by slot
   std::vector<std::deque<std::shared_ptr<TensorLoad>>> loads;  // by warp: not waited for
   std::vector<std::vector<int64_t>> stores;
@@ -141,6 +145,12 @@ struct Sync {
 
   void remember(int warp, const Barrier& barrier, int at);
   void wake(const Barrier& barrier) { core.wake(BARRIER_KEYS | barrier.flat); }
+
+  // Barriers do not wait for lanes that have exited.
+  void exited(const Batch& gone) {
+    for (BarrierUses* uses : used)
+      uses->exited(gone);
+  }
 
   // Groups.
   std::vector<Queue*> queues_of(GroupKind kind, int warp, Mask lanes);

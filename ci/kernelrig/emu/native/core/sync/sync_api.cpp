@@ -17,6 +17,9 @@ void core_sync(Core* core, Memory* memory,
   core->sync->spurious = spurious;
 }
 
+// The CTAs of a cluster leave its barrier one after the other.
+void core_in_turn(Core* core, int in_turn) { core->sync->in_turn = in_turn; }
+
 void core_sync_start(Core* core) { core->sync->start(core->warps); }
 
 // Say that the mbarrier at a flat byte is live; null that it is no more.

@@ -13,8 +13,7 @@ from kernelrig.emu.machine.hooks import Hooks
 from numpy.typing import NDArray
 
 from tests.emu import harness
-from tests.emu.native.both_engines import run_both
-from tests.emu.native.test_sync import counted_steps
+from tests.emu.native.both_engines import counted_steps, run_both
 from tests.emu.tensor_harness import mn_major, operand, place
 from tests.emu.test_tcgen05 import (
     A_START,

@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
+import pytest
 from kernelrig.emu.launch.bind import Kernel
 from kernelrig.emu.launch.engines import NATIVE, NUMPY
 from kernelrig.emu.launch.execution import Schedule, ScheduleRun, run
@@ -108,27 +109,33 @@ def _fields(value: Any) -> Any:  # noqa: ANN401 - a finding, or a part of one
 
 @contextmanager
 def counted_steps() -> Iterator[dict[str, int]]:
-    """Count the instructions that the core leaves to Python, as steps or as questions whether they
-    may go on, by mnemonic.
+    """Count the instructions that the core leaves to Python, by mnemonic: as steps, as questions
+    whether they may go on, or which lanes they name.
     """
     found: dict[str, int] = {}
-    step, ready = CoreScheduler._step, CoreScheduler._ready
+    step, ready, members = CoreScheduler._step, CoreScheduler._ready, CoreScheduler._members
 
     def count(scheduler: CoreScheduler, at: int) -> None:
         name = scheduler.machine.program.function.instructions[at].mnemonic
         found[name] = found.get(name, 0) + 1
+
+    def first_of(scheduler: CoreScheduler, address: int) -> int:
+        return scheduler.segments[scheduler.machine.batch(address).pc].first
 
     def counted_step(self: CoreScheduler, address: int, at: int) -> int:
         count(self, at)
         return step(self, address, at)
 
     def counted_ready(self: CoreScheduler, address: int, masks: int, going: int) -> int:
-        count(self, self.segments[self.machine.batch(address).pc].first)
+        count(self, first_of(self, address))
         return ready(self, address, masks, going)
 
-    CoreScheduler._step = counted_step  # type: ignore[method-assign]
-    CoreScheduler._ready = counted_ready  # type: ignore[method-assign]
-    try:
+    def counted_members(self: CoreScheduler, address: int, into: int) -> int:
+        count(self, first_of(self, address))
+        return members(self, address, into)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CoreScheduler, "_step", counted_step)
+        patch.setattr(CoreScheduler, "_ready", counted_ready)
+        patch.setattr(CoreScheduler, "_members", counted_members)
         yield found
-    finally:
-        CoreScheduler._step, CoreScheduler._ready = step, ready  # type: ignore[method-assign]

@@ -27,6 +27,7 @@ from kernelrig.emu.native.operand_places import (
     width_of,
 )
 from kernelrig.emu.native.step_functions import StepFunctions, surely_set
+from kernelrig.emu.numerics.arrays import U32
 from kernelrig.ptx import Guard, Instruction
 
 PYTHON, CHECK = -1, -2
@@ -136,6 +137,10 @@ class _Encoder:
         if condition is not None and condition.ready is not None:
             self._question(segment)
         asking_count = len(self.code) - asking
+        naming = len(self.code)
+        if condition is not None and condition.members is not None:
+            self._members(segment)
+        naming_count = len(self.code) - naming
         first_target, first_set = len(self.targets), len(self.sets)
         self.targets += segment.target
         self.sets += sets
@@ -150,7 +155,7 @@ class _Encoder:
             int(condition is not None and condition.ready is not None),
             guard, guard_checked, guard_negated, leaves, checked, negated,
             start, code_count, first_target, len(segment.target), first_set, len(sets),
-            asking, asking_count,
+            asking, asking_count, naming, naming_count,
         ]  # fmt: skip
 
     def _question(self, segment: Segment) -> None:
@@ -167,6 +172,24 @@ class _Encoder:
         for pseudo in self.places.before:
             self._pseudo(at, pseudo)
         self._instruction(number, at, outs=outs, ins=ins, immediates=step.native.immediates)
+
+    def _members(self, segment: Segment) -> None:
+        """Write what makes the member masks of the first instruction, then where they are.
+
+        Nothing where that is for Python to say.
+        """
+        at = segment.first
+        step = self.functions.steps[at]
+        if step is None or step.members is None or self._unproven(at):
+            return
+        self.places.begin()
+        try:
+            place = self.places.read(step.members, U32)
+        except NotLowered:
+            return
+        for pseudo in self.places.before:
+            self._pseudo(at, pseudo)
+        self._instruction(PYTHON, at, ins=(place,))
 
     def _lowered(self, at: int, instruction: Instruction, step: Step) -> None:
         """Write an instruction for its handler if it has one, else for Python."""

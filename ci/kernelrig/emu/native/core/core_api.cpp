@@ -22,6 +22,7 @@ struct SegmentWords {
   int32_t first, last, end, reconvergence, condition, collective, waits;
   int32_t guard, guard_checked, guard_negated, leaves, leaves_checked, leaves_negated;
   int32_t code, code_count, targets, target_count, sets, set_count, asking, asking_count;
+  int32_t naming, naming_count;
 };
 
 // A program as encode.py writes it: tables of words, those above refer into the others.
@@ -91,6 +92,13 @@ Core* core_new(const ProgramWords* words) {
       made.may_pass = condition(words->code[one.asking + one.asking_count - 1].handler);
       made.question = made.asking.back();
       made.asking.pop_back();
+    }
+    // The last one of those that make member masks only says where they are.
+    for (int32_t at = one.naming; at < one.naming + one.naming_count; at++)
+      made.naming.push_back(instruction_of(*core, words->code[at]));
+    if (one.naming_count) {
+      made.members = made.naming.back().operands[0];
+      made.naming.pop_back();
     }
     core->segments.push_back(std::move(made));
   }

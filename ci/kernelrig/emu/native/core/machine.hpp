@@ -62,6 +62,9 @@ struct Segment {
   Predicate guard;  // of the condition
   Collective collective = ALONE;
   bool waits = false;  // whether it is asked who may go on
+  // What makes the member masks of a collective, and where they are; Python says them for none.
+  std::vector<Instruction> naming;
+  Operand members = NO_RESULT;
   // What the core asks itself first, and the instructions that make its operands.
   Condition may_pass = nullptr;
   std::vector<Instruction> asking;
@@ -203,6 +206,8 @@ private:
              std::vector<Mask>& into);
   Batch* may_issue(Batch* batch, const Segment& segment);
   int ask(Batch& batch, const Segment& segment, const Mask* mask, uint8_t* going);
+  bool named(Batch& batch, const Segment& segment, const std::vector<Mask>& here,
+             std::vector<Mask>& into);
   bool needed(Batch& batch, const Segment& segment, const std::vector<Mask>& here,
               std::vector<Mask>& into);
   Batch* branch(Batch* batch, const Segment& segment);

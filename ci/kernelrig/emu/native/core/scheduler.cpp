@@ -285,26 +285,48 @@ int Core::ask(Batch& batch, const Segment& segment, const Mask* mask, uint8_t* g
   return answer == ASK_PYTHON ? call.ready(&batch, mask, going) : answer;
 }
 
+// The lanes that those `here` name as members, of each warp.
+bool Core::named(Batch& batch, const Segment& segment, const std::vector<Mask>& here,
+                 std::vector<Mask>& into) {
+  const size_t count = batch.warps.size();
+  into.assign(count, 0);
+  const auto name = [&](size_t row, const uint32_t* members) {
+    for (Mask left = here[row]; left; left &= left - 1)
+      into[row] |= members[__builtin_ctz(left)];
+  };
+  if (segment.members == NO_RESULT) {
+    std::vector<Mask> members(count * LANES);
+    if (failed(call.members(&batch, members.data())))
+      return false;
+    for (size_t row = 0; row < count; row++)
+      name(row, &members[row * LANES]);
+    return true;
+  }
+  rows.clear();
+  for (size_t row = 0; row < count; row++) {
+    const int warp = batch.warps[row];
+    rows.push_back({files + warp * file_bytes, batch.lanes[row], warp, int(row)});
+  }
+  Context context{*this, batch, constants.data(), rows.data(), int(rows.size())};
+  for (const Instruction& instruction : segment.naming)
+    if (instruction.run(context, instruction) == HALT)
+      return false;
+  for (size_t row = 0; row < count; row++)
+    name(row, context.in<uint32_t>(rows[row], segment.members));
+  return true;
+}
+
 // The lanes that a collective instruction needs of each warp.
 bool Core::needed(Batch& batch, const Segment& segment, const std::vector<Mask>& here,
                   std::vector<Mask>& into) {
-  into.clear();
-  std::vector<Mask> members;
   if (segment.collective == MEMBERS) {
-    members.resize(batch.warps.size() * LANES);
-    if (failed(call.members(&batch, members.data())))
+    if (!named(batch, segment, here, into))
       return false;
+  } else {
+    into.assign(batch.warps.size(), ALL);
   }
-  for (size_t row = 0; row < batch.warps.size(); row++) {
-    Mask named = ALL;
-    if (!members.empty()) {
-      named = 0;
-      for (int lane = 0; lane < LANES; lane++)
-        if (here[row] >> lane & 1)
-          named |= members[row * LANES + size_t(lane)];
-    }
-    into.push_back(alive[batch.warps[row]] & named);
-  }
+  for (size_t row = 0; row < into.size(); row++)
+    into[row] &= alive[batch.warps[row]];
   return true;
 }
 

@@ -5,6 +5,7 @@ The developer's home, keys and the CI runner are not there: no test reads or wri
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -27,6 +28,8 @@ LONGEST = (
 """They start first: whatever is started last decides how long one worker waits for another."""
 LIMIT_S, LONG_LIMIT_S = 300.0, 3600.0
 """Seconds that a test may take, and one of those marked `long`: one that hangs is to fail."""
+# NumPy's threads wait busily, anew in each process that is forked: half the time of the emulator's.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 OUTSIDE = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "SSH_AUTH_SOCK")
 
 

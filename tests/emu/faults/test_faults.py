@@ -44,8 +44,8 @@ def test_a_fault_is_found_with_its_line(fault: Fault, tmp_path: Path) -> None:
 
 def clean(kernel: Kernel, folder: Path, schedules: range) -> None:
     loaded = kernel.load(folder, kernel.text)
-    for number in schedules:
-        assert found(loaded, number) == ()
+    all_of_them = [Schedule(number, max_steps=STEPS) for number in schedules]
+    assert emulate(loaded, all_of_them, jobs=1).findings == ()
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)

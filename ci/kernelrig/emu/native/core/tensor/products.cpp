@@ -9,17 +9,26 @@ using namespace emu;
 namespace emu {
 namespace {
 
+constexpr uint32_t INFINITE = 0x7F800000, SIGN = 0x80000000, ONE_NAN = 0x7FFFFFFF;
+
+bool has_nan(const uint32_t* words, int64_t count) {
+  constexpr int BLOCK = 16;  // as vectors
+  uint32_t largest[BLOCK] = {};
+  int64_t n = 0;
+  for (; n + BLOCK <= count; n += BLOCK)
+    for (int lane = 0; lane < BLOCK; lane++)
+      largest[lane] = std::max(largest[lane], words[n + lane] & ~SIGN);
+  for (; n < count; n++)
+    largest[0] = std::max(largest[0], words[n] & ~SIGN);
+  return *std::max_element(largest, largest + BLOCK) > INFINITE;
+}
+
 // NaNs become the one that tensor cores make.
 void make_canonical(float* values, int64_t count) {
-  constexpr uint32_t INFINITE = 0x7F800000, SIGN = 0x80000000, ONE = 0x7FFFFFFF;
   auto* words = reinterpret_cast<uint32_t*>(values);
-  uint32_t largest = 0;
-  for (int64_t n = 0; n < count; n++)
-    largest = std::max(largest, words[n] & ~SIGN);
-  if (largest <= INFINITE)
-    return;
-  for (int64_t n = 0; n < count; n++)
-    words[n] = (words[n] & ~SIGN) > INFINITE ? ONE : words[n];
+  if (has_nan(words, count))
+    for (int64_t n = 0; n < count; n++)
+      words[n] = (words[n] & ~SIGN) > INFINITE ? ONE_NAN : words[n];
 }
 
 }  // namespace

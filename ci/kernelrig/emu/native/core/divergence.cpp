@@ -81,6 +81,8 @@ Batch* Core::reconverge(const std::vector<Batch*>& batches) {
     pending |= (one->view.pending & PYTHON_PENDING) != 0;
     made->view.pending |= one->view.pending & NATIVE_PENDING;
     same &= one->warps == first.warps;
+    if (one->unset == made->unset)  // nearly always
+      continue;
     for (size_t r = 0; r < made->unset.size(); r++)
       made->unset[r] = joined(made->unset[r], one->unset[r]);
   }

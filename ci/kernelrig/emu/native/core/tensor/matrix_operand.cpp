@@ -1,7 +1,6 @@
 #include "tensor/matrix_operand.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <unordered_map>
 
@@ -84,43 +83,37 @@ UnitPattern pattern_of(const Key& key) {
   return made;
 }
 
-// An 8-bit float with `digits` binary digits behind the point; `bias` of its exponent.
-float of_8_bits(int code, int digits, int bias) {
-  const int exponent = code >> digits & ((1 << (7 - digits)) - 1), rest = code & ((1 << digits) - 1);
-  const float size = exponent ? bits_as<float>(uint32_t(exponent - bias + 127) << 23 |
-                                               uint32_t(rest) << (23 - digits))
-                              : float(rest) * bits_as<float>(uint32_t(128 - bias - digits) << 23);
-  return code & 0x80 ? -size : size;
+// What is shifted to its place in a float lacks the difference of the biases, 2^`scale`; it is exact
+// of subnormals too.
+float scaled(uint32_t size, float scale, uint32_t sign) {
+  return bits_as<float>(bits_as<uint32_t>(bits_as<float>(size) * scale) | sign);
 }
 
-using Bytes = std::array<float, 256>;
+float of_e4m3(uint8_t code) {
+  const uint32_t size = code & 0x7F;
+  const float value = scaled(size << 20, 0x1p120f, uint32_t(code & 0x80) << 24);
+  return size == 0x7F ? bits_as<float>(0x7FC00000u) : value;
+}
+float of_e5m2(uint8_t code) { return of_f16(uint32_t(code) << 8); }
+float of_s8(uint8_t code) { return float(int8_t(code)); }
+float of_u8(uint8_t code) { return float(code); }
+float of_half(uint16_t bits) { return of_f16(bits); }
+float of_upper_half(uint16_t bits) { return of_bf16(bits); }
+float of_tf32(uint32_t bits) { return bits_as<float>(bits & 0xFFFFE000); }
 
-Bytes values_of(Element element) {
-  Bytes made;
-  for (int code = 0; code < 256; code++) {
-    float& value = made[size_t(code)];
-    if (element == S8)
-      value = float(int8_t(code));
-    else if (element == U8)
-      value = float(code);
-    else if (element == E5M2)
-      value = of_f16(uint32_t(code) << 8);
-    else
-      value = (code & 127) == 127 ? bits_as<float>(0x7FC00000u) : of_8_bits(code, 3, 7);
+// Each word is worth `value(word)`; a block of them at a time, which are vectors.
+template <class T, float value(T)>
+void decode_words(const uint8_t* raw, int64_t count, float* into) {
+  constexpr int BLOCK = 32;
+  T words[BLOCK];
+  for (; count >= BLOCK; count -= BLOCK, raw += sizeof words, into += BLOCK) {
+    std::memcpy(words, raw, sizeof words);
+    for (int n = 0; n < BLOCK; n++)
+      into[n] = value(words[n]);
   }
-  return made;
-}
-
-const Bytes& table(Element element) {
-  static const Bytes e4m3 = values_of(E4M3), e5m2 = values_of(E5M2), s8 = values_of(S8),
-                     u8 = values_of(U8);
-  return element == E4M3 ? e4m3 : element == E5M2 ? e5m2 : element == S8 ? s8 : u8;
-}
-
-template <class T> T word(const uint8_t* raw, int64_t number) {
-  T value;
-  std::memcpy(&value, raw + number * int64_t(sizeof value), sizeof value);
-  return value;
+  std::memcpy(words, raw, size_t(count) * sizeof(T));
+  for (int n = 0; n < count; n++)
+    into[n] = value(words[n]);
 }
 
 }  // namespace
@@ -184,21 +177,12 @@ void starts_of(const MatrixOperand& operand, const Part& part, int64_t flat,
 }
 
 void decode(const uint8_t* raw, int64_t bytes, Element element, float* into) {
-  const int64_t count = bytes / bytes_of(element);
-  if (bytes_of(element) == 1) {
-    const Bytes& values = table(element);
-    for (int64_t n = 0; n < count; n++)
-      into[n] = values[raw[n]];
-  } else if (element == F16) {
-    for (int64_t n = 0; n < count; n++)
-      into[n] = of_f16(word<uint16_t>(raw, n));
-  } else if (element == BF16) {
-    for (int64_t n = 0; n < count; n++)
-      into[n] = of_bf16(word<uint16_t>(raw, n));
-  } else {
-    for (int64_t n = 0; n < count; n++)
-      into[n] = bits_as<float>(word<uint32_t>(raw, n) & 0xFFFFE000);
-  }
+  constexpr decltype(&decode_words<uint8_t, of_s8>) DECODE[] = {
+      decode_words<uint8_t, of_e4m3>,        decode_words<uint8_t, of_e5m2>,
+      decode_words<uint16_t, of_half>,       decode_words<uint16_t, of_upper_half>,
+      decode_words<uint32_t, of_tf32>,       decode_words<uint8_t, of_s8>,
+      decode_words<uint8_t, of_u8>};
+  DECODE[element](raw, bytes / bytes_of(element), into);
 }
 
 }  // namespace emu

@@ -94,15 +94,24 @@ def test_a_number_over_metrics() -> None:
     ("text", "said"),
     [
         ("waves > 1", "there is no number for 'waves', which 'waves > 1' needs"),
-        ("1 > 0 or waves > 1", "there is no number for 'waves', which "),
+        ("1 > 2 or waves > 1", "there is no number for 'waves', which "),
+        ("waves > 1 or 1 > 0", "there is no number for 'waves', which "),
+        ("1 if 2 > 1 and waves > 1 else 2", "there is no number for 'waves', which "),
         ("nan > 1", "there is no number for 'nan', which 'nan > 1' needs"),
         ("4 / sectors.sum > 1", "'4 / sectors.sum > 1' divides by zero"),
     ],
 )
 def test_what_was_not_measured_decides_nothing(text: str, said: str) -> None:
     with pytest.raises(ProtocolError) as caught:
-        parse_condition(text).evaluate(METRICS)
+        parse(text).evaluate(METRICS)
     assert str(caught.value).startswith(said)
+
+
+def test_a_value_is_needed_only_where_the_rest_does_not_decide() -> None:
+    guarded = parse_condition("sectors.sum > 0 and nan > 1")
+    assert guarded.evaluate(METRICS) is False
+    assert guarded.missing(METRICS) == ("nan",)
+    assert parse_number("2 if sectors.sum == 0 else nan").evaluate(METRICS) == 2
 
 
 def test_a_number_beyond_all_bounds_is_refused() -> None:

@@ -74,6 +74,7 @@ def test_every_check_that_the_readme_promises_is_run() -> None:
         "workflows",
         "remotes.schema.json",
         "kernels.schema.json",
+        "profile.schema.json",
         "plan.schema.json",
         "imports",
         "mypy",

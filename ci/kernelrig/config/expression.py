@@ -99,18 +99,18 @@ class Expression:
 
     def missing(self, values: Values) -> tuple[str, ...]:
         """Return the names for which there is no finite number."""
-        return tuple(n for n in self.names if n not in values or not math.isfinite(values[n]))
+        return tuple(n for n in self.names if not math.isfinite(values.get(n, math.nan)))
 
     def evaluate(self, values: Values) -> float:
         """Return the number, or True or False; ProtocolError where `values` do not suffice.
 
-        Every name needs its number, also one that `and`, `or` or `if` would pass over: a value that
-        was not measured must not decide by its absence. What they pass over may divide by zero.
+        A value is needed where `and`, `or` and `if`, from left to right, have not decided without
+        it: so what it comes to never depends on a value that was not measured.
         """
-        if missing := self.missing(values):
-            raise ProtocolError(f"there is no number for '{missing[0]}', which {self!s} needs")
         try:
             found = self._evaluate(values)
+        except _MissingError as e:
+            raise ProtocolError(f"there is no number for '{e}', which {self!s} needs") from e
         except ZeroDivisionError as e:
             raise ProtocolError(f"{self!s} divides by zero") from e
         if not math.isfinite(found):
@@ -159,6 +159,10 @@ def _of_kind(expression: Expression, kind: Kind, hint: str) -> Expression:
 
 def _quoted(text: str) -> str:
     return f"'{text}'" if len(text) <= _SHOWN else f"'{text[:_SHOWN]}...'"
+
+
+class _MissingError(Exception):
+    """There is no number for the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +345,7 @@ class _Parser:
         if self._peek() == "(":
             return self._call(token)
         self._names[token] = None
-        return _Term(Kind.NUMBER, lambda values: values[token])
+        return _Term(Kind.NUMBER, lambda values: _number_of(token, values))
 
     def _number(self, token: str) -> _Term:
         if not self._language.decimals and not token.isdecimal():
@@ -376,6 +380,12 @@ class _Parser:
         if term.kind is not kind:
             joint = self._tokens[at][0]
             raise self._error(f"'{joint}' needs {kind.value}, not {term.kind.value},", at)
+
+
+def _number_of(name: str, values: Values) -> float:
+    if name not in values or not math.isfinite(values[name]):
+        raise _MissingError(name)
+    return values[name]
 
 
 def _joined(parts: Sequence[_Term], join: Callable[[Iterable[float]], bool]) -> _Term:

@@ -71,6 +71,7 @@ def load_kernels(root: Path) -> dict[str, Kernel]:
 def load_plan(root: Path, name: str) -> Plan:
     """Read the project's `ci/plans/<name>.yaml`, or else the one that comes with the package."""
     found = {p.stem: p for d in (OWN_PLANS, root / "ci/plans") for p in d.glob("*.yaml")}
+    found = {stem: path for stem, path in found.items() if not stem.startswith("profile-")}
     if name not in found:
         known = sorted(found)
         raise ConfigError(f"unknown plan '{name}'; plans: {', '.join(known)}{nearest(name, known)}")
@@ -136,8 +137,13 @@ def read_file(
         for key, entry in zip(keys, held.values() if isinstance(held, dict) else held, strict=True):
             way = (section, key)
             complaints += [Complaint((*way, *c.loc), c.text) for c in rules(way, entry)]
-    if complaints or record is None:
-        lines = sorted({(document.line(c.loc), c.text) for c in complaints})
+    return raise_complaints(document, complaints, record)
+
+
+def raise_complaints(document: Document, complaints: Iterable[Complaint], record: T | None) -> T:
+    """Return the record if there is nothing to complain of; else raise all of it, with lines."""
+    lines = sorted({(document.line(c.loc), c.text) for c in complaints})
+    if lines or record is None:
         raise ConfigError("\n".join(f"{document.label}:{line}: {text}" for line, text in lines))
     return record
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from kernelrig.files.rundir import write_json
 from kernelrig.files.validation import NAMED_BY_KEY, adapter
-from kernelrig.model import Kernel, Remote, Stage
+from kernelrig.model import Kernel, ProfilePlan, Remote, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,12 @@ class PlanFile:
     stages: tuple[Stage, ...]
 
 
-FILES: dict[str, type] = {"remotes": RemotesFile, "kernels": KernelsFile, "plan": PlanFile}
+FILES: dict[str, type] = {
+    "remotes": RemotesFile,
+    "kernels": KernelsFile,
+    "plan": PlanFile,
+    "profile": ProfilePlan,
+}
 SCHEMAS = Path(__file__).parents[1] / "schemas"
 
 

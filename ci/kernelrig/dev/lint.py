@@ -21,8 +21,10 @@ from kernelrig.terminal.text import columns
 SCHEMAS = {
     "remotes.schema.json": "remotes.yaml",
     "kernels.schema.json": "kernel/kernels.yaml",
+    "profile.schema.json": "ci/kernelrig/plans/profile-*.yaml",
     "plan.schema.json": "ci/kernelrig/plans/*.yaml",
 }
+"""The files of each schema; one that fits two patterns is of the first."""
 _GRACE_S = 6.0
 PYTHON = ["ci", "tests", "tasks.py"]
 
@@ -62,14 +64,23 @@ def lint_steps(root: Path) -> tuple[Step, ...]:
                     *jsonschema,
                     "--schemafile",
                     f"ci/kernelrig/schemas/{name}",
-                    *_files(root, pattern),
+                    *files,
                 ),
             )
-            for name, pattern in SCHEMAS.items()
+            for name, files in schema_files(root).items()
         ),
         Step("imports", (*_script("lint-imports"), "--no-logo")),
         Step("mypy", (*_module("mypy"), "--strict", *PYTHON)),
     )
+
+
+def schema_files(root: Path) -> dict[str, tuple[str, ...]]:
+    """Return the files that each of SCHEMAS is for."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, pattern in SCHEMAS.items():
+        taken = {file for files in found.values() for file in files}
+        found[name] = tuple(file for file in _files(root, pattern) if file not in taken)
+    return found
 
 
 def pytest_step(*, long: bool) -> Step:

@@ -42,8 +42,10 @@ const Handlers handlers{{"add", add}};
 def sources(folder: Path, number: int) -> Path:
     """A core of one handler: the registry, and what adds a number."""
     folder.mkdir(exist_ok=True)
-    for name in ("core.hpp", "machine.hpp", "registry.hpp", "registry.cpp"):
-        (folder / name).write_bytes((SOURCES / name).read_bytes())
+    for path in (*SOURCES.rglob("*.hpp"), SOURCES / "registry.cpp"):
+        copy = folder / path.relative_to(SOURCES)
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_bytes(path.read_bytes())
     (folder / "add.cpp").write_text(SMALL.replace("NUMBER", str(number)))
     return folder
 

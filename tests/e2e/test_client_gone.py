@@ -42,7 +42,7 @@ def test_a_client_killed_in_mid_stage_is_made_up_for_by_collect(
     ("sent", "reason"),
     [
         (signal.SIGINT, "interrupted by the user"),
-        (signal.SIGTERM, "interrupted by SIGTERM"),
+        pytest.param(signal.SIGTERM, "interrupted by SIGTERM", marks=pytest.mark.long),
         (signal.SIGHUP, "interrupted by SIGHUP, as the terminal was closed"),
     ],
 )

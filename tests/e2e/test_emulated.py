@@ -155,6 +155,10 @@ def test_a_broken_kernel_fails_and_the_case_names_kind_and_line(
     tmp_path: Path, cuda_toolchain: Toolchain
 ) -> None:
     bad = make_project(make_bad_project(f"sm100a/{FAULT}", tmp_path / "bad"))
+    kernels, program = bad.root / "kernel/kernels.yaml", "program: siglip_vision\n"
+    quick = f"{program}        nvcc_flags: [-O0]\n"  # of the host code, which only describes
+    assert program in kernels.read_text()
+    kernels.write_text(kernels.read_text().replace(program, quick))
     answer = bad.invoke("emulate", *SMALL, "--schedules", "1")
     assert (answer.exit_code, answer.sentences) == (1, [])
     named = [k for k in read_junit(answer.folder) if k.startswith("synccheck/synccheck: leak at ")]

@@ -91,12 +91,13 @@ def check_unfit(answer: Answer, check: str, sentence: str) -> None:
             "sm_100a code runs on compute capability 10.0 only, NVIDIA H200 has 9.0;"
             " build for sm_90a (`arch` in remotes.yaml)",
         ),
-        (
+        pytest.param(
             "sm_90a",
             {"name": "NVIDIA L40S", "capability": "8.9"},
             "compute capability for sm_90a",
             "sm_90a code runs on compute capability 9.0 only, NVIDIA L40S has 8.9;"
             " choose another remote",
+            marks=pytest.mark.long,
         ),
         (
             "sm_90a",

@@ -23,7 +23,7 @@ from kernelrig.proc import run_process
 from tests.emu.faults.kernels import KERNELS
 from tests.toolchain_fixture import REPOSITORY
 
-FEWER, FEW, MANY = 60, 150, 10_000
+FEW, MANY = 100, 10_000
 SANITIZED_COUNT = 1000
 STEPS = 1500
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -215,13 +215,6 @@ def mutate(
     return codes, held
 
 
-def test_whatever_a_few_mutations_make_gets_one_clear_answer(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    codes, _ = mutate(FEW, 1, tmp_path, capsys)
-    assert set(codes) == {0, 1, 2}
-
-
 @pytest.mark.long
 def test_many_mutations_leave_nothing_behind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -233,11 +226,11 @@ def test_many_mutations_leave_nothing_behind(
 
 
 @pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.long)])
-def test_both_engines_find_the_same_in_what_mutations_make(
+def test_whatever_mutations_make_gets_one_clear_answer_the_same_of_both_engines(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     library()  # what it says of compiling is no finding
-    codes, _ = mutate(FEWER if seed == 3 else MANY, seed, tmp_path, capsys, ("numpy", "native"))
+    codes, _ = mutate(FEW if seed == 3 else MANY, seed, tmp_path, capsys, ("numpy", "native"))
     assert set(codes) == {0, 1, 2}
 
 

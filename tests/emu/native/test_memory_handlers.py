@@ -157,7 +157,8 @@ class Trial:
         draw = DRAW(lambda _, n: state.machine.rng.randrange(n))
         memory.table.draw = ctypes.cast(draw, ctypes.c_void_p)
         memory.start(as_masks(state.machine.alive))
-        memory.barriers(state.machine.part(Barriers).places)
+        places = np.array(state.machine.part(Barriers).places, np.int64)
+        memory.table.barriers, memory.table.barrier_count = places.ctypes.data, len(places)
         assert self.step.native is not None
         outcome = apply(
             self.step.native, self.step, self.reads, self.before, self.masks,

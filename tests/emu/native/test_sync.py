@@ -1,21 +1,25 @@
-"""mbarriers, groups and bulk copies in the core: both engines do the same, also where it is wrong.
-
-Nobody observes these runs: an observer of Python's has the core leave all of this to Python.
+"""mbarriers, groups and bulk copies in the core: both engines do the same, also where it is wrong,
+and tell the same to the observers that the core knows. One of a test's own has it leave them to
+Python.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 from kernelrig.emu.launch.bind import Buffer, Kernel, bind
 from kernelrig.emu.launch.execution import Schedule
+from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Geometry
 from kernelrig.ptx import parse_ptx
 
 from tests.emu.boxes import SHARED, START, WAIT, image, map_of, store_tile
 from tests.emu.harness import kernel_text
-from tests.emu.native.both_engines import counted_steps, run_both
+from tests.emu.native.both_engines import OBSERVERS, counted_steps, run_both
 
+Observers = Sequence[Callable[[], Hooks]]
 A = (np.arange(64 * 256) * 7919 >> 3).astype(np.uint8).reshape(64, 256)
 EXPECT = "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], {0};\n"
 BOX = (
@@ -158,24 +162,26 @@ def bound(body: str, ctas: int = 1) -> Kernel:
     return made
 
 
+@pytest.mark.parametrize("observers", [(), OBSERVERS], ids=["unseen", "observed"])
 @pytest.mark.parametrize("name", BODIES)
-def test_engines_agree(name: str) -> None:
+def test_engines_agree(name: str, observers: Observers) -> None:
     made = bound(BODIES[name])
     for number in range(4):
-        run_both(made, Schedule(number, max_steps=2000), (), recorded=False)
+        run_both(made, Schedule(number, max_steps=2000), observers, recorded=False)
 
 
+@pytest.mark.parametrize("observers", [(), OBSERVERS], ids=["unseen", "observed"])
 @pytest.mark.parametrize("name", PAIRS)
-def test_engines_agree_on_a_cluster(name: str) -> None:
+def test_engines_agree_on_a_cluster(name: str, observers: Observers) -> None:
     made = bound(PAIRS[name], ctas=2)
     for number in range(4):
-        run_both(made, Schedule(number, max_steps=2000), (), recorded=False)
+        run_both(made, Schedule(number, max_steps=2000), observers, recorded=False)
 
 
 def test_what_is_plain_is_done_in_the_core() -> None:
     with counted_steps() as left:
         for name in ("a box in and out", "five rounds", "fences", "groups of each lane"):
-            run_both(bound(BODIES[name]), Schedule(2), (), recorded=False)
+            run_both(bound(BODIES[name]), Schedule(2), recorded=False)
     names = ("cp.async.bulk", "fence", "membar", "bar.warp", "createpolicy")
     mine = [n for n in left if n.startswith(names)]
     mine += [n for n in left if n.startswith("mbarrier") and "init" not in n]

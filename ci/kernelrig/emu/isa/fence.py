@@ -108,7 +108,7 @@ def _mbarrier_init(i: Instruction) -> Step:
         if batch.machine.hooks:
             batch.machine.hooks.barriers_published(batch, mask)
 
-    return Step(run, effect=True, stop=True, native=Native("sync.quiet"))
+    return Step(run, effect=True, stop=True, native=Native("fence.mbarrier_init"))
 
 
 def _grid_wait(i: Instruction) -> Step:

@@ -18,6 +18,7 @@ from kernelrig.emu.machine.instruction_table import (
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.mbarrier import Arrival, Barriers
 from kernelrig.emu.machine.phase import PENDING_BIT, PHASE_BIT
+from kernelrig.emu.machine.thread_memory import SCOPES, SEMANTICS
 from kernelrig.emu.numerics.arrays import BOOL, I64, U32, U64, Array, Mask
 from kernelrig.ptx import Instruction, Sink
 
@@ -40,6 +41,11 @@ def _order(i: Instruction, default: str) -> tuple[str, str]:
     if sem == "relaxed" != default and not i.flags & {"cta", "cluster"}:
         raise Unsupported(f"{i.mnemonic}: .relaxed needs .cta or .cluster")
     return sem, scope
+
+
+def _order_numbers(sem: str, scope: str) -> tuple[int, int]:
+    """Return semantics and scope as the core has them."""
+    return SEMANTICS.index(sem), ("", *SCOPES).index(scope)
 
 
 def _init(i: Instruction) -> Step:
@@ -99,7 +105,9 @@ def _arrive(i: Instruction) -> Step:
     native = None
     if not drops and not partial:
         number = _BYTES if with_tx else _COUNT if more else _ONE
-        native = Native("mbarrier.arrive", (number, _reaches(i)))
+        native = Native(
+            "mbarrier.arrive", (number, _reaches(i), *_order_numbers(how.sem, how.scope))
+        )
     return Step(run, tuple(reads), writes, effect=True, stop=True, native=native)
 
 
@@ -123,7 +131,7 @@ def _wait(i: Instruction) -> Step:
 
     reads = ((place, I64), read(phase, U32 if by_parity else U64))
     writes = (write(result, BOOL),)
-    native = Native(f"mbarrier.wait.u{32 if by_parity else 64}")
+    native = Native(f"mbarrier.wait.u{32 if by_parity else 64}", _order_numbers(sem, scope))
     return Step(
         run, reads, writes, effect=True, stop=True, ready=ready if blocks else None, native=native
     )

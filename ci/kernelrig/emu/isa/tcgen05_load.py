@@ -339,7 +339,7 @@ def _fence(i: Instruction) -> Step:
         if batch.machine.hooks:
             batch.machine.hooks.tensor_fenced(batch, mask, before)
 
-    return Step(run, effect=True, stop=True, native=Native("sync.quiet"))
+    return Step(run, effect=True, stop=True, native=Native("tcgen05.fence", (int(before),)))
 
 
 _FORMS = " ".join([*SHAPES, *NUMBERS])

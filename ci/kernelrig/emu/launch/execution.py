@@ -20,7 +20,7 @@ from kernelrig.emu.machine.schedule_policy import Policy
 from kernelrig.emu.machine.scheduler import Scheduler
 from kernelrig.emu.native.core_scheduler import CoreScheduler
 from kernelrig.emu.native.machine_facade import NativeMachine
-from kernelrig.emu.native.races import in_core
+from kernelrig.emu.native.observers import in_core
 from kernelrig.emu.observe.composite import CompositeObserver
 
 RESIDENT_CTAS = 16

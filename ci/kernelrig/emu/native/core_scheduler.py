@@ -30,6 +30,7 @@ from kernelrig.emu.native.batch_facade import IN_FLIGHT, NativeBatch, lanes_of, 
 from kernelrig.emu.native.core_calls import CALLBACKS, Callbacks
 from kernelrig.emu.native.machine_facade import NativeMachine
 from kernelrig.emu.native.memory import NativeMemory
+from kernelrig.emu.native.observers import listens_to_others
 from kernelrig.emu.native.products import (
     ON_DESCRIPTOR,
     ON_PRODUCT,
@@ -37,7 +38,7 @@ from kernelrig.emu.native.products import (
     multiply_at,
     sgemm,
 )
-from kernelrig.emu.native.sync import FAULTS, ON_FAULT, LastWaits, listens, settle_parts
+from kernelrig.emu.native.sync import FAULTS, NAMES, ON_FAULT, LastWaits, settle_parts
 from kernelrig.emu.numerics.arrays import LANES, Pending
 
 _KINDS = {EARLY: 0, LATE: 1, RANDOM: 2, UNFAIR: 3}
@@ -67,17 +68,17 @@ class CoreScheduler:
         machine.calls.core_progress(machine.core, self.progress.address)
         machine.calls.core_policy(machine.core, _KINDS[self.policy.kind])
         self.on_fault = ON_FAULT(self._guarded(self._fault))
-        machine.synchronises = not listens(machine.hooks)
+        names = (ctypes.c_char_p * len(NAMES))(*(name.encode() for name in NAMES))
+        machine.synchronises = not listens_to_others(machine.hooks)
         machine.calls.core_sync(
-            machine.core, ctypes.byref(self.memory.table), self.on_fault,
+            machine.core, ctypes.byref(self.memory.table), names, len(NAMES), self.on_fault,
             not machine.synchronises, machine.spurious,
         )  # fmt: skip
         self.on_product = ON_PRODUCT(self._guarded(multiply_at))
         machine.calls.core_products(machine.core, sgemm(), self.on_product)
         self.on_descriptor = ON_DESCRIPTOR(self._guarded(partial(decode_descriptor, machine)))
         machine.calls.core_tensor_products(machine.core, self.on_descriptor)
-        if machine.synchronises:
-            machine.last_wait = LastWaits(machine)  # type: ignore[assignment]
+        machine.last_wait = LastWaits(machine)  # type: ignore[assignment]
         self.callbacks = Callbacks(
             **{name: kind(self._guarded(getattr(self, f"_{name}"))) for name, kind in CALLBACKS}
         )

@@ -16,12 +16,11 @@ from kernelrig.emu.machine.machine_state import Geometry, Machine, Part, WarpBat
 from kernelrig.emu.machine.operations import Op, OperationQueue
 from kernelrig.emu.machine.program import Program
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES, Memory
-from kernelrig.emu.native import barrier_uses
 from kernelrig.emu.native.barrier_uses import NativeUse
 from kernelrig.emu.native.batch_facade import NativeBatch, bits_of, lanes_of
 from kernelrig.emu.native.core_calls import View, core_calls
 from kernelrig.emu.native.encode import encoded
-from kernelrig.emu.native.sync import PARTS, native_op, stream_number
+from kernelrig.emu.native.sync import native_op, native_part, stream_number
 from kernelrig.emu.numerics.arrays import BOOL, LANES, UNSIGNED, Array
 
 _ALIGN = 64
@@ -146,8 +145,7 @@ class NativeMachine(Machine):
     def part(self, kind: Callable[[Machine], Part]) -> Part:
         made = self._parts.get(kind)
         if made is None:
-            chosen: Callable[[Any], Any] = PARTS.get(kind, kind) if self.synchronises else kind
-            made = self._parts[kind] = barrier_uses.PARTS.get(kind, chosen)(self)
+            made = self._parts[kind] = native_part(self, kind)(self)
         part: Part = made
         return part
 
@@ -284,7 +282,8 @@ class NativeQueue(OperationQueue):
             if stream < 0:
                 stream = self._streams.setdefault(op.stream, len(self._streams))
         machine = self._machine
-        op.number = machine.calls.core_issue(machine.core, op.at, stream, op.leaves_stream)
+        clock = -1 if op.clock is None else op.clock
+        op.number = machine.calls.core_issue(machine.core, op.at, stream, op.leaves_stream, clock)
         self.by_id[op.number] = op
 
     def op(self, number: int) -> Op:

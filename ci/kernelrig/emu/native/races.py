@@ -10,31 +10,28 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Sequence
 from functools import cache
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from kernelrig.emu.machine.findings import Wait
-from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.phase import Barrier
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
 from kernelrig.emu.native.barrier_uses import UseName
+from kernelrig.emu.native.core_observer import SEMS, CoreObserver, threads_of
 from kernelrig.emu.native.library import library
 from kernelrig.emu.native.races_records import SPACES, Found, NativeReports
+from kernelrig.emu.native.sync import NativeBarrier, acting_wait
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask
 from kernelrig.emu.observe.clocks import LEVELS
-from kernelrig.emu.observe.races import Races
+
+if TYPE_CHECKING:
+    from kernelrig.emu.native.machine_facade import NativeMachine
 
 SPACE_OF = {space: number for number, space in enumerate(SPACES)}
-SEMS = {
-    sem: number
-    for number, sem in enumerate(
-        ("weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "sc")
-    )
-}
 PROXIED = {"": 0, "global": 2}
 """Space of a proxy fence -> its number; 1 is shared memory of any kind."""
 _P, _I, _L, _N = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_size_t
@@ -97,14 +94,12 @@ def core() -> ctypes.CDLL:
     return found
 
 
-class NativeRaces(Hooks):
+class NativeRaces(CoreObserver):
     """The observer `races`, in the core."""
 
     def __init__(self) -> None:
         self._core = core()
-        self._failure: BaseException | None = None
-        # ctypes prints an exception of a callback and goes on: it is kept, and raised behind.
-        self._callback = _REPORT(self._reported)
+        self._callback = _REPORT(self._guarded(self._report))
         self._races = self._core.races_new(self._callback, None)
         weakref.finalize(self, self._core.races_free, self._races)
         self._reports = NativeReports(self._core, self._races, self._wait_of)
@@ -112,7 +107,6 @@ class NativeRaces(Hooks):
         self._instances: dict[object, int] = {}
         self._numbers = 0
         self._acting: Op | None = None
-        self._machine: Machine
         self._non_coherent = False
 
     @property
@@ -120,22 +114,13 @@ class NativeRaces(Hooks):
         """Where the core has it: accesses by handlers of the core are told to it there."""
         return int(self._races)
 
-    def _reported(self, _: object, found: ctypes._Pointer[Found]) -> int:
-        try:
-            self._reports.report(found.contents)
-        except BaseException as e:  # raised by `check`
-            self._failure = e
-            self._machine.stopped = True
-            return 1
-        return 0
+    def _report(self, _: object, found: ctypes._Pointer[Found]) -> None:
+        self._reports.report(found.contents)
 
     def _wait_of(self, _: int) -> Wait | None:
-        return self._acting.wait if self._acting else None
-
-    def check(self) -> None:
-        """Raise what a report has raised."""
-        if self._failure is not None:
-            raise self._failure
+        if self._acting is not None:
+            return self._acting.wait
+        return acting_wait(cast("NativeMachine", self._machine))  # the core told it of the access
 
     def _number(self) -> int:
         self._numbers += 1
@@ -177,7 +162,7 @@ class NativeRaces(Hooks):
         scope: str = "",
     ) -> None:
         non_coherent, self._non_coherent = self._non_coherent, False
-        threads = _threads(batch, mask)
+        threads = threads_of(batch, mask)
         if index.shape != (batch.size, LANES):
             index = np.broadcast_to(index, (batch.size, LANES))
         flat = np.ascontiguousarray(index, np.int64)
@@ -190,6 +175,8 @@ class NativeRaces(Hooks):
 
     def _at(self, barrier: Barrier) -> tuple[int, int]:
         """Return the place of an mbarrier, and the number of that object at it."""
+        if isinstance(barrier, NativeBarrier):
+            return barrier.words.flat, barrier.words.number
         key = (barrier.slot, barrier.offset)
         known = self._barriers.get(key)
         if known is None or known[0] is not barrier:
@@ -199,7 +186,7 @@ class NativeRaces(Hooks):
     def arrived(
         self, batch: WarpBatch, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
     ) -> None:
-        threads = _threads(batch, mask)
+        threads = threads_of(batch, mask)
         self._core.races_arrived(
             self._races, threads.ctypes.data, len(threads), *self._at(barrier), phase, SEMS[sem],
             LEVELS[scope],
@@ -208,7 +195,7 @@ class NativeRaces(Hooks):
     def waited(
         self, batch: WarpBatch, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
     ) -> None:
-        threads = _threads(batch, mask)
+        threads = threads_of(batch, mask)
         self._core.races_waited(
             self._races, threads.ctypes.data, len(threads), *self._at(barrier), phase, SEMS[sem],
             LEVELS[scope],
@@ -225,7 +212,7 @@ class NativeRaces(Hooks):
     def barrier_arrived(
         self, batch: WarpBatch, mask: Mask, instance: object, scope: str, sem: str = "release"
     ) -> None:
-        threads = _threads(batch, mask)
+        threads = threads_of(batch, mask)
         self._core.races_barrier_arrived(
             self._races, threads.ctypes.data, len(threads), self._instance(instance), SEMS[sem],
             LEVELS[scope],
@@ -234,30 +221,30 @@ class NativeRaces(Hooks):
     def barrier_passed(
         self, batch: WarpBatch, mask: Mask, instance: object, scope: str, sem: str = "acquire"
     ) -> None:
-        threads = _threads(batch, mask)
+        threads = threads_of(batch, mask)
         self._core.races_barrier_passed(
             self._races, threads.ctypes.data, len(threads), self._instance(instance), SEMS[sem],
             LEVELS[scope],
         )  # fmt: skip
 
     def warp_synced(self, batch: WarpBatch, mask: Mask) -> None:
-        threads = _threads(batch, mask)
+        threads = threads_of(batch, mask)
         self._core.races_warp_synced(self._races, threads.ctypes.data, len(threads))
 
     # Fences.
     def fenced(self, batch: WarpBatch, mask: Mask, sem: str, scope: str) -> None:
-        threads = _threads(batch, mask)
+        threads = threads_of(batch, mask)
         self._core.races_fenced(
             self._races, threads.ctypes.data, len(threads), SEMS[sem], LEVELS[scope]
         )
 
     def proxy_fenced(self, batch: WarpBatch, mask: Mask, space: str) -> None:
-        threads = _threads(batch, mask)
+        threads = threads_of(batch, mask)
         number = PROXIED.get(space, 1)
         self._core.races_proxy_fenced(self._races, threads.ctypes.data, len(threads), number)
 
     def tensor_fenced(self, batch: WarpBatch, mask: Mask, before: bool) -> None:
-        threads = _threads(batch, mask)
+        threads = threads_of(batch, mask)
         self._core.races_tensor_fenced(self._races, threads.ctypes.data, len(threads), before)
 
     # Asynchronous operations.
@@ -275,12 +262,14 @@ class NativeRaces(Hooks):
         self._core.races_op_accessed(
             self._races, op.clock, SPACE_OF[space], flat.ctypes.data, len(flat), size, write
         )
+        self._acting = None
         self.check()
 
     def op_tensor(self, op: Op, cta: int, lanes: slice, columns: slice, write: bool) -> None:
         piece = (ctypes.c_int32 * 5)(cta, lanes.start, lanes.stop, columns.start, columns.stop)
         self._acting = op
         self._core.races_op_tensor(self._races, op.clock, ctypes.addressof(piece), write)
+        self._acting = None
         self.check()
 
     def op_done(self, op: Op) -> None:
@@ -297,7 +286,7 @@ class NativeRaces(Hooks):
             )
 
     def tensor_waited(self, batch: WarpBatch, mask: Mask, ops: list[Op]) -> None:
-        threads, numbers = _threads(batch, mask), _numbers(ops)
+        threads, numbers = threads_of(batch, mask), _numbers(ops)
         self._core.races_tensor_waited(
             self._races, threads.ctypes.data, len(threads), numbers.ctypes.data, len(numbers)
         )
@@ -311,19 +300,5 @@ class NativeRaces(Hooks):
         )
 
 
-def _threads(batch: WarpBatch, mask: Mask) -> Array:
-    """Return the warps of a batch with their lanes in `mask`: (n, 2)."""
-    lanes = np.ascontiguousarray(batch.mask_of(mask))
-    threads = np.empty((batch.size, 2), np.uint32)
-    threads[:, 0] = batch.warps
-    threads[:, 1] = np.packbits(lanes, axis=1, bitorder="little").view(np.uint32)[:, 0]
-    return threads
-
-
 def _numbers(ops: list[Op]) -> Array:
     return np.array([op.clock for op in ops], np.int64)
-
-
-def in_core(observers: Sequence[Hooks]) -> list[Hooks]:
-    """Return the same observers for the native engine: those that the core has, in the core."""
-    return [NativeRaces() if type(o) is Races else o for o in observers]

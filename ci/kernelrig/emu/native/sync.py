@@ -1,8 +1,8 @@
 """What warps wait for, in the core: mbarriers, groups of bulk copies, operations of its own.
 
 The parts of a machine that the core keeps are these: they are the NumPy engine's with their state
-in the core, so that steps, findings and deadlocks read and write one state. Where an observer hears
-of what is synchronised, the core leaves all of it to Python (`listens`), and so do the parts.
+in the core, so that steps, findings and deadlocks read and write one state. Where an observer that
+the core does not know hears of operations, it leaves them to Python (`machine.synchronises`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import numpy as np
 from kernelrig.emu.machine.async_groups import BulkGroups
 from kernelrig.emu.machine.bulk_copy import report_exited
 from kernelrig.emu.machine.findings import Wait
-from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.lane_groups import Lanes
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
@@ -25,9 +24,10 @@ from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.phase import Barrier
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
 from kernelrig.emu.native import barrier_uses
+from kernelrig.emu.native.core_observer import each_of
+from kernelrig.emu.native.races_records import SPACES
 from kernelrig.emu.numerics.arrays import LANES, Mask, lane_bits
-from kernelrig.emu.observe.composite import CompositeObserver
-from kernelrig.emu.observe.last_writer import LastWriter
+from kernelrig.emu.observe.initialisation import Init
 from kernelrig.emu.tensor.instruction_descriptor import KINDS
 from kernelrig.emu.tensor.tensor_memory import UNIT_COLUMNS, Allocated, Holdings, TensorMemory
 
@@ -41,25 +41,11 @@ NAMES = (
 )  # fmt: skip
 """What operations of the core are called, by their number there."""
 BULK = 0
-_OP_WORDS = 5
+_OP_WORDS = 6
 _TENSOR_STREAMS = 1 << 40
-_OTHERS = frozenset({"started", "ended", "accessed", "read_non_coherent"})
 ON_FAULT = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_int64, ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
 )
-
-
-def listens(hooks: Hooks | None) -> bool:
-    """Say whether an observer hears of anything that is synchronised or asynchronous."""
-    known = hooks.observers if isinstance(hooks, CompositeObserver) else (hooks,)
-    observers = [one for one in known if type(one) is not LastWriter]  # the core tells it
-    events = [n for n in vars(Hooks) if not n.startswith("_") and n not in _OTHERS]
-    return any(
-        getattr(type(one), name) is not vars(Hooks)[name]
-        for one in observers
-        if one is not None
-        for name in events
-    )
 
 
 class BarrierWords(ctypes.Structure):
@@ -69,7 +55,7 @@ class BarrierWords(ctypes.Structure):
         (name, ctypes.c_int64)
         for name in (
             "flat", "slot", "offset", "expected", "pending", "tx", "phase", "announced",
-            "made_by_warp", "made_by_lane", "arrived_by", "observed",
+            "made_by_warp", "made_by_lane", "arrived_by", "observed", "number",
         )
     )  # fmt: skip
 
@@ -322,16 +308,25 @@ class NativeTensorMemory(TensorMemory):
         for column, columns in holdings.leaving:
             free[column // UNIT_COLUMNS : (column + columns) // UNIT_COLUMNS] = False
         usable = sum(1 << unit for unit in np.flatnonzero(free).tolist())
-        address = self.words(slot).ctypes.data
-        machine.calls.core_tensor(machine.core, slot, address, usable)
+        address, marks = self.words(slot).ctypes.data, None
+        for observer in each_of(machine.hooks):
+            if type(observer) is Init:
+                marks = observer.marks(slot).ctypes.data
+        machine.calls.core_tensor(machine.core, slot, address, marks, usable)
 
 
-PARTS: dict[object, Callable[[Any], Any]] = {
+_PARTS: dict[Callable[[Any], Any], Callable[[Any], Any]] = {
+    **barrier_uses.PARTS,
     Barriers: NativeBarriers,
-    BulkGroups: NativeBulkGroups,
     TensorMemory: NativeTensorMemory,
 }
-"""What takes the place of a part of a machine."""
+_OF_OPERATIONS: dict[Callable[[Any], Any], Callable[[Any], Any]] = {BulkGroups: NativeBulkGroups}
+
+
+def native_part(machine: NativeMachine, kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return what takes the place of a part of a machine."""
+    made = _PARTS.get(kind, kind)
+    return _OF_OPERATIONS.get(kind, made) if machine.synchronises else made
 
 
 def stream_number(stream: object) -> int:
@@ -356,12 +351,22 @@ def native_op(machine: NativeMachine, number: int) -> Op:
     words = (ctypes.c_int64 * _OP_WORDS)()
     if not machine.calls.core_op(machine.core, number, words):
         raise KeyError(number)
-    name, warp, lane, at, wait = words
-    last: Any = machine.last_wait
-    rows = np.array([warp])
+    name, warp, lane, at, wait, clock = words
     return Op(
-        NAMES[name], machine, rows, 0, lane, at, "async", wait=last.numbered(wait), number=number
-    )
+        NAMES[name], machine, np.array([warp]), 0, lane, at, "async", clock=clock,
+        number=number, wait=_numbered(machine, wait),
+    )  # fmt: skip
+
+
+def acting_wait(machine: NativeMachine) -> Wait | None:
+    """Return the wait before the core's operation whose access observers are being told of."""
+    return _numbered(machine, machine.calls.core_acting_wait(machine.core))
+
+
+def _numbered(machine: NativeMachine, number: int) -> Wait | None:
+    last: Any = machine.last_wait
+    found: Wait | None = last.numbered(number)
+    return found
 
 
 def signal_bytes(machine: NativeMachine, op: Op, slot: int, offset: int, size: int) -> None:
@@ -384,8 +389,22 @@ def tensor_access(
     machine.report_op(op, "tmem", f"{op.name}{says} {wrong}")
 
 
+def accessed(machine: NativeMachine, op: Op, address: int, *_: int) -> None:
+    starts, count, arena, size, write = (ctypes.c_int64 * 5).from_address(address)
+    flat = np.ctypeslib.as_array((ctypes.c_int64 * count).from_address(starts)).copy()
+    assert machine.hooks
+    machine.hooks.op_accessed(op, SPACES[arena], flat, size, bool(write))
+
+
+def tensor_accessed(machine: NativeMachine, op: Op, address: int, *_: int) -> None:
+    slot, top, bottom, left, right, write = (ctypes.c_int64 * 6).from_address(address)
+    assert machine.hooks
+    machine.hooks.op_tensor(op, slot, slice(top, bottom), slice(left, right), bool(write))
+
+
 FAULTS: tuple[Callable[..., None], ...] = (
     signal_bytes, signal_commit, source_exited,
     *(partial(tensor_access, says) for says in (" of", ": D has", ": A has")),
+    accessed, tensor_accessed,
 )  # fmt: skip
-"""What is done where an operation of the core is at fault, by the number of it."""
+"""What is done where an operation of the core is at fault, or an observer may say so, by number."""

@@ -94,15 +94,19 @@ class Init(Hooks):
         wrong = sum(1 << lane for lane, right in zip(op.lanes, written, strict=False) if not right)
         machine.report_op(op, "uninitialised", text, same=same, context=context, lanes=wrong)
 
+    def marks(self, cta: int) -> NDArray[np.bool_]:
+        """Return which words of the tensor memory of the CTA in a slot are written."""
+        if cta not in self.tensor:
+            self.tensor[cta] = np.zeros((TENSOR_LANES, COLUMNS), np.bool_)
+        return self.tensor[cta]
+
     def op_tensor(self, op: Op, cta: int, lanes: slice, columns: slice, write: bool) -> None:
         """See words of tensor memory that was never written.
 
         A product that adds to them is wrong. A load may bring more than is wanted: with 64 rows
         half the lanes of a 32x32b load hold nothing.
         """
-        marks = self.tensor.get(cta)
-        if marks is None:
-            marks = self.tensor[cta] = np.zeros((TENSOR_LANES, COLUMNS), np.bool_)
+        marks = self.marks(cta)
         if write:
             marks[lanes, columns] = True
             return

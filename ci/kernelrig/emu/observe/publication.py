@@ -10,7 +10,6 @@ Programming Guide, "Asynchronous Data Copies using the Tensor Memory Accelerator
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.hooks import Hooks
@@ -18,7 +17,7 @@ from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.phase import Barrier
-from kernelrig.emu.numerics.arrays import Array, Mask
+from kernelrig.emu.numerics.arrays import Array, Mask, lane_bits
 
 _WIDE = frozenset({"cluster", "gpu", "sys"})
 _RELEASES = frozenset({"release", "acq_rel", "sc"})
@@ -78,19 +77,19 @@ class Publication(Hooks):
         self, batch: WarpBatch, mask: Mask, instance: object, scope: str, sem: str = "acquire"
     ) -> None:
         if scope == "cluster":
-            self._learn(batch, self.offered.get(instance, set()))
+            self._learn(batch, mask, self.offered.get(instance, set()))
 
-    def _acquire(self, batch: WarpBatch, sem: str, scope: str) -> None:
+    def _acquire(self, batch: WarpBatch, mask: Mask, sem: str, scope: str) -> None:
         if sem in _ACQUIRES and scope in _WIDE:
-            self._learn(batch, self.released)
+            self._learn(batch, mask, self.released)
 
-    def _learn(self, batch: WarpBatch, barriers: set[Barrier]) -> None:
-        for warp in batch.warps.tolist():
+    def _learn(self, batch: WarpBatch, mask: Mask, barriers: set[Barrier]) -> None:
+        for warp in batch.warps[batch.mask_of(mask).any(axis=1)].tolist():
             self.known.setdefault(warp, set()).update(barriers)
 
     def fenced(self, batch: WarpBatch, mask: Mask, sem: str, scope: str) -> None:
         self._release(batch, mask, sem, scope)
-        self._acquire(batch, sem, scope)
+        self._acquire(batch, mask, sem, scope)
 
     def accessed(
         self,
@@ -106,12 +105,12 @@ class Publication(Hooks):
     ) -> None:
         if scope in _WIDE and sem not in ("weak", "volatile", "relaxed"):
             self._release(batch, mask, sem, scope)
-            self._acquire(batch, sem, scope)
+            self._acquire(batch, mask, sem, scope)
 
     def waited(
         self, batch: WarpBatch, mask: Mask, barrier: Barrier, phase: int, sem: str, scope: str
     ) -> None:
-        self._acquire(batch, sem, scope)
+        self._acquire(batch, mask, sem, scope)
 
     # Using.
     def arrived(
@@ -119,31 +118,47 @@ class Publication(Hooks):
     ) -> None:
         lanes = batch.mask_of(mask) & (batch.slot != barrier.slot)
         for row in np.flatnonzero(lanes.any(axis=1)).tolist():
-            if barrier not in self.known.get(int(batch.warps[row]), ()):
-                wrong: NDArray[np.bool_] = np.zeros_like(lanes)
-                wrong[row] = lanes[row]
-                text = f"arrival on {_text(batch.machine, barrier)}"
-                context = _context(barrier)
-                batch.report("barrier-misuse", text, wrong, same="unpublished", context=context)
+            warp = int(batch.warps[row])
+            if barrier not in self.known.get(warp, ()):
+                report_arrival(batch.machine, warp, lane_bits(lanes[row]), batch.at, barrier)
         self._release(batch, mask, sem, scope)
 
     def op_arrived(self, op: Op, barrier: Barrier, phase: int, kind: str) -> None:
         machine = op.machine
         if kind == "tx" and op.proxy == "async" and barrier not in self.async_:
-            self._report(op, f"{op.name} counts its bytes on the {barrier}, {_ASYNC}", barrier)
+            report_bytes(op, barrier)
         if machine.slot_of[op.warp] == barrier.slot or barrier in self.known.get(op.warp, ()):
             return
-        self._report(op, f"{op.name} signals {_text(machine, barrier)}", barrier)
-
-    @staticmethod
-    def _report(op: Op, text: str, barrier: Barrier) -> None:
-        context = _context(barrier)
-        op.machine.report_op(op, "barrier-misuse", text, same="unpublished", context=context)
+        report_signal(op, barrier)
 
 
 def _slots(batch: WarpBatch, mask: Mask) -> set[int]:
     rows = batch.mask_of(mask).any(axis=1)
     return set(batch.slot[rows, 0].tolist())
+
+
+def report_arrival(machine: Machine, warp: int, lanes: int, at: int, barrier: Barrier) -> None:
+    """Report lanes (bits) of a warp that arrive on an mbarrier they may not know of."""
+    text = f"arrival on {_text(machine, barrier)}"
+    machine.report(
+        "barrier-misuse", text, warp, lanes, at, count=lanes.bit_count(), same="unpublished",
+        context=_context(barrier),
+    )  # fmt: skip
+
+
+def report_bytes(op: Op, barrier: Barrier) -> None:
+    """Report a copy whose proxy may not know of the mbarrier that counts its bytes."""
+    _report(op, f"{op.name} counts its bytes on the {barrier}, {_ASYNC}", barrier)
+
+
+def report_signal(op: Op, barrier: Barrier) -> None:
+    """Report an operation whose thread may not know of the mbarrier that it signals."""
+    _report(op, f"{op.name} signals {_text(op.machine, barrier)}", barrier)
+
+
+def _report(op: Op, text: str, barrier: Barrier) -> None:
+    context = _context(barrier)
+    op.machine.report_op(op, "barrier-misuse", text, same="unpublished", context=context)
 
 
 def _text(machine: Machine, barrier: Barrier) -> str:

@@ -134,22 +134,9 @@ struct Op {
   bool (*step)(Core&, Op&) = nullptr;
   int name = 0;   // Python's name of what is native (native/sync.py)
   int wait = -1;  // the wait that its thread passed last, by number
+  int64_t clock = -1;  // its number in the race detector
   int stage = 0;
   std::shared_ptr<void> own;  // of its kind
-};
-
-// What observes a run (machine.hooks.Hooks), natively. `lanes` are by row of the batch.
-struct Observer {
-  virtual ~Observer() = default;
-  virtual void started(Core&) {}
-  // `flat` has 32 positions a row of `rows`; those outside its lanes mean nothing.
-  virtual void accessed(Context&, int /*space*/, const int64_t* /*flat*/, int /*size*/,
-                        bool /*write*/, bool /*atomic*/, int /*sem*/, int /*scope*/) {}
-  virtual void op_issued(Core&, Op&) {}
-  virtual void op_accessed(Core&, Op&, int /*space*/, const int64_t* /*starts*/,
-                           int64_t /*count*/, int /*size*/, bool /*write*/) {}
-  virtual void op_done(Core&, Op&) {}
-  // ... one for each event of hooks.py, added as they move.
 };
 
 }  // namespace emu

@@ -153,12 +153,13 @@ void core_blocked(Core* core, const int64_t* keys, int count) {
 
 void core_wake(Core* core, int64_t key) { core->wake(key); }
 
-int64_t core_issue(Core* core, int at, int64_t stream, int leaves_stream) {
+int64_t core_issue(Core* core, int at, int64_t stream, int leaves_stream, int64_t clock) {
   Op* op = core->make_op();
   op->python = true;
   op->at = at;
   op->stream = stream;
   op->leaves_stream = leaves_stream;
+  op->clock = clock;
   core->issue(op);
   return op->id;
 }

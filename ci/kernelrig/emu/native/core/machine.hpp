@@ -225,6 +225,9 @@ public:
   Op* make_op();
 };
 
+// Tells observers of the end of a native operation, which the race detector knows by `clock`.
+void op_done(Core& core, int64_t clock);
+
 // The handler of an instruction that has none: its Python step.
 Result python_step(Context& context, const Instruction& instruction);
 

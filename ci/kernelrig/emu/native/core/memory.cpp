@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "observe/threads.hpp"
+#include "observe/publication.hpp"
+#include "observe/races.hpp"
 
 namespace emu {
 namespace {
@@ -219,10 +220,13 @@ bool Memory::running(int64_t slot) const {
 
 // Observers.
 bool Memory::observe(const ThreadAccess& access) {
-  if (python_listens || (python_listens_to_order && access.orders()) || !plain(access))
+  if (python_listens || !plain(access))
     return false;
   if (races)
     race(access);
+  if (publication && access.orders())
+    publication->fenced(threads_of(access.rows, access.count).data(), size_t(access.count),
+                        access.semantics, level_of(access.scope));
   if (counts)
     count(access);
   const bool marks = non_coherent && access.arena == GLOBAL && (access.write || access.non_coherent);
@@ -244,11 +248,33 @@ bool Memory::observe(const ThreadAccess& access) {
 }
 
 void Memory::race(const ThreadAccess& access) {
-  const auto& threads = threads_of(access.rows, access.count);
+  const std::vector<Threads>& threads = threads_of(access.rows, access.count);
   const int semantics = access.semantics == VOLATILE ? races::VOLATILE : access.semantics;
   races->accessed(threads.data(), threads.size(), access.at, access.arena, access.flat,
                   access.size, access.write, access.atomic, semantics, level_of(access.scope),
                   access.non_coherent);
+}
+
+bool Memory::touches_barrier(const ThreadAccess& access) const {
+  for (int row = 0; row < access.count; row++) {
+    const int64_t* flat = access.flat + row * LANES;
+    int64_t low = INT64_MAX, high = INT64_MIN;
+    each_lane(access.rows[row].lanes, [&](int lane) {
+      low = std::min(low, flat[lane]);
+      high = std::max(high, flat[lane]);
+    });
+    // Most accesses are nowhere near.
+    const int64_t* end = barriers + barrier_count;
+    const int64_t* first = std::upper_bound(barriers, end, low - BARRIER_BYTES);
+    bool hit = false;
+    for (; first != end && *first < high + access.size; first++)
+      each_lane(access.rows[row].lanes, [&](int lane) {
+        hit |= flat[lane] < *first + BARRIER_BYTES && flat[lane] + access.size > *first;
+      });
+    if (hit)
+      return true;
+  }
+  return false;
 }
 
 // Whether no observer other than that has anything to report.
@@ -259,12 +285,7 @@ bool Memory::plain(const ThreadAccess& access) const {
     return true;
   bool right = true;
   if (access.arena == SHARED && barrier_count) {
-    for (int row = 0; row < access.count; row++)
-      each_lane(access.rows[row].lanes, [&](int lane) {
-        const int64_t at = access.flat[row * LANES + lane];
-        for (int64_t number = 0; number < barrier_count; number++)
-          right &= at >= barriers[number] + BARRIER_BYTES || at + access.size <= barriers[number];
-      });
+    right = !touches_barrier(access);
   } else if (access.arena == GLOBAL && non_coherent && (access.write || access.non_coherent)) {
     for (int row = 0; row < access.count; row++)
       each_lane(access.rows[row].lanes, [&](int lane) {
@@ -275,10 +296,8 @@ bool Memory::plain(const ThreadAccess& access) const {
   return right;
 }
 
-bool Memory::observe_operation(int at, Arena arena, const int64_t* starts, int64_t count, int size,
-                               bool write) {
-  if (python_listens_to_operations)
-    return false;
+bool Memory::observe_operation(int at, int64_t clock, Arena arena, const int64_t* starts,
+                               int64_t count, int size, bool write) {
   if (!count || !size)
     return !counts && !last_writer;  // nothing moves; Python has names for that
   if (init && !write)
@@ -290,6 +309,8 @@ bool Memory::observe_operation(int at, Arena arena, const int64_t* starts, int64
     for (int64_t n = 0; n < count; n++)
       if (marked(non_coherent, starts[n], size, NON_COHERENT))
         return false;
+  if (races)
+    races->op_accessed(clock, arena, starts, size_t(count), size, write);
   if (last_writer && arena == GLOBAL && !write && copied[at] < 0)
     copied[at] = starts[0];
   if (counts)
@@ -360,6 +381,6 @@ extern "C" {
 // `observe_operation`, for tests.
 int core_observe_operation(emu::Memory* memory, int at, int arena, const int64_t* starts,
                            int64_t count, int size, int write) {
-  return memory->observe_operation(at, emu::Arena(arena), starts, count, size, write);
+  return memory->observe_operation(at, -1, emu::Arena(arena), starts, count, size, write);
 }
 }

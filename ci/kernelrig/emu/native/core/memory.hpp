@@ -30,8 +30,10 @@ constexpr int64_t SLOT_BYTES = 0x40000;
 constexpr int RANK_SHIFT = 24;
 constexpr int64_t OFFSET_MASK = (1 << RANK_SHIFT) - 1;
 
+class Publication;
 namespace races {
 class Races;
+struct Name;
 }
 
 enum Semantics : int { WEAK, RELAXED, ACQUIRE, RELEASE, ACQUIRE_RELEASE, VOLATILE };
@@ -74,19 +76,20 @@ struct Memory {
   // Observers. Null: nobody asks.
   int64_t* counts;        // MemoryUse: by `Count`
   uint8_t* non_coherent;  // MemoryUse: marks of ld.global.nc and of writes
-  const int64_t* barriers;  // MemoryUse: where live mbarriers are
+  const int64_t* barriers;  // MemoryUse: where live mbarriers are, ascending
   int64_t barrier_count;
   int64_t init;          // whether Init watches reads
   int32_t* last_writer;  // LastWriter: by units of 16 bytes
   int64_t* copied;         // LastWriter: by instruction, the first byte its copies read, or -1
   races::Races* races;   // the race detector of the core
-  // An observer that is Python's alone hears of threads' accesses: all of them, or those that
-  // acquire or release.
+  Publication* publication;
+  // An observer that is Python's alone hears of threads' accesses, or of fences and bar.warp.sync.
   int64_t python_listens;
-  int64_t python_listens_to_order;
-  int64_t python_listens_to_operations;
-  int64_t python_listens_to_fences;  // fences of any scope, and bar.warp.sync
+  int64_t python_listens_to_fences;
   int64_t python_listens_to_barriers;  // of CTAs and clusters
+
+  // Whether an observer hears of what operations read and write.
+  bool watches_operations() const { return counts || init || last_writer || races; }
 
   // What Python's randrange(n) draws. Null: it does not draw here.
   int64_t (*draw)(Context&, int64_t n);
@@ -99,9 +102,10 @@ struct Memory {
               int align);
   // Tells observers of an access that is about to be done, or returns false.
   bool observe(const ThreadAccess& access);
-  // Tells them of what an operation has read or written; false: Python has to (hooks.op_accessed).
-  bool observe_operation(int at, Arena arena, const int64_t* starts, int64_t count, int size,
-                         bool write);
+  // Tells them of what an operation reads or writes, which the race detector knows by the number
+  // `clock`; false: Python has to (hooks.op_accessed).
+  bool observe_operation(int at, int64_t clock, Arena arena, const int64_t* starts, int64_t count,
+                         int size, bool write);
 
 private:
   bool in_global(ThreadAccess& access, const Row& row, const int64_t* address, int64_t* flat,
@@ -112,6 +116,7 @@ private:
                 int64_t* flat, int align);
   bool running(int64_t slot) const;
   bool plain(const ThreadAccess& access) const;
+  bool touches_barrier(const ThreadAccess& access) const;
   void race(const ThreadAccess& access);
   void count(const ThreadAccess& access);
 };

@@ -82,8 +82,9 @@ void Core::step(Op& op) {
       leave_stream(op);
     return;
   }
-  const int64_t id = op.id;
+  const int64_t id = op.id, clock = op.clock;
   finish(op);
+  op_done(*this, clock);
   wake(OP_KEYS | id);
 }
 

@@ -32,7 +32,7 @@ Copy& copy_of(Op& op) { return *static_cast<Copy*>(op.own.get()); }
 
 // Tells observers of the bytes of a copy in an arena.
 void tell(Sync& sync, const Op& op, const Copy& copy, Arena arena, int64_t flat, bool is_write) {
-  if (!sync.memory.last_writer)
+  if (!sync.memory.watches_operations())
     return;
   thread_local std::vector<int64_t> starts;
   int64_t size = copy.size;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <new>
 
 namespace emu::races {
@@ -258,6 +259,13 @@ Name name_of(const char* text) {
   for (const auto& [called, kind] : kinds)
     if (word == called) name.kind = kind;
   return name;
+}
+
+const Name* interned(const char* text) {
+  static std::map<std::string, Name> names;
+  auto known = names.find(text);
+  if (known == names.end()) known = names.emplace(text, name_of(text)).first;
+  return &known->second;
 }
 
 // Records of an actor. ---------------------------------------------------------------------------

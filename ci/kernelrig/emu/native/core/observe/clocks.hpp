@@ -225,6 +225,8 @@ struct Name {
   bool strong;  // reductions are relaxed at gpu scope: they do not race with one another
 };
 Name name_of(const char* text);
+// The same, which lives as long as the process: there are a few dozen.
+const Name* interned(const char* text);
 
 using Piece = std::array<int, 5>;  // slot, lanes from and to, columns from and to
 

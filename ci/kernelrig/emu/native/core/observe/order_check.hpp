@@ -6,13 +6,11 @@
 #include <set>
 
 #include "access_records.hpp"
+#include "threads.hpp"
 
 namespace emu::races {
 
 enum Space : int { SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_TENSOR };
-
-// How far a scope reaches; one GPU is all there is.
-enum Level : int { LEVEL_NONE, LEVEL_CTA, LEVEL_CLUSTER, LEVEL_GPU };
 
 // An access under way: by lanes of a warp that know the same, or by an operation.
 struct Access {

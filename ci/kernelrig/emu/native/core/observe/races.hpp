@@ -38,12 +38,6 @@ struct Found {
 };
 using Report = int (*)(void*, const Found*);  // not 0: nothing more is reported
 
-// A warp of the batch that executes: its number on the machine, and lanes.
-struct Threads {
-  int warp;
-  Mask lanes;
-};
-
 struct Started {
   const int64_t *slot_of, *rank_of, *cta_of;  // by warp
   int64_t warps;

@@ -1,20 +1,9 @@
 // The race detector as plain functions, for ctypes (native/races.py). Whoever calls checks that
 // numbers of warps and operations are those of the run.
-#include <map>
-
 #include "races.hpp"
 
+using emu::Threads;
 using namespace emu::races;
-
-namespace {
-// Names of operations live as long as the process: there are a few dozen.
-const Name* interned(const char* text) {
-  static std::map<std::string, Name> names;
-  auto known = names.find(text);
-  if (known == names.end()) known = names.emplace(text, name_of(text)).first;
-  return &known->second;
-}
-}  // namespace
 
 extern "C" {
 

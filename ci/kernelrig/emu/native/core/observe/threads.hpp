@@ -1,24 +1,32 @@
-// Rows of a batch as the race detector names threads. What hears nothing of it needs none of its
-// headers.
+// Rows of a batch as observers name threads, and how far a scope reaches.
 #pragma once
 
-#include "../memory.hpp"
-#include "races.hpp"
+#include <vector>
+
+#include "../core.hpp"
 
 namespace emu {
 
-inline const std::vector<races::Threads>& threads_of(const Row* rows, int count) {
-  thread_local std::vector<races::Threads> threads;
+// Lanes of a warp, by its number on the machine.
+struct Threads {
+  int warp;
+  Mask lanes;
+};
+
+// How far a scope reaches; one GPU is all there is.
+enum Level : int { LEVEL_NONE, LEVEL_CTA, LEVEL_CLUSTER, LEVEL_GPU };
+
+inline const std::vector<Threads>& threads_of(const Row* rows, int count) {
+  thread_local std::vector<Threads> threads;
   threads.clear();
   for (int row = 0; row < count; row++)
     threads.push_back({rows[row].warp, rows[row].lanes});
   return threads;
 }
 
-// How far a scope reaches, of "" and machine.thread_memory.SCOPES.
+// The level of a scope, by its number of "" and machine.thread_memory.SCOPES.
 inline int level_of(int scope) {
-  constexpr int LEVELS[] = {races::LEVEL_CTA, races::LEVEL_CTA, races::LEVEL_CLUSTER,
-                            races::LEVEL_GPU, races::LEVEL_GPU};
+  constexpr int LEVELS[] = {LEVEL_CTA, LEVEL_CTA, LEVEL_CLUSTER, LEVEL_GPU, LEVEL_GPU};
   return LEVELS[scope];
 }
 

@@ -9,7 +9,7 @@ constexpr int64_t COUNT_LIMIT = (1 << 20) - 1;
 constexpr int PHASE_BIT = 63;
 constexpr int PENDING_BIT = 43;
 
-// An mbarrier. It lies in memory of Python (native/barriers.py has the same fields), which makes
+// An mbarrier. It lies in memory of Python (native/sync.py has the same fields), which makes
 // it and says when it is live; the misuse that Python reports is what `may_*` says no to.
 struct Barrier {
   int64_t flat;  // in the arena of shared memory
@@ -17,6 +17,7 @@ struct Barrier {
   int64_t expected, pending, tx, phase, announced;
   int64_t made_by_warp, made_by_lane, arrived_by;
   int64_t observed;
+  int64_t number;  // of all that were made in the wave
 
   bool has_completed(int64_t parity) const { return (phase & 1) != parity; }
 

@@ -4,7 +4,8 @@
 // is asked first, and lanes that have arrived are only asked whether they may pass.
 #include <algorithm>
 
-#include "observe/threads.hpp"
+#include "observe/publication.hpp"
+#include "observe/races.hpp"
 #include "registry.hpp"
 #include "sync/sync.hpp"
 
@@ -24,7 +25,7 @@ struct Arrival {
   int64_t slot, barrier, wanted;
 };
 
-// The number of a use for the race detector: Python's stand-in says the same.
+// The number of a use for observers: Python's stand-in says the same.
 int64_t told_as(const BarrierUse& use, bool cluster) {
   return int64_t(1) << 40 | use.number << 1 | cluster;
 }
@@ -91,10 +92,10 @@ bool arrive(Context& context, const Instruction& instruction, bool waits) {
       use.brought += __builtin_popcount(one.lanes);
     }
     // Observers first: a thread that passes must find all arrivals in the clocks.
-    const races::Threads threads{one.row->warp, one.lanes};
+    const Threads threads{one.row->warp, one.lanes};
     if (sync.memory.races)
       sync.memory.races->barrier_arrived(&threads, 1, told_as(use, false), races::RELEASE,
-                                         races::LEVEL_CTA);
+                                         LEVEL_CTA);
     sync.of_ctas.arrive(one.row->warp, one.lanes, use);
     sync.of_ctas.settle(use);
   }
@@ -119,7 +120,7 @@ Answer blocked(const BarrierUses& uses, Context& context, uint8_t* going) {
 // Uses that were passed, with who has passed them.
 struct Passed {
   int64_t told_as;
-  std::vector<races::Threads> threads;
+  std::vector<Threads> threads;
 };
 
 // Let lanes go, and tell observers. `each(row, use)` for what a warp has passed last.
@@ -132,7 +133,7 @@ void pass(Context& context, BarrierUses& uses, bool cluster, Each each) {
     const Row& row = context.rows[n];
     uses.pass(row.warp, row.lanes, [&](Mask lanes, const BarrierUse& use) {
       each(row, use);
-      if (!memory.races)
+      if (!memory.races && !memory.publication)
         return;
       const int64_t number = told_as(use, cluster);
       auto known = std::find_if(passed.begin(), passed.end(),
@@ -145,10 +146,13 @@ void pass(Context& context, BarrierUses& uses, bool cluster, Each each) {
         known->threads.push_back({row.warp, lanes});
     });
   }
-  for (const Passed& one : passed)
-    memory.races->barrier_passed(one.threads.data(), one.threads.size(), one.told_as,
-                                 races::ACQUIRE,
-                                 cluster ? races::LEVEL_CLUSTER : races::LEVEL_CTA);
+  for (const Passed& one : passed) {
+    if (memory.races)
+      memory.races->barrier_passed(one.threads.data(), one.threads.size(), one.told_as,
+                                   races::ACQUIRE, cluster ? LEVEL_CLUSTER : LEVEL_CTA);
+    if (memory.publication && cluster)
+      memory.publication->barrier_passed(one.threads.data(), one.threads.size(), one.told_as);
+  }
 }
 
 Answer may_pass(Context& context, const Instruction& instruction, uint8_t* going) {
@@ -201,14 +205,9 @@ template <bool all> Result vote(Context& context, const Instruction& instruction
 
 // Clusters.
 
-// Whether Python hears of them.
-bool python_hears(const Memory& memory) {
-  return memory.python_listens_to_barriers || memory.python_listens_to_order;
-}
-
 Result cluster_arrive(Context& context, const Instruction& instruction) {
   Sync& sync = *context.core.sync;
-  if (python_hears(sync.memory) || !whole(context, instruction))
+  if (sync.memory.python_listens_to_barriers || !whole(context, instruction))
     return FALLBACK;
   BarrierUses& uses = sync.of_clusters;
   for (int n = 0; n < context.count; n++)
@@ -216,7 +215,7 @@ Result cluster_arrive(Context& context, const Instruction& instruction) {
       return FALLBACK;
   struct Part {
     BarrierUse* use;
-    std::vector<races::Threads> threads;
+    std::vector<Threads> threads;
   };
   thread_local std::vector<Part> parts;
   parts.clear();
@@ -230,11 +229,16 @@ Result cluster_arrive(Context& context, const Instruction& instruction) {
       parts.push_back({&use, {}});
     parts.back().threads.push_back({row.warp, row.lanes});
   }
-  for (const Part& part : parts)
+  const int sem = int(instruction.immediates[KIND]);
+  for (const Part& part : parts) {
+    const int64_t number = told_as(*part.use, true);
     if (sync.memory.races)
-      sync.memory.races->barrier_arrived(part.threads.data(), part.threads.size(),
-                                         told_as(*part.use, true), int(instruction.immediates[KIND]),
-                                         races::LEVEL_CLUSTER);
+      sync.memory.races->barrier_arrived(part.threads.data(), part.threads.size(), number, sem,
+                                         LEVEL_CLUSTER);
+    if (sync.memory.publication)
+      sync.memory.publication->barrier_arrived(part.threads.data(), part.threads.size(), number,
+                                               sem);
+  }
   for (const Part& part : parts)
     uses.settle(*part.use);
   return CONTINUE;
@@ -267,7 +271,7 @@ Answer cluster_may_pass(Context& context, const Instruction& instruction, uint8_
 
 Result cluster_wait(Context& context, const Instruction&) {
   Sync& sync = *context.core.sync;
-  if (python_hears(sync.memory))
+  if (sync.memory.python_listens_to_barriers)
     return FALLBACK;
   for (int n = 0; n < context.count; n++) {
     const Row& row = context.rows[n];

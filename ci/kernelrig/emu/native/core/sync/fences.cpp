@@ -1,7 +1,9 @@
 // Fences, and the barrier of a warp: nothing happens in values, observers hear of them.
 #include <map>
 
-#include "observe/threads.hpp"
+#include "memory.hpp"
+#include "observe/publication.hpp"
+#include "observe/races.hpp"
 #include "registry.hpp"
 
 namespace emu {
@@ -11,11 +13,13 @@ namespace {
 Result fence(Context& context, const Instruction& instruction) {
   const Memory& memory = *context.memory;
   const int sem = int(instruction.immediates[0]), scope = int(instruction.immediates[1]);
-  if (memory.python_listens_to_fences || (memory.python_listens_to_order && scope > 1))
+  if (memory.python_listens_to_fences)
     return FALLBACK;
+  const std::vector<Threads>& threads = threads_of(context.rows, context.count);
   if (memory.races)
-    memory.races->fenced(threads_of(context.rows, context.count).data(), size_t(context.count),
-                         sem, level_of(scope));
+    memory.races->fenced(threads.data(), threads.size(), sem, level_of(scope));
+  if (memory.publication)
+    memory.publication->fenced(threads.data(), threads.size(), sem, level_of(scope));
   return CONTINUE;
 }
 
@@ -23,11 +27,35 @@ Result fence(Context& context, const Instruction& instruction) {
 Result proxy_fence(Context& context, const Instruction& instruction) {
   const Memory& memory = *context.memory;
   const int space = int(instruction.immediates[0]);
-  if (memory.python_listens_to_fences || (memory.python_listens_to_order && space != races::PROXY_GLOBAL))
+  if (memory.python_listens_to_fences)
+    return FALLBACK;
+  const std::vector<Threads>& threads = threads_of(context.rows, context.count);
+  if (memory.races)
+    memory.races->proxy_fenced(threads.data(), threads.size(), space);
+  if (memory.publication && space != races::PROXY_GLOBAL)
+    memory.publication->proxy_fenced(threads.data(), threads.size());
+  return CONTINUE;
+}
+
+// Immediate: whether it is fence::before_thread_sync.
+Result tensor_fence(Context& context, const Instruction& instruction) {
+  const Memory& memory = *context.memory;
+  if (memory.python_listens_to_fences)
     return FALLBACK;
   if (memory.races)
-    memory.races->proxy_fenced(threads_of(context.rows, context.count).data(),
-                               size_t(context.count), space);
+    memory.races->tensor_fenced(threads_of(context.rows, context.count).data(),
+                                size_t(context.count), instruction.immediates[0]);
+  return CONTINUE;
+}
+
+// fence.mbarrier_init.
+Result publish(Context& context, const Instruction&) {
+  const Memory& memory = *context.memory;
+  if (memory.python_listens_to_fences)
+    return FALLBACK;
+  if (memory.publication)
+    memory.publication->published(threads_of(context.rows, context.count).data(),
+                                  size_t(context.count));
   return CONTINUE;
 }
 
@@ -36,7 +64,7 @@ Result warp_sync(Context& context, const Instruction& instruction) {
   if (memory.python_listens_to_fences)
     return FALLBACK;
   // Lanes that name one mask synchronise; masks in the order of their values.
-  thread_local std::map<uint32_t, std::vector<races::Threads>> meeting;
+  thread_local std::map<uint32_t, std::vector<Threads>> meeting;
   meeting.clear();
   for (int n = 0; n < context.count; n++) {
     const Row& row = context.rows[n];
@@ -60,7 +88,11 @@ Result warp_sync(Context& context, const Instruction& instruction) {
 }
 
 const Handlers handlers{
-    {"fence", fence}, {"fence.proxy", proxy_fence}, {"bar.warp.sync", warp_sync}};
+    {"fence", fence},
+    {"fence.proxy", proxy_fence},
+    {"fence.mbarrier_init", publish},
+    {"tcgen05.fence", tensor_fence},
+    {"bar.warp.sync", warp_sync}};
 
 }  // namespace
 }  // namespace emu

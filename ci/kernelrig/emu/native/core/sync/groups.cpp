@@ -8,16 +8,16 @@ namespace emu {
 
 namespace {
 
-// Calls `each(op)` for the operations that a wait which leaves `newest` groups waits for; of -1
+// Calls `each` for the operations that a wait which leaves `newest` groups waits for; of -1
 // also for those that are not committed.
 template <class Each> void older(const Queue& queue, int64_t newest, bool read, Each each) {
   const int64_t last = int64_t(queue.groups.size()) - std::max<int64_t>(newest, 0);
   for (int64_t n = read ? int64_t(queue.seen_read) : 0; n < last; n++)
     for (const Issued& one : queue.groups[size_t(n)])
-      each(one.op);
+      each(one);
   if (newest < 0)
     for (const Issued& one : queue.uncommitted)
-      each(one.op);
+      each(one);
 }
 
 } // namespace
@@ -27,11 +27,19 @@ void Sync::waited(GroupKind kind, int warp, Mask lanes, int64_t newest, bool rea
     const int64_t last = int64_t(queue->groups.size()) - std::max<int64_t>(newest, 0);
     if (last <= 0)
       continue;
+    thread_local std::vector<int64_t> clocks;
+    clocks.clear();
+    if (memory.races)
+      older(*queue, newest, read, [](const Issued& one) {
+        if (std::find(clocks.begin(), clocks.end(), one.clock) == clocks.end())
+          clocks.push_back(one.clock);
+      });
     queue->seen_read = std::max(queue->seen_read, size_t(last));
-    if (read)
-      continue;
-    queue->groups.erase(queue->groups.begin(), queue->groups.begin() + last);
-    queue->seen_read -= size_t(last);
+    if (!read) {
+      queue->groups.erase(queue->groups.begin(), queue->groups.begin() + last);
+      queue->seen_read -= size_t(last);
+    }
+    group_waited(warp, queue->lanes & lanes, clocks, read);
   }
 }
 
@@ -60,11 +68,11 @@ Answer may_pass(Context& context, const Instruction& instruction, uint8_t* going
     const Row& row = context.rows[n];
     for (Queue* queue :
          sync->queues_of(GroupKind(instruction.immediates[0]), row.warp, row.lanes))
-      older(*queue, instruction.immediates[1], read, [&](int64_t op) {
-        if (sync->is_over(op, read))
+      older(*queue, instruction.immediates[1], read, [&](const Issued& one) {
+        if (sync->is_over(one.op, read))
           return;
         going[row.row] = 0;
-        const int64_t key = OP_KEYS | op;
+        const int64_t key = OP_KEYS | one.op;
         if (std::find(keys.begin(), keys.end(), key) == keys.end())
           keys.push_back(key);
       });
@@ -88,7 +96,7 @@ Result wait(Context& context, const Instruction& instruction) {
   return CONTINUE;
 }
 
-// What only observers hear of.
+// What changes nothing.
 Result quiet(Context& context, const Instruction&) { return sync_of(context) ? CONTINUE : FALLBACK; }
 
 const Handlers handlers{{"group.commit", commit}, {"group.wait", wait}, {"sync.quiet", quiet}};

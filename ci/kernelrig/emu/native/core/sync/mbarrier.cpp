@@ -40,6 +40,14 @@ bool find_all(Sync& sync, Context& context, Operand address, bool remote,
   return true;
 }
 
+const std::vector<Threads>& threads_of(const std::vector<const Row*>& rows) {
+  thread_local std::vector<Threads> found;
+  found.clear();
+  for (const Row* row : rows)
+    found.push_back({row->warp, row->lanes});
+  return found;
+}
+
 int threads(const Named& named) {
   int count = 0;
   for (const Row* row : named.rows)
@@ -49,7 +57,7 @@ int threads(const Named& named) {
 
 enum Number : int { ONE, COUNT, BYTES };
 
-// Immediates: what the number is, and whether the mbarrier may be another CTA's.
+// Immediates: what the number is, whether the mbarrier may be another CTA's, semantics and scope.
 Result arrive(Context& context, const Instruction& instruction) {
   Sync* sync = sync_of(context);
   thread_local std::vector<Named> found;
@@ -93,6 +101,8 @@ Result arrive(Context& context, const Instruction& instruction) {
           }
     const int64_t phase = barrier.phase;
     barrier.arrived_by = found[n].rows[0]->warp;
+    sync->arrived(threads_of(found[n].rows), barrier, int(instruction.immediates[2]),
+                  level_of(int(instruction.immediates[3])), instruction.at);
     // expect_tx comes first, so that the arrival cannot complete the phase without its bytes.
     if (bytes)
       barrier.transact(bytes);
@@ -139,7 +149,7 @@ template <class T> bool parity_of(Context& context, const Instruction& instructi
   return true;
 }
 
-// test_wait and try_wait, by parity (u32) or by state (u64).
+// test_wait and try_wait, by parity (u32) or by state (u64). Immediates: semantics and scope.
 template <class T> Result wait(Context& context, const Instruction& instruction) {
   Sync* sync = sync_of(context);
   thread_local std::vector<Named> found;
@@ -149,7 +159,9 @@ template <class T> Result wait(Context& context, const Instruction& instruction)
   for (int n = 0; n < context.count; n++)
     if (!parity_of<T>(context, instruction, context.rows[n], 2, parity))
       return FALLBACK;
-  for (const Named& named : found)
+  for (const Named& named : found) {
+    thread_local std::vector<const Row*> seen;
+    seen.clear();
     for (const Row* row : named.rows) {
       parity_of<T>(context, instruction, *row, 2, parity);
       const bool over = named.barrier->has_completed(parity);
@@ -161,7 +173,12 @@ template <class T> Result wait(Context& context, const Instruction& instruction)
         continue;
       named.barrier->observed = 1;
       sync->remember(row->warp, *named.barrier, instruction.at);
+      seen.push_back(row);
     }
+    if (!seen.empty())
+      sync->waited(threads_of(seen), *named.barrier, int(instruction.immediates[0]),
+                   level_of(int(instruction.immediates[1])));
+  }
   return CONTINUE;
 }
 

@@ -2,10 +2,18 @@
 
 #include <algorithm>
 
+#include "observe/publication.hpp"
+#include "observe/races.hpp"
+
 namespace emu {
 
 void Sync::start(int warps) {
   barriers.clear();
+  places.clear();
+  barriers_made = 0;
+  memory.barrier_count = 0;
+  publication.reset();
+  memory.publication = nullptr;
   passes.clear();
   waits.clear();
   wait_numbers.clear();
@@ -23,6 +31,28 @@ void Sync::start(int warps) {
   of_ctas.start(warps, memory.warps, memory.cluster_ctas);
   of_clusters.start(warps, memory.warps, memory.cluster_ctas);
   tensor.assign(size_t(warps / std::max<int64_t>(memory.warps, 1)), {});
+}
+
+void Sync::begins(Barrier& barrier) {
+  ends(barrier.flat);
+  barrier.number = barriers_made++;
+  barriers[barrier.flat] = &barrier;
+  places.insert(std::lower_bound(places.begin(), places.end(), barrier.flat), barrier.flat);
+  memory.barriers = places.data();
+  memory.barrier_count = int64_t(places.size());
+  if (memory.publication)
+    memory.publication->begins(barrier);
+}
+
+void Sync::ends(int64_t flat) {
+  const auto found = barriers.find(flat);
+  if (found == barriers.end())
+    return;
+  if (memory.publication)
+    memory.publication->ends(*found->second);
+  barriers.erase(found);
+  places.erase(std::lower_bound(places.begin(), places.end(), flat));
+  memory.barrier_count = int64_t(places.size());
 }
 
 bool Sync::is_running(int64_t slot) const {
@@ -112,7 +142,7 @@ std::vector<Queue*> Sync::queues_of(GroupKind kind, int warp, Mask lanes) {
 
 void Sync::add(GroupKind kind, int warp, Mask lanes, const Op& op) {
   for (Queue* queue : queues_of(kind, warp, lanes))
-    queue->uncommitted.push_back({op.id, op.lane, op.at, op.name});
+    queue->uncommitted.push_back({op.id, op.lane, op.at, op.name, op.clock});
 }
 
 bool Sync::is_over(int64_t op, bool read) const {
@@ -122,9 +152,9 @@ bool Sync::is_over(int64_t op, bool read) const {
 
 void Sync::commit(GroupKind kind, int warp, Mask lanes) {
   for (Queue* queue : queues_of(kind, warp, lanes)) {
-    // What is done needs no wait any more.
+    // What is done needs no wait any more, but the race detector learns of a wait.
     const auto over = [this](const Issued& one) { return is_over(one.op, false); };
-    while (!queue->groups.empty() &&
+    while (!memory.races && !queue->groups.empty() &&
            std::all_of(queue->groups.front().begin(), queue->groups.front().end(), over)) {
       queue->groups.pop_front();
       queue->seen_read -= queue->seen_read > 0;
@@ -146,13 +176,16 @@ std::vector<uint8_t> Sync::bytes(int64_t size) {
   return made;
 }
 
-Op* Sync::issue(int warp, int lane, int at, int name) {
+Op* Sync::issue(const int* warps, size_t count, int lane, int at, int name, Mask by_lanes) {
   Op* op = core.make_op();
-  op->warp = warp;
+  op->warp = warps[0];
   op->lane = lane;
   op->at = at;
   op->name = name;
-  op->wait = last_wait[size_t(warp)];
+  op->wait = last_wait[size_t(op->warp)];
+  if (memory.races)
+    op->clock = memory.races->op_issued(warps, count, lane, by_lanes, at, names[size_t(name)],
+                                        by_lanes != 0);
   return op;
 }
 
@@ -161,6 +194,7 @@ bool Sync::op_tx(Op& op, int64_t slot, int64_t offset, int64_t bytes) {
   if (!barrier || !is_running(slot) || !barrier->may_transact(-bytes))
     return !failed(op, SIGNALS_BYTES, slot, offset, bytes);
   const int64_t phase = barrier->phase;
+  op_arrived(op, *barrier, true);
   barrier->transact(-bytes);
   if (barrier->phase != phase)
     wake(*barrier);
@@ -173,6 +207,7 @@ bool Sync::op_arrive(Op& op, int64_t slot, int64_t offset) {
     return !failed(op, SIGNALS_COMMIT, slot, offset, 1);
   const int64_t phase = barrier->phase;
   barrier->arrived_by = op.warp;
+  op_arrived(op, *barrier, false);
   barrier->arrive(1);
   if (barrier->phase != phase)
     wake(*barrier);

@@ -6,8 +6,9 @@
 // and Python's `native/sync.py` asks for it. An operation is a list of events (`Op::step`); where
 // one of them is at fault it is reported by `fault`, a call of Python.
 //
-// Where an observer of Python's hears of any of this (`listens`), all handlers fall back: then
-// every event is Python's, in its order.
+// Observers of the core are told of each event as it happens (observed.cpp). Where one that is
+// Python's alone hears of any of this (`listens`), all handlers fall back: then every event is
+// Python's, in its order.
 #pragma once
 
 #include <deque>
@@ -19,6 +20,7 @@
 #include "copies/tensor_map.hpp"
 #include "machine.hpp"
 #include "memory.hpp"
+#include "observe/threads.hpp"
 #include "sync/barrier.hpp"
 #include "sync/cta_barrier.hpp"
 #include "tensor/tensor_product.hpp"
@@ -36,12 +38,13 @@ struct PassedWait {
 struct Issued {
   int64_t op;
   int32_t lane, at, name;
+  int64_t clock;  // its number in the race detector
 };
 struct Queue {
   Mask lanes = ALL;
   std::vector<Issued> uncommitted;
   std::deque<std::vector<Issued>> groups;
-  size_t seen_read = 0;
+  size_t seen_read = 0;  // groups at the front that a wait for their reads has seen
 };
 enum GroupKind : int { BULK_GROUPS, COPY_GROUPS, MATRIX_GROUPS, GROUP_KINDS };
 
@@ -50,6 +53,7 @@ enum GroupKind : int { BULK_GROUPS, COPY_GROUPS, MATRIX_GROUPS, GROUP_KINDS };
 constexpr int TENSOR_LANES = 128, COLUMNS = 512, UNIT_COLUMNS = 32;
 struct TensorMemory {
   uint32_t* words = nullptr;
+  uint8_t* written = nullptr;  // marks of Init by word; null: it does not watch
   uint32_t usable = 0;
 
   bool may_access(int64_t column, int64_t columns) const {
@@ -70,7 +74,7 @@ struct TensorShape {
 
 // A load of tensor memory, and what it brought: registers of 32 lanes.
 struct TensorLoad {
-  int64_t op;
+  int64_t op, clock;
   const int64_t* registers;  // their numbers
   const Operand* operands;
   std::vector<uint32_t> values;
@@ -91,6 +95,8 @@ enum Fault : int {
   TENSOR_ACCESS,   // slot, column, columns: not to be accessed
   PRODUCT_D,       // the same, of an mma's D
   PRODUCT_A,       // and of its A
+  ACCESSED,        // what it accessed (`accessed`): an observer has something to say
+  TENSOR_ACCESSED,  // the same of tensor memory (`tensor_accessed`)
 };
 
 struct Sync {
@@ -98,6 +104,7 @@ struct Sync {
   Memory& memory;
   int (*fault)(int64_t op, int fault, int64_t a, int64_t b, int64_t c) = nullptr;
   bool listens = false;
+  std::vector<const races::Name*> names;  // of native operations, for the race detector
   bool in_turn = false;  // whether the CTAs of a cluster leave its barrier one after the other
   double spurious = 0;
 
@@ -105,6 +112,8 @@ struct Sync {
 
   // Of the wave.
   std::unordered_map<int64_t, Barrier*> barriers;  // the live ones, by flat byte
+  std::vector<int64_t> places;                     // the same bytes, ascending
+  int64_t barriers_made = 0;
   std::map<std::pair<int, int64_t>, std::pair<int64_t, int64_t>> passes;  // warp, barrier
   std::vector<PassedWait> waits;
   std::map<std::tuple<const Barrier*, int64_t, int64_t>, int> wait_numbers;
@@ -121,13 +130,22 @@ struct Sync {
   BarrierUses of_ctas{core, false, used}, of_clusters{core, true, used};
   std::vector<TensorMemory> tensor;  // by slot
   std::vector<std::deque<std::shared_ptr<TensorLoad>>> loads;  // by warp: not waited for
-  std::vector<std::vector<int64_t>> stores;
+  struct TensorStore {
+    int64_t op, clock;
+  };
+  std::vector<std::vector<TensorStore>> stores;
   std::vector<int32_t> python_tensor;  // by warp: what Python holds of them
   Maps maps;
   TensorProducts tensor_products;
   std::vector<std::vector<uint8_t>> boxes;  // not in use
+  std::shared_ptr<Publication> publication;
+  const Op* acting = nullptr;               // whose access observers are being told of
 
   void start(int warps);
+
+  // An mbarrier is live from here on; what was at its place is not. `ends`: none is there any more.
+  void begins(Barrier& barrier);
+  void ends(int64_t flat);
 
   Barrier* find(int64_t flat) const {
     const auto found = barriers.find(flat);
@@ -159,26 +177,33 @@ struct Sync {
   void waited(GroupKind kind, int warp, Mask lanes, int64_t newest, bool read);
   bool is_over(int64_t op, bool read) const;
 
-  // Operations.
-  Op* issue(int warp, int lane, int at, int name);
+  // Operations. `issue` makes one of `warps` together, by one lane or (-1) all; with `by_lanes`, of
+  // these lanes each for itself. It has to be started (Core::issue).
+  Op* issue(const int* warps, size_t count, int lane, int at, int name, Mask by_lanes = 0);
+  Op* issue(int warp, int lane, int at, int name) { return issue(&warp, 1, lane, at, name); }
   bool failed(const Op& op, Fault wrong, int64_t a, int64_t b, int64_t c) {
     return core.failed(fault(op.id, wrong, a, b, c));
   }
-  // Tells what an operation read or wrote to those observers that do not make the core leave it to
-  // Python: they never have anything to report.
-  void accessed(const Op& op, Arena arena, const std::vector<int64_t>& starts, int64_t size,
-                bool write) {
-    memory.observe_operation(op.at, arena, starts.data(), int64_t(starts.size()), int(size), write);
-  }
-  // The same of tensor memory: none of those observers hears of it.
-  void tensor_accessed(const Op&, int64_t /*slot*/, int64_t /*lane*/, int64_t /*lanes*/,
-                       int64_t /*column*/, int64_t /*columns*/, bool /*write*/) {}
   // complete_tx and an arrival by an operation; false where the run is over.
   bool op_tx(Op& op, int64_t slot, int64_t offset, int64_t bytes);
   bool op_arrive(Op& op, int64_t slot, int64_t offset);
   std::vector<uint8_t> bytes(int64_t size);
   void keep(std::vector<uint8_t>&& data) { boxes.push_back(std::move(data)); }
+
+  // What observers of the core hear; semantics are numbers of races::Sem, levels those of `Level`.
+  void arrived(const std::vector<Threads>& threads, const Barrier& barrier, int sem, int level,
+               int at);
+  void waited(const std::vector<Threads>& threads, const Barrier& barrier, int sem, int level);
+  void op_arrived(const Op& op, const Barrier& barrier, bool bytes);
+  void tensor_waited(const std::vector<Threads>& threads, const std::vector<int64_t>& clocks);
+  void group_waited(int warp, Mask lanes, const std::vector<int64_t>& clocks, bool read);
+  // Before an operation reads or writes memory, or a piece of the tensor memory of a CTA.
+  void accessed(const Op& op, Arena arena, const std::vector<int64_t>& starts, int64_t size,
+                bool write);
+  void tensor_accessed(const Op& op, int64_t slot, int64_t lane, int64_t lanes, int64_t column,
+                       int64_t columns, bool write);
 };
+
 
 inline Sync* sync_of(Context& context) {
   Sync* sync = context.core.sync.get();

@@ -3,18 +3,23 @@
 
 #include <algorithm>
 
+#include "observe/clocks.hpp"
+
 using namespace emu;
 
 extern "C" {
 
-// Let the core do what is in sync.hpp; `listens`: an observer of Python's hears of it.
-void core_sync(Core* core, Memory* memory,
+// Let the core do what is in sync.hpp; `listens`: an observer of Python's hears of it. `names` are
+// those of native operations.
+void core_sync(Core* core, Memory* memory, const char* const* names, int64_t named,
                int (*fault)(int64_t, int, int64_t, int64_t, int64_t), int listens,
                double spurious) {
   core->sync = std::make_shared<Sync>(*core, *memory);
   core->sync->fault = fault;
   core->sync->listens = listens;
   core->sync->spurious = spurious;
+  for (int64_t n = 0; n < named; n++)
+    core->sync->names.push_back(races::interned(names[n]));
 }
 
 // The CTAs of a cluster leave its barrier one after the other.
@@ -25,9 +30,9 @@ void core_sync_start(Core* core) { core->sync->start(core->warps); }
 // Say that the mbarrier at a flat byte is live; null that it is no more.
 void core_barrier(Core* core, int64_t flat, Barrier* barrier) {
   if (barrier)
-    core->sync->barriers[flat] = barrier;
+    core->sync->begins(*barrier);
   else
-    core->sync->barriers.erase(flat);
+    core->sync->ends(flat);
 }
 
 void core_remember(Core* core, int warp, int64_t flat, int at) {
@@ -101,13 +106,20 @@ int64_t core_group_uncommitted(Core* core, int kind, int64_t* out, int64_t limit
   return count;
 }
 
-// A native operation in flight: its name, warp, lane, instruction, and the wait before it.
+// The wait before the native operation whose access observers hear of, by number; -1 for none.
+int core_acting_wait(Core* core) {
+  const Op* acting = core->sync->acting;
+  return acting ? acting->wait : -1;
+}
+
+// A native operation in flight: its name, warp, lane, instruction, the wait before it, and its
+// number in the race detector.
 int core_op(Core* core, int64_t number, int64_t* out) {
   const auto found = core->ops.find(number);
   if (found == core->ops.end() || found->second->python)
     return 0;
   const Op& op = *found->second;
-  const int64_t words[] = {op.name, op.warp, op.lane, op.at, op.wait};
+  const int64_t words[] = {op.name, op.warp, op.lane, op.at, op.wait, op.clock};
   std::copy(std::begin(words), std::end(words), out);
   return 1;
 }

@@ -85,6 +85,12 @@ uint32_t* words_of(Sync& sync, Op& op, const Access& access, bool& over) {
   return nullptr;
 }
 
+void tell(Sync& sync, const Op& op, const Access& access, bool is_write) {
+  const TensorShape& shape = *access.shape;
+  sync.tensor_accessed(op, access.slot, access.lane, shape.tall ? LANES : LANES / 2, access.column,
+                       shape.width, is_write);
+}
+
 bool load_step(Core& core, Op& op) {
   Access& access = access_of(op);
   const TensorShape& shape = *access.shape;
@@ -92,6 +98,7 @@ bool load_step(Core& core, Op& op) {
   const uint32_t* words = words_of(*core.sync, op, access, over);
   if (!words)
     return over;
+  tell(*core.sync, op, access, false);
   uint32_t* into = access.load->values.data();
   const size_t count = shape.lanes.size();
   for (size_t n = 0; n < count; n++) {
@@ -108,6 +115,7 @@ bool store_step(Core& core, Op& op) {
   uint32_t* words = words_of(*core.sync, op, access, over);
   if (!words)
     return over;
+  tell(*core.sync, op, access, true);
   for (size_t n = 0; n < shape.lanes.size(); n++) {
     uint32_t* into = words + shape.lanes[n] * COLUMNS + shape.columns[n];
     if (shape.halves) {
@@ -179,7 +187,9 @@ Result load(Context& context, const Instruction& instruction) {
     made->operands = instruction.operands;
     made->values.assign(shape.lanes.size(), UNTOUCHED);
     found[size_t(n)]->load = made;
-    made->op = start(*sync, instruction, row, found[size_t(n)], false)->id;
+    const Op* op = start(*sync, instruction, row, found[size_t(n)], false);
+    made->op = op->id;
+    made->clock = op->clock;
     sync->loads[size_t(row.warp)].push_back(made);
   }
   for (int reg = 0; reg < shape.registers; reg++)
@@ -204,8 +214,8 @@ Result store(Context& context, const Instruction& instruction) {
       const uint32_t* held = context.in<uint32_t>(row, instruction.operands[1 + reg]);
       access.values.insert(access.values.end(), held, held + LANES);
     }
-    sync->stores[size_t(row.warp)].push_back(
-        start(*sync, instruction, row, found[size_t(n)], true)->id);
+    const Op* op = start(*sync, instruction, row, found[size_t(n)], true);
+    sync->stores[size_t(row.warp)].push_back({op->id, op->clock});
   }
   return CONTINUE;
 }
@@ -232,8 +242,8 @@ Answer may_pass(Context& context, const Instruction& instruction, uint8_t* going
       for (const auto& one : sync->loads[warp])
         busy(one->op);
     else
-      for (int64_t op : sync->stores[warp])
-        busy(op);
+      for (const auto& one : sync->stores[warp])
+        busy(one.op);
   }
   if (!keys.empty())
     return SOME_WAIT;
@@ -246,16 +256,19 @@ Result wait(Context& context, const Instruction& instruction) {
     return FALLBACK;
   bool python = false;
   std::vector<uint8_t>& unset = context.batch.unset;
-  std::vector<int64_t> settled;
+  std::vector<int64_t> settled, clocks;
   for (int n = 0; n < context.count; n++) {
     const Row& row = context.rows[n];
     const size_t warp = size_t(row.warp);
     python |= sync->python_tensor[warp] != 0;
     if (!instruction.immediates[0]) {
+      for (const auto& one : sync->stores[warp])
+        clocks.push_back(one.clock);
       sync->stores[warp].clear();
       continue;
     }
-    for (const auto& one : sync->loads[warp])
+    for (const auto& one : sync->loads[warp]) {
+      clocks.push_back(one->clock);
       for (size_t reg = 0; reg * LANES < one->values.size(); reg++) {
         const int64_t number = one->registers[reg];
         if (unset[size_t(number)] != IN_FLIGHT)
@@ -269,12 +282,15 @@ Result wait(Context& context, const Instruction& instruction) {
             into[lane] = row.lanes >> lane & 1 ? from[lane] : into[lane];
         settled.push_back(number);
       }
+    }
     sync->loads[warp].clear();
   }
   for (int64_t number : settled)
     unset[size_t(number)] = 0;
   if (instruction.immediates[0])
     context.batch.view.pending &= ~NATIVE_PENDING;
+  if (!python || !clocks.empty())
+    sync->tensor_waited(threads_of(context.rows, context.count), clocks);
   if (!python)
     return CONTINUE;
   return FALLBACK;  // for what Python has in flight of them
@@ -351,9 +367,11 @@ const Conditions conditions{{"tcgen05.wait", may_pass}};
 
 extern "C" {
 
-// The columns that may be accessed of the CTA in a slot, a bit for 32, and where its words are.
-void core_tensor(emu::Core* core, int64_t slot, uint32_t* words, uint32_t usable) {
-  core->sync->tensor[size_t(slot)] = {words, usable};
+// Where the words of the CTA in a slot are, and their marks of Init (null: it does not watch); the
+// columns that may be accessed, a bit for 32.
+void core_tensor(emu::Core* core, int64_t slot, uint32_t* words, uint8_t* written,
+                 uint32_t usable) {
+  core->sync->tensor[size_t(slot)] = {words, written, usable};
 }
 
 // What a register of a warp will hold that a load is to bring; false where there is none.

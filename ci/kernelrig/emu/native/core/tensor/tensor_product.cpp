@@ -70,7 +70,7 @@ constexpr int MOST_TILES = 4;
 void fetch(Sync& sync, const Op& op, const MatrixOperand& operand, int64_t slot, uint8_t* into) {
   const Part all = all_of(operand);
   thread_local std::vector<int64_t> starts;
-  if (sync.memory.counts || sync.memory.init || sync.memory.last_writer) {
+  if (sync.memory.watches_operations()) {
     starts.clear();
     starts_of(operand, all, slot * SLOT_BYTES, starts);
     sync.accessed(op, SHARED, starts, UNIT, false);

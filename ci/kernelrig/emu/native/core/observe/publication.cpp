@@ -1,0 +1,108 @@
+#include "publication.hpp"
+
+#include "release_acquire.hpp"
+
+namespace emu {
+namespace {
+
+template <class T> T& at(std::vector<T>& list, size_t number) {
+  if (list.size() <= number)
+    list.resize(number + 1);
+  return list[number];
+}
+
+bool releases(int sem) {
+  return sem == races::RELEASE || sem == races::ACQ_REL || sem == races::SC;
+}
+bool acquires(int sem) {
+  return sem == races::ACQUIRE || sem == races::ACQ_REL || sem == races::SC;
+}
+
+}  // namespace
+
+void Publication::begins(const Barrier& barrier) {
+  at(barriers, size_t(barrier.number)) = &barrier;
+  at(live, size_t(barrier.slot)).add(barrier.number);
+}
+
+void Publication::ends(const Barrier& barrier) {
+  barriers[size_t(barrier.number)] = nullptr;
+  live[size_t(barrier.slot)].remove(barrier.number);
+}
+
+Numbers& Publication::live_of(int warp) { return at(live, size_t(slot_of[warp])); }
+
+void Publication::published(const Threads* threads, size_t count) {
+  for (const Barrier* barrier : barriers)
+    for (size_t n = 0; barrier && n < count; n++)
+      if (threads[n].warp == barrier->made_by_warp &&
+          threads[n].lanes >> barrier->made_by_lane & 1) {
+        initialised.add(barrier->number);
+        async.add(barrier->number);
+      }
+}
+
+void Publication::proxy_fenced(const Threads* threads, size_t count) {
+  for (size_t n = 0; n < count; n++)
+    if (threads[n].lanes)
+      async.add(live_of(threads[n].warp));
+}
+
+void Publication::barrier_arrived(const Threads* threads, size_t count, int64_t instance,
+                                  int sem) {
+  Numbers& into = offered[instance];
+  for (size_t n = 0; n < count; n++) {
+    if (!threads[n].lanes)
+      continue;
+    const Numbers& here = live_of(threads[n].warp);
+    into.add_common(here, sem == races::RELEASE ? here : initialised);
+  }
+}
+
+void Publication::barrier_passed(const Threads* threads, size_t count, int64_t instance) {
+  const auto found = offered.find(instance);
+  if (found != offered.end())
+    learn(threads, count, found->second);
+}
+
+void Publication::release(const Threads* threads, size_t count, int sem, int level) {
+  for (size_t n = 0; n < count && releases(sem) && level >= LEVEL_CLUSTER; n++)
+    if (threads[n].lanes)
+      released.add(live_of(threads[n].warp));
+}
+
+void Publication::learn(const Threads* threads, size_t count, const Numbers& some) {
+  for (size_t n = 0; n < count; n++)
+    if (threads[n].lanes)
+      at(known, size_t(threads[n].warp)).add(some);
+}
+
+void Publication::fenced(const Threads* threads, size_t count, int sem, int level) {
+  release(threads, count, sem, level);
+  waited(threads, count, sem, level);
+}
+
+void Publication::waited(const Threads* threads, size_t count, int sem, int level) {
+  if (acquires(sem) && level >= LEVEL_CLUSTER)
+    learn(threads, count, released);
+}
+
+void Publication::arrived(const Threads* threads, size_t count, const Barrier& barrier, int sem,
+                          int level, int instruction) {
+  for (size_t n = 0; n < count; n++) {
+    const Threads& some = threads[n];
+    if (some.lanes && slot_of[some.warp] != barrier.slot &&
+        !at(known, size_t(some.warp)).has(barrier.number))
+      report(ARRIVAL, -1, some.warp, some.lanes, instruction, &barrier);
+  }
+  release(threads, count, sem, level);
+}
+
+void Publication::op_arrived(int64_t op, int warp, const Barrier& barrier, bool bytes) {
+  if (bytes && !async.has(barrier.number))
+    report(BYTES_COUNTED, op, -1, 0, -1, &barrier);
+  if (slot_of[warp] != barrier.slot && !at(known, size_t(warp)).has(barrier.number))
+    report(SIGNAL, op, -1, 0, -1, &barrier);
+}
+
+}  // namespace emu

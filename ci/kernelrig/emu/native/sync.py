@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernelrig.emu.machine.async_groups import BulkGroups
 from kernelrig.emu.machine.bulk_copy import report_exited
@@ -29,7 +30,14 @@ from kernelrig.emu.native.races_records import SPACES
 from kernelrig.emu.numerics.arrays import LANES, Mask, lane_bits
 from kernelrig.emu.observe.initialisation import Init
 from kernelrig.emu.tensor.instruction_descriptor import KINDS
-from kernelrig.emu.tensor.tensor_memory import UNIT_COLUMNS, Allocated, Holdings, TensorMemory
+from kernelrig.emu.tensor.tensor_memory import (
+    COLUMNS,
+    TENSOR_LANES,
+    UNIT_COLUMNS,
+    Allocated,
+    Holdings,
+    TensorMemory,
+)
 
 if TYPE_CHECKING:
     from kernelrig.emu.native.machine_facade import NativeMachine
@@ -288,6 +296,16 @@ class NativeTensorMemory(TensorMemory):
     """Tensor memory whose words, and what may be accessed of them, the core knows."""
 
     machine: NativeMachine
+
+    def __init__(self, machine: NativeMachine) -> None:
+        super().__init__(machine)
+        slots = int(machine.slot_of[-1]) + 1
+        # Side by side: the rows of D that the CTAs of a pair have are then rows of one matrix.
+        self._all = np.zeros((slots, TENSOR_LANES, COLUMNS), np.uint32)
+
+    def words(self, slot: int) -> NDArray[np.uint32]:
+        found: NDArray[np.uint32] = self._all[slot]
+        return found
 
     def holdings(self, slot: int) -> Holdings:
         found = self._holdings.get(slot)

@@ -119,47 +119,62 @@ bool read(Core& core, Op& op, TensorProduct& product) {
   return true;
 }
 
+// What the parts of an operand are worth that the CTAs have of it, `rows` each, as one matrix.
+Matrix decoded(const uint8_t* raw, int parts, int64_t rows, Element element, bool mn_major,
+               std::vector<float>& into) {
+  const int64_t k = K_BYTES / bytes_of(element), line = rows * bytes_of(element);
+  into.resize(size_t(parts * rows * k));
+  if (!mn_major)
+    decode(raw, parts * rows * K_BYTES, element, into.data());
+  else
+    for (int64_t n = 0; n < k; n++)
+      for (int part = 0; part < parts; part++)
+        decode(raw + part * rows * K_BYTES + n * line, line, element,
+               into.data() + (n * parts + part) * rows);
+  return {into.data(), mn_major ? parts * rows : k, mn_major};
+}
+
+Matrix from_row(const Matrix& matrix, int64_t row) {
+  return {matrix.values + row * (matrix.by_columns ? 1 : matrix.stride), matrix.stride,
+          matrix.by_columns};
+}
+
 // The second: adds to D, CTA by CTA.
 bool add(Core& core, Op& op, TensorProduct& product) {
   Sync& sync = *core.sync;
   const TensorForm& form = *product.form;
   const int64_t rows = rows_of(product), columns = columns_of(product);
   const int64_t k = K_BYTES / bytes_of(Element(form.a));
-  std::vector<float>&a = sync.tensor_products.a, &b = sync.tensor_products.b;
-  a.resize(size_t(rows * k));
-  b.resize(size_t(form.n * k));
   const uint8_t* raw = product.read.data();
-  for (int half = 0; half < product.group; half++, raw += columns * K_BYTES) {
-    if (!form.b_mn_major) {
-      decode(raw, columns * K_BYTES, Element(form.b), b.data() + half * columns * k);
-      continue;
-    }
-    const int64_t line = columns * bytes_of(Element(form.b));
-    for (int64_t n = 0; n < k; n++)
-      decode(raw + n * line, line, Element(form.b), b.data() + n * form.n + half * columns);
-  }
+  const Matrix b = decoded(raw, product.group, columns, Element(form.b), form.b_mn_major,
+                           sync.tensor_products.b);
+  const Matrix a = decoded(raw + form.n * K_BYTES, product.group, rows, Element(form.a),
+                           form.a_mn_major, sync.tensor_products.a);
   TensorTile tiles[MOST_TILES];
   const int count = tiles_of(product, tiles);
-  for (int number = 0; number < product.group; number++, raw += rows * K_BYTES) {
+  float* d[2];
+  for (int number = 0; number < product.group; number++) {
     const int64_t slot = product.slots[number];
-    decode(raw, rows * K_BYTES, Element(form.a), a.data());
+    d[number] = reinterpret_cast<float*>(sync.tensor[size_t(slot)].words);
     for (const TensorTile* tile = tiles; tile != tiles + count; tile++) {
       const int64_t lane = tile->lane + product.lane;
       if (product.accumulates)
         sync.tensor_accessed(op, slot, lane, tile->rows, product.column, tile->columns, false);
       sync.tensor_accessed(op, slot, lane, tile->rows, product.column, tile->columns, true);
-      const Matrix of_a{a.data() + tile->row * (form.a_mn_major ? 1 : k),
-                        form.a_mn_major ? rows : k, form.a_mn_major};
-      const Matrix of_b{b.data() + tile->column * (form.b_mn_major ? 1 : k),
-                        form.b_mn_major ? form.n : k, form.b_mn_major};
-      uint32_t* d = sync.tensor[size_t(slot)].words + lane * COLUMNS + product.column;
-      if (!core.products.make({tile->rows, tile->columns, k, of_a, of_b,
-                               reinterpret_cast<float*>(d), COLUMNS, product.accumulates})) {
+    }
+  }
+  // The CTAs' words lie side by side: rows of both are rows of one D.
+  const bool together = product.group == 2 && count == 1 && d[1] == d[0] + TENSOR_LANES * COLUMNS;
+  for (int number = 0; number < (together ? 1 : product.group); number++)
+    for (const TensorTile* tile = tiles; tile != tiles + count; tile++) {
+      float* into = d[number] + (tile->lane + product.lane) * COLUMNS + product.column;
+      if (!core.products.make({together ? form.m : tile->rows, tile->columns, k,
+                               from_row(a, number * rows + tile->row), from_row(b, tile->column),
+                               into, COLUMNS, product.accumulates})) {
         core.failed(-1);
         return false;
       }
     }
-  }
   return false;
 }
 

@@ -6,12 +6,17 @@ import sys
 from types import FrameType
 
 import numpy as np
-from kernelrig.emu.observe.access_check import MOST_WRONG
+from kernelrig.emu.launch.bind import Buffer, bind
+from kernelrig.emu.launch.execution import Schedule
+from kernelrig.emu.machine.machine_state import Geometry
+from kernelrig.emu.observe.access_check import MOST_IN_RUN, MOST_WRONG
 from kernelrig.emu.observe.clocks import MOST_OPERATIONS
 from kernelrig.emu.observe.races import Races
 from kernelrig.model.frame import Frame
+from kernelrig.ptx import parse_ptx
 
-from tests.emu.harness import run_ptx
+from tests.emu.harness import kernel_text, run_ptx
+from tests.emu.native.both_engines import run_both
 from tests.emu.scripted_machine import Play
 
 RACES = """
@@ -46,6 +51,36 @@ def test_the_text_of_a_place_is_made_once_however_often_a_race_repeats() -> None
     events = sum(f.count for f in result.findings)
     assert events > 300
     assert asked < 50
+
+
+REPEATED = """
+ld.param.u64 %rd1, [C];
+mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; mov.u32 %r3, tile; mov.u32 %r4, 0;
+and.b32 %r7, %r1, 31; shl.b32 %r7, %r7, 2; add.u32 %r3, %r3, %r7;
+LOOP:
+st.shared.u32 [%r3], %r2;
+bar.warp.sync 0xffffffff;
+ld.shared.u32 %r5, [%r3];
+add.u32 %r4, %r4, 1; setp.lt.u32 %p1, %r4, 20; @%p1 bra LOOP;
+mov.u32 %r6, %ctaid.x; setp.gt.u32 %p2, %r6, {last};
+@%p2 st.global.u32 [%rd1], %r2;
+"""
+
+
+def test_a_race_that_ctas_repeat_stops_costing_and_another_one_is_still_found() -> None:
+    ctas = 64
+    text = REPEATED.format(last=ctas - 3)
+    shared = ".shared .align 8 .b8 tile[128];"
+    module = parse_ptx(kernel_text(text, ["C"], "sm_90a", shared=shared), "test.ptx")
+    function = module.function("k")
+    assert function is not None
+    buffers = {"C": Buffer(4, np.zeros(4, np.uint8))}
+    kernel = bind(module, function, Geometry((ctas, 1, 1), (96, 1, 1), (1, 1, 1)), buffers)
+    kernel.fill_params([b.address.to_bytes(8, "little") for b in kernel.buffers.values()])
+    ran, _ = run_both(kernel, Schedule(2, resident_ctas=8), (Races,), recorded=False)
+    assert {f.objects for f in ran.findings} == {("tile",), ("C",)}
+    repeated = sum(f.count for f in ran.findings if f.objects == ("tile",))
+    assert MOST_IN_RUN < repeated < MOST_IN_RUN + 100 * ctas
 
 
 def test_tensor_memory_that_races_all_the_time_is_watched_no_longer() -> None:

@@ -32,6 +32,9 @@ MOST_WRONG = 4096
 """Conflicts in one buffer, or one CTA's shared or tensor memory, after which it is watched no
 longer: where a barrier is missing everything races, and each access is then looked at closely. Of
 operations that are ordered by threads alone, as many are advised on."""
+MOST_IN_RUN = 2 * MOST_WRONG
+"""Conflicts, or advice, of a run, after which one of each buffer or CTA is enough: CTAs that come
+later mostly repeat what those before did."""
 StrongAccess = tuple[Warp, tuple[str, int], int]
 """Lanes (bits) of a warp that access a variable: its space and flat byte."""
 _SEVERAL = np.full(1, -1, np.int32)
@@ -50,6 +53,7 @@ class AccessCheck(Hooks):
         self.warps: list[Warp] = []
         self.regions = Regions(self.records)
         self.variables: dict[tuple[str, int], Sync] = {}
+        self.wrong = self.advised = 0  # of all regions of the run
         self._non_coherent = False
 
     def forget_wave(self) -> None:
@@ -139,7 +143,7 @@ class AccessCheck(Hooks):
         non_coherent: bool,
     ) -> None:
         for region, where in self.regions.of(access.space, flat, access.size):
-            if region.wrong > MOST_WRONG:
+            if _is_enough(region.wrong, self.wrong):
                 continue
             mine, lanes = (flat, numbers) if where is None else (flat[where], numbers[where])
             # Inputs are read by everybody and never written: remember the reads, check them if a
@@ -213,7 +217,7 @@ class AccessCheck(Hooks):
     ) -> None:
         for code in np.unique(region.writes[granules]).tolist():
             if code:
-                region.wrong += 1
+                self._count(region, 1)
                 self.reports.report_non_coherent(region, access, granules, code, True)
         _note_non_coherent(region, granules, codes)
 
@@ -232,7 +236,7 @@ class AccessCheck(Hooks):
         )  # fmt: skip
         record = self._record(access, operation.column, operation.time + write)
         for region, some in self.regions.of(space, flat, size):
-            if region.wrong > MOST_WRONG:
+            if _is_enough(region.wrong, self.wrong):
                 continue
             mine = flat if some is None else flat[some]
             if region.unwritten is not None:
@@ -263,7 +267,7 @@ class AccessCheck(Hooks):
     def op_tensor(self, op: Op, cta: int, lanes: slice, columns: slice, write: bool) -> None:
         operation = op.clock
         region = self.regions.tensor_of(cta)
-        if region.wrong > MOST_WRONG:
+        if _is_enough(region.wrong, self.wrong):
             return
         access = Access(
             operation, operation.clock, operation.known, "tensor", 0, write, 0, op.at,
@@ -312,7 +316,7 @@ class AccessCheck(Hooks):
     ) -> None:
         watch: set[int] | None = None
         watched = access.asynchronous and access.space != "tensor" and self.pairs
-        if watched and region.advised <= MOST_WRONG:
+        if watched and not _is_enough(region.advised, self.advised):
             watch = set()
         records = self.records
         judge = OrderCheck(records, access, piece, access.level, several=self.several, watch=watch)
@@ -331,16 +335,25 @@ class AccessCheck(Hooks):
         else:
             wrong = region.write(granules, codes, own, judge)
         if wrong:
-            region.wrong += len(wrong)
+            self._count(region, len(wrong))
             self.reports.report(region, access, granules, wrong)
         if watch:
             region.advised += len(watch)
+            self.advised += len(watch)
             self.reports.advise(access, watch)
         if access.write and region.non_coherent is not None:
             for code in np.unique(region.non_coherent[granules]).tolist():
                 if code:
-                    region.wrong += 1
+                    self._count(region, 1)
                     self.reports.report_non_coherent(region, access, granules, code, False)
+
+    def _count(self, region: Region, wrong: int) -> None:
+        region.wrong += wrong
+        self.wrong += wrong
+
+
+def _is_enough(of_region: int, of_run: int) -> bool:
+    return of_region > (0 if of_run > MOST_IN_RUN else MOST_WRONG)
 
 
 def _numbers(bits: int) -> Array:

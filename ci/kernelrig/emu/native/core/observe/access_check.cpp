@@ -91,7 +91,7 @@ void Races::by_threads(const Access& access, Warp& warp, int record, const int64
   regions_.of(access.space, flat, count, access.size, shares_);
   for (const Share& share : shares_) {
     Region& region = *share.region;
-    if (region.wrong > MOST_WRONG) continue;
+    if (is_enough(region.wrong, wrong_in_run_)) continue;
     int64_t places[LANES];
     int32_t numbers[LANES];
     const int64_t* mine = flat;
@@ -197,7 +197,7 @@ void Races::check_non_coherent(Region& region, const Access& access) {
   for (const int32_t granule : granules_)
     if (const Code code = region.writes()[size_t(granule)]) codes.insert(code);
   for (const Code code : codes) {
-    ++region.wrong;
+    add_wrong(region, 1);
     tell(READ_NON_COHERENT, region, access, {code}, {granules_[0]});
   }
   note_non_coherent(region);
@@ -236,7 +236,7 @@ void Races::look(Operation& operation, int space, const int64_t* starts, size_t 
   regions_.of(space, starts, count, size, shares_);
   for (const Share& share : shares_) {
     Region& region = *share.region;
-    if (region.wrong > MOST_WRONG) continue;
+    if (is_enough(region.wrong, wrong_in_run_)) continue;
     std::vector<int64_t> some;
     for (const uint32_t place : share.places) some.push_back(starts[place]);
     const int64_t* mine = share.all ? starts : some.data();
@@ -291,7 +291,7 @@ void Races::by_lanes(Operation& operation, int space, const int64_t* starts, siz
 void Races::op_tensor(int64_t op, const Piece& piece, bool write) {
   Operation& operation = *operations_[size_t(op)];
   Region& region = regions_.tensor_of(piece[0]);
-  if (region.wrong > MOST_WRONG) return;
+  if (is_enough(region.wrong, wrong_in_run_)) return;
   const Access access{&operation,
                       &operation,
                       operation.asynchronous,
@@ -365,7 +365,7 @@ void Races::check(Region& region, const Access& access, Where where, Codes codes
                   const Piece* piece) {
   std::set<Code> advice;
   const bool watched = access.asynchronous && access.space != SPACE_TENSOR && pairs_ &&
-                       region.advised <= MOST_WRONG;
+                       !is_enough(region.advised, advised_in_run_);
   const OrderCheck order(records_, &access, piece, access.level, several_,
                          watched ? &advice : nullptr);
   // `strict` decides what stays in the shadow, `order` what is a race: of strong accesses, and of
@@ -380,7 +380,7 @@ void Races::check(Region& region, const Access& access, Where where, Codes codes
     region.write(where, codes, own, order, wrong_);
   }
   if (!wrong_.empty()) {
-    region.wrong += int64_t(wrong_.size());
+    add_wrong(region, wrong_.size());
     std::vector<Code> before;
     std::vector<int32_t> granules;
     for (const auto& [code, element] : wrong_) {
@@ -391,6 +391,7 @@ void Races::check(Region& region, const Access& access, Where where, Codes codes
   }
   if (!advice.empty()) {
     region.advised += int64_t(advice.size());
+    advised_in_run_ += int64_t(advice.size());
     tell(ADVICE, region, access, {advice.begin(), advice.end()}, {});
   }
   if (!access.write || !region.non_coherent.size()) return;
@@ -398,7 +399,7 @@ void Races::check(Region& region, const Access& access, Where where, Codes codes
   for (size_t i = 0; i < where.count; ++i)
     if (const Code code = region.non_coherent[where[i]]) read.insert(code);
   for (const Code code : read) {
-    ++region.wrong;
+    add_wrong(region, 1);
     tell(WROTE_NON_COHERENT, region, access, {code}, {int32_t(where[0])});
   }
 }

@@ -18,6 +18,7 @@
 namespace emu::races {
 
 constexpr int64_t MOST_WRONG = 4096;  // of a region, after which it is watched no longer
+constexpr int64_t MOST_IN_RUN = 2 * MOST_WRONG;  // of a run, after which one of a region is enough
 constexpr size_t MOST_INSTANCES = 1024;
 
 // FULL: there are no numbers left for further records; what follows is not looked at.
@@ -134,6 +135,13 @@ class Races {
   void recall(Region& region);
   void check(Region& region, const Access& access, Where where, Codes codes, Own own,
              const Piece* piece);
+  static bool is_enough(int64_t of_region, int64_t of_run) {
+    return of_region > (of_run > MOST_IN_RUN ? 0 : MOST_WRONG);
+  }
+  void add_wrong(Region& region, size_t wrong) {
+    region.wrong += int64_t(wrong);
+    wrong_in_run_ += int64_t(wrong);
+  }
   int column_of(Cluster& cluster);
   void check_non_coherent(Region& region, const Access& access);
   void note_non_coherent(Region& region);
@@ -145,6 +153,7 @@ class Races {
   Report report_;
   void* user_;
   bool silent_ = false;
+  int64_t wrong_in_run_ = 0, advised_in_run_ = 0;
   int wave_ = 0;
   bool pairs_ = false;    // more than one CTA in a cluster
   bool several_ = false;  // clusters

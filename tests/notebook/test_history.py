@@ -377,7 +377,7 @@ def test_a_run_ends_as_it_would_without_a_history(tmp_path: Path, typed: Typed) 
         timeout_s=60,
     )
     assert (done.exit_code, done.stdout.startswith("pass: ")) == (0, True)
-    assert "the history has not got" in done.stderr
+    assert "the notebook does not have all of" in done.stderr
     assert "unable to open database file" in done.stderr
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from kernelrig.model import Finding, Outcome, RunEntry, TimingAnalysis, Trend
+from kernelrig.model import Experiment, Finding, Outcome, RunEntry, TimingAnalysis, Trend
 
 
 class Ending(StrEnum):
@@ -150,6 +150,7 @@ class Answer:
     tools: tuple[ToolAnswer, ...] = ()
     runs: tuple[RunEntry, ...] = ()
     trends: tuple[Trend, ...] = ()
+    experiments: tuple[Experiment, ...] = ()
     tasks: tuple[TaskAnswer, ...] = ()
     phases: TimingAnalysis | None = None
     text: str = ""

@@ -49,6 +49,7 @@ def reply_document(task: str, reply: Reply) -> str:
         tools=tuple(ToolAnswer(i.name, i.ok, i.text, "" if i.ok else i.fix) for i in reply.tools),
         runs=reply.runs,
         trends=reply.trends,
+        experiments=reply.experiments,
         tasks=tuple(TaskAnswer(name, text) for name, text in reply.tasks.items()),
         phases=reply.phases,
         text=reply.text,

@@ -29,8 +29,8 @@ from kernelrig.proc import catch_signals, let_through
 _OFFERED = {"complete", "help", "list", "print-completion-script", "version"}
 _READ_BY_INVOKE = {"debug", "list-depth", "list-format", "write-pyc"}
 """Options of Invoke's own: those that mean something here, and those that its Program reads."""
-_ANY_NUMBER = {"bench": "--also"}
-"""The tasks that take any number of words, and the flag that takes those after the last named."""
+_MORE_WORDS = {"bench": "--also", "experiment": "--name"}
+"""The tasks that take more words than they need, and the flag that takes those after the last."""
 
 
 class KernelrigProgram(Program):
@@ -126,7 +126,7 @@ class KernelrigProgram(Program):
             # Invoke would take --help for the value of a missing positional argument.
             self.args.help.value = contexts[words[0]].name
             words.clear()
-        for task, flag in _ANY_NUMBER.items():
+        for task, flag in _MORE_WORDS.items():
             self.core.unparsed[:] = spread_words(self.core.unparsed, contexts[task], flag)
         super().parse_tasks()
         if self.args.json.value:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kernelrig.build.toolchain import Item
-    from kernelrig.model import Baselines, Build, Run, RunEntry, TimingAnalysis, Trend
+    from kernelrig.model import Baselines, Build, Experiment, Run, RunEntry, TimingAnalysis, Trend
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,7 @@ class Reply:
     runs: tuple[RunEntry, ...] = ()
     trends: tuple[Trend, ...] = ()
     phases: TimingAnalysis | None = None
+    experiments: tuple[Experiment, ...] = ()
     tasks: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
 
 from kernelrig.config.constraints import remote_rules
 from kernelrig.config.load import LOCAL_REMOTES, load_remotes, read_remotes, remote_sources
-from kernelrig.config.yaml_source import Document, parse_yaml, read_yaml
+from kernelrig.config.yaml_source import Document, parse_yaml, read_yaml, scalar
 from kernelrig.errors import ConfigError
 from kernelrig.files.rundir import write_atomic
 from kernelrig.model import Remote
@@ -107,28 +105,18 @@ def _address(remote: Remote) -> str:
 
 def _lines(remote: Remote, column: int) -> list[str]:
     """Return the lines of the entry; keys that have their default are left out."""
-    lines = [f"{' ' * column}{_scalar(remote.name)}:\n"]
+    lines = [f"{' ' * column}{scalar(remote.name)}:\n"]
     for f in fields(remote):
         value = getattr(remote, f.name)
         if f.name == "name" or value == _default(f):
             continue
         if isinstance(value, dict):
             lines.append(f"{' ' * (column + 2)}{f.name}:\n")
-            lines += [f"{' ' * (column + 4)}{_scalar(k)}: {_scalar(v)}\n" for k, v in value.items()]
+            lines += [f"{' ' * (column + 4)}{scalar(k)}: {scalar(v)}\n" for k, v in value.items()]
         else:
-            lines.append(f"{' ' * (column + 2)}{f.name}: {_scalar(value)}\n")
+            lines.append(f"{' ' * (column + 2)}{f.name}: {scalar(value)}\n")
     return lines
 
 
 def _default(f: Field[Any]) -> object:
     return f.default if f.default_factory is MISSING else f.default_factory()
-
-
-def _scalar(value: object) -> str:
-    """Return `value` as YAML; text that a YAML version would read as another type is quoted."""
-    plain = re.compile(r"[A-Za-z_/~][A-Za-z0-9_./@~-]*")
-    trap = {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "~"}
-    if isinstance(value, str):
-        fine = plain.fullmatch(value) and value.lower() not in trap
-        return str(value) if fine else json.dumps(value)
-    return json.dumps(value)

@@ -8,6 +8,7 @@ where these are false, true, 90, text and a date.
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -142,6 +143,16 @@ def parse_yaml(text: str, label: str) -> Document:
     walk = _Walk(text.splitlines())
     value = None if node is None else walk.value(node, (), ())
     return Document(label, text, value, walk.spots, walk.problems)
+
+
+def scalar(value: object) -> str:
+    """Return `value` as YAML; text that a YAML version would read as another type is quoted."""
+    plain = re.compile(r"[A-Za-z_/~][A-Za-z0-9_./@~-]*")
+    trap = {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "~"}
+    if isinstance(value, str):
+        fine = plain.fullmatch(value) and value.lower() not in trap
+        return str(value) if fine else json.dumps(value)
+    return json.dumps(value)
 
 
 def _require_shallow(text: str, label: str) -> None:

@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernelrig.files.decoder import DoubtfulError, decode
-from kernelrig.model import Case, Kernel, ProfilePlan, Remote, Role, Variant
+from kernelrig.model import Case, Experiment, Kernel, ProfilePlan, Remote, Role, Variant
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -27,7 +27,7 @@ T = TypeVar("T")
 Loc = tuple[str | int, ...]
 """The path to a value: keys and list indices from the top."""
 
-NAMED_BY_KEY: tuple[type, ...] = (Remote, Kernel, Variant, Case, Role, ProfilePlan)
+NAMED_BY_KEY: tuple[type, ...] = (Remote, Kernel, Variant, Case, Role, ProfilePlan, Experiment)
 """Records whose name is their key in the file, or the file's own: they have no key `name`."""
 
 _WANTED = {

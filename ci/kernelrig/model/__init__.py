@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         Stage,
         Variant,
     )
+    from kernelrig.model.experiment import Decision, Experiment, ExperimentState, Rank, Size
     from kernelrig.model.finding import Finding
     from kernelrig.model.history import Observed, RunEntry, Trend, TrendPoint
     from kernelrig.model.host import (
@@ -150,12 +151,15 @@ __all__ = [
     "Comparison",
     "Contention",
     "Coverage",
+    "Decision",
     "DeviceKind",
     "Emulation",
     "EmulatorEngine",
     "EndedBy",
     "Environment",
     "Equilibrium",
+    "Experiment",
+    "ExperimentState",
     "Fault",
     "Finding",
     "Function",
@@ -182,6 +186,7 @@ __all__ = [
     "Projection",
     "Provenance",
     "Purpose",
+    "Rank",
     "RecordedRemote",
     "Remote",
     "Role",
@@ -195,6 +200,7 @@ __all__ = [
     "SassRules",
     "Shape",
     "Shipped",
+    "Size",
     "Slot",
     "Stage",
     "StageJob",

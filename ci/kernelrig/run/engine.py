@@ -340,9 +340,12 @@ def _report_if_possible(directory: RunDirectory, run: Run) -> None:
 
 
 def _remember(directory: RunDirectory) -> None:
-    """Write the run into the history, on which no verdict depends: it can be made anew."""
+    """Write the run into the notebook, which is made of runs: no verdict depends on it."""
     from kernelrig.run import past_runs
 
-    trouble = _attempt(partial(past_runs.record, directory.root, directory.folder), whole=True)
-    if isinstance(trouble, BaseException):
-        say(f"the history has not got {directory.run.id}: {store.reason(trouble)}")
+    said = _attempt(partial(past_runs.record, directory.root, directory.folder), whole=True)
+    if isinstance(said, BaseException):
+        say(f"the notebook does not have all of {directory.run.id}: {store.reason(said)}")
+        return
+    for line in said:
+        say(line)

@@ -20,6 +20,7 @@ from kernelrig.model import Run, RunEntry, Trend
 from kernelrig.notebook.database import FILE, History, open_history, set_aside
 from kernelrig.notebook.trend import commit_text, render_trends, trends
 from kernelrig.run.figures import observe
+from kernelrig.run.notebook_entries import announce
 from kernelrig.run.store import RUNS, load_finished
 from kernelrig.terminal.log import say
 from kernelrig.terminal.text import render_rows
@@ -39,12 +40,17 @@ class Wanted:
     last: int = 0
 
 
-def record(root: Path, folder: Path) -> None:
-    """Write the run in `folder` into the history of the project whose run it is."""
+def record(root: Path, folder: Path) -> tuple[str, ...]:
+    """Write the run in `folder` into the history of the project whose run it is.
+
+    Return what follows from it: the parked experiments that it opens again.
+    """
     if folder.parent.resolve() != (root / RUNS).resolve():
-        return  # it was fetched to another place, and is recorded where it was made
+        return ()  # it was fetched to another place, and is recorded where it was made
+    entry = read_entry(folder)
     with open_history(root) as history:
-        history.record([(read_entry(folder), _state_of(folder))])
+        history.record([(entry, _state_of(folder))])
+    return announce(root, entry)
 
 
 def refresh(root: Path, history: History) -> None:

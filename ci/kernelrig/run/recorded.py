@@ -14,7 +14,7 @@ from pathlib import Path
 from kernelrig import bench as analyse
 from kernelrig import report
 from kernelrig.errors import ConfigError
-from kernelrig.model import Baseline, Environment, HostClass, Run, TimedRun
+from kernelrig.model import Baseline, BaselineComparison, Environment, HostClass, Run, TimedRun
 from kernelrig.run import baselines
 from kernelrig.run.check_status import check_status
 from kernelrig.run.store import load_finished
@@ -59,19 +59,43 @@ def name_runs(words: Sequence[str]) -> bool:
     return all(named)
 
 
-def compare(root: Path, names: Sequence[str], *, force: bool) -> str:
-    """Compare the second run with the first; runs of unequal conditions are not compared."""
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two recorded runs, what their conditions differ in, and the second compared with the first.
+
+    Of runs that differ the comparison has no interval.
+    """
+
+    a: Recorded
+    b: Recorded
+    unlike: tuple[str, ...]
+    seen: BaselineComparison
+
+    def require_alike(self, hint: str = "") -> None:
+        if self.unlike:
+            differ = f"they differ in {'; '.join(self.unlike)}"
+            raise ConfigError(
+                f"{self.a.run.id} and {self.b.run.id} are not compared: {differ}", hint
+            )
+
+
+def pair(root: Path, names: Sequence[str]) -> Pair:
+    """Read two runs of one timing stage each and compare the second with the first."""
     a, b = (_load(root, name) for name in names)
     unlike = list(analyse.differences((a.environment, b.environment)))
     if a.host != b.host:
         unlike.append(f"host {a.host} and {b.host}")
-    if unlike and not force:
-        raise ConfigError(
-            f"{a.run.id} and {b.run.id} are not compared: they differ in {'; '.join(unlike)}",
-            "--force compares them all the same",
-        )
     known = () if unlike else _known(root, a)
     seen = analyse.compare_runs(known, (a.own.card, b.own.card), (a.own.median_ms, b.own.median_ms))
+    return Pair(a, b, tuple(unlike), seen)
+
+
+def compare(root: Path, names: Sequence[str], *, force: bool) -> str:
+    """Compare the second run with the first; runs of unequal conditions are not compared."""
+    both = pair(root, names)
+    a, b, unlike, seen = both.a, both.b, both.unlike, both.seen
+    if not force:
+        both.require_alike("--force compares them all the same")
     said = f"{b.run.id}: {seen.result.value} compared with {a.run.id}, {seen.percent:+.2f}%"
     if seen.low_percent is not None and seen.high_percent is not None:
         said += f" ({seen.low_percent:+.2f} to {seen.high_percent:+.2f}), from {seen.basis}"

@@ -57,7 +57,7 @@ def clean(root: Path, name: str, days: int) -> str:
     for store in (root / folder for folder in made):
         if store.is_dir():
             forget_removed(store)
-    return f"freed {freed / 1e6:.1f} MB of builds; runs are results and stay until you remove them"
+    return f"freed {freed / 1e6:.1f} MB of builds; runs are results and stay (--runs)"
 
 
 def prune(folder: Path, days: int) -> int:

@@ -5,7 +5,7 @@ from invoke import Collection
 from kernelrig.cli.tasks.kernels import build, check, emulate, sass_diff
 from kernelrig.cli.tasks.machines import clean, doctor, remote_add, test
 from kernelrig.cli.tasks.measurements import analyze_timing
-from kernelrig.cli.tasks.notebook import history, list_runs, show
+from kernelrig.cli.tasks.notebook import experiment, history, list_runs, show
 from kernelrig.cli.tasks.runs import (
     baseline_accept,
     baselines,
@@ -26,6 +26,7 @@ ns = Collection(
     collect,
     doctor,
     emulate,
+    experiment,
     history,
     list_runs,
     profile,

@@ -55,11 +55,21 @@ def remote_add(
     help={
         "remote": "prune this host instead of this machine",
         "days": "keep what is younger; default: 14",
+        "runs": "list which recorded runs may be removed, and why the others stay",
+        "remove": "with --runs: remove them",
     }
 )
-def clean(remote: str = "", days: str = "14") -> Reply:
-    """Prune old builds here, or old runs and unused blobs on a host; results here are kept."""
+def clean(remote: str = "", days: str = "14", runs: bool = False, remove: bool = False) -> Reply:
+    """Prune old builds here, or old runs and unused blobs on a host; results only with --runs."""
     age = whole_number("days", days, "days")
+    if runs:
+        if remote:
+            raise ConfigError("--runs is about the results here: it takes no --remote")
+        from kernelrig.run import removal
+
+        return Reply(removal.clean_runs(project_root(), age, remove=remove))
+    if remove:
+        raise ConfigError("--remove is of --runs; builds and what is on a host are made again")
     from kernelrig.run import upkeep
 
     return Reply(upkeep.clean(project_root(), remote, age))

@@ -1,4 +1,4 @@
-"""Tasks about what is known: the recorded runs and their figures over time."""
+"""Tasks about what is known: the recorded runs, their figures over time, the experiments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kernelrig.cli.command import command
 from kernelrig.cli.flag_values import whole_number
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply, of_run
-from kernelrig.cli.tasks.flags import RUN
+from kernelrig.cli.tasks.flags import KERNEL, RUN
 from kernelrig.errors import ConfigError
 
 _KERNEL = "of this kernel; default: any"
@@ -63,3 +63,92 @@ def history(
         return Reply(past_runs.rebuild(root))
     found, text = past_runs.trend(root, metric, kernel, arch)
     return Reply(text, trends=found)
+
+
+_ACTIONS = {
+    "new": (
+        *("title", "kernel", "arch", "variant", "case", "hypothesis", "metric", "expect"),
+        *("effort", "risk", "rank", "rule", "baseline"),
+    ),
+    "close": ("result", "baseline", "candidate"),
+    "park": ("reopen", "why", "rank"),
+    "list": ("kernel", "arch", "state", "rank"),
+}
+"""The actions of `experiment`, and the flags that each takes."""
+
+
+@command(
+    iterable=["name"],
+    help={
+        "action": "new, close, park or list",
+        "name": "the experiment: the name of its file; `experiment new NAME` means --name NAME",
+        "kernel": KERNEL,
+        "arch": "arch of it; default: the kernel's first",
+        "variant": "variant of it; default: production",
+        "case": "case of kernel/kernels.yaml; default: the one that the runs have",
+        "title": "of new: the change in a few words; default: the name",
+        "hypothesis": "of new: what is expected to happen, and why",
+        "metric": "of new: what should move; default: time_ms",
+        "expect": "of new: by how much, an estimate in percent, as -5..-2",
+        "rule": "of new: go if this holds of the figures: `change_percent < -1`",
+        "effort": "of new: low, medium, high; default: medium",
+        "risk": "of new: low, medium, high; default: medium",
+        "rank": "should try, could try, last resort, ruled out",
+        "state": "of list: open, parked, closed; default: all",
+        "baseline": "of new and close: the run that the result is compared with",
+        "result": "of close: the run that has the figures: a bench, profile, remote-test or check",
+        "candidate": "of close: which candidate of a bench, if it has more than two",
+        "reopen": "of park: opened again by a run of which this holds",
+        "why": "of park: why it is put off",
+    },
+)
+def experiment(
+    action: str,
+    name: list[str],
+    kernel: str = "",
+    arch: str = "",
+    variant: str = "",
+    case: str = "",
+    title: str = "",
+    hypothesis: str = "",
+    metric: str = "",
+    expect: str = "",
+    rule: str = "",
+    effort: str = "",
+    risk: str = "",
+    rank: str = "",
+    state: str = "",
+    baseline: str = "",
+    result: str = "",
+    candidate: str = "",
+    reopen: str = "",
+    why: str = "",
+) -> Reply:
+    """Write down what is tried on a kernel, and have its verdict computed from runs.
+
+    Exits 1 where `close` says no-go, 0 where it says go or inconclusive, 5 without a metric.
+    """
+    from kernelrig.config.selection import choose
+    from kernelrig.model import Decision
+    from kernelrig.run import experiments
+
+    given = {flag: value for flag, value in locals().items() if isinstance(value, str) and value}
+    choose(_ACTIONS, action, "action", "experiment")
+    del given["action"]
+    if odd := next((f for f in given if f not in _ACTIONS[action]), ""):
+        raise ConfigError(f"`experiment {action}` takes no --{odd}", "see `--help experiment`")
+    if len(name) != (action != "list"):
+        needs = "no name" if action == "list" else "the NAME of one experiment"
+        raise ConfigError(f"`experiment {action}` takes {needs}, not {len(name)}")
+    root = project_root()
+    if action == "list":
+        found, text = experiments.listing(root, **given)
+        return Reply(text, experiments=found)
+    if action == "new":
+        one, text = experiments.new(root, name[0], experiments.Wording(**given))
+    elif action == "park":
+        one, text = experiments.park(root, name[0], **given)
+    else:
+        one, text = experiments.close(root, name[0], **given)
+    no_go = action == "close" and one.verdict is Decision.NO_GO
+    return Reply(text, exit_code=1 if no_go else 0, experiments=(one,))

@@ -14,16 +14,17 @@ from kernelrig.proc import Completed, run_process
 from kernelrig.reference.inputs import combined_bits
 from kernelrig.stages.harness.result import load_result
 
-from tests.compilations import build_once
+from tests.compilations import build_to_describe, copy_kernel_folder
 
 REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def built(cuda_toolchain: Toolchain) -> Build:
-    """Return patch_embed_cuda for Hopper from the repository's store: compiled once per change."""
+def built(cuda_toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """Return patch_embed_cuda for Hopper, as other tests have it: compiled once per change."""
     kernel = config.load_kernels(REPOSITORY)["patch_embed_cuda"]
-    return build_once(REPOSITORY, Request(kernel, "sm_90a", "production"), cuda_toolchain)
+    project = copy_kernel_folder(tmp_path_factory.mktemp("kernels"))
+    return build_to_describe(project, Request(kernel, "sm_90a", "production"), cuda_toolchain)
 
 
 @pytest.fixture

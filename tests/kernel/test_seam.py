@@ -15,7 +15,7 @@ from kernelrig.model import Build, Kernel, Pattern, Toolchain, Variant
 from kernelrig.proc import Completed, run_process
 from kernelrig.reference.inputs import combined_bits
 
-from tests.compilations import build_once, build_to_describe, copy_kernel_folder
+from tests.compilations import build_to_describe, copy_kernel_folder
 
 REPOSITORY = Path(__file__).parents[2]
 PROBE = Path(__file__).parents[1] / "data/kernel/seam_probe.cu"
@@ -87,7 +87,8 @@ def test_the_device_part_alone_is_the_same_code(tmp_path: Path, cuda_toolchain: 
     """So that tunables can be tried without the harness, which costs more than the kernel."""
     kernel = config.load_kernels(REPOSITORY)["patch_embed_cuda"]
     request = Request(kernel, "sm_90a", "production")
-    whole = build_once(REPOSITORY, request, cuda_toolchain)
+    project = copy_kernel_folder(tmp_path / "kernels")
+    whole = build_to_describe(project, request, cuda_toolchain)
     alone = tmp_path / "alone.cubin"
     argv = compile_argv(request, cuda_toolchain, REPOSITORY)
     done = run_process([*argv, "-cubin", "-DKERNELRIG_DEVICE_ONLY", "-o", alone], cwd=REPOSITORY)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from kernelrig.emu.launch.bind import Buffer, Layout, bind
+from kernelrig.emu.launch.bind import Buffer, Kernel, Layout, bind
 from kernelrig.emu.launch.execution import Schedule, ScheduleRun, run
 from kernelrig.emu.machine.findings import Finding
 from kernelrig.emu.machine.hooks import Hooks
@@ -67,13 +67,39 @@ def run_text(
     **schedule: Any,  # noqa: ANN401 - fields of Schedule
 ) -> Result:
     """Run a whole module; each buffer is passed by its address, in order, or `arguments` are."""
+    kernel = bound_text(
+        text, buffers, Geometry(grid, block, cluster), dynamic_shared_bytes,
+        shapes=shapes, undefined=undefined, entry=entry, arguments=arguments,
+    )  # fmt: skip
+    ran = run(kernel, Schedule(**schedule), observers)
+    memory = ran.machine.memory.global_
+    left = {}
+    for name, array in buffers.items():
+        at = kernel.buffers[name]
+        raw = memory.bytes[at.start : at.start + at.size]
+        left[name] = raw.view(array.dtype).reshape(array.shape).copy()
+    return Result(left, ran.findings, ran)
+
+
+def bound_text(
+    text: str,
+    buffers: dict[str, NDArray[Any]],
+    geometry: Geometry,
+    dynamic_shared_bytes: int = 0,
+    *,
+    shapes: dict[str, Shape] | None = None,
+    undefined: Sequence[str] = (),
+    entry: str = "k",
+    arguments: Sequence[bytes] | None = None,
+) -> Kernel:
+    """Bind a whole module, as `run_text` runs it."""
     module = parse_ptx(text, "test.ptx")
     function = module.function(entry)
     assert function is not None
     kernel = bind(
         module,
         function,
-        Geometry(grid, block, cluster),
+        geometry,
         {
             name: Buffer(
                 array.nbytes,
@@ -90,14 +116,7 @@ def run_text(
     if passed is None:
         passed = [made.address.to_bytes(8, "little") for made in kernel.buffers.values()]
     kernel.fill_params(passed)
-    ran = run(kernel, Schedule(**schedule), observers)
-    memory = ran.machine.memory.global_
-    left = {}
-    for name, array in buffers.items():
-        at = kernel.buffers[name]
-        raw = memory.bytes[at.start : at.start + at.size]
-        left[name] = raw.view(array.dtype).reshape(array.shape).copy()
-    return Result(left, ran.findings, ran)
+    return kernel
 
 
 def run_ptx(

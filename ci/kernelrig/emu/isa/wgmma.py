@@ -13,24 +13,34 @@ from numpy.typing import NDArray
 
 from kernelrig.emu.isa._forms import expect, flat, read
 from kernelrig.emu.machine.async_groups import MatrixGroups
-from kernelrig.emu.machine.instruction_table import Blocked, Read, Row, Step, Unsupported, row
+from kernelrig.emu.machine.instruction_table import (
+    Blocked,
+    Native,
+    Read,
+    Row,
+    Step,
+    Unsupported,
+    row,
+)
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.operations import ALL_LANES
-from kernelrig.emu.machine.state_spaces import RESERVED_BYTES
-from kernelrig.emu.numerics.arrays import BOOL, U32, U64, Array, Mask, Pending, Unready, whole
+from kernelrig.emu.numerics.arrays import BOOL, U32, U64, Array, Held, Mask, Pending, whole
 from kernelrig.emu.tensor.accumulator import Accumulator, chained
-from kernelrig.emu.tensor.formats import FORMATS, Format
+from kernelrig.emu.tensor.formats import FORMATS
 from kernelrig.emu.tensor.operand_layout import (
-    BadDescriptor,
     Operand,
-    check_layout,
-    sm90_descriptor,
 )
 from kernelrig.emu.tensor.summation import F32
+from kernelrig.emu.tensor.warpgroup_misuse import (
+    operands_in_shared,
+    ready,
+    report_addend,
+    report_disagreement,
+    report_unfenced,
+)
 from kernelrig.emu.tensor.warpgroup_product import (
     WARPS,
     Form,
-    M,
     WarpgroupProduct,
     Warpgroups,
     fragment,
@@ -38,12 +48,21 @@ from kernelrig.emu.tensor.warpgroup_product import (
 from kernelrig.ptx import Instruction, Integer, Register, Vector
 from kernelrig.ptx import Operand as Named
 
-Held = Array | Unready
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)")
 _TYPES = ("f16", "bf16", "tf32", "e4m3", "e5m2")
+PRODUCT = "wgmma"
+"""The handler of a product in the native core."""
+_GROUPS = 2  # of what is committed and waited for, in the native core
+_WORDS, _WIDE = ("b32", "u32", "s32", "f32"), ("b64", "u64", "s64")
+_NUMBERS = {name: number for number, name in enumerate(FORMATS)}
 
 
-def _form(i: Instruction) -> tuple[Form, tuple[Named, ...], tuple[Named, ...], Named, Named]:
+def form_of(i: Instruction) -> Form:
+    """Return what the text of a product says."""
+    return _form(i)[0]
+
+
+def _form(i: Instruction) -> tuple[Form, tuple[Register, ...], tuple[Named, ...], Named, Named]:
     """Return the form, the registers of D, A's operands, B's, and scale-d."""
     shapes = [m for q in i.qualifiers if (m := _SHAPE.fullmatch(q))]
     types = [q for q in i.qualifiers if q == "f32" or q in _TYPES]
@@ -68,22 +87,34 @@ def _form(i: Instruction) -> tuple[Form, tuple[Named, ...], tuple[Named, ...], N
         raise Unsupported(f"{i.mnemonic}: the scales of A and B are 1 or -1, transposes 0 or 1")
     if any(v not in (0, 1) for v in found[2:]):
         raise Unsupported(f"{i.mnemonic}: a transpose is 0 or 1")
-    registers = flat(target)
+    registers = _of_type(i, flat(target), "D", _WORDS)
     if len(registers) != n // (2 if d == "f32" else 4):
         raise Unsupported(f"{i.mnemonic} has {len(registers)} registers of D, for N {n} and {d}")
     of_a = flat(a_operand)
     if in_registers and len(of_a) != 4:
         raise Unsupported(f"{i.mnemonic} takes 4 registers of A, not {len(of_a)}")
-    first = registers[0]
-    if not isinstance(first, Register):
-        raise Unsupported(f"{i.mnemonic}: {first} is no register")
+    _of_type(i, tuple(o for o in (scale,) if isinstance(o, Register)), "scale-d", ("pred",))
+    if in_registers:
+        _of_type(i, of_a, "A", _WORDS)
+    descriptors = (b_operand,) if in_registers else (*of_a, b_operand)
+    _of_type(i, tuple(o for o in descriptors if isinstance(o, Register)), "a descriptor", _WIDE)
     majors = [bool(v) for v in found[2:]]
     a_mn = majors[0] if len(majors) == 2 else False
     form = Form(
         n, d, a, b, in_registers, found[0], found[1], a_mn, majors[-1] if majors else False,
-        first.index,
+        registers[0].index,
     )  # fmt: skip
     return form, registers, of_a, b_operand, scale
+
+
+def _of_type(
+    i: Instruction, operands: tuple[Named, ...], what: str, types: tuple[str, ...]
+) -> tuple[Register, ...]:
+    """Return operands that must be registers of one of some types."""
+    found = tuple(o for o in operands if isinstance(o, Register))
+    if len(found) < len(operands) or any(r.type not in types or r.lanes > 1 for r in found):
+        raise Unsupported(f"{i.mnemonic}: {what} takes registers of .{types[0]}")
+    return found
 
 
 def _mma_async(i: Instruction) -> Step:
@@ -94,8 +125,8 @@ def _mma_async(i: Instruction) -> Step:
         scale, b, *rest = values
         groups = batch.machine.part(Warpgroups)
         a, held = rest[: len(rest) - count], tuple(rest[len(rest) - count :])
-        scale, b = _ready(batch, scale, form), _ready(batch, b, form)
-        of_a = [_ready(batch, v, form) for v in a]
+        scale, b = ready(batch, scale, form, BOOL), ready(batch, b, form, U64)
+        of_a = [ready(batch, v, form, U32 if form.a_in_registers else U64) for v in a]
         keep = np.broadcast_to(scale, (batch.size, scale.shape[1]))[:, 0]
         found = chained(held)
         result: tuple[Held, ...]
@@ -112,24 +143,17 @@ def _mma_async(i: Instruction) -> Step:
     reads: list[Read] = [read(scale, BOOL), read(b, U64)]
     reads += [read(o, U32 if form.a_in_registers else U64) for o in a]
     reads += [read(o, U32) for o in d]
-    writes = tuple((r, U32) for r in d if isinstance(r, Register))
+    numbers = [r.index for r in d]
+    numbers += [o.index if isinstance(o, Register) else -1 for o in (scale, b, *a)]
+    immediates = (
+        form.n, int(form.d == "f16"), _NUMBERS[form.a.name], _NUMBERS[form.b.name],
+        int(form.a_in_registers), form.a_sign, form.b_sign, int(form.a_mn_major),
+        int(form.b_mn_major), *numbers,
+    )  # fmt: skip
     return Step(
-        run, tuple(reads), writes, effect=True, stop=True, collective="warp", in_flight=True
-    )
-
-
-def _ready(batch: WarpBatch, value: Held, form: Form) -> Array:
-    """Return an operand that must hold something."""
-    if isinstance(value, np.ndarray):
-        return value
-    batch.report(
-        "uninitialised",
-        f"{form.name} reads a register before {value.text}"
-        if isinstance(value, Pending)
-        else f"{form.name} reads a register that nothing has written",
-        same=form.name,
-    )
-    return value.values if isinstance(value, Pending) else np.zeros((1, 1), np.uint64)
+        run, tuple(reads), tuple((r, U32) for r in d), effect=True, stop=True, collective="warp",
+        in_flight=True, native=Native(PRODUCT, immediates),
+    )  # fmt: skip
 
 
 def _started(
@@ -145,35 +169,21 @@ def _started(
         if fenced < 0:
             late = True
         elif fenced < time and left is not None and isinstance(first, np.ndarray):
-            late |= not np.array_equal(whole(first, batch.size)[at], left)
+            differs = whole(first, batch.size)[at] != left
+            late |= bool((differs & batch.mask_of(None)[at]).any())
     if late:
-        batch.report(
-            "barrier-misuse",
-            f"{form.name} without a wgmma.fence since its registers were last written: put one"
-            " before the first product, and behind other instructions on its registers",
-            same=form.register,
-        )
+        report_unfenced(batch, form)
     if keep:
-        ready = []
-        for value in held:
-            if isinstance(value, Unready):
-                batch.report(
-                    "uninitialised",
-                    f"{form.name} adds to registers"
-                    + (
-                        f" of another product before {value.text}"
-                        if isinstance(value, Pending)
-                        else " that nothing has written: scale-d must be false in the first product"
-                    ),
-                    same=form.register,
-                )
-            ready.append(
-                value.values if isinstance(value, Pending)
-                else np.zeros((1, 1), np.uint32) if isinstance(value, Unready)
-                else value
-            )  # fmt: skip
-        accumulator.load(ready)
+        accumulator.load([_addend(batch, value, form) for value in held])
     return accumulator
+
+
+def _addend(batch: WarpBatch, value: Held, form: Form) -> Array:
+    """Return what a register of D holds that a product adds to."""
+    if isinstance(value, np.ndarray):
+        return value
+    report_addend(batch, value, form)
+    return value.values if isinstance(value, Pending) else np.zeros((1, 1), np.uint32)
 
 
 def _issue(
@@ -198,28 +208,20 @@ def _issue(
         asked = (batch.at, a_bits[at], b_bits[at], int(keep[at]))
         first = groups.agree(warp, asked)
         if first != asked:
-            _disagree(batch, at, form, asked, first)
+            report_disagreement(batch, at, form, asked, first)
         slot, number = int(batch.slot[at, 0]), int(batch.warp_in_cta[at, 0])
         key = (slot, number // WARPS, a_bits[at], b_bits[at], bool(keep[at]))
         together.setdefault(key, []).append(at)
         accumulator.group[warp] = groups.commits.get(warp, 0)
         groups.open.setdefault(warp, {})[accumulator] = None
     for (slot, warpgroup, a_one, b_one, adds), members in together.items():
-        one = np.zeros((batch.size, 32), np.bool_)
-        one[members] = True
-        try:
-            b_operand = _operand(batch, one, "B", b_one, form.n, form.b, form.b_mn_major)
-            a_operand: Operand | F32
-            if form.a_in_registers:
-                a_operand = fragment(form.a, a, batch.size, members)
-            else:
-                a_operand = _operand(batch, one, "A", a_one, M, form.a, form.a_mn_major)
-        except BadDescriptor as wrong:
-            batch.report("descriptor", f"{form.name}: {wrong}", one)
+        operands = operands_in_shared(batch, members, form, a_one, b_one)
+        if operands is None:
             continue
-        except _OutOfBounds as wrong:
-            batch.report("out-of-bounds", f"{form.name}: {wrong}", one)
-            continue
+        a_operand: Operand | F32 | None
+        a_operand, b_operand = operands
+        if a_operand is None:
+            a_operand = fragment(form.a, a, batch.size, members)
         quarters = np.array([int(batch.warp_in_cta[at, 0]) % WARPS for at in members])
         steps = WarpgroupProduct(
             machine, form, slot, a_operand, b_operand, quarters, accumulator, rows[members],
@@ -233,49 +235,6 @@ def _issue(
             waiting.add(op, int(batch.warps[at]), ALL_LANES)
 
 
-def _disagree(
-    batch: WarpBatch, at: int, form: Form, asked: tuple[int, ...], first: tuple[int, ...]
-) -> None:
-    names = ("the instruction", "A's descriptor", "B's descriptor", "scale-d")
-    differ = [n for n, x, y in zip(names, asked, first, strict=True) if x != y]
-    one = np.zeros((batch.size, 32), np.bool_)
-    one[at] = True
-    batch.report(
-        "barrier-misuse",
-        f"{form.name}: warps of one warpgroup differ in {' and '.join(differ)}: all four must"
-        " run the same product with the same operands",
-        one,
-        same=tuple(differ),
-    )
-
-
-class _OutOfBounds(Exception):
-    """An operand leaves the CTA's shared memory."""
-
-
-def _operand(
-    batch: WarpBatch,
-    one: NDArray[np.bool_],
-    what: str,
-    bits: int,
-    rows: int,
-    form: Format,
-    mn: bool,
-) -> Operand:
-    found = Operand(sm90_descriptor(bits), rows, form, mn)
-    check_layout(what, found.descriptor.swizzle, form, mn)
-    low, high = found.span
-    limit = RESERVED_BYTES + batch.machine.memory.shared_bytes
-    if low < RESERVED_BYTES or high > limit:
-        d = found.descriptor
-        raise _OutOfBounds(
-            f"{what} is read from shared {low:#x} to {high - 1:#x} ({rows} rows from {d.start:#x},"
-            f" leading offset {d.leading}, stride offset {d.stride}, swizzle {d.swizzle.name}),"
-            f" and the CTA has {RESERVED_BYTES:#x} to {limit - 1:#x}"
-        )
-    return found
-
-
 # Groups and fences.
 
 
@@ -285,10 +244,16 @@ def _fence(i: Instruction) -> Step:
     def run(batch: WarpBatch, mask: Mask) -> None:
         groups = batch.machine.part(Warpgroups)
         groups.time += 1
-        for warp in batch.warps.tolist():
+        for warp in _warps(batch, mask):
             groups.fenced[warp] = groups.time
 
-    return Step(run, effect=True, collective="warp")
+    return Step(run, effect=True, collective="warp", native=Native("wgmma.fence"))
+
+
+def _warps(batch: WarpBatch, mask: Mask) -> list[int]:
+    """Return the warps that execute."""
+    found: list[int] = batch.warps[batch.mask_of(mask).any(axis=1)].tolist()
+    return found
 
 
 def _commit(i: Instruction) -> Step:
@@ -297,10 +262,11 @@ def _commit(i: Instruction) -> Step:
     def run(batch: WarpBatch, mask: Mask) -> None:
         batch.machine.part(MatrixGroups).commit(batch, mask)
         groups = batch.machine.part(Warpgroups)
-        for warp in batch.warps.tolist():
+        for warp in _warps(batch, mask):
             groups.commits[warp] = groups.commits.get(warp, 0) + 1
 
-    return Step(run, effect=True, stop=True, collective="warp")
+    native = Native("wgmma.commit", (_GROUPS, -1, 0))
+    return Step(run, effect=True, stop=True, collective="warp", native=native)
 
 
 def _wait(i: Instruction) -> Step:
@@ -311,14 +277,15 @@ def _wait(i: Instruction) -> Step:
         raise Unsupported(f"{i.mnemonic} under a guard is not supported: branch around it")
     left = newest.value
 
-    def ready(batch: WarpBatch, mask: Mask) -> Blocked | None:
+    def waits(batch: WarpBatch, mask: Mask) -> Blocked | None:
         return batch.machine.part(MatrixGroups).must_wait(batch, mask, left)
 
     def run(batch: WarpBatch, mask: Mask) -> None:
         batch.machine.part(MatrixGroups).waited(batch, mask, left)
         _settle(batch, left)
 
-    return Step(run, effect=True, stop=True, ready=ready, collective="warp")
+    native = Native("wgmma.wait", (_GROUPS, left, 0))
+    return Step(run, effect=True, stop=True, ready=waits, collective="warp", native=native)
 
 
 def _settle(batch: WarpBatch, left: int) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.native.core_calls import View
 from kernelrig.emu.numerics.arrays import UNDEFINED, Array, Held, Mask, Pending
+from kernelrig.emu.tensor.accumulator import WAIT
 
 if TYPE_CHECKING:
     from kernelrig.emu.native.machine_facade import NativeMachine
@@ -24,6 +25,7 @@ ALL = 0xFFFF_FFFF
 SET, UNSET, IN_FLIGHT = 0, 1, 2
 _OF_CORE = 2  # of View.pending: results in flight that the core holds
 LOADED = "tcgen05.wait::ld"
+_OF_PRODUCT = 2  # of core_pending: what brings a register is a product
 
 
 def words_at(address: int, count: int) -> NDArray[np.uint32]:
@@ -122,13 +124,19 @@ class NativeBatch(WarpBatch):
         return self.machine.read_register(self, register)
 
 
-class TensorLoad(Pending):
-    """A register that a load of tensor memory brings, which the core holds until its wait."""
+class CorePending(Pending):
+    """A register that a load of tensor memory or a product brings: the core's until its wait."""
 
     __slots__ = ("batch", "register")
 
     def __init__(self, batch: NativeBatch, register: int) -> None:
-        super().__init__(np.zeros((0, 0), np.uint32), LOADED, LOADED)
+        calls, core = batch.machine.calls, batch.machine.core
+        of_product = any(
+            calls.core_pending(core, warp, register, None) == _OF_PRODUCT
+            for warp in batch.warps.tolist()
+        )
+        text = WAIT if of_product else LOADED
+        super().__init__(np.zeros((0, 0), np.uint32), text, text)
         self.batch = batch
         self.register = register
 
@@ -155,7 +163,7 @@ class Registers:
             return batch.machine.read_register(batch, register)
         if flag == UNSET:
             return UNDEFINED
-        return batch.in_flight.get(register) or TensorLoad(batch, register)
+        return batch.in_flight.get(register) or CorePending(batch, register)
 
     def __setitem__(self, register: int, value: Any) -> None:  # noqa: ANN401 - Held
         batch = self._batch

@@ -38,7 +38,8 @@ from kernelrig.emu.native.products import (
     multiply_at,
     sgemm,
 )
-from kernelrig.emu.native.sync import FAULTS, NAMES, ON_FAULT, LastWaits, settle_parts
+from kernelrig.emu.native.sync import FAULTS, ON_FAULT, LastWaits, settle_parts
+from kernelrig.emu.native.warpgroups import ON_REPORT, report
 from kernelrig.emu.numerics.arrays import LANES, Pending
 
 _KINDS = {EARLY: 0, LATE: 1, RANDOM: 2, UNFAIR: 3}
@@ -68,10 +69,11 @@ class CoreScheduler:
         machine.calls.core_progress(machine.core, self.progress.address)
         machine.calls.core_policy(machine.core, _KINDS[self.policy.kind])
         self.on_fault = ON_FAULT(self._guarded(self._fault))
-        names = (ctypes.c_char_p * len(NAMES))(*(name.encode() for name in NAMES))
+        said = machine.encoded.op_names
+        names = (ctypes.c_char_p * len(said))(*(name.encode() for name in said))
         machine.synchronises = not listens_to_others(machine.hooks)
         machine.calls.core_sync(
-            machine.core, ctypes.byref(self.memory.table), names, len(NAMES), self.on_fault,
+            machine.core, ctypes.byref(self.memory.table), names, len(said), self.on_fault,
             not machine.synchronises, machine.spurious,
         )  # fmt: skip
         self.on_product = ON_PRODUCT(self._guarded(multiply_at))
@@ -79,6 +81,11 @@ class CoreScheduler:
         self.on_descriptor = ON_DESCRIPTOR(self._guarded(partial(decode_descriptor, machine)))
         machine.calls.core_tensor_products(machine.core, self.on_descriptor)
         machine.last_wait = LastWaits(machine)  # type: ignore[assignment]
+        self.on_report = ON_REPORT(self._guarded(partial(report, machine)))
+        machine.calls.core_warpgroups(
+            machine.core, self.on_report, machine.encoded.product_names.ctypes.data,
+            machine.hardware_accumulation,
+        )  # fmt: skip
         self.callbacks = Callbacks(
             **{name: kind(self._guarded(getattr(self, f"_{name}"))) for name, kind in CALLBACKS}
         )

@@ -26,6 +26,7 @@ from kernelrig.emu.native.operand_places import (
     Pseudo,
     width_of,
 )
+from kernelrig.emu.native.operation_names import names_of
 from kernelrig.emu.native.step_functions import StepFunctions, surely_set
 from kernelrig.emu.numerics.arrays import U32
 from kernelrig.ptx import Guard, Instruction
@@ -49,6 +50,8 @@ class Encoded:
     file_bytes: int
     words: ProgramWords
     tables: tuple[NDArray[Any], ...]  # what `words` points to
+    op_names: tuple[str, ...]  # of operations of the core, by number
+    product_names: NDArray[np.int32]  # the numbers of those of wgmma, by instruction
 
 
 def encoded(program: Program) -> Encoded:
@@ -103,6 +106,7 @@ class _Encoder:
             -(-self.places.file_bytes // ALIGN) * ALIGN or ALIGN,
             words,
             tables,
+            *names_of(self.program),
         )
 
     def _segment(self, segment: Segment) -> Words:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.machine.async_groups import BulkGroups
+from kernelrig.emu.machine.async_groups import BulkGroups, MatrixGroups
 from kernelrig.emu.machine.bulk_copy import report_exited
 from kernelrig.emu.machine.findings import Wait
 from kernelrig.emu.machine.lane_groups import Lanes
@@ -26,10 +26,11 @@ from kernelrig.emu.machine.phase import Barrier
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
 from kernelrig.emu.native import barrier_uses
 from kernelrig.emu.native.core_observer import each_of
+from kernelrig.emu.native.operation_groups import BULK, NativeBulkGroups, NativeMatrixGroups
 from kernelrig.emu.native.races_records import SPACES
-from kernelrig.emu.numerics.arrays import LANES, Mask, lane_bits
+from kernelrig.emu.native.warpgroups import NativeWarpgroups
+from kernelrig.emu.numerics.arrays import LANES
 from kernelrig.emu.observe.initialisation import Init
-from kernelrig.emu.tensor.instruction_descriptor import KINDS
 from kernelrig.emu.tensor.tensor_memory import (
     COLUMNS,
     TENSOR_LANES,
@@ -38,17 +39,11 @@ from kernelrig.emu.tensor.tensor_memory import (
     Holdings,
     TensorMemory,
 )
+from kernelrig.emu.tensor.warpgroup_product import Warpgroups
 
 if TYPE_CHECKING:
     from kernelrig.emu.native.machine_facade import NativeMachine
 
-NAMES = (
-    "cp.async.bulk", "cp.async.bulk.tensor", "tcgen05.ld", "tcgen05.st",
-    "tcgen05.commit.cta_group::1", "tcgen05.commit.cta_group::2",
-    *(f"tcgen05.mma.cta_group::{group}.kind::{kind}" for kind in KINDS for group in (1, 2)),
-)  # fmt: skip
-"""What operations of the core are called, by their number there."""
-BULK = 0
 _OP_WORDS = 6
 _TENSOR_STREAMS = 1 << 40
 ON_FAULT = ctypes.CFUNCTYPE(
@@ -246,42 +241,6 @@ class LastWaits:
         self._known.clear()
 
 
-class NativeBulkGroups(BulkGroups):
-    """The groups of bulk copies, of the core and of Python."""
-
-    machine: NativeMachine
-
-    def __init__(self, machine: NativeMachine) -> None:
-        super().__init__(machine)
-        self._added: dict[int, Op] = {}
-
-    def add(self, op: Op, warp: int, lanes: int) -> None:
-        self._added[op.number] = op
-        self.machine.calls.core_group_add(self.machine.core, BULK, warp, lanes, op.number)
-
-    def commit(self, batch: WarpBatch, mask: Mask) -> None:
-        for warp, lanes in zip(batch.warps.tolist(), batch.mask_of(mask), strict=True):
-            bits = lane_bits(lanes)
-            if bits:
-                self.machine.calls.core_group_commit(self.machine.core, BULK, warp, bits)
-
-    def _holds(self, op: Op) -> bool:
-        machine = self.machine
-        return bool(machine.calls.core_group_holds(machine.core, BULK, op.warp, op.number))
-
-    def finish(self) -> None:
-        machine = self.machine
-        count = machine.calls.core_group_uncommitted(machine.core, BULK, None, 0)
-        words = np.zeros((count, 6), np.int64)
-        machine.calls.core_group_uncommitted(machine.core, BULK, words.ctypes.data, count)
-        for warp, lanes, number, lane, at, name in words.tolist():
-            op = self._added.get(number)
-            if op is not None:
-                self._report(op.name, warp, lanes & op.bits, op.at)
-            else:
-                self._report(NAMES[name], warp, lanes & 1 << lane, at)
-
-
 class _NativeHoldings(Holdings):
     """What a CTA owns of tensor memory; `told` is called where it changes."""
 
@@ -339,12 +298,20 @@ _PARTS: dict[Callable[[Any], Any], Callable[[Any], Any]] = {
     TensorMemory: NativeTensorMemory,
 }
 _OF_OPERATIONS: dict[Callable[[Any], Any], Callable[[Any], Any]] = {BulkGroups: NativeBulkGroups}
+_OF_PRODUCTS: dict[Callable[[Any], Any], Callable[[Any], Any]] = {
+    MatrixGroups: NativeMatrixGroups,
+    Warpgroups: NativeWarpgroups,
+}
 
 
 def native_part(machine: NativeMachine, kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return what takes the place of a part of a machine."""
     made = _PARTS.get(kind, kind)
-    return _OF_OPERATIONS.get(kind, made) if machine.synchronises else made
+    if machine.synchronises:
+        made = _OF_OPERATIONS.get(kind, made)
+        if not machine.hardware_accumulation:
+            made = _OF_PRODUCTS.get(kind, made)
+    return made
 
 
 def stream_number(stream: object) -> int:
@@ -371,8 +338,8 @@ def native_op(machine: NativeMachine, number: int) -> Op:
         raise KeyError(number)
     name, warp, lane, at, wait, clock = words
     return Op(
-        NAMES[name], machine, np.array([warp]), 0, lane, at, "async", clock=clock,
-        number=number, wait=_numbered(machine, wait),
+        machine.encoded.op_names[name], machine, np.array([warp]), 0, lane, at, "async",
+        clock=clock, number=number, wait=_numbered(machine, wait),
     )  # fmt: skip
 
 

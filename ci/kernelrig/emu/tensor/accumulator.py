@@ -7,6 +7,8 @@ of its warp's 16, column 8 (v >> 2) + 2 (t % 4) + (v & 1); of f16, two columns s
 
 from __future__ import annotations
 
+from operator import is_
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -110,7 +112,8 @@ def chained(values: tuple[object, ...]) -> Fragment | None:
     first = values[0]
     if not isinstance(first, Fragment) or first.number:
         return None
-    if values == first.tag.fragments:
+    fragments = first.tag.fragments
+    if len(values) == len(fragments) and all(map(is_, values, fragments)):
         return first
     for number, value in enumerate(values):
         if (
@@ -120,7 +123,7 @@ def chained(values: tuple[object, ...]) -> Fragment | None:
             or not _same(value.rows, first.rows)
         ):
             return None
-    return first if len(values) == len(first.tag.fragments) else None
+    return first if len(values) == len(fragments) else None
 
 
 def _same(rows: NDArray[np.intp] | None, others: NDArray[np.intp] | None) -> bool:

@@ -23,7 +23,6 @@ from kernelrig.emu.tensor.summation import (
     HOPPER,
     HOPPER_FP8,
     hardware_sum,
-    multiply,
     multiply_into,
 )
 
@@ -93,14 +92,18 @@ class Warpgroups:
     def finish(self) -> None:
         """Report products that not all warps of a warpgroup took part in."""
         for entry in self.expected.values():
-            self.machine.report(
-                "barrier-misuse",
-                f"wgmma.mma_async by {entry.count} of the {WARPS} warps of a warpgroup: all of them"
-                " must run it together",
-                entry.warp,
-                (1 << LANES) - 1,
-                entry.what[0],
-            )
+            self.report(entry.count, entry.warp, entry.what[0])
+
+    def report(self, count: int, warp: int, at: int) -> None:
+        """Report a product that `count` warps of a warpgroup took part in, `warp` first."""
+        self.machine.report(
+            "barrier-misuse",
+            f"wgmma.mma_async by {count} of the {WARPS} warps of a warpgroup: all of them must run"
+            " it together",
+            warp,
+            (1 << LANES) - 1,
+            at,
+        )
 
 
 def fragment(form: Format, registers: list[Array], warps: int, members: list[int]) -> F32:
@@ -142,11 +145,9 @@ class WarpgroupProduct:
         if self.hardware:
             rounding = replace(HOPPER_FP8 if form.a.bytes == 1 else HOPPER, half=form.d == "f16")
             sums = hardware_sum(a, b, (form.a, form.b), before, rounding)
-        elif before is not None:
-            multiply_into(a, b, before, True)
-            sums = before
         else:
-            sums = multiply(a, b)
+            sums = np.empty((len(a), len(b)), np.float32) if before is None else before
+            multiply_into(a, b, sums, self.adds)
         self.accumulator.set(self.rows, sums)
 
     def _fetch(self, op: Op, operand: Operand, quarters: NDArray[np.intp] | None) -> F32:

@@ -90,6 +90,11 @@ struct Point {
   std::vector<Batch*> arrived;
 };
 
+// Of Batch::unset: what a register holds.
+constexpr uint8_t SET = 0, UNSET = 1, IN_FLIGHT = 2;
+// Of View::pending: who holds what is in flight for a batch.
+constexpr int32_t PYTHON_PENDING = 1, NATIVE_PENDING = 2;
+
 // What Python reads of a batch, through ctypes (batch_facade.py has the same fields).
 struct View {
   int64_t serial = 0;  // other for each use of a Batch
@@ -109,8 +114,8 @@ struct Batch {
   std::vector<int32_t> warps;
   std::vector<Mask> lanes;                     // of each warp, at least one
   std::vector<std::shared_ptr<Point>> points;  // innermost last
-  std::vector<uint8_t> unset;  // by register: 1 nothing has written it (as the NumPy engine says it
-                               // of a batch as a whole), 2 pending: Python has it
+  std::vector<uint8_t> unset;  // by register: UNSET is nothing has written it (as the NumPy engine
+                               // says it of a batch as a whole)
   std::vector<int64_t> waiting;  // keys it is parked under
 
   int32_t& segment() { return view.segment; }

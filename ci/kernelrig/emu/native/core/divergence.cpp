@@ -1,7 +1,7 @@
 // How batches part and come together: divergence.py, and Scheduler._diverge. Registers belong to
 // warps, so nothing of them is copied; only what Python holds of them (results in flight) is asked
 // to follow.
-#include "machine.hpp"
+#include "sync/sync.hpp"
 
 #include <algorithm>
 
@@ -14,10 +14,6 @@ void publish(Batch& batch) {
   batch.view.lanes = batch.lanes.data();
   batch.view.unset = batch.unset.data();
 }
-
-// Of Batch::unset, a register that waits for an operation; of View::pending, who holds its value.
-constexpr uint8_t IN_FLIGHT = 2;
-constexpr int32_t PYTHON_PENDING = 1, NATIVE_PENDING = 2;
 
 // What a register holds where two batches join: in flight where one of them waits for it.
 uint8_t joined(uint8_t one, uint8_t other) {
@@ -110,6 +106,12 @@ Batch* Core::reconverge(const std::vector<Batch*>& batches) {
     }
   }
   publish(*made);
+  if (!same && made->view.pending & NATIVE_PENDING)
+    for (Batch* one : batches)
+      for (size_t r = 0; r < made->unset.size(); r++)
+        if (made->unset[r] == IN_FLIGHT && one->unset[r] != IN_FLIGHT)
+          for (int warp : one->warps)
+            sync->warpgroups.forget(warp, r);  // they have written it since
   if (pending) {
     std::vector<Batch*> from = batches;
     failed(call.joined(from.data(), int(from.size()), made));

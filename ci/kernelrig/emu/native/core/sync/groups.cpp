@@ -43,11 +43,9 @@ void Sync::waited(GroupKind kind, int warp, Mask lanes, int64_t newest, bool rea
   }
 }
 
-namespace {
-
 // Immediates of all: the kind of groups; of waits also how many may be left (-1: a wait for all,
 // and a commit), and whether only the reads of the sources are waited for.
-Result commit(Context& context, const Instruction& instruction) {
+Result commit_groups(Context& context, const Instruction& instruction) {
   Sync* sync = sync_of(context);
   if (!sync)
     return FALLBACK;
@@ -57,7 +55,7 @@ Result commit(Context& context, const Instruction& instruction) {
   return CONTINUE;
 }
 
-Answer may_pass(Context& context, const Instruction& instruction, uint8_t* going) {
+Answer groups_may_pass(Context& context, const Instruction& instruction, uint8_t* going) {
   Sync* sync = sync_of(context);
   if (!sync)
     return ASK_PYTHON;
@@ -80,7 +78,7 @@ Answer may_pass(Context& context, const Instruction& instruction, uint8_t* going
   return keys.empty() ? ALL_READY : SOME_WAIT;
 }
 
-Result wait(Context& context, const Instruction& instruction) {
+Result wait_for_groups(Context& context, const Instruction& instruction) {
   Sync* sync = sync_of(context);
   if (!sync)
     return FALLBACK;
@@ -96,11 +94,13 @@ Result wait(Context& context, const Instruction& instruction) {
   return CONTINUE;
 }
 
+namespace {
+
 // What changes nothing.
 Result quiet(Context& context, const Instruction&) { return sync_of(context) ? CONTINUE : FALLBACK; }
 
-const Handlers handlers{{"group.commit", commit}, {"group.wait", wait}, {"sync.quiet", quiet}};
-const Conditions conditions{{"group.wait", may_pass}};
+const Handlers handlers{{"group.commit", commit_groups}, {"group.wait", wait_for_groups}, {"sync.quiet", quiet}};
+const Conditions conditions{{"group.wait", groups_may_pass}};
 
 } // namespace
 } // namespace emu

@@ -30,6 +30,7 @@ void Sync::start(int warps) {
   used.clear();
   of_ctas.start(warps, memory.warps, memory.cluster_ctas);
   of_clusters.start(warps, memory.warps, memory.cluster_ctas);
+  warpgroups.start(warps);
   tensor.assign(size_t(warps / std::max<int64_t>(memory.warps, 1)), {});
 }
 

@@ -24,6 +24,7 @@
 #include "sync/barrier.hpp"
 #include "sync/cta_barrier.hpp"
 #include "tensor/tensor_product.hpp"
+#include "tensor/warpgroups.hpp"
 
 namespace emu {
 
@@ -83,9 +84,17 @@ struct TensorLoad {
 // Streams of tcgen05 by thread and CTA group: Python numbers others from 0.
 constexpr int64_t TENSOR_STREAMS = int64_t(1) << 40;
 
-// What native operations are called, in the order of native/sync.py; of an mma also by its kind and
-// CTA group.
-enum OpName : int { BULK_COPY, TENSOR_COPY, TENSOR_LOAD, TENSOR_STORE, COMMIT_1, COMMIT_2, MMA };
+// What native operations are called, in the order of native/operation_names.py; of an mma also by
+// its kind and CTA group.
+enum OpName : int {
+  BULK_COPY,
+  TENSOR_COPY,
+  TENSOR_LOAD,
+  TENSOR_STORE,
+  COMMIT_1,
+  COMMIT_2,
+  MMA,
+};
 
 // What an operation is at fault with, for Python to say.
 enum Fault : int {
@@ -135,6 +144,7 @@ struct Sync {
   };
   std::vector<std::vector<TensorStore>> stores;
   std::vector<int32_t> python_tensor;  // by warp: what Python holds of them
+  Warpgroups warpgroups;
   Maps maps;
   TensorProducts tensor_products;
   std::vector<std::vector<uint8_t>> boxes;  // not in use
@@ -204,6 +214,10 @@ struct Sync {
                        int64_t columns, bool write);
 };
 
+// The handlers of groups, and their condition (groups.cpp), for instructions that do more.
+Result commit_groups(Context& context, const Instruction& instruction);
+Result wait_for_groups(Context& context, const Instruction& instruction);
+Answer groups_may_pass(Context& context, const Instruction& instruction, uint8_t* going);
 
 inline Sync* sync_of(Context& context) {
   Sync* sync = context.core.sync.get();

@@ -52,6 +52,28 @@ void core_wait(Core* core, int number, int64_t* out) {
   out[3] = wait.phase;
 }
 
+// What wgmma reports by, and the names of its operations, by instruction; `off`: Python has all of it.
+void core_warpgroups(Core* core, int (*report)(Batch*, int, int, const int64_t*),
+                     const int32_t* names, int off) {
+  core->sync->warpgroups.report = report;
+  core->sync->warpgroups.names = names;
+  core->sync->warpgroups.off = off;
+}
+
+// Products that not all warps of a warpgroup have issued, three numbers each: how many have, the
+// first of them, the instruction. Up to `limit` are written, how many there are is returned.
+int64_t core_products_expected(Core* core, int64_t* out, int64_t limit) {
+  std::vector<const Expected*> found;
+  for (const auto& one : core->sync->warpgroups.expected)
+    found.push_back(&one.second);
+  std::sort(found.begin(), found.end(),
+            [](const Expected* a, const Expected* b) { return a->order < b->order; });
+  for (size_t n = 0; n < found.size() && int64_t(n) < limit; n++)
+    for (int64_t word : {int64_t(found[n]->count), int64_t(found[n]->warp), found[n]->what.at})
+      *out++ = word;
+  return int64_t(found.size());
+}
+
 // Whether a wait gave up already; `add`: it does now.
 int core_gave_up(Core* core, int warp, int at, int64_t flat, int64_t phase, int add) {
   auto& known = core->sync->returned;

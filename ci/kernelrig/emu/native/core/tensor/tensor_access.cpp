@@ -12,8 +12,6 @@
 namespace emu {
 namespace {
 
-constexpr uint8_t IN_FLIGHT = 2;
-constexpr int32_t NATIVE_PENDING = 2;  // of View::pending
 constexpr uint32_t UNTOUCHED = 0xFFE1DEAD;
 constexpr int LANE_SHIFT = 16;
 constexpr int64_t COLUMN_MASK = 0xFFFF;
@@ -374,13 +372,20 @@ void core_tensor(emu::Core* core, int64_t slot, uint32_t* words, uint8_t* writte
   core->sync->tensor[size_t(slot)] = {words, written, usable};
 }
 
-// What a register of a warp will hold that a load is to bring; false where there is none.
+// What a register of a warp will hold that a load is to bring, or (2) a product; 0 for none.
+// `into` may be null.
 int core_pending(emu::Core* core, int warp, int64_t reg, uint32_t* into) {
+  if (const emu::HeldRegister* held = core->sync->warpgroups.find(warp, reg)) {
+    if (into)
+      held->of->fragment(held->row, held->number, into);
+    return 2;
+  }
   const auto& loads = core->sync->loads[size_t(warp)];
   for (auto one = loads.rbegin(); one != loads.rend(); ++one)
     for (size_t n = 0; n * emu::LANES < (*one)->values.size(); n++)
       if ((*one)->registers[n] == reg) {
-        std::copy_n((*one)->values.data() + n * emu::LANES, emu::LANES, into);
+        if (into)
+          std::copy_n((*one)->values.data() + n * emu::LANES, emu::LANES, into);
         return 1;
       }
   return 0;

@@ -1,0 +1,562 @@
+// wgmma.mma_async, fence, commit_group and wait_group (isa.wgmma).
+#include <algorithm>
+
+#include "registry.hpp"
+#include "rounding.hpp"
+#include "sync/sync.hpp"
+
+namespace emu {
+namespace {
+
+// What Python is told, with `about`; native/warpgroups.py has the same order.
+enum Report : int {
+  USES_GROUPS,      // the first use of groups,
+  USES_WARPGROUPS,  // and of what warps of a warpgroup agree on
+  NOT_READY,        // the register of an operand that holds nothing
+  NOT_FENCED,
+  ADDS_TO,          // a register of D that holds nothing
+  DISAGREES,        // row, and twice: instruction, descriptors of A and B, scale-d
+  BAD_OPERANDS,     // descriptors of A and B, how many rows, rows
+};
+
+// Immediates of a product, in front of the numbers of registers.
+enum Immediate : int {
+  N, HALF, TYPE_A, TYPE_B, A_IN_REGISTERS, SIGN_A, SIGN_B, MN_MAJOR_A, MN_MAJOR_B, FORM
+};
+
+constexpr int64_t STREAMS = int64_t(1) << 41;  // above those of tcgen05
+
+Warpgroups* warpgroups_of(Context& context) {
+  Sync* sync = sync_of(context);
+  return sync && !sync->warpgroups.off ? &sync->warpgroups : nullptr;
+}
+
+WarpgroupForm form_of(const Instruction& instruction) {
+  const int64_t* said = instruction.immediates;
+  WarpgroupForm form;
+  form.n = int(said[N]);
+  form.half = int(said[HALF]);
+  form.a = Element(said[TYPE_A]);
+  form.b = Element(said[TYPE_B]);
+  form.a_in_registers = said[A_IN_REGISTERS];
+  form.a_negated = said[SIGN_A] < 0;
+  form.b_negated = said[SIGN_B] < 0;
+  form.a_mn_major = said[MN_MAJOR_A];
+  form.b_mn_major = said[MN_MAJOR_B];
+  form.registers = instruction.outs;
+  form.numbers = said + FORM;
+  return form;
+}
+
+// Let Python make the parts that it reports from at the end, in the order in which it would.
+bool made_parts(Core& core, Warpgroups& warpgroups, Batch& batch, int at, bool groups) {
+  bool& made = groups ? warpgroups.groups_made : warpgroups.warpgroups_made;
+  if (made)
+    return true;
+  made = true;
+  return !core.failed(warpgroups.report(&batch, at, groups ? USES_GROUPS : USES_WARPGROUPS, nullptr));
+}
+
+// The operation.
+
+WarpgroupProduct& product_of(Op& op) { return *static_cast<WarpgroupProduct*>(op.own.get()); }
+
+// Read parts of an operand, one behind the other.
+void fetch(Sync& sync, const Op& op, const MatrixOperand& operand, const Part* parts, size_t count,
+           int64_t slot, std::vector<uint8_t>& into) {
+  const int64_t flat = slot * SLOT_BYTES;
+  if (sync.memory.watches_operations()) {
+    thread_local std::vector<int64_t> starts;
+    starts.clear();
+    for (size_t n = 0; n < count; n++)
+      starts_of(operand, parts[n], flat, starts);
+    sync.accessed(op, SHARED, starts, UNIT, false);
+  }
+  size_t size = 0;
+  for (size_t n = 0; n < count; n++)
+    size += size_t(parts[n].lines * parts[n].width) * size_t(UNIT);
+  into.resize(size);
+  uint8_t* at = into.data();
+  for (size_t n = 0; n < count; n++) {
+    gather(operand, parts[n], sync.memory.bytes[SHARED] + flat, at);
+    at += parts[n].lines * parts[n].width * UNIT;
+  }
+}
+
+// The values of an operand, in memory that the next product takes.
+const float* values_of(const std::vector<uint8_t>& raw, Element element, bool negated,
+                       std::vector<float>& into) {
+  const size_t count = raw.size() / size_t(bytes_of(element));
+  into.resize(count);
+  decode(raw.data(), int64_t(raw.size()), element, into.data());
+  if (negated)
+    for (float& value : into)
+      value = -value;
+  return into.data();
+}
+
+bool multiply(Core& core, WarpgroupProduct& product) {
+  thread_local std::vector<float> a, b, apart;
+  const WarpgroupForm& form = product.form;
+  Accumulator& sums = *product.sums;
+  MatrixProduct made{};
+  made.m = WARP_ROWS * int64_t(product.rows.size());
+  made.n = form.n;
+  made.k = K_BYTES / bytes_of(form.a);
+  made.a.values = values_of(product.raw_a, form.a, form.a_negated, a);
+  made.a.by_columns = form.a_mn_major;
+  made.a.stride = form.a_mn_major ? made.m : made.k;
+  made.b.values = values_of(product.raw_b, form.b, form.b_negated, b);
+  made.b.by_columns = form.b_mn_major;
+  made.b.stride = form.b_mn_major ? made.n : made.k;
+  made.stride = made.n;
+  made.adds = product.adds;
+  bool together = true;
+  for (size_t n = 1; n < product.rows.size(); n++)
+    together &= product.rows[n] == product.rows[n - 1] + 1;
+  const int64_t row = WARP_ROWS * made.n;  // the values of a row of the accumulator
+  if (together) {
+    made.d = sums.of(product.rows[0]);
+  } else {
+    apart.resize(size_t(made.m * made.n));
+    made.d = apart.data();
+    for (size_t n = 0; n < product.rows.size(); n++)
+      std::copy_n(sums.of(product.rows[n]), row, made.d + int64_t(n) * row);
+  }
+  if (!core.products.make(made))
+    return false;
+  if (form.half)
+    for (int64_t n = 0; n < made.m * made.n; n++)
+      made.d[n] = of_f16(to_f16(made.d[n]));
+  if (!together)
+    for (size_t n = 0; n < product.rows.size(); n++)
+      std::copy_n(made.d + int64_t(n) * row, row, sums.of(product.rows[n]));
+  return true;
+}
+
+bool product_step(Core& core, Op& op) {
+  Sync& sync = *core.sync;
+  WarpgroupProduct& product = product_of(op);
+  if (!op.stage) {
+    const Part whole = all_of(product.b);
+    fetch(sync, op, product.b, &whole, 1, product.slot, product.raw_b);
+    if (!product.form.a_in_registers)
+      fetch(sync, op, product.a, product.parts.data(), product.parts.size(), product.slot,
+            product.raw_a);
+    op.read = true;
+    op.stage = 1;
+    return true;
+  }
+  if (!multiply(core, product)) {
+    core.failed(-1);
+    return true;
+  }
+  sync.warpgroups.release(product.sums);
+  sync.warpgroups.keep(std::static_pointer_cast<WarpgroupProduct>(op.own));
+  return false;
+}
+
+// The issue, by all warps of a batch.
+
+struct Issue {
+  Context& context;
+  const Instruction& instruction;
+  Sync& sync;
+  Warpgroups& warpgroups;
+  const WarpgroupForm form;
+  const Operand* reads;         // scale-d, B, A, D
+  int of_a;                     // how many of A
+  Accumulator* sums = nullptr;
+
+  Issue(Context& context, const Instruction& instruction)
+      : context(context), instruction(instruction), sync(*context.core.sync),
+        warpgroups(sync.warpgroups), form(form_of(instruction)),
+        reads(instruction.operands + instruction.outs), of_a(form.a_in_registers ? 4 : 1) {}
+
+  uint8_t flag(int64_t number) const {
+    return number < 0 ? 0 : context.batch.unset[size_t(number)];
+  }
+  const int64_t* numbers_of_operands() const { return form.numbers + form.registers; }
+
+  bool report(int what, const int64_t* about) {
+    return !context.core.failed(
+        warpgroups.report(&context.batch, instruction.at, what, about));
+  }
+
+  // What a register of a row holds or will hold; nothing written is zero.
+  void held(const Row& row, int64_t number, Operand operand, uint32_t* into) const {
+    const HeldRegister* waits = nullptr;
+    if (flag(number) == UNSET) {
+      std::fill_n(into, LANES, 0);
+      return;
+    }
+    if (flag(number) == IN_FLIGHT)
+      waits = warpgroups.find(row.warp, number);
+    if (waits)
+      waits->of->fragment(waits->row, waits->number, into);
+    else
+      std::copy_n(context.in<uint32_t>(row, operand), LANES, into);
+  }
+
+  bool adds(const Row& row) const {
+    return flag(numbers_of_operands()[0]) != UNSET && (*context.in<Mask>(row, reads[0]) & 1);
+  }
+  uint64_t descriptor(const Row& row, int read) const {
+    return flag(numbers_of_operands()[read]) ? 0 : *context.in<uint64_t>(row, reads[read]);
+  }
+
+  // Report operands that hold nothing.
+  bool check() {
+    for (int read = 0; read < 2 + of_a; read++) {
+      const int64_t number = numbers_of_operands()[read];
+      if (flag(number) && !report(NOT_READY, &number))
+        return false;
+    }
+    return true;
+  }
+
+  // The chain that the registers of D are, all of them and in their order; null for none.
+  Accumulator* chain() const {
+    for (int n = 0; n < form.registers; n++)
+      if (flag(form.numbers[n]) != IN_FLIGHT)
+        return nullptr;
+    Accumulator* found = nullptr;
+    for (int r = 0; r < context.count; r++) {
+      const int warp = context.rows[r].warp;
+      const HeldRegister* first = warpgroups.find(warp, form.numbers[0]);
+      if (!first || (found && first->of != found) || first->of->registers != form.registers)
+        return nullptr;
+      found = first->of;
+      for (int n = 0; n < form.registers; n++) {
+        const HeldRegister* one = warpgroups.find(warp, form.numbers[n]);
+        if (!one || one->of != found || one->number != n)
+          return nullptr;
+      }
+    }
+    return found;
+  }
+
+  // Begin a chain with what the registers of D hold.
+  bool start() {
+    bool late = false, any_adds = false;
+    for (int r = 0; r < context.count; r++) {
+      const Row& row = context.rows[r];
+      any_adds |= adds(row);
+      const int64_t fenced = warpgroups.fenced[size_t(row.warp)];
+      late |= fenced < 0;
+      for (const SettledRegister& one : warpgroups.settled[size_t(row.warp)]) {
+        if (one.number != form.numbers[0] || fenced >= one.time || flag(one.number))
+          continue;
+        const uint32_t* now = context.in<uint32_t>(row, instruction.operands[0]);
+        for (int lane = 0; lane < LANES; lane++)
+          late |= (row.lanes >> lane & 1) && now[lane] != one.held[lane];
+      }
+    }
+    if (late && !report(NOT_FENCED, nullptr))
+      return false;
+    sums = warpgroups.make(context.batch.warps, form, instruction.operands);
+    if (any_adds)
+      for (int n = 0; n < form.registers; n++) {
+        const int64_t number = form.numbers[n];
+        if (flag(number) && !report(ADDS_TO, &number))
+          return false;
+        uint32_t bits[LANES];
+        for (int r = 0; r < context.count; r++) {
+          held(context.rows[r], number, instruction.operands[n], bits);
+          sums->load(context.rows[r].row, n, bits);
+        }
+      }
+    for (int r = 0; r < context.count; r++) {
+      const Row& row = context.rows[r];
+      HeldRegister* into = warpgroups.held_of(row.warp, context.batch.unset.size());
+      for (int n = 0; n < form.registers; n++)
+        into[form.numbers[n]] = {sums, sums->serial, n, row.row};
+    }
+    for (int n = 0; n < form.registers; n++)
+      context.batch.unset[size_t(form.numbers[n])] = IN_FLIGHT;
+    return true;
+  }
+
+  // See that warps of a warpgroup ask for the same.
+  bool agree(const Row& row, const AskedProduct& asked) {
+    const int64_t warps = sync.memory.warps, in_cta = row.warp % warps;
+    const int64_t first = row.warp - in_cta + in_cta / WARPGROUP * WARPGROUP;
+    const int64_t number = warpgroups.issued[size_t(row.warp)]++;
+    const auto [entry, made] = warpgroups.expected.try_emplace(
+        number << 32 | first, Expected{asked, row.warp, 0, warpgroups.order});
+    warpgroups.order += made;
+    const AskedProduct what = entry->second.what;
+    if (++entry->second.count == WARPGROUP)
+      warpgroups.expected.erase(entry);
+    if (what == asked)
+      return true;
+    const int64_t about[] = {row.row,         asked.at, int64_t(asked.a), int64_t(asked.b),
+                             asked.adds,      what.at,  int64_t(what.a),  int64_t(what.b),
+                             int64_t(what.adds)};
+    return report(DISAGREES, about);
+  }
+
+  // Warps of one warpgroup that ask for the same product.
+  struct Together {
+    int64_t slot, warpgroup;
+    AskedProduct what;
+    std::vector<const Row*> rows;
+  };
+
+  bool run() {
+    Core& core = context.core;
+    if (!made_parts(core, warpgroups, context.batch, instruction.at, false) || !check())
+      return false;
+    sums = chain();
+    if (!sums && !start())
+      return false;
+    if (!made_parts(core, warpgroups, context.batch, instruction.at, true))
+      return false;
+    context.batch.view.pending |= NATIVE_PENDING;
+    thread_local std::vector<Together> groups;
+    size_t used = 0;
+    for (int r = 0; r < context.count; r++) {
+      const Row& row = context.rows[r];
+      const AskedProduct asked{instruction.at, form.a_in_registers ? 0 : descriptor(row, 2),
+                               descriptor(row, 1), adds(row)};
+      if (!agree(row, asked))
+        return false;
+      const int64_t slot = core.slot_of[row.warp];
+      const int64_t warpgroup = row.warp % sync.memory.warps / WARPGROUP;
+      size_t n = 0;
+      while (n < used && !(groups[n].slot == slot && groups[n].warpgroup == warpgroup &&
+                           groups[n].what == asked))
+        n++;
+      if (n == used) {
+        if (used == groups.size())
+          groups.emplace_back();
+        groups[used] = {slot, warpgroup, asked, std::move(groups[used].rows)};
+        groups[used++].rows.clear();
+      }
+      groups[n].rows.push_back(&row);
+      std::vector<Accumulator*>& open = warpgroups.open[size_t(row.warp)];
+      sums->group[size_t(sums->row_of(row.warp))] = warpgroups.commits[size_t(row.warp)];
+      if (std::find(open.begin(), open.end(), sums) == open.end()) {
+        open.push_back(sums);
+        sums->users++;
+      }
+    }
+    for (size_t n = 0; n < used; n++)
+      if (!issue(groups[n]))
+        return false;
+    return true;
+  }
+
+  // Find an operand; false where the descriptor is wrong, or names more than there is.
+  bool find(uint64_t bits, int rows, Element element, bool mn_major, MatrixOperand& into) const {
+    MatrixDescriptor descriptor;
+    return decode_sm90(bits, descriptor) && operand_of(descriptor, rows, element, mn_major, into) &&
+           into.low() >= RESERVED_BYTES &&
+           into.behind() <= RESERVED_BYTES + sync.memory.shared_bytes;
+  }
+
+  bool issue(const Together& together) {
+    const std::vector<const Row*>& rows = together.rows;
+    std::shared_ptr<WarpgroupProduct> product = warpgroups.product();
+    if (!find(together.what.b, form.n, form.b, form.b_mn_major, product->b) ||
+        (!form.a_in_registers && !find(together.what.a, WARPGROUP * WARP_ROWS, form.a,
+                                       form.a_mn_major, product->a))) {
+      warpgroups.keep(product);
+      std::vector<int64_t> about{int64_t(together.what.a), int64_t(together.what.b),
+                                 int64_t(rows.size())};
+      for (const Row* row : rows)
+        about.push_back(row->row);
+      return report(BAD_OPERANDS, about.data());
+    }
+    product->sums = sums;
+    product->form = form;
+    product->slot = together.slot;
+    product->adds = together.what.adds;
+    for (const Row* row : rows) {
+      product->warps.push_back(row->warp);
+      product->rows.push_back(sums->row_of(row->warp));
+    }
+    if (form.a_in_registers)
+      take_a(rows, product->raw_a);
+    else
+      take_quarters(product->a, rows, product->parts);
+    sums->users++;
+    Op* op = sync.issue(product->warps.data(), product->warps.size(), -1, instruction.at,
+                        warpgroups.names[instruction.at]);
+    op->own = product;
+    op->step = product_step;
+    op->stream = STREAMS | (sums->serial << 16 | (together.slot * 8 + together.warpgroup));
+    context.core.issue(op);
+    for (const Row* row : rows)
+      sync.add(MATRIX_GROUPS, row->warp, ALL, *op);
+    return true;
+  }
+
+  // A out of registers, 16 rows a warp: 0 and 2 hold row t / 4, 1 and 3 the row 8 below; 0 and 1
+  // the first 16 bytes of K, 4 a thread.
+  void take_a(const std::vector<const Row*>& rows, std::vector<uint8_t>& into) const {
+    into.resize(rows.size() * WARP_ROWS * K_BYTES);
+    auto* words = reinterpret_cast<uint32_t*>(into.data());
+    uint32_t bits[LANES];
+    for (size_t n = 0; n < rows.size(); n++)
+      for (int number = 0; number < 4; number++) {
+        held(*rows[n], numbers_of_operands()[2 + number], reads[2 + number], bits);
+        for (int thread = 0; thread < LANES; thread++) {
+          const size_t row = n * WARP_ROWS + size_t(thread / 4 + 8 * (number & 1));
+          words[row * 8 + size_t(4 * (number >> 1) + thread % 4)] = bits[thread];
+        }
+      }
+  }
+
+  // The rows of A that some warps of a warpgroup multiply.
+  void take_quarters(const MatrixOperand& a, const std::vector<const Row*>& rows,
+                     std::vector<Part>& into) const {
+    const Part whole = all_of(a);
+    if (rows.size() == WARPGROUP) {
+      into.push_back(whole);
+      return;
+    }
+    const auto quarter = [&](size_t n) {
+      return int(rows[n]->warp % sync.memory.warps % WARPGROUP);
+    };
+    const int lines = whole.lines / WARPGROUP, width = whole.width / WARPGROUP;
+    if (!form.a_mn_major)
+      for (size_t n = 0; n < rows.size(); n++)
+        into.push_back({quarter(n) * lines, lines, 0, whole.width});
+    else
+      for (int line = 0; line < whole.lines; line++)
+        for (size_t n = 0; n < rows.size(); n++)
+          into.push_back({line, 1, quarter(n) * width, width});
+  }
+};
+
+Result product(Context& context, const Instruction& instruction) {
+  if (!warpgroups_of(context))
+    return FALLBACK;
+  return Issue(context, instruction).run() ? CONTINUE : HALT;
+}
+
+Result fence(Context& context, const Instruction& instruction) {
+  Warpgroups* warpgroups = warpgroups_of(context);
+  if (!warpgroups)
+    return FALLBACK;
+  if (!made_parts(context.core, *warpgroups, context.batch, instruction.at, false))
+    return HALT;
+  warpgroups->time++;
+  for (int n = 0; n < context.count; n++)
+    warpgroups->fenced[size_t(context.rows[n].warp)] = warpgroups->time;
+  return CONTINUE;
+}
+
+Result commit(Context& context, const Instruction& instruction) {
+  Warpgroups* warpgroups = warpgroups_of(context);
+  if (!warpgroups)
+    return FALLBACK;
+  for (bool groups : {true, false})
+    if (!made_parts(context.core, *warpgroups, context.batch, instruction.at, groups))
+      return HALT;
+  const Result done = commit_groups(context, instruction);
+  if (done == CONTINUE)
+    for (int n = 0; n < context.count; n++)
+      warpgroups->commits[size_t(context.rows[n].warp)]++;
+  return done;
+}
+
+// Give their values to the registers of a chain, of all warps of the batch that are in it.
+void settle(Context& context, Warpgroups& warpgroups, Accumulator& sums,
+            std::vector<int64_t>& settled) {
+  std::vector<uint8_t>& unset = context.batch.unset;
+  uint32_t bits[LANES];
+  for (int n = 0; n < context.count; n++) {
+    const Row& row = context.rows[n];
+    std::vector<Accumulator*>& open = warpgroups.open[size_t(row.warp)];
+    const auto found = std::find(open.begin(), open.end(), &sums);
+    if (found == open.end())
+      continue;
+    open.erase(found);
+    std::vector<SettledRegister>& known = warpgroups.settled[size_t(row.warp)];
+    auto entry = std::find_if(known.begin(), known.end(),
+                              [&](const SettledRegister& one) { return one.number == sums.first; });
+    if (entry == known.end())
+      entry = known.insert(known.end(), {sums.first, 0, {}});
+    entry->time = warpgroups.time;
+    sums.fragment(sums.row_of(row.warp), 0, entry->held);
+  }
+  for (int r = 0; r < context.count; r++) {
+    const Row& row = context.rows[r];
+    HeldRegister* held = warpgroups.held_of(row.warp, unset.size());
+    for (size_t n = 0; n < sums.numbers.size(); n++) {
+      const int64_t number = sums.numbers[n];
+      HeldRegister& one = held[number];
+      if (one.of != &sums || !one.is_live() || unset[size_t(number)] != IN_FLIGHT)
+        continue;
+      uint32_t* into = context.out<uint32_t>(row, sums.operands[n]);
+      sums.fragment(one.row, one.number, bits);
+      for (int lane = 0; lane < LANES; lane++)
+        into[lane] = row.lanes >> lane & 1 ? bits[lane] : into[lane];
+      one.serial = -1;
+      settled.push_back(number);
+    }
+  }
+}
+
+// Immediates: as of a wait for groups; how many may be left is the second.
+Result wait(Context& context, const Instruction& instruction) {
+  Warpgroups* warpgroups = warpgroups_of(context);
+  if (!warpgroups)
+    return FALLBACK;
+  for (bool groups : {true, false})
+    if (!made_parts(context.core, *warpgroups, context.batch, instruction.at, groups))
+      return HALT;
+  if (const Result waited = wait_for_groups(context, instruction); waited != CONTINUE)
+    return waited;
+  warpgroups->time++;
+  thread_local std::vector<Accumulator*> over, going;
+  over.clear();
+  going.clear();
+  const auto add = [](std::vector<Accumulator*>& to, Accumulator* one) {
+    if (std::find(to.begin(), to.end(), one) == to.end())
+      to.push_back(one);
+  };
+  for (int n = 0; n < context.count; n++) {
+    const int warp = context.rows[n].warp;
+    const int64_t oldest = warpgroups->commits[size_t(warp)] - instruction.immediates[1];
+    for (Accumulator* one : warpgroups->open[size_t(warp)])
+      add(one->group[size_t(one->row_of(warp))] < oldest ? over : going, one);
+  }
+  thread_local std::vector<int64_t> settled;
+  settled.clear();
+  bool any = false;
+  for (Accumulator* one : over)
+    if (std::find(going.begin(), going.end(), one) == going.end()) {
+      settle(context, *warpgroups, *one, settled);
+      any = true;
+    }
+  if (!any)
+    return CONTINUE;
+  std::vector<uint8_t>& unset = context.batch.unset;
+  for (int64_t number : settled) {
+    bool live = false;
+    for (int n = 0; n < context.count; n++)
+      live |= warpgroups->find(context.rows[n].warp, number) != nullptr;
+    if (!live)
+      unset[size_t(number)] = 0;
+  }
+  if (std::find(unset.begin(), unset.end(), IN_FLIGHT) == unset.end())
+    context.batch.view.pending &= ~NATIVE_PENDING;
+  return CONTINUE;
+}
+
+Answer may_pass(Context& context, const Instruction& instruction, uint8_t* going) {
+  Warpgroups* warpgroups = warpgroups_of(context);
+  if (!warpgroups)
+    return ASK_PYTHON;
+  return groups_may_pass(context, instruction, going);
+}
+
+const Handlers handlers{
+    {"wgmma", product}, {"wgmma.fence", fence}, {"wgmma.commit", commit}, {"wgmma.wait", wait}};
+const Conditions conditions{{"wgmma.wait", may_pass}};
+
+}  // namespace
+}  // namespace emu

@@ -94,10 +94,7 @@ class Megakernels:
     def _described(self, arch: str, variant: str, sizes: Sizes) -> Path:
         kernel = config.load_kernels(REPOSITORY)["patch_embed"]
         request = Request(kernel, arch, variant)
-        if (arch, variant) == (
-            "sm_100a",
-            "production",
-        ):  # other tests have it built as it is shipped
+        if (arch, variant) == ("sm_100a", "production"):  # which others have as it is shipped
             built = build_once(REPOSITORY, request, self._tools)
         else:
             project = self._folder / "project"

@@ -71,7 +71,8 @@ def make_bad_project(fault: str, root: Path) -> Path:
 
 
 def _sources(root: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in (root / "kernel").iterdir()}
+    files = (path for path in (root / "kernel").rglob("*") if path.is_file())
+    return {str(path): path.read_bytes() for path in files}
 
 
 @dataclass(frozen=True, slots=True)

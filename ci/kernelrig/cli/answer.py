@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from kernelrig.model import Experiment, Finding, Outcome, RunEntry, TimingAnalysis, Trend
+from kernelrig.model import (
+    Experiment,
+    Finding,
+    Outcome,
+    RunEntry,
+    SourceAnalysis,
+    TimingAnalysis,
+    Trend,
+)
 
 
 class Ending(StrEnum):
@@ -153,6 +161,7 @@ class Answer:
     experiments: tuple[Experiment, ...] = ()
     tasks: tuple[TaskAnswer, ...] = ()
     phases: TimingAnalysis | None = None
+    counters: SourceAnalysis | None = None
     text: str = ""
     error: ErrorAnswer | None = None
     next_step: str = ""

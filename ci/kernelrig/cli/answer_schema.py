@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelrig.cli.answer import Answer
+from kernelrig.cli.answer_counters import COUNTERS
 from kernelrig.cli.answer_phases import PHASES
 from kernelrig.config.schema import SCHEMAS, record_schema
 from kernelrig.files.rundir import write_json
@@ -51,6 +52,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "experiments": "Experiments: those that are listed, or the one that was written.",
         "tasks": "The tasks of `--list`.",
         "phases": "What the phases of a timing build mean; null for a task that reads none.",
+        "counters": "What counters by instruction mean; null for a task that reads none.",
         "text": "What the task prints for people without --json.",
         "error": "What ended the task before it had a result; null if nothing did.",
         "next_step": "The command that follows from the verdict; empty where none does.",
@@ -210,6 +212,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "TaskAnswer": {"name": "Name of the task.", "summary": "What it does."},
     **PHASES,
+    **COUNTERS,
     "ErrorAnswer": {
         "message": "What is wrong, in one sentence.",
         "hint": "What to do next; may be empty.",

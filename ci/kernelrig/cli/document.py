@@ -52,6 +52,7 @@ def reply_document(task: str, reply: Reply) -> str:
         experiments=reply.experiments,
         tasks=tuple(TaskAnswer(name, text) for name, text in reply.tasks.items()),
         phases=reply.phases,
+        counters=reply.counters,
         text=reply.text,
         next_step=next_command(run) if run else "",
     )

@@ -59,3 +59,18 @@ def name_list(flag: str, text: str) -> tuple[str, ...]:
     if text and not names:
         raise ConfigError(f"--{flag} must be names separated by commas, not '{text}'")
     return names
+
+
+def named_values(flag: str, text: str) -> dict[str, str]:
+    """Return the values of `A=1,B=2` by name; ConfigError for a part without a name or a value."""
+    found: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = (word.strip() for word in part.partition("="))
+        if not equals or not name or not value:
+            raise ConfigError(f"--{flag} must be NAME=VALUE, separated by commas, not '{part}'")
+        if name in found:
+            raise ConfigError(f"--{flag}: '{name}' is given twice")
+        found[name] = value
+    if text and not found:
+        raise ConfigError(f"--{flag} must be NAME=VALUE, separated by commas, not '{text}'")
+    return found

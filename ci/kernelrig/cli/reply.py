@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kernelrig.build.toolchain import Item
-    from kernelrig.model import Baselines, Build, Experiment, Run, RunEntry, TimingAnalysis, Trend
+    from kernelrig.model import (
+        Baselines,
+        Build,
+        Experiment,
+        Run,
+        RunEntry,
+        SourceAnalysis,
+        TimingAnalysis,
+        Trend,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +34,7 @@ class Reply:
     trends: tuple[Trend, ...] = ()
     phases: TimingAnalysis | None = None
     experiments: tuple[Experiment, ...] = ()
+    counters: SourceAnalysis | None = None
     tasks: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kernelrig.report.outcome import describe_devices, exit_code, run_outcome, run_word
     from kernelrig.report.phase_budget import render_phases
     from kernelrig.report.screen import render_run
+    from kernelrig.report.source_budget import render_source
+    from kernelrig.report.source_graph import render_graph
     from kernelrig.report.writer import write_reports
     from kernelrig.terminal.text import render_rows
 
@@ -29,12 +31,14 @@ __all__ = [
     "next_command",
     "render_bench",
     "render_checks",
+    "render_graph",
     "render_junit",
     "render_phases",
     "render_plan",
     "render_rows",
     "render_run",
     "render_sets",
+    "render_source",
     "render_summary",
     "run_outcome",
     "run_word",

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from kernelrig import stages
+from kernelrig import report, stages
 from kernelrig.analyse.phases import analyse_phases, parse_changes, read_clock_text
+from kernelrig.analyse.source import TOP, analyse_source, read_counter_page
 from kernelrig.errors import ConfigError, ProtocolError
 from kernelrig.files import rundir
 from kernelrig.files.regular_file import read_regular
-from kernelrig.model import Outcome, PhaseCapture, Run, StageKind, StageRecord, TimingAnalysis
+from kernelrig.model import (
+    Outcome,
+    PhaseCapture,
+    Run,
+    SourceAnalysis,
+    StageKind,
+    StageRecord,
+    TimingAnalysis,
+)
 from kernelrig.run.store import RUNS, load_finished
 
 MAX_BYTES = 256 << 20
@@ -25,6 +35,36 @@ def analyse_timing(
     """Return what clock64 phases mean: of a text or a result file, of `-`, or of a run's stage."""
     changes = parse_changes(what_if)
     return analyse_phases(_capture(root, name, stage), changes, production_ms)
+
+
+def analyse_counters(
+    root: Path,
+    name: str,
+    predictions: Mapping[str, str],
+    *,
+    tiles: int = 0,
+    kernel: str = "",
+    top: int | None = None,
+) -> SourceAnalysis:
+    """Return what counters by instruction mean: of a source page as CSV, or of `-`."""
+    text = read_input(name)
+    if text is None:
+        raise ConfigError(
+            f"no file '{name}'", "pass what `ncu --import FILE --page source --csv` prints"
+        )
+    with _named(name):
+        counters = read_counter_page(text, kernel)
+        return analyse_source(counters, predictions, tiles, TOP if top is None else top)
+
+
+def write_graph(analysis: SourceAnalysis, file: str) -> None:
+    """Write the control-flow graph of a profiled kernel, with its samples, as DOT."""
+    if not analysis.layout:
+        raise ConfigError("--graph: the control flow of the kernel is not known")
+    try:
+        rundir.write_atomic(Path(file), report.render_graph(analysis))
+    except OSError as e:
+        raise ConfigError(f"--graph: {file} cannot be written: {e.strerror}") from e
 
 
 def phases_of_run(root: Path, run: Run) -> Iterator[tuple[str, TimingAnalysis]]:
@@ -50,6 +90,16 @@ def read_input(name: str) -> str | None:
         raise ConfigError(f"{name} cannot be read: {e.strerror}") from e
 
 
+@contextlib.contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Name the input that cannot be read."""
+    try:
+        yield
+    except ProtocolError as e:
+        shown = "standard input" if name == STDIN else name
+        raise ProtocolError(f"{shown}: {e.message}", e.hint) from e
+
+
 def _decoded(data: bytes) -> str:
     """Return text as a console of any system wrote it: UTF-16 is what PowerShell redirects."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -59,13 +109,10 @@ def _decoded(data: bytes) -> str:
 
 def _capture(root: Path, name: str, stage: str) -> PhaseCapture:
     if (text := read_input(name)) is not None:
-        try:
+        with _named(name):
             if name != STDIN and text.lstrip().startswith("{"):
                 return stages.phase_capture(stages.load_result(Path(name)))
             return read_clock_text(text)
-        except ProtocolError as e:
-            shown = "standard input" if name == STDIN else name
-            raise ProtocolError(f"{shown}: {e.message}", e.hint) from e
     if name != STDIN and Path(name).suffix and "/" in name and not Path(name).exists():
         raise ConfigError(f"no file '{name}'")
     directory = load_finished(root, name)

@@ -18,12 +18,18 @@ if TYPE_CHECKING:
         live_registers_argv,
         parse_live,
     )
-    from kernelrig.sass.loops import Loop, dominates, dominators, natural_loops
+    from kernelrig.sass.loops import Loop, dominates, dominators, natural_loops, only_waits
     from kernelrig.sass.parse import parse_sass
     from kernelrig.sass.precedence import Breach, breaches
+    from kernelrig.sass.profiled_text import (
+        profiled_instruction,
+        profiled_module,
+        require_whole,
+    )
     from kernelrig.sass.synchronisation import Barrier, BarrierKind, barriers, whole_cta
     from kernelrig.sass.value import Values
     from kernelrig.sass.waits import LoadWait, load_waits
+    from kernelrig.sass.warp_paths import warps_of_blocks
 
 __all__ = [
     "Barrier",
@@ -54,9 +60,14 @@ __all__ = [
     "live_registers_argv",
     "load_waits",
     "natural_loops",
+    "only_waits",
     "parse_live",
     "parse_sass",
+    "profiled_instruction",
+    "profiled_module",
     "read_issue",
+    "require_whole",
+    "warps_of_blocks",
     "whole_cta",
 ]
 

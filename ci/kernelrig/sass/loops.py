@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernelrig.sass.flow import Flow
+from kernelrig.sass.synchronisation import BarrierKind, barriers
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,13 @@ def natural_loops(flow: Flow) -> tuple[Loop, ...]:
             bodies[min(entered)] = frozenset(cycle)
             entries[min(entered)] = len(entered)
     return _nested(bodies, entries)
+
+
+def only_waits(flow: Flow, loop: Loop) -> bool:
+    """Return whether the loop does nothing but try whether a barrier's phase is over."""
+    return len(loop.blocks) <= 2 and any(
+        b.kind is BarrierKind.WAIT for b in barriers(flow.within(loop.blocks))
+    )
 
 
 def _body(flow: Flow, tail: int, head: int) -> frozenset[int]:

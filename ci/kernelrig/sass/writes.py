@@ -22,6 +22,9 @@ _NARROW = frozenset().union(
 )
 """Their result is as wide as their name says; of what is not known here any width is possible."""
 
+_OF_32_LANES = re.compile(r"LDTM(?:\.x(\d{1,3}))?")
+"""tcgen05.ld.32x32b.xN: a register a column. Other shapes have more, and say so in their name."""
+
 _SAID_WIDTHS = ((".256", 8), (".128", 4), ("64", 2), (".WIDE", 2))
 _UNKNOWN_WIDTH = 8
 """Registers that one result takes at most: 256 bits are the widest load."""
@@ -45,6 +48,8 @@ def may_write(i: Instruction, name: str) -> bool:
 
 
 def _width(i: Instruction) -> int:
+    if found := _OF_32_LANES.fullmatch(i.opcode):
+        return int(found[1] or 1)
     if i.root not in _NARROW:
         return _WIDTHS.get(i.root, _UNKNOWN_WIDTH)
     widths = (width for word, width in _SAID_WIDTHS if word in i.opcode)

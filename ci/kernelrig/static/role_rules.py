@@ -8,7 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from kernelrig.config.expression import evaluate
 from kernelrig.findings import locate
 from kernelrig.model import Check, Finding, Rule
-from kernelrig.sass import Flow, Instruction, Loop, barriers, dominates, dominators, whole_cta
+from kernelrig.sass import (
+    Flow,
+    Instruction,
+    Loop,
+    barriers,
+    dominates,
+    dominators,
+    only_waits,
+    whole_cta,
+)
 from kernelrig.static.role_dispatch import diverged_warps, roles_of_threads, warps_text
 from kernelrig.static.role_graph import RoleBlocks, RoleGraph, issues
 from kernelrig.static.rule_check import broken_rule, broken_rule_at, judged, not_asked, not_judged
@@ -83,7 +92,7 @@ def role_facts(graph: RoleGraph, source: str) -> dict[str, str]:
     for name, held in graph.roles.items():
         if not held.blocks:
             continue
-        spins = [loop for loop in held.loops if _spins(graph.flow, loop)]
+        spins = [loop for loop in held.loops if only_waits(graph.flow, loop)]
         first = graph.flow.blocks[min(held.work or held.blocks)].instructions[0]
         facts[name] = ", ".join(
             (
@@ -227,13 +236,6 @@ def _list(names: Sequence[str]) -> str:
 def _first_issue(flow: Flow, blocks: Iterable[int], held: RoleBlocks) -> Instruction:
     code = list(flow.within(blocks))
     return next((i for i in code if issues(i, held.role)), code[0])
-
-
-def _spins(flow: Flow, loop: Loop) -> bool:
-    """Return whether the loop only waits for a barrier."""
-    return len(loop.blocks) <= 2 and any(
-        b.kind == "wait" for b in barriers(flow.within(loop.blocks))
-    )
 
 
 def _loop(flow: Flow, loop: Loop, patterns: tuple[str, ...], source: str) -> str:

@@ -4,7 +4,7 @@ from invoke import Collection
 
 from kernelrig.cli.tasks.kernels import build, check, emulate, sass_diff
 from kernelrig.cli.tasks.machines import clean, doctor, remote_add, test
-from kernelrig.cli.tasks.measurements import analyze_timing
+from kernelrig.cli.tasks.measurements import analyze_source, analyze_timing
 from kernelrig.cli.tasks.notebook import experiment, history, list_runs, show
 from kernelrig.cli.tasks.runs import (
     baseline_accept,
@@ -16,6 +16,7 @@ from kernelrig.cli.tasks.runs import (
 )
 
 ns = Collection(
+    analyze_source,
     analyze_timing,
     baseline_accept,
     baselines,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelrig.cli.command import command
-from kernelrig.cli.flag_values import optional_number
+from kernelrig.cli.flag_values import named_values, optional_number, optional_whole_number
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply
 
@@ -26,3 +26,40 @@ def analyze_timing(
     production = optional_number("production-ms", production_ms) or 0.0
     found = analyse_timing(project_root(), source, what_if, production, stage)
     return Reply(render_phases(found), phases=found)
+
+
+@command(
+    help={
+        "source": "source page of ncu as CSV, also with other output before it, or - for stdin",
+        "kernel": "regular expression of the kernel's name, where the page has several",
+        "predict": "counts to compare: STG=tiles*16*4*2,UTCQMMA=24*tiles; also warps, ctas",
+        "tiles": "tiles of the launch; default: as many as its matrix instructions say",
+        "top": "instructions with the most samples to show; default: 15",
+        "layout": "also show each basic block: address, bytes, role, loops, where it goes",
+        "graph": "write the control-flow graph with samples and roles to this file (DOT)",
+    }
+)
+def analyze_source(
+    source: str,
+    kernel: str = "",
+    predict: str = "",
+    tiles: str = "",
+    top: str = "",
+    layout: bool = False,
+    graph: str = "",
+) -> Reply:
+    """Say what counters by instruction mean: stalls, roles, waits, conflicts, counts."""
+    from kernelrig.report import render_source
+    from kernelrig.run.analyses import analyse_counters, write_graph
+
+    found = analyse_counters(
+        project_root(),
+        source,
+        named_values("predict", predict),
+        kernel=kernel,
+        tiles=optional_whole_number("tiles", tiles) or 0,
+        top=optional_whole_number("top", top),
+    )
+    if graph:
+        write_graph(found, graph)
+    return Reply(render_source(found, layout=layout), counters=found)

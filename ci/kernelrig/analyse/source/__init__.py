@@ -1,0 +1,15 @@
+"""Counters by instruction: reading them, and what follows from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelrig import lazy_exports
+
+if TYPE_CHECKING:
+    from kernelrig.analyse.source.counter_page import read_counter_page
+    from kernelrig.analyse.source.source_analysis import TOP, analyse_source
+
+__all__ = ["TOP", "analyse_source", "read_counter_page"]
+
+__getattr__ = lazy_exports(__name__)

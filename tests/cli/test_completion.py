@@ -18,6 +18,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project, with the command beside it under the name that the script completes."""
     root = make_cpu_project(tmp_path_factory.mktemp("completion") / "project")
     (root / "artifacts/runs/20261122T100334Z-passes-local-12ab").mkdir(parents=True)
+    (root / "kernel/experiments").mkdir()
+    (root / "kernel/experiments/tried-it.md").touch()
     command = root.parent / "bin" / "kernelrig"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m kernelrig "$@"\n')
@@ -58,6 +60,9 @@ def press_tab(root: Path, *words: str) -> list[str]:
         ("build --arch sm_1", ["sm_100a"]),
         ("build --all --var", ["--variant"]),
         ("collect 2026", ["20261122T100334Z-passes-local-12ab"]),
+        ("experiment cl", ["close"]),
+        ("experiment close tri", ["tried-it"]),
+        ("experiment close x --result 2026", ["20261122T100334Z-passes-local-12ab"]),
         ("build --xyzzy", []),
         ("remote-add name user@host --identity-file ~/.ss", []),
     ],

@@ -90,6 +90,20 @@ def test_a_run_has_its_stages_and_its_folder(ask: Ask, root: Path) -> None:
     assert collected["run"] == answer["run"]
 
 
+def test_what_is_known_has_its_records(ask: Ask) -> None:
+    there = ("--remote", "local", "--plan", "quick")
+    ask("remote-test", "--kernel", "passes", *there, "--json")
+    code, answer = ask("runs", "--kernel", "passes", "--json")
+    assert (code, answer["runs"][0]["kernel"]) == (0, "passes")
+    assert ask("show", answer["runs"][0]["id"], "--json")[1]["run"]["kernel"] == "passes"
+    assert ask("history", "--json")[1]["trends"] == []
+    new = ("new", "a", "--kernel", "passes", "--hypothesis", "h", "--rule", "x > 1")
+    code, answer = ask("experiment", *new, "--json")
+    (written,) = answer["experiments"]
+    assert (code, written["name"], written["title"]) == (0, "a", "a")
+    assert ask("experiment", "list", "--json")[1]["experiments"] == [written]
+
+
 @pytest.mark.parametrize(
     ("typed", "code", "said"),
     [
@@ -103,6 +117,12 @@ def test_a_run_has_its_stages_and_its_folder(ask: Ask, root: Path) -> None:
         ("bench", 2, "bench needs A and B"),
         ("collect nope", 2, "nope"),
         ("baseline-accept nope", 2, "nope"),
+        ("show nope", 2, "nope"),
+        ("runs --last many", 2, "--last must be a whole number"),
+        ("history --metric nope", 2, "no run has observed 'nope'"),
+        ("experiment open", 2, "unknown action 'open'"),
+        ("clean --remove", 2, "--remove is of --runs"),
+        ("clean --runs --remote local", 2, "--runs is about the results here"),
         ("clean --days many", 2, "--days must be a whole number"),
         ("remote-add bad/name user@127.0.0.1:1", 2, "remote 'bad/name' cannot be added"),
         ("biuld", 2, "unknown task 'biuld'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 import sys
@@ -131,7 +132,7 @@ def test_show_has_the_verdict_and_exits_with_it(runs_of_every_kind: Path, typed:
     assert code == 1
     assert text.startswith("fail: ")
     assert "this went wrong" in text or "exit" in text
-    assert "remote-test: " in text
+    assert re.search(r"^task +remote-test$", text, re.MULTILINE)
     assert "build fails-sm_90a-production" in text
 
 
@@ -160,7 +161,7 @@ def test_what_lies_there_since_is_read_when_it_is_asked_for(tmp_path: Path) -> N
     assert times(root)[run.id] == 0.8
 
 
-def test_a_removed_run_stays_in_the_history(tmp_path: Path) -> None:
+def test_a_removed_run_stays_in_the_history(tmp_path: Path, typed: Typed) -> None:
     root = make_cpu_project(tmp_path / "project")
     folder, run = put(root, 1, 0.9)
     put(root, 2, 0.8)
@@ -170,6 +171,11 @@ def test_a_removed_run_stays_in_the_history(tmp_path: Path) -> None:
     assert said == f"{FILE}: 1 runs, and 1 whose directories were removed"
     assert times(root)[run.id] == 0.9
     assert f"{run.id} (removed)" in past_runs.list_runs(root, Wanted())[1]
+    code, text = typed(root, "show", run.id)
+    assert (code, "its directory was removed: this is left" in text) == (0, True)
+    assert "0.891 to 0.909" in text
+    code, text = typed(root, "show", run.id, "--json")
+    assert {o["metric"] for o in json.loads(text)["runs"][0]["observed"]} > {"time_ms", "energy_j"}
 
 
 def test_a_time_counts_where_a_baseline_would_take_it(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "builds": "Builds that the task made or found unchanged.",
         "baselines": "Reviewed baselines.",
         "tools": "What `doctor` looked at.",
-        "runs": "The recorded runs that `runs` lists, the last first; without their figures.",
+        "runs": "Recorded runs: those that `runs` lists, or what is left of one that was removed.",
         "trends": "A metric over commits, as `history` shows it.",
         "experiments": "Experiments: those that are listed, or the one that was written.",
         "tasks": "The tasks of `--list`.",
@@ -149,7 +149,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "commit": "Commit of the tree; empty without one.",
         "dirty": "true: the tree had changes on top of its commit.",
         "problem": "Why its record says nothing that counts; empty if it does.",
-        "observed": "Its figures; left out of lists.",
+        "observed": "Its figures; a list of runs leaves them out.",
     },
     "Observed": {
         "metric": "Name of the figure.",
@@ -224,7 +224,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
 
 def answer_schema() -> dict[str, Any]:
     """Return the schema of what we write: every key is always there."""
-    schema = record_schema(Answer, DESCRIPTIONS)
+    schema = record_schema(Answer, DESCRIPTIONS, named_by_key=False)
     for definition in (schema, *schema["$defs"].values()):
         if "properties" in definition:
             definition["required"] = list(definition["properties"])

@@ -168,15 +168,26 @@ def _builds() -> Iterable[str]:
 
 
 _runs = _named("artifacts/runs/*")
+_experiments = _named("kernel/experiments/*.md")
+
+
+def _experiment_words() -> Iterable[str]:
+    """Return the actions of `experiment`, and the names that they are about."""
+    return ["close", "list", "new", "park", *_experiments()]
+
+
 # Flags, then tasks with positional arguments: what lists the values of each.
 _OF_FLAG: Mapping[str, Callable[[], Iterable[str]]] = {
     "arch": _archs,
+    "baseline": _runs,
     "build": _builds,
     "case": _cases,
     "kernel": _kernels,
     "only-fault": _named("tests/bad/*/*.patch"),
     "plan": _plans,
+    "name": _experiments,
     "remote": _remotes,
+    "result": _runs,
     "run": _runs,
     "variant": _variants,
     "print-completion-script": lambda: SCRIPTS,
@@ -185,6 +196,7 @@ _POSITIONAL: Mapping[str, Callable[[], Iterable[str]]] = {
     "baseline-accept": _runs,
     "bench": _kernels,
     "collect": _runs,
+    "experiment": _experiment_words,
     "sass-diff": _builds,
     "show": _runs,
 }

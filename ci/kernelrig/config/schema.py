@@ -58,10 +58,13 @@ def json_schema(kind: type) -> dict[str, Any]:
     return record_schema(kind, DESCRIPTIONS)
 
 
-def record_schema(kind: type, described: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+def record_schema(
+    kind: type, described: Mapping[str, Mapping[str, str]], *, named_by_key: bool = True
+) -> dict[str, Any]:
     """Return the JSON Schema of a record: docstrings of records, and `described` for their fields.
 
-    Editors show both where a key is written.
+    Editors show both where a key is written. In files of the user records are `named_by_key`, in
+    documents that are printed they have their name.
     """
     made = adapter(kind).json_schema()
     definitions: dict[str, Any] = made["$defs"]
@@ -71,7 +74,7 @@ def record_schema(kind: type, described: Mapping[str, Mapping[str, str]]) -> dic
             continue
         record = records[name]
         definition["description"] = inspect.getdoc(record)
-        if record in NAMED_BY_KEY:
+        if named_by_key and record in NAMED_BY_KEY:
             del definition["properties"]["name"]
             definition["required"].remove("name")
         for key, held in definition["properties"].items():
@@ -98,7 +101,7 @@ def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
     return {
         key: _without_titles(value) if isinstance(value, dict) else value
         for key, value in schema.items()
-        if key != "title"
+        if key != "title" or isinstance(value, dict)  # a field of that name is kept
     }
 
 

@@ -8,7 +8,7 @@ read again whenever the history is asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernelrig import report
@@ -108,15 +108,34 @@ def show_run(root: Path, name: str) -> tuple[Run, str]:
     ProtocolError if it is not as it was when it ended.
     """
     directory = load_finished(root, name)
-    folder, run = directory.folder, directory.run
-    entry = read_entry(folder)
+    run, made = directory.run, directory.run.provenance
+    builds = [(f"build {name}", key) for name, key in made.builds.items()]
+    rows = [("command", made.command_line), ("toolchain", made.toolchain), *builds]
+    return run, _describe(read_entry(directory.folder), rows)
+
+
+def show_removed(root: Path, name: str) -> tuple[RunEntry, str] | None:
+    """Return what the history has of a run whose directory is gone; None if it has no such run."""
+    if not (root / FILE).exists():
+        return None
+    here = {p.name for p in _folders(root)}
+    with open_history(root) as history:
+        found = [e for e in history.entries() if name in e.id and e.id not in here]
+        if len(found) != 1 or any(name in folder for folder in here):
+            return None
+        (entry,) = found
+        entry = replace(entry, observed=tuple(o for _, o in history.observed(run=entry.id)))
+    said = f"{entry.word}: {entry.id} ({entry.devices})\nits directory was removed: this is left"
+    return entry, f"{said}\n\n{_describe(entry, ())}"
+
+
+def _describe(entry: RunEntry, more: Sequence[tuple[str, str]]) -> str:
     rows = [
+        ("task", entry.task),
         ("started", f"{entry.started_utc} to {entry.finished_utc or 'now'}"),
-        ("task", f"{entry.task}: {run.provenance.command_line}"),
         ("commit", commit_text(entry.commit, entry.dirty)),
-        ("toolchain", run.provenance.toolchain),
+        *more,
     ]
-    rows += [(f"build {name}", key) for name, key in run.provenance.builds.items()]
     figures = [("figure", "value", "spread", "of")]
     for o in entry.observed:
         spread = f"{o.low:.6g} to {o.high:.6g}" if o.low < o.high else "-"
@@ -124,7 +143,7 @@ def show_run(root: Path, name: str) -> tuple[Run, str]:
         figures.append((o.metric, f"{o.value:.6g} {o.unit}".strip(), spread, of))
     told = [render_rows([row for row in rows if row[1]])]
     told += [render_rows(figures)] if figures[1:] else []
-    return run, "\n\n".join(told)
+    return "\n\n".join(told)
 
 
 def trend(root: Path, metric: str, kernel: str, arch: str) -> tuple[tuple[Trend, ...], str]:
@@ -138,10 +157,10 @@ def trend(root: Path, metric: str, kernel: str, arch: str) -> tuple[tuple[Trend,
     if found:
         return found, render_trends(found)
     known = sorted({o.metric for _, o in every})
-    if known and metric != TIME:
+    if metric != TIME:
         raise ConfigError(
             f"no run has observed '{metric}'{nearest(metric, known)}",
-            f"metrics of these runs: {', '.join(known[:12])}{', ...' if known[12:] else ''}",
+            f"metrics of these runs: {', '.join(known[:12]) or 'none'}{', ...' * bool(known[12:])}",
         )
     of = " ".join(filter(None, (kernel, arch)))
     said = f"no run{f' of {of}' if of else ''} has observed {metric}"

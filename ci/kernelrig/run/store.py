@@ -277,7 +277,7 @@ def find_run(runs: Path, name: str) -> Path:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise ConfigError(f"no run matches '{name}' under {runs}", f"list them with `ls {runs}`")
+        raise ConfigError(f"no run matches '{name}' under {runs}", "`invoke runs` lists them")
     raise ConfigError(
         f"'{name}' matches {len(found)} runs: {', '.join(p.name for p in found)}",
         "name a longer part of its id",

@@ -39,6 +39,9 @@ def show(run: str) -> Reply:
     """Show a recorded run: verdict, stages, builds, figures; exits as the run did."""
     from kernelrig.run import past_runs
 
+    if removed := past_runs.show_removed(project_root(), run):
+        entry, text = removed
+        return Reply(text, runs=(entry,))
     return of_run(*past_runs.show_run(project_root(), run))
 
 

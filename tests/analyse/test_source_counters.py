@@ -6,12 +6,14 @@ import gzip
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kernelrig.analyse.source import analyse_source, read_counter_page
+from kernelrig.analyse.source import analyse_source, launch_counters, read_counter_page
 from kernelrig.errors import ConfigError, ProtocolError
-from kernelrig.model import SourceAnalysis, SourceRole
+from kernelrig.model import Instruction, Metric, ProfiledLaunch, SourceAnalysis, SourceRole
+from kernelrig.model.frame import Frame
 from kernelrig.proc import run_process
 from kernelrig.report import render_graph, render_source
 
@@ -311,3 +313,54 @@ def test_the_b200_capture_has_the_figures_of_its_notes() -> None:
     assert (first.role, first.passes, first.retries) == ("epilogue W2 to W6", 108780, 2193504)
     sectors = [e for e in found.excess if e.unit == "sectors of global memory"]
     assert sum(e.moved - e.needed for e in sectors) == 44556288
+
+
+def test_a_report_says_the_same_as_its_page() -> None:
+    """With the warps of a CTA, and without what only looks like an address."""
+    counters = read_counter_page(page())
+    parts: dict[str, dict[int, float]] = {}
+    for c in counters.instructions:
+        values: dict[str, float] = {
+            "inst_executed": c.executed,
+            "thread_inst_executed": c.threads,
+            "thread_inst_executed_true": c.predicated_on,
+            "smsp__pcsamp_sample_count": c.samples,
+            "smsp__pcsamp_warps_issue_stalled_wait_not_issued": c.not_issued,
+            "smsp__pcsamp_warps_issue_stalled_long_scoreboard": c.stalls.get("long_sb", 0),
+            "smsp__pcsamp_warps_issue_stalled_barrier": c.stalls.get("barrier", 0),
+            "smsp__pcsamp_warps_issue_stalled_selected": c.stalls.get("selected", 0),
+            "smsp__pcsamp_warps_issue_stalled_wait": c.stalls.get("wait", 0),
+            "memory_l1_wavefronts_shared": c.counters.get("L1 Wavefronts Shared", 0),
+            "memory_l1_wavefronts_shared_ideal": c.counters.get("L1 Wavefronts Shared Ideal", 0),
+        }
+        for name, value in values.items():
+            parts.setdefault(name, {})[c.address] = value
+    metrics = {name: Metric(name, sum(of.values()), by_pc=of) for name, of in parts.items()}
+    metrics["launch__block_size"] = Metric("launch__block_size", 128.0)
+    code = [Instruction(c.address, c.sass.strip(), "/k/gemm.cu", 7) for c in counters.instructions]
+    launch = ProfiledLaunch("gemm", "gemm()", metrics, instructions=(Instruction(3, "NOP"), *code))
+    found = analyse_source(launch_counters(launch))
+    said = analyse()
+    assert found.top[0].line == Frame("/k/gemm.cu", 7)
+    assert render_source(found).count("gemm.cu:7") > 3
+    assert (found.warps, found.stalls, found.mix) == (4, said.stalls, said.mix)
+    assert [replace(r, regions=()) for r in found.roles] == [
+        replace(r, regions=()) for r in said.roles
+    ]
+    for missing in ("inst_executed", "smsp__pcsamp_sample_count"):
+        fewer = replace(launch, metrics={n: m for n, m in metrics.items() if n != missing})
+        with pytest.raises(ProtocolError, match=f"has no {missing} by instruction"):
+            launch_counters(fewer)
+
+
+def test_code_alone_has_its_roles_and_its_layout() -> None:
+    path = ROOT / "tests/data/cuda-gdb/waits-sm_90a-nvdisasm-13.5.37.sass"
+    argv = [sys.executable, "-m", "kernelrig", "analyze-source", str(path), "--layout"]
+    done = run_process(argv, cwd=ROOT)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("the code has 4 kernels; --kernel is one of _Z4mbarPi, ")
+    done = run_process([*argv, "--kernel", "mbar"], cwd=ROOT)
+    assert done.exit_code == 0, done.stderr
+    assert "note: nothing was measured: this is the code alone" in done.stdout
+    assert re.search(r"^0x0000 +\d+ ", done.stdout, re.MULTILINE)
+    assert "samples, " not in done.stdout

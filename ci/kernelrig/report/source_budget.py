@@ -20,24 +20,29 @@ def render_source(analysis: SourceAnalysis, *, layout: bool = False) -> str:
 
 
 def _lines(a: SourceAnalysis, layout: bool) -> Iterator[str]:
-    where = f"{a.warps} warps a CTA" if a.warps else "warps of a CTA not known"
-    tiles = f", {a.tiles:,} tiles" if a.tiles else ""
-    yield (
-        f"{one_line(a.kernel)}: {a.instructions:,} instructions, {a.executed:,} executed by warps;"
-        f" {where}{tiles}"
-    )
-    yield (
-        f"{a.samples:,} samples, {a.samples_executed:,} on executed instructions,"
-        f" {a.not_issued:,} while no warp issued"
-    )
+    head = f"{one_line(a.kernel)}: {a.instructions:,} instructions"
+    if a.executed:
+        where = f"{a.warps} warps a CTA" if a.warps else "warps of a CTA not known"
+        tiles = f", {a.tiles:,} tiles" if a.tiles else ""
+        yield f"{head}, {a.executed:,} executed by warps; {where}{tiles}"
+        yield (
+            f"{a.samples:,} samples, {a.samples_executed:,} on executed instructions,"
+            f" {a.not_issued:,} while no warp issued"
+        )
+    else:
+        yield head
     yield from (f"note: {one_line(note)}" for note in a.notes)
     if a.stalls:
         stalls = [("stall", "samples", "share", "")]
         stalls += [(s.reason, f"{s.samples:,}", _percent(s), s.meaning) for s in a.stalls[:_STALLS]]
         yield from ("", render_rows(stalls))
-    if a.roles:
+    if a.roles and not a.executed:
+        parts = [("role", "warps", "in code")]
+        parts += [(r.name or "-", r.warps, f"{r.instructions:,}") for r in a.roles]
+        yield from ("", render_rows(parts))
+    elif a.roles:
         yield from ("", _roles(a.roles))
-    if regions := list(_regions(a.roles)):
+    if a.executed and (regions := list(_regions(a.roles))):
         yield from ("", render_rows([_REGION, *regions]))
     if a.tensor:
         rows = [("matrix instruction", "in code", "executed", "samples", "stalls")]
@@ -126,11 +131,13 @@ def _excess(a: SourceAnalysis) -> Iterator[str]:
 
 
 def _layout(a: SourceAnalysis) -> str:
-    rows = [("block", "bytes", "role", "loops", "executed", "samples", "goes to", "by")]
+    measured = ("executed", "samples") if a.executed else ()
+    rows = [("block", "bytes", "role", "loops", *measured, "goes to", "by")]
     for b in a.layout:
         to = ", ".join(f"{t:#06x}" for t in b.to) or "-"
-        figures = (str(b.depth), f"{b.executed:,}", f"{b.samples:,}")
-        rows.append((f"{b.at:#06x}", str(b.size), b.role or "-", *figures, to, _cut(b.last)))
+        figures = (f"{b.executed:,}", f"{b.samples:,}") if a.executed else ()
+        start = (f"{b.at:#06x}", str(b.size), b.role or "-", str(b.depth))
+        rows.append((*start, *figures, to, _cut(b.last)))
     return render_rows(rows)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernelrig import report, stages
 from kernelrig.analyse.phases import analyse_phases, parse_changes, read_clock_text
-from kernelrig.analyse.source import TOP, analyse_source, read_counter_page
+from kernelrig.analyse.source import TOP, analyse_source, read_counter_page, static_layout
 from kernelrig.errors import ConfigError, ProtocolError
 from kernelrig.files import rundir
 from kernelrig.files.regular_file import read_regular
@@ -22,11 +22,15 @@ from kernelrig.model import (
     StageRecord,
     TimingAnalysis,
 )
+from kernelrig.model.symbol import is_called
 from kernelrig.run.store import RUNS, load_finished
+from kernelrig.sass import Flow, Module, control_flow, parse_sass
 
 MAX_BYTES = 256 << 20
 """Of a file or of standard input: SourceCounters of a large kernel take some 2 MB."""
 STDIN = "-"
+_OF_THE_HARNESS = "_ZN9kernelrig"
+"""The namespace of the kernels that every harness program has besides its own."""
 
 
 def analyse_timing(
@@ -46,7 +50,13 @@ def analyse_counters(
     kernel: str = "",
     top: int | None = None,
 ) -> SourceAnalysis:
-    """Return what counters by instruction mean: of a source page as CSV, or of `-`."""
+    """Return what counters by instruction mean: of a source page as CSV, or of `-`.
+
+    Of a build's folder, or of its disassembly, it is what follows from the code alone.
+    """
+    if listing := _disassembly(name):
+        with _named(name):
+            return static_layout(_entry(parse_sass(listing), kernel))
     text = read_input(name)
     if text is None:
         raise ConfigError(
@@ -55,6 +65,26 @@ def analyse_counters(
     with _named(name):
         counters = read_counter_page(text, kernel)
         return analyse_source(counters, predictions, tiles, TOP if top is None else top)
+
+
+def _disassembly(name: str) -> str:
+    """Return the disassembly in a build's folder, or in a file; empty if `name` is neither."""
+    path = Path(name)
+    held = sorted(path.glob("*.sass")) if path.is_dir() else [path] * (path.suffix == ".sass")
+    if path.is_dir() and len(held) != 1:
+        raise ConfigError(f"'{name}' is no folder of a build", "pass one of artifacts/builds")
+    return read_input(str(held[0])) or "" if held else ""
+
+
+def _entry(module: Module, kernel: str) -> Flow:
+    """Return the graph of the kernel in a disassembly; ConfigError where several could be meant."""
+    entries = [f.name for f in module.functions if f.is_entry]
+    own = [n for n in entries if not n.startswith(_OF_THE_HARNESS)] or entries
+    named = [n for n in (entries if kernel else own) if not kernel or is_called(kernel, n)]
+    if len(named) != 1:
+        what = f"{len(named)} kernels" if named else f"no kernel '{kernel}'"
+        raise ConfigError(f"the code has {what}", f"--kernel is one of {', '.join(entries)}")
+    return control_flow(module, named[0])
 
 
 def write_graph(analysis: SourceAnalysis, file: str) -> None:

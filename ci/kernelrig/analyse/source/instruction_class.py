@@ -35,7 +35,7 @@ WORK = frozenset(
 """Classes of what a role is there for; the rest computes addresses and decides."""
 
 UNNAMED = "unnamed"
-"""Samples of which no column gives the reason: ncu 2025.3.1 has none of `gmma`."""
+"""Samples of which no column gives the reason: ncu 2025.3.1 has none of `warpgroup_arrive`."""
 
 MEANINGS = {
     UNNAMED: "for a reason that has no column in the page",
@@ -43,7 +43,6 @@ MEANINGS = {
     "branch_resolving": "waits for a branch target",
     "dispatch": "the dispatcher held the instruction back",
     "drain": "waits at its exit for stores to leave",
-    "gmma": "waits for the tensor core's queue",
     "imc": "misses the cache of constants",
     "lg": "the queue of global and local accesses is full",
     "long_sb": "waits for global, local or tensor memory, or for an mbarrier",
@@ -59,6 +58,7 @@ MEANINGS = {
     "sleeping": "sleeps",
     "tex": "the queue of textures is full",
     "wait": "waits a fixed latency",
+    "warpgroup_arrive": "waits until a warpgroup's registers are ready for its products",
 }
 """Stall reasons as the page names them."""
 

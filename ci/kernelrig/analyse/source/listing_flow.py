@@ -84,7 +84,17 @@ def profiled_flow(counters: SourceCounters) -> ProfiledFlow:
     lines = [(c.address, c.sass) for c in counters.instructions]
     flow = control_flow(profiled_module(counters.kernel, lines), counters.kernel)
     base = lines[0][0]
-    counted = {c.address - base: c for c in counters.instructions}
+    return _with_loops(flow, {c.address - base: c for c in counters.instructions})
+
+
+def unprofiled_flow(flow: Flow) -> ProfiledFlow:
+    """Return the graph of a kernel of which nothing was measured: every count is 0."""
+    code = (i for block in flow.blocks.values() for i in block.instructions)
+    counted = {i.address: CountedInstruction(i.address, i.text, 0, 0, 0, 0, 0) for i in code}
+    return _with_loops(flow, counted)
+
+
+def _with_loops(flow: Flow, counted: dict[int, CountedInstruction]) -> ProfiledFlow:
     loops = natural_loops(flow)
     retries = {loop.header: loop for loop in loops if only_waits(flow, loop)}
     return ProfiledFlow(flow, counted, loops, retries, frozenset(_detours(flow, retries)))

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from kernelrig.analyse.source.instruction_class import class_of, is_tensor
-from kernelrig.analyse.source.listing_flow import ProfiledFlow, profiled_flow
+from kernelrig.analyse.source.listing_flow import ProfiledFlow, profiled_flow, unprofiled_flow
 from kernelrig.analyse.source.role_counters import role_counters, roles_by_count
 from kernelrig.analyse.source.role_parts import Parts, divide
 from kernelrig.analyse.source.stall_causes import shares, wait_sites, waits_for
@@ -25,7 +25,7 @@ from kernelrig.model import (
     StalledInstruction,
     TensorUse,
 )
-from kernelrig.sass import Instruction, profiled_instruction, require_whole
+from kernelrig.sass import Flow, Instruction, profiled_instruction, require_whole
 
 TOP = 15
 _WARPGROUP = 4
@@ -96,6 +96,33 @@ def analyse_source(
         predictions=tuple(_predicted(code, predictions or {}, values)),
         layout=tuple(_layout(found)),
         notes=tuple(notes),
+    )
+
+
+def static_layout(flow: Flow) -> SourceAnalysis:
+    """Return the blocks and roles of a kernel of which nothing was measured."""
+    profiled = unprofiled_flow(flow)
+    parts = divide(profiled)
+    found = _Found(0, profiled, parts, _role_names(profiled, parts))
+    return SourceAnalysis(
+        kernel=flow.function.name,
+        instructions=len(list(flow.instructions)),
+        executed=0,
+        samples=0,
+        samples_executed=0,
+        not_issued=0,
+        warps=0,
+        tiles=0,
+        stalls=(),
+        roles=tuple(role_counters(profiled, parts, 0, 0)),
+        tensor=(),
+        waits=(),
+        top=(),
+        mix=(),
+        excess=(),
+        predictions=(),
+        layout=tuple(_layout(found)),
+        notes=("nothing was measured: this is the code alone",),
     )
 
 

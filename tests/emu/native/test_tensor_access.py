@@ -10,7 +10,7 @@ from kernelrig.emu.machine.machine_state import Geometry
 from kernelrig.ptx import parse_ptx
 
 from tests.emu.harness import kernel_text
-from tests.emu.native.both_engines import counted_steps, run_both
+from tests.emu.native.both_engines import OBSERVERS, counted_steps, run_both
 
 SHARED = ".shared .align 8 .b8 bar[8]; .shared .align 8 .b8 place[8];"
 START = """
@@ -128,7 +128,8 @@ def bound(body: str) -> Kernel:
 def test_engines_agree(name: str) -> None:
     made = bound(BODIES[name])
     for number in range(4):
-        run_both(made, Schedule(number, max_steps=3000), (), recorded=False)
+        observers = OBSERVERS if number % 2 else ()
+        run_both(made, Schedule(number, max_steps=3000), observers, recorded=False)
 
 
 def test_what_is_plain_is_done_in_the_core() -> None:

@@ -13,7 +13,7 @@ from kernelrig.emu.machine.hooks import Hooks
 from numpy.typing import NDArray
 
 from tests.emu import harness
-from tests.emu.native.both_engines import counted_steps, run_both
+from tests.emu.native.both_engines import OBSERVERS, counted_steps, run_both
 from tests.emu.tensor_harness import mn_major, operand, place
 from tests.emu.test_tcgen05 import (
     A_START,
@@ -162,10 +162,11 @@ CASES = {**PLAIN, **OTHERS}
 
 @pytest.fixture(autouse=True)
 def both_engines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let what the harness runs go on both engines."""
+    """Let what the harness runs go on both engines, odd schedules with all observers."""
 
     def on_both(kernel: Kernel, schedule: Schedule, _: Sequence[Hooks]) -> ScheduleRun:
-        return run_both(kernel, schedule, (), recorded=False)[1]
+        observers = OBSERVERS if schedule.number % 2 else ()
+        return run_both(kernel, schedule, observers, recorded=False)[1]
 
     monkeypatch.setattr(harness, "run", on_both)
 
@@ -185,5 +186,5 @@ def test_engines_agree_where_python_multiplies(monkeypatch: pytest.MonkeyPatch) 
 def test_plain_products_are_done_in_the_core() -> None:
     with counted_steps() as left:
         for run in PLAIN.values():
-            run(2)
+            run(3)
     assert [n for n in left if "mma" in n] == []

@@ -1,4 +1,6 @@
 // What the observers of the core hear of synchronisation and operations (machine.hooks).
+#include <cstring>
+
 #include "observe/publication.hpp"
 #include "observe/races.hpp"
 #include "sync/sync.hpp"
@@ -60,11 +62,8 @@ void Sync::tensor_accessed(const Op& op, int64_t slot, int64_t lane, int64_t lan
                            int64_t columns, bool write) {
   uint8_t* marks = tensor[size_t(slot)].written;
   bool right = true;
-  for (int64_t row = lane; marks && row < lane + lanes; row++) {
-    uint8_t* from = marks + row * COLUMNS + column;
-    for (int64_t n = 0; n < columns && !write; n++)
-      right &= from[n];
-  }
+  for (int64_t row = lane; marks && !write && right && row < lane + lanes; row++)
+    right = !std::memchr(marks + row * COLUMNS + column, 0, size_t(columns));
   acting = &op;
   if (!right) {
     const int64_t words[] = {slot, lane, lane + lanes, column, column + columns, write};

@@ -24,6 +24,9 @@ void Sync::start(int warps) {
     kind.assign(size_t(warps), {});
   for (auto& kind : touched)
     kind.clear();
+  for (const auto& left : loads)
+    for (TensorAccess* one : left)
+      tensor_accesses.put(one);
   loads.assign(size_t(warps), {});
   stores.assign(size_t(warps), {});
   python_tensor.assign(size_t(warps), 0);

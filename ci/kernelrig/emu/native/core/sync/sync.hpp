@@ -20,6 +20,7 @@
 #include "copies/tensor_map.hpp"
 #include "machine.hpp"
 #include "memory.hpp"
+#include "pool.hpp"
 #include "observe/threads.hpp"
 #include "sync/barrier.hpp"
 #include "sync/cta_barrier.hpp"
@@ -73,12 +74,21 @@ struct TensorShape {
   std::vector<int32_t> lanes, columns;  // by register and thread
 };
 
-// A load of tensor memory, and what it brought: registers of 32 lanes.
-struct TensorLoad {
+// A load or store of tensor memory by a warp. A load brings `values`, registers of 32 lanes, once
+// it has happened; where they go is said by `registers` and `operands`.
+struct TensorAccess {
+  const TensorShape* shape;
+  int64_t slot, lane, column;
   int64_t op, clock;
   const int64_t* registers;  // their numbers
   const Operand* operands;
+  bool brought;
   std::vector<uint32_t> values;
+};
+
+// A tcgen05.commit: the mbarriers that it arrives at, slot and offset.
+struct TensorCommit {
+  std::vector<std::pair<int64_t, int64_t>> places;
 };
 
 // Streams of tcgen05 by thread and CTA group: Python numbers others from 0.
@@ -138,7 +148,7 @@ struct Sync {
   std::vector<BarrierUses*> used;  // those of the next two that were used, the first one first
   BarrierUses of_ctas{core, false, used}, of_clusters{core, true, used};
   std::vector<TensorMemory> tensor;  // by slot
-  std::vector<std::deque<std::shared_ptr<TensorLoad>>> loads;  // by warp: not waited for
+  std::vector<std::vector<TensorAccess*>> loads;  // by warp: not waited for
   struct TensorStore {
     int64_t op, clock;
   };
@@ -147,6 +157,8 @@ struct Sync {
   Warpgroups warpgroups;
   Maps maps;
   TensorProducts tensor_products;
+  Pool<TensorAccess> tensor_accesses;
+  Pool<TensorCommit> tensor_commits;
   std::vector<std::vector<uint8_t>> boxes;  // not in use
   std::shared_ptr<Publication> publication;
   const Op* acting = nullptr;               // whose access observers are being told of

@@ -63,18 +63,10 @@ const TensorShape& known_shape(const int64_t* words) {
   return found != known.end() ? found->second : known.emplace(key, shape_of(words)).first->second;
 }
 
-// The access of one warp.
-struct Access {
-  const TensorShape* shape;
-  int64_t slot, lane, column;
-  std::shared_ptr<TensorLoad> load;  // of a load
-  std::vector<uint32_t> values;      // of a store
-};
-
-Access& access_of(Op& op) { return *static_cast<Access*>(op.own.get()); }
+TensorAccess& access_of(Op& op) { return *static_cast<TensorAccess*>(op.own.get()); }
 
 // The words of tensor memory that it may access; null for a fault, which is reported.
-uint32_t* words_of(Sync& sync, Op& op, const Access& access, bool& over) {
+uint32_t* words_of(Sync& sync, Op& op, const TensorAccess& access, bool& over) {
   const TensorMemory& tensor = sync.tensor[size_t(access.slot)];
   over = false;
   if (tensor.words && tensor.may_access(access.column, access.shape->width))
@@ -83,52 +75,72 @@ uint32_t* words_of(Sync& sync, Op& op, const Access& access, bool& over) {
   return nullptr;
 }
 
-void tell(Sync& sync, const Op& op, const Access& access, bool is_write) {
+void tell(Sync& sync, const Op& op, const TensorAccess& access, bool is_write) {
   const TensorShape& shape = *access.shape;
   sync.tensor_accessed(op, access.slot, access.lane, shape.tall ? LANES : LANES / 2, access.column,
                        shape.width, is_write);
 }
 
 bool load_step(Core& core, Op& op) {
-  Access& access = access_of(op);
+  TensorAccess& access = access_of(op);
   const TensorShape& shape = *access.shape;
   bool over;
   const uint32_t* words = words_of(*core.sync, op, access, over);
   if (!words)
     return over;
   tell(*core.sync, op, access, false);
-  uint32_t* into = access.load->values.data();
-  const size_t count = shape.lanes.size();
-  for (size_t n = 0; n < count; n++) {
+  access.brought = true;
+  uint32_t* into = access.values.data();
+  if (shape.tall && !shape.halves) {
+    for (int lane = 0; lane < LANES; lane++, words += COLUMNS)
+      for (int reg = 0; reg < shape.registers; reg++)
+        into[reg * LANES + lane] = words[reg];
+    return false;
+  }
+  for (size_t n = 0; n < shape.lanes.size(); n++) {
     const uint32_t* from = words + shape.lanes[n] * COLUMNS + shape.columns[n];
     into[n] = shape.halves ? (from[0] & 0xFFFF) | from[1] << 16 : from[0];
   }
   return false;
 }
 
-bool store_step(Core& core, Op& op) {
-  Access& access = access_of(op);
+bool write(Sync& sync, Op& op, const TensorAccess& access) {
   const TensorShape& shape = *access.shape;
   bool over;
-  uint32_t* words = words_of(*core.sync, op, access, over);
+  uint32_t* words = words_of(sync, op, access, over);
   if (!words)
     return over;
-  tell(*core.sync, op, access, true);
+  tell(sync, op, access, true);
+  const uint32_t* from = access.values.data();
+  if (shape.tall && !shape.halves) {
+    for (int lane = 0; lane < LANES; lane++, words += COLUMNS)
+      for (int reg = 0; reg < shape.registers; reg++)
+        words[reg] = from[reg * LANES + lane];
+    return false;
+  }
   for (size_t n = 0; n < shape.lanes.size(); n++) {
     uint32_t* into = words + shape.lanes[n] * COLUMNS + shape.columns[n];
     if (shape.halves) {
-      into[0] = access.values[n] & 0xFFFF;
-      into[1] = access.values[n] >> 16;
+      into[0] = from[n] & 0xFFFF;
+      into[1] = from[n] >> 16;
     } else {
-      into[0] = access.values[n];
+      into[0] = from[n];
     }
   }
   return false;
 }
 
+bool store_step(Core& core, Op& op) {
+  TensorAccess& access = access_of(op);
+  const bool goes_on = write(*core.sync, op, access);
+  if (!goes_on)
+    core.sync->tensor_accesses.put(&access);
+  return goes_on;
+}
+
 // Where a warp's access starts; false for an address at fault.
 bool place(Sync& sync, Context& context, const Row& row, Operand operand,
-           const TensorShape& shape, Access& access) {
+           const TensorShape& shape, TensorAccess& access) {
   int64_t address;
   // Python reports a guard that keeps some lanes away.
   if (sync.core.alive[row.warp] & ~row.lanes ||
@@ -147,11 +159,14 @@ bool place(Sync& sync, Context& context, const Row& row, Operand operand,
 
 // Find where all warps' accesses start, or say that Python has operations of them.
 bool places(Sync& sync, Context& context, Operand operand, const TensorShape& shape,
-            std::vector<std::shared_ptr<Access>>& into) {
+            std::vector<TensorAccess*>& into) {
+  into.clear();
   for (int n = 0; n < context.count; n++) {
-    into.push_back(std::make_shared<Access>());
+    into.push_back(sync.tensor_accesses.take());
     if (place(sync, context, context.rows[n], operand, shape, *into.back()))
       continue;
+    for (TensorAccess* one : into)
+      sync.tensor_accesses.put(one);
     for (int other = 0; other < context.count; other++)
       sync.python_tensor[size_t(context.rows[other].warp)] = 1;
     return false;
@@ -159,13 +174,14 @@ bool places(Sync& sync, Context& context, Operand operand, const TensorShape& sh
   return true;
 }
 
-Op* start(Sync& sync, const Instruction& instruction, const Row& row,
-          const std::shared_ptr<Access>& access, bool is_store) {
+void start(Sync& sync, const Instruction& instruction, const Row& row, TensorAccess& access,
+           bool is_store) {
   Op* op = sync.issue(row.warp, -1, instruction.at, is_store ? TENSOR_STORE : TENSOR_LOAD);
-  op->own = access;
+  op->own = not_owned(&access);
   op->step = is_store ? store_step : load_step;
+  access.op = op->id;
+  access.clock = op->clock;
   sync.core.issue(op);
-  return op;
 }
 
 // Immediates: the shape, then the numbers of the registers.
@@ -174,21 +190,19 @@ Result load(Context& context, const Instruction& instruction) {
   if (!sync)
     return FALLBACK;
   const TensorShape& shape = known_shape(instruction.immediates);
-  std::vector<std::shared_ptr<Access>> found;
+  thread_local std::vector<TensorAccess*> found;
   if (!places(*sync, context, instruction.operands[shape.registers], shape, found))
     return FALLBACK;
   const int64_t* registers = instruction.immediates + SHAPE_WORDS;
   for (int n = 0; n < context.count; n++) {
     const Row& row = context.rows[n];
-    auto made = std::make_shared<TensorLoad>();
-    made->registers = registers;
-    made->operands = instruction.operands;
-    made->values.assign(shape.lanes.size(), UNTOUCHED);
-    found[size_t(n)]->load = made;
-    const Op* op = start(*sync, instruction, row, found[size_t(n)], false);
-    made->op = op->id;
-    made->clock = op->clock;
-    sync->loads[size_t(row.warp)].push_back(made);
+    TensorAccess& access = *found[size_t(n)];
+    access.registers = registers;
+    access.operands = instruction.operands;
+    access.brought = false;
+    access.values.resize(shape.lanes.size());
+    start(*sync, instruction, row, access, false);
+    sync->loads[size_t(row.warp)].push_back(&access);
   }
   for (int reg = 0; reg < shape.registers; reg++)
     context.batch.unset[size_t(registers[reg])] = IN_FLIGHT;
@@ -202,18 +216,18 @@ Result store(Context& context, const Instruction& instruction) {
   if (!sync)
     return FALLBACK;
   const TensorShape& shape = known_shape(instruction.immediates);
-  std::vector<std::shared_ptr<Access>> found;
+  thread_local std::vector<TensorAccess*> found;
   if (!places(*sync, context, instruction.operands[0], shape, found))
     return FALLBACK;
   for (int n = 0; n < context.count; n++) {
     const Row& row = context.rows[n];
-    Access& access = *found[size_t(n)];
-    for (int reg = 0; reg < shape.registers; reg++) {
-      const uint32_t* held = context.in<uint32_t>(row, instruction.operands[1 + reg]);
-      access.values.insert(access.values.end(), held, held + LANES);
-    }
-    const Op* op = start(*sync, instruction, row, found[size_t(n)], true);
-    sync->stores[size_t(row.warp)].push_back({op->id, op->clock});
+    TensorAccess& access = *found[size_t(n)];
+    access.values.resize(shape.lanes.size());
+    for (int reg = 0; reg < shape.registers; reg++)
+      std::copy_n(context.in<uint32_t>(row, instruction.operands[1 + reg]), LANES,
+                  access.values.data() + reg * LANES);
+    start(*sync, instruction, row, access, true);
+    sync->stores[size_t(row.warp)].push_back({access.op, access.clock});
   }
   return CONTINUE;
 }
@@ -254,7 +268,9 @@ Result wait(Context& context, const Instruction& instruction) {
     return FALLBACK;
   bool python = false;
   std::vector<uint8_t>& unset = context.batch.unset;
-  std::vector<int64_t> settled, clocks;
+  thread_local std::vector<int64_t> settled, clocks;
+  settled.clear();
+  clocks.clear();
   for (int n = 0; n < context.count; n++) {
     const Row& row = context.rows[n];
     const size_t warp = size_t(row.warp);
@@ -265,8 +281,10 @@ Result wait(Context& context, const Instruction& instruction) {
       sync->stores[warp].clear();
       continue;
     }
-    for (const auto& one : sync->loads[warp]) {
+    for (TensorAccess* one : sync->loads[warp]) {
       clocks.push_back(one->clock);
+      if (!one->brought)  // at fault
+        std::fill(one->values.begin(), one->values.end(), UNTOUCHED);
       for (size_t reg = 0; reg * LANES < one->values.size(); reg++) {
         const int64_t number = one->registers[reg];
         if (unset[size_t(number)] != IN_FLIGHT)
@@ -280,6 +298,7 @@ Result wait(Context& context, const Instruction& instruction) {
             into[lane] = row.lanes >> lane & 1 ? from[lane] : into[lane];
         settled.push_back(number);
       }
+      sync->tensor_accesses.put(one);
     }
     sync->loads[warp].clear();
   }
@@ -294,18 +313,42 @@ Result wait(Context& context, const Instruction& instruction) {
   return FALLBACK;  // for what Python has in flight of them
 }
 
-// A tcgen05.commit: behind what was issued before it arrives at mbarriers, each an event.
-struct Commit {
-  std::vector<std::pair<int64_t, int64_t>> places;  // slot, offset
-};
-
+// A commit comes behind what was issued before it; then each arrival is an event.
 bool commit_step(Core& core, Op& op) {
-  const auto& places = static_cast<Commit*>(op.own.get())->places;
+  auto* commit = static_cast<TensorCommit*>(op.own.get());
+  const auto& places = commit->places;
   const size_t stage = size_t(op.stage++);
-  if (!stage)
-    return !places.empty();
-  const auto [slot, offset] = places[stage - 1];
-  return !core.sync->op_arrive(op, slot, offset) || stage < places.size();
+  bool goes_on = stage < places.size();
+  if (stage) {
+    const auto [slot, offset] = places[stage - 1];
+    goes_on |= !core.sync->op_arrive(op, slot, offset);
+  }
+  if (!goes_on)
+    core.sync->tensor_commits.put(commit);
+  return goes_on;
+}
+
+// The mbarriers that a thread's commit arrives at; false for what is not plain.
+bool find_places(const Sync& sync, Context& context, const Instruction& instruction, const Row& row,
+                 int lane, TensorCommit& into) {
+  const int64_t ctas = sync.memory.cluster_ctas, slot = sync.core.slot_of[row.warp];
+  const int64_t first = slot - sync.rank(slot);
+  int64_t address = context.in<int64_t>(row, instruction.operands[0])[lane];
+  if (address >= SHARED_WINDOW)
+    address -= SHARED_WINDOW;
+  const int64_t rank = address >> RANK_SHIFT, offset = address & OFFSET_MASK;
+  if (rank < 0 || rank >= ctas)
+    return false;
+  into.places.clear();
+  if (!instruction.immediates[1]) {
+    into.places.emplace_back(first + rank, offset);
+    return true;
+  }
+  const int64_t bits = context.in<uint16_t>(row, instruction.operands[1])[lane];
+  for (int64_t one = 0; one < ctas; one++)
+    if (bits >> one & 1)
+      into.places.emplace_back(first + one, offset);
+  return !(bits >> ctas);
 }
 
 // Operands: the address, CTAs of a multicast. Immediates: the CTA group, a multicast.
@@ -313,39 +356,25 @@ Result commit(Context& context, const Instruction& instruction) {
   Sync* sync = sync_of(context);
   if (!sync)
     return FALLBACK;
-  const int64_t group = instruction.immediates[0], ctas = sync->memory.cluster_ctas;
-  const bool multicast = instruction.immediates[1];
-  std::vector<std::shared_ptr<Commit>> made;
-  for (int n = 0; n < context.count; n++) {
-    const Row& row = context.rows[n];
-    const int64_t slot = sync->core.slot_of[row.warp], first = slot - sync->rank(slot);
-    for (Mask left = row.lanes; left; left &= left - 1) {
-      const int lane = __builtin_ctz(left);
-      int64_t address = context.in<int64_t>(row, instruction.operands[0])[lane];
-      if (address >= SHARED_WINDOW)
-        address -= SHARED_WINDOW;
-      const int64_t rank = address >> RANK_SHIFT, offset = address & OFFSET_MASK;
-      if (rank < 0 || rank >= ctas)
-        return FALLBACK;
-      made.push_back(std::make_shared<Commit>());
-      if (!multicast) {
-        made.back()->places.emplace_back(first + rank, offset);
+  const int64_t group = instruction.immediates[0];
+  thread_local std::vector<TensorCommit*> made;
+  made.clear();
+  for (int n = 0; n < context.count; n++)
+    for (Mask left = context.rows[n].lanes; left; left &= left - 1) {
+      made.push_back(sync->tensor_commits.take());
+      if (find_places(*sync, context, instruction, context.rows[n], __builtin_ctz(left),
+                      *made.back()))
         continue;
-      }
-      const int64_t bits = context.in<uint16_t>(row, instruction.operands[1])[lane];
-      if (bits >> ctas)
-        return FALLBACK;
-      for (int64_t one = 0; one < ctas; one++)
-        if (bits >> one & 1)
-          made.back()->places.emplace_back(first + one, offset);
+      for (TensorCommit* one : made)
+        sync->tensor_commits.put(one);
+      return FALLBACK;
     }
-  }
   size_t next = 0;
   for (int n = 0; n < context.count; n++)
     for (Mask left = context.rows[n].lanes; left; left &= left - 1) {
       const int lane = __builtin_ctz(left), warp = context.rows[n].warp;
       Op* op = sync->issue(warp, lane, instruction.at, group == 1 ? COMMIT_1 : COMMIT_2);
-      op->own = made[next++];
+      op->own = not_owned(made[next++]);
       op->step = commit_step;
       op->stream = TENSOR_STREAMS | ((warp * LANES + lane) * 2 + group - 1);
       op->leaves_stream = true;
@@ -384,8 +413,10 @@ int core_pending(emu::Core* core, int warp, int64_t reg, uint32_t* into) {
   for (auto one = loads.rbegin(); one != loads.rend(); ++one)
     for (size_t n = 0; n * emu::LANES < (*one)->values.size(); n++)
       if ((*one)->registers[n] == reg) {
-        if (into)
+        if (into && (*one)->brought)
           std::copy_n((*one)->values.data() + n * emu::LANES, emu::LANES, into);
+        else if (into)
+          std::fill_n(into, emu::LANES, emu::UNTOUCHED);
         return 1;
       }
   return 0;

@@ -26,14 +26,6 @@ const TensorForm* TensorProducts::form(uint32_t bits, int kind, int group) {
   return forms.emplace(key, std::move(made)).first->second.get();
 }
 
-std::shared_ptr<TensorProduct> TensorProducts::make() {
-  if (unused.empty())
-    return std::make_shared<TensorProduct>();
-  std::shared_ptr<TensorProduct> made = std::move(unused.back());
-  unused.pop_back();
-  return made;
-}
-
 namespace {
 
 constexpr int A_COLUMNS = 8;  // of tensor memory, for 32 bytes of K
@@ -179,10 +171,10 @@ bool add(Core& core, Op& op, TensorProduct& product) {
 }
 
 bool step(Core& core, Op& op) {
-  const auto product = std::static_pointer_cast<TensorProduct>(op.own);
+  auto* product = static_cast<TensorProduct*>(op.own.get());
   const bool goes_on = op.stage++ ? add(core, op, *product) : read(core, op, *product);
   if (!goes_on)
-    core.sync->tensor_products.keep(product);
+    core.sync->tensor_products.pool.put(product);
   return goes_on;
 }
 
@@ -249,17 +241,17 @@ Result mma(Context& context, const Instruction& instruction) {
   if (!sync)
     return FALLBACK;
   TensorProducts& products = sync->tensor_products;
-  thread_local std::vector<std::shared_ptr<TensorProduct>> made;
+  thread_local std::vector<TensorProduct*> made;
   made.clear();
   bool plain = true;
   for (int n = 0; n < context.count && plain; n++)
     for (Mask left = context.rows[n].lanes; left && plain; left &= left - 1) {
-      made.push_back(products.make());
+      made.push_back(products.pool.take());
       plain = find(*sync, context, instruction, context.rows[n], __builtin_ctz(left), *made.back());
     }
   if (!plain) {
-    for (const auto& one : made)
-      products.keep(one);
+    for (TensorProduct* one : made)
+      products.pool.put(one);
     return sync->core.halted() ? HALT : FALLBACK;
   }
   const int group = int(instruction.immediates[GROUP]);
@@ -269,12 +261,11 @@ Result mma(Context& context, const Instruction& instruction) {
     for (Mask left = context.rows[n].lanes; left; left &= left - 1) {
       const int lane = __builtin_ctz(left), warp = context.rows[n].warp;
       Op* op = sync->issue(warp, lane, instruction.at, name);
-      op->own = made[next++];
+      op->own = not_owned(made[next++]);
       op->step = step;
       op->stream = TENSOR_STREAMS | ((warp * LANES + lane) * 2 + group - 1);
       sync->core.issue(op);
     }
-  made.clear();
   return CONTINUE;
 }
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "pool.hpp"
 #include "tensor/matrix_operand.hpp"
 
 namespace emu {
@@ -40,14 +41,11 @@ struct TensorProducts {
 
   // Null where Python raised.
   const TensorForm* form(uint32_t bits, int kind, int group);
-  std::shared_ptr<TensorProduct> make();
-  void keep(const std::shared_ptr<TensorProduct>& one) { unused.push_back(one); }
-
+  Pool<TensorProduct> pool;
   std::vector<float> a, b;  // of the product under way
 
 private:
   std::unordered_map<uint64_t, std::unique_ptr<TensorForm>> forms;
-  std::vector<std::shared_ptr<TensorProduct>> unused;
 };
 
 }  // namespace emu

@@ -36,6 +36,7 @@ SAME_NAME = {
     "memory": "an observer of its use, and its place in the native core",
     "process": "a process here, and a process of a measurement",
     "program": "the program of an emulated kernel, and the command-line program",
+    "publication": "the observer of what is published, and its form in the core",
     "races": "the detector, and its form in the native core",
     "reader": "of what a stage left: one a kind of stage",
     "tensor_memory": "its state in the emulator, and the static rules about it",
@@ -162,7 +163,7 @@ def test_one_place_turns_an_exception_into_a_verdict_or_the_end_of_a_run() -> No
         "emu/__main__.py",
         "emu/launch/workers.py",
         "emu/native/core_scheduler.py",
-        "emu/native/races.py",
+        "emu/native/core_observer.py",
         "remote/agent/",
     )
     sites = [

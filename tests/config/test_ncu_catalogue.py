@@ -196,6 +196,7 @@ def test_a_projects_catalogue_of_the_hosts_version_is_used(tmp_path: Path) -> No
         gzip.compress(b"ncu 9999.9.9 gh100\nwhat sm__x\n"),
         gzip.compress(b"ncu 9999.9.9 gh100\n" + bytes(99))[:-12],
     ],
+    ids=["empty", "no gzip", "another chip", "no dot", "cut off"],
 )
 def test_a_damaged_catalogue_is_one_sentence(tmp_path: Path, data: bytes) -> None:
     (tmp_path / OWN).mkdir(parents=True)

@@ -185,5 +185,11 @@ def test_a_baseline_is_in_git_and_makes_no_tree_dirty(root: Path) -> None:
     git("commit", "--quiet", "-m", "second")
     (root / "artifacts/baselines/x.json").write_text("[]")
     assert provenance.provenance(root).dirty_sha256 == ""
+    (root / "kernel/experiments").mkdir()
+    (root / "kernel/experiments/tried.md").write_text("---\n")
+    assert provenance.provenance(root).dirty_sha256 == "", "nor does an experiment"
+    (root / "kernel/experiments/tried.cuh").write_text("")
+    assert provenance.provenance(root).dirty_sha256 != ""
+    (root / "kernel/experiments/tried.cuh").unlink()
     (root / "kernel/cpu_program.cpp").write_text("")
     assert provenance.provenance(root).dirty_sha256 != ""

@@ -32,8 +32,11 @@ name another one, and GIT_EXTERNAL_DIFF would say what differs."""
 _ALL_CHANGES = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=none", "--binary")
 """Settings and attributes of a checkout may hide what differs from what would be committed."""
 
-_NOT_BASELINES = ("--", ".", ":(exclude)artifacts/baselines")
-"""Accepting a baseline changes no build."""
+_WITHOUT_RECORDS = (
+    *("--", ".", ":(exclude)artifacts/baselines"),
+    ":(exclude,glob)kernel/experiments/*.md",
+)
+"""Accepting a baseline, or writing down an experiment, changes no build."""
 _LINK = "120000"
 _FOREIGN = "dubious ownership"
 _TRUSTED = ("-c", "safe.directory=*", "-c", "core.fsmonitor=false")
@@ -167,7 +170,7 @@ def _state(root: Path) -> tuple[str, str, str]:
 
 def _dirty(root: Path) -> str:
     """Hash what differs from HEAD, untracked files included; empty for a clean tree."""
-    diff = _git(root, "diff", *_ALL_CHANGES, "HEAD", *_NOT_BASELINES).stdout
+    diff = _git(root, "diff", *_ALL_CHANGES, "HEAD", *_WITHOUT_RECORDS).stdout
     unknown = (*_untracked(root), *_hidden(root))
     digest = hashlib.sha256(diff.encode())
     for name in unknown:
@@ -194,14 +197,14 @@ def _dirty_foreign(root: Path) -> str:
 
 def _untracked(root: Path, *options: str) -> Iterator[str]:
     listed = _git(
-        root, *options, "ls-files", "--others", "--exclude-standard", "-z", *_NOT_BASELINES
+        root, *options, "ls-files", "--others", "--exclude-standard", "-z", *_WITHOUT_RECORDS
     )
     return iter(sorted(filter(None, listed.stdout.split("\0"))))
 
 
 def _hidden(root: Path) -> Iterator[str]:
     """Yield files that `git diff` was told to take for unchanged, and which are not as in HEAD."""
-    listed = _git(root, "ls-files", "-v", "-z", *_NOT_BASELINES).stdout.split("\0")
+    listed = _git(root, "ls-files", "-v", "-z", *_WITHOUT_RECORDS).stdout.split("\0")
     told = (entry[2:] for entry in listed if entry[:1].islower() or entry[:1] == "S")
     for name in sorted(n for n in told if (root / n).exists()):  # others: a sparse checkout
         # Hashed as it would be committed: line ends and filters of the checkout are no change.

@@ -17,6 +17,7 @@ pytest_plugins = (
     "tests.toolchain_fixture",
     "tests.sass_fixture",  # after the toolchain's, which it imports
     "tests.ptx_fixture",
+    "tests.ncu_fixture",  # after the toolchain's, which it imports
     "tests.emu.device_fixture",
 )
 

@@ -89,7 +89,15 @@ def test_the_default_plan_has_as_many_inputs_as_seeds() -> None:
 
 def argv_seeds(stage: Stage, seed: int | None) -> list[str]:
     plan = Plan("test", (stage,))
-    (job,) = stage_jobs(plan, bench.KERNEL, bench.BUILDS, bench.HOST, bench.H200, seed=seed)
+    (job,) = stage_jobs(
+        plan,
+        bench.KERNEL,
+        bench.BUILDS,
+        bench.HOST,
+        bench.H200,
+        seed=seed,
+        profiling=bench.profiling("stalls"),
+    )
     return [c.argv[c.argv.index("--seed") + 1] for c in job.commands if "--seed" in c.argv]
 
 

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kernelrig.config.profile_plans import load_profile_plans
 from kernelrig.model import (
     Build,
     Builds,
@@ -22,6 +23,7 @@ from kernelrig.model import (
     Kernel,
     Outcome,
     Plan,
+    Profiling,
     RecordedRemote,
     Shape,
     Stage,
@@ -33,7 +35,7 @@ from kernelrig.model import (
     Variant,
     Verdict,
 )
-from kernelrig.stages import Context, stage_jobs
+from kernelrig.stages import Context, merge_plans, stage_jobs
 
 from tests.stages import outputs
 
@@ -149,7 +151,15 @@ def context(**changes: Any) -> Context:  # noqa: ANN401 - any field
 def job(stage: Stage, ctx: Context) -> StageJob:
     plan = Plan("test", (stage,))
     builds = Builds(ctx.build, selftest=SELFTEST)
-    return stage_jobs(plan, ctx.kernel, builds, ctx.host, ctx.remote)[0]
+    measured = ctx.profiling or profiling()
+    return stage_jobs(plan, ctx.kernel, builds, ctx.host, ctx.remote, profiling=measured)[0]
+
+
+@cache
+def profiling(*names: str) -> Profiling:
+    """Return what a profile of the plans measures on an H200; of all without names."""
+    plans = load_profile_plans(DATA.parents[1], names, "gh100")
+    return Profiling("gh100", "2025.3.1", plans, merge_plans(plans, "gh100"))
 
 
 def exited(name: str, code: int, seconds: float = 1.5) -> CommandResult:

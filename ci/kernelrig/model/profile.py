@@ -162,6 +162,7 @@ class ProfiledLaunch:
     kernel: str
     signature: str
     metrics: dict[str, Metric]
+    sections: tuple[str, ...] = ()
     advice: tuple[Advice, ...] = ()
     instructions: tuple[Instruction, ...] = ()
 

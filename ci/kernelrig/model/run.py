@@ -11,6 +11,7 @@ from kernelrig.model.configuration import Emulation, Fault, Kernel, Plan
 from kernelrig.model.finding import Finding
 from kernelrig.model.host import Host, RecordedRemote, Shipped
 from kernelrig.model.job import CommandResult, StageJob
+from kernelrig.model.profile import Profiling
 from kernelrig.model.verdict import (
     DeviceKind,
     Outcome,
@@ -87,7 +88,8 @@ class Run:
     = no limit. `require_device` is the name of the one GPU that may execute it; empty = any. `seed`
     is what the seeds of the plan stand for (model.seed); None = themselves. `purpose` is the task
     that made it, `only` the stages that --only left of its plan; empty = all of them. `emulation`
-    is how `emulate` carried it out; None for other tasks, and in older records.
+    is how `emulate` carried it out; None for other tasks, and in older records. `profiling` is what
+    its profile stage measures; None without one, and in older records.
     """
 
     id: str
@@ -113,6 +115,7 @@ class Run:
     purpose: Purpose = Purpose.TEST
     only: tuple[str, ...] = ()
     emulation: Emulation | None = None
+    profiling: Profiling | None = None
     schema: int = 3
 
 

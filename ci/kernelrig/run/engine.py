@@ -104,7 +104,16 @@ def describe_plan(root: Path, request: RunRequest | BenchRequest) -> str:
     directory.made = make_builds(root, p.wanted, p.tools, system_cuda=p.system_cuda)
     remote, builds = directory.remote, directory.builds
     device = executor(p.kernel, remote.device, None)[0]
-    jobs = stages.stage_jobs(p.plan, p.kernel, builds, None, remote, bench=p.bench, seed=p.seed)
+    jobs = stages.stage_jobs(
+        p.plan,
+        p.kernel,
+        builds,
+        None,
+        remote,
+        bench=p.bench,
+        seed=p.seed,
+        profiling=p.profiling,
+    )
     skipped = {s.name: stages.why_not(p.kernel, p.arch, s, device) for s in p.plan.on_host}
     return report.render_plan(p.plan, jobs, remote, skipped)
 

@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kernelrig import stages
+from kernelrig.build import toolchain
 from kernelrig.errors import ProtocolError
 from kernelrig.files import rundir
-from kernelrig.model import DeviceKind, Stage, StageRecord
+from kernelrig.model import DeviceKind, Stage, StageKind, StageRecord
 from kernelrig.remote import read_journal
 from kernelrig.run import standards
 from kernelrig.run.store import SOURCES, RunDirectory
@@ -57,6 +58,8 @@ def judge_stage(directory: RunDirectory, stage: Stage) -> StageRecord:
         run_folder=folder,
         fault=run.fault,
         drawn=run.seed,
+        profiling=run.profiling,
+        ncu_report=_report_library(directory) if stage.kind is StageKind.PROFILE else None,
     )
     found = rundir.stage_folder(folder, index, job.name)
     record = stages.read_stage(stage, job, results[stage.name], found, context)
@@ -66,3 +69,10 @@ def judge_stage(directory: RunDirectory, stage: Stage) -> StageRecord:
     name = rundir.stage_folder(Path(), index, job.name)
     absent = (f"missing: {why}" for why in run.missing if why.startswith(f"{name}/"))
     return replace(record, build=context.build.key, standard=asked, notes=(*record.notes, *absent))
+
+
+def _report_library(directory: RunDirectory) -> Path | None:
+    """Return the folder of what reads ncu's reports; a run of before that has none to be read."""
+    if directory.run.profiling is None:
+        return None
+    return toolchain.fetch_wheels(directory.root, toolchain.NCU_REPORT)

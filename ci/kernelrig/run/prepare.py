@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from kernelrig import build, config, stages
+from kernelrig.config.ncu_catalogue import chip_of, load_catalogue
+from kernelrig.config.profile_plans import load_profile_plans
 from kernelrig.config.selection import (
     DEFAULT_REMOTE,
     SELFTEST,
@@ -26,6 +28,7 @@ from kernelrig.model import (
     DeviceKind,
     Kernel,
     Plan,
+    Profiling,
     Purpose,
     Remote,
     Stage,
@@ -183,7 +186,20 @@ def prepare_run(root: Path, request: RunRequest) -> RunSpec:
         seed=_seed(request.seed, device),
         only=tuple(s.name for s in plan.stages if s.name in request.only) if plan != whole else (),
         stop_at_first=request.stop_at_first,
+        profiling=_profiling(root, request, plan, wanted[""].request.arch, device),
     )
+
+
+def _profiling(
+    root: Path, request: RunRequest, plan: Plan, arch: str, device: DeviceKind
+) -> Profiling | None:
+    """Return what the profile stages measure; None where there is none to run."""
+    if device is not DeviceKind.GPU or not any(s.kind is StageKind.PROFILE for s in plan.stages):
+        return None
+    chip = chip_of(arch)
+    plans = load_profile_plans(root, request.profile_plans, chip)
+    runs = stages.merge_plans(plans, chip)
+    return Profiling(chip, load_catalogue(root, chip).ncu, plans, runs)
 
 
 def _seed(asked: int | None, device: DeviceKind) -> int | None:

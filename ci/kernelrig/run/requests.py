@@ -76,7 +76,10 @@ class EmulateRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What `invoke remote-test` and `invoke profile` run, and where; no `seed` = draw one."""
+    """What `invoke remote-test` and `invoke profile` run, and where; no `seed` = draw one.
+
+    `profile_plans` are those of a profile stage; empty = all that are for the remote's chip.
+    """
 
     remote: str
     kernel: str = ""
@@ -90,6 +93,7 @@ class RunRequest:
     gate_percent: float | None = None
     require_device: str = ""
     seed: int | None = None
+    profile_plans: tuple[str, ...] = ()
 
 
 ROUNDS, LEAST_ROUNDS = 7, 2

@@ -8,7 +8,18 @@ from pathlib import Path
 
 from kernelrig import build
 from kernelrig.build import toolchain
-from kernelrig.model import Bench, Build, Emulation, Fault, Kernel, Plan, Purpose, Remote, Toolchain
+from kernelrig.model import (
+    Bench,
+    Build,
+    Emulation,
+    Fault,
+    Kernel,
+    Plan,
+    Profiling,
+    Purpose,
+    Remote,
+    Toolchain,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,7 @@ class RunSpec:
     purpose: Purpose = Purpose.TEST
     only: tuple[str, ...] = ()
     emulation: Emulation = Emulation()  # noqa: RUF009 - frozen
+    profiling: Profiling | None = None
     gate_percent: float | None = None
     require_device: str = ""
     stop_at_first: bool = False

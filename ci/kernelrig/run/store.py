@@ -241,6 +241,7 @@ def new_run(root: Path, p: RunSpec) -> Run:
         purpose=p.purpose,
         only=p.only,
         emulation=p.emulation if p.purpose is Purpose.EMULATE else None,
+        profiling=p.profiling,
     )
 
 

@@ -1,7 +1,7 @@
 """Stages: for each kind the commands that an agent runs, and the reader of what they left.
 
-Nothing here starts a process or opens a connection: whoever holds a run directory reaches the same
-verdicts from it.
+Nothing here opens a connection or starts what is judged: whoever holds a run directory reaches the
+same verdicts from it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kernelrig.stages.harness.result import Clock, load_result
     from kernelrig.stages.jobs import inspect_early, stage_jobs
     from kernelrig.stages.preflight.reader import judge_preflight
+    from kernelrig.stages.profile.merged_plans import merge_plans
     from kernelrig.stages.table import why_not
     from kernelrig.stages.timing.phase_capture import phase_capture, releases_early
     from kernelrig.stages.timing.plausibility import THROTTLE_REASONS
@@ -36,6 +37,7 @@ __all__ = [
     "launches",
     "load_result",
     "load_timing",
+    "merge_plans",
     "nearest_rank",
     "phase_capture",
     "read_stage",

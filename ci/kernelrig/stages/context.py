@@ -20,6 +20,7 @@ from kernelrig.model import (
     Host,
     Kernel,
     Plan,
+    Profiling,
     RecordedRemote,
     Stage,
     StageRecord,
@@ -35,6 +36,7 @@ class Setup:
     `variant` is what the stage runs in place of the run's own, empty if it does not. `plan` is the
     whole one, and `emulation` how its launches are emulated where the remote's device does that.
     `builds` are all of the run's, `bench` what a bench compares. `drawn` is the run's seed.
+    `profiling` is what a profile measures.
     """
 
     kernel: Kernel
@@ -48,6 +50,7 @@ class Setup:
     bench: Bench | None = None
     builds: Builds | None = None
     drawn: int | None = None
+    profiling: Profiling | None = None
 
     def seed(self, number: int) -> int:
         """Return the seed of the inputs that the plan names by `number`."""
@@ -67,7 +70,8 @@ class Context:
     inputs are named from: with it a finding's fingerprint holds the text of its source line.
     `bench` is what a bench compares, of `builds`; `run_folder` is where its figures are filed.
     `fault` is what a fault stage is to detect, `drawn` the run's seed. `commit` is that
-    of an older tree which the build is of.
+    of an older tree which the build is of. `profiling` is what was to be measured, `ncu_report` the
+    folder of the library that reads ncu's reports; both None where nothing was profiled.
     """
 
     kernel: Kernel
@@ -83,6 +87,8 @@ class Context:
     fault: Fault | None = None
     drawn: int | None = None
     commit: str = ""
+    profiling: Profiling | None = None
+    ncu_report: Path | None = None
 
     def seed(self, number: int) -> int:
         """Return the seed of the inputs that the plan names by `number`."""

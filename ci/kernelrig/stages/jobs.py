@@ -15,6 +15,7 @@ from kernelrig.model import (
     Inspection,
     Kernel,
     Plan,
+    Profiling,
     RecordedRemote,
     Stage,
     StageJob,
@@ -43,6 +44,7 @@ def stage_jobs(
     emulation: Emulation = Emulation(),  # noqa: B008 - frozen
     bench: Bench | None = None,
     seed: int | None = None,
+    profiling: Profiling | None = None,
 ) -> tuple[StageJob, ...]:
     """Return a job for every stage that the agent runs; one that does not apply has no commands."""
     device, _ = executor(kernel, remote.device, host)
@@ -60,6 +62,7 @@ def stage_jobs(
             bench=bench,
             builds=builds,
             drawn=seed,
+            profiling=profiling,
         )
 
     def commands(stage: Stage) -> tuple[Command, ...]:

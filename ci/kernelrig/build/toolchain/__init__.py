@@ -10,12 +10,15 @@ if TYPE_CHECKING:
     from kernelrig.build.toolchain.discovery import MINIMUM_CUDA, find_toolchain, require_arch
     from kernelrig.build.toolchain.doctor import Item, describe
     from kernelrig.build.toolchain.sanitizer_wheel import fetch_sanitizer_wheel
+    from kernelrig.build.toolchain.wheels import NCU_REPORT, fetch_wheels
 
 __all__ = [
     "MINIMUM_CUDA",
+    "NCU_REPORT",
     "Item",
     "describe",
     "fetch_sanitizer_wheel",
+    "fetch_wheels",
     "find_toolchain",
     "require_arch",
 ]

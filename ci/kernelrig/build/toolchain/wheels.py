@@ -23,6 +23,8 @@ from kernelrig.proc import run_process
 from kernelrig.terminal.log import say, working
 
 TOOLS = Path("artifacts/tools")
+NCU_REPORT = "ncu"
+"""The extra whose wheel reads ncu's reports."""
 
 
 def wheel_tree(root: Path, extra: str) -> Path:

@@ -3,7 +3,7 @@
 from invoke import Collection
 
 from kernelrig.cli.tasks.kernels import build, check, emulate, sass_diff
-from kernelrig.cli.tasks.machines import clean, doctor, remote_add, test
+from kernelrig.cli.tasks.machines import clean, doctor, ncu_catalogue, remote_add, test
 from kernelrig.cli.tasks.measurements import analyze_source, analyze_timing
 from kernelrig.cli.tasks.notebook import experiment, history, list_runs, show
 from kernelrig.cli.tasks.runs import (
@@ -30,6 +30,7 @@ ns = Collection(
     experiment,
     history,
     list_runs,
+    ncu_catalogue,
     profile,
     remote_add,
     remote_test,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kernelrig.cli.command import command
-from kernelrig.cli.flag_values import whole_number
+from kernelrig.cli.flag_values import name_list, whole_number
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply
 from kernelrig.cli.tasks.flags import SYSTEM_CUDA
@@ -73,6 +73,27 @@ def clean(remote: str = "", days: str = "14", runs: bool = False, remove: bool =
     from kernelrig.run import upkeep
 
     return Reply(upkeep.clean(project_root(), remote, age))
+
+
+@command(
+    help={
+        "remote": "the host whose ncu lists what it knows; default: show what is held here",
+        "chip": "gb100 (B200) or gh100 (H200); default: both, and gb100 with --find",
+        "find": "words that a metric's name holds, separated by commas",
+    }
+)
+def ncu_catalogue(remote: str = "", chip: str = "", find: str = "") -> Reply:
+    """List what ncu measures on a chip, which profile plans are checked against, or refresh it."""
+    from kernelrig.run import catalogue_refresh
+
+    root = project_root()
+    if remote and find:
+        raise ConfigError("--find searches what is held here: it takes no --remote")
+    if remote:
+        return Reply(catalogue_refresh.refresh_catalogues(root, remote, chip))
+    if find:
+        return Reply(catalogue_refresh.find_metrics(root, name_list("find", find), chip))
+    return Reply(catalogue_refresh.describe_catalogues(root))
 
 
 @command(help={"system_cuda": SYSTEM_CUDA})

@@ -91,10 +91,12 @@ def _phases(run: Run) -> str:
         "remote": REMOTE,
         "kernel": KERNEL,
         "variant": "which variant to profile",
+        "plans": "profile plans, separated by commas; default: all that are for the chip",
         "build": BUILD,
         "require_device": REQUIRE,
         "seed": SEED,
         "system_cuda": SYSTEM_CUDA,
+        "dry_run": "print what ncu would be asked, and connect to no host",
     },
 )
 def profile(
@@ -102,11 +104,13 @@ def profile(
     remote: str = "",
     kernel: str = "",
     variant: str = "production",
+    plans: str = "",
     require_device: str = "",
     seed: str = "",
     system_cuda: bool = False,
+    dry_run: bool = False,
 ) -> Reply:
-    """Profile one launch with Nsight Compute on a host; bring back the report and its CSV pages."""
+    """Profile launches with Nsight Compute on a host: each plan asks a question, rules answer."""
     from kernelrig.model import Purpose
     from kernelrig.run import engine
     from kernelrig.run.requests import RunRequest
@@ -116,12 +120,15 @@ def profile(
         kernel=kernel,
         variant=variant,
         plan="profile",
+        profile_plans=name_list("plans", plans),
         purpose=Purpose.PROFILE,
         build_folders=tuple(map(Path, build)),
         system_cuda=system_cuda,
         require_device=require_device,
         seed=optional_seed("seed", seed),
     )
+    if dry_run:
+        return Reply(engine.describe_plan(project_root(), request))
     return of_run(engine.run_plan(project_root(), request))
 
 

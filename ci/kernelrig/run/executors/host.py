@@ -57,6 +57,7 @@ class HostExecutor:
             directory.remote,
             bench=run.bench,
             seed=run.seed,
+            profiling=run.profiling,
         )
         expected = good_seconds(directory)
         if expected and directory.device is DeviceKind.GPU:
@@ -123,6 +124,8 @@ class UploadSet:
 def upload_set(directory: RunDirectory) -> UploadSet:
     """Gather what is to be shipped: programs and tools for a GPU, PTX and launches to emulate."""
     run, builds, remote = directory.run, directory.builds, directory.remote
+    if run.profiling is not None:  # what reads the reports must be here before a host is paid for
+        toolchain.fetch_wheels(directory.root, toolchain.NCU_REPORT)
     if directory.device is DeviceKind.EMULATOR:
         needed = stages.launches(run.plan, run.kernel, builds, remote, run.seed)
         files = prepare_launches(directory.folder, needed, run.kernel, builds)

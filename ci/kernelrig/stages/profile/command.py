@@ -1,52 +1,45 @@
-"""The profile stage: ncu over one launch, and two exports of its report as CSV."""
+"""The profile stage: a run of the program under ncu for each group of plans that share launches."""
 
 from __future__ import annotations
 
-from kernelrig.model import Command, Pattern, Stage
+from kernelrig.model import Command, Pattern, ProfileRun, Stage
 from kernelrig.stages.checksum.command import watchdog_s
 from kernelrig.stages.context import Setup, case_text, stage_case
 
-PROFILE, RAW, DETAILS = "profile", "raw", "details"
-RAW_CSV, DETAILS_CSV = "profile-raw.csv", "profile-details.csv"
-REPORT = "profile.ncu-rep"
-SKIP, LAUNCHES = 2, 3
 PATTERN = Pattern.RANDOM
 
 
 def profile_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
-    """Return the profiled run and the two exports of its report as CSV.
+    """Return the profiled runs of the program; their reports are read here, not exported there."""
+    assert setup.profiling is not None, "a run of a profile stage says what it measures"
+    return tuple(
+        Command(run.name, (*_ncu_argv(run, setup), *_program_argv(run, stage, setup)), stage.time_s)
+        for run in setup.profiling.runs
+    )
 
-    Clocks are left as they are, and the third launch is taken: the first two warm up.
-    """
+
+def _ncu_argv(run: ProfileRun, setup: Setup) -> tuple[str, ...]:
     tool = setup.host.tools.get("ncu") if setup.host else None
-    ncu = tool.path if tool else "ncu"
-    profiled = (
-        *(ncu, "--set", "detailed", "--section", "WarpStateStats", "--section", "SchedulerStats"),
-        *("--clock-control", "none", "--import-source", "yes"),
-        *("--launch-skip", str(SKIP), "--launch-count", "1"),
-        *("-k", f"regex:{setup.kernel.kernel_regex}", "-f", "-o", PROFILE),
-        *_program_argv(stage, setup),
-    )
+    options = (w for name, value in run.options.items() for w in (f"--{name}", str(value)))
     return (
-        Command(PROFILE, profiled, stage.time_s),
-        *(
-            Command(
-                page,
-                (ncu, "--import", REPORT, "--page", page, "--csv"),
-                stage.time_s,
-                stdout=csv_file,
-            )
-            for page, csv_file in ((RAW, RAW_CSV), (DETAILS, DETAILS_CSV))
-        ),
+        tool.path if tool else "ncu",
+        *(word for section in run.sections for word in ("--section", section)),
+        *(("--metrics", ",".join(run.metrics)) if run.metrics else ()),
+        *("--replay-mode", run.replay, "--clock-control", run.clocks),
+        *("--cache-control", run.caches),
+        *("--launch-skip", str(run.launch_skip), "--launch-count", str(run.launch_count)),
+        *("--kernel-name", f"regex:{run.kernel or setup.kernel.kernel_regex}"),
+        *options,
+        *("--force-overwrite", "--export", run.name),
     )
 
 
-def _program_argv(stage: Stage, setup: Setup) -> tuple[str, ...]:
+def _program_argv(run: ProfileRun, stage: Stage, setup: Setup) -> tuple[str, ...]:
     if setup.kernel.level == 0:
         return (setup.program, *setup.kernel.args)
     return (
-        *(setup.program, "--mode", "once", "--samples", str(LAUNCHES)),
+        *(setup.program, "--mode", "once", "--samples", str(run.launch_skip + run.launch_count)),
         *("--case", case_text(stage_case(setup.kernel, stage))),
         *("--pattern", PATTERN.value, "--seed", str(setup.seed(stage.seeds[0]))),
-        *("--watchdog", watchdog_s(stage), "--result", f"{PROFILE}.json"),
+        *("--watchdog", watchdog_s(stage), "--result", f"{run.name}.json"),
     )

@@ -1,22 +1,34 @@
-"""The profile stage: does ncu's report hold the launch, the metrics and the sections asked for?"""
+"""The profile stage: does each report hold the launches and the metrics that its plans asked for?
+
+ncu drops a metric that it does not know and exits with 0, also if it profiled no kernel: so the
+reports alone say what was measured. Times under ncu are no times of the kernel: none is shown.
+"""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
+from kernelrig.analyse.profile_report import read_report
+from kernelrig.analyse.profile_rules import judge_rules
 from kernelrig.errors import ProtocolError
 from kernelrig.model import (
+    Advice,
     Check,
     EndedBy,
+    ProfiledLaunch,
+    ProfilePlan,
+    ProfileRun,
+    Profiling,
+    RuleResult,
     Stage,
     StageJob,
     StageRecord,
     StageResult,
     Verdict,
     broken,
+    merge_values,
     passed,
     unreadable,
 )
@@ -24,90 +36,95 @@ from kernelrig.stages.checksum.outputs import judge_sampled
 from kernelrig.stages.context import Context, stage_case
 from kernelrig.stages.harness.ended import judge_lost
 from kernelrig.stages.harness.result import Asked, find_mismatch, load_result
-from kernelrig.stages.profile.command import (
-    DETAILS,
-    DETAILS_CSV,
-    PATTERN,
-    PROFILE,
-    RAW,
-    RAW_CSV,
-    REPORT,
-)
-from kernelrig.stages.profile.page import Page, cell_number, function_name, parse_page
-from kernelrig.stages.record import find_command, log_tail, read_log, read_text, stage_record
+from kernelrig.stages.profile.command import PATTERN
+from kernelrig.stages.record import find_command, log_tail, read_log, stage_record
 
-KEY_METRICS = (
-    "gpu__time_duration.sum",
-    "sm__cycles_elapsed.avg",
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed",
-    "sm__warps_active.avg.pct_of_peak_sustained_active",
-    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
-    "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
-    "launch__registers_per_thread",
-    "smsp__issue_active.avg.per_cycle_active",
-    "smsp__warps_eligible.avg.per_cycle_active",
-    "smsp__average_warp_latency_per_inst_issued.ratio",
-)
-"""One or more of each section asked for; ncu's other columns may hold nan on a healthy report."""
-
-COMM = 15
-"""Linux keeps so many letters of a process's name."""
-
-SAME = ("ID", "Process ID", "Process Name", "Kernel Name", "Block Size", "Grid Size", "Device")
-"""What both pages say of the launch."""
-
-SECTIONS = ("Warp State Statistics", "Scheduler Statistics")
+CYCLES = "sm__cycles_elapsed.max"
+"""Measured with every report that names it; a launch of no cycles was not measured."""
+DEVICE = "device__attribute_display_name"
+RATIOS = (".ratio", ".pct", ".max_rate")
+"""Suffixes of metrics that have no value where nothing of their kind was executed: 0 / 0."""
+ADVICE_SHOWN = 5
 _FORBIDDEN = "ERR_NVGPUCTRPERM"
 
 
 def read_profile(
     stage: Stage, job: StageJob, result: StageResult, folder: Path, context: Context
 ) -> StageRecord:
-    """Judge the report by its content: ncu exits with 0 even if it profiled no kernel."""
-    raw = parse_page(read_text(folder / RAW_CSV) or "", units_row=True)
-    details = parse_page(read_text(folder / DETAILS_CSV) or "", units_row=False)
-    wrong = (
-        _judge_commands(job, result, folder)
-        or _judge_program(stage, folder, context)
-        or _judge_pages(raw, details, folder, context)
-    )
-    run = find_command(result, PROFILE)
-    facts = {} if wrong else _facts(raw, folder, context)
-    verdict = wrong or passed(f"{facts['kernel']} profiled; open it with `{facts['open']}`")
-    title = f"profile of {context.kernel.kernel_regex}"
-    check = Check(title, verdict, run.seconds if run else 0.0, facts=facts)
-    return stage_record(stage, result, context, [check])
+    """Judge each report by its content, then say which rules of its plans fire on its numbers."""
+    profiling = context.profiling
+    if profiling is None or context.ncu_report is None:
+        wrong = broken("the run does not say what it profiles; profile again")
+        return stage_record(stage, result, context, [Check(stage.name, wrong)])
+    checks: list[Check] = []
+    if unplanned := {c.name for c in job.commands} ^ {run.name for run in profiling.runs}:
+        wrong = broken(f"the stage did not run what its plans ask for: {', '.join(unplanned)}")
+        return stage_record(stage, result, context, [Check(stage.name, wrong)])
+    for run in profiling.runs:
+        checks += _judge_run(run, stage, job, result, folder, context, profiling)
+    return stage_record(stage, result, context, checks)
 
 
-def _judge_commands(job: StageJob, result: StageResult, folder: Path) -> Verdict | None:
-    planned = {c.name for c in job.commands}
-    if planned != {PROFILE, RAW, DETAILS}:
-        return broken(f"the stage ran {', '.join(sorted(planned))}, not ncu and its two exports")
-    said = (read_log(folder, PROFILE) or "") + (read_log(folder, PROFILE, "stderr") or "")
+def _judge_run(
+    run: ProfileRun,
+    stage: Stage,
+    job: StageJob,
+    result: StageResult,
+    folder: Path,
+    context: Context,
+    profiling: Profiling,
+) -> list[Check]:
+    title = f"{run.name} of {run.kernel or context.kernel.kernel_regex}"
+    ended = find_command(result, run.name)
+    seconds = ended.seconds if ended else 0.0
+    wrong = _judge_command(run, job, result, folder) or _judge_program(run, stage, folder, context)
+    launches: Sequence[ProfiledLaunch] = ()
+    if wrong is None:
+        assert context.ncu_report is not None
+        try:
+            launches = read_report(folder / run.report, context.ncu_report)
+        except ProtocolError as e:
+            wrong = unreadable(e.message)
+    wrong = wrong or _judge_launches(run, launches, context)
+    if wrong is not None:
+        return [Check(title, wrong, seconds)]
+    checks = [Check(title, _said(run, launches), seconds, facts=_facts(run, folder, context))]
+    values = merge_values(launches)
+    checks += (_judge_plan(p, profiling.chip, values) for p in profiling.plans_of(run))
+    return [*checks, _advice(launches)]
+
+
+def _judge_command(
+    run: ProfileRun, job: StageJob, result: StageResult, folder: Path
+) -> Verdict | None:
+    said = (read_log(folder, run.name) or "") + (read_log(folder, run.name, "stderr") or "")
     if _FORBIDDEN in said:
         return broken(
-            f"{_FORBIDDEN}: this user may not read GPU counters; the host must set"
-            " NVreg_RestrictProfilingToAdminUsers=0, or run as root"
+            f"{_FORBIDDEN}: this user may not read GPU counters; an administrator of the host sets"
+            " NVreg_RestrictProfilingToAdminUsers=0 for the nvidia module, or lets you log in as"
+            " root"
         )
     if "No kernels were profiled" in said:
         available = re.findall(r"^\s*\d+\. (.+)$", said, re.MULTILINE)
         names = f"; it launched {', '.join(available)}" if available else ""
         return broken(f"no kernel was profiled: the launch window or name missed it{names}")
-    for command in job.commands:
-        ended = find_command(result, command.name)
-        tail = log_tail(folder, command.name)
-        if ended is None:
-            return broken(f"{command.name} was planned, and the journal has no record of it")
-        if ended.ended_by is EndedBy.TIME_LIMIT:
-            return broken(f"{command.name} did not end within {command.time_s:.0f} s", *tail)
-        if ended.ended_by is not EndedBy.EXIT or ended.exit_code is None:
-            return judge_lost(command, ended)
-        if ended.exit_code != 0:
-            return broken(f"ncu ({command.name}) exits {ended.exit_code}", *tail)
+    (command,) = (c for c in job.commands if c.name == run.name)
+    ended = find_command(result, run.name)
+    tail = log_tail(folder, run.name)
+    if ended is None:
+        return broken(f"{run.name} was planned, and the journal has no record of it")
+    if ended.ended_by is EndedBy.TIME_LIMIT:
+        return broken(f"{run.name} did not end within {command.time_s:.0f} s", *tail)
+    if ended.ended_by is not EndedBy.EXIT or ended.exit_code is None:
+        return judge_lost(command, ended)
+    if refused := re.findall(r"^==ERROR== (.+)$", said, re.MULTILINE):
+        return broken(f"ncu refuses: {refused[0]}", *tail)
+    if ended.exit_code != 0:
+        return broken(f"ncu ({run.name}) exits {ended.exit_code}", *tail)
     return None
 
 
-def _judge_program(stage: Stage, folder: Path, context: Context) -> Verdict | None:
+def _judge_program(run: ProfileRun, stage: Stage, folder: Path, context: Context) -> Verdict | None:
     """Return what is wrong with the program that was profiled, None if nothing is.
 
     It is of the planned case and GPU, and right: the profile of a wrong kernel means nothing.
@@ -115,7 +132,7 @@ def _judge_program(stage: Stage, folder: Path, context: Context) -> Verdict | No
     if context.kernel.level == 0:
         return None
     try:
-        seen = load_result(folder / f"{PROFILE}.json")
+        seen = load_result(folder / f"{run.name}.json")
     except ProtocolError as e:
         return unreadable(f"nothing says what was profiled: {e.message}")
     asked = Asked("once", stage_case(context.kernel, stage), context.seed(stage.seeds[0]), PATTERN)
@@ -125,76 +142,96 @@ def _judge_program(stage: Stage, folder: Path, context: Context) -> Verdict | No
     return judge_sampled(seen, asked.seed, context)
 
 
-def _judge_pages(raw: Page, details: Page, folder: Path, context: Context) -> Verdict | None:
-    report = folder / REPORT
-    if not report.is_file() or not report.stat().st_size:
-        return broken(f"{REPORT} is missing or empty")
-    for name, page in ((RAW, raw), (DETAILS, details)):
-        if page.damage:
-            return unreadable(f"the {name} page is damaged: {page.damage}")
-    if not raw.rows:
-        return unreadable("the raw page holds no kernel")
-    if len(raw.rows) != 1:
-        return broken(f"the raw page has {len(raw.rows)} kernels, one launch was asked for")
-    row = raw.rows[0]
-    wanted = context.kernel.kernel_regex
-    found = function_name(row.get("Kernel Name", ""))
-    if not re.fullmatch(wanted, found):
-        return broken(f"the report holds kernel {found}, wanted was {wanted}")
-    for metric in KEY_METRICS:
-        if cell_number(row.get(metric)) is None:
-            return broken(f"{metric} is '{row.get(metric, 'missing')}': ncu may not know this chip")
-    if (cell_number(row[KEY_METRICS[0]]) or 0.0) <= 0:
-        return broken(f"{KEY_METRICS[0]} is {row[KEY_METRICS[0]]}: nothing was measured")
-    if any(function_name(r.get("Kernel Name", "")) != found for r in details.rows):
-        return broken("the details page is of another kernel")
-    if wrong := _find_other_process(row, details, folder, context):
-        return broken(wrong)
-    measured = {
-        r.get("Section Name", "")
-        for r in details.rows
-        if cell_number(r.get("Metric Value")) is not None
-    }
-    if absent := [s for s in SECTIONS if s not in measured]:
-        return broken(f"section {absent[0]} is not in the report")
+def _judge_launches(
+    run: ProfileRun, launches: Sequence[ProfiledLaunch], context: Context
+) -> Verdict | None:
+    if len(launches) != run.launch_count:
+        return broken(f"{run.report} holds {len(launches)} launches, asked was {run.launch_count}")
+    wanted = run.kernel or context.kernel.kernel_regex
+    for launch in launches:
+        if not re.fullmatch(wanted, launch.kernel):
+            return broken(f"{run.report} holds kernel {launch.kernel}, wanted was {wanted}")
+        device = launch.metrics[DEVICE].text if DEVICE in launch.metrics else ""
+        if device != context.machine:
+            return broken(
+                f"{run.report} is of '{device or 'no device'}', the host's GPU is {context.machine}"
+            )
+        if absent := [s for s in run.sections if s not in launch.sections]:
+            return broken(f"section {absent[0]} is not in {run.report}")
+        if missing := _missing(run.metrics, launch):
+            return missing
     return None
 
 
-def _find_other_process(
-    row: Mapping[str, str], details: Page, folder: Path, context: Context
-) -> str:
-    """Return what shows that the report is of another process or launch, empty if nothing does."""
-    program, named = context.build.program, row.get("Process Name", "")
-    same = named == program or (len(named) >= COMM and program.startswith(named))
-    if context.kernel.level and not same:
-        return f"the report is of program '{named}', expected {program}"
-    for column in SAME:
-        if other := [r for r in details.rows if r.get(column) != row.get(column)]:
-            said = other[0].get(column, "none")
-            return f"the pages are of two launches: {column} {row.get(column)} and {said}"
-    metrics = [(r.get("Section Name"), m) for r in details.rows if (m := r.get("Metric Name"))]
-    if doubled := [key for key, times in Counter(metrics).items() if times > 1]:
-        return f"the details page has {doubled[0][1]} of {doubled[0][0]} twice"
-    connected = re.findall(
-        r"^==PROF== Connected to process (\d+)", read_log(folder, PROFILE) or "", re.MULTILINE
-    )
-    if row.get("Process ID") not in connected:
-        return (
-            f"the report is of process {row.get('Process ID')}, ncu connected to"
-            f" {', '.join(connected) or 'none'}"
+def _missing(metrics: Sequence[str], launch: ProfiledLaunch) -> Verdict | None:
+    absent = [m for m in metrics if m not in launch.metrics]
+    if absent:
+        more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
+        return broken(
+            f"{absent[0]}{more} is not in the report: the host's ncu does not know it",
+            "`invoke ncu-catalogue --remote R` lists what it knows",
         )
-    return ""
+    empty = [m for m in metrics if launch.metrics[m].value is None and not m.endswith(RATIOS)]
+    if empty:
+        return broken(f"{empty[0]} has no number: the host's ncu may not know this chip")
+    cycles = launch.metrics.get(CYCLES)
+    if cycles is not None and not (cycles.value or 0.0) > 0:
+        return broken(f"{CYCLES} is {cycles.value}: nothing was measured")
+    return None
 
 
-def _facts(raw: Page, folder: Path, context: Context) -> dict[str, str]:
-    row = raw.rows[0]
+def _said(run: ProfileRun, launches: Sequence[ProfiledLaunch]) -> Verdict:
+    count = f"{len(launches)} launches" if len(launches) > 1 else "one launch"
+    return passed(
+        f"{count} of {launches[0].kernel} profiled for {len(run.plans)} plans,"
+        f" {len(run.metrics)} metrics"
+    )
+
+
+def _facts(run: ProfileRun, folder: Path, context: Context) -> dict[str, str]:
     ncu = context.host.tools.get("ncu")
     facts = {
-        "open": f"ncu-ui {folder.parent.name}/{folder.name}/{REPORT}",
-        "kernel": function_name(row["Kernel Name"]),
+        "open": f"ncu-ui {folder.parent.name}/{folder.name}/{run.report}",
         "device": f"{context.device.value} {context.machine}",
         "label": context.label,
         "ncu": ncu.version if ncu else "",
-        **{m: f"{row[m]} {raw.units.get(m, '')}".strip() for m in KEY_METRICS},
+        "clocks": "as the GPU ran" if run.clocks == "none" else f"locked to {run.clocks}",
+        "plans": ", ".join(run.plans),
     }
     return {name: value for name, value in facts.items() if value}
+
+
+def _judge_plan(plan: ProfilePlan, chip: str, values: dict[str, float]) -> Check:
+    """Say which rules fire: that is an answer, not a verdict on the kernel."""
+    results = judge_rules(plan, chip, values)
+    title = f"{plan.name}: {plan.question}"
+    if untold := [r for r in results if r.fired is None]:
+        return Check(title, broken(f"rule {untold[0].rule.name}: {untold[0].why_not}"))
+    fired = [r for r in results if r.fired]
+    if not fired:
+        said = f"none of {len(results)} rules fires" if results else "measured; it has no rules"
+        return Check(title, passed(said))
+    names = ", ".join(r.rule.name for r in fired)
+    return Check(title, passed(names, *map(_shown, fired)))
+
+
+def _shown(result: RuleResult) -> str:
+    numbers = ", ".join(f"{name} {value:.4g}" for name, value in result.numbers.items())
+    return f"{result.rule.name} ({numbers}): {result.rule.means}; {result.rule.do}"
+
+
+def _advice(launches: Sequence[ProfiledLaunch]) -> Check:
+    """Show what ncu's own rules advise, the largest estimated gain first."""
+    found = {(a.rule, a.text): a for launch in launches for a in launch.advice if a.text}
+    kept = [a for a in found.values() if a.kind == "optimization"]
+    kept.sort(key=lambda a: -(a.speedup_percent or 0.0))
+    lines = tuple(map(_advised, kept[:ADVICE_SHOWN]))
+    said = f"{len(kept)} rules of ncu advise something" if kept else "no rule of ncu advises any"
+    return Check("ncu's own advice", passed(said, *lines))
+
+
+def _advised(advice: Advice) -> str:
+    of = "of the launch" if advice.scope == "global" else "of a part"
+    gain = advice.speedup_percent
+    estimate = f" (ncu estimates {gain:.1f}% {of})" if gain is not None else ""
+    return f"{advice.title or advice.rule}{estimate}: {advice.text.split('. ')[0]}"

@@ -26,6 +26,10 @@ BOX = (
     "ld.param.u64 %rd1, [map];\n@%p0 cp.async.bulk.tensor.2d.shared::cluster.global.tile"
     ".mbarrier::complete_tx::bytes{1} [%r2], [%rd1, {{{0}}}], [%r1]{2};\n"
 )
+PREFETCH = (
+    "ld.param.u64 %rd1, [{0}];\nprefetch.tensormap [%rd1];\n"
+    "@%p0 cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%rd1, {{128, 32}}];\n"
+)
 PLAIN = (
     "ld.param.u64 %rd3, [a];\n@%p0 cp.async.bulk.shared::cluster.global"
     ".mbarrier::complete_tx::bytes [%r2], [%rd3], {0}, [%r1];\n"
@@ -61,8 +65,8 @@ BODIES = {
     "a box": START + EXPECT.format(4096) + BOX.format("128, 32", "", "") + WAIT + store_tile(4096),
     "a box that leaves the tensor": START + EXPECT.format(4096) + BOX.format("192, -8", "", "")
     + WAIT + store_tile(4096),
-    "a box in and out": START + EXPECT.format(4096) + BOX.format("0, 0", "", "") + WAIT
-    + STORE_BOX.format("128, 40"),
+    "a box in and out": START + PREFETCH.format("map") + EXPECT.format(4096)
+    + BOX.format("0, 0", "", "") + WAIT + STORE_BOX.format("128, 40"),
     "a store before the tensor": START + STORE_BOX.format("-16, 0"),
     "five rounds": "mov.u32 %r8, 0;\n" + START + RING + store_tile(1024),
     "a wait that is missing": START + EXPECT.format(4096) + PLAIN.format(4096) + store_tile(4096),
@@ -73,6 +77,7 @@ BODIES = {
     "a source past its buffer": START + EXPECT.format(32768) + PLAIN.format(32768) + WAIT,
     "a map that is none": START + EXPECT.format(4096)
     + BOX.format("0, 0", "", "").replace("[map]", "[a]") + WAIT,
+    "a prefetch of what is no map": START + PREFETCH.format("a"),
     "a coordinate off its 16 bytes": START + EXPECT.format(4096) + BOX.format("8, 0", "", "")
     + WAIT,
     "all lanes arrive, twice too many": START
@@ -182,7 +187,7 @@ def test_what_is_plain_is_done_in_the_core() -> None:
     with counted_steps() as left:
         for name in ("a box in and out", "five rounds", "fences", "groups of each lane"):
             run_both(bound(BODIES[name]), Schedule(2), recorded=False)
-    names = ("cp.async.bulk", "fence", "membar", "bar.warp", "createpolicy")
+    names = ("cp.async.bulk", "prefetch", "fence", "membar", "bar.warp", "createpolicy")
     mine = [n for n in left if n.startswith(names)]
     mine += [n for n in left if n.startswith("mbarrier") and "init" not in n]
     assert mine == []

@@ -205,7 +205,7 @@ def _wait(i: Instruction) -> Step:
 
 
 def _prefetch(i: Instruction) -> Step:
-    return Step(lambda: None)
+    return Step(lambda: None, native=Native("nothing"))
 
 
 _TOLD = "mbarrier::complete_tx::bytes"

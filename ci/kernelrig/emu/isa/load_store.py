@@ -138,7 +138,7 @@ def _zero(batch: WarpBatch, mask: Mask, address: Array, size: int, how: MemorySe
 
 
 def _nothing(i: Instruction) -> Step:
-    return Step(_do_nothing)
+    return Step(_do_nothing, native=Native("nothing"))
 
 
 def _do_nothing() -> None:

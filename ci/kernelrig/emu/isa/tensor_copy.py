@@ -298,7 +298,8 @@ def _prefetch(i: Instruction) -> Step:
         for issuer in issuers(batch, mask, "cp.async.bulk.prefetch.tensor"):
             _box(issuer, map_at, coordinates, write=False)
 
-    return Step(run, tuple(_tensor(i, tensor, rank)), effect=True)
+    native = Native("bulk.tensor.prefetch", (rank,))
+    return Step(run, tuple(_tensor(i, tensor, rank)), effect=True, native=native)
 
 
 _DIMENSIONS = "1d 2d 3d tile L2::cache_hint"

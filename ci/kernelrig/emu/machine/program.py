@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -116,8 +117,12 @@ class Program:
     def counts(self) -> dict[str, int]:
         """Return how often each row of the table was executed, by warps."""
         counted: dict[str, int] = {}
-        for segment, visits in zip(self.segments, self.visits, strict=True):
+        for rows, visits in zip(self._rows_of_segments, self.visits, strict=True):
             if visits:
-                for at in range(segment.first, segment.last):
-                    counted[self.rows[at]] = counted.get(self.rows[at], 0) + visits
+                for row, count in rows.items():
+                    counted[row] = counted.get(row, 0) + count * visits
         return counted
+
+    @cached_property
+    def _rows_of_segments(self) -> list[Counter[str]]:
+        return [Counter(self.rows[s.first : s.last]) for s in self.segments]

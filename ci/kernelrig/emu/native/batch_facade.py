@@ -90,7 +90,6 @@ class NativeBatch(WarpBatch):
 
     def settle(self, tag: object) -> None:
         flags, in_flight, one = self.flags, self.in_flight, self.one
-        views = self.machine.register_views
         whole = one >= 0 and self.lanes is None
         left = []
         for register in self._pending:
@@ -101,7 +100,7 @@ class NativeBatch(WarpBatch):
                 left.append(register)
             elif whole:
                 del in_flight[register]
-                views[register][one] = held.values
+                self.machine.register_view(register)[one] = held.values
                 flags[register] = SET
             else:
                 self.registers[register] = held.values

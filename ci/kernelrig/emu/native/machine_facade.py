@@ -164,11 +164,7 @@ class NativeMachine(Machine):
         space = np.zeros(count * made.file_bytes + _ALIGN, np.uint8)
         start = -space.ctypes.data % _ALIGN
         self._files = space[start : start + count * made.file_bytes].reshape(count, -1)
-        self.register_views: list[NDArray[Any]] = []
-        for offset, width in zip(made.offsets, made.widths, strict=True):
-            lanes = self._files[:, offset : offset + (LANES * width or 4)]
-            kind = UNSIGNED.get(width, UNSIGNED[4])
-            self.register_views.append(lanes.view(kind) if width else lanes.view(kind)[:, 0])
+        self._register_views: dict[int, NDArray[Any]] = {}
         self._slots = np.ascontiguousarray(self.slot_of, np.int64)
         self.visits = np.array(self.program.visits, np.int64)
         self.calls.core_start(
@@ -196,15 +192,26 @@ class NativeMachine(Machine):
         self._batches[address] = view, made
         return made
 
+    def register_view(self, register: int) -> NDArray[Any]:
+        """Return a register of all warps: (n, 32) lanes, of a predicate (n,) words of bits."""
+        found = self._register_views.get(register)
+        if found is None:
+            offset, width = self.encoded.offsets[register], self.encoded.widths[register]
+            lanes = self._files[:, offset : offset + (LANES * width or 4)]
+            kind = UNSIGNED.get(width, UNSIGNED[4])
+            found = lanes.view(kind) if width else lanes.view(kind)[:, 0]
+            self._register_views[register] = found
+        return found
+
     def read_register(self, batch: NativeBatch, register: int) -> Array:
-        view = self.register_views[register]
+        view = self.register_view(register)
         if self.encoded.widths[register]:
             one = batch.one
             return view[one : one + 1].copy() if one >= 0 else view[batch.warps]
         return lanes_of(view[batch.warps])
 
     def write_register(self, batch: NativeBatch, register: int, value: Array) -> None:
-        view = self.register_views[register]
+        view = self.register_view(register)
         if not self.encoded.widths[register]:
             bits = bits_of(np.broadcast_to(value, (batch.size, LANES)))
             if batch.lanes is not None:

@@ -251,6 +251,20 @@ Result tensor_store(Context& context, const Instruction& instruction) {
       [&](const Issuer& issuer, auto& copy) { issue(*sync, instruction, issuer, copy, true); });
 }
 
+// Operands: map, coordinates. Immediates: the rank. It brings nothing that a program can see.
+Result tensor_prefetch(Context& context, const Instruction& instruction) {
+  Sync* sync = sync_of(context);
+  if (!sync)
+    return FALLBACK;
+  Copy copy;
+  for (int n = 0; n < context.count; n++)
+    for (Mask left = context.rows[n].lanes; left; left &= left - 1)
+      if (!box_of(*sync, context, {context.rows[n], __builtin_ctz(left)}, instruction.operands,
+                  int(instruction.immediates[0]), false, copy))
+        return FALLBACK;
+  return CONTINUE;
+}
+
 // Operands: destination, source, size, mbarrier, CTAs of a multicast. Immediates: whether it reads
 // shared memory, a multicast, shared::cluster.
 Result bulk_load(Context& context, const Instruction& instruction) {
@@ -307,6 +321,7 @@ Result bulk_store(Context& context, const Instruction& instruction) {
 
 const Handlers handlers{{"bulk.tensor.load", tensor_load},
                         {"bulk.tensor.store", tensor_store},
+                        {"bulk.tensor.prefetch", tensor_prefetch},
                         {"bulk.load", bulk_load},
                         {"bulk.store", bulk_store}};
 

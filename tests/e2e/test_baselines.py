@@ -61,10 +61,10 @@ class Rig:
     told: Path
     built: Path
 
-    def run(self, ms: float, *words: str) -> Answer:
-        """Run the stages of ONLY, of which the last is told `ms` at the median."""
+    def run(self, ms: float, *words: str, **more: object) -> Answer:
+        """Run the stages of ONLY, of which the last is told `ms` at the median, and `more`."""
         samples = bench.timed_ms(*(ms * (1 + (i - 100) / 1e5) for i in range(200)))
-        timed = bench.result("time", "random", FIRST, samples=samples) | {"label": ""}
+        timed = bench.result("time", "random", FIRST, samples=samples) | {"label": ""} | more
         (self.told / f"time-random-{FIRST}.json").write_text(json.dumps(timed))
         remote = ("--remote", "host", "--kernel", "told", "--build", str(self.built))
         return self.project.invoke("remote-test", *remote, *ONLY, *SEED, *words)
@@ -179,3 +179,23 @@ def test_a_gate_where_nothing_is_timed_is_refused_before_the_host(rig: Rig) -> N
         2,
         "--gate would gate nothing in plan default: it has no timing stage\n",
     )
+
+
+def test_the_phases_that_a_program_counts_are_explained_with_its_time(rig: Rig) -> None:
+    cycles = {"W0: ring wait": 900, "W0: issue": 100, "WG1: turn": 200, "WG1: MMAs": 600}
+    cycles |= {"WG1: store": 200, "WG2: turn": 300, "WG2: MMAs": 500, "WG2: store": 200}
+    phases = [
+        {"name": name, "rows": 132}
+        | dict.fromkeys(("mean_cycles", "min_cycles", "max_cycles", "p95_cycles"), mean)
+        for name, mean in cycles.items()
+    ]
+    answer = rig.run(1.0, phases=phases, phase_rows=132)
+    assert (answer.exit_code, answer.sentences) == (0, []), answer.stdout
+    bound = "MMA-bound: of a warpgroup's 1,000 cycles MMAs 55.0%, store 20.0%"
+    assert bound in stage_of(answer.run, "timing").verdict.summary
+    assert f"stage timing\n{bound}" in answer.stdout
+    assert "WG1 without the turn  800" in answer.stdout
+    again = rig.project.invoke("analyze-timing", answer.folder.name, "--what-if", "MMAs=-100")
+    assert (again.exit_code, again.stderr) == (0, "")
+    assert again.stdout.startswith(bound)
+    assert "what if MMAs -100: 900 cycles a CTA in place of 1,000" in again.stdout

@@ -21,6 +21,9 @@ _PREDICATE = re.compile(r"!?U?P[0-9T]")
 Point = tuple[int, int]
 """A block, and an instruction's place in it: the value before that instruction is meant."""
 
+_UNWRITTEN: Point = (-1, -1)
+"""In place of where a register is written: some way has not written it."""
+
 
 @dataclass(slots=True)
 class Values:
@@ -32,6 +35,7 @@ class Values:
     flow: Flow
     kept: dict[tuple[str, Point, int], int | None] = field(default_factory=dict)
     _writers: dict[tuple[int, str], tuple[int, ...]] = field(default_factory=dict)
+    _reaching: dict[tuple[int, str], frozenset[Point] | None] = field(default_factory=dict)
 
     def takes(self, block: int, thread: int) -> bool | None:
         """Return whether `thread` takes the branch at the end of `block`, None if unknown."""
@@ -66,6 +70,9 @@ class Values:
 
     def _search(self, name: str, at: Point, thread: int) -> int | None:
         """Return what was last written to `name` on every way to `at`, if it is one value."""
+        if (points := self._unguarded(name, at)) is not None:
+            values = {self._written(name, point, thread) for point in points}
+            return values.pop() if len(values) == 1 else None
         found: set[int | None] = set()
         waiting, seen = [at], set[int]()
         while waiting:
@@ -86,6 +93,45 @@ class Values:
                 if block == self.flow.entry:
                     found.add(None)
         return found.pop() if len(found) == 1 else None
+
+    def _written(self, name: str, at: Point, thread: int) -> int | None:
+        if at == _UNWRITTEN:
+            return None
+        i = self.flow.blocks[at[0]].instructions[at[1]]
+        known = _RESULTS.get(i.root)
+        return known(self, i, name, at, thread) if known else None
+
+    def _unguarded(self, name: str, at: Point) -> frozenset[Point] | None:
+        """Return where `name` is written last on each way to `at`; None if under a predicate.
+
+        It is the same for every thread, and so is found once.
+        """
+        block, end = at
+        before = [n for n in self._writers_of(name, block) if n < end]
+        if before:
+            writer = self.flow.blocks[block].instructions[before[0]]
+            return None if writer.conditional else frozenset([(block, before[0])])
+        if (key := (block, name)) not in self._reaching:
+            self._reaching[key] = self._from_before(name, block)
+        return self._reaching[key]
+
+    def _from_before(self, name: str, block: int) -> frozenset[Point] | None:
+        found = {_UNWRITTEN} if block == self.flow.entry else set[Point]()
+        waiting, seen = list(self.flow.graph.predecessors(block)), set[int]()
+        while waiting:
+            above = waiting.pop()
+            if above in seen:
+                continue
+            seen.add(above)
+            if writers := self._writers_of(name, above):
+                if self.flow.blocks[above].instructions[writers[0]].conditional:
+                    return None
+                found.add((above, writers[0]))
+                continue
+            if above == self.flow.entry:
+                found.add(_UNWRITTEN)
+            waiting += self.flow.graph.predecessors(above)
+        return frozenset(found)
 
     def _writers_of(self, name: str, block: int) -> tuple[int, ...]:
         """Return where in `block` `name` may be written, last first: the same for every thread."""

@@ -13,7 +13,8 @@ _CLASSES = (
     (r"SYNCS|UTCBAR|ARRIVES|BAR|B2R|UCGABAR_\w+|MEMBAR|FENCE|ERRBAR|CCTL\w*|DEPBAR", "barriers"),
     (r"WARPGROUP|WARPGROUPSET|WARPSYNC|USETMAXREG|UTCATOMSWS|ELECT|NANOSLEEP|YIELD", "barriers"),
     (r"LDG\w*|LDGSTS", "global loads"),
-    (r"STG|RED|REDG|ATOM|ATOMG|REDAS", "global stores"),
+    (r"STG", "global stores"),
+    (r"RED|REDG|ATOM|ATOMG|REDAS", "atomics"),
     (r"LDS\w*|STS|ATOMS|STAS|STSM|LDSM", "shared memory"),
     (r"LDL|STL", "local memory"),
     (r"LDC\w*|ULDC|LDCU", "constants"),
@@ -29,7 +30,7 @@ OTHER = "integer and moves"
 WORK = frozenset(
     (
         *("tensor core", "tensor memory", "TMA", "barriers", "global loads", "global stores"),
-        *("shared memory", "local memory", "generic memory", "floating point"),
+        *("atomics", "shared memory", "local memory", "generic memory", "floating point"),
     )
 )
 """Classes of what a role is there for; the rest computes addresses and decides."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kernelrig.analyse.source.instruction_class import is_wait
 from kernelrig.model import CountedInstruction, SourceCounters
@@ -35,6 +35,8 @@ class ProfiledFlow:
     loops: tuple[Loop, ...]
     retries: dict[int, Loop]
     detours: frozenset[int]
+    _around: dict[int, list[Loop]] = field(default_factory=dict)
+    _turning: dict[int, bool] = field(default_factory=dict)
 
     @property
     def blocks(self) -> tuple[int, ...]:
@@ -66,17 +68,26 @@ class ProfiledFlow:
 
     def turns(self, loop: Loop) -> bool:
         """Return whether a loop is gone round, and not only once for each entry."""
-        return loop.header not in self.retries and (
-            self.times(loop.header) >= _AGAIN * max(1, self.entries(loop))
-        )
+        if (header := loop.header) not in self._turning:
+            least = _AGAIN * max(1, self.entries(loop))
+            self._turning[header] = header not in self.retries and self.times(header) >= least
+        return self._turning[header]
 
     def innermost(self, block: int) -> Loop | None:
         """Return the smallest loop around a block that is gone round."""
-        around = [loop for loop in self.loops if block in loop.blocks and self.turns(loop)]
+        around = [loop for loop in self.around(block) if self.turns(loop)]
         return min(around, key=lambda loop: len(loop.blocks), default=None)
 
     def depth(self, block: int) -> int:
-        return max((loop.depth for loop in self.loops if block in loop.blocks), default=0)
+        return max((loop.depth for loop in self.around(block)), default=0)
+
+    def around(self, block: int) -> list[Loop]:
+        """Return the loops that a block is in."""
+        if not self._around:
+            for loop in self.loops:
+                for inside in loop.blocks:
+                    self._around.setdefault(inside, []).append(loop)
+        return self._around.get(block, [])
 
 
 def profiled_flow(counters: SourceCounters) -> ProfiledFlow:

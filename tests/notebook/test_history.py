@@ -18,11 +18,26 @@ from kernelrig import __version__
 from kernelrig.cli import ns, project
 from kernelrig.cli.program import KernelrigProgram
 from kernelrig.errors import CiError, ConfigError
-from kernelrig.model import Check, Outcome, Provenance, Purpose, RunEntry, Verdict, failed
+from kernelrig.files import serialization
+from kernelrig.model import (
+    Check,
+    Metric,
+    Outcome,
+    ProfiledLaunch,
+    Provenance,
+    Purpose,
+    RunEntry,
+    StageKind,
+    Verdict,
+    failed,
+    passed,
+    profile_figures,
+)
 from kernelrig.notebook import database
 from kernelrig.notebook.database import FILE, open_history
 from kernelrig.proc import run_process
 from kernelrig.run import past_runs
+from kernelrig.run.figures import PROFILE_FILE
 from kernelrig.run.past_runs import Wanted
 from kernelrig.run.store import RUNS
 
@@ -225,6 +240,33 @@ def test_a_bench_leaves_the_time_of_each_candidate_and_the_difference(tmp_path: 
     assert change.low < 2 < change.high
     assert (by_name["time_ms", "ours"].commit, change.commit) == ("c0ffee0123456789", "0" * 40)
     assert change.host_class == "NVIDIA H200, 700 W, driver 580"
+
+
+def test_a_profile_leaves_its_counters_and_no_time(tmp_path: Path) -> None:
+    root = make_cpu_project(tmp_path / "project")
+    verdict = passed("profiled")
+    stage = replace(
+        record(name="profile", kind=StageKind.PROFILE),
+        checks=(Check("profile", verdict, facts={"launch__waves_per_multiprocessor": "2.5"}),),
+    )
+    folder, run = put(root, 1, 1.0, timing=stage)
+    with open_history(root) as history:
+        past_runs.refresh(root, history)
+        assert [(o.metric, o.value) for _, o in history.observed(stage="profile")] == [
+            ("launch__waves_per_multiprocessor", 2.5)
+        ]
+    name = "dram__throughput.avg.pct_of_peak_sustained_elapsed"
+    values = {name: Metric(name, 81.5, "%"), "gpu__time_duration.sum": Metric("", 1e6, "ns")}
+    empty = Metric("sm__none.sum", None)
+    launches = [ProfiledLaunch("gemm", "gemm()", {**values, empty.name: empty})]
+    launches.append(ProfiledLaunch("gemm", "gemm()", {name: Metric(name, 82.5, "%")}))
+    figures = profile_figures(run.id, "profile", launches)
+    (folder / PROFILE_FILE).write_text(serialization.to_json(figures))
+    past_runs.rebuild(root)
+    with open_history(root) as history:
+        found = [o for _, o in history.observed(stage="profile")]
+    assert [(o.metric, o.value, o.unit) for o in found] == [(name, 82.0, "%")]
+    assert (found[0].host_class, found[0].variant) == ("NVIDIA H200", "production")
 
 
 def test_a_difference_across_environments_is_none(tmp_path: Path) -> None:

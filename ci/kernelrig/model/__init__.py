@@ -84,12 +84,14 @@ if TYPE_CHECKING:
         Instruction,
         Metric,
         ProfiledLaunch,
+        ProfileFigures,
         ProfilePlan,
         ProfileRule,
         ProfileRun,
         Profiling,
         RuleResult,
         merge_values,
+        profile_figures,
     )
     from kernelrig.model.resource_usage import AcceptedBuild, AcceptedBuilds, Usage
     from kernelrig.model.rule import Latency, Role, Rule, SassRule, SassRules
@@ -199,6 +201,7 @@ __all__ = [
     "PhaseCapture",
     "Plan",
     "PredictedCount",
+    "ProfileFigures",
     "ProfilePlan",
     "ProfileRule",
     "ProfileRun",
@@ -256,6 +259,7 @@ __all__ = [
     "join_checks",
     "merge_values",
     "passed",
+    "profile_figures",
     "skipped",
     "unreadable",
     "visible_gpu",

@@ -181,3 +181,28 @@ def merge_values(launches: Iterable[ProfiledLaunch]) -> dict[str, float]:
         for name, value in launch.values().items():
             found.setdefault(name, []).append(value)
     return {name: sum(values) / len(values) for name, values in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileFigures:
+    """profile.json of a run: the numbers of a profile that passed, by the metrics' names.
+
+    They are in ncu's base units. The history and the rules of experiments read them here: a report
+    needs a library of NVIDIA's to be read.
+    """
+
+    run: str
+    stage: str
+    values: dict[str, float]
+    units: dict[str, str]
+    schema: int = 1
+
+
+def profile_figures(run: str, stage: str, launches: Iterable[ProfiledLaunch]) -> ProfileFigures:
+    """Return the numbers of the launches of a profile; the mean where several have a metric."""
+    held = tuple(launches)
+    metrics = {name: m for launch in held for name, m in launch.metrics.items()}
+    values = merge_values(held)
+    return ProfileFigures(
+        run, stage, values, {n: metrics[n].unit for n in values if metrics[n].unit}
+    )

@@ -32,6 +32,7 @@ from kernelrig.model import (
     HostClass,
     Observed,
     Outcome,
+    ProfileFigures,
     Run,
     StageKind,
     StageRecord,
@@ -43,6 +44,7 @@ from kernelrig.run.timings import recorded_timing
 MOST = 5000
 """Of a run: a profile of every section has a thousand metrics."""
 BENCH_FILE = "bench.json"
+PROFILE_FILE = "profile.json"
 _NCU_METRIC = re.compile(r"[a-z0-9]+__[a-z0-9_.]{1,200}")
 _CELL = re.compile(r"(-?[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)(?: (.{1,40}))?")
 
@@ -264,13 +266,25 @@ def _profiles(folder: Path, run: Run) -> Iterator[Observed]:
             host_class=gpu.get("name", ""),
             card=gpu.get("uuid", ""),
         )
+        if (folder / PROFILE_FILE).is_file():
+            held = serialization.from_json(ProfileFigures, folder / PROFILE_FILE)
+            named = ((n, v, held.units.get(n, "")) for n, v in held.values.items())
+            if (held.run, held.stage) == (run.id, record.name):
+                yield from _metrics(of, named)
+            continue
         for check in record.checks:
-            yield from _metrics(of, check.facts.items())
+            yield from _metrics(of, _numbers(check.facts.items()))
 
 
-def _metrics(of: Observed, facts: Iterable[tuple[str, str]]) -> Iterator[Observed]:
-    """Yield the metrics among the facts of a profile; its times are not those of the kernel."""
+def _numbers(facts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, float, str]]:
+    """Yield the facts that are a number with its unit: what profiles left before profile.json."""
     for name, text in facts:
-        cell = _CELL.fullmatch(text)
-        if cell and _NCU_METRIC.fullmatch(name) and "time_duration" not in name:
-            yield _single(of, name, float(cell[1].replace(",", "")), cell[2] or "")
+        if cell := _CELL.fullmatch(text):
+            yield name, float(cell[1].replace(",", "")), cell[2] or ""
+
+
+def _metrics(of: Observed, named: Iterable[tuple[str, float, str]]) -> Iterator[Observed]:
+    """Yield the metrics of a profile; its times are not those of the kernel."""
+    for name, value, unit in named:
+        if _NCU_METRIC.fullmatch(name) and "time_duration" not in name:
+            yield _single(of, name, value, unit[:40])

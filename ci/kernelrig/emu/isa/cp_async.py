@@ -8,7 +8,7 @@ some time later.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,40 +16,32 @@ from kernelrig.emu.isa._address_operands import bracketed, source
 from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, partly, read
 from kernelrig.emu.machine.addressing import locate
 from kernelrig.emu.machine.async_groups import CopyGroups
-from kernelrig.emu.machine.instruction_table import Blocked, Read, Row, Step, Unsupported, row
+from kernelrig.emu.machine.copy_arrivals import CopyArrivals
+from kernelrig.emu.machine.instruction_table import (
+    Blocked,
+    Native,
+    Read,
+    Row,
+    Step,
+    Unsupported,
+    row,
+)
 from kernelrig.emu.machine.lane_groups import by_place
-from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
 from kernelrig.emu.machine.thread_memory import NO_VALUE
-from kernelrig.emu.numerics.arrays import BOOL, LANES, U32, Array, Mask, lane_bits
+from kernelrig.emu.numerics.arrays import BOOL, U32, Array, Mask, lane_bits
 from kernelrig.ptx import Instruction, Integer, Register
 
 _SIZES = (4, 8, 16)
 _NOWHERE = -1
 
-
-@dataclass(eq=False)
-class _Arrivals:
-    """Arrivals on mbarriers that wait until copies are done."""
-
-    machine: Machine
-    _behind: dict[Op, list[tuple[Op, set[Op]]]] = field(default_factory=dict)
-
-    def after(self, copies: list[Op], arrival: Op) -> None:
-        """Start `arrival` once all of `copies` are done."""
-        missing = {copy for copy in copies if not copy.done}
-        for copy in missing:
-            self._behind.setdefault(copy, []).append((arrival, missing))
-        if not missing:
-            self.machine.operations.issue(arrival)
-
-    def ended(self, copy: Op) -> None:
-        for arrival, missing in self._behind.pop(copy, ()):
-            missing.discard(copy)
-            if not missing:
-                self.machine.operations.issue(arrival)
+_GROUPS = 1
+_WHOLE, _GIVEN, _IGNORED = range(3)
+_SPACES = {"shared": 1, "generic": 4}
+"""Kinds of groups, limits of what is copied, and spaces, by their numbers in the core."""
 
 
 def _copy(i: Instruction) -> Step:
@@ -79,7 +71,9 @@ def _copy(i: Instruction) -> Step:
         _start(batch, mask, to, source, size, amount)
 
     places = (bracketed(i, operands[0]), bracketed(i, operands[1]))
-    return Step(run, (*places, *limit), effect=True, stop=True)
+    limits = _IGNORED if ignores else _GIVEN if limit else _WHOLE
+    native = Native("cp.async", (size, limits))
+    return Step(run, (*places, *limit), effect=True, stop=True, native=native)
 
 
 def _start(
@@ -142,14 +136,14 @@ class _Copies:
         span = self.targets[:, None] + np.arange(self.size)
         machine.memory.shared.bytes[span] = data
         machine.memory.shared.written[span] = 1
-        machine.part(_Arrivals).ended(op)
+        machine.part(CopyArrivals).ended(op)
 
 
 def _commit(i: Instruction) -> Step:
     def run(batch: WarpBatch, mask: Mask) -> None:
         batch.machine.part(CopyGroups).commit(batch, mask)
 
-    return Step(run, effect=True)
+    return Step(run, effect=True, native=Native("group.commit", (_GROUPS,)))
 
 
 def _wait(i: Instruction) -> Step:
@@ -170,7 +164,8 @@ def _wait(i: Instruction) -> Step:
             groups.commit(batch, mask)
         groups.waited(batch, mask, newest or 0)
 
-    return Step(run, effect=True, ready=ready)
+    native = Native("group.wait", (_GROUPS, -1 if newest is None else newest, 0))
+    return Step(run, effect=True, ready=ready, native=native)
 
 
 def _arrive(i: Instruction) -> Step:
@@ -179,10 +174,11 @@ def _arrive(i: Instruction) -> Step:
     It adds 1 to what is pending now; .noinc does not, and the init counts it.
     """
     adds = "noinc" not in i.flags
+    space = "shared" if "shared" in i.flags or "shared::cta" in i.flags else "generic"
 
     def run(batch: WarpBatch, mask: Mask, address: Array) -> None:
-        space = "shared" if "shared" in i.flags or "shared::cta" in i.flags else "generic"
         barriers = batch.machine.part(Barriers)
+        arrivals = batch.machine.part(CopyArrivals)
         for _, flat, lanes in locate(batch, mask, address, 8, space, "cp.async.mbarrier.arrive"):
             for at, some in by_place(batch, lanes, flat):
                 slot, offset = divmod(at, SLOT_BYTES)
@@ -190,38 +186,10 @@ def _arrive(i: Instruction) -> Step:
                 if barrier and adds:
                     barrier.pending += int(some.sum())
                 for r in np.flatnonzero(some.any(axis=1)).tolist():
-                    _arrive_later(batch, r, lane_bits(some[r]), slot, offset)
+                    arrivals.arrive_later(batch, r, lane_bits(some[r]), slot, offset)
 
-    return Step(run, (bracketed(i, expect(i, 1)[0]),), effect=True, stop=True)
-
-
-def _arrive_later(batch: WarpBatch, r: int, lanes: int, slot: int, offset: int) -> None:
-    """Let lanes (bits) of a warp arrive when their copies so far are done: those with the same
-    copies together.
-    """
-    machine = batch.machine
-    for bits, copies in machine.part(CopyGroups).issued(int(batch.warps[r]), lanes):
-
-        def steps(op: Op, bits: int = bits, copies: list[Op] = copies) -> Iterator[None]:
-            barriers = machine.part(Barriers)
-            barrier = barriers.find(slot, offset)
-            # Arrivals that complete the phase on their way are of two phases: one by one.
-            together = barrier is None or bits.bit_count() <= barrier.pending
-            for some in [bits] if together else [1 << lane for lane in op.lanes]:
-                if machine.hooks and barrier:
-                    machine.hooks.copies_arrived(copies, some, barrier, barrier.phase)
-                barriers.op_arrive(op, slot, offset, some.bit_count())
-            return
-            yield
-
-        op = Op(
-            "cp.async.mbarrier.arrive", machine, batch.warps, r, -1, batch.at, "generic",
-            lanes=tuple(lane for lane in range(LANES) if bits >> lane & 1),
-        )  # fmt: skip
-        op.steps = steps(op)
-        if machine.hooks:
-            machine.hooks.op_issued(op)
-        machine.part(_Arrivals).after(copies, op)
+    native = Native("cp.async.mbarrier.arrive", (int(adds), _SPACES[space]))
+    return Step(run, (bracketed(i, expect(i, 1)[0]),), effect=True, stop=True, native=native)
 
 
 _COPY = f"ca cg shared shared::cta {NO_VALUE}"

@@ -151,6 +151,8 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "core_warpgroups": (None, (c_void_p, c_void_p, c_void_p, c_int)),
     "core_products_expected": (c_int64, (c_void_p, c_void_p, c_int64)),
     "core_op": (c_int, (c_void_p, c_int64, c_void_p)),
+    "core_copy_arrives": (None, (c_void_p, c_int, c_uint32, c_int, c_int64, c_int64)),
+    "core_copy_ended": (None, (c_void_p, c_int64)),
     "core_op_read": (None, (c_void_p, c_int64)),
     "core_parked": (c_int64, (c_void_p, c_void_p, c_int64)),
     "core_waiters": (c_int64, (c_void_p, c_void_p, c_int64)),

@@ -1,12 +1,16 @@
-"""Groups of operations that the core keeps: what is issued, committed and waited for."""
+"""Groups of operations that the core keeps: what is issued, committed and waited for, or arrived at
+behind copies.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelrig.emu.machine.async_groups import BulkGroups, Groups, MatrixGroups
+from kernelrig.emu.machine.async_groups import BulkGroups, CopyGroups, Groups, MatrixGroups
+from kernelrig.emu.machine.copy_arrivals import CopyArrivals
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import Mask, lane_bits
@@ -14,7 +18,7 @@ from kernelrig.emu.numerics.arrays import Mask, lane_bits
 if TYPE_CHECKING:
     from kernelrig.emu.native.machine_facade import NativeMachine
 
-BULK, MATRIX = 0, 2
+BULK, COPY, MATRIX = range(3)
 """Kinds of groups, by their number in the core."""
 
 
@@ -62,7 +66,37 @@ class NativeBulkGroups(_GroupsOfCore, BulkGroups):
     kind = BULK
 
 
+class NativeCopyGroups(_GroupsOfCore, CopyGroups):
+    """Of cp.async."""
+
+    kind = COPY
+
+    def finish(self) -> None:
+        """Nothing leaks: the thread's exit ends its copies."""
+
+
+class NativeCopyArrivals(CopyArrivals):
+    """Arrivals behind copies of the core and of Python."""
+
+    machine: NativeMachine
+
+    def arrive_later(self, batch: WarpBatch, row: int, lanes: int, slot: int, offset: int) -> None:
+        machine, warp = self.machine, int(batch.warps[row])
+        machine.calls.core_copy_arrives(machine.core, warp, lanes, batch.at, slot, offset)
+
+    def ended(self, copy: Op) -> None:
+        self.machine.calls.core_copy_ended(self.machine.core, copy.number)
+
+
 class NativeMatrixGroups(_GroupsOfCore, MatrixGroups):
     """Of wgmma."""
 
     kind = MATRIX
+
+
+PARTS: dict[Callable[[Any], Any], Callable[[Any], Any]] = {
+    BulkGroups: NativeBulkGroups,
+    CopyGroups: NativeCopyGroups,
+    CopyArrivals: NativeCopyArrivals,
+}
+"""What takes the place of a part of a machine, where the core has the operations."""

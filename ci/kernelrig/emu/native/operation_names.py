@@ -12,6 +12,7 @@ from kernelrig.emu.tensor.instruction_descriptor import KINDS
 NAMES = (
     "cp.async.bulk", "cp.async.bulk.tensor", "tcgen05.ld", "tcgen05.st",
     "tcgen05.commit.cta_group::1", "tcgen05.commit.cta_group::2",
+    "cp.async", "cp.async.mbarrier.arrive",
     *(f"tcgen05.mma.cta_group::{group}.kind::{kind}" for kind in KINDS for group in (1, 2)),
 )  # fmt: skip
 """Those that every program may have; behind them those of its products of warpgroups."""

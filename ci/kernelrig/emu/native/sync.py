@@ -24,9 +24,9 @@ from kernelrig.emu.machine.mbarrier import Barriers
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.phase import Barrier
 from kernelrig.emu.machine.state_spaces import SLOT_BYTES
-from kernelrig.emu.native import barrier_uses
+from kernelrig.emu.native import barrier_uses, operation_groups
 from kernelrig.emu.native.core_observer import each_of
-from kernelrig.emu.native.operation_groups import BULK, NativeBulkGroups, NativeMatrixGroups
+from kernelrig.emu.native.operation_groups import BULK, NativeMatrixGroups
 from kernelrig.emu.native.races_records import SPACES
 from kernelrig.emu.native.warpgroups import NativeWarpgroups
 from kernelrig.emu.numerics.arrays import LANES
@@ -44,7 +44,7 @@ from kernelrig.emu.tensor.warpgroup_product import Warpgroups
 if TYPE_CHECKING:
     from kernelrig.emu.native.machine_facade import NativeMachine
 
-_OP_WORDS = 6
+_OP_WORDS = 7
 _TENSOR_STREAMS = 1 << 40
 ON_FAULT = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_int64, ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
@@ -297,7 +297,6 @@ _PARTS: dict[Callable[[Any], Any], Callable[[Any], Any]] = {
     Barriers: NativeBarriers,
     TensorMemory: NativeTensorMemory,
 }
-_OF_OPERATIONS: dict[Callable[[Any], Any], Callable[[Any], Any]] = {BulkGroups: NativeBulkGroups}
 _OF_PRODUCTS: dict[Callable[[Any], Any], Callable[[Any], Any]] = {
     MatrixGroups: NativeMatrixGroups,
     Warpgroups: NativeWarpgroups,
@@ -308,7 +307,7 @@ def native_part(machine: NativeMachine, kind: Callable[[Any], Any]) -> Callable[
     """Return what takes the place of a part of a machine."""
     made = _PARTS.get(kind, kind)
     if machine.synchronises:
-        made = _OF_OPERATIONS.get(kind, made)
+        made = operation_groups.PARTS.get(kind, made)
         if not machine.hardware_accumulation:
             made = _OF_PRODUCTS.get(kind, made)
     return made
@@ -336,10 +335,11 @@ def native_op(machine: NativeMachine, number: int) -> Op:
     words = (ctypes.c_int64 * _OP_WORDS)()
     if not machine.calls.core_op(machine.core, number, words):
         raise KeyError(number)
-    name, warp, lane, at, wait, clock = words
+    name, warp, lane, at, wait, clock, bits = words
     return Op(
-        machine.encoded.op_names[name], machine, np.array([warp]), 0, lane, at, "async",
-        clock=clock, number=number, wait=_numbered(machine, wait),
+        machine.encoded.op_names[name], machine, np.array([warp]), 0, lane, at,
+        "generic" if bits else "async", clock=clock, number=number, wait=_numbered(machine, wait),
+        lanes=tuple(lane for lane in range(LANES) if bits >> lane & 1),
     )  # fmt: skip
 
 

@@ -137,6 +137,7 @@ struct Op {
   bool leaves_stream = false, done = false, read = false;
   bool python = false;
   bool (*step)(Core&, Op&) = nullptr;
+  Mask lanes = 0;  // those that issued it each for itself
   int name = 0;   // Python's name of what is native (native/sync.py)
   int wait = -1;  // the wait that its thread passed last, by number
   int64_t clock = -1;  // its number in the race detector

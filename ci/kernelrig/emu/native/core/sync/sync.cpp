@@ -30,6 +30,7 @@ void Sync::start(int warps) {
   loads.assign(size_t(warps), {});
   stores.assign(size_t(warps), {});
   python_tensor.assign(size_t(warps), 0);
+  lane_copies.start();
   used.clear();
   of_ctas.start(warps, memory.warps, memory.cluster_ctas);
   of_clusters.start(warps, memory.warps, memory.cluster_ctas);
@@ -184,6 +185,7 @@ Op* Sync::issue(const int* warps, size_t count, int lane, int at, int name, Mask
   Op* op = core.make_op();
   op->warp = warps[0];
   op->lane = lane;
+  op->lanes = by_lanes;
   op->at = at;
   op->name = name;
   op->wait = last_wait[size_t(op->warp)];
@@ -205,14 +207,14 @@ bool Sync::op_tx(Op& op, int64_t slot, int64_t offset, int64_t bytes) {
   return true;
 }
 
-bool Sync::op_arrive(Op& op, int64_t slot, int64_t offset) {
+bool Sync::op_arrive(Op& op, int64_t slot, int64_t offset, int64_t count) {
   Barrier* barrier = find(slot * SLOT_BYTES + offset);
-  if (!barrier || !is_running(slot) || !barrier->may_arrive(1))
-    return !failed(op, SIGNALS_COMMIT, slot, offset, 1);
+  if (!barrier || !is_running(slot) || !barrier->may_arrive(count))
+    return !failed(op, SIGNALS_COMMIT, slot, offset, count);
   const int64_t phase = barrier->phase;
   barrier->arrived_by = op.warp;
   op_arrived(op, *barrier, false);
-  barrier->arrive(1);
+  barrier->arrive(count);
   if (barrier->phase != phase)
     wake(*barrier);
   return true;

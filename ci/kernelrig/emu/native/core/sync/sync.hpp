@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "copies/lane_copies.hpp"
 #include "copies/tensor_map.hpp"
 #include "machine.hpp"
 #include "memory.hpp"
@@ -103,13 +104,15 @@ enum OpName : int {
   TENSOR_STORE,
   COMMIT_1,
   COMMIT_2,
+  LANE_COPY,
+  COPY_ARRIVAL,
   MMA,
 };
 
 // What an operation is at fault with, for Python to say.
 enum Fault : int {
   SIGNALS_BYTES,   // slot, offset, bytes: complete_tx that is not plain
-  SIGNALS_COMMIT,  // slot, offset: an arrival that is not plain
+  SIGNALS_COMMIT,  // slot, offset, count: an arrival that is not plain
   SOURCE_EXITED,   // a store reads shared memory of a CTA that has exited
   TENSOR_ACCESS,   // slot, column, columns: not to be accessed
   PRODUCT_D,       // the same, of an mma's D
@@ -159,6 +162,7 @@ struct Sync {
   TensorProducts tensor_products;
   Pool<TensorAccess> tensor_accesses;
   Pool<TensorCommit> tensor_commits;
+  LaneCopies lane_copies{*this};
   std::vector<std::vector<uint8_t>> boxes;  // not in use
   std::shared_ptr<Publication> publication;
   const Op* acting = nullptr;               // whose access observers are being told of
@@ -206,9 +210,9 @@ struct Sync {
   bool failed(const Op& op, Fault wrong, int64_t a, int64_t b, int64_t c) {
     return core.failed(fault(op.id, wrong, a, b, c));
   }
-  // complete_tx and an arrival by an operation; false where the run is over.
+  // complete_tx and arrivals by an operation; false where the run is over.
   bool op_tx(Op& op, int64_t slot, int64_t offset, int64_t bytes);
-  bool op_arrive(Op& op, int64_t slot, int64_t offset);
+  bool op_arrive(Op& op, int64_t slot, int64_t offset, int64_t count = 1);
   std::vector<uint8_t> bytes(int64_t size);
   void keep(std::vector<uint8_t>&& data) { boxes.push_back(std::move(data)); }
 

@@ -134,14 +134,14 @@ int core_acting_wait(Core* core) {
   return acting ? acting->wait : -1;
 }
 
-// A native operation in flight: its name, warp, lane, instruction, the wait before it, and its
-// number in the race detector.
+// A native operation in flight: its name, warp, lane, instruction, the wait before it, its number
+// in the race detector, and the lanes that issued it each for itself.
 int core_op(Core* core, int64_t number, int64_t* out) {
   const auto found = core->ops.find(number);
   if (found == core->ops.end() || found->second->python)
     return 0;
   const Op& op = *found->second;
-  const int64_t words[] = {op.name, op.warp, op.lane, op.at, op.wait, op.clock};
+  const int64_t words[] = {op.name, op.warp, op.lane, op.at, op.wait, op.clock, op.lanes};
   std::copy(std::begin(words), std::end(words), out);
   return 1;
 }

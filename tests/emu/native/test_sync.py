@@ -140,6 +140,12 @@ PAIRS = {
     "mapa.shared::cluster.u32 %r3, %r1, %r9;\n"
     "@%p0 mbarrier.arrive.shared::cluster.b64 _, [%r3];\n" + WAIT
     + "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n",
+    "an arrival of each lane in its CTA": START.replace("[%r1], 1;", "[%r1], 4;")
+    + "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n"
+    "and.b32 %r5, %r0, 31; and.b32 %r9, %r5, 1;\nmapa.shared::cluster.u32 %r3, %r1, %r9;\n"
+    "setp.lt.u32 %p7, %r5, 2;\n"
+    "@%p7 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r3];\n" + WAIT
+    + "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n",
     "an arrival in a CTA that may be gone": START
     + "mov.u32 %r9, %cluster_ctarank;\nxor.b32 %r9, %r9, 1;\n"
     "mapa.shared::cluster.u32 %r3, %r1, %r9;\n"

@@ -5,53 +5,67 @@
 namespace emu {
 namespace {
 
-// Rows that name one mbarrier, in the order of their first.
+// Lanes that name one mbarrier, by warp.
 struct Named {
   Barrier* barrier;
-  std::vector<const Row*> rows;
+  std::vector<Row> rows;
 };
 
-// Find the mbarriers that rows name, one a row; false where lanes of a row differ, or where a row
-// names none that it may use: another CTA's only with `remote`.
+Mask bits_of(const int64_t* values, int64_t value) {
+  Mask bits = 0;
+  for (int lane = 0; lane < LANES; lane++)
+    bits |= Mask(values[lane] == value) << lane;
+  return bits;
+}
+
+// Find the mbarriers that lanes name, in the order of the first lane; false where one names none
+// that it may use: another CTA's only with `remote`.
 bool find_all(Sync& sync, Context& context, Operand address, bool remote,
               std::vector<Named>& into) {
   into.clear();
   for (int n = 0; n < context.count; n++) {
     const Row& row = context.rows[n];
-    int64_t at;
-    if (!uniform(context.in<int64_t>(row, address), row.lanes, at))
-      return false;
-    Barrier* barrier = sync.find(sync.named(row.warp, at));
-    if (!barrier)
-      return false;
-    if (barrier->slot != sync.core.slot_of[row.warp] &&
-        (!remote || !sync.is_running(barrier->slot)))
-      return false;
-    Named* known = nullptr;
-    for (Named& one : into)
-      if (one.barrier == barrier)
-        known = &one;
-    if (!known) {
-      into.push_back({barrier, {}});
-      known = &into.back();
+    const int64_t* named = context.in<int64_t>(row, address);
+    for (Mask left = row.lanes; left;) {
+      const int64_t at = named[__builtin_ctz(left)];
+      const Mask lanes = left & bits_of(named, at);
+      left &= ~lanes;
+      Barrier* barrier = sync.find(sync.named(row.warp, at));
+      if (!barrier)
+        return false;
+      if (barrier->slot != sync.core.slot_of[row.warp] &&
+          (!remote || !sync.is_running(barrier->slot)))
+        return false;
+      Named* known = nullptr;
+      for (Named& one : into)
+        if (one.barrier == barrier)
+          known = &one;
+      if (!known) {
+        into.push_back({barrier, {}});
+        known = &into.back();
+      }
+      // A generic address and one of its own may name the same.
+      if (!known->rows.empty() && known->rows.back().row == row.row)
+        known->rows.back().lanes |= lanes;
+      else
+        known->rows.push_back({row.file, lanes, row.warp, row.row});
     }
-    known->rows.push_back(&row);
   }
   return true;
 }
 
-const std::vector<Threads>& threads_of(const std::vector<const Row*>& rows) {
+const std::vector<Threads>& threads_of(const std::vector<Row>& rows) {
   thread_local std::vector<Threads> found;
   found.clear();
-  for (const Row* row : rows)
-    found.push_back({row->warp, row->lanes});
+  for (const Row& row : rows)
+    found.push_back({row.warp, row.lanes});
   return found;
 }
 
 int threads(const Named& named) {
   int count = 0;
-  for (const Row* row : named.rows)
-    count += __builtin_popcount(row->lanes);
+  for (const Row& row : named.rows)
+    count += __builtin_popcount(row.lanes);
   return count;
 }
 
@@ -68,15 +82,15 @@ Result arrive(Context& context, const Instruction& instruction) {
   asked.clear();
   for (const Named& named : found) {
     int64_t each = 1, bytes = 0;
-    for (const Row* row : named.rows) {
+    for (const Row& row : named.rows) {
       if (number == ONE)
         continue;
-      const uint32_t* given = context.in<uint32_t>(*row, instruction.operands[2]);
+      const uint32_t* given = context.in<uint32_t>(row, instruction.operands[2]);
       uint32_t same;
       if (number == BYTES) {
         for (int lane = 0; lane < LANES; lane++)
-          bytes += row->lanes >> lane & 1 ? given[lane] : 0;
-      } else if (!uniform(given, row->lanes, same) || (row != named.rows[0] && same != each)) {
+          bytes += row.lanes >> lane & 1 ? given[lane] : 0;
+      } else if (!uniform(given, row.lanes, same) || (&row != &named.rows[0] && same != each)) {
         return FALLBACK;
       } else {
         each = same;
@@ -93,14 +107,14 @@ Result arrive(Context& context, const Instruction& instruction) {
     const auto [each, bytes] = asked[n];
     int64_t before = barrier.pending;
     if (states != NO_RESULT)
-      for (const Row* row : found[n].rows)
+      for (const Row& row : found[n].rows)
         for (int lane = 0; lane < LANES; lane++)
-          if (row->lanes >> lane & 1) {
-            context.out<uint64_t>(*row, states)[lane] = barrier.state(before);
+          if (row.lanes >> lane & 1) {
+            context.out<uint64_t>(row, states)[lane] = barrier.state(before);
             before -= each;
           }
     const int64_t phase = barrier.phase;
-    barrier.arrived_by = found[n].rows[0]->warp;
+    barrier.arrived_by = found[n].rows[0].warp;
     sync->arrived(threads_of(found[n].rows), barrier, int(instruction.immediates[2]),
                   level_of(int(instruction.immediates[3])), instruction.at);
     // expect_tx comes first, so that the arrival cannot complete the phase without its bytes.
@@ -123,7 +137,7 @@ Result transact(Context& context, const Instruction& instruction) {
     if (threads(named) != 1)
       return FALLBACK;
   const auto bytes_of = [&](const Named& named) {
-    const Row& row = *named.rows[0];
+    const Row& row = named.rows[0];
     const uint32_t* given = context.in<uint32_t>(row, instruction.operands[1]);
     return instruction.immediates[0] * int64_t(given[__builtin_ctz(row.lanes)]);
   };
@@ -160,19 +174,19 @@ template <class T> Result wait(Context& context, const Instruction& instruction)
     if (!parity_of<T>(context, instruction, context.rows[n], 2, parity))
       return FALLBACK;
   for (const Named& named : found) {
-    thread_local std::vector<const Row*> seen;
+    thread_local std::vector<Row> seen;
     seen.clear();
-    for (const Row* row : named.rows) {
-      parity_of<T>(context, instruction, *row, 2, parity);
+    for (const Row& row : named.rows) {
+      parity_of<T>(context, instruction, row, 2, parity);
       const bool over = named.barrier->has_completed(parity);
       if (instruction.operands[0] != NO_RESULT) {
-        Mask& result = *context.out<Mask>(*row, instruction.operands[0]);
-        result = (result & ~row->lanes) | (over ? row->lanes : 0);
+        Mask& result = *context.out<Mask>(row, instruction.operands[0]);
+        result = (result & ~row.lanes) | (over ? row.lanes : 0);
       }
       if (!over)
         continue;
       named.barrier->observed = 1;
-      sync->remember(row->warp, *named.barrier, instruction.at);
+      sync->remember(row.warp, *named.barrier, instruction.at);
       seen.push_back(row);
     }
     if (!seen.empty())

@@ -193,6 +193,8 @@ def test_what_is_plain_is_done_in_the_core() -> None:
     with counted_steps() as left:
         for name in ("a box in and out", "five rounds", "fences", "groups of each lane"):
             run_both(bound(BODIES[name]), Schedule(2), recorded=False)
+        pair = bound(PAIRS["an arrival of each lane in its CTA"], ctas=2)
+        run_both(pair, Schedule(2), recorded=False)
     names = ("cp.async.bulk", "prefetch", "fence", "membar", "bar.warp", "createpolicy")
     mine = [n for n in left if n.startswith(names)]
     mine += [n for n in left if n.startswith("mbarrier") and "init" not in n]

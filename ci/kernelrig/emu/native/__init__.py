@@ -11,4 +11,6 @@ finding has its words in one place.
     batch_facade     a batch as a `WarpBatch`; its registers, read from the files of its warps
     step_functions   the Python function of one instruction, made when it is called for
     operand_places   where an operand lies, so that its handler sees exact types only
+    sync             the parts of a machine that the core keeps; with barrier_uses,
+                     operation_groups and warpgroups
 """

@@ -248,10 +248,23 @@ void Races::look(Operation& operation, int space, const int64_t* starts, size_t 
       }
       recall(region);
     }
+    if (plainly(region, access, region.runs(mine, each, size, list_), record)) continue;
     const Where where = region.run(mine, each, size, list_);
     check(region, access, where, {record << LANE_BITS, nullptr}, {operation.column, nullptr},
           nullptr);
   }
+}
+
+// Enters the access of an operation, if it is nothing special.
+bool Races::plainly(Region& region, const Access& access, Runs runs, int record,
+                    const Piece* piece) {
+  if (access.level) return false;
+  std::set<Code> none;
+  const OrderCheck order(records_, &access, piece, 0, several_,
+                         watches(region, access) ? &none : nullptr);
+  const Code code = record << LANE_BITS;
+  return access.write ? region.write_plainly(runs, code, access.who->column, order)
+                      : region.read_plainly(runs, code, access.who->column, order);
 }
 
 void Races::by_lanes(Operation& operation, int space, const int64_t* starts, size_t count, int size,
@@ -308,6 +321,11 @@ void Races::op_tensor(int64_t op, const Piece& piece, bool write) {
   guarded([&] {
     const int record = record_of(access, operation.column, operation.time + write);
     const auto& cells = regions_.cells(region, piece);
+    // Cells of a row lie side by side.
+    const size_t columns = size_t(piece[4] - piece[3]);
+    list_.clear();
+    for (size_t i = 0; i < cells.size(); i += columns) list_.push_back(cells[i]);
+    if (plainly(region, access, {list_.data(), list_.size(), columns}, record, &piece)) return;
     check(region, access, {cells.data(), 0, cells.size()}, {record << LANE_BITS, nullptr},
           {operation.column, nullptr}, &piece);
   });
@@ -326,7 +344,7 @@ int Races::column_of(Cluster& cluster) {
       Code last = 0;
       for (size_t i = 0; i < codes.size(); ++i) {
         const Code code = codes[i];
-        if (code == last) continue;
+        if (!code || code == last) continue;
         last = code;
         const Record& record = records_.of(code);
         if (record.cluster == cluster.number) in_use[size_t(record.column)] = true;
@@ -360,12 +378,17 @@ int Races::column_of(Cluster& cluster) {
   return column;
 }
 
+// Whether operations of other CTAs are told that threads alone order before it.
+bool Races::watches(const Region& region, const Access& access) const {
+  return access.asynchronous && access.space != SPACE_TENSOR && pairs_ &&
+         !is_enough(region.advised, advised_in_run_);
+}
+
 // What both do. ----------------------------------------------------------------------------------
 void Races::check(Region& region, const Access& access, Where where, Codes codes, Own own,
                   const Piece* piece) {
   std::set<Code> advice;
-  const bool watched = access.asynchronous && access.space != SPACE_TENSOR && pairs_ &&
-                       !is_enough(region.advised, advised_in_run_);
+  const bool watched = watches(region, access);
   const OrderCheck order(records_, &access, piece, access.level, several_,
                          watched ? &advice : nullptr);
   // `strict` decides what stays in the shadow, `order` what is a race: of strong accesses, and of

@@ -51,6 +51,20 @@ OrderCheck::OrderCheck(const Records& records, const Access* access, const Piece
 }
 
 bool OrderCheck::settled(int number) const {
+  if (!settles(number)) return false;
+  if (advises(number)) watch_->insert(Code(number) << LANE_BITS);
+  return true;
+}
+
+bool OrderCheck::advises(int number) const {
+  if (!watch_ || !number) return false;
+  const Record& record = records_.all[size_t(number)];
+  return record.asynchronous && record.cta != access_->who->cta &&
+         access_->who->cluster->counts_operations(record.column) &&
+         time_at(access_->clock->rows[DIRECT], record.column) < record.time;
+}
+
+bool OrderCheck::settles(int number) const {
   if (!number) return true;
   if (!access_) return false;
   const Record& record = records_.all[size_t(number)];
@@ -60,11 +74,7 @@ bool OrderCheck::settled(int number) const {
   const RowRef& row = access_->clock->rows[rows_[record.asynchronous]];
   if (!cluster.counts_operations(record.column)) return least_of_warp(row, record.column) >= record.time;
   // An operation: one column, one time.
-  if (time_at(row, record.column) < record.time) return false;
-  if (watch_ && record.asynchronous && record.cta != access_->who->cta &&
-      time_at(access_->clock->rows[DIRECT], record.column) < record.time)
-    watch_->insert(Code(number) << LANE_BITS);
-  return true;
+  return time_at(row, record.column) >= record.time;
 }
 
 bool OrderCheck::knows(int column, Time time) const {
@@ -77,7 +87,7 @@ bool OrderCheck::unordered(const Code* codes, size_t count, Own own, uint8_t* ba
   size_t settled_by = 0;
   for (; settled_by < count; ++settled_by) {
     const int number = codes[settled_by] >> LANE_BITS;
-    if (number == last) continue;
+    if (!number || number == last) continue;
     if (!settled(number)) break;
     last = number;
   }

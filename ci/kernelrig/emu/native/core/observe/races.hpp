@@ -133,6 +133,9 @@ class Races {
   void merged(Region& region, const Access& access, int record, const int64_t* flat,
               const int32_t* lanes, size_t count);
   void recall(Region& region);
+  bool plainly(Region& region, const Access& access, Runs runs, int record,
+               const Piece* piece = nullptr);
+  bool watches(const Region& region, const Access& access) const;
   void check(Region& region, const Access& access, Where where, Codes codes, Own own,
              const Piece* piece);
   static bool is_enough(int64_t of_region, int64_t of_run) {

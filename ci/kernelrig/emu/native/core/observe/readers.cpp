@@ -7,7 +7,7 @@ namespace emu::races {
 Readers::Readers(int first, std::vector<int> columns, size_t granules)
     : first(first), columns(std::move(columns)), rows_(this->columns.size()), met_(granules) {
   for (Row& row : rows_)
-    row = {Zeros<Time>(granules), Zeros<Mask>(granules), Zeros<int32_t>(granules), false};
+    row = Row{Zeros<Time>(granules), Zeros<Mask>(granules), Zeros<int32_t>(granules)};
 }
 
 bool Readers::note(int warp, Where where, const Mask* bits, Time time, int record,
@@ -31,6 +31,8 @@ bool Readers::note(int warp, Where where, const Mask* bits, Time time, int recor
     row.lanes[at] = new_[i];
     row.times[at] = time;
     row.records[at] = record;
+    row.low = std::min(row.low, at);
+    row.high = std::max(row.high, at + 1);
   }
   row.used = used = true;
   return true;
@@ -85,9 +87,11 @@ void Readers::refine(size_t parts) {
   for (Row& row : rows_) {
     if (!row.used) {
       const size_t granules = row.times.size() * parts;
-      row = {Zeros<Time>(granules), Zeros<Mask>(granules), Zeros<int32_t>(granules), false};
+      row = Row{Zeros<Time>(granules), Zeros<Mask>(granules), Zeros<int32_t>(granules)};
       continue;
     }
+    row.low *= parts;
+    row.high *= parts;
     row.times = row.times.repeated(parts);
     row.lanes = row.lanes.repeated(parts);
     row.records = row.records.repeated(parts);

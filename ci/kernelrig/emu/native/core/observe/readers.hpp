@@ -56,6 +56,12 @@ struct Where {
   size_t operator[](size_t i) const { return size_t(list ? list[i] : start + int32_t(i)); }
 };
 
+// Granules in runs, `each` of them long.
+struct Runs {
+  const int32_t* first;
+  size_t count, each;
+};
+
 // Granules that a warp read, and for each the record and the lanes.
 struct Left {
   std::vector<int32_t> granules;
@@ -80,12 +86,19 @@ class Readers {
   bool take(Where where, const OrderCheck& check, uint8_t* read, std::vector<Left>& left);
   void refine(size_t parts);
 
+  // Whether all reads of these granules are ordered before; whether there is one of a granule.
+  bool known(Runs runs, const OrderCheck& check) const;
+  bool has(size_t granule) const;
+  // Forgets them.
+  void forget(Runs runs);
+
  private:
   struct Row {
     Zeros<Time> times;
     Zeros<Mask> lanes;
     Zeros<int32_t> records;
     bool used = false;
+    size_t low = SIZE_MAX, high = 0;  // granules that it may have read lie between
   };
   std::vector<Row> rows_;
   Zeros<Mask> met_;

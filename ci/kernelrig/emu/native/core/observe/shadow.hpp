@@ -65,6 +65,8 @@ class Region {
                std::vector<int32_t>& out);
   // The granules of one operation, which may come in any order; `list` holds them if they are no run.
   Where run(const int64_t* starts, size_t count, int size, std::vector<int32_t>& list);
+  // The granules of one operation as they come.
+  Runs runs(const int64_t* starts, size_t count, int size, std::vector<int32_t>& first);
   void split_rows(int parts, int columns);  // of tensor memory: makes a granule of each lane
 
   // Notes an access of these granules, and returns what is not ordered before it. `strict` decides
@@ -74,6 +76,10 @@ class Region {
   void write(Where where, Codes codes, Own own, const OrderCheck& check, Wrong& wrong);
   void write_strongly(Where where, Codes codes, Own own, const OrderCheck& check,
                       const OrderCheck& strict, Wrong& wrong);
+  // The same of an operation, by the code `code` of the column `own`, where one look shows that all
+  // before it is ordered and there is nothing to say; false before anything is changed elsewhere.
+  bool read_plainly(Runs runs, Code code, int own, const OrderCheck& check);
+  bool write_plainly(Runs runs, Code code, int own, const OrderCheck& check);
   // Remembers reads of distinct granules; one that is ordered before stands aside.
   void note_read(Where where, Codes codes, Own own, const OrderCheck& strict);
   // Codes of granules, side by side: in place or in `copy`.

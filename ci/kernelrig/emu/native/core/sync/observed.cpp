@@ -70,7 +70,7 @@ void Sync::tensor_accessed(const Op& op, int64_t slot, int64_t lane, int64_t lan
     failed(op, TENSOR_ACCESSED, reinterpret_cast<int64_t>(words), 0, 0);
   } else {
     for (int64_t row = lane; marks && write && row < lane + lanes; row++)
-      std::fill_n(marks + row * COLUMNS + column, columns, 1);
+      std::memset(marks + row * COLUMNS + column, 1, size_t(columns));
     if (memory.races)
       memory.races->op_tensor(op.clock,
                               {int(slot), int(lane), int(lane + lanes), int(column),

@@ -1,0 +1,151 @@
+// Accesses by operations where one look shows that all before them is ordered: nearly all are. They
+// come to the same as those of shadow.cpp, at a few instructions for many granules.
+//
+// How it works. Granules lie in runs, and what is noted of a run is mostly one code: a run is
+// compared with one code as a whole, and each code that turns up is looked at once. Nothing is
+// changed before all is known to be plain.
+#include <algorithm>
+
+#include "shadow.hpp"
+
+namespace emu::races {
+namespace {
+
+constexpr size_t STEP = 16;  // elements that the compiler compares at once
+
+bool all_are(const Code* from, size_t count, Code code) {
+  size_t i = 0;
+  for (; i + STEP <= count; i += STEP) {
+    Code other = 0;
+    for (size_t j = 0; j < STEP; ++j) other |= from[i + j] ^ code;
+    if (other) return false;
+  }
+  Code other = 0;
+  for (; i < count; ++i) other |= from[i] ^ code;
+  return !other;
+}
+
+// What is known of codes for one access: a few come again and again.
+class Plain {
+ public:
+  Plain(const OrderCheck& check, int own) : check_(check), own_(own) {}
+  bool is(Code code) {
+    if (!code) return true;
+    Known& known = known_[size_t(code >> LANE_BITS) % KNOWN];
+    if (known.code != code) known = {code, check_.plain(code, own_)};
+    return known.plain;
+  }
+
+ private:
+  static constexpr size_t KNOWN = 16;
+  struct Known {
+    Code code = 0;
+    bool plain = true;
+  };
+  const OrderCheck& check_;
+  int own_;
+  Known known_[KNOWN];
+};
+
+}  // namespace
+
+bool OrderCheck::plain(Code code, int own) const {
+  const int number = code >> LANE_BITS;
+  if (settles(number)) return !advises(number);
+  const uint8_t bad = 1;
+  return !wrong(code, own) || excused(code, &code, 1, {own, nullptr}, &bad);
+}
+
+Runs Region::runs(const int64_t* starts, size_t count, int bytes, std::vector<int32_t>& list) {
+  const size_t each = size_t(fit(starts, count, bytes, false));
+  list.resize(count);
+  bool dense = true;
+  for (size_t i = 0; i < count; ++i) {
+    list[i] = int32_t((starts[i] - start) >> shift);
+    dense &= list[i] == list[0] + int32_t(i * each);
+  }
+  if (dense) return {list.data(), 1, count * each};
+  return {list.data(), count, each};
+}
+
+bool Region::write_plainly(Runs runs, Code code, int own, const OrderCheck& check) {
+  if (non_coherent.size()) return false;
+  if (readers && readers->used && !readers->known(runs, check)) return false;
+  Plain plain(check, own);
+  bool noted = false;
+  for (size_t n = 0; n < runs.count; ++n) {
+    const size_t first = size_t(runs.first[n]);
+    const Code *written = writes_.data() + first, *read = reads_.data() + first * slots_;
+    // Reads: all must be ordered. One code is in the first slots of a run, or one a granule.
+    bool unread = all_are(read, runs.each * slots_, 0);
+    for (size_t i = 0; !unread && i < runs.each * slots_; ++i)
+      if (!plain.is(read[i])) return false;
+    noted |= !unread;
+    // Earlier writes: too, where no weak read stands between.
+    if (plain.is(written[0]) && all_are(written, runs.each, written[0])) continue;
+    for (size_t i = 0; i < runs.each; ++i) {
+      if (plain.is(written[i])) continue;
+      bool weak = readers && readers->used && readers->has(first + i);
+      for (size_t slot = 0; slot < slots_ && !weak; ++slot) {
+        const Code by = read[i * slots_ + slot];
+        weak = by && !(strong_ && records_.of(by).level + records_.of(by).write);
+      }
+      if (!weak) return false;
+    }
+  }
+  if (readers && readers->used) readers->forget(runs);
+  for (size_t n = 0; n < runs.count; ++n) {
+    const size_t first = size_t(runs.first[n]);
+    std::fill_n(writes_.data() + first, runs.each, code);
+    if (noted) std::fill_n(reads_.data() + first * slots_, runs.each * slots_, 0);
+  }
+  return true;
+}
+
+bool Region::read_plainly(Runs runs, Code code, int own, const OrderCheck& check) {
+  if (strong_) return false;
+  Plain plain(check, own);
+  for (size_t n = 0; n < runs.count; ++n) {
+    const size_t first = size_t(runs.first[n]);
+    const Code* written = writes_.data() + first;
+    if (!all_are(reads_.data() + first * slots_, runs.each * slots_, 0)) return false;
+    if (plain.is(written[0]) && all_are(written, runs.each, written[0])) continue;
+    for (size_t i = 0; i < runs.each; ++i)
+      if (!plain.is(written[i])) return false;
+  }
+  for (size_t n = 0; n < runs.count; ++n)
+    for (size_t i = 0; i < runs.each; ++i)
+      reads_[(size_t(runs.first[n]) + i) * slots_] = code;
+  return true;
+}
+
+bool Readers::known(Runs runs, const OrderCheck& check) const {
+  for (size_t number = 0; number < rows_.size(); ++number) {
+    const Row& row = rows_[number];
+    Time latest = 0;
+    for (size_t n = 0; row.used && n < runs.count; ++n) {
+      const size_t first = size_t(runs.first[n]);
+      if (first >= row.high || first + runs.each <= row.low) continue;
+      const Time* from = row.times.data() + first;
+      for (size_t i = 0; i < runs.each; ++i) latest = std::max(latest, from[i]);
+    }
+    if (latest && !check.knows(columns[number], latest)) return false;
+  }
+  return true;
+}
+
+bool Readers::has(size_t granule) const {
+  return std::any_of(rows_.begin(), rows_.end(),
+                     [granule](const Row& row) { return row.used && row.times[granule]; });
+}
+
+void Readers::forget(Runs runs) {
+  for (Row& row : rows_)
+    for (size_t n = 0; row.used && n < runs.count; ++n) {
+      const size_t first = size_t(runs.first[n]);
+      if (first < row.high && first + runs.each > row.low)
+        std::fill_n(row.times.data() + first, runs.each, 0);
+    }
+}
+
+}  // namespace emu::races

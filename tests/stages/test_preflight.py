@@ -7,13 +7,17 @@ import pytest
 from kernelrig.model import (
     Outcome,
     Plan,
+    ProfilePlan,
+    Profiling,
     RecordedRemote,
     Stage,
     StageKind,
     StageRecord,
+    Tool,
+    Verdict,
     visible_gpu,
 )
-from kernelrig.stages import judge_preflight
+from kernelrig.stages import judge_preflight, merge_plans
 from kernelrig.stages.preflight.reader import version_tuple
 
 from tests.stages import bench
@@ -270,3 +274,28 @@ def test_a_choice_that_names_no_gpu_of_the_host_is_an_error(visible: str) -> Non
         "CUDA_VISIBLE_DEVICES of remote 'h200' names none of its 2 GPUs: see its `env`"
     )
     assert record.machine == ""
+
+
+def test_an_ncu_of_another_version_is_named_and_one_without_an_option_is_refused() -> None:
+    plans = (ProfilePlan("own", "?", "?", ("x.sum",), options={"pm-sampling-interval": 1}),)
+    profiling = Profiling("gh100", "2025.3.1", plans, merge_plans(plans, "gh100"))
+
+    def ncu(version: str, *options: str) -> Verdict:
+        tools = {**bench.HOST.tools, "ncu": Tool("/usr/bin/ncu", version, options)}
+        host = replace(bench.HOST, tools=tools)
+        builds = (bench.build(), bench.SELFTEST)
+        record = judge_preflight(
+            bench.KERNEL, builds, host, bench.H200, PROFILE, profiling=profiling
+        )
+        (check,) = (c for c in record.checks if c.name == "ncu")
+        return check.verdict
+
+    assert ncu("2025.3.1.0", "--pm-sampling-interval").summary == "ncu 2025.3.1.0"
+    assert ncu("2024.1.0.0", "--pm-sampling-interval").summary == (
+        "ncu 2024.1.0.0; the plans were checked against 2025.3.1"
+    )
+    refused = ncu("2022.1.0.0", "--metrics")
+    assert refused.outcome is Outcome.ERROR
+    assert refused.summary == (
+        "ncu 2022.1.0.0 there has no option --pm-sampling-interval, which a plan gives"
+    )

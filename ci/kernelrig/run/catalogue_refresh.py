@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelrig import config
+from kernelrig.config import ncu_command_line
 from kernelrig.config.ncu_catalogue import (
     CHIPS,
     OWN,
@@ -43,6 +44,13 @@ def find_metrics(root: Path, words: Sequence[str], chip: str) -> str:
     lines = [f"{name}  {catalogue.metrics[name]}" for name in found[:MOST_FOUND]]
     more = [f"and {len(found) - MOST_FOUND} more"] if len(found) > MOST_FOUND else []
     return "\n".join((*lines, *more))
+
+
+def wrong_words(root: Path, line: str, chip: str) -> tuple[str, ...]:
+    """Return what is wrong with a command line on a chip, on any chip if none is named."""
+    chips = [_chip(chip)] if chip else sorted(CHIPS.values())
+    found = (ncu_command_line.wrong_words(line, load_catalogue(root, c)) for c in chips)
+    return tuple(dict.fromkeys(wrong for each in found for wrong in each))
 
 
 def describe_catalogues(root: Path) -> str:

@@ -32,6 +32,7 @@ def judge_preflight(directory: RunDirectory) -> StageRecord:
         directory.remote,
         run.plan,
         require_device=run.require_device,
+        profiling=run.profiling,
     )
 
 

@@ -80,15 +80,19 @@ def clean(remote: str = "", days: str = "14", runs: bool = False, remove: bool =
         "remote": "the host whose ncu lists what it knows; default: show what is held here",
         "chip": "gb100 (B200) or gh100 (H200); default: both, and gb100 with --find",
         "find": "words that a metric's name holds, separated by commas",
+        "line": "a command line of ncu, cuobjdump or nvdisasm: say what is wrong with its words",
     }
 )
-def ncu_catalogue(remote: str = "", chip: str = "", find: str = "") -> Reply:
+def ncu_catalogue(remote: str = "", chip: str = "", find: str = "", line: str = "") -> Reply:
     """List what ncu measures on a chip, which profile plans are checked against, or refresh it."""
     from kernelrig.run import catalogue_refresh
 
     root = project_root()
-    if remote and find:
-        raise ConfigError("--find searches what is held here: it takes no --remote")
+    if sum(map(bool, (remote, find, line))) > 1:
+        raise ConfigError("--remote, --find and --line are each a question of their own: give one")
+    if line:
+        wrong = catalogue_refresh.wrong_words(root, line, chip)
+        return Reply("\n".join(wrong) or "nothing is wrong with it", exit_code=2 if wrong else 0)
     if remote:
         return Reply(catalogue_refresh.refresh_catalogues(root, remote, chip))
     if find:

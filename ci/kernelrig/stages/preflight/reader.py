@@ -15,9 +15,11 @@ from kernelrig.model import (
     Host,
     Kernel,
     Plan,
+    Profiling,
     RecordedRemote,
     StageKind,
     StageRecord,
+    Tool,
     Verdict,
     broken,
     executor,
@@ -45,10 +47,12 @@ def judge_preflight(
     plan: Plan,
     *,
     require_device: str = "",
+    profiling: Profiling | None = None,
 ) -> StageRecord:
     """Compare the host with what the builds and the plan need: a check for each need.
 
     `require_device` is the device name that the GPU must have, whatever remotes.yaml says.
+    `profiling` is what a profile stage measures.
     """
     stage = next((s for s in plan.stages if s.kind is StageKind.PREFLIGHT), None)
     device, machine = executor(kernel, remote.device, host)
@@ -61,7 +65,7 @@ def judge_preflight(
     ]
     if on_gpu:
         checks += [Check(name, verdict) for name, verdict in _gpu(builds, host, remote)]
-        checks += [Check(name, verdict) for name, verdict in _tools(plan, host, remote)]
+        checks += [Check(name, verdict) for name, verdict in _tools(plan, host, remote, profiling)]
     else:
         reason = f"{kernel.name} is a CPU program (cuda: false)"
         if device is DeviceKind.EMULATOR:
@@ -242,7 +246,23 @@ def _driver(builds: Sequence[Build], host: Host) -> Verdict:
     return passed(f"driver {host.driver}, needed {needed}")
 
 
-def _tools(plan: Plan, host: Host, remote: RecordedRemote) -> Iterator[tuple[str, Verdict]]:
+def _ncu(tool: Tool, profiling: Profiling | None) -> Verdict:
+    """Judge whether the host's ncu has the options that the profile needs, and is the one known."""
+    asked = [f"--{name}" for run in (profiling.runs if profiling else ()) for name in run.options]
+    if absent := [name for name in asked if tool.options and name not in tool.options]:
+        return broken(f"ncu {tool.version} there has no option {absent[0]}, which a plan gives")
+    if profiling is None or tool.version.split(".")[:3] == profiling.ncu.split(".")[:3]:
+        return passed(f"ncu {tool.version}")
+    return passed(
+        f"ncu {tool.version}; the plans were checked against {profiling.ncu}",
+        "a metric that it lacks is named by the reports; `invoke ncu-catalogue --remote R` makes"
+        " its catalogue",
+    )
+
+
+def _tools(
+    plan: Plan, host: Host, remote: RecordedRemote, profiling: Profiling | None
+) -> Iterator[tuple[str, Verdict]]:
     kinds = {s.kind for s in plan.stages}
     if StageKind.SANITIZER in kinds:
         tool = sanitizer_tool(host, remote)
@@ -262,7 +282,7 @@ def _tools(plan: Plan, host: Host, remote: RecordedRemote) -> Iterator[tuple[str
             broken(f"no ncu on {host.hostname}; install Nsight Compute there"),
         )
     else:
-        yield "ncu", passed(f"ncu {ncu.version}")
+        yield "ncu", _ncu(ncu, profiling)
     if host.gpu_counters_admin_only is None:
         yield "counters", skipped("whether the GPU counters are allowed is not known; ncu will say")
     elif host.gpu_counters_admin_only and not host.admin:
@@ -270,7 +290,8 @@ def _tools(plan: Plan, host: Host, remote: RecordedRemote) -> Iterator[tuple[str
             "counters",
             broken(
                 f"the GPU counters of {host.hostname} are for administrators only"
-                " (RmProfilingAdminOnly: 1); log in as root, or rent a host that allows them"
+                " (RmProfilingAdminOnly: 1); log in as root, rent a host that allows them, or let"
+                " its administrator set NVreg_RestrictProfilingToAdminUsers=0 for the nvidia module"
             ),
         )
     else:

@@ -27,7 +27,7 @@ def wrong_words(line: str, catalogue: Catalogue) -> tuple[str, ...]:
     ConfigError where it cannot be split into words, or is of another tool.
     """
     try:
-        words = shlex.split(line.replace("\\\n", " "), comments=True)
+        words = shlex.split(line.replace("\\\n", ""), comments=True)
     except ValueError as e:
         raise ConfigError(f"'{line[:60]}' is no command line: {e}") from e
     tool = PurePath(words[0]).name if words else ""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from kernelrig.emu.launch.bind import Buffer, Kernel, Layout, bind
+from kernelrig.emu.launch.engines import NATIVE, NUMPY
 from kernelrig.emu.launch.execution import Schedule, ScheduleRun, run
 from kernelrig.emu.machine.findings import Finding
 from kernelrig.emu.machine.hooks import Hooks
@@ -16,6 +17,7 @@ from kernelrig.emu.machine.region_names import Shape
 from kernelrig.ptx import parse_ptx
 from numpy.typing import NDArray
 
+ENGINES = (NUMPY, NATIVE)
 HEAD = ".version 9.0\n.target {target}\n.address_size 64\n"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kernelrig.emu.launch.engines import NUMPY
 from numpy.typing import NDArray
 
 from tests.emu.gpu import Gpu, GpuError
@@ -184,11 +185,12 @@ def _plain() -> list[Program]:
 PROGRAMS = {p.name: p for p in (*_atomics(), *_plain())}
 
 
-def emulated(program: Program, target: str = "sm_90a") -> Result:
+def emulated(program: Program, engine: str = NUMPY) -> Result:
     shape = (program.ctas, 1, 1)
     return run_text(
-        program.text(target), inputs(), grid=shape, cluster=shape, block=(THREADS, 1, 1)
-    )
+        program.text("sm_90a"), inputs(), grid=shape, cluster=shape, block=(THREADS, 1, 1),
+        engine=engine,
+    )  # fmt: skip
 
 
 def on_gpu(gpu: Gpu, program: Program) -> dict[str, NDArray[Any]]:

@@ -19,7 +19,7 @@ from kernelrig.emu.tensor.tensor_map import ELEMENT_BYTES, NAN_FILL, SWIZZLES, T
 from numpy.typing import NDArray
 
 from tests.emu.gpu import Argument, Gpu, GpuError, Pointer
-from tests.emu.harness import HEAD, Result, run_text
+from tests.emu.harness import ENGINES, HEAD, Result, run_text
 from tests.toolchain_fixture import REPOSITORY
 
 RECORDED = REPOSITORY / "tests/data/emu/copies-h200-580.159.04.json"
@@ -248,21 +248,23 @@ def reduction_text(operation: str) -> str:
     return HEAD.format(target="sm_90") + _KERNEL.format(at=0, copy=copy, wait="")
 
 
-def emulated(trial: Trial, text: str = "") -> dict[str, NDArray[np.uint8]]:
+def emulated(trial: Trial, engine: str, text: str = "") -> dict[str, NDArray[np.uint8]]:
     """Return what the emulator leaves in the tensor and in the tile."""
-    result = attempted(trial, text)
+    result = attempted(trial, engine, text)
     assert result.kinds == []
     return result.buffers
 
 
-def attempted(trial: Trial, text: str = "") -> Result:
+def attempted(trial: Trial, engine: str, text: str = "") -> Result:
     buffers = {"a": SOURCE, "out": np.zeros(TILE, np.uint8)}
     memory = GlobalMemory()
     addresses = [memory.allocate(name, array.nbytes).address for name, array in buffers.items()]
     map_ = trial.map(addresses[0])
     assert map_.errors() == ()
     arguments = [map_.image(), *(a.to_bytes(8, "little") for a in addresses)]
-    return run_text(text or trial.text, buffers, block=(128, 1, 1), arguments=arguments)
+    return run_text(
+        text or trial.text, buffers, block=(128, 1, 1), arguments=arguments, engine=engine
+    )
 
 
 def digest(left: dict[str, NDArray[np.uint8]]) -> str:
@@ -289,9 +291,10 @@ def loaded(trial: Trial) -> dict[int, bytes]:
     return found
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", LOADS)
-def test_a_load_puts_each_element_in_its_place(name: str) -> None:
-    trial, left = LOADS[name], emulated(LOADS[name])
+def test_a_load_puts_each_element_in_its_place(name: str, engine: str) -> None:
+    trial, left = LOADS[name], emulated(LOADS[name], engine)
     assert np.array_equal(left["a"], SOURCE)
     size = ELEMENT_BYTES[trial.dtype]
     wanted = loaded(trial)
@@ -300,9 +303,10 @@ def test_a_load_puts_each_element_in_its_place(name: str) -> None:
     assert {to: tile[to : to + size] for to in wanted} == wanted
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", STORES)
-def test_a_store_changes_the_box_alone(name: str) -> None:
-    trial, left = STORES[name], emulated(STORES[name])
+def test_a_store_changes_the_box_alone(name: str, engine: str) -> None:
+    trial, left = STORES[name], emulated(STORES[name], engine)
     map_ = trial.map(0)
     inside = np.zeros(TILE, np.bool_)
     clip = map_.clip(trial.corner)
@@ -313,21 +317,25 @@ def test_a_store_changes_the_box_alone(name: str) -> None:
     assert np.array_equal(left["a"][~inside], SOURCE[~inside])
 
 
-def test_every_byte_is_as_an_h200_left_it() -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_byte_is_as_an_h200_left_it(engine: str) -> None:
     known = json.loads(RECORDED.read_text())["left"]
-    here = {name: digest(emulated(t)) for name, t in (TRIALS | PROBES).items() if name in known}
-    here |= {o: digest(emulated(LOADS["plain"], reduction_text(o))) for o in REDUCTIONS}
+    left = {n: emulated(t, engine) for n, t in (TRIALS | PROBES).items() if n in known}
+    left |= {o: emulated(LOADS["plain"], engine, reduction_text(o)) for o in REDUCTIONS}
+    here = {name: digest(buffers) for name, buffers in left.items()}
     assert here == known
 
 
-def test_what_an_h200_rejected_is_reported() -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_an_h200_rejected_is_reported(engine: str) -> None:
     unsupported = json.loads(RECORDED.read_text())["refused"]
-    assert [name for name in unsupported if not attempted(PROBES[name]).kinds] == []
+    assert [name for name in unsupported if not attempted(PROBES[name], engine).kinds] == []
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", TRIALS)
-def test_emulator_and_gpu_agree_on_every_byte(name: str, gpu: Gpu) -> None:
-    trial, here = TRIALS[name], emulated(TRIALS[name])
+def test_emulator_and_gpu_agree_on_every_byte(name: str, engine: str, gpu: Gpu) -> None:
+    trial, here = TRIALS[name], emulated(TRIALS[name], engine)
     buffers = {"a": SOURCE, "out": np.zeros(TILE, np.uint8)}
     arguments: list[Argument] = [trial.entry, Pointer("a"), Pointer("out")]
     there = gpu.run(trial.text, "k", buffers, arguments, block=(128, 1, 1))
@@ -336,9 +344,10 @@ def test_emulator_and_gpu_agree_on_every_byte(name: str, gpu: Gpu) -> None:
         assert different.tolist()[:20] == [], buffer
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", PROBES)
-def test_emulator_and_gpu_reject_the_same_starts(name: str, gpu: Gpu) -> None:
-    trial, here = PROBES[name], attempted(PROBES[name])
+def test_emulator_and_gpu_reject_the_same_starts(name: str, engine: str, gpu: Gpu) -> None:
+    trial, here = PROBES[name], attempted(PROBES[name], engine)
     buffers = {"a": SOURCE, "out": np.zeros(TILE, np.uint8)}
     arguments: list[Argument] = [trial.entry, Pointer("a"), Pointer("out")]
     if here.kinds:
@@ -349,17 +358,19 @@ def test_emulator_and_gpu_reject_the_same_starts(name: str, gpu: Gpu) -> None:
     assert digest(there) == digest(here.buffers)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("operation", REDUCTIONS)
-def test_a_reduction_of_bytes_leaves_the_rest(operation: str) -> None:
-    left = emulated(LOADS["plain"], reduction_text(operation))
+def test_a_reduction_of_bytes_leaves_the_rest(operation: str, engine: str) -> None:
+    left = emulated(LOADS["plain"], engine, reduction_text(operation))
     assert np.array_equal(left["a"][4096:], SOURCE[4096:])
     assert not np.array_equal(left["a"][:4096], SOURCE[:4096])
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("operation", REDUCTIONS)
-def test_emulator_and_gpu_agree_on_every_sum(operation: str, gpu: Gpu) -> None:
+def test_emulator_and_gpu_agree_on_every_sum(operation: str, engine: str, gpu: Gpu) -> None:
     text = reduction_text(operation)
-    here = emulated(LOADS["plain"], text)
+    here = emulated(LOADS["plain"], engine, text)
     buffers = {"a": SOURCE, "out": np.zeros(TILE, np.uint8)}
     arguments: list[Argument] = [LOADS["plain"].entry, Pointer("a"), Pointer("out")]
     there = gpu.run(text, "k", buffers, arguments, block=(128, 1, 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 
+import numpy as np
 import pytest
 from kernelrig.emu.isa import bits, compare, convert, half, integer, logic, move, warp
 from kernelrig.emu.isa import float as floats
@@ -14,6 +15,7 @@ from kernelrig.emu.machine.instruction_table import Row
 from kernelrig.ptx import parse_ptx
 
 from tests.emu.gpu import Gpu
+from tests.emu.harness import ENGINES
 from tests.emu.instructions.case import trial
 from tests.emu.instructions.emulated import digest, emulate, wrong
 from tests.emu.instructions.families import FAMILIES
@@ -35,13 +37,22 @@ def test_results_are_those_of_exact_arithmetic(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_all_results_are_those_a_gpu_gave(family: str) -> None:
+def test_both_engines_leave_the_same_bits(family: str) -> None:
+    made = trial(FAMILIES[family], "sm_100a", "9.0")
+    pairs = zip(made.cases, *(made.results(emulate(made, e)) for e in ENGINES), strict=True)
+    differing = [case.text for case, *left in pairs if not np.array_equal(*left)]
+    assert differing == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_results_are_those_a_gpu_gave(family: str, engine: str) -> None:
     record = json.loads(RECORDED.read_text())
     known = record["families"].get(family)
     if not known:
         pytest.skip(f"an sm_{record['arch']} gave no exact results of these")
     made = trial(cases_for(family, record["arch"]))
-    pairs = zip(made.cases, made.results(emulate(made)), strict=True)
+    pairs = zip(made.cases, made.results(emulate(made, engine)), strict=True)
     here = {case.text: digest(case, found) for case, found in pairs if case.text in known}
     assert here == known
 
@@ -62,9 +73,10 @@ def test_rows_marked_as_compared_have_cases_with_all_of_their_words() -> None:
     assert [(r.name, left) for r in marked if (left := r.takes - tried[r])] == []
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_emulator_and_gpu_agree_on_every_bit(family: str, gpu: Gpu) -> None:
+def test_emulator_and_gpu_agree_on_every_bit(family: str, engine: str, gpu: Gpu) -> None:
     if not cases_for(family, gpu.arch):
         pytest.skip(f"an sm_{gpu.arch} has none of these")
-    _, differing = compare_with(gpu, family)
+    _, differing = compare_with(gpu, family, engine)
     assert differing == {}

@@ -11,6 +11,7 @@ from kernelrig.emu.launch.exploration import emulate, schedules_of
 from kernelrig.model import Toolchain
 
 from tests.emu.megakernels import SMALL, Megakernels
+from tests.emu.native.both_engines import emulate_both
 from tests.kernel.bad_kernels import HOPPER_FAULTS, MEGAKERNEL_FAULTS, read_head
 
 WAYS = (("sm_100a", "production"), ("sm_90a", "production"), ("sm_90a", "staged"))
@@ -28,6 +29,8 @@ AT_ONCE = (
     ("sm100a/unawaited-loads", "uninitialised"),
 )
 """One of each kind, which the first schedule shows."""
+
+ALIKE_AT_ONCE = ("sm100a/missing-after-fence", "sm100a/peer-mask-omitted")
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +60,18 @@ def test_the_good_kernel_is_not_caught(way: tuple[str, str], megakernels: Megake
 @pytest.mark.parametrize("fault", MEGAKERNEL_FAULTS + HOPPER_FAULTS)
 def test_every_fault_is_caught_as_its_patch_says(fault: str, megakernels: Megakernels) -> None:
     assert megakernels.caught(fault, megakernels.sizes_of(fault), range(SCHEDULES))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        fault if fault in ALIKE_AT_ONCE else pytest.param(fault, marks=pytest.mark.long)
+        for fault in MEGAKERNEL_FAULTS + HOPPER_FAULTS
+    ],
+)
+def test_both_engines_find_the_same_in_every_fault(fault: str, megakernels: Megakernels) -> None:
+    loaded = megakernels.broken(fault, megakernels.sizes_of(fault))
+    emulate_both(loaded, schedules_of(Schedule(), 1 if fault in ALIKE_AT_ONCE else SCHEDULES))
 
 
 @pytest.mark.long

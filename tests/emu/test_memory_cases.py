@@ -7,25 +7,29 @@ import json
 import pytest
 
 from tests.emu.gpu import Gpu
+from tests.emu.harness import ENGINES
 from tests.emu.memory_cases import PROGRAMS, differing, digest, emulated, on_gpu
 from tests.toolchain_fixture import REPOSITORY
 
 RECORDED = REPOSITORY / "tests/data/emu/memory-h200-580.159.04.json"
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_runs_without_findings(name: str) -> None:
-    assert emulated(PROGRAMS[name]).findings == ()
+def test_a_program_runs_without_findings(name: str, engine: str) -> None:
+    assert emulated(PROGRAMS[name], engine).findings == ()
 
 
-def test_the_bytes_are_those_a_gpu_left() -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_bytes_are_those_a_gpu_left(engine: str) -> None:
     known = json.loads(RECORDED.read_text())["programs"]
-    assert {name: digest(emulated(PROGRAMS[name]).buffers) for name in known} == known
+    assert {name: digest(emulated(PROGRAMS[name], engine).buffers) for name in known} == known
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_emulator_and_gpu_leave_the_same_bytes(name: str, gpu: Gpu) -> None:
+def test_emulator_and_gpu_leave_the_same_bytes(name: str, engine: str, gpu: Gpu) -> None:
     program = PROGRAMS[name]
     if program.arch > gpu.arch:
         pytest.skip(f"an sm_{gpu.arch} has none of these")
-    assert differing(emulated(program).buffers, on_gpu(gpu, program)) == []
+    assert differing(emulated(program, engine).buffers, on_gpu(gpu, program)) == []

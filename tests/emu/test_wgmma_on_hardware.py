@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.emu.harness import ENGINES
 from tests.emu.tensor_harness import k_major, place
 from tests.emu.test_wgmma import A_START, B_START, SIZE, descriptors, product_text, run_product
 from tests.toolchain_fixture import REPOSITORY
@@ -29,8 +30,9 @@ FORMS = {
 """The K of each."""
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("form", FORMS)
-def test_sums_are_those_of_an_h200_to_the_bit(form: str) -> None:
+def test_sums_are_those_of_an_h200_to_the_bit(form: str, engine: str) -> None:
     k = FORMS[form]
     with np.load(RECORDED) as recorded:
         a, b, steps, start, wanted = (
@@ -51,7 +53,7 @@ def test_sums_are_those_of_an_h200_to_the_bit(form: str) -> None:
         place(memory, B_START, b[case], k_major(128, 1024), 128)
         starts = np.tile(start[case], (4, 1)).reshape(-1).view(np.uint8)
         memory[STARTS : STARTS + len(starts)] = starts
-        found = run_product(text, memory, registers, hardware_accumulation=True)
+        found = run_product(text, memory, registers, hardware_accumulation=True, engine=engine)
         assert found.findings == (), case
         left = found.buffers["out"].reshape(4, 32, registers)
         assert [np.argwhere(left[w] != wanted[case]).tolist()[:4] for w in range(4)] == [[]] * 4, (

@@ -12,10 +12,17 @@ from kernelrig.emu.machine.findings import Finding
 
 from tests.emu.faults.kernels import KERNELS, Kernel
 from tests.emu.faults.table import FAULTS, Fault
+from tests.emu.native.both_engines import emulate_both, run_every_way
 
 SCHEDULES = 4
 MANY_SCHEDULES = 200
 STEPS = 20_000
+
+
+def broken(fault: Fault, folder: Path) -> Loaded:
+    kernel = KERNELS[fault.kernel]
+    text = kernel.with_line(fault.place, fault.line) if fault.place else kernel.text
+    return kernel.load(folder, text, fault.change)
 
 
 def found(loaded: Loaded, number: int) -> tuple[Finding, ...]:
@@ -24,9 +31,7 @@ def found(loaded: Loaded, number: int) -> tuple[Finding, ...]:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[f"{f.kernel}: {f.name}" for f in FAULTS])
 def test_a_fault_is_found_with_its_line(fault: Fault, tmp_path: Path) -> None:
-    kernel = KERNELS[fault.kernel]
-    text = kernel.with_line(fault.place, fault.line) if fault.place else kernel.text
-    loaded = kernel.load(tmp_path, text, fault.change)
+    kernel, loaded = KERNELS[fault.kernel], broken(fault, tmp_path)
     lines = [kernel.line(mark) if mark else 0 for mark in fault.marks]
     seen: list[Finding] = []
     for number in range(SCHEDULES):
@@ -40,6 +45,21 @@ def test_a_fault_is_found_with_its_line(fault: Fault, tmp_path: Path) -> None:
             return
     said = [(f.kind, f.ptx_line, f.message, f.advice) for f in seen]
     pytest.fail(f"no {fault.kind} in lines {lines}: {said}")
+
+
+FIRST = {fault.kernel: fault.name for fault in reversed(FAULTS)}
+"""A fault of each kernel."""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [f if FIRST[f.kernel] == f.name else pytest.param(f, marks=pytest.mark.long) for f in FAULTS],
+    ids=[f"{f.kernel}: {f.name}" for f in FAULTS],
+)
+def test_both_engines_find_the_same(fault: Fault, tmp_path: Path) -> None:
+    loaded = broken(fault, tmp_path)
+    emulate_both(loaded, [Schedule(number, max_steps=STEPS) for number in range(SCHEDULES)])
+    run_every_way(loaded.kernel, Schedule(SCHEDULES, max_steps=STEPS))
 
 
 def clean(kernel: Kernel, folder: Path, schedules: range) -> None:

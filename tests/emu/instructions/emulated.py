@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Sequence
 
 import numpy as np
+from kernelrig.emu.launch.engines import NUMPY
 
 from tests.emu.harness import run_text
 from tests.emu.instructions.case import BLOCK, THREADS, Bits, Case, Trial, agree, inputs, one_nan
@@ -13,10 +14,11 @@ from tests.emu.instructions.case import BLOCK, THREADS, Bits, Case, Trial, agree
 GRID = (THREADS // BLOCK, 1, 1)
 
 
-def emulate(trial: Trial) -> Bits:
+def emulate(trial: Trial, engine: str = NUMPY) -> Bits:
     """Return what the kernel leaves in its output."""
     out = np.zeros(trial.slots * THREADS, np.uint64)
-    left = run_text(trial.text, {"in": trial.data, "out": out}, grid=GRID, block=(BLOCK, 1, 1))
+    buffers = {"in": trial.data, "out": out}
+    left = run_text(trial.text, buffers, grid=GRID, block=(BLOCK, 1, 1), engine=engine)
     errors = [f"{f.kind}: {f.message}" for f in left.findings if f.severity == "error"]
     assert not errors, errors
     return left.buffers["out"]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from kernelrig.emu.frontend.variables import UnsupportedKernel
+from kernelrig.emu.launch.engines import NUMPY
 
 from tests.emu.gpu import Gpu, GpuError
 from tests.emu.instructions.case import BLOCK, THREADS, Bits, Case, Trial, trial
@@ -37,11 +38,13 @@ def target_of(gpu: Gpu) -> str:
     return f"sm_{gpu.arch}a" if gpu.arch >= 90 else f"sm_{gpu.arch}"
 
 
-def compare(gpu: Gpu, family: str) -> tuple[dict[str, str], dict[str, list[str]]]:
+def compare(
+    gpu: Gpu, family: str, engine: str = NUMPY
+) -> tuple[dict[str, str], dict[str, list[str]]]:
     """Return the GPU's checksum of each case, and what differs of each that does."""
     made = trial(cases_for(family, gpu.arch), target_of(gpu))
     theirs = made.results(on_gpu(gpu, made))
-    ours = made.results(emulate(made))
+    ours = made.results(emulate(made, engine))
     sums: dict[str, str] = {}
     said: dict[str, list[str]] = {}
     for case, here, there in zip(made.cases, ours, theirs, strict=True):

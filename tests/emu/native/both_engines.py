@@ -12,19 +12,28 @@ import pytest
 from kernelrig.emu.launch.bind import Kernel
 from kernelrig.emu.launch.engines import NATIVE, NUMPY
 from kernelrig.emu.launch.execution import Schedule, ScheduleRun, run
+from kernelrig.emu.launch.exploration import Outcome, emulate
+from kernelrig.emu.launch.loader import Loaded
 from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barrier
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.native.core_scheduler import CoreScheduler
+from kernelrig.emu.numerics.arrays import LANES
 from kernelrig.emu.observe.last_writer import LastWriter
 from kernelrig.emu.observe.registry import OBSERVERS as BY_NAME
 
 OBSERVERS: tuple[Callable[[], Hooks], ...] = (*BY_NAME.values(), LastWriter)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any argument of an event
-    """Return what is the same of an argument on both engines."""
+Event = tuple[str, tuple[Any, ...]]
+
+
+def _plain(value: Any, shape: tuple[int, int] | None) -> Any:  # noqa: ANN401 - of an event
+    """Return what is the same of an argument on both engines. `shape` is that of the event's
+    warps and lanes: what holds for all of them may be one number on one engine and many on the
+    other, and so may the mask of all lanes.
+    """
     match value:
         case WarpBatch():
             lanes = value.mask_of(None)
@@ -33,12 +42,12 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any argument of an event
             return (value.name, value.warp, value.lane, value.at)
         case Barrier():
             return (value.slot, value.offset, value.phase)
-        case np.ndarray():
-            return None  # its shape is the engine's; the observers' findings compare its values
+        case np.ndarray():  # without `shape`: the places of an operation
+            return np.broadcast_to(value, shape) if shape else value.reshape(-1).tolist()
         case list() | tuple():
-            return tuple(_plain(v) for v in value)
+            return tuple(_plain(v, shape) for v in value)
         case None:
-            return None  # a mask of all lanes, which may be an array on the other engine
+            return None
         case slice() | str() | int() | float() | bool():
             return repr(value)
     return "machine" if isinstance(value, Machine) else type(value).__name__
@@ -48,13 +57,22 @@ class Recorder(Hooks):
     """All events in their order."""
 
     def __init__(self) -> None:
-        self.events: list[Any] = []
+        self.events: list[Event] = []
 
 
 def _recording(name: str) -> Callable[..., None]:
     def event(self: Recorder, *arguments: Any, **named: Any) -> None:  # noqa: ANN401
-        said = tuple(_plain(a) for a in (*arguments, *named.values()))
-        self.events.append((name, said))
+        first = arguments[0]
+        shape = (first.size, LANES) if isinstance(first, WarpBatch) else None
+        said = [_plain(a, shape) for a in (*arguments, *named.values())]
+        if shape and said[1] is None:
+            said[1] = first.mask_of(None)
+        arrays = [a for a in said if isinstance(a, np.ndarray)]
+        if arrays:  # what is said of lanes that are not in the mask is nothing
+            mask = arrays[0]
+            kept = iter(np.where(mask, a, 0).tolist() for a in arrays)
+            said = [next(kept) if isinstance(a, np.ndarray) else a for a in said]
+        self.events.append((name, tuple(said)))
 
     return event
 
@@ -75,16 +93,47 @@ def run_both(
     `recorded`: compare events too. Their recorder is an observer of Python, which the core leaves
     accesses and operations to.
     """
-    runs, events = [], []
-    for engine in (NUMPY, NATIVE):
-        recorder = Recorder()
-        made = [make() for make in observers]
-        runs.append(run(kernel, replace(schedule, engine=engine), [*made, *[recorder] * recorded]))
-        events.append(recorder.events)
-    one, other = runs
-    for number, (left, right) in enumerate(zip(*events, strict=False)):
-        assert left == right, f"event {number}: {left} is not {right}"
-    assert len(events[0]) == len(events[1])
+    recorder = Recorder() if recorded else None
+    one = _run(kernel, replace(schedule, engine=NUMPY), observers, recorder)
+    other = _compared(kernel, schedule, observers, one, recorder)
+    return one, other
+
+
+def run_every_way(kernel: Kernel, schedule: Schedule) -> None:
+    """Compare as `run_both` does: with all observers, of which the core knows each; with a recorder
+    of events, to which Python leads what happens; and with none.
+    """
+    recorder = Recorder()
+    one = _run(kernel, replace(schedule, engine=NUMPY), OBSERVERS, recorder)
+    for heard in (None, recorder):
+        _compared(kernel, schedule, OBSERVERS, one, heard)
+    run_both(kernel, schedule, (), recorded=False)
+
+
+def _run(
+    kernel: Kernel,
+    schedule: Schedule,
+    observers: Sequence[Callable[[], Hooks]],
+    recorder: Recorder | None,
+) -> ScheduleRun:
+    made = [make() for make in observers]
+    return run(kernel, schedule, made if recorder is None else [*made, recorder])
+
+
+def _compared(
+    kernel: Kernel,
+    schedule: Schedule,
+    observers: Sequence[Callable[[], Hooks]],
+    one: ScheduleRun,
+    heard: Recorder | None,
+) -> ScheduleRun:
+    """Run `kernel` on the native engine, and compare with `one`, and with the events it `heard`."""
+    recorder = None if heard is None else Recorder()
+    other = _run(kernel, replace(schedule, engine=NATIVE), observers, recorder)
+    if heard is not None and recorder is not None:
+        for number, (was, is_) in enumerate(zip(heard.events, recorder.events, strict=False)):
+            assert was == is_, f"event {number}: {was} is not {is_}"
+        assert len(heard.events) == len(recorder.events)
     for left, right in zip(one.findings, other.findings, strict=False):
         assert _fields(left) == _fields(right)
     assert len(one.findings) == len(other.findings)
@@ -95,15 +144,37 @@ def run_both(
     assert one.machine.stopped == other.machine.stopped
     assert one.machine.rng.getstate() == other.machine.rng.getstate()
     for space in ("global_", "shared", "local"):
-        arenas = [getattr(r.machine.memory, space) for r in runs]
+        arenas = [getattr(r.machine.memory, space) for r in (one, other)]
         assert np.array_equal(*(a.bytes for a in arenas)), space
         assert np.array_equal(*(a.written for a in arenas)), f"marks of {space}"
-    return one, other
+    return other
 
 
-def _fields(value: Any) -> Any:  # noqa: ANN401 - a finding, or a part of one
+def emulate_both(loaded: Loaded, schedules: Sequence[Schedule]) -> Outcome:
+    """Emulate `loaded` on both engines as the command does, and compare all but the seconds."""
+    one, other = (
+        emulate(loaded, [replace(s, engine=e) for s in schedules], dump=(*loaded.kernel.buffers,))
+        for e in (NUMPY, NATIVE)
+    )
+    for left, right in zip(one.findings, other.findings, strict=False):
+        assert _fields(left) == _fields(right)
+    for field in fields(Outcome):
+        if field.name != "wall_s":
+            left, right = getattr(one, field.name), getattr(other, field.name)
+            assert _fields(left) == _fields(right), field.name
+    return one
+
+
+def _fields(value: Any) -> Any:  # noqa: ANN401 - a result, or a part of one
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: _fields(getattr(value, f.name)) for f in fields(value)}
+    match value:
+        case np.ndarray():
+            return value.tobytes()
+        case dict():
+            return {key: _fields(of) for key, of in value.items()}
+        case list() | tuple():
+            return [_fields(of) for of in value]
     return value
 
 

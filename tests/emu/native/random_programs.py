@@ -15,7 +15,7 @@ As a command it writes programs out for a look: `python -m tests.emu.native.rand
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from kernelrig.emu.launch.bind import Buffer, Kernel, bind
@@ -23,6 +23,7 @@ from kernelrig.emu.machine.machine_state import Geometry
 from kernelrig.ptx import parse_ptx
 
 from tests.emu.native.random_statements import (
+    BARS,
     BASE,
     COPIED,
     IN,
@@ -39,8 +40,8 @@ from tests.emu.native.random_statements import (
     TID,
     TOTAL_BYTES,
     TOTALS,
-    Statements,
 )
+from tests.emu.native.random_tensor_statements import OPERANDS, Boxes, TensorStatements
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Program:
     threads: int
     cluster: int
     clean: bool
+    boxes: Boxes
 
     def kernel(self) -> Kernel:
         """Return it ready to run."""
@@ -66,11 +68,16 @@ class Program:
         buffers |= {name: Buffer(size, np.zeros(size, np.uint8)) for name, size in sizes.items()}
         geometry = Geometry((self.ctas, 1, 1), (self.threads, 1, 1), (self.cluster, 1, 1))
         made = bind(module, function, geometry, buffers)
-        made.fill_params([b.address.to_bytes(8, "little") for b in made.buffers.values()])
+        pointers = [b.address for b in made.buffers.values()]
+        maps = (replace(self.boxes.load, address=pointers[0]),
+                replace(self.boxes.store, address=pointers[3]))  # fmt: skip
+        for tensor_map in maps:
+            assert tensor_map.errors() == ()
+        made.fill_params([*(p.to_bytes(8, "little") for p in pointers), *(m.image() for m in maps)])
         return made
 
 
-class _Writer(Statements):
+class _Writer(TensorStatements):
     """Writes one kernel."""
 
     # Control.
@@ -146,6 +153,7 @@ class _Writer(Statements):
             self.collective, self.collective, self.warp_exchange, self.exchange, self.barrier,
             self.fence, self.mbarrier, self.copy, self.bulk_load, self.bulk_store,
             self.of_cluster, self.special, self.carry, self.pack, self.strong, self.wild,
+            self.tensor_load, self.tensor_store, self.product, self.tensor_words,
         )  # fmt: skip
         if self.rng.random() < 0.35:
             self.rng.choice(rare)()
@@ -175,12 +183,14 @@ class _Writer(Statements):
             f"@{LEADER} mbarrier.init.shared.b64 [bars], {self.threads};",
             f"@{LEADER} mbarrier.init.shared.b64 [bars+8], 1;",
             f"@{LEADER} mbarrier.init.shared.b64 [bars+16], {self.threads};",
+            f"@{LEADER} mbarrier.init.shared.b64 [bars+24], 1;",
             f"@{LEADER} fence.mbarrier_init.release.cluster;",
             "bar.sync 0;",
         )
         if self.cluster > 1:
             self.say("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;")
         self.registers()
+        self.start_products()
 
     def registers(self) -> None:
         """Give the registers values, of each thread its own."""
@@ -206,6 +216,7 @@ class _Writer(Statements):
             self.say(way)
 
     def end(self) -> None:
+        self.end_products()
         if self.cluster > 1:  # nobody leaves while others read its memory
             self.say("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;")
         if self.rng.random() < 0.2:
@@ -224,18 +235,21 @@ class _Writer(Statements):
             self.statement(5)
         self.end()
         body = "\n".join(self.lines)
+        target = "sm_90a" if self.on_hopper else "sm_100a"
         listed = ", ".join(f".param .u64 {name}" for name in ("in", "out", "totals", "copied"))
         text = (
-            ".version 9.0\n.target sm_100a\n.address_size 64\n"
-            f".visible .entry k({listed}) .reqntid {self.threads}, 1, 1\n{{\n"
+            f".version 9.0\n.target {target}\n.address_size 64\n"
+            f".visible .entry k({listed}, .param .align 64 .b8 load_map[128],"
+            f" .param .align 64 .b8 store_map[128]) .reqntid {self.threads}, 1, 1\n{{\n"
             ".reg .pred %p<110>; .reg .b16 %h<110>; .reg .b32 %r<200>; .reg .b64 %rd<110>;\n"
-            ".reg .f32 %f<20>; .reg .f64 %fd<10>;\n"
-            f".shared .align 128 .b8 tile[{SLOT * self.threads}];\n"
-            f".shared .align 128 .b8 stage[{STAGE}]; .shared .align 8 .b64 bars[3];\n"
-            f".shared .align 4 .u32 counter; .local .align 16 .b8 own[{SLOT}];\n{body}\n}}\n"
+            ".reg .f32 %f<20>; .reg .f64 %fd<10>; .reg .b32 %w<20>;\n"
+            f".shared .align 1024 .b8 operands[{OPERANDS * self.has_products or 16}];\n"
+            f".shared .align 1024 .b8 tile[{SLOT * self.threads}];\n"
+            f".shared .align 1024 .b8 stage[{STAGE}]; .shared .align 8 .b64 bars[{BARS}];\n"
+            f".shared .align 8 .u32 counter[2]; .local .align 16 .b8 own[{SLOT}];\n{body}\n}}\n"
         )
         clean = self.clean and not self.partial
-        return Program(seed, text, self.ctas, self.threads, self.cluster, clean)
+        return Program(seed, text, self.ctas, self.threads, self.cluster, clean, self.boxes)
 
 
 def make(seed: int) -> Program:

@@ -25,6 +25,8 @@ TID, OWN, LANE, BASE, SCRATCH = "%r100", "%r101", "%r102", "%r103", "%r105"
 IN, OUT, LOCAL, TOTALS, COPIED = "%rd100", "%rd101", "%rd102", "%rd103", "%rd104"
 LEADER = "%p100"
 INPUT_BYTES, TOTAL_BYTES = 4096, 64
+BARS = 4
+"""mbarriers: of all threads, of bulk copies, of cp.async, of tcgen05."""
 
 
 class Statements:
@@ -37,7 +39,7 @@ class Statements:
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
         self.clean = self.rng.random() < 0.5
-        self.warps = self.rng.choice((1, 2, 2, 3, 4))
+        self.warps = self.rng.choice((1, 2, 2, 3, 4, 4))
         self.threads = 32 * self.warps
         self.cluster = self.rng.choice((1, 1, 1, 2))
         self.ctas = self.cluster * self.rng.choice((1, 1, 2))
@@ -47,7 +49,7 @@ class Statements:
         self.members: str | None = "-1"
         self.uniform = True
         self.loops = 0
-        self.phases = [0, 0, 0]  # of the mbarriers: of all threads, of bulk copies, of cp.async
+        self.phases = [0] * BARS  # of the mbarriers
 
     # Words.
     def say(self, *lines: str) -> None:

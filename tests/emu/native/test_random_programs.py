@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import numpy as np
 import pytest
 from kernelrig.emu.launch.execution import Schedule, run
+from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.numerics.arrays import Array, Mask
 from kernelrig.emu.observe.registry import OBSERVERS
 
-from tests.emu.native.both_engines import run_both
+from tests.emu.native.both_engines import Event, Recorder, run_every_way
 from tests.emu.native.random_programs import make
 
 MOST_STEPS = 20_000
@@ -22,6 +27,37 @@ def test_a_number_names_one_program() -> None:
     assert make(7).text != make(8).text
 
 
+def test_programs_have_statements_of_all_kinds() -> None:
+    texts = [make(seed).text for seed in range(400)]
+    kinds = (
+        "div.s32", "fma.rn.f32", "fma.rn.f64", "fma.rn.bf16x2", "ld.local", "atom.global",
+        "atom.shared", "brx.idx", "shfl.sync", "bar.red", "bar.arrive", "barrier.cluster",
+        "mbarrier.try_wait", "cp.async.ca", "cp.async.mbarrier.arrive", "cp.async.bulk.shared",
+        "cp.async.bulk.tensor.2d.shared", "cp.async.bulk.tensor.3d.shared", "multicast::cluster",
+        "cp.async.bulk.tensor.2d.global", "cp.reduce.async.bulk.tensor", "wgmma.mma_async",
+        "tcgen05.mma", "tcgen05.ld", "tcgen05.st",
+    )  # fmt: skip
+    assert [kind for kind in kinds if sum(kind in text for text in texts) < 4] == []
+
+
+def test_events_are_told_apart_by_their_lanes_and_places() -> None:
+    machine = make(0).kernel().machine(Random(0), 1)
+    batch = WarpBatch(machine, 0, np.arange(1), None, [])
+    half = np.arange(32)[None] < 16
+    index = np.arange(32)[None] * 4
+
+    def event(mask: Mask, at: Array) -> Event:
+        recorder = Recorder()
+        recorder.accessed(batch, mask, "shared", at, 4, True)
+        (said,) = recorder.events
+        return said
+
+    assert event(None, index) == event(np.ones((1, 32), np.bool_), index)
+    assert event(half, index) == event(half, np.where(half, index, 7))
+    assert event(half, index) != event(None, index)
+    assert event(None, index) != event(None, index + 4)
+
+
 def test_a_program_without_a_fault_has_no_error() -> None:
     clean = [p for p in map(make, range(40)) if p.clean]
     assert len(clean) > 10
@@ -33,15 +69,14 @@ def test_a_program_without_a_fault_has_no_error() -> None:
 
 @pytest.mark.parametrize("seed", range(16))
 def test_engines_agree_on_a_random_program(seed: int) -> None:
-    run_both(make(seed).kernel(), schedule(seed))
+    run_every_way(make(seed).kernel(), schedule(seed))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(0, MANY, EACH))
 def test_engines_agree_on_many_random_programs(first: int) -> None:
     for seed in range(first, first + EACH):
-        program = make(seed)
         try:
-            run_both(program.kernel(), schedule(seed))
+            run_every_way(make(seed).kernel(), schedule(seed))
         except Exception as reason:
             raise AssertionError(f"program {seed}: {reason}") from reason

@@ -13,4 +13,6 @@ finding has its words in one place.
     operand_places   where an operand lies, so that its handler sees exact types only
     sync             the parts of a machine that the core keeps; with barrier_uses,
                      operation_groups and warpgroups
+    observers        which observers the core has or tells itself, and what others hear: races and
+                     publication, whose state is in the core, and memory, which has their tables
 """

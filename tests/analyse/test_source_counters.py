@@ -16,6 +16,7 @@ from kernelrig.model import Instruction, Metric, ProfiledLaunch, SourceAnalysis,
 from kernelrig.model.frame import Frame
 from kernelrig.proc import run_process
 from kernelrig.report import render_graph, render_source
+from kernelrig.run.analyses import analyse_counters
 
 from tests.analyse.captures import b200
 from tests.analyse.listings import PIPELINE, page, row
@@ -364,3 +365,13 @@ def test_code_alone_has_its_roles_and_its_layout() -> None:
     assert "note: nothing was measured: this is the code alone" in done.stdout
     assert re.search(r"^0x0000 +\d+ ", done.stdout, re.MULTILINE)
     assert "samples, " not in done.stdout
+
+
+def test_a_report_of_ncu_is_read_with_its_source_lines(ncu_report: Path) -> None:
+    reports = ROOT / "tests/data/ncu/2025.3.1-reports"
+    found = analyse_counters(ROOT, str(reports / "good.ncu-rep"), {})
+    assert found.executed > 0
+    assert found.samples == sum(s.samples for s in found.stalls)
+    assert any(t.line and t.line.file.endswith(".cu") for t in found.top)
+    with pytest.raises(ConfigError, match="no launch of 'nothing' was profiled; there are"):
+        analyse_counters(ROOT, str(reports / "good.ncu-rep"), {}, kernel="nothing")

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kernelrig import report, stages
 from kernelrig.analyse.phases import analyse_phases, parse_changes, read_clock_text
-from kernelrig.analyse.source import TOP, analyse_source, read_counter_page, static_layout
+from kernelrig.analyse.profile_report import read_report
+from kernelrig.analyse.source import (
+    EXECUTED,
+    TOP,
+    analyse_source,
+    launch_counters,
+    read_counter_page,
+    static_layout,
+)
+from kernelrig.build import toolchain
 from kernelrig.errors import ConfigError, ProtocolError
 from kernelrig.files import rundir
 from kernelrig.files.regular_file import read_regular
+from kernelrig.findings import locate
 from kernelrig.model import (
+    Build,
     Outcome,
     PhaseCapture,
     Run,
     SourceAnalysis,
+    SourceCounters,
     StageKind,
     StageRecord,
     TimingAnalysis,
@@ -29,6 +43,8 @@ from kernelrig.sass import Flow, Module, control_flow, parse_sass
 MAX_BYTES = 256 << 20
 """Of a file or of standard input: SourceCounters of a large kernel take some 2 MB."""
 STDIN = "-"
+REPORT = ".ncu-rep"
+_PROFILE_FIRST = "run `ci/invoke profile --plans source`"
 _OF_THE_HARNESS = "_ZN9kernelrig"
 """The namespace of the kernels that every harness program has besides its own."""
 
@@ -50,26 +66,82 @@ def analyse_counters(
     kernel: str = "",
     top: int | None = None,
 ) -> SourceAnalysis:
-    """Return what counters by instruction mean: of a source page as CSV, or of `-`.
+    """Return what counters by instruction mean: of a source page as CSV, a report, `-`, or a run.
 
     Of a build's folder, or of its disassembly, it is what follows from the code alone.
     """
     if listing := _disassembly(name):
         with _named(name):
             return static_layout(_entry(parse_sass(listing), kernel))
-    text = read_input(name)
-    if text is None:
-        raise ConfigError(
-            f"no file '{name}'", "pass what `ncu --import FILE --page source --csv` prints"
-        )
+    counters = _counters(root, name, kernel)
     with _named(name):
-        counters = read_counter_page(text, kernel)
         return analyse_source(counters, predictions, tiles, TOP if top is None else top)
+
+
+def _counters(root: Path, name: str, kernel: str) -> SourceCounters:
+    path = Path(name)
+    if path.suffix == REPORT and path.is_file():
+        return _of_reports(root, [path], kernel)
+    if (text := read_input(name)) is not None:
+        with _named(name):
+            return read_counter_page(text, kernel)
+    directory = load_finished(root, name)
+    run = directory.run
+    profiled = [r for r in run.stages if r.kind is StageKind.PROFILE]
+    passed = [r for r in profiled if r.verdict.outcome is Outcome.PASS]
+    if not passed:
+        why = f"{profiled[0].name} did not pass" if profiled else "it profiled nothing"
+        raise ConfigError(f"{run.id} has no counters: {why}", _PROFILE_FIRST)
+    folder = _stage_folder(directory.folder, run, passed[0])
+    reports = [folder / r.report for r in run.profiling.runs] if run.profiling else []
+    counters = _of_reports(root, reports or sorted(folder.glob(f"*{REPORT}")), kernel)
+    directory.load_builds()
+    return _with_own_lines(counters, directory.made[""], run)
+
+
+def _of_reports(root: Path, reports: Sequence[Path], kernel: str) -> SourceCounters:
+    """Return the counters of the one launch that was profiled by instruction."""
+    library = toolchain.fetch_wheels(root, toolchain.NCU_REPORT)
+    launches = [x for r in reports for x in read_report(r, library)]
+    named = [x for x in launches if not kernel or re.search(kernel, x.signature or x.kernel)]
+    counted = [x for x in named if EXECUTED in x.metrics and x.metrics[EXECUTED].by_pc]
+    known = ", ".join(dict.fromkeys(x.kernel for x in counted or launches))
+    if not named:
+        raise ConfigError(f"no launch of '{kernel}' was profiled; there are {known or 'none'}")
+    if len(counted) > 1:
+        raise ConfigError(
+            f"{len(counted)} launches were profiled by instruction: {known}",
+            "--kernel names one; of one kernel profile one launch: --launch-count 1",
+        )
+    return launch_counters((counted or named)[0])
+
+
+def _with_own_lines(counters: SourceCounters, built: Build, run: Run) -> SourceCounters:
+    """Name the lines of the kernel's own source, where its build has the code that was profiled.
+
+    A report names the innermost line alone, which often is one of the harness's headers.
+    """
+    source, base = run.kernel.sources.get(run.arch, ""), counters.instructions[0].address
+    for function in stages.Chains(built, run.kernel.kernel_regex).functions:
+        held = {i.address: i for i in function.instructions}
+        pairs = [(c, held.get(c.address - base)) for c in counters.instructions]
+        if all(i and i.opcode in c.sass.split() for c, i in pairs):
+            lines = [locate(i.place.frames, source) if i else None for _, i in pairs]
+            named = zip(counters.instructions, lines, strict=True)
+            return replace(
+                counters,
+                instructions=tuple(
+                    replace(c, line=line) if line and line.line else c for c, line in named
+                ),
+            )
+    return counters
 
 
 def _disassembly(name: str) -> str:
     """Return the disassembly in a build's folder, or in a file; empty if `name` is neither."""
     path = Path(name)
+    if (path / "run.json").is_file():
+        return ""
     held = sorted(path.glob("*.sass")) if path.is_dir() else [path] * (path.suffix == ".sass")
     if path.is_dir() and len(held) != 1:
         raise ConfigError(f"'{name}' is no folder of a build", "pass one of artifacts/builds")
@@ -175,9 +247,13 @@ def _of_stage(folder: Path, run: Run, record: StageRecord) -> PhaseCapture | Non
     """Return the phases of a timing stage; None if it did not pass, or its build has no clocks."""
     if record.verdict.outcome is not Outcome.PASS:
         return None
-    number = next((i for i, job in enumerate(run.jobs, 1) if job.name == record.name), 0)
-    seen = stages.load_timing(rundir.stage_folder(folder, number, record.name))
+    seen = stages.load_timing(_stage_folder(folder, run, record))
     if not seen.phases:
         return None
     early = stages.releases_early(run.kernel, run.arch, record.variant or run.variant)
     return stages.phase_capture(seen, released_before_stores=early)
+
+
+def _stage_folder(folder: Path, run: Run, record: StageRecord) -> Path:
+    number = next((i for i, job in enumerate(run.jobs, 1) if job.name == record.name), 0)
+    return rundir.stage_folder(folder, number, record.name)

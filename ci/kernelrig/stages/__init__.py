@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kernelrig import lazy_exports
 
 if TYPE_CHECKING:
+    from kernelrig.stages.chains import Chains
     from kernelrig.stages.checksum.every_output import whole_output
     from kernelrig.stages.context import Context
     from kernelrig.stages.emulation.command import MAX_IMAGES, OBSERVERS, OUTPUT, Launch, launches
@@ -29,6 +30,7 @@ __all__ = [
     "OBSERVERS",
     "OUTPUT",
     "THROTTLE_REASONS",
+    "Chains",
     "Clock",
     "Context",
     "Launch",

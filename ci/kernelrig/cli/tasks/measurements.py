@@ -30,7 +30,7 @@ def analyze_timing(
 
 @command(
     help={
-        "source": "source page of ncu as CSV, - for stdin, or a build's folder: its code alone",
+        "source": "run, ncu report, its source page as CSV, - for stdin, or a build's folder",
         "kernel": "regular expression of the kernel's name, where the page has several",
         "predict": "counts to compare: STG=tiles*16*4*2,UTCQMMA=24*tiles; also warps, ctas",
         "tiles": "tiles of the launch; default: as many as its matrix instructions say",

@@ -146,6 +146,11 @@ PAIRS = {
     "setp.lt.u32 %p7, %r5, 2;\n"
     "@%p7 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r3];\n" + WAIT
     + "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n",
+    "a fence of one warp, and an arrival of the other": START
+    + "@%p0 fence.acq_rel.cluster;\nmov.u32 %r9, %cluster_ctarank;\nxor.b32 %r9, %r9, 1;\n"
+    "mapa.shared::cluster.u32 %r3, %r1, %r9;\nsetp.eq.u32 %p7, %r0, 32;\n"
+    "@%p7 mbarrier.arrive.shared::cluster.b64 _, [%r3];\n" + WAIT
+    + "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n",
     "an arrival in a CTA that may be gone": START
     + "mov.u32 %r9, %cluster_ctarank;\nxor.b32 %r9, %r9, 1;\n"
     "mapa.shared::cluster.u32 %r3, %r1, %r9;\n"

@@ -84,7 +84,7 @@ class Publication(Hooks):
             self._learn(batch, mask, self.released)
 
     def _learn(self, batch: WarpBatch, mask: Mask, barriers: set[Barrier]) -> None:
-        for warp in batch.warps.tolist():
+        for warp in batch.warps[batch.mask_of(mask).any(axis=1)].tolist():
             self.known.setdefault(warp, set()).update(barriers)
 
     def fenced(self, batch: WarpBatch, mask: Mask, sem: str, scope: str) -> None:

@@ -246,7 +246,7 @@ def test_no_sanitizer_sees_anything_in_what_mutations_make(
 def test_the_sanitized_core_passes_the_tests_of_the_engine_and_mutations() -> None:
     """In a process of its own: the sanitizers must be its first library."""
     build(Variant(sanitized=True))  # before the limits of those tests
-    places = ["tests/emu/test_mutations.py", "tests/emu/native"]
+    places = ["tests/emu/test_mutations.py", "tests/emu/native", "tests/emu/faults"]
     words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *places]
     env = {**os.environ, **sanitizer_environment()}
     done = run_process([*words, "-m", "not long"], cwd=REPOSITORY, env=env, timeout_s=3600.0)

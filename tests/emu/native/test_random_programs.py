@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from random import Random
 
 import numpy as np
 import pytest
+from kernelrig.emu.launch.engines import NATIVE
 from kernelrig.emu.launch.execution import Schedule, run
 from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.native.core_build import SANITIZED
 from kernelrig.emu.numerics.arrays import Array, Mask
 from kernelrig.emu.observe.registry import OBSERVERS
 
@@ -16,6 +20,7 @@ from tests.emu.native.random_programs import make
 
 MOST_STEPS = 20_000
 EACH, MANY = 100, 10_000
+SANITIZED_COUNT = 500
 
 
 def schedule(seed: int) -> Schedule:
@@ -80,3 +85,12 @@ def test_engines_agree_on_many_random_programs(first: int) -> None:
             run_every_way(make(seed).kernel(), schedule(seed))
         except Exception as reason:
             raise AssertionError(f"program {seed}: {reason}") from reason
+
+
+@pytest.mark.skipif(SANITIZED not in os.environ, reason="the core has no sanitizers here")
+@pytest.mark.limit(1800)
+def test_no_sanitizer_sees_anything_in_random_programs() -> None:
+    for seed in range(MANY, MANY + SANITIZED_COUNT):
+        for observers in ((), OBSERVERS.values()):
+            native = replace(schedule(seed), engine=NATIVE)
+            run(make(seed).kernel(), native, [made() for made in observers])

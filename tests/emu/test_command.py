@@ -63,7 +63,7 @@ def test_what_was_run_is_written_with_the_findings(folder: Path) -> None:
         "schedules": 2,
         "seed": 7,
         "accumulate": "fp32",
-        "engine": "numpy",
+        "engine": "native",
         "engine_note": "",
         "module_sha256": sha256_file(folder / "k.ptx"),
         "stopped": [],
@@ -79,7 +79,7 @@ def test_warp_instructions_are_counted_each_time_a_warp_executes_them(
     whole = 4 + 3 * 3 + 1  # before the loop, three times through it, behind it
     split = whole + 3
     assert found["stats"]["instructions"] == 3 * (whole + split)
-    assert f"numpy engine: {3 * (whole + split)} warp-instructions, " in capsys.readouterr().out
+    assert f"native engine: {3 * (whole + split)} warp-instructions, " in capsys.readouterr().out
 
 
 def test_without_a_compiler_the_engine_is_numpy_and_the_reason_is_said(

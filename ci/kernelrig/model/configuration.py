@@ -63,7 +63,7 @@ class Emulation:
     seed: int = 0
     accumulate: Literal["fp32", "hardware"] = "fp32"
     tools: tuple[str, ...] = ()
-    engine: EmulatorEngine = EmulatorEngine.NUMPY
+    engine: EmulatorEngine = EmulatorEngine.AUTO
 
 
 @dataclass(frozen=True, slots=True)

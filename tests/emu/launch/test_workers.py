@@ -131,6 +131,7 @@ def test_a_process_that_ends_is_one_sentence_with_the_place(
 ) -> None:
     monkeypatch.setitem(OBSERVERS, "memory", ending(how))
     words = ["--schedules", "3", "--jobs", jobs, "--json", str(tmp_path / "found.json")]
+    words += ["--engine", "numpy"]
     others = children(os.getpid())  # of fixtures that live as long as the session
     assert main(["run", str(launch(tmp_path, STORE)), *words]) == 4
     assert re.fullmatch(f"error: {said}\n", capsys.readouterr().err)

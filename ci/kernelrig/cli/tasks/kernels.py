@@ -92,7 +92,7 @@ def check(
         "seed": "seed of the inputs and of the schedules",
         "observe": "memory, races, init, sync; default: all",
         "accumulate": "fp32, or hardware: the published models of tensor cores",
-        "engine": "native, numpy, or auto: native where it can be built; default: numpy",
+        "engine": "native, numpy, or auto: native where it can be built; default: auto",
         "only_fault": "break the kernel by this patch of tests/bad: exit 0 if detected, 1 if not",
         "launch": "run this launch file and nothing else, as `python -m kernelrig.emu run` does",
         "module": "the PTX of --launch, if not the one it names",

@@ -139,6 +139,29 @@ BODIES = {
         tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r21, 32;
     END:
     """,
+    "a load of tensor memory whose result is read too early, and then by nobody": """
+        setp.ge.u32 %p3, %r1, 32;
+        @%p3 bra HAVE;
+        mov.u32 %r20, flag;
+        tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r20], 32;
+    HAVE:
+        bar.sync 0;
+        ld.shared.u32 %r21, [flag];
+        shr.u32 %r22, %r1, 5;
+        shl.b32 %r23, %r22, 21;
+        add.u32 %r22, %r21, %r23;
+        tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r30}, [%r22];
+        add.u32 %r6, %r30, 1;
+        setp.lt.u32 %p1, %r1, 48;
+        @%p1 bra SIDE;
+        add.u32 %r6, %r6, 1;
+    SIDE:
+        tcgen05.wait::ld.sync.aligned;
+        st.global.u32 [%rd100], %r6;
+        @%p3 bra END;
+        tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r21, 32;
+    END:
+    """,
 }
 SHARED = ".shared .align 16 .b32 words[128];\n.shared .align 16 .b32 flag;\n"
 

@@ -40,7 +40,7 @@ from kernelrig.emu.native.products import (
 )
 from kernelrig.emu.native.sync import FAULTS, ON_FAULT, LastWaits, settle_parts
 from kernelrig.emu.native.warpgroups import ON_REPORT, report
-from kernelrig.emu.numerics.arrays import LANES, Pending
+from kernelrig.emu.numerics.arrays import LANES, UNDEFINED, Pending
 
 _KINDS = {EARLY: 0, LATE: 1, RANDOM: 2, UNFAIR: 3}
 _ELECTED = {"first": 0, "last": 1, "hash": 2}
@@ -235,8 +235,10 @@ class CoreScheduler:
                 apart.append(register)
         if apart:
             live = set(self.segments[into.pc].live)
-            for register in live.intersection(apart):
-                into.registers[register] = joined_register(batches, register)
+            for register in apart:  # what nothing reads is in flight no more
+                into.registers[register] = (
+                    joined_register(batches, register) if register in live else UNDEFINED
+                )
         return 0
 
     def _event(self, number: int) -> int:

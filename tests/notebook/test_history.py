@@ -20,6 +20,7 @@ from kernelrig.cli.program import KernelrigProgram
 from kernelrig.errors import CiError, ConfigError
 from kernelrig.files import serialization
 from kernelrig.model import (
+    PROFILE_FIGURES,
     Check,
     Metric,
     Outcome,
@@ -37,7 +38,6 @@ from kernelrig.notebook import database
 from kernelrig.notebook.database import FILE, open_history
 from kernelrig.proc import run_process
 from kernelrig.run import past_runs
-from kernelrig.run.figures import PROFILE_FILE
 from kernelrig.run.past_runs import Wanted
 from kernelrig.run.store import RUNS
 
@@ -261,7 +261,7 @@ def test_a_profile_leaves_its_counters_and_no_time(tmp_path: Path) -> None:
     launches = [ProfiledLaunch("gemm", "gemm()", {**values, empty.name: empty})]
     launches.append(ProfiledLaunch("gemm", "gemm()", {name: Metric(name, 82.5, "%")}))
     figures = profile_figures(run.id, "profile", launches)
-    (folder / PROFILE_FILE).write_text(serialization.to_json(figures))
+    (folder / PROFILE_FIGURES).write_text(serialization.to_json(figures))
     past_runs.rebuild(root)
     with open_history(root) as history:
         found = [o for _, o in history.observed(stage="profile")]

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernelrig.files import serialization
 from kernelrig.model import (
+    PROFILE_FIGURES,
     CommandResult,
     EndedBy,
     Outcome,
+    ProfileFigures,
     ProfilePlan,
     ProfileRule,
     Profiling,
@@ -81,6 +84,24 @@ def test_all_plans_are_one_run_of_the_program_and_a_metric_is_asked_for_once() -
         *("--case", "images=7,ctas=0", "--pattern", "random", "--seed", "0"),
         *("--watchdog", "630", "--result", "profile.json"),
     ]
+
+
+def test_the_numbers_of_a_profile_are_left_for_the_history(
+    tmp_path: Path, ncu_report: Path
+) -> None:
+    folder = tmp_path / "stages" / "02-profile"
+    assert read(folder, ncu_report, run_folder=tmp_path).verdict.outcome is Outcome.PASS
+    held = serialization.from_json(ProfileFigures, tmp_path / PROFILE_FIGURES)
+    assert (held.run, held.stage) == (tmp_path.name, "profile")
+    assert held.values["smsp__inst_executed_op_shared_st.sum"] == 1024 * 32
+    assert held.units["dram__bytes_read.sum"] == "byte"
+
+
+def test_a_profile_that_is_refused_leaves_no_numbers(tmp_path: Path, ncu_report: Path) -> None:
+    folder = tmp_path / "stages" / "02-profile"
+    record = read(folder, ncu_report, report="", run_folder=tmp_path)
+    assert record.verdict.outcome is Outcome.ERROR
+    assert not (tmp_path / PROFILE_FIGURES).exists()
 
 
 def test_plans_of_other_launches_have_a_run_of_their_own() -> None:

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         TimingAnalysis,
     )
     from kernelrig.model.profile import (
+        PROFILE_FIGURES,
         Advice,
         Instruction,
         Metric,
@@ -141,6 +142,7 @@ __all__ = [
     "BASELINE_CHECK",
     "DRAWN_BITS",
     "MORE_MINUTES",
+    "PROFILE_FIGURES",
     "SCHEMA",
     "STOPPED_SCHEDULES",
     "AcceptedBuild",

@@ -183,9 +183,12 @@ def merge_values(launches: Iterable[ProfiledLaunch]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in found.items()}
 
 
+PROFILE_FIGURES = "profile-figures.json"
+
+
 @dataclass(frozen=True, slots=True)
 class ProfileFigures:
-    """profile.json of a run: the numbers of a profile that passed, by the metrics' names.
+    """profile-figures.json of a run: the numbers of a profile that passed, by the metrics' names.
 
     They are in ncu's base units. The history and the rules of experiments read them here: a report
     needs a library of NVIDIA's to be read.

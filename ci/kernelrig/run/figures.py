@@ -24,6 +24,7 @@ from kernelrig.bench.slots import WARM_UP
 from kernelrig.errors import CiError, ConfigError
 from kernelrig.files import rundir, serialization
 from kernelrig.model import (
+    PROFILE_FIGURES,
     Baseline,
     BenchResult,
     Build,
@@ -44,7 +45,6 @@ from kernelrig.run.timings import recorded_timing
 MOST = 5000
 """Of a run: a profile of every section has a thousand metrics."""
 BENCH_FILE = "bench.json"
-PROFILE_FILE = "profile.json"
 _NCU_METRIC = re.compile(r"[a-z0-9]+__[a-z0-9_.]{1,200}")
 _CELL = re.compile(r"(-?[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)(?: (.{1,40}))?")
 
@@ -266,8 +266,8 @@ def _profiles(folder: Path, run: Run) -> Iterator[Observed]:
             host_class=gpu.get("name", ""),
             card=gpu.get("uuid", ""),
         )
-        if (folder / PROFILE_FILE).is_file():
-            held = serialization.from_json(ProfileFigures, folder / PROFILE_FILE)
+        if (folder / PROFILE_FIGURES).is_file():
+            held = serialization.from_json(ProfileFigures, folder / PROFILE_FIGURES)
             named = ((n, v, held.units.get(n, "")) for n, v in held.values.items())
             if (held.run, held.stage) == (run.id, record.name):
                 yield from _metrics(of, named)
@@ -277,7 +277,7 @@ def _profiles(folder: Path, run: Run) -> Iterator[Observed]:
 
 
 def _numbers(facts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, float, str]]:
-    """Yield the facts that are a number with its unit: what profiles left before profile.json."""
+    """Yield the facts that are a number with its unit, as profiles left them before that file."""
     for name, text in facts:
         if cell := _CELL.fullmatch(text):
             yield name, float(cell[1].replace(",", "")), cell[2] or ""

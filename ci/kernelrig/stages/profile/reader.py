@@ -13,7 +13,10 @@ from pathlib import Path
 from kernelrig.analyse.profile_report import read_report
 from kernelrig.analyse.profile_rules import judge_rules
 from kernelrig.errors import ProtocolError
+from kernelrig.files import serialization
+from kernelrig.files.rundir import write_atomic
 from kernelrig.model import (
+    PROFILE_FIGURES,
     Advice,
     Check,
     EndedBy,
@@ -30,6 +33,7 @@ from kernelrig.model import (
     broken,
     merge_values,
     passed,
+    profile_figures,
     unreadable,
 )
 from kernelrig.stages.checksum.outputs import judge_sampled
@@ -60,8 +64,14 @@ def read_profile(
     if unplanned := {c.name for c in job.commands} ^ {run.name for run in profiling.runs}:
         wrong = broken(f"the stage did not run what its plans ask for: {', '.join(unplanned)}")
         return stage_record(stage, result, context, [Check(stage.name, wrong)])
+    launches: list[ProfiledLaunch] = []
     for run in profiling.runs:
-        checks += _judge_run(run, stage, job, result, folder, context, profiling)
+        judged, read = _judge_run(run, stage, job, result, folder, context, profiling)
+        checks += judged
+        launches += read
+    if launches and context.run_folder is not None:
+        figures = profile_figures(context.run_folder.name, stage.name, launches)
+        write_atomic(context.run_folder / PROFILE_FIGURES, serialization.to_json(figures))
     return stage_record(stage, result, context, checks)
 
 
@@ -73,7 +83,7 @@ def _judge_run(
     folder: Path,
     context: Context,
     profiling: Profiling,
-) -> list[Check]:
+) -> tuple[list[Check], Sequence[ProfiledLaunch]]:
     title = f"{run.name} of {run.kernel or context.kernel.kernel_regex}"
     ended = find_command(result, run.name)
     seconds = ended.seconds if ended else 0.0
@@ -87,11 +97,11 @@ def _judge_run(
             wrong = unreadable(e.message)
     wrong = wrong or _judge_launches(run, launches, context)
     if wrong is not None:
-        return [Check(title, wrong, seconds)]
+        return [Check(title, wrong, seconds)], ()
     checks = [Check(title, _said(run, launches), seconds, facts=_facts(run, folder, context))]
     values = merge_values(launches)
     checks += (_judge_plan(p, profiling.chip, values) for p in profiling.plans_of(run))
-    return [*checks, _advice(launches)]
+    return [*checks, _advice(launches)], launches
 
 
 def _judge_command(

@@ -117,7 +117,7 @@ bool Memory::locate(ThreadAccess& access, const Context& context, Operand addres
       const int64_t* from = context.in<int64_t>(access.rows[n], address);
       bool same = true;
       each_lane(access.rows[n].lanes, [&](int lane) {
-        const int64_t its = from[lane] >> WINDOW_SHIFT << WINDOW_SHIFT;
+        const int64_t its = from[lane] & -(int64_t(1) << WINDOW_SHIFT);
         window = first ? its : window;
         same &= its == window;
         first = false;

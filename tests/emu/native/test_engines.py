@@ -93,6 +93,12 @@ BODIES = {
     END:
         st.global.u32 [%rd100], %r1;
     """,
+    "groups that may be left, of numbers beyond a word of the core": """
+        cp.async.bulk.commit_group;
+        cp.async.bulk.wait_group 4294967296;
+        cp.async.bulk.wait_group 18446744073709551615;
+        st.global.u32 [%rd100], %r1;
+    """,
     "a trap": """
         setp.eq.u32 %p1, %r1, 5;
         @%p1 trap;

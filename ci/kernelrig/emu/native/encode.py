@@ -217,7 +217,9 @@ class _Encoder:
 
     def _operands(self, step: Step, guard: int) -> tuple[int, Words, Words, list[Pseudo]] | None:
         """Return a step's handler, where what it reads and writes lies, and what follows it."""
-        number = self.find(step.native.name.encode()) if step.native else -1
+        number = -1
+        if step.native and all(abs(value) < 1 << 63 for value in step.native.immediates):
+            number = self.find(step.native.name.encode())
         if number < 0:
             return None
         self.places.begin()

@@ -75,7 +75,7 @@ def test_what_is_decided_holds_of_every_value_between_the_ends() -> None:
 
 def test_a_missing_value_is_exit_code_5() -> None:
     with pytest.raises(ProtocolError, match="there is no number for 'nope'") as caught:
-        decide(parse_condition("registers > 1 or nope < 1"), VALUES)
+        decide(parse_condition("registers < 1 or nope < 1"), VALUES)
     assert caught.value.exit_code == 5
 
 

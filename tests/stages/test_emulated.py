@@ -102,13 +102,18 @@ def write(folder: Path, name: str, value: object) -> None:
     (folder / f"{name}.json").write_text(json.dumps(value))
 
 
-def read_smoke(folder: Path, code: int = 0, **changes: Any) -> StageRecord:  # noqa: ANN401
+def read_smoke(
+    folder: Path,
+    code: int = 0,
+    job: StageJob = JOBS["smoke"],
+    **changes: Any,  # noqa: ANN401
+) -> StageRecord:
     """Judge the checksum stage of a run whose report has `changes`."""
     write(folder, "integer-0", report(2, "memory,sync", **changes))
     if not (folder / "out.npy").exists():
         np.save(folder / "out.npy", outputs(0))
     result = StageResult("smoke", (bench.exited("integer-0", code),))
-    return read_stage(SMOKE, JOBS["smoke"], result, folder, CONTEXT)
+    return read_stage(SMOKE, job, result, folder, CONTEXT)
 
 
 def test_each_pattern_is_one_emulation_on_a_launch_of_its_own() -> None:
@@ -117,7 +122,7 @@ def test_each_pattern_is_one_emulation_on_a_launch_of_its_own() -> None:
         *(sys.executable, "-m", "kernelrig.emu", "run"),
         *("../../launches/own/1x0-integer-0/launch.json", "--module", f"../../build/{PTX}"),
         *("--source", "cuda_patch_embed_fp8.cu", "--observe", "memory,sync", "--schedules", "2"),
-        *("--seed", "0", "--accumulate", "fp32", "--engine", "numpy"),
+        *("--seed", "0", "--accumulate", "fp32", "--engine", "auto"),
         *("--dump", "C=integer-0.npy", "--json", "integer-0.json"),
     )
     assert (command.env, command.ok_exit) == ({"PYTHONPATH": str(PACKAGE)}, (0,))
@@ -188,6 +193,16 @@ def test_right_outputs_in_every_schedule_pass_and_say_that_nothing_was_measured(
     assert record.checks[0].facts["engine"] == "numpy"
 
 
+def test_an_engine_that_was_asked_for_is_the_one_that_ran(tmp_path: Path) -> None:
+    (command,) = JOBS["smoke"].commands
+    argv = ["numpy" if word == "auto" else word for word in command.argv]
+    job = replace(JOBS["smoke"], commands=(replace(command, argv=tuple(argv)),))
+    assert read_smoke(tmp_path, job=job, engine="numpy").verdict.outcome is Outcome.PASS
+    record = read_smoke(tmp_path, job=job, engine="native")
+    said = "integer-0.json is not what was asked: engine native, not numpy"
+    assert (record.verdict.outcome, record.verdict.summary) == (Outcome.ERROR, said)
+
+
 def test_findings_of_before_there_was_a_choice_are_of_the_numpy_engine(tmp_path: Path) -> None:
     found = report(2, "memory,sync", schema=2)
     del found["run"]["engine"]
@@ -243,7 +258,6 @@ def spoil_output(folder: Path) -> None:
         (0, {"schedules": 1}, "integer-0.json is not what was asked: schedules 1, not 2"),
         (0, {"seed": 7}, "integer-0.json is not what was asked: seed 7, not 0"),
         (0, {"accumulate": "hardware"}, "integer-0.json is not what was asked: accumulate"),
-        (0, {"engine": "native"}, "integer-0.json is not what was asked: engine native, not numpy"),
         (0, {"observed": ["memory"]}, "the emulator has no observer for sync"),
         (0, {"split": ["memory"]}, "integer-0.json is not what was asked: findings of"),
         (0, {"findings": [RACE]}, "integer-0.json is not what was asked: exit code 0, not 1"),

@@ -108,6 +108,7 @@ def judge(tried: tuple[TriedSet, ...], subject: Subject) -> None:
     assert any(one.refused for one in tried)
 
 
+@pytest.mark.long
 def test_some_sets_of_the_megakernel_compile_or_are_refused_in_a_sentence(
     cuda_toolchain: Toolchain,
 ) -> None:

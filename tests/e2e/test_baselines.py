@@ -96,6 +96,7 @@ def beside(answer: Answer) -> str:
     return check.verdict.summary
 
 
+@pytest.mark.long
 def test_runs_are_accepted_and_later_runs_are_faster_slower_or_inconclusive(rig: Rig) -> None:
     first = rig.run(1.0)
     assert (first.exit_code, first.sentences) == (0, []), first.stdout

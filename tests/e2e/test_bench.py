@@ -116,6 +116,7 @@ def test_a_gate_makes_what_is_slower_by_more_a_failure(
     assert ("more than the gate of 0.5%" in answer.stdout) == (code == 1)
 
 
+@pytest.mark.long
 def test_an_inconclusive_result_passes_a_gate_and_is_named(project: Project) -> None:
     answer = bench(project, "quick", "quick", "--gate", "0")
     assert answer.exit_code == 0
@@ -140,6 +141,7 @@ def test_a_commit_is_built_in_a_worktree_which_is_gone_afterwards(project: Proje
     assert list((project.root / "artifacts").glob(".worktree-*")) == []
 
 
+@pytest.mark.long
 def test_a_build_made_elsewhere_takes_part_under_the_name_it_is_given(
     project: Project, tmp_path: Path
 ) -> None:
@@ -174,6 +176,7 @@ def test_what_does_not_run_has_no_time_and_is_not_compared(
     )
 
 
+@pytest.mark.long
 def test_collect_reaches_the_same_verdicts(project: Project) -> None:
     answer = bench(project, "quick", "slow")
     text = (answer.folder / "run.json").read_text()

@@ -43,7 +43,11 @@ def test_a_client_killed_in_mid_stage_is_made_up_for_by_collect(
     [
         (signal.SIGINT, "interrupted by the user"),
         pytest.param(signal.SIGTERM, "interrupted by SIGTERM", marks=pytest.mark.long),
-        (signal.SIGHUP, "interrupted by SIGHUP, as the terminal was closed"),
+        pytest.param(
+            signal.SIGHUP,
+            "interrupted by SIGHUP, as the terminal was closed",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_a_signal_exits_6_and_names_the_command_that_goes_on(
@@ -103,7 +107,13 @@ main()
     [
         ("launch", "pass", 4, "never started there, or pruned since; what is here is all there is"),
         ("launch", "asked(*words, **named)", 0, "finished: all stages were run"),
-        ("bring_back", "asked(*words, **named)", 0, "finished: all stages were run"),
+        pytest.param(
+            "bring_back",
+            "asked(*words, **named)",
+            0,
+            "finished: all stages were run",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_a_client_killed_around_the_launch_is_made_up_for_as_far_as_anything_ran(

@@ -151,6 +151,7 @@ def test_emulate_judges_here_and_files_like_any_run(good: Project) -> None:
     assert (answer.folder / "launches/own/1x2-integer-0/launch.json").is_file()
 
 
+@pytest.mark.long
 def test_a_broken_kernel_fails_and_the_case_names_kind_and_line(
     tmp_path: Path, cuda_toolchain: Toolchain
 ) -> None:
@@ -179,6 +180,7 @@ def test_a_fault_that_is_found_is_a_pass_of_the_emulator(good: Project) -> None:
     assert list((good.root / "artifacts").glob(".fault-*")) == []
 
 
+@pytest.mark.long
 def test_a_fault_that_is_missed_is_a_failure_of_the_emulator(good: Project) -> None:
     words = ("--only-fault", FAULT, "--case", "images=1,ctas=2", "--observe", "memory")
     answer = good.invoke("emulate", *words, "--schedules", "1")

@@ -7,6 +7,8 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.host import LoopbackHost
 from tests.e2e.project import MakeProject, read_junit, read_run, run_words
 from tests.remote.sshd_fixture import Sshd, free_port, start_again
@@ -65,6 +67,7 @@ def test_a_python_that_a_signal_ends_is_told_from_a_lost_connection(
     )
 
 
+@pytest.mark.long
 def test_collect_from_a_host_that_is_away_says_so_and_keeps_what_was_judged(
     make: MakeProject, start_sshd: Callable[..., Sshd], tmp_path: Path
 ) -> None:
@@ -98,6 +101,7 @@ main()
 """
 
 
+@pytest.mark.long
 def test_what_is_here_is_judged_without_the_host(make: MakeProject, host: LoopbackHost) -> None:
     host.workdir.mkdir()
     host.go()

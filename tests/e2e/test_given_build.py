@@ -91,6 +91,7 @@ def test_what_lies_beside_a_build_does_not_come_into_the_run(
     assert {p.name for p in (answer.folder / "build").iterdir()} == {"build.json", *listed}
 
 
+@pytest.mark.long
 def test_of_several_builds_the_one_for_the_remotes_arch_is_run(project: Project) -> None:
     here, other = build(project), build(project, "sm_100a")
     answer = project.test("passes", "brief", "--build", str(here), "--build", str(other))

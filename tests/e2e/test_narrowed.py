@@ -79,6 +79,7 @@ def test_a_plain_program_passes_as_an_exit_status_and_never_as_a_checksum(
     assert "checksum" not in summary + "".join(suites)
 
 
+@pytest.mark.long
 def test_a_plain_program_that_was_narrowed_says_both(project: Project) -> None:
     answer = project.test("guarded", "default", "--only", "checksum")
     assert answer.stdout.startswith("pass, of exit status only: ")

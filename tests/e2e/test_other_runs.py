@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from kernelrig import config
 from kernelrig.files import serialization
 
@@ -40,6 +41,7 @@ def test_a_host_in_use_is_refused_and_nothing_is_left_to_collect(
     assert again.progress == ["nothing was launched in this run: there is nothing to collect"]
 
 
+@pytest.mark.long
 def test_a_run_may_be_named_by_its_path_wherever_it_lies(
     project: Project, host: LoopbackHost, tmp_path: Path
 ) -> None:

@@ -95,6 +95,7 @@ def change(planted: Planted, **changes: object) -> None:
     config.add_remote(planted.project.root, replace(known, **changes), replace=True)  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_a_run_that_passes_keeps_every_secret(planted: Planted) -> None:
     answer = planted.invoke(*run_words("passes", "quick"))
     assert (answer.exit_code, answer.sentences) == (0, [])

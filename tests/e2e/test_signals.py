@@ -122,6 +122,7 @@ def test_while_it_connects_nothing_is_promised_of_the_host(
     assert read_junit(answer.folder)["preflight/stage"] == "error: interrupted by SIGTERM"
 
 
+@pytest.mark.long
 def test_an_embedded_host_ends_and_the_run_is_collected_later(
     project: Project, tmp_path: Path
 ) -> None:

@@ -113,6 +113,7 @@ def test_what_could_not_run_at_all_is_refused_before_the_host(
     assert not host.workdir.exists()
 
 
+@pytest.mark.long
 def test_builds_made_elsewhere_go_to_the_stages_that_name_their_variant(
     project: Project, tmp_path: Path
 ) -> None:
@@ -133,6 +134,7 @@ def test_builds_made_elsewhere_go_to_the_stages_that_name_their_variant(
     assert said == "built as guard\n"
 
 
+@pytest.mark.long
 def test_collect_judges_with_the_build_that_ran_and_takes_no_other_for_it(
     project: Project,
 ) -> None:

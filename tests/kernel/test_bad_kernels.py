@@ -53,6 +53,7 @@ def test_a_patch_is_not_skipped_below_a_work_tree(tmp_path: Path) -> None:
     make_bad_project("dropped-k-step", tmp_path / "deep" / "project")
 
 
+@pytest.mark.long
 def test_the_uninitialised_read_compiles_and_describes_its_workspace(
     tmp_path: Path, cuda_toolchain: Toolchain
 ) -> None:

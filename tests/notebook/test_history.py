@@ -97,6 +97,7 @@ def runs_of_every_kind(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.long
 def test_each_run_is_recorded_when_it_ends(runs_of_every_kind: Path) -> None:
     with open_history(runs_of_every_kind) as history:  # as the runs left it: nothing is read again
         entries = history.entries()

@@ -15,6 +15,8 @@ from tests.ptx_fixture import Assemble, CompilePtx, OwnPtx
 
 LANGUAGE = "tests/ptx/probes/language.cu"
 VARIANTS = ("production", "timing", "debug", "guard")
+OFTEN = ("production", "guard")
+"""The two whose code is most unlike."""
 
 HAND_WRITTEN = (
     HEAD
@@ -62,7 +64,10 @@ def check_round_trip(text: str, assemble: Assemble) -> Module:
     return module
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "variant",
+    [v if v in OFTEN else pytest.param(v, marks=pytest.mark.long) for v in VARIANTS],
+)
 def test_the_megakernel_comes_through(variant: str, own_ptx: OwnPtx, assemble: Assemble) -> None:
     text = own_ptx("patch_embed", "sm_100a", variant)
     check_round_trip(upto_first_entry(text), assemble)

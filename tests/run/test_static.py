@@ -377,6 +377,7 @@ def test_sets_of_tunables_are_compiled_once_and_judged_each(project: Project) ->
     assert again.stages[1].notes[-1] == "0 s of nvcc, 4 sets kept from before"
 
 
+@pytest.mark.long
 def test_a_set_that_compiles_to_something_else_fails(project: Project) -> None:
     """Each set in a way of its own: a compiler error, local memory, a kernel of another name."""
     spilling = "#if WIDTH == 1\n  volatile float heap[8]; heap[n % 8] = 1;\n#endif\n"

@@ -16,7 +16,14 @@ from tests.static.megakernel import ARCH, ENTRY, SOURCE, Edit, compile_kernel, k
 THREADS = 192
 
 
-@pytest.mark.parametrize("variant", ["production", "timing", "debug", "guard"])
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "production",
+        "guard",
+        *(pytest.param(v, marks=pytest.mark.long) for v in ("timing", "debug")),
+    ],
+)
 def test_roles_hold_in_every_variant(variant: str, compile_sass: Compile) -> None:
     known = kernel()
     way = known.variants[variant]

@@ -86,7 +86,8 @@ def schema_files(root: Path) -> dict[str, tuple[str, ...]]:
 def pytest_step(*, long: bool) -> Step:
     """Return the test run; `long` adds the tests that take minutes.
 
-    Three processes for two CPUs: a test that drives a host waits for a fourth of its time.
+    Two processes a CPU: a test that drives a host waits for a fourth of its time, files differ in
+    length, and the native core is compiled once while others wait for it.
 
     The tests of a file stay together, as they share fixtures; files start in the order that
     tests/conftest.py gives them, the longest first.
@@ -106,7 +107,7 @@ def pytest_step(*, long: bool) -> Step:
 
 def workers(cpus: int) -> int:
     """Return how many processes run tests on that many CPUs."""
-    return cpus + cpus // 2
+    return 2 * cpus
 
 
 def run_all(root: Path, *, long: bool) -> int:

@@ -120,6 +120,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return sources(tmp_path / "core", 1)
 
 
+@pytest.mark.long
 def test_where_the_cache_cannot_be_written_a_folder_of_the_user_is_used(places: Path) -> None:
     (places.parent / "home").write_text("a file in the place of the folder")
     own = places.parent / "temporary" / f"kernelrig-{os.getuid()}"
@@ -130,6 +131,7 @@ def test_where_the_cache_cannot_be_written_a_folder_of_the_user_is_used(places: 
         build(sources=places)
 
 
+@pytest.mark.long
 def test_a_damaged_library_is_built_again(places: Path) -> None:
     path = build(sources=places)
     path.write_bytes(b"")
@@ -137,6 +139,7 @@ def test_a_damaged_library_is_built_again(places: Path) -> None:
     assert path.stat().st_size
 
 
+@pytest.mark.long
 def test_what_nothing_has_used_for_long_is_removed(places: Path) -> None:
     old, made = places.parent / "home/kernelrig/native/core-0.so", build(sources=places)
     old.write_bytes(b"")

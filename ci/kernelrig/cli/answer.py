@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Literal
 
 from kernelrig.model import (
+    CounterComparison,
     Experiment,
     Finding,
     Outcome,
@@ -162,6 +163,7 @@ class Answer:
     tasks: tuple[TaskAnswer, ...] = ()
     phases: TimingAnalysis | None = None
     counters: SourceAnalysis | None = None
+    compared: CounterComparison | None = None
     text: str = ""
     error: ErrorAnswer | None = None
     next_step: str = ""

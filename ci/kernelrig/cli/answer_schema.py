@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelrig.cli.answer import Answer
+from kernelrig.cli.answer_comparison import COMPARISON
 from kernelrig.cli.answer_counters import COUNTERS
 from kernelrig.cli.answer_phases import PHASES
 from kernelrig.config.schema import SCHEMAS, record_schema
@@ -53,6 +54,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "tasks": "The tasks of `--list`.",
         "phases": "What the phases of a timing build mean; null for a task that reads none.",
         "counters": "What counters by instruction mean; null for a task that reads none.",
+        "compared": "What moved between two measurements; null for a task that compares none.",
         "text": "What the task prints for people without --json.",
         "error": "What ended the task before it had a result; null if nothing did.",
         "next_step": "The command that follows from the verdict; empty where none does.",
@@ -213,6 +215,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     "TaskAnswer": {"name": "Name of the task.", "summary": "What it does."},
     **PHASES,
     **COUNTERS,
+    **COMPARISON,
     "ErrorAnswer": {
         "message": "What is wrong, in one sentence.",
         "hint": "What to do next; may be empty.",

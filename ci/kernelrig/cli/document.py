@@ -53,6 +53,7 @@ def reply_document(task: str, reply: Reply) -> str:
         tasks=tuple(TaskAnswer(name, text) for name, text in reply.tasks.items()),
         phases=reply.phases,
         counters=reply.counters,
+        compared=reply.compared,
         text=reply.text,
         next_step=next_command(run) if run else "",
     )

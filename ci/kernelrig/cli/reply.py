@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kernelrig.model import (
         Baselines,
         Build,
+        CounterComparison,
         Experiment,
         Run,
         RunEntry,
@@ -35,6 +36,7 @@ class Reply:
     phases: TimingAnalysis | None = None
     experiments: tuple[Experiment, ...] = ()
     counters: SourceAnalysis | None = None
+    compared: CounterComparison | None = None
     tasks: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -45,6 +45,14 @@ if TYPE_CHECKING:
         Stage,
         Variant,
     )
+    from kernelrig.model.counter_comparison import (
+        Counted,
+        CounterComparison,
+        CounterSide,
+        LineSamples,
+        MovedCounter,
+        MovedLine,
+    )
     from kernelrig.model.experiment import Decision, Experiment, ExperimentState, Rank, Size
     from kernelrig.model.finding import Finding
     from kernelrig.model.history import Observed, RunEntry, Trend, TrendPoint
@@ -170,7 +178,10 @@ __all__ = [
     "CommandResult",
     "Comparison",
     "Contention",
+    "Counted",
     "CountedInstruction",
+    "CounterComparison",
+    "CounterSide",
     "Coverage",
     "Decision",
     "DeviceKind",
@@ -193,9 +204,12 @@ __all__ = [
     "Kernel",
     "Latency",
     "LayoutBlock",
+    "LineSamples",
     "MemoryExcess",
     "Metric",
     "MixShare",
+    "MovedCounter",
+    "MovedLine",
     "Observed",
     "Outcome",
     "Pattern",

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from kernelrig.report.bench import render_bench
     from kernelrig.report.checks import render_checks, render_sets
     from kernelrig.report.console import describe_error, render_plan
+    from kernelrig.report.counter_comparison import render_comparison
     from kernelrig.report.follow import Follower
     from kernelrig.report.junit import render_junit
     from kernelrig.report.markdown import render_summary
@@ -31,6 +32,7 @@ __all__ = [
     "next_command",
     "render_bench",
     "render_checks",
+    "render_comparison",
     "render_graph",
     "render_junit",
     "render_phases",

@@ -209,12 +209,17 @@ def _decoded(data: bytes) -> str:
     return data.decode("utf-8-sig", errors="replace")
 
 
+def read_capture(name: str, text: str) -> PhaseCapture:
+    """Return the phases of what a timing build printed, or of its result file."""
+    with _named(name):
+        if name != STDIN and text.lstrip().startswith("{"):
+            return stages.phase_capture(stages.load_result(Path(name)))
+        return read_clock_text(text)
+
+
 def _capture(root: Path, name: str, stage: str) -> PhaseCapture:
     if (text := read_input(name)) is not None:
-        with _named(name):
-            if name != STDIN and text.lstrip().startswith("{"):
-                return stages.phase_capture(stages.load_result(Path(name)))
-            return read_clock_text(text)
+        return read_capture(name, text)
     if name != STDIN and Path(name).suffix and "/" in name and not Path(name).exists():
         raise ConfigError(f"no file '{name}'")
     directory = load_finished(root, name)

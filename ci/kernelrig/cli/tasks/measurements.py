@@ -63,3 +63,22 @@ def analyze_source(
     if graph:
         write_graph(found, graph)
     return Reply(render_source(found, layout=layout), counters=found)
+
+
+@command(
+    help={
+        "a": "run, ncu report, page of ncu as CSV, or what a timing build printed",
+        "b": "the other one, which is compared with A",
+        "kernel": "regular expression of the kernel's name, where a side has several",
+        "force": "name what moved even if GPU, driver, host or SM clock differ",
+        "gate": "exit 1 if a counter moved the wrong way",
+    }
+)
+def compare(a: str, b: str, kernel: str = "", force: bool = False, gate: bool = False) -> Reply:
+    """Name each counter, phase and source line that moved by more than its noise from A to B."""
+    from kernelrig.report import render_comparison
+    from kernelrig.run.profile_comparison import compare_measurements
+
+    found = compare_measurements(project_root(), a, b, kernel=kernel, force=force, gate=gate)
+    failed = gate and bool(found.worse)
+    return Reply(render_comparison(found), exit_code=1 if failed else 0, compared=found)

@@ -1,0 +1,124 @@
+"""What kind of counter a metric of ncu is: its group, which way is good, and how much it varies.
+
+The noise is that between processes of one build on one H200 (ncu 2025.3.1, clocks left alone),
+with room: counters are many, and a comparison of a build with itself must name none of them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Good(Enum):
+    """Which way a counter should go."""
+
+    LESS = -1
+    NEITHER = 0
+    MORE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """How far two values may be apart by chance: `share` of the larger one, and `least`.
+
+    `events` are deviations of a count of independent events, each the root of the count.
+    """
+
+    share: float
+    least: float = 0.0
+    events: float = 0.0
+
+    def of(self, a: float, b: float) -> float:
+        by_count = self.events * math.sqrt(abs(a) + abs(b)) if self.events else 0.0
+        return self.share * max(abs(a), abs(b)) + self.least + by_count
+
+
+EXACT = Noise(0.0)
+PROGRAM = Noise(0.005, least=64)
+"""Of what the program does: retried waits alone differ from launch to launch."""
+CACHED = Noise(0.12, events=8, least=2000)
+"""Of what depends on the order in which CTAs meet in a cache."""
+TRAFFIC = Noise(0.05, events=8, least=2000)
+CYCLES = Noise(0.05, least=500)
+PERCENT = Noise(0.06, least=0.75)
+"""Of what is in per cent: of a peak, of hits, of warps."""
+RATIO = Noise(0.10, least=0.02)
+STALL_RATIO = Noise(0.20, least=0.05)
+FETCH_RATIO = Noise(0.5, least=0.5)
+"""Of warps without an instruction: of a launch of some us it depends on what the caches hold."""
+RATE = Noise(0.06)
+SHARE_OF_SAMPLES = 0.10
+"""Of samples by reason: beyond what independent samples would vary."""
+SAMPLE_EVENTS = 5.0
+
+_NEVER = re.compile(
+    r"profiler__|device__|numa__|nvlink__|pcie__|c2clink__|ctc__|launch__(?:stack|uses|context|func)"
+    r"|.*(?:sysmem|_ecc|peer|ltcfabric|_gcc|srcunit_l1|lrc__|fbpa__|_idc|idc__)"
+    r"|gpu__time|.*Triage|group:|breakdown:|derived__derivative|.*_realtime"
+    r"|smsp__pcsamp_(?!warps_issue_stalled_)|.*_not_issued$|.*cycles_elapsed|gr__|gpc__|fe__|sass__.*_per_opcode"
+)
+"""Of the machine, of ncu's own work, of time under ncu, or of other counters."""
+_GROUPS = (
+    ("stalls", r".*stalled|.*pcsamp|.*warp_latency|.*warps_issue"),
+    ("occupancy", r"launch__|sm__warps|smsp__warps|sm__maximum_warps|.*ctas_launched"),
+    ("memory", r"dram__|lts__|l1tex__|.*(?:memory|mem_|bank|sector|dshared|shared|local)|lrc__"),
+    ("instructions", r".*inst|.*thread_|.*branch|.*pipe|.*issue|sm__ops|.*ops_path"),
+)
+_OTHER = "other"
+PHASES = "phases"
+ORDER = ("stalls", "memory", "instructions", "occupancy", PHASES, _OTHER)
+_GOOD = (
+    (r".*stalled_selected|.*warps_issue_stalled_selected", Good.MORE),
+    (r".*stalled|.*warp_latency", Good.LESS),
+    (r".*bank_conflict|.*excess|.*local|.*spill|.*replay", Good.LESS),
+    (r".*lookup_miss", Good.LESS),
+    (r".*hit_rate|.*lookup_hit", Good.MORE),
+    (r".*bytes_per_sector|.*thread_inst_executed.*ratio|.*branch_efficiency", Good.MORE),
+    (r".*sectors_per_request|.*average_t_sectors", Good.LESS),
+    (r".*throughput|.*(?:pipe|cycles_active|issue_active).*pct", Good.MORE),
+    (r".*warps_eligible|sm__warps_active|launch__occupancy_limit|launch__waves", Good.MORE),
+    (r"launch__(?:registers|shared_mem)", Good.LESS),
+    (r"(?:dram__bytes|lts__t_(?:bytes|sectors|requests)|l1tex__t_(?:sectors|requests))", Good.LESS),
+    (r".*wavefronts.*sum", Good.LESS),
+    (r".*(?:inst_executed|inst_issued)\S*\.sum|inst_executed|.*thread_inst_executed", Good.LESS),
+    (r".*cycles_active\.(?:sum|avg|max)", Good.LESS),
+)
+
+
+def is_compared(name: str) -> bool:
+    return not _NEVER.match(name)
+
+
+def group_of(name: str) -> str:
+    return next((group for group, of in _GROUPS if re.match(of, name)), _OTHER)
+
+
+def good_of(name: str) -> Good:
+    """Return which way of a counter is good: less work, fewer stalls, more of a pipe's peak."""
+    return next((good for of, good in _GOOD if re.match(of, name)), Good.NEITHER)
+
+
+def noise_of(name: str, unit: str) -> Noise:
+    """Return how much a counter varies from process to process."""
+    if name.startswith("launch__"):
+        return EXACT
+    if "stalled_no_instruction" in name:
+        return FETCH_RATIO
+    if "issue_stalled" in name or "warp_latency" in name:
+        return STALL_RATIO
+    if unit == "%" or name.endswith(".pct") or ".pct_of_peak" in name:
+        return PERCENT
+    if ".per_" in name or "/" in unit:
+        return RATE if "per_second" in name else RATIO
+    if name.endswith(".ratio") or "avg_thread" in name:
+        return RATIO
+    if "cycles" in name:
+        return CYCLES
+    if re.search(r"lookup|evict|hit|miss|fill|dram__|lts__|lrc__|xbar", name):
+        return CACHED
+    if re.search(r"inst|thread|branch|wavefront|bank|shared|requests|sass", name):
+        return PROGRAM
+    return TRAFFIC

@@ -1,0 +1,156 @@
+"""What moved between two measurements: of captures of one H200, each of a process of its own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kernelrig.analyse.comparison import (
+    compare_sides,
+    phase_side,
+    profile_side,
+    read_metric_table,
+)
+from kernelrig.analyse.phases import read_clock_text
+from kernelrig.analyse.profile_report import read_report
+from kernelrig.errors import ConfigError, ProtocolError
+from kernelrig.model import Counted, CounterSide
+from kernelrig.proc import run_process
+
+DATA = Path(__file__).parents[1] / "data"
+REPORTS = DATA / "ncu/2025.3.1-reports"
+ROOT = Path(__file__).parents[2]
+RAW = """\
+==PROF== Connected to process 7
+"ID","Process ID","Kernel Name","CC","dram__bytes_read.sum","smsp__inst_executed.sum","gpc__x.ratio"
+"","","","","{unit}","inst",""
+"0","7","gemm(int)","9.0","{bytes}","{executed}","n/a"
+"""
+
+
+@pytest.fixture(scope="module")
+def sides(ncu_report: Path) -> dict[str, CounterSide]:
+    names = ("slow", "slow-again", "more")
+    return {n: profile_side(n, read_report(REPORTS / f"{n}.ncu-rep", ncu_report)) for n in names}
+
+
+def test_a_report_compared_with_itself_moves_nothing(sides: dict[str, CounterSide]) -> None:
+    found = compare_sides(sides["slow"], sides["slow"])
+    assert (found.moved, found.lines, found.only_a, found.only_b, found.unlike) == ((),) * 5
+    assert found.compared > 200
+
+
+def test_two_processes_of_one_build_move_nothing(sides: dict[str, CounterSide]) -> None:
+    found = compare_sides(sides["slow"], sides["slow-again"])
+    assert [m.counter for m in found.moved] == []
+    assert found.lines == ()
+
+
+def test_three_per_cent_more_instructions_are_named_and_nothing_that_is_good(
+    sides: dict[str, CounterSide],
+) -> None:
+    """The program of more.ncu-rep goes once more round a loop of 32 turns."""
+    found = compare_sides(sides["slow-again"], sides["more"])
+    moved = {m.counter: m for m in found.moved}
+    executed = moved["smsp__inst_executed.sum"]
+    assert (executed.group, executed.better) == ("instructions", False)
+    assert executed.percent == pytest.approx(2.857, abs=0.001)
+    conflicts = moved["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"]
+    assert (conflicts.group, conflicts.better) == ("memory", False)
+    assert [m.counter for m in found.moved if m.better] == []
+    # the reverse is all for the better
+    back = compare_sides(sides["more"], sides["slow-again"])
+    assert {m.counter for m in back.moved} == set(moved)
+    assert not back.worse
+
+
+def test_each_counter_is_named_once_by_the_roll_up_that_both_have() -> None:
+    def side(*names: str, value: float) -> CounterSide:
+        return CounterSide("x", counters={n: Counted(value, "inst") for n in names})
+
+    a = side("smsp__inst_executed.sum", "smsp__inst_executed.avg", value=1e6)
+    b = side("smsp__inst_executed.avg", "smsp__inst_executed.max", value=2e6)
+    found = compare_sides(a, b)
+    assert [m.counter for m in found.moved] == ["smsp__inst_executed.avg"]
+    assert found.only_a == ("smsp__inst_executed.sum",)
+    assert found.only_b == ("smsp__inst_executed.max",)
+
+
+@pytest.mark.parametrize(
+    "unlike",
+    [{"conditions": {"GPU": "NVIDIA B200"}}, {"sm_hz": 1.98e9}],
+    ids=["gpu", "clock"],
+)
+def test_other_machines_are_inconclusive_unless_it_is_forced(
+    sides: dict[str, CounterSide], unlike: dict[str, object]
+) -> None:
+    a = replace(sides["slow"], sm_hz=1.5e9)
+    b = replace(replace(sides["more"], sm_hz=1.5e9), **unlike)  # type: ignore[arg-type]
+    found = compare_sides(a, b)
+    assert found.inconclusive
+    assert (found.moved, found.lines) == ((), ())
+    forced = compare_sides(a, b, force=True)
+    assert not forced.inconclusive
+    assert forced.unlike == found.unlike
+    assert forced.moved
+
+
+@pytest.mark.parametrize(
+    ("unit", "count", "executed"),
+    [
+        ("byte", "721,749,760", "95,838,386"),
+        ("Mbyte", "721.749760", "95838386"),
+        ("Gbyte", "0,72174976", "95.838.386"),
+    ],
+    ids=["base", "scaled", "other-locale"],
+)
+def test_units_and_locales_are_equalised(unit: str, count: str, executed: str) -> None:
+    text = RAW.format(unit=unit, bytes=count, executed=executed)
+    side = read_metric_table("raw", text)
+    assert side.kernel == "gemm"
+    assert side.counters["dram__bytes_read.sum"].value == pytest.approx(721_749_760)
+    assert side.counters["dram__bytes_read.sum"].unit == "byte"
+    assert side.counters["smsp__inst_executed.sum"].value == 95_838_386
+    assert "gpc__x.ratio" not in side.counters
+
+
+def test_a_page_that_is_cut_short_is_refused() -> None:
+    text = RAW.format(unit="byte", bytes="1", executed="2").rstrip()[:-16]
+    with pytest.raises(ProtocolError, match="cut short"):
+        read_metric_table("raw", text)
+
+
+def test_a_phase_that_moved_is_named_with_its_cycles() -> None:
+    text = (DATA / "phases/h200-580.159.04-sm90a.stdout.txt").read_text()
+    a = phase_side("before", read_clock_text(text))
+    name, cycles = max(a.phases.items(), key=lambda p: p[1])
+    b = replace(a, phases=a.phases | {name: cycles * 0.9})
+    (moved,) = compare_sides(a, b).moved
+    assert (moved.group, moved.counter, moved.better) == ("phases", name, True)
+    assert compare_sides(a, a).moved == ()
+
+
+def test_sides_with_nothing_in_common_are_refused(sides: dict[str, CounterSide]) -> None:
+    with pytest.raises(ConfigError, match="nothing in common"):
+        compare_sides(sides["slow"], CounterSide("clocks", phases={"W0: wait": 1.0}))
+
+
+def test_the_task_gates_on_what_became_worse(ncu_report: Path) -> None:
+    def compare(*words: str) -> tuple[int, str]:
+        argv = [sys.executable, "-m", "kernelrig", "compare", *words]
+        done = run_process(argv, cwd=ROOT)
+        return done.exit_code, done.stdout
+
+    slow, more = (str(REPORTS / f"{n}.ncu-rep") for n in ("slow-again", "more"))
+    code, said = compare(slow, more, "--json", "--gate")
+    answer = json.loads(said)
+    assert (code, answer["exit_code"]) == (1, 1)
+    named = [m["counter"] for m in answer["compared"]["moved"]]
+    assert "smsp__inst_executed.sum" in named
+    assert answer["compared"]["time"] == ""
+    code, said = compare(more, slow, "--gate")
+    assert code == 0
+    assert "no bench data" in said

@@ -45,7 +45,8 @@ class OrderCheck {
 
   // Whether all of a record is ordered before it, as far as one look shows.
   bool settled(int number) const;
-  // Whether an operation whose column is `own` is ordered behind a code, and advises of nothing.
+  // Whether an operation whose column is `own` is ordered behind a code; and advises of nothing.
+  bool orders(Code code, int own) const;
   bool plain(Code code, int own) const;
   // Whether what the warp of `column` did by `time` is ordered before it.
   bool knows(int column, Time time) const;

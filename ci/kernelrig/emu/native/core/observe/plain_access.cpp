@@ -50,10 +50,13 @@ class Plain {
 }  // namespace
 
 bool OrderCheck::plain(Code code, int own) const {
-  const int number = code >> LANE_BITS;
-  if (settles(number)) return !advises(number);
+  return orders(code, own) && !(settles(code >> LANE_BITS) && advises(code >> LANE_BITS));
+}
+
+bool OrderCheck::orders(Code code, int own) const {
   const uint8_t bad = 1;
-  return !wrong(code, own) || excused(code, &code, 1, {own, nullptr}, &bad);
+  return settles(code >> LANE_BITS) || !wrong(code, own) ||
+         excused(code, &code, 1, {own, nullptr}, &bad);
 }
 
 Runs Region::runs(const int64_t* starts, size_t count, int bytes, std::vector<int32_t>& list) {
@@ -102,20 +105,35 @@ bool Region::write_plainly(Runs runs, Code code, int own, const OrderCheck& chec
   return true;
 }
 
+// Reads that go on side by side, as those of two warpgroups of one tile, are noted alike for granule
+// after granule: a row like the one before it takes the same slot. To note a granule twice changes
+// nothing, so that what is done when a row turns out full may be done again.
 bool Region::read_plainly(Runs runs, Code code, int own, const OrderCheck& check) {
   if (strong_) return false;
   Plain plain(check, own);
   for (size_t n = 0; n < runs.count; ++n) {
-    const size_t first = size_t(runs.first[n]);
-    const Code* written = writes_.data() + first;
-    if (!all_are(reads_.data() + first * slots_, runs.each * slots_, 0)) return false;
+    const Code* written = writes_.data() + size_t(runs.first[n]);
     if (plain.is(written[0]) && all_are(written, runs.each, written[0])) continue;
     for (size_t i = 0; i < runs.each; ++i)
       if (!plain.is(written[i])) return false;
   }
-  for (size_t n = 0; n < runs.count; ++n)
-    for (size_t i = 0; i < runs.each; ++i)
-      reads_[(size_t(runs.first[n]) + i) * slots_] = code;
+  Code last[MOST_READERS] = {};  // the row before, as it was
+  size_t slot = 0;               // the one that it had free
+  for (size_t n = 0; n < runs.count; ++n) {
+    Code* row = reads_.data() + size_t(runs.first[n]) * slots_;
+    for (size_t i = 0; i < runs.each; ++i, row += slots_) {
+      Code other = 0;
+      for (size_t j = 0; j < slots_; ++j) other |= row[j] ^ last[j];
+      if (other) {
+        slot = 0;
+        while (slot < slots_ && row[slot] && !replaced(row[slot], code, check.orders(row[slot], own)))
+          ++slot;
+        if (slot == slots_) return false;
+        std::copy_n(row, slots_, last);
+      }
+      row[slot] = code;
+    }
+  }
   return true;
 }
 

@@ -77,7 +77,7 @@ class Region {
   void write_strongly(Where where, Codes codes, Own own, const OrderCheck& check,
                       const OrderCheck& strict, Wrong& wrong);
   // The same of an operation, by the code `code` of the column `own`, where one look shows that all
-  // before it is ordered and there is nothing to say; false before anything is changed elsewhere.
+  // before it is ordered and there is nothing to say; where not (false), all of it is still to enter.
   bool read_plainly(Runs runs, Code code, int own, const OrderCheck& check);
   bool write_plainly(Runs runs, Code code, int own, const OrderCheck& check);
   // Remembers reads of distinct granules; one that is ordered before stands aside.

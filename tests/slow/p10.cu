@@ -1,6 +1,6 @@
 // 3,200 + 4 FP8 MMAs of 64 x 256 x 32 per warpgroup, two warpgroups per CTA, from shared memory:
-// pairs that cancel (A B, then -A B), then one product A B of K 128 that is the output. All values
-// are small integers, so sums are exact. What the pairs multiply differs by form.
+// pairs that cancel (A B, then -A B), then one product A B of K 128 that is the output. All
+// products are small integers, so sums are exact. What the pairs multiply differs by form.
 #include "program.cuh"
 
 #include "ptx.cuh"
@@ -15,16 +15,19 @@ constexpr int A_BYTES = ROWS * K, B_BYTES = COLUMNS * K; // rows of 128 bytes
 constexpr int A_AT = B_BYTES, MINUS_A_AT = A_AT + A_BYTES, LAST_B_AT = MINUS_A_AT + A_BYTES;
 constexpr int LAST_A_AT = LAST_B_AT + B_BYTES, BYTES = LAST_A_AT + A_BYTES;
 
-// E4M3 of an integer from -15 to 15.
-__host__ __device__ uint8_t e4m3(int value) {
+// E4M3 of an integer from -15 to 15 times 2^scale, which is from -3 to 3.
+__host__ __device__ uint8_t e4m3(int value, int scale) {
   const int size = value < 0 ? -value : value;
   if (size == 0)
     return 0;
   int exponent = 0;
   while (size >> (exponent + 1) != 0)
     ++exponent;
-  return (value < 0 ? 0x80 : 0) | (exponent + 7) << 3 | ((size << (3 - exponent)) & 7);
+  return (value < 0 ? 0x80 : 0) | (exponent + scale + 7) << 3 | ((size << (3 - exponent)) & 7);
 }
+
+// A's column k is scaled by 2 to this, B's by its inverse: products stay integers.
+__host__ __device__ int scale(uint32_t k) { return static_cast<int>(k * 5 % 7) - 3; }
 
 __host__ __device__ int number(uint32_t i) { return static_cast<int>(mixed(i) % 31) - 15; }
 
@@ -55,7 +58,7 @@ __global__ void __launch_bounds__(GROUPS *GROUP, 1) work(const uint32_t *in, uin
       wgmma::mma_m64n256k32_fp8(sums, minus_a + 2 * k, b + 2 * k, true);
     }
     wgmma::commit_group();
-    wgmma::wait_group<0>();
+    wgmma::wait_group<1>();
   }
   wgmma::fence();
 #pragma unroll
@@ -82,10 +85,14 @@ struct Program {
       return 0;
     return i < MINUS_A_AT ? number(i) : -number(i - A_BYTES);
   }
+  __host__ __device__ static int scale_at(uint32_t i) {
+    const bool of_b = i < A_AT || (i >= LAST_B_AT && i < LAST_A_AT);
+    return of_b ? -scale(i % K) : scale(i % K);
+  }
   template <int FORM> __host__ __device__ static uint32_t input(size_t i) {
     uint32_t word = 0;
     for (int byte = 0; byte < 4; ++byte)
-      word |= e4m3(value<FORM>(4 * i + byte)) << 8 * byte;
+      word |= e4m3(value<FORM>(4 * i + byte), scale_at(4 * i + byte)) << 8 * byte;
     return word;
   }
   static uint32_t expected(size_t i) {

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from kernelrig.report.bench import render_bench
     from kernelrig.report.checks import render_checks, render_sets
     from kernelrig.report.console import describe_error, render_plan
-    from kernelrig.report.counter_comparison import render_comparison
     from kernelrig.report.follow import Follower
     from kernelrig.report.junit import render_junit
     from kernelrig.report.markdown import render_summary
+    from kernelrig.report.moved_counters import render_comparison
     from kernelrig.report.next_step import command_again, next_command
     from kernelrig.report.outcome import describe_devices, exit_code, run_outcome, run_word
     from kernelrig.report.phase_budget import render_phases

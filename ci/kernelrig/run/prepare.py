@@ -27,6 +27,7 @@ from kernelrig.model import (
     Build,
     DeviceKind,
     Kernel,
+    Outcome,
     Plan,
     Profiling,
     Purpose,
@@ -47,6 +48,7 @@ from kernelrig.run.requests import (
     RunRequest,
 )
 from kernelrig.run.spec import BuildSpec, RunSpec, tools_of
+from kernelrig.run.store import load_finished
 
 BUILD = Stage("build", StageKind.BUILD)
 """The first stage of every run."""
@@ -199,7 +201,18 @@ def _profiling(
     chip = chip_of(arch)
     plans = load_profile_plans(root, request.profile_plans, chip)
     runs = stages.merge_plans(plans, chip)
-    return Profiling(chip, load_catalogue(root, chip).ncu, plans, runs)
+    before = _profiled_before(root, request.before) if request.before else ""
+    return Profiling(chip, load_catalogue(root, chip).ncu, plans, runs, before)
+
+
+def _profiled_before(root: Path, name: str) -> str:
+    """Return the id of a run whose profile passed; ConfigError for any other."""
+    run = load_finished(root, name).run
+    profiled = [r for r in run.stages if r.kind is StageKind.PROFILE]
+    if not any(r.verdict.outcome is Outcome.PASS for r in profiled):
+        why = f"{profiled[0].name} did not pass" if profiled else "it profiled nothing"
+        raise ConfigError(f"--before: {run.id} has no counters: {why}", "name a run of `profile`")
+    return run.id
 
 
 def _seed(asked: int | None, device: DeviceKind) -> int | None:

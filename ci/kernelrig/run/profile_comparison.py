@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from kernelrig import report
 from kernelrig.analyse.comparison import (
     compare_sides,
     is_metric_table,
@@ -23,6 +24,7 @@ from kernelrig.run.analyses import REPORT, phases_of_run, read_capture, read_inp
 from kernelrig.run.figures import stage_folder
 from kernelrig.run.recorded import pair
 from kernelrig.run.store import load_finished
+from kernelrig.terminal.text import one_line
 
 
 def compare_measurements(
@@ -36,6 +38,20 @@ def compare_measurements(
             "--force compares them all the same",
         )
     return replace(found, time=_time(root, a, b))
+
+
+def compared_with_before(root: Path, run: Run) -> str:
+    """Return, as text, what moved since the profile that this run is compared with.
+
+    Empty where it names none. A comparison that fails takes nothing from the run's own verdict.
+    """
+    before = run.profiling.before if run.profiling else ""
+    if not before:
+        return ""
+    try:
+        return report.render_comparison(compare_measurements(root, before, run.id))
+    except CiError as e:
+        return one_line(f"not compared with {before}: {e.message}") + "\n"
 
 
 def _side(root: Path, name: str, kernel: str) -> CounterSide:

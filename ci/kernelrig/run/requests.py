@@ -79,6 +79,7 @@ class RunRequest:
     """What `invoke remote-test` and `invoke profile` run, and where; no `seed` = draw one.
 
     `profile_plans` are those of a profile stage; empty = all that are for the remote's chip.
+    `before` is the run whose profile that one is compared with; empty = none.
     """
 
     remote: str
@@ -94,6 +95,7 @@ class RunRequest:
     require_device: str = ""
     seed: int | None = None
     profile_plans: tuple[str, ...] = ()
+    before: str = ""
 
 
 ROUNDS, LEAST_ROUNDS = 7, 2

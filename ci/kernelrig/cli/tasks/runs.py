@@ -85,6 +85,13 @@ def _phases(run: Run) -> str:
     return "\n".join(f"stage {name}\n{render_phases(phases)}" for name, phases in found)
 
 
+def _compared(run: Run) -> str:
+    """Return what moved since the profile that --before names; empty without one."""
+    from kernelrig.run.profile_comparison import compared_with_before
+
+    return compared_with_before(project_root(), run)
+
+
 @command(
     iterable=["build"],
     help={
@@ -92,6 +99,7 @@ def _phases(run: Run) -> str:
         "kernel": KERNEL,
         "variant": "which variant to profile",
         "plans": "profile plans, separated by commas; default: all that are for the chip",
+        "before": "run of `profile` that this one is compared with at its end",
         "build": BUILD,
         "require_device": REQUIRE,
         "seed": SEED,
@@ -105,6 +113,7 @@ def profile(
     kernel: str = "",
     variant: str = "production",
     plans: str = "",
+    before: str = "",
     require_device: str = "",
     seed: str = "",
     system_cuda: bool = False,
@@ -121,6 +130,7 @@ def profile(
         variant=variant,
         plan="profile",
         profile_plans=name_list("plans", plans),
+        before=before,
         purpose=Purpose.PROFILE,
         build_folders=tuple(map(Path, build)),
         system_cuda=system_cuda,
@@ -129,7 +139,8 @@ def profile(
     )
     if dry_run:
         return Reply(engine.describe_plan(project_root(), request))
-    return of_run(engine.run_plan(project_root(), request))
+    run = engine.run_plan(project_root(), request)
+    return of_run(run, _compared(run))
 
 
 @command(
@@ -205,7 +216,7 @@ def collect(run: str) -> Reply:
     from kernelrig.run import engine
 
     collected = engine.collect(project_root(), run)
-    return of_run(collected, _phases(collected))
+    return of_run(collected, _phases(collected) + _compared(collected))
 
 
 @command(

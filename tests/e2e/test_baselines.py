@@ -146,6 +146,7 @@ def test_runs_are_accepted_and_later_runs_are_faster_slower_or_inconclusive(rig:
     assert rig.accept(slow).exit_code == 0
 
 
+@pytest.mark.long
 def test_a_build_is_stale_until_it_passed_the_checks_as_they_stand_now(rig: Rig) -> None:
     assert rig.accept(rig.run(1.0)).exit_code == 0
     kernels = rig.project.root / "kernel/kernels.yaml"

@@ -167,6 +167,7 @@ def test_a_broken_kernel_fails_and_the_case_names_kind_and_line(
     assert read_junit(answer.folder)[named[0]].startswith("failure: synccheck: leak at ")
 
 
+@pytest.mark.long
 def test_a_fault_that_is_found_is_a_pass_of_the_emulator(good: Project) -> None:
     answer = good.invoke("emulate", "--only-fault", FAULT, *SMALL, "--schedules", "1")
     assert (answer.exit_code, answer.sentences) == (0, [])

@@ -44,6 +44,7 @@ def describe(built: Build, out: Path, *flags: str) -> dict[str, object]:
     return launch
 
 
+@pytest.mark.long
 def test_the_stand_in_keeps_within_its_registers_and_spills_nothing(built: Build) -> None:
     (kernel,) = (f for f in built.resources if f.name == "patch_embed_gemm")
     assert kernel.registers <= 128

@@ -38,6 +38,7 @@ def run(probe: Build, *flags: str | Path) -> Completed:
     return run_process([probe.binary, *flags], timeout_s=60)
 
 
+@pytest.mark.long
 def test_a_launch_has_blocks_of_the_table_a_row_of_clocks_a_tile_and_the_map(
     probe: Build, tmp_path: Path
 ) -> None:

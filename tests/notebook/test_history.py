@@ -110,6 +110,7 @@ def test_each_run_is_recorded_when_it_ends(runs_of_every_kind: Path) -> None:
     assert entries[-1].devices.startswith("cpu ")
 
 
+@pytest.mark.long
 def test_a_history_made_anew_equals_what_was_recorded(
     runs_of_every_kind: Path, tmp_path: Path
 ) -> None:

@@ -67,6 +67,20 @@ BODIES = {
         add.u32 %r6, %r5, 1;
         st.global.u32 [%rd100], %r6;
     """,
+    "a load under a guard that holds nowhere, read in the segments after it too": """
+        setp.gt.u32 %p1, %r1, 1000;
+        mov.u32 %r2, 0;
+        bra LOOP;
+    LOOP:
+        @%p1 ld.global.u32 %r5, [%rd100];
+        add.u32 %r6, %r5, 1;
+        @%p1 ld.global.u32 %r5, [%rd100];
+        add.u32 %r2, %r2, 1;
+        setp.lt.u32 %p2, %r2, 3;
+        @%p2 bra LOOP;
+        add.u32 %r6, %r6, %r5;
+        st.global.u32 [%rd100], %r6;
+    """,
     "atomics, votes and a clock": """
         ld.param.u64 %rd1, [c];
         atom.global.add.u32 %r5, [%rd1], 1;

@@ -48,7 +48,7 @@ import numpy as np
 
 from kernelrig.emu.frontend.basic_blocks import LEAVES, liveness, post_dominators
 from kernelrig.emu.frontend.literals import floating, integer
-from kernelrig.emu.frontend.runtime import merge, unready
+from kernelrig.emu.frontend.runtime import merge, nothing, unready
 from kernelrig.emu.frontend.variables import UnsupportedInstruction, VariableLayout
 from kernelrig.emu.machine.instruction_table import Step, Unsupported
 from kernelrig.emu.machine.program import BRANCH, EXIT, FALL, STOP, TABLE, IssueCondition, Segment
@@ -109,6 +109,7 @@ class Codegen:
         self.lines: list[str] = []
         self.held: set[int] = set()  # registers that are local variables
         self.unsure: set[int] = set()  # those of them that may hold nothing
+        self.stood_in: set[int] = set()  # those that may be what `unready` made of nothing
         self.views: dict[tuple[int, str], str] = {}
         self.written: set[int] = set()
 
@@ -153,7 +154,10 @@ class Codegen:
         # Only what is read later goes back into the batch's registers.
         for register in sorted(self.written):
             if self.behind[index] >> register & 1:
-                self.lines.append(f"R[{register}] = r{register}")
+                back = f"R[{register}] = r{register}"
+                if register in self.stood_in:  # a guarded load may have held nowhere
+                    back = f"if r{register} is not {self._nothing(register)}: {back}"
+                self.lines.append(back)
         self.lines.append(f"return {result}")
         return self._function(f"segment_{index}", "C, R, M")
 
@@ -242,8 +246,14 @@ class Codegen:
         self.written.add(register.index)
         if surely:
             self.unsure.discard(register.index)
+            self.stood_in.discard(register.index)
         for key in [k for k in self.views if k[0] == register.index]:
             del self.views[key]
+
+    def _nothing(self, register: int) -> str:
+        kind = self.function.registers[register].type
+        self.names[f"nothing_{kind}"] = nothing(kind)
+        return f"nothing_{kind}"
 
     def _bits(self, result: str, register: Register, dtype: np.dtype[Any]) -> str:
         if register.type == "pred":
@@ -285,6 +295,7 @@ class Codegen:
             self._fetch(name, register, quiet)
         if not quiet and register.index in self.unsure:
             self.unsure.discard(register.index)
+            self.stood_in.add(register.index)
             self._check(name, register, at)
         return name
 

@@ -4,6 +4,8 @@ registers without a value.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from kernelrig.emu.machine.findings import Context
@@ -44,8 +46,17 @@ def unready(batch: WarpBatch, register: int, at: int) -> Array:
         batch.lanes,
         "warning",
     )
-    kind = batch.machine.program.function.registers[register].type
-    return np.zeros((1, 1), BOOL if kind == "pred" else UNSIGNED[BYTES[kind]])
+    return nothing(batch.machine.program.function.registers[register].type)
+
+
+@cache
+def nothing(kind: str) -> Array:
+    """Return what a register of this type is read as that holds nothing: one array for all, by
+    which it is known that nothing was written since.
+    """
+    zero = np.zeros((1, 1), BOOL if kind == "pred" else UNSIGNED[BYTES[kind]])
+    zero.setflags(write=False)
+    return zero
 
 
 def _rule_of(wait: str) -> str:

@@ -10,7 +10,7 @@ from kernelrig.emu.machine.machine_state import Geometry
 from kernelrig.ptx import parse_ptx
 
 from tests.emu.harness import kernel_text
-from tests.emu.native.both_engines import run_both
+from tests.emu.native.both_engines import run_every_way
 
 PLACE = """
     mov.u32 %r100, %ctaid.x;
@@ -113,6 +113,27 @@ BODIES = {
         cp.async.bulk.wait_group 18446744073709551615;
         st.global.u32 [%rd100], %r1;
     """,
+    "a wait for groups under a guard that one way leaves unset": """
+        mov.u32 %r2, words;
+        mov.u32 %r5, 0;
+        setp.gt.u32 %p3, %r1, 1000;
+        @%p3 bra LOOP;
+        setp.eq.u32 %p6, %r1, 0;
+    LOOP:
+        @%p6 cp.async.bulk.wait_group.read 0;
+        bar.sync 0;
+        shl.b32 %r3, %r1, 2;
+        add.u32 %r3, %r3, %r2;
+        st.shared.u32 [%r3], %r5;
+        fence.proxy.async.shared::cta;
+        bar.sync 0;
+        @%p6 cp.async.bulk.global.shared::cta.bulk_group [%rd100], [%r2], 384;
+        @%p6 cp.async.bulk.commit_group;
+        add.u32 %r5, %r5, 1;
+        setp.lt.u32 %p2, %r5, 3;
+        @%p2 bra LOOP;
+        cp.async.bulk.wait_group 0;
+    """,
     "a trap": """
         setp.eq.u32 %p1, %r1, 5;
         @%p1 trap;
@@ -203,7 +224,7 @@ def test_engines_agree(name: str) -> None:
     made = kernel(BODIES[name])
     # Lanes that spin do so for a long time before others come to their turn.
     for number in range(1 if "SPIN" in BODIES[name] else 6):
-        run_both(made, Schedule(number, resident_ctas=1 + number % 2, max_steps=3000))
+        run_every_way(made, Schedule(number, resident_ctas=1 + number % 2, max_steps=3000))
 
 
 def test_an_exception_of_a_step_comes_out_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

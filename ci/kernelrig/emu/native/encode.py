@@ -170,7 +170,12 @@ class _Encoder:
         at = segment.first
         step = self.functions.steps[at]
         operands = self._operands(step, NO_GUARD) if step is not None else None
-        if step is None or step.native is None or operands is None or self._unproven(at):
+        # The guard was checked for the lanes that ask (`guard_checked`).
+        guard = self.program.function.instructions[at].guard
+        known = () if guard is None else (guard.register.index,)
+        if set(self._unproven(at)).difference(known):
+            return
+        if step is None or step.native is None or operands is None:
             return
         number, ins, outs, _ = operands
         for pseudo in self.places.before:

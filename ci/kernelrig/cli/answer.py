@@ -12,6 +12,7 @@ from typing import Literal
 from kernelrig.model import (
     CounterComparison,
     Experiment,
+    Explanation,
     Finding,
     Outcome,
     RunEntry,
@@ -164,6 +165,7 @@ class Answer:
     phases: TimingAnalysis | None = None
     counters: SourceAnalysis | None = None
     compared: CounterComparison | None = None
+    explanation: Explanation | None = None
     text: str = ""
     error: ErrorAnswer | None = None
     next_step: str = ""

@@ -9,6 +9,7 @@ from typing import Any
 from kernelrig.cli.answer import Answer
 from kernelrig.cli.answer_comparison import COMPARISON
 from kernelrig.cli.answer_counters import COUNTERS
+from kernelrig.cli.answer_explanation import EXPLANATION
 from kernelrig.cli.answer_phases import PHASES
 from kernelrig.config.schema import SCHEMAS, record_schema
 from kernelrig.files.rundir import write_json
@@ -55,6 +56,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "phases": "What the phases of a timing build mean; null for a task that reads none.",
         "counters": "What counters by instruction mean; null for a task that reads none.",
         "compared": "What moved between two measurements; null for a task that compares none.",
+        "explanation": "What a profile means; null for a task that explains none.",
         "text": "What the task prints for people without --json.",
         "error": "What ended the task before it had a result; null if nothing did.",
         "next_step": "The command that follows from the verdict; empty where none does.",
@@ -216,6 +218,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     **PHASES,
     **COUNTERS,
     **COMPARISON,
+    **EXPLANATION,
     "ErrorAnswer": {
         "message": "What is wrong, in one sentence.",
         "hint": "What to do next; may be empty.",

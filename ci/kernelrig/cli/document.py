@@ -54,7 +54,8 @@ def reply_document(task: str, reply: Reply) -> str:
         phases=reply.phases,
         counters=reply.counters,
         compared=reply.compared,
-        text=reply.text,
+        explanation=reply.explanation,
+        text="" if reply.explanation else reply.text,
         next_step=next_command(run) if run else "",
     )
     return to_json(answer)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         Build,
         CounterComparison,
         Experiment,
+        Explanation,
         Run,
         RunEntry,
         SourceAnalysis,
@@ -37,6 +38,7 @@ class Reply:
     experiments: tuple[Experiment, ...] = ()
     counters: SourceAnalysis | None = None
     compared: CounterComparison | None = None
+    explanation: Explanation | None = None
     tasks: Mapping[str, str] = field(default_factory=dict)
 
     @property

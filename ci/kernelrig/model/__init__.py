@@ -54,6 +54,15 @@ if TYPE_CHECKING:
         MovedLine,
     )
     from kernelrig.model.experiment import Decision, Experiment, ExperimentState, Rank, Size
+    from kernelrig.model.explanation import (
+        CostCause,
+        Explanation,
+        FiredRule,
+        Occupancy,
+        PowerUse,
+        SharedMap,
+        SharedPiece,
+    )
     from kernelrig.model.finding import Finding
     from kernelrig.model.history import Observed, RunEntry, Trend, TrendPoint
     from kernelrig.model.host import (
@@ -178,6 +187,7 @@ __all__ = [
     "CommandResult",
     "Comparison",
     "Contention",
+    "CostCause",
     "Counted",
     "CountedInstruction",
     "CounterComparison",
@@ -192,8 +202,10 @@ __all__ = [
     "Equilibrium",
     "Experiment",
     "ExperimentState",
+    "Explanation",
     "Fault",
     "Finding",
+    "FiredRule",
     "Function",
     "FunctionResources",
     "Host",
@@ -211,11 +223,13 @@ __all__ = [
     "MovedCounter",
     "MovedLine",
     "Observed",
+    "Occupancy",
     "Outcome",
     "Pattern",
     "Phase",
     "PhaseCapture",
     "Plan",
+    "PowerUse",
     "PredictedCount",
     "ProfileFigures",
     "ProfilePlan",
@@ -240,6 +254,8 @@ __all__ = [
     "SassRule",
     "SassRules",
     "Shape",
+    "SharedMap",
+    "SharedPiece",
     "Shipped",
     "Size",
     "Slot",

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from kernelrig.report.bench import render_bench
     from kernelrig.report.checks import render_checks, render_sets
     from kernelrig.report.console import describe_error, render_plan
+    from kernelrig.report.explained_launch import render_explain_file, render_explanation
     from kernelrig.report.follow import Follower
     from kernelrig.report.junit import render_junit
     from kernelrig.report.markdown import render_summary
@@ -33,6 +34,8 @@ __all__ = [
     "render_bench",
     "render_checks",
     "render_comparison",
+    "render_explain_file",
+    "render_explanation",
     "render_graph",
     "render_junit",
     "render_phases",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kernelrig.errors import CiError, ProtocolError
 from kernelrig.files import strict_json
-from kernelrig.model import Build, Case
+from kernelrig.model import Build, Case, SharedPiece
 from kernelrig.proc import run_process
 
 DESCRIBE_LIMIT_S = 60.0
@@ -24,6 +26,7 @@ class Launch:
     threads: int
     cluster_ctas: int
     dynamic_shared_bytes: int
+    pieces: tuple[SharedPiece, ...] = ()
 
 
 class NoLaunch(CiError):
@@ -55,4 +58,17 @@ def read_launch(path: Path) -> Launch:
         raise ProtocolError(
             f"{path.name} of --mode describe has sizes that are not positive whole numbers"
         )
-    return Launch(threads, cluster, dynamic)
+    return Launch(threads, cluster, dynamic, tuple(_pieces(value.get("shared_layout", ()))))
+
+
+def _pieces(layout: Any) -> Iterator[SharedPiece]:  # noqa: ANN401 - what a program wrote
+    """Yield the named parts of dynamic shared memory; none of a layout that is not one."""
+    try:
+        for entry in layout:
+            offset, stride, count = (
+                int(entry[k]) for k in ("offset_bytes", "stride_bytes", "count")
+            )
+            size = int(entry.get("size_bytes", stride))
+            yield SharedPiece(str(entry["name"]), offset, size, count, stride)
+    except (AttributeError, KeyError, TypeError, ValueError) as e:
+        raise ProtocolError(f"the shared_layout of --mode describe cannot be read: {e}") from e

@@ -4,7 +4,7 @@ from invoke import Collection
 
 from kernelrig.cli.tasks.kernels import build, check, emulate, sass_diff
 from kernelrig.cli.tasks.machines import clean, doctor, ncu_catalogue, remote_add, test
-from kernelrig.cli.tasks.measurements import analyze_source, analyze_timing, compare
+from kernelrig.cli.tasks.measurements import analyze_source, analyze_timing, compare, explain
 from kernelrig.cli.tasks.notebook import experiment, history, list_runs, show
 from kernelrig.cli.tasks.runs import (
     baseline_accept,
@@ -17,6 +17,7 @@ from kernelrig.cli.tasks.runs import (
 
 ns = Collection(
     analyze_source,
+    explain,
     analyze_timing,
     baseline_accept,
     baselines,

@@ -82,3 +82,22 @@ def compare(a: str, b: str, kernel: str = "", force: bool = False, gate: bool = 
     found = compare_measurements(project_root(), a, b, kernel=kernel, force=force, gate=gate)
     failed = gate and bool(found.worse)
     return Reply(render_comparison(found), exit_code=1 if failed else 0, compared=found)
+
+
+@command(
+    help={
+        "source": "run whose profile passed, or ncu report",
+        "kernel": "regular expression of the kernel's name, where the report has several",
+        "timing": "run with a timing stage of the same build, for power and joules",
+        "markdown": "also write it to this file, such as explain.md",
+    }
+)
+def explain(source: str, kernel: str = "", timing: str = "", markdown: str = "") -> Reply:
+    """Say what a profiled launch is bound by, what costs it time, and what is worth trying."""
+    from kernelrig.report import render_explanation
+    from kernelrig.run import explanations
+
+    found = explanations.explain(project_root(), source, kernel=kernel, timing=timing)
+    if markdown:
+        explanations.write_explanation(markdown, found)
+    return Reply(render_explanation(found), explanation=found)

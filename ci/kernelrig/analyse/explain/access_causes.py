@@ -1,0 +1,165 @@
+"""Causes that lie in accesses to memory: each yields at most one, with its estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kernelrig.analyse.explain.estimated_cost import estimated, most_saved, place, places, waiting
+from kernelrig.analyse.explain.launch_evidence import LANES, Evidence, opcode
+from kernelrig.model import CostCause, CountedInstruction, MemoryExcess
+
+WAVEFRONTS, SECTORS = "wavefronts of shared memory", "sectors of global memory"
+_LANES_USED = 0.75
+_ACCESSES = ("LDG", "STG", "LDS", "STS", "LD", "ST", "RED", "REDG", "ATOMG")
+_FENCES = ("MEMBAR", "ERRBAR", "CCTL", "FENCE")
+
+
+def _excess(e: Evidence, unit: str) -> list[MemoryExcess]:
+    held = [x for x in e.source.excess if x.unit == unit] if e.source else []
+    return sorted(held, key=lambda x: x.needed - x.moved)
+
+
+def bank_conflicts(e: Evidence) -> Iterator[CostCause]:
+    held = _excess(e, WAVEFRONTS)
+    excess = sum(x.moved - x.needed for x in held)
+    total = sum(c.counters.get("L1 Wavefronts Shared", 0.0) for c in e.code)
+    if not excess or not e.cycles or not total:
+        return
+    share = excess / total
+    stalls = e.stalled_for("short_sb", "mio") * share
+    yield from estimated(
+        "bank-conflicts",
+        "accesses to shared memory are done in several passes, as lanes use the same bank",
+        "pad the rows of the buffer, or swizzle it, so that the lanes of an access use all banks",
+        max(excess / e.cycles, stalls),
+        most_saved(e, "l1", "issue"),
+        map(_excess_place, held),
+        conflict_percent=100 * share,
+        pipe_percent=100 * excess / e.cycles,
+    )
+
+
+def uncoalesced(e: Evidence) -> Iterator[CostCause]:
+    held = _excess(e, SECTORS)
+    excess = sum(x.moved - x.needed for x in held)
+    total = sum(c.counters.get("L2 Theoretical Sectors Global", 0.0) for c in e.code)
+    if not excess or not total:
+        return
+    share = excess / total
+    below = max(e.units.get("l2", 0.0), e.units.get("dram", 0.0)) * share
+    l1 = excess / e.cycles if e.cycles else 0.0
+    stalls = e.stalled_for("long_sb", "lg", "drain") * share
+    yield from estimated(
+        "uncoalesced",
+        "accesses to global memory move sectors of which lanes use a part",
+        "let neighbouring lanes access neighbouring words: another layout, or a turn in shared"
+        " memory",
+        max(below, l1, stalls),
+        most_saved(e, "l1", "dram", "issue"),
+        map(_excess_place, held),
+        excess_percent=100 * share,
+        bytes_used_of_sector=32 * (1 - share),
+    )
+
+
+def local_memory(e: Evidence) -> Iterator[CostCause]:
+    count = e.executed("LDL", "STL")
+    if not count or e.source is None:
+        return
+    waits = {t.at for t in e.source.top if any(w in t.waits_for for w in ("LDL", "STL"))}
+    base = e.code[0].address
+    local = [c for c in e.code if opcode(c.sass) in ("LDL", "STL")]
+    stalls = e.stalled(
+        lambda c: waiting(c) if c.address - base in waits or opcode(c.sass) in ("LDL", "STL") else 0
+    )
+    accesses = sum(e.executed(o) for o in (*_ACCESSES, "LDL", "STL"))
+    l1 = max(e.units.get("l1", 0.0), e.units.get("l2", 0.0)) * count / accesses
+    issue = e.units.get("issue", 0.0) * count / max(1, sum(c.executed for c in e.code))
+    yield from estimated(
+        "local-memory",
+        "registers are spilled, or an array is indexed at run time: both are in local memory",
+        "fewer values that live at once, more registers a thread, indices known when compiled",
+        max(stalls, l1, issue),
+        most_saved(e, "l1", "dram", "issue"),
+        places(sorted(local, key=lambda c: -c.executed)),
+        local_percent_of_accesses=100 * count / accesses,
+        registers=e.value("launch__registers_per_thread"),
+    )
+
+
+def fences(e: Evidence) -> Iterator[CostCause]:
+    held = [c for c in e.code if opcode(c.sass) in _FENCES and c.executed]
+    stalls = e.stalled(
+        lambda c: waiting(c) if opcode(c.sass) in _FENCES else c.stalls.get("membar", 0)
+    )
+    if not held:
+        return
+    yield from estimated(
+        "fences",
+        "warps wait until their writes are seen by others",
+        "leave out fences that no reader needs, or fence once for many writes, of the CTA alone"
+        " where its warps alone read",
+        stalls,
+        most_saved(e, "issue"),
+        places(sorted(held, key=lambda c: -c.samples)),
+        stall_percent=100 * stalls,
+        executed=float(sum(c.executed for c in held)),
+    )
+
+
+def lanes_off(e: Evidence) -> Iterator[CostCause]:
+    """Accesses whose lanes are mostly off: their passes and stalls are for lanes that do nothing.
+
+    One lane that a role elects for an access of TMA, or an mbarrier, is no such access.
+    """
+
+    def off(c: CountedInstruction) -> float:
+        if opcode(c.sass) not in _ACCESSES or not c.executed:
+            return 0.0
+        used = c.predicated_on / (LANES * c.executed)
+        return 1.0 - used if used < _LANES_USED else 0.0
+
+    held = [c for c in e.code if off(c)]
+    count = sum(c.executed * off(c) for c in held)
+    executed = sum(c.executed for c in e.code)
+    if not held or not executed:
+        return
+    stalls = e.stalled(lambda c: off(c) * waiting(c))
+    accesses = sum(e.executed(o) for o in _ACCESSES)
+    queue = e.stalled_for("lg", "mio", "drain") * count / accesses
+    guarded = sum(c.executed for c in held) / executed
+    yield from estimated(
+        "lanes-off",
+        "accesses are issued for a few lanes of a warp: the others' predicates are false",
+        "let all lanes access at once: gather what each has, or branch around it for whole warps",
+        max(stalls, queue, e.units.get("issue", 0.0) * guarded),
+        most_saved(e, "issue", "l1", "alu", "fma"),
+        places(sorted(held, key=lambda c: -c.executed * off(c))),
+        lanes_off_percent=100 * count / sum(c.executed for c in held),
+        percent_of_accesses=100 * sum(c.executed for c in held) / accesses,
+    )
+
+
+def reads_again(e: Evidence) -> Iterator[CostCause]:
+    """More bytes of DRAM than there are in all the buffers of the process."""
+    read = e.value("dram__bytes_read.sum")
+    held = e.value("profiler__replayer_bytes_mem_accessible.max")
+    if not held or read <= 1.2 * held:
+        return
+    share = 1.0 - held / read
+    stalls = e.stalled_for("long_sb") * share
+    yield from estimated(
+        "reads-again",
+        "L2 does not keep what is used again: DRAM reads the same bytes several times",
+        "an order of tiles by which CTAs that run together share operands",
+        max(e.units.get("dram", 0.0) * share, stalls),
+        most_saved(e, "dram"),
+        (),
+        dram_read_bytes=read,
+        buffer_bytes=held,
+        l2_hit_percent=e.value("lts__t_sector_hit_rate.pct"),
+    )
+
+
+def _excess_place(excess: MemoryExcess) -> str:
+    return place(excess.line, excess.at)

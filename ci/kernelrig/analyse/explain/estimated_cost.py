@@ -1,0 +1,64 @@
+"""What costs a launch time, and the share of its time that each cause explains: a model of ours.
+
+A cause makes a unit do work that need not be, or makes warps stand while nothing issues. What it
+costs is estimated twice: as the time for which it keeps its unit busy, and as the share of idle
+issue slots whose stalls lie where the cause is. The larger of both is the estimate. What is gained
+can be no more than what the next unit leaves: a unit does not get beyond REACHABLE of its peak. L2
+sets no such limit: its busiest part goes beyond what ncu counts as its peak once caches are warm.
+
+The interval ends at the estimate times the square root of two, or at that most, and begins at half
+of its end. All of it follows from the counters: neither the kernel's name nor the one of a source
+is looked at. What is said here of L2, power and stalls was set on kernels slowed for one known
+cause each, on one H200.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from kernelrig.analyse.explain.launch_evidence import Evidence, opcode
+from kernelrig.model import CostCause, CountedInstruction
+
+REACHABLE = 0.92
+"""Of a unit's peak: what copies and products that are tuned to it reach on an H200."""
+_SPREAD = math.sqrt(2)
+_AT = 3
+
+
+def estimated(
+    name: str,
+    means: str,
+    do: str,
+    estimate: float,
+    most: float,
+    at: Iterable[str] = (),
+    **figures: float,
+) -> Iterator[CostCause]:
+    """Yield the cause with its interval; nothing where it explains nothing."""
+    high = min(estimate * _SPREAD, most, 0.98)
+    if high > 0:
+        least = round(50 * high, 1)
+        ends = (least, round(2 * least, 1))
+        yield CostCause(name, means, do, *ends, figures, tuple(dict.fromkeys(at))[:_AT])
+
+
+def most_saved(e: Evidence, *relieved: str) -> float:
+    """Return the share of time that can go at the most, where these units do less than before."""
+    return max(0.0, 1.0 - e.busiest("l2", *relieved) / REACHABLE)
+
+
+def waiting(c: CountedInstruction) -> int:
+    return sum(n for reason, n in c.stalls.items() if reason not in ("selected", "not_selected"))
+
+
+def places(held: Sequence[CountedInstruction]) -> list[str]:
+    return [
+        f"{c.line.file.rpartition('/')[2]}:{c.line.line}" if c.line else opcode(c.sass)
+        for c in held
+    ]
+
+
+def place(line: object, at: int) -> str:
+    file, number = getattr(line, "file", ""), getattr(line, "line", 0)
+    return f"{file.rpartition('/')[2]}:{number}" if file and number else f"{at:#06x}"

@@ -1,0 +1,103 @@
+"""The numbers of a launch by which causes are weighed: busy units, and idle issue slots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelrig.analyse.source import EXECUTED, analyse_source, launch_counters
+from kernelrig.errors import ProtocolError
+from kernelrig.model import CountedInstruction, ProfiledLaunch, SourceAnalysis
+
+LANES = 32
+MOST_STALLED = 1000
+"""Instructions whose stalls are looked at for what wrote the register that they wait for."""
+_ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
+_UNITS = {
+    "tensor": ("sm__pipe_tensor_cycles_active" + _ELAPSED,),
+    "fma": ("sm__pipe_fma_cycles_active" + _ELAPSED, "sm__pipe_fmaheavy_cycles_active" + _ELAPSED),
+    "alu": ("sm__pipe_alu_cycles_active" + _ELAPSED,),
+    "fp64": ("sm__pipe_fp64_cycles_active" + _ELAPSED,),
+    "special": ("sm__inst_executed_pipe_xu" + _ELAPSED,),
+    "issue": ("sm__issue_active" + _ELAPSED, "sm__inst_executed" + _ELAPSED),
+    "l1": (
+        "l1tex__throughput.avg.pct_of_peak_sustained_active",
+        "l1tex__data_pipe_lsu_wavefronts" + _ELAPSED,
+    ),
+    "l2": ("lts__throughput" + _ELAPSED,),
+    "dram": ("dram__throughput" + _ELAPSED, "gpu__dram_throughput" + _ELAPSED),
+}
+_NO_STALL = frozenset({"selected", "not_selected"})
+_NOT_FOUND = 0.0
+
+
+def opcode(sass: str) -> str:
+    """Return the mnemonic of an instruction without its modifiers, past its guard."""
+    words = sass.split()
+    first = words[1] if len(words) > 1 and words[0].startswith("@") else (words or [""])[0]
+    return first.partition(".")[0].rstrip(";")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Numbers of a launch. `units` are busy shares of its cycles, 0 to 1, of those measured."""
+
+    values: Mapping[str, float]
+    units: Mapping[str, float]
+    code: Sequence[CountedInstruction]
+    source: SourceAnalysis | None
+
+    def value(self, *names: str) -> float:
+        """Return the first of these metrics that was measured; 0 if none was."""
+        return next((self.values[n] for n in names if n in self.values), _NOT_FOUND)
+
+    @property
+    def cycles(self) -> float:
+        """The cycles of all SMs together."""
+        return self.value("sm__cycles_elapsed.max") * self.value("launch__sm_count")
+
+    @property
+    def idle(self) -> float:
+        """The share of cycles in which a scheduler issued nothing, 0 to 1."""
+        active = self.value("smsp__issue_active.avg.per_cycle_active")
+        return min(1.0, max(0.0, 1.0 - active))
+
+    def stalled(self, count: Callable[[CountedInstruction], float]) -> float:
+        """Return the share of time in which nothing issues for what `count` counts samples of.
+
+        Samples of warps that issue, or could, are none of a stall.
+        """
+        all_stalls = sum(
+            n for c in self.code for reason, n in c.stalls.items() if reason not in _NO_STALL
+        )
+        return self.idle * sum(map(count, self.code)) / all_stalls if all_stalls else 0.0
+
+    def stalled_for(self, *reasons: str) -> float:
+        return self.stalled(lambda c: sum(c.stalls.get(r, 0) for r in reasons))
+
+    def busiest(self, *without: str) -> float:
+        """Return the busy share of the busiest unit that is not left out, 0 to 1."""
+        return max((use for unit, use in self.units.items() if unit not in without), default=0.0)
+
+    def executed(self, *opcodes: str) -> int:
+        return sum(c.executed for c in self.code if opcode(c.sass) in opcodes)
+
+    def warp_cycles(self, reason: str) -> float:
+        """Return the cycles that all warps together spent stalled for a reason of ncu's metrics."""
+        name = f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
+        return self.value(name) * self.value("smsp__inst_executed.sum", EXECUTED)
+
+
+def gather(launch: ProfiledLaunch) -> Evidence:
+    """Return the evidence of a launch; without counters by instruction where it has none."""
+    values = launch.values()
+    units = {}
+    for unit, names in _UNITS.items():
+        if found := [values[n] for n in names if n in values]:
+            units[unit] = min(1.0, max(found) / 100)
+    try:
+        counters = launch_counters(launch)
+        source = analyse_source(counters, top=MOST_STALLED)
+    except ProtocolError:
+        return Evidence(values, units, (), None)
+    return Evidence(values, units, counters.instructions, source)

@@ -1,0 +1,203 @@
+"""Causes that lie in how warps and SMs share the work: each yields at most one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+from kernelrig.analyse.explain.estimated_cost import (
+    REACHABLE,
+    estimated,
+    most_saved,
+    place,
+    places,
+    waiting,
+)
+from kernelrig.analyse.explain.launch_evidence import LANES, Evidence, opcode
+from kernelrig.model import BarrierWait, CostCause
+
+_LONG_WAIT = 1000.0
+"""Cycles of a warp at a barrier, beyond which others work alone meanwhile."""
+_IDLE, _STANDS = 0.35, 0.8
+"""Shares of a CTA's warps, and of the samples of warps that do nothing but wait."""
+_SPECIALISED = 0.2
+"""Busy share of the tensor pipe, beyond which few warps feed it and more hide nothing."""
+
+
+def idle_warps(e: Evidence) -> Iterator[CostCause]:
+    """Warps that end early, or stand at a barrier nearly all the time, while others work.
+
+    Roles that feed a tensor pipe or a ring are few warps by design.
+    """
+    if e.executed("UTMALDG", "UBLKCP") or e.units.get("tensor", 0.0) > _SPECIALISED:
+        return
+    active = e.value("sm__warps_active.avg.per_cycle_active")
+    possible = _ctas(e) * math.ceil(e.value("launch__block_size") / LANES)
+    waves = e.value("launch__waves_per_multiprocessor")
+    ended = 1.0 - active / (possible * min(1.0, waves)) if active and possible and waves else 0.0
+    roles = e.source.roles if e.source else ()
+    standing = [
+        r
+        for r in roles
+        if r.stalls and r.stalls[0].reason == "barrier" and r.stalls[0].share > _STANDS
+    ]
+    samples = sum(r.samples for r in roles)
+    stands = sum(r.samples for r in standing) / samples if 0 < len(standing) < len(roles) else 0.0
+    idle = max(ended, stands)
+    if idle < _IDLE:
+        return
+    yield from estimated(
+        "idle-warps",
+        "some warps of the CTA end early or wait for the others, which do all the work",
+        "give each warp the same share of the work",
+        idle * 0.85,
+        min(idle, most_saved(e)),
+        (f"warps {r.warps}" for r in standing),
+        idle_percent=100 * idle,
+        active_warps=active,
+        possible_warps=float(possible),
+    )
+
+
+def barriers(e: Evidence) -> Iterator[CostCause]:
+    held = [c for c in e.code if opcode(c.sass) == "BAR" and c.executed]
+    passes = sum(c.executed for c in held)
+    if not passes:
+        return
+    # A warp that waits at a barrier is sampled on the instruction behind it.
+    behind = {b.address for a, b in itertools.pairwise(e.code) if opcode(a.sass) == "BAR"}
+    products = e.executed("WARPGROUP")
+    stalls = e.stalled(
+        lambda c: c.stalls.get("barrier", 0) if not products or c.address in behind else 0
+    )
+    cycles = e.warp_cycles("barrier") / passes
+    long = cycles > _LONG_WAIT
+    yield from estimated(
+        "serial-section" if long else "many-barriers",
+        "warps wait long at a barrier for a part that few of them do"
+        if long
+        else "warps meet at barriers so often that they stand there much of the time",
+        "let all warps share the part, or let others go on meanwhile: buffers in turn, an mbarrier"
+        if long
+        else "leave out barriers between steps that touch different data; __syncwarp where one"
+        " warp's lanes alone exchange data",
+        stalls,
+        most_saved(e),
+        places(sorted(held, key=lambda c: -c.samples)),
+        stall_percent=100 * stalls,
+        cycles_a_pass=cycles,
+    )
+
+
+def short_ring(e: Evidence) -> Iterator[CostCause]:
+    """Waits for data that asynchronous copies bring, while no unit is busy."""
+    if e.source is None:
+        return
+    copies = e.executed("LDGSTS")
+    waits: list[BarrierWait] = [
+        w for w in e.source.waits if "SYNCS" in w.sass and not w.role.startswith("load")
+    ]
+    roles = {r.name: r.samples for r in e.source.roles if not r.name.startswith("load")}
+    samples = sum(roles.values()) or e.source.samples
+    at = [place(w.line, w.at) for w in waits]
+    share = sum(w.samples for w in waits) / samples if samples else 0.0
+    if copies and e.source.samples:
+        held = [c for c in e.code if opcode(c.sass) in ("DEPBAR", "LDGDEPBAR")]
+        share = max(share, sum(map(waiting, held)) / e.source.samples)
+        at += places(held)
+    if not (copies or e.executed("UTMALDG", "UBLKCP")) or not share:
+        return
+    free = e.value("device__attribute_max_shared_memory_per_multiprocessor") - e.value(
+        "launch__shared_mem_per_block_allocated"
+    ) * max(1, _ctas(e))
+    yield from estimated(
+        "short-ring",
+        "warps wait for data of asynchronous copies: too few are on their way",
+        "more stages in the ring, or start the copies earlier",
+        share * e.idle,
+        most_saved(e),
+        at,
+        wait_percent=100 * share,
+        free_shared_bytes=max(0.0, free),
+    )
+
+
+def low_occupancy(e: Evidence) -> Iterator[CostCause]:
+    """Too few warps to hide latency, where nothing asynchronous hides it."""
+    if e.executed("UTMALDG", "UBLKCP", "LDGSTS") or e.units.get("tensor", 0.0) > _SPECIALISED:
+        return
+    active = e.value("sm__warps_active.avg.per_cycle_active")
+    most = e.value("device__attribute_max_warps_per_multiprocessor")
+    block = e.value("launch__block_size")
+    if not active or not most or not block:
+        return
+    possible = _ctas(e) * math.ceil(block / LANES)
+    if possible > 0.5 * most:
+        return
+    latency = e.stalled_for("long_sb", "short_sb", "wait", "lg", "mio")
+    after = max(active / most, e.busiest("l2") / REACHABLE)
+    yield from estimated(
+        "low-occupancy",
+        "too few warps fit an SM to hide the latency of memory and arithmetic",
+        "less of what limits the CTAs of an SM (shared memory, registers), or independent work in"
+        " each warp",
+        min(latency, 1.0 - after) * 0.85,
+        max(0.0, 1.0 - after),
+        (),
+        active_warps=active,
+        most_warps=most,
+        registers=e.value("launch__registers_per_thread"),
+        shared_bytes=e.value("launch__shared_mem_per_block_allocated"),
+    )
+
+
+def uneven_sms(e: Evidence) -> Iterator[CostCause]:
+    average, longest = e.value("sm__cycles_active.avg"), e.value("sm__cycles_active.max")
+    elapsed = e.value("sm__cycles_elapsed.max")
+    if not average or not longest or not elapsed:
+        return
+    # What starting and ending a launch takes is no matter of the grid.
+    lost = (longest - average) / elapsed
+    yield from estimated(
+        "uneven-sms",
+        "some SMs end early: the grid does not fill them evenly",
+        "tiles or a persistent grid by which each SM gets the same work",
+        lost,
+        lost,
+        (),
+        waves=e.value("launch__waves_per_multiprocessor"),
+        idle_percent=100 * lost,
+    )
+
+
+def power(e: Evidence) -> Iterator[CostCause]:
+    """An SM clock below the card's highest: under load that is power, where the SMs are at work."""
+    now, most = clocks(e)
+    if not now or now >= 0.95 * most or e.units.get("dram", 0.0) > REACHABLE * 0.9:
+        return
+    lost = 1.0 - now / most
+    yield from estimated(
+        "power",
+        "the SM clock is below the card's highest while the launch runs: power decides",
+        "fewer bytes that move, fewer bits that toggle; what only removes cycles is lost in part"
+        " to a lower clock",
+        lost / 2,  # less power a cycle raises the clock, and with it the power
+        lost,
+        (),
+        sm_mhz=now,
+        most_sm_mhz=most,
+    )
+
+
+def clocks(e: Evidence) -> tuple[float, float]:
+    """Return the SM clock during the launch and the card's highest, MHz; 0 where not measured."""
+    cycles = e.value("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
+    seconds = e.value("gpu__time_duration.sum", "gpu__time_duration.max") / 1e9
+    rate = e.value("gpc__cycles_elapsed.avg.per_second") or (cycles / seconds if seconds else 0.0)
+    return rate / 1e6, e.value("device__attribute_clock_rate") / 1e3
+
+
+def _ctas(e: Evidence) -> int:
+    limits = [v for n, v in e.values.items() if n.startswith("launch__occupancy_limit_")]
+    return int(min(limits, default=0))

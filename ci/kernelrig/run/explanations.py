@@ -1,0 +1,152 @@
+"""What a profile means: of a report of ncu, or of a run with what else is known of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from statistics import median
+
+from kernelrig import report, stages
+from kernelrig.analyse.explain import explain_launch, join_launches
+from kernelrig.analyse.profile_report import read_report
+from kernelrig.analyse.profile_rules import judge_rules
+from kernelrig.build import toolchain
+from kernelrig.errors import CiError, ConfigError
+from kernelrig.files import rundir
+from kernelrig.model import (
+    Explanation,
+    Outcome,
+    PowerUse,
+    ProfiledLaunch,
+    Run,
+    SharedPiece,
+    StageKind,
+    StageRecord,
+    merge_values,
+)
+from kernelrig.run.figures import stage_folder
+from kernelrig.run.store import RunDirectory, load_finished
+from kernelrig.static.described_launch import describe
+
+REPORT = ".ncu-rep"
+_FP8_FLOP_A_CYCLE = {"sm_90a": 8192, "sm_100a": 16384}
+"""Of an SM's tensor cores, dense; a product and a sum are two."""
+
+
+def explain(root: Path, name: str, *, kernel: str = "", timing: str = "") -> Explanation:
+    """Return what a profile means: of a report, or of a run whose profile passed.
+
+    `timing` is a run with a timing stage, whose power is shown. ConfigError where there is none.
+    """
+    power = _power(root, timing) if timing else None
+    path = Path(name)
+    if path.suffix == REPORT and path.is_file():
+        return explain_launch(_joined(_read(root, [path]), kernel), power=power)
+    directory = load_finished(root, name)
+    run = directory.run
+    record = _profiled(run)
+    folder = stage_folder(directory.folder, run, record)
+    reports = [folder / r.report for r in run.profiling.runs] if run.profiling else []
+    launches = _read(root, reports)
+    values = merge_values(launches)
+    rules = [
+        result
+        for plan in (run.profiling.plans if run.profiling else ())
+        for result in judge_rules(plan, run.profiling.chip if run.profiling else "", values)
+    ]
+    pieces, notes = _pieces(directory)
+    return explain_launch(
+        _joined(launches, kernel),
+        rules,
+        roofline=_roofline(run, folder, values),
+        pieces=pieces,
+        power=power or _power_of(directory.folder, run),
+        notes=notes,
+    )
+
+
+def write_explanation(file: str, found: Explanation) -> None:
+    """Write the explanation as Markdown; ConfigError if that cannot be."""
+    try:
+        rundir.write_atomic(Path(file), report.render_explain_file(found))
+    except OSError as e:
+        raise ConfigError(f"--markdown: {file} cannot be written: {e.strerror}") from e
+
+
+def _read(root: Path, reports: list[Path]) -> list[ProfiledLaunch]:
+    library = toolchain.fetch_wheels(root, toolchain.NCU_REPORT)
+    return [launch for path in reports for launch in read_report(path, library)]
+
+
+def _joined(launches: list[ProfiledLaunch], kernel: str) -> ProfiledLaunch:
+    named = [x for x in launches if not kernel or re.search(kernel, x.signature or x.kernel)]
+    if not named:
+        known = ", ".join(dict.fromkeys(x.kernel for x in launches)) or "none"
+        raise ConfigError(f"no launch of '{kernel}' was profiled; there are {known}")
+    return join_launches(named)
+
+
+def _profiled(run: Run) -> StageRecord:
+    held = [r for r in run.stages if r.kind is StageKind.PROFILE]
+    passed = [r for r in held if r.verdict.outcome is Outcome.PASS]
+    if not passed:
+        why = f"{held[0].name} did not pass" if held else "it profiled nothing"
+        raise ConfigError(f"{run.id} cannot be explained: {why}", "run `ci/invoke profile`")
+    return passed[0]
+
+
+def _roofline(run: Run, folder: Path, values: dict[str, float]) -> dict[str, float]:
+    """Return the least shares of the launch's cycles that its shape needs, by unit, in percent."""
+    rate = _FP8_FLOP_A_CYCLE.get(run.arch)
+    cycles, sms = values.get("sm__cycles_elapsed.max", 0.0), values.get("launch__sm_count", 0.0)
+    if run.profiling is None or run.kernel.shape is None or not rate or not cycles or not sms:
+        return {}
+    try:
+        shape = stages.load_result(folder / f"{run.profiling.runs[0].name}.json").shape
+    except CiError:
+        return {}
+    found = {"tensor": 200.0 * shape.m * shape.n * shape.k / (rate * sms * cycles)}
+    moved = values.get("dram__bytes_read.sum", 0.0) + values.get("dram__bytes_write.sum", 0.0)
+    busy = values.get("dram__throughput.avg.pct_of_peak_sustained_elapsed", 0.0)
+    if moved and busy:
+        least = shape.m * shape.k + shape.n * shape.k + 2 * shape.m * shape.n
+        found["dram"] = busy * least / moved
+    return found
+
+
+def _pieces(directory: RunDirectory) -> tuple[tuple[SharedPiece, ...], tuple[str, ...]]:
+    """Return the names that the kernel gives its shared memory; a note where it tells none."""
+    try:
+        directory.load_builds()
+        name = _profiled(directory.run).name
+        case = next(s.case for s in directory.run.plan.stages if s.name == name)
+        asked = directory.run.kernel.cases[case or "full"]
+        return describe(directory.made[""], asked).pieces, ()
+    except (CiError, StopIteration, KeyError):
+        return (), ("the program names no parts of its shared memory",)
+
+
+def _power(root: Path, timing: str) -> PowerUse:
+    directory = load_finished(root, timing)
+    power = _power_of(directory.folder, directory.run)
+    if power is None:
+        raise ConfigError(f"--timing: {directory.run.id} has no timing stage with power samples")
+    return power
+
+
+def _power_of(folder: Path, run: Run) -> PowerUse | None:
+    for record in run.stages:
+        if record.kind is StageKind.TIMING and record.verdict.outcome is Outcome.PASS:
+            seen = stages.load_timing(stage_folder(folder, run, record))
+            clocks = [c for c in seen.clocks.during if c is not None]
+            if clocks and (samples := [s for s in seen.samples_ms if s is not None]):
+                time, watt = median(samples), median(c.power_w for c in clocks)
+                return PowerUse(
+                    run.id,
+                    time,
+                    watt,
+                    clocks[0].power_limit_w,
+                    time / 1e3 * watt,
+                    median(c.sm_mhz for c in clocks),
+                )
+    return None

@@ -1,0 +1,215 @@
+"""What a profile means: causes and their estimates, on reports of an H200 and numbers made here."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from kernelrig.analyse.explain import explain_launch, join_launches
+from kernelrig.analyse.explain.cost_causes import find_causes
+from kernelrig.analyse.explain.launch_evidence import Evidence
+from kernelrig.analyse.profile_report import read_report
+from kernelrig.errors import ProtocolError
+from kernelrig.model import (
+    CountedInstruction,
+    Explanation,
+    Metric,
+    PowerUse,
+    ProfiledLaunch,
+    SharedPiece,
+)
+from kernelrig.proc import run_process
+from kernelrig.report import render_explain_file, render_explanation
+
+ROOT = Path(__file__).parents[2]
+REPORTS = ROOT / "tests/data/ncu/2025.3.1-reports"
+PLANTED = "KERNELRIG_PLANTED_REPORTS"
+MOST_CHARACTERS = 7000
+"""Of an answer as JSON: about 2,000 tokens."""
+
+LAUNCH = {
+    "sm__cycles_elapsed.max": 1e6,
+    "sm__cycles_elapsed.avg": 1e6,
+    "gpc__cycles_elapsed.avg.per_second": 1.98e9,
+    "device__attribute_clock_rate": 1.98e6,
+    "device__attribute_max_warps_per_multiprocessor": 64.0,
+    "device__attribute_max_shared_memory_per_multiprocessor": 233472.0,
+    "launch__sm_count": 100.0,
+    "launch__block_size": 256.0,
+    "launch__waves_per_multiprocessor": 1.0,
+    "launch__occupancy_limit_shared_mem": 8.0,
+    "launch__shared_mem_per_block_allocated": 20480.0,
+    "smsp__issue_active.avg.per_cycle_active": 0.2,
+    "sm__warps_active.avg.per_cycle_active": 60.0,
+    "sm__cycles_active.avg": 1e6,
+    "sm__cycles_active.max": 1e6,
+    "dram__bytes_read.sum": 1e9,
+    "profiler__replayer_bytes_mem_accessible.max": 1e9,
+}
+QUIET = {"dram": 0.3, "l2": 0.3, "l1": 0.2, "issue": 0.2}
+
+
+def code(*lines: tuple[str, int, int, dict[str, int]]) -> tuple[CountedInstruction, ...]:
+    """Return instructions of (sass, executed, lanes that work, stalls)."""
+    return tuple(
+        CountedInstruction(16 * i, sass, sum(s.values()), 0, n, 32 * n, lanes * n, s)
+        for i, (sass, n, lanes, s) in enumerate(lines)
+    )
+
+
+WORK = ("FFMA R1, R2, R3, R4", 1000, 32, {"wait": 100, "selected": 50})
+
+
+def names(
+    *lines: tuple[str, int, int, dict[str, int]],
+    units: Mapping[str, float] | None = None,
+    changes: Mapping[str, float] | None = None,
+) -> list[str]:
+    values = LAUNCH | dict(changes or {})
+    evidence = Evidence(values, QUIET | dict(units or {}), code(WORK, *lines), None)
+    return [c.name for c in find_causes(evidence)]
+
+
+def test_a_launch_with_nothing_to_gain_has_no_cause() -> None:
+    assert names(("STG.E [R2], R4", 1000, 32, {"lg": 5})) == []
+
+
+@pytest.mark.parametrize(
+    ("cause", "line"),
+    [
+        ("fences", ("ERRBAR", 1000, 32, {"membar": 200})),
+        ("lanes-off", ("@P0 STG.E [R2], R4", 1000, 4, {"lg": 200})),
+    ],
+)
+def test_a_cause_of_instructions_is_named_where_they_cost(
+    cause: str, line: tuple[str, int, int, dict[str, int]]
+) -> None:
+    assert names(line)[0] == cause
+    sass, executed, _, _ = line
+    assert cause not in names((sass, executed, 32, {"selected": 1}))
+
+
+def test_stalls_at_a_barrier_lie_on_the_instruction_behind_it() -> None:
+    latency = "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio"
+    lines: tuple[tuple[str, int, int, dict[str, int]], ...] = (
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", 1000, 32, {}),
+        ("LDS R9, [R5]", 1000, 32, {"barrier": 300}),
+    )
+    short = {latency: 1.0, "smsp__inst_executed.sum": 1e5}
+    assert names(*lines, changes=short) == ["many-barriers"]
+    assert names(*lines, changes=short | {latency: 100.0}) == ["serial-section"]
+    assert names(*lines, units={"dram": 0.92}, changes=short) == []
+
+
+def test_warps_that_end_early_are_named_and_those_that_feed_tensor_cores_are_not() -> None:
+    early = {"sm__warps_active.avg.per_cycle_active": 32.0}
+    assert names(changes=early) == ["idle-warps"]
+    assert names(units={"tensor": 0.5}, changes=early) == []
+
+
+def test_too_few_warps_are_named_where_latency_is_not_hidden() -> None:
+    few = {
+        "launch__occupancy_limit_shared_mem": 1.0,
+        "sm__warps_active.avg.per_cycle_active": 8.0,
+    }
+    assert names(changes=few) == ["low-occupancy"]
+    assert names(("UTMALDG.2D [UR8], [UR4]", 10, 1, {}), changes=few) == []
+
+
+def test_other_causes_of_a_launch_follow_from_its_numbers() -> None:
+    assert names(changes={"sm__cycles_active.avg": 8e5}) == ["uneven-sms"]
+    assert names(changes={"dram__bytes_read.sum": 4e9}) == ["reads-again"]
+    slow = {"gpc__cycles_elapsed.avg.per_second": 1.5e9}
+    assert names(changes=slow) == ["power"]
+    assert names(units={"dram": 0.9}, changes=slow) == []
+
+
+def test_no_interval_is_wider_than_a_factor_of_two(ncu_report: Path) -> None:
+    x = explained("slow", ncu_report)
+    assert x.causes
+    for cause in x.causes:
+        assert 0 < cause.least_percent <= cause.most_percent <= 100
+        assert cause.most_percent == pytest.approx(2 * cause.least_percent)
+
+
+def explained(report: str, library: Path) -> Explanation:
+    (launch,) = read_report(REPORTS / f"{report}.ncu-rep", library)
+    return explain_launch(launch)
+
+
+def test_bank_conflicts_of_a_transpose_come_first_with_their_line(ncu_report: Path) -> None:
+    x = explained("slow", ncu_report)
+    assert x.suggestions[0] == x.causes[0].name == "bank-conflicts"
+    assert "uncoalesced" in x.suggestions
+    assert x.bound.startswith("l1")
+    assert x.causes[0].figures["conflict_percent"] > 90
+    source = (REPORTS / "two_kernels.cu").read_text().splitlines()
+    name, _, line = x.causes[0].at[0].partition(":")
+    assert name == "two_kernels.cu"
+    assert "[" in source[int(line) - 1]
+    assert x.shared is not None
+    assert [(p.name, p.size_bytes) for p in x.shared.pieces] == [("driver", 1024), ("static", 4096)]
+
+
+def test_a_copy_gets_no_advice(ncu_report: Path) -> None:
+    x = explained("good", ncu_report)
+    assert x.suggestions == ()
+    assert "nothing to gain" in render_explanation(x)
+
+
+def test_no_time_under_ncu_is_shown(ncu_report: Path) -> None:
+    text = render_explanation(explained("slow", ncu_report))
+    assert " ms" not in text
+    assert "estimated" in text
+
+
+def test_power_is_of_nvml_and_names_joules(ncu_report: Path) -> None:
+    (launch,) = read_report(REPORTS / "slow.ncu-rep", ncu_report)
+    power = PowerUse("r1", 0.9, 698.0, 700.0, 0.6282, 1320.0)
+    x = explain_launch(launch, power=power, pieces=[SharedPiece("a|b\x1b[0m", 0, 64)])
+    assert x.bound.startswith("power, with l1 busy")
+    assert "0.628 J a launch at 698 of 700 W" in render_explanation(x)
+    shown = render_explain_file(x)
+    assert "0.628 J" in shown
+    assert "\x1b" not in shown + render_explanation(x)
+
+
+def test_parts_of_a_launch_are_joined_and_two_kernels_are_not() -> None:
+    one = ProfiledLaunch("k", "k()", {"a": Metric("a", 1.0)})
+    two = replace(one, metrics={"b": Metric("b", 2.0)})
+    assert join_launches([one, two]).values() == {"a": 1.0, "b": 2.0}
+    with pytest.raises(ProtocolError, match="2 kernels were profiled: k, other"):
+        join_launches([one, replace(two, kernel="other")])
+    with pytest.raises(ProtocolError, match="no throughput of a unit"):
+        explain_launch(one)
+
+
+def test_explain_of_a_report_is_short_as_json(tmp_path: Path, ncu_report: Path) -> None:
+    del ncu_report
+    page = tmp_path / "explain.md"
+    words = ["explain", str(REPORTS / "slow.ncu-rep"), "--json", "--markdown", str(page)]
+    done = run_process([sys.executable, "-m", "kernelrig", *words], cwd=ROOT)
+    assert done.exit_code == 0, done.stderr
+    assert len(done.stdout) < MOST_CHARACTERS
+    found = json.loads(done.stdout)["explanation"]
+    assert found["suggestions"][0] == "bank-conflicts"
+    assert page.read_text().startswith("# slow_transpose")
+
+
+@pytest.mark.long
+def test_planted_causes_are_explained_by_reports_of_an_h200(ncu_report: Path) -> None:
+    folder = os.environ.get(PLANTED)
+    if not folder:
+        pytest.skip(f"{PLANTED} does not name the folder of the planted reports")
+    first = {
+        path.stem: explain_launch(read_report(path, ncu_report)[0])
+        for path in sorted(Path(folder).glob("*.ncu-rep"))
+    }
+    assert first
+    assert all(x.causes for name, x in first.items() if int(name) <= 12)
+    assert not any(x.suggestions for name, x in first.items() if int(name) > 12)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -95,7 +95,7 @@ class Kernel:
 
     def fill_params(self, values: Iterable[bytes]) -> None:
         """Write the arguments, one of each parameter in order."""
-        offsets = _param_offsets(self.program.function)
+        offsets = param_offsets(self.program.function)
         for (offset, _), value in zip(offsets.values(), values, strict=True):
             self.memory.fill(self.params, value, offset)
 
@@ -116,20 +116,95 @@ def bind(
         Unsupported: a variable that has none.
     """
     memory = GlobalMemory()
-    variables = [*module.variables, *entry.variables]
-    in_global = [v for v in variables if v.space in ("global", "const")]
+    in_global = global_variables(module, entry)
     _check_sizes({"variables in global memory": (sum(v.size for v in in_global), GLOBAL_LIMIT)})
     placed = {name: memory.allocate(name, b.size) for name, b in buffers.items()}
-    offsets = _param_offsets(entry)
-    params_size = max((offset + size for offset, size in offsets.values()), default=0)
-    _check_sizes({"parameters": (params_size, PARAMS_LIMIT)})
-    params = memory.allocate(PARAMS, max(params_size, 1), read_only=True)
+    params = memory.allocate(PARAMS, max(params_bytes(entry), 1), read_only=True)
     of_module = {
         v.name: memory.allocate(v.name, v.size, read_only=v.space == "const") for v in in_global
     }
     memory.settle()
+    compiled = compile_entry(module, entry, params, of_module, source)
+    kernel = compiled.kernel(geometry, memory, placed, dynamic_shared_bytes, layout)
+    for name, buffer in buffers.items():
+        if buffer.data is not None:
+            memory.fill(placed[name], buffer.data)
+    for variable in in_global:
+        memory.fill(of_module[variable.name], initial_bytes(variable, compiled.places))
+    return kernel
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledEntry:
+    """An entry compiled for one place of its parameters and variables, for launches of any shape.
+
+    `places` is where its variables and parameters lie (see VariableLayout), `static` the offset of
+    each variable in static shared memory; dynamic shared memory begins `dynamic_offset` bytes
+    behind the system's.
+    """
+
+    program: Program
+    params: Allocation
+    places: dict[str, tuple[str, int]]
+    static: tuple[tuple[Variable, int], ...]
+    dynamic: tuple[Variable, ...]
+    static_bytes: int
+    dynamic_offset: int
+    local_bytes: int
+
+    def kernel(
+        self,
+        geometry: Geometry,
+        memory: GlobalMemory,
+        buffers: dict[str, Allocation],
+        dynamic_shared_bytes: int = 0,
+        layout: Layout | None = None,
+    ) -> Kernel:
+        """Return a launch of it. Raises Unsupported for more shared memory than a CTA has."""
+        start, dynamic = self.dynamic_offset, dynamic_shared_bytes
+        shared_bytes = start + dynamic if self.dynamic or dynamic else self.static_bytes
+        _check_sizes({
+            "shared memory of a CTA, static and dynamic": (shared_bytes, SHARED_LIMIT),
+        })  # fmt: skip
+        named = _names(
+            layout or Layout(), self.static, self.dynamic, start + RESERVED_BYTES, dynamic
+        )
+        return Kernel(
+            self.program,
+            geometry,
+            memory,
+            self.params,
+            buffers,
+            shared_bytes,
+            dynamic,
+            self.local_bytes,
+            named,
+        )
+
+
+def global_variables(module: Module, entry: Function | None = None) -> list[Variable]:
+    """Return the variables in global and constant memory: the module's, and those of an entry."""
+    variables = [*module.variables, *(entry.variables if entry else ())]
+    return [v for v in variables if v.space in ("global", "const")]
+
+
+def compile_entry(
+    module: Module,
+    entry: Function,
+    params: Allocation,
+    of_module: Mapping[str, Allocation],
+    source: str = "",
+) -> CompiledEntry:
+    """Compile `entry`, whose parameters and global variables lie where the allocations say.
+
+    Raises:
+        UnsupportedKernel: all unsupported instructions.
+        Unsupported: a variable that has none, or more local memory than a thread has.
+    """
+    variables = [*module.variables, *entry.variables]
     places: dict[str, tuple[str, int]] = {
-        name: ("param", params.address + offset) for name, (offset, _) in offsets.items()
+        name: ("param", params.address + offset)
+        for name, (offset, _) in param_offsets(entry).items()
     }
     places |= {name: ("global", made.address) for name, made in of_module.items()}
     static = _offsets((v for v in variables if v.space == "shared" and v.size), RESERVED_BYTES)
@@ -144,32 +219,12 @@ def bind(
         v.name: ("local", o) if v.space == "local" else ("param", LOCAL_WINDOW + o)
         for v, o in local
     }
-    shared_bytes = base + dynamic_shared_bytes if dynamic or dynamic_shared_bytes else static_bytes
     local_bytes = max((o + v.size for v, o in local), default=0)
-    _check_sizes({
-        "shared memory of a CTA, static and dynamic": (shared_bytes, SHARED_LIMIT),
-        "local memory of a thread": (local_bytes, LOCAL_LIMIT),
-    })  # fmt: skip
-    names = _names(layout or Layout(), static, dynamic, base + RESERVED_BYTES, dynamic_shared_bytes)
+    _check_sizes({"local memory of a thread": (local_bytes, LOCAL_LIMIT)})
     program = compile_kernel(entry, instruction_table(), VariableLayout(places), source)
-    kernel = Kernel(
-        program,
-        geometry,
-        memory,
-        params,
-        placed,
-        shared_bytes,
-        dynamic_shared_bytes,
-        local_bytes,
-        names,
+    return CompiledEntry(
+        program, params, places, tuple(static), tuple(dynamic), static_bytes, base, local_bytes
     )
-    for name, buffer in buffers.items():
-        if buffer.data is not None:
-            memory.fill(placed[name], buffer.data)
-    for variable in variables:
-        if variable.name in of_module:
-            memory.fill(of_module[variable.name], _initial(variable, places))
-    return kernel
 
 
 def _names(
@@ -192,7 +247,14 @@ def _check_sizes(sizes: dict[str, tuple[int, int]]) -> None:
             raise Unsupported(f"{size} bytes of {what}: at most {limit} are allowed")
 
 
-def _param_offsets(entry: Function) -> dict[str, tuple[int, int]]:
+def params_bytes(entry: Function) -> int:
+    """Return the bytes of an entry's parameters. Raises Unsupported for more than are allowed."""
+    size = max((offset + size for offset, size in param_offsets(entry).values()), default=0)
+    _check_sizes({"parameters": (size, PARAMS_LIMIT)})
+    return size
+
+
+def param_offsets(entry: Function) -> dict[str, tuple[int, int]]:
     """Return (offset, bytes) of each parameter, in order."""
     offsets: dict[str, tuple[int, int]] = {}
     end = 0
@@ -215,7 +277,7 @@ def _offsets(variables: Iterable[Variable], start: int) -> list[tuple[Variable, 
     return placed
 
 
-def _initial(variable: Variable, places: dict[str, tuple[str, int]]) -> bytes:
+def initial_bytes(variable: Variable, places: dict[str, tuple[str, int]]) -> bytes:
     """Return the bytes a variable starts with: zeros where nothing is said."""
     if variable.initial is None:
         return bytes(variable.size)

@@ -18,6 +18,7 @@ from kernelrig.emu.launch.workers import Died, Workers
 from kernelrig.emu.machine.findings import OBSERVER_OF, Finding, merge
 from kernelrig.emu.machine.grouping import grouped
 from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.machine.progress import AT, LAST, Progress
 from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.observe.initialisation import Init
@@ -38,7 +39,8 @@ class Outcome:
     did not reach the end of the launch: a deadlock, a trap, the step limit. `rows` counts warps
     through each row of the table, over all schedules; `unchecked` are the rows among them that were
     never compared with hardware. `steps` are the scheduler's: segments of code, and events of
-    asynchronous operations. `wall_s` is in seconds, one number for each schedule.
+    asynchronous operations. `wall_s` is in seconds, one number for each schedule. `kept` is what
+    `keep` returned of each (see `emulate`).
     """
 
     findings: tuple[Finding, ...]
@@ -50,6 +52,7 @@ class Outcome:
     wall_s: tuple[float, ...]
     stopped: tuple[int, ...] = ()
     others: dict[int, dict[str, Array]] = field(default_factory=dict)
+    kept: tuple[object, ...] = ()
 
     @property
     def instructions(self) -> int:
@@ -76,6 +79,7 @@ class _One:
     steps: int
     wall_s: float
     stopped: bool
+    kept: object
 
 
 def emulate(
@@ -85,16 +89,19 @@ def emulate(
     dump: Sequence[str] = (),
     jobs: int = 0,
     watch: Watch = SILENT,
+    keep: Callable[[Machine], object] = lambda _: None,
 ) -> Outcome:
     """Run `loaded` under each of `schedules`; `dump` names the buffers to bring back.
 
     `jobs` processes run at a time, 0 for one per processor. `watch` is told how long it will take.
+    `keep` is called in those processes with the machine of each schedule at its end; what it
+    returns must be picklable.
     Raises CiError if a process died: it says of what, and where in the kernel.
     """
     jobs = min(jobs or len(os.sched_getaffinity(0)), len(schedules))
 
     def run_one(schedule: Schedule, progress: Progress) -> _One:
-        return _run_one(loaded, schedule, tuple(observe), tuple(dump), progress)
+        return _run_one(loaded, schedule, tuple(observe), tuple(dump), progress, keep)
 
     with Workers(run_one, jobs) as workers:
         estimate = Estimate(workers, len(schedules), watch)
@@ -118,6 +125,7 @@ def emulate(
         tuple(o.wall_s for o in ran),
         tuple(s.number for s, o in zip(schedules, ran, strict=True) if o.stopped),
         _others(ran[0], zip(schedules[1:], ran[1:], strict=True)),
+        tuple(o.kept for o in ran),
     )
 
 
@@ -163,6 +171,7 @@ def _run_one(
     observe: tuple[str, ...],
     dump: tuple[str, ...],
     progress: Progress,
+    keep: Callable[[Machine], object],
 ) -> _One:
     begin = time.perf_counter()
     writers = LastWriter() if loaded.entry.expect else None
@@ -182,6 +191,7 @@ def _run_one(
         ran.steps,
         time.perf_counter() - begin,
         ran.machine.stopped,
+        keep(ran.machine),
     )
 
 

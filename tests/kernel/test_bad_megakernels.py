@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from kernelrig import config
-from kernelrig.build.pool import run_jobs
 from kernelrig.build.resources import parse_ptxas_log
 from kernelrig.model import Kernel, Outcome, Toolchain
+from kernelrig.proc import run_jobs
 from kernelrig.ptx import parse_ptx
 from kernelrig.sass import control_flow, parse_sass
 from kernelrig.static.ptx import check_ptx

@@ -2,12 +2,18 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
 import pytest
 from kernelrig.errors import CiError, ConfigError
-from kernelrig.proc import run_process, stream_process
+from kernelrig.proc import Completed, process_threads, run_process, stream_process
+from kernelrig.proc.process import Starter
 
 SAY = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
 LEAVE_A_CHILD = (
@@ -64,6 +70,56 @@ def test_a_listener_that_fails_leaves_no_process(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         stream_process(argv, cwd=tmp_path, echo=fail, timeout_s=600)
     wait_until_gone(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.parametrize("run", ["run", "stream"])
+def test_an_interrupt_while_a_process_is_being_started_leaves_none(
+    monkeypatch: pytest.MonkeyPatch, run: str
+) -> None:
+    started: list[int] = []
+
+    class Interrupted(subprocess.Popen[str]):
+        def _execute_child(self, *args: object) -> None:
+            super()._execute_child(*args)  # type: ignore[misc]
+            started.append(self.pid)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    starts: dict[str, Callable[..., Completed]] = {
+        "run": run_process,
+        "stream": partial(stream_process, cwd=Path(), echo=print),
+    }
+    with pytest.raises(KeyboardInterrupt):
+        starts[run]([sys.executable, "-c", "import time; time.sleep(600)"], timeout_s=600)
+    wait_until_gone(started[0])
+
+
+def test_a_thread_of_an_interrupted_pool_starts_nothing_that_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    end, ended = Starter.end, threading.Event()
+
+    def end_and_say(starter: Starter) -> None:
+        end(starter)
+        ended.set()
+
+    def job() -> Completed:
+        ended.wait()
+        return run_process([sys.executable, "-c", "import time; time.sleep(600)"])
+
+    monkeypatch.setattr(Starter, "end", end_and_say)
+    futures: list[Future[Completed]] = []
+
+    def interrupted() -> None:
+        with process_threads(1) as pool:
+            futures.append(pool.submit(job))
+            while not futures[0].running():
+                os.sched_yield()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert futures[0].result().exit_code == -signal.SIGKILL
 
 
 def test_what_cannot_be_started_is_said_in_a_sentence(tmp_path: Path) -> None:

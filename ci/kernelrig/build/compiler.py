@@ -23,12 +23,11 @@ from kernelrig.build.cache import (
 from kernelrig.build.command import CWD, Request, compile_argv, output_argv
 from kernelrig.build.depends import Depends, hash_inputs, read_depends
 from kernelrig.build.elf import highest_glibc, is_relocatable
-from kernelrig.build.pool import run_jobs
 from kernelrig.build.resources import minimum_driver, parse_ptxas_log
 from kernelrig.errors import FREE_SOME, BuildError, CiError, ProtocolError
 from kernelrig.files.rundir import write_json
 from kernelrig.model import SCHEMA, Build, FunctionResources, Toolchain
-from kernelrig.proc import Completed, run_process
+from kernelrig.proc import Completed, run_jobs, run_process
 from kernelrig.terminal.log import say, working
 
 COMPILE_LIMIT_S = 1800.0

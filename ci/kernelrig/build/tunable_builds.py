@@ -19,13 +19,12 @@ from kernelrig.build import ledger
 from kernelrig.build.cache import request_key
 from kernelrig.build.command import Request, compile_argv
 from kernelrig.build.compiler import COMPILE_LIMIT_S, readable_log
-from kernelrig.build.pool import run_jobs
 from kernelrig.build.resources import parse_ptxas_log
 from kernelrig.errors import ProtocolError
 from kernelrig.files.rundir import write_atomic
 from kernelrig.files.serialization import from_json, to_json
 from kernelrig.model import Build, Toolchain, TriedSet
-from kernelrig.proc import run_process
+from kernelrig.proc import run_jobs, run_process
 from kernelrig.sass import parse_sass
 
 TRIED = Path("artifacts/tunables")

@@ -9,13 +9,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernelrig.dev.openssh import require_sshd
 from kernelrig.errors import CiError
-from kernelrig.proc import end_processes, run_process, stream_process
+from kernelrig.proc import process_threads, run_process, stream_process
 from kernelrig.terminal.text import columns
 
 SCHEMAS = {
@@ -125,14 +124,9 @@ def run_steps(lint: Sequence[Step], tests: Step, root: Path, echo: Callable[[str
     Only the output of the tests is shown while they run. It is followed by the output of each step
     that failed, a table, and pytest's last line once more, with the number of tests that passed.
     """
-    with ThreadPoolExecutor(max_workers=1) as pool:
+    with process_threads(1) as pool:
         pending = [pool.submit(_run, step, root) for step in lint]
-        try:
-            tested = _run(tests, root, echo)
-        except BaseException:  # Ctrl-C, which this thread alone hears
-            pool.shutdown(wait=False, cancel_futures=True)
-            end_processes()
-            raise
+        tested = _run(tests, root, echo)
         results = [future.result() for future in pending]
     for result in results:
         if not result.passed:

@@ -1,14 +1,18 @@
 """Local processes: started, limited in time, and ended in one place."""
 
+from kernelrig.proc.deferral import signals_deferred
 from kernelrig.proc.interrupts import catch_signals, held_back, let_through
-from kernelrig.proc.process import Completed, end_processes, run_process, stream_process
+from kernelrig.proc.pool import process_threads, run_jobs
+from kernelrig.proc.process import Completed, run_process, stream_process
 
 __all__ = [
     "Completed",
     "catch_signals",
-    "end_processes",
     "held_back",
     "let_through",
+    "process_threads",
+    "run_jobs",
     "run_process",
+    "signals_deferred",
     "stream_process",
 ]

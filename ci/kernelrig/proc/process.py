@@ -9,15 +9,31 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernelrig.errors import CiError, ConfigError
+from kernelrig.proc.deferral import signals_deferred
 
-_RUNNING: set[subprocess.Popen[str]] = set()
-_STARTING = threading.Lock()
-"""Held from a process's start until it is in _RUNNING, so that `end_processes` misses none."""
+
+class Starter:
+    """Threads that start processes; `end` kills those, and what they start from then on."""
+
+    def __init__(self) -> None:
+        self.ended = False
+
+    def end(self) -> None:
+        self.ended = True
+        for process, starter in tuple(_RUNNING.items()):
+            if starter is self:
+                _kill(process)
+
+
+STARTER: ContextVar[Starter | None] = ContextVar("STARTER", default=None)
+"""On whose behalf this thread starts processes."""
+_RUNNING: dict[subprocess.Popen[str], Starter | None] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +64,15 @@ def run_process(
     compiler driver is left behind. Raises ConfigError for a missing program, CiError at the limit.
     """
     began = time.monotonic()
-    with _STARTING:
-        process = _start(argv, cwd=cwd, env=env, stderr=subprocess.PIPE)
-        _RUNNING.add(process)
+    process: subprocess.Popen[str] | None = None
     try:
+        with signals_deferred():
+            process = _start(argv, cwd=cwd, env=env, stderr=subprocess.PIPE)
         stdout, stderr = process.communicate(timeout=timeout_s)
     except BaseException as e:
-        _kill(process)
-        process.communicate()
+        if process is not None:
+            _kill(process)
+            process.communicate()
         if isinstance(e, subprocess.TimeoutExpired):
             words = _words(argv)
             raise CiError(
@@ -63,7 +80,8 @@ def run_process(
             ) from e
         raise
     finally:
-        _RUNNING.discard(process)
+        if process is not None:
+            _RUNNING.pop(process, None)
     return Completed(_words(argv), process.returncode, stdout, stderr, time.monotonic() - began)
 
 
@@ -87,38 +105,32 @@ def stream_process(
     """
     began = time.monotonic()
     printed: list[str] = []
-    with _STARTING:
-        process = _start(argv, cwd=cwd, env=env, stderr=subprocess.STDOUT)
-        _RUNNING.add(process)
-    with process:
-        limit = threading.Timer(timeout_s, _kill, (process,))
-        limit.start()
-        try:
+    process: subprocess.Popen[str] | None = None
+    try:
+        with signals_deferred():
+            process = _start(argv, cwd=cwd, env=env, stderr=subprocess.STDOUT)
+        with _killed_after(process, timeout_s):
             for line in process.stdout or ():
                 printed.append(line)
                 echo(line.rstrip("\n"))
             process.wait()
-        finally:
-            limit.cancel()
+    finally:
+        if process is not None:
             if grace_s and process.poll() is None:
                 process.send_signal(end_with)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(grace_s)
             _kill(process)
-            _RUNNING.discard(process)
+            with process:  # closes its output and waits for it
+                _RUNNING.pop(process, None)
     return Completed(
         _words(argv), process.returncode, "".join(printed), "", time.monotonic() - began
     )
 
 
 def end_processes() -> None:
-    """Kill the processes of all threads: Ctrl-C interrupts only the main thread."""
-    # With a limit: a signal's handler may have interrupted the very thread that holds the lock.
-    held = _STARTING.acquire(timeout=1.0)
-    running = tuple(_RUNNING)
-    if held:
-        _STARTING.release()
-    for process in running:
+    """Kill the processes of all threads."""
+    for process in tuple(_RUNNING):
         _kill(process)
 
 
@@ -131,8 +143,9 @@ def _start(
 ) -> subprocess.Popen[str]:
     """Start `argv` as the head of a process group; ConfigError if there is no such program."""
     words = _words(argv)
+    starter = STARTER.get()
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             words,
             cwd=cwd,
             env=None if env is None else dict(env),
@@ -147,6 +160,21 @@ def _start(
         if cwd is not None and not cwd.is_dir():
             raise ConfigError(f"cannot run {words[0]} in {cwd}: not a folder") from e
         raise ConfigError(f"cannot run {words[0]}: {e.strerror}", "run `invoke doctor`") from e
+    _RUNNING[process] = starter
+    if starter is not None and starter.ended:  # in this instant, or before
+        _kill(process)
+    return process
+
+
+@contextlib.contextmanager
+def _killed_after(process: subprocess.Popen[str], timeout_s: float) -> Iterator[None]:
+    """Kill the group of a process that is still there when `timeout_s` seconds have passed."""
+    limit = threading.Timer(timeout_s, _kill, (process,))
+    limit.start()
+    try:
+        yield
+    finally:
+        limit.cancel()
 
 
 def _kill(process: subprocess.Popen[str]) -> None:

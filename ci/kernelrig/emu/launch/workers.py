@@ -14,16 +14,16 @@ import multiprocessing
 import os
 import pickle
 import signal
-import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, TypeVar
 
 from kernelrig.emu.machine.progress import Progress
+from kernelrig.proc.deferral import signals_deferred
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -62,7 +62,7 @@ class Worker(Generic[Task, Result]):
         )
 
     def start(self) -> None:
-        with _interrupt_deferred():
+        with signals_deferred():
             self._process.start()
         self._theirs.close()
 
@@ -137,22 +137,6 @@ class Workers(Generic[Task, Result]):
                 results[number] = worker.take()
             look(len(results))
         return [results[number] for number in range(len(tasks))]
-
-
-@contextlib.contextmanager
-def _interrupt_deferred() -> Iterator[None]:
-    """Let Ctrl-C wait for the end of the block: what Python calls after a fork would swallow it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    asked: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, _: asked.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-    if asked:
-        signal.raise_signal(signal.SIGINT)
 
 
 def _serve(

@@ -1,0 +1,40 @@
+"""Threads that run processes in parallel, and leave none running."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from kernelrig.proc.process import STARTER, Starter
+
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def process_threads(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Yield a pool of threads; leaving the block waits for them.
+
+    An exception in the block (Ctrl-C is heard by the main thread alone) ends their processes.
+    """
+    starter = Starter()
+    with ThreadPoolExecutor(count, initializer=STARTER.set, initargs=(starter,)) as pool:
+        try:
+            yield pool
+        except BaseException:
+            # Otherwise leaving the block would wait for the processes, which may take minutes.
+            pool.shutdown(wait=False, cancel_futures=True)
+            starter.end()
+            raise
+
+
+def run_jobs(jobs: Sequence[Callable[[], T]]) -> list[Future[T]]:
+    """Run every job on all cores, whatever fails; each result or exception is in its future, all
+    are done."""
+    with process_threads(os.cpu_count() or 1) as pool:
+        futures = [pool.submit(job) for job in jobs]
+        for future in futures:
+            future.exception()
+    return futures

@@ -22,6 +22,7 @@ EXPLANATION = {
         "suggestions": "Names of causes that are worth trying, at most three.",
         "rules": "Rules of profile plans that fired.",
         "notes": "What limits the figures.",
+        "evidence": "Reports whose numbers these are.",
     },
     "Occupancy": {
         "active_warps": "Warps that were active, on average.",

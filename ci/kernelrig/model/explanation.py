@@ -93,6 +93,7 @@ class Explanation:
     `units` are busy shares of the launch's cycles, `roofline` what the shape needs at the least of
     them at the clock of the profile; empty where the shape is not known. `causes` are all that
     explain time, the first explains most; `suggestions` name those that are worth trying.
+    `evidence` are the reports whose numbers these are: files of the run, or the one that was given.
     """
 
     kernel: str
@@ -113,3 +114,4 @@ class Explanation:
     suggestions: tuple[str, ...]
     rules: tuple[FiredRule, ...]
     notes: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()

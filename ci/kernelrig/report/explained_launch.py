@@ -61,6 +61,11 @@ def _lines(x: Explanation) -> Iterator[tuple[str, str]]:
         yield "also", one_line(f"{cause.name}, {_interval(cause)} ({_numbers(cause.figures)})")
     for note in x.notes:
         yield "note", one_line(note)
+    if x.evidence:
+        yield (
+            "evidence",
+            one_line(f"{', '.join(x.evidence)} (ncu-ui, or `ci/invoke analyze-source`)"),
+        )
 
 
 def _cause(c: CostCause) -> str:

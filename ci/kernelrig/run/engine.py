@@ -252,9 +252,21 @@ def _finish(directory: RunDirectory) -> Run:
         state="incomplete" if directory.run.state in ("launched", "incomplete") else "finished",
         finished_utc=rundir.utc_now(),
     )
+    _explain(directory, run)
     directory.report(run)
     _remember(directory)
     return run
+
+
+def _explain(directory: RunDirectory, run: Run) -> None:
+    """Write what a profile means beside it: no verdict depends on it."""
+    if run.profiling is None:
+        return
+    from kernelrig.run.explanations import explain_in_run
+
+    said = _attempt(partial(explain_in_run, directory, run), whole=True)
+    if isinstance(said, BaseException):
+        say(f"the profile of {run.id} is not explained: {store.reason(said)}")
 
 
 def with_comparison(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -27,8 +28,10 @@ from kernelrig.model import (
 from kernelrig.run.figures import stage_folder
 from kernelrig.run.store import RunDirectory, load_finished
 from kernelrig.static.described_launch import describe
+from kernelrig.terminal.text import one_line
 
 REPORT = ".ncu-rep"
+EXPLAINED = "explain.md"
 _FP8_FLOP_A_CYCLE = {"sm_90a": 8192, "sm_100a": 16384}
 """Of an SM's tensor cores, dense; a product and a sum are two."""
 
@@ -41,21 +44,49 @@ def explain(root: Path, name: str, *, kernel: str = "", timing: str = "") -> Exp
     power = _power(root, timing) if timing else None
     path = Path(name)
     if path.suffix == REPORT and path.is_file():
-        return explain_launch(_joined(_read(root, [path]), kernel), power=power)
+        found = explain_launch(_joined(_read(root, [path]), kernel), power=power)
+        return replace(found, evidence=(path.name,))
     directory = load_finished(root, name)
-    run = directory.run
+    return _explain_run(directory, directory.run, kernel, power)
+
+
+def explain_in_run(directory: RunDirectory, run: Run) -> None:
+    """Write explain.md into the directory of a run; none is left where its profile did not pass."""
+    file = directory.folder / EXPLAINED
+    file.unlink(missing_ok=True)  # of an earlier judgement
+    if run.profiling is not None and _passed(run):
+        rundir.write_atomic(file, report.render_explain_file(_explain_run(directory, run)))
+
+
+def explained_run(root: Path, run: Run) -> tuple[str, Explanation | None]:
+    """Return what the profile of a run that has just ended means, as text and as a record.
+
+    Nothing where it profiled nothing. What cannot be explained takes nothing from its verdict.
+    """
+    if run.profiling is None or run.state != "finished" or not _passed(run):
+        return "", None
+    try:
+        found = explain(root, run.id)
+    except CiError as e:
+        return one_line(f"not explained: {e.message}") + "\n", None
+    return report.render_explanation(found) + "\n", found
+
+
+def _explain_run(
+    directory: RunDirectory, run: Run, kernel: str = "", power: PowerUse | None = None
+) -> Explanation:
     record = _profiled(run)
     folder = stage_folder(directory.folder, run, record)
     reports = [folder / r.report for r in run.profiling.runs] if run.profiling else []
-    launches = _read(root, reports)
+    launches = _read(directory.root, reports)
     values = merge_values(launches)
     rules = [
         result
         for plan in (run.profiling.plans if run.profiling else ())
         for result in judge_rules(plan, run.profiling.chip if run.profiling else "", values)
     ]
-    pieces, notes = _pieces(directory)
-    return explain_launch(
+    pieces, notes = _pieces(directory, run)
+    found = explain_launch(
         _joined(launches, kernel),
         rules,
         roofline=_roofline(run, folder, values),
@@ -63,6 +94,7 @@ def explain(root: Path, name: str, *, kernel: str = "", timing: str = "") -> Exp
         power=power or _power_of(directory.folder, run),
         notes=notes,
     )
+    return replace(found, evidence=tuple(f"stages/{folder.name}/{r.name}" for r in reports))
 
 
 def write_explanation(file: str, found: Explanation) -> None:
@@ -86,10 +118,15 @@ def _joined(launches: list[ProfiledLaunch], kernel: str) -> ProfiledLaunch:
     return join_launches(named)
 
 
+def _passed(run: Run) -> list[StageRecord]:
+    held = (r for r in run.stages if r.kind is StageKind.PROFILE)
+    return [r for r in held if r.verdict.outcome is Outcome.PASS]
+
+
 def _profiled(run: Run) -> StageRecord:
-    held = [r for r in run.stages if r.kind is StageKind.PROFILE]
-    passed = [r for r in held if r.verdict.outcome is Outcome.PASS]
+    passed = _passed(run)
     if not passed:
+        held = [r for r in run.stages if r.kind is StageKind.PROFILE]
         why = f"{held[0].name} did not pass" if held else "it profiled nothing"
         raise ConfigError(f"{run.id} cannot be explained: {why}", "run `ci/invoke profile`")
     return passed[0]
@@ -114,13 +151,13 @@ def _roofline(run: Run, folder: Path, values: dict[str, float]) -> dict[str, flo
     return found
 
 
-def _pieces(directory: RunDirectory) -> tuple[tuple[SharedPiece, ...], tuple[str, ...]]:
+def _pieces(directory: RunDirectory, run: Run) -> tuple[tuple[SharedPiece, ...], tuple[str, ...]]:
     """Return the names that the kernel gives its shared memory; a note where it tells none."""
     try:
         directory.load_builds()
-        name = _profiled(directory.run).name
-        case = next(s.case for s in directory.run.plan.stages if s.name == name)
-        asked = directory.run.kernel.cases[case or "full"]
+        name = _profiled(run).name
+        case = next(s.case for s in run.plan.stages if s.name == name)
+        asked = run.kernel.cases[case or "full"]
         return describe(directory.made[""], asked).pieces, ()
     except (CiError, StopIteration, KeyError):
         return (), ("the program names no parts of its shared memory",)

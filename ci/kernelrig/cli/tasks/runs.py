@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,11 +86,15 @@ def _phases(run: Run) -> str:
     return "\n".join(f"stage {name}\n{render_phases(phases)}" for name, phases in found)
 
 
-def _compared(run: Run) -> str:
-    """Return what moved since the profile that --before names; empty without one."""
+def _profiled(run: Run) -> Reply:
+    """Return the reply of a run with what its measurements mean: phases, a profile, what moved."""
+    from kernelrig.run.explanations import explained_run
     from kernelrig.run.profile_comparison import compared_with_before
 
-    return compared_with_before(project_root(), run)
+    root = project_root()
+    text, found = explained_run(root, run)
+    reply = of_run(run, _phases(run) + text + compared_with_before(root, run))
+    return replace(reply, explanation=found)
 
 
 @command(
@@ -140,7 +145,7 @@ def profile(
     if dry_run:
         return Reply(engine.describe_plan(project_root(), request))
     run = engine.run_plan(project_root(), request)
-    return of_run(run, _compared(run))
+    return _profiled(run)
 
 
 @command(
@@ -216,7 +221,7 @@ def collect(run: str) -> Reply:
     from kernelrig.run import engine
 
     collected = engine.collect(project_root(), run)
-    return of_run(collected, _phases(collected) + _compared(collected))
+    return _profiled(collected)
 
 
 @command(

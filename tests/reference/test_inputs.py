@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from kernelrig.model import Pattern
 from kernelrig.proc import run_process
-from kernelrig.reference.expected import Expected, expected, expected_outputs, recompute
+from kernelrig.reference.expected import Expected, OutputRows, expected, recompute
 from kernelrig.reference.inputs import (
     E4M3_VALUES,
     Doubles,
@@ -131,6 +131,16 @@ def test_e4m3_rounds_to_the_nearest_and_on_a_tie_to_even() -> None:
     assert e4m3_codes(values).tolist() == wanted
 
 
+def test_e4m3_rounds_at_each_midpoint_and_beside_it() -> None:
+    values = E4M3_VALUES[:127]
+    middle = (values[:-1] + values[1:]) / np.float32(2)
+    below, above = np.nextafter(middle, np.float32(0)), np.nextafter(middle, np.float32(1e9))
+    codes = np.arange(126)
+    assert e4m3_codes(below).tolist() == codes.tolist()
+    assert e4m3_codes(above).tolist() == (codes + 1).tolist()
+    assert e4m3_codes(middle).tolist() == (codes + codes % 2).tolist()
+
+
 def test_bf16_rounds_to_the_nearest_and_on_a_tie_to_even() -> None:
     assert bf16_values(bf16_bits(np.array([1725.75, 257.0, 259.0], np.float32))).tolist() == [
         1728.0,
@@ -208,12 +218,14 @@ def test_two_ties_in_a_row_are_no_fault_of_the_kernel() -> None:
 
 
 @pytest.mark.parametrize("pattern", list(Pattern))
-def test_all_outputs_at_once_are_those_of_each_by_itself(pattern: Pattern) -> None:
-    rows, columns = np.divmod(np.arange(3 * N), N)
+def test_all_outputs_of_rows_are_those_of_each_by_itself(pattern: Pattern) -> None:
+    first, count = ROWS_PER_IMAGE - 1, 3
+    rows, columns = np.divmod(np.arange(first * N, (first + count) * N), N)
     each = wanted_at(rows, columns, pattern, 4, 1e-5)
-    whole = expected_outputs(
-        3, pattern=pattern, seed=4, accum_tol=1e-5, n=N, k=K, rows_per_image=ROWS_PER_IMAGE
+    made = OutputRows(
+        pattern=pattern, seed=4, accum_tol=1e-5, n=N, k=K, rows_per_image=ROWS_PER_IMAGE
     )
+    whole = made.rows(first, count)
     for name in ("bits", "bound", "lowest", "highest"):
         assert np.array_equal(getattr(whole, name), getattr(each, name)), name
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from kernelrig.reference.inputs import (
     operand_codes,
     table_values,
 )
+from kernelrig.reference.one_thread import one_thread
 
 _ROWS_AT_ONCE = 512
 """Rows of A generated at a time: 512 x 768 hashes and their values fit in a few MB."""
@@ -47,20 +49,20 @@ class Addends:
         """Whether the table is added to a rounded number, and the sum rounded again."""
         return self.function in (Function.ROUND_THEN_ADD, Function.BIAS_THEN_ADD)
 
-    def first_rounded(self, acc: Doubles) -> Floats:
+    def first_rounded(self, acc: Doubles | Floats) -> Floats:
         """Return the numbers that are rounded to BF16 first."""
-        total = acc.astype(np.float32)
+        total = acc.astype(np.float32, copy=False)
         if self.function is Function.BIAS_THEN_ADD:
             return total + bf16_values(self.bias)
         if self.function is Function.ADD_THEN_ROUND:
             return total + bf16_values(self.table)
         return total
 
-    def output(self, acc: Doubles) -> Words:
+    def output(self, acc: Doubles | Floats) -> Words:
         first = bf16_bits(self.first_rounded(acc))
         return bf16_sum(first, self.table) if self.rounds_twice else first
 
-    def largest_on_the_way(self, acc: Doubles) -> Doubles:
+    def largest_on_the_way(self, acc: Doubles | Floats) -> Doubles:
         """Return the largest number that is rounded, or added between two roundings."""
         first, output = self.first_rounded(acc), bf16_values(self.output(acc))
         added = bf16_values(self.table) if self.rounds_twice else np.zeros_like(output)
@@ -99,6 +101,8 @@ class Expected:
 
     def wrong(self, got: Words) -> NDArray[np.bool_]:
         """Return which of `got` no correct kernel can compute; a NaN is always wrong."""
+        if not self.bound.any():
+            return np.asarray(got != self.bits)
         value = bf16_values(got)
         with np.errstate(invalid="ignore"):
             error = np.abs(value.astype(np.float64) - bf16_values(self.bits))
@@ -151,37 +155,65 @@ def expected(
     return _of_sums(acc, abs_sum, addends, accum_tol if pattern is Pattern.RANDOM else None)
 
 
-def expected_outputs(
-    row_count: int,
-    *,
-    pattern: Pattern,
-    seed: int,
-    accum_tol: float,
-    n: int,
-    k: int,
-    rows_per_image: int,
-    function: Function = Function.ROUND_THEN_ADD,
-) -> Expected:
-    """Return every element of the first `row_count` rows, in row-major order.
+class OutputRows:
+    """The outputs of whole rows, of any number of them: what they have in common is made once.
 
-    Equal to `expected` for each of them. It is one matrix product: exact sums do not depend on the
-    order in which they are added.
+    Equal to `expected` of each. They are one matrix product: exact sums do not depend on the order
+    in which they are added, nor on the format, where it holds them. Those of the exact patterns are
+    multiples of 1/4 below 2^22 for `k` up to a million, which FP32 holds.
     """
-    a = _operand_lines(pattern, "A", seed, np.arange(row_count), k)
-    b = _operand_lines(pattern, "B", seed, np.arange(n), k)
-    acc, abs_sum = (a @ b.T).ravel(), (np.abs(a) @ np.abs(b).T).ravel()
-    rows, columns = np.divmod(np.arange(row_count * n), n)
-    addends = addends_at(function, pattern, seed, rows % rows_per_image, columns, n)
-    return _of_sums(acc, abs_sum, addends, accum_tol if pattern is Pattern.RANDOM else None)
+
+    def __init__(
+        self,
+        *,
+        pattern: Pattern,
+        seed: int,
+        accum_tol: float,
+        n: int,
+        k: int,
+        rows_per_image: int,
+        function: Function = Function.ROUND_THEN_ADD,
+    ) -> None:
+        self._pattern, self._seed, self._n, self._k = pattern, seed, n, k
+        self._accum_tol = accum_tol if pattern is Pattern.RANDOM else None
+        exact_in_fp32 = self._accum_tol is None and k <= 1 << 20
+        self._values = E4M3_VALUES.astype(np.float32 if exact_in_fp32 else np.float64)
+        self._b = self._lines("B", 0, n).T
+        positions, columns = np.divmod(np.arange(rows_per_image * n), n)
+        of_image = addends_at(function, pattern, seed, positions, columns, n)
+        self._function = function
+        self._bias, self._table = of_image.bias.reshape(-1, n), of_image.table.reshape(-1, n)
+
+    def rows(self, first: int, count: int) -> Expected:
+        """Return every element of the rows from `first` on, in row-major order."""
+        a = self._lines("A", first, count)
+        with one_thread():
+            acc = (a @ self._b).reshape(-1)
+            random = self._accum_tol is not None
+            abs_sum = (np.abs(a) @ np.abs(self._b)).reshape(-1) if random else None
+        positions = np.arange(first, first + count) % len(self._table)
+        addends = Addends(
+            self._function, self._bias[positions].reshape(-1), self._table[positions].reshape(-1)
+        )
+        return _of_sums(acc, abs_sum, addends, self._accum_tol)
+
+    def _lines(self, name: str, first: int, count: int) -> NDArray[Any]:
+        indices = np.arange(first * self._k, (first + count) * self._k)
+        codes = operand_codes(self._pattern, name, self._seed, indices)
+        return self._values.take(codes.reshape(count, self._k))
 
 
-def _of_sums(acc: Doubles, abs_sum: Doubles, addends: Addends, accum_tol: float | None) -> Expected:
+def _of_sums(
+    acc: Doubles | Floats, abs_sum: Doubles | None, addends: Addends, accum_tol: float | None
+) -> Expected:
     """Return the allowed outputs for exact sums; without `accum_tol` they must match to the bit."""
-    slack = np.zeros(acc.size) if accum_tol is None else accum_tol * abs_sum
+    if accum_tol is None or abs_sum is None:
+        bits = addends.output(acc)
+        values = bf16_values(bits)
+        return Expected(bits, np.broadcast_to(np.float64(0.0), bits.shape), values, values)
+    slack = accum_tol * abs_sum
     low, bits, high = (addends.output(total) for total in (acc - slack, acc, acc + slack))
-    bound = np.zeros(acc.size)
-    if accum_tol is not None:
-        bound = bf16_ulp(addends.largest_on_the_way(acc)) + slack
+    bound = bf16_ulp(addends.largest_on_the_way(acc)) + slack
     return Expected(bits, bound, bf16_values(low), bf16_values(high))
 
 

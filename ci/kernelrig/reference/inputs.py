@@ -28,9 +28,12 @@ _MASK = (1 << 64) - 1
 def splitmix64(x: Hashes) -> Hashes:
     """Mix each number; all arithmetic is modulo 2^64, which is how NumPy's arrays wrap."""
     x = x + np.uint64(GOLDEN_GAMMA)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    shifted = np.empty_like(x)  # the only other array: millions of elements are hashed
+    for bits, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x ^= np.right_shift(x, np.uint64(bits), out=shifted)
+        x *= np.uint64(factor)
+    x ^= np.right_shift(x, np.uint64(31), out=shifted)
+    return x
 
 
 def fnv1a64(text: str) -> int:
@@ -48,20 +51,27 @@ def hash_base(name: str, seed: int) -> int:
 
 def hash_at(name: str, seed: int, indices: Indices) -> Hashes:
     """Return h(name, seed, i) for each row-major flat index."""
-    steps = indices.astype(np.uint64) * np.uint64(GOLDEN_GAMMA)
-    return splitmix64(np.uint64(hash_base(name, seed)) + steps)
+    steps = indices.astype(np.uint64)
+    steps *= np.uint64(GOLDEN_GAMMA)
+    steps += np.uint64(hash_base(name, seed))
+    return splitmix64(steps)
 
 
 def unit_at(name: str, seed: int, indices: Indices) -> Floats:
     """Return u, uniform in [0, 1): the upper 24 bits of the hash, exact in FP32."""
-    upper = (hash_at(name, seed, indices) >> np.uint64(40)).astype(np.float32)
-    return upper * np.float32(2.0**-24)
+    hashes = hash_at(name, seed, indices)
+    hashes >>= np.uint64(40)
+    upper = hashes.astype(np.float32)
+    upper *= np.float32(2.0**-24)
+    return upper
 
 
 def uniform_at(name: str, seed: int, indices: Indices, low: float, high: float) -> Floats:
     """Return low + (high - low) * u, product and sum rounded apart: the fill `hash`."""
-    scale = np.float32(np.float32(high) - np.float32(low))
-    return np.float32(low) + scale * unit_at(name, seed, indices)
+    values = unit_at(name, seed, indices)
+    values *= np.float32(np.float32(high) - np.float32(low))
+    values += np.float32(low)
+    return values
 
 
 # --- the number formats --------------------------------------------------------------------------
@@ -69,9 +79,15 @@ def uniform_at(name: str, seed: int, indices: Indices, low: float, high: float) 
 
 def bf16_bits(values: Floats) -> Words:
     """Round to BF16, nearest even; every NaN becomes the canonical 0x7FFF."""
-    bits = values.view(np.uint32).astype(np.uint64)
-    rounded = (bits + np.uint64(0x7FFF) + ((bits >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)
-    return np.where(np.isnan(values), np.uint64(0x7FFF), rounded).astype(np.uint16)
+    bits = values.view(np.uint32)
+    rounded = bits >> np.uint32(16)
+    rounded &= np.uint32(1)
+    rounded += np.uint32(0x7FFF)
+    rounded += bits  # only a NaN's wraps around
+    rounded >>= np.uint32(16)
+    words = rounded.astype(np.uint16)
+    words[np.isnan(values)] = 0x7FFF
+    return words
 
 
 def bf16_values(bits: Words) -> Floats:
@@ -104,30 +120,45 @@ def _e4m3_table() -> Floats:
 E4M3_VALUES = _e4m3_table()
 """The value of each E4M3 code: 1-4-3, bias 7, no infinity, 448 the largest, 0x7F and 0xFF NaN."""
 
-_MIDPOINTS = (E4M3_VALUES[:126] + E4M3_VALUES[1:127]) / np.float32(2.0)
+_LEAST_NORMAL = np.float32(2.0**-6)
+_PER_SUBNORMAL = np.float32(2.0**9)
+_REBIASED = np.uint32((127 - 7) << 3)
+"""What the exponents of FP32 and E4M3 differ by, above three bits of mantissa."""
 
 
 def e4m3_codes(values: Floats) -> Codes:
     """Round to E4M3, nearest even, saturating at 448."""
     magnitudes = np.abs(values)
-    codes = np.searchsorted(_MIDPOINTS, magnitudes)
-    # On a midpoint the search stops below it: right where that code is even.
-    tie = _MIDPOINTS[np.minimum(codes, 125)] == magnitudes
-    codes = codes + (tie & (codes % 2 == 1) & (codes < 126))
-    codes = np.where(np.isnan(values), 127, codes)
-    return (codes | np.where(np.signbit(values), 128, 0)).astype(np.uint8)
+    bits = magnitudes.view(np.uint32)
+    # A normal number: the upper bits of FP32 with half a step added, or less on a tie to even.
+    codes = bits >> np.uint32(20)
+    codes &= np.uint32(1)
+    codes += np.uint32(0x7FFFF)
+    codes += bits
+    codes >>= np.uint32(20)
+    codes -= np.minimum(codes, _REBIASED)
+    np.minimum(codes, np.uint32(126), out=codes)
+    small = magnitudes < _LEAST_NORMAL
+    if small.any():
+        codes[small] = np.rint(magnitudes[small] * _PER_SUBNORMAL)
+    codes[np.isnan(values)] = 127
+    codes |= np.signbit(values).astype(np.uint32) << np.uint32(7)
+    return codes.astype(np.uint8)
 
 
 # --- the patterns --------------------------------------------------------------------------------
 
 
+_THIRDS = e4m3_codes(np.array([-1.0, 0.0, 1.0], np.float32))
+
+
 def operand_codes(pattern: Pattern, name: str, seed: int, indices: Indices) -> Codes:
     """Return the E4M3 codes of elements of A or B."""
     if pattern is Pattern.CONSTANT:
-        return e4m3_codes(np.full(indices.shape, 1.5, np.float32))
+        return np.full(indices.shape, e4m3_codes(np.array([1.5], np.float32))[0])
     if pattern is Pattern.INTEGER:
         thirds = uniform_at(name, seed, indices, 0.0, 3.0)
-        return e4m3_codes(np.floor(thirds) - np.float32(1.0))
+        return _THIRDS.take(thirds.astype(np.int8))
     return e4m3_codes(uniform_at(name, seed, indices, -2.0, 2.0))
 
 

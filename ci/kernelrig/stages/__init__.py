@@ -12,7 +12,7 @@ from kernelrig import lazy_exports
 
 if TYPE_CHECKING:
     from kernelrig.stages.chains import Chains
-    from kernelrig.stages.checksum.every_output import whole_output
+    from kernelrig.stages.checksum.every_output import expected_rows
     from kernelrig.stages.context import Context
     from kernelrig.stages.emulation.command import MAX_IMAGES, OBSERVERS, OUTPUT, Launch, launches
     from kernelrig.stages.harness.result import Clock, load_result
@@ -34,6 +34,7 @@ __all__ = [
     "Clock",
     "Context",
     "Launch",
+    "expected_rows",
     "inspect_early",
     "judge_preflight",
     "launches",
@@ -45,7 +46,6 @@ __all__ = [
     "read_stage",
     "releases_early",
     "stage_jobs",
-    "whole_output",
     "why_not",
 ]
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from kernelrig.emu.launch.bind import Kernel
 from kernelrig.emu.launch.engines import NATIVE, NUMPY
@@ -22,6 +20,7 @@ from kernelrig.emu.native.core_scheduler import CoreScheduler
 from kernelrig.emu.native.machine_facade import NativeMachine
 from kernelrig.emu.native.observers import in_core
 from kernelrig.emu.observe.composite import CompositeObserver
+from kernelrig.reference.one_thread import one_thread
 
 RESIDENT_CTAS = 16
 DEFAULT_STEPS = 20_000_000
@@ -87,9 +86,7 @@ def run(
     order = _cluster_order(kernel)
     waves = range(0, geometry.ctas, resident)
     progress.cells[WAVES] = len(waves)
-    # Products are too small to share among threads: they would wait for one another longer than
-    # they compute, where schedules run side by side as long as a whole turn of the system's.
-    with _libraries().limit(limits=1):
+    with one_thread():
         for wave, first in enumerate(waves):
             progress.cells[WAVE] = wave
             scheduler.start(order[first : first + resident])
@@ -99,12 +96,6 @@ def run(
             if machine.stopped:
                 break
     return ScheduleRun(machine, machine.findings.all, scheduler.steps, kernel.program.counts())
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """Return what sets the threads of the libraries that are loaded; to find them takes 2 ms."""
-    return ThreadpoolController()
 
 
 def _cluster_order(kernel: Kernel) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +11,13 @@ from kernelrig.model import Case, Function, Pattern, Shape, Verdict, broken, fai
 from kernelrig.stages.context import Context
 
 if TYPE_CHECKING:
-    from kernelrig.reference.expected import Expected
+    from kernelrig.reference.expected import Expected, OutputRows
+    from kernelrig.reference.inputs import Words
 
 SHOWN = 5
+ROWS_AT_ONCE = 512
+KEPT = 1 << 21
+"""Elements of an output of which all blocks are kept: 18 bytes each."""
 
 
 def judge_output(
@@ -26,7 +31,7 @@ def judge_output(
         return broken(f"kernels.yaml has no shape or accum_tol for {context.build.arch}")
     rows = case.images * shape.rows_per_image
     try:
-        got = np.load(file, allow_pickle=False)
+        got = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as e:
         return unreadable(f"the output cannot be read: {file.name}: {e}")
     if not isinstance(got, np.ndarray):  # an archive of several
@@ -34,30 +39,62 @@ def judge_output(
     if got.shape != (rows, shape.n) or got.dtype != np.uint16:
         said = f"{list(got.shape)} of {got.dtype}"
         return unreadable(f"{file.name} is {said}, wanted [{rows}, {shape.n}] of BF16 bits")
-    wanted = whole_output(rows, context.function, pattern, seed, tolerance, shape)
-    wrong = np.flatnonzero(wanted.wrong(got.ravel()))
-    if not wrong.size:
+    wrong, shown = 0, list[str]()
+    for first, wanted in expected_rows(rows, context.function, pattern, seed, tolerance, shape):
+        part = got.reshape(-1)[first * shape.n :][: wanted.bits.size]
+        places = np.flatnonzero(wanted.wrong(part))
+        wrong += places.size
+        for i in map(int, places[: SHOWN - len(shown)]):
+            shown.append(_shown(first * shape.n + i, part[i : i + 1], wanted, i, shape))
+    if not wrong:
         return None
+    return failed(f"{shown[0]}; {wrong} of {got.size} elements wrong", *shown[1:])
+
+
+def _shown(flat: int, got: Words, wanted: Expected, place: int, shape: Shape) -> str:
     from kernelrig.reference.inputs import bf16_values
 
-    values, right = bf16_values(got.ravel()), bf16_values(wanted.bits)
-    shown = [
-        f"row {i // shape.n}, column {i % shape.n}: got {values[i]:g}, wanted {right[i]:g}"
-        + (f" +- {wanted.bound[i]:.4g}" if wanted.bound[i] else "")
-        for i in map(int, wrong[:SHOWN])
-    ]
-    return failed(f"{shown[0]}; {wrong.size} of {got.size} elements wrong", *shown[1:])
+    value, right = bf16_values(got)[0], bf16_values(wanted.bits[place : place + 1])[0]
+    bound = f" +- {wanted.bound[place]:.4g}" if wanted.bound[place] else ""
+    where = f"row {flat // shape.n}, column {flat % shape.n}"
+    return f"{where}: got {value:g}, wanted {right:g}{bound}"
+
+
+def expected_rows(
+    rows: int, function: Function, pattern: Pattern, seed: int, accum_tol: float, shape: Shape
+) -> Iterator[tuple[int, Expected]]:
+    """Yield the expected output in blocks of rows, each with the number of its first row.
+
+    The blocks of a small output are kept: several schedules and stages compare with them.
+    """
+    how = (function, pattern, seed, accum_tol, shape)
+    block = _kept_rows if rows * shape.n <= KEPT else _made_rows
+    for first in range(0, rows, ROWS_AT_ONCE):
+        yield first, block(first, min(ROWS_AT_ONCE, rows - first), *how)
+
+
+def _made_rows(
+    first: int,
+    count: int,
+    function: Function,
+    pattern: Pattern,
+    seed: int,
+    accum_tol: float,
+    shape: Shape,
+) -> Expected:
+    return _output_rows(function, pattern, seed, accum_tol, shape).rows(first, count)
+
+
+_kept_rows = lru_cache(maxsize=4 * KEPT // (ROWS_AT_ONCE * 768))(_made_rows)
 
 
 @lru_cache(maxsize=4)
-def whole_output(
-    rows: int, function: Function, pattern: Pattern, seed: int, accum_tol: float, shape: Shape
-) -> Expected:
-    """Return the expected output; cached, as several schedules and stages compare with it."""
-    from kernelrig.reference.expected import expected_outputs
+def _output_rows(
+    function: Function, pattern: Pattern, seed: int, accum_tol: float, shape: Shape
+) -> OutputRows:
+    from kernelrig.reference.expected import OutputRows
 
-    return expected_outputs(
-        rows,
+    return OutputRows(
         pattern=pattern,
         seed=seed,
         accum_tol=accum_tol,

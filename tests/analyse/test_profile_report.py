@@ -63,6 +63,59 @@ def test_a_metric_with_parts_that_are_no_instructions_has_none_by_address(
     assert launch.metrics["launch__occupancy_per_block_size"].by_pc == {}
 
 
+CODE_AT_ZERO = """
+class Ids:
+    ValueKind_UINT64 = ValueKind_UINT32 = ValueKind_STRING = ValueKind_ANY = 0
+
+    def __init__(self, name, ids):
+        self.ids, self._name = ids, name
+
+    name = lambda self: self._name
+    kind = lambda self: 1 if self.ids is None else self.ValueKind_UINT64
+    num_instances = lambda self: len(self.ids)
+    has_correlation_ids = lambda self: True
+    correlation_ids = lambda self: self
+    has_value = lambda self: True
+    unit = lambda self: ""
+    as_uint64 = lambda self, i=None: 7 if i is None else self.ids[i]
+    as_double = as_uint64
+    as_string = lambda self: ""
+
+class Action:
+    NameBase_FUNCTION = NameBase_DEMANGLED = 0
+    held = {"inst_executed": [0, 16, 32], "launch__block_size": [0],
+            "launch__occupancy_per_shared_mem_size": [0, 16, 32]}
+    name = lambda self, base: "k"
+    metric_names = lambda self: list(self.held)
+    metric_by_name = lambda self, name: Ids(name, self.held[name])
+    sass_by_pc = lambda self, pc: "EXIT" if pc in (0, 16, 32) else ""
+    ptx_by_pc = lambda self, pc: ""
+    source_info = lambda self, pc: None
+    sections = lambda self: []
+    rule_results_as_dicts = lambda self: []
+
+class Context:
+    num_ranges = num_actions = lambda self: 1
+    range_by_idx = lambda self, i: self
+    action_by_idx = lambda self, i: Action()
+
+def load_report(path):
+    Ids.ValueKind_STRING = Ids.ValueKind_ANY = 9
+    return Context()
+"""
+
+
+def test_parts_of_a_launch_are_no_addresses_even_where_code_begins_at_zero(tmp_path: Path) -> None:
+    (tmp_path / "ncu_report.py").write_text(CODE_AT_ZERO)
+    (launch,) = read_report(REPORTS / "slow.ncu-rep", tmp_path)
+    parts = {name: set(metric.by_pc) for name, metric in launch.metrics.items()}
+    assert parts == {
+        "inst_executed": {0, 16, 32},
+        "launch__block_size": set(),
+        "launch__occupancy_per_shared_mem_size": set(),
+    }
+
+
 def test_ncus_own_advice_has_its_estimate_and_no_marks(ncu_report: Path) -> None:
     (launch,) = read_report(REPORTS / "slow.ncu-rep", ncu_report)
     by_rule = {a.rule: a for a in launch.advice if a.kind == "optimization"}

@@ -21,6 +21,13 @@ MEMORY_BYTES = 4 << 30
 OUTPUT_BYTES = 256 << 20
 MOST_LAUNCHES = 1000
 MOST_INSTRUCTIONS = 200_000
+_OF_NO_INSTRUCTION = (
+    *("launch__", "device__", "derived__occupancy", "derived__pct_occupancy"),
+    *("numa__", "nvlink__", "c2clink__", "sm__maximum_warps", "smsp__maximum_warps"),
+)
+"""Beginnings of metrics whose instances are numbered, by registers or bytes: they are no addresses,
+and may all look like some where code begins at 0.
+"""
 
 
 def main(report: str, library: str, output: str) -> None:
@@ -76,6 +83,8 @@ def _launch(action: Any) -> dict[str, Any]:  # noqa: ANN401
 def _by_pc(metric: Any, action: Any, addresses: dict[int, bool]) -> dict[int, float]:  # noqa: ANN401
     """Return a metric's parts by the address of their instruction; empty if they are of others."""
     count = metric.num_instances()
+    if metric.name().startswith(_OF_NO_INSTRUCTION):
+        return {}
     if count < 1 or not metric.has_correlation_ids():
         return {}
     ids = metric.correlation_ids()

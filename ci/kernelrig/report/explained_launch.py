@@ -77,7 +77,11 @@ def _cause(c: CostCause) -> str:
 
 
 def _interval(c: CostCause) -> str:
-    return f"{c.least_percent:.1f} to {c.most_percent:.1f}% of the time, estimated"
+    least, most = (1 / (1 - percent / 100) for percent in (c.least_percent, c.most_percent))
+    return (
+        f"{c.least_percent:.1f} to {c.most_percent:.1f}% of the time"
+        f" ({least:.2f} to {most:.2f} times as fast), estimated"
+    )
 
 
 def _power(p: PowerUse | None) -> str:

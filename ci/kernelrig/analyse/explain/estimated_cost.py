@@ -6,10 +6,11 @@ issue slots whose stalls lie where the cause is. The larger of both is the estim
 can be no more than what the next unit leaves: a unit does not get beyond REACHABLE of its peak. L2
 sets no such limit: its busiest part goes beyond what ncu counts as its peak once caches are warm.
 
-The interval ends at the estimate times the square root of two, or at that most, and begins at half
-of its end. All of it follows from the counters: neither the kernel's name nor the one of a source
-is looked at. What is said here of L2, power and stalls was set on kernels slowed for one known
-cause each, on one H200.
+The interval ends at the estimate times the square root of two, or at that most, and is no wider than
+a factor of two, in the time that is saved and in how many times as fast the launch becomes. All of
+it follows from the counters: neither the kernel's name nor the one of a source is looked at. What
+is said here of L2, power and stalls was set on kernels slowed for one known cause each, on one
+H200.
 """
 
 from __future__ import annotations
@@ -36,11 +37,19 @@ def estimated(
     **figures: float,
 ) -> Iterator[CostCause]:
     """Yield the cause with its interval; nothing where it explains nothing."""
-    high = min(estimate * _SPREAD, most, 0.98)
+    low, high = interval(estimate, most)
     if high > 0:
-        least = round(50 * high, 1)
-        ends = (least, round(2 * least, 1))
+        ends = (round(100 * low, 1), round(100 * high, 1))
         yield CostCause(name, means, do, *ends, figures, tuple(dict.fromkeys(at))[:_AT])
+
+
+def interval(estimate: float, most: float) -> tuple[float, float]:
+    """Return the least and the largest share of the time that may be saved, 0 to 1.
+
+    Neither the shares nor the speedups 1 / (1 - share) differ by more than a factor of two.
+    """
+    high = min(estimate * _SPREAD, 1.0 - (1.0 - estimate) / _SPREAD, most)
+    return max(high / 2, 2 * high - 1), high
 
 
 def most_saved(e: Evidence, *relieved: str) -> float:

@@ -13,8 +13,9 @@ import pytest
 from kernelrig.analyse.explain import explain_launch, join_launches
 from kernelrig.analyse.explain.cost_causes import find_causes
 from kernelrig.analyse.explain.estimated_cost import interval
-from kernelrig.analyse.explain.launch_evidence import Evidence
+from kernelrig.analyse.explain.launch_evidence import MOST_STALLED, Evidence
 from kernelrig.analyse.profile_report import read_report
+from kernelrig.analyse.source import analyse_source, read_counter_page
 from kernelrig.errors import ProtocolError
 from kernelrig.model import (
     CountedInstruction,
@@ -26,6 +27,8 @@ from kernelrig.model import (
 )
 from kernelrig.proc import run_process
 from kernelrig.report import render_explain_file, render_explanation
+
+from tests.analyse.listings import PIPELINE, Row, page, row
 
 ROOT = Path(__file__).parents[2]
 REPORTS = ROOT / "tests/data/ncu/2025.3.1-reports"
@@ -120,6 +123,74 @@ def test_too_few_warps_are_named_where_latency_is_not_hidden() -> None:
     }
     assert names(changes=few) == ["low-occupancy"]
     assert names(("UTMALDG.2D [UR8], [UR4]", 10, 1, {}), changes=few) == []
+
+
+def of_code(rows: tuple[Row, ...]) -> dict[str, tuple[str, ...]]:
+    """Return the causes of a launch of this code, with the places that they name."""
+    counters = read_counter_page(page(rows))
+    source = analyse_source(counters, top=MOST_STALLED)
+    evidence = Evidence(LAUNCH, QUIET, counters.instructions, source)
+    return {c.name: c.at for c in find_causes(evidence)}
+
+
+def without(rows: tuple[Row, ...], *texts: str) -> tuple[Row, ...]:
+    """Return the rows without the samples of those that have one of these texts."""
+    return tuple((t, n, {} if any(x in t for x in texts) else s) for t, n, s in rows)
+
+
+def test_waits_for_the_data_of_copies_are_a_ring_that_is_short() -> None:
+    causes = of_code(PIPELINE)
+    assert next(iter(causes)) == "short-ring"
+    assert causes["short-ring"] == ("0x0150",), "the MMA warp's wait, not that of what loads"
+    assert "short-ring" not in of_code(without(PIPELINE, "SYNCS", "BRA @46"))
+    copies = tuple((t.replace("UTMALDG.2D", "UTMASTG.2D"), n, s) for t, n, s in PIPELINE)
+    assert "short-ring" not in of_code(copies), "nothing is copied to shared memory"
+
+
+SPILLED = (
+    row("      LDC R1, c[0x0][0x28]", 8),
+    row("      STL [R1], R4", 8),
+    row("      LDL R5, [R1]", 800),
+    row("      FFMA R6, R5, R7, R6", 800, long_sb=90),
+    row("      ISETP.NE.AND P0, PT, R10, 0x4, PT", 800),
+    row("@P0   BRA @2", 800, selected=50),
+    row("      STG.E desc[UR4][R12.64], R6", 8),
+    row("      EXIT", 8),
+)
+
+
+def test_loads_of_local_memory_and_what_waits_for_them_are_spills() -> None:
+    assert list(of_code(SPILLED)) == ["local-memory"]
+    kept = (r for r in SPILLED if "STL" not in r[0])
+    loads = tuple((t.replace("LDL R5,", "LDS R5,"), n, s) for t, n, s in kept)
+    assert "local-memory" not in of_code(loads)
+
+
+STANDING = (
+    row("      S2R R0, SR_TID.X", 8),
+    row("      SHF.R.U32.HI R36, RZ, 0x5, R0", 8),
+    row("      ISETP.NE.AND P0, PT, R36, RZ, PT", 8),
+    row("@P0   BRA @9", 8),
+    # W0 works
+    row("      FFMA R6, R5, R7, R6", 200, wait=60, selected=40),
+    row("      BAR.SYNC.DEFER_BLOCKING 0x0", 200),
+    row("      ISETP.NE.AND P1, PT, R10, 0x4, PT", 200),
+    row("@P1   BRA @4", 200),
+    row("      EXIT", 2),
+    # and the other three wait for it
+    row("      BAR.SYNC.DEFER_BLOCKING 0x0", 600),
+    row("      ISETP.NE.AND P1, PT, R10, 0x4, PT", 600, barrier=280),
+    row("@P1   BRA @9", 600, wait=20),
+    row("      EXIT", 6),
+)
+
+
+def test_warps_that_stand_at_a_barrier_while_one_works_are_idle() -> None:
+    causes = of_code(STANDING)
+    assert next(iter(causes)) == "idle-warps"
+    assert causes["idle-warps"] == ("warps W1 on",)
+    busy = tuple((t, n, {"wait": 280} if "barrier" in s else s) for t, n, s in STANDING)
+    assert "idle-warps" not in of_code(busy)
 
 
 def test_other_causes_of_a_launch_follow_from_its_numbers() -> None:

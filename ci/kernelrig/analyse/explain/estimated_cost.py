@@ -6,10 +6,10 @@ issue slots whose stalls lie where the cause is. The larger of both is the estim
 can be no more than what the next unit leaves: a unit does not get beyond REACHABLE of its peak. L2
 sets no such limit: its busiest part goes beyond what ncu counts as its peak once caches are warm.
 
-The interval ends at the estimate times the square root of two, or at that most, and is no wider than
-a factor of two, in the time that is saved and in how many times as fast the launch becomes. All of
-it follows from the counters: neither the kernel's name nor the one of a source is looked at. What
-is said here of L2, power and stalls was set on kernels slowed for one known cause each, on one
+The interval ends at the estimate times the square root of two, or at that most, and is no wider
+than a factor of two, in the time that is saved and in how many times as fast the launch becomes.
+All of it follows from the counters: neither the kernel's name nor the one of a source is looked at.
+What is said here of L2, power and stalls was set on kernels slowed for one known cause each, on one
 H200.
 """
 

@@ -5,6 +5,8 @@ The developer's home, keys and the CI runner are not there: no test reads or wri
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import signal
 from collections.abc import Generator, Iterator
@@ -32,6 +34,23 @@ LIMIT_S, LONG_LIMIT_S = 300.0, 3600.0
 # NumPy's threads wait busily, anew in each process that is forked: half the time of the emulator's.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 OUTSIDE = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "SSH_AUTH_SOCK")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Let each of several processes compile a share of the test files, which the others then read.
+
+    They would all compile all of them: a fresh checkout has no .pyc files.
+    """
+    worker: dict[str, object] | None = getattr(session.config, "workerinput", None)
+    if worker and [Path(arg).name for arg in session.config.args] == ["tests"]:
+        files = sorted(Path(__file__).parent.rglob("test_*.py"))
+        first, workers = int(str(worker["workerid"])[2:]), int(str(worker["workercount"]))
+        for path in files[first::workers]:
+            name = ".".join(path.relative_to(session.config.rootpath).with_suffix("").parts)
+            with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting it says why
+                importlib.import_module(name)
+    return (yield)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -45,7 +45,7 @@ case "$*" in
     [ ! -e "{calls}.fail" ] || {{ echo "      ERROR: No matching distribution found for x"
         echo "ERROR: No matching distribution found for x"; exit 1; }} ;;
 "-I "*) exec "{real}" "$@" ;;
-*) shift && echo "$*" && exit 7 ;;
+*) [ ! -e "{calls}.task" ] || . "{calls}.task"; shift && echo "$*" && exit 7 ;;
 esac
 """
 
@@ -216,11 +216,22 @@ def test_requirements_are_installed_by_hash_and_nothing_else_is_fetched(machine:
     assert own.endswith(f"--no-deps --no-build-isolation --no-index --editable {machine.root}")
 
 
-def test_pip_compiles_where_python_may_not_keep_what_it_compiles(machine: Machine) -> None:
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({}, "no prefix"),
+        ({"PYTHONDONTWRITEBYTECODE": "1"}, "{venv}/bytecode"),
+        ({"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": "/elsewhere"}, "/elsewhere"),
+    ],
+)
+def test_what_python_compiles_is_kept_beside_no_source_where_that_is_not_wanted(
+    machine: Machine, given: Mapping[str, str], kept: str
+) -> None:
     machine.add_python()
-    machine.invoke("doctor", env={"PYTHONDONTWRITEBYTECODE": "1"})
-    (requirements,) = machine.pip_calls
-    assert "--no-compile" not in requirements
+    shows = "echo ${PYTHONDONTWRITEBYTECODE-kept} ${PYTHONPYCACHEPREFIX-no prefix}"
+    Path(f"{machine.calls}.task").write_text(shows)
+    shown = machine.invoke("doctor", env=given).stdout.splitlines()[0]
+    assert shown == f"kept {kept.format(venv=machine.root / '.venv')}"
 
 
 def test_only_the_tests_get_what_only_they_need(machine: Machine) -> None:

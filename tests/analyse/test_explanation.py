@@ -254,6 +254,24 @@ def test_power_is_of_nvml_and_names_joules(ncu_report: Path) -> None:
     assert "\x1b" not in shown + render_explanation(x)
 
 
+def test_a_low_clock_is_no_power_limit_where_nvml_saw_none(ncu_report: Path) -> None:
+    (launch,) = read_report(REPORTS / "slow.ncu-rep", ncu_report)
+    rate = "gpc__cycles_elapsed.avg.per_second"
+    cold = replace(launch, metrics=launch.metrics | {rate: Metric(rate, 1.5e9)})
+    x = explain_launch(cold)
+    assert x.bound == (
+        "l1, busy 97% of the cycles; the SM clock is 76% of its highest: power may limit it"
+    )
+    assert "power" in {c.name for c in x.causes}
+    cool = PowerUse("r1", 0.9, 350.0, 700.0, 0.3, 1980.0)
+    x = explain_launch(cold, power=cool)
+    assert x.bound == "l1, busy 97% of the cycles"
+    assert "power" not in {c.name for c in x.causes}
+    hot = PowerUse("r1", 0.9, 699.0, 700.0, 0.6, 1400.0)
+    (cause,) = (c for c in explain_launch(launch, power=hot).causes if c.name == "power")
+    assert cause.figures["sm_mhz"] == 1400
+
+
 def test_parts_of_a_launch_are_joined_and_two_kernels_are_not() -> None:
     one = ProfiledLaunch("k", "k()", {"a": Metric("a", 1.0)})
     two = replace(one, metrics={"b": Metric("b", 2.0)})

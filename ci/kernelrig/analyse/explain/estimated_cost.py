@@ -40,7 +40,8 @@ def estimated(
     low, high = interval(estimate, most)
     if high > 0:
         ends = (round(100 * low, 1), round(100 * high, 1))
-        yield CostCause(name, means, do, *ends, figures, tuple(dict.fromkeys(at))[:_AT])
+        shown = {name: float(f"{value:.4g}") for name, value in figures.items()}
+        yield CostCause(name, means, do, *ends, shown, tuple(dict.fromkeys(at))[:_AT])
 
 
 def interval(estimate: float, most: float) -> tuple[float, float]:

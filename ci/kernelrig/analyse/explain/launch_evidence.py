@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kernelrig.analyse.source import EXECUTED, analyse_source, launch_counters
 from kernelrig.errors import ProtocolError
-from kernelrig.model import CountedInstruction, ProfiledLaunch, SourceAnalysis
+from kernelrig.model import CountedInstruction, PowerUse, ProfiledLaunch, SourceAnalysis
 
 LANES = 32
 MOST_STALLED = 1000
@@ -40,12 +40,16 @@ def opcode(sass: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Numbers of a launch. `units` are busy shares of its cycles, 0 to 1, of those measured."""
+    """Numbers of a launch. `units` are busy shares of its cycles, 0 to 1, of those measured.
+
+    `power` was sampled under load, in another run of the same build; None where it was not.
+    """
 
     values: Mapping[str, float]
     units: Mapping[str, float]
     code: Sequence[CountedInstruction]
     source: SourceAnalysis | None
+    power: PowerUse | None = None
 
     def value(self, *names: str) -> float:
         """Return the first of these metrics that was measured; 0 if none was."""

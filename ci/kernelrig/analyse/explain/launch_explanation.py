@@ -25,6 +25,8 @@ from kernelrig.model import (
 )
 
 MOST_SUGGESTIONS, MOST_CAUSES, MOST_STALLS, MOST_RULES = 3, 6, 8, 12
+BUSY = 0.6
+"""Of a unit's peak: below it none bounds the launch."""
 DEVICE = "device__attribute_display_name"
 WORTH = 0.08
 """Of the launch's time: what a cause must explain at the most to be worth trying."""
@@ -62,7 +64,7 @@ def explain_launch(
 
     `roofline` are the shares of its cycles that its shape needs at least, in percent by unit.
     """
-    e = gather(launch)
+    e = replace(gather(launch), power=power)
     if not e.units:
         raise ProtocolError(
             f"the profile of {launch.kernel} has no throughput of a unit",
@@ -77,7 +79,7 @@ def explain_launch(
     return Explanation(
         kernel=launch.kernel,
         device=device,
-        bound=_bound(e, causes, power),
+        bound=_bound(e, causes),
         units={unit: _percent(use) for unit, use in sorted(e.units.items(), key=lambda u: -u[1])},
         roofline={unit: round(percent, 1) for unit, percent in (roofline or {}).items()},
         sm_mhz=round(now),
@@ -109,15 +111,19 @@ def _suggestions(e: Evidence, causes: Sequence[CostCause]) -> tuple[str, ...]:
     return tuple(c.name for c in kept)[:MOST_SUGGESTIONS]
 
 
-def _bound(e: Evidence, causes: Sequence[CostCause], power: PowerUse | None) -> str:
+def _bound(e: Evidence, causes: Sequence[CostCause]) -> str:
+    """Say the busiest unit; power where NVML saw it at the limit, else what the clock shows."""
     unit = max(e.units, key=e.units.__getitem__)
-    use = _percent(e.units[unit])
-    limited = power.is_limit if power else any(c.name == "power" for c in causes)
-    if limited and unit != "dram":
-        return f"power, with {unit} busy {use:.0f}% of the cycles"
-    if e.units[unit] >= 0.6:
-        return f"{unit}, busy {use:.0f}% of the cycles"
-    return f"latency: the busiest unit is {unit} with {use:.0f}% of the cycles"
+    use = f"{_percent(e.units[unit]):.0f}% of the cycles"
+    if e.power and e.power.is_limit:
+        return f"power, with {unit} busy {use}"
+    busy = f"{unit}, busy {use}"
+    if e.units[unit] < BUSY:
+        busy = f"latency: the busiest unit is {unit} with {use}"
+    if not any(c.name == "power" for c in causes):
+        return busy
+    now, most = clocks(e)
+    return f"{busy}; the SM clock is {_percent(now / most):.0f}% of its highest: power may limit it"
 
 
 def _occupancy(e: Evidence) -> Occupancy | None:

@@ -172,8 +172,13 @@ def uneven_sms(e: Evidence) -> Iterator[CostCause]:
 
 
 def power(e: Evidence) -> Iterator[CostCause]:
-    """An SM clock below the card's highest: under load that is power, where the SMs are at work."""
+    """An SM clock below the card's highest: under load that is power, where the SMs are at work.
+
+    Where NVML sampled the power of this build, its samples say whether that is so.
+    """
     now, most = clocks(e)
+    if e.power is not None:
+        now = e.power.sm_mhz if e.power.is_limit else most
     if not now or now >= 0.95 * most or e.units.get("dram", 0.0) > REACHABLE * 0.9:
         return
     lost = 1.0 - now / most

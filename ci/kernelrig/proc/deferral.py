@@ -1,4 +1,4 @@
-"""Signals that wait while a process is being started."""
+"""Signals that wait while a process or a thread is being started."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator
+from types import FrameType
 
 _DEFERRED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -22,15 +23,32 @@ def signals_deferred() -> Iterator[None]:
         yield
         return
     asked: list[int] = []
+    over = False
     handlers = {
         number: handler for number in _DEFERRED if callable(handler := signal.getsignal(number))
     }
-    for number in handlers:
-        signal.signal(number, lambda number, _: asked.append(number))
+
+    def later(number: int, frame: FrameType | None) -> None:
+        if over:
+            handlers[signal.Signals(number)](number, frame)
+        else:
+            asked.append(number)
+
     try:
+        for number in handlers:
+            signal.signal(number, later)
         yield
     finally:
+        over = True  # first: what a handler raises from here on may keep others from being put back
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    for late in asked:
-        signal.raise_signal(late)
+        _raise_each(asked)
+
+
+def _raise_each(numbers: list[int]) -> None:
+    """Call the handler of each, whatever the ones before raise."""
+    if numbers:
+        try:
+            signal.raise_signal(numbers[0])
+        finally:
+            _raise_each(numbers[1:])

@@ -6,11 +6,21 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
+from kernelrig.proc.deferral import signals_deferred
 from kernelrig.proc.process import STARTER, Starter
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class _Threads(ThreadPoolExecutor):
+    """It knows each of its threads: one whose start a signal interrupts would not be waited for."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        with signals_deferred():
+            return super().submit(fn, *args, **kwargs)
 
 
 @contextlib.contextmanager
@@ -20,7 +30,7 @@ def process_threads(count: int) -> Iterator[ThreadPoolExecutor]:
     An exception in the block (Ctrl-C is heard by the main thread alone) ends their processes.
     """
     starter = Starter()
-    with ThreadPoolExecutor(count, initializer=STARTER.set, initargs=(starter,)) as pool:
+    with _Threads(count, initializer=STARTER.set, initargs=(starter,)) as pool:
         try:
             yield pool
         except BaseException:

@@ -14,13 +14,13 @@ import pytest
 from kernelrig.emu.launch.engines import choose_engine, describe_native
 from kernelrig.emu.native.core_build import (
     HERE,
-    SOURCES,
     NotBuilt,
     build,
     sanitizer_environment,
     ship,
     shipped,
 )
+from kernelrig.emu.native.core_sources import SOURCES
 from kernelrig.emu.native.library import Applied, library, load, opened
 
 from tests.toolchain_fixture import REPOSITORY
@@ -104,6 +104,58 @@ def test_processes_that_build_at_once_get_one_library(tmp_path: Path) -> None:
     assert opened(Path(path.strip())).core_find(b"add") >= 0
 
 
+JOINED = """for word; do
+  case $word in *.cpp | *.o) parts="$parts $word" ;; esac
+done
+cat $parts >"$word"
+"""
+"""A compiler of which each result is the texts that it was made of: the last word names it."""
+
+
+def compiler(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A g++ that is a script; the system's is REAL in it."""
+    folder.mkdir(exist_ok=True)
+    real = shutil.which("g++")
+    (folder / "g++").write_text(f"#!/bin/sh\n{script.replace('REAL', str(real))}\n")
+    (folder / "g++").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_sources_that_change_while_they_are_compiled_get_no_wrong_name(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = places.parent / "changed.cpp"
+    changed.write_text(SMALL.replace("NUMBER", "2"))
+    edit = f'cp "{changed}" "{places}/add.cpp"\n'
+    compiler(places.parent / "bin", edit + JOINED, monkeypatch)
+    first, second = build(sources=places), build(sources=places)
+    assert "+ 1;" in first.read_text(), "what was there when it was named"
+    assert "+ 2;" in second.read_text()
+    assert first != second
+
+
+@pytest.mark.long
+def test_a_disk_without_room_for_the_core_is_one_sentence(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit on a file's size stands for it: the compiler is refused the same write."""
+    compiler(places.parent / "bin", 'trap "" XFSZ; ulimit -f 1; exec REAL "$@"', monkeypatch)
+    with pytest.raises(NotBuilt, match=r"g\+\+ failed with exit code \d+: .*File too large"):
+        build(sources=places)
+    assert [p.name for p in (places.parent / "home/kernelrig/native").iterdir()] == [".lock"]
+
+
+def test_a_compiler_that_is_killed_leaves_nothing_that_is_used(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has written what would be taken for an object, had it come under its name."""
+    folder = places.parent / "home/kernelrig/native"
+    compiler(places.parent / "bin", f"{JOINED}kill -KILL $$", monkeypatch)
+    with pytest.raises(NotBuilt, match=r"g\+\+ failed with exit code -9: it said nothing"):
+        build(sources=places)
+    assert [p.name for p in folder.iterdir()] == [".lock"]
+
+
 def test_a_compiler_that_fails_is_one_sentence(tmp_path: Path) -> None:
     (sources(tmp_path / "core", 1) / "add.cpp").write_text("int x = y;")
     with pytest.raises(NotBuilt, match=r"g\+\+ failed with exit code 1: .*'y' was not declared"):
@@ -140,13 +192,29 @@ def test_a_damaged_library_is_built_again(places: Path) -> None:
 
 
 @pytest.mark.long
+def test_a_damaged_object_is_compiled_again(places: Path) -> None:
+    path = build(sources=places)
+    path.unlink()
+    for made in path.parent.glob("*.o"):
+        made.write_bytes(b"damaged")
+    assert add(load(places))[0] == 33
+
+
+@pytest.mark.long
 def test_what_nothing_has_used_for_long_is_removed(places: Path) -> None:
-    old, made = places.parent / "home/kernelrig/native/core-0.so", build(sources=places)
-    old.write_bytes(b"")
-    os.utime(old, (0, 0))
+    made = build(sources=places)
+    names = ("core-0.so", ".1.0123abcd.part", ".sources-abcdefgh")
+    old = [made.with_name(name) for name in names]
+    for path in old[:2]:
+        path.write_bytes(b"")
+    old[2].mkdir()
+    (old[2] / "add.cpp").write_text(SMALL)
+    for path in (*old, made):
+        os.utime(path, (0, 0))
+    assert build(sources=places) == made, "it is used"
     (places / "add.cpp").write_text(SMALL.replace("NUMBER", "2"))
     build(sources=places)
-    assert (old.exists(), made.exists()) == (False, True)
+    assert [path.exists() for path in (*old, made)] == [False, False, False, True]
 
 
 def test_what_a_wheel_brings_is_used_if_it_is_of_these_sources(

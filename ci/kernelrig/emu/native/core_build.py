@@ -2,8 +2,8 @@
 
 Each .cpp becomes an object of its own, named by the content of it, of the headers that it includes,
 of the compiler and of the flags; the library by its objects. What is there is never compiled again.
-Of processes that need it at once one compiles and the others wait; a file appears under its name
-whole.
+The compiler reads copies of what was hashed. Of processes that need it at once one compiles and the
+others wait; a file appears under its name whole.
 
 A wheel brings libraries for two levels of x86-64, named by the content of the sources beside them
 (`ship`): where one fits the CPU nothing is compiled.
@@ -13,28 +13,26 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import platform
-import re
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from kernelrig.emu.native.core_sources import SOURCES, CoreSources, digest, read_sources
 from kernelrig.errors import CiError
 from kernelrig.files.rundir import part_name
-from kernelrig.proc.process import run_process
+from kernelrig.proc import run_jobs, run_process
 
-SOURCES = Path(__file__).parent / "core"
 SHIPPED = Path(__file__).parent / "prebuilt"
 COMPILE_S = 300.0
-_INCLUDE = re.compile(rb'^#include "([^"]+)"', re.MULTILINE)
-UNUSED_S = 30 * 86400.0
-"""What no process has asked for in this time is removed from the cache."""
+UNUSED_S, ABANDONED_S = 30 * 86400.0, 3600.0
+"""What no process has asked for in this time is removed from the cache, and what one that was
+killed left half written, which takes no compiler as long."""
 
 # Elements of floats are computed alike at any vector width: no contraction, no fast-math. What no
 # one reads (errno, the flags of exceptions) need not be kept.
@@ -42,6 +40,7 @@ FLAGS = (
     "-std=c++17", "-O2", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC",
     "-Wall", "-Wextra",
 )  # fmt: skip
+COPIES = ".sources-"
 LINK = ("-shared", "-static-libgcc", "-static-libstdc++", "-Wl,--exclude-libs,ALL")
 SANITIZE = (
     "-O1", "-g", "-fno-omit-frame-pointer",
@@ -104,12 +103,16 @@ def build(variant: Variant = HERE, folder: Path | None = None, sources: Path = S
     Without `folder` it is the cache folder, or a temporary one if that cannot be written.
     Raises NotBuilt without a compiler, for one that fails, and where nothing can be written.
     """
+    return _build_there(read_sources(sources), variant, folder)
+
+
+def _build_there(sources: CoreSources, variant: Variant, folder: Path | None) -> Path:
     compiler = shutil.which("g++")
     if compiler is None:
         raise NotBuilt("no g++ on PATH", "install it with: sudo apt-get install g++")
     try:
         if folder is not None:
-            return _build(compiler, variant, folder, sources)
+            return _build(compiler, variant, folder.absolute(), sources)
         try:
             return _build(compiler, variant, cache_folder(), sources)
         except OSError:
@@ -124,41 +127,27 @@ def built(folder: Path | None = None, sources: Path = SOURCES) -> Path | None:
     if compiler is None:
         return None
     variant = Variant(sanitized=bool(os.environ.get(SANITIZED)))
-    _, library = _names(compiler, variant, folder or cache_folder(), sources)
+    _, library = _names(compiler, variant, folder or cache_folder(), read_sources(sources))
     return library if library.is_file() else None
 
 
 def _names(
-    compiler: str, variant: Variant, folder: Path, sources: Path
-) -> tuple[dict[Path, Path], Path]:
+    compiler: str, variant: Variant, folder: Path, sources: CoreSources
+) -> tuple[dict[str, Path], Path]:
     """Return the object of each .cpp file, and the library."""
     base = _base_key(compiler, variant)
     objects = {
-        p: folder / f"{p.stem}-{_digest(base, *_included(p, sources))[:20]}.o"
-        for p in sorted(sources.rglob("*.cpp"))
+        unit: folder / f"{Path(unit).stem}-{digest(base, *sources.included(unit))[:20]}.o"
+        for unit in sources.units
     }
-    named = _digest(*(p.name for p in objects.values()), *variant.link)
+    named = digest(*(p.name for p in objects.values()), *variant.link)
     return objects, folder / f"core-{named[:20]}.so"
 
 
-def _included(unit: Path, sources: Path) -> list[bytes]:
-    """Return the content of a file and of each header of ours that it includes, at any depth."""
-    found: dict[Path, bytes] = {}
-    left = [unit]
-    while left:
-        path = left.pop()
-        if path in found:
-            continue
-        found[path] = path.read_bytes()
-        for name in _INCLUDE.findall(found[path]):
-            beside = (path.parent / name.decode()).resolve()
-            left.append(beside if beside.is_file() else (sources / name.decode()).resolve())
-    return [found[path] for path in sorted(found)]
-
-
-def _build(compiler: str, variant: Variant, folder: Path, sources: Path) -> Path:
+def _build(compiler: str, variant: Variant, folder: Path, sources: CoreSources) -> Path:
     objects, library = _names(compiler, variant, folder, sources)
     if library.is_file():
+        _keep(library)
         return library
     folder.mkdir(parents=True, exist_ok=True)
     with _building_alone(folder):
@@ -178,28 +167,48 @@ def _building_alone(folder: Path) -> Iterator[None]:
 
 
 def _compile(
-    compiler: str, variant: Variant, objects: dict[Path, Path], library: Path, sources: Path
+    compiler: str,
+    variant: Variant,
+    objects: dict[str, Path],
+    library: Path,
+    sources: CoreSources,
 ) -> None:
-    flags = (*variant.flags, "-I", str(sources), "-c")
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        compiling = [
-            pool.submit(_make, compiler, (*flags, str(unit)), made)
-            for unit, made in objects.items()
-            if not made.is_file()
-        ]
-        for done in compiling:
-            done.result()
-    _make(compiler, (*map(str, objects.values()), *variant.link), library)
+    link = (*map(str, objects.values()), *variant.link)
+    found = [made for made in objects.values() if made.is_file()]
+    with tempfile.TemporaryDirectory(dir=library.parent, prefix=COPIES) as place:
+        sources.write(Path(place))
+        _compile_missing(compiler, variant, objects, Path(place), sources.root)
+        try:
+            _make(compiler, link, library, Path(place))
+        except NotBuilt:
+            if not found:
+                raise
+            for made in found:  # one of them may be damaged: a disk that was full or failed
+                made.unlink(missing_ok=True)
+            _compile_missing(compiler, variant, objects, Path(place), sources.root)
+            _make(compiler, link, library, Path(place))
 
 
-def _make(compiler: str, words: Sequence[str], result: Path) -> None:
-    """Run the compiler; `result` is there whole or not at all."""
+def _compile_missing(
+    compiler: str, variant: Variant, objects: dict[str, Path], place: Path, root: Path
+) -> None:
+    """Compile what is not there, of copies in `place`; debuggers are told where they came from."""
+    flags = (*variant.flags, f"-ffile-prefix-map={place}={root}", "-I.", "-c")
+    missing = {unit: made for unit, made in objects.items() if not made.is_file()}
+    for done in run_jobs(
+        [partial(_make, compiler, (*flags, unit), made, place) for unit, made in missing.items()]
+    ):
+        done.result()
+
+
+def _make(compiler: str, words: Sequence[str], result: Path, place: Path) -> None:
+    """Run the compiler in `place`; `result` is there whole or not at all."""
     part = result.with_name(part_name())
     try:
         part.touch()  # what cannot be written is an OSError, not the compiler's complaint
         env = {**os.environ, "LC_ALL": "C"}
         env.pop("LD_PRELOAD", None)  # the sanitizer of a Python is not for its compiler
-        ran = run_process((compiler, *words, "-o", part), env=env, timeout_s=COMPILE_S)
+        ran = run_process((compiler, *words, "-o", part), cwd=place, env=env, timeout_s=COMPILE_S)
         if ran.exit_code:
             lines = ran.stderr.strip().splitlines() or ["it said nothing"]
             first = next((line for line in lines if "error" in line), lines[0])
@@ -211,12 +220,22 @@ def _make(compiler: str, words: Sequence[str], result: Path) -> None:
         part.unlink(missing_ok=True)
 
 
+def _keep(library: Path) -> None:
+    """Note that a library is used, once a day."""
+    with contextlib.suppress(OSError):  # of a cache that is only read
+        if library.stat().st_mtime < time.time() - 86400.0:
+            library.touch()
+
+
 def _remove_unused(folder: Path) -> None:
     """Remove what older sources left. A library that a process has loaded stays with it."""
-    before = time.time() - UNUSED_S
-    for path in (*folder.glob("*.o"), *folder.glob("*.so"), *folder.glob(".*.part")):
-        if path.stat().st_mtime < before:
+    now = time.time()
+    for path in (*folder.glob("*.o"), *folder.glob("*.so")):
+        if path.stat().st_mtime < now - UNUSED_S:
             path.unlink(missing_ok=True)
+    for path in (*folder.glob(".*.part"), *folder.glob(f"{COPIES}*")):
+        if path.lstat().st_mtime < now - ABANDONED_S:
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
 
 
 def _base_key(compiler: str, variant: Variant) -> str:
@@ -224,7 +243,7 @@ def _base_key(compiler: str, variant: Variant) -> str:
     path = Path(compiler).resolve()
     stat = path.stat()
     cpu = _cpu_flags() if variant.march == "native" else ""
-    return _digest(str(path), f"{stat.st_size} {stat.st_mtime_ns}", *variant.flags, cpu)
+    return digest(str(path), f"{stat.st_size} {stat.st_mtime_ns}", *variant.flags, cpu)
 
 
 def _cpu_flags() -> str:
@@ -235,10 +254,13 @@ def _cpu_flags() -> str:
 
 def shipped(folder: Path = SHIPPED, sources: Path = SOURCES) -> Path | None:
     """Return the library that the wheel brought for this CPU, of the very sources beside it."""
+    if not folder.is_dir():
+        return None
+    of = read_sources(sources)
     has = set(_cpu_flags().split())
     wanted: set[str] = set().union(*LEVELS.values())
     for level, flags in LEVELS.items():
-        path = folder / shipped_name(level, sources)
+        path = folder / shipped_name(level, of)
         if wanted <= has and path.is_file():
             return path
         wanted -= flags
@@ -248,26 +270,17 @@ def shipped(folder: Path = SHIPPED, sources: Path = SOURCES) -> Path | None:
 def ship(folder: Path, sources: Path = SOURCES) -> None:
     """Build what a wheel brings into `folder`. Raises NotBuilt."""
     folder.mkdir(parents=True, exist_ok=True)
+    of = read_sources(sources)
     with tempfile.TemporaryDirectory() as place:
         for level in LEVELS:
-            made = build(Variant(level), Path(place), sources)
-            shutil.copyfile(made, folder / shipped_name(level, sources))
+            made = _build_there(of, Variant(level), Path(place))
+            shutil.copyfile(made, folder / shipped_name(level, of))
 
 
-def shipped_name(level: str, sources: Path = SOURCES) -> str:
-    files = sorted((*sources.rglob("*.cpp"), *sources.rglob("*.hpp")))
-    content = (part for p in files for part in (str(p.relative_to(sources)), p.read_bytes()))
+def shipped_name(level: str, sources: CoreSources) -> str:
     variant = Variant(level)
-    key = _digest(platform.machine(), *variant.flags, *variant.link, *content)
+    key = digest(platform.machine(), *variant.flags, *variant.link, *sources.whole())
     return f"core-{level}-{key[:20]}.so"
-
-
-def _digest(*parts: str | bytes) -> str:
-    made = hashlib.sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        made.update(len(data).to_bytes(8, "little") + data)
-    return made.hexdigest()
 
 
 def sanitizer_environment() -> dict[str, str]:

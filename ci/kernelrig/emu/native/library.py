@@ -11,12 +11,12 @@ from pathlib import Path
 from kernelrig.emu.native.core_build import (
     SANITIZED,
     SHIPPED,
-    SOURCES,
     NotBuilt,
     Variant,
     build,
     shipped,
 )
+from kernelrig.emu.native.core_sources import SOURCES
 
 
 class Applied(ctypes.Structure):

@@ -61,7 +61,7 @@ def compile_once(
         assert done.exit_code == 0, f"{source} does not compile:\n{done.stdout}{done.stderr}"
         _check_inputs(part / _HEADERS, inputs, cwd)
         for path in part.iterdir():  # --keep leaves 5 MB of preprocessed text
-            if path.suffix not in (".cubin", ".ptx"):
+            if path.suffix not in (".cubin", ".ptx", ".program"):
                 path.unlink()
         (part / LOG).write_text(done.stdout + done.stderr)
         part.rename(folder)

@@ -23,7 +23,7 @@ def test_an_access_past_a_buffer_names_it_and_how_far_it_went() -> None:
         2,
     )
     assert found.message == (
-        "load of 4 bytes at 0x7f0000010080: 0 bytes past the end of a (128 bytes at 0x7f0000010000)"
+        "load of 4 bytes at 0x7f0000010080: right behind the end of a (128 bytes at 0x7f0000010000)"
     )
     assert result.buffers["c"].tolist() == [*range(2, 32), 0, 0]
 

@@ -21,15 +21,18 @@ from kernelrig.cli.completion import (
 )
 from kernelrig.cli.project import use_root
 from kernelrig.cli.reply import Reply
+from kernelrig.cli.rest import split_rest, use_rest
 from kernelrig.cli.streams import STDOUT_ERRORS, stdout_failed, write_error, write_result
 from kernelrig.cli.tasks import ns
 from kernelrig.cli.usage import check_words, spread_words, usage_error
+from kernelrig.errors import ConfigError
 from kernelrig.proc import catch_signals, let_through
 
 _OFFERED = {"complete", "help", "list", "print-completion-script", "version"}
 _READ_BY_INVOKE = {"debug", "list-depth", "list-format", "write-pyc"}
 """Options of Invoke's own: those that mean something here, and those that its Program reads."""
-_MORE_WORDS = {"bench": "--also", "experiment": "--name"}
+_MORE_WORDS = {"bench": "--also", "experiment": "--name", "run": "--also"}
+_TAKES_REST = "run"
 """The tasks that take more words than they need, and the flag that takes those after the last."""
 
 
@@ -63,11 +66,14 @@ class KernelrigProgram(Program):
             sys.exit(code)
 
     def exit_code(self, argv: list[str]) -> int:
-        as_json = "--json" in argv
         if (typed := typed_words(argv[1:])) is not None:
             return self._complete(argv, typed)
+        argv, rest = split_rest(argv)
+        use_rest(rest)
+        as_json = "--json" in argv
         try:
             with catch_signals(), let_through():
+                _check_rest(argv, rest)
                 self._run_tasks(argv)
         except ParseError as e:
             flags = {name: list(c.flags) for name, c in self._make_parser().contexts.items()}
@@ -158,7 +164,8 @@ class KernelrigProgram(Program):
     def print_task_help(self, name: str) -> None:
         context = self.parser.contexts[name]
         words = [a.name.upper() for a in context.positional_args if a.kind is not list]
-        usage = " ".join([self.binary, str(context.name), *words, "[--flags]"])
+        rest = ["[-- ARGUMENTS]"] if name == _TAKES_REST else []
+        usage = " ".join([self.binary, str(context.name), *words, "[--flags]", *rest])
         about = textwrap.indent(inspect.getdoc(self.collection[name]) or "", self.leading_indent)
         sys.stdout.write(f"Usage: {usage}\n\n{about}\n\nFlags:\n\n")
         self.print_columns(context.help_tuples())
@@ -167,6 +174,11 @@ class KernelrigProgram(Program):
         sys.stdout.write(f"Usage: {self.binary} [--options] TASK [--flags]\n\nOptions:\n\n")
         self.print_columns(self.options.help_tuples())
         self.list_tasks()
+
+
+def _check_rest(argv: list[str], rest: tuple[str, ...]) -> None:
+    if rest and _TAKES_REST not in argv:
+        raise ConfigError(f"only `{_TAKES_REST}` takes words behind --", "leave them out")
 
 
 def run_command() -> None:

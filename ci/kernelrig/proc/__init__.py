@@ -3,10 +3,18 @@
 from kernelrig.proc.deferral import signals_deferred
 from kernelrig.proc.interrupts import catch_signals, held_back, let_through
 from kernelrig.proc.pool import process_threads, run_jobs
-from kernelrig.proc.process import Completed, run_process, stream_process
+from kernelrig.proc.process import (
+    Attached,
+    Completed,
+    attached_process,
+    run_process,
+    stream_process,
+)
 
 __all__ = [
+    "Attached",
     "Completed",
+    "attached_process",
     "catch_signals",
     "held_back",
     "let_through",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shlex
 import signal
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from kernelrig.errors import CiError, ConfigError
 from kernelrig.proc.deferral import signals_deferred
@@ -34,6 +36,7 @@ class Starter:
 STARTER: ContextVar[Starter | None] = ContextVar("STARTER", default=None)
 """On whose behalf this thread starts processes."""
 _RUNNING: dict[subprocess.Popen[str], Starter | None] = {}
+_ADDR_NO_RANDOMIZE, _PERSONALITY_NOW = 0x0040000, 0xFFFFFFFF  # linux/personality.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,65 @@ def end_processes() -> None:
     """Kill the processes of all threads."""
     for process in tuple(_RUNNING):
         _kill(process)
+
+
+@contextlib.contextmanager
+def attached_process(
+    argv: Sequence[str | Path],
+    *,
+    env: Mapping[str, str],
+    pass_fds: Sequence[int] = (),
+    stdout: IO[bytes] | None = None,
+) -> Iterator[Attached]:
+    """Start `argv` with this process's own standard streams, terminal and process group.
+
+    It maps what it loads at the same addresses each time, where the system lets it. When the block
+    ends it is killed, if it has not ended; what it started itself is its own. Raises ConfigError
+    for a missing program.
+    """
+    words = _words(argv)
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        with signals_deferred(), _same_addresses():
+            process = subprocess.Popen(words, env=dict(env), pass_fds=pass_fds, stdout=stdout)
+        yield Attached(process)
+    except (FileNotFoundError, NotADirectoryError, PermissionError) as e:
+        if process is not None:
+            raise
+        raise ConfigError(f"cannot run {words[0]}: {e.strerror}") from e
+    finally:
+        if process is not None:
+            process.kill()  # does nothing to one that was waited for
+            process.wait()
+
+
+class Attached:
+    """A process that shares this one's terminal."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait(self) -> int:
+        """Wait for its end and return its exit code, -N for signal N."""
+        return self._process.wait()
+
+
+@contextlib.contextmanager
+def _same_addresses() -> Iterator[None]:
+    """Let processes that this thread starts have no random addresses, if the system allows it."""
+    libc = ctypes.CDLL(None)
+    before = libc.personality(_PERSONALITY_NOW)
+    if before != -1:
+        libc.personality(before | _ADDR_NO_RANDOMIZE)
+    try:
+        yield
+    finally:
+        if before != -1:
+            libc.personality(before)
 
 
 def _words(argv: Sequence[str | Path]) -> tuple[str, ...]:

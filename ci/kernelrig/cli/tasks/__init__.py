@@ -1,4 +1,4 @@
-"""The tasks: of kernels, of runs, of measurements, of machines, of what is known."""
+"""The tasks: of kernels, of programs, of runs, of measurements, of machines, of what is known."""
 
 from invoke import Collection
 
@@ -6,6 +6,7 @@ from kernelrig.cli.tasks.kernels import build, check, emulate, sass_diff
 from kernelrig.cli.tasks.machines import clean, doctor, ncu_catalogue, remote_add, test
 from kernelrig.cli.tasks.measurements import analyze_source, analyze_timing, compare, explain
 from kernelrig.cli.tasks.notebook import experiment, history, list_runs, show
+from kernelrig.cli.tasks.programs import run
 from kernelrig.cli.tasks.runs import (
     baseline_accept,
     baselines,
@@ -36,6 +37,7 @@ ns = Collection(
     profile,
     remote_add,
     remote_test,
+    run,
     sass_diff,
     show,
     test,

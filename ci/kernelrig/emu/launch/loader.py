@@ -67,7 +67,7 @@ def load(path: Path, module_path: Path | None = None, source: str = "") -> Loade
             module, function, geometry, buffers, entry.dynamic_smem_bytes, source, _layout(entry)
         )
     except UnsupportedKernel as e:
-        raise ConfigError(_listed(module_path.name, e.instructions)) from e
+        raise ConfigError(listed(module_path.name, e.instructions)) from e
     except Unsupported as e:
         raise ConfigError(f"{module_path.name}: {e}") from e
     _fill_arguments(entry, kernel, function, path)
@@ -79,7 +79,7 @@ def _layout(entry: LaunchEntry) -> Layout:
     return Layout(entry.shared_layout, entry.tensor_layout, shapes)
 
 
-def _listed(file: str, instructions: tuple[UnsupportedInstruction, ...]) -> str:
+def listed(file: str, instructions: tuple[UnsupportedInstruction, ...]) -> str:
     """List what is unsupported, a line for each reason with the PTX lines it holds for."""
     lines: dict[str, list[int]] = {}
     for instruction in instructions:

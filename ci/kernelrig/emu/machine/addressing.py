@@ -337,7 +337,9 @@ def _picked(array: Array, mask: NDArray[np.bool_]) -> Array:
 def _distance(near: Allocation, flat: int, size: int) -> str:
     """Say how far an access is from the allocation nearest to it."""
     end = near.start + near.size
-    if flat >= end:
+    if flat == end:
+        text = f"right behind the end of {near.name}"
+    elif flat > end:
         text = f"{flat - end} bytes past the end of {near.name}"
     elif flat < near.start:
         text = f"{near.start - flat} bytes before {near.name}"

@@ -55,19 +55,26 @@ LEVELS = {
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How to compile: for which CPU (a value of -march), with sanitizers or not."""
+    """How to compile: for which CPU (a value of -march), with sanitizers or not.
+
+    A library other than the core has a `name`, and flags of its own for compiling and linking.
+    """
 
     march: str = "native"
     sanitized: bool = False
+    name: str = "core"
+    own_flags: tuple[str, ...] = ()
+    own_link: tuple[str, ...] = ()
 
     @property
     def flags(self) -> tuple[str, ...]:
-        return (*FLAGS, f"-march={self.march}", *(SANITIZE if self.sanitized else ()))
+        sanitize = SANITIZE if self.sanitized else ()
+        return (*FLAGS, f"-march={self.march}", *sanitize, *self.own_flags)
 
     @property
     def link(self) -> tuple[str, ...]:
         # The sanitizer's own library brings libstdc++ into the process: a second one would not do.
-        return ("-shared", *SANITIZE) if self.sanitized else LINK
+        return (*(("-shared", *SANITIZE) if self.sanitized else LINK), *self.own_link)
 
 
 HERE = Variant()
@@ -121,12 +128,14 @@ def _build_there(sources: CoreSources, variant: Variant, folder: Path | None) ->
         raise NotBuilt(f"{e.filename}: {e.strerror}") from e
 
 
-def built(folder: Path | None = None, sources: Path = SOURCES) -> Path | None:
+def built(
+    folder: Path | None = None, sources: Path = SOURCES, variant: Variant | None = None
+) -> Path | None:
     """Return the library that `build` would not have to build; None if it would, or could not."""
     compiler = shutil.which("g++")
     if compiler is None:
         return None
-    variant = Variant(sanitized=bool(os.environ.get(SANITIZED)))
+    variant = variant or Variant(sanitized=bool(os.environ.get(SANITIZED)))
     _, library = _names(compiler, variant, folder or cache_folder(), read_sources(sources))
     return library if library.is_file() else None
 
@@ -141,7 +150,7 @@ def _names(
         for unit in sources.units
     }
     named = digest(*(p.name for p in objects.values()), *variant.link)
-    return objects, folder / f"core-{named[:20]}.so"
+    return objects, folder / f"{variant.name}-{named[:20]}.so"
 
 
 def _build(compiler: str, variant: Variant, folder: Path, sources: CoreSources) -> Path:

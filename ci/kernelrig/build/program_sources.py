@@ -1,0 +1,96 @@
+"""Compiles a program of the user's for emulation: its PTX inside, linked with our CUDA runtime."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelrig.build.command import CWD
+from kernelrig.build.compiler import COMPILE_LIMIT_S, SHOWN_LINES, readable_log
+from kernelrig.build.resources import parse_ptxas_log
+from kernelrig.errors import BuildError, ConfigError
+from kernelrig.model import FunctionResources, Toolchain
+from kernelrig.proc import run_process
+
+SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a")
+_UNDEFINED = re.compile(r"undefined reference to [`'](?P<name>\w+)'")
+_CUDA = re.compile(r"(__)?cu(da)?[A-Z]|cu(blas|dnn|rand|fft|sparse|solver|pti)|nvrtc|nvml|nccl")
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltProgram:
+    """An executable, and what ptxas said of its kernels."""
+
+    path: Path
+    resources: tuple[FunctionResources, ...]
+
+
+def build_program(
+    sources: Sequence[Path],
+    arch: str,
+    tools: Toolchain,
+    libraries: Path,
+    folder: Path,
+    flags: Sequence[str] = (),
+) -> BuiltProgram:
+    """Compile `sources` for `arch` and link them with the library in `libraries`, into `folder`.
+
+    `flags` are the user's, for nvcc. ptxas takes the PTX too, so that what a GPU would refuse is
+    refused here. Raises BuildError with the compiler's output; ConfigError for functions of CUDA
+    that the library does not have, all of them.
+    """
+    made = folder / "program"
+    argv = program_argv(sources, arch, tools, libraries, made, flags)
+    done = run_process(argv, timeout_s=COMPILE_LIMIT_S)
+    log = readable_log(done, Path.cwd())
+    if done.exit_code:
+        missing = sorted({m["name"] for m in _UNDEFINED.finditer(log) if _CUDA.match(m["name"])})
+        if missing:
+            raise ConfigError(refused(missing), "ci/docs/run.md lists what there is")
+        lines = log.strip().splitlines()[-SHOWN_LINES:]
+        command = f"command: {shlex.join(argv)}"
+        raise BuildError(
+            f"{sources[0].name} does not compile", details="\n".join([*lines, command])
+        )
+    return BuiltProgram(made, parse_ptxas_log(log))
+
+
+def refused(missing: Sequence[str]) -> str:
+    """Return the sentence for functions that are not there."""
+    what = "a function" if len(missing) == 1 else f"{len(missing)} functions"
+    return f"the program calls {what} that cannot be run without a GPU: {', '.join(missing)}"
+
+
+def program_argv(
+    sources: Sequence[Path],
+    arch: str,
+    tools: Toolchain,
+    libraries: Path,
+    made: Path,
+    flags: Sequence[str],
+) -> tuple[str, ...]:
+    """Return nvcc's command line, for the current folder.
+
+    The rest of the user's environment, as CPATH, is theirs. PWD goes into the line table.
+    """
+    virtual = arch.replace("sm_", "compute_")
+    return (
+        *("env", f"PWD={CWD}", "LC_ALL=C"),
+        os.fspath(tools.nvcc),
+        "-std=c++17",
+        "-lineinfo",
+        *("-cudart", "none"),
+        "--compress-mode=none",
+        *("-gencode", f"arch={virtual},code=[{virtual},{arch}]"),
+        *("-ccbin", os.fspath(tools.host_compiler)),
+        *("-Xptxas", "-v"),
+        *flags,
+        *map(os.fspath, sources),
+        *("-o", os.fspath(made)),
+        f"-L{libraries}",
+        *("-lcudart", "-lcuda"),
+    )

@@ -1,0 +1,64 @@
+"""Tasks on CUDA programs of anybody's: no entry in kernels.yaml, no harness."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+from kernelrig.cli.command import command
+from kernelrig.cli.flag_values import name_list, whole_number
+from kernelrig.cli.project import project_root
+from kernelrig.cli.reply import Reply
+from kernelrig.cli.rest import rest_of_command
+from kernelrig.cli.tasks.flags import SYSTEM_CUDA
+from kernelrig.errors import ConfigError
+
+
+@command(
+    iterable=["also"],
+    help={
+        "file": "the program's source, as prog.cu; what stands behind -- are its arguments",
+        "also": "another source of the program; words after the first are taken as such",
+        "arch": "the GPU that the program sees: sm_100a (B200) or sm_90a (H200)",
+        "nvcc_flags": "more flags for nvcc, as one word: --nvcc-flags='-Iinclude -DN=64'",
+        "schedules": "schedules of each launch",
+        "seed": "seed of the schedules",
+        "observe": "memory, races, init, sync; default: all",
+        "engine": "native, numpy, or auto: native where it can be built",
+        "system_cuda": SYSTEM_CUDA,
+    },
+)
+def run(
+    file: str,
+    also: list[str],
+    arch: str = "sm_100a",
+    nvcc_flags: str = "",
+    schedules: str = "4",
+    seed: str = "0",
+    observe: str = "",
+    engine: str = "auto",
+    system_cuda: bool = False,
+) -> Reply:
+    """Compile and run a CUDA program on this machine, its kernels emulated; never time."""
+    from kernelrig.run.program import ProgramRequest, emulate_program
+
+    try:
+        flags = tuple(shlex.split(nvcc_flags))
+    except ValueError as e:
+        raise ConfigError(f"--nvcc-flags cannot be read: {e}") from e
+    request = ProgramRequest(
+        files=(Path(file), *map(Path, also)),
+        arguments=rest_of_command(),
+        arch=arch,
+        nvcc_flags=flags,
+        schedules=whole_number("schedules", schedules),
+        seed=whole_number("seed", seed),
+        observe=name_list("observe", observe),
+        engine=engine,
+        system_cuda=system_cuda,
+    )
+    # With --json stdout is for the document: the program's own output goes where progress goes.
+    free = sys.stderr.buffer if sys.stdout is sys.stderr else None
+    report = emulate_program(project_root(), request, free)
+    return Reply(report.text, exit_code=report.exit_code)

@@ -1,0 +1,185 @@
+"""Device memory that a program and the emulator share: two files, and what is allocated in them.
+
+A byte of device memory is at one place of the first file, and the mark that says whether it was
+written at the same place of the second. Each schedule of a launch has a private view of both, which
+begins with what is there and costs only the pages it writes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from bisect import bisect_left
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelrig.emu.machine.state_spaces import (
+    ALIGNMENT,
+    GAP_BYTES,
+    GLOBAL_BASE,
+    Allocation,
+    GlobalMemory,
+)
+
+PAGE = mmap.PAGESIZE
+CHUNK = 1 << 16
+_PUNCH_HOLE = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
+
+
+class Kind(IntEnum):
+    """What an allocation is; the numbers of library/runtime.hpp."""
+
+    DEVICE = 0
+    MANAGED = 1
+    HOST = 2
+    VARIABLE = 3
+    CONSTANT = 4
+    PARAMETERS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Bytes of device memory, with their marks, as a schedule left them; `start` is flat."""
+
+    start: int
+    bytes: NDArray[np.uint8]
+    written: NDArray[np.uint8]
+
+
+class SharedArena(GlobalMemory):
+    """What is allocated of device memory, as a machine has it: the files, or a private view."""
+
+    def __init__(
+        self, files: tuple[int, int], allocations: list[Allocation], *, private: bool = False
+    ) -> None:
+        self._files = files
+        self.allocations = allocations
+        self._starts = [a.start for a in allocations]
+        last = allocations[-1] if allocations else Allocation("", 0, 0)
+        size = -(-(last.start + last.size + GAP_BYTES) // PAGE) * PAGE
+        self.bytes, self.written = (_view(file, size, private=private) for file in files)
+
+    def copy(self) -> SharedArena:
+        return SharedArena(self._files, self.allocations, private=True)
+
+    def changes(self) -> list[Change]:
+        """Return what differs, in this private view, from the files: whole chunks."""
+        shared = SharedArena(self._files, self.allocations)
+        found = []
+        for one in self.allocations:
+            if one.read_only:
+                continue
+            for start in range(one.start, one.start + one.size, CHUNK):
+                part = slice(start, min(start + CHUNK, one.start + one.size))
+                same = np.array_equal(self.bytes[part], shared.bytes[part])
+                if not same or not np.array_equal(self.written[part], shared.written[part]):
+                    found.append(Change(start, self.bytes[part].copy(), self.written[part].copy()))
+        return found
+
+
+def _view(file: int, size: int, *, private: bool) -> NDArray[np.uint8]:
+    flags = mmap.MAP_PRIVATE if private else mmap.MAP_SHARED
+    mapped = mmap.mmap(file, size, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    return np.frombuffer(mapped, np.uint8)
+
+
+class DeviceMemory:
+    """The two files, `span` bytes each, and their allocations.
+
+    Allocations are GAP_BYTES apart, and what was freed is not used again before `span` is used up:
+    an access behind an end, or after a free, hits nothing.
+    """
+
+    def __init__(self, span: int, capacity: int) -> None:
+        self.span, self.capacity = span, capacity
+        self.files = (os.memfd_create("kernelrig-memory"), os.memfd_create("kernelrig-marks"))
+        for file in self.files:
+            os.ftruncate(file, span)
+        self.kinds: dict[int, Kind] = {}  # by the start of the allocation
+        self.freed: dict[int, Allocation] = {}
+        self._allocations: list[Allocation] = []
+        self._end = 0
+
+    def close(self) -> None:
+        for file in self.files:
+            os.close(file)
+
+    @property
+    def used(self) -> int:
+        return sum(a.size for a in self._allocations)
+
+    @property
+    def arena(self) -> SharedArena:
+        """What is allocated now."""
+        return SharedArena(self.files, list(self._allocations))
+
+    def allocate(self, size: int, kind: Kind, name: str) -> Allocation | None:
+        """Return `size` bytes that nothing has written, all zero; None where there is no room."""
+        if size > self.capacity - self.used:
+            return None
+        align = ALIGNMENT if kind in (Kind.DEVICE, Kind.PARAMETERS) else PAGE
+        start = self._place(self._end, align)
+        if start + size + GAP_BYTES > self.span:
+            found = self._between(size, align)
+            if found is None:
+                return None
+            start = found
+        made = Allocation(name, start, size, kind in (Kind.CONSTANT, Kind.PARAMETERS))
+        places = [a.start for a in self._allocations]
+        self._allocations.insert(bisect_left(places, start), made)
+        self.kinds[start] = kind
+        self._end = max(self._end, start + size)
+        return made
+
+    def free(self, address: int) -> bool:
+        """Free the allocation that starts there; False where none does."""
+        start = address - GLOBAL_BASE
+        found = next((a for a in self._allocations if a.start == start), None)
+        if found is None:
+            return False
+        self.arena.written[start : start + found.size] = 0
+        self._allocations.remove(found)
+        self.freed[start] = found
+        del self.kinds[start]
+        first, last = -(-start // PAGE) * PAGE, (start + found.size) // PAGE * PAGE
+        for file in self.files:
+            if last > first:
+                _punch(file, first, last - first)
+        return True
+
+    def find(self, address: int) -> Allocation | None:
+        """Return the allocation that holds an address."""
+        flat = address - GLOBAL_BASE
+        inside = (a for a in self._allocations if a.start <= flat < a.start + max(a.size, 1))
+        return next(inside, None)
+
+    def apply(self, changes: list[Change]) -> None:
+        """Make what a schedule left the content of the files."""
+        arena = self.arena
+        for change in changes:
+            part = slice(change.start, change.start + len(change.bytes))
+            arena.bytes[part], arena.written[part] = change.bytes, change.written
+
+    def _place(self, end: int, align: int) -> int:
+        return -(-(end + GAP_BYTES) // align) * align
+
+    def _between(self, size: int, align: int) -> int | None:
+        """Return where `size` bytes fit between allocations."""
+        end = 0
+        for one in self._allocations:
+            start = self._place(end, align)
+            if start + size + GAP_BYTES <= one.start:
+                return start
+            end = one.start + one.size
+        return None
+
+
+def _punch(file: int, start: int, size: int) -> None:
+    """Give the pages of a part back to the system; they read as zeros then."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long)
+    libc.fallocate(file, _PUNCH_HOLE, start, size)

@@ -1,0 +1,157 @@
+// The connection to the emulator, the memory that is shared with it, and how a call ends.
+
+#include "runtime.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace cudart {
+
+thread_local cudaError_t last_error = cudaSuccess;
+
+namespace {
+
+constexpr char VARIABLE_NAME[] = "KERNELRIG_CUDART";
+constexpr int NO_EMULATOR = 112;  // exit status; program_session.py knows it
+int connection = -1;
+
+[[noreturn]] void leave(const char* why) {
+  fprintf(stderr, "kernelrig: %s\n", why);
+  _exit(NO_EMULATOR);
+}
+
+bool send_all(const void* data, size_t size) {
+  auto at = static_cast<const char*>(data);
+  while (size) {
+    ssize_t sent = send(connection, at, size, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR)
+      continue;
+    if (sent <= 0)
+      return false;
+    at += sent, size -= sent;
+  }
+  return true;
+}
+
+bool receive_all(void* data, size_t size) {
+  auto at = static_cast<char*>(data);
+  while (size) {
+    ssize_t got = recv(connection, at, size, 0);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0)
+      return false;
+    at += got, size -= got;
+  }
+  return true;
+}
+
+// The host touches memory that cudaMalloc made: a fault on a GPU as well.
+void touched(int number, siginfo_t* info, void*) {
+  auto address = reinterpret_cast<uint64_t>(info->si_addr);
+  signal(number, SIG_DFL);
+  if (is_device_address(address)) {
+    struct {
+      uint32_t request, size;
+      Note note;
+    } message{static_cast<uint32_t>(Request::NOTE), sizeof(Note),
+              {Noted::HOST_ACCESS, 0, address, 0, 0}};
+    send_all(&message, sizeof message);
+  }
+  // The instruction is tried again, and ends the process by the signal.
+}
+
+void in_forked_child() {
+  process().forked = true;
+  close(connection);
+  connection = -1;
+}
+
+void* map_shared(int file, uint64_t span, void* at, int protection, int flags) {
+  return mmap(at, span, protection, MAP_SHARED | MAP_NORESERVE | flags, file, 0);
+}
+
+struct Start {
+  Start() {
+    const char* said = getenv(VARIABLE_NAME);
+    int memory = -1, marks = -1;
+    unsigned long long span = 0;
+    if (!said || sscanf(said, "%d,%d,%d,%llu", &connection, &memory, &marks, &span) != 4)
+      leave("this program is linked with the emulator's CUDA runtime: start it with `kernelrig run`");
+    unsetenv(VARIABLE_NAME);
+    fcntl(connection, F_SETFD, FD_CLOEXEC);
+    Process& p = process();
+    p.span = span;
+    auto base = reinterpret_cast<void*>(DEVICE_BASE);
+    void* mapped = map_shared(memory, span, base, PROT_NONE, MAP_FIXED_NOREPLACE);
+    if (mapped != base)
+      leave("the addresses of device memory are taken in this process");
+    int both = PROT_READ | PROT_WRITE;
+    p.view = static_cast<uint8_t*>(map_shared(memory, span, nullptr, both, 0));
+    p.marks = static_cast<uint8_t*>(map_shared(marks, span, nullptr, both, 0));
+    if (p.view == MAP_FAILED || p.marks == MAP_FAILED)
+      leave("device memory cannot be mapped");
+    close(memory);
+    close(marks);
+    pthread_atfork(nullptr, nullptr, in_forked_child);
+    struct sigaction action {};
+    action.sa_sigaction = touched;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGSEGV, &action, nullptr);
+    Answer hello = ask(Request::HELLO, "");
+    p.device = unpacked<Device>(hello.data);
+    for (int i = 0; i < p.device.attributes; i++) {
+      size_t at = sizeof(Device) + 8 * i;
+      p.attributes[unpacked<int32_t>(hello.data, at)] = unpacked<int32_t>(hello.data, at + 4);
+    }
+  }
+} start __attribute__((init_priority(200)));
+
+}  // namespace
+
+Process& process() {
+  static Process* one = new Process;  // never freed: destructors of the program may still call
+  return *one;
+}
+
+Answer ask(Request request, const std::string& body) {
+  Process& p = process();
+  std::lock_guard held(p.lock);
+  if (p.forked)
+    return {cudaErrorInitializationError, ""};
+  uint32_t head[2] = {static_cast<uint32_t>(request), static_cast<uint32_t>(body.size())};
+  uint32_t answer[2];
+  if (!send_all(head, sizeof head) || !send_all(body.data(), body.size()) ||
+      !receive_all(answer, sizeof answer))
+    _exit(NO_EMULATOR);  // it has said why it ended
+  Answer got{static_cast<cudaError_t>(answer[0]), std::string(answer[1], '\0')};
+  if (!receive_all(got.data.data(), got.data.size()))
+    _exit(NO_EMULATOR);
+  return got;
+}
+
+cudaError_t finished(const char* call, cudaError_t code, const void* caller) {
+  Process& p = process();
+  if (code == cudaSuccess && p.sticky != cudaSuccess)
+    code = p.sticky;
+  if (code == cudaSuccess || code == cudaErrorNotReady)
+    return code;
+  last_error = code;
+  if (!p.forked) {
+    Note note{Noted::FAILED_CALL, static_cast<uint32_t>(code), 0, 0,
+              reinterpret_cast<uint64_t>(caller)};
+    ask(Request::NOTE, packed(note) + call);
+  }
+  return code;
+}
+
+}  // namespace cudart

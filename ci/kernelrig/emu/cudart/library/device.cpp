@@ -1,0 +1,241 @@
+// The device that the program sees: attributes, properties, occupancy, attributes of kernels.
+
+#include "runtime.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <unistd.h>
+
+namespace cudart {
+namespace {
+
+constexpr int DEVICE_ONLY = 0;
+constexpr int WARP = 32;
+
+int attribute(cudaDeviceAttr which) {
+  auto& all = process().attributes;
+  auto found = all.find(which);
+  return found == all.end() ? 0 : found->second;
+}
+
+cudaError_t of_device(int device) {
+  return device == DEVICE_ONLY ? cudaSuccess : cudaErrorInvalidDevice;
+}
+
+int rounded(int64_t value, int unit) { return int((value + unit - 1) / unit * unit); }
+
+// CTAs of a kernel that an SM holds, by threads, registers, shared memory and its own limit.
+cudaError_t occupancy(int* out, const void* stub, int threads, size_t dynamic) {
+  Kernel* kernel = kernel_of(stub);
+  if (!out || threads <= 0)
+    return cudaErrorInvalidValue;
+  if (!kernel)
+    return cudaErrorInvalidDeviceFunction;
+  std::lock_guard held(process().lock);
+  if (cudaError_t error = learn(*kernel))
+    return error;
+  const FunctionFacts& facts = kernel->facts;
+  *out = 0;
+  if (threads > facts.max_threads)
+    return cudaSuccess;
+  int warps = (threads + WARP - 1) / WARP;
+  int count = attribute(cudaDevAttrMaxBlocksPerMultiprocessor);
+  count = std::min(count, attribute(cudaDevAttrMaxThreadsPerMultiProcessor) / (warps * WARP));
+  if (facts.registers > 0) {
+    // Registers are given to warps in units of 256, to each of four schedulers its quarter.
+    int of_warp = rounded(int64_t(facts.registers) * WARP, 256);
+    int resident = attribute(cudaDevAttrMaxRegistersPerMultiprocessor) / 4 / of_warp * 4;
+    count = std::min(count, resident / warps);
+  }
+  int64_t shared = rounded(facts.shared_bytes + int64_t(dynamic), 128);
+  if (int64_t(facts.shared_bytes + dynamic) > attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin))
+    return cudaSuccess;
+  shared += attribute(cudaDevAttrReservedSharedMemoryPerBlock);
+  count = int(std::min<int64_t>(
+      count, attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / shared));
+  *out = count;
+  return cudaSuccess;
+}
+
+}  // namespace
+}  // namespace cudart
+
+using namespace cudart;
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  FINISHED(cudaSuccess);
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = DEVICE_ONLY;
+  FINISHED(cudaSuccess);
+}
+cudaError_t cudaSetDevice(int device) { FINISHED(of_device(device)); }
+cudaError_t cudaInitDevice(int device, unsigned, unsigned) { FINISHED(of_device(device)); }
+cudaError_t cudaSetDeviceFlags(unsigned) { FINISHED(cudaSuccess); }
+cudaError_t cudaGetDeviceFlags(unsigned* flags) {
+  *flags = 0;
+  FINISHED(cudaSuccess);
+}
+cudaError_t cudaDeviceReset() { return cudaSuccess; }
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  *can = 0;
+  FINISHED(of_device(device) || of_device(peer) ? cudaErrorInvalidDevice : cudaSuccess);
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int device) {
+  if (of_device(device))
+    FINISHED(cudaErrorInvalidDevice);
+  auto found = process().attributes.find(which);
+  if (!value || found == process().attributes.end())
+    FINISHED(cudaErrorInvalidValue);
+  *value = found->second;
+  FINISHED(cudaSuccess);
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
+  if (!out || of_device(device))
+    FINISHED(out ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
+  *out = {};
+  strncpy(out->name, process().device.name, sizeof out->name - 1);
+  out->totalGlobalMem = process().device.memory_bytes;
+#define TAKE(member, which) out->member = attribute(cudaDevAttr##which)
+  TAKE(sharedMemPerBlock, MaxSharedMemoryPerBlock);
+  TAKE(regsPerBlock, MaxRegistersPerBlock);
+  TAKE(warpSize, WarpSize);
+  TAKE(memPitch, MaxPitch);
+  TAKE(maxThreadsPerBlock, MaxThreadsPerBlock);
+  TAKE(maxThreadsDim[0], MaxBlockDimX);
+  TAKE(maxThreadsDim[1], MaxBlockDimY);
+  TAKE(maxThreadsDim[2], MaxBlockDimZ);
+  TAKE(maxGridSize[0], MaxGridDimX);
+  TAKE(maxGridSize[1], MaxGridDimY);
+  TAKE(maxGridSize[2], MaxGridDimZ);
+  TAKE(totalConstMem, TotalConstantMemory);
+  TAKE(major, ComputeCapabilityMajor);
+  TAKE(minor, ComputeCapabilityMinor);
+  TAKE(textureAlignment, TextureAlignment);
+  TAKE(texturePitchAlignment, TexturePitchAlignment);
+  TAKE(multiProcessorCount, MultiProcessorCount);
+  TAKE(integrated, Integrated);
+  TAKE(canMapHostMemory, CanMapHostMemory);
+  TAKE(surfaceAlignment, SurfaceAlignment);
+  TAKE(concurrentKernels, ConcurrentKernels);
+  TAKE(ECCEnabled, EccEnabled);
+  TAKE(asyncEngineCount, AsyncEngineCount);
+  TAKE(unifiedAddressing, UnifiedAddressing);
+  TAKE(memoryBusWidth, GlobalMemoryBusWidth);
+  TAKE(l2CacheSize, L2CacheSize);
+  TAKE(persistingL2CacheMaxSize, MaxPersistingL2CacheSize);
+  TAKE(maxThreadsPerMultiProcessor, MaxThreadsPerMultiProcessor);
+  TAKE(streamPrioritiesSupported, StreamPrioritiesSupported);
+  TAKE(globalL1CacheSupported, GlobalL1CacheSupported);
+  TAKE(localL1CacheSupported, LocalL1CacheSupported);
+  TAKE(sharedMemPerMultiprocessor, MaxSharedMemoryPerMultiprocessor);
+  TAKE(regsPerMultiprocessor, MaxRegistersPerMultiprocessor);
+  TAKE(managedMemory, ManagedMemory);
+  TAKE(hostNativeAtomicSupported, HostNativeAtomicSupported);
+  TAKE(pageableMemoryAccess, PageableMemoryAccess);
+  TAKE(concurrentManagedAccess, ConcurrentManagedAccess);
+  TAKE(computePreemptionSupported, ComputePreemptionSupported);
+  TAKE(canUseHostPointerForRegisteredMem, CanUseHostPointerForRegisteredMem);
+  TAKE(cooperativeLaunch, CooperativeLaunch);
+  TAKE(sharedMemPerBlockOptin, MaxSharedMemoryPerBlockOptin);
+  TAKE(maxBlocksPerMultiProcessor, MaxBlocksPerMultiprocessor);
+  TAKE(accessPolicyMaxWindowSize, MaxAccessPolicyWindowSize);
+  TAKE(reservedSharedMemPerBlock, ReservedSharedMemoryPerBlock);
+  TAKE(memoryPoolsSupported, MemoryPoolsSupported);
+  TAKE(clusterLaunch, ClusterLaunch);
+  out->unifiedFunctionPointers = 1;
+#undef TAKE
+  FINISHED(cudaSuccess);
+}
+
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  FINISHED(cudaSuccess);
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  FINISHED(cudaSuccess);
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  if (least)
+    *least = 0;
+  if (greatest)
+    *greatest = -5;
+  FINISHED(cudaSuccess);
+}
+cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { FINISHED(cudaSuccess); }
+cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) { FINISHED(cudaSuccess); }
+cudaError_t cudaProfilerStart() { FINISHED(cudaSuccess); }
+cudaError_t cudaProfilerStop() { FINISHED(cudaSuccess); }
+
+cudaError_t cudaFuncSetAttribute(const void* stub, cudaFuncAttribute which, int value) {
+  Kernel* kernel = kernel_of(stub);
+  if (!kernel)
+    FINISHED(cudaErrorInvalidDeviceFunction);
+  std::lock_guard held(process().lock);
+  if (cudaError_t error = learn(*kernel))
+    FINISHED(error);
+  switch (which) {
+  case cudaFuncAttributeMaxDynamicSharedMemorySize:
+    if (value < 0 ||
+        value + kernel->facts.shared_bytes > attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin))
+      FINISHED(cudaErrorInvalidValue);
+    kernel->dynamic_limit = value;
+    break;
+  case cudaFuncAttributePreferredSharedMemoryCarveout:
+    kernel->carveout = value;
+    break;
+  case cudaFuncAttributeNonPortableClusterSizeAllowed:
+    kernel->any_cluster_size = value;
+    break;
+  default:
+    break;
+  }
+  FINISHED(cudaSuccess);
+}
+cudaError_t cudaFuncSetCacheConfig(const void* stub, cudaFuncCache) {
+  FINISHED(kernel_of(stub) ? cudaSuccess : cudaErrorInvalidDeviceFunction);
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* out, const void* stub) {
+  Kernel* kernel = kernel_of(stub);
+  if (!kernel || !out)
+    FINISHED(out ? cudaErrorInvalidDeviceFunction : cudaErrorInvalidValue);
+  std::lock_guard held(process().lock);
+  if (cudaError_t error = learn(*kernel))
+    FINISHED(error);
+  const FunctionFacts& facts = kernel->facts;
+  *out = {};
+  out->sharedSizeBytes = facts.shared_bytes;
+  out->constSizeBytes = facts.constant_bytes;
+  out->localSizeBytes = facts.local_bytes;
+  out->maxThreadsPerBlock = facts.max_threads;
+  out->numRegs = facts.registers;
+  out->ptxVersion = facts.ptx_version;
+  out->binaryVersion = facts.binary_version;
+  out->maxDynamicSharedSizeBytes = kernel->dynamic_limit;
+  out->preferredShmemCarveout = kernel->carveout;
+  out->clusterDimMustBeSet = facts.required_cluster[0] > 0;
+  out->requiredClusterWidth = facts.required_cluster[0];
+  out->requiredClusterHeight = facts.required_cluster[1];
+  out->requiredClusterDepth = facts.required_cluster[2];
+  out->nonPortableClusterSizeAllowed = kernel->any_cluster_size;
+  FINISHED(cudaSuccess);
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* out, const void* stub, int threads,
+                                                          size_t dynamic) {
+  FINISHED(occupancy(out, stub, threads, dynamic));
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* out, const void* stub,
+                                                                   int threads, size_t dynamic,
+                                                                   unsigned) {
+  FINISHED(occupancy(out, stub, threads, dynamic));
+}
+}

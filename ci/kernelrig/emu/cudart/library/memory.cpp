@@ -1,0 +1,321 @@
+// Memory: allocations, copies, fills, symbols.
+
+#include "runtime.hpp"
+
+#include <cstring>
+
+#include <sys/mman.h>
+
+namespace cudart {
+
+std::map<uint64_t, Allocation>::iterator allocation_of(uint64_t address) {
+  auto& all = process().allocations;
+  auto next = all.upper_bound(address);
+  if (next == all.begin())
+    return all.end();
+  auto found = std::prev(next);
+  // One of no bytes holds its own address, as cudaFree takes it.
+  return address - found->first < std::max<uint64_t>(found->second.bytes, 1) ? found : all.end();
+}
+
+void adopt(uint64_t address, uint64_t bytes, Kind kind) {
+  Process& p = process();
+  p.allocations[address] = {bytes, kind};
+  if (kind != Kind::MANAGED && kind != Kind::HOST)
+    return;
+  uint64_t pages = (bytes + PAGE - 1) / PAGE * PAGE;
+  mprotect(reinterpret_cast<void*>(address), pages, PROT_READ | PROT_WRITE);
+  // What the host writes there is not seen: all of it counts as written.
+  memset(p.marks + (address - DEVICE_BASE), 1, bytes);
+}
+
+cudaError_t allocate(void** out, uint64_t bytes, Kind kind, const void* caller) {
+  Process& p = process();
+  std::lock_guard held(p.lock);
+  if (!out)
+    return cudaErrorInvalidValue;
+  *out = nullptr;
+  if (p.sticky)
+    return p.sticky;
+  if (!bytes)
+    return cudaSuccess;
+  Answer made = ask(Request::ALLOCATE, packed(bytes, static_cast<uint32_t>(kind),
+                                              reinterpret_cast<uint64_t>(caller)));
+  if (made.error)
+    return made.error;
+  auto address = unpacked<uint64_t>(made.data);
+  adopt(address, bytes, kind);
+  *out = reinterpret_cast<void*>(address);
+  return cudaSuccess;
+}
+
+cudaError_t release(void* pointer, bool host) {
+  Process& p = process();
+  std::lock_guard held(p.lock);
+  auto address = reinterpret_cast<uint64_t>(pointer);
+  if (!address)
+    return cudaSuccess;
+  auto found = p.allocations.find(address);
+  if (found == p.allocations.end() || (found->second.kind == Kind::HOST) != host ||
+      found->second.kind >= Kind::VARIABLE)
+    return cudaErrorInvalidValue;
+  uint64_t pages = (found->second.bytes + PAGE - 1) / PAGE * PAGE;
+  if (found->second.kind != Kind::DEVICE)
+    mprotect(pointer, pages, PROT_NONE);
+  p.allocations.erase(found);
+  return ask(Request::FREE, packed(address)).error;
+}
+
+namespace {
+
+// Where the process reaches `pointer`, which a call names with `bytes` bytes.
+struct Place {
+  uint8_t* bytes = nullptr;
+  uint8_t* marks = nullptr;  // of memory that kernels can reach
+  bool device = false;       // that only kernels can reach
+  cudaError_t error = cudaSuccess;
+};
+
+Place place_of(const void* pointer, size_t bytes) {
+  auto address = reinterpret_cast<uint64_t>(pointer);
+  if (!is_device_address(address))
+    return {static_cast<uint8_t*>(const_cast<void*>(pointer))};
+  auto found = allocation_of(address);
+  if (found == process().allocations.end() || address - found->first + bytes > found->second.bytes)
+    return {nullptr, nullptr, true, cudaErrorInvalidValue};
+  uint64_t offset = address - DEVICE_BASE;
+  Kind kind = found->second.kind;
+  return {process().view + offset, process().marks + offset,
+          kind != Kind::MANAGED && kind != Kind::HOST};
+}
+
+}  // namespace
+
+cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                 const void* caller) {
+  Process& p = process();
+  std::lock_guard held(p.lock);
+  if (p.sticky)
+    return p.sticky;
+  if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
+    return cudaErrorInvalidMemcpyDirection;
+  if (!bytes)
+    return cudaSuccess;
+  if (!to || !from)
+    return cudaErrorInvalidValue;
+  Place target = place_of(to, bytes), source = place_of(from, bytes);
+  if (target.error || source.error)
+    return cudaErrorInvalidValue;
+  bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+  bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+  if (kind != cudaMemcpyDefault) {
+    // Memory of one side alone must be named as such; managed and pinned memory is of both.
+    bool wrong = (to_device && !target.marks) || (from_device && !source.marks) ||
+                 (!to_device && target.device) || (!from_device && source.device);
+    if (wrong)
+      return cudaErrorInvalidValue;
+  }
+  memmove(target.bytes, source.bytes, bytes);
+  if (target.marks) {
+    if (source.device)
+      memmove(target.marks, source.marks, bytes);
+    else
+      memset(target.marks, 1, bytes);
+  } else if (source.marks) {
+    if (auto first = static_cast<uint8_t*>(memchr(source.marks, 0, bytes))) {
+      uint64_t unwritten = 0;
+      for (size_t i = first - source.marks; i < bytes; i++)
+        unwritten += !source.marks[i];
+      Note note{Noted::UNWRITTEN_COPY, 0, reinterpret_cast<uint64_t>(from) + (first - source.marks),
+                unwritten, reinterpret_cast<uint64_t>(caller)};
+      ask(Request::NOTE, packed(note) + "cudaMemcpy");
+    }
+  }
+  return cudaSuccess;
+}
+
+cudaError_t fill(void* to, int value, size_t bytes) {
+  Process& p = process();
+  std::lock_guard held(p.lock);
+  if (p.sticky)
+    return p.sticky;
+  if (!bytes)
+    return cudaSuccess;
+  Place target = place_of(to, bytes);
+  if (target.error || !target.marks)
+    return cudaErrorInvalidValue;
+  memset(target.bytes, value, bytes);
+  memset(target.marks, 1, bytes);
+  return cudaSuccess;
+}
+
+namespace {
+
+cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                      size_t rows, cudaMemcpyKind kind, const void* caller) {
+  if (width > to_pitch || width > from_pitch)
+    return cudaErrorInvalidPitchValue;
+  for (size_t row = 0; row < rows; row++) {
+    cudaError_t error = copy(static_cast<char*>(to) + row * to_pitch,
+                             static_cast<const char*>(from) + row * from_pitch, width, kind, caller);
+    if (error)
+      return error;
+  }
+  return cudaSuccess;
+}
+
+// Copies to or from a device variable, `offset` bytes into it.
+cudaError_t copy_symbol(const void* symbol, void* host, const void* source, size_t bytes,
+                        size_t offset, cudaMemcpyKind kind, const void* caller) {
+  auto* found = variable_of(symbol);
+  if (!found)
+    return cudaErrorInvalidSymbol;
+  if (offset + bytes > found->second.bytes || offset + bytes < offset)
+    return cudaErrorInvalidValue;
+  auto place = reinterpret_cast<char*>(found->first) + offset;
+  return host ? copy(host, place, bytes, kind, caller) : copy(place, source, bytes, kind, caller);
+}
+
+}  // namespace
+}  // namespace cudart
+
+using namespace cudart;
+#define CALLER __builtin_return_address(0)
+
+extern "C" {
+
+cudaError_t cudaMalloc(void** out, size_t bytes) {
+  FINISHED(allocate(out, bytes, Kind::DEVICE, CALLER));
+}
+cudaError_t cudaMallocManaged(void** out, size_t bytes, unsigned flags) {
+  if (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost)
+    FINISHED(cudaErrorInvalidValue);
+  FINISHED(allocate(out, bytes, Kind::MANAGED, CALLER));
+}
+cudaError_t cudaMallocHost(void** out, size_t bytes) {
+  FINISHED(allocate(out, bytes, Kind::HOST, CALLER));
+}
+cudaError_t cudaHostAlloc(void** out, size_t bytes, unsigned) {
+  FINISHED(allocate(out, bytes, Kind::HOST, CALLER));
+}
+cudaError_t cudaMallocAsync(void** out, size_t bytes, cudaStream_t) {
+  FINISHED(allocate(out, bytes, Kind::DEVICE, CALLER));
+}
+cudaError_t cudaMallocPitch(void** out, size_t* pitch, size_t width, size_t rows) {
+  if (!pitch)
+    FINISHED(cudaErrorInvalidValue);
+  *pitch = (width + 511) / 512 * 512;
+  FINISHED(allocate(out, *pitch * rows, Kind::DEVICE, CALLER));
+}
+cudaError_t cudaFree(void* pointer) { FINISHED(release(pointer, false)); }
+cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { FINISHED(release(pointer, false)); }
+cudaError_t cudaFreeHost(void* pointer) { FINISHED(release(pointer, true)); }
+
+cudaError_t cudaHostGetDevicePointer(void** out, void* host, unsigned) {
+  auto address = reinterpret_cast<uint64_t>(host);
+  std::lock_guard held(process().lock);
+  auto found = allocation_of(address);
+  if (!out || found == process().allocations.end() || found->second.kind != Kind::HOST)
+    FINISHED(cudaErrorInvalidValue);
+  *out = host;
+  FINISHED(cudaSuccess);
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  FINISHED(copy(to, from, bytes, kind, CALLER));
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t) {
+  FINISHED(copy(to, from, bytes, kind, CALLER));
+}
+cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                         size_t width, size_t rows, cudaMemcpyKind kind) {
+  FINISHED(copy_rows(to, to_pitch, from, from_pitch, width, rows, kind, CALLER));
+}
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                              size_t width, size_t rows, cudaMemcpyKind kind, cudaStream_t) {
+  FINISHED(copy_rows(to, to_pitch, from, from_pitch, width, rows, kind, CALLER));
+}
+cudaError_t cudaMemset(void* to, int value, size_t bytes) { FINISHED(fill(to, value, bytes)); }
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) {
+  FINISHED(fill(to, value, bytes));
+}
+cudaError_t cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t rows) {
+  for (size_t row = 0; row < rows; row++)
+    if (cudaError_t error = fill(static_cast<char*>(to) + row * pitch, value, width))
+      FINISHED(error);
+  FINISHED(cudaSuccess);
+}
+cudaError_t cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t rows,
+                              cudaStream_t) {
+  return cudaMemset2D(to, pitch, value, width, rows);
+}
+
+cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset,
+                               cudaMemcpyKind kind) {
+  FINISHED(copy_symbol(symbol, nullptr, from, bytes, offset, kind, CALLER));
+}
+cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes,
+                                    size_t offset, cudaMemcpyKind kind, cudaStream_t) {
+  FINISHED(copy_symbol(symbol, nullptr, from, bytes, offset, kind, CALLER));
+}
+cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset,
+                                 cudaMemcpyKind kind) {
+  FINISHED(copy_symbol(symbol, to, nullptr, bytes, offset, kind, CALLER));
+}
+cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset,
+                                      cudaMemcpyKind kind, cudaStream_t) {
+  FINISHED(copy_symbol(symbol, to, nullptr, bytes, offset, kind, CALLER));
+}
+cudaError_t cudaGetSymbolAddress(void** out, const void* symbol) {
+  auto* found = variable_of(symbol);
+  if (!found)
+    FINISHED(cudaErrorInvalidSymbol);
+  *out = reinterpret_cast<void*>(found->first);
+  FINISHED(cudaSuccess);
+}
+cudaError_t cudaGetSymbolSize(size_t* out, const void* symbol) {
+  auto* found = variable_of(symbol);
+  if (!found)
+    FINISHED(cudaErrorInvalidSymbol);
+  *out = found->second.bytes;
+  FINISHED(cudaSuccess);
+}
+
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) {
+  std::lock_guard held(process().lock);
+  uint64_t used = 0;
+  for (auto& [address, allocation] : process().allocations)
+    used += allocation.kind == Kind::HOST ? 0 : allocation.bytes;
+  *total = process().device.memory_bytes;
+  *free_bytes = *total - std::min<uint64_t>(used, *total);
+  FINISHED(cudaSuccess);
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out, const void* pointer) {
+  if (!out)
+    FINISHED(cudaErrorInvalidValue);
+  std::lock_guard held(process().lock);
+  *out = {};
+  auto found = allocation_of(reinterpret_cast<uint64_t>(pointer));
+  if (found == process().allocations.end()) {
+    out->type = cudaMemoryTypeUnregistered;
+    out->device = -2;  // cudaInvalidDeviceId
+    FINISHED(cudaSuccess);
+  }
+  Kind kind = found->second.kind;
+  out->type = kind == Kind::MANAGED ? cudaMemoryTypeManaged
+              : kind == Kind::HOST  ? cudaMemoryTypeHost
+                                    : cudaMemoryTypeDevice;
+  out->devicePointer = const_cast<void*>(pointer);
+  out->hostPointer = kind == Kind::MANAGED || kind == Kind::HOST ? const_cast<void*>(pointer) : nullptr;
+  FINISHED(cudaSuccess);
+}
+
+cudaError_t cudaMemPrefetchAsync(const void*, size_t, cudaMemLocation, unsigned, cudaStream_t) {
+  FINISHED(cudaSuccess);
+}
+cudaError_t cudaMemAdvise(const void*, size_t, cudaMemoryAdvise, cudaMemLocation) {
+  FINISHED(cudaSuccess);
+}
+}

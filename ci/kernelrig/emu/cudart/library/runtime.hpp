@@ -1,0 +1,178 @@
+// Our CUDA runtime and driver for the host side of a program whose kernels are emulated.
+//
+// How it works. The program is a child process of the emulator and loads this library under the
+// names of CUDA's. Device memory is one file that both map: here at the addresses that kernels see,
+// where the program may touch no more than it could on a GPU (managed and pinned memory), and once
+// more at `Memory::view`, where copies are made. A second file has a mark for each byte of it that
+// was written. What only the emulator knows is asked for over a socket, one request at a time: a
+// launch returns when it has been emulated. `Request` and the layout of messages are those of
+// cudart/messages.py.
+//
+// Everything here happens in the order of the calls: streams and events order nothing more.
+#pragma once
+
+#include <cstdarg>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+// CUDA's functions are the library's only names.
+#pragma GCC visibility push(default)
+#include <cuda_runtime_api.h>
+#pragma GCC visibility pop
+
+namespace cudart {
+
+constexpr uint64_t DEVICE_BASE = 0x7F0000000000;  // machine.state_spaces.GLOBAL_BASE
+constexpr uint64_t PAGE = 4096;
+
+enum class Request : uint32_t {
+  HELLO,      // -> Device, then (attribute, value) pairs of int32
+  MODULE,     // a fat binary -> number
+  FUNCTION,   // module, name -> Function, then (offset, bytes) of each parameter
+  VARIABLE,   // module, name, managed -> address, bytes
+  ALLOCATE,   // bytes, kind, caller -> address
+  FREE,       // address
+  LAUNCH,     // Launch, then the parameters -> text that the kernel printed
+  NOTE,       // Note, then a text: something for the report
+  TENSOR_MAP, // the arguments of cuTensorMapEncodeTiled -> 128 bytes
+};
+
+// What an allocation is; the numbers of cudart/heap.py.
+enum class Kind : uint32_t { DEVICE, MANAGED, HOST, VARIABLE, CONSTANT };
+
+enum class Noted : uint32_t { FAILED_CALL, UNWRITTEN_COPY, HOST_ACCESS };
+
+#pragma pack(push, 1)
+struct Device {
+  char name[64];
+  uint64_t memory_bytes;
+  uint64_t capacity_bytes;  // of device memory that can be had here
+  int32_t attributes;       // how many follow
+};
+
+struct FunctionFacts {
+  uint32_t number;
+  int32_t registers, shared_bytes, local_bytes, constant_bytes;
+  int32_t max_threads;       // of a CTA; by .maxntid or .reqntid too
+  int32_t required_block[3]; // .reqntid, 0 without
+  int32_t required_cluster[3];
+  int32_t ptx_version, binary_version;
+  uint32_t param_bytes;
+  uint32_t params;
+};
+
+struct Launch {
+  uint32_t function;
+  uint32_t grid[3], block[3], cluster[3];
+  uint32_t dynamic_shared_bytes;
+  uint32_t cooperative;
+  uint64_t caller;
+};
+
+struct Note {
+  Noted kind;
+  uint32_t code;
+  uint64_t address, bytes, caller;
+};
+#pragma pack(pop)
+
+struct Param {
+  uint32_t offset, bytes;
+};
+
+// A kernel, as the program launches it.
+struct Kernel {
+  uint32_t module = 0;
+  std::string name;
+  bool known = false;
+  FunctionFacts facts{};
+  std::vector<Param> params;
+  int dynamic_limit = 49152;  // cudaFuncAttributeMaxDynamicSharedMemorySize
+  int carveout = -1;
+  bool any_cluster_size = false;
+};
+
+struct Allocation {
+  uint64_t bytes;
+  Kind kind;
+};
+
+struct Answer {
+  cudaError_t error;
+  std::string data;
+};
+
+// Sends a request and waits for its answer; the process ends where nobody answers any more.
+Answer ask(Request request, const std::string& body);
+
+template <class T> std::string packed(const T& value) {
+  return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+template <class... T> std::string packed(const T&... values) {
+  std::string all;
+  ((all += packed<T>(values)), ...);
+  return all;
+}
+
+// The first bytes of an answer, which holds as many.
+template <class T> T unpacked(const std::string& data, size_t at = 0) {
+  T value{};
+  if (data.size() >= at + sizeof value)
+    data.copy(reinterpret_cast<char*>(&value), sizeof value, at);
+  return value;
+}
+
+// What a call returns: notes a failure for the report, and for cudaGetLastError.
+cudaError_t finished(const char* call, cudaError_t code, const void* caller);
+#define FINISHED(code) return ::cudart::finished(__func__, (code), __builtin_return_address(0))
+
+// The state of the process; `lock` is held by every call that looks at it.
+struct Process {
+  std::recursive_mutex lock;
+  Device device{};
+  std::map<int, int> attributes;
+  std::map<uint64_t, Allocation> allocations;  // by address
+  uint8_t* view = nullptr;   // device memory, readable and writable, from DEVICE_BASE
+  uint8_t* marks = nullptr;  // one for each byte of it that was written
+  uint64_t span = 0;         // of both
+  cudaError_t sticky = cudaSuccess;  // a kernel that failed: no call succeeds after it
+  bool forked = false;
+};
+Process& process();
+
+extern thread_local cudaError_t last_error;
+
+inline bool is_device_address(uint64_t address) {
+  return address >= DEVICE_BASE && address < DEVICE_BASE + process().span;
+}
+
+// The allocation that holds `address`, or end().
+std::map<uint64_t, Allocation>::iterator allocation_of(uint64_t address);
+
+// Makes an allocation of the emulator's known: its pages are the program's where it may touch them.
+void adopt(uint64_t address, uint64_t bytes, Kind kind);
+
+cudaError_t allocate(void** out, uint64_t bytes, Kind kind, const void* caller);
+cudaError_t release(void* pointer, bool host);
+
+// Copies between any two places; `kind` is checked against them.
+cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, const void* caller);
+cudaError_t fill(void* to, int value, size_t bytes);
+
+// The device variable of a host symbol, or null.
+const std::pair<const uint64_t, Allocation>* variable_of(const void* symbol);
+Kernel* kernel_of(const void* stub);
+cudaError_t learn(Kernel& kernel);
+
+const char* error_name(int code);
+const char* error_text(int code);
+
+// `cudaGetDriverEntryPoint`, cuGetProcAddress: a function of the driver that is here, or null.
+void* driver_function(const char* name);
+
+}  // namespace cudart

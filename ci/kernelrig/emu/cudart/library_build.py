@@ -1,0 +1,49 @@
+"""Compiles the library with the user's g++ and CUDA's headers, and gives it the names of CUDA's."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from kernelrig.emu.native.core_build import Variant, build, built
+from kernelrig.files.rundir import part_name
+
+SOURCES = Path(__file__).parent / "library"
+NAMES = ("libcudart.so", "libcudart.so.13", "libcuda.so", "libcuda.so.1")
+"""What the linker looks for, and what programs that are linked ask for."""
+
+
+def library_folder(headers: Path, say: Callable[[str], None]) -> Path:
+    """Return the folder of the library under its names, built against CUDA's `headers`.
+
+    `say` is told before it is built. Raises NotBuilt where it cannot be built.
+    """
+    variant = _variant(headers)
+    if built(sources=SOURCES, variant=variant) is None:
+        say("compiling the CUDA runtime of emulated programs with g++: once, up to a minute")
+    library = build(variant, sources=SOURCES)
+    folder = library.with_name(f"{library.stem}.names")
+    if all((folder / name).is_file() for name in NAMES):
+        return folder
+    part = library.with_name(part_name())
+    try:
+        part.mkdir()
+        for name in NAMES:
+            (part / name).symlink_to(f"../{library.name}")
+        with contextlib.suppress(OSError):  # of a library that was removed, and is here again
+            part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return folder
+
+
+def _variant(headers: Path) -> Variant:
+    return Variant(
+        name="cudart",
+        # Programs that are linked with CUDA's own library ask for the version of that name.
+        own_flags=("-isystem", os.fspath(headers), "-fvisibility=hidden", "-pthread"),
+        own_link=("-Wl,-soname,libcudart.so.13", "-Wl,--default-symver", "-pthread"),
+    )

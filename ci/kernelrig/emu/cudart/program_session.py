@@ -1,0 +1,225 @@
+"""One program from start to end: its requests are answered, its launches emulated."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from kernelrig.emu.cudart import messages
+from kernelrig.emu.cudart.device_memory import DeviceMemory, Kind
+from kernelrig.emu.cudart.devices import Device
+from kernelrig.emu.cudart.fat_binary import choose_ptx
+from kernelrig.emu.cudart.messages import BrokenMessage, Noted, NoteMessage, Request
+from kernelrig.emu.cudart.modules import LoadedFunction, LoadedModule, Resources
+from kernelrig.emu.cudart.program_launch import SUCCESS, HowToRun, LaunchRun, run_launch
+from kernelrig.errors import CiError
+from kernelrig.proc import attached_process
+
+VARIABLE = "KERNELRIG_CUDART"
+"""Tells library/client.cpp its descriptors, and the size of the files."""
+SPAN = 1 << 38
+MAX_NOTES = 1000
+_MEMORY_ALLOCATION, _INVALID_VALUE, _INVALID_SYMBOL, _INVALID_FUNCTION = 2, 1, 13, 98
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An executable that is linked with the library, and how it is started.
+
+    `source` is the file whose lines findings name, `libraries` the folder of the library's names.
+    """
+
+    path: Path
+    arguments: tuple[str, ...]
+    libraries: Path
+    source: str = ""
+    resources: Mapping[str, Resources] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that the host code did, `offset` bytes into `allocation` where it names one."""
+
+    kind: Noted
+    code: int
+    text: str
+    allocation: str = ""
+    offset: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRun:
+    """How a program ended: its exit code, -N for signal N, and what was seen until then."""
+
+    exit_code: int
+    launches: tuple[LaunchRun, ...]
+    notes: tuple[Note, ...]
+
+
+def run_program(
+    program: Program,
+    device: Device,
+    how: HowToRun,
+    say: Callable[[str], None],
+    stdout: IO[bytes] | None = None,
+) -> ProgramRun:
+    """Run a program to its end; it has this process's standard streams, or `stdout`.
+
+    Raises CiError for what cannot be emulated: the program is ended then.
+    """
+    memory = DeviceMemory(SPAN, _capacity())
+    ours, theirs = socket.socketpair()
+    session = _Session(memory, device, how, say, program)
+    try:
+        passed = (theirs.fileno(), *memory.files)
+        paths = [str(program.libraries), os.environ.get("LD_LIBRARY_PATH", "")]
+        environment = {
+            **os.environ,
+            "LD_LIBRARY_PATH": ":".join(filter(None, paths)),
+            VARIABLE: ",".join(map(str, (*passed, SPAN))),
+        }
+        argv = (str(program.path), *program.arguments)
+        with attached_process(argv, env=environment, pass_fds=passed, stdout=stdout) as process:
+            theirs.close()
+            session.serve(ours)
+            code = process.wait()
+    finally:
+        ours.close()
+        theirs.close()
+        memory.close()
+    return ProgramRun(code, tuple(session.launches), tuple(session.notes))
+
+
+def _unknown(_: bytes) -> tuple[int, bytes]:
+    raise BrokenMessage
+
+
+def _capacity() -> int:
+    """Return how much device memory a program may have here: half of this machine's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+class _Session:
+    """Answers one program."""
+
+    def __init__(
+        self,
+        memory: DeviceMemory,
+        device: Device,
+        how: HowToRun,
+        say: Callable[[str], None],
+        program: Program,
+    ) -> None:
+        self._memory, self._device, self._how, self._say = memory, device, how, say
+        self._program = program
+        self._modules: list[LoadedModule] = []
+        self._functions: list[LoadedFunction] = []
+        self._allocated = 0
+        self.launches: list[LaunchRun] = []
+        self.notes: list[Note] = []
+
+    def serve(self, connection: socket.socket) -> None:
+        """Answer requests until the program closes its end."""
+        answers: dict[int, Callable[[bytes], tuple[int, bytes]]] = {
+            Request.HELLO: self._hello,
+            Request.MODULE: self._module,
+            Request.FUNCTION: self._function,
+            Request.VARIABLE: self._variable,
+            Request.ALLOCATE: self._allocate,
+            Request.FREE: self._free,
+            Request.LAUNCH: self._launch,
+            Request.NOTE: self._note,
+        }
+        try:
+            while (request := messages.receive(connection)) is not None:
+                number, body = request
+                error, data = answers.get(number, _unknown)(body)
+                messages.answer(connection, error, data)
+        except BrokenMessage as e:
+            raise CiError(
+                "the program sent what its CUDA library never sends",
+                "something in it overwrites memory: build it with -Xcompiler -fsanitize=address",
+            ) from e
+
+    def _hello(self, _: bytes) -> tuple[int, bytes]:
+        return SUCCESS, self._device.packed(self._memory.capacity)
+
+    def _module(self, body: bytes) -> tuple[int, bytes]:
+        image = choose_ptx(body, self._device.arch)
+        self._modules.append(
+            LoadedModule(image, self._memory, self._program.source, self._resources)
+        )
+        return SUCCESS, (len(self._modules) - 1).to_bytes(4, "little")
+
+    def _resources(self, name: str) -> Resources:
+        return self._program.resources.get(name, Resources())
+
+    def _known_module(self, number: int) -> LoadedModule:
+        if number >= len(self._modules):
+            raise BrokenMessage
+        return self._modules[number]
+
+    def _function(self, body: bytes) -> tuple[int, bytes]:
+        (module,), name = messages.read_numbers(body, 1)
+        known = self._known_module(module)
+        found = known.function(name)
+        if found is None:
+            return _INVALID_FUNCTION, b""
+        self._functions.append(found)
+        return SUCCESS, found.message(len(self._functions) - 1, known.image.number).packed
+
+    def _variable(self, body: bytes) -> tuple[int, bytes]:
+        (module, _managed), name = messages.read_numbers(body, 2)
+        found = self._known_module(module).variables.get(name)
+        if found is None:
+            return _INVALID_SYMBOL, b""
+        return SUCCESS, messages.pack_addresses(found.address, found.size)
+
+    def _allocate(self, body: bytes) -> tuple[int, bytes]:
+        size, kind, _ = messages.read_allocate(body)
+        if kind not in (Kind.DEVICE, Kind.MANAGED, Kind.HOST):
+            raise BrokenMessage
+        self._allocated += 1
+        made = self._memory.allocate(size, Kind(kind), f"allocation {self._allocated}")
+        if made is None:
+            most = self._memory.capacity
+            self._say(
+                f"the program asks for {size} bytes of device memory, of which {most} can be had"
+                f" here and {self._memory.used} are in use: it is told that there are no more"
+            )
+            return _MEMORY_ALLOCATION, b""
+        return SUCCESS, messages.pack_addresses(made.address)
+
+    def _free(self, body: bytes) -> tuple[int, bytes]:
+        if len(body) != 8:
+            raise BrokenMessage
+        known = self._memory.free(int.from_bytes(body, "little"))
+        return (SUCCESS if known else _INVALID_VALUE), b""
+
+    def _launch(self, body: bytes) -> tuple[int, bytes]:
+        asked = messages.read_launch(body)
+        if asked.function >= len(self._functions):
+            raise BrokenMessage
+        function = self._functions[asked.function]
+        number = len(self.launches) + 1
+        ran = run_launch(number, function, asked, self._memory, self._how, self._say)
+        self.launches.append(ran)
+        return ran.error, b""
+
+    def _note(self, body: bytes) -> tuple[int, bytes]:
+        said = messages.read_note(body)
+        if len(self.notes) < MAX_NOTES:
+            self.notes.append(self._described(said))
+        return SUCCESS, b""
+
+    def _described(self, said: NoteMessage) -> Note:
+        found = self._memory.find(said.address) if said.address else None
+        if found is None:
+            return Note(said.kind, said.code, said.text)
+        offset = said.address - found.address
+        return Note(said.kind, said.code, said.text, found.name, offset, said.size)

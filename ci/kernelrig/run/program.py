@@ -1,0 +1,178 @@
+"""`invoke run`: a CUDA program of anybody's, compiled and run with its kernels emulated."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from kernelrig.build.program_sources import SOURCES, build_program
+from kernelrig.build.toolchain import find_toolchain, require_arch
+from kernelrig.config.selection import choose
+from kernelrig.emu.__main__ import MOST_SCHEDULES, brief, shown
+from kernelrig.emu.cudart.devices import device_of
+from kernelrig.emu.cudart.library_build import library_folder
+from kernelrig.emu.cudart.messages import Noted
+from kernelrig.emu.cudart.modules import Resources
+from kernelrig.emu.cudart.program_launch import HowToRun, LaunchRun
+from kernelrig.emu.cudart.program_session import Note, Program, ProgramRun, run_program
+from kernelrig.emu.launch.engines import choose_engine
+from kernelrig.emu.launch.execution import Schedule
+from kernelrig.emu.launch.exploration import ALL_OBSERVERS
+from kernelrig.errors import ConfigError
+from kernelrig.model import EmulatorEngine
+from kernelrig.terminal.log import say, working
+
+DEFAULT_ARCH = "sm_100a"
+ALL_ENGINES = tuple(engine.value for engine in EmulatorEngine)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRequest:
+    """What to run, and how. `files` are sources; `arguments` the program's own."""
+
+    files: tuple[Path, ...]
+    arguments: tuple[str, ...] = ()
+    arch: str = DEFAULT_ARCH
+    nvcc_flags: tuple[str, ...] = ()
+    schedules: int = 4
+    seed: int = 0
+    observe: tuple[str, ...] = ()
+    engine: str = "auto"
+    system_cuda: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramReport:
+    """What a run is judged by: `text` for people, and the exit code."""
+
+    run: ProgramRun
+    text: str
+    exit_code: int
+
+
+def emulate_program(
+    root: Path, request: ProgramRequest, stdout: IO[bytes] | None = None
+) -> ProgramReport:
+    """Compile and run a program. Its output goes to this process's streams, or to `stdout`.
+
+    Raises ConfigError, BuildError, and CiError for what cannot be emulated.
+    """
+    _check(request)
+    device = device_of(request.arch)
+    engine = choose_engine(request.engine, say)
+    if engine.why:
+        say(f"{engine.why}: the engine is numpy")
+    tools = find_toolchain(root, system=request.system_cuda)
+    require_arch(tools, request.arch)
+    libraries = library_folder(tools.root / "include", say)
+    with tempfile.TemporaryDirectory(prefix="kernelrig-run-") as place:
+        with working(f"compiling {request.files[0].name} for {request.arch}"):
+            built = build_program(
+                request.files, request.arch, tools, libraries, Path(place), request.nvcc_flags
+            )
+        resources = {r.name: Resources(r.registers, r.stack_bytes) for r in built.resources}
+        program = Program(
+            built.path, request.arguments, libraries, str(request.files[0]), resources
+        )
+        how = HowToRun(
+            Schedule(seed=request.seed, engine=engine.name),
+            request.schedules,
+            request.observe or ALL_OBSERVERS,
+        )
+        ran = run_program(program, device, how, say, stdout)
+    return ProgramReport(ran, report_text(ran, device.name, request.schedules), exit_code(ran))
+
+
+def _check(request: ProgramRequest) -> None:
+    choose(ALL_ENGINES, request.engine, "engine")
+    for name in request.observe:
+        choose(ALL_OBSERVERS, name, "observer")
+    if not 1 <= request.schedules <= MOST_SCHEDULES:
+        raise ConfigError(f"--schedules is from 1 to {MOST_SCHEDULES}, not {request.schedules}")
+    for file in request.files:
+        if not file.is_file():
+            raise ConfigError(f"no file {file}")
+        if file.suffix not in SOURCES:
+            known = ", ".join(SOURCES)
+            raise ConfigError(f"{file} is no source: it must end in one of {known}")
+
+
+def exit_code(ran: ProgramRun) -> int:
+    """Return 1 for an error finding, a launch that did not end, or the program's own failure."""
+    found = any(f.severity == "error" for launch in ran.launches for f in launch.findings)
+    stopped = any(launch.stopped for launch in ran.launches)
+    touched = any(note.kind is Noted.HOST_ACCESS for note in ran.notes)
+    return int(bool(found or stopped or touched or ran.exit_code))
+
+
+def report_text(ran: ProgramRun, device: str, schedules: int) -> str:
+    """Return the report: what each launch found, what host calls did, how the program ended."""
+    lines = []
+    for launch in ran.launches:
+        lines += _launch_lines(launch)
+    lines += [_note_line(note) for note in ran.notes]
+    errors = sum(f.severity == "error" for launch in ran.launches for f in launch.findings)
+    warnings = sum(len(launch.findings) for launch in ran.launches) - errors
+    lines.append(f"the program {_ending(ran.exit_code)}")
+    count = f"{len(ran.launches)} launch{'' if len(ran.launches) == 1 else 'es'}"
+    lines.append(
+        f"emulated: {device}, {count}, {schedules} schedules each, "
+        f"{errors} errors, {warnings} warnings"
+    )
+    if not ran.launches:
+        lines.append("nothing was established of kernels: the program launched none")
+    return "\n".join(lines)
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"exited with code {code}"
+    return f"was ended by {signal.Signals(-code).name}"
+
+
+def _launch_lines(launch: LaunchRun) -> list[str]:
+    if not launch.findings and not launch.differing and not launch.stopped:
+        return []
+    lines = [f"launch {launch.number}: {_configuration(launch)}"]
+    for finding in launch.findings:
+        cause = None if finding.cause is None else launch.findings[finding.cause]
+        lines.append(f"  follows from that: {brief(finding)}" if cause else shown(finding))
+    if launch.differing:
+        names = ", ".join(launch.differing)
+        lines.append(f"note: schedules left different values in {names}")
+    return lines
+
+
+def _configuration(launch: LaunchRun) -> str:
+    parts = [f"grid {_triple(launch.grid)}", f"block {_triple(launch.block)}"]
+    if launch.cluster != (1, 1, 1):
+        parts.append(f"cluster {_triple(launch.cluster)}")
+    return f"{launch.kernel}, {', '.join(parts)}"
+
+
+def _triple(values: Sequence[int]) -> str:
+    shown_values = list(values)
+    while len(shown_values) > 1 and shown_values[-1] == 1:
+        shown_values.pop()
+    return " x ".join(map(str, shown_values))
+
+
+def _note_line(note: Note) -> str:
+    where = f"{note.allocation} + {note.offset:#x}"
+    match note.kind:
+        case Noted.FAILED_CALL:
+            return f"warning: {note.text} returned error {note.code}"
+        case Noted.UNWRITTEN_COPY:
+            return (
+                f"warning: {note.text} read {note.size} bytes that nothing wrote, the first at"
+                f" {where}"
+            )
+        case Noted.HOST_ACCESS:
+            return (
+                f"error: the host touched device memory, {where}: only kernels reach what"
+                " cudaMalloc made; copy it with cudaMemcpy"
+            )

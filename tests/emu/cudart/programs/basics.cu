@@ -1,0 +1,175 @@
+// A program of several small cases, chosen by its first argument: one compilation for many tests.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <unistd.h>
+
+__global__ void axpy(float* y, const float* x, float a, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n)
+    y[i] += a * x[i];
+}
+
+__global__ void sum(float* out, const float* in) {
+  __shared__ float part[128];
+  part[threadIdx.x] = in[threadIdx.x];
+  // __syncthreads() is missing here
+  for (int step = 64; step; step /= 2) {
+    if (threadIdx.x < step)
+      part[threadIdx.x] += part[threadIdx.x + step];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0)
+    *out = part[0];
+}
+
+__global__ void spin(volatile int* flag) {
+  while (!*flag) {
+  }
+}
+
+template <class T> static T* on_device(int n) {
+  T* made = nullptr;
+  if (cudaMalloc(&made, n * sizeof(T)))
+    exit(70);
+  return made;
+}
+
+static int add(int n) {
+  float *x = (float*)malloc(4 * n), *y = (float*)malloc(4 * n);
+  for (int i = 0; i < n; i++)
+    x[i] = i, y[i] = 1;
+  float *dx = on_device<float>(n), *dy = on_device<float>(n);
+  cudaMemcpy(dx, x, 4 * n, cudaMemcpyHostToDevice);
+  cudaMemcpy(dy, y, 4 * n, cudaMemcpyHostToDevice);
+  axpy<<<(n + 127) / 128, 128>>>(dy, dx, 2.0f, n);
+  axpy<<<(n + 127) / 128, 128>>>(dy, dx, 3.0f, n);
+  cudaError_t error = cudaDeviceSynchronize();
+  cudaMemcpy(y, dy, 4 * n, cudaMemcpyDeviceToHost);
+  for (int i = 0; i < n; i++)
+    if (y[i] != 1 + 5.0f * i)
+      return 3;
+  printf("%d right, %s\n", n, cudaGetErrorString(error));
+  return 0;
+}
+
+static int race() {
+  float h[128], r = -1;
+  for (int i = 0; i < 128; i++)
+    h[i] = i;
+  float *in = on_device<float>(128), *out = on_device<float>(1);
+  cudaMemcpy(in, h, sizeof h, cudaMemcpyHostToDevice);
+  sum<<<1, 128>>>(out, in);
+  cudaMemcpy(&r, out, 4, cudaMemcpyDeviceToHost);
+  printf("%g\n", r);
+  return 0;
+}
+
+static int beyond() {
+  float* d = on_device<float>(32);
+  cudaMemset(d, 0, 128);
+  axpy<<<1, 64>>>(d, d, 1, 33);
+  return 0;
+}
+
+static int errors() {
+  float* d = on_device<float>(32);
+  float h[64];
+  axpy<<<1, 2048>>>(d, d, 1, 0);
+  printf("%s\n", cudaGetErrorName(cudaGetLastError()));
+  printf("%d\n", cudaGetLastError());
+  printf("%d\n", cudaMemcpy(h, d, 256, cudaMemcpyDeviceToHost));
+  printf("%d\n", cudaMemcpy(h, h + 1, 4, cudaMemcpyDeviceToHost));
+  printf("%d\n", cudaFree(d + 1));
+  printf("%d\n", cudaFree(d));
+  printf("%d\n", cudaFree(d));
+  return 4;
+}
+
+static int unwritten() {
+  float* d = on_device<float>(32);
+  float h[32];
+  cudaMemset(d, 0, 64);
+  return cudaMemcpy(h, d, 128, cudaMemcpyDeviceToHost);
+}
+
+static int managed() {
+  float* d;
+  cudaMallocManaged(&d, 4096 + 128);
+  for (int i = 0; i < 32; i++)
+    d[i] = i;
+  axpy<<<1, 32>>>(d, d, 1, 32);
+  cudaDeviceSynchronize();
+  printf("%g\n", d[31]);
+  return d[31] != 62;
+}
+
+static int after_free() {
+  float* d = on_device<float>(32);
+  cudaMemset(d, 0, 128);
+  cudaFree(d);
+  on_device<float>(32);
+  axpy<<<1, 32>>>(d, d, 1, 32);
+  return 0;
+}
+
+static int host_pointer() {
+  float h[32] = {};
+  axpy<<<1, 32>>>(h, h, 1, 32);
+  return 0;
+}
+
+static int hang() {
+  int* d = on_device<int>(1);
+  cudaMemset(d, 0, 4);
+  spin<<<1, 1>>>(d);
+  cudaError_t error = cudaDeviceSynchronize();
+  printf("%s, then %s\n", cudaGetErrorName(error), cudaGetErrorName(cudaMalloc(&d, 4)));
+  return 1;
+}
+
+static int forked() {
+  cudaFree(nullptr);
+  int* d;
+  if (fork() == 0)
+    _exit(cudaMalloc(&d, 4) == cudaErrorInitializationError ? 0 : 1);
+  return cudaMalloc(&d, 4);
+}
+
+int main(int argc, char** argv) {
+  std::string what = argc > 1 ? argv[1] : "add";
+  if (what == "add")
+    return add(argc > 2 ? atoi(argv[2]) : 1000);
+  if (what == "race")
+    return race();
+  if (what == "beyond")
+    return beyond();
+  if (what == "errors")
+    return errors();
+  if (what == "unwritten")
+    return unwritten();
+  if (what == "managed")
+    return managed();
+  if (what == "after-free")
+    return after_free();
+  if (what == "host-pointer")
+    return host_pointer();
+  if (what == "hang")
+    return hang();
+  if (what == "fork")
+    return forked();
+  if (what == "touch")
+    return *on_device<int>(1);
+  if (what == "abort")
+    abort();
+  if (what == "echo") {
+    char line[64];
+    while (fgets(line, sizeof line, stdin))
+      fputs(line, stdout);
+    for (int i = 2; i < argc; i++)
+      printf("<%s>", argv[i]);
+    return 0;
+  }
+  return 2;
+}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,9 @@ from kernelrig.emu.launch.engines import choose_engine
 from kernelrig.emu.launch.estimate import Watch
 from kernelrig.emu.launch.execution import DEFAULT_STEPS, Schedule
 from kernelrig.emu.launch.exploration import ALL_OBSERVERS, Outcome, emulate, schedules_of
+from kernelrig.emu.launch.file import read_launch
 from kernelrig.emu.launch.loader import load
+from kernelrig.emu.launch.memory_need import require_memory
 from kernelrig.emu.launch.workers import raised_at
 from kernelrig.emu.machine.findings import OBSERVER_OF, Finding
 from kernelrig.emu.observe.registry import OBSERVERS
@@ -93,6 +96,11 @@ def _parser() -> argparse.ArgumentParser:
         default=Emulation().engine.value,
         help="native, numpy, or auto: native where it can be built (default %(default)s)",
     )
+    run.add_argument(
+        "--large",
+        action="store_true",
+        help="accept buffers over a GiB, or 4 together, where that much memory is free",
+    )
     run.add_argument("--jobs", type=int, default=0, help="processes; 0: one a processor")
     run.add_argument("--source", default="", help="the file whose lines findings name")
     run.add_argument("--dump", action="append", default=[], metavar="BUFFER=FILE.npy")
@@ -114,7 +122,11 @@ def _run(arguments: argparse.Namespace) -> int:
         most = f"--schedules is at most {MOST_SCHEDULES}, --jobs {MOST_JOBS}"
         raise ConfigError(f"{most}, not {arguments.schedules} and {arguments.jobs}")
     dumps = _dumps(arguments.dump)
-    loaded = load(arguments.launch, arguments.module, arguments.source)
+    if arguments.large:
+        jobs = min(arguments.jobs or len(os.sched_getaffinity(0)), arguments.schedules)
+        needed = require_memory(read_launch(arguments.launch, large=True), observe, jobs)
+        _tell(f"memory: {needed}")
+    loaded = load(arguments.launch, arguments.module, arguments.source, large=arguments.large)
     unknown = sorted(dumps.keys() - loaded.entry.buffers.keys())
     if unknown:
         known = ", ".join(loaded.entry.buffers)
@@ -136,6 +148,7 @@ def _run(arguments: argparse.Namespace) -> int:
         tuple(dumps),
         arguments.jobs,
         Watch(_tell),
+        spill=next((path.parent for path in dumps.values()), None),
     )
     try:
         written = {name: _dump(name, path, outcome) for name, path in dumps.items()}

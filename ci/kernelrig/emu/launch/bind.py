@@ -77,11 +77,21 @@ class Kernel:
     local_bytes: int
     names: RegionNames = field(default_factory=RegionNames)
 
-    def machine(self, rng: random.Random, resident: int, kind: type[Machine] = Machine) -> Machine:
-        """Return a fresh machine that holds up to `resident` CTAs at a time."""
+    def machine(
+        self,
+        rng: random.Random,
+        resident: int,
+        kind: type[Machine] = Machine,
+        *,
+        last: bool = False,
+    ) -> Machine:
+        """Return a fresh machine that holds up to `resident` CTAs at a time.
+
+        The `last` one of this process takes the memory as it is: a copy would double what is used.
+        """
         slots = min(resident, self.geometry.ctas)
         memory = Memory(
-            self.memory.copy(),
+            self.memory if last else self.memory.copy(),
             Arena(slots * SLOT_BYTES),
             Arena(0),
             self.shared_bytes,

@@ -52,7 +52,7 @@ class Estimate:
         """Say how long `schedules` will take of which each takes `each_s`."""
         self._known = True
         passed = now - self._began
-        rounds = math.ceil(self._schedules / max(len(self._workers.workers), 1))
+        rounds = math.ceil(self._schedules / self._workers.count)
         left = each_s * rounds - passed
         if left >= self._watch.long_s:
             self._watch.say(

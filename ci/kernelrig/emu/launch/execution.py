@@ -58,14 +58,20 @@ def run(
     schedule: Schedule,
     observers: Sequence[Hooks] = (),
     progress: Progress | None = None,
+    *,
+    last: bool = False,
 ) -> ScheduleRun:
-    """Run `kernel` once; equal schedules give equal runs. `progress` says how far it is."""
+    """Run `kernel` once; equal schedules give equal runs. `progress` says how far it is.
+
+    After the `last` run in a process the kernel can be run no more (see `Kernel.machine`).
+    """
     rng = random.Random(f"{schedule.seed}:{schedule.number}")
     geometry = kernel.geometry
     group = geometry.cluster_ctas
     resident = max(schedule.resident_ctas // group, 1) * group
     native = schedule.engine == NATIVE
-    machine = kernel.machine(rng, resident, NativeMachine if native else Machine)
+    kind = NativeMachine if native else Machine
+    machine = kernel.machine(rng, resident, kind, last=last)
     machine.findings.schedule = schedule.number
     machine.hardware_accumulation = schedule.hardware_accumulation
     if native:

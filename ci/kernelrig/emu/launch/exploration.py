@@ -6,7 +6,12 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import numpy as np
 
 from kernelrig.emu.launch.element_types import DTYPES
 from kernelrig.emu.launch.engines import NUMPY
@@ -27,6 +32,8 @@ from kernelrig.emu.observe.registry import OBSERVERS
 from kernelrig.errors import CiError
 
 ALL_OBSERVERS = ("memory", "races", "init", "sync")
+LARGE_BYTES = 1 << 28
+"""Of global memory."""
 SILENT = Watch()
 _ALWAYS = frozenset({"results", "run"})
 
@@ -90,25 +97,47 @@ def emulate(
     jobs: int = 0,
     watch: Watch = SILENT,
     keep: Callable[[Machine], object] = lambda _: None,
+    spill: Path | None = None,
 ) -> Outcome:
     """Run `loaded` under each of `schedules`; `dump` names the buffers to bring back.
 
     `jobs` processes run at a time, 0 for one per processor. `watch` is told how long it will take.
+    The dumped buffers of a large launch go through files without a name in the folder `spill`.
     `keep` is called in those processes with the machine of each schedule at its end; what it
     returns must be picklable.
     Raises CiError if a process died: it says of what, and where in the kernel.
     """
     jobs = min(jobs or len(os.sched_getaffinity(0)), len(schedules))
+    # Each schedule of a large launch gets a process, and has the memory as it is forked: what it
+    # does not write is there once, for all of them.
+    large = len(loaded.kernel.memory) >= LARGE_BYTES
+    with ExitStack() as opened:
+        files = {
+            schedule.number: {name: opened.enter_context(TemporaryFile(dir=spill)) for name in dump}
+            for schedule in (schedules if large else ())
+        }
 
-    def run_one(schedule: Schedule, progress: Progress) -> _One:
-        return _run_one(loaded, schedule, tuple(observe), tuple(dump), progress, keep)
+        def run_one(schedule: Schedule, progress: Progress) -> _One:
+            begin = time.perf_counter()
+            one, ran = _run_one(loaded, schedule, tuple(observe), progress, keep, last=large)
+            for name in dump:
+                left = _buffer(loaded, ran, name)
+                if large:
+                    left.tofile(files[schedule.number][name])
+                else:
+                    one.buffers[name] = left.copy()
+            return replace(one, wall_s=time.perf_counter() - begin)
 
-    with Workers(run_one, jobs) as workers:
-        estimate = Estimate(workers, len(schedules), watch)
-        try:
-            ran = workers.map(schedules, estimate.look, watch.look_s)
-        except Died as e:
-            raise _died(e, loaded, schedules[e.number]) from e
+        with Workers(run_one, jobs, once=large) as workers:
+            estimate = Estimate(workers, len(schedules), watch)
+            try:
+                ran = workers.map(schedules, estimate.look, watch.look_s)
+            except Died as e:
+                raise _died(e, loaded, schedules[e.number]) from e
+        for schedule, one in zip(schedules, ran, strict=True):
+            for name, file in files.get(schedule.number, {}).items():
+                entry = loaded.entry.buffers[name]
+                one.buffers[name] = np.memmap(file, DTYPES[entry.dtype], "r", shape=entry.shape)
     rows: dict[str, int] = {}
     counters: dict[str, int] = {}
     for one in ran:
@@ -140,9 +169,15 @@ def _others(first: _One, later: Iterable[tuple[Schedule, _One]]) -> dict[int, di
     found: dict[int, dict[str, Array]] = {}
     for schedule, one in later:
         for name, array in one.buffers.items():
-            if array.tobytes() != first.buffers[name].tobytes():
+            if not _same_bits(array, first.buffers[name]):
                 found.setdefault(schedule.number, {})[name] = array
     return found
+
+
+def _same_bits(one: Array, other: Array) -> bool:
+    a, b = one.reshape(-1).view(np.uint8), other.reshape(-1).view(np.uint8)
+    starts = range(0, len(a), LARGE_BYTES)
+    return all(np.array_equal(a[i : i + LARGE_BYTES], b[i : i + LARGE_BYTES]) for i in starts)
 
 
 def schedules_of(first: Schedule, count: int) -> tuple[Schedule, ...]:
@@ -169,30 +204,31 @@ def _run_one(
     loaded: Loaded,
     schedule: Schedule,
     observe: tuple[str, ...],
-    dump: tuple[str, ...],
     progress: Progress,
     keep: Callable[[Machine], object],
-) -> _One:
-    begin = time.perf_counter()
+    *,
+    last: bool = False,
+) -> tuple[_One, ScheduleRun]:
     writers = LastWriter() if loaded.entry.expect else None
     observers: list[Hooks] = [made() for made in _factories(observe)]
     inits = [o for o in observers if isinstance(o, Init)]
     observing = [*observers, *([writers] if writers else [])]
-    ran = run(loaded.kernel, schedule, observing, progress)
+    ran = run(loaded.kernel, schedule, observing, progress, last=last)
     if writers and not ran.machine.stopped:
         for init in inits:
             init.left_unwritten(ran.machine, tuple(loaded.entry.expect))
         compare(loaded, ran.machine, writers)
-    return _One(
+    one = _One(
         ran.machine.findings.all,
-        {name: _buffer(loaded, ran, name) for name in dump},
+        {},
         ran.counts,
         dict(ran.machine.counts),
         ran.steps,
-        time.perf_counter() - begin,
+        0.0,
         ran.machine.stopped,
         keep(ran.machine),
     )
+    return one, ran
 
 
 def _factories(observe: tuple[str, ...]) -> list[Callable[[], Hooks]]:
@@ -203,7 +239,7 @@ def _buffer(loaded: Loaded, ran: ScheduleRun, name: str) -> Array:
     at = loaded.kernel.buffers[name]
     entry = loaded.entry.buffers[name]
     raw = ran.machine.memory.global_.bytes[at.start : at.start + at.size]
-    return raw.view(DTYPES[entry.dtype]).reshape(entry.shape).copy()
+    return raw.view(DTYPES[entry.dtype]).reshape(entry.shape)
 
 
 def _add(into: dict[str, int], more: dict[str, int]) -> None:

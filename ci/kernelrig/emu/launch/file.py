@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from kernelrig.emu.launch.element_types import DTYPES
 from kernelrig.emu.launch.layout import SharedEntry, TensorEntry, layout_errors
 from kernelrig.errors import ConfigError
 from kernelrig.files import strict_json
@@ -20,6 +21,11 @@ Dtype = Literal[
 ]  # fmt: skip
 MAX_BUFFER_BYTES = 1 << 30
 MAX_BUFFERS_BYTES = 4 << 30
+"""Of buffers as if their elements were the largest."""
+LARGE_BUFFER_BYTES = (1 << 31) - (1 << 20)
+LARGE_BUFFERS_BYTES = 1 << 38
+"""Of the buffers of a launch that may be as large as memory is (memory_need); places in one of them
+are 32-bit numbers in the core."""
 MAX_FILE_BYTES = 4 << 20
 MAX_ENTRIES = 4096
 """Of each list and mapping: the parameters of a kernel have no more bytes."""
@@ -89,8 +95,8 @@ class LaunchEntry:
     tensor_layout: tuple[TensorEntry, ...] = ()
 
 
-def read_launch(path: Path) -> LaunchEntry:
-    """Read and check a launch file.
+def read_launch(path: Path, *, large: bool = False) -> LaunchEntry:
+    """Read and check a launch file. `large`: its buffers may be as large as memory is.
 
     Raises:
         ConfigError: it cannot be read, is no JSON, or says something it may not.
@@ -105,13 +111,15 @@ def read_launch(path: Path) -> LaunchEntry:
     except ValueError as e:
         raise ConfigError(f"{path.name}: is not JSON: {e}") from e
     launch, complaints = convert(LaunchEntry, value)
-    said = [c.text for c in complaints] or ([] if launch is None else list(_complaints(launch)))
+    said = [c.text for c in complaints]
+    if launch is not None and not said:
+        said = _complaints(launch, large=large)
     if launch is None or said:
         raise ConfigError(f"{path.name}: {'; '.join(said)}")
     return launch
 
 
-def _complaints(launch: LaunchEntry) -> list[str]:
+def _complaints(launch: LaunchEntry, *, large: bool) -> list[str]:
     """Return what is wrong with a file whose types are right."""
     said = []
     for key in ("buffers", "args", "tensor_maps", "expect", "shared_layout", "tensor_layout"):
@@ -140,10 +148,12 @@ def _complaints(launch: LaunchEntry) -> list[str]:
         limits = f"from 0 to {MAX_DYNAMIC_SMEM}, not {launch.dynamic_smem_bytes}"
         return [*said, f"'dynamic_smem_bytes' must be {limits}"]  # by which layouts are bounded
     for name, buffer in launch.buffers.items():
-        said += _buffer_complaints(name, buffer)
-    total = sum(_bytes(buffer) for buffer in launch.buffers.values())
-    if total > MAX_BUFFERS_BYTES:
-        said.append(f"the buffers have {total} bytes together, at most {MAX_BUFFERS_BYTES}")
+        said += _buffer_complaints(name, buffer, large=large)
+    total = sum(_bytes(buffer, large=large) for buffer in launch.buffers.values())
+    if total > (most := LARGE_BUFFERS_BYTES if large else MAX_BUFFERS_BYTES):
+        said.append(
+            f"the buffers have {total} bytes together, at most {most}{_advice(large=large)}"
+        )
     for name, mapped in launch.tensor_maps.items():
         if mapped.buffer not in launch.buffers:
             said.append(f"tensor map {name!r} names buffer {mapped.buffer!r}, which is not there")
@@ -154,23 +164,31 @@ def _complaints(launch: LaunchEntry) -> list[str]:
         said.append("'shared_layout' and 'tensor_layout' need \"schema\": 2")
     said += layout_errors(launch.shared_layout, launch.tensor_layout, launch.dynamic_smem_bytes)
     for number, argument in enumerate(launch.args, 1):
-        said += _argument_complaints(number, argument, launch)
+        said += _argument_complaints(number, argument, launch, large=large)
     return said
 
 
-def _bytes(buffer: BufferEntry) -> int:
-    """Return the size of a buffer as if its elements were the largest."""
-    return 8 * math.prod(buffer.shape)
+def _bytes(buffer: BufferEntry, *, large: bool) -> int:
+    """Return the size of a buffer, if not `large` as if its elements were the largest."""
+    return (DTYPES[buffer.dtype].itemsize if large else 8) * math.prod(buffer.shape)
 
 
-def _buffer_complaints(name: str, buffer: BufferEntry) -> list[str]:
+def _advice(*, large: bool) -> str:
+    return "" if large else "; --large allows as much as memory is free"
+
+
+def _buffer_complaints(name: str, buffer: BufferEntry, *, large: bool) -> list[str]:
     said = []
     if len(buffer.shape) > MAX_DIMENSIONS:
         return [f"buffer {name!r} has {len(buffer.shape)} dimensions, at most {MAX_DIMENSIONS}"]
     if buffer.fill.seed < 0:
         said.append(f"buffer {name!r}: a seed is a whole number from 0 on, not {buffer.fill.seed}")
-    if not buffer.shape or min(buffer.shape) < 1 or _bytes(buffer) > MAX_BUFFER_BYTES:
-        said.append(f"buffer {name!r}: shape {list(buffer.shape)} is empty or over a GiB")
+    shown = f"buffer {name!r}: shape {list(buffer.shape)} is"
+    if not buffer.shape or min(buffer.shape) < 1:
+        said.append(f"{shown} empty")
+    elif _bytes(buffer, large=large) > (LARGE_BUFFER_BYTES if large else MAX_BUFFER_BYTES):
+        limit = "2 GiB" if large else "a GiB of 8-byte elements"
+        said.append(f"{shown} over {limit}{_advice(large=large)}")
     needed = {"constant": ("value",), "hash": ("low", "high"), "file": ("path",)}
     for key in needed.get(buffer.fill.kind, ()):
         if getattr(buffer.fill, key) is None:
@@ -179,7 +197,7 @@ def _buffer_complaints(name: str, buffer: BufferEntry) -> list[str]:
 
 
 def _argument_complaints(
-    number: int, argument: dict[str, str | int | float], launch: LaunchEntry
+    number: int, argument: dict[str, str | int | float], launch: LaunchEntry, *, large: bool
 ) -> list[str]:
     keys = [k for k in argument if k != "offset_bytes"]
     if len(keys) != 1:
@@ -187,9 +205,10 @@ def _argument_complaints(
     key, value = keys[0], argument[keys[0]]
     if key == "buffer" and value in launch.buffers:
         offset = argument.get("offset_bytes", 0)
-        if isinstance(offset, int) and 0 <= offset <= MAX_BUFFER_BYTES:
+        most = LARGE_BUFFER_BYTES if large else MAX_BUFFER_BYTES
+        if isinstance(offset, int) and 0 <= offset <= most:
             return []
-        return [f"argument {number}: 'offset_bytes' is no number from 0 to {MAX_BUFFER_BYTES}"]
+        return [f"argument {number}: 'offset_bytes' is no number from 0 to {most}"]
     if key == "tensor_map" and value in launch.tensor_maps:
         return []
     if key in ("buffer", "tensor_map"):

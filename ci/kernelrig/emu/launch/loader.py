@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import io
+import math
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelrig.emu.frontend.variables import UnsupportedInstruction, UnsupportedKernel
 from kernelrig.emu.launch.bind import Buffer, Kernel, Layout, bind
 from kernelrig.emu.launch.element_types import DTYPES, encoded
 from kernelrig.emu.launch.file import (
-    MAX_BUFFER_BYTES,
     BufferEntry,
     LaunchEntry,
     MapEntry,
@@ -25,14 +26,17 @@ from kernelrig.emu.machine.region_names import Shape
 from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.tensor.tensor_map import TensorMap
 from kernelrig.errors import ConfigError
-from kernelrig.files.regular_file import read_regular
+from kernelrig.files.regular_file import open_regular, read_regular
 from kernelrig.files.rundir import sha256_file
 from kernelrig.model import Pattern
 from kernelrig.ptx import Function, Module, parse_ptx
 from kernelrig.reference.inputs import operand_codes, table_values, uniform_at
 
 _MAX_PTX_BYTES = 256 << 20
-_NPY_HEADER_BYTES = 1 << 16
+BLOCK = 1 << 17
+"""Elements of a buffer that are made at a time."""
+MAPPED_BYTES = 1 << 28
+"""A file with more of them is mapped and not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +49,22 @@ class Loaded:
     module_sha256: str = ""
 
 
-def load(path: Path, module_path: Path | None = None, source: str = "") -> Loaded:
-    """Read a launch file and the module it names, or `module_path`.
+def load(
+    path: Path, module_path: Path | None = None, source: str = "", *, large: bool = False
+) -> Loaded:
+    """Read a launch file and the module it names, or `module_path`; `large`: see `read_launch`.
 
     Raises:
         ConfigError: either cannot be used; the message lists every reason.
     """
-    entry = read_launch(path)
+    entry = read_launch(path, large=large)
     if module_path is None:
         if entry.module is None:
             raise ConfigError(f"{path.name}: names no module", "pass --module FILE.ptx")
         module_path = path.parent / entry.module
     module = _module(module_path)
     function = _function(module, entry.entry, module_path.name)
-    with np.errstate(over="ignore"):  # what does not fit a type is its infinity
-        filled = {name: _filled(name, b, path) for name, b in entry.buffers.items()}
-    buffers = {name: Buffer(_size(b), filled[name]) for name, b in entry.buffers.items()}
+    buffers = {name: Buffer(_size(b)) for name, b in entry.buffers.items()}
     geometry = Geometry(entry.grid, entry.block, entry.cluster)
     try:
         kernel = bind(
@@ -70,6 +74,7 @@ def load(path: Path, module_path: Path | None = None, source: str = "") -> Loade
         raise ConfigError(listed(module_path.name, e.instructions)) from e
     except Unsupported as e:
         raise ConfigError(f"{module_path.name}: {e}") from e
+    _fill_buffers(entry, kernel, path)
     _fill_arguments(entry, kernel, function, path)
     return Loaded(entry, path.parent, kernel, sha256_file(module_path))
 
@@ -111,63 +116,86 @@ def _function(module: Module, name: str, file: str) -> Function:
 
 
 def _size(buffer: BufferEntry) -> int:
-    return int(np.prod(buffer.shape, dtype=np.int64)) * DTYPES[buffer.dtype].itemsize
+    return _count(buffer) * DTYPES[buffer.dtype].itemsize
 
 
-def _filled(name: str, buffer: BufferEntry, path: Path) -> NDArray[np.uint8] | None:
-    fill, dtype = buffer.fill, DTYPES[buffer.dtype]
-    count = int(np.prod(buffer.shape, dtype=np.int64))
-    array: Array
-    match fill.kind:
-        case "undefined":
-            return None
-        case "zero":
-            array = np.zeros(count, dtype)
-        case "constant":
-            array = encoded(np.full(count, fill.value, np.float64), buffer.dtype)
-        case "hash":
-            assert fill.low is not None
-            assert fill.high is not None
-            values = uniform_at(name, fill.seed, np.arange(count), fill.low, fill.high)
-            array = encoded(values.astype(np.float64), buffer.dtype)
-        case "file":
-            array = _from_file(name, buffer, path)
-        case _:
-            pattern = Pattern(fill.kind)
-            indices = np.arange(count)
-            if fill.role == "table":
-                values = table_values(pattern, name, fill.seed, indices)
-                array = encoded(values.astype(np.float64), buffer.dtype)
-            elif buffer.dtype != "e4m3":
-                raise ConfigError(f"{path.name}: buffer {name!r}: an operand must be e4m3")
-            else:
-                array = operand_codes(pattern, name, fill.seed, indices)
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+def _count(buffer: BufferEntry) -> int:
+    return math.prod(buffer.shape)
+
+
+def _fill_buffers(entry: LaunchEntry, kernel: Kernel, path: Path) -> None:
+    """Fill the buffers a block at a time: their numbers take more memory than their bytes."""
+    with np.errstate(over="ignore"):  # what does not fit a type is its infinity
+        for name, buffer in entry.buffers.items():
+            start = 0
+            for block in _blocks(name, buffer, path):
+                raw = np.ascontiguousarray(block).reshape(-1).view(np.uint8)
+                kernel.memory.fill(kernel.buffers[name], raw, start)
+                start += len(raw)
+
+
+def _blocks(name: str, buffer: BufferEntry, path: Path) -> Iterator[Array]:
+    """Yield the elements that a buffer starts with, none of one that is undefined."""
+    fill, count = buffer.fill, _count(buffer)
+    if fill.kind == "undefined":
+        return
+    file = _from_file(name, buffer, path) if fill.kind == "file" else None
+    if fill.kind in ("integer", "random") and fill.role == "operand" and buffer.dtype != "e4m3":
+        raise ConfigError(f"{path.name}: buffer {name!r}: an operand must be e4m3")
+    for first in range(0, count, BLOCK):
+        end = min(first + BLOCK, count)
+        if file is not None:
+            yield file[first:end]
+        else:
+            yield _elements(name, buffer, first, end)
+
+
+def _elements(name: str, buffer: BufferEntry, first: int, end: int) -> Array:
+    """Return elements of a buffer that is filled by a rule."""
+    fill, dtype = buffer.fill, buffer.dtype
+    if fill.kind == "zero":
+        return np.zeros(end - first, DTYPES[dtype])
+    if fill.kind == "constant":
+        return encoded(np.full(end - first, fill.value, np.float64), dtype)
+    indices = np.arange(first, end)
+    if fill.kind == "hash":
+        assert fill.low is not None
+        assert fill.high is not None
+        values = uniform_at(name, fill.seed, indices, fill.low, fill.high)
+        return encoded(values.astype(np.float64), dtype)
+    pattern = Pattern(fill.kind)
+    if fill.role == "table":
+        values = table_values(pattern, name, fill.seed, indices)
+        return encoded(values.astype(np.float64), dtype)
+    return operand_codes(pattern, name, fill.seed, indices)
 
 
 def _from_file(name: str, buffer: BufferEntry, path: Path) -> Array:
     assert buffer.fill.path is not None
     file = path.parent / buffer.fill.path
     array = read_array(file)
-    dtype = DTYPES[buffer.dtype]
-    count = int(np.prod(buffer.shape, dtype=np.int64))
+    dtype, count = DTYPES[buffer.dtype], _count(buffer)
     if array.dtype.itemsize != dtype.itemsize or array.size != count:
         raise ConfigError(
             f"{file.name}: holds {array.size} elements of {array.dtype}, and buffer {name!r} takes "
             f"{count} of {buffer.dtype}"
         )
-    return array
+    return array.reshape(-1)
 
 
 def read_array(file: Path) -> Array:
-    """Read an .npy file.
+    """Read an .npy file; of a large one the parts that are looked at.
 
     Raises:
         ConfigError: it is none.
     """
     try:
-        data = read_regular(file, MAX_BUFFER_BYTES + _NPY_HEADER_BYTES)
-        array = np.load(io.BytesIO(data), allow_pickle=False)
+        with open_regular(file) as opened:
+            size = os.fstat(opened.fileno()).st_size
+        if size > MAPPED_BYTES:
+            array = np.load(file, mmap_mode="r", allow_pickle=False)
+        else:
+            array = np.load(io.BytesIO(read_regular(file, MAPPED_BYTES)), allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError) as e:
         raise ConfigError(f"{file.name}: cannot be read as .npy: {e}") from e
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "uif":

@@ -111,15 +111,16 @@ def product_of(inputs: Mapping[str, Numbers], wanted: Numbers) -> Product | None
     return found[0] if len(found) == 1 else None
 
 
-def place_of_wrong(right: NDArray[np.bool_]) -> str:
-    """Return ` in rows 0 to 127, columns 64 to 127` where all wrong elements are in such a part."""
-    if right.ndim != 2:
-        return ""
-    wrong = np.nonzero(~right)
+def place_of_wrong(rows: NDArray[np.bool_], columns: NDArray[np.bool_]) -> str:
+    """Return ` in rows 0 to 127, columns 64 to 127` where all wrong elements are in such a part.
+
+    `rows` and `columns` say of each whether it holds a wrong element.
+    """
     parts = []
-    for name, at, count in zip(("row", "column"), wrong, right.shape, strict=True):
-        low, high = int(at.min()), int(at.max())
-        if high - low + 1 < count:
+    for name, lines in (("row", rows), ("column", columns)):
+        at = np.flatnonzero(lines)
+        low, high = int(at[0]), int(at[-1])
+        if high - low + 1 < len(lines):
             parts.append(f"{name} {low}" if low == high else f"{name}s {low} to {high}")
     return f" in {', '.join(parts)}" if parts else ""
 

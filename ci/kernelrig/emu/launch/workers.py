@@ -94,10 +94,15 @@ class Worker(Generic[Task, Result]):
 
 
 class Workers(Generic[Task, Result]):
-    """Up to `count` workers; those that are left when the block ends are killed."""
+    """Up to `count` workers; those that are left when the block ends are killed.
 
-    def __init__(self, run: Callable[[Task, Progress], Result], count: int) -> None:
-        self._run, self._count = run, count
+    `once`: each of them runs one task, in the memory of this process as it is.
+    """
+
+    def __init__(
+        self, run: Callable[[Task, Progress], Result], count: int, *, once: bool = False
+    ) -> None:
+        self._run, self.count, self._once = run, count, once
         self.workers: list[Worker[Task, Result]] = []
 
     def __enter__(self) -> Workers[Task, Result]:
@@ -123,18 +128,21 @@ class Workers(Generic[Task, Result]):
         results: dict[int, Result] = {}
         left = list(enumerate(tasks))[::-1]
         while len(results) < len(tasks):
-            if left and len(self.workers) < self._count:
+            if left and len(self.workers) < self.count:
                 self.workers.append(Worker(self._run))
                 self.workers[-1].start()  # known before: Ctrl-C may come as it starts
             for worker in self.workers:
                 if worker.number < 0 and left:
                     worker.give(*left.pop())
             busy = {w.connection: w for w in self.busy}
-            starting = bool(left) and len(self.workers) < self._count
+            starting = bool(left) and len(self.workers) < self.count
             for ready in wait(busy, 0.0 if starting else look_s):
                 worker = busy[ready]  # type: ignore[index]  # no sockets or descriptors among them
                 number = worker.number
                 results[number] = worker.take()
+                if self._once:
+                    self.workers.remove(worker)
+                    worker.end()
             look(len(results))
         return [results[number] for number in range(len(tasks))]
 

@@ -131,11 +131,11 @@ class Init(Hooks):
         for one in memory.allocations:
             if one.name not in outputs:
                 continue
-            empty = np.nonzero(memory.written[one.start : one.start + one.size] == 0)[0]
-            if len(empty):
-                where = name_of(machine.memory, "global", one.start + int(empty[0]))
+            marks = memory.written[one.start : one.start + one.size]
+            if empty := one.size - int(np.count_nonzero(marks)):
+                where = name_of(machine.memory, "global", one.start + int(marks.argmin()))
                 text = (
-                    f"{len(empty)} of the {one.size} bytes of {one.name} were never written,"
+                    f"{empty} of the {one.size} bytes of {one.name} were never written,"
                     f" {where} first: the grid does not cover its output"
                 )
                 context = Context("output-not-written", (one.name,))

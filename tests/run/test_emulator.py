@@ -16,9 +16,10 @@ from kernelrig.errors import ConfigError
 from kernelrig.model import Command, EndedBy, Kernel, Pattern, Plan, StageJob, StageKind
 from kernelrig.model.configuration import Emulation
 from kernelrig.remote import read_journal, run_job_here
-from kernelrig.run.emulation import CASES, plan_for
+from kernelrig.run.emulation import CASES, plan_for, prepare_emulation
 from kernelrig.run.fault import broken_tree, read_fault
 from kernelrig.run.requests import EmulateRequest
+from kernelrig.stages.emulation.command import emulated_case
 
 from tests.e2e.host import marked_processes
 
@@ -52,6 +53,22 @@ def test_flags_narrow_it(kernel: Kernel) -> None:
     assert plan.stages[1].kind is StageKind.SANITIZER
 
 
+def test_a_large_case_is_emulated_once_at_its_own_size_with_all_observers(kernel: Kernel) -> None:
+    cased, plan = plan_for(kernel, EmulateRequest(case="full"))
+    assert names(plan) == ["memcheck", "racecheck", "initcheck", "synccheck"]
+    assert all(s.whole and s.disk_mb > 1360 for s in plan.stages)
+    assert {emulated_case(cased, s) for s in plan.stages} == {kernel.cases["full"]}
+    _, plan = plan_for(kernel, EmulateRequest(case="images=17", pattern="random"))
+    assert names(plan) == ["checksum-17x0"]
+    _, plan = plan_for(
+        kernel, EmulateRequest(case="images=17", pattern="random", observe=("init",))
+    )
+    assert names(plan) == ["checksum-17x0", "initcheck"]
+    assert prepare_emulation(ROOT, EmulateRequest("patch_embed", case="full")).emulation == (
+        Emulation(1, 1)
+    )
+
+
 def test_schedules_hold_for_every_launch() -> None:
     assert EmulateRequest().emulation() == Emulation(4, 2, 0, "fp32")
     asked = EmulateRequest(schedules=9, seed=5, accumulate="hardware")
@@ -61,9 +78,7 @@ def test_schedules_hold_for_every_launch() -> None:
 @pytest.mark.parametrize(
     ("request_", "said"),
     [
-        (EmulateRequest(case="images=17"), "case images=17 is not emulated: it may have 1 to 16"),
-        (EmulateRequest(case="images=0"), "case images=0 is not emulated: it may have 1 to 16"),
-        (EmulateRequest(case="full"), "case full is not emulated: it may have 1 to 16 images"),
+        (EmulateRequest(case="images=0"), "case images=0 is not emulated: it may have 1 to 9999"),
         (EmulateRequest(case="x"), "unknown case 'x'; write images=N,ctas=N, or one of smoke, "),
         (EmulateRequest(pattern="odd"), "unknown pattern 'odd'; known: constant, integer, random"),
         (

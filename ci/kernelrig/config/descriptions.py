@@ -158,6 +158,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "warmup_s": "Seconds of load before the samples of a timing stage.",
         "samples": "Launches that a timing stage times.",
         "variant": "Variant that it runs in place of the run's own.",
+        "whole": "Emulate the case at its own size, however large; default: a smaller case.",
     },
     "ProfilePlan": {
         "schema": _SCHEMA,

@@ -201,7 +201,8 @@ class Kernel:
 class Stage:
     """One stage of a plan; limits hold for each of its commands.
 
-    `variant` is run in place of the run's own variant.
+    `variant` is run in place of the run's own variant. `whole`: an emulator takes the case at its
+    own size, which may need minutes and gigabytes, and none that is smaller.
     """
 
     name: str
@@ -217,6 +218,7 @@ class Stage:
     warmup_s: float = 1.0
     samples: int = 200
     variant: str = ""
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ CASES = ("images=1,ctas=2", "images=2,ctas=2", "images=3,ctas=2", "images=7,ctas
 """Less than a tile, whole and part of them, and 8 tiles a cluster and more, where rings wrap."""
 
 LIMIT_S = 3600.0
+LARGE_LIMIT_S = 4 * LIMIT_S
+MOST_IMAGES = 9999
 _CASE = re.compile(r"images=(\d{1,4})(?:,ctas=(\d{1,4}))?")
 
 
@@ -29,6 +31,8 @@ def prepare_emulation(root: Path, request: EmulateRequest) -> RunSpec:
     if request.only_fault:
         return _prepare_fault(root, kernel, request)
     kernel, plan = plan_for(kernel, request)
+    if request.schedules is None and any(s.whole for s in plan.stages):
+        how = replace(how, schedules=1, checked_schedules=1)
     _require_level(kernel)
     arch, variant = choose_targets(kernel, request.arch, request.variant)[0]
     wanted = {"": BuildSpec(build.Request(kernel, arch, variant))}
@@ -38,11 +42,12 @@ def prepare_emulation(root: Path, request: EmulateRequest) -> RunSpec:
 def _prepare_fault(root: Path, kernel: Kernel, request: EmulateRequest) -> RunSpec:
     arch = choose_targets(kernel, request.arch, request.variant)[0][0]
     fault, patch = read_fault(root, request.only_fault, arch)
-    kernel, whole = plan_for(kernel, replace(request, case=request.case or fault.case or CASE))
+    case = request.case or fault.case or CASE
+    kernel, whole = plan_for(kernel, replace(request, case=case, pattern=""))
     _require_level(kernel)
     observed = [s for s in whole.stages if s.kind is StageKind.SANITIZER]
     first = observed[0]
-    stage = Stage(fault.name, StageKind.FAULT, first.case, seeds=first.seeds, time_s=LIMIT_S)
+    stage = replace(first, name=fault.name, kind=StageKind.FAULT, tool="")
     variant = choose_targets(kernel, arch, request.variant or fault.variant)[0][1]
     return RunSpec(
         kernel,
@@ -55,7 +60,7 @@ def _prepare_fault(root: Path, kernel: Kernel, request: EmulateRequest) -> RunSp
     )
 
 
-def run_launch(launch: Path, module: str, request: EmulateRequest) -> int:
+def run_launch(launch: Path, module: str, request: EmulateRequest, *, large: bool = False) -> int:
     """Emulate a launch file as `python -m kernelrig.emu run` does; return the same exit code.
 
     ConfigError for input that cannot be emulated, and for a flag that chooses among kernels.
@@ -70,12 +75,17 @@ def run_launch(launch: Path, module: str, request: EmulateRequest) -> int:
     words = ["run", str(launch), "--schedules", str(how.schedules), "--seed", str(how.seed)]
     words += ["--accumulate", how.accumulate, "--engine", how.engine]
     words += ["--module", module] if module else []
+    words += ["--large"] if large else []
     words += ["--observe", ",".join(request.observe)] if request.observe else []
     return run_command(words)
 
 
 def plan_for(kernel: Kernel, request: EmulateRequest) -> tuple[Kernel, Plan]:
-    """Return the plan, and the kernel with the cases it names."""
+    """Return the plan, and the kernel with the cases it names.
+
+    A case of more than `stages.MAX_IMAGES` images is emulated once by default: on integers, with
+    all observers, every output compared.
+    """
     cases = [read_case(kernel, text) for text in ([request.case] if request.case else CASES)]
     patterns = tuple(Pattern)
     if request.pattern:
@@ -84,6 +94,12 @@ def plan_for(kernel: Kernel, request: EmulateRequest) -> tuple[Kernel, Plan]:
     if request.observe:
         by_observer = {observer: tool for tool, observer in stages.OBSERVERS.items()}
         tools = tuple(by_observer[choose(by_observer, n, "observer")] for n in request.observe)
+    last = cases[-1]
+    if large := last.images > stages.MAX_IMAGES:
+        cases = cases if request.pattern else []
+        tools = tools if request.observe or not request.pattern else ()
+    time_s = LARGE_LIMIT_S if large else LIMIT_S
+    disk_mb = _disk_mb(kernel, last, request)
     checked = tuple(
         Stage(
             f"checksum-{c.images}x{c.ctas}",
@@ -91,16 +107,26 @@ def plan_for(kernel: Kernel, request: EmulateRequest) -> tuple[Kernel, Plan]:
             case=c.name,
             patterns=patterns,
             seeds=(request.seed,),
-            time_s=LIMIT_S,
+            time_s=time_s,
+            disk_mb=disk_mb,
+            whole=large,
         )
         for c in cases
     )
-    last = cases[-1].name
     observed = tuple(
-        Stage(tool, StageKind.SANITIZER, last, seeds=(request.seed,), tool=tool, time_s=LIMIT_S)  # type: ignore[arg-type]
+        Stage(
+            tool,
+            StageKind.SANITIZER,
+            last.name,
+            seeds=(request.seed,),
+            tool=tool,  # type: ignore[arg-type]
+            time_s=time_s,
+            disk_mb=disk_mb,
+            whole=large,
+        )
         for tool in dict.fromkeys(tools)
     )
-    known = {**kernel.cases, **{c.name: c for c in cases}}
+    known = {**kernel.cases, **{c.name: c for c in (*cases, last)}}
     return replace(kernel, cases=known), Plan(PLAN, (*checked, *observed))
 
 
@@ -111,11 +137,16 @@ def read_case(kernel: Kernel, text: str) -> Case:
     if case is None:
         known = ", ".join(kernel.cases)
         raise ConfigError(f"unknown case '{text}'; write images=N,ctas=N, or one of {known}")
-    if not 1 <= case.images <= stages.MAX_IMAGES:
-        raise ConfigError(
-            f"case {text} is not emulated: it may have 1 to {stages.MAX_IMAGES} images"
-        )
+    if not 1 <= case.images <= MOST_IMAGES:
+        raise ConfigError(f"case {text} is not emulated: it may have 1 to {MOST_IMAGES} images")
     return case
+
+
+def _disk_mb(kernel: Kernel, case: Case, request: EmulateRequest) -> int:
+    """Return the limit of what a command may write: an output of 2-byte numbers each schedule."""
+    shape = kernel.shape
+    output = 2 * case.images * shape.rows_per_image * shape.n if shape else 0
+    return 1024 + ((request.schedules or 1) * output >> 20)
 
 
 def _require_level(kernel: Kernel) -> None:

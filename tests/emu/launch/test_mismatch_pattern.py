@@ -89,8 +89,9 @@ def test_the_pattern_is_that_of_the_wrong_elements_and_counts_those_that_fit() -
     pattern = pattern_of(made, None)
     assert pattern is not None
     assert pattern.text == f"in {wrong - 1} of them row r holds the expected row r + 1"
-    differ = np.logical_not(made.right)
-    assert place_of_wrong(differ.any(axis=1), differ.any(axis=0)) == " in rows 0 to 31"
+    rows = np.array([not right.all() for right in made.right])
+    columns = np.array([not right.all() for right in made.right.T])
+    assert place_of_wrong(rows, columns) == " in rows 0 to 31"
 
 
 def test_where_fewer_than_95_percent_fit_nothing_is_said() -> None:

@@ -96,6 +96,7 @@ def check(
         "only_fault": "break the kernel by this patch of tests/bad: exit 0 if detected, 1 if not",
         "launch": "run this launch file and nothing else, as `python -m kernelrig.emu run` does",
         "module": "the PTX of --launch, if not the one it names",
+        "large": "let the buffers of --launch be as large as memory is free",
         "system_cuda": SYSTEM_CUDA,
     },
 )
@@ -113,6 +114,7 @@ def emulate(
     only_fault: str = "",
     launch: str = "",
     module: str = "",
+    large: bool = False,
     system_cuda: bool = False,
 ) -> Reply:
     """Emulate a kernel's PTX on this machine: outputs, races, deadlocks, barriers; never time."""
@@ -134,12 +136,16 @@ def emulate(
     )
     if module and not launch:
         raise ConfigError("--module is the PTX of a launch file", "pass --launch FILE too")
+    if large and not launch:
+        raise ConfigError(
+            "--large is for a launch file", "pass --launch FILE; a case needs no flag"
+        )
     if launch:
         from kernelrig.run.emulation import run_launch
 
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            code = run_launch(Path(launch), module, request)
+            code = run_launch(Path(launch), module, request, large=large)
         return Reply(printed.getvalue(), exit_code=code)
     from kernelrig.run.engine import run_plan
 

@@ -1,4 +1,4 @@
-"""How long a run will take, said once, when enough of it has been seen to tell."""
+"""How long a run will take, said when enough of it has been seen to tell; then how far it is."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ from kernelrig.emu.machine.progress import WAVE, WAVES
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Who is told of a long run, one that goes on for `long_s`; it is looked at each `look_s`."""
+    """Who is told of a long run, one that goes on for `long_s`; it is looked at each `look_s`.
+
+    How far it is is told each `again_s`.
+    """
 
     say: Callable[[str], None] = lambda _: None
     long_s: float = 20.0
     look_s: float = 0.5
+    again_s: float = 30.0
 
 
 class Estimate:
@@ -31,34 +35,32 @@ class Estimate:
     def __init__(self, workers: Workers[Any, Any], schedules: int, watch: Watch) -> None:
         self._workers, self._schedules, self._watch = workers, schedules, watch
         self._began = time.monotonic()
-        self._known = False
+        self._next = self._began  # when it is told again; never of a run that is not long
 
     def look(self, done: int) -> None:
         """`done` schedules have ended."""
-        if self._known:
-            return
         now = time.monotonic()
-        if done:
-            self._tell(now, now - self._began, "the first schedule")
+        if now < self._next:
             return
-        for worker in self._workers.busy:
-            wave, waves = worker.progress.cells[WAVE], worker.progress.cells[WAVES]
-            if wave:
-                each = (now - worker.began) / wave * waves
-                self._tell(now, each, f"wave {wave} of {waves} of schedule {worker.number}")
-                return
-
-    def _tell(self, now: float, each_s: float, seen: str) -> None:
-        """Say how long `schedules` will take of which each takes `each_s`."""
-        self._known = True
+        cells = {w.number: w.progress.cells for w in self._workers.busy}
+        waves = {number: (cell[WAVE], cell[WAVES]) for number, cell in cells.items()}
+        seen = done + sum(wave / many for wave, many in waves.values())
+        if not seen:
+            return
         passed = now - self._began
-        rounds = math.ceil(self._schedules / self._workers.count)
-        left = each_s * rounds - passed
-        if left >= self._watch.long_s:
-            self._watch.say(
-                f"estimated: {shown_time(left)} more for {self._schedules} schedules,"
-                f" as {seen} ended after {shown_time(passed)}"
-            )
+        left = passed / seen * (self._schedules - seen)
+        if left < self._watch.long_s and self._next == self._began:
+            self._next = math.inf
+            return
+        self._next = now + self._watch.again_s
+        what = f"{done} of them" if done > 1 else "the first schedule"
+        if not done:
+            number, (wave, many) = max(waves.items(), key=lambda each: each[1][0])
+            what = f"wave {wave} of {many} of schedule {number}"
+        self._watch.say(
+            f"estimated: {shown_time(left)} more for {self._schedules} schedules,"
+            f" as {what} ended after {shown_time(passed)}"
+        )
 
 
 def shown_time(seconds: float) -> str:

@@ -31,7 +31,7 @@ def memory_need(entry: LaunchEntry, observe: Sequence[str], jobs: int) -> int:
     written = sum(sizes[n] for n in undefined | entry.expect.keys())
     each = 2 * written + (total // 4 if entry.expect else 0)
     each += written if "memory" in observe else 0
-    each += written + total // 2 if "races" in observe else 0
+    each += written + 6 * total // 5 if "races" in observe else 0
     return 2 * filled + jobs * (each + _BASE)
 
 
@@ -40,7 +40,7 @@ def require_memory(entry: LaunchEntry, observe: Sequence[str], jobs: int) -> str
     need, free = memory_need(entry, observe, jobs), free_bytes()
     said = f"about {need / GB:.1f} GB of memory for {jobs} at a time, {free / GB:.1f} GB are free"
     if need > free:
-        advice = "emulate fewer images, pass fewer observers"
+        advice = "emulate a smaller launch, or pass fewer observers"
         advice += " or --jobs 1" if jobs > 1 else ""
         raise ConfigError(f"the launch needs {said}", advice)
     return said

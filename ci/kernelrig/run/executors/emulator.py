@@ -5,15 +5,18 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from kernelrig import report, stages
 from kernelrig.model import DeviceKind, Emulation, Host, Stage, StageRecord
 from kernelrig.remote import run_job_here
 from kernelrig.run.durations import stage_seconds
 from kernelrig.run.executors import Ended
+from kernelrig.run.executors.command_log import CommandLog
 from kernelrig.run.judging import judge_stage
 from kernelrig.run.launches import prepare_launches
 from kernelrig.run.store import RunDirectory
+from kernelrig.terminal.log import say
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +33,17 @@ class EmulatorExecutor:
         jobs = stages.stage_jobs(run.plan, run.kernel, builds, None, remote, self.emulation)
         host = Host(platform.node(), platform.python_version(), "", 0)
         directory.save(replace(directory.run, host=host, jobs=jobs))
-        with report.Follower(DeviceKind.EMULATOR, stage_seconds(directory)) as said:
-            run_job_here(directory.folder, run.id, jobs, said)
+        stages_folder = directory.folder / "stages"
+        with (
+            report.Follower(DeviceKind.EMULATOR, stage_seconds(directory)) as said,
+            CommandLog(stages_folder, lambda line: say(f"emulated: {line}")) as log,
+        ):
+
+            def on_event(event: dict[str, Any]) -> None:
+                log(event)
+                said(event)
+
+            run_job_here(directory.folder, run.id, jobs, on_event)
         yield from planned
 
     def judge(self, directory: RunDirectory, stage: Stage) -> StageRecord:

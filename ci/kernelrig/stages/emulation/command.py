@@ -41,7 +41,10 @@ CHECKED = "memory,sync"
 
 OUTPUT = "C"
 MAX_IMAGES = 16
-"""A larger case takes hours in the emulator."""
+"""A larger case takes minutes and gigabytes: it is emulated where a stage asks for it."""
+
+STEPS_PER_IMAGE = 50_000
+"""Of a schedule at most, from which the step limit of a larger case follows."""
 
 LEAST_S = 900.0
 """The least time limit of a command: plans give limits for GPUs, and the emulator is slower."""
@@ -72,7 +75,7 @@ class Launch:
 def emulated_case(kernel: Kernel, stage: Stage) -> Case | None:
     """Return the stage's case, or in place of one that is too large the largest that is not."""
     case = stage_case(kernel, stage)
-    if case.images <= MAX_IMAGES:
+    if case.images <= MAX_IMAGES or stage.whole:
         return case
     small = [c for c in kernel.cases.values() if c.images <= MAX_IMAGES]
     return max(small, key=lambda c: c.images, default=None)
@@ -182,8 +185,13 @@ def _run(
         *("--schedules", str(schedules), "--seed", str(how.seed), "--accumulate", how.accumulate),
         *("--engine", how.engine.value),
         *("--dump", f"{OUTPUT}={name}.npy", "--json", f"{name}.json"),
+        *(_large_words(launch.case) if launch.case.images > MAX_IMAGES else ()),
     )
     return _command(name, words, max(stage.time_s, LEAST_S), ok_exit)
+
+
+def _large_words(case: Case) -> tuple[str, ...]:
+    return ("--large", "--jobs", "1", "--max-steps", str(case.images * STEPS_PER_IMAGE))
 
 
 def _command(

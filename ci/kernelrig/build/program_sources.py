@@ -82,7 +82,7 @@ def program_argv(
         *("env", f"PWD={CWD}", "LC_ALL=C"),
         os.fspath(tools.nvcc),
         "-std=c++17",
-        "-lineinfo",
+        *("-g", "-lineinfo"),  # lines of host and device code; neither changes the device code
         *("-cudart", "none"),
         "--compress-mode=none",
         *("-gencode", f"arch={virtual},code=[{virtual},{arch}]"),

@@ -137,7 +137,7 @@ def _ending(code: int) -> str:
 def _launch_lines(launch: LaunchRun) -> list[str]:
     if not launch.findings and not launch.differing and not launch.stopped:
         return []
-    lines = [f"launch {launch.number}: {_configuration(launch)}"]
+    lines = [f"{_at(launch.place)}launch {launch.number}: {_configuration(launch)}"]
     for finding in launch.findings:
         cause = None if finding.cause is None else launch.findings[finding.cause]
         lines.append(f"  follows from that: {brief(finding)}" if cause else shown(finding))
@@ -162,13 +162,13 @@ def _triple(values: Sequence[int]) -> str:
 
 
 def _note_line(note: Note) -> str:
-    where = f"{note.allocation} + {note.offset:#x}"
+    at, where = _at(note.place), f"{note.allocation} + {note.offset:#x}"
     match note.kind:
         case Noted.FAILED_CALL:
-            return f"warning: {note.text} returned error {note.code}"
+            return f"warning: {at}{note.text} ({note.code})"
         case Noted.UNWRITTEN_COPY:
             return (
-                f"warning: {note.text} read {note.size} bytes that nothing wrote, the first at"
+                f"warning: {at}{note.text} read {note.size} bytes that nothing wrote, the first at"
                 f" {where}"
             )
         case Noted.HOST_ACCESS:
@@ -176,3 +176,8 @@ def _note_line(note: Note) -> str:
                 f"error: the host touched device memory, {where}: only kernels reach what"
                 " cudaMalloc made; copy it with cudaMemcpy"
             )
+    return f"warning: {at}{note.text}"
+
+
+def _at(place: str) -> str:
+    return f"{place}: " if place else ""

@@ -11,22 +11,27 @@ import ctypes
 import mmap
 import os
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelrig.emu.launch.bind import PARAMS
 from kernelrig.emu.machine.state_spaces import (
     ALIGNMENT,
     GAP_BYTES,
     GLOBAL_BASE,
     Allocation,
     GlobalMemory,
+    distance,
 )
 
 PAGE = mmap.PAGESIZE
 CHUNK = 1 << 16
+MAX_SPAN = 1 << 38
+"""Bytes of address space for device memory: those behind are the host's."""
 _PUNCH_HOLE = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 
 
@@ -54,9 +59,14 @@ class SharedArena(GlobalMemory):
     """What is allocated of device memory, as a machine has it: the files, or a private view."""
 
     def __init__(
-        self, files: tuple[int, int], allocations: list[Allocation], *, private: bool = False
+        self,
+        files: tuple[int, int],
+        allocations: list[Allocation],
+        freed: Sequence[Allocation] = (),
+        *,
+        private: bool = False,
     ) -> None:
-        self._files = files
+        self._files, self._freed = files, freed
         self.allocations = allocations
         self._starts = [a.start for a in allocations]
         last = allocations[-1] if allocations else Allocation("", 0, 0)
@@ -64,7 +74,23 @@ class SharedArena(GlobalMemory):
         self.bytes, self.written = (_view(file, size, private=private) for file in files)
 
     def copy(self) -> SharedArena:
-        return SharedArena(self._files, self.allocations, private=True)
+        return SharedArena(self._files, self.allocations, self._freed, private=True)
+
+    def near(self, index: int, size: int) -> tuple[str, str]:
+        """Say what is at a place that no allocation holds, and name the one nearest to it."""
+        if not 0 <= index < MAX_SPAN:
+            return "that is host memory, or no pointer: kernels reach what CUDA allocated", "host"
+        for one in reversed(self._freed):
+            if one.start <= index < one.start + one.size:
+                return f"{one.name} was there ({one.size} bytes), and has been freed", one.name
+        near = min(
+            (a for a in self.allocations if a.name != PARAMS),
+            key=lambda a: max(a.start - index, index - a.start - a.size + 1, 0),
+            default=None,
+        )
+        if near is None:
+            return "nothing is allocated", ""
+        return distance(near, index, size), near.name
 
     def changes(self) -> list[Change]:
         """Return what differs, in this private view, from the files: whole chunks."""
@@ -100,7 +126,7 @@ class DeviceMemory:
         for file in self.files:
             os.ftruncate(file, span)
         self.kinds: dict[int, Kind] = {}  # by the start of the allocation
-        self.freed: dict[int, Allocation] = {}
+        self.freed: list[Allocation] = []
         self._allocations: list[Allocation] = []
         self._end = 0
 
@@ -115,7 +141,7 @@ class DeviceMemory:
     @property
     def arena(self) -> SharedArena:
         """What is allocated now."""
-        return SharedArena(self.files, list(self._allocations))
+        return SharedArena(self.files, list(self._allocations), tuple(self.freed))
 
     def allocate(self, size: int, kind: Kind, name: str) -> Allocation | None:
         """Return `size` bytes that nothing has written, all zero; None where there is no room."""
@@ -143,7 +169,7 @@ class DeviceMemory:
             return False
         self.arena.written[start : start + found.size] = 0
         self._allocations.remove(found)
-        self.freed[start] = found
+        self.freed.append(found)
         del self.kinds[start]
         first, last = -(-start // PAGE) * PAGE, (start + found.size) // PAGE * PAGE
         for file in self.files:

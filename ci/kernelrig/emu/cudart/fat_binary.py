@@ -63,7 +63,10 @@ def choose_ptx(binary: bytes, arch: str) -> PtxImage:
 
 
 def _read(binary: bytes) -> tuple[list[PtxImage], bool]:
-    """Return the PTX of a fat binary, and whether some of it is compressed."""
+    """Return the PTX of a fat binary, or PTX as it is, and whether some of it is compressed."""
+    if (target := _TARGET.search(binary)) and binary[:4] != _MAGIC.to_bytes(4, "little"):
+        text = binary.rstrip(b"\0").decode("utf-8", "surrogateescape")
+        return [PtxImage(int(target[1]), target[2].decode(), text)], False
     images, compressed = [], False
     try:
         magic, _, at, size = _HEAD.unpack_from(binary)

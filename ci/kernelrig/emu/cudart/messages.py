@@ -13,12 +13,15 @@ from enum import IntEnum
 
 MAX_BODY = 1 << 30
 _HEAD = struct.Struct("<II")
-_LAUNCH = struct.Struct("<I3I3I3IIIQ")
-_NOTE = struct.Struct("<IIQQQ")
+_LAUNCH = struct.Struct("<I3I3I3III2Q")
+_NOTE = struct.Struct("<IIQQ2Q")
 _FUNCTION = struct.Struct("<Iiiiii3i3iiiII")
-_ALLOCATE = struct.Struct("<QIQ")
+_ALLOCATE = struct.Struct("<QI2Q")
+_TENSOR_MAP = struct.Struct("<IIQ5Q5Q5I5I4I2Q")
 
 Triple = tuple[int, int, int]
+Callers = tuple[int, int]
+"""The address behind a call, and that behind the call of the function that made it."""
 
 
 class Request(IntEnum):
@@ -41,6 +44,7 @@ class Noted(IntEnum):
     FAILED_CALL = 0
     UNWRITTEN_COPY = 1
     HOST_ACCESS = 2
+    TENSOR_MAP = 3
 
 
 class BrokenMessage(Exception):
@@ -49,7 +53,7 @@ class BrokenMessage(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LaunchMessage:
-    """A launch; `params` are the bytes of all parameters, `caller` the host code behind it."""
+    """A launch; `params` are the bytes of all parameters, `callers` the host code behind it."""
 
     function: int
     grid: Triple
@@ -57,7 +61,7 @@ class LaunchMessage:
     cluster: Triple
     dynamic_shared_bytes: int
     cooperative: bool
-    caller: int
+    callers: Callers
     params: bytes
 
 
@@ -69,8 +73,25 @@ class NoteMessage:
     code: int
     address: int
     size: int
-    caller: int
+    callers: Callers
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapMessage:
+    """The arguments of cuTensorMapEncodeTiled, its enumerations as numbers of cuda.h."""
+
+    type: int
+    address: int
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    steps: tuple[int, ...]
+    interleave: int
+    swizzle: int
+    promotion: int
+    fill: int
+    callers: Callers
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +159,7 @@ def read_launch(body: bytes) -> LaunchMessage:
     """Raises BrokenMessage."""
     if len(body) < _LAUNCH.size:
         raise BrokenMessage
-    function, *n, dynamic, cooperative, caller = _LAUNCH.unpack_from(body)
+    function, *n, dynamic, cooperative, at, behind = _LAUNCH.unpack_from(body)
     return LaunchMessage(
         function,
         (n[0], n[1], n[2]),
@@ -146,7 +167,7 @@ def read_launch(body: bytes) -> LaunchMessage:
         (n[6], n[7], n[8]),
         dynamic,
         bool(cooperative),
-        caller,
+        (at, behind),
         body[_LAUNCH.size :],
     )
 
@@ -154,19 +175,34 @@ def read_launch(body: bytes) -> LaunchMessage:
 def read_note(body: bytes) -> NoteMessage:
     """Raises BrokenMessage."""
     try:
-        kind, code, address, size, caller = _NOTE.unpack_from(body)
+        kind, code, address, size, at, behind = _NOTE.unpack_from(body)
         text = body[_NOTE.size :].decode("utf-8", "replace")
-        return NoteMessage(Noted(kind), code, address, size, caller, text)
+        return NoteMessage(Noted(kind), code, address, size, (at, behind), text)
     except (struct.error, ValueError) as e:
         raise BrokenMessage from e
 
 
-def read_allocate(body: bytes) -> tuple[int, int, int]:
-    """Return bytes, kind and caller. Raises BrokenMessage."""
+def read_allocate(body: bytes) -> tuple[int, int, Callers]:
+    """Return bytes, kind and callers. Raises BrokenMessage."""
     if len(body) != _ALLOCATE.size:
         raise BrokenMessage
-    size, kind, caller = _ALLOCATE.unpack(body)
-    return size, kind, caller
+    size, kind, at, behind = _ALLOCATE.unpack(body)
+    return size, kind, (at, behind)
+
+
+def read_tensor_map(body: bytes) -> TensorMapMessage:
+    """Raises BrokenMessage."""
+    if len(body) != _TENSOR_MAP.size:
+        raise BrokenMessage
+    type_, rank, address, *rest = _TENSOR_MAP.unpack(body)
+    if not 1 <= rank <= 5:
+        raise BrokenMessage
+    lists = [tuple(rest[5 * i : 5 * i + rank]) for i in range(4)]
+    interleave, swizzle, promotion, fill, at, behind = rest[20:]
+    return TensorMapMessage(
+        type_, address, lists[0], lists[1][: rank - 1], lists[2], lists[3],
+        interleave, swizzle, promotion, fill, (at, behind),
+    )  # fmt: skip
 
 
 def read_numbers(body: bytes, count: int) -> tuple[tuple[int, ...], str]:

@@ -35,13 +35,15 @@ class HowToRun:
 
 @dataclass(frozen=True, slots=True)
 class LaunchRun:
-    """A launch that was emulated. `number` counts the program's launches from 1.
+    """A launch that was emulated. `number` counts the program's launches from 1, `place` is the
+    host code's line.
 
     `differing` names what some schedules left otherwise than the first; `error` is what the program
     is told by its next CUDA call.
     """
 
     number: int
+    place: str
     kernel: str
     grid: Triple
     block: Triple
@@ -64,6 +66,7 @@ class _Left:
 
 def run_launch(
     number: int,
+    place: str,
     function: LoadedFunction,
     asked: LaunchMessage,
     memory: DeviceMemory,
@@ -95,6 +98,7 @@ def run_launch(
     memory.apply(left[0].changes)
     return LaunchRun(
         number,
+        place,
         function.name,
         asked.grid,
         asked.block,

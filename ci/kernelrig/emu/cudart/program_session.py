@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import IO
 
 from kernelrig.emu.cudart import messages
-from kernelrig.emu.cudart.device_memory import DeviceMemory, Kind
+from kernelrig.emu.cudart.device_memory import MAX_SPAN, DeviceMemory, Kind
 from kernelrig.emu.cudart.devices import Device
 from kernelrig.emu.cudart.fat_binary import choose_ptx
-from kernelrig.emu.cudart.messages import BrokenMessage, Noted, NoteMessage, Request
+from kernelrig.emu.cudart.host_lines import HostLines
+from kernelrig.emu.cudart.messages import BrokenMessage, Callers, Noted, NoteMessage, Request
 from kernelrig.emu.cudart.modules import LoadedFunction, LoadedModule, Resources
 from kernelrig.emu.cudart.program_launch import SUCCESS, HowToRun, LaunchRun, run_launch
-from kernelrig.errors import CiError
+from kernelrig.emu.cudart.tensor_maps import tensor_map_of
+from kernelrig.errors import CiError, ConfigError
 from kernelrig.proc import attached_process
 
 VARIABLE = "KERNELRIG_CUDART"
 """Tells library/client.cpp its descriptors, and the size of the files."""
-SPAN = 1 << 38
 MAX_NOTES = 1000
 _MEMORY_ALLOCATION, _INVALID_VALUE, _INVALID_SYMBOL, _INVALID_FUNCTION = 2, 1, 13, 98
 
@@ -42,11 +43,15 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that the host code did, `offset` bytes into `allocation` where it names one."""
+    """Something that the host code did at `place`, `prog.cu:12` where that is known.
+
+    It concerns `size` bytes, `offset` bytes into `allocation`, where it names one.
+    """
 
     kind: Noted
     code: int
     text: str
+    place: str = ""
     allocation: str = ""
     offset: int = 0
     size: int = 0
@@ -72,7 +77,7 @@ def run_program(
 
     Raises CiError for what cannot be emulated: the program is ended then.
     """
-    memory = DeviceMemory(SPAN, _capacity())
+    memory = DeviceMemory(MAX_SPAN, _capacity())
     ours, theirs = socket.socketpair()
     session = _Session(memory, device, how, say, program)
     try:
@@ -81,7 +86,7 @@ def run_program(
         environment = {
             **os.environ,
             "LD_LIBRARY_PATH": ":".join(filter(None, paths)),
-            VARIABLE: ",".join(map(str, (*passed, SPAN))),
+            VARIABLE: ",".join(map(str, (*passed, MAX_SPAN))),
         }
         argv = (str(program.path), *program.arguments)
         with attached_process(argv, env=environment, pass_fds=passed, stdout=stdout) as process:
@@ -119,7 +124,8 @@ class _Session:
         self._program = program
         self._modules: list[LoadedModule] = []
         self._functions: list[LoadedFunction] = []
-        self._allocated = 0
+        self._lines = HostLines(program.path)
+        self._names: dict[str, int] = {}
         self.launches: list[LaunchRun] = []
         self.notes: list[Note] = []
 
@@ -134,6 +140,7 @@ class _Session:
             Request.FREE: self._free,
             Request.LAUNCH: self._launch,
             Request.NOTE: self._note,
+            Request.TENSOR_MAP: self._tensor_map,
         }
         try:
             while (request := messages.receive(connection)) is not None:
@@ -146,7 +153,8 @@ class _Session:
                 "something in it overwrites memory: build it with -Xcompiler -fsanitize=address",
             ) from e
 
-    def _hello(self, _: bytes) -> tuple[int, bytes]:
+    def _hello(self, body: bytes) -> tuple[int, bytes]:
+        self._lines.base = int.from_bytes(body, "little")
         return SUCCESS, self._device.packed(self._memory.capacity)
 
     def _module(self, body: bytes) -> tuple[int, bytes]:
@@ -181,11 +189,10 @@ class _Session:
         return SUCCESS, messages.pack_addresses(found.address, found.size)
 
     def _allocate(self, body: bytes) -> tuple[int, bytes]:
-        size, kind, _ = messages.read_allocate(body)
+        size, kind, callers = messages.read_allocate(body)
         if kind not in (Kind.DEVICE, Kind.MANAGED, Kind.HOST):
             raise BrokenMessage
-        self._allocated += 1
-        made = self._memory.allocate(size, Kind(kind), f"allocation {self._allocated}")
+        made = self._memory.allocate(size, Kind(kind), self._name(callers))
         if made is None:
             most = self._memory.capacity
             self._say(
@@ -194,6 +201,12 @@ class _Session:
             )
             return _MEMORY_ALLOCATION, b""
         return SUCCESS, messages.pack_addresses(made.address)
+
+    def _name(self, callers: Callers) -> str:
+        """Name an allocation by the pointer it is for; a second one of a name has a number."""
+        name = self._lines.pointer(callers) or "allocation"
+        count = self._names[name] = self._names.get(name, 0) + 1
+        return name if count == 1 and name != "allocation" else f"{name} {count}"
 
     def _free(self, body: bytes) -> tuple[int, bytes]:
         if len(body) != 8:
@@ -206,8 +219,8 @@ class _Session:
         if asked.function >= len(self._functions):
             raise BrokenMessage
         function = self._functions[asked.function]
-        number = len(self.launches) + 1
-        ran = run_launch(number, function, asked, self._memory, self._how, self._say)
+        number, place = len(self.launches) + 1, self._lines.place(asked.callers)
+        ran = run_launch(number, place, function, asked, self._memory, self._how, self._say)
         self.launches.append(ran)
         return ran.error, b""
 
@@ -219,7 +232,22 @@ class _Session:
 
     def _described(self, said: NoteMessage) -> Note:
         found = self._memory.find(said.address) if said.address else None
+        place = self._lines.place(said.callers)
         if found is None:
-            return Note(said.kind, said.code, said.text)
+            return Note(said.kind, said.code, said.text, place)
         offset = said.address - found.address
-        return Note(said.kind, said.code, said.text, found.name, offset, said.size)
+        return Note(said.kind, said.code, said.text, place, found.name, offset, said.size)
+
+    def _tensor_map(self, body: bytes) -> tuple[int, bytes]:
+        asked = messages.read_tensor_map(body)
+        try:
+            made = tensor_map_of(asked)
+            errors = made.errors()
+        except ConfigError as e:
+            errors = (e.message,)
+        if errors:
+            place = self._lines.place(asked.callers)
+            text = f"cuTensorMapEncodeTiled: {'; '.join(errors)}"
+            self.notes.append(Note(Noted.TENSOR_MAP, _INVALID_VALUE, text, place))
+            return _INVALID_VALUE, b""
+        return SUCCESS, made.image()

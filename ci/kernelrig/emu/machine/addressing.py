@@ -21,7 +21,6 @@ from kernelrig.emu.machine.state_spaces import (
     RESERVED_BYTES,
     SHARED_WINDOW,
     SLOT_BYTES,
-    Allocation,
     Memory,
 )
 from kernelrig.emu.numerics.arrays import LANES, U64, Array, Mask
@@ -127,14 +126,9 @@ class _Access:
         held = memory.holds(index, self.size)
         if (chosen & ~held).any():
             first = int(index[chosen & ~held][0])
-            near = memory.nearest(first)
-            self._fault(
-                "out-of-bounds",
-                chosen & ~held,
-                f"{first + GLOBAL_BASE:#x}",
-                _distance(near, first, self.size) if near else "the launch has no buffers",
-                near.name if near else "",
-            )
+            text, near = memory.near(first, self.size)
+            where = f"{first + GLOBAL_BASE:#x}"
+            self._fault("out-of-bounds", chosen & ~held, where, text, near)
         if self.write and (chosen & held).any():
             held &= ~self._read_only(chosen & held, index)
         return self._aligned(chosen & held, index, "global", 0)
@@ -332,17 +326,3 @@ def _picked(array: Array, mask: NDArray[np.bool_]) -> Array:
     """Return the elements of `array` where `mask` holds."""
     shape = np.broadcast_shapes(array.shape, mask.shape)
     return np.asarray(np.broadcast_to(array, shape)[np.broadcast_to(mask, shape)])
-
-
-def _distance(near: Allocation, flat: int, size: int) -> str:
-    """Say how far an access is from the allocation nearest to it."""
-    end = near.start + near.size
-    if flat == end:
-        text = f"right behind the end of {near.name}"
-    elif flat > end:
-        text = f"{flat - end} bytes past the end of {near.name}"
-    elif flat < near.start:
-        text = f"{near.start - flat} bytes before {near.name}"
-    else:
-        text = f"it starts in {near.name} and ends {flat + size - end} bytes past its end"
-    return f"{text} ({near.size} bytes at {near.address:#x})"

@@ -175,6 +175,13 @@ class GlobalMemory(Arena):
             default=None,
         )
 
+    def near(self, index: int, size: int) -> tuple[str, str]:
+        """Say how far `size` bytes that no allocation holds are from one, and name that one."""
+        near = self.nearest(index)
+        if near is None:
+            return "the launch has no buffers", ""
+        return distance(near, index, size), near.name
+
     def holds(self, index: Array, size: int) -> NDArray[np.bool_]:
         """Say for each flat byte whether `size` bytes from it lie in one allocation."""
         low = self.find(int(index.min()))
@@ -184,6 +191,20 @@ class GlobalMemory(Arena):
         ends = np.array([0, *(a.start + a.size for a in self.allocations)])
         which = np.searchsorted(starts[1:], index, side="right")
         return np.asarray((which > 0) & (index + size <= ends[which]))
+
+
+def distance(near: Allocation, flat: int, size: int) -> str:
+    """Say how far an access is from the allocation nearest to it."""
+    end = near.start + near.size
+    if flat == end:
+        text = f"right behind the end of {near.name}"
+    elif flat > end:
+        text = f"{flat - end} bytes past the end of {near.name}"
+    elif flat < near.start:
+        text = f"{near.start - flat} bytes before {near.name}"
+    else:
+        text = f"it starts in {near.name} and ends {flat + size - end} bytes past its end"
+    return f"{text} ({near.size} bytes at {near.address:#x})"
 
 
 @dataclass

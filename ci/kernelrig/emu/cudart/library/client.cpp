@@ -9,10 +9,12 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <unwind.h>
 
 namespace cudart {
 
@@ -64,7 +66,7 @@ void touched(int number, siginfo_t* info, void*) {
       uint32_t request, size;
       Note note;
     } message{static_cast<uint32_t>(Request::NOTE), sizeof(Note),
-              {Noted::HOST_ACCESS, 0, address, 0, 0}};
+              {Noted::HOST_ACCESS, 0, address, 0, {0, 0}}};
     send_all(&message, sizeof message);
   }
   // The instruction is tried again, and ends the process by the signal.
@@ -78,6 +80,18 @@ void in_forked_child() {
 
 void* map_shared(int file, uint64_t span, void* at, int protection, int flags) {
   return mmap(at, span, protection, MAP_SHARED | MAP_NORESERVE | flags, file, 0);
+}
+
+// Where the executable's addresses begin: what its debug information counts from.
+uint64_t loaded_at() {
+  uint64_t base = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* out) {
+        *static_cast<uint64_t*>(out) = info->dlpi_addr;
+        return 1;  // the executable comes first
+      },
+      &base);
+  return base;
 }
 
 struct Start {
@@ -107,7 +121,7 @@ struct Start {
     action.sa_sigaction = touched;
     action.sa_flags = SA_SIGINFO;
     sigaction(SIGSEGV, &action, nullptr);
-    Answer hello = ask(Request::HELLO, "");
+    Answer hello = ask(Request::HELLO, packed(loaded_at()));
     p.device = unpacked<Device>(hello.data);
     for (int i = 0; i < p.device.attributes; i++) {
       size_t at = sizeof(Device) + 8 * i;
@@ -116,7 +130,30 @@ struct Start {
   }
 } start __attribute__((init_priority(200)));
 
+struct Search {
+  uint64_t wanted;
+  Callers found;
+};
+
+_Unwind_Reason_Code look(_Unwind_Context* frame, void* out) {
+  auto* search = static_cast<Search*>(out);
+  uint64_t at = _Unwind_GetIP(frame);
+  if (search->found.at) {
+    search->found.behind = at;
+    return _URC_END_OF_STACK;
+  }
+  if (at == search->wanted)
+    search->found.at = at;
+  return _URC_NO_REASON;
+}
+
 }  // namespace
+
+Callers callers_of(const void* caller) {
+  Search search{reinterpret_cast<uint64_t>(caller), {0, 0}};
+  _Unwind_Backtrace(look, &search);
+  return {search.wanted, search.found.behind};
+}
 
 Process& process() {
   static Process* one = new Process;  // never freed: destructors of the program may still call
@@ -148,8 +185,8 @@ cudaError_t finished(const char* call, cudaError_t code, const void* caller) {
   last_error = code;
   if (!p.forked) {
     Note note{Noted::FAILED_CALL, static_cast<uint32_t>(code), 0, 0,
-              reinterpret_cast<uint64_t>(caller)};
-    ask(Request::NOTE, packed(note) + call);
+              callers_of(caller)};
+    ask(Request::NOTE, packed(note) + call + " returned " + error_name(code));
   }
   return code;
 }

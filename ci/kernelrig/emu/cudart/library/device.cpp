@@ -13,21 +13,16 @@ namespace {
 constexpr int DEVICE_ONLY = 0;
 constexpr int WARP = 32;
 
-int attribute(cudaDeviceAttr which) {
-  auto& all = process().attributes;
-  auto found = all.find(which);
-  return found == all.end() ? 0 : found->second;
-}
-
 cudaError_t of_device(int device) {
   return device == DEVICE_ONLY ? cudaSuccess : cudaErrorInvalidDevice;
 }
 
 int rounded(int64_t value, int unit) { return int((value + unit - 1) / unit * unit); }
 
+}  // namespace
+
 // CTAs of a kernel that an SM holds, by threads, registers, shared memory and its own limit.
-cudaError_t occupancy(int* out, const void* stub, int threads, size_t dynamic) {
-  Kernel* kernel = kernel_of(stub);
+cudaError_t occupancy(int* out, Kernel* kernel, int threads, size_t dynamic) {
   if (!out || threads <= 0)
     return cudaErrorInvalidValue;
   if (!kernel)
@@ -58,7 +53,29 @@ cudaError_t occupancy(int* out, const void* stub, int threads, size_t dynamic) {
   return cudaSuccess;
 }
 
-}  // namespace
+cudaError_t set_attribute(Kernel& kernel, cudaFuncAttribute which, int value) {
+  std::lock_guard held(process().lock);
+  if (cudaError_t error = learn(kernel))
+    return error;
+  switch (which) {
+  case cudaFuncAttributeMaxDynamicSharedMemorySize:
+    if (value < 0 ||
+        value + kernel.facts.shared_bytes > attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin))
+      return cudaErrorInvalidValue;
+    kernel.dynamic_limit = value;
+    break;
+  case cudaFuncAttributePreferredSharedMemoryCarveout:
+    kernel.carveout = value;
+    break;
+  case cudaFuncAttributeNonPortableClusterSizeAllowed:
+    kernel.any_cluster_size = value;
+    break;
+  default:
+    break;
+  }
+  return cudaSuccess;
+}
+
 }  // namespace cudart
 
 using namespace cudart;
@@ -80,7 +97,17 @@ cudaError_t cudaGetDeviceFlags(unsigned* flags) {
   *flags = 0;
   FINISHED(cudaSuccess);
 }
-cudaError_t cudaDeviceReset() { return cudaSuccess; }
+cudaError_t cudaDeviceReset() {
+  std::lock_guard held(process().lock);
+  std::vector<std::pair<uint64_t, Kind>> all;
+  for (auto& [address, allocation] : process().allocations)
+    if (allocation.kind < Kind::VARIABLE)
+      all.emplace_back(address, allocation.kind);
+  for (auto& [address, kind] : all)
+    release(reinterpret_cast<void*>(address), kind == Kind::HOST);
+  process().sticky = last_error = cudaSuccess;
+  return cudaSuccess;
+}
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   *can = 0;
   FINISHED(of_device(device) || of_device(peer) ? cudaErrorInvalidDevice : cudaSuccess);
@@ -176,28 +203,7 @@ cudaError_t cudaProfilerStop() { FINISHED(cudaSuccess); }
 
 cudaError_t cudaFuncSetAttribute(const void* stub, cudaFuncAttribute which, int value) {
   Kernel* kernel = kernel_of(stub);
-  if (!kernel)
-    FINISHED(cudaErrorInvalidDeviceFunction);
-  std::lock_guard held(process().lock);
-  if (cudaError_t error = learn(*kernel))
-    FINISHED(error);
-  switch (which) {
-  case cudaFuncAttributeMaxDynamicSharedMemorySize:
-    if (value < 0 ||
-        value + kernel->facts.shared_bytes > attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin))
-      FINISHED(cudaErrorInvalidValue);
-    kernel->dynamic_limit = value;
-    break;
-  case cudaFuncAttributePreferredSharedMemoryCarveout:
-    kernel->carveout = value;
-    break;
-  case cudaFuncAttributeNonPortableClusterSizeAllowed:
-    kernel->any_cluster_size = value;
-    break;
-  default:
-    break;
-  }
-  FINISHED(cudaSuccess);
+  FINISHED(kernel ? set_attribute(*kernel, which, value) : cudaErrorInvalidDeviceFunction);
 }
 cudaError_t cudaFuncSetCacheConfig(const void* stub, cudaFuncCache) {
   FINISHED(kernel_of(stub) ? cudaSuccess : cudaErrorInvalidDeviceFunction);
@@ -231,11 +237,51 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* out, const void* stub) {
 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* out, const void* stub, int threads,
                                                           size_t dynamic) {
-  FINISHED(occupancy(out, stub, threads, dynamic));
+  FINISHED(occupancy(out, kernel_of(stub), threads, dynamic));
 }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* out, const void* stub,
                                                                    int threads, size_t dynamic,
                                                                    unsigned) {
-  FINISHED(occupancy(out, stub, threads, dynamic));
+  FINISHED(occupancy(out, kernel_of(stub), threads, dynamic));
+}
+
+// Clusters that fit on the device, as if every cluster could be placed: GPCs are not known.
+cudaError_t cudaOccupancyMaxActiveClusters(int* out, const void* stub,
+                                           const cudaLaunchConfig_t* config) {
+  if (!out || !config)
+    FINISHED(cudaErrorInvalidValue);
+  Geometry geometry{config->gridDim, config->blockDim};
+  take_attributes(geometry, config->attrs, config->numAttrs);
+  int resident = 0;
+  dim3 block = config->blockDim;
+  if (cudaError_t error = occupancy(&resident, kernel_of(stub), int(block.x * block.y * block.z),
+                                    config->dynamicSmemBytes))
+    FINISHED(error);
+  dim3 c = geometry.cluster;
+  unsigned ctas = c.x ? c.x * c.y * c.z : 1;
+  *out = int(unsigned(resident * attribute(cudaDevAttrMultiProcessorCount)) / ctas);
+  FINISHED(cudaSuccess);
+}
+cudaError_t cudaOccupancyMaxPotentialClusterSize(int* out, const void* stub,
+                                                 const cudaLaunchConfig_t*) {
+  Kernel* kernel = kernel_of(stub);
+  if (!kernel || !out)
+    FINISHED(cudaErrorInvalidDeviceFunction);
+  *out = kernel->any_cluster_size ? 16 : 8;
+  FINISHED(cudaSuccess);
+}
+cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* out, const void* stub, int ctas,
+                                                      int) {
+  Kernel* kernel = kernel_of(stub);
+  if (!kernel || !out || ctas < 1)
+    FINISHED(cudaErrorInvalidValue);
+  std::lock_guard held(process().lock);
+  if (cudaError_t error = learn(*kernel))
+    FINISHED(error);
+  int reserved = attribute(cudaDevAttrReservedSharedMemoryPerBlock);
+  int each = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / ctas / 128 * 128 - reserved;
+  *out = size_t(std::max(0, std::min(each, attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)) -
+                                kernel->facts.shared_bytes));
+  FINISHED(cudaSuccess);
 }
 }

@@ -40,7 +40,7 @@ cudaError_t allocate(void** out, uint64_t bytes, Kind kind, const void* caller) 
   if (!bytes)
     return cudaSuccess;
   Answer made = ask(Request::ALLOCATE, packed(bytes, static_cast<uint32_t>(kind),
-                                              reinterpret_cast<uint64_t>(caller)));
+                                              callers_of(caller)));
   if (made.error)
     return made.error;
   auto address = unpacked<uint64_t>(made.data);
@@ -127,7 +127,7 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
       for (size_t i = first - source.marks; i < bytes; i++)
         unwritten += !source.marks[i];
       Note note{Noted::UNWRITTEN_COPY, 0, reinterpret_cast<uint64_t>(from) + (first - source.marks),
-                unwritten, reinterpret_cast<uint64_t>(caller)};
+                unwritten, callers_of(caller)};
       ask(Request::NOTE, packed(note) + "cudaMemcpy");
     }
   }

@@ -10,6 +10,8 @@
 namespace cudart {
 namespace {
 
+constexpr uint32_t FAT_BINARY = 0xBA55ED50, WRAPPER = 0x466243B1;
+
 struct FatBinary {  // what __cudaRegisterFatBinary gets: __fatBinC_Wrapper_t
   int magic, version;
   const unsigned long long* data;
@@ -27,6 +29,7 @@ struct Variable {
 struct Registered {
   std::unordered_map<const void*, Kernel> kernels;      // by host stub
   std::unordered_map<const void*, Variable> variables;  // by host symbol
+  std::map<std::pair<uint32_t, std::string>, Kernel*> loaded;  // of modules loaded later, by name
 };
 
 Registered& registered() {
@@ -35,16 +38,12 @@ Registered& registered() {
 }
 
 struct Configuration {
-  dim3 grid, block;
-  size_t shared;
+  Geometry geometry;
   cudaStream_t stream;
+  const void* caller;  // where the program has its <<<>>>: the launch itself is in a stub of nvcc
 };
 thread_local std::vector<Configuration> configurations;
-
-int attribute(cudaDeviceAttr which) {
-  auto found = process().attributes.find(which);
-  return found == process().attributes.end() ? 0 : found->second;
-}
+thread_local const void* configured_at = nullptr;
 
 // What CUDA takes no launch for.
 cudaError_t check(const Kernel& kernel, const Launch& launch) {
@@ -79,8 +78,15 @@ cudaError_t check(const Kernel& kernel, const Launch& launch) {
   return cudaSuccess;
 }
 
-cudaError_t start(Kernel& kernel, dim3 grid, dim3 block, dim3 cluster, void** args, size_t shared,
-                  bool cooperative, const void* caller) {
+}  // namespace
+
+int attribute(int which) {
+  auto found = process().attributes.find(which);
+  return found == process().attributes.end() ? 0 : found->second;
+}
+
+cudaError_t launch(Kernel& kernel, const Geometry& geometry, void** args, const void* caller,
+                   const std::string* buffer) {
   Process& p = process();
   std::lock_guard held(p.lock);
   if (p.sticky)
@@ -88,23 +94,37 @@ cudaError_t start(Kernel& kernel, dim3 grid, dim3 block, dim3 cluster, void** ar
   if (cudaError_t error = learn(kernel))
     return error;
   const FunctionFacts& facts = kernel.facts;
+  dim3 cluster = geometry.cluster;
   if (!cluster.x && facts.required_cluster[0])
     cluster = dim3(facts.required_cluster[0], facts.required_cluster[1], facts.required_cluster[2]);
   else if (!cluster.x)
     cluster = dim3(1, 1, 1);
-  Launch launch{facts.number,
-                {grid.x, grid.y, grid.z},
-                {block.x, block.y, block.z},
-                {cluster.x, cluster.y, cluster.z},
-                static_cast<uint32_t>(std::min<size_t>(shared, 1u << 30)),
-                cooperative,
-                reinterpret_cast<uint64_t>(caller)};
-  if (cudaError_t error = check(kernel, launch))
+  const dim3 &grid = geometry.grid, &block = geometry.block;
+  Launch asked{facts.number,
+               {grid.x, grid.y, grid.z},
+               {block.x, block.y, block.z},
+               {cluster.x, cluster.y, cluster.z},
+               static_cast<uint32_t>(std::min<size_t>(geometry.shared, 1u << 30)),
+               geometry.cooperative,
+               callers_of(caller)};
+  if (cudaError_t error = check(kernel, asked))
     return error;
+  if (geometry.cooperative) {
+    int resident = 0;
+    if (cudaError_t error =
+            occupancy(&resident, &kernel, int(block.x * block.y * block.z), geometry.shared))
+      return error;
+    if (uint64_t(grid.x) * grid.y * grid.z >
+        uint64_t(resident) * attribute(cudaDevAttrMultiProcessorCount))
+      return cudaErrorCooperativeLaunchTooLarge;
+  }
   std::string params(facts.param_bytes, '\0');
-  for (size_t i = 0; i < kernel.params.size(); i++)
-    memcpy(params.data() + kernel.params[i].offset, args[i], kernel.params[i].bytes);
-  Answer ran = ask(Request::LAUNCH, packed(launch) + params);
+  if (buffer)
+    params.replace(0, std::min(params.size(), buffer->size()), *buffer, 0, params.size());
+  else
+    for (size_t i = 0; i < kernel.params.size(); i++)
+      memcpy(params.data() + kernel.params[i].offset, args[i], kernel.params[i].bytes);
+  Answer ran = ask(Request::LAUNCH, packed(asked) + params);
   if (!ran.data.empty()) {
     fwrite(ran.data.data(), 1, ran.data.size(), stdout);
     fflush(stdout);
@@ -114,7 +134,53 @@ cudaError_t start(Kernel& kernel, dim3 grid, dim3 block, dim3 cluster, void** ar
   return cudaSuccess;
 }
 
-}  // namespace
+void take_attributes(Geometry& geometry, const cudaLaunchAttribute* attributes, unsigned count) {
+  for (unsigned i = 0; i < count; i++) {
+    const cudaLaunchAttribute& a = attributes[i];
+    if (a.id == cudaLaunchAttributeClusterDimension)
+      geometry.cluster = dim3(a.val.clusterDim.x, a.val.clusterDim.y, a.val.clusterDim.z);
+    else if (a.id == cudaLaunchAttributeCooperative)
+      geometry.cooperative = a.val.cooperative;
+  }
+}
+
+cudaError_t load_module(const void* image, uint32_t* out) {
+  auto* words = static_cast<const uint32_t*>(image);
+  auto* text = static_cast<const char*>(image);
+  std::string content;
+  if (words[0] == FAT_BINARY)
+    content.assign(text, static_cast<const uint64_t*>(image)[1] + 16);
+  else if (words[0] == WRAPPER)
+    return load_module(static_cast<const FatBinary*>(image)->data, out);
+  else if (!memcmp(text, "\177ELF", 4))
+    return cudaErrorNoKernelImageForDevice;  // machine code: nothing here runs it
+  else
+    content = text;
+  Answer known = ask(Request::MODULE, content);
+  *out = unpacked<uint32_t>(known.data);
+  return known.error;
+}
+
+Kernel* kernel_named(uint32_t module, const char* name) {
+  std::lock_guard held(process().lock);
+  auto& known = registered().loaded[{module, name}];
+  if (!known) {
+    known = new Kernel;
+    known->module = module;
+    known->name = name;
+  }
+  return learn(*known) ? nullptr : known;
+}
+
+cudaError_t variable_named(uint32_t module, const char* name, uint64_t* address, uint64_t* bytes) {
+  Answer told = ask(Request::VARIABLE, packed(module, uint32_t(0)) + name);
+  if (told.error)
+    return told.error;
+  *address = unpacked<uint64_t>(told.data);
+  *bytes = unpacked<uint64_t>(told.data, 8);
+  adopt(*address, *bytes, Kind::VARIABLE);
+  return cudaSuccess;
+}
 
 cudaError_t learn(Kernel& kernel) {
   if (kernel.known)
@@ -158,17 +224,15 @@ const std::pair<const uint64_t, Allocation>* variable_of(const void* symbol) {
 }  // namespace cudart
 
 using namespace cudart;
+#define CALLER __builtin_return_address(0)
 
 #pragma GCC visibility push(default)
 extern "C" {
 
 void** __cudaRegisterFatBinary(void* wrapper) {
-  auto* binary = static_cast<FatBinary*>(wrapper);
-  uint64_t size = binary->data[1] + 16;  // a header of 16 bytes, whose last 8 say how many follow
-  Answer known = ask(Request::MODULE, std::string(reinterpret_cast<const char*>(binary->data), size));
-  auto* handle = new void*[1];
-  handle[0] = reinterpret_cast<void*>(uintptr_t(unpacked<uint32_t>(known.data)));
-  return handle;
+  uint32_t number = 0;
+  load_module(wrapper, &number);
+  return new void*[1]{reinterpret_cast<void*>(uintptr_t(number))};
 }
 void __cudaRegisterFatBinaryEnd(void**) {}
 void __cudaUnregisterFatBinary(void**) {}
@@ -203,9 +267,8 @@ char __cudaInitModule(void** handle) {
   return 1;
 }
 
-unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared,
-                                     CUstream_st* stream) {
-  configurations.push_back({grid, block, shared, stream});
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, CUstream_st* stream) {
+  configurations.push_back({{grid, block, dim3(0), shared}, stream, CALLER});
   return 0;
 }
 cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
@@ -213,8 +276,9 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, 
     return cudaErrorMissingConfiguration;
   Configuration last = configurations.back();
   configurations.pop_back();
-  *grid = last.grid, *block = last.block, *shared = last.shared;
+  *grid = last.geometry.grid, *block = last.geometry.block, *shared = last.geometry.shared;
   *static_cast<cudaStream_t*>(stream) = last.stream;
+  configured_at = last.caller;
   return cudaSuccess;
 }
 
@@ -224,15 +288,15 @@ cudaError_t __cudaGetKernel(cudaKernel_t* out, const void* stub) {
 }
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** args,
                                size_t shared, cudaStream_t) {
-  auto* found = reinterpret_cast<Kernel*>(kernel);
-  return finished("a launch", start(*found, grid, block, dim3(0), args, shared, false, __builtin_return_address(0)),
-                  __builtin_return_address(0));
+  const void* caller = configured_at ? configured_at : CALLER;
+  configured_at = nullptr;
+  Geometry geometry{grid, block, dim3(0), shared};
+  return finished("a launch", launch(*reinterpret_cast<Kernel*>(kernel), geometry, args, caller),
+                  caller);
 }
 cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, void** args,
-                                    size_t shared, cudaStream_t) {
-  auto* found = reinterpret_cast<Kernel*>(kernel);
-  return finished("a launch", start(*found, grid, block, dim3(0), args, shared, false, __builtin_return_address(0)),
-                  __builtin_return_address(0));
+                                    size_t shared, cudaStream_t stream) {
+  return __cudaLaunchKernel(kernel, grid, block, args, shared, stream);
 }
 
 cudaError_t cudaLaunchKernel(const void* stub, dim3 grid, dim3 block, void** args, size_t shared,
@@ -240,7 +304,7 @@ cudaError_t cudaLaunchKernel(const void* stub, dim3 grid, dim3 block, void** arg
   Kernel* kernel = kernel_of(stub);
   if (!kernel)
     FINISHED(cudaErrorInvalidDeviceFunction);
-  FINISHED(start(*kernel, grid, block, dim3(0), args, shared, false, __builtin_return_address(0)));
+  FINISHED(launch(*kernel, {grid, block, dim3(0), shared}, args, CALLER));
 }
 
 cudaError_t cudaLaunchCooperativeKernel(const void* stub, dim3 grid, dim3 block, void** args,
@@ -248,24 +312,22 @@ cudaError_t cudaLaunchCooperativeKernel(const void* stub, dim3 grid, dim3 block,
   Kernel* kernel = kernel_of(stub);
   if (!kernel)
     FINISHED(cudaErrorInvalidDeviceFunction);
-  FINISHED(start(*kernel, grid, block, dim3(0), args, shared, true, __builtin_return_address(0)));
+  FINISHED(launch(*kernel, {grid, block, dim3(0), shared, true}, args, CALLER));
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* stub, void** args) {
   Kernel* kernel = kernel_of(stub);
   if (!kernel || !config)
-    FINISHED(cudaErrorInvalidDeviceFunction);
-  dim3 cluster(0);
-  bool cooperative = false;
-  for (unsigned i = 0; i < config->numAttrs; i++) {
-    const cudaLaunchAttribute& a = config->attrs[i];
-    if (a.id == cudaLaunchAttributeClusterDimension)
-      cluster = dim3(a.val.clusterDim.x, a.val.clusterDim.y, a.val.clusterDim.z);
-    else if (a.id == cudaLaunchAttributeCooperative)
-      cooperative = a.val.cooperative;
-  }
-  FINISHED(start(*kernel, config->gridDim, config->blockDim, cluster, args,
-                 config->dynamicSmemBytes, cooperative, __builtin_return_address(0)));
+    FINISHED(config ? cudaErrorInvalidDeviceFunction : cudaErrorInvalidValue);
+  Geometry geometry{config->gridDim, config->blockDim, dim3(0), config->dynamicSmemBytes};
+  take_attributes(geometry, config->attrs, config->numAttrs);
+  FINISHED(launch(*kernel, geometry, args, CALLER));
+}
+
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t* out, const void* stub) {
+  Kernel* kernel = kernel_of(stub);
+  *out = reinterpret_cast<cudaFunction_t>(kernel);
+  FINISHED(kernel ? cudaSuccess : cudaErrorInvalidDeviceFunction);
 }
 }
 #pragma GCC visibility pop

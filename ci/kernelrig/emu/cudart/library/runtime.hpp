@@ -21,6 +21,7 @@
 
 // CUDA's functions are the library's only names.
 #pragma GCC visibility push(default)
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #pragma GCC visibility pop
 
@@ -30,23 +31,28 @@ constexpr uint64_t DEVICE_BASE = 0x7F0000000000;  // machine.state_spaces.GLOBAL
 constexpr uint64_t PAGE = 4096;
 
 enum class Request : uint32_t {
-  HELLO,      // -> Device, then (attribute, value) pairs of int32
-  MODULE,     // a fat binary -> number
+  HELLO,      // where the executable was loaded -> Device, then (attribute, value) pairs of int32
+  MODULE,     // a fat binary, or PTX -> number
   FUNCTION,   // module, name -> Function, then (offset, bytes) of each parameter
   VARIABLE,   // module, name, managed -> address, bytes
-  ALLOCATE,   // bytes, kind, caller -> address
+  ALLOCATE,   // bytes, kind, callers -> address
   FREE,       // address
   LAUNCH,     // Launch, then the parameters -> text that the kernel printed
   NOTE,       // Note, then a text: something for the report
-  TENSOR_MAP, // the arguments of cuTensorMapEncodeTiled -> 128 bytes
+  TENSOR_MAP, // TensorMap -> 128 bytes
 };
 
 // What an allocation is; the numbers of cudart/heap.py.
 enum class Kind : uint32_t { DEVICE, MANAGED, HOST, VARIABLE, CONSTANT };
 
-enum class Noted : uint32_t { FAILED_CALL, UNWRITTEN_COPY, HOST_ACCESS };
+enum class Noted : uint32_t { FAILED_CALL, UNWRITTEN_COPY, HOST_ACCESS };  // TENSOR_MAP, 3, is the emulator's
 
 #pragma pack(push, 1)
+// Where the program made a call, and what called that: CUDA's headers have functions of their own.
+struct Callers {
+  uint64_t at, behind;
+};
+
 struct Device {
   char name[64];
   uint64_t memory_bytes;
@@ -70,13 +76,23 @@ struct Launch {
   uint32_t grid[3], block[3], cluster[3];
   uint32_t dynamic_shared_bytes;
   uint32_t cooperative;
-  uint64_t caller;
+  Callers callers;
 };
 
 struct Note {
   Noted kind;
   uint32_t code;
-  uint64_t address, bytes, caller;
+  uint64_t address, bytes;
+  Callers callers;
+};
+
+struct TensorMap {  // the arguments of cuTensorMapEncodeTiled; what `rank` does not reach is 0
+  uint32_t type, rank;
+  uint64_t address;
+  uint64_t dims[5], strides[5];
+  uint32_t box[5], steps[5];
+  uint32_t interleave, swizzle, promotion, fill;
+  Callers callers;
 };
 #pragma pack(pop)
 
@@ -127,6 +143,8 @@ template <class T> T unpacked(const std::string& data, size_t at = 0) {
   return value;
 }
 
+Callers callers_of(const void* caller);
+
 // What a call returns: notes a failure for the report, and for cudaGetLastError.
 cudaError_t finished(const char* call, cudaError_t code, const void* caller);
 #define FINISHED(code) return ::cudart::finished(__func__, (code), __builtin_return_address(0))
@@ -163,6 +181,26 @@ cudaError_t release(void* pointer, bool host);
 // Copies between any two places; `kind` is checked against them.
 cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, const void* caller);
 cudaError_t fill(void* to, int value, size_t bytes);
+
+struct Geometry {
+  dim3 grid, block, cluster{0, 0, 0};  // 0: no cluster is asked for
+  size_t shared = 0;
+  bool cooperative = false;
+};
+
+// Launches a kernel: `args` points to each argument, or `buffer` holds them all.
+cudaError_t launch(Kernel& kernel, const Geometry& geometry, void** args, const void* caller,
+                   const std::string* buffer = nullptr);
+void take_attributes(Geometry& geometry, const cudaLaunchAttribute* attributes, unsigned count);
+
+// A module that is loaded as the program runs, and kernels and variables of it.
+cudaError_t load_module(const void* image, uint32_t* out);
+Kernel* kernel_named(uint32_t module, const char* name);
+cudaError_t variable_named(uint32_t module, const char* name, uint64_t* address, uint64_t* bytes);
+
+cudaError_t occupancy(int* out, Kernel* kernel, int threads, size_t dynamic);
+cudaError_t set_attribute(Kernel& kernel, cudaFuncAttribute which, int value);
+int attribute(int which);
 
 // The device variable of a host symbol, or null.
 const std::pair<const uint64_t, Allocation>* variable_of(const void* symbol);

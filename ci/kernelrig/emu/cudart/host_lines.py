@@ -1,0 +1,72 @@
+"""Which line of the host code made a call: from the executable's debug information."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from kernelrig.emu.cudart.messages import Callers
+from kernelrig.errors import CiError
+from kernelrig.files.regular_file import read_regular
+from kernelrig.model.frame import COMPILED_UNDER
+from kernelrig.proc import run_process
+
+_MAX_SOURCE_BYTES = 16 << 20
+_HEADERS = ("/cuda_runtime.h", "/cuda_runtime_api.h")
+_POINTER = re.compile(
+    r"(?:cuda|cu)(?:Malloc|MemAlloc|HostAlloc)\w*\s*(?:<[^<>()]*>)?\s*\(\s*"
+    r"(?:\(\s*void\s*\*\s*\*\s*\)|reinterpret_cast\s*<[^<>]*>\s*\(|\(CUdeviceptr\s*\*\))?\s*"
+    r"&?\s*\(?\s*(?P<name>[A-Za-z_][\w.\[\]>-]*)"
+)
+
+
+class HostLines:
+    """Lines of an executable; what cannot be found is empty. `base` is where it was loaded."""
+
+    def __init__(self, program: Path) -> None:
+        self._program = program
+        self.base = 0
+        self._known: dict[int, str] = {}
+        self._sources: dict[str, list[str]] = {}
+
+    def place(self, callers: Callers) -> str:
+        """Return `prog.cu:12` for a call; functions of CUDA's headers are looked behind."""
+        found = [self._line(caller) for caller in callers]
+        own = (f for f in found if f and not f.rpartition(":")[0].endswith(_HEADERS))
+        return next(own, found[0])
+
+    def pointer(self, callers: Callers) -> str:
+        """Return what an allocating call writes its pointer to: `d_a` of `cudaMalloc(&d_a, n)`."""
+        file, _, number = self.place(callers).rpartition(":")
+        if not file:
+            return ""
+        lines = self._source(file)
+        text = " ".join(lines[int(number) - 1 : int(number) + 1])
+        found = _POINTER.search(text)
+        return found["name"].replace("->", ".").rstrip("-.>") if found else ""
+
+    def _line(self, caller: int) -> str:
+        if caller not in self._known:
+            self._known[caller] = self._find(caller - self.base - 1) if caller else ""
+        return self._known[caller]
+
+    def _find(self, offset: int) -> str:
+        if offset <= 0:
+            return ""
+        try:
+            done = run_process(["addr2line", "-e", self._program, hex(offset)], timeout_s=60)
+        except CiError:  # a machine without it: lines are for people, and the run goes on
+            return ""
+        file, _, number = done.stdout.strip().partition(" ")[0].rpartition(":")
+        if done.exit_code or not file or not number.isdigit() or not int(number):
+            return ""
+        return f"{file.removeprefix(f'{COMPILED_UNDER}/')}:{number}"
+
+    def _source(self, file: str) -> list[str]:
+        if file not in self._sources:
+            try:
+                text = read_regular(Path(file), _MAX_SOURCE_BYTES).decode(errors="replace")
+            except OSError:
+                text = ""
+            self._sources[file] = text.splitlines()
+        return self._sources[file]

@@ -1,0 +1,339 @@
+// The driver's functions: by linking with libcuda, or by asking the runtime for them.
+
+#include "runtime.hpp"
+
+#include <cstring>
+#include <string_view>
+
+using namespace cudart;
+#define CALLER __builtin_return_address(0)
+#define DRIVER(code) return CUresult(finished(__func__, cudaError_t(code), CALLER))
+
+namespace {
+
+char context;  // its address is the handle of the only context
+
+cudaError_t copy_driver(uint64_t to, const void* to_host, uint64_t from, const void* from_host,
+                        size_t bytes, cudaMemcpyKind kind, const void* caller) {
+  void* target = to_host ? const_cast<void*>(to_host) : reinterpret_cast<void*>(to);
+  return copy(target, from_host ? from_host : reinterpret_cast<void*>(from), bytes, kind, caller);
+}
+
+template <class T> cudaError_t fill_elements(uint64_t to, T value, size_t count) {
+  std::lock_guard held(process().lock);
+  if (cudaError_t error = fill(reinterpret_cast<void*>(to), 0, count * sizeof(T)))
+    return error;
+  auto* at = process().view + (to - DEVICE_BASE);
+  for (size_t i = 0; i < count; i++)
+    memcpy(at + i * sizeof(T), &value, sizeof(T));
+  return cudaSuccess;
+}
+
+cudaError_t launch_function(CUfunction function, const Geometry& geometry, void** args,
+                            void** extra, const void* caller) {
+  auto* kernel = reinterpret_cast<Kernel*>(function);
+  if (!kernel)
+    return cudaErrorInvalidResourceHandle;
+  if (!extra)
+    return launch(*kernel, geometry, args, caller);
+  const void* buffer = nullptr;
+  size_t bytes = 0;
+  for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+    if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+      buffer = extra[1];
+    else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+      bytes = *static_cast<size_t*>(extra[1]);
+  }
+  if (!buffer)
+    return cudaErrorInvalidValue;
+  std::string params(static_cast<const char*>(buffer), bytes);
+  return launch(*kernel, geometry, nullptr, caller, &params);
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
+CUresult cuDriverGetVersion(int* version) { return CUresult(cudaDriverGetVersion(version)); }
+CUresult cuGetErrorName(CUresult code, const char** out) {
+  *out = error_name(code);
+  return CUDA_SUCCESS;
+}
+CUresult cuGetErrorString(CUresult code, const char** out) {
+  *out = error_text(code);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int* count) { return CUresult(cudaGetDeviceCount(count)); }
+CUresult cuDeviceGet(CUdevice* device, int number) {
+  *device = number;
+  DRIVER(number ? cudaErrorInvalidDevice : cudaSuccess);
+}
+CUresult cuDeviceGetName(char* out, int size, CUdevice) {
+  snprintf(out, size_t(size), "%s", process().device.name);
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceTotalMem(size_t* bytes, CUdevice) {
+  *bytes = process().device.memory_bytes;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice device) {
+  return CUresult(cudaDeviceGetAttribute(value, cudaDeviceAttr(which), device));
+}
+CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice) {
+  *major = attribute(cudaDevAttrComputeCapabilityMajor);
+  *minor = attribute(cudaDevAttrComputeCapabilityMinor);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice) {
+  *out = reinterpret_cast<CUcontext>(&context);
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRelease(CUdevice) { return CUDA_SUCCESS; }
+#undef cuCtxCreate
+CUresult cuCtxCreate_v2(CUcontext* out, unsigned, CUdevice) {
+  *out = reinterpret_cast<CUcontext>(&context);
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams*, unsigned, CUdevice) {
+  *out = reinterpret_cast<CUcontext>(&context);
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxDestroy(CUcontext) { return CUDA_SUCCESS; }
+CUresult cuCtxGetCurrent(CUcontext* out) {
+  *out = reinterpret_cast<CUcontext>(&context);
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxSetCurrent(CUcontext) { return CUDA_SUCCESS; }
+CUresult cuCtxPushCurrent(CUcontext) { return CUDA_SUCCESS; }
+CUresult cuCtxPopCurrent(CUcontext* out) {
+  if (out)
+    *out = reinterpret_cast<CUcontext>(&context);
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxGetDevice(CUdevice* device) {
+  *device = 0;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxSynchronize() { DRIVER(cudaSuccess); }
+
+CUresult cuMemAlloc(CUdeviceptr* out, size_t bytes) {
+  DRIVER(allocate(reinterpret_cast<void**>(out), bytes, Kind::DEVICE, CALLER));
+}
+CUresult cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned) {
+  DRIVER(allocate(reinterpret_cast<void**>(out), bytes, Kind::MANAGED, CALLER));
+}
+CUresult cuMemAllocHost(void** out, size_t bytes) {
+  DRIVER(allocate(out, bytes, Kind::HOST, CALLER));
+}
+CUresult cuMemFree(CUdeviceptr address) {
+  DRIVER(release(reinterpret_cast<void*>(address), false));
+}
+CUresult cuMemFreeHost(void* pointer) { DRIVER(release(pointer, true)); }
+CUresult cuMemGetInfo(size_t* free_bytes, size_t* total) {
+  return CUresult(cudaMemGetInfo(free_bytes, total));
+}
+CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t bytes) {
+  DRIVER(copy_driver(to, nullptr, 0, from, bytes, cudaMemcpyHostToDevice, CALLER));
+}
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream) {
+  DRIVER(copy_driver(to, nullptr, 0, from, bytes, cudaMemcpyHostToDevice, CALLER));
+}
+CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t bytes) {
+  DRIVER(copy_driver(0, to, from, nullptr, bytes, cudaMemcpyDeviceToHost, CALLER));
+}
+CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream) {
+  DRIVER(copy_driver(0, to, from, nullptr, bytes, cudaMemcpyDeviceToHost, CALLER));
+}
+CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+  DRIVER(copy_driver(to, nullptr, from, nullptr, bytes, cudaMemcpyDeviceToDevice, CALLER));
+}
+CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, size_t count) {
+  DRIVER(fill(reinterpret_cast<void*>(to), value, count));
+}
+CUresult cuMemsetD16(CUdeviceptr to, unsigned short value, size_t count) {
+  DRIVER(fill_elements(to, value, count));
+}
+CUresult cuMemsetD32(CUdeviceptr to, unsigned value, size_t count) {
+  DRIVER(fill_elements(to, value, count));
+}
+
+CUresult cuStreamCreate(CUstream* out, unsigned flags) {
+  return CUresult(cudaStreamCreateWithFlags(out, flags));
+}
+CUresult cuStreamDestroy(CUstream stream) { return CUresult(cudaStreamDestroy(stream)); }
+CUresult cuStreamSynchronize(CUstream stream) { return CUresult(cudaStreamSynchronize(stream)); }
+CUresult cuEventCreate(CUevent* out, unsigned flags) {
+  return CUresult(cudaEventCreateWithFlags(out, flags));
+}
+CUresult cuEventDestroy(CUevent event) { return CUresult(cudaEventDestroy(event)); }
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  return CUresult(cudaEventRecord(event, stream));
+}
+CUresult cuEventSynchronize(CUevent event) { return CUresult(cudaEventSynchronize(event)); }
+#undef cuEventElapsedTime
+CUresult cuEventElapsedTime(float* ms, CUevent first, CUevent last) {
+  return CUresult(cudaEventElapsedTime(ms, first, last));
+}
+CUresult cuEventElapsedTime_v2(float* ms, CUevent first, CUevent last) {
+  return CUresult(cudaEventElapsedTime(ms, first, last));
+}
+
+CUresult cuModuleLoadData(CUmodule* out, const void* image) {
+  uint32_t number = 0;
+  cudaError_t error = load_module(image, &number);
+  *out = reinterpret_cast<CUmodule>(uintptr_t(number) + 1);
+  DRIVER(error);
+}
+CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned, CUjit_option*, void**) {
+  return cuModuleLoadData(out, image);
+}
+CUresult cuModuleLoadFatBinary(CUmodule* out, const void* image) {
+  return cuModuleLoadData(out, image);
+}
+CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
+CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, const char* name) {
+  *out = reinterpret_cast<CUfunction>(kernel_named(uint32_t(uintptr_t(module) - 1), name));
+  DRIVER(*out ? 0 : CUDA_ERROR_NOT_FOUND);
+}
+CUresult cuModuleGetGlobal(CUdeviceptr* address, size_t* bytes, CUmodule module,
+                           const char* name) {
+  uint64_t place = 0, size = 0;
+  cudaError_t error = variable_named(uint32_t(uintptr_t(module) - 1), name, &place, &size);
+  if (address)
+    *address = place;
+  if (bytes)
+    *bytes = size;
+  DRIVER(error ? CUDA_ERROR_NOT_FOUND : 0);
+}
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute which, int value) {
+  cudaFuncAttribute runtime = cudaFuncAttributeMax;
+  switch (which) {
+  case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+    runtime = cudaFuncAttributeMaxDynamicSharedMemorySize;
+    break;
+  case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    runtime = cudaFuncAttributePreferredSharedMemoryCarveout;
+    break;
+  case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+    runtime = cudaFuncAttributeNonPortableClusterSizeAllowed;
+    break;
+  default:
+    break;
+  }
+  DRIVER(set_attribute(*reinterpret_cast<Kernel*>(function), runtime, value));
+}
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfunction function) {
+  const FunctionFacts& facts = reinterpret_cast<Kernel*>(function)->facts;
+  switch (which) {
+  case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+    *value = facts.max_threads;
+    break;
+  case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+    *value = facts.shared_bytes;
+    break;
+  case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+    *value = facts.local_bytes;
+    break;
+  case CU_FUNC_ATTRIBUTE_NUM_REGS:
+    *value = facts.registers;
+    break;
+  default:
+    *value = 0;
+  }
+  return CUDA_SUCCESS;
+}
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* out, CUfunction function, int threads,
+                                                     size_t dynamic) {
+  DRIVER(occupancy(out, reinterpret_cast<Kernel*>(function), threads, dynamic));
+}
+CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                        unsigned by, unsigned bz, unsigned shared, CUstream, void** args,
+                        void** extra) {
+  Geometry geometry{dim3(gx, gy, gz), dim3(bx, by, bz), dim3(0), shared};
+  DRIVER(launch_function(function, geometry, args, extra, CALLER));
+}
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** args,
+                          void** extra) {
+  Geometry geometry{dim3(config->gridDimX, config->gridDimY, config->gridDimZ),
+                    dim3(config->blockDimX, config->blockDimY, config->blockDimZ), dim3(0),
+                    config->sharedMemBytes};
+  static_assert(sizeof(CUlaunchAttribute) == sizeof(cudaLaunchAttribute), "one layout");
+  take_attributes(geometry, reinterpret_cast<const cudaLaunchAttribute*>(config->attrs),
+                  config->numAttrs);
+  DRIVER(launch_function(function, geometry, args, extra, CALLER));
+}
+
+CUresult cuTensorMapEncodeTiled(CUtensorMap* out, CUtensorMapDataType type, cuuint32_t rank,
+                                void* address, const cuuint64_t* dims, const cuuint64_t* strides,
+                                const cuuint32_t* box, const cuuint32_t* steps,
+                                CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                CUtensorMapL2promotion promotion,
+                                CUtensorMapFloatOOBfill fill_with) {
+  if (!out || !dims || !box || !steps || (rank > 1 && !strides) || rank < 1 || rank > 5 ||
+      reinterpret_cast<uintptr_t>(out) % 64)
+    DRIVER(CUDA_ERROR_INVALID_VALUE);
+  TensorMap asked{uint32_t(type), rank, reinterpret_cast<uint64_t>(address), {}, {}, {}, {},
+                  uint32_t(interleave), uint32_t(swizzle), uint32_t(promotion),
+                  uint32_t(fill_with), callers_of(CALLER)};
+  for (unsigned i = 0; i < rank; i++) {
+    asked.dims[i] = dims[i], asked.box[i] = box[i], asked.steps[i] = steps[i];
+    asked.strides[i] = i + 1 < rank ? strides[i] : 0;
+  }
+  Answer made = ask(Request::TENSOR_MAP, packed(asked));
+  if (!made.error && made.data.size() == sizeof *out)
+    memcpy(out, made.data.data(), sizeof *out);
+  DRIVER(made.error);
+}
+
+CUresult cuGetProcAddress(const char* name, void** out, int, cuuint64_t,
+                          CUdriverProcAddressQueryResult* result) {
+  *out = driver_function(name);
+  if (result)
+    *result = *out ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  return *out ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** out, unsigned,
+                                             unsigned long long,
+                                             cudaDriverEntryPointQueryResult* result) {
+  *out = driver_function(name);
+  if (result)
+    *result = *out ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  FINISHED(cudaSuccess);
+}
+#undef cudaGetDriverEntryPoint
+cudaError_t cudaGetDriverEntryPoint(const char* name, void** out, unsigned long long flags,
+                                    cudaDriverEntryPointQueryResult* result) {
+  return cudaGetDriverEntryPointByVersion(name, out, 12000, flags, result);
+}
+}
+
+namespace cudart {
+
+// By the names that programs ask for: without the suffix of a version.
+void* driver_function(const char* name) {
+// The name as it is asked for; a macro of cuda.h makes it that of the newest version.
+#define HAS(function) {#function, reinterpret_cast<void*>(::function)}
+  static const std::map<std::string_view, void*> known{
+      HAS(cuInit), HAS(cuDriverGetVersion), HAS(cuGetErrorName), HAS(cuGetErrorString),
+      HAS(cuDeviceGetCount), HAS(cuDeviceGet), HAS(cuDeviceGetName), HAS(cuDeviceGetAttribute),
+      HAS(cuDeviceTotalMem), HAS(cuDevicePrimaryCtxRetain),
+      HAS(cuCtxGetCurrent), HAS(cuCtxSetCurrent), HAS(cuCtxGetDevice), HAS(cuCtxSynchronize),
+      HAS(cuMemAlloc), HAS(cuMemFree),
+      HAS(cuMemcpyHtoD), HAS(cuMemcpyDtoH),
+      HAS(cuMemcpyDtoD), HAS(cuMemsetD8),
+      HAS(cuMemsetD32), HAS(cuStreamCreate), HAS(cuStreamSynchronize),
+      HAS(cuStreamDestroy), HAS(cuModuleLoadData),
+      HAS(cuModuleLoadDataEx), HAS(cuModuleGetFunction), HAS(cuModuleUnload),
+      HAS(cuModuleGetGlobal), HAS(cuFuncSetAttribute),
+      HAS(cuFuncGetAttribute), HAS(cuLaunchKernel), HAS(cuLaunchKernelEx),
+      HAS(cuOccupancyMaxActiveBlocksPerMultiprocessor), HAS(cuTensorMapEncodeTiled),
+  };
+  auto found = known.find(name);
+  return found == known.end() ? nullptr : found->second;
+}
+
+}  // namespace cudart

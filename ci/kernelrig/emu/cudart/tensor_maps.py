@@ -1,0 +1,47 @@
+"""cuTensorMapEncodeTiled: from the numbers of cuda.h to a tensor map as kernels get it here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelrig.emu.cudart.messages import TensorMapMessage
+from kernelrig.emu.tensor.tensor_map import (
+    ELEMENT_BYTES,
+    INTERLEAVES,
+    L2_PROMOTIONS,
+    OOB_FILLS,
+    SWIZZLES,
+    TensorMap,
+)
+from kernelrig.errors import ConfigError
+
+_ALIKE = {10: "f32", 11: "f32", 12: "f32"}
+"""FLOAT32_FTZ, TFLOAT32 and TFLOAT32_FTZ are copied as the 32-bit floats that memory has."""
+
+
+def tensor_map_of(asked: TensorMapMessage) -> TensorMap:
+    """Return the tensor map; `errors` says what CUDA would not take of it.
+
+    Raises ConfigError for what there is no name for here, as elements of 4 bits.
+    """
+    types = {**dict(enumerate(ELEMENT_BYTES)), **_ALIKE}
+    if asked.type not in types:
+        raise ConfigError(f"data type {asked.type} of cuda.h is not emulated")
+    return TensorMap(
+        types[asked.type],
+        asked.address,
+        asked.dims,
+        asked.strides,
+        asked.box,
+        asked.steps,
+        _named("interleave", INTERLEAVES, asked.interleave),
+        _named("swizzle", tuple(SWIZZLES), asked.swizzle),
+        _named("L2 promotion", L2_PROMOTIONS, asked.promotion),
+        _named("fill", OOB_FILLS, asked.fill),
+    )
+
+
+def _named(what: str, names: Sequence[str], number: int) -> str:
+    if number >= len(names):
+        raise ConfigError(f"{what} {number} of cuda.h is not emulated")
+    return names[number]

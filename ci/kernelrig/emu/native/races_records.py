@@ -28,7 +28,7 @@ class Found(ctypes.Structure):
     """`Found` of core/observe/races.hpp."""
 
     _fields_ = (
-        *((name, ctypes.c_int32) for name in ("event", "space", "region", "shift", "step")),
+        *((name, ctypes.c_int32) for name in ("event", "space", "region", "shift")),
         ("write", ctypes.c_int32),
         ("at", ctypes.c_int32),
         ("bits", ctypes.c_uint32),
@@ -159,7 +159,7 @@ class _At:
 class _Region:
     name: str
     shift: int
-    step: int
+    step: int = 1
 
 
 class _Access:
@@ -225,7 +225,7 @@ class NativeReports:
         named = f"CTA {found.region}"
         if access.space == "global":
             named = machine.memory.global_.allocations[found.region].name
-        region: Any = _Region(named, found.shift, found.step)
+        region: Any = _Region(named, found.shift)
         granules: Any = found.granules[: found.count]
         if found.event == CONFLICT:
             wrong = [(code, i) for i, code in enumerate(codes)]

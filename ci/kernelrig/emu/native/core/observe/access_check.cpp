@@ -125,8 +125,7 @@ void Races::by_threads(const Access& access, Warp& warp, int record, const int64
     }
     for (int32_t& column : own_)
       if (column >= 0) column += warp.column;
-    check(region, access, {granules_.data(), 0, granules_.size()}, {0, codes_.data()},
-          {0, own_.data()}, nullptr);
+    check(region, access, taken(), {0, codes_.data()}, {0, own_.data()}, nullptr);
   }
 }
 
@@ -141,16 +140,15 @@ bool Races::plainly_read(Region& region, const Access& access, Warp& warp, int r
   const bool one = count > 1 && std::all_of(flat, flat + count,
                                             [flat](int64_t each) { return each == flat[0]; });
   const size_t places = one ? 1 : count;
-  const size_t each = size_t(region.granules(flat, places, access.size, true, granules_));
-  own_.resize(granules_.size());
-  bits_.resize(granules_.size());
-  for (size_t i = 0, next = 0; i < places; ++i) {
-    for (size_t j = 0; j < each; ++j, ++next) {
-      own_[next] = one ? -1 : lanes[i] + warp.column;
-      bits_[next] = one ? access.bits : 1u << lanes[i];
-    }
+  region.granules(flat, places, access.size, taken_);
+  const Where where = taken();
+  own_.resize(where.count);
+  bits_.resize(where.count);
+  for (size_t i = 0; i < where.count; ++i) {
+    const int lane = lanes[taken_.lane(i)];
+    own_[i] = one ? -1 : lane + warp.column;
+    bits_[i] = one ? access.bits : 1u << lane;
   }
-  const Where where{granules_.data(), 0, granules_.size()};
   const OrderCheck order(records_, &access, nullptr, 0, false, nullptr);
   bad_.resize(where.count);
   const Code* written = Region::gather(region.writes(), where, codes_);
@@ -169,7 +167,7 @@ void Races::recall(Region& region) {
     const std::vector<int64_t> flat = places_of(read);
     Actor* who = records_.all[size_t(read.record)].who;
     if (!read.lanes) {
-      const Where where = region.run(flat.data(), flat.size(), read.size, list_);
+      const Where where = region.run(flat.data(), flat.size(), read.size, taken_);
       region.note_read(where, {read.record << LANE_BITS, nullptr}, {who->column, nullptr},
                        unordered);
       continue;
@@ -187,26 +185,25 @@ void Races::recall(Region& region) {
     }
     for (int32_t& column : own_)
       if (column >= 0) column += who->column;
-    region.note_read({granules_.data(), 0, granules_.size()}, {0, codes_.data()},
-                     {0, own_.data()}, unordered);
+    region.note_read(taken(), {0, codes_.data()}, {0, own_.data()}, unordered);
   }
 }
 
 void Races::check_non_coherent(Region& region, const Access& access) {
   std::set<Code> codes;
-  for (const int32_t granule : granules_)
-    if (const Code code = region.writes()[size_t(granule)]) codes.insert(code);
+  for (size_t i = 0; i < taken_.count; ++i)
+    if (const Code code = region.writes()[size_t(taken_.granule(i))]) codes.insert(code);
   for (const Code code : codes) {
     add_wrong(region, 1);
-    tell(READ_NON_COHERENT, region, access, {code}, {granules_[0]});
+    tell(READ_NON_COHERENT, region, access, {code}, {taken_.place(0)});
   }
   note_non_coherent(region);
 }
 
 void Races::note_non_coherent(Region& region) {
   if (!region.non_coherent.size()) region.non_coherent = Zeros<Code>(region.writes().size());
-  for (size_t i = 0; i < granules_.size(); ++i)
-    region.non_coherent[size_t(granules_[i])] = codes_[i];
+  for (size_t i = 0; i < taken_.count; ++i)
+    region.non_coherent[size_t(taken_.granule(i))] = codes_[i];
 }
 
 // Operations. ------------------------------------------------------------------------------------
@@ -249,7 +246,7 @@ void Races::look(Operation& operation, int space, const int64_t* starts, size_t 
       recall(region);
     }
     if (plainly(region, access, region.runs(mine, each, size, list_), record)) continue;
-    const Where where = region.run(mine, each, size, list_);
+    const Where where = region.run(mine, each, size, taken_);
     check(region, access, where, {record << LANE_BITS, nullptr}, {operation.column, nullptr},
           nullptr);
   }
@@ -320,13 +317,8 @@ void Races::op_tensor(int64_t op, const Piece& piece, bool write) {
                       NEVER};
   guarded([&] {
     const int record = record_of(access, operation.column, operation.time + write);
-    const auto& cells = regions_.cells(region, piece);
-    // Cells of a row lie side by side.
-    const size_t columns = size_t(piece[4] - piece[3]);
-    list_.clear();
-    for (size_t i = 0; i < cells.size(); i += columns) list_.push_back(cells[i]);
-    if (plainly(region, access, {list_.data(), list_.size(), columns}, record, &piece)) return;
-    check(region, access, {cells.data(), 0, cells.size()}, {record << LANE_BITS, nullptr},
+    if (plainly(region, access, region.runs(piece), record, &piece)) return;
+    check(region, access, region.run(piece, taken_), {record << LANE_BITS, nullptr},
           {operation.column, nullptr}, &piece);
   });
   auto& pieces = operation.pieces;
@@ -394,6 +386,9 @@ void Races::check(Region& region, const Access& access, Where where, Codes codes
   // `strict` decides what stays in the shadow, `order` what is a race: of strong accesses, and of
   // operations that are ordered by threads only, both are different.
   const OrderCheck strict(records_, &access, piece, 0, several_, nullptr);
+  const auto place = [&](int element) {
+    return where.list ? taken_.place(size_t(element)) : where.start + element;
+  };
   wrong_.clear();
   if (!access.write) {
     region.read(where, codes, own, order, strict, wrong_);
@@ -408,7 +403,7 @@ void Races::check(Region& region, const Access& access, Where where, Codes codes
     std::vector<int32_t> granules;
     for (const auto& [code, element] : wrong_) {
       before.push_back(code);
-      granules.push_back(int32_t(where[size_t(element)]));
+      granules.push_back(place(element));
     }
     tell(CONFLICT, region, access, before, granules);
   }
@@ -423,7 +418,7 @@ void Races::check(Region& region, const Access& access, Where where, Codes codes
     if (const Code code = region.non_coherent[where[i]]) read.insert(code);
   for (const Code code : read) {
     add_wrong(region, 1);
-    tell(WROTE_NON_COHERENT, region, access, {code}, {int32_t(where[0])});
+    tell(WROTE_NON_COHERENT, region, access, {code}, {place(0)});
   }
 }
 
@@ -433,8 +428,7 @@ void Races::tell(int event, const Region& region, const Access& access,
   const Found found{event,
                     access.space,
                     region.name,
-                    region.shift,
-                    region.step,
+                    region.shift(),
                     access.write,
                     access.at,
                     access.bits,

@@ -15,9 +15,9 @@ void Races::codes_of(Region& region, const Access& access, int record, const int
     one &= flat[i] == flat[i - 1];
   }
   if (one) {
-    region.granules(flat, 1, access.size, true, granules_);
-    codes_.assign(granules_.size(), records_.shared(record << LANE_BITS, access.bits));
-    own_.assign(granules_.size(), -1);
+    region.granules(flat, 1, access.size, taken_);
+    codes_.assign(taken_.count, records_.shared(record << LANE_BITS, access.bits));
+    own_.assign(taken_.count, -1);
     return;
   }
   if (count > 1 && least < access.size) {
@@ -28,33 +28,35 @@ void Races::codes_of(Region& region, const Access& access, int record, const int
       if (ordered[i] - ordered[i - 1] < access.size)
         return merged(region, access, record, flat, lanes, count);
   }
-  const size_t each = size_t(region.granules(flat, count, access.size, true, granules_));
-  codes_.resize(granules_.size());
-  own_.resize(granules_.size());
-  for (size_t i = 0, next = 0; i < count; ++i) {
-    for (size_t j = 0; j < each; ++j, ++next) {
-      own_[next] = lanes[i];
-      codes_[next] = record << LANE_BITS | lanes[i];
-    }
+  region.granules(flat, count, access.size, taken_);
+  codes_.resize(taken_.count);
+  own_.resize(taken_.count);
+  for (size_t i = 0; i < own_.size(); ++i) {
+    const int lane = lanes[taken_.lane(i)];
+    own_[i] = lane;
+    codes_[i] = record << LANE_BITS | lane;
   }
 }
 
-// The same where lanes share granules, which come out in order.
+// The same where lanes share granules, which come out in the order of their places.
 void Races::merged(Region& region, const Access& access, int record, const int64_t* flat,
                    const int32_t* lanes, size_t count) {
-  const size_t each = size_t(region.granules(flat, count, access.size, true, granules_));
+  region.granules(flat, count, access.size, taken_);
   struct Hit {
-    int32_t granule, lane;
+    int32_t granule, place, lane;
     Mask lanes;
   };
   std::vector<Hit> hits;
-  for (size_t i = 0; i < granules_.size(); ++i)
-    hits.push_back({granules_[i], lanes[i / each], 1u << lanes[i / each]});
+  for (size_t i = 0; i < taken_.count; ++i) {
+    const int lane = lanes[taken_.lane(i)];
+    hits.push_back({taken_.granule(i), taken_.place(i), lane, 1u << lane});
+  }
+  // A class lies within each lane that takes it, so that the place is the same to all of them.
   std::stable_sort(hits.begin(), hits.end(),
-                   [](const Hit& a, const Hit& b) { return a.granule < b.granule; });
+                   [](const Hit& a, const Hit& b) { return a.place < b.place; });
   size_t kept = 0;
   for (const Hit& hit : hits) {
-    if (kept && hits[kept - 1].granule == hit.granule) {
+    if (kept && hits[kept - 1].place == hit.place) {
       hits[kept - 1].lanes |= hit.lanes;
     } else {
       hits[kept++] = hit;
@@ -65,12 +67,13 @@ void Races::merged(Region& region, const Access& access, int record, const int64
   for (const Hit& hit : hits)
     if (hit.lanes & (hit.lanes - 1)) several.emplace(hit.lanes, 0);
   for (auto& [mask, code] : several) code = records_.shared(record << LANE_BITS, mask);
-  granules_.clear();
+  taken_.count = 0;
+  taken_.make_room(hits.size());
   codes_.clear();
   own_.clear();
   for (const Hit& hit : hits) {
     const bool shared = hit.lanes & (hit.lanes - 1);
-    granules_.push_back(hit.granule);
+    taken_.add(hit.granule, hit.place, hit.lane);
     codes_.push_back(shared ? several[hit.lanes] : record << LANE_BITS | hit.lane);
     own_.push_back(shared ? -1 : hit.lane);
   }

@@ -60,15 +60,21 @@ bool OrderCheck::orders(Code code, int own) const {
 }
 
 Runs Region::runs(const int64_t* starts, size_t count, int bytes, std::vector<int32_t>& list) {
-  const size_t each = size_t(fit(starts, count, bytes, false));
-  list.resize(count);
-  bool dense = true;
-  for (size_t i = 0; i < count; ++i) {
-    list[i] = int32_t((starts[i] - start) >> shift);
-    dense &= list[i] == list[0] + int32_t(i * each);
-  }
-  if (dense) return {list.data(), 1, count * each};
-  return {list.data(), count, each};
+  const auto granules = [&]() -> Runs {
+    const size_t each = size_t(fit(starts, count, bytes, false));
+    list.resize(count);
+    bool dense = true;
+    for (size_t i = 0; i < count; ++i) {
+      list[i] = int32_t((starts[i] - start) >> shift());
+      dense &= list[i] == list[0] + int32_t(i * each);
+    }
+    if (dense) return {list.data(), 1, count * each};
+    return {list.data(), count, each};
+  };
+  if (!partition_) return granules();
+  const Runs runs = partition_->known(starts, count, start, bytes, granules);
+  follow();
+  return runs;
 }
 
 bool Region::write_plainly(Runs runs, Code code, int own, const OrderCheck& check) {
@@ -77,16 +83,16 @@ bool Region::write_plainly(Runs runs, Code code, int own, const OrderCheck& chec
   Plain plain(check, own);
   bool noted = false;
   for (size_t n = 0; n < runs.count; ++n) {
-    const size_t first = size_t(runs.first[n]);
+    const size_t first = size_t(runs.first[n]), each = runs.length(n);
     const Code *written = writes_.data() + first, *read = reads_.data() + first * slots_;
     // Reads: all must be ordered. One code is in the first slots of a run, or one a granule.
-    bool unread = all_are(read, runs.each * slots_, 0);
-    for (size_t i = 0; !unread && i < runs.each * slots_; ++i)
+    bool unread = all_are(read, each * slots_, 0);
+    for (size_t i = 0; !unread && i < each * slots_; ++i)
       if (!plain.is(read[i])) return false;
     noted |= !unread;
     // Earlier writes: too, where no weak read stands between.
-    if (plain.is(written[0]) && all_are(written, runs.each, written[0])) continue;
-    for (size_t i = 0; i < runs.each; ++i) {
+    if (plain.is(written[0]) && all_are(written, each, written[0])) continue;
+    for (size_t i = 0; i < each; ++i) {
       if (plain.is(written[i])) continue;
       bool weak = readers && readers->used && readers->has(first + i);
       for (size_t slot = 0; slot < slots_ && !weak; ++slot) {
@@ -98,9 +104,9 @@ bool Region::write_plainly(Runs runs, Code code, int own, const OrderCheck& chec
   }
   if (readers && readers->used) readers->forget(runs);
   for (size_t n = 0; n < runs.count; ++n) {
-    const size_t first = size_t(runs.first[n]);
-    std::fill_n(writes_.data() + first, runs.each, code);
-    if (noted) std::fill_n(reads_.data() + first * slots_, runs.each * slots_, 0);
+    const size_t first = size_t(runs.first[n]), each = runs.length(n);
+    std::fill_n(writes_.data() + first, each, code);
+    if (noted) std::fill_n(reads_.data() + first * slots_, each * slots_, 0);
   }
   return true;
 }
@@ -113,15 +119,17 @@ bool Region::read_plainly(Runs runs, Code code, int own, const OrderCheck& check
   Plain plain(check, own);
   for (size_t n = 0; n < runs.count; ++n) {
     const Code* written = writes_.data() + size_t(runs.first[n]);
-    if (plain.is(written[0]) && all_are(written, runs.each, written[0])) continue;
-    for (size_t i = 0; i < runs.each; ++i)
+    const size_t each = runs.length(n);
+    if (plain.is(written[0]) && all_are(written, each, written[0])) continue;
+    for (size_t i = 0; i < each; ++i)
       if (!plain.is(written[i])) return false;
   }
   Code last[MOST_READERS] = {};  // the row before, as it was
   size_t slot = 0;               // the one that it had free
   for (size_t n = 0; n < runs.count; ++n) {
     Code* row = reads_.data() + size_t(runs.first[n]) * slots_;
-    for (size_t i = 0; i < runs.each; ++i, row += slots_) {
+    const size_t each = runs.length(n);
+    for (size_t i = 0; i < each; ++i, row += slots_) {
       Code other = 0;
       for (size_t j = 0; j < slots_; ++j) other |= row[j] ^ last[j];
       if (other) {
@@ -142,10 +150,10 @@ bool Readers::known(Runs runs, const OrderCheck& check) const {
     const Row& row = rows_[number];
     Time latest = 0;
     for (size_t n = 0; row.used && n < runs.count; ++n) {
-      const size_t first = size_t(runs.first[n]);
-      if (first >= row.high || first + runs.each <= row.low) continue;
-      const Time* from = row.times.data() + first;
-      for (size_t i = 0; i < runs.each; ++i) latest = std::max(latest, from[i]);
+      const size_t first = size_t(runs.first[n]), each = runs.length(n);
+      if (first >= row.high || first + each <= row.low) continue;
+      const Read* from = row.reads.data() + first;
+      for (size_t i = 0; i < each; ++i) latest = std::max(latest, from[i].time);
     }
     if (latest && !check.knows(columns[number], latest)) return false;
   }
@@ -154,15 +162,15 @@ bool Readers::known(Runs runs, const OrderCheck& check) const {
 
 bool Readers::has(size_t granule) const {
   return std::any_of(rows_.begin(), rows_.end(),
-                     [granule](const Row& row) { return row.used && row.times[granule]; });
+                     [granule](const Row& row) { return row.used && row.reads[granule].time; });
 }
 
 void Readers::forget(Runs runs) {
   for (Row& row : rows_)
     for (size_t n = 0; row.used && n < runs.count; ++n) {
-      const size_t first = size_t(runs.first[n]);
-      if (first < row.high && first + runs.each > row.low)
-        std::fill_n(row.times.data() + first, runs.each, 0);
+      const size_t first = size_t(runs.first[n]), each = runs.length(n);
+      if (first < row.high && first + each > row.low)
+        for (size_t i = first; i < first + each; ++i) row.reads[i].time = 0;
     }
 }
 

@@ -28,7 +28,7 @@ enum Event : int { CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE, FULL
 // each (of others than conflicts the first of the access). Valid during the call.
 struct Found {
   int event, space, region;  // `region`: the number of its allocation or CTA
-  int shift, step;           // of the region
+  int shift;                 // of the region
   int write, at;
   Mask bits;
   int count;
@@ -135,7 +135,9 @@ class Races {
   void recall(Region& region);
   bool plainly(Region& region, const Access& access, Runs runs, int record,
                const Piece* piece = nullptr);
+  Where taken() const { return {taken_.granules(), 0, taken_.count}; }
   bool watches(const Region& region, const Access& access) const;
+  // `where` is what stands in `taken_`, or a run of granules.
   void check(Region& region, const Access& access, Where where, Codes codes, Own own,
              const Piece* piece);
   static bool is_enough(int64_t of_region, int64_t of_run) {
@@ -173,7 +175,8 @@ class Races {
 
   // Of the access under way, kept for the next.
   std::vector<Share> shares_;
-  std::vector<int32_t> granules_, own_, list_;
+  Taken taken_;
+  std::vector<int32_t> own_, list_;
   std::vector<Code> codes_;
   std::vector<uint8_t> bad_;
   std::vector<Mask> bits_;

@@ -3,11 +3,13 @@
 // which record.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
 #include "order_check.hpp"
+#include "partition.hpp"
 
 namespace emu::races {
 
@@ -18,13 +20,15 @@ template <class T> class Zeros {
   Zeros() = default;
   explicit Zeros(size_t count) : data_(static_cast<T*>(std::calloc(count + !count, sizeof(T)))) {
     if (!data_) throw std::bad_alloc();
-    count_ = count;
+    count_ = room_ = count;
   }
   Zeros(Zeros&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
+      : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)),
+        room_(std::exchange(other.room_, 0)) {}
   Zeros& operator=(Zeros&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(count_, other.count_);
+    std::swap(room_, other.room_);
     return *this;
   }
   ~Zeros() { std::free(data_); }
@@ -33,6 +37,19 @@ template <class T> class Zeros {
   const T* data() const { return data_; }
   T& operator[](size_t i) { return data_[i]; }
   const T& operator[](size_t i) const { return data_[i]; }
+
+  // Appends zeros.
+  void grow(size_t count) {
+    if (count > room_) {
+      const size_t room = std::max(count, room_ * 2);
+      T* data = static_cast<T*>(std::realloc(data_, room * sizeof(T)));
+      if (!data) throw std::bad_alloc();
+      std::memset(data + room_, 0, (room - room_) * sizeof(T));
+      data_ = data;
+      room_ = room;
+    }
+    count_ = std::max(count, count_);
+  }
 
   // Each element `times` times, in its place.
   Zeros repeated(size_t times) const {
@@ -45,7 +62,7 @@ template <class T> class Zeros {
 
  private:
   T* data_ = nullptr;
-  size_t count_ = 0;
+  size_t count_ = 0, room_ = 0;
 };
 
 // Granules: those of a list, or the `count` from `start`.
@@ -56,12 +73,6 @@ struct Where {
   size_t operator[](size_t i) const { return size_t(list ? list[i] : start + int32_t(i)); }
 };
 
-// Granules in runs, `each` of them long.
-struct Runs {
-  const int32_t* first;
-  size_t count, each;
-};
-
 // Granules that a warp read, and for each the record and the lanes.
 struct Left {
   std::vector<int32_t> granules;
@@ -70,7 +81,8 @@ struct Left {
 
 class Readers {
  public:
-  // The reads of `columns`, the first of each warp of a CTA, of so many granules. `first` is the
+  // The reads of `columns`, the first of each warp of a CTA, of so many granules (classes of them:
+  // shared memory is partitioned). `first` is the
   // number on the machine of the CTA's first warp.
   Readers(int first, std::vector<int> columns, size_t granules);
   const int first;
@@ -84,7 +96,8 @@ class Readers {
   // Forgets the reads of these granules, which are being written. Marks in `read` which of them had
   // been read (false: none), and appends what is not ordered before.
   bool take(Where where, const OrderCheck& check, uint8_t* read, std::vector<Left>& left);
-  void refine(size_t parts);
+  // Makes room for granules that are part of those of `partition`, and hold what these do.
+  void follow(const Partition& partition, size_t from);
 
   // Whether all reads of these granules are ordered before; whether there is one of a granule.
   bool known(Runs runs, const OrderCheck& check) const;
@@ -93,10 +106,13 @@ class Readers {
   void forget(Runs runs);
 
  private:
+  struct Read {
+    Time time;
+    Mask lanes;
+    int32_t record;
+  };
   struct Row {
-    Zeros<Time> times;
-    Zeros<Mask> lanes;
-    Zeros<int32_t> records;
+    Zeros<Read> reads;
     bool used = false;
     size_t low = SIZE_MAX, high = 0;  // granules that it may have read lie between
   };

@@ -34,7 +34,7 @@ Region* Regions::buffer(int64_t flat) {
   auto& region = buffers_[found->start];
   if (!region)
     region = std::make_unique<Region>(SPACE_GLOBAL, int(found - allocations.data()), found->start,
-                                      found->size, records_, true);
+                                      found->size, records_, nullptr);
   return last_buffer_ = region.get();
 }
 
@@ -47,8 +47,10 @@ Region& Regions::shared(int slot) {
   auto& region = shared_[slot];
   if (!region) {
     const size_t first = first_of(slot);
-    region = std::make_unique<Region>(SPACE_SHARED, int(cta_of[first]), slot * SLOT_BYTES,
-                                      shared_bytes + RESERVED_BYTES, records_, false);
+    const int64_t bytes = shared_bytes + RESERVED_BYTES;
+    if (!of_shared_) of_shared_.emplace(size_t(bytes >> WORD) + 1);
+    region = std::make_unique<Region>(SPACE_SHARED, int(cta_of[first]), slot * SLOT_BYTES, bytes,
+                                      records_, &*of_shared_);
     std::vector<int> columns;
     for (size_t i = first; i < first + size_t(warps_a_cta) && i < warps->size(); ++i)
       columns.push_back((*warps)[i]->column);
@@ -94,27 +96,12 @@ void Regions::of(int space, const int64_t* flat, size_t count, int size,
 Region& Regions::tensor_of(int slot) {
   auto& region = tensor_[slot];
   if (!region) {
-    constexpr int granules = TENSOR_LANES / LANES_A_GRANULE * TENSOR_COLUMNS;
-    region = std::make_unique<Region>(SPACE_TENSOR, int(cta_of[first_of(slot)]), 0, granules * 4,
-                                      records_, false);
-    region->step = LANES_A_GRANULE;
+    constexpr int cells = TENSOR_LANES * TENSOR_COLUMNS;
+    if (!of_tensor_) of_tensor_.emplace(cells);
+    region = std::make_unique<Region>(SPACE_TENSOR, int(cta_of[first_of(slot)]), 0, cells << WORD,
+                                      records_, &*of_tensor_);
   }
   return *region;
-}
-
-// The granules of a piece of tensor memory: lanes by columns.
-const std::vector<int32_t>& Regions::cells(Region& region, const Piece& piece) {
-  const auto [slot, top, bottom, left, right] = piece;
-  if ((top | bottom) % region.step) {
-    region.split_rows(region.step, TENSOR_COLUMNS);
-    region.step = 1;
-  }
-  auto& cells = cells_[{region.step, top, bottom, left, right}];
-  if (cells.empty())
-    for (int row = top / region.step; row < bottom / region.step; ++row)
-      for (int column = left; column < right; ++column)
-        cells.push_back(row * TENSOR_COLUMNS + column);
-  return cells;
 }
 
 }  // namespace emu::races

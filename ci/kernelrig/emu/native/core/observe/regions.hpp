@@ -10,8 +10,6 @@ namespace emu::races {
 
 constexpr int64_t SLOT_BYTES = 0x40000;
 constexpr int RESERVED_BYTES = 0x400;
-constexpr int TENSOR_LANES = 128, TENSOR_COLUMNS = 512;
-constexpr int LANES_A_GRANULE = 16;  // of tensor memory: the fewest that M 64 leaves to others
 
 struct Allocation {
   int64_t start, size;
@@ -39,7 +37,6 @@ class Regions {
   // The regions of flat bytes.
   void of(int space, const int64_t* flat, size_t count, int size, std::vector<Share>& shares);
   Region& tensor_of(int slot);
-  const std::vector<int32_t>& cells(Region& region, const Piece& piece);
 
  private:
   const Allocation* find(int64_t flat) const;
@@ -50,7 +47,7 @@ class Regions {
   Records& records_;
   std::map<int64_t, std::unique_ptr<Region>> buffers_;
   std::map<int, std::unique_ptr<Region>> shared_, tensor_;
-  std::map<std::array<int, 5>, std::vector<int32_t>> cells_;
+  std::optional<Partition> of_shared_, of_tensor_;
   Region *last_buffer_ = nullptr, *last_shared_ = nullptr;
   int last_slot_ = -1;
 };

@@ -34,53 +34,103 @@ std::vector<int64_t> places_of(const Remembered& read) {
 }
 
 // Regions. ---------------------------------------------------------------------------------------
-Region::Region(int space, int name, int64_t start, int64_t size, Records& records, bool lazy)
+Region::Region(int space, int name, int64_t start, int64_t size, Records& records,
+               Partition* partition)
     : space(space), name(name), start(start), size(size), records_(records),
-      writes_(size_t(size >> WORD) + 1), reads_((size_t(size >> WORD) + 1) * FIRST_READERS) {
-  if (lazy) unwritten.emplace();
+      partition_(partition),
+      writes_(partition ? partition->classes() : size_t(size >> WORD) + 1),
+      reads_(writes_.size() * FIRST_READERS) {
+  if (!partition) unwritten.emplace();
 }
 
 // Granules. --------------------------------------------------------------------------------------
 // Makes granules so small that none of these places has a part of one.
 int Region::fit(const int64_t* starts, size_t count, int bytes, bool aligned) {
-  const int64_t small = (int64_t(1) << shift) - 1;
+  const int64_t small = (int64_t(1) << shift()) - 1;
   int64_t together = bytes;
   if (!aligned || bytes & small) {
     for (size_t i = 0; i < count; ++i) together |= starts[i] - start;
     if (together & small) refine(__builtin_ctzll(uint64_t(together)));
   }
-  return bytes >> shift;
+  return bytes >> shift();
 }
 
-int Region::granules(const int64_t* starts, size_t count, int bytes, bool aligned,
-                     std::vector<int32_t>& out) {
-  const int each = fit(starts, count, bytes, aligned);
-  out.resize(count * size_t(each));
-  size_t next = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const int32_t first = int32_t((starts[i] - start) >> shift);
-    for (int j = 0; j < each; ++j) out[next++] = first + j;
+void Region::granules(const int64_t* starts, size_t count, int bytes, Taken& taken) {
+  const int each = fit(starts, count, bytes, true), by = shift();
+  int32_t first[LANES];
+  for (size_t i = 0; i < count; ++i) first[i] = int32_t((starts[i] - start) >> by);
+  if (partition_) {
+    partition_->take(first, count, each, taken);
+    follow();
+    return;
   }
-  return each;
+  taken.count = 0;
+  taken.make_room(count * size_t(each));
+  for (size_t i = 0; i < count; ++i)
+    for (int j = 0; j < each; ++j) taken.add(first[i] + j, first[i] + j, int32_t(i));
 }
 
-Where Region::run(const int64_t* starts, size_t count, int bytes, std::vector<int32_t>& list) {
+Where Region::run(const int64_t* starts, size_t count, int bytes, Taken& taken) {
+  taken.count = 0;
+  if (partition_) {
+    static thread_local std::vector<int32_t> first;
+    const int each = fit(starts, count, bytes, false);
+    first.resize(count);
+    for (size_t i = 0; i < count; ++i) first[i] = int32_t((starts[i] - start) >> shift());
+    partition_->cut({first.data(), count, size_t(each)});
+    follow();
+    partition_->list({first.data(), count, size_t(each)}, 0, taken);
+    return {taken.granules(), 0, taken.count};
+  }
   static thread_local std::vector<int64_t> ordered;
   ordered.assign(starts, starts + count);
   if (!std::is_sorted(ordered.begin(), ordered.end())) std::sort(ordered.begin(), ordered.end());
   bool dense = true;
   for (size_t i = 1; i < count && dense; ++i) dense = ordered[i] - ordered[i - 1] == bytes;
-  if (!dense) {
-    granules(starts, count, bytes, false, list);
-    return {list.data(), 0, list.size()};
+  const size_t each = size_t(fit(starts, count, bytes, false));
+  if (dense) return {nullptr, int32_t((ordered[0] - start) >> shift_), count * each};
+  taken.make_room(count * each);
+  for (size_t i = 0; i < count; ++i) {
+    const int32_t first = int32_t((starts[i] - start) >> shift_);
+    for (int32_t j = 0; j < int32_t(each); ++j) taken.add(first + j, first + j, 0);
   }
-  const int each = fit(ordered.data(), count, bytes, false);
-  return {nullptr, int32_t((ordered[0] - start) >> shift), count * size_t(each)};
+  return {taken.granules(), 0, taken.count};
+}
+
+// The cells of a piece of tensor memory: its columns of each lane.
+static Runs cells_of(const Piece& piece, std::vector<int32_t>& first) {
+  const auto [slot, top, bottom, left, right] = piece;
+  first.clear();
+  for (int lane = top; lane < bottom; ++lane) first.push_back(lane * TENSOR_COLUMNS + left);
+  return {first.data(), first.size(), size_t(right - left)};
+}
+
+Where Region::run(const Piece& piece, Taken& taken) {
+  std::vector<int32_t> first;
+  const Runs cells = cells_of(piece, first);
+  taken.count = 0;
+  partition_->cut(cells);
+  follow();
+  partition_->list(cells, 0, taken);
+  return {taken.granules(), 0, taken.count};
+}
+
+Runs Region::runs(const Piece& piece) {
+  const int64_t name[] = {piece[1], piece[2], piece[3], piece[4]};
+  std::vector<int32_t> first;
+  const Runs runs = partition_->known(name, 4, 0, 0, [&] { return cells_of(piece, first); });
+  follow();
+  return runs;
 }
 
 // Makes granules as small as 1 << `to` bytes.
 void Region::refine(int to) {
-  const size_t parts = size_t(1) << (shift - to);
+  const size_t parts = size_t(1) << (shift() - to);
+  if (partition_) {
+    partition_->refine(parts);
+    partition_->shift = to;
+    return;
+  }
   writes_ = writes_.repeated(parts);
   Zeros<Code> reads(reads_.size() * parts);
   for (size_t row = 0; row < reads_.size() / slots_; ++row)
@@ -90,22 +140,22 @@ void Region::refine(int to) {
           reads[(row * parts + part) * slots_ + slot] = code;
   reads_ = std::move(reads);
   if (non_coherent.size()) non_coherent = non_coherent.repeated(parts);
-  if (readers) readers->refine(parts);
-  shift = to;
+  shift_ = to;
 }
 
-void Region::split_rows(int parts, int columns) {
-  const size_t wide = size_t(columns), each = size_t(parts), rows = (writes_.size() - 1) / wide;
-  Zeros<Code> writes(rows * each * wide), reads(rows * each * wide * slots_);
-  for (size_t row = 0; row < rows; ++row) {
-    for (size_t part = 0; part < each; ++part) {
-      const size_t to = (row * each + part) * wide, from = row * wide;
-      std::copy_n(writes_.data() + from, wide, writes.data() + to);
-      std::copy_n(reads_.data() + from * slots_, wide * slots_, reads.data() + to * slots_);
-    }
+void Region::follow() {
+  const size_t from = writes_.size(), classes = partition_->classes();
+  if (from == classes) return;
+  writes_.grow(classes);
+  reads_.grow(classes * slots_);
+  if (non_coherent.size()) non_coherent.grow(classes);
+  for (size_t part = from; part < classes; ++part) {
+    const size_t parent = partition_->parent(part);
+    writes_[part] = writes_[parent];
+    std::copy_n(reads_.data() + parent * slots_, slots_, reads_.data() + part * slots_);
+    if (non_coherent.size()) non_coherent[part] = non_coherent[parent];
   }
-  writes_ = std::move(writes);
-  reads_ = std::move(reads);
+  if (readers) readers->follow(*partition_, from);
 }
 
 const Code* Region::gather(const Zeros<Code>& from, Where where, std::vector<Code>& copy) {

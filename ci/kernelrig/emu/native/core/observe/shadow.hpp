@@ -10,10 +10,10 @@
 
 namespace emu::races {
 
-constexpr int WORD = 2;  // 1 << WORD bytes are a granule, until an access is narrower
 constexpr int FIRST_READERS = 2;
 constexpr int MOST_READERS = 64;
 constexpr size_t MOST_REMEMBERED = 50000;
+constexpr int TENSOR_LANES = 128, TENSOR_COLUMNS = 512;
 
 // A code, and the number of a granule among those accessed; a code once.
 using Wrong = std::vector<std::pair<Code, int>>;
@@ -40,15 +40,15 @@ void remember(std::deque<Remembered>& reads, int record, int size, bool non_cohe
               const int64_t* flat, size_t count);
 std::vector<int64_t> places_of(const Remembered& read);
 
-// A buffer, the shared memory of a CTA, or its tensor memory.
+// A buffer, the shared memory of a CTA, or its tensor memory. Of what has a partition, its classes
+// are the granules.
 class Region {
  public:
-  // `name` is the number of the allocation, or of the CTA.
-  Region(int space, int name, int64_t start, int64_t size, Records& records, bool lazy);
+  // `name` is the number of the allocation, or of the CTA. A buffer, without a partition, is `lazy`.
+  Region(int space, int name, int64_t start, int64_t size, Records& records, Partition* partition);
   const int space, name;
   const int64_t start, size;
-  int shift = WORD;
-  int step = 1;  // of tensor memory: lanes in a granule
+  int shift() const { return partition_ ? partition_->shift : shift_; }
   int64_t wrong = 0;    // conflicts
   int64_t advised = 0;  // operations that threads alone order
   std::optional<std::deque<Remembered>> unwritten;
@@ -59,15 +59,16 @@ class Region {
   const Zeros<Code>& writes() const { return writes_; }
   const Zeros<Code>& reads() const { return reads_; }
 
-  // The granules of `size` bytes at each of `starts`, and how many each has. `aligned`: each start
-  // is a multiple of the size.
-  int granules(const int64_t* starts, size_t count, int size, bool aligned,
-               std::vector<int32_t>& out);
-  // The granules of one operation, which may come in any order; `list` holds them if they are no run.
-  Where run(const int64_t* starts, size_t count, int size, std::vector<int32_t>& list);
-  // The granules of one operation as they come.
-  Runs runs(const int64_t* starts, size_t count, int size, std::vector<int32_t>& first);
-  void split_rows(int parts, int columns);  // of tensor memory: makes a granule of each lane
+  // The granules of lanes: of `size` bytes at each of `starts`, a multiple of it.
+  void granules(const int64_t* starts, size_t count, int size, Taken& taken);
+  // The granules of one operation, which may come in any order; `taken` holds them if they are no
+  // run.
+  Where run(const int64_t* starts, size_t count, int size, Taken& taken);
+  // The same for what looks at a run of them at a time; `list` may hold them.
+  Runs runs(const int64_t* starts, size_t count, int size, std::vector<int32_t>& list);
+  // The same of a piece of tensor memory.
+  Where run(const Piece& piece, Taken& taken);
+  Runs runs(const Piece& piece);
 
   // Notes an access of these granules, and returns what is not ordered before it. `strict` decides
   // what stays in the shadow, `check` what is a race.
@@ -88,6 +89,7 @@ class Region {
  private:
   int fit(const int64_t* starts, size_t count, int size, bool aligned);
   void refine(int shift);
+  void follow();  // what is new in the partition
   bool plain_reads(Where where, const OrderCheck& check, std::vector<uint8_t>& read);
   void write_unread(Where where, Codes codes, Own own, const OrderCheck& check,
                     const std::vector<size_t>& unread, Wrong& wrong);
@@ -103,6 +105,8 @@ class Region {
   void set(Zeros<Code>& in, Where where, Codes codes);
 
   Records& records_;
+  Partition* const partition_;
+  int shift_ = WORD;
   Zeros<Code> writes_, reads_;
   size_t slots_ = FIRST_READERS;
   bool strong_ = false;  // writes among the reads

@@ -6,13 +6,18 @@ Python.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from kernelrig.emu.launch.bind import Buffer, Kernel, bind
-from kernelrig.emu.launch.execution import Schedule
+from kernelrig.emu.launch.engines import NATIVE
+from kernelrig.emu.launch.execution import Schedule, run
+from kernelrig.emu.machine.async_groups import BulkGroups
 from kernelrig.emu.machine.hooks import Hooks
+from kernelrig.emu.machine.instruction_table import Step
 from kernelrig.emu.machine.machine_state import Geometry
+from kernelrig.emu.native.encode import _Encoder
 from kernelrig.ptx import parse_ptx
 
 from tests.emu.boxes import SHARED, START, WAIT, image, map_of, store_tile
@@ -209,3 +214,28 @@ def test_what_is_plain_is_done_in_the_core() -> None:
 def test_events_are_the_same_where_an_observer_of_python_listens() -> None:
     for name in ("a box in and out", "five rounds"):
         run_both(bound(BODIES[name]), Schedule(2))
+
+
+@pytest.mark.parametrize("observers", [(), OBSERVERS], ids=["unseen", "observed"])
+@pytest.mark.parametrize("name", ["a box in and out", "groups of each lane"])
+def test_a_wait_of_python_is_for_the_groups_of_the_core(
+    name: str, observers: Observers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operands = _Encoder._operands
+
+    def left_to_python(self: _Encoder, step: Step, guard: int) -> Any:  # noqa: ANN401
+        if step.native and step.native.name == "group.wait":
+            return None
+        return operands(self, step, guard)
+
+    monkeypatch.setattr(_Encoder, "_operands", left_to_python)
+    with counted_steps() as left:
+        for number in range(4):
+            run_both(bound(BODIES[name]), Schedule(number), observers, recorded=False)
+    assert any(".wait_group" in name for name in left)
+
+
+def test_nothing_is_asked_of_the_histories_that_only_the_numpy_engine_has() -> None:
+    ran = run(bound(BODIES["a box in and out"]), Schedule(engine=NATIVE))
+    with pytest.raises(NotImplementedError):
+        ran.machine.part(BulkGroups).issued(0, 1)

@@ -142,6 +142,11 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "core_has_met": (c_int, (c_void_p, c_int64)),
     "core_group_add": (None, (c_void_p, c_int, c_int, c_uint32, c_int64)),
     "core_group_commit": (None, (c_void_p, c_int, c_int, c_uint32)),
+    "core_group_unfinished": (
+        c_int64,
+        (c_void_p, c_int, c_int, c_uint32, c_int64, c_int, c_void_p, c_int64),
+    ),
+    "core_group_waited": (None, (c_void_p, c_int, c_int, c_uint32, c_int64, c_int)),
     "core_groups": (c_int, (c_void_p, c_int)),
     "core_group_holds": (c_int, (c_void_p, c_int, c_int, c_int64)),
     "core_group_uncommitted": (c_int64, (c_void_p, c_int, c_void_p, c_int64)),

@@ -4,13 +4,15 @@ behind copies.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ctypes
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kernelrig.emu.machine.async_groups import BulkGroups, CopyGroups, Groups, MatrixGroups
 from kernelrig.emu.machine.copy_arrivals import CopyArrivals
+from kernelrig.emu.machine.instruction_table import Blocked
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import Mask, lane_bits
@@ -20,6 +22,21 @@ if TYPE_CHECKING:
 
 BULK, COPY, MATRIX = range(3)
 """Kinds of groups, by their number in the core."""
+_MOST_GROUPS = 1 << 62
+"""More than there ever are: beyond it a number need not be a word of the core."""
+
+
+def _rows(batch: WarpBatch, mask: Mask) -> Iterator[tuple[int, int, int]]:
+    """Yield row, warp and lanes (bits) of each warp that executes."""
+    for row, lanes in enumerate(batch.mask_of(mask)):
+        bits = lane_bits(lanes)
+        if bits:
+            yield row, int(batch.warps[row]), bits
+
+
+def _left(newest: int | None) -> int:
+    """Return how many groups a wait leaves as the core has it: -1 is none, committed or not."""
+    return -1 if newest is None else min(newest, _MOST_GROUPS)
 
 
 class _GroupsOfCore(Groups):
@@ -37,10 +54,36 @@ class _GroupsOfCore(Groups):
         self.machine.calls.core_group_add(self.machine.core, self.kind, warp, lanes, op.number)
 
     def commit(self, batch: WarpBatch, mask: Mask) -> None:
-        for warp, lanes in zip(batch.warps.tolist(), batch.mask_of(mask), strict=True):
-            bits = lane_bits(lanes)
-            if bits:
-                self.machine.calls.core_group_commit(self.machine.core, self.kind, warp, bits)
+        for _, warp, lanes in _rows(batch, mask):
+            self.machine.calls.core_group_commit(self.machine.core, self.kind, warp, lanes)
+
+    def must_wait(
+        self, batch: WarpBatch, mask: Mask, newest: int | None, read: bool = False
+    ) -> Blocked | None:
+        ready = np.ones(batch.size, np.bool_)
+        keys: dict[object, None] = {}
+        for row, warp, lanes in _rows(batch, mask):
+            found = self._unfinished(warp, lanes, _left(newest), read)
+            ready[row] = not found
+            keys |= dict.fromkeys(map(self.machine.queue.op, found))
+        return None if not keys else Blocked(ready, tuple(keys))
+
+    def waited(self, batch: WarpBatch, mask: Mask, newest: int | None, read: bool = False) -> None:
+        for _, warp, lanes in _rows(batch, mask):
+            self.machine.calls.core_group_waited(
+                self.machine.core, self.kind, warp, lanes, _left(newest), read
+            )
+
+    def _unfinished(self, warp: int, lanes: int, newest: int, read: bool) -> list[int]:
+        """Return the numbers of the operations that lanes of a warp wait for."""
+        asked = self.machine.core, self.kind, warp, lanes, newest, read
+        count = self.machine.calls.core_group_unfinished(*asked, None, 0)
+        found = (ctypes.c_int64 * count)()
+        self.machine.calls.core_group_unfinished(*asked, found, count)
+        return [*found]
+
+    def _of(self, warp: int, lanes: int) -> list[Any]:
+        raise NotImplementedError("histories are the core's: nothing is known of them here")
 
     def _holds(self, op: Op) -> bool:
         machine = self.machine

@@ -22,9 +22,24 @@ template <class Each> void older(const Queue& queue, int64_t newest, bool read, 
 
 } // namespace
 
+std::vector<int64_t> Sync::unfinished(GroupKind kind, int warp, Mask lanes, int64_t newest,
+                                      bool read) {
+  std::vector<int64_t> found;
+  for (Queue* queue : queues_of(kind, warp, lanes))
+    older(*queue, newest, read, [&](const Issued& one) {
+      if (!is_over(one.op, read) && std::find(found.begin(), found.end(), one.op) == found.end())
+        found.push_back(one.op);
+    });
+  return found;
+}
+
 void Sync::waited(GroupKind kind, int warp, Mask lanes, int64_t newest, bool read) {
+  if (newest < 0) {
+    commit(kind, warp, lanes);
+    newest = 0;
+  }
   for (Queue* queue : queues_of(kind, warp, lanes)) {
-    const int64_t last = int64_t(queue->groups.size()) - std::max<int64_t>(newest, 0);
+    const int64_t last = int64_t(queue->groups.size()) - newest;
     if (last <= 0)
       continue;
     thread_local std::vector<int64_t> clocks;
@@ -64,16 +79,13 @@ Answer groups_may_pass(Context& context, const Instruction& instruction, uint8_t
   keys.clear();
   for (int n = 0; n < context.count; n++) {
     const Row& row = context.rows[n];
-    for (Queue* queue :
-         sync->queues_of(GroupKind(instruction.immediates[0]), row.warp, row.lanes))
-      older(*queue, instruction.immediates[1], read, [&](const Issued& one) {
-        if (sync->is_over(one.op, read))
-          return;
-        going[row.row] = 0;
-        const int64_t key = OP_KEYS | one.op;
-        if (std::find(keys.begin(), keys.end(), key) == keys.end())
-          keys.push_back(key);
-      });
+    for (int64_t op : sync->unfinished(GroupKind(instruction.immediates[0]), row.warp, row.lanes,
+                                       instruction.immediates[1], read)) {
+      going[row.row] = 0;
+      const int64_t key = OP_KEYS | op;
+      if (std::find(keys.begin(), keys.end(), key) == keys.end())
+        keys.push_back(key);
+    }
   }
   return keys.empty() ? ALL_READY : SOME_WAIT;
 }
@@ -82,15 +94,9 @@ Result wait_for_groups(Context& context, const Instruction& instruction) {
   Sync* sync = sync_of(context);
   if (!sync)
     return FALLBACK;
-  const GroupKind kind = GroupKind(instruction.immediates[0]);
-  const int64_t newest = instruction.immediates[1];
-  for (int n = 0; n < context.count; n++) {
-    const Row& row = context.rows[n];
-    if (newest < 0)
-      sync->commit(kind, row.warp, row.lanes);
-    sync->waited(kind, row.warp, row.lanes, std::max<int64_t>(newest, 0),
-                 instruction.immediates[2]);
-  }
+  for (int n = 0; n < context.count; n++)
+    sync->waited(GroupKind(instruction.immediates[0]), context.rows[n].warp, context.rows[n].lanes,
+                 instruction.immediates[1], instruction.immediates[2]);
   return CONTINUE;
 }
 

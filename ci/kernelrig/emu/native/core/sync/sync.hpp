@@ -200,6 +200,9 @@ struct Sync {
   std::vector<Queue*> queues_of(GroupKind kind, int warp, Mask lanes);
   void add(GroupKind kind, int warp, Mask lanes, const Op& op);
   void commit(GroupKind kind, int warp, Mask lanes);
+  // What a wait that leaves `newest` groups waits for, of -1 also what is not committed; and what
+  // there is to do where it returns.
+  std::vector<int64_t> unfinished(GroupKind kind, int warp, Mask lanes, int64_t newest, bool read);
   void waited(GroupKind kind, int warp, Mask lanes, int64_t newest, bool read);
   bool is_over(int64_t op, bool read) const;
 

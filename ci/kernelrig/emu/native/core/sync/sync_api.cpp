@@ -101,6 +101,20 @@ void core_group_commit(Core* core, int kind, int warp, uint32_t lanes) {
   core->sync->commit(GroupKind(kind), warp, lanes);
 }
 
+// A wait of Python's for groups, as that of `wait_for_groups`: the operations that it waits for, up
+// to `limit` of them; how many there are is returned.
+int64_t core_group_unfinished(Core* core, int kind, int warp, uint32_t lanes, int64_t newest,
+                              int read, int64_t* out, int64_t limit) {
+  const std::vector<int64_t> found =
+      core->sync->unfinished(GroupKind(kind), warp, lanes, newest, read);
+  std::copy_n(found.begin(), std::min(limit, int64_t(found.size())), out);
+  return int64_t(found.size());
+}
+
+void core_group_waited(Core* core, int kind, int warp, uint32_t lanes, int64_t newest, int read) {
+  core->sync->waited(GroupKind(kind), warp, lanes, newest, read);
+}
+
 // Whether there are groups of a kind.
 int core_groups(Core* core, int kind) { return !core->sync->touched[kind].empty(); }
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernelrig.emu.launch.bind import Buffer, Kernel, bind
-from kernelrig.emu.launch.execution import Schedule
-from kernelrig.emu.machine.machine_state import Geometry
+from kernelrig.emu.launch.engines import NATIVE
+from kernelrig.emu.launch.execution import Schedule, run
+from kernelrig.emu.machine.machine_state import Geometry, WarpBatch
+from kernelrig.emu.machine.operations import Op
+from kernelrig.emu.native.races import NativeRaces
+from kernelrig.emu.numerics.arrays import Mask
+from kernelrig.emu.observe.races import Races
 from kernelrig.ptx import parse_ptx
 
 from tests.emu.harness import kernel_text
@@ -68,6 +73,15 @@ AWAIT = """
 AGAIN: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0;
 @!%p2 bra AGAIN;
 """
+PART = """
+and.b32 %r9, %r1, 1;
+setp.eq.u32 %p3, %r9, 0;
+@%p3 bra MEET;
+mov.u32 %r100, 4;
+MEET:
+"""
+OTHER_LANES = PUT + WRITTEN + LOAD.replace("%r7", "%r4")
+"""A load that only warp 0 may do."""
 BODIES = {
     **{
         f"{shape}.x{number}": there_and_back(shape, number)
@@ -98,6 +112,25 @@ BODIES = {
         MEET:
         add.u32 %r110, %r110, 1;
     """ + WAITED + OUT + "\nst.global.u32 [%rd1 + 8], %r110;\n",
+    "lanes that write a register whose value is in flight": PUT + WRITTEN + LOAD + PART + WAITED
+    + OUT,
+    "lanes that write it, of which all read it before the wait": PUT + WRITTEN + LOAD + PART
+    + "add.u32 %r110, %r100, 1;\n" + WAITED + OUT + "\nst.global.u32 [%rd1 + 8], %r110;\n",
+    "a guard that lets some lanes write it": PUT + WRITTEN + LOAD
+    + "and.b32 %r9, %r1, 1; setp.eq.u32 %p3, %r9, 0; @%p3 mov.u32 %r100, 4;\n" + WAITED + OUT,
+    "a guarded load into it": PUT + WRITTEN + LOAD
+    + "setp.lt.u32 %p3, %r1, 16; @%p3 ld.global.u32 %r100, [%rd1];\n" + WAITED + OUT,
+    "a guarded load into it, of no lane": PUT + WRITTEN + LOAD
+    + "setp.gt.u32 %p3, %r1, 999; @%p3 ld.global.u32 %r100, [%rd1];\n" + WAITED + OUT,
+    "lanes that write what a load at fault brings": OTHER_LANES + PART + WAITED + OUT,
+    "a guard that lets some lanes write that": OTHER_LANES
+    + "setp.lt.u32 %p3, %r1, 16; @%p3 mov.u32 %r100, 4;\n" + WAITED + OUT,
+    "a load at fault, then one that is not": OTHER_LANES + LOAD.replace("%r101", "%r102")
+    + WAITED + OUT,
+    "a load, then one at fault": PUT + WRITTEN + LOAD + LOAD.replace("%r7", "%r4") + WAITED
+    + OUT,
+    "a load at fault, a value, and a load": OTHER_LANES + "mov.u32 %r100, 9;\n" + LOAD + WAITED
+    + OUT,
     "the lanes of another warp": PUT.replace("%r7", "%r4") + WRITTEN + LOAD.replace("%r7", "%r4")
     + WAITED + OUT,
     "columns that are nobody's": "add.u32 %r7, %r7, 200;\n" + PUT + WRITTEN + LOAD + WAITED + OUT,
@@ -137,3 +170,22 @@ def test_what_is_plain_is_done_in_the_core() -> None:
         for name in ("32x32b.x8", "halves", "a commit of nothing"):
             run_both(bound(BODIES[name]), Schedule(2), (), recorded=False)
     assert [n for n in left if "tcgen05" in n and "alloc" not in n] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "most"),
+    [("a load, then one at fault", 2), ("a load at fault, a value, and a load", 2)],
+)
+def test_observers_hear_once_of_a_wait_for_loads_of_both(
+    body: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    hear = NativeRaces.tensor_waited
+
+    def heard(self: NativeRaces, batch: WarpBatch, mask: Mask, ops: list[Op]) -> None:
+        told.append(len(ops) // batch.size)
+        hear(self, batch, mask, ops)
+
+    monkeypatch.setattr(NativeRaces, "tensor_waited", heard)
+    run(bound(BODIES[body]), Schedule(engine=NATIVE), [Races()])
+    assert max(told) == most

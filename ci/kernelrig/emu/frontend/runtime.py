@@ -18,10 +18,12 @@ from kernelrig.ptx.types import BYTES
 def merge(mask: Array, new: Held, old: Held) -> Held:
     """Return `new` where `mask` holds, else `old`, of a register under a guard.
 
-    Lanes that never wrote it hold 0.
+    Lanes that never wrote it hold 0, those whose value is in flight what has come of it so far.
     """
-    if isinstance(old, arrays.Pending) or isinstance(new, arrays.Unready):
+    if isinstance(new, arrays.Unready):
         return new
+    if isinstance(old, arrays.Pending):
+        return np.where(mask, new, old.values)
     return np.where(mask, new, new.dtype.type(0) if isinstance(old, arrays.Unready) else old)
 
 

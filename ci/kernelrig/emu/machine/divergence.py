@@ -23,7 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.machine.machine_state import ReconvergencePoint, WarpBatch
-from kernelrig.emu.numerics.arrays import LANES, Held, Mask, Pending, Unready, full_mask, gathered
+from kernelrig.emu.numerics.arrays import (
+    LANES,
+    U32,
+    Held,
+    Mask,
+    Pending,
+    Unready,
+    full_mask,
+    gathered,
+)
 
 
 def rows_of(batch: WarpBatch, rows: NDArray[np.intp], lanes: NDArray[np.bool_]) -> WarpBatch:
@@ -92,7 +101,7 @@ class _Join:
             return _gathered(held, self.places, self.masks, self.size)
         found = held[0]
         for mask, other in zip(self.masks[1:], held[1:], strict=True):
-            found = _chosen(mask, other, found)
+            found = chosen(mask, other, found)
         return found
 
 
@@ -104,10 +113,19 @@ def joined_register(batches: Sequence[WarpBatch], register: int) -> Held:
     return _Join(batches, warps).of([c.registers[register] for c in batches])
 
 
-def _chosen(mask: NDArray[np.bool_], new: Held, old: Held) -> Held:
-    if new is old or isinstance(new, Pending) or isinstance(old, Pending):
-        return new if isinstance(new, np.ndarray) else old
+def chosen(mask: NDArray[np.bool_], new: Held, old: Held) -> Held:
+    """Return a register of which the lanes of `mask` hold `new`, the others `old`."""
+    if new is old:
+        return old
     # Lanes that never wrote it hold 0.
+    if isinstance(new, Pending) or isinstance(old, Pending):
+        rows = np.arange(len(mask))
+        held = [(old, None), (new, mask)]
+        parts = [
+            (np.zeros((1, 1), U32) if not isinstance(h, Pending | np.ndarray) else h, rows, lanes)
+            for h, lanes in held
+        ]
+        return gathered(parts, len(mask))
     if isinstance(new, Unready):
         return old if isinstance(old, Unready) else np.where(mask, old.dtype.type(0), old)
     if isinstance(old, Unready):
@@ -121,8 +139,8 @@ def _gathered(
     """Return the register of a batch of `size` warps of which each part sits in its `places`."""
     if any(isinstance(h, Pending) for h in held):
         parts = [
-            (value, place)
-            for value, place in zip(held, places, strict=True)
+            (value, place, mask)
+            for value, place, mask in zip(held, places, masks, strict=True)
             if isinstance(value, Pending | np.ndarray)
         ]
         return gathered(parts, size)

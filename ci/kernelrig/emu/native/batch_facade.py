@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from kernelrig.emu.native.machine_facade import NativeMachine
 
 ALL = 0xFFFF_FFFF
-SET, UNSET, IN_FLIGHT = 0, 1, 2
+SET, UNSET, IN_FLIGHT, PYTHON_IN_FLIGHT = range(4)
+"""Of `NativeBatch.flags`: what a register holds; what is in flight is the core's, or Python's."""
 _OF_CORE = 2  # of View.pending: results in flight that the core holds
 LOADED = "tcgen05.wait::ld"
 _OF_PRODUCT = 2  # of core_pending: what brings a register is a product
@@ -93,7 +94,7 @@ class NativeBatch(WarpBatch):
         whole = one >= 0 and self.lanes is None
         left = []
         for register in self._pending:
-            if flags[register] != IN_FLIGHT:  # written since
+            if flags[register] != PYTHON_IN_FLIGHT:  # written since
                 continue
             held = in_flight[register]
             if held.tag != tag:
@@ -114,7 +115,7 @@ class NativeBatch(WarpBatch):
         else:
             self.in_flight = {}
             for register, one in held.items():
-                if flags[register] == IN_FLIGHT:
+                if flags[register] == PYTHON_IN_FLIGHT:
                     self.registers[register] = one.take(rows)
         self.pending = parent.pending
 
@@ -162,7 +163,7 @@ class Registers:
             return batch.machine.read_register(batch, register)
         if flag == UNSET:
             return UNDEFINED
-        return batch.in_flight.get(register) or CorePending(batch, register)
+        return CorePending(batch, register) if flag == IN_FLIGHT else batch.in_flight[register]
 
     def __setitem__(self, register: int, value: Any) -> None:  # noqa: ANN401 - Held
         batch = self._batch
@@ -172,7 +173,7 @@ class Registers:
             batch.flags[register] = SET
         elif isinstance(value, Pending):
             batch.in_flight[register] = value
-            batch.flags[register] = IN_FLIGHT
+            batch.flags[register] = PYTHON_IN_FLIGHT
         else:
             batch.flags[register] = UNSET
 
@@ -182,6 +183,6 @@ class Registers:
         for register, value in results:
             if isinstance(value, Pending):
                 in_flight[register] = value
-                flags[register] = IN_FLIGHT
+                flags[register] = PYTHON_IN_FLIGHT
             else:
                 self[register] = value

@@ -70,6 +70,7 @@ PLAIN = ctypes.CFUNCTYPE(c_int)
 CALLBACKS = (
     ("step", ON_INSTRUCTION),
     ("unready", ON_REGISTER),
+    ("early", ON_REGISTER),
     ("members", ON_WORDS),
     ("ready", ON_READY),
     ("table", ON_WORDS),
@@ -151,6 +152,8 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "core_group_holds": (c_int, (c_void_p, c_int, c_int, c_int64)),
     "core_group_uncommitted": (c_int64, (c_void_p, c_int, c_void_p, c_int64)),
     "core_tensor": (None, (c_void_p, c_int64, c_void_p, c_void_p, c_uint32)),
+    "core_tensor_unfinished": (c_int64, (c_void_p, c_int, c_int, c_void_p, c_int64)),
+    "core_tensor_settled": (c_int64, (c_void_p, c_int, c_void_p, c_int64)),
     "core_pending": (c_int, (c_void_p, c_int, c_int64, c_void_p)),
     "core_acting_wait": (c_int, (c_void_p,)),
     "core_warpgroups": (None, (c_void_p, c_void_p, c_void_p, c_int)),

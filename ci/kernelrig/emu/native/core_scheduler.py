@@ -26,7 +26,7 @@ from kernelrig.emu.machine.divergent_collectives import (
 from kernelrig.emu.machine.machine_state import ReconvergencePoint
 from kernelrig.emu.machine.progress import Progress
 from kernelrig.emu.machine.schedule_policy import EARLY, LATE, RANDOM, UNFAIR, Policy
-from kernelrig.emu.native.batch_facade import IN_FLIGHT, NativeBatch, lanes_of, words_at
+from kernelrig.emu.native.batch_facade import PYTHON_IN_FLIGHT, NativeBatch, lanes_of, words_at
 from kernelrig.emu.native.core_calls import CALLBACKS, Callbacks
 from kernelrig.emu.native.machine_facade import NativeMachine
 from kernelrig.emu.native.memory import NativeMemory
@@ -165,6 +165,11 @@ class CoreScheduler:
             self.machine.write_register(batch, register, value)
         return 0
 
+    def _early(self, address: int, register: int, at: int) -> int:
+        batch = self.machine.batch(address)
+        batch.registers[register] = batch.in_flight[register].values
+        return 0
+
     def _condition(self, batch: NativeBatch) -> Any:  # noqa: ANN401 - its IssueCondition
         return self.segments[batch.pc].condition
 
@@ -219,26 +224,24 @@ class CoreScheduler:
         into = self.machine.batch(made)
         first, *others = batches
         into.pending = tuple(dict.fromkeys(r for c in batches for r in c.pending))
-        if all(c.in_flight == first.in_flight for c in others):
-            into.in_flight = dict(first.in_flight)
-            return 0
-        apart = []
+        live: frozenset[int] | None = None
         for register in dict.fromkeys(r for c in batches for r in c.in_flight):
+            if into.flags[register] != PYTHON_IN_FLIGHT:
+                continue
             held = first.in_flight.get(register)
             # Sides of one branch have the same results in flight, unless one of them wrote there.
-            if into.flags[register] == IN_FLIGHT and all(
-                c.in_flight.get(register) is held for c in others
+            if all(c.flags[register] == PYTHON_IN_FLIGHT for c in batches) and all(
+                c.in_flight[register] is held for c in others
             ):
                 assert held is not None
                 into.in_flight[register] = held
-            else:
-                apart.append(register)
-        if apart:
-            live = set(self.segments[into.pc].live)
-            for register in apart:  # what nothing reads is in flight no more
-                into.registers[register] = (
-                    joined_register(batches, register) if register in live else UNDEFINED
-                )
+                continue
+            if live is None:
+                live = frozenset(self.segments[into.pc].live)
+            # What nothing reads is in flight no more.
+            into.registers[register] = (
+                joined_register(batches, register) if register in live else UNDEFINED
+            )
         return 0
 
     def _event(self, number: int) -> int:

@@ -68,6 +68,13 @@ class _Encoder:
         self.places = Places(program.function, program.codegen.layout)
         self.find = core_calls().core_find
         self.surely_set = surely_set(self.functions)
+        self.brought = {  # what comes to them comes later
+            register.index
+            for step in self.functions.steps
+            if step is not None and step.in_flight
+            for register, _ in step.writes
+            if register is not None
+        }
         self.code: list[Words] = []
         self.targets: Words = []
         self.operands: Words = []
@@ -208,6 +215,8 @@ class _Encoder:
             self._instruction(PYTHON, at, guard, negated, effect=step.effect)
             return
         number, ins, outs, behind = operands
+        if instruction.guard:
+            self._keep_early(at, instruction, step, guard, negated)
         for pseudo in self.places.before:
             self._pseudo(at, pseudo)
         sets: tuple[int, ...] = ()
@@ -219,6 +228,19 @@ class _Encoder:
         )  # fmt: skip
         for pseudo in behind:
             self._pseudo(at, pseudo, guard, negated)
+
+    def _keep_early(
+        self, at: int, instruction: Instruction, step: Step, guard: int, negated: int
+    ) -> None:
+        """Have a result in flight put where a guarded instruction merges with it."""
+        for register, _ in step.writes:
+            if register is None or register.index not in self.brought or step.in_flight:
+                continue
+            self._instruction(
+                self.find(b"register.early"), at,
+                *((guard, negated) if step.effect else ()),
+                outs=(self.places.registers[register.index],), immediates=(register.index,),
+            )  # fmt: skip
 
     def _operands(self, step: Step, guard: int) -> tuple[int, Words, Words, list[Pseudo]] | None:
         """Return a step's handler, where what it reads and writes lies, and what follows it."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelrig.emu.isa.tcgen05_load import InFlight
 from kernelrig.emu.machine.async_groups import BulkGroups, MatrixGroups
 from kernelrig.emu.machine.bulk_copy import report_exited
 from kernelrig.emu.machine.findings import Wait
@@ -28,6 +29,7 @@ from kernelrig.emu.native import barrier_uses, operation_groups
 from kernelrig.emu.native.core_observer import each_of
 from kernelrig.emu.native.operation_groups import BULK, NativeMatrixGroups
 from kernelrig.emu.native.races_records import SPACES
+from kernelrig.emu.native.tensor_in_flight import NativeInFlight
 from kernelrig.emu.native.warpgroups import NativeWarpgroups
 from kernelrig.emu.numerics.arrays import LANES
 from kernelrig.emu.observe.initialisation import Init
@@ -295,6 +297,7 @@ class NativeTensorMemory(TensorMemory):
 _PARTS: dict[Callable[[Any], Any], Callable[[Any], Any]] = {
     **barrier_uses.PARTS,
     Barriers: NativeBarriers,
+    InFlight: NativeInFlight,
     TensorMemory: NativeTensorMemory,
 }
 _OF_PRODUCTS: dict[Callable[[Any], Any], Callable[[Any], Any]] = {

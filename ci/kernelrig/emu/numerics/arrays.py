@@ -8,6 +8,7 @@ a new array, so that batches that part may share all they had.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -85,17 +86,21 @@ class Pending(Unready):
         return Pending(self.filled, self.tag, self.text, rows)
 
 
-class Gathered(Pending):
-    """What reconverged warps hold in one register, of more than one operation.
+Part = tuple["Pending | Array", NDArray[np.intp], Mask]
+"""A value, the rows where it goes, and which lanes of them, None for all."""
 
-    `parts` are values and the rows where they go; `tag` is the set of those that are waited for, or
-    the one.
+
+class Gathered(Pending):
+    """What warps or lanes that reconverged hold in one register, of more than one operation.
+
+    `parts` are values, the rows where they go and the lanes of those, a later one over those before
+    it; `tag` is the set of what is waited for, or the one.
     """
 
     __slots__ = ("parts", "size")
 
-    def __init__(self, parts: list[tuple[Pending | Array, NDArray[np.intp]]], size: int) -> None:
-        waiting = [part for part, _ in parts if isinstance(part, Pending)]
+    def __init__(self, parts: Sequence[Part], size: int) -> None:
+        waiting = [part for part, _, _ in parts if isinstance(part, Pending)]
         tags = frozenset().union(
             *(p.tag if isinstance(p.tag, frozenset) else {p.tag} for p in waiting)
         )
@@ -106,15 +111,15 @@ class Gathered(Pending):
 
     @property
     def values(self) -> Array:
-        arrays = [(p.values if isinstance(p, Pending) else p, rows) for p, rows in self.parts]
-        made = np.zeros((self.size, LANES), arrays[0][0].dtype)
-        for array, rows in arrays:
-            made[rows] = array
-        return made
+        arrays = [
+            (part.values if isinstance(part, Pending) else part, rows, lanes)
+            for part, rows, lanes in self.parts
+        ]
+        return _side_by_side(arrays, self.size)
 
     def take(self, rows: NDArray[np.intp]) -> Pending | Array:
-        taken: list[tuple[Pending | Array, NDArray[np.intp]]] = []
-        for part, places in self.parts:
+        taken: list[Part] = []
+        for part, places, lanes in self.parts:
             here = np.flatnonzero(np.isin(rows, places))
             if len(here):
                 inside = np.searchsorted(places, rows[here])
@@ -124,19 +129,26 @@ class Gathered(Pending):
                     if one
                     else (part.take(inside) if isinstance(part, Pending) else part[inside])
                 )
-                taken.append((chosen, here))
-        if any(isinstance(p, Pending) for p, _ in taken):
+                taken.append((chosen, here, None if lanes is None else lanes[inside]))
+        if any(isinstance(p, Pending) for p, _, _ in taken):
             return gathered(taken, len(rows))
-        made = [whole(part, len(at)) for part, at in taken if isinstance(part, np.ndarray)]
-        return np.concatenate(made)[np.argsort(np.concatenate([at for _, at in taken]))]
+        arrays = [(p, at, lanes) for p, at, lanes in taken if isinstance(p, np.ndarray)]
+        return _side_by_side(arrays, len(rows))
 
 
-def gathered(parts: list[tuple[Pending | Array, NDArray[np.intp]]], size: int) -> Pending:
+def _side_by_side(parts: Sequence[tuple[Array, NDArray[np.intp], Mask]], size: int) -> Array:
+    made = np.zeros((size, LANES), parts[0][0].dtype)
+    for array, rows, lanes in parts:
+        made[rows] = array if lanes is None else np.where(lanes, array, made[rows])
+    return made
+
+
+def gathered(parts: Sequence[Part], size: int) -> Pending:
     """Return one register of several batches that reconverge, at least one of them pending."""
     first = parts[0][0]
     if isinstance(first, Pending) and not isinstance(first, Gathered):
         rows = np.zeros(size, np.intp)
-        for part, places in parts:
+        for part, places, _ in parts:  # of one operation: lanes that are nobody's wait for it too
             if type(part) is not type(first) or part.filled is not first.filled:
                 return Gathered(parts, size)
             rows[places] = np.arange(len(part.filled)) if part.rows is None else part.rows

@@ -91,7 +91,7 @@ struct Point {
 };
 
 // Of Batch::unset: what a register holds.
-constexpr uint8_t SET = 0, UNSET = 1, IN_FLIGHT = 2;
+constexpr uint8_t SET = 0, UNSET = 1, IN_FLIGHT = 2, PYTHON_IN_FLIGHT = 3;
 // Of View::pending: who holds what is in flight for a batch.
 constexpr int32_t PYTHON_PENDING = 1, NATIVE_PENDING = 2;
 

@@ -17,7 +17,7 @@ void publish(Batch& batch) {
 
 // What a register holds where two batches join: in flight where one of them waits for it.
 uint8_t joined(uint8_t one, uint8_t other) {
-  return one == IN_FLIGHT || other == IN_FLIGHT ? IN_FLIGHT : one & other;
+  return one >= IN_FLIGHT || other >= IN_FLIGHT ? std::max(one, other) : one & other;
 }
 
 Mask* missing_of(Point& point, int warp) {
@@ -106,12 +106,12 @@ Batch* Core::reconverge(const std::vector<Batch*>& batches) {
     }
   }
   publish(*made);
-  if (!same && made->view.pending & NATIVE_PENDING)
+  if (made->view.pending & NATIVE_PENDING)
     for (Batch* one : batches)
       for (size_t r = 0; r < made->unset.size(); r++)
-        if (made->unset[r] == IN_FLIGHT && one->unset[r] != IN_FLIGHT)
-          for (int warp : one->warps)
-            sync->warpgroups.forget(warp, r);  // they have written it since
+        if (made->unset[r] >= IN_FLIGHT && one->unset[r] < IN_FLIGHT)  // they have written it since
+          for (size_t row = 0; row < one->warps.size(); row++)
+            sync->brings_no_more(one->warps[row], int64_t(r), one->lanes[row]);
   if (pending) {
     std::vector<Batch*> from = batches;
     failed(call.joined(from.data(), int(from.size()), made));

@@ -30,6 +30,7 @@ void Sync::start(int warps) {
   loads.assign(size_t(warps), {});
   stores.assign(size_t(warps), {});
   python_tensor.assign(size_t(warps), 0);
+  settled_tensor.assign(size_t(warps), {});
   lane_copies.start();
   used.clear();
   of_ctas.start(warps, memory.warps, memory.cluster_ctas);

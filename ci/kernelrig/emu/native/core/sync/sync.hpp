@@ -85,6 +85,9 @@ struct TensorAccess {
   const Operand* operands;
   bool brought;
   std::vector<uint32_t> values;
+  std::vector<Mask> lost;  // by register: lanes that have written it since; empty for none
+
+  Mask waiting(size_t reg) const { return lost.empty() ? ALL : ~lost[reg]; }
 };
 
 // A tcgen05.commit: the mbarriers that it arrives at, slot and offset.
@@ -156,7 +159,8 @@ struct Sync {
     int64_t op, clock;
   };
   std::vector<std::vector<TensorStore>> stores;
-  std::vector<int32_t> python_tensor;  // by warp: what Python holds of them
+  std::vector<int32_t> python_tensor;  // by warp: whether Python has held some of them
+  std::vector<std::vector<int64_t>> settled_tensor;  // by warp: clocks, for Python to tell of
   Warpgroups warpgroups;
   Maps maps;
   TensorProducts tensor_products;
@@ -225,6 +229,10 @@ struct Sync {
   void waited(const std::vector<Threads>& threads, const Barrier& barrier, int sem, int level);
   void op_arrived(const Op& op, const Barrier& barrier, bool bytes);
   void tensor_waited(const std::vector<Threads>& threads, const std::vector<int64_t>& clocks);
+  // Lanes of a warp have written a register whose value is in flight; and what is known of such a
+  // value so far, put into the lanes that wait for it: 1 of a load, 2 of a product, 0 for none.
+  void brings_no_more(int warp, int64_t reg, Mask lanes);
+  int bring_early(int warp, int64_t reg, uint32_t* into) const;
   void group_waited(int warp, Mask lanes, const std::vector<int64_t>& clocks, bool read);
   // Before an operation reads or writes memory, or a piece of the tensor memory of a CTA.
   void accessed(const Op& op, Arena arena, const std::vector<int64_t>& starts, int64_t size,

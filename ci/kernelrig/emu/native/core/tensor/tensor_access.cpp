@@ -63,6 +63,15 @@ const TensorShape& known_shape(const int64_t* words) {
   return found != known.end() ? found->second : known.emplace(key, shape_of(words)).first->second;
 }
 
+// Copy some lanes.
+void put(Mask lanes, const uint32_t* from, uint32_t* into) {
+  if (lanes == ALL)
+    std::copy_n(from, LANES, into);
+  else
+    for (int lane = 0; lane < LANES; lane++)
+      into[lane] = lanes >> lane & 1 ? from[lane] : into[lane];
+}
+
 TensorAccess& access_of(Op& op) { return *static_cast<TensorAccess*>(op.own.get()); }
 
 // The words of tensor memory that it may access; null for a fault, which is reported.
@@ -200,6 +209,7 @@ Result load(Context& context, const Instruction& instruction) {
     access.registers = registers;
     access.operands = instruction.operands;
     access.brought = false;
+    access.lost.clear();
     access.values.resize(shape.lanes.size());
     start(*sync, instruction, row, access, false);
     sync->loads[size_t(row.warp)].push_back(&access);
@@ -232,34 +242,38 @@ Result store(Context& context, const Instruction& instruction) {
   return CONTINUE;
 }
 
+// The loads, or stores, of a warp that no wait has seen and that are not over.
+std::vector<int64_t> unfinished(const Sync& sync, int warp, bool loads) {
+  std::vector<int64_t> found;
+  const auto add = [&](int64_t op) {
+    if (!sync.is_over(op, false))
+      found.push_back(op);
+  };
+  if (loads)
+    for (const TensorAccess* one : sync.loads[size_t(warp)])
+      add(one->op);
+  else
+    for (const auto& one : sync.stores[size_t(warp)])
+      add(one.op);
+  return found;
+}
+
 // Immediate: whether loads are waited for, or stores.
 Answer may_pass(Context& context, const Instruction& instruction, uint8_t* going) {
   Sync* sync = sync_of(context);
   if (!sync)
     return ASK_PYTHON;
+  for (int n = 0; n < context.count; n++)
+    if (sync->python_tensor[size_t(context.rows[n].warp)])
+      return ASK_PYTHON;
   std::vector<int64_t>& keys = sync->core.blocked_by;
   keys.clear();
-  bool python = false;
-  for (int n = 0; n < context.count; n++) {
-    const Row& row = context.rows[n];
-    const size_t warp = size_t(row.warp);
-    python |= sync->python_tensor[warp] != 0;
-    const auto busy = [&](int64_t op) {
-      if (sync->is_over(op, false))
-        return;
-      going[row.row] = 0;
+  for (int n = 0; n < context.count; n++)
+    for (int64_t op : unfinished(*sync, context.rows[n].warp, instruction.immediates[0])) {
+      going[context.rows[n].row] = 0;
       keys.push_back(OP_KEYS | op);
-    };
-    if (instruction.immediates[0])
-      for (const auto& one : sync->loads[warp])
-        busy(one->op);
-    else
-      for (const auto& one : sync->stores[warp])
-        busy(one.op);
-  }
-  if (!keys.empty())
-    return SOME_WAIT;
-  return python ? ASK_PYTHON : ALL_READY;
+    }
+  return keys.empty() ? ALL_READY : SOME_WAIT;
 }
 
 Result wait(Context& context, const Instruction& instruction) {
@@ -267,14 +281,17 @@ Result wait(Context& context, const Instruction& instruction) {
   if (!sync)
     return FALLBACK;
   bool python = false;
+  for (int n = 0; n < context.count; n++)
+    python |= sync->python_tensor[size_t(context.rows[n].warp)] != 0;
   std::vector<uint8_t>& unset = context.batch.unset;
-  thread_local std::vector<int64_t> settled, clocks;
+  thread_local std::vector<int64_t> settled, of_all;
   settled.clear();
-  clocks.clear();
+  of_all.clear();
   for (int n = 0; n < context.count; n++) {
     const Row& row = context.rows[n];
     const size_t warp = size_t(row.warp);
-    python |= sync->python_tensor[warp] != 0;
+    // Where Python has some of them too, it tells observers of all at once.
+    std::vector<int64_t>& clocks = python ? sync->settled_tensor[warp] : of_all;
     if (!instruction.immediates[0]) {
       for (const auto& one : sync->stores[warp])
         clocks.push_back(one.clock);
@@ -287,16 +304,14 @@ Result wait(Context& context, const Instruction& instruction) {
         std::fill(one->values.begin(), one->values.end(), UNTOUCHED);
       for (size_t reg = 0; reg * LANES < one->values.size(); reg++) {
         const int64_t number = one->registers[reg];
-        if (unset[size_t(number)] != IN_FLIGHT)
+        // Of those that Python has in flight, it may hold lanes that the core brings.
+        if (unset[size_t(number)] < IN_FLIGHT)
           continue;
         uint32_t* into = context.out<uint32_t>(row, one->operands[reg]);
         const uint32_t* from = one->values.data() + reg * LANES;
-        if (row.lanes == ALL)
-          std::copy_n(from, LANES, into);
-        else
-          for (int lane = 0; lane < LANES; lane++)
-            into[lane] = row.lanes >> lane & 1 ? from[lane] : into[lane];
-        settled.push_back(number);
+        put(row.lanes & one->waiting(reg), from, into);
+        if (unset[size_t(number)] == IN_FLIGHT)
+          settled.push_back(number);
       }
       sync->tensor_accesses.put(one);
     }
@@ -306,11 +321,10 @@ Result wait(Context& context, const Instruction& instruction) {
     unset[size_t(number)] = 0;
   if (instruction.immediates[0])
     context.batch.view.pending &= ~NATIVE_PENDING;
-  if (!python || !clocks.empty())
-    sync->tensor_waited(threads_of(context.rows, context.count), clocks);
-  if (!python)
-    return CONTINUE;
-  return FALLBACK;  // for what Python has in flight of them
+  if (python)
+    return FALLBACK;  // for what Python has in flight of them
+  sync->tensor_waited(threads_of(context.rows, context.count), of_all);
+  return CONTINUE;
 }
 
 // A commit comes behind what was issued before it; then each arrival is an event.
@@ -383,13 +397,67 @@ Result commit(Context& context, const Instruction& instruction) {
   return CONTINUE;
 }
 
-const Handlers handlers{{"tcgen05.ld", load},
+// A guarded instruction writes a register whose value may be in flight: from here on it holds what
+// has come of it so far. Operand: the register; immediate: its number.
+Result settle_early(Context& context, const Instruction& instruction) {
+  const int64_t number = instruction.immediates[0];
+  Core& core = context.core;
+  Batch& batch = context.batch;
+  uint8_t& flag = batch.unset[size_t(number)];
+  if (flag == PYTHON_IN_FLIGHT)
+    return core.failed(core.call.early(&batch, int(number), instruction.at)) ? HALT : CONTINUE;
+  if (flag != IN_FLIGHT)
+    return CONTINUE;
+  for (size_t n = 0; n < batch.warps.size(); n++) {
+    const int warp = batch.warps[n];
+    const Row row{core.files + warp * core.file_bytes, batch.lanes[n], warp, int(n)};
+    uint32_t* into = context.out<uint32_t>(row, instruction.operands[0]);
+    uint32_t brought[LANES];
+    std::copy_n(into, LANES, brought);
+    core.sync->bring_early(warp, number, brought);
+    put(row.lanes, brought, into);
+  }
+  flag = SET;
+  return CONTINUE;
+}
+
+const Handlers handlers{{"register.early", settle_early},
+                        {"tcgen05.ld", load},
                         {"tcgen05.st", store},
                         {"tcgen05.wait", wait},
                         {"tcgen05.commit", commit}};
 const Conditions conditions{{"tcgen05.wait", may_pass}};
 
 } // namespace
+
+void Sync::brings_no_more(int warp, int64_t reg, Mask lanes) {
+  warpgroups.forget(warp, size_t(reg), lanes);
+  for (TensorAccess* one : loads[size_t(warp)])
+    for (size_t n = 0; n * LANES < one->values.size(); n++)
+      if (one->registers[n] == reg) {
+        one->lost.resize(one->values.size() / LANES);
+        one->lost[n] |= lanes;
+      }
+}
+
+int Sync::bring_early(int warp, int64_t reg, uint32_t* into) const {
+  uint32_t bits[LANES];
+  if (const HeldRegister* held = warpgroups.find(warp, reg)) {
+    held->of->fragment(held->row, held->number, bits);
+    put(~held->lost, bits, into);
+    return 2;
+  }
+  int found = 0;
+  for (const TensorAccess* one : loads[size_t(warp)])
+    for (size_t n = 0; n * LANES < one->values.size(); n++)
+      if (one->registers[n] == reg) {
+        std::fill_n(bits, LANES, UNTOUCHED);
+        put(one->waiting(n), one->brought ? one->values.data() + n * LANES : bits, into);
+        found = 1;
+      }
+  return found;
+}
+
 } // namespace emu
 
 extern "C" {
@@ -401,24 +469,30 @@ void core_tensor(emu::Core* core, int64_t slot, uint32_t* words, uint8_t* writte
   core->sync->tensor[size_t(slot)] = {words, written, usable};
 }
 
-// What a register of a warp will hold that a load is to bring, or (2) a product; 0 for none.
-// `into` may be null.
+// What a warp has in flight of the core's: numbers of operations, up to `limit` of them; how many
+// there are is returned.
+int64_t core_tensor_unfinished(emu::Core* core, int warp, int loads, int64_t* out, int64_t limit) {
+  const std::vector<int64_t> found = emu::unfinished(*core->sync, warp, loads);
+  std::copy_n(found.begin(), std::min(limit, int64_t(found.size())), out);
+  return int64_t(found.size());
+}
+
+// The numbers in the race detector of what a wait has just settled of a warp; it forgets them. There
+// are no more than `limit`.
+int64_t core_tensor_settled(emu::Core* core, int warp, int64_t* out, int64_t limit) {
+  std::vector<int64_t>& clocks = core->sync->settled_tensor[size_t(warp)];
+  const int64_t count = int64_t(clocks.size());
+  if (count > limit)
+    return count;
+  std::copy(clocks.begin(), clocks.end(), out);
+  clocks.clear();
+  return count;
+}
+
+// Put what a load is to bring to a register of a warp, or (2) a product, into the lanes that wait for
+// it; 0 for none. `into` may be null.
 int core_pending(emu::Core* core, int warp, int64_t reg, uint32_t* into) {
-  if (const emu::HeldRegister* held = core->sync->warpgroups.find(warp, reg)) {
-    if (into)
-      held->of->fragment(held->row, held->number, into);
-    return 2;
-  }
-  const auto& loads = core->sync->loads[size_t(warp)];
-  for (auto one = loads.rbegin(); one != loads.rend(); ++one)
-    for (size_t n = 0; n * emu::LANES < (*one)->values.size(); n++)
-      if ((*one)->registers[n] == reg) {
-        if (into && (*one)->brought)
-          std::copy_n((*one)->values.data() + n * emu::LANES, emu::LANES, into);
-        else if (into)
-          std::fill_n(into, emu::LANES, emu::UNTOUCHED);
-        return 1;
-      }
-  return 0;
+  uint32_t unused[emu::LANES];
+  return core->sync->bring_early(warp, reg, into ? into : unused);
 }
 }

@@ -192,10 +192,12 @@ struct Issue {
     }
     if (flag(number) == IN_FLIGHT)
       waits = warpgroups.find(row.warp, number);
+    const uint32_t* now = context.in<uint32_t>(row, operand);
     if (waits)
       waits->of->fragment(waits->row, waits->number, into);
-    else
-      std::copy_n(context.in<uint32_t>(row, operand), LANES, into);
+    for (int lane = 0; lane < LANES; lane++)
+      if (!waits || waits->lost >> lane & 1)
+        into[lane] = now[lane];
   }
 
   bool adds(const Row& row) const {
@@ -229,7 +231,7 @@ struct Issue {
       found = first->of;
       for (int n = 0; n < form.registers; n++) {
         const HeldRegister* one = warpgroups.find(warp, form.numbers[n]);
-        if (!one || one->of != found || one->number != n)
+        if (!one || one->of != found || one->number != n || one->lost)
           return nullptr;
       }
     }
@@ -270,7 +272,7 @@ struct Issue {
       const Row& row = context.rows[r];
       HeldRegister* into = warpgroups.held_of(row.warp, context.batch.unset.size());
       for (int n = 0; n < form.registers; n++)
-        into[form.numbers[n]] = {sums, sums->serial, n, row.row};
+        into[form.numbers[n]] = {sums, sums->serial, n, row.row, 0};
     }
     for (int n = 0; n < form.registers; n++)
       context.batch.unset[size_t(form.numbers[n])] = IN_FLIGHT;
@@ -493,7 +495,7 @@ void settle(Context& context, Warpgroups& warpgroups, Accumulator& sums,
       uint32_t* into = context.out<uint32_t>(row, sums.operands[n]);
       sums.fragment(one.row, one.number, bits);
       for (int lane = 0; lane < LANES; lane++)
-        into[lane] = row.lanes >> lane & 1 ? bits[lane] : into[lane];
+        into[lane] = (row.lanes & ~one.lost) >> lane & 1 ? bits[lane] : into[lane];
       one.serial = -1;
       settled.push_back(number);
     }

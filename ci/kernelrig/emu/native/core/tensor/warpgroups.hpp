@@ -56,6 +56,7 @@ struct HeldRegister {
   Accumulator* of = nullptr;
   int64_t serial = -1;
   int32_t number = 0, row = 0;
+  Mask lost = 0;  // lanes that have written it since
 
   bool is_live() const { return of && of->serial == serial; }
 };
@@ -129,9 +130,13 @@ struct Warpgroups {
     return of.empty() || !of[size_t(number)].is_live() ? nullptr : &of[size_t(number)];
   }
 
-  void forget(int warp, size_t number) {
-    if (!held[size_t(warp)].empty())
-      held[size_t(warp)][number] = {};
+  void forget(int warp, size_t number, Mask lanes) {
+    if (held[size_t(warp)].empty())
+      return;
+    HeldRegister& one = held[size_t(warp)][number];
+    one.lost |= lanes;
+    if (one.lost == ALL)
+      one = {};
   }
 
   std::shared_ptr<WarpgroupProduct> product();

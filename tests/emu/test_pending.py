@@ -76,3 +76,14 @@ def test_lanes_of_one_operation_stay_one() -> None:
     both = np.array([0, 1])
     parts = [(waits, both, None), (waits.take(both), both, np.zeros((2, 32), np.bool_))]
     assert not isinstance(gathered([*parts], 2), Gathered)
+
+
+def test_of_two_waits_the_first_brings_its_own_and_the_second_the_rest() -> None:
+    one, two = Pending(filled(1, 10), "a", "the wait"), Pending(filled(2, 20), "b", "it")
+    met = gathered([(one, FIRST, None), (two, SECOND, None)], 3)
+    left = met.settled({"a"})
+    assert isinstance(left, Pending)
+    assert left.tag == "b"
+    there = left.settled({"b"})
+    assert isinstance(there, np.ndarray)
+    assert there[:, 0].tolist() == [10, 20, 21]

@@ -33,6 +33,10 @@ PART = """
 PART_WARPS = """
     setp.lt.u32 %p4, %r1, 64; @%p4 bra LOW; mov.u32 %r16, 3; bra MET; LOW: mov.u32 %r16, 4; MET:
 """
+STOPS = """
+    mov.u32 %r30, 0;
+    AGAIN: add.u32 %r30, %r30, 1; membar.cta; setp.lt.u32 %p6, %r30, 6; @%p6 bra AGAIN;
+"""
 
 
 def small(**said: str) -> str:
@@ -138,6 +142,16 @@ TEXTS: dict[str, str] = {
         operands="%rd10, %rd11, %p5, 1, 1",
         wait="""wgmma.wait_group.sync.aligned 0;
             add.u32 %r30, %r30, 1; setp.lt.u32 %p6, %r30, 5; @%p6 bra AGAIN;""",
+    ),
+    "two chains, of which one is never read": small(
+        steps=TWO, wait=f"wgmma.wait_group.sync.aligned 1; {STOPS} {SETTLED}",
+    ),
+    "two chains, of which one is never read, and warps that part": small(
+        steps=TWO + PART_WARPS, wait=f"wgmma.wait_group.sync.aligned 1; {STOPS} {SETTLED}",
+    ),
+    "two chains, of which one is overwritten": small(
+        steps=TWO + "mov.b32 %r120, 0; mov.b32 %r121, 0; mov.b32 %r122, 0; mov.b32 %r123, 0;",
+        wait=f"wgmma.wait_group.sync.aligned 1; {STOPS} {SETTLED} st.global.b32 [%rd1], %r120;",
     ),
     "commits of some warps": small(steps="setp.lt.u32 %p7, %r1, 64;"
         "@%p7 wgmma.commit_group.sync.aligned; MMA", wait="wgmma.wait_group.sync.aligned 1;"),

@@ -238,7 +238,7 @@ class Codegen:
                 self._wrote(register, surely=not indent)
         if step.in_flight:
             indices = ", ".join(str(r.index) for r, _ in wanted if r is not None)
-            self.lines.append(f"{indent}C.mark_in_flight(({indices},))")
+            self.lines.append(f"{indent}C.mark_in_flight(({indices},), {results[0]})")
 
     def _wrote(self, register: Register, surely: bool) -> None:
         # Views of the old value are views of nothing now.

@@ -324,7 +324,7 @@ def _wait(i: Instruction) -> Step:
         if batch.machine.hooks:
             batch.machine.hooks.tensor_waited(batch, mask, done)
         if loads:
-            batch.settle(LOADED)
+            batch.settle({LOADED})
 
     if i.guard:
         raise Unsupported(f"{i.mnemonic} under a guard is not supported: branch around it")

@@ -300,6 +300,7 @@ def _settle(batch: WarpBatch, left: int) -> None:
         for accumulator in groups.open.get(warp, ()):
             ends = accumulator.group[warp] < oldest_left
             (settled if ends else in_flight)[accumulator] = None
+    over = settled.keys() - in_flight.keys()
     for accumulator in settled:
         if accumulator in in_flight:
             continue
@@ -307,11 +308,11 @@ def _settle(batch: WarpBatch, left: int) -> None:
             if groups.open.get(warp, {}).pop(accumulator, accumulator) is None:
                 first = accumulator.first_of(warp)
                 groups.settled[warp, accumulator.register] = (groups.time, first)
-        batch.settle(accumulator)
-    for register in batch.pending:  # of warps that reconverged with products of their own
-        tag = getattr(batch.registers[register], "tag", None)
-        if isinstance(tag, frozenset) and tag <= settled.keys() - in_flight.keys():
-            batch.settle(tag)
+    batch.settle(over)
+    # Of warps that it has reconverged with, and left again, products are no longer its own.
+    batch.pending = tuple(
+        one for one in batch.pending if not isinstance(one[0], Accumulator) or one[0] in in_flight
+    )
 
 
 _SHAPES = " ".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32))

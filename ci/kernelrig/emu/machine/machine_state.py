@@ -9,7 +9,7 @@ one. Batches share arrays, which are never written in place.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part")
 Dimensions = tuple[int, int, int]
+InFlightRegisters = tuple[object, tuple[int, ...]]
+"""What registers wait for, as `Pending` names it, and the registers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ class WarpBatch:
         self.at = 0
         self.fuel = 0
         self.waiting: tuple[object, ...] = ()
-        self.pending: tuple[int, ...] = ()
+        self.pending: tuple[InFlightRegisters, ...] = ()
 
     @property
     def size(self) -> int:
@@ -143,21 +145,23 @@ class WarpBatch:
         return ((self.rank << RANK_SHIFT) + base).astype(dtype)
 
     # Registers that may not be read yet.
-    def mark_in_flight(self, registers: tuple[int, ...]) -> None:
-        """Remember that `registers` hold something `Pending`."""
-        if self.pending[-len(registers) :] != registers:  # else a product onto the one before
-            self.pending = (*self.pending, *registers)
+    def mark_in_flight(self, registers: tuple[int, ...], first: Pending) -> None:
+        """Remember that `registers` hold something `Pending`, the first of them `first`: until its
+        wait, whatever is done with them.
+        """
+        marked = (first.tag, registers)
+        if marked not in self.pending:  # else a product onto the one before
+            self.pending = (*self.pending, marked)
 
-    def settle(self, tag: object) -> None:
-        """The wait of `tag` returned: its registers hold their values."""
-        left = []
-        for register in self.pending:
-            held = self.registers[register]
-            if isinstance(held, Pending) and held.tag == tag:
-                self.registers[register] = held.values
-            elif isinstance(held, Pending):
-                left.append(register)
-        self.pending = tuple(left)
+    def settle(self, tags: Set[object]) -> None:
+        """The waits of `tags` returned: their registers hold their values."""
+        registers = self.registers
+        for tag, marked in self.pending:
+            for register in marked if tag in tags else ():
+                held = registers[register]
+                if isinstance(held, Pending):
+                    registers[register] = held.settled(tags)
+        self.pending = tuple(one for one in self.pending if one[0] not in tags)
 
     def take(self, rows: NDArray[np.intp], lanes: Mask) -> WarpBatch:
         """Return a batch of some of the warps, at the same place, with `lanes` of theirs."""

@@ -8,12 +8,13 @@ in flight (`Pending`) stays a Python object, by batch as in the NumPy engine.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.machine.machine_state import InFlightRegisters, WarpBatch
 from kernelrig.emu.native.core_calls import View
 from kernelrig.emu.numerics.arrays import UNDEFINED, Array, Held, Mask, Pending
 from kernelrig.emu.tensor.accumulator import WAIT
@@ -69,43 +70,41 @@ class NativeBatch(WarpBatch):
         self.registers = Registers(self)  # type: ignore[assignment]
         self.in_flight: dict[int, Pending] = {}
         self.at = 0
-        self._pending: tuple[int, ...] = ()
+        self._pending: tuple[InFlightRegisters, ...] = ()
 
     @property
     def pc(self) -> int:  # type: ignore[override]
         return int(self.view.segment)
 
     @property
-    def pending(self) -> tuple[int, ...]:
+    def pending(self) -> tuple[InFlightRegisters, ...]:
         return self._pending
 
     @pending.setter
-    def pending(self, registers: tuple[int, ...]) -> None:
-        self._pending = registers
-        self.view.pending = self.view.pending & _OF_CORE | bool(registers)
+    def pending(self, marked: tuple[InFlightRegisters, ...]) -> None:
+        self._pending = marked
+        self.view.pending = self.view.pending & _OF_CORE | bool(marked)
 
     @property
     def waiting(self) -> tuple[object, ...]:  # type: ignore[override]
         keys = (ctypes.c_int64 * self.view.keys).from_address(self.view.waiting or 0)
         return tuple(self.machine.key_name(key) for key in keys)
 
-    def settle(self, tag: object) -> None:
+    def settle(self, tags: Set[object]) -> None:
         flags, in_flight, one = self.flags, self.in_flight, self.one
         whole = one >= 0 and self.lanes is None
-        left = []
-        for register in self._pending:
-            if flags[register] != PYTHON_IN_FLIGHT:  # written since
-                continue
-            held = in_flight[register]
-            if held.tag != tag:
-                left.append(register)
-            elif whole:
-                del in_flight[register]
-                self.machine.register_view(register)[one] = held.values
-                flags[register] = SET
-            else:
-                self.registers[register] = held.values
-        self.pending = tuple(left)
+        for tag, marked in self._pending:
+            for register in marked if tag in tags else ():
+                if flags[register] != PYTHON_IN_FLIGHT:  # written since
+                    continue
+                held = in_flight[register].settled(tags)
+                if whole and isinstance(held, np.ndarray):
+                    del in_flight[register]
+                    self.machine.register_view(register)[one] = held
+                    flags[register] = SET
+                else:
+                    self.registers[register] = held
+        self.pending = tuple(one for one in self._pending if one[0] not in tags)
 
     def follow(self, parent: NativeBatch, rows: NDArray[np.intp] | None) -> None:
         """Take over what is in flight for some rows of `parent`, None for all of them."""

@@ -8,7 +8,7 @@ a new array, so that batches that part may share all they had.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import cache
 from typing import Any
 
@@ -77,6 +77,10 @@ class Pending(Unready):
     def values(self) -> Array:
         return self.filled if self.rows is None else self.filled[self.rows]
 
+    def settled(self, tags: Set[object]) -> Pending | Array:
+        """Return what the register holds when the waits of `tags` have returned."""
+        return self.values if self.tag in tags else self
+
     def take(self, rows: NDArray[np.intp]) -> Pending | Array:
         """Return what some of the warps wait for: it may still be filled in."""
         return self.at(rows if self.rows is None else self.rows[rows])
@@ -116,6 +120,14 @@ class Gathered(Pending):
             for part, rows, lanes in self.parts
         ]
         return _side_by_side(arrays, self.size)
+
+    def settled(self, tags: Set[object]) -> Pending | Array:
+        parts = [
+            (part.settled(tags) if isinstance(part, Pending) else part, rows, lanes)
+            for part, rows, lanes in self.parts
+        ]
+        waits = any(isinstance(part, Pending) for part, _, _ in parts)
+        return Gathered(parts, self.size) if waits else self.values
 
     def take(self, rows: NDArray[np.intp]) -> Pending | Array:
         taken: list[Part] = []

@@ -528,14 +528,9 @@ Result wait(Context& context, const Instruction& instruction) {
   }
   thread_local std::vector<int64_t> settled;
   settled.clear();
-  bool any = false;
   for (Accumulator* one : over)
-    if (std::find(going.begin(), going.end(), one) == going.end()) {
+    if (std::find(going.begin(), going.end(), one) == going.end())
       settle(context, *warpgroups, *one, settled);
-      any = true;
-    }
-  if (!any)
-    return CONTINUE;
   std::vector<uint8_t>& unset = context.batch.unset;
   for (int64_t number : settled) {
     bool live = false;
@@ -544,7 +539,10 @@ Result wait(Context& context, const Instruction& instruction) {
     if (!live)
       unset[size_t(number)] = 0;
   }
-  if (std::find(unset.begin(), unset.end(), IN_FLIGHT) == unset.end())
+  bool any = false;  // whatever became of their registers
+  for (int n = 0; n < context.count; n++)
+    any |= !warpgroups->open[size_t(context.rows[n].warp)].empty();
+  if (!any)
     context.batch.view.pending &= ~NATIVE_PENDING;
   return CONTINUE;
 }

@@ -14,7 +14,7 @@ from tempfile import TemporaryFile
 import numpy as np
 
 from kernelrig.emu.launch.element_types import DTYPES
-from kernelrig.emu.launch.engines import NUMPY
+from kernelrig.emu.launch.engines import NATIVE, NUMPY
 from kernelrig.emu.launch.estimate import Estimate, Watch
 from kernelrig.emu.launch.execution import Schedule, ScheduleRun, run
 from kernelrig.emu.launch.expect import compare
@@ -25,6 +25,8 @@ from kernelrig.emu.machine.grouping import grouped
 from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.machine.progress import AT, LAST, Progress
+from kernelrig.emu.native.encode import encoded
+from kernelrig.emu.native.products import sgemm
 from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.observe.initialisation import Init
 from kernelrig.emu.observe.last_writer import LastWriter
@@ -111,6 +113,9 @@ def emulate(
     # Each schedule of a large launch gets a process, and has the memory as it is forked: what it
     # does not write is there once, for all of them.
     large = len(loaded.kernel.memory) >= LARGE_BYTES
+    if any(schedule.engine == NATIVE for schedule in schedules):  # once, for all processes
+        encoded(loaded.kernel.program)
+        sgemm()
     with ExitStack() as opened:
         files = {
             schedule.number: {name: opened.enter_context(TemporaryFile(dir=spill)) for name in dump}

@@ -62,7 +62,7 @@ def load(
         if entry.module is None:
             raise ConfigError(f"{path.name}: names no module", "pass --module FILE.ptx")
         module_path = path.parent / entry.module
-    module = _module(module_path)
+    module = _module(module_path, entry.entry)
     function = _function(module, entry.entry, module_path.name)
     buffers = {name: Buffer(_size(b)) for name, b in entry.buffers.items()}
     geometry = Geometry(entry.grid, entry.block, entry.cluster)
@@ -97,17 +97,23 @@ def listed(file: str, instructions: tuple[UnsupportedInstruction, ...]) -> str:
     return f"{len(said)} {what} not supported by the emulator:\n  " + "\n  ".join(said)
 
 
-def _module(path: Path) -> Module:
+def _module(path: Path, entry: str) -> Module:
+    """Read a module; of its entries those that may be meant by `entry`."""
     try:
         text = read_regular(path, _MAX_PTX_BYTES).decode(errors="surrogateescape")
-        return parse_ptx(text, path.name)
+        return parse_ptx(text, path.name, lambda name: _is_called(name, entry))
     except OSError as e:
         raise ConfigError(f"cannot read the PTX {path}: {(e.strerror or str(e)).lower()}") from e
 
 
+def _is_called(name: str, entry: str) -> bool:
+    """Say whether an entry is called so, by its own name or by the plain one of a mangled name."""
+    return name == entry or f"{len(entry)}{entry}" in name
+
+
 def _function(module: Module, name: str, file: str) -> Function:
     named = [f for f in module.entries if f.name == name]
-    plain = [f for f in module.entries if f"{len(name)}{name}" in f.name]
+    plain = [f for f in module.entries if _is_called(f.name, name)]
     found = named or plain
     if len(found) != 1:
         known = ", ".join(f.name for f in module.entries) or "none"

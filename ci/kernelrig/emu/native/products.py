@@ -18,6 +18,7 @@ from kernelrig.emu.tensor.formats import FORMATS
 from kernelrig.emu.tensor.instruction_descriptor import KINDS, doubtful, product
 from kernelrig.emu.tensor.operand_layout import BadDescriptor
 from kernelrig.emu.tensor.summation import F32, multiply_into
+from kernelrig.reference.one_thread import one_thread
 
 _SGEMM = ("scipy_cblas_sgemm64_", "cblas_sgemm64_")
 """What builds of OpenBLAS whose integers have 64 bits call it."""
@@ -106,6 +107,11 @@ def sgemm() -> int | None:
 
 def does_the_same(address: int) -> bool:
     """Say whether a cblas_sgemm gives the bits that NumPy gives, of values of all magnitudes."""
+    with one_thread():
+        return _does_the_same(address)
+
+
+def _does_the_same(address: int) -> bool:
     function, rng = _FUNCTION(address), np.random.default_rng(0)
 
     def drawn(*shape: int) -> F32:

@@ -210,3 +210,20 @@ def pragma(tokens: Tokens) -> list[str]:
         texts.append(tokens.string())
     tokens.expect(";")
     return texts
+
+
+def skip_body(tokens: Tokens) -> None:
+    """Step over a body, from `{` to the `}` that belongs to it."""
+    opened, depth = tokens.at, 0
+    texts, kinds = tokens.texts, tokens.kinds
+    for at in range(opened, len(texts)):
+        if texts[at] == "{":
+            depth += 1
+        elif texts[at] == "}":
+            depth -= 1
+            if not depth:
+                tokens.at = at + 1
+                return
+        elif kinds[at] == END:
+            break
+    raise tokens.error("the body of the function is not closed", opened)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kernelrig.ptx.nodes import Directive, Function, Module, Value
 from kernelrig.ptx.operands import Symbol, Variable
-from kernelrig.ptx.parse.body import Body, pragma
+from kernelrig.ptx.parse.body import Body, pragma, skip_body
 from kernelrig.ptx.parse.constant import parse_integer
 from kernelrig.ptx.parse.declaration import attribute, declare, parameters, starts_declaration
 from kernelrig.ptx.parse.lexer import DOTTED, END, NUMBER, STRING, WORD, Tokens
@@ -13,14 +15,19 @@ from kernelrig.ptx.parse.names import Names
 from kernelrig.ptx.types import LINKAGE
 
 
-def parse_ptx(text: str, name: str) -> Module:
-    """Read a PTX text; `name` is what messages call it. What cannot be read is a ConfigError."""
-    return _Reader(Tokens(text, name)).read()
+def parse_ptx(text: str, name: str, wants: Callable[[str], bool] = lambda entry: True) -> Module:
+    """Read a PTX text; `name` is what messages call it. What cannot be read is a ConfigError.
+
+    Of entries that `wants` denies, by their names, the bodies are stepped over: the other kernels
+    of a program may be most of its PTX. They are there, without instructions.
+    """
+    return _Reader(Tokens(text, name), wants).read()
 
 
 class _Reader:
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: Tokens, wants: Callable[[str], bool]) -> None:
         self._tokens = tokens
+        self._wants = wants
         self._files = Files.of(tokens)
         self._names: dict[str, Variable | Symbol] = {}
         self._outer = Names(tokens, self._names)
@@ -137,7 +144,9 @@ class _Reader:
         if has_body and any(f.name == name and f.has_body for f in self._functions):
             raise tokens.error(f"'{name}' has a body already", at)
         body = Body(tokens, names, Lines(self._files, name))
-        if has_body:
+        if has_body and is_entry and not self._wants(name):
+            skip_body(tokens)
+        elif has_body:
             body.read()
         else:
             tokens.expect(";")

@@ -67,6 +67,7 @@ def test_what_was_run_is_written_with_the_findings(folder: Path) -> None:
         "engine_note": "",
         "module_sha256": sha256_file(folder / "k.ptx"),
         "stopped": [],
+        "lost": {},
         "dumps": {},
     }
 

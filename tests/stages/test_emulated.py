@@ -20,6 +20,7 @@ from kernelrig.model import (
     CommandResult,
     DeviceKind,
     EndedBy,
+    Fault,
     Outcome,
     Pattern,
     Plan,
@@ -33,7 +34,7 @@ from kernelrig.model import (
 from kernelrig.reference.expected import OutputRows
 from kernelrig.stages import judge_preflight, launches, read_stage, stage_jobs, why_not
 from kernelrig.stages.context import Context
-from kernelrig.stages.emulation.command import PACKAGE, emulated_case
+from kernelrig.stages.emulation.command import OBSERVERS, PACKAGE, emulated_case
 from kernelrig.stages.emulation.findings import emulated_findings
 from kernelrig.stages.emulation.findings_file import Emulated, Found, Ran
 
@@ -77,6 +78,7 @@ def report(schedules: int, observed: str, /, **changes: Any) -> dict[str, Any]: 
         "module_sha256": SHA,
         "stopped": [],
         "dumps": {"C": ["out.npy"] * schedules},
+        "lost": {},
     }
     run |= {k: v for k, v in changes.items() if k in run}
     rest = {k: v for k, v in changes.items() if k not in run}
@@ -268,6 +270,8 @@ def spoil_output(folder: Path) -> None:
             {"findings": [{**RACE, "kind": "step-limit"}], "stopped": [0]},
             "cut at its step limit",
         ),
+        (0, {"lost": {"1": "it died"}}, "1 of 2 schedules have no result: it died"),
+        (1, {"findings": [{**RACE, "severity": "warning"}], "lost": {"1": "it died"}}, "integer-0"),
         (0, {"dumps": {}}, "0 outputs for 2 schedules"),
         (0, {"dumps": {"C": ["../x.npy"] * 2}}, "../x.npy is no file of the stage's own folder"),
         (0, {"dumps": {"C": ["gone.npy"] * 2}}, "schedule 0: the output cannot be read: gone.npy"),
@@ -417,6 +421,54 @@ def test_nothing_found_before_a_deadlock_is_no_pass(tmp_path: Path) -> None:
         "racecheck: nothing found, but schedules 0, 3 stopped before the launch's end: what comes"
         " after was not observed"
     )
+
+
+LOST = {"1": "schedule 1 ended its process by SIGSEGV"}
+SAID = f"1 of 4 schedules have no result: {LOST['1']}"
+
+
+def test_nothing_found_but_in_a_schedule_that_was_lost_is_no_pass(tmp_path: Path) -> None:
+    write(tmp_path, "racecheck", report(4, "sync,races", lost=LOST, split=["races"]))
+    record = read_tool(tmp_path, "racecheck", [0])
+    assert record.verdict.outcome is Outcome.ERROR
+    assert record.verdict.summary == f"racecheck: nothing found, but {SAID}"
+
+
+def test_an_accepted_finding_does_not_cover_a_schedule_that_was_lost(tmp_path: Path) -> None:
+    record = read_race(tmp_path, accepting(), lost=LOST)
+    assert record.verdict.outcome is Outcome.ERROR
+    assert record.verdict.summary == f"racecheck: 1 findings, all accepted, but {SAID}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcome"), [("leak", Outcome.ERROR), ("race", Outcome.PASS)], ids=["missed", "found"]
+)
+def test_a_fault_is_not_missed_where_a_schedule_was_lost(
+    kind: str, outcome: Outcome, tmp_path: Path
+) -> None:
+    stage = Stage("fence", StageKind.FAULT, "smoke")
+    (job,) = stage_jobs(Plan("fault", (stage,)), bench.KERNEL, Builds(BUILD), None, EMULATOR)
+    observed = ",".join(OBSERVERS.values())
+    write(tmp_path, "emulate", report(4, observed, findings=[RACE], lost=LOST))
+    result = StageResult("fence", (bench.exited("emulate", 1),))
+    context = replace(CONTEXT, fault=Fault("fence", "a fence", (kind,)))
+    record = read_stage(stage, job, result, tmp_path, context)
+    assert record.verdict.outcome is outcome
+    assert (record.verdict.summary == SAID) is (outcome is Outcome.ERROR)
+
+
+def test_a_finding_fails_where_another_schedule_was_lost(tmp_path: Path) -> None:
+    found = {**RACE, "kind": "deadlock", "schedule": 0}
+    record = read_smoke(tmp_path, 1, findings=[found], stopped=[0], lost=LOST)
+    assert record.verdict.outcome is Outcome.FAIL
+    assert record.verdict.summary.startswith("deadlock at gemm.cu:412")
+    assert f"1 of 2 schedules have no result: {LOST['1']}" in record.verdict.evidence
+
+
+@pytest.mark.parametrize("number", ["4", "-1", "01", "1e1", "\u0661"])
+def test_a_lost_schedule_that_does_not_exist_is_unreadable(tmp_path: Path, number: str) -> None:
+    write(tmp_path, "racecheck", report(4, "sync,races", lost={number: ""}, split=["races"]))
+    assert read_tool(tmp_path, "racecheck", [0]).verdict.unreadable
 
 
 def test_an_observer_that_was_not_there_is_no_pass(tmp_path: Path) -> None:

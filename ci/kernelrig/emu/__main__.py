@@ -3,7 +3,7 @@
 `split FINDINGS.json` takes a part of its findings.
 
 Exit 0: no error; 1: at least one finding of severity error; 2: bad input; 4: the emulator itself
-failed, or the system ended it.
+failed, or the system ended it, in all schedules or in some.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,9 @@ from kernelrig.terminal.text import log_text
 SCHEDULES = 4
 MOST_SCHEDULES, MOST_JOBS = 10_000, 1024
 SCHEMA = 3
-"""Of findings.json. 3 added the engine, and `instructions` to the statistics. 2 added frames,
-related, rule, section, fix, cause, schedules, warps, ctas, objects and examples; `source` became
-the innermost frame in the kernel's own sources."""
+"""Of findings.json; `run.lost` came without a new one. 3 added the engine and `instructions` to the
+statistics. 2 added frames, related, rule, section, fix, cause, schedules, warps, ctas, objects and
+examples; `source` became the innermost frame in the kernel's own sources."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -149,6 +150,7 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.jobs,
         Watch(_tell),
         spill=next((path.parent for path in dumps.values()), None),
+        partial=True,
     )
     try:
         written = {name: _dump(name, path, outcome) for name, path in dumps.items()}
@@ -162,6 +164,7 @@ def _run(arguments: argparse.Namespace) -> int:
                 "engine_note": engine.why,
                 "module_sha256": loaded.module_sha256,
                 "stopped": outcome.stopped,
+                "lost": {number: str(error) for number, error in outcome.lost.items()},
                 "dumps": written,
             }
             _write(arguments.json, {**report(outcome), "run": asked})
@@ -171,12 +174,23 @@ def _run(arguments: argparse.Namespace) -> int:
         cause = None if finding.cause is None else outcome.findings[finding.cause]
         print(log_text(f"  follows from that: {brief(finding)}" if cause else shown(finding)))
     errors = sum(f.severity == "error" for f in outcome.findings)
+    ran = f"{len(outcome.wall_s)} of " if outcome.lost else ""
     print(
-        f"emulated: {arguments.schedules} schedules, {errors} errors, "
+        f"emulated: {ran}{arguments.schedules} schedules, {errors} errors, "
         f"{len(outcome.findings) - errors} warnings, {max(outcome.wall_s):.1f} s"
     )
     print(f"{engine.name} engine: {speed(outcome)}")
-    return 1 if outcome.failed else 0
+    if outcome.lost:
+        said = all_lost(tuple(map(str, outcome.lost.values())))
+        print(f"lost: {log_text(said)}")  # among the results, as `invoke emulate --json` has them
+        _tell(f"error: {said}")
+    return 1 if outcome.failed else CiError.exit_code if outcome.lost else 0
+
+
+def all_lost(sentences: Sequence[str]) -> str:
+    """Return one sentence for all schedules that have no result."""
+    first, *more = sentences
+    return f"{first}; {len(more)} more schedules were lost" if more else first
 
 
 def _tell(text: str) -> None:
@@ -218,12 +232,14 @@ def shown(finding: Finding) -> str:
 
 
 def _dump(name: str, path: Path, outcome: Outcome) -> list[str]:
-    """Write a buffer as the schedules left it; return each schedule's file.
+    """Write a buffer as the schedules left it; return each schedule's file, "" of a lost one.
 
     Those that left the bits of the first one share its file, another's has its number in its name.
     """
     np.save(path, outcome.buffers[name])
-    files = [path.name] * len(outcome.wall_s)
+    files = [path.name] * (len(outcome.wall_s) + len(outcome.lost))
+    for number in outcome.lost:
+        files[number] = ""
     for number, buffers in outcome.others.items():
         if name in buffers:
             files[number] = f"{path.stem}.{number}.npy"
@@ -241,12 +257,15 @@ def _split(arguments: argparse.Namespace) -> int:
             raise ConfigError(f"{path.name}: was not made with {', '.join(observe)} observed")
         kept, others = _kept(found["findings"], observe)
         errors = sum(f["severity"] == "error" for f in kept)
+        lost = [str(said) for said in found["run"].get("lost", {}).values()]
         _write(arguments.json, {**found, "findings": kept, "others": others, "split": observe})
     except (ValueError, KeyError, TypeError) as e:
         raise ConfigError(f"{path.name}: is no file of findings: {e!r}") from e
     except OSError as e:
         raise ConfigError(f"{path.name}: {e.strerror}") from e
     print(f"emulated: {', '.join(observe)}: {errors} errors, {len(kept) - errors} warnings")
+    if lost and not errors:
+        raise CiError(all_lost(lost))
     return 1 if errors else 0
 
 

@@ -1,10 +1,8 @@
-"""Processes that run schedules: what is said of one that dies, and that none is left."""
+"""Processes that run schedules: that none is left, and how long they will take."""
 
 from __future__ import annotations
 
-import faulthandler
 import json
-import os
 import re
 import signal
 import subprocess
@@ -13,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kernelrig.emu.__main__ import main
@@ -21,9 +18,6 @@ from kernelrig.emu.launch.estimate import Watch, shown_time
 from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.launch.exploration import emulate, schedules_of
 from kernelrig.emu.launch.loader import load
-from kernelrig.emu.machine.hooks import Hooks
-from kernelrig.emu.native.library import library
-from kernelrig.emu.observe.registry import OBSERVERS
 
 from tests.emu.harness import kernel_text
 from tests.toolchain_fixture import REPOSITORY
@@ -50,39 +44,6 @@ def launch(folder: Path, body: str, grid: int = 1) -> Path:
     return folder / "launch.json"
 
 
-def ending(how: Callable[[], object]) -> type[Hooks]:
-    """An observer that does `how` when a thread of schedule 1 stores."""
-
-    class Ends(Hooks):
-        def accessed(
-            self,
-            batch: Any,  # noqa: ANN401
-            mask: object,
-            space: str,
-            index: object,
-            size: int,
-            write: bool,
-            *_: object,
-        ) -> None:
-            if write and batch.machine.findings.schedule == 1:
-                how()
-
-    return Ends
-
-
-def segfault() -> None:
-    faulthandler.disable()  # pytest's, whose output would be taken for this one's
-    os.kill(os.getpid(), signal.SIGSEGV)
-
-
-def fail() -> None:
-    raise KeyError("lost")
-
-
-def run_out() -> None:
-    raise MemoryError
-
-
 def children(process: int) -> list[int]:
     """The processes that `process` started and that run."""
     text = Path(f"/proc/{process}/task/{process}/children").read_text()
@@ -94,63 +55,6 @@ def wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end, "nothing happened"
         time.sleep(0.01)
-
-
-@pytest.mark.parametrize("jobs", ["1", "2"])
-@pytest.mark.parametrize(
-    ("how", "said"),
-    [
-        (
-            segfault,
-            r"schedule 1 ended its process by SIGSEGV, numpy engine, at mov\.u32 \(PTX line 9\) to"
-            r" st\.global\.u32 \(PTX line 10\); a defect of the emulator: nothing was established;"
-            r" report it with the launch file",
-        ),
-        (
-            lambda: os.kill(os.getpid(), signal.SIGKILL),
-            r"schedule 1 ended its process by SIGKILL, numpy engine, at mov\.u32 .*; the system"
-            r" kills for want of memory: emulate a smaller launch, or pass --jobs 1",
-        ),
-        (lambda: os._exit(3), r"schedule 1 ended its process by an exit, numpy engine, at mov.*"),
-        (
-            fail,
-            r"the emulator itself failed, KeyError at test_workers\.py:\d+: 'lost'; nothing was"
-            r" established: please report it with the launch file",
-        ),
-        (run_out, r"out of memory; emulate a smaller launch"),
-    ],
-    ids=["fault", "killed", "exit", "exception", "memory"],
-)
-def test_a_process_that_ends_is_one_sentence_with_the_place(
-    how: Callable[[], object],
-    said: str,
-    jobs: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setitem(OBSERVERS, "memory", ending(how))
-    words = ["--schedules", "3", "--jobs", jobs, "--json", str(tmp_path / "found.json")]
-    words += ["--engine", "numpy"]
-    others = children(os.getpid())  # of fixtures that live as long as the session
-    assert main(["run", str(launch(tmp_path, STORE)), *words]) == 4
-    assert re.fullmatch(f"error: {said}\n", capsys.readouterr().err)
-    assert not (tmp_path / "found.json").exists()
-    assert set(children(os.getpid())) <= set(others)
-
-
-def test_the_native_engine_names_the_instruction_that_ended_its_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    library()  # what it says of compiling is another test's
-    monkeypatch.setitem(OBSERVERS, "memory", ending(segfault))
-    words = [str(launch(tmp_path, STORE)), "--schedules", "2", "--engine", "native"]
-    assert main(["run", *words]) == 4
-    assert capsys.readouterr().err == (
-        "error: schedule 1 ended its process by SIGSEGV, native engine, at st.global.u32 (PTX line"
-        " 10); a defect of the emulator: nothing was established; report it with the launch file,"
-        " or try --engine numpy\n"
-    )
 
 
 @contextmanager

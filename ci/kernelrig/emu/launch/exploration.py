@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,13 +19,14 @@ from kernelrig.emu.launch.estimate import Estimate, Watch
 from kernelrig.emu.launch.execution import Schedule, ScheduleRun, run
 from kernelrig.emu.launch.expect import compare
 from kernelrig.emu.launch.loader import Loaded
-from kernelrig.emu.launch.workers import Died, Workers
+from kernelrig.emu.launch.workers import Died, Loss, Workers, raised_at
 from kernelrig.emu.machine.findings import OBSERVER_OF, Finding, merge
 from kernelrig.emu.machine.grouping import grouped
 from kernelrig.emu.machine.hooks import Hooks
 from kernelrig.emu.machine.machine_state import Machine
-from kernelrig.emu.machine.progress import AT, LAST, Progress
+from kernelrig.emu.machine.progress import Progress
 from kernelrig.emu.native.encode import encoded
+from kernelrig.emu.native.library import OUT_OF_MEMORY
 from kernelrig.emu.native.products import sgemm
 from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.observe.initialisation import Init
@@ -37,6 +38,8 @@ ALL_OBSERVERS = ("memory", "races", "init", "sync")
 LARGE_BYTES = 1 << 28
 """Of global memory."""
 SILENT = Watch()
+MOST_LOST = 4
+"""Where the first schedules to end have no result, so many of them, no others are begun."""
 _ALWAYS = frozenset({"results", "run"})
 
 
@@ -50,6 +53,9 @@ class Outcome:
     never compared with hardware. `steps` are the scheduler's: segments of code, and events of
     asynchronous operations. `wall_s` is in seconds, one number for each schedule. `kept` is what
     `keep` returned of each (see `emulate`).
+
+    `lost` says what each of the schedules ended with that have no result, by number: all else is of
+    the others.
     """
 
     findings: tuple[Finding, ...]
@@ -62,6 +68,7 @@ class Outcome:
     stopped: tuple[int, ...] = ()
     others: dict[int, dict[str, Array]] = field(default_factory=dict)
     kept: tuple[object, ...] = ()
+    lost: dict[int, CiError] = field(default_factory=dict)
 
     @property
     def instructions(self) -> int:
@@ -100,6 +107,8 @@ def emulate(
     watch: Watch = SILENT,
     keep: Callable[[Machine], object] = lambda _: None,
     spill: Path | None = None,
+    *,
+    partial: bool = False,
 ) -> Outcome:
     """Run `loaded` under each of `schedules`; `dump` names the buffers to bring back.
 
@@ -107,7 +116,8 @@ def emulate(
     The dumped buffers of a large launch go through files without a name in the folder `spill`.
     `keep` is called in those processes with the machine of each schedule at its end; what it
     returns must be picklable.
-    Raises CiError if a process died: it says of what, and where in the kernel.
+    Raises CiError if a process died: it says of what, and where in the kernel; with `partial` only
+    if no schedule has a result, else the outcome has it as `lost`.
     """
     jobs = min(jobs or len(os.sched_getaffinity(0)), len(schedules))
     # Each schedule of a large launch gets a process, and has the memory as it is forked: what it
@@ -116,6 +126,11 @@ def emulate(
     if any(schedule.engine == NATIVE for schedule in schedules):  # once, for all processes
         encoded(loaded.kernel.program)
         sgemm()
+
+    def hopeless(ended: Mapping[int, _One | Loss]) -> bool:
+        lost = sum(isinstance(one, Loss) for one in ended.values())
+        return lost >= MOST_LOST and lost == len(ended) if partial else lost > 0
+
     with ExitStack() as opened:
         files = {
             schedule.number: {name: opened.enter_context(TemporaryFile(dir=spill)) for name in dump}
@@ -135,14 +150,17 @@ def emulate(
 
         with Workers(run_one, jobs, once=large) as workers:
             estimate = Estimate(workers, len(schedules), watch)
-            try:
-                ran = workers.map(schedules, estimate.look, watch.look_s)
-            except Died as e:
-                raise _died(e, loaded, schedules[e.number]) from e
-        for schedule, one in zip(schedules, ran, strict=True):
+            ended = workers.map(schedules, estimate.look, watch.look_s, hopeless)
+        lost = {n: loss for n, loss in sorted(ended.items()) if isinstance(loss, Loss)}
+        results = [(schedules[n], o) for n, o in sorted(ended.items()) if not isinstance(o, Loss)]
+        for number, loss in lost.items():
+            if not (partial and results):
+                raise _raised(loss, loaded, schedules[number]) from loss.error
+        for schedule, one in results:
             for name, file in files.get(schedule.number, {}).items():
                 entry = loaded.entry.buffers[name]
                 one.buffers[name] = np.memmap(file, DTYPES[entry.dtype], "r", shape=entry.shape)
+    ran = [one for _, one in results]
     rows: dict[str, int] = {}
     counters: dict[str, int] = {}
     for one in ran:
@@ -157,9 +175,10 @@ def emulate(
         counters,
         sum(o.steps for o in ran),
         tuple(o.wall_s for o in ran),
-        tuple(s.number for s, o in zip(schedules, ran, strict=True) if o.stopped),
-        _others(ran[0], zip(schedules[1:], ran[1:], strict=True)),
+        tuple(s.number for s, o in results if o.stopped),
+        _others(ran[0], results[1:]),
         tuple(o.kept for o in ran),
+        {schedules[n].number: _explain(loss, loaded, schedules[n]) for n, loss in lost.items()},
     )
 
 
@@ -190,19 +209,32 @@ def schedules_of(first: Schedule, count: int) -> tuple[Schedule, ...]:
     return tuple(replace(first, number=number) for number in range(count))
 
 
-def _died(died: Died, loaded: Loaded, schedule: Schedule) -> CiError:
-    """Return the sentence: which signal, which schedule, which instruction, and what to do."""
-    cells = died.progress.cells
-    places = [loaded.kernel.program.label(at) for at in sorted({cells[AT], cells[LAST]}) if at >= 0]
-    where = " to ".join(places) or "its start"
-    name = signal.Signals(died.signal).name if died.signal else "an exit"
-    what = f"schedule {schedule.number} ended its process by {name}, {schedule.engine} engine, at"
-    if died.signal == signal.SIGKILL:
-        advice = "the system kills for want of memory: emulate a smaller launch, or pass --jobs 1"
-    else:
-        advice = "a defect of the emulator: nothing was established; report it with the launch file"
-        advice += ", or try --engine numpy" if schedule.engine != NUMPY else ""
-    return CiError(f"{what} {where}", advice)
+def _raised(loss: Loss, loaded: Loaded, schedule: Schedule) -> Exception:
+    """Return what is raised for a loss: an exception of ours has a traceback worth a report."""
+    of_the_system = isinstance(loss.error, Died | MemoryError)
+    return _explain(loss, loaded, schedule) if of_the_system else loss.error
+
+
+def _explain(loss: Loss, loaded: Loaded, schedule: Schedule) -> CiError:
+    """Return the sentence: what ended it, which schedule, which instruction, and what to do."""
+    label = loaded.kernel.program.label
+    where = " to ".join(label(at) for at in sorted({loss.at, loss.last}) if at >= 0) or "its start"
+    where = f"{schedule.engine} engine, at {where}"
+    error, name = loss.error, f"schedule {schedule.number}"
+    smaller = "emulate a smaller launch, or pass --jobs 1"
+    exhausted = isinstance(error, Died) and error.exit_code == OUT_OF_MEMORY
+    if exhausted or isinstance(error, MemoryError):
+        return CiError(f"{name} ran out of memory, {where}", smaller)
+    if isinstance(error, Died) and error.signal == signal.SIGKILL:
+        advice = f"the system kills for want of memory: {smaller}"
+        return CiError(f"{name} ended its process by SIGKILL, {where}", advice)
+    advice = "a defect of the emulator: nothing was established; report it with the launch file"
+    advice += ", or try --engine numpy" if schedule.engine != NUMPY else ""
+    if isinstance(error, Died):
+        by = signal.Signals(error.signal).name if error.signal else "an exit"
+        return CiError(f"{name} ended its process by {by}, {where}", advice)
+    what = f"{name} failed, {type(error).__name__} at {raised_at(error)}: {error}"
+    return CiError(f"{what}, {where}", advice)
 
 
 def _run_one(

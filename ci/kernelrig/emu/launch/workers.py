@@ -3,7 +3,7 @@
 A worker is forked with the launch in it, which holds functions and cannot be pickled. It gets one
 task after the other through a pipe and answers with the result, or the exception. Whatever ends it
 instead (a fault in native code, the kernel of a system that is out of memory) ends no more than it:
-the parent reads in `Progress` where it was.
+the parent reads in `Progress` where it was, and another process takes the tasks that are left.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ import pickle
 import signal
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, TypeVar
 
-from kernelrig.emu.machine.progress import Progress
+from kernelrig.emu.machine.progress import AT, LAST, Progress
+from kernelrig.errors import CiError
 from kernelrig.proc.deferral import signals_deferred
 
 Task = TypeVar("Task")
@@ -33,17 +35,25 @@ CONTEXT = multiprocessing.get_context("fork")
 
 
 class Died(Exception):
-    """A worker ended without an answer: by `signal`, 0 if it exited, while it ran task `number`."""
+    """A worker ended without an answer: by `signal`, or, where that is 0, with `exit_code`."""
 
-    def __init__(self, number: int, signal_number: int, progress: Progress) -> None:
-        super().__init__(f"task {number} ended its process, signal {signal_number}")
-        self.number = number
-        self.signal = signal_number
-        self.progress = progress
+    def __init__(self, ended: int) -> None:
+        super().__init__(f"it ended its process: {ended}")
+        self.signal, self.exit_code = max(-ended, 0), max(ended, 0)
 
 
 class Failed(Exception):
     """An exception that cannot be pickled ended a task; the text is its traceback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A task without a result: what ended it, and the first and the last of the instructions that
+    were being executed then, -1 for none."""
+
+    error: Exception
+    at: int
+    last: int
 
 
 class Worker(Generic[Task, Result]):
@@ -72,18 +82,27 @@ class Worker(Generic[Task, Result]):
         with contextlib.suppress(BrokenPipeError):  # it has died: `take` says of what
             self.connection.send(task)
 
-    def take(self) -> Result:
-        """Return the result of the task. Raises what ended it; Died, if the process ended."""
-        number, self.number = self.number, -1
+    def take(self) -> Result | Loss:
+        """Return the result of the task, or what it ended with instead. Raises CiError of it."""
+        self.number = -1
         try:
             ended, value = self.connection.recv()
-        except (EOFError, OSError) as e:
+        except (EOFError, OSError):
             self._process.join()
-            raise Died(number, max(-(self._process.exitcode or 0), 0), self.progress) from e
+            return self._loss(Died(self._process.exitcode or 0))
         if ended:
             result: Result = value
             return result
-        raise value
+        if isinstance(value, CiError):
+            raise value
+        return self._loss(value)
+
+    def _loss(self, error: Exception) -> Loss:
+        return Loss(error, self.progress.cells[AT], self.progress.cells[LAST])
+
+    @property
+    def ended(self) -> bool:
+        return self._process.exitcode is not None
 
     def end(self) -> None:
         """End the process, if it was started: one of an interrupted `start` ends with the pipe."""
@@ -119,15 +138,20 @@ class Workers(Generic[Task, Result]):
         return [w for w in self.workers if w.number >= 0]
 
     def map(
-        self, tasks: Sequence[Task], look: Callable[[int], None], look_s: float
-    ) -> list[Result]:
-        """Return the result of each task; `look` is called with how many are done, each `look_s`.
+        self,
+        tasks: Sequence[Task],
+        look: Callable[[int], None],
+        look_s: float,
+        hopeless: Callable[[Mapping[int, Result | Loss]], bool],
+    ) -> dict[int, Result | Loss]:
+        """Return what each task ended with, by its place.
 
-        What the first task to fail raises ends all. Raises Died for a worker that ended.
+        `look` is called with how many have ended, each `look_s`. A CiError of a task ends all;
+        once those that have ended are `hopeless`, there is nothing of the others.
         """
-        results: dict[int, Result] = {}
+        results: dict[int, Result | Loss] = {}
         left = list(enumerate(tasks))[::-1]
-        while len(results) < len(tasks):
+        while len(results) < len(tasks) and not hopeless(results):
             if left and len(self.workers) < self.count:
                 self.workers.append(Worker(self._run))
                 self.workers[-1].start()  # known before: Ctrl-C may come as it starts
@@ -140,11 +164,11 @@ class Workers(Generic[Task, Result]):
                 worker = busy[ready]  # type: ignore[index]  # no sockets or descriptors among them
                 number = worker.number
                 results[number] = worker.take()
-                if self._once:
+                if self._once or worker.ended:
                     self.workers.remove(worker)
                     worker.end()
             look(len(results))
-        return [results[number] for number in range(len(tasks))]
+        return results
 
 
 def _serve(
@@ -172,11 +196,16 @@ def _serve(
             answer: tuple[bool, object] = (True, run(task, progress))
         except Exception as e:
             answer = (False, _portable(e))
-        connection.send(answer)
+        try:
+            connection.send(answer)
+        except MemoryError:
+            connection.send((False, MemoryError("for what it found")))
 
 
 def _portable(error: Exception) -> Exception:
     """Return an exception that can be sent, with the place that raised it as a note."""
+    if isinstance(error, MemoryError):
+        return MemoryError(str(error))
     error.add_note(raised_at(error))
     try:
         pickle.loads(pickle.dumps(error))
@@ -188,5 +217,7 @@ def _portable(error: Exception) -> Exception:
 def raised_at(error: BaseException) -> str:
     """Return `file:line` of what raised it, in another process too."""
     notes: list[str] = getattr(error, "__notes__", [])
+    if notes:
+        return notes[-1]
     last = traceback.extract_tb(error.__traceback__)[-1]
-    return notes[-1] if notes else f"{Path(last.filename).name}:{last.lineno}"
+    return f"{Path(last.filename).name}:{last.lineno}"

@@ -18,6 +18,10 @@ from kernelrig.emu.native.core_build import (
 )
 from kernelrig.emu.native.core_sources import SOURCES
 
+OUT_OF_MEMORY = 86
+"""What a process exits with whose core wanted memory that there was not (core/failure.cpp): what
+C++ throws, no one above the core could catch."""
+
 
 class Applied(ctypes.Structure):
     """`Applied` of core/registry.hpp: one instruction on the rows of a test."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from kernelrig.stages.record import log_tail
 FOUND, REJECTED, FAILED = 1, 2, 4
 ERROR = "error: "
 SPLIT = "split"
+_NUMBER = re.compile(r"0|[1-9]\d{0,8}", re.ASCII)
 _SOURCE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?: (?P<function>.+))?")
 
 
@@ -66,7 +67,8 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What was run. `stopped` are the schedules that did not reach the end of the launch.
+    """What was run. `stopped` are the schedules that did not reach the end of the launch; `lost`
+    says of each that has no result, by its number, what ended it: all else is of the others.
     `engine_note` says why the engine, of those that "auto" may be, was not the native one.
 
     `dumps` has a file for each schedule; those that left the same bits share one.
@@ -81,6 +83,7 @@ class Ran:
     dumps: dict[str, tuple[str, ...]]
     engine: Literal["native", "numpy"]
     engine_note: str = ""
+    lost: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,14 @@ class Emulated:
     @property
     def errors(self) -> tuple[Found, ...]:
         return tuple(f for f in self.findings if f.severity == "error")
+
+    @property
+    def lost(self) -> str:
+        """What ended the first of the schedules that have no result; empty if all have one."""
+        if not self.run.lost:
+            return ""
+        first, *_ = self.run.lost.values()
+        return f"{len(self.run.lost)} of {self.run.schedules} schedules have no result: {first}"
 
     @property
     def cut(self) -> bool:
@@ -197,13 +208,15 @@ def _find_mismatch(
     if seen.others and SPLIT not in command.argv:
         count = len(seen.others)
         return broken(f"{command.name}.json sets {count} findings aside, and is no part of another")
-    numbers = seen.run.stopped
+    lost = [int(n) if _NUMBER.fullmatch(n) else -1 for n in seen.run.lost]
+    numbers = (*seen.run.stopped, *lost)
     strange = len(set(numbers)) != len(numbers) or any(
         not 0 <= number < seen.run.schedules for number in numbers
     )
     if not seen.run.schedules or strange:
+        ended = "stopped or were lost" if seen.run.lost else "stopped"
         return unreadable(
             f"{command.name}.json has {seen.run.schedules} schedules,"
-            f" of which {', '.join(map(str, numbers)) or 'none'} stopped"
+            f" of which {', '.join(map(str, numbers)) or 'none'} {ended}"
         )
     return None

@@ -121,6 +121,8 @@ def judge_outputs(
     seen: Emulated, launch: tuple[Case, Pattern, int], folder: Path, context: Context
 ) -> Verdict:
     """Judge what each schedule left in C, every element of it."""
+    if seen.lost:
+        return broken(seen.lost)
     files = seen.run.dumps.get(OUTPUT, ())
     if len(files) != seen.run.schedules:
         return unreadable(f"{len(files)} outputs for {seen.run.schedules} schedules")
@@ -189,6 +191,8 @@ def _judge_part(stage: Stage, seen: Emulated, found: Sequence[Finding]) -> Verdi
         return passed(
             f"{stage.tool}: {len(seen.errors)} findings in {seen.run.schedules} schedules"
         )
+    if seen.lost:
+        return broken(f"{stage.tool}: {_found(seen)}, but {seen.lost}")
     if seen.run.stopped:
         ended = ", ".join(map(str, seen.run.stopped))
         return broken(

@@ -17,6 +17,7 @@ from kernelrig.model import (
     StageRecord,
     StageResult,
     Verdict,
+    broken,
     failed,
     passed,
 )
@@ -49,6 +50,8 @@ def _judge(fault: Fault, seen: Emulated, context: Context) -> Check:
     schedules = seen.run.schedules
     facts = {"schedules": str(schedules), "shows as": ", ".join(fault.kinds)}
     wanted = " or ".join(fault.kinds)
+    if seen.lost and not any(f.kind in fault.kinds for f in seen.errors):
+        return Check(title, broken(seen.lost, *texts), findings=found, facts=facts)
     if not found:
         looked = f"{schedules} schedule{'s' if schedules > 1 else ''}"
         verdict = failed(f"{fault.name} is missed in {looked}: its patch expects {wanted}")

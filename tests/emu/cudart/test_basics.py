@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from functools import partial
+from pathlib import Path
 
 import pytest
 from kernelrig.emu.cudart.messages import Noted
@@ -12,7 +13,14 @@ from kernelrig.model import Toolchain
 
 from tests.emu.cudart.program_fixture import Ran, run_compiled
 
+DATA = Path(__file__).parents[2] / "data"
 FILE = "tests/emu/cudart/programs/basics.cu"
+
+
+def at(text: str) -> str:
+    """Return `basics.cu:12` for the first line that has this text."""
+    lines = (Path(__file__).parents[3] / FILE).read_text().splitlines()
+    return f"{FILE}:{next(n for n, line in enumerate(lines, 1) if text in line)}"
 
 
 @pytest.fixture
@@ -37,7 +45,7 @@ def test_the_numpy_engine_runs_programs_too(run: partial[Ran]) -> None:
 
 def test_a_race_is_found_at_its_line_and_the_program_goes_on(run: partial[Ran]) -> None:
     ran = run("race")
-    assert ran.errors[0] == ("race", f"{FILE}:20 sum")
+    assert ran.errors[0] == ("race", f"{at('+= part[threadIdx.x + step]')} sum")
     assert (ran.run.exit_code, len(ran.printed.split())) == (0, 1)
 
 
@@ -61,23 +69,30 @@ def test_a_pointer_to_host_memory_is_found(run: partial[Ran]) -> None:
 
 def test_calls_fail_with_the_codes_of_cuda(run: partial[Ran]) -> None:
     ran = run("errors")
-    assert ran.printed.split() == ["cudaErrorInvalidConfiguration", "0", "1", "1", "1", "0", "1"]
+    assert ran.printed.split() == ["cudaErrorInvalidValue", "0", "1", "1", "1", "0", "1"]
     assert ran.run.exit_code == 4
+    assert ran.run.notes[0].place == at("axpy<<<1, 2048>>>")
     assert [(note.text, note.code) for note in ran.run.notes] == [
-        ("a launch returned cudaErrorInvalidConfiguration", 9),
+        ("a launch returned cudaErrorInvalidValue", 1),
         ("cudaMemcpy returned cudaErrorInvalidValue", 1),
         ("cudaMemcpy returned cudaErrorInvalidValue", 1),
         ("cudaFree returned cudaErrorInvalidValue", 1),
         ("cudaFree returned cudaErrorInvalidValue", 1),
     ]
-    lines = [int(note.place.rpartition(":")[2]) for note in ran.run.notes]
-    assert lines == [79, 82, 83, 84, 86]
 
 
 def test_a_copy_of_what_nothing_wrote_is_noted(run: partial[Ran]) -> None:
     ran = run("unwritten")
     assert ran.run.notes == (
-        Note(Noted.UNWRITTEN_COPY, 0, "cudaMemcpy", f"{FILE}:94", "made", offset=64, size=64),
+        Note(
+            Noted.UNWRITTEN_COPY,
+            0,
+            "cudaMemcpy",
+            at("return cudaMemcpy(h, d, 128"),
+            "made",
+            offset=64,
+            size=64,
+        ),
     )
 
 
@@ -109,3 +124,39 @@ def test_a_program_that_aborts_ends_the_run_with_its_signal(run: partial[Ran]) -
 
 def test_arguments_arrive_as_they_are(run: partial[Ran]) -> None:
     assert run("echo", "a b", "", "--help", "$HOME").printed == "<a b><><--help><$HOME>"
+
+
+def test_printf_prints_what_it_prints_on_an_h200(run: partial[Ran]) -> None:
+    assert run("print").printed == (DATA / "h200-580.159.04-printf.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("case", "codes"),
+    [
+        ("assert", "0 710 710 710"),
+        ("trap", "0 719 719 719"),
+        ("null", "0 700 700 700"),
+        ("skewed", "0 716 716 716"),
+    ],
+)
+def test_a_kernel_that_fails_is_an_error_of_later_calls(
+    run: partial[Ran], case: str, codes: str
+) -> None:
+    ran = run(case)
+    assert ran.printed == f"{case}: {codes}\n"
+    assert len({kind for kind, _ in ran.errors}) == 1
+
+
+def test_an_assertion_says_what_it_says_on_a_gpu(run: partial[Ran]) -> None:
+    (launch,) = run("assert").run.launches
+    first, *others = launch.complained.decode().splitlines()
+    assert first == (
+        f"{at('void claim')}: void claim(int): block: [0,0,0], thread: [0,0,0]"
+        ' Assertion `x == 3 && "why"` failed.'
+    )
+    assert [text.partition("thread: ")[2][:7] for text in others[:3]] == [
+        "[1,0,0]",
+        "[0,1,0]",
+        "[1,1,0]",
+    ]
+    assert "the assertion `x == 3" in launch.findings[0].message

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.launch.bind import PARAMS
+from kernelrig.emu.machine.addressing import NULL_POINTER
 from kernelrig.emu.machine.state_spaces import (
     ALIGNMENT,
     GAP_BYTES,
@@ -30,6 +31,8 @@ from kernelrig.emu.machine.state_spaces import (
 
 PAGE = mmap.PAGESIZE
 CHUNK = 1 << 16
+NULL_BYTES = 1 << 32
+HOST_MEMORY = "host memory"
 MAX_SPAN = 1 << 38
 """Bytes of address space for device memory: those behind are the host's."""
 _PUNCH_HOLE = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
@@ -78,8 +81,11 @@ class SharedArena(GlobalMemory):
 
     def near(self, index: int, size: int) -> tuple[str, str]:
         """Say what is at a place that no allocation holds, and name the one nearest to it."""
+        if 0 <= index + GLOBAL_BASE < NULL_BYTES:
+            return "a null pointer, or an offset without its base", NULL_POINTER
         if not 0 <= index < MAX_SPAN:
-            return "that is host memory, or no pointer: kernels reach what CUDA allocated", "host"
+            text = "that is host memory, or no pointer: kernels reach what CUDA allocated"
+            return text, HOST_MEMORY
         for one in reversed(self._freed):
             if one.start <= index < one.start + one.size:
                 return f"{one.name} was there ({one.size} bytes), and has been freed", one.name

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelrig.emu.cudart.device_memory import Change, DeviceMemory, SharedArena
+from kernelrig.emu.cudart.device_memory import HOST_MEMORY, Change, DeviceMemory, SharedArena
 from kernelrig.emu.cudart.messages import LaunchMessage, Triple
 from kernelrig.emu.cudart.modules import LoadedFunction
 from kernelrig.emu.launch.estimate import Watch
@@ -15,12 +15,16 @@ from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.launch.exploration import emulate, schedules_of
 from kernelrig.emu.launch.file import LaunchEntry
 from kernelrig.emu.launch.loader import Loaded
+from kernelrig.emu.machine.addressing import NO_WINDOW, NULL_POINTER
 from kernelrig.emu.machine.findings import Finding
 from kernelrig.emu.machine.instruction_table import Unsupported
 from kernelrig.emu.machine.machine_state import Geometry, Machine
 from kernelrig.errors import ConfigError
 
 SUCCESS, LAUNCH_TIMEOUT, LAUNCH_FAILURE = 0, 702, 719
+ILLEGAL_ADDRESS, ASSERTION, MISALIGNED = 700, 710, 716
+_FATAL = (HOST_MEMORY, NULL_POINTER, NO_WINDOW)
+"""Objects of accesses that no GPU survives; those just behind an allocation it usually does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,8 @@ class LaunchRun:
     stopped: bool
     error: int
     differing: tuple[str, ...]
+    printed: bytes = b""
+    complained: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,9 @@ class _Left:
 
     changes: list[Change]
     digests: dict[int, bytes]
+    error: int
+    printed: bytes
+    complained: bytes
 
 
 def run_launch(
@@ -107,8 +116,10 @@ def run_launch(
         outcome.instructions,
         sum(outcome.wall_s),
         bool(outcome.stopped),
-        _error(outcome.findings) if 0 in outcome.stopped else SUCCESS,
+        left[0].error,
         _differing(memory, left),
+        left[0].printed,
+        left[0].complained,
     )
 
 
@@ -117,13 +128,27 @@ def _left(machine: Machine) -> _Left:
     assert isinstance(arena, SharedArena)
     changes = arena.changes()
     digests = {c.start: hashlib.sha256(c.bytes.tobytes()).digest() for c in changes}
-    return _Left([] if machine.findings.schedule else changes, digests)
+    return _Left(
+        [] if machine.findings.schedule else changes,
+        digests,
+        _error(machine),
+        bytes(machine.output.printed),
+        bytes(machine.output.complained),
+    )
 
 
-def _error(findings: Sequence[Finding]) -> int:
-    """Return the CUDA error of a launch that did not reach its end."""
-    hung = any(f.kind in ("deadlock", "step-limit") for f in findings)
-    return LAUNCH_TIMEOUT if hung else LAUNCH_FAILURE
+def _error(machine: Machine) -> int:
+    """Return the CUDA error that a GPU would give for what the schedule did."""
+    found = machine.findings.all
+    if machine.output.stopped_by:
+        return ASSERTION if machine.output.stopped_by == "assertion" else LAUNCH_FAILURE
+    if any(f.kind == "out-of-bounds" and set(f.objects) & set(_FATAL) for f in found):
+        return ILLEGAL_ADDRESS
+    if any(f.kind == "misaligned" for f in found):
+        return MISALIGNED
+    if machine.stopped or any(f.kind in ("deadlock", "step-limit") for f in found):
+        return LAUNCH_TIMEOUT
+    return SUCCESS
 
 
 def _differing(memory: DeviceMemory, left: Sequence[_Left]) -> tuple[str, ...]:

@@ -222,7 +222,8 @@ class _Session:
         number, place = len(self.launches) + 1, self._lines.place(asked.callers)
         ran = run_launch(number, place, function, asked, self._memory, self._how, self._say)
         self.launches.append(ran)
-        return ran.error, b""
+        size = len(ran.printed).to_bytes(4, "little")
+        return ran.error, size + ran.printed + ran.complained
 
     def _note(self, body: bytes) -> tuple[int, bytes]:
         said = messages.read_note(body)

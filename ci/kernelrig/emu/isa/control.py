@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from kernelrig.emu.machine.instruction_table import Native, Step, Unsupported, row
-from kernelrig.emu.machine.machine_state import WarpBatch
-from kernelrig.emu.numerics.arrays import U32, Array, Mask
-from kernelrig.ptx import Instruction, Operand, Symbol
+from kernelrig.emu.machine.device_text import ReadBytes, c_string, printed
+from kernelrig.emu.machine.instruction_table import Native, Read, Step, Unsupported, row
+from kernelrig.emu.machine.machine_state import Dimensions, WarpBatch
+from kernelrig.emu.machine.thread_memory import MemorySemantics, reader, store
+from kernelrig.emu.numerics.arrays import I64, LANES, U32, Array, Mask
+from kernelrig.ptx import Arguments, Instruction, Operand, Symbol
 
 _ASSERTS = frozenset({"__assert_fail", "__assertfail"})
+_PRINTF = "vprintf"
+_IN_PARAM = MemorySemantics("param")
 
 
 def _trap(instruction: Instruction) -> Step:
     def run(batch: WarpBatch, mask: Mask) -> None:
         batch.report("barrier-misuse", "trap: the kernel stopped itself here", mask)
+        batch.machine.output.stopped_by = "trap"
         batch.machine.stopped = True
 
     return Step(run, effect=True, stop=True)
@@ -29,16 +34,80 @@ def _breakpoint(instruction: Instruction) -> Step:
 
 def _call(instruction: Instruction) -> Step:
     called = next((o.name for o in instruction.operands if isinstance(o, Symbol)), "")
-    if called not in _ASSERTS:
-        raise Unsupported(
-            f"call of {called or 'a function by its address'}: only what is inlined can be run"
-        )
+    if called == _PRINTF:
+        return _printf(instruction)
+    if called in _ASSERTS:
+        return _assertion(instruction)
+    raise Unsupported(
+        f"call of {called or 'a function by its address'}: only what is inlined can be run"
+    )
 
-    def run(batch: WarpBatch, mask: Mask) -> None:
-        batch.report("barrier-misuse", "an assertion of the kernel failed here", mask)
+
+def _arguments(instruction: Instruction, count: int) -> tuple[Read, ...]:
+    """Return the reads of where the last `count` arguments of a call lie, .param variables."""
+    last = instruction.operands[-1]
+    items = last.items if isinstance(last, Arguments) else ()
+    if len(items) != count or not all(isinstance(item, Symbol) for item in items):
+        raise Unsupported(f"{instruction.mnemonic}: {count} arguments in .param space are wanted")
+    return tuple((item, I64) for item in items)
+
+
+def _printf(instruction: Instruction) -> Step:
+    """vprintf(format, arguments), which is printf of CUDA C++; returns how many there were."""
+    result = instruction.operands[0]
+    if not isinstance(result, Arguments) or len(result.items) != 1:
+        raise Unsupported(f"{instruction.mnemonic}: vprintf has one result")
+
+    def run(batch: WarpBatch, mask: Mask, into: Array, text: Array, arguments: Array) -> None:
+        store(batch, mask, into, (np.zeros((1, 1), np.uint32),), _IN_PARAM)
+        for at, lane in batch.threads(mask):
+            read = reader(batch, at, lane)
+            format_, values = (_word(read, place) for place in (text, arguments))
+            batch.machine.output.say(printed(c_string(format_, read), values, read))
+
+    return Step(run, ((result.items[0], I64), *_arguments(instruction, 2)), effect=True)
+
+
+def _assertion(instruction: Instruction) -> Step:
+    """__assertfail(assertion, file, line, function, size of a character)."""
+    last = instruction.operands[-1]
+    given = isinstance(last, Arguments) and last.items
+    places = _arguments(instruction, 5) if given else ()
+
+    def run(batch: WarpBatch, mask: Mask, *places: Array) -> None:
+        said = "an assertion"
+        for at, lane in batch.threads(mask) if places else ():
+            read = reader(batch, at, lane)
+            text, file, function = (
+                c_string(_word(read, places[n]), read).decode("utf-8", "replace") for n in (0, 1, 3)
+            )
+            said = f"the assertion `{text}`"
+            line = _word(read, places[2]) & 0xFFFFFFFF
+            block, thread = _place(batch, int(batch.warps[at]), lane)
+            where = f"{file}:{line}: {function}: block: {block}, thread: {thread}"
+            batch.machine.output.say(f"{where} Assertion `{text}` failed.\n".encode(), error=True)
+        batch.report("barrier-misuse", f"{said} of the kernel failed here", mask)
+        batch.machine.output.stopped_by = "assertion"
         batch.machine.stopped = True
 
-    return Step(run, effect=True, stop=True)
+    return Step(run, places, effect=True, stop=True)
+
+
+def _word(read: ReadBytes, at: Array) -> int:
+    return int.from_bytes(read(int(at.reshape(-1)[0]), 8), "little")
+
+
+def _place(batch: WarpBatch, warp: int, lane: int) -> tuple[str, str]:
+    """Return %ctaid and %tid of a lane: `[1,0,0]`."""
+    machine = batch.machine
+    geometry = machine.geometry
+    thread = warp % geometry.warps * LANES + lane
+    return _triple(int(machine.cta_of[warp]), geometry.grid), _triple(thread, geometry.block)
+
+
+def _triple(number: int, shape: Dimensions) -> str:
+    x, y, z = number % shape[0], number // shape[0] % shape[1], number // (shape[0] * shape[1])
+    return f"[{x},{y},{z}]"
 
 
 def _nothing(*, stop: bool = False) -> Step:

@@ -83,10 +83,6 @@ def _st(i: Instruction) -> Step:
     dtype = UNSIGNED[_dtype(i).itemsize]
     address, value = expect(i, *_with_policy(i, 2))[:2]
     items = _elements(i, value, dtype)
-    if how.space == "param":
-        # An argument of a call, since a kernel's own cannot be written: a failed assertion's,
-        # as no other call is taken, and nothing reads them.
-        return Step(lambda *_: None, tuple(source(i, item, dtype) for item in items), effect=True)
 
     def run(batch: WarpBatch, mask: Mask, address: Array, *values: Array) -> None:
         store(batch, mask, address, values, how)

@@ -29,6 +29,7 @@ from kernelrig.findings.demangling import demangled
 WINDOW_SHIFT = 40
 _FAR = 1 << 62
 _NEAR_NULL = 1 << 32
+NULL_POINTER, NO_WINDOW = "a null pointer", "no memory"
 _LANE = np.arange(LANES)[None, :]
 
 
@@ -58,6 +59,8 @@ def locate(
     """
     access = _Access(batch, size, align or size, what, write)
     match space:
+        case "param" if int(address.flat[0]) >> WINDOW_SHIFT == LOCAL_WINDOW >> WINDOW_SHIFT:
+            return access.in_local(mask, address - LOCAL_WINDOW)  # an argument of a call
         case "global" | "const" | "param":
             return access.in_global(mask, address)
         case "shared" | "shared::cta":
@@ -102,7 +105,8 @@ class _Access:
             text = "a null pointer, or an offset without its base"
             if not null:
                 text = "no window holds that address: it is no pointer, or one of another space"
-            self._fault("out-of-bounds", lost, f"{first:#x}", text, null)
+            same = NULL_POINTER if null else NO_WINDOW
+            self._fault("out-of-bounds", lost, f"{first:#x}", text, same)
         return places
 
     def _in_window(self, mask: Mask, address: Array, window: int) -> list[Located]:

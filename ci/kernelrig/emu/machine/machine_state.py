@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelrig.emu.machine.device_text import DeviceOutput
 from kernelrig.emu.machine.findings import (
     NO_CONTEXT,
     OBSERVER_OF,
@@ -240,6 +241,7 @@ class Machine:
     counts: dict[str, int] = field(default_factory=dict)
     last_wait: dict[int, Wait] = field(default_factory=dict)  # by warp: the mbarrier passed last
     stopped: bool = False  # by a trap, or a fault that leaves nothing to go on with
+    output: DeviceOutput = field(default_factory=DeviceOutput)
     _parts: dict[object, Any] = field(default_factory=dict)
     _waiting: dict[object, list[WarpBatch]] = field(default_factory=dict)
 
@@ -395,5 +397,4 @@ class Machine:
     ) -> None:
         """Report a finding of an operation, or of some of its lanes (bits), at its instruction."""
         count = lanes.bit_count() if lanes else 1
-        bits = lanes or op.bits
-        self.report(kind, message, op.warp, bits, op.at, severity, count, same, context)
+        self.report(kind, message, op.warp, lanes or op.bits, op.at, severity, count, same, context)

@@ -5,6 +5,7 @@ Memory instructions of all families share this.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,16 @@ import numpy as np
 from kernelrig.emu.machine.addressing import locate
 from kernelrig.emu.machine.instruction_table import Unsupported
 from kernelrig.emu.machine.machine_state import WarpBatch
-from kernelrig.emu.numerics.arrays import UNSIGNED, Array, Mask
+from kernelrig.emu.machine.state_spaces import (
+    GLOBAL_BASE,
+    LOCAL_WINDOW,
+    OFFSET_MASK,
+    RANK_SHIFT,
+    RESERVED_BYTES,
+    SHARED_WINDOW,
+    SLOT_BYTES,
+)
+from kernelrig.emu.numerics.arrays import LANES, UNSIGNED, Array, Mask
 from kernelrig.ptx import Instruction
 
 SPACES = ("global", "const", "param", "shared", "shared::cta", "shared::cluster", "local")
@@ -116,3 +126,30 @@ def store(
         if machine.hooks:
             machine.hooks.accessed(batch, lanes, space, flat, size, True, False, how.sem, how.scope)
         machine.memory.arena(space).scatter(flat, values, lanes)
+
+
+def reader(batch: WarpBatch, row: int, lane: int) -> Callable[[int, int], bytes]:
+    """Return what reads a thread's memory by generic address, seen by no observer.
+
+    It returns fewer bytes than it is asked for where its allocation ends, none outside of any.
+    """
+    memory = batch.machine.memory
+
+    def read(address: int, size: int) -> bytes:
+        if LOCAL_WINDOW <= address < LOCAL_WINDOW + memory.local_bytes:
+            thread = int(batch.warps[row]) * LANES + lane
+            start = thread * memory.local_stride
+            at, end = start + address - LOCAL_WINDOW, start + memory.local_bytes
+            return memory.local.bytes[at : min(at + size, end)].tobytes()
+        home = memory.global_.find(address - GLOBAL_BASE)
+        if home is not None:
+            at, end = address - GLOBAL_BASE, home.start + home.size
+            return memory.global_.bytes[at : min(at + size, end)].tobytes()
+        offset = address - SHARED_WINDOW & OFFSET_MASK
+        if SHARED_WINDOW <= address < SHARED_WINDOW + (1 << RANK_SHIFT + 4):
+            start = int(np.broadcast_to(batch.slot, (batch.size, 1))[row, 0]) * SLOT_BYTES
+            at, end = start + offset, start + RESERVED_BYTES + memory.shared_bytes
+            return memory.shared.bytes[at : min(at + size, end)].tobytes()
+        return b""
+
+    return read

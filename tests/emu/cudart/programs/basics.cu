@@ -1,4 +1,5 @@
 // A program of several small cases, chosen by its first argument: one compilation for many tests.
+#include <cassert>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -28,6 +29,21 @@ __global__ void spin(volatile int* flag) {
   while (!*flag) {
   }
 }
+
+// As tests/data/h200-printf.txt was printed.
+__global__ void print() {
+  if (threadIdx.x < 2)
+    printf("i %d u %u x %x c %c s %s f %f e %e g %g lld %lld p %p pct %% w %5d|%-5d|%05d|%+d %.3f"
+           " %10.2f %lu\n",
+           -3, 7u, 255u, 'a', "text", 1.5, 2.5e10, 1e-5, 1234567890123ll, (void*)0x1234, 42, 42,
+           42, 42, 3.14159, 2.71828, 99ul);
+}
+
+__global__ void claim(int x) { assert(x == 3 && "why"); }
+
+__global__ void stop() { __trap(); }
+
+__global__ void read(int* to, const int* from) { *to = *from; }
 
 template <class T> static T* on_device(int n) {
   T* made = nullptr;
@@ -129,6 +145,42 @@ static int hang() {
   return 1;
 }
 
+static int failed(const char* what) {
+  cudaError_t error = cudaGetLastError();
+  cudaError_t sync = cudaDeviceSynchronize();
+  int* d;
+  cudaError_t later = cudaMalloc(&d, 4);
+  printf("%s: %d %d %d %d\n", what, error, sync, later, cudaGetLastError());
+  return 0;
+}
+
+static int printed() {
+  print<<<1, 32>>>();
+  return cudaDeviceSynchronize();
+}
+
+static int claimed() {
+  claim<<<2, dim3(2, 2)>>>(1);
+  return failed("assert");
+}
+
+static int stopped() {
+  stop<<<1, 1>>>();
+  return failed("trap");
+}
+
+static int null() {
+  read<<<1, 1>>>(on_device<int>(1), nullptr);
+  return failed("null");
+}
+
+static int skewed() {
+  char* d = on_device<char>(64);
+  cudaMemset(d, 0, 64);
+  read<<<1, 1>>>((int*)d, (int*)(d + 5));
+  return failed("skewed");
+}
+
 static int forked() {
   cudaFree(nullptr);
   int* d;
@@ -159,6 +211,16 @@ int main(int argc, char** argv) {
     return hang();
   if (what == "fork")
     return forked();
+  if (what == "print")
+    return printed();
+  if (what == "assert")
+    return claimed();
+  if (what == "trap")
+    return stopped();
+  if (what == "null")
+    return null();
+  if (what == "skewed")
+    return skewed();
   if (what == "touch")
     return *on_device<int>(1);
   if (what == "abort")

@@ -32,7 +32,7 @@ cudaError_t occupancy(int* out, Kernel* kernel, int threads, size_t dynamic) {
     return error;
   const FunctionFacts& facts = kernel->facts;
   *out = 0;
-  if (threads > facts.max_threads)
+  if (dynamic > size_t(kernel->dynamic_limit))
     return cudaSuccess;
   int warps = (threads + WARP - 1) / WARP;
   int count = attribute(cudaDevAttrMaxBlocksPerMultiprocessor);
@@ -245,7 +245,8 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* out, con
   FINISHED(occupancy(out, kernel_of(stub), threads, dynamic));
 }
 
-// Clusters that fit on the device, as if every cluster could be placed: GPCs are not known.
+// Clusters that fit on the device. An SM holds at most 8 CTAs of clusters, and GPCs have SMs that
+// clusters of 4 and more leave out (both as an H200 answers).
 cudaError_t cudaOccupancyMaxActiveClusters(int* out, const void* stub,
                                            const cudaLaunchConfig_t* config) {
   if (!out || !config)
@@ -259,7 +260,9 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* out, const void* stub,
     FINISHED(error);
   dim3 c = geometry.cluster;
   unsigned ctas = c.x ? c.x * c.y * c.z : 1;
-  *out = int(unsigned(resident * attribute(cudaDevAttrMultiProcessorCount)) / ctas);
+  int sms = ctas >= 4 ? process().device.clustered_sms
+                      : attribute(cudaDevAttrMultiProcessorCount);
+  *out = int(unsigned(std::min(resident, 8) * sms) / ctas);
   FINISHED(cudaSuccess);
 }
 cudaError_t cudaOccupancyMaxPotentialClusterSize(int* out, const void* stub,

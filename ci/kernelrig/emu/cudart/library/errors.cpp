@@ -215,9 +215,9 @@ const char* cudaGetErrorName(cudaError_t code) { return error_name(code); }
 const char* cudaGetErrorString(cudaError_t code) { return error_text(code); }
 
 cudaError_t cudaGetLastError() {
-  cudaError_t last = process().sticky ? process().sticky : last_error;
+  cudaError_t last = last_error;
   last_error = cudaSuccess;
   return last;
 }
-cudaError_t cudaPeekAtLastError() { return process().sticky ? process().sticky : last_error; }
+cudaError_t cudaPeekAtLastError() { return last_error; }
 }

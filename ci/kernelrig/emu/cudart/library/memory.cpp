@@ -301,6 +301,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out, const void* poi
   if (found == process().allocations.end()) {
     out->type = cudaMemoryTypeUnregistered;
     out->device = -2;  // cudaInvalidDeviceId
+    out->hostPointer = const_cast<void*>(pointer);
     FINISHED(cudaSuccess);
   }
   Kind kind = found->second.kind;

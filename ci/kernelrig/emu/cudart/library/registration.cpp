@@ -51,11 +51,11 @@ cudaError_t check(const Kernel& kernel, const Launch& launch) {
   const uint32_t *grid = launch.grid, *block = launch.block, *cluster = launch.cluster;
   for (int i = 0; i < 3; i++)
     if (!grid[i] || !block[i])
-      return cudaErrorInvalidConfiguration;
+      return cudaErrorInvalidValue;
   uint64_t threads = uint64_t(block[0]) * block[1] * block[2];
   if (threads > uint64_t(attribute(cudaDevAttrMaxThreadsPerBlock)) || block[2] > 64 ||
       grid[0] > 0x7FFFFFFF || grid[1] > 65535 || grid[2] > 65535)
-    return cudaErrorInvalidConfiguration;
+    return cudaErrorInvalidValue;
   if (threads > uint64_t(facts.max_threads))
     return cudaErrorInvalidValue;
   if (facts.required_block[0])
@@ -125,12 +125,10 @@ cudaError_t launch(Kernel& kernel, const Geometry& geometry, void** args, const 
     for (size_t i = 0; i < kernel.params.size(); i++)
       memcpy(params.data() + kernel.params[i].offset, args[i], kernel.params[i].bytes);
   Answer ran = ask(Request::LAUNCH, packed(asked) + params);
-  if (!ran.data.empty()) {
-    fwrite(ran.data.data(), 1, ran.data.size(), stdout);
-    fflush(stdout);
-  }
-  // A kernel fails after its launch has returned: the next call that waits says so.
-  p.sticky = ran.error;
+  size_t printed = std::min<size_t>(unpacked<uint32_t>(ran.data), ran.data.size() - 4);
+  fwrite(ran.data.data() + 4, 1, printed, stdout);
+  fwrite(ran.data.data() + 4 + printed, 1, ran.data.size() - 4 - printed, stderr);
+  p.failing = ran.error;
   return cudaSuccess;
 }
 
@@ -191,6 +189,8 @@ cudaError_t learn(Kernel& kernel) {
   kernel.facts = unpacked<FunctionFacts>(told.data);
   for (uint32_t i = 0; i < kernel.facts.params; i++)
     kernel.params.push_back(unpacked<Param>(told.data, sizeof(FunctionFacts) + i * sizeof(Param)));
+  kernel.dynamic_limit = std::max(
+      0, attribute(cudaDevAttrMaxSharedMemoryPerBlock) - kernel.facts.shared_bytes);
   kernel.known = true;
   return cudaSuccess;
 }
@@ -303,7 +303,7 @@ cudaError_t cudaLaunchKernel(const void* stub, dim3 grid, dim3 block, void** arg
                              cudaStream_t) {
   Kernel* kernel = kernel_of(stub);
   if (!kernel)
-    FINISHED(cudaErrorInvalidDeviceFunction);
+    FINISHED(cudaErrorInvalidResourceHandle);
   FINISHED(launch(*kernel, {grid, block, dim3(0), shared}, args, CALLER));
 }
 
@@ -311,14 +311,14 @@ cudaError_t cudaLaunchCooperativeKernel(const void* stub, dim3 grid, dim3 block,
                                         size_t shared, cudaStream_t) {
   Kernel* kernel = kernel_of(stub);
   if (!kernel)
-    FINISHED(cudaErrorInvalidDeviceFunction);
+    FINISHED(cudaErrorInvalidResourceHandle);
   FINISHED(launch(*kernel, {grid, block, dim3(0), shared, true}, args, CALLER));
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* stub, void** args) {
   Kernel* kernel = kernel_of(stub);
   if (!kernel || !config)
-    FINISHED(config ? cudaErrorInvalidDeviceFunction : cudaErrorInvalidValue);
+    FINISHED(config ? cudaErrorInvalidResourceHandle : cudaErrorInvalidValue);
   Geometry geometry{config->gridDim, config->blockDim, dim3(0), config->dynamicSmemBytes};
   take_attributes(geometry, config->attrs, config->numAttrs);
   FINISHED(launch(*kernel, geometry, args, CALLER));

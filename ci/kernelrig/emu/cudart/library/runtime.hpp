@@ -37,7 +37,7 @@ enum class Request : uint32_t {
   VARIABLE,   // module, name, managed -> address, bytes
   ALLOCATE,   // bytes, kind, callers -> address
   FREE,       // address
-  LAUNCH,     // Launch, then the parameters -> text that the kernel printed
+  LAUNCH,     // Launch, then the parameters -> what goes to stdout, its size before it, and stderr
   NOTE,       // Note, then a text: something for the report
   TENSOR_MAP, // TensorMap -> 128 bytes
 };
@@ -57,6 +57,7 @@ struct Device {
   char name[64];
   uint64_t memory_bytes;
   uint64_t capacity_bytes;  // of device memory that can be had here
+  int32_t clustered_sms;    // SMs that clusters of 4 CTAs and more can use
   int32_t attributes;       // how many follow
 };
 
@@ -107,7 +108,7 @@ struct Kernel {
   bool known = false;
   FunctionFacts facts{};
   std::vector<Param> params;
-  int dynamic_limit = 49152;  // cudaFuncAttributeMaxDynamicSharedMemorySize
+  int dynamic_limit = 0;  // cudaFuncAttributeMaxDynamicSharedMemorySize
   int carveout = -1;
   bool any_cluster_size = false;
 };
@@ -158,7 +159,8 @@ struct Process {
   uint8_t* view = nullptr;   // device memory, readable and writable, from DEVICE_BASE
   uint8_t* marks = nullptr;  // one for each byte of it that was written
   uint64_t span = 0;         // of both
-  cudaError_t sticky = cudaSuccess;  // a kernel that failed: no call succeeds after it
+  cudaError_t sticky = cudaSuccess;   // a kernel that failed: no call succeeds after it
+  cudaError_t failing = cudaSuccess;  // what the call that launched it leaves to the next
   bool forked = false;
 };
 Process& process();

@@ -6,6 +6,7 @@ The developer's home, keys and the CI runner are not there: no test reads or wri
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import signal
@@ -33,6 +34,8 @@ LIMIT_S, LONG_LIMIT_S = 300.0, 3600.0
 """Seconds that a test may take, and one of those marked `long`: one that hangs is to fail."""
 # NumPy's threads wait busily, anew in each process that is forked: half the time of the emulator's.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Thousands of tests stay in memory: with the usual 700 each of them is looked at again and again.
+gc.set_threshold(10_000, *gc.get_threshold()[1:])
 OUTSIDE = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE", "SSH_AUTH_SOCK")
 
 
@@ -51,6 +54,12 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
             with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting it says why
                 importlib.import_module(name)
     return (yield)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected out of every later search for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -54,7 +54,7 @@ def test_the_run_directory_has_everything(first: Answer) -> None:
     ]
     build = ("cpu_program", "build.json", "compile.log", "depends.json", "resources.json")
     assert files == {
-        "run.json", "junit.xml", "summary.md", "manifest.json",
+        "run.json", "junit.xml", "summary.md", "report.html", "manifest.json",
         "journal.jsonl", "agent.log",
         *(f"build/{name}" for name in build), *stages,
     }  # fmt: skip

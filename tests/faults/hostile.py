@@ -72,6 +72,7 @@ def check_client(site: Site, trap: Path) -> None:
                     "run.json",  # where the name is reported as missing
                     "junit.xml",
                     "summary.md",
+                    "report.html",
                 ), f"{name} is the host's"
         assert '"kind": "embedded"' not in (run / "run.json").read_text()
 

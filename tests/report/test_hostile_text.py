@@ -78,7 +78,9 @@ def _planted(value: Any, kind: Any, text: str) -> Any:  # noqa: ANN401 - any fie
     if isinstance(value, tuple):
         return tuple(_planted(v, None, text) for v in value)
     if isinstance(value, dict):
-        return {k: _planted(v, None, text) for k, v in value.items()} | {text: text}
+        numbers = value and all(isinstance(v, int | float) for v in value.values())
+        planted = {k: _planted(v, None, text) for k, v in value.items()}
+        return planted | {text: 1.0 if numbers else text}
     return value
 
 

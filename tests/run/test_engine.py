@@ -203,6 +203,7 @@ def test_a_run_of_which_all_came_back_passes(folder: Path) -> None:
         "journal.jsonl",
         "junit.xml",
         "manifest.json",
+        "report.html",
         "run.json",
         "summary.md",
     ]
@@ -399,7 +400,8 @@ def test_collecting_a_finished_run_writes_the_reports_that_a_killed_client_did_n
     runs = root / store.RUNS
     runs.mkdir(parents=True)
     home = folder.rename(runs / RUN)
-    for name in ("junit.xml", "summary.md", "manifest.json"):
+    for name in ("junit.xml", "summary.md", "report.html", "manifest.json"):
         (home / name).unlink()
     assert exit_code(engine.collect(root, RUN)) == 0
-    assert {"junit.xml", "summary.md", "manifest.json"} <= {p.name for p in home.iterdir()}
+    written = {"junit.xml", "summary.md", "report.html", "manifest.json"}
+    assert written <= {p.name for p in home.iterdir()}

@@ -92,7 +92,7 @@ def test_the_run_directory_holds_what_the_verdicts_rest_on(good: tuple[Path, Run
     names = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
     home = "stages/01-sm_90a-production"
     assert names >= {
-        *("run.json", "junit.xml", "summary.md", "manifest.json"),
+        *("run.json", "junit.xml", "summary.md", "report.html", "manifest.json"),
         *(f"{home}/{name}" for name in ("demo.sass", "demo.ptx", "demo.cubin", "build.json")),
         *(f"{home}/roles-gemm.dot", f"{home}/live-registers-gemm.txt"),
     }

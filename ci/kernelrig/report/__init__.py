@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from kernelrig.report.moved_counters import render_comparison
     from kernelrig.report.next_step import command_again, next_command
     from kernelrig.report.outcome import describe_devices, exit_code, run_outcome, run_word
+    from kernelrig.report.page import (
+        PAGE,
+        Content,
+        TimedSamples,
+        charts_of,
+        draw_charts,
+        render_page,
+    )
     from kernelrig.report.phase_budget import render_phases
     from kernelrig.report.screen import render_run
     from kernelrig.report.source_budget import render_source
@@ -25,10 +33,15 @@ if TYPE_CHECKING:
     from kernelrig.terminal.text import render_rows
 
 __all__ = [
+    "PAGE",
+    "Content",
     "Follower",
+    "TimedSamples",
+    "charts_of",
     "command_again",
     "describe_devices",
     "describe_error",
+    "draw_charts",
     "exit_code",
     "next_command",
     "render_bench",
@@ -38,6 +51,7 @@ __all__ = [
     "render_explanation",
     "render_graph",
     "render_junit",
+    "render_page",
     "render_phases",
     "render_plan",
     "render_rows",

@@ -37,7 +37,7 @@ from kernelrig.model import (
     TimingAnalysis,
 )
 from kernelrig.model.symbol import is_called
-from kernelrig.run.store import RUNS, load_finished
+from kernelrig.run.store import RUNS, RunDirectory, load_finished
 from kernelrig.sass import Flow, Module, control_flow, parse_sass
 
 MAX_BYTES = 256 << 20
@@ -86,7 +86,11 @@ def _counters(root: Path, name: str, kernel: str) -> SourceCounters:
         with _named(name):
             return read_counter_page(text, kernel)
     directory = load_finished(root, name)
-    run = directory.run
+    return counters_in(directory, directory.run, kernel)
+
+
+def counters_in(directory: RunDirectory, run: Run, kernel: str = "") -> SourceCounters:
+    """Return the counters of the launch that a run's profile has by instruction."""
     profiled = [r for r in run.stages if r.kind is StageKind.PROFILE]
     passed = [r for r in profiled if r.verdict.outcome is Outcome.PASS]
     if not passed:
@@ -94,7 +98,8 @@ def _counters(root: Path, name: str, kernel: str) -> SourceCounters:
         raise ConfigError(f"{run.id} has no counters: {why}", _PROFILE_FIRST)
     folder = _stage_folder(directory.folder, run, passed[0])
     reports = [folder / r.report for r in run.profiling.runs] if run.profiling else []
-    counters = _of_reports(root, reports or sorted(folder.glob(f"*{REPORT}")), kernel)
+    reports = reports or sorted(folder.glob(f"*{REPORT}"))
+    counters = _of_reports(directory.root, reports, kernel)
     directory.load_builds()
     return _with_own_lines(counters, directory.made[""], run)
 
@@ -171,8 +176,13 @@ def write_graph(analysis: SourceAnalysis, file: str) -> None:
 
 def phases_of_run(root: Path, run: Run) -> Iterator[tuple[str, TimingAnalysis]]:
     """Yield the analysis of each timing stage that passed and whose build has clocks."""
+    return phases_in(root / RUNS / run.id, run)
+
+
+def phases_in(folder: Path, run: Run) -> Iterator[tuple[str, TimingAnalysis]]:
+    """Yield the same of a run in any folder."""
     for record in _timed(run):
-        if capture := _of_stage(root / RUNS / run.id, run, record):
+        if capture := _of_stage(folder, run, record):
             yield record.name, analyse_phases(capture)
 
 

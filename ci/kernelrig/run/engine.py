@@ -156,6 +156,7 @@ def _check_again(directory: RunDirectory) -> Run:
             f"{folder / 'run.json'} has a pass of stage {claimed.name}, and nothing was launched",
             f"it was changed after the run had ended; run it again: `{report.command_again(run)}`",
         )
+    _draw(directory, run)
     report.write_reports(run, folder)
     _remember(directory)
     return run
@@ -253,6 +254,7 @@ def _finish(directory: RunDirectory) -> Run:
         finished_utc=rundir.utc_now(),
     )
     _explain(directory, run)
+    _draw(directory, run)
     directory.report(run)
     _remember(directory)
     return run
@@ -267,6 +269,15 @@ def _explain(directory: RunDirectory, run: Run) -> None:
     said = _attempt(partial(explain_in_run, directory, run), whole=True)
     if isinstance(said, BaseException):
         say(f"the profile of {run.id} is not explained: {store.reason(said)}")
+
+
+def _draw(directory: RunDirectory, run: Run) -> None:
+    """Write report.html: no verdict depends on it."""
+    from kernelrig.run.pages import write_page
+
+    said = _attempt(partial(write_page, directory, run), whole=True)
+    if isinstance(said, BaseException):
+        say(f"report.html of {run.id} was not written: {store.reason(said)}")
 
 
 def with_comparison(
@@ -351,6 +362,7 @@ def _leave_incomplete(directory: RunDirectory, error: BaseException) -> Run:
 
 def _report_if_possible(directory: RunDirectory, run: Run) -> None:
     """Write the reports; a full disk does not replace the error that ended the run."""
+    _draw(directory, run)
     trouble = _attempt(partial(directory.report, run), whole=True)
     if isinstance(trouble, OSError):
         said = refused_by_system(trouble) or trouble

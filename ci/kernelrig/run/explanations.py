@@ -58,6 +58,11 @@ def explain_in_run(directory: RunDirectory, run: Run) -> None:
         rundir.write_atomic(file, report.render_explain_file(_explain_run(directory, run)))
 
 
+def explanation_in_run(directory: RunDirectory, run: Run) -> Explanation | None:
+    """Return what a run's profile means; None where it has none that passed."""
+    return _explain_run(directory, run) if run.profiling is not None and _passed(run) else None
+
+
 def explained_run(root: Path, run: Run) -> tuple[str, Explanation | None]:
     """Return what the profile of a run that has just ended means, as text and as a record.
 

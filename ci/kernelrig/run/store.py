@@ -7,7 +7,7 @@ artifacts/runs/<utc stamp>-<kernel>-<remote or plan>-<4 hex>/
   launches/                      what is emulated
   journal.jsonl  agent.log       what the agent did; job.json too where it ran on this machine
   stages/<nn>-<name>/            what each command left
-  junit.xml  summary.md  explain.md (of a profile)  manifest.json
+  junit.xml  summary.md  report.html  explain.md (of a profile)  manifest.json
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Text from a tool or a host, made safe for the place where a report shows it.
 
 Every escape is here: of what a terminal acts on, of letters that hide or turn others around, of
-commands that a CI's runner reads in a log, of Markdown, XML and JSON.
+commands that a CI's runner reads in a log, of Markdown, HTML, XML and JSON.
 """
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Sequence
 
@@ -66,6 +67,11 @@ def one_line(text: str) -> str:
     """Join lines with ` / `: a field of a table, an attribute, never a line of its own."""
     lines = (line.strip() for line in printable(text).replace("\t", " ").splitlines())
     return " / ".join(line for line in lines if line)
+
+
+def html_text(text: str) -> str:
+    """Return `text` for an element or a quoted attribute of HTML, which shows it literally."""
+    return html.escape(printable(text), quote=True)
 
 
 def markdown(text: str) -> str:

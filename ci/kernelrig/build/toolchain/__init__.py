@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from kernelrig.build.toolchain.discovery import MINIMUM_CUDA, find_toolchain, require_arch
     from kernelrig.build.toolchain.doctor import Item, describe
     from kernelrig.build.toolchain.sanitizer_wheel import fetch_sanitizer_wheel
-    from kernelrig.build.toolchain.wheels import NCU_REPORT, fetch_wheels
+    from kernelrig.build.toolchain.wheels import CHARTS, NCU_REPORT, fetch_wheels, wheel_tree
 
 __all__ = [
+    "CHARTS",
     "MINIMUM_CUDA",
     "NCU_REPORT",
     "Item",
@@ -21,6 +22,7 @@ __all__ = [
     "fetch_wheels",
     "find_toolchain",
     "require_arch",
+    "wheel_tree",
 ]
 
 __getattr__ = lazy_exports(__name__)

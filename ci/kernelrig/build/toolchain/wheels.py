@@ -25,6 +25,8 @@ from kernelrig.terminal.log import say, working
 TOOLS = Path("artifacts/tools")
 NCU_REPORT = "ncu"
 """The extra whose wheel reads ncu's reports."""
+CHARTS = "charts"
+"""The extra whose wheel draws the charts of report.html."""
 
 
 def wheel_tree(root: Path, extra: str) -> Path:

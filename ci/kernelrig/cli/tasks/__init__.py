@@ -5,7 +5,7 @@ from invoke import Collection
 from kernelrig.cli.tasks.kernels import build, check, emulate, sass_diff
 from kernelrig.cli.tasks.machines import clean, doctor, ncu_catalogue, remote_add, test
 from kernelrig.cli.tasks.measurements import analyze_source, analyze_timing, compare, explain
-from kernelrig.cli.tasks.notebook import experiment, history, list_runs, show
+from kernelrig.cli.tasks.notebook import experiment, history, list_runs, report, show
 from kernelrig.cli.tasks.programs import run
 from kernelrig.cli.tasks.runs import (
     baseline_accept,
@@ -37,6 +37,7 @@ ns = Collection(
     profile,
     remote_add,
     remote_test,
+    report,
     run,
     sass_diff,
     show,

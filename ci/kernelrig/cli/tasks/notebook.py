@@ -45,6 +45,14 @@ def show(run: str) -> Reply:
     return of_run(*past_runs.show_run(project_root(), run))
 
 
+@command(help={"run": RUN})
+def report(run: str) -> Reply:
+    """Write report.html of a recorded run anew, with its charts: one page that fetches nothing."""
+    from kernelrig.run import pages
+
+    return Reply(f"{pages.write_again(project_root(), run)}\n")
+
+
 @command(
     help={
         "kernel": _KERNEL,

@@ -88,6 +88,7 @@ def test_a_launch_with_nothing_to_gain_has_no_cause() -> None:
     [
         ("fences", ("ERRBAR", 1000, 32, {"membar": 200})),
         ("lanes-off", ("@P0 STG.E [R2], R4", 1000, 4, {"lg": 200})),
+        ("atomics", ("RED.E.ADD.STRONG.GPU [R2], R4", 1000, 32, {"lg": 200})),
     ],
 )
 def test_a_cause_of_instructions_is_named_where_they_cost(
@@ -96,6 +97,16 @@ def test_a_cause_of_instructions_is_named_where_they_cost(
     assert names(line)[0] == cause
     sass, executed, _, _ = line
     assert cause not in names((sass, executed, 32, {"selected": 1}))
+
+
+def test_lanes_that_wait_for_others_of_their_warp_are_divergence() -> None:
+    def causes(lanes: int) -> list[str]:
+        own = replace(code(WORK)[0], threads=lanes * 1000, predicated_on=lanes * 1000)
+        return [c.name for c in find_causes(Evidence(LAUNCH, QUIET, (own,), None))]
+
+    assert causes(8) == ["divergence"]
+    assert causes(30) == []
+    assert causes(1) == [], "one lane is elected"
 
 
 def test_stalls_at_a_barrier_lie_on_the_instruction_behind_it() -> None:

@@ -23,6 +23,8 @@ from kernelrig.model import CostCause, CountedInstruction
 
 REACHABLE = 0.92
 """Of a unit's peak: what copies and products that are tuned to it reach on an H200."""
+_PIPES = ("issue", "alu", "fma", "fp64", "special")
+"""These get to their peak; the tensor pipe of a real product does not."""
 _SPREAD = math.sqrt(2)
 _AT = 3
 
@@ -55,7 +57,9 @@ def interval(estimate: float, most: float) -> tuple[float, float]:
 
 def most_saved(e: Evidence, *relieved: str) -> float:
     """Return the share of time that can go at the most, where these units do less than before."""
-    return max(0.0, 1.0 - e.busiest("l2", *relieved) / REACHABLE)
+    pipes = max((e.units.get(u, 0.0) for u in _PIPES if u not in relieved), default=0.0)
+    memory = e.busiest("l2", *_PIPES, *relieved) / REACHABLE
+    return max(0.0, 1.0 - max(pipes, memory))
 
 
 def waiting(c: CountedInstruction) -> int:

@@ -29,6 +29,10 @@ _UNITS = {
 }
 _NO_STALL = frozenset({"selected", "not_selected"})
 _NOT_FOUND = 0.0
+_NEAR = 0.95
+"""Of the card's highest SM clock: what is below it is slowed."""
+_SLOWED = 0.35
+"""What a cycle without work costs at the power limit, compared with one at the highest clock."""
 
 
 def opcode(sass: str) -> str:
@@ -62,9 +66,33 @@ class Evidence:
 
     @property
     def idle(self) -> float:
-        """The share of cycles in which a scheduler issued nothing, 0 to 1."""
+        """The share of time that cycles cost in which a scheduler issued nothing, 0 to 1.
+
+        Where the clock is low, which under load is power, they cost less: they draw less of it, and
+        with fewer of them the clock falls further.
+        """
         active = self.value("smsp__issue_active.avg.per_cycle_active")
-        return min(1.0, max(0.0, 1.0 - active))
+        return min(1.0, max(0.0, 1.0 - active)) * (_SLOWED if self.is_slowed else 1.0)
+
+    @property
+    def is_slowed(self) -> bool:
+        """Whether the SM clock was below the card's highest, as it is at the power limit."""
+        now, most = self.clocks
+        return 0 < now < _NEAR * most
+
+    @property
+    def clocks(self) -> tuple[float, float]:
+        """The SM clock during the launch and the card's highest, MHz; 0 where not measured.
+
+        Where NVML sampled the power of this build, it is the clock that its limit allowed.
+        """
+        most = self.value("device__attribute_clock_rate") / 1e3
+        if self.power is not None:
+            return (self.power.sm_mhz if self.power.is_limit else most), most
+        cycles = self.value("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
+        seconds = self.value("gpu__time_duration.sum", "gpu__time_duration.max") / 1e9
+        rate = self.value("gpc__cycles_elapsed.avg.per_second")
+        return (rate or (cycles / seconds if seconds else 0.0)) / 1e6, most
 
     def stalled(self, count: Callable[[CountedInstruction], float]) -> float:
         """Return the share of time in which nothing issues for what `count` counts samples of.

@@ -8,9 +8,7 @@ from dataclasses import replace
 
 from kernelrig.analyse.explain.access_causes import SECTORS, WAVEFRONTS
 from kernelrig.analyse.explain.cost_causes import find_causes
-from kernelrig.analyse.explain.estimated_cost import REACHABLE
 from kernelrig.analyse.explain.launch_evidence import LANES, Evidence, gather
-from kernelrig.analyse.explain.warp_causes import clocks
 from kernelrig.errors import ProtocolError
 from kernelrig.model import (
     CostCause,
@@ -34,7 +32,7 @@ _LIMIT = "launch__occupancy_limit_"
 _STALL = "smsp__average_warps_issue_stalled_"
 _PER_ISSUE = "_per_issue_active.ratio"
 _NO_ADVICE = frozenset({"power"})
-"""Causes that are said, and are no advice where a unit is near its peak in every cycle."""
+"""Causes that are said, and are no advice: what data there are is not the kernel's to choose."""
 
 
 def join_launches(launches: Sequence[ProfiledLaunch]) -> ProfiledLaunch:
@@ -71,7 +69,7 @@ def explain_launch(
             "profile with --plans baseline, or --section SpeedOfLight",
         )
     causes = find_causes(e)
-    now, most = clocks(e)
+    now, most = replace(e, power=None).clocks
     said = list(notes)
     if e.source is None:
         said.append("no counters by instruction: causes in the code are not looked for")
@@ -92,7 +90,7 @@ def explain_launch(
         shared=_shared(e, pieces),
         power=power,
         causes=causes[:MOST_CAUSES],
-        suggestions=_suggestions(e, causes),
+        suggestions=_suggestions(causes),
         rules=tuple(
             FiredRule(r.plan, r.rule.name, {n: _short(v) for n, v in r.numbers.items()})
             for r in rules
@@ -102,12 +100,9 @@ def explain_launch(
     )
 
 
-def _suggestions(e: Evidence, causes: Sequence[CostCause]) -> tuple[str, ...]:
-    """Return the names of what is worth trying; nothing of a launch that is near a unit's peak."""
-    full = e.busiest() >= 0.8 * REACHABLE
-    kept = (
-        c for c in causes if c.most_percent >= 100 * WORTH and not (full and c.name in _NO_ADVICE)
-    )
+def _suggestions(causes: Sequence[CostCause]) -> tuple[str, ...]:
+    """Return the names of what is worth trying."""
+    kept = (c for c in causes if c.most_percent >= 100 * WORTH and c.name not in _NO_ADVICE)
     return tuple(c.name for c in kept)[:MOST_SUGGESTIONS]
 
 
@@ -122,7 +117,7 @@ def _bound(e: Evidence, causes: Sequence[CostCause]) -> str:
         busy = f"latency: the busiest unit is {unit} with {use}"
     if not any(c.name == "power" for c in causes):
         return busy
-    now, most = clocks(e)
+    now, most = e.clocks
     return f"{busy}; the SM clock is {_percent(now / most):.0f}% of its highest: power may limit it"
 
 

@@ -15,12 +15,14 @@ from kernelrig.analyse.explain.estimated_cost import (
     waiting,
 )
 from kernelrig.analyse.explain.launch_evidence import LANES, Evidence, opcode
-from kernelrig.model import BarrierWait, CostCause
+from kernelrig.model import BarrierWait, CostCause, CountedInstruction
 
 _LONG_WAIT = 1000.0
 """Cycles of a warp at a barrier, beyond which others work alone meanwhile."""
 _IDLE, _STANDS = 0.35, 0.8
 """Shares of a CTA's warps, and of the samples of warps that do nothing but wait."""
+_ELECTED, _DIVERGED = 1.5, 0.75
+"""Lanes that execute what a role elects one for, and the share below which others wait for them."""
 _SPECIALISED = 0.2
 """Busy share of the tensor pipe, beyond which few warps feed it and more hide nothing."""
 
@@ -57,6 +59,34 @@ def idle_warps(e: Evidence) -> Iterator[CostCause]:
         idle_percent=100 * idle,
         active_warps=active,
         possible_warps=float(possible),
+    )
+
+
+def divergence(e: Evidence) -> Iterator[CostCause]:
+    """Instructions that a part of a warp's lanes executes, while the others wait for them.
+
+    One lane that a role elects is no divergence.
+    """
+
+    def off(c: CountedInstruction) -> float:
+        lanes = c.threads / c.executed if c.executed else 0.0
+        return 1.0 - lanes / LANES if _ELECTED < lanes < _DIVERGED * LANES else 0.0
+
+    executed = sum(c.executed for c in e.code)
+    held = [c for c in e.code if off(c)]
+    if not held or not executed:
+        return
+    count = sum(c.executed * off(c) for c in held)
+    issue = e.units.get("issue", 0.0) * count / executed
+    yield from estimated(
+        "divergence",
+        "lanes of a warp take different ways, one after the other",
+        "give the lanes of a warp the same way: sort or group the work, or select values instead",
+        issue + e.stalled(lambda c: off(c) * waiting(c)),
+        most_saved(e, "issue", "alu", "fma", "l1"),
+        places(sorted(held, key=lambda c: -c.executed * off(c))),
+        lanes=sum(c.threads for c in held) / sum(c.executed for c in held),
+        percent_of_instructions=100 * sum(c.executed for c in held) / executed,
     )
 
 
@@ -104,7 +134,10 @@ def short_ring(e: Evidence) -> Iterator[CostCause]:
     share = sum(w.samples for w in waits) / samples if samples else 0.0
     if copies and e.source.samples:
         held = [c for c in e.code if opcode(c.sass) in ("DEPBAR", "LDGDEPBAR")]
-        share = max(share, sum(map(waiting, held)) / e.source.samples)
+        # A warp that waits for a group is sampled on the instruction behind the wait, too.
+        behind = [b for a, b in itertools.pairwise(e.code) if opcode(a.sass) == "DEPBAR"]
+        samples = sum(map(waiting, held)) + sum(c.stalls.get("long_sb", 0) for c in behind)
+        share = max(share, samples / e.source.samples)
         at += places(held)
     if not (copies or e.executed("UTMALDG", "UBLKCP")) or not share:
         return
@@ -176,11 +209,9 @@ def power(e: Evidence) -> Iterator[CostCause]:
 
     Where NVML sampled the power of this build, its samples say whether that is so.
     """
-    now, most = clocks(e)
-    if e.power is not None:
-        now = e.power.sm_mhz if e.power.is_limit else most
-    if not now or now >= 0.95 * most or e.units.get("dram", 0.0) > REACHABLE * 0.9:
+    if not e.is_slowed or e.units.get("dram", 0.0) > REACHABLE * 0.9:
         return
+    now, most = e.clocks
     lost = 1.0 - now / most
     yield from estimated(
         "power",
@@ -193,14 +224,6 @@ def power(e: Evidence) -> Iterator[CostCause]:
         sm_mhz=now,
         most_sm_mhz=most,
     )
-
-
-def clocks(e: Evidence) -> tuple[float, float]:
-    """Return the SM clock during the launch and the card's highest, MHz; 0 where not measured."""
-    cycles = e.value("sm__cycles_elapsed.avg", "sm__cycles_elapsed.max")
-    seconds = e.value("gpu__time_duration.sum", "gpu__time_duration.max") / 1e9
-    rate = e.value("gpc__cycles_elapsed.avg.per_second") or (cycles / seconds if seconds else 0.0)
-    return rate / 1e6, e.value("device__attribute_clock_rate") / 1e3
 
 
 def _ctas(e: Evidence) -> int:

@@ -30,10 +30,10 @@ OWN_FILES = [
 ]
 
 
-def check(schema: str, path: Path) -> Completed:
+def check(schema: str, *paths: Path) -> Completed:
     command = Path(sys.executable).with_name("check-jsonschema")
     return run_process(
-        [command, "--verbose", "--schemafile", SCHEMAS / f"{schema}.schema.json", path]
+        [command, "--verbose", "--schemafile", SCHEMAS / f"{schema}.schema.json", *paths]
     )
 
 
@@ -76,10 +76,16 @@ def test_a_schema_names_what_is_needed_and_allows_nothing_unknown() -> None:
     }
 
 
-@pytest.mark.parametrize(("schema", "path"), OWN_FILES, ids=lambda value: Path(value).stem)
-def test_our_own_file_keeps_to_its_schema_and_names_it_for_editors(schema: str, path: Path) -> None:
-    checked = check(schema, path)
+@pytest.mark.parametrize("schema", FILES)
+def test_our_own_files_keep_to_their_schema(schema: str) -> None:
+    paths = [path for name, path in OWN_FILES if name == schema]
+    checked = check(schema, *paths)
     assert checked.exit_code == 0, checked.stdout
+    assert paths
+
+
+@pytest.mark.parametrize(("schema", "path"), OWN_FILES, ids=lambda value: Path(value).stem)
+def test_our_own_file_names_its_schema_for_editors(schema: str, path: Path) -> None:
     first = path.read_text().splitlines()[0]
     named = first.removeprefix("# yaml-language-server: $schema=")
     assert (path.parent / named).resolve() == (SCHEMAS / f"{schema}.schema.json").resolve()

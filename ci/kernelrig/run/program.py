@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import tempfile
 from collections.abc import Sequence
@@ -43,6 +44,10 @@ class ProgramRequest:
     observe: tuple[str, ...] = ()
     engine: str = "auto"
     system_cuda: bool = False
+    kernel: str = ""
+    launch: int = 0
+    ctas: int = 0
+    clusters: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,9 @@ def emulate_program(
             built = build_program(
                 request.files, request.arch, tools, libraries, Path(place), request.nvcc_flags
             )
-        resources = {r.name: Resources(r.registers, r.stack_bytes) for r in built.resources}
+        resources = {
+            r.name: Resources(r.registers, r.stack_bytes, r.shared_bytes) for r in built.resources
+        }
         program = Program(
             built.path, request.arguments, libraries, str(request.files[0]), resources
         )
@@ -82,6 +89,10 @@ def emulate_program(
             Schedule(seed=request.seed, engine=engine.name),
             request.schedules,
             request.observe or ALL_OBSERVERS,
+            kernel=request.kernel,
+            launch=request.launch,
+            ctas=request.ctas,
+            clusters=request.clusters,
         )
         ran = run_program(program, device, how, say, stdout)
     return ProgramReport(ran, report_text(ran, device.name, request.schedules), exit_code(ran))
@@ -91,6 +102,12 @@ def _check(request: ProgramRequest) -> None:
     choose(ALL_ENGINES, request.engine, "engine")
     for name in request.observe:
         choose(ALL_OBSERVERS, name, "observer")
+    try:
+        re.compile(request.kernel)
+    except re.error as e:
+        raise ConfigError(f"--kernel is no regular expression: {e}") from e
+    if request.ctas and request.clusters:
+        raise ConfigError("--ctas and --clusters say the same", "pass one of them")
     if not 1 <= request.schedules <= MOST_SCHEDULES:
         raise ConfigError(f"--schedules is from 1 to {MOST_SCHEDULES}, not {request.schedules}")
     for file in request.files:
@@ -102,11 +119,16 @@ def _check(request: ProgramRequest) -> None:
 
 
 def exit_code(ran: ProgramRun) -> int:
-    """Return 1 for an error finding, a launch that did not end, or the program's own failure."""
+    """Return 1 for an error finding, a launch that did not end, or the program's own failure.
+
+    Where none of these was seen and no launch was observed nothing was established: that is 2.
+    """
     found = any(f.severity == "error" for launch in ran.launches for f in launch.findings)
     stopped = any(launch.stopped for launch in ran.launches)
     touched = any(note.kind is Noted.HOST_ACCESS for note in ran.notes)
-    return int(bool(found or stopped or touched or ran.exit_code))
+    if found or stopped or touched or ran.exit_code:
+        return 1
+    return 0 if any(launch.observed for launch in ran.launches) else ConfigError.exit_code
 
 
 def report_text(ran: ProgramRun, device: str, schedules: int) -> str:
@@ -118,14 +140,37 @@ def report_text(ran: ProgramRun, device: str, schedules: int) -> str:
     errors = sum(f.severity == "error" for launch in ran.launches for f in launch.findings)
     warnings = sum(len(launch.findings) for launch in ran.launches) - errors
     lines.append(f"the program {_ending(ran.exit_code)}")
-    count = f"{len(ran.launches)} launch{'' if len(ran.launches) == 1 else 'es'}"
+    observed = sum(launch.observed for launch in ran.launches)
+    count = _counted(observed)
     lines.append(
         f"emulated: {device}, {count}, {schedules} schedules each, "
         f"{errors} errors, {warnings} warnings"
     )
-    if not ran.launches:
-        lines.append("nothing was established of kernels: the program launched none")
+    lines += _not_established(ran, observed)
     return "\n".join(lines)
+
+
+def _not_established(ran: ProgramRun, observed: int) -> list[str]:
+    """Return what the verdict does not rest on."""
+    lines = []
+    if others := len(ran.launches) - observed:
+        verb = "was" if others == 1 else "were"
+        lines.append(f"{_counted(others)} {verb} not observed: run once, for what later ones read")
+    if parts := [launch for launch in ran.launches if launch.ctas]:
+        first = parts[0]
+        whole = first.grid[0] * first.grid[1] * first.grid[2]
+        lines.append(
+            f"of {_counted(len(parts))} a part was run ({first.ctas} of {whole} CTAs of"
+            f" {first.kernel}): what the rest would have written is not there, and the program's"
+            " own check may fail for it"
+        )
+    if not observed:
+        lines.append("nothing was established of kernels: none was observed")
+    return lines
+
+
+def _counted(launches: int) -> str:
+    return f"{launches} launch{'' if launches == 1 else 'es'}"
 
 
 def _ending(code: int) -> str:

@@ -49,6 +49,9 @@ def run_compiled(
     schedules: int = 2,
     max_steps: int = 20_000_000,
     engine: str = "native",
+    kernel: str = "",
+    launch: int = 0,
+    clusters: int = 0,
 ) -> Ran:
     libraries = library_folder(tools.root / "include", lambda _: None).resolve()
     source = f"{(PROGRAMS / name).relative_to(Path.cwd())}.cu"
@@ -56,9 +59,17 @@ def run_compiled(
     argv = program_argv([Path(source)], arch, tools, libraries, Path(program), ())
     folder = compile_once(argv, tools, source=source)
     log = parse_ptxas_log((folder / LOG).read_text())
-    resources = {r.name: Resources(r.registers, r.stack_bytes) for r in log}
+    resources = {r.name: Resources(r.registers, r.stack_bytes, r.shared_bytes) for r in log}
     asked = Program(folder / f"{name}.program", arguments, libraries, source, resources)
-    how = HowToRun(Schedule(engine=engine, max_steps=max_steps), schedules, ALL_OBSERVERS, jobs=1)
+    how = HowToRun(
+        Schedule(engine=engine, max_steps=max_steps),
+        schedules,
+        ALL_OBSERVERS,
+        jobs=1,
+        kernel=kernel,
+        launch=launch,
+        clusters=clusters,
+    )
     said: list[str] = []
     with tempfile.TemporaryFile() as stdout:
         run = run_program(asked, device_of(arch), how, said.append, stdout)

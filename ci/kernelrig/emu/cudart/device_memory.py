@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,8 @@ from kernelrig.emu.machine.state_spaces import (
 )
 
 PAGE = mmap.PAGESIZE
-CHUNK = 1 << 16
+RUN_PAGES = 256
+_PAGEMAP_BYTES = 8  # of an entry: Documentation/admin-guide/mm/pagemap.rst
 NULL_BYTES = 1 << 32
 HOST_MEMORY = "host memory"
 MAX_SPAN = 1 << 38
@@ -98,19 +100,45 @@ class SharedArena(GlobalMemory):
             return "nothing is allocated", ""
         return distance(near, index, size), near.name
 
+    def taken(self) -> SharedArena:
+        return self.copy()  # the files are the program's
+
     def changes(self) -> list[Change]:
-        """Return what differs, in this private view, from the files: whole chunks."""
-        shared = SharedArena(self._files, self.allocations)
+        """Return what this private view may have of its own: whole pages, a run of them each."""
+        own = _own_pages(self.bytes) | _own_pages(self.written)
         found = []
         for one in self.allocations:
             if one.read_only:
                 continue
-            for start in range(one.start, one.start + one.size, CHUNK):
-                part = slice(start, min(start + CHUNK, one.start + one.size))
-                same = np.array_equal(self.bytes[part], shared.bytes[part])
-                if not same or not np.array_equal(self.written[part], shared.written[part]):
-                    found.append(Change(start, self.bytes[part].copy(), self.written[part].copy()))
+            first, last = one.start // PAGE, (one.start + one.size - 1) // PAGE
+            for low, high in _runs(own[first : last + 1]):
+                start = max((first + low) * PAGE, one.start)
+                part = slice(start, min((first + high) * PAGE, one.start + one.size))
+                found.append(Change(start, self.bytes[part].copy(), self.written[part].copy()))
         return found
+
+
+def _own_pages(view: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Say of each page of a private view whether it is no more the file's: it was written.
+
+    To read them would not do: of a file in memory each page that is read is made.
+    """
+    count = len(view) // PAGE
+    with Path("/proc/self/pagemap").open("rb", buffering=0) as pages:
+        pages.seek(view.ctypes.data // PAGE * _PAGEMAP_BYTES)
+        entries = np.frombuffer(pages.read(count * _PAGEMAP_BYTES), np.uint64)
+    there = (entries >> np.uint64(62)) != 0  # present, or swapped out
+    of_file = (entries >> np.uint64(61) & np.uint64(1)) != 0
+    return np.asarray(there & ~of_file)
+
+
+def _runs(pages: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return [first, end) of each run of True, at most RUN_PAGES long."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], pages, [False])).astype(np.int8)))
+    found = []
+    for low, high in edges.reshape(-1, 2).tolist():
+        found += [(at, min(at + RUN_PAGES, high)) for at in range(low, high, RUN_PAGES)]
+    return found
 
 
 def _view(file: int, size: int, *, private: bool) -> NDArray[np.uint8]:

@@ -35,6 +35,7 @@ class Resources:
 
     registers: int = 0
     stack_bytes: int = 0
+    shared_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class LoadedFunction:
         return FunctionMessage(
             number,
             self.resources.registers,
-            self.compiled.static_bytes,
+            max(self.compiled.static_bytes, self.resources.shared_bytes),
             self.resources.stack_bytes,
             0,
             min(threads, default=MAX_THREADS),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kernelrig.emu.cudart.device_memory import HOST_MEMORY, Change, DeviceMemory, SharedArena
+from kernelrig.emu.cudart.device_memory import HOST_MEMORY, PAGE, Change, DeviceMemory, SharedArena
 from kernelrig.emu.cudart.messages import LaunchMessage, Triple
 from kernelrig.emu.cudart.modules import LoadedFunction
 from kernelrig.emu.launch.estimate import Watch
@@ -29,12 +30,32 @@ _FATAL = (HOST_MEMORY, NULL_POINTER, NO_WINDOW)
 
 @dataclass(frozen=True, slots=True)
 class HowToRun:
-    """Schedules and observers of every launch; `first` is the schedule whose memory is kept."""
+    """Schedules and observers; `first` is the schedule whose memory is kept.
+
+    Launches of another kernel than those that `kernel` finds, or of another number than `launch`,
+    are run once and unobserved: those that come later need what they write. Of each grid the first
+    `ctas` CTAs are run, or as many as `clusters` have; 0 is all.
+    """
 
     first: Schedule
     schedules: int
     observe: tuple[str, ...]
     jobs: int = 0
+    kernel: str = ""
+    launch: int = 0
+    ctas: int = 0
+    clusters: int = 0
+
+    def observes(self, number: int, name: str) -> bool:
+        """Whether a launch is one of those that were asked for."""
+        named = not self.kernel or re.search(self.kernel, name) is not None
+        return named and self.launch in (0, number)
+
+    def part_of(self, geometry: Geometry) -> int:
+        """Return how many CTAs of a grid are run, 0 for all."""
+        asked = self.clusters * geometry.cluster_ctas or self.ctas
+        asked = -(-asked // geometry.cluster_ctas) * geometry.cluster_ctas
+        return asked if asked < geometry.ctas else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +81,19 @@ class LaunchRun:
     differing: tuple[str, ...]
     printed: bytes = b""
     complained: bytes = b""
+    observed: bool = True
+    ctas: int = 0  # that were run, 0 for the whole grid
 
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """What a schedule left in device memory: the bytes of the first one, of others their hashes."""
+    """What a schedule left in device memory: the bytes of the first one, of others their hashes.
+
+    `digests` has the bytes and the hash of each page, by its start.
+    """
 
     changes: list[Change]
-    digests: dict[int, bytes]
+    digests: dict[int, tuple[int, bytes]]
     error: int
     printed: bytes
     complained: bytes
@@ -95,15 +121,17 @@ def run_launch(
         raise ConfigError(f"launch {number} of {function.name}: {e}") from e
     name = function.entry.name
     entry = LaunchEntry(2, name, asked.grid, asked.block, {}, (), cluster=asked.cluster)
+    observed, ctas = how.observes(number, function.name), how.part_of(geometry)
     outcome = emulate(
         Loaded(entry, Path(), kernel),
-        schedules_of(how.first, how.schedules),
-        how.observe,
+        schedules_of(replace(how.first, ctas=ctas), how.schedules if observed else 1),
+        how.observe if observed else (),
         jobs=how.jobs,
         watch=Watch(say),
         keep=_left,
     )
     left = [kept for kept in outcome.kept if isinstance(kept, _Left)]
+    differing = _differing(arena, left)
     memory.apply(left[0].changes)
     return LaunchRun(
         number,
@@ -117,9 +145,11 @@ def run_launch(
         sum(outcome.wall_s),
         bool(outcome.stopped),
         left[0].error,
-        _differing(memory, left),
+        differing,
         left[0].printed,
         left[0].complained,
+        observed,
+        ctas,
     )
 
 
@@ -127,7 +157,12 @@ def _left(machine: Machine) -> _Left:
     arena = machine.memory.global_
     assert isinstance(arena, SharedArena)
     changes = arena.changes()
-    digests = {c.start: hashlib.sha256(c.bytes.tobytes()).digest() for c in changes}
+    pages = {
+        change.start + at: change.bytes[at : at + PAGE].tobytes()
+        for change in changes
+        for at in range(0, len(change.bytes), PAGE)
+    }
+    digests = {at: (len(page), hashlib.sha256(page).digest()) for at, page in pages.items()}
     return _Left(
         [] if machine.findings.schedule else changes,
         digests,
@@ -151,12 +186,13 @@ def _error(machine: Machine) -> int:
     return SUCCESS
 
 
-def _differing(memory: DeviceMemory, left: Sequence[_Left]) -> tuple[str, ...]:
+def _differing(before: SharedArena, left: Sequence[_Left]) -> tuple[str, ...]:
+    """Return the names of allocations of which schedules left different bytes."""
     names: dict[str, None] = {}
-    arena = memory.arena
-    for other in left[1:]:
-        for start in sorted(left[0].digests.keys() | other.digests.keys()):
-            if left[0].digests.get(start) != other.digests.get(start):
-                found = arena.find(start)
-                names[found.name if found else "freed memory"] = None
+    sizes = {start: size for one in left for start, (size, _) in one.digests.items()}
+    for start, size in sorted(sizes.items()):
+        held = (size, hashlib.sha256(before.bytes[start : start + size].tobytes()).digest())
+        if len({one.digests.get(start, held) for one in left}) > 1:
+            found = before.find(start)
+            names[found.name if found else "freed memory"] = None
     return tuple(names)

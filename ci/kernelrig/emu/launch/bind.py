@@ -91,7 +91,7 @@ class Kernel:
         """
         slots = min(resident, self.geometry.ctas)
         memory = Memory(
-            self.memory if last else self.memory.copy(),
+            self.memory.taken() if last else self.memory.copy(),
             Arena(slots * SLOT_BYTES),
             Arena(0),
             self.shared_bytes,

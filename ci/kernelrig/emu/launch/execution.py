@@ -32,6 +32,7 @@ class Schedule:
 
     `resident_ctas` is how many CTAs are on the machine at a time; the others wait for their wave.
     `elected` is the lane that elect.sync takes: first, last, hash, or "" for one by the number.
+    `ctas` is how many of the grid's first CTAs are run, rounded up to whole clusters; 0 is all.
     """
 
     number: int = 0
@@ -41,6 +42,7 @@ class Schedule:
     elected: str = ""
     resident_ctas: int = RESIDENT_CTAS
     engine: str = NUMPY
+    ctas: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,9 @@ def run(
     else:
         scheduler = Scheduler(machine, policy, schedule.max_steps, progress.cells)
     order = _cluster_order(kernel)
-    waves = range(0, geometry.ctas, resident)
+    if schedule.ctas:
+        order = order[: -(-schedule.ctas // group) * group]
+    waves = range(0, len(order), resident)
     progress.cells[WAVES] = len(waves)
     with one_thread():
         for wave, first in enumerate(waves):

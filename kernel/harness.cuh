@@ -14,6 +14,9 @@
 //                              the rules of a tensor map; the encoder
 //   memory_layout              the names of what lies in shared and tensor memory
 //   session, result, watchdog, launch_file
+//
+// With KERNELRIG_DESCRIBE_ONLY the program knows mode describe alone, and compiles in half the
+// time.
 #pragma once
 
 #include <cstdio>
@@ -24,11 +27,13 @@
 #include "launch_file.cuh"
 #include "options.cuh"
 #include "problem.cuh"
-#include "result.cuh"
 #include "role_report.cuh"
-#include "session.cuh"
 #include "tensor_map.cuh"
+#ifndef KERNELRIG_DESCRIBE_ONLY
+#include "result.cuh"
+#include "session.cuh"
 #include "watchdog.cuh"
+#endif
 
 // The build passes these; the defaults serve a kernel compiled by hand.
 #ifndef KERNELRIG_PROGRAM
@@ -49,6 +54,11 @@ template <class Gemm> void describe(const Options &options) {
   write_launch_file(options, problem, launch);
 }
 
+#ifdef KERNELRIG_DESCRIBE_ONLY
+template <class Gemm> int measure(const Options &) {
+  throw UsageError{"this build describes launches, and does nothing else"};
+}
+#else
 template <class Gemm> int measure(const Options &options) {
   Result result;
   result.program = KERNELRIG_PROGRAM;
@@ -87,6 +97,7 @@ template <class Gemm> int measure(const Options &options) {
   }
   return result.exit_code;
 }
+#endif
 
 template <class Gemm> int harness_main(int argc, char **argv) {
   try {

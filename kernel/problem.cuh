@@ -61,6 +61,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -149,6 +150,14 @@ template <class Gemm> Problem make_problem(int images, int ctas) {
           Gemm::ROWS_PER_IMAGE,
           Gemm::COMB_BLOCK,
           FunctionOf<Gemm>::VALUE};
+}
+
+// The shape of phase_clocks, [rows, phases]; empty in a build without clocks.
+template <class Gemm>
+std::vector<uint64_t> phase_shape(const Problem &p, const Geometry &geometry) {
+  if (!TIMING_BUILD)
+    return {};
+  return {static_cast<uint64_t>(Gemm::phase_rows(p, geometry)), std::size(Gemm::PHASES)};
 }
 
 } // namespace kernelrig

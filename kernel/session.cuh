@@ -42,14 +42,6 @@ template <class Gemm> std::vector<std::string> phase_names() {
   return {std::begin(Gemm::PHASES), std::end(Gemm::PHASES)};
 }
 
-// [rows, phases]; empty in a build without clocks.
-template <class Gemm>
-std::vector<uint64_t> phase_shape(const Problem &p, const Geometry &geometry) {
-  if (!TIMING_BUILD)
-    return {};
-  return {static_cast<uint64_t>(Gemm::phase_rows(p, geometry)), std::size(Gemm::PHASES)};
-}
-
 template <class Gemm> size_t phase_bytes(const Problem &p, const Geometry &geometry) {
   size_t bytes = TIMING_BUILD ? sizeof(Cycles) : 0;
   for (const uint64_t extent : phase_shape<Gemm>(p, geometry))

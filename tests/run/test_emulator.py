@@ -69,6 +69,31 @@ def test_a_large_case_is_emulated_once_at_its_own_size_with_all_observers(kernel
     )
 
 
+def test_sets_of_tunables_are_emulated_on_nine_tiles() -> None:
+    spec = prepare_emulation(ROOT, EmulateRequest("patch_embed", tunables=True, observe=("sync",)))
+    (stage,) = spec.plan.stages
+    assert (stage.name, stage.kind) == ("sm_100a-production", StageKind.TUNABLES)
+    assert spec.kernel.cases[stage.case].images == 3
+    assert stage.patterns == (Pattern.INTEGER,)
+    assert spec.emulation == Emulation(4, 2, tools=("synccheck",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"only_fault": "x"}, "--tunables emulates the kernel as it is: it takes no --only-fault"),
+        ({"pattern": "random"}, "--tunables compares every output to the bit: it takes no random"),
+        ({"case": "full"}, "--tunables emulates many launches: a case has 1 to 16 images"),
+        ({"kernel": "patch_embed_cuda"}, "patch_embed_cuda has no tunables for "),
+    ],
+)
+def test_what_sets_of_tunables_do_not_take_is_refused(changes: dict[str, str], said: str) -> None:
+    request = replace(EmulateRequest("patch_embed", tunables=True), **changes)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError) as error:
+        prepare_emulation(ROOT, request)
+    assert str(error.value).startswith(said)
+
+
 def test_schedules_hold_for_every_launch() -> None:
     assert EmulateRequest().emulation() == Emulation(4, 2, 0, "fp32")
     asked = EmulateRequest(schedules=9, seed=5, accumulate="hardware")

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from kernelrig.build.command import Request
     from kernelrig.build.compiler import build_all
     from kernelrig.build.listing import table
-    from kernelrig.build.tunable_builds import try_sets
+    from kernelrig.build.tunable_builds import compile_described, try_sets
 
-__all__ = ["RECORD", "Request", "build_all", "load_build", "table", "try_sets"]
+__all__ = ["RECORD", "Request", "build_all", "compile_described", "load_build", "table", "try_sets"]
 
 __getattr__ = lazy_exports(__name__)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kernelrig.build import ledger
 from kernelrig.build.cache import request_key
-from kernelrig.build.command import Request, compile_argv
+from kernelrig.build.command import Request, compile_argv, output_argv
 from kernelrig.build.compiler import COMPILE_LIMIT_S, readable_log
 from kernelrig.build.resources import parse_ptxas_log
 from kernelrig.errors import ProtocolError
@@ -30,6 +30,8 @@ from kernelrig.sass import parse_sass
 TRIED = Path("artifacts/tunables")
 ONLY_DEVICE = ("-cubin", "-DKERNELRIG_DEVICE_ONLY")
 """The flags that make a compile command stop at the cubin, without the harness."""
+ONLY_DESCRIBED = ("-DKERNELRIG_DESCRIBE_ONLY", "-Xcompiler", "-O0")
+"""The flags that leave out what a program does on a GPU."""
 _ASSERT = re.compile(r'^kernel/\S+:\d+: error: static assertion failed with "(.*)"$')
 _ERROR = re.compile(
     r"^\S+:\d+: (?:fatal |internal )?error\b|^\S*(?:error|fatal)\s*:", re.IGNORECASE
@@ -42,6 +44,43 @@ def try_sets(
     """Return the result of each set; `build` is that of `request`, made from the same files."""
     jobs = [partial(_try_set, root, build, request, dict(values), tools) for values in sets]
     return tuple(future.result() for future in run_jobs(jobs))
+
+
+def compile_described(
+    root: Path, request: Request, values: Mapping[str, int], tools: Toolchain, folder: Path
+) -> Build | TriedSet:
+    """Compile a set into `folder` as far as an emulator needs it: the PTX, and a program that knows
+    `--mode describe` alone. Nothing is linked for a GPU; a set that does not compile says why.
+    """
+    request = _with(request, values)
+    virtual = request.arch.replace("sm_", "compute_")
+    words = (
+        w.replace(f"code={request.arch}", f"code={virtual}")
+        for w in compile_argv(request, tools, root)
+    )
+    argv = (*words, *ONLY_DESCRIBED, *output_argv(request, str(folder)))
+    done = run_process(argv, cwd=root, timeout_s=COMPILE_LIMIT_S)
+    if done.exit_code:
+        refused, complaint = read_refusal(readable_log(done, root))
+        return TriedSet(dict(values), refused=refused, complaint=complaint, seconds=done.seconds)
+    program = request.way.program
+    (folder / f"{Path(request.source).stem}.ptx").rename(folder / f"{program}.ptx")
+    return Build(
+        kernel=request.kernel.name,
+        arch=request.arch,
+        variant=request.variant,
+        key="",
+        folder=folder,
+        program=program,
+        command=argv,
+        toolchain_version=tools.version,
+        resources=(),
+        glibc="",
+        min_driver="",
+        inputs={},
+        files={name: "" for name in (program, f"{program}.ptx")},
+        compile_s=round(done.seconds, 3),
+    )
 
 
 def _with(request: Request, values: Mapping[str, int]) -> Request:

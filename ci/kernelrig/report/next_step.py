@@ -18,6 +18,7 @@ from kernelrig.model import (
     DeviceKind,
     Fault,
     Outcome,
+    Purpose,
     RecordedRemote,
     Run,
     Stage,
@@ -201,6 +202,8 @@ def _narrowest(run: Run, entry: Entry) -> str:
         return _command("emulate", [*words, *_variant(run), "--arch", run.arch, *_case(run, entry)])
     if run.remote is None or stage.kind in (StageKind.CHECK, StageKind.TUNABLES):
         words += ["--arch", run.arch] if run.arch in run.kernel.sources else []
+        if run.purpose is Purpose.EMULATE:
+            return _command("emulate", [*words, "--tunables"])
         tunables = stage.kind is StageKind.TUNABLES or run.plan.name == "tunables"
         words += ["--tunables"] if tunables else ["--variant", stage.variant or run.variant]
         return _command("check", words)

@@ -70,7 +70,7 @@ _ESTABLISHED: Mapping[Purpose, tuple[tuple[StageKind, ...], str]] = {
     Purpose.BUILD: ((StageKind.BUILD,), "nothing was built"),
     Purpose.CHECK: ((StageKind.CHECK, StageKind.TUNABLES), "nothing was checked"),
     Purpose.EMULATE: (
-        (StageKind.CHECKSUM, StageKind.SANITIZER, StageKind.FAULT),
+        (StageKind.CHECKSUM, StageKind.SANITIZER, StageKind.FAULT, StageKind.TUNABLES),
         "nothing judged an emulated launch",
     ),
     Purpose.TEST: (

@@ -14,9 +14,12 @@ from kernelrig.run.fault import CASE, read_fault
 from kernelrig.run.requests import EmulateRequest
 from kernelrig.run.spec import BuildSpec, RunSpec
 
-PLAN, FAULT_PLAN = "emulate", "fault"
+PLAN, FAULT_PLAN, TUNABLES_PLAN = "emulate", "fault", "emulate-tunables"
 CASES = ("images=1,ctas=2", "images=2,ctas=2", "images=3,ctas=2", "images=7,ctas=4")
 """Less than a tile, whole and part of them, and 8 tiles a cluster and more, where rings wrap."""
+
+TUNABLES_CASE = "images=3,ctas=3"
+"""9 tiles of one cluster, or of one group of three CTAs."""
 
 LIMIT_S = 3600.0
 LARGE_LIMIT_S = 4 * LIMIT_S
@@ -28,6 +31,8 @@ def prepare_emulation(root: Path, request: EmulateRequest) -> RunSpec:
     """Return the plan of an emulation; with a fault, the one stage that is to detect it."""
     how = request.emulation()
     kernel = choose_kernel(config.load_kernels(root), request.kernel)
+    if request.tunables:
+        return _prepare_tunables(kernel, request)
     if request.only_fault:
         return _prepare_fault(root, kernel, request)
     kernel, plan = plan_for(kernel, request)
@@ -37,6 +42,44 @@ def prepare_emulation(root: Path, request: EmulateRequest) -> RunSpec:
     arch, variant = choose_targets(kernel, request.arch, request.variant)[0]
     wanted = {"": BuildSpec(build.Request(kernel, arch, variant))}
     return RunSpec(kernel, plan, arch, variant, wanted, emulation=how)
+
+
+def _prepare_tunables(kernel: Kernel, request: EmulateRequest) -> RunSpec:
+    """Return a run that emulates every set of tunables that is tried, of one arch."""
+    if request.only_fault:
+        raise ConfigError("--tunables emulates the kernel as it is: it takes no --only-fault")
+    if request.pattern == Pattern.RANDOM.value:
+        text = "--tunables compares every output to the bit: it takes no random pattern"
+        raise ConfigError(text, "pass --pattern integer or constant")
+    _require_level(kernel)
+    arch, variant = choose_targets(kernel, request.arch, request.variant)[0]
+    if not kernel.tunables.get(arch):
+        raise ConfigError(f"{kernel.name} has no tunables for {arch}; see kernel/kernels.yaml")
+    pattern = request.pattern or Pattern.INTEGER.value
+    cased, whole = plan_for(
+        kernel, replace(request, case=request.case or TUNABLES_CASE, pattern=pattern)
+    )
+    first = next(s for s in whole.stages if s.kind is StageKind.CHECKSUM)
+    if first.whole:
+        most = stages.MAX_IMAGES
+        raise ConfigError(f"--tunables emulates many launches: a case has 1 to {most} images")
+    stage = Stage(
+        f"{arch}-{variant}",
+        StageKind.TUNABLES,
+        first.case,
+        patterns=first.patterns,
+        seeds=first.seeds,
+        variant=variant,
+    )
+    tools = tuple(s.tool for s in whole.stages if s.kind is StageKind.SANITIZER)
+    return RunSpec(
+        cased,
+        Plan(TUNABLES_PLAN, (stage,)),
+        arch,
+        variant,
+        {stage.name: BuildSpec(build.Request(cased, arch, variant))},
+        emulation=replace(request.emulation(), tools=tools),
+    )
 
 
 def _prepare_fault(root: Path, kernel: Kernel, request: EmulateRequest) -> RunSpec:
@@ -67,7 +110,16 @@ def run_launch(launch: Path, module: str, request: EmulateRequest, *, large: boo
     """
     from kernelrig.emu.__main__ import run_command
 
-    for flag in ("kernel", "arch", "variant", "case", "pattern", "only_fault", "system_cuda"):
+    for flag in (
+        "kernel",
+        "arch",
+        "variant",
+        "case",
+        "pattern",
+        "only_fault",
+        "tunables",
+        "system_cuda",
+    ):
         if getattr(request, flag):
             name = flag.replace("_", "-")
             raise ConfigError(f"--launch emulates one launch file: it takes no --{name}")

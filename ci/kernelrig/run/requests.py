@@ -42,7 +42,8 @@ class CheckRequest:
 
 @dataclass(frozen=True, slots=True)
 class EmulateRequest:
-    """What `invoke emulate` emulates; with `only_fault`, the kernel broken by that patch."""
+    """What `invoke emulate` emulates; with `only_fault`, the kernel broken by that patch, with
+    `tunables` every set of them that is tried."""
 
     kernel: str = ""
     arch: str = ""
@@ -56,6 +57,7 @@ class EmulateRequest:
     engine: str = ""
     system_cuda: bool = False
     only_fault: str = ""
+    tunables: bool = False
 
     def emulation(self) -> Emulation:
         how = Emulation(seed=self.seed)

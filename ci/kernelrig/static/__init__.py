@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kernelrig.static.inspection import Inspection, inspect_build, read_module
     from kernelrig.static.sass_diff import diff_sass
     from kernelrig.static.subject import Subject
-    from kernelrig.static.tunable_sets import check_sets, describe_sets
+    from kernelrig.static.tunable_sets import check_sets, describe_sets, set_name
 
 __all__ = [
     "Inspection",
@@ -23,6 +23,7 @@ __all__ = [
     "inspect_build",
     "load_accepted",
     "read_module",
+    "set_name",
 ]
 
 __getattr__ = lazy_exports(__name__)

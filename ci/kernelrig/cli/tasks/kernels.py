@@ -94,6 +94,7 @@ def check(
         "accumulate": "fp32, or hardware: the published models of tensor cores",
         "engine": "native, numpy, or auto: native where it can be built; default: auto",
         "only_fault": "break the kernel by this patch of tests/bad: exit 0 if detected, 1 if not",
+        "tunables": "emulate every set of tunables that is tried, in place of the stages",
         "launch": "run this launch file and nothing else, as `python -m kernelrig.emu run` does",
         "module": "the PTX of --launch, if not the one it names",
         "large": "let the buffers of --launch be as large as memory is free",
@@ -112,6 +113,7 @@ def emulate(
     accumulate: str = "fp32",
     engine: str = "",
     only_fault: str = "",
+    tunables: bool = False,
     launch: str = "",
     module: str = "",
     large: bool = False,
@@ -133,6 +135,7 @@ def emulate(
         engine=engine,
         system_cuda=system_cuda,
         only_fault=only_fault,
+        tunables=tunables,
     )
     if module and not launch:
         raise ConfigError("--module is the PTX of a launch file", "pass --launch FILE too")
@@ -149,6 +152,11 @@ def emulate(
         return Reply(printed.getvalue(), exit_code=code)
     from kernelrig.run.engine import run_plan
 
+    if tunables:
+        from kernelrig.report import render_sets
+
+        run = run_plan(project_root(), request)
+        return of_run(run, render_sets(run))
     return of_run(run_plan(project_root(), request))
 
 

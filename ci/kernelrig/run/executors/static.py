@@ -17,6 +17,7 @@ from kernelrig.model import (
     Check,
     DeviceKind,
     Outcome,
+    Purpose,
     Stage,
     StageKind,
     StageRecord,
@@ -151,11 +152,19 @@ class StaticExecutor:
         return found.checks, found.notes
 
     def _try_tunables(self, directory: RunDirectory, stage: Stage) -> StageRecord:
-        """Compile every set of tunables that is tried, and judge what came of each."""
+        """Compile or emulate every set of tunables that is tried, and judge what came of each."""
         p, built = self.prepared, directory.made[stage.name]
         assert p.tools is not None, "sets of tunables are compiled from this tree"
         began, utc = time.monotonic(), rundir.utc_now()
         sets = covering_array.tried_sets(p.kernel.tunables[built.arch])
+        if p.purpose is Purpose.EMULATE:
+            # Imported where it is used: the emulator takes longer to import than a small task.
+            from kernelrig.run.tunable_emulation import emulate_sets
+
+            how = (directory.root, p.kernel, stage, built.arch, sets, p.tools, p.emulation)
+            emulated, summary = emulate_sets(*how)
+            record = _record(stage, emulated, summary, time.monotonic() - began, utc)
+            return replace(record, device=DeviceKind.EMULATOR)
         wanted = build.Request(p.kernel, built.arch, built.variant)
         with working(f"compiling {len(sets)} sets of tunables for {built.arch}"):
             tried = build.try_sets(directory.root, built, wanted, sets, p.tools)

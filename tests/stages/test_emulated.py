@@ -30,6 +30,7 @@ from kernelrig.model import (
     StageKind,
     StageRecord,
     StageResult,
+    WrongTiles,
 )
 from kernelrig.reference.expected import OutputRows
 from kernelrig.stages import judge_preflight, launches, read_stage, stage_jobs, why_not
@@ -231,6 +232,7 @@ def test_an_output_that_another_schedule_left_wrong_fails(tmp_path: Path) -> Non
     assert record.verdict.outcome is Outcome.FAIL
     assert record.verdict.summary.startswith("schedule 1: row 3, column 5: got ")
     assert record.verdict.summary.endswith("; 1 of 256 elements wrong")
+    assert [c.wrong for c in record.checks] == [WrongTiles(4, 64, 64, 64, ((1,),))]
 
 
 def test_a_finding_fails_with_its_line_and_comes_before_the_outputs(tmp_path: Path) -> None:

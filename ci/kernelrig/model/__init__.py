@@ -119,6 +119,7 @@ if TYPE_CHECKING:
         Provenance,
         Run,
         StageRecord,
+        WrongTiles,
         join_checks,
     )
     from kernelrig.model.seed import DRAWN_BITS, draw_seed, input_seed
@@ -282,6 +283,7 @@ __all__ = [
     "Usage",
     "Variant",
     "Verdict",
+    "WrongTiles",
     "broken",
     "combine",
     "draw_seed",

@@ -28,14 +28,32 @@ STOPPED_SCHEDULES = "stopped schedules"
 
 
 @dataclass(frozen=True, slots=True)
+class WrongTiles:
+    """Where an output is wrong: how many elements of each tile of C [rows, columns].
+
+    `counts` are by rows of tiles; a tile has `tile_rows` x `tile_columns` elements, the last less.
+    """
+
+    rows: int
+    columns: int
+    tile_rows: int
+    tile_columns: int
+    counts: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
-    """One JUnit case: a check, its verdict and its findings. `facts` are label -> value."""
+    """One JUnit case: a check, its verdict and its findings. `facts` are label -> value.
+
+    `wrong` is None where no output was wrong, or not every element was compared here.
+    """
 
     name: str
     verdict: Verdict
     seconds: float = 0.0
     findings: tuple[Finding, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
+    wrong: WrongTiles | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from kernelrig.analyse.phases import analyse_phases, read_clock_text
 from kernelrig.analyse.source import analyse_source, read_counter_page
 from kernelrig.model import (
     CostCause,
+    DeviceKind,
     Explanation,
     Finding,
     FiredRule,
@@ -24,6 +25,7 @@ from kernelrig.model import (
     SharedPiece,
     Trend,
     TrendPoint,
+    WrongTiles,
 )
 from kernelrig.report import Content, TimedSamples, charts_of, render_page
 from kernelrig.report.page.chart import Chart
@@ -198,6 +200,24 @@ def test_the_numbers_of_the_samples_are_the_samples() -> None:
     assert [row[1] for row in order.rows] == ["0.88", "0.89", "0.887", "0.9"]
     counts = next(c for c in charts_of(content(runs.PASS)) if c.name == "samples-0")
     assert sum(int(row[1]) for row in counts.rows) == 4
+
+
+def test_wrong_elements_are_a_map_of_the_tiles() -> None:
+    wrong = WrongTiles(100, 100, 64, 64, ((1, 0), (0, 1296)))
+    check = replace(runs.FAILED_MEMCHECK.checks[0], wrong=wrong)
+    stage = replace(runs.FAILED_MEMCHECK, checks=(check,), device=DeviceKind.EMULATOR)
+    root = parsed(render_page(Content(runs.run(runs.PREFLIGHT, stage)), {}))
+    (section,) = root.xpath("//section[@id='outputs']")
+    assert section.findtext("h3").startswith("emulated: memcheck: ")
+    assert section.findtext("p") == "1,297 of 10,000 elements wrong; a cell is 64 x 64 of C"
+    cells = [(c.get("class"), c.text, c.get("data-said")) for c in section.iter("td")]
+    assert cells == [
+        ("h1", "1", "rows 0 to 63, columns 0 to 63: 1 of 4,096 wrong"),
+        (None, "0", None),
+        (None, "0", None),
+        ("h4", "1296", "rows 64 to 99, columns 64 to 99: 1,296 of 1,296 wrong"),
+    ]
+    assert not parsed(render_page(Content(runs.FAIL), {})).xpath("//section[@id='outputs']")
 
 
 def test_a_huge_text_is_cut_and_says_so() -> None:

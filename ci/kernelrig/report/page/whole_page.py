@@ -14,7 +14,7 @@ from importlib.resources import files
 
 from kernelrig.model import DeviceKind
 from kernelrig.report.outcome import EMULATED, run_word
-from kernelrig.report.page import launch_sections, run_sections
+from kernelrig.report.page import launch_sections, output_section, run_sections
 from kernelrig.report.page.chart import Chart
 from kernelrig.report.page.content import Content
 from kernelrig.report.page.markup import Html, tag
@@ -25,7 +25,9 @@ PAGE = "report.html"
 
 def sections(content: Content) -> tuple[Section, ...]:
     """Return the parts of a page in their order."""
-    return (*run_sections.sections(content), *launch_sections.sections(content))
+    first, *others = run_sections.sections(content)
+    wrong = output_section.section(content.run)
+    return (first, *((wrong,) if wrong else ()), *others, *launch_sections.sections(content))
 
 
 def charts_of(content: Content) -> tuple[Chart, ...]:

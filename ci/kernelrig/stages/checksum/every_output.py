@@ -3,52 +3,111 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelrig.model import Case, Function, Pattern, Shape, Verdict, broken, failed, unreadable
+from kernelrig.model import (
+    Case,
+    Function,
+    Pattern,
+    Shape,
+    Verdict,
+    WrongTiles,
+    broken,
+    failed,
+    unreadable,
+)
 from kernelrig.stages.context import Context
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from kernelrig.reference.expected import Expected, OutputRows
     from kernelrig.reference.inputs import Words
 
 SHOWN = 5
 ROWS_AT_ONCE = 512
+TILE, MOST_TILES = 64, 64
+"""Of the map of wrong elements: a tile's edge, and how many there are at most in a direction."""
 KEPT = 1 << 21
 """Elements of an output of which all blocks are kept: 18 bytes each."""
 
 
+@dataclass(frozen=True, slots=True)
+class WrongOutput:
+    """The verdict on an output that is not right, and where it is wrong if it could be compared."""
+
+    verdict: Verdict
+    tiles: WrongTiles | None = None
+
+
 def judge_output(
     file: Path, case: Case, pattern: Pattern, seed: int, context: Context
-) -> Verdict | None:
+) -> WrongOutput | None:
     """Return what is wrong with the BF16 output in `file`, None if every element is right."""
     import numpy as np  # 0.1 s, which every other task is spared
 
     shape, tolerance = context.kernel.shape, context.kernel.accum_tol.get(context.build.arch)
     if shape is None or tolerance is None:
-        return broken(f"kernels.yaml has no shape or accum_tol for {context.build.arch}")
+        missing = f"kernels.yaml has no shape or accum_tol for {context.build.arch}"
+        return WrongOutput(broken(missing))
     rows = case.images * shape.rows_per_image
     try:
         got = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as e:
-        return unreadable(f"the output cannot be read: {file.name}: {e}")
+        return WrongOutput(unreadable(f"the output cannot be read: {file.name}: {e}"))
     if not isinstance(got, np.ndarray):  # an archive of several
-        return unreadable(f"{file.name} is no array of NumPy's")
+        return WrongOutput(unreadable(f"{file.name} is no array of NumPy's"))
     if got.shape != (rows, shape.n) or got.dtype != np.uint16:
         said = f"{list(got.shape)} of {got.dtype}"
-        return unreadable(f"{file.name} is {said}, wanted [{rows}, {shape.n}] of BF16 bits")
-    wrong, shown = 0, list[str]()
+        wanted_form = f"[{rows}, {shape.n}] of BF16 bits"
+        return WrongOutput(unreadable(f"{file.name} is {said}, wanted {wanted_form}"))
+    wrong, shown, in_tiles = 0, list[str](), _Tiles(rows, shape.n)
     for first, wanted in expected_rows(rows, context.function, pattern, seed, tolerance, shape):
         part = got.reshape(-1)[first * shape.n :][: wanted.bits.size]
         places = np.flatnonzero(wanted.wrong(part))
         wrong += places.size
+        in_tiles.add(first * shape.n + places)
         for i in map(int, places[: SHOWN - len(shown)]):
             shown.append(_shown(first * shape.n + i, part[i : i + 1], wanted, i, shape))
     if not wrong:
         return None
-    return failed(f"{shown[0]}; {wrong} of {got.size} elements wrong", *shown[1:])
+    verdict = failed(f"{shown[0]}; {wrong} of {got.size} elements wrong", *shown[1:])
+    return WrongOutput(verdict, in_tiles.counted())
+
+
+class _Tiles:
+    """Counts of wrong elements by tile; tiles grow until there are few enough."""
+
+    def __init__(self, rows: int, columns: int) -> None:
+        import numpy as np
+
+        self.rows, self.columns = rows, columns
+        self.tile_rows, self.tile_columns = _edge(rows), _edge(columns)
+        shape = (-(-rows // self.tile_rows), -(-columns // self.tile_columns))
+        self.counts = np.zeros(shape, dtype=np.int64)
+
+    def add(self, flat: NDArray[np.intp]) -> None:
+        """Count elements by their places in row order."""
+        import numpy as np
+
+        if flat.size:
+            tiles = flat // self.columns // self.tile_rows, flat % self.columns // self.tile_columns
+            np.add.at(self.counts, tiles, 1)
+
+    def counted(self) -> WrongTiles:
+        counts = tuple(tuple(map(int, row)) for row in self.counts)
+        return WrongTiles(self.rows, self.columns, self.tile_rows, self.tile_columns, counts)
+
+
+def _edge(size: int) -> int:
+    edge = TILE
+    while -(-size // edge) > MOST_TILES:
+        edge *= 2
+    return edge
 
 
 def _shown(flat: int, got: Words, wanted: Expected, place: int, shape: Shape) -> str:

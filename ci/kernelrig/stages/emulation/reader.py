@@ -23,6 +23,7 @@ from kernelrig.model import (
     StageRecord,
     StageResult,
     Verdict,
+    WrongTiles,
     broken,
     failed,
     passed,
@@ -119,21 +120,22 @@ def facts(seen: Emulated, pattern: Pattern = PATTERN) -> dict[str, str]:
 
 def judge_outputs(
     seen: Emulated, launch: tuple[Case, Pattern, int], folder: Path, context: Context
-) -> Verdict:
-    """Judge what each schedule left in C, every element of it."""
+) -> tuple[Verdict, WrongTiles | None]:
+    """Judge what each schedule left in C, every element of it; say where the first wrong one is."""
     if seen.lost:
-        return broken(seen.lost)
+        return broken(seen.lost), None
     files = seen.run.dumps.get(OUTPUT, ())
     if len(files) != seen.run.schedules:
-        return unreadable(f"{len(files)} outputs for {seen.run.schedules} schedules")
+        return unreadable(f"{len(files)} outputs for {seen.run.schedules} schedules"), None
     for number, name in enumerate(files):
         if name in files[:number]:
             continue
         if Path(name).name != name:
-            return unreadable(f"{name} is no file of the stage's own folder")
+            return unreadable(f"{name} is no file of the stage's own folder"), None
         if wrong := judge_output(folder / name, *launch, context):
-            return replace(wrong, summary=f"schedule {number}: {wrong.summary}")
-    return passed(f"all elements right in {len(files)} schedules")
+            said = f"schedule {number}: {wrong.verdict.summary}"
+            return replace(wrong.verdict, summary=said), wrong.tiles
+    return passed(f"all elements right in {len(files)} schedules"), None
 
 
 def _check(
@@ -148,7 +150,7 @@ def _check(
     """Judge an emulation by `errors` and its outputs; a step limit alone is an error of the run."""
     wanted = [f for f in errors if f.kind != "step-limit"]
     found = emulated_findings(seen, wanted, context)
-    outputs = judge_outputs(seen, launch, folder, context)
+    outputs, wrong = judge_outputs(seen, launch, folder, context)
     if faults := [f for f in found if not f.accepted]:
         first, *more = map(describe, faults)
         verdict = failed(first, *more, outputs.summary)
@@ -161,7 +163,8 @@ def _check(
         verdict = broken(f"schedule {seen.run.stopped[0]} stopped, and no finding says why")
     else:
         verdict = outputs
-    return Check(title, verdict, seconds, findings=found, facts=facts(seen, launch[1]))
+    said = facts(seen, launch[1])
+    return Check(title, verdict, seconds, findings=found, facts=said, wrong=wrong)
 
 
 def _judge_shared(

@@ -67,7 +67,7 @@ def emulate_sets(
 ) -> tuple[tuple[Check, ...], tuple[str, ...]]:
     """Return a check of each set, and a few lines that summarise them.
 
-    CiError if a process dies, or the engine that is asked for cannot be built.
+    ConfigError if the engine that is asked for cannot be built.
     """
     engine = choose_engine(emulation.engine.value, say)
     request = build.Request(kernel, arch, stage.variant)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from kernelrig.run.executors.command_log import CommandLog
 from kernelrig.run.judging import judge_stage
 from kernelrig.run.launches import prepare_launches
 from kernelrig.run.store import RunDirectory
-from kernelrig.terminal.log import say
+from kernelrig.terminal.log import say, working
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +48,6 @@ class EmulatorExecutor:
         yield from planned
 
     def judge(self, directory: RunDirectory, stage: Stage) -> StageRecord:
-        return judge_stage(directory, stage)
+        # Of a large launch every output is computed and compared once more: from the files.
+        with working(f"judging {stage.name}") if stage.whole else nullcontext():
+            return judge_stage(directory, stage)

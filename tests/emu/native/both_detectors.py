@@ -46,7 +46,7 @@ class BothDetectors:
             assert len(theirs) == len(ours)
             assert theirs[self._compared :] == ours[self._compared :]
             self._compared = len(ours)
-            assert self.python.records.count == len(self.records)
+            assert self.python.records.count == self._records()[1]
 
         return tell
 
@@ -61,10 +61,15 @@ class BothDetectors:
     @property
     def records(self) -> NDArray[Any]:
         """The records of the native detector; number 0 stands for what was before."""
-        core, count = self.native._core, ctypes.c_int64()
-        first = core.races_records(self.native._races, ctypes.byref(count))
-        raw = (ctypes.c_char * (RECORD.itemsize * count.value)).from_address(first)
+        first, count = self._records()
+        raw = (ctypes.c_char * (RECORD.itemsize * count)).from_address(first)
         return np.frombuffer(memoryview(raw), RECORD)
+
+    def _records(self) -> tuple[int, int]:
+        """Return where they are, and how many."""
+        count = ctypes.c_int64()
+        first = self.native._core.races_records(self.native._races, ctypes.byref(count))
+        return first, count.value
 
     def same_records(self) -> bool:
         theirs, ours = self.records[1:], self.python.records

@@ -21,10 +21,12 @@ from kernelrig.emu.native.library import library
 from kernelrig.proc import run_process
 
 from tests.emu.faults.kernels import KERNELS
+from tests.emu.native.test_random_programs import SANITIZED_PROGRAMS
 from tests.toolchain_fixture import REPOSITORY
 
 FEW, MANY = 100, 10_000
-SANITIZED_COUNT = 1000
+SANITIZED_MUTATIONS = 1000
+SANITIZED_PLACES = ("tests/emu/test_mutations.py", "tests/emu/native", "tests/emu/faults")
 STEPS = 1500
 PAGE = os.sysconf("SC_PAGE_SIZE")
 ALLOWED_GROWTH = 48 << 20
@@ -235,19 +237,31 @@ def test_whatever_mutations_make_gets_one_clear_answer_the_same_of_both_engines(
 
 
 @pytest.mark.skipif(SANITIZED not in os.environ, reason="the core has no sanitizers here")
+@pytest.mark.limit(1800)
+@pytest.mark.parametrize("count", [SANITIZED_MUTATIONS])
 def test_no_sanitizer_sees_anything_in_what_mutations_make(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    count: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    codes, _ = mutate(SANITIZED_COUNT, 5, tmp_path, capsys, ("native",))
+    codes, _ = mutate(count, 5, tmp_path, capsys, ("native",))
     assert set(codes) == {0, 1, 2}
 
 
 @pytest.mark.long
-def test_the_sanitized_core_passes_the_tests_of_the_engine_and_mutations() -> None:
-    """In a process of its own: the sanitizers must be its first library."""
+@pytest.mark.parametrize("cases", [(SANITIZED_MUTATIONS, SANITIZED_PROGRAMS)], ids=str)
+def test_the_sanitized_core_passes_the_tests_of_the_engine_and_the_fuzzing(
+    cases: tuple[int, int], tmp_path: Path
+) -> None:
+    """In a process of its own: the sanitizers must be its first library.
+
+    What they report is a failure, also where a test took it for something else.
+    """
     build(Variant(sanitized=True))  # before the limits of those tests
-    places = ["tests/emu/test_mutations.py", "tests/emu/native", "tests/emu/faults"]
-    words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *places]
-    env = {**os.environ, **sanitizer_environment()}
-    done = run_process([*words, "-m", "not long"], cwd=REPOSITORY, env=env, timeout_s=3600.0)
-    assert done.exit_code == 0, done.stdout + done.stderr
+    words = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider"]
+    words += ["-p", "no:faulthandler", "-m", "not long", *SANITIZED_PLACES]
+    env = {**os.environ, **sanitizer_environment(tmp_path)}
+    done = run_process(words, cwd=REPOSITORY, env=env, timeout_s=3600.0)
+    reports = "".join(path.read_text(errors="replace") for path in tmp_path.iterdir())
+    assert not reports, reports[:20_000]
+    assert done.exit_code == 0, done.stdout[-20_000:] + done.stderr[-5000:]
+    ran = re.findall(r"::test_no_sanitizer_sees_anything\w+\[(\d+)\] PASSED", done.stdout)
+    assert tuple(map(int, ran)) == cases

@@ -20,7 +20,7 @@ from tests.emu.native.random_programs import make
 
 MOST_STEPS = 20_000
 EACH, MANY = 100, 10_000
-SANITIZED_COUNT = 500
+SANITIZED_PROGRAMS = 500
 
 
 def schedule(seed: int) -> Schedule:
@@ -89,8 +89,9 @@ def test_engines_agree_on_many_random_programs(first: int) -> None:
 
 @pytest.mark.skipif(SANITIZED not in os.environ, reason="the core has no sanitizers here")
 @pytest.mark.limit(1800)
-def test_no_sanitizer_sees_anything_in_random_programs() -> None:
-    for seed in range(MANY, MANY + SANITIZED_COUNT):
+@pytest.mark.parametrize("count", [SANITIZED_PROGRAMS])
+def test_no_sanitizer_sees_anything_in_random_programs(count: int) -> None:
+    for seed in range(MANY, MANY + count):
         for observers in ((), OBSERVERS.values()):
             native = replace(schedule(seed), engine=NATIVE)
             run(make(seed).kernel(), native, [made() for made in observers])

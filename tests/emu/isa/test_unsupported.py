@@ -16,6 +16,8 @@ SENTENCES = {
     "mad.lo.sat.s32 %r1, %r1, %r1, %r1;": "mad.sat exists as mad.hi.sat.s32 only",
     "div.rz.f64 %fd1, %fd1, %fd1;": "div.rz.f64: float64 is divided with .rn only",
     "cvt.rn.f64.f32 %fd1, %f1;": None,
+    "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r1, %p1}, [%r2];": "of .b32, not %p1 of type .pred",
+    "tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%rd1};": "of .b32, not %rd1 of type .b64",
     "cvt.rz.f64.f32 %fd1, %f1;": "cvt.rz.f64.f32 takes no rounding mode: the result is exact",
     "cvt.f16.f32 %h1, %f1;": "cvt.f16.f32 needs a mode of rounding",
     "cvt.s32.f32 %r1, %f1;": "cvt.s32.f32 needs .rni, .rzi, .rmi or .rpi",

@@ -26,6 +26,7 @@ SHAPES = {"32x32b": 1, "16x64b": 1, "16x32bx2": 1, "16x128b": 2, "16x256b": 4}
 """Shape -> registers of a thread at .x1."""
 NUMBERS = {f"x{1 << n}": 1 << n for n in range(8)}
 LOADED = "tcgen05.wait::ld"
+_WORDS = ("b32", "u32", "s32", "f32")
 UNTOUCHED = np.uint32(0xFFE1DEAD)  # what a register holds whose load was not waited for
 
 Index = NDArray[np.intp]
@@ -95,6 +96,10 @@ def _registers(i: Instruction, operand: Operand, shape: Shape) -> tuple[Register
     found = tuple(item for item in items if isinstance(item, Register))
     if len(found) != len(items) or len(found) != len(shape.lanes):
         raise Unsupported(f"{i.mnemonic} takes {len(shape.lanes)} registers, not {len(items)}")
+    for register in found:
+        if register.type not in _WORDS or register.lanes > 1:
+            name = f"{register.name} of type .{register.type}"
+            raise Unsupported(f"{i.mnemonic} takes registers of .b32, not {name}")
     return found
 
 

@@ -61,7 +61,10 @@ def test_what_the_driver_rejects_is_a_sentence(change: dict[str, object], senten
 
 def test_a_good_map_breaks_no_rule() -> None:
     assert GOOD.errors() == ()
-    assert replace(GOOD, element_strides=(0, 1)).errors() == ()
+    for unread in (0, 9, (1 << 32) - 1):
+        made = replace(GOOD, element_strides=(unread, 1))
+        assert made.errors() == ()
+        assert decode(made.image()) == replace(GOOD, element_strides=(1, 1))
 
 
 def test_a_box_inside_is_whole() -> None:

@@ -193,12 +193,14 @@ class TensorMap:
     def image(self) -> bytes:
         """The bytes that a kernel gets; of a map that breaks no rule."""
         rank = self.rank
+        # What is not read of them may be any number.
+        steps = self.steps if self.interleave == "none" else self.element_strides
         body = _IMAGE.pack(
             _MAGIC, list(ELEMENT_BYTES).index(self.dtype), rank,
             list(SWIZZLES).index(self.swizzle), INTERLEAVES.index(self.interleave),
             L2_PROMOTIONS.index(self.l2_promotion), OOB_FILLS.index(self.oob_fill), self.address,
             *_padded([d - 1 for d in self.dims], 5), *_padded(self.strides_bytes, 4),
-            *_padded(self.box, 5), *_padded(self.element_strides, 5),
+            *_padded(self.box, 5), *_padded(steps, 5),
         )  # fmt: skip
         body = body.ljust(IMAGE_BYTES - _CHECKSUM.size, b"\0")
         return body + _CHECKSUM.pack(zlib.crc32(body))

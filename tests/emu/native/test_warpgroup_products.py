@@ -33,6 +33,10 @@ PART = """
 PART_WARPS = """
     setp.lt.u32 %p4, %r1, 64; @%p4 bra LOW; mov.u32 %r16, 3; bra MET; LOW: mov.u32 %r16, 4; MET:
 """
+OF_PAIRS = """
+    wgmma.mma_async.sync.aligned.m64n16k16.f16.f16.f16
+        {%d0, %d1, %d2, %d3}, %rd10, %rd11, 1, 1, 1, 0, 0;
+"""
 STOPS = """
     mov.u32 %r30, 0;
     AGAIN: add.u32 %r30, %r30, 1; membar.cta; setp.lt.u32 %p6, %r30, 6; @%p6 bra AGAIN;
@@ -83,6 +87,14 @@ TEXTS: dict[str, str] = {
     "a chain": small(
         operands="%rd10, %rd11, %p1, -1, 1", before=DESCRIBED + "setp.eq.u32 %p1, 0, 1;",
         steps="setp.eq.u32 %p1, 0, 0; MMA MMA",
+    ),
+    "a chain whose registers a product of another form adds to": product_text(
+        8, "m64n8k16.f32.f16.f16", "%rd10, %rd11, 0, 1, 1, 0, 0", registers=4,
+        before=descriptors(64, 512), steps=OF_PAIRS,
+    ),
+    "a chain whose registers a product of another form writes": product_text(
+        8, "m64n8k16.f32.f16.f16", "%rd10, %rd11, 0, 1, 1, 0, 0", registers=4,
+        before=descriptors(64, 512), steps=OF_PAIRS.replace("%rd11, 1", "%rd11, 0"),
     ),
     "scale-d by warp": small(
         operands="%rd10, %rd11, %p1, 1, 1", before=DESCRIBED + "setp.lt.u32 %p1, %r1, 64;"

@@ -128,7 +128,7 @@ def _mma_async(i: Instruction) -> Step:
         scale, b = ready(batch, scale, form, BOOL), ready(batch, b, form, U64)
         of_a = [ready(batch, v, form, U32 if form.a_in_registers else U64) for v in a]
         keep = np.broadcast_to(scale, (batch.size, scale.shape[1]))[:, 0]
-        found = chained(held)
+        found = chained(held, form.n, form.d == "f16")
         result: tuple[Held, ...]
         if found is None:
             accumulator = _started(batch, groups, form, held, bool(keep.any()))

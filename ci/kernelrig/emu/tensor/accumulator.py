@@ -107,10 +107,14 @@ class Fragment(Pending):
         return Fragment(self.tag, self.number, rows)
 
 
-def chained(values: tuple[object, ...]) -> Fragment | None:
-    """Return the first register of an accumulator if these are all of its, in their order."""
+def chained(values: tuple[object, ...], n: int, half: bool) -> Fragment | None:
+    """Return the first register of an accumulator of this form, if these are all of its, in their
+    order.
+    """
     first = values[0]
     if not isinstance(first, Fragment) or first.number:
+        return None
+    if (first.tag.n, first.tag.half) != (n, half):
         return None
     fragments = first.tag.fragments
     if len(values) == len(fragments) and all(map(is_, values, fragments)):

@@ -226,7 +226,8 @@ struct Issue {
     for (int r = 0; r < context.count; r++) {
       const int warp = context.rows[r].warp;
       const HeldRegister* first = warpgroups.find(warp, form.numbers[0]);
-      if (!first || (found && first->of != found) || first->of->registers != form.registers)
+      if (!first || (found && first->of != found) || first->of->n != form.n ||
+          first->of->half != form.half)
         return nullptr;
       found = first->of;
       for (int n = 0; n < form.registers; n++) {

@@ -118,7 +118,7 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "core_multiply": (c_int, (c_void_p, c_void_p, c_void_p)),
     "core_sync": (
         None,
-        (c_void_p, c_void_p, POINTER(c_char_p), c_int64, c_void_p, c_int, c_double),
+        (c_void_p, c_void_p, POINTER(c_char_p), c_int64, c_void_p, c_int),
     ),
     "core_sync_start": (None, (c_void_p,)),
     "core_barrier": (None, (c_void_p, c_int64, c_void_p)),
@@ -128,7 +128,7 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "core_gave_up": (c_int, (c_void_p, c_int, c_int, c_int64, c_int64, c_int)),
     "core_wanted": (c_int, (c_void_p, c_int, c_void_p)),
     "core_forget_wanted": (None, (c_void_p, c_int)),
-    "core_in_turn": (None, (c_void_p, c_int)),
+    "core_conduct": (None, (c_void_p, c_int, c_double)),
     "core_uses": (c_int, (c_void_p, c_int)),
     "core_uses_touch": (None, (c_void_p, c_int)),
     "core_use": (c_int64, (c_void_p, c_int, c_int64, c_int64)),

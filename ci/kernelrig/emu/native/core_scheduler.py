@@ -74,7 +74,7 @@ class CoreScheduler:
         machine.synchronises = not listens_to_others(machine.hooks)
         machine.calls.core_sync(
             machine.core, ctypes.byref(self.memory.table), names, len(said), self.on_fault,
-            not machine.synchronises, machine.spurious,
+            not machine.synchronises,
         )  # fmt: skip
         self.on_product = ON_PRODUCT(self._guarded(multiply_at))
         machine.calls.core_products(machine.core, sgemm(), self.on_product)
@@ -113,12 +113,12 @@ class CoreScheduler:
         machine.place(ctas)
         machine.start()
         machine.calls.core_sync_start(machine.core)
-        machine.calls.core_in_turn(machine.core, machine.in_turn)
 
     def run(self) -> None:
         """Run until all warps have exited and nothing is in flight, or nothing can go on."""
         machine = self.machine
         machine.calls.core_callbacks(machine.core, ctypes.byref(self.callbacks))
+        machine.calls.core_conduct(machine.core, machine.in_turn, machine.spurious)
         self.memory.start(machine.alive_masks)
         with np.errstate(all="ignore"):
             machine.calls.core_run(machine.core)

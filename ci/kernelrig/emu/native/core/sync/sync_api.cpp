@@ -12,18 +12,20 @@ extern "C" {
 // Let the core do what is in sync.hpp; `listens`: an observer of Python's hears of it. `names` are
 // those of native operations.
 void core_sync(Core* core, Memory* memory, const char* const* names, int64_t named,
-               int (*fault)(int64_t, int, int64_t, int64_t, int64_t), int listens,
-               double spurious) {
+               int (*fault)(int64_t, int, int64_t, int64_t, int64_t), int listens) {
   core->sync = std::make_shared<Sync>(*core, *memory);
   core->sync->fault = fault;
   core->sync->listens = listens;
-  core->sync->spurious = spurious;
   for (int64_t n = 0; n < named; n++)
     core->sync->names.push_back(races::interned(names[n]));
 }
 
-// The CTAs of a cluster leave its barrier one after the other.
-void core_in_turn(Core* core, int in_turn) { core->sync->in_turn = in_turn; }
+// Before each wave: whether the CTAs of a cluster leave its barrier one after the other, and how often
+// a try_wait that must wait returns false instead.
+void core_conduct(Core* core, int in_turn, double spurious) {
+  core->sync->in_turn = in_turn;
+  core->sync->spurious = spurious;
+}
 
 void core_sync_start(Core* core) { core->sync->start(core->warps); }
 

@@ -203,12 +203,52 @@ class TensorStatements(Statements):
             )
             if self.rng.random() < 0.3:
                 self.say("wgmma.commit_group.sync.aligned;")
+        if self.rng.random() < 0.3:
+            self.second_chain(f"m64n8k{k}.{form}", count // (n // 8), ", 0, 0" * (k == 16))
         if not self.missing():
             self.say("wgmma.commit_group.sync.aligned;")
+        self.meddle(count)
         if not self.missing():
             self.say("wgmma.wait_group.sync.aligned 0;")
         self.results(count)
         self.sync()
+
+    def second_chain(self, form: str, count: int, major: str) -> None:
+        """A product onto registers of its own, which may still be in flight behind the first wait,
+        and which nothing may ever read.
+        """
+        self.say("wgmma.commit_group.sync.aligned;")
+        d = ", ".join(f"%w{8 + i}" for i in range(count))
+        self.say(f"wgmma.mma_async.sync.aligned.{form} {{{d}}}, %rd98, %rd99, 0, 1, 1{major};")
+        self.say("wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 1;")
+        self.pass_time()
+        if self.rng.random() < 0.5:
+            self.say("wgmma.wait_group.sync.aligned 0;", f"xor.b32 %w0, %w0, %w{8 + count - 1};")
+
+    def pass_time(self) -> None:
+        """Instructions behind which the schedule may choose others."""
+        again, count = self.label(), f"%r{150 + self.labels % 40}"
+        self.say(f"mov.u32 {count}, 0;", f"{again}: membar.cta; add.u32 {count}, {count}, 1;")
+        self.say(f"setp.lt.u32 %p103, {count}, {self.rng.randrange(1, 5)};", f"@%p103 bra {again};")
+
+    def meddle(self, count: int) -> None:
+        """Some lanes write, or read, results that are in flight."""
+        if self.clean or self.rng.random() < 0.7:
+            return
+        for _ in range(self.rng.randrange(1, 4)):
+            w, r, p = f"%w{self.rng.randrange(count)}", self.any("r"), self.any("p")
+            end = self.label()
+            ways = (
+                (f"@{p} mov.b32 {w}, {r};",),
+                (f"@{p} ld.shared.u32 {w}, [{OWN}];",),
+                (f"@{p} bra {end};", f"mov.b32 {w}, {r};", f"{end}:"),
+                (f"@{p} bra {end};", f"add.u32 {r}, {r}, 1;", f"{end}:"),
+                (f"mov.b32 {w}, {r};",),
+                (f"xor.b32 {r}, {r}, {w};",),
+            )
+            self.say(*self.rng.choice(ways))
+        if self.rng.random() < 0.3:
+            self.pass_time()
 
     def results(self, count: int) -> None:
         for _ in range(2):
@@ -259,10 +299,14 @@ class TensorStatements(Statements):
         times = max(columns // wide, 1)
         count = times * factor
         registers = ", ".join(f"%w{i}" for i in range(count))
-        self.say(
-            f"tcgen05.ld.sync.aligned.{shape}.x{times}.b32 {{{registers}}},"
-            f" [{LANES_OF_WARP}+{first}];"
-        )
+        own = LANES_OF_WARP
+        load = f"tcgen05.ld.sync.aligned.{shape}.x{times}.b32 {{{registers}}},"
+        if not self.clean and self.rng.random() < 0.1:  # of lanes that are not all warps' own
+            self.say(f"{load} [{TENSOR}+{first}];")
+            self.meddle(count)
+            own = self.rng.choice((TENSOR, own))
+        self.say(f"{load} [{own}+{first}];")
+        self.meddle(count)
         if not self.missing():
             self.say("tcgen05.wait::ld.sync.aligned;")
         self.results(count)

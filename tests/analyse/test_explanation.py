@@ -24,6 +24,7 @@ from kernelrig.model import (
     PowerUse,
     ProfiledLaunch,
     SharedPiece,
+    SourceCounters,
 )
 from kernelrig.proc import run_process
 from kernelrig.report import render_explain_file, render_explanation
@@ -177,6 +178,53 @@ def test_loads_of_local_memory_and_what_waits_for_them_are_spills() -> None:
     assert "local-memory" not in of_code(loads)
 
 
+DIVIDED = (
+    row("      LDG.E R4, desc[UR4][R12.64]", 100),
+    row("      I2F.U32.RP R0, UR6", 800, wait=20),
+    row("      MUFU.RCP R0, R0", 800, wait=20),
+    row("      VIADD R2, R0, 0xffffffe", 800, wait=20),
+    row("      F2I.FTZ.U32.TRUNC.NTZ R3, R2", 800, wait=20),
+    row("      IMAD R5, R5, UR6, RZ", 800, wait=20, selected=40),
+    row("      STG.E desc[UR4][R12.64], R5", 100),
+    row("      EXIT", 8),
+)
+
+
+def test_divisions_by_what_the_compiler_does_not_know_are_named() -> None:
+    assert next(iter(of_code(DIVIDED))) == "divisions"
+    converted = tuple((t.replace("MUFU.RCP", "FMUL"), n, s) for t, n, s in DIVIDED)
+    assert "divisions" not in of_code(converted)
+
+
+STRIDED = (
+    CountedInstruction(0, "LDG.E R4, desc[UR4][R2.64]", 5, 0, 1000, 32000, 32000),
+    CountedInstruction(16, "IMAD.WIDE R6, R4, 0x4, R10", 99, 0, 1000, 32000, 32000),
+    CountedInstruction(32, "LDG.E R8, desc[UR4][R6.64]", 5, 0, 1000, 32000, 32000),
+    CountedInstruction(48, "EXIT", 0, 0, 32, 1024, 1024),
+)
+SECTORS = "L2 Theoretical Sectors Global"
+
+
+@pytest.mark.parametrize(
+    ("cause", "address", "moved"),
+    [("uncoalesced", 0, 32000), ("scattered", 32, 32000), ("", 32, 4000)],
+)
+def test_sectors_of_look_ups_by_what_was_loaded_have_a_name_of_their_own(
+    cause: str, address: int, moved: float
+) -> None:
+    counters = {SECTORS: moved, f"{SECTORS} Ideal": 4000.0}
+    lines = tuple(
+        replace(c, counters=counters, stalls={"long_sb": c.samples})
+        if c.address == address
+        else replace(c, stalls={"long_sb": c.samples})
+        for c in STRIDED
+    )
+    source = analyse_source(SourceCounters("k", lines), top=MOST_STALLED)
+    evidence = Evidence(LAUNCH, QUIET | {"dram": 0.85, "l2": 0.85}, lines, source)
+    found = [c.name for c in find_causes(evidence)]
+    assert (found[:1] or [""]) == [cause]
+
+
 STANDING = (
     row("      S2R R0, SR_TID.X", 8),
     row("      SHF.R.U32.HI R36, RZ, 0x5, R0", 8),
@@ -231,7 +279,7 @@ def explained(report: str, library: Path) -> Explanation:
 def test_bank_conflicts_of_a_transpose_come_first_with_their_line(ncu_report: Path) -> None:
     x = explained("slow", ncu_report)
     assert x.suggestions[0] == x.causes[0].name == "bank-conflicts"
-    assert "uncoalesced" in x.suggestions
+    assert "uncoalesced" in {c.name for c in x.causes}
     assert x.bound.startswith("l1")
     assert x.causes[0].figures["conflict_percent"] > 90
     source = (REPORTS / "two_kernels.cu").read_text().splitlines()

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from kernelrig.analyse.explain.estimated_cost import estimated, most_saved, place, places, waiting
-from kernelrig.analyse.explain.launch_evidence import LANES, Evidence, opcode
+from kernelrig.analyse.explain.launch_evidence import LANES, Evidence, opcode, rising
 from kernelrig.model import CostCause, CountedInstruction, MemoryExcess
 
 WAVEFRONTS, SECTORS = "wavefronts of shared memory", "sectors of global memory"
+_ADDRESS = re.compile(r"\[(R\d+)")
+_REGISTER = re.compile(r"\bR\d+")
+_LOADS = ("LDG", "LD", "LDS")
+_NEARBY, _STEPS = 96, 4
+"""Instructions before one that reads a register, and steps from there, that are looked through."""
+_FULL_L1, _FULL_MEMORY = (0.7, 0.9), (0.4, 0.8)
+"""Busy shares from which on work costs time by itself, and at which it costs it in full."""
 _LANES_USED = 0.75
 _ACCESSES = ("LDG", "STG", "LDS", "STS", "LD", "ST", "RED", "REDG", "ATOMG")
 _BRANCHES = ("BRA", "BRX", "JMP", "EXIT", "RET", "CALL", "BREAK", "BSYNC", "BSSY", "WARPSYNC")
@@ -28,31 +36,58 @@ def _excess(e: Evidence, unit: str) -> list[MemoryExcess]:
 
 
 def bank_conflicts(e: Evidence) -> Iterator[CostCause]:
-    held = _excess(e, WAVEFRONTS)
+    """Passes beyond those that the accesses need; those of atomic operations are no conflicts.
+
+    Where L1 is not full, they cost no more than warps wait for it.
+    """
+    held = [x for x in _excess(e, WAVEFRONTS) if opcode(x.sass) not in _ATOMICS]
     excess = sum(x.moved - x.needed for x in held)
     total = sum(c.counters.get("L1 Wavefronts Shared", 0.0) for c in e.code)
     if not excess or not e.cycles or not total:
         return
-    share = excess / total
+    share, pipe = excess / total, excess / e.cycles
     stalls = e.stalled_for("short_sb", "mio") * share
+    full = rising(e.units.get("l1", 0.0), *_FULL_L1)
     yield from estimated(
         "bank-conflicts",
         "accesses to shared memory are done in several passes, as lanes use the same bank",
         "pad the rows of the buffer, or swizzle it, so that the lanes of an access use all banks",
-        max(excess / e.cycles, stalls),
+        full * max(pipe, stalls) + (1.0 - full) * min(pipe, stalls),
         most_saved(e, "l1", "issue"),
         map(_excess_place, held),
         conflict_percent=100 * share,
-        pipe_percent=100 * excess / e.cycles,
+        pipe_percent=100 * pipe,
+        stall_percent=100 * stalls,
     )
 
 
 def uncoalesced(e: Evidence) -> Iterator[CostCause]:
     """Sectors of which lanes use a part. Those that L1 holds by then go no further.
 
-    An atomic operation moves no more than its own words.
+    An atomic operation moves no more than its own words. Where the address is of a value that was
+    loaded, no layout brings lanes together: that has a name of its own.
     """
+    scattered = _looked_up(e.code)
+    base = e.code[0].address if e.code else 0
     held = [x for x in _excess(e, SECTORS) if opcode(x.sass) not in _ATOMICS]
+    yield from _partly_used(
+        e,
+        "uncoalesced",
+        "let neighbouring lanes access neighbouring words: another layout, or a turn in shared"
+        " memory",
+        [x for x in held if x.at + base not in scattered],
+    )
+    yield from _partly_used(
+        e,
+        "scattered",
+        "sort or group the look-ups, so that those of a warp are near each other",
+        [x for x in held if x.at + base in scattered],
+    )
+
+
+def _partly_used(
+    e: Evidence, name: str, do: str, held: Sequence[MemoryExcess]
+) -> Iterator[CostCause]:
     excess = sum(x.moved - x.needed for x in held)
     total = sum(c.counters.get("L2 Theoretical Sectors Global", 0.0) for c in e.code)
     if not excess or not total:
@@ -60,21 +95,53 @@ def uncoalesced(e: Evidence) -> Iterator[CostCause]:
     loads = sum(x.moved for x in held if not opcode(x.sass).startswith("ST"))
     kept = min(loads * e.value("l1tex__t_sector_hit_rate.pct") / 100, excess)
     share, moved = excess / total, (excess - kept) / (total - kept)
-    below = max(e.units.get("l2", 0.0), e.units.get("dram", 0.0)) * moved
+    use = max(e.units.get("l2", 0.0), e.units.get("dram", 0.0))
+    below = use * moved * rising(use, *_FULL_MEMORY)
     l1 = excess / (_SECTORS_A_CYCLE * e.cycles) if e.cycles else 0.0
     stalls = e.stalled_for("long_sb", "lg", "drain") * moved
+    full = rising(max(use, e.units.get("l1", 0.0)), *_FULL_MEMORY)
     yield from estimated(
-        "uncoalesced",
+        name,
         "accesses to global memory move sectors of which lanes use a part",
-        "let neighbouring lanes access neighbouring words: another layout, or a turn in shared"
-        " memory",
-        max(below, l1, stalls),
+        do,
+        max(below, l1 * full, stalls * full),
         most_saved(e, "l1", "dram", "issue"),
         map(_excess_place, held),
         excess_percent=100 * share,
         below_l1_percent=100 * moved,
         bytes_used_of_sector=32 * (1 - share),
     )
+
+
+def _looked_up(code: Sequence[CountedInstruction]) -> frozenset[int]:
+    """Return the addresses of accesses whose own address is made of a value that was loaded."""
+    found = set()
+    for at, c in enumerate(code):
+        address = _ADDRESS.search(c.sass)
+        if opcode(c.sass) in _ACCESSES and address and _loaded(code, at, address[1], _STEPS):
+            found.add(c.address)
+    return frozenset(found)
+
+
+def _loaded(code: Sequence[CountedInstruction], end: int, register: str, steps: int) -> bool:
+    """Return whether what wrote `register` before `end` loads, or computes with what was loaded."""
+    for at in range(end - 1, max(-1, end - _NEARBY), -1):
+        written, *read = _REGISTER.findall(code[at].sass) or [""]
+        name = opcode(code[at].sass)
+        if name in ("STG", "STS", "ST", "STL") or not _is_part(register, written, code[at].sass):
+            continue
+        if name in _LOADS:
+            return True
+        return steps > 0 and any(_loaded(code, at, r, steps - 1) for r in dict.fromkeys(read))
+    return False
+
+
+def _is_part(register: str, written: str, sass: str) -> bool:
+    """Return whether an instruction whose first register is `written` writes `register`."""
+    if not written:
+        return False
+    wide = 4 if ".128" in sass else 2 if ".64" in sass.partition("[")[0] or ".WIDE" in sass else 1
+    return 0 <= int(register[1:]) - int(written[1:]) < wide
 
 
 def local_memory(e: Evidence) -> Iterator[CostCause]:
@@ -138,15 +205,18 @@ def atomics(e: Evidence) -> Iterator[CostCause]:
     )
     slices = "lts__d_atomic_input_cycles_active{}.pct_of_peak_sustained_elapsed"
     hot = (e.value(slices.format(".max")) - e.value(slices.format(".avg"))) / 100
+    passes = [x for x in _excess(e, WAVEFRONTS) if opcode(x.sass) in _ATOMICS]
+    again = sum(x.moved - x.needed for x in passes) / e.cycles if e.cycles else 0.0
     yield from estimated(
         "atomics",
         "atomic operations take turns: many are to the same addresses, or there are many of them",
         "add up in registers, by lanes of a warp or in shared memory first; one atomic for many",
-        max(stalls, min(1.0, hot / _HOT)),
+        max(stalls, min(1.0, hot / _HOT), again * rising(e.units.get("l1", 0.0), *_FULL_L1)),
         most_saved(e, "l1", "issue"),
         places(sorted(held, key=lambda c: -c.samples)),
         stall_percent=100 * stalls,
         hot_slice_percent=100 * hot,
+        shared_passes_percent=100 * again,
         executed=float(sum(c.executed for c in held)),
     )
 
@@ -159,7 +229,8 @@ def lanes_off(e: Evidence) -> Iterator[CostCause]:
     """
 
     def off(c: CountedInstruction) -> float:
-        if not c.threads or not c.sass.lstrip().startswith("@") or opcode(c.sass) in _BRANCHES:
+        guard = c.sass.split()[0]
+        if not c.threads or guard[0] != "@" or guard == "@!PT" or opcode(c.sass) in _BRANCHES:
             return 0.0
         lanes = LANES * c.predicated_on / c.threads
         elected = lanes <= 1.5 and opcode(c.sass) not in _ACCESSES
@@ -196,7 +267,8 @@ def reads_again(e: Evidence) -> Iterator[CostCause]:
     sectors = e.value("lts__t_sectors.avg.pct_of_peak_sustained_elapsed") / 100
     most = min(most_saved(e, "dram"), 1.0 - sectors / _WARM_L2)
     share = 1.0 - held / read
-    stalls = e.stalled_for("long_sb") * share
+    use = max(e.units.get("dram", 0.0), e.units.get("l2", 0.0))
+    stalls = e.stalled_for("long_sb") * share * rising(use, *_FULL_MEMORY)
     yield from estimated(
         "reads-again",
         "L2 does not keep what is used again: DRAM reads the same bytes several times",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kernelrig.analyse.explain import access_causes, warp_causes
+from kernelrig.analyse.explain import access_causes, instruction_causes, warp_causes
 from kernelrig.analyse.explain.launch_evidence import Evidence
 from kernelrig.model import CostCause
 
@@ -17,7 +17,7 @@ def find_causes(e: Evidence) -> tuple[CostCause, ...]:
     Warps wait at barriers and for memory because of other causes too: where one of those explains
     about as much, it comes first.
     """
-    found = [(rank, cause) for rank, look in _LOOKS for cause in look(e)]
+    found = [(_LATER.get(c.name, rank), c) for rank, look in _LOOKS for c in look(e)]
     found.sort(key=lambda pair: -pair[0] * pair[1].most_percent)
     return tuple(c for _, c in found if c.most_percent >= 100 * NOTICED)
 
@@ -30,6 +30,7 @@ _LOOKS: Sequence[tuple[float, Callable[[Evidence], Iterator[CostCause]]]] = (
     (1.0, access_causes.atomics),
     (1.0, access_causes.lanes_off),
     (1.0, warp_causes.divergence),
+    (1.0, instruction_causes.divisions),
     (1.0, warp_causes.idle_warps),
     (1.0, access_causes.reads_again),
     (1.0, warp_causes.uneven_sms),
@@ -39,3 +40,5 @@ _LOOKS: Sequence[tuple[float, Callable[[Evidence], Iterator[CostCause]]]] = (
     (0.6, warp_causes.low_occupancy),
 )
 """Each with its rank: those of less than 1 are often what others lead to."""
+_LATER = {"scattered": 0.7}
+"""Ranks of causes that are found beside others."""

@@ -23,8 +23,8 @@ from kernelrig.model import CostCause, CountedInstruction
 
 REACHABLE = 0.92
 """Of a unit's peak: what copies and products that are tuned to it reach on an H200."""
-_PIPES = ("issue", "alu", "fma", "fp64", "special")
-"""These get to their peak; the tensor pipe of a real product does not."""
+_PIPES = ("issue", "alu", "fma", "fp64", "special", "l1")
+"""These get to their peak; DRAM, and the tensor pipe of a real product, do not."""
 _SPREAD = math.sqrt(2)
 _AT = 3
 

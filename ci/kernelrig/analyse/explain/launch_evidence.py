@@ -29,8 +29,8 @@ _UNITS = {
 }
 _NO_STALL = frozenset({"selected", "not_selected"})
 _NOT_FOUND = 0.0
-_NEAR = 0.95
-"""Of the card's highest SM clock: what is below it is slowed."""
+_NEAR, _LOW = 0.95, 0.8
+"""Of the card's highest SM clock: what is below the first is slowed, below the second in full."""
 _SLOWED = 0.35
 """What a cycle without work costs at the power limit, compared with one at the highest clock."""
 
@@ -40,6 +40,11 @@ def opcode(sass: str) -> str:
     words = sass.split()
     first = words[1] if len(words) > 1 and words[0].startswith("@") else (words or [""])[0]
     return first.partition(".")[0].rstrip(";")
+
+
+def rising(value: float, low: float, high: float) -> float:
+    """Return 0 up to `low`, 1 from `high` on, and what lies between them in proportion."""
+    return min(1.0, max(0.0, (value - low) / (high - low)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,9 @@ class Evidence:
         with fewer of them the clock falls further.
         """
         active = self.value("smsp__issue_active.avg.per_cycle_active")
-        return min(1.0, max(0.0, 1.0 - active)) * (_SLOWED if self.is_slowed else 1.0)
+        now, most = self.clocks
+        slowed = rising(_NEAR - now / most, 0.0, _NEAR - _LOW) if now and most else 0.0
+        return min(1.0, max(0.0, 1.0 - active)) * (1.0 - slowed * (1.0 - _SLOWED))
 
     @property
     def is_slowed(self) -> bool:

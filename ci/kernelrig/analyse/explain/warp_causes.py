@@ -101,6 +101,7 @@ def barriers(e: Evidence) -> Iterator[CostCause]:
     stalls = e.stalled(
         lambda c: c.stalls.get("barrier", 0) if not products or c.address in behind else 0
     )
+    issue = e.units.get("issue", 0.0) * passes / max(1, sum(c.executed for c in e.code))
     cycles = e.warp_cycles("barrier") / passes
     long = cycles > _LONG_WAIT
     yield from estimated(
@@ -112,7 +113,7 @@ def barriers(e: Evidence) -> Iterator[CostCause]:
         if long
         else "leave out barriers between steps that touch different data; __syncwarp where one"
         " warp's lanes alone exchange data",
-        stalls,
+        stalls + issue,
         most_saved(e),
         places(sorted(held, key=lambda c: -c.samples)),
         stall_percent=100 * stalls,
@@ -125,10 +126,12 @@ def short_ring(e: Evidence) -> Iterator[CostCause]:
     if e.source is None:
         return
     copies = e.executed("LDGSTS")
+    # Warps that load wait for room, unless they are also those that use what is loaded.
+    alone = all(r.name.startswith("load") for r in e.source.roles)
     waits: list[BarrierWait] = [
-        w for w in e.source.waits if "SYNCS" in w.sass and not w.role.startswith("load")
+        w for w in e.source.waits if "SYNCS" in w.sass and (alone or not w.role.startswith("load"))
     ]
-    roles = {r.name: r.samples for r in e.source.roles if not r.name.startswith("load")}
+    roles = {r.name: r.samples for r in e.source.roles if alone or not r.name.startswith("load")}
     samples = sum(roles.values()) or e.source.samples
     at = [place(w.line, w.at) for w in waits]
     share = sum(w.samples for w in waits) / samples if samples else 0.0
@@ -197,7 +200,7 @@ def uneven_sms(e: Evidence) -> Iterator[CostCause]:
         "some SMs end early: the grid does not fill them evenly",
         "tiles or a persistent grid by which each SM gets the same work",
         lost,
-        lost,
+        most_saved(e),
         (),
         waves=e.value("launch__waves_per_multiprocessor"),
         idle_percent=100 * lost,

@@ -125,6 +125,7 @@ def assert_inert(page: str) -> None:
         *("footer", "script", "a", "div", "span", "p", "h1", "h2", "h3", "ul", "ol", "li", "dl"),
         *("dt", "dd", "table", "caption", "thead", "tbody", "tr", "th", "td", "b", "i", "strong"),
         *("code", "pre", "article", "details", "summary", "figure", "figcaption", "meter", "svg"),
+        *("g", "path", "rect", "line", "circle", "text", "tspan", "defs", "clippath"),
     }
     assert {str(e.tag) for e in root.iter()} <= allowed
     for element in root.iter():

@@ -32,8 +32,10 @@ _CONFIG: Json = {
         "tickColor": "var(--rule)",
         "labelFontSize": 11,
         "titleFontSize": 11,
+        "titlePadding": 8,
         "titleFontWeight": "normal",
         "labelLimit": 150,
+        "labelSeparation": 16,
     },
     "bar": {"color": "var(--accent)"},
     "line": {"color": "var(--accent)"},
@@ -84,8 +86,10 @@ def layered(height: int, *layers: Json) -> Json:
     }
 
 
-def number(field: str, title: str, *, zero: bool = True) -> Json:
-    axis = {"title": title, "tickCount": 5}
+def number(field: str, title: str, *, zero: bool = True, thousands: bool = False) -> Json:
+    # The fonts of who looks at it may be wider than those here: labels keep a distance.
+    axis: Json = {"title": one_line(title), "tickCount": 5, "labelOverlap": "greedy"}
+    axis |= {"format": "~s"} if thousands else {}  # 800k, 1M
     return {
         "field": field,
         "type": "quantitative",

@@ -213,7 +213,7 @@ def budget_chart(analysis: TimingAnalysis, label: str, name: str) -> Chart:
                 "strokeWidth": 1,
             },
             "encoding": {
-                "x": number("from", f"cycles of a {analysis.capture.row}"),
+                "x": number("from", f"cycles of a {analysis.capture.row}", thousands=True),
                 "x2": {"field": "to"},
                 "y": y,
                 "color": {"field": "colour", "type": "nominal", "scale": None},

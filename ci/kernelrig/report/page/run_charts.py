@@ -68,7 +68,12 @@ def stage_chart(run: Run) -> Chart | None:
     emulated = any(s.device == "emulator" for s in run.stages)
     label = f"{EMULATED}: how long this machine took, not the kernel" if emulated else "wall clock"
     return Chart(
-        "stage-times", "Stages", label, ("stage", "verdict", "from, s", "seconds"), rows, spec
+        "stage-times",
+        "When each stage ran",
+        label,
+        ("stage", "verdict", "from, s", "seconds"),
+        rows,
+        spec,
     )
 
 

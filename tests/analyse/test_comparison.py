@@ -79,6 +79,37 @@ def test_each_counter_is_named_once_by_the_roll_up_that_both_have() -> None:
     assert found.only_b == ("smsp__inst_executed.max",)
 
 
+OUTLIERS = {
+    # of 16 processes of a launch of 5 us, the two that differ most
+    "l1tex__throughput.avg.pct_of_peak_sustained_active": ("%", 48.3, 41.1),
+    "sm__cycles_active.sum": ("cycle", 888720.0, 1044846.0),
+    "lts__throughput.avg.pct_of_peak_sustained_elapsed": ("%", 5.2, 6.92),
+    "smsp__average_warps_issue_stalled_imc_miss_per_issue_active.ratio": ("inst", 0.16, 0.85),
+    "dram__bytes_write.sum": ("byte", 375808.0, 601600.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("cycles", "moved"),
+    [
+        (10_300.0, set()),
+        (2e6, {"l1tex__throughput.avg.pct_of_peak_sustained_active", "sm__cycles_active.sum"}),
+    ],
+    ids=["short", "long"],
+)
+def test_a_short_launch_varies_more_than_a_long_one(cycles: float, moved: set[str]) -> None:
+    elapsed = {"sm__cycles_elapsed.max": Counted(cycles, "cycle")}
+    a, b = (
+        CounterSide("x", counters=elapsed | {n: Counted(v[i], v[0]) for n, v in OUTLIERS.items()})  # type: ignore[arg-type]
+        for i in (1, 2)
+    )
+    found = {m.counter for m in compare_sides(a, b).moved}
+    assert found >= moved
+    assert found <= moved | {"lts__throughput.avg.pct_of_peak_sustained_elapsed"}
+    if not moved:
+        assert found == set()
+
+
 @pytest.mark.parametrize(
     "unlike",
     [{"conditions": {"GPU": "NVIDIA B200"}}, {"sm_hz": 1.98e9}],

@@ -25,6 +25,7 @@ CLOCK_APART = 0.05
 PHASE_SHARE, ROW_SHARE = 0.03, 0.01
 """Noise of a phase: of itself, and of its role's whole row."""
 _SAMPLES = "smsp__pcsamp_warps_issue_stalled_"
+_ELAPSED = "sm__cycles_elapsed.max"
 _ROLLUPS = ("", "sum", "avg", "ratio", "pct", "max_rate", "max")
 _LEAST_SHARE = 0.002
 """Of all samples: a line or a reason with less is not worth a look."""
@@ -59,7 +60,8 @@ def compare_sides(a: CounterSide, b: CounterSide, *, force: bool = False) -> Cou
     )
     if found.inconclusive:
         return found
-    moved = [*_moved_samples(own_a, own_b, kept), *_moved(own_a, own_b, kept)]
+    cycles = min(_cycles(a), _cycles(b))
+    moved = [*_moved_samples(own_a, own_b, kept), *_moved(own_a, own_b, kept, cycles)]
     moved += _moved_phases(a, b, phases)
     moved.sort(key=lambda m: (ORDER.index(m.group), -m.times_noise, m.counter))
     return replace(found, moved=tuple(moved), lines=tuple(_moved_lines(a, b)))
@@ -122,13 +124,18 @@ def _notes(
         yield f"{(b if a.lines else a).name} has no samples by source line"
 
 
+def _cycles(side: CounterSide) -> float:
+    """Return the cycles of a launch, 0 where they were not measured."""
+    return side.counters[_ELAPSED].value if _ELAPSED in side.counters else 0.0
+
+
 def _moved(
-    a: Mapping[str, Counted], b: Mapping[str, Counted], names: list[str]
+    a: Mapping[str, Counted], b: Mapping[str, Counted], names: list[str], cycles: float
 ) -> Iterator[MovedCounter]:
     for name in names:
         if name.startswith(_SAMPLES) or a[name].unit != b[name].unit:
             continue
-        noise = noise_of(name, a[name].unit).of(a[name].value, b[name].value)
+        noise = noise_of(name, a[name].unit, cycles).of(a[name].value, b[name].value)
         group = group_of(name)
         yield from _if_moved(group, name, a[name].unit, a[name].value, b[name].value, noise)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 
@@ -35,6 +35,10 @@ class Noise:
         by_count = self.events * math.sqrt(abs(a) + abs(b)) if self.events else 0.0
         return self.share * max(abs(a), abs(b)) + self.least + by_count
 
+    def of_launch(self, cycles: float) -> Noise:
+        """Return the noise of what is by the cycles of a launch that takes so many; 0 = unknown."""
+        return replace(self, share=self.share + START_CYCLES / cycles) if cycles else self
+
 
 EXACT = Noise(0.0)
 PROGRAM = Noise(0.005, least=64)
@@ -43,12 +47,16 @@ CACHED = Noise(0.12, events=8, least=2000)
 """Of what depends on the order in which CTAs meet in a cache."""
 TRAFFIC = Noise(0.05, events=8, least=2000)
 CYCLES = Noise(0.05, least=500)
+START_CYCLES = 1500
+"""By how much the start and the end of a launch differ: much of one that takes 5 us."""
+WRITTEN_BACK = Noise(0.12, least=512 << 10)
+"""Bytes that L2 writes to DRAM, which depends on what else it has to keep."""
 PERCENT = Noise(0.06, least=0.75)
 """Of what is in per cent: of a peak, of hits, of warps."""
 RATIO = Noise(0.10, least=0.02)
 STALL_RATIO = Noise(0.20, least=0.05)
 FETCH_RATIO = Noise(0.5, least=0.5)
-"""Of warps without an instruction: of a launch of some us it depends on what the caches hold."""
+"""Of warps without an instruction or constant: in some us it depends on what the caches hold."""
 RATE = Noise(0.06)
 SHARE_OF_SAMPLES = 0.10
 """Of samples by reason: beyond what independent samples would vary."""
@@ -101,22 +109,24 @@ def good_of(name: str) -> Good:
     return next((good for of, good in _GOOD if re.match(of, name)), Good.NEITHER)
 
 
-def noise_of(name: str, unit: str) -> Noise:
-    """Return how much a counter varies from process to process."""
+def noise_of(name: str, unit: str, cycles: float = 0.0) -> Noise:
+    """Return how much a counter varies from process to process, in a launch of `cycles`."""
     if name.startswith("launch__"):
         return EXACT
-    if "stalled_no_instruction" in name:
+    if "stalled_no_instruction" in name or "stalled_imc_miss" in name:
         return FETCH_RATIO
     if "issue_stalled" in name or "warp_latency" in name:
         return STALL_RATIO
     if unit == "%" or name.endswith(".pct") or ".pct_of_peak" in name:
-        return PERCENT
+        return PERCENT.of_launch(cycles if "peak_sustained" in name else 0.0)
     if ".per_" in name or "/" in unit:
-        return RATE if "per_second" in name else RATIO
+        return (RATE if "per_second" in name else RATIO).of_launch(cycles)
     if name.endswith(".ratio") or "avg_thread" in name:
         return RATIO
     if "cycles" in name:
-        return CYCLES
+        return CYCLES.of_launch(cycles)
+    if name.startswith("dram__bytes_write"):
+        return WRITTEN_BACK
     if re.search(r"lookup|evict|hit|miss|fill|dram__|lts__|lrc__|xbar", name):
         return CACHED
     if re.search(r"inst|thread|branch|wavefront|bank|shared|requests|sass", name):

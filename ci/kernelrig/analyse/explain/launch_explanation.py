@@ -22,7 +22,7 @@ from kernelrig.model import (
     SharedPiece,
 )
 
-MOST_SUGGESTIONS, MOST_CAUSES, MOST_STALLS, MOST_RULES = 3, 6, 8, 12
+MOST_SUGGESTIONS, MOST_CAUSES, MOST_STALLS, MOST_RULES = 3, 6, 8, 8
 BUSY = 0.6
 """Of a unit's peak: below it none bounds the launch."""
 DEVICE = "device__attribute_display_name"

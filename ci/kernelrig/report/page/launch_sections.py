@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from kernelrig.model import (
+    BarrierWait,
     CostCause,
     CountedInstruction,
     Explanation,
@@ -28,7 +29,7 @@ from kernelrig.report.page.markup import Html, join, share, table, tag
 from kernelrig.report.page.section import Section, absent
 from kernelrig.terminal.text import one_line
 
-MOST_LINES, MOST_INSTRUCTIONS = 40, 3000
+MOST_LINES, MOST_INSTRUCTIONS, MOST_WAITS = 40, 3000, 6
 _NO_PROFILE = "No profile in this run: `ci/invoke profile` makes one."
 
 
@@ -156,17 +157,16 @@ def _roles(a: SourceAnalysis) -> Section:
 def _role(r: SourceRole, a: SourceAnalysis, most: int) -> Html:
     regions = r.regions if len(r.regions) > 1 else ()
     parts = [tag("li", _region(p, i, r.samples), class_="part") for i, p in enumerate(regions, 1)]
-    waits = [w for w in a.waits if w.samples and w.role == f"{r.name} {r.warps}".strip()][:4]
     said = [
         tag(
             "li",
             "waits at ",
-            tag(
-                "b", _at(w.line.file, w.line.line) if w.line and w.line.line else w.sass.split()[0]
-            ),
-            f": {100 * w.share:.1f}% of the samples, {w.passes:,} times, {w.retries:,} tried again",
+            tag("b", name),
+            f": {100 * sum(w.share for w in waits):.1f}% of the samples,"
+            f" {sum(w.passes for w in waits):,} times,"
+            f" {sum(w.retries for w in waits):,} tried again",
         )
-        for w in waits
+        for name, waits in _waits(a, f"{r.name} {r.warps}".strip()).items()
     ]
     figures = [f"warps {r.warps}" if r.warps else "", f"{r.instructions:,} instructions in code"]
     if a.executed:
@@ -185,8 +185,19 @@ def _role(r: SourceRole, a: SourceAnalysis, most: int) -> Html:
         tag("p", "; ".join(filter(None, figures)), class_="more"),
         tag("ol", parts, class_="parts", aria_label="its parts in their order") if parts else "",
         tag("p", f"stalls: {stalls}", class_="more") if stalls else "",
-        tag("ul", said) if said else "",
+        tag("ul", said, class_="more") if said else "",
     )
+
+
+def _waits(a: SourceAnalysis, role: str) -> dict[str, list[BarrierWait]]:
+    """Return the waits of a role by their source line, or by what waits where none is known."""
+    found: dict[str, list[BarrierWait]] = {}
+    for w in a.waits:
+        if w.role == role and w.samples:
+            opcode = next(word for word in (*w.sass.split(), "?") if not word.startswith("@"))
+            name = _at(w.line.file, w.line.line) if w.line and w.line.line else opcode
+            found.setdefault(name, []).append(w)
+    return dict(list(found.items())[:MOST_WAITS])
 
 
 def _region(p: Region, number: int, samples: int) -> Html:

@@ -141,13 +141,13 @@ def _stages(run: Run) -> Section:
         (
             _word(s),
             shown_name(s),
-            device_label(s),
             f"{s.seconds:.1f}",
-            join(labelled(s, one_line(s.verdict.summary))),
+            labelled(s, one_line(s.verdict.summary)),
+            device_label(s),
         )
         for s in run.stages
     ]
-    overview = table(("verdict", "stage", "device", "seconds", "summary"), rows, numbers=(3,))
+    overview = table(("verdict", "stage", "seconds", "summary", "device"), rows, numbers=(2,))
     details = [_checks(s) for s in run.stages if s.checks]
     chart = stage_chart(run)
     lead = overview

@@ -11,6 +11,7 @@ from typing import Literal
 
 from kernelrig.model import (
     CounterComparison,
+    EmulatedProgram,
     Experiment,
     Explanation,
     Finding,
@@ -166,6 +167,7 @@ class Answer:
     counters: SourceAnalysis | None = None
     compared: CounterComparison | None = None
     explanation: Explanation | None = None
+    program: EmulatedProgram | None = None
     text: str = ""
     error: ErrorAnswer | None = None
     next_step: str = ""

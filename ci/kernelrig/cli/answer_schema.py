@@ -11,6 +11,7 @@ from kernelrig.cli.answer_comparison import COMPARISON
 from kernelrig.cli.answer_counters import COUNTERS
 from kernelrig.cli.answer_explanation import EXPLANATION
 from kernelrig.cli.answer_phases import PHASES
+from kernelrig.cli.answer_program import PROGRAM
 from kernelrig.config.schema import SCHEMAS, record_schema
 from kernelrig.files.rundir import write_json
 
@@ -57,6 +58,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "counters": "What counters by instruction mean; null for a task that reads none.",
         "compared": "What moved between two measurements; null for a task that compares none.",
         "explanation": "What a profile means; null for a task that explains none.",
+        "program": "How the program of `run` ran; null elsewhere.",
         "text": "What the task prints for people without --json.",
         "error": "What ended the task before it had a result; null if nothing did.",
         "next_step": "The command that follows from the verdict; empty where none does.",
@@ -219,6 +221,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     **COUNTERS,
     **COMPARISON,
     **EXPLANATION,
+    **PROGRAM,
     "ErrorAnswer": {
         "message": "What is wrong, in one sentence.",
         "hint": "What to do next; may be empty.",

@@ -55,6 +55,7 @@ def reply_document(task: str, reply: Reply) -> str:
         counters=reply.counters,
         compared=reply.compared,
         explanation=reply.explanation,
+        program=reply.program,
         text="" if reply.explanation else reply.text,
         next_step=next_command(run) if run else "",
     )

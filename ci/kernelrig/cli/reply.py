@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         Baselines,
         Build,
         CounterComparison,
+        EmulatedProgram,
         Experiment,
         Explanation,
         Run,
@@ -39,6 +40,7 @@ class Reply:
     counters: SourceAnalysis | None = None
     compared: CounterComparison | None = None
     explanation: Explanation | None = None
+    program: EmulatedProgram | None = None
     tasks: Mapping[str, str] = field(default_factory=dict)
 
     @property

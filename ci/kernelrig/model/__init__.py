@@ -111,6 +111,12 @@ if TYPE_CHECKING:
         merge_values,
         profile_figures,
     )
+    from kernelrig.model.program import (
+        EmulatedLaunch,
+        EmulatedProgram,
+        HostNote,
+        LaunchFinding,
+    )
     from kernelrig.model.resource_usage import AcceptedBuild, AcceptedBuilds, Usage
     from kernelrig.model.rule import Latency, Role, Rule, SassRule, SassRules
     from kernelrig.model.run import (
@@ -196,6 +202,8 @@ __all__ = [
     "Coverage",
     "Decision",
     "DeviceKind",
+    "EmulatedLaunch",
+    "EmulatedProgram",
     "Emulation",
     "EmulatorEngine",
     "EndedBy",
@@ -211,11 +219,13 @@ __all__ = [
     "FunctionResources",
     "Host",
     "HostClass",
+    "HostNote",
     "Inspection",
     "Instruction",
     "Jitter",
     "Kernel",
     "Latency",
+    "LaunchFinding",
     "LayoutBlock",
     "LineSamples",
     "MemoryExcess",

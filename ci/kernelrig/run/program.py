@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from kernelrig.build.program_sources import SOURCES, build_program
+from kernelrig.build.program_executable import check_executable, is_executable
+from kernelrig.build.program_sources import SOURCES, BuiltProgram, build_program
 from kernelrig.build.toolchain import find_toolchain, require_arch
 from kernelrig.config.selection import choose
 from kernelrig.emu.__main__ import MOST_SCHEDULES, brief, shown
@@ -23,11 +24,22 @@ from kernelrig.emu.cudart.program_session import Note, Program, ProgramRun, run_
 from kernelrig.emu.launch.engines import choose_engine
 from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.launch.exploration import ALL_OBSERVERS
+from kernelrig.emu.machine.findings import Finding as Found
 from kernelrig.errors import ConfigError
-from kernelrig.model import EmulatorEngine
+from kernelrig.model import (
+    EmulatedLaunch,
+    EmulatedProgram,
+    EmulatorEngine,
+    Finding,
+    HostNote,
+    LaunchFinding,
+    Toolchain,
+)
+from kernelrig.model.frame import Frame
 from kernelrig.terminal.log import say, working
 
 DEFAULT_ARCH = "sm_100a"
+TOOL = "emulator"
 ALL_ENGINES = tuple(engine.value for engine in EmulatorEngine)
 
 
@@ -54,7 +66,7 @@ class ProgramRequest:
 class ProgramReport:
     """What a run is judged by: `text` for people, and the exit code."""
 
-    run: ProgramRun
+    program: EmulatedProgram
     text: str
     exit_code: int
 
@@ -75,10 +87,7 @@ def emulate_program(
     require_arch(tools, request.arch)
     libraries = library_folder(tools.root / "include", say)
     with tempfile.TemporaryDirectory(prefix="kernelrig-run-") as place:
-        with working(f"compiling {request.files[0].name} for {request.arch}"):
-            built = build_program(
-                request.files, request.arch, tools, libraries, Path(place), request.nvcc_flags
-            )
+        built = _built(request, tools, libraries, Path(place))
         resources = {
             r.name: Resources(r.registers, r.stack_bytes, r.shared_bytes) for r in built.resources
         }
@@ -95,7 +104,67 @@ def emulate_program(
             clusters=request.clusters,
         )
         ran = run_program(program, device, how, say, stdout)
-    return ProgramReport(ran, report_text(ran, device.name, request.schedules), exit_code(ran))
+    record = EmulatedProgram(
+        device.name,
+        request.schedules,
+        ran.exit_code,
+        tuple(map(_launch_record, ran.launches)),
+        tuple(map(_note_record, ran.notes)),
+    )
+    text = report_text(ran, device.name, request.schedules)
+    return ProgramReport(record, text, exit_code(ran))
+
+
+def _launch_record(ran: LaunchRun) -> EmulatedLaunch:
+    findings = tuple(LaunchFinding(f.severity, _finding_record(ran, f)) for f in ran.findings)
+    return EmulatedLaunch(
+        ran.number, ran.place, ran.kernel, ran.grid, ran.block, ran.cluster, ran.observed, ran.ctas,
+        ran.stopped, ran.instructions, findings, ran.differing,
+    )  # fmt: skip
+
+
+def _finding_record(ran: LaunchRun, found: Found) -> Finding:
+    place, _, function = found.source.partition(" ")
+    file, _, line = place.rpartition(":")
+    return Finding(
+        tool=TOOL,
+        kind=found.kind,
+        message=found.message,
+        kernel=ran.kernel,
+        file=file,
+        line=int(line) if line.isdigit() else 0,
+        threads=f"warp {found.warp} of CTA {found.cta}" if found.cta >= 0 else "",
+        count=found.count,
+        frames=found.frames or ((Frame(file, int(line), function),) if line.isdigit() else ()),
+        related=found.related,
+        fix=found.fix,
+        section=found.section,
+        objects=found.objects,
+        schedules=found.schedules,
+        warps=found.warps,
+        ctas=found.ctas,
+    )
+
+
+def _note_record(note: Note) -> HostNote:
+    kind = note.kind.name.lower().replace("_", "-")
+    return HostNote(kind, note.place, _note_line(note).partition(": ")[2])
+
+
+def _built(
+    request: ProgramRequest, tools: Toolchain, libraries: Path, folder: Path
+) -> BuiltProgram:
+    """Return the program: compiled, or an executable that was given."""
+    first = request.files[0]
+    if is_executable(first):
+        if len(request.files) > 1 or request.nvcc_flags:
+            raise ConfigError(f"{first} is an executable: it takes no other files, and no flags")
+        check_executable(first, libraries / "libcudart.so")
+        return BuiltProgram(first.absolute(), ())
+    with working(f"compiling {first.name} for {request.arch}"):
+        return build_program(
+            request.files, request.arch, tools, libraries, folder, request.nvcc_flags
+        )
 
 
 def _check(request: ProgramRequest) -> None:
@@ -113,9 +182,9 @@ def _check(request: ProgramRequest) -> None:
     for file in request.files:
         if not file.is_file():
             raise ConfigError(f"no file {file}")
-        if file.suffix not in SOURCES:
+        if file.suffix not in SOURCES and not is_executable(file):
             known = ", ".join(SOURCES)
-            raise ConfigError(f"{file} is no source: it must end in one of {known}")
+            raise ConfigError(f"{file} is no executable, and no source: those end in {known}")
 
 
 def exit_code(ran: ProgramRun) -> int:

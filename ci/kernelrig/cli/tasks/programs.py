@@ -18,7 +18,7 @@ from kernelrig.errors import ConfigError
 @command(
     iterable=["also"],
     help={
-        "file": "the program's source, as prog.cu; what stands behind -- are its arguments",
+        "file": "a source as prog.cu, or an executable; what stands behind -- are its arguments",
         "also": "another source of the program; words after the first are taken as such",
         "arch": "the GPU that the program sees: sm_100a (B200) or sm_90a (H200)",
         "nvcc_flags": "more flags for nvcc, as one word: --nvcc-flags='-Iinclude -DN=64'",
@@ -73,4 +73,4 @@ def run(
     # With --json stdout is for the document: the program's own output goes where progress goes.
     free = sys.stderr.buffer if sys.stdout is sys.stderr else None
     report = emulate_program(project_root(), request, free)
-    return Reply(report.text, exit_code=report.exit_code)
+    return Reply(report.text, exit_code=report.exit_code, program=report.program)

@@ -1,0 +1,99 @@
+"""`run` as it is typed: a program compiled, its streams, what is refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from kernelrig.model import Toolchain
+from kernelrig.proc import Completed, run_process
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = ROOT / "tests/emu/cudart/programs"
+BASICS = str(PROGRAMS / "basics.cu")
+KERNELRIG = (sys.executable, "-P", "-m", "kernelrig", "--root", str(ROOT))
+
+
+def run(*words: str, cwd: Path = ROOT) -> Completed:
+    return run_process([*KERNELRIG, *words], cwd=cwd)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "nosuch.cu"), "no file nosuch.cu"),
+        (("run", "README.md"), "README.md is no executable, and no source"),
+        (("run", BASICS, "--arch", "sm_80"), "no GPU of arch 'sm_80' is emulated; known: sm_100a"),
+        (("run", BASICS, "--kernel", "["), "--kernel is no regular expression"),
+        (("run", BASICS, "--schedules", "0"), "--schedules is from 1 to"),
+        (("run", sys.executable), "is not linked with a shared CUDA runtime"),
+        (("doctor", "--", "x"), "only `run` takes words behind --"),
+    ],
+)
+def test_what_cannot_be_run_is_one_sentence(words: tuple[str, ...], said: str) -> None:
+    done = run(*words)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+@pytest.mark.long
+def test_a_race_is_named_at_its_line_and_the_document_has_it(tmp_path: Path) -> None:
+    (tmp_path / "prog.cu").write_text((PROGRAMS / "basics.cu").read_text())
+    done = run("run", "prog.cu", "--json", "--", "race", cwd=tmp_path)
+    assert done.exit_code == 1
+    answer = json.loads(done.stdout)
+    (launch,) = answer["program"]["launches"]
+    first = launch["findings"][0]["finding"]
+    lines = (tmp_path / "prog.cu").read_text().splitlines()
+    assert (first["kind"], first["file"]) == ("race", "prog.cu")
+    assert "part[threadIdx.x] += part[threadIdx.x + step]" in lines[first["line"] - 1]
+    assert "sum<<<1, 128>>>" in lines[int(launch["place"].partition(":")[2]) - 1]
+    assert answer["program"]["exit_code"] == 0
+
+
+@pytest.mark.long
+def test_several_sources_are_one_program(tmp_path: Path) -> None:
+    (tmp_path / "main.cu").write_text(
+        "void twice(int*); __global__ void one(int* p) { *p = 1; }\n"
+        "int main(int n, char**) { int *d, h; cudaMalloc(&d, 4); one<<<1, 1>>>(d); twice(d);\n"
+        "cudaMemcpy(&h, d, 4, cudaMemcpyDeviceToHost); return h != 2 || n != 2; }\n"
+    )
+    (tmp_path / "twice.cu").write_text(
+        "__global__ void two(int* p) { *p *= FACTOR; }\nvoid twice(int* d) { two<<<1, 1>>>(d); }\n"
+    )
+    done = run("run", "main.cu", "twice.cu", "--nvcc-flags=-DFACTOR=2", "--", "word", cwd=tmp_path)
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "the program exited with code 0")
+
+
+@pytest.mark.long
+def test_functions_that_are_not_there_are_all_named(tmp_path: Path) -> None:
+    (tmp_path / "a.cu").write_text(
+        "#include <cuda.h>\nint main() { cudaGraph_t g; cudaGraphCreate(&g, 0);"
+        " cudaFreeArray(0); return cuMemCreate(0, 0, 0, 0); }\n"
+    )
+    done = run("run", "a.cu", cwd=tmp_path)
+    assert done.exit_code == 2
+    assert "3 functions that cannot be run without a GPU: cuMemCreate, cudaFreeArray" in done.stderr
+
+
+@pytest.mark.long
+def test_an_executable_is_run_as_it_is(tmp_path: Path, cuda_toolchain: Toolchain) -> None:
+    libraries = tmp_path / "libraries"
+    libraries.mkdir()
+    home = cuda_toolchain.root / "lib"
+    (libraries / "libcudart.so").symlink_to(home / "libcudart.so.13")
+    for runtime, code in (("shared", 0), ("static", 2)):
+        made = run_process(
+            [
+                *(cuda_toolchain.nvcc, "-std=c++17", "--compress-mode=none", "-cudart", runtime),
+                *("-gencode", "arch=compute_90a,code=compute_90a"),
+                *(f"-L{libraries}", f"-L{home}", BASICS, "-o", tmp_path / runtime),
+            ]
+        )
+        assert made.exit_code == 0, made.stderr
+        done = run("run", f"./{runtime}", "--arch", "sm_90a", "--", "add", "300", cwd=tmp_path)
+        assert done.exit_code == code
+        if not code:
+            assert done.stdout.splitlines()[0] == "300 right, no error"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -157,6 +159,44 @@ def test_waits_for_the_data_of_copies_are_a_ring_that_is_short() -> None:
     assert "short-ring" not in of_code(without(PIPELINE, "SYNCS", "BRA @46"))
     copies = tuple((t.replace("UTMALDG.2D", "UTMASTG.2D"), n, s) for t, n, s in PIPELINE)
     assert "short-ring" not in of_code(copies), "nothing is copied to shared memory"
+
+
+COPIED = (
+    row("      LDGSTS.E.BYPASS.128 [R4], desc[UR4][R12.64]", 800),
+    row("      LDGDEPBAR", 800),
+    row("      DEPBAR.LE SB0, 0x0", 800),
+    row("      FFMA R6, R5, R7, R6", 800, long_sb=90, selected=30),
+    row("      ISETP.NE.AND P0, PT, R10, 0x4, PT", 800),
+    row("@P0   BRA @0", 800),
+    row("      EXIT", 8),
+)
+
+
+def test_waits_behind_a_group_of_copies_are_a_short_ring_too() -> None:
+    assert next(iter(of_code(COPIED))) == "short-ring"
+    loads = tuple((t.replace("DEPBAR.LE", "IMAD.MOV"), n, s) for t, n, s in COPIED)
+    assert "short-ring" not in of_code(loads)
+
+
+def test_every_cause_is_documented_and_no_other() -> None:
+    named: set[str] = set()
+    for file in (ROOT / "ci/kernelrig/analyse/explain").glob("*_causes.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            called = (
+                node.func.id
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+                else ""
+            )
+            if called in ("estimated", "_partly_used"):
+                assert isinstance(node, ast.Call)
+                words = ast.walk(node.args[called == "_partly_used"])
+                named |= {
+                    w.value
+                    for w in words
+                    if isinstance(w, ast.Constant) and isinstance(w.value, str)
+                }
+    _, _, rest = (ROOT / "ci/docs/profiles.md").read_text().partition("| cause |")
+    assert named == set(re.findall(r"`([a-z0-9-]+)`", rest.partition("\n\n")[0]))
 
 
 SPILLED = (

@@ -48,9 +48,10 @@ void mark(uint8_t* marks, int64_t at, int size, uint8_t bit) {
     marks[at + byte] |= bit;
 }
 
+constexpr uint64_t ONES = 0x0101010101010101u;  // a byte that is written has bit 0
+
 // Whether all of these bytes are written: any place, any size.
 bool written_through(const uint8_t* marks, int64_t at, int64_t size) {
-  constexpr uint64_t ONES = 0x0101010101010101u;
   uint64_t found = ONES;
   int64_t byte = 0;
   for (; byte + 8 <= size; byte += 8) {
@@ -60,6 +61,20 @@ bool written_through(const uint8_t* marks, int64_t at, int64_t size) {
   }
   for (; byte < size; byte++)
     found &= marks[at + byte] & 1 ? ONES : 0;
+  return (found & ONES) == ONES;
+}
+
+// Whether all of these pieces are: those of a swizzled tile are of 16 bytes.
+bool written_through(const uint8_t* marks, const int64_t* starts, int64_t count, int64_t size) {
+  if (size != 16)
+    return std::all_of(starts, starts + count,
+                       [&](int64_t start) { return written_through(marks, start, size); });
+  uint64_t found = ONES;
+  for (int64_t n = 0; n < count; n++) {
+    uint64_t words[2];
+    std::memcpy(words, marks + starts[n], sizeof words);
+    found &= words[0] & words[1];
+  }
   return (found & ONES) == ONES;
 }
 
@@ -300,10 +315,8 @@ bool Memory::observe_operation(int at, int64_t clock, Arena arena, const int64_t
                                int64_t count, int size, bool write) {
   if (!count || !size)
     return !counts && !last_writer;  // nothing moves; Python has names for that
-  if (init && !write)
-    for (int64_t n = 0; n < count; n++)
-      if (!written_through(written[arena], starts[n], size))
-        return false;
+  if (init && !write && !written_through(written[arena], starts, count, size))
+    return false;
   const bool marks = counts && non_coherent && arena == GLOBAL && write;
   if (marks)
     for (int64_t n = 0; n < count; n++)

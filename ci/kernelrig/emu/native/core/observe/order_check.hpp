@@ -45,9 +45,11 @@ class OrderCheck {
 
   // Whether all of a record is ordered before it, as far as one look shows.
   bool settled(int number) const;
-  // Whether an operation whose column is `own` is ordered behind a code; and advises of nothing.
+  // The same, and whether threads alone order it, of a record that is settled.
+  bool settles(int number) const;
+  bool advises(int number) const;
+  // Whether an operation whose column is `own` is ordered behind a code that is not settled.
   bool orders(Code code, int own) const;
-  bool plain(Code code, int own) const;
   // Whether what the warp of `column` did by `time` is ordered before it.
   bool knows(int column, Time time) const;
   // Marks in `bad` which of the codes are not ordered before; false where all are (`bad` then holds
@@ -55,9 +57,6 @@ class OrderCheck {
   bool unordered(const Code* codes, size_t count, Own own, uint8_t* bad) const;
 
  private:
-  bool settles(int number) const;
-  // Whether threads alone order it, of a record that is settled.
-  bool advises(int number) const;
   bool wrong(Code code, int own) const;
   bool excused(Code code, const Code* codes, size_t count, Own own, const uint8_t* bad) const;
   bool morally_strong(const Record& record) const;

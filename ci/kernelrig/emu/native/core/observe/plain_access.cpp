@@ -25,23 +25,29 @@ bool all_are(const Code* from, size_t count, Code code) {
   return !other;
 }
 
-// What is known of codes for one access: a few come again and again.
+// What is known of codes for one access: a few come again and again, or the lanes of a few records.
 class Plain {
  public:
   Plain(const OrderCheck& check, int own) : check_(check), own_(own) {}
-  bool is(Code code) {
-    if (!code) return true;
-    Known& known = known_[size_t(code >> LANE_BITS) % KNOWN];
-    if (known.code != code) known = {code, check_.plain(code, own_)};
-    return known.plain;
-  }
+  // Whether it is ordered before, and there is nothing to advise of.
+  bool is(Code code) { return !code || look(code).plain; }
+  bool orders(Code code) { return !code || look(code).ordered; }
 
  private:
   static constexpr size_t KNOWN = 16;
   struct Known {
     Code code = 0;
-    bool plain = true;
+    bool settled = false;  // and so are all codes of the record
+    bool ordered = true, plain = true;
   };
+  const Known& look(Code code) {
+    const int number = code >> LANE_BITS;
+    Known& known = known_[size_t(number) % KNOWN];
+    if (known.code == code || (known.settled && known.code >> LANE_BITS == number)) return known;
+    const bool settled = check_.settles(number);
+    const bool ordered = settled || check_.orders(code, own_);
+    return known = {code, settled, ordered, ordered && !(settled && check_.advises(number))};
+  }
   const OrderCheck& check_;
   int own_;
   Known known_[KNOWN];
@@ -49,14 +55,9 @@ class Plain {
 
 }  // namespace
 
-bool OrderCheck::plain(Code code, int own) const {
-  return orders(code, own) && !(settles(code >> LANE_BITS) && advises(code >> LANE_BITS));
-}
-
 bool OrderCheck::orders(Code code, int own) const {
   const uint8_t bad = 1;
-  return settles(code >> LANE_BITS) || !wrong(code, own) ||
-         excused(code, &code, 1, {own, nullptr}, &bad);
+  return !wrong(code, own) || excused(code, &code, 1, {own, nullptr}, &bad);
 }
 
 Runs Region::runs(const int64_t* starts, size_t count, int bytes, std::vector<int32_t>& list) {
@@ -134,7 +135,7 @@ bool Region::read_plainly(Runs runs, Code code, int own, const OrderCheck& check
       for (size_t j = 0; j < slots_; ++j) other |= row[j] ^ last[j];
       if (other) {
         slot = 0;
-        while (slot < slots_ && row[slot] && !replaced(row[slot], code, check.orders(row[slot], own)))
+        while (slot < slots_ && row[slot] && !replaced(row[slot], code, plain.orders(row[slot])))
           ++slot;
         if (slot == slots_) return false;
         std::copy_n(row, slots_, last);

@@ -27,7 +27,7 @@ from kernelrig.emu.machine.findings import (
     Wait,
     key_of,
 )
-from kernelrig.emu.machine.operations import Op, OperationQueue
+from kernelrig.emu.machine.operations import ALL_LANES, Op, OperationQueue
 from kernelrig.emu.machine.state_spaces import RANK_SHIFT, RESERVED_BYTES, Memory
 from kernelrig.emu.numerics.arrays import LANES, Array, Mask, Pending, full_mask, lane_bits
 from kernelrig.ptx.rules import ISA_RULES
@@ -201,13 +201,14 @@ class WarpBatch:
         context: Context = NO_CONTEXT,
     ) -> None:
         """Report a finding at the instruction being executed, for the threads in `mask`."""
-        lanes = self.mask_of(mask)
-        rows = np.nonzero(lanes.any(axis=1))[0]
-        row = int(rows[0]) if len(rows) else 0
+        warps, bits, count = self.warps.tolist(), ALL_LANES, LANES * self.size
+        if mask is not None or self.lanes is not None:
+            held = self.mask_of(mask)
+            rows = np.nonzero(held.any(axis=1))[0].tolist() or [0]
+            warps, bits, count = [warps[n] for n in rows], lane_bits(held[rows[0]]), int(held.sum())
         self.machine.report(
-            kind, message, int(self.warps[row]), lane_bits(lanes[row]), self.at, severity,
-            int(lanes.sum()), same, context, self.warps[rows].tolist(),
-        )  # fmt: skip
+            kind, message, warps[0], bits, self.at, severity, count, same, context, warps
+        )
 
 
 @dataclass
@@ -302,8 +303,7 @@ class Machine:
         if self.findings.add_again(key, count, context.objects, threads):
             return
         rule = ISA_RULES.get(context.rule)
-        cta = int(self.cta_of[warp]) if warp >= 0 else -1
-        in_cta = warp % self.geometry.warps if warp >= 0 else -1
+        cta, in_cta = self._thread(warp) if warp >= 0 else (-1, -1)
         self.findings.add(
             Finding(
                 kind,

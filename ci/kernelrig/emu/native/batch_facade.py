@@ -129,21 +129,20 @@ class CorePending(Pending):
     __slots__ = ("batch", "register")
 
     def __init__(self, batch: NativeBatch, register: int) -> None:
-        calls, core = batch.machine.calls, batch.machine.core
-        of_product = any(
-            calls.core_pending(core, warp, register, None) == _OF_PRODUCT
-            for warp in batch.warps.tolist()
-        )
-        text = WAIT if of_product else LOADED
+        calls, view = batch.machine.calls, batch.view
+        kind = calls.core_pending(batch.machine.core, view.warps, view.size, register, None)
+        text = WAIT if kind == _OF_PRODUCT else LOADED
         super().__init__(np.zeros((0, 0), np.uint32), text, text)
         self.batch = batch
         self.register = register
 
     @property
     def values(self) -> Array:
-        machine, found = self.batch.machine, self.batch.held_bits(self.register).copy()
-        for row, warp in enumerate(self.batch.warps.tolist()):
-            machine.calls.core_pending(machine.core, warp, self.register, found[row].ctypes.data)
+        batch, found = self.batch, self.batch.held_bits(self.register).copy()
+        batch.machine.calls.core_pending(
+            batch.machine.core, batch.view.warps, batch.view.size, self.register,
+            found.ctypes.data,
+        )  # fmt: skip
         return found
 
 

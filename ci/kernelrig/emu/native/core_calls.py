@@ -154,7 +154,7 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "core_tensor": (None, (c_void_p, c_int64, c_void_p, c_void_p, c_uint32)),
     "core_tensor_unfinished": (c_int64, (c_void_p, c_int, c_int, c_void_p, c_int64)),
     "core_tensor_settled": (c_int64, (c_void_p, c_int, c_void_p, c_int64)),
-    "core_pending": (c_int, (c_void_p, c_int, c_int64, c_void_p)),
+    "core_pending": (c_int, (c_void_p, c_void_p, c_int, c_int64, c_void_p)),
     "core_acting_wait": (c_int, (c_void_p,)),
     "core_warpgroups": (None, (c_void_p, c_void_p, c_void_p, c_int)),
     "core_products_expected": (c_int64, (c_void_p, c_void_p, c_int64)),

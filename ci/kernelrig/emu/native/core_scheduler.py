@@ -26,7 +26,13 @@ from kernelrig.emu.machine.divergent_collectives import (
 from kernelrig.emu.machine.machine_state import ReconvergencePoint
 from kernelrig.emu.machine.progress import Progress
 from kernelrig.emu.machine.schedule_policy import EARLY, LATE, RANDOM, UNFAIR, Policy
-from kernelrig.emu.native.batch_facade import PYTHON_IN_FLIGHT, NativeBatch, lanes_of, words_at
+from kernelrig.emu.native.batch_facade import (
+    IN_FLIGHT,
+    PYTHON_IN_FLIGHT,
+    NativeBatch,
+    lanes_of,
+    words_at,
+)
 from kernelrig.emu.native.core_calls import CALLBACKS, Callbacks
 from kernelrig.emu.native.machine_facade import NativeMachine
 from kernelrig.emu.native.memory import NativeMemory
@@ -40,7 +46,7 @@ from kernelrig.emu.native.products import (
 )
 from kernelrig.emu.native.sync import FAULTS, ON_FAULT, LastWaits, settle_parts
 from kernelrig.emu.native.warpgroups import ON_REPORT, report
-from kernelrig.emu.numerics.arrays import LANES, UNDEFINED, Pending
+from kernelrig.emu.numerics.arrays import LANES, UNDEFINED
 
 _KINDS = {EARLY: 0, LATE: 1, RANDOM: 2, UNFAIR: 3}
 _ELECTED = {"first": 0, "last": 1, "hash": 2}
@@ -161,7 +167,7 @@ class CoreScheduler:
     def _unready(self, address: int, register: int, at: int) -> int:
         batch = self.machine.batch(address)
         value = unready(batch, register, at)
-        if isinstance(batch.registers[register], Pending):
+        if batch.flags[register] in (IN_FLIGHT, PYTHON_IN_FLIGHT):
             self.machine.write_register(batch, register, value)
         return 0
 

@@ -489,10 +489,14 @@ int64_t core_tensor_settled(emu::Core* core, int warp, int64_t* out, int64_t lim
   return count;
 }
 
-// Put what a load is to bring to a register of a warp, or (2) a product, into the lanes that wait for
-// it; 0 for none. `into` may be null.
-int core_pending(emu::Core* core, int warp, int64_t reg, uint32_t* into) {
+// Puts what loads (1) or a product (2) is to bring to a register of some warps into the lanes that
+// wait for it, of 32 words a warp; 0 for nothing. `into` may be null.
+int core_pending(emu::Core* core, const int32_t* warps, int count, int64_t reg, uint32_t* into) {
   uint32_t unused[emu::LANES];
-  return core->sync->bring_early(warp, reg, into ? into : unused);
+  int kind = 0;
+  for (int row = 0; row < count; row++)
+    kind = std::max(kind, core->sync->bring_early(warps[row], reg,
+                                                  into ? into + row * emu::LANES : unused));
+  return kind;
 }
 }

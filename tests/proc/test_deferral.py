@@ -69,6 +69,27 @@ def test_an_interrupt_in_the_start_of_a_job_waits_for_its_thread() -> None:
     assert interrupted
 
 
+def main_thread_waits() -> bool:
+    frame = sys._current_frames()[threading.main_thread().ident or 0]
+    state = Path(f"/proc/self/task/{os.getpid()}/stat").read_text().rpartition(")")[2].split()[0]
+    return frame.f_code.co_qualname == "Condition.wait" and state == "S"
+
+
+@pytest.mark.limit(60)
+def test_an_interrupt_that_does_not_wake_the_thread_that_waits_is_heard() -> None:
+    """As one that comes between its last look and its wait: here another thread takes it."""
+
+    def job() -> None:
+        waits_in_a_row = 0
+        while waits_in_a_row < 100:  # each look at the file lets the main thread go on, if it can
+            waits_in_a_row = waits_in_a_row + 1 if main_thread_waits() else 0
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        run_process(["sleep", "600"])
+
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs([job])
+
+
 @pytest.mark.limit(60)
 def test_a_job_that_goes_on_after_an_interrupt_starts_nothing_that_is_waited_for() -> None:
     ended: list[int] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import ParamSpec, TypeVar
 
 from kernelrig.proc.deferral import signals_deferred
@@ -13,6 +13,9 @@ from kernelrig.proc.process import STARTER, Starter
 
 T = TypeVar("T")
 P = ParamSpec("P")
+LOOK_S = 0.2
+"""A signal that comes just before a thread waits does not wake it: Python calls the handler when
+the wait ends, of a compiler maybe minutes later. On a loaded machine that is not rare."""
 
 
 class _Threads(ThreadPoolExecutor):
@@ -45,6 +48,6 @@ def run_jobs(jobs: Sequence[Callable[[], T]]) -> list[Future[T]]:
     are done."""
     with process_threads(os.cpu_count() or 1) as pool:
         futures = [pool.submit(job) for job in jobs]
-        for future in futures:
-            future.exception()
+        while wait(futures, LOOK_S).not_done:
+            pass
     return futures

@@ -26,7 +26,8 @@ from tests.toolchain_fixture import REPOSITORY
 
 FEW, MANY = 100, 10_000
 SANITIZED_MUTATIONS = 1000
-SANITIZED_PLACES = ("tests/emu/test_mutations.py", "tests/emu/native", "tests/emu/faults")
+SANITIZED_PLACES = ("tests/emu/test_mutations.py", "tests/emu/native", "tests/emu/faults",
+                    "--ignore=tests/emu/native/test_core_build.py")  # fmt: skip
 STEPS = 1500
 PAGE = os.sysconf("SC_PAGE_SIZE")
 ALLOWED_GROWTH = 48 << 20

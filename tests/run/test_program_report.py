@@ -1,0 +1,78 @@
+"""What `run` says of a program, and the exit code that follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from kernelrig.emu.cudart.messages import Noted
+from kernelrig.emu.cudart.program_launch import LaunchRun
+from kernelrig.emu.cudart.program_session import Note, ProgramRun
+from kernelrig.emu.machine.findings import Finding
+from kernelrig.run.program_report import exit_code, program_record, report_text
+
+RACE = Finding("race", "error", "nothing orders them", 0, 1, 1, 12, "a.cu:3 add")
+WARNING = replace(RACE, kind="leak", severity="warning", message="not freed", ptx_line=14)
+CLEAN = LaunchRun(1, "a.cu:9", "add", (4, 1, 1), (128, 2, 1), (2, 1, 1), (), 100, 0.1, False, 0, ())
+
+
+def run_of(*launches: LaunchRun, code: int = 0, notes: tuple[Note, ...] = ()) -> ProgramRun:
+    return ProgramRun(code, launches, notes)
+
+
+@pytest.mark.parametrize(
+    ("ran", "code"),
+    [
+        (run_of(CLEAN), 0),
+        (run_of(replace(CLEAN, findings=(WARNING,))), 0),
+        (run_of(replace(CLEAN, findings=(RACE,))), 1),
+        (run_of(replace(CLEAN, stopped=True)), 1),
+        (run_of(CLEAN, code=3), 1),
+        (run_of(CLEAN, code=-11), 1),
+        (run_of(CLEAN, notes=(Note(Noted.HOST_ACCESS, 0, ""),)), 1),
+        (run_of(CLEAN, notes=(Note(Noted.FAILED_CALL, 1, "cudaFree"),)), 0),
+        (run_of(), 2),
+        (run_of(replace(CLEAN, observed=False)), 2),
+        (run_of(code=3), 1),
+    ],
+)
+def test_the_exit_code(ran: ProgramRun, code: int) -> None:
+    assert exit_code(ran) == code
+
+
+def test_what_several_launches_of_a_kernel_found_is_said_once() -> None:
+    launches = [replace(CLEAN, number=n, findings=(RACE,)) for n in range(1, 13)]
+    other = replace(CLEAN, number=13, kernel="sub", findings=(RACE, WARNING))
+    lines = report_text(run_of(*launches, other), "NVIDIA H200", 2).splitlines()
+    assert lines[0] == "a.cu:9: launch 1: add, grid 4, block 128 x 2, cluster 2"
+    assert sum(line.startswith("error: race") for line in lines) == 2
+    assert lines[-3] == "11 launches of add found the same again: 2, 3, 4, 5, 6, 7, 8, 9 and 3 more"
+    assert lines[-1] == "emulated: NVIDIA H200, 13 launches, 2 schedules each, 2 errors, 1 warnings"
+
+
+def test_what_the_verdict_does_not_rest_on_is_said() -> None:
+    part = replace(CLEAN, ctas=2)
+    unseen = replace(CLEAN, number=2, observed=False)
+    text = report_text(run_of(part, unseen), "NVIDIA H200", 1)
+    assert "1 launch was not observed" in text
+    assert "of 1 launch a part was run (2 of 4 CTAs of add)" in text
+    assert report_text(run_of(), "NVIDIA H200", 1).endswith("none was observed")
+
+
+def test_notes_that_are_equal_are_one_line() -> None:
+    note = Note(Noted.UNWRITTEN_COPY, 0, "cudaMemcpy", "a.cu:4", "out", 16, 8)
+    text = report_text(run_of(CLEAN, notes=(note, note, note)), "NVIDIA H200", 1)
+    assert text.splitlines()[0] == (
+        "warning: a.cu:4: cudaMemcpy read 8 bytes that nothing wrote, the first at out + 0x10,"
+        " 3 times"
+    )
+
+
+def test_the_record_has_the_place_of_each_finding() -> None:
+    record = program_record(run_of(replace(CLEAN, findings=(RACE,))), "NVIDIA H200", 1)
+    found = record.launches[0].findings[0]
+    assert (found.severity, found.finding.at, found.finding.threads) == (
+        "error",
+        "a.cu:3",
+        "warp 1 of CTA 0",
+    )

@@ -122,6 +122,8 @@ def test_stalls_at_a_barrier_lie_on_the_instruction_behind_it() -> None:
     assert names(*lines, changes=short) == ["many-barriers"]
     assert names(*lines, changes=short | {latency: 100.0}) == ["serial-section"]
     assert names(*lines, units={"dram": 0.92}, changes=short) == []
+    full = Evidence(LAUNCH | short, QUIET | {"l2": 0.92}, code(WORK, *lines), None)
+    assert find_causes(full)[0].figures["stall_percent"] == 0, "they would wait for L2"
 
 
 def test_warps_that_end_early_are_named_and_those_that_feed_tensor_cores_are_not() -> None:

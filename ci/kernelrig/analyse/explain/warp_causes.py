@@ -14,13 +14,15 @@ from kernelrig.analyse.explain.estimated_cost import (
     places,
     waiting,
 )
-from kernelrig.analyse.explain.launch_evidence import LANES, Evidence, opcode
+from kernelrig.analyse.explain.launch_evidence import LANES, Evidence, opcode, rising
 from kernelrig.model import BarrierWait, CostCause, CountedInstruction
 
 _LONG_WAIT = 1000.0
 """Cycles of a warp at a barrier, beyond which others work alone meanwhile."""
 _IDLE, _STANDS = 0.35, 0.8
 """Shares of a CTA's warps, and of the samples of warps that do nothing but wait."""
+_FULL_MEMORY = (0.6, REACHABLE)
+"""Busy shares of L2 or DRAM, from which on barriers cost less, and at which they cost nothing."""
 _ELECTED, _DIVERGED = 1.5, 0.75
 """Lanes that execute what a role elects one for, and the share below which others wait for them."""
 _SPECIALISED = 0.2
@@ -102,6 +104,9 @@ def barriers(e: Evidence) -> Iterator[CostCause]:
         lambda c: c.stalls.get("barrier", 0) if not products or c.address in behind else 0
     )
     issue = e.units.get("issue", 0.0) * passes / max(1, sum(c.executed for c in e.code))
+    # Where memory is full, warps would wait for it in place of the barrier.
+    full = rising(max(e.units.get("l2", 0.0), e.units.get("dram", 0.0)), *_FULL_MEMORY)
+    stalls *= 1.0 - full
     cycles = e.warp_cycles("barrier") / passes
     long = cycles > _LONG_WAIT
     yield from estimated(

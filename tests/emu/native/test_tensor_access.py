@@ -120,6 +120,9 @@ BODIES = {
     + "and.b32 %r9, %r1, 1; setp.eq.u32 %p3, %r9, 0; @%p3 mov.u32 %r100, 4;\n" + WAITED + OUT,
     "a guarded load into it": PUT + WRITTEN + LOAD
     + "setp.lt.u32 %p3, %r1, 16; @%p3 ld.global.u32 %r100, [%rd1];\n" + WAITED + OUT,
+    "a guarded load into it, behind a value": PUT + WRITTEN + LOAD
+    + "setp.lt.u32 %p3, %r1, 16; mov.u32 %r100, 9; @%p3 ld.global.u32 %r100, [%rd1];\n" + WAITED
+    + OUT,
     "a guarded load into it, of no lane": PUT + WRITTEN + LOAD
     + "setp.gt.u32 %p3, %r1, 999; @%p3 ld.global.u32 %r100, [%rd1];\n" + WAITED + OUT,
     "lanes that write what a load at fault brings": OTHER_LANES + PART + WAITED + OUT,

@@ -8,7 +8,7 @@ instruction of their own in front of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -132,7 +132,7 @@ class _Encoder:
                     self._checks(at)
                 continue
             self._checks(at)
-            self._lowered(at, instruction, step)
+            self._lowered(at, instruction, step, sets)
             if not step.in_flight and not (step.effect and instruction.guard):
                 sets |= dict.fromkeys(r.index for r, _ in step.writes if r is not None)
         code_count = len(self.code) - start
@@ -207,8 +207,12 @@ class _Encoder:
             self._pseudo(at, pseudo)
         self._instruction(PYTHON, at, ins=(place,))
 
-    def _lowered(self, at: int, instruction: Instruction, step: Step) -> None:
-        """Write an instruction for its handler if it has one, else for Python."""
+    def _lowered(
+        self, at: int, instruction: Instruction, step: Step, known: Container[int]
+    ) -> None:
+        """Write an instruction for its handler if it has one, else for Python. `known` are the
+        registers that the segment has set before.
+        """
         guard, negated = self._guard(instruction.guard)
         operands = self._operands(step, guard)
         if step.native is None or operands is None:
@@ -216,7 +220,7 @@ class _Encoder:
             return
         number, ins, outs, behind = operands
         if instruction.guard:
-            self._keep_early(at, instruction, step, guard, negated)
+            self._keep_early(at, step, guard, negated, known)
         for pseudo in self.places.before:
             self._pseudo(at, pseudo)
         sets: tuple[int, ...] = ()
@@ -230,11 +234,13 @@ class _Encoder:
             self._pseudo(at, pseudo, guard, negated)
 
     def _keep_early(
-        self, at: int, instruction: Instruction, step: Step, guard: int, negated: int
+        self, at: int, step: Step, guard: int, negated: int, known: Container[int]
     ) -> None:
         """Have a result in flight put where a guarded instruction merges with it."""
         for register, _ in step.writes:
             if register is None or register.index not in self.brought or step.in_flight:
+                continue
+            if register.index in known:  # what is in flight comes too late for it
                 continue
             self._instruction(
                 self.find(b"register.early"), at,

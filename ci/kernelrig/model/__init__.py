@@ -144,6 +144,7 @@ if TYPE_CHECKING:
         StallShare,
         TensorUse,
     )
+    from kernelrig.model.timeline import Flow, Slice, Timeline, Track
     from kernelrig.model.tunable import Tunable
     from kernelrig.model.verdict import (
         SCHEMA,
@@ -215,6 +216,7 @@ __all__ = [
     "Fault",
     "Finding",
     "FiredRule",
+    "Flow",
     "Function",
     "FunctionResources",
     "Host",
@@ -269,6 +271,7 @@ __all__ = [
     "SharedPiece",
     "Shipped",
     "Size",
+    "Slice",
     "Slot",
     "SourceAnalysis",
     "SourceCounters",
@@ -283,9 +286,11 @@ __all__ = [
     "TensorUse",
     "Timed",
     "TimedRun",
+    "Timeline",
     "TimingAnalysis",
     "Tool",
     "Toolchain",
+    "Track",
     "Trend",
     "TrendPoint",
     "TriedSet",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kernelrig.report.screen import render_run
     from kernelrig.report.source_budget import render_source
     from kernelrig.report.source_graph import render_graph
+    from kernelrig.report.trace_events import render_timeline
     from kernelrig.report.writer import write_reports
     from kernelrig.terminal.text import render_rows
 
@@ -59,6 +60,7 @@ __all__ = [
     "render_sets",
     "render_source",
     "render_summary",
+    "render_timeline",
     "run_outcome",
     "run_word",
     "write_reports",

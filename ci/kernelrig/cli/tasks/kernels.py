@@ -162,6 +162,68 @@ def emulate(
 
 @command(
     help={
+        "kernel": KERNEL,
+        "arch": "sm_100a, sm_90a ...; default: the kernel's first",
+        "variant": "default: production",
+        "case": "images=N,ctas=N, or a case of kernel/kernels.yaml; default: images=2,ctas=2",
+        "pattern": "constant, integer or random; default: random",
+        "schedule": "number of the schedule: each is another order",
+        "seed": "seed of the inputs and of the schedule",
+        "engine": "native, numpy, or auto: native where it can be built",
+        "launch": "trace this launch file and no kernel of kernel/kernels.yaml",
+        "module": "the PTX of --launch, if not the one it names",
+        "output": "file to write",
+        "system_cuda": SYSTEM_CUDA,
+    },
+)
+def trace(
+    kernel: str = "",
+    arch: str = "",
+    variant: str = "",
+    case: str = "",
+    pattern: str = "",
+    schedule: str = "0",
+    seed: str = "0",
+    engine: str = "auto",
+    launch: str = "",
+    module: str = "",
+    output: str = "trace.json",
+    system_cuda: bool = False,
+) -> Reply:
+    """Write the order of warps, copies and barriers of an emulated launch, for Perfetto."""
+    from kernelrig.run import tracing
+
+    if module and not launch:
+        raise ConfigError("--module is the PTX of a launch file", "pass --launch FILE too")
+    request = tracing.TraceRequest(
+        kernel=kernel,
+        arch=arch,
+        variant=variant,
+        case=case,
+        pattern=pattern,
+        schedule=whole_number("schedule", schedule),
+        seed=whole_number("seed", seed),
+        engine=engine,
+        launch=launch,
+        module=module,
+        system_cuda=system_cuda,
+    )
+    traced = tracing.trace(project_root(), request, output)
+    timeline = traced.timeline
+    lines = [
+        f"{timeline.title}: order, not time",
+        f"{len(timeline.tracks)} tracks, {len(timeline.slices)} slices, {len(timeline.flows)} flows"
+        + (f"; {timeline.left_out} later events are left out" if timeline.left_out else ""),
+    ]
+    if traced.errors or traced.stopped:
+        ended = "it did not reach its end, " if traced.stopped else ""
+        lines.append(f"{ended}{traced.errors} errors were found: `invoke emulate` says which")
+    lines += [f"written: {output}", "next: open it in https://ui.perfetto.dev"]
+    return Reply("\n".join(lines))
+
+
+@command(
+    help={
         "a": "folder of a build, or KERNEL-ARCH-VARIANT, which is built",
         "b": "the other one",
         "system_cuda": SYSTEM_CUDA,

@@ -109,13 +109,14 @@ def emulate(
     spill: Path | None = None,
     *,
     partial: bool = False,
+    also: Sequence[Callable[[], Hooks]] = (),
 ) -> Outcome:
     """Run `loaded` under each of `schedules`; `dump` names the buffers to bring back.
 
     `jobs` processes run at a time, 0 for one per processor. `watch` is told how long it will take.
     The dumped buffers of a large launch go through files without a name in the folder `spill`.
     `keep` is called in those processes with the machine of each schedule at its end; what it
-    returns must be picklable.
+    returns must be picklable. `also` makes observers that report no findings, for `keep`.
     Raises CiError if a process died: it says of what, and where in the kernel; with `partial` only
     if no schedule has a result, else the outcome has it as `lost`.
     """
@@ -139,7 +140,7 @@ def emulate(
 
         def run_one(schedule: Schedule, progress: Progress) -> _One:
             begin = time.perf_counter()
-            one, ran = _run_one(loaded, schedule, tuple(observe), progress, keep, last=large)
+            one, ran = _run_one(loaded, schedule, tuple(observe), progress, keep, also, last=large)
             for name in dump:
                 left = _buffer(loaded, ran, name)
                 if large:
@@ -243,13 +244,14 @@ def _run_one(
     observe: tuple[str, ...],
     progress: Progress,
     keep: Callable[[Machine], object],
+    also: Sequence[Callable[[], Hooks]],
     *,
     last: bool = False,
 ) -> tuple[_One, ScheduleRun]:
     writers = LastWriter() if loaded.entry.expect else None
     observers: list[Hooks] = [made() for made in _factories(observe)]
     inits = [o for o in observers if isinstance(o, Init)]
-    observing = [*observers, *([writers] if writers else [])]
+    observing = [*observers, *([writers] if writers else []), *(made() for made in also)]
     ran = run(loaded.kernel, schedule, observing, progress, last=last)
     if writers and not ran.machine.stopped:
         for init in inits:

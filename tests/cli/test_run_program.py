@@ -97,3 +97,31 @@ def test_an_executable_is_run_as_it_is(tmp_path: Path, cuda_toolchain: Toolchain
         assert done.exit_code == code
         if not code:
             assert done.stdout.splitlines()[0] == "300 right, no error"
+
+
+@pytest.mark.long
+def test_random_numbers_of_curand_have_their_distributions() -> None:
+    done = run("run", str(PROGRAMS / "random.cu"), "--schedules", "1")
+    assert done.stdout.splitlines()[:6] == [
+        "uniform 0.50 0.29 1",
+        "again 1",
+        "normal 2.00 3.00 0",
+        "beyond 201",
+        "host 1",
+        "the program exited with code 0",
+    ]
+    assert done.exit_code == 0
+
+
+@pytest.mark.long
+def test_a_program_needs_no_project(tmp_path: Path) -> None:
+    kept = Path("~/.cache/kernelrig/artifacts").expanduser()
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    if not kept.exists():
+        kept.symlink_to(ROOT / "artifacts")  # tools that are fetched already
+    (tmp_path / "prog.cu").write_text((PROGRAMS / "basics.cu").read_text())
+    done = run_process(
+        [sys.executable, "-P", "-m", "kernelrig", "run", "prog.cu", "--", "add", "200"],
+        cwd=tmp_path,
+    )
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "200 right, no error")

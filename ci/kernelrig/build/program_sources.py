@@ -36,15 +36,16 @@ def build_program(
     libraries: Path,
     folder: Path,
     flags: Sequence[str] = (),
+    headers: Path | None = None,
 ) -> BuiltProgram:
     """Compile `sources` for `arch` and link them with the library in `libraries`, into `folder`.
 
-    `flags` are the user's, for nvcc. ptxas takes the PTX too, so that what a GPU would refuse is
-    refused here. Raises BuildError with the compiler's output; ConfigError for functions of CUDA
-    that the library does not have, all of them.
+    `flags` are the user's, for nvcc; `headers` is a folder for what no other has. ptxas takes the
+    PTX too, so that what a GPU would refuse is refused here. Raises BuildError with the compiler's
+    output; ConfigError for functions of CUDA that the library does not have, all of them.
     """
     made = folder / "program"
-    argv = program_argv(sources, arch, tools, libraries, made, flags)
+    argv = program_argv(sources, arch, tools, libraries, made, flags, headers)
     done = run_process(argv, timeout_s=COMPILE_LIMIT_S)
     log = readable_log(done, Path.cwd())
     if done.exit_code:
@@ -76,6 +77,7 @@ def program_argv(
     libraries: Path,
     made: Path,
     flags: Sequence[str],
+    headers: Path | None = None,
 ) -> tuple[str, ...]:
     """Return nvcc's command line, for the current folder.
 
@@ -95,6 +97,8 @@ def program_argv(
         *flags,
         *map(os.fspath, sources),
         *("-o", os.fspath(made)),
+        # Behind all other folders of headers: those of the user, and of a whole toolkit.
+        *(("-Xcompiler", f"-idirafter,{headers}") if headers else ()),
         f"-L{libraries}",
-        *("-lcudart", "-lcuda"),
+        *("-lcudart", "-lcuda", "-lcurand"),
     )

@@ -14,7 +14,7 @@ from kernelrig.build.toolchain import find_toolchain, require_arch
 from kernelrig.config.selection import choose
 from kernelrig.emu.__main__ import MOST_SCHEDULES
 from kernelrig.emu.cudart.devices import device_of
-from kernelrig.emu.cudart.library_build import library_folder
+from kernelrig.emu.cudart.library_build import HEADERS, library_folder
 from kernelrig.emu.cudart.modules import Resources
 from kernelrig.emu.cudart.program_launch import HowToRun
 from kernelrig.emu.cudart.program_session import Program, run_program
@@ -111,7 +111,7 @@ def _built(
         return BuiltProgram(first.absolute(), ())
     with working(f"compiling {first.name} for {request.arch}"):
         return build_program(
-            request.files, request.arch, tools, libraries, folder, request.nvcc_flags
+            request.files, request.arch, tools, libraries, folder, request.nvcc_flags, HEADERS
         )
 
 

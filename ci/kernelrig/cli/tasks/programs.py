@@ -72,5 +72,17 @@ def run(
     )
     # With --json stdout is for the document: the program's own output goes where progress goes.
     free = sys.stderr.buffer if sys.stdout is sys.stderr else None
-    report = emulate_program(project_root(), request, free)
+    report = emulate_program(_tools_root(), request, free)
     return Reply(report.text, exit_code=report.exit_code, program=report.program)
+
+
+def _tools_root() -> Path:
+    """Return the project, which has the tools; without one they are kept in the user's cache."""
+    try:
+        return project_root()
+    except ConfigError:
+        from kernelrig.emu.native.core_build import cache_folder
+
+        root = cache_folder().parent
+        root.mkdir(parents=True, exist_ok=True)
+        return root

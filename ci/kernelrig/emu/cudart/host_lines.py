@@ -28,6 +28,7 @@ class HostLines:
         self.base = 0
         self._known: dict[int, str] = {}
         self._sources: dict[str, list[str]] = {}
+        self._calls: dict[str, dict[Callers, int]] = {}
 
     def place(self, callers: Callers) -> str:
         """Return `prog.cu:12` for a call; functions of CUDA's headers are looked behind."""
@@ -37,13 +38,17 @@ class HostLines:
 
     def pointer(self, callers: Callers) -> str:
         """Return what an allocating call writes its pointer to: `d_a` of `cudaMalloc(&d_a, n)`."""
-        file, _, number = self.place(callers).rpartition(":")
+        place = self.place(callers)
+        file, _, number = place.rpartition(":")
         if not file:
             return ""
         lines = self._source(file)
         text = " ".join(lines[int(number) - 1 : int(number) + 1])
-        found = _POINTER.search(text)
-        return found["name"].replace("->", ".").rstrip("-.>") if found else ""
+        found = [m["name"].replace("->", ".").rstrip("-.>") for m in _POINTER.finditer(text)]
+        # Of several calls in a line each has its own address, and they are made in their order.
+        calls = self._calls.setdefault(place, {})
+        which = calls.setdefault(callers, len(calls))
+        return found[min(which, len(found) - 1)] if found else ""
 
     def _line(self, caller: int) -> str:
         if caller not in self._known:

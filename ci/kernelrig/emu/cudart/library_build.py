@@ -12,7 +12,12 @@ from kernelrig.emu.native.core_build import Variant, build, built
 from kernelrig.files.rundir import part_name
 
 SOURCES = Path(__file__).parent / "library"
-NAMES = ("libcudart.so", "libcudart.so.13", "libcuda.so", "libcuda.so.1")
+HEADERS = SOURCES / "include"
+"""Headers of CUDA's libraries that the toolkit's wheels do not have: in their place, if need be."""
+NAMES = (
+    *("libcudart.so", "libcudart.so.13", "libcuda.so", "libcuda.so.1"),
+    *("libcurand.so", "libcurand.so.10"),
+)
 """What the linker looks for, and what programs that are linked ask for."""
 
 

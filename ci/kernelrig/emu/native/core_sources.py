@@ -16,7 +16,7 @@ from pathlib import Path
 
 SOURCES = Path(__file__).parent / "core"
 _INCLUDE = re.compile(rb'^#include "([^"]+)"', re.MULTILINE)
-_KINDS = ("*.cpp", "*.hpp")
+_KINDS = ("*.cpp", "*.hpp", "*.h")
 
 
 @dataclass(frozen=True, slots=True)

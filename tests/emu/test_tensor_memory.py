@@ -300,12 +300,23 @@ def test_a_pair_allocates_the_same_columns_and_frees_together() -> None:
         assert pair(body, schedule).findings == ()
 
 
-def test_to_exit_before_the_peer_has_freed_is_found() -> None:
-    """A CTA may have waited in its dealloc for the other's, and may not: PTX says that it may."""
-    body = PAIR.replace("MEET", MEET).replace("LATE", "").replace("LAST", "")
-    found = [f for n in range(2) for f in pair(body, n).findings]
-    assert [(f.kind, f.schedule) for f in found] == [("tmem", 1)]
-    assert "the other CTA of the pair has exited" in found[0].message
+def test_a_cta_may_exit_before_the_peer_has_freed() -> None:
+    """PTX 9.7.16.5: warps can exit at once after the dealloc, whether it waited or not."""
+    late = "mov.u32 %r7, %cluster_ctarank; setp.eq.u32 %p1, %r7, RANK; @%p1 bra GO;"
+    late += "nanosleep.u32 1000; GO:"
+    for rank in "01":
+        held = late.replace("RANK", rank)
+        body = PAIR.replace("    MEET\n", f"    {MEET}\n{held}\n").replace("LATE", "")
+        for schedule in range(4):
+            assert pair(body.replace("LAST", ""), schedule).findings == ()
+
+
+def test_a_peer_that_exits_and_frees_nothing_is_found() -> None:
+    gone = "mov.u32 %r7, %cluster_ctarank; setp.eq.u32 %p1, %r7, 1; @%p1 ret;"
+    body = PAIR.replace("    MEET\n", f"    {MEET}\n{gone}\n").replace("LATE", "")
+    found = [f for n in range(4) for f in pair(body.replace("LAST", ""), n).findings]
+    assert {f.kind for f in found} >= {"leak"}
+    assert any("has exited without its own" in f.message or f.kind == "deadlock" for f in found)
 
 
 def test_columns_are_used_no_more_once_a_dealloc_was_issued() -> None:

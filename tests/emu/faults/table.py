@@ -3,7 +3,7 @@
 Letters are those of real histories: (a) a staging base of too small an alignment, (b) a proxy
 fence dropped, (c) a wrong count of stores, (d) descriptors, (e) a box too narrow, (f) an elected
 arrive without a warp sync, (g) no wait::ld before the accumulator is given back, (h) pairs that do
-not meet before alloc or dealloc, (i) no cluster barrier at exit, (j) expect_tx of one CTA only,
+not meet before alloc or dealloc, (j) expect_tx of one CTA only,
 (k) a commit for one CTA, (l) all lanes arrive, (m) expect_tx by one CTA only where both wait.
 """
 
@@ -383,7 +383,6 @@ PAIR = tuple(
         ("(h) the pair has not met before the alloc", "meet wait", "", "tmem", ("alloc",)),
         ("(h) the pair does not meet before the dealloc", "leave wait", "", "barrier-misuse",
          ("exit arrive",)),
-        ("(i) a CTA exits while the other frees", "exit wait", "", "tmem", ("dealloc",), "exited"),
         ("inits not published", "publish", "", "barrier-misuse", ("load a", "load b", "commit")),
         ("tensor memory leaks", "dealloc", "", "leak", ("alloc",)),
         ("an mma of one CTA in a pair", "first",

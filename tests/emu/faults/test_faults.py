@@ -17,6 +17,7 @@ from tests.emu.native.both_engines import emulate_both, run_every_way
 SCHEDULES = 4
 MANY_SCHEDULES = 200
 STEPS = 20_000
+EXIT_BARRIER = ("// @exit arrive", "// @exit wait")
 
 
 def broken(fault: Fault, folder: Path) -> Loaded:
@@ -71,6 +72,16 @@ def clean(kernel: Kernel, folder: Path, schedules: range) -> None:
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_what_the_faults_were_put_into_is_clean(kernel: Kernel, tmp_path: Path) -> None:
     clean(kernel, tmp_path, range(SCHEDULES))
+
+
+def test_a_pair_needs_no_barrier_behind_its_deallocs(tmp_path: Path) -> None:
+    """PTX 9.7.16.5: a warp may exit at once after the dealloc."""
+    pair = KERNELS["pair"]
+    lines = [line for line in pair.text.splitlines() if not line.endswith(EXIT_BARRIER)]
+    assert len(lines) == len(pair.text.splitlines()) - len(EXIT_BARRIER)
+    loaded = pair.load(tmp_path, "\n".join(lines))
+    emulated = [Schedule(number, max_steps=STEPS) for number in range(SCHEDULES)]
+    assert emulate(loaded, emulated, jobs=1).findings == ()
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 PTX ISA 9.7.16.5 and 9.7.16.7. With cta_group::2 a warp of each CTA of the pair takes part: the even
 CTA allocates for both and goes on, the odd one waits for it; to free, each may wait for the other.
+Once it has freed, a CTA may exit at once, also before its peer frees ("no extra synchronization").
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.isa._forms import expect, read
-from kernelrig.emu.machine.addressing import is_running
 from kernelrig.emu.machine.cta_barrier import ClusterBarriers
 from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.instruction_table import Blocked, Row, Step, Unsupported, row
@@ -213,11 +213,11 @@ def _dealloc(i: Instruction) -> Step:
                 )
                 memory.holdings(memory.peer(slot)).granted.clear()
                 memory.holdings(slot).drop(column, count)
-            elif paired and not is_running(batch.machine, memory.peer(slot)):
+            elif paired and memory.left_behind(slot, column, count):
                 batch.report(
                     "tmem",
-                    "tcgen05.dealloc.cta_group::2 when the other CTA of the pair has exited: both"
-                    " must still run",
+                    "tcgen05.dealloc.cta_group::2 when the other CTA of the pair has exited without"
+                    " its own: both must free the columns",
                     lanes,
                     context=Context(DEALLOC_WITHOUT_THE_PEER.name, ("tensor memory",)),
                 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelrig.emu.machine.addressing import is_running
 from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.stall import BARRIER, Stall
 from kernelrig.emu.numerics.arrays import LANES
@@ -169,6 +170,14 @@ class TensorMemory:
         holdings.drop(column, columns)
         self.machine.wake(self.key(slot))
         return True
+
+    def left_behind(self, slot: int, column: int, columns: int) -> bool:
+        """Say whether the peer has exited and not freed these columns: it never will.
+
+        A peer that freed them and exited is as it should be (PTX 9.7.16.5).
+        """
+        peer = self.peer(slot)
+        return not is_running(self.machine, peer) and self.holdings(peer).has(column, columns)
 
     def key(self, slot: int) -> tuple[str, int]:
         """What those who wait for columns, or for their peer, wait for."""

@@ -54,6 +54,32 @@ def test_a_race_is_named_at_its_line_and_the_document_has_it(tmp_path: Path) -> 
 
 
 @pytest.mark.long
+def test_our_own_program_gives_the_golden_checksum() -> None:
+    defines = (
+        r"-DKERNELRIG_PROGRAM=\"siglip_vision\" -DKERNELRIG_LABEL=\"patch_embed\""
+        r" -DKERNELRIG_KERNEL_REGEX=\"patch_embed_gemm\" -DKERNELRIG_ACCUM_TOL=5e-4"
+    )
+    done = run(
+        *("run", "kernel/sm90a_patch_embed_fp8.cu", "--arch", "sm_90a", "--schedules", "1"),
+        *("--kernel", "patch_embed_gemm", f"--nvcc-flags={defines}", "--"),
+        *("--mode", "check", "--case", "images=1,ctas=3", "--pattern", "constant"),
+    )
+    assert done.exit_code == 0
+    assert "Checksum (first 1024): 1769472.000000" in done.stdout
+    assert "C[0,0..3] = 1728.0 1728.0 1728.0 1728.0" in done.stdout
+    assert "0 of 150528 elements differ from the reference" in done.stdout
+    assert "emulated: NVIDIA H200, 1 launch, 1 schedules each, 0 errors" in done.stdout
+
+
+@pytest.mark.long
+def test_a_kernel_that_hangs_ends_at_the_limit() -> None:
+    done = run("run", BASICS, "--max-steps", "2000", "--", "hang")
+    assert done.exit_code == 1
+    assert done.stdout.startswith("cudaErrorLaunchTimeout, then cudaErrorLaunchTimeout\n")
+    assert "step-limit" in done.stdout
+
+
+@pytest.mark.long
 def test_several_sources_are_one_program(tmp_path: Path) -> None:
     (tmp_path / "main.cu").write_text(
         "void twice(int*); __global__ void one(int* p) { *p = 1; }\n"

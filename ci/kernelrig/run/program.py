@@ -19,7 +19,7 @@ from kernelrig.emu.cudart.modules import Resources
 from kernelrig.emu.cudart.program_launch import HowToRun
 from kernelrig.emu.cudart.program_session import Program, run_program
 from kernelrig.emu.launch.engines import choose_engine
-from kernelrig.emu.launch.execution import Schedule
+from kernelrig.emu.launch.execution import DEFAULT_STEPS, Schedule
 from kernelrig.emu.launch.exploration import ALL_OBSERVERS
 from kernelrig.errors import ConfigError
 from kernelrig.model import (
@@ -47,6 +47,7 @@ class ProgramRequest:
     observe: tuple[str, ...] = ()
     engine: str = "auto"
     system_cuda: bool = False
+    max_steps: int | None = None
     kernel: str = ""
     launch: int = 0
     ctas: int = 0
@@ -86,7 +87,9 @@ def emulate_program(
             built.path, request.arguments, libraries, str(request.files[0]), resources
         )
         how = HowToRun(
-            Schedule(seed=request.seed, engine=engine.name),
+            Schedule(
+                seed=request.seed, engine=engine.name, max_steps=request.max_steps or DEFAULT_STEPS
+            ),
             request.schedules,
             request.observe or ALL_OBSERVERS,
             kernel=request.kernel,
@@ -123,6 +126,8 @@ def _check(request: ProgramRequest) -> None:
         re.compile(request.kernel)
     except re.error as e:
         raise ConfigError(f"--kernel is no regular expression: {e}") from e
+    if request.max_steps is not None and request.max_steps < 1:
+        raise ConfigError("--max-steps starts at 1")
     if request.ctas and request.clusters:
         raise ConfigError("--ctas and --clusters say the same", "pass one of them")
     if not 1 <= request.schedules <= MOST_SCHEDULES:

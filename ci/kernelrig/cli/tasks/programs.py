@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from kernelrig.cli.command import command
-from kernelrig.cli.flag_values import name_list, whole_number
+from kernelrig.cli.flag_values import name_list, optional_whole_number, whole_number
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply
 from kernelrig.cli.rest import rest_of_command
@@ -29,6 +29,7 @@ from kernelrig.errors import ConfigError
         "launch": "observe only the launch of this number; others are run once",
         "ctas": "run only the first CTAs of each grid, as many as this; default: all",
         "clusters": "run only the first clusters of each grid",
+        "max_steps": "end a launch after so many steps of a schedule; default: 20 million",
         "engine": "native, numpy, or auto: native where it can be built",
         "system_cuda": SYSTEM_CUDA,
     },
@@ -45,6 +46,7 @@ def run(
     launch: str = "0",
     ctas: str = "0",
     clusters: str = "0",
+    max_steps: str = "",
     engine: str = "auto",
     system_cuda: bool = False,
 ) -> Reply:
@@ -67,6 +69,7 @@ def run(
         launch=whole_number("launch", launch),
         ctas=whole_number("ctas", ctas),
         clusters=whole_number("clusters", clusters),
+        max_steps=optional_whole_number("max-steps", max_steps),
         engine=engine,
         system_cuda=system_cuda,
     )

@@ -24,6 +24,8 @@ from kernelrig.proc import attached_process
 VARIABLE = "KERNELRIG_CUDART"
 """Tells library/client.cpp its descriptors, and the size of the files."""
 MAX_NOTES = 1000
+LONG_LAUNCH_S = 10.0
+"""From here on the end of a launch is said: what goes on, and how fast."""
 _MEMORY_ALLOCATION, _INVALID_VALUE, _INVALID_SYMBOL, _INVALID_FUNCTION = 2, 1, 13, 98
 
 
@@ -222,6 +224,8 @@ class _Session:
         number, place = len(self.launches) + 1, self._lines.place(asked.callers)
         ran = run_launch(number, place, function, asked, self._memory, self._how, self._say)
         self.launches.append(ran)
+        if ran.wall_s >= LONG_LAUNCH_S:
+            self._say(f"launch {number}, {ran.kernel}: {ran.wall_s:.0f} s of emulation")
         size = len(ran.printed).to_bytes(4, "little")
         return ran.error, size + ran.printed + ran.complained
 

@@ -105,6 +105,20 @@ def test_functions_that_are_not_there_are_all_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("-rdc=true", "relocatable device code is not emulated"),
+        ("-lcublasLt -lcudnn", "cannot be run without a GPU: cublasLt, cudnn"),
+    ],
+)
+def test_what_cannot_be_linked_is_one_sentence(flags: str, said: str) -> None:
+    done = run("run", BASICS, f"--nvcc-flags={flags}")
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+@pytest.mark.long
 def test_an_executable_is_run_as_it_is(tmp_path: Path, cuda_toolchain: Toolchain) -> None:
     libraries = tmp_path / "libraries"
     libraries.mkdir()

@@ -20,6 +20,10 @@ SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a")
 _UNDEFINED = re.compile(r"undefined reference to [`'](\w+)'")
 _CUDA = re.compile(r"(__)?cu(da)?[A-Z]|cu(blas|dnn|rand|fft|sparse|solver|pti)|nvrtc|nvml|nccl")
 
+_RELOCATABLE = "__cudaRegisterLinkedBinary"
+_NO_LIBRARY = re.compile(r"cannot find -l(\w+)")
+_LIBRARY = re.compile(r"(cu|nv|npp|nccl)\w*")
+
 
 @dataclass(frozen=True, slots=True)
 class BuiltProgram:
@@ -49,6 +53,14 @@ def build_program(
     done = run_process(argv, timeout_s=COMPILE_LIMIT_S)
     log = readable_log(done, Path.cwd())
     if done.exit_code:
+        if _RELOCATABLE in log:
+            raise ConfigError(
+                "relocatable device code is not emulated: nothing here links PTX",
+                "leave out -rdc=true and -dc",
+            )
+        if libraries_missing := sorted(set(filter(is_cuda_library, _NO_LIBRARY.findall(log)))):
+            names = ", ".join(libraries_missing)
+            raise ConfigError(f"the program links what cannot be run without a GPU: {names}")
         missing = sorted({name for name in _UNDEFINED.findall(log) if is_cuda_function(name)})
         if missing:
             raise ConfigError(refused(missing), "ci/docs/run.md lists what there is")
@@ -58,6 +70,10 @@ def build_program(
             f"{sources[0].name} does not compile", details="\n".join([*lines, command])
         )
     return BuiltProgram(made, parse_ptxas_log(log))
+
+
+def is_cuda_library(name: str) -> bool:
+    return _LIBRARY.fullmatch(name) is not None
 
 
 def is_cuda_function(name: str) -> bool:

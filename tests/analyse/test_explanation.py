@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from kernelrig.analyse.explain import explain_launch, join_launches
 from kernelrig.analyse.explain.cost_causes import find_causes
-from kernelrig.analyse.explain.estimated_cost import interval
+from kernelrig.analyse.explain.estimated_cost import estimated, interval
 from kernelrig.analyse.explain.launch_evidence import MOST_STALLED, Evidence
 from kernelrig.analyse.profile_report import read_report
 from kernelrig.analyse.source import analyse_source, read_counter_page
@@ -311,6 +311,17 @@ def test_no_interval_is_wider_than_a_factor_of_two(estimate: float, most: float)
     assert (1 - low) / (1 - high) <= 2.001, "in times as fast"
     if most == 1.0:
         assert low < estimate < high
+
+
+def test_a_launch_of_which_all_may_be_saved_has_a_finite_speedup() -> None:
+    (cause,) = estimated("idle-sms", "one CTA", "launch more", estimate=1.0, most=1.0)
+    assert (cause.least_percent, cause.most_percent) == (99.9, 99.9)
+    none = dict[str, float]()
+    x = Explanation(
+        "k", "H200", "latency", none, none, 0.0, 0.0, None, none, none, none, none, None, None,
+        (cause,), (cause.name,), (),
+    )  # fmt: skip
+    assert "to 99.9% of the time" in render_explanation(x)
 
 
 def explained(report: str, library: Path) -> Explanation:

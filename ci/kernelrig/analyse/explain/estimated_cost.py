@@ -26,6 +26,8 @@ REACHABLE = 0.92
 _PIPES = ("issue", "alu", "fma", "fp64", "special", "l1")
 """These get to their peak; DRAM, and the tensor pipe of a real product, do not."""
 _SPREAD = math.sqrt(2)
+_MOST_PERCENT = 99.9
+"""That is said to be saved: something of a launch is left, and a speedup is finite."""
 _AT = 3
 
 
@@ -41,9 +43,9 @@ def estimated(
     """Yield the cause with its interval; nothing where it explains nothing."""
     low, high = interval(estimate, most)
     if high > 0:
-        ends = (round(100 * low, 1), round(100 * high, 1))
+        least, most_percent = (min(round(100 * end, 1), _MOST_PERCENT) for end in (low, high))
         shown = {name: float(f"{value:.4g}") for name, value in figures.items()}
-        yield CostCause(name, means, do, *ends, shown, tuple(dict.fromkeys(at))[:_AT])
+        yield CostCause(name, means, do, least, most_percent, shown, tuple(dict.fromkeys(at))[:_AT])
 
 
 def interval(estimate: float, most: float) -> tuple[float, float]:

@@ -47,6 +47,10 @@ def test_widths_may_be_arguments() -> None:
     assert run("<%*d><%-*d>", struct.pack("<iiii", 4, 1, -3, 2)) == "<   1><2  >"
 
 
+def test_a_width_of_very_many_digits_is_bounded() -> None:
+    assert run(f"%{'9' * 5000}d|%.{'0' * 5000}2d", struct.pack("<ii", 7, 7)) == f"{7:4096}|07"
+
+
 def test_strings_end_at_their_zero_and_at_the_precision() -> None:
     values = struct.pack("<QQ", TEXT, TEXT)
     assert run("%s|%.2s|%%", values, b"long\0more") == "long|lo|%"

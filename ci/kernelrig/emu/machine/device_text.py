@@ -86,7 +86,8 @@ def _one(spec: re.Match[bytes], taken: _Arguments, read: ReadBytes) -> bytes:
 def _size(text: bytes, taken: _Arguments) -> int:
     if text == b"*":
         return max(min(int(struct.unpack("<i", taken.next(4))[0]), _WIDEST), -_WIDEST)
-    return min(int(text or b"0"), _WIDEST)
+    digits = text.lstrip(b"0")
+    return _WIDEST if len(digits) > 4 else min(int(digits or b"0"), _WIDEST)
 
 
 def _value(

@@ -231,9 +231,13 @@ class _Session:
 
     def _note(self, body: bytes) -> tuple[int, bytes]:
         said = messages.read_note(body)
-        if len(self.notes) < MAX_NOTES:
-            self.notes.append(self._described(said))
+        self._keep(self._described(said))
         return SUCCESS, b""
+
+    def _keep(self, note: Note) -> None:
+        """Keep a note: of very many the first, and an error, by which the verdict is no pass."""
+        if len(self.notes) < MAX_NOTES + (note.kind is Noted.HOST_ACCESS):
+            self.notes.append(note)
 
     def _described(self, said: NoteMessage) -> Note:
         found = self._memory.find(said.address) if said.address else None
@@ -253,6 +257,6 @@ class _Session:
         if errors:
             place = self._lines.place(asked.callers)
             text = f"cuTensorMapEncodeTiled: {'; '.join(errors)}"
-            self.notes.append(Note(Noted.TENSOR_MAP, _INVALID_VALUE, text, place))
+            self._keep(Note(Noted.TENSOR_MAP, _INVALID_VALUE, text, place))
             return _INVALID_VALUE, b""
         return SUCCESS, made.image()

@@ -26,13 +26,14 @@ def check_executable(program: Path, library: Path) -> None:
 
     All functions of CUDA that are missing are named.
     """
-    wanted = {name.partition("@")[0] for name in _symbols(program, "--undefined-only")}
+    undefined = [name.partition("@") for name in _symbols(program, "--undefined-only")]
+    wanted = {name for name, _, _ in undefined}
     if not wanted & {_REGISTERS, _DRIVER_ONLY}:
         raise ConfigError(
             f"{program.name} is not linked with a shared CUDA runtime: its own cannot be replaced",
             _RELINK,
         )
-    versions = {name.partition("@")[2] for name in _symbols(program, "--undefined-only")}
+    versions = {version for _, _, version in undefined}
     others = sorted(v for v in versions if v.startswith("libcudart.so.") and "so.13" not in v)
     if others:
         raise ConfigError(

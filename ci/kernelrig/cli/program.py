@@ -32,8 +32,9 @@ _OFFERED = {"complete", "help", "list", "print-completion-script", "version"}
 _READ_BY_INVOKE = {"debug", "list-depth", "list-format", "write-pyc"}
 """Options of Invoke's own: those that mean something here, and those that its Program reads."""
 _MORE_WORDS = {"bench": "--also", "experiment": "--name", "run": "--also"}
-_TAKES_REST = "run"
 """The tasks that take more words than they need, and the flag that takes those after the last."""
+_TAKES_REST = "run"
+"""The task that takes words behind `--`."""
 
 
 class KernelrigProgram(Program):

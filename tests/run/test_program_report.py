@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 
 import pytest
@@ -50,6 +51,19 @@ def test_what_several_launches_of_a_kernel_found_is_said_once() -> None:
     assert lines[-1] == "emulated: NVIDIA H200, 13 launches, 2 schedules each, 2 errors, 1 warnings"
 
 
+def test_what_schedules_left_differently_is_said_of_a_launch_that_found_nothing_new() -> None:
+    first, second = (replace(CLEAN, number=n, findings=(RACE,)) for n in (1, 2))
+    text = report_text(run_of(first, replace(second, differing=("sum",))), "NVIDIA H200", 2)
+    assert "note: schedules left different values in sum" in text
+    assert "found the same again" not in text
+
+
+def test_a_program_that_a_real_time_signal_ended_has_its_number() -> None:
+    number = signal.SIGRTMIN + 1
+    lines = report_text(run_of(CLEAN, code=-number), "NVIDIA H200", 1).splitlines()
+    assert lines[0] == f"the program was ended by signal {number}"
+
+
 def test_what_the_verdict_does_not_rest_on_is_said() -> None:
     part = replace(CLEAN, ctas=2)
     unseen = replace(CLEAN, number=2, observed=False)
@@ -76,3 +90,10 @@ def test_the_record_has_the_place_of_each_finding() -> None:
         "a.cu:3",
         "warp 1 of CTA 0",
     )
+
+
+def test_a_source_may_have_a_space_in_its_name() -> None:
+    race = replace(RACE, source="my prog.cu:3 add")
+    record = program_record(run_of(replace(CLEAN, findings=(race,))), "NVIDIA H200", 1)
+    (found,) = record.launches[0].findings
+    assert (found.finding.at, found.finding.frames[0].function) == ("my prog.cu:3", "add")

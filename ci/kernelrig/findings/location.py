@@ -7,6 +7,7 @@ wrong is the use of `wait` or `fence_proxy_async`, not their bodies.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
@@ -53,6 +54,19 @@ HARNESS = frozenset(
 
 _NOT_SOURCES = ("artifacts/",)
 """Folders of the repository without kernel sources: they hold the toolkit's headers."""
+_SOURCE = re.compile(r"(?P<file>.+?):(?P<line>[0-9]+)(?: (?P<function>.+))?")
+_DIGITS = 18
+
+
+def frame_of(source: str) -> Frame:
+    """Return the frame that the emulator writes as `file:line function`, else one without a file.
+
+    Of a longer number the first digits count.
+    """
+    place = _SOURCE.fullmatch(source)
+    if place is None:
+        return Frame("", 0)
+    return Frame(place["file"], int(place["line"][:_DIGITS]), place["function"] or "")
 
 
 def locate(frames: Sequence[Frame], source: str) -> Frame:

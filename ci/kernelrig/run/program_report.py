@@ -12,6 +12,7 @@ from kernelrig.emu.cudart.program_launch import LaunchRun
 from kernelrig.emu.cudart.program_session import Note, ProgramRun
 from kernelrig.emu.machine.findings import Finding as Found
 from kernelrig.errors import ConfigError
+from kernelrig.findings.location import frame_of
 from kernelrig.model import (
     EmulatedLaunch,
     EmulatedProgram,
@@ -19,7 +20,6 @@ from kernelrig.model import (
     HostNote,
     LaunchFinding,
 )
-from kernelrig.model.frame import Frame
 
 TOOL = "emulator"
 SHOWN_NUMBERS = 8
@@ -45,18 +45,17 @@ def _launch_record(ran: LaunchRun) -> EmulatedLaunch:
 
 
 def _finding_record(ran: LaunchRun, found: Found) -> Finding:
-    place, _, function = found.source.partition(" ")
-    file, _, line = place.rpartition(":")
+    place = frame_of(found.source)
     return Finding(
         tool=TOOL,
         kind=found.kind,
         message=found.message,
         kernel=ran.kernel,
-        file=file,
-        line=int(line) if line.isdigit() else 0,
+        file=place.file,
+        line=place.line,
         threads=f"warp {found.warp} of CTA {found.cta}" if found.cta >= 0 else "",
         count=found.count,
-        frames=found.frames or ((Frame(file, int(line), function),) if line.isdigit() else ()),
+        frames=found.frames or ((place,) if place.file else ()),
         related=found.related,
         fix=found.fix,
         section=found.section,
@@ -88,15 +87,19 @@ def exit_code(ran: ProgramRun) -> int:
 def report_text(ran: ProgramRun, device: str, schedules: int) -> str:
     """Return the report: what each launch found, what host calls did, how the program ended.
 
-    A finding that several launches of a kernel have is shown with the first of them.
+    A finding that several launches of a kernel have is shown with the first of them, and so is what
+    schedules left different values in.
     """
     lines = []
     seen: dict[object, str] = {}
+    differing: set[tuple[str, str]] = set()
     again: dict[str, list[int]] = {}
     for launch in ran.launches:
         new = [f for f in launch.findings if (launch.kernel, f.key) not in seen]
         seen |= {(launch.kernel, f.key): f.severity for f in new}
-        if launch.findings and not new:
+        left = {(launch.kernel, name) for name in launch.differing} - differing
+        differing |= left
+        if launch.findings and not new and not left:
             again.setdefault(launch.kernel, []).append(launch.number)
         else:
             lines += _launch_lines(launch, new)
@@ -144,7 +147,10 @@ def _counted(launches: int) -> str:
 def _ending(code: int) -> str:
     if code >= 0:
         return f"exited with code {code}"
-    return f"was ended by {signal.Signals(-code).name}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:  # a real-time signal between SIGRTMIN and SIGRTMAX
+        return f"was ended by signal {-code}"
 
 
 def _listed(numbers: Sequence[int]) -> str:

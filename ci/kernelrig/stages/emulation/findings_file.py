@@ -10,18 +10,17 @@ from typing import Any, Literal
 
 from kernelrig.errors import ProtocolError
 from kernelrig.files.serialization import from_json
+from kernelrig.findings.location import frame_of
 from kernelrig.model import Command, CommandResult, EndedBy, Verdict, broken, unreadable
 from kernelrig.model.frame import Frame
 from kernelrig.stages.context import Context
 from kernelrig.stages.harness.ended import judge_lost, judge_missing
-from kernelrig.stages.numbers import whole_number
 from kernelrig.stages.record import log_tail
 
 FOUND, REJECTED, FAILED = 1, 2, 4
 ERROR = "error: "
 SPLIT = "split"
 _NUMBER = re.compile(r"0|[1-9]\d{0,8}", re.ASCII)
-_SOURCE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?: (?P<function>.+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +58,7 @@ class Found:
     @property
     def location(self) -> Frame:
         """The located frame as `source` writes it: `file:line function`."""
-        place = _SOURCE.fullmatch(self.source)
-        if place is None:
-            return Frame("", 0)
-        return Frame(place["file"], whole_number(place["line"]), place["function"] or "")
+        return frame_of(self.source)
 
 
 @dataclass(frozen=True, slots=True)

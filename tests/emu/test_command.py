@@ -68,6 +68,8 @@ def test_what_was_run_is_written_with_the_findings(folder: Path) -> None:
         "module_sha256": sha256_file(folder / "k.ptx"),
         "stopped": [],
         "lost": {},
+        "severities": {},
+        "strict": False,
         "dumps": {},
     }
 

@@ -300,6 +300,23 @@ def test_a_pair_allocates_the_same_columns_and_frees_together() -> None:
         assert pair(body, schedule).findings == ()
 
 
+def test_an_address_without_lanes_is_a_warning_and_one_of_another_warps_an_error() -> None:
+    """PTX 9.7.16.8: a warp reaches its own quarter, which the alloc's address does not name."""
+    for quarter, kinds, rule in ((0, [], "tensor-lanes-unnamed"), (2, ["tmem"], "tensor-lanes")):
+        body = f"""
+            setp.lt.u32 %p1, %r1, 32; @%p1 bra DONE;
+            {ALLOC.format(64)}
+            ld.shared.b32 %r50, [%r5]; add.u32 %r51, %r50, {quarter << 21};
+            tcgen05.st.sync.aligned.32x32b.x1.b32 [%r51], {{%r1}};
+            {WAIT_ST}
+            {FREE.format(64)}
+        DONE:
+        """
+        found = one_warp(body, block=64, alloc=0, free=0)
+        assert found.kinds == kinds
+        assert {f.rule for f in found.findings} == {rule}
+
+
 def test_a_cta_may_exit_before_the_peer_has_freed() -> None:
     """PTX 9.7.16.5: warps can exit at once after the dealloc, whether it waited or not."""
     late = "mov.u32 %r7, %cluster_ctarank; setp.eq.u32 %p1, %r7, RANK; @%p1 bra GO;"

@@ -26,6 +26,7 @@ from kernelrig.emu.launch.exploration import ALL_OBSERVERS, Outcome, emulate, sc
 from kernelrig.emu.launch.file import read_launch
 from kernelrig.emu.launch.loader import load
 from kernelrig.emu.launch.memory_need import require_memory
+from kernelrig.emu.launch.severities import SHOWN_BY_HARDWARE, read_severities, table_text
 from kernelrig.emu.launch.workers import raised_at
 from kernelrig.emu.machine.findings import OBSERVER_OF, Finding
 from kernelrig.emu.observe.registry import OBSERVERS
@@ -104,6 +105,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--jobs", type=int, default=0, help="processes; 0: one a processor")
     run.add_argument("--source", default="", help="the file whose lines findings name")
+    run.add_argument(
+        "--severity",
+        action="append",
+        default=[],
+        metavar="RULE=LEVEL",
+        help="error, warning or off for a rule (`rules` lists them)",
+    )
+    run.add_argument("--strict", action="store_true", help="every warning is an error")
     run.add_argument("--dump", action="append", default=[], metavar="BUFFER=FILE.npy")
     run.add_argument("--json", type=Path, metavar="FILE", help="write findings and statistics")
     run.set_defaults(command=_run)
@@ -112,7 +121,14 @@ def _parser() -> argparse.ArgumentParser:
     split.add_argument("--observe", required=True, help="of memory, races, init, sync")
     split.add_argument("--json", type=Path, required=True, metavar="FILE")
     split.set_defaults(command=_split)
+    rules = commands.add_parser("rules", help="list the rules with their severities")
+    rules.set_defaults(command=_rules)
     return parser
+
+
+def _rules(_: argparse.Namespace) -> int:
+    print(table_text())
+    return 0
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -128,6 +144,8 @@ def _run(arguments: argparse.Namespace) -> int:
         needed = require_memory(read_launch(arguments.launch, large=True), observe, jobs)
         _tell(f"memory: {needed}")
     loaded = load(arguments.launch, arguments.module, arguments.source, large=arguments.large)
+    asked_for = read_severities(arguments.severity, strict=arguments.strict)
+    severities = asked_for.over(loaded.entry.severities)
     unknown = sorted(dumps.keys() - loaded.entry.buffers.keys())
     if unknown:
         known = ", ".join(loaded.entry.buffers)
@@ -151,6 +169,7 @@ def _run(arguments: argparse.Namespace) -> int:
         Watch(_tell),
         spill=next((path.parent for path in dumps.values()), None),
         partial=True,
+        severities=severities,
     )
     try:
         written = {name: _dump(name, path, outcome) for name, path in dumps.items()}
@@ -160,6 +179,8 @@ def _run(arguments: argparse.Namespace) -> int:
                 "schedules": arguments.schedules,
                 "seed": arguments.seed,
                 "accumulate": arguments.accumulate,
+                "severities": dict(severities.by_rule),
+                "strict": severities.strict,
                 "engine": engine.name,
                 "engine_note": engine.why,
                 "module_sha256": loaded.module_sha256,
@@ -173,6 +194,8 @@ def _run(arguments: argparse.Namespace) -> int:
     for finding in outcome.findings:
         cause = None if finding.cause is None else outcome.findings[finding.cause]
         print(log_text(f"  follows from that: {brief(finding)}" if cause else shown(finding)))
+    if severities.text:
+        print(log_text(f"severities: {severities.text}"))
     errors = sum(f.severity == "error" for f in outcome.findings)
     ran = f"{len(outcome.wall_s)} of " if outcome.lost else ""
     print(
@@ -228,7 +251,14 @@ def shown(finding: Finding) -> str:
     thread = f" (CTA {finding.cta} warp {finding.warp})" if finding.cta >= 0 else ""
     times = f", {finding.count} times" if finding.count > 1 else ""
     head = f"{finding.severity}: {finding.kind}: {where}{thread}{times}: {finding.message}"
-    return f"{head}\n  fix: {finding.advice}" if finding.advice else head
+    said = [head]
+    if finding.fix:
+        said.append(f"  fix: {finding.advice}")
+    elif finding.section:
+        said.append(f"  see PTX ISA {finding.section}")
+    if finding.fix and SHOWN_BY_HARDWARE.get(finding.rule) == "no":
+        said.append("  by PTX; no hardware is known to show it")
+    return "\n".join(said)
 
 
 def _dump(name: str, path: Path, outcome: Outcome) -> list[str]:

@@ -46,7 +46,7 @@ def unready(batch: WarpBatch, register: int, at: int) -> Array:
         "uninitialised",
         f"{instruction.mnemonic} reads {name}, which nothing has written",
         batch.lanes,
-        "warning",
+        context=Context("register-not-written"),
     )
     return nothing(batch.machine.program.function.registers[register].type)
 

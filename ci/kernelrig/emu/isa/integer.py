@@ -24,6 +24,7 @@ from kernelrig.emu.isa._forms import (
     unsigned,
     write,
 )
+from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.numerics.arrays import (
@@ -252,7 +253,7 @@ def _division(function: Callable[[Array, Array], Array]) -> Callable[[Instructio
                         f"{i.mnemonic} divides by zero, whose result PTX leaves open: "
                         "test the divisor before",
                         zero,
-                        "warning",
+                        context=Context("division-by-zero"),
                     )
             return function(a, b)
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.isa._forms import flat, read
+from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.instruction_table import Blocked, Native, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
@@ -139,13 +140,16 @@ def _places(
         if (here != taddr).any():
             batch.report("tmem", f"{name}: the lanes of a warp give different addresses", one)
         if lane >> 5 & 3 != quarter:
+            # An address that names no lanes is that of the alloc: hardware takes the warp's own.
+            rule = "tensor-lanes" if lane >> 5 & 3 else "tensor-lanes-unnamed"
             batch.report(
                 "tmem",
                 f"{name} at {taddr:#x} names lanes {lane & 0x60} to {(lane & 0x60) + 31}, and warp"
                 f" {int(batch.warp_in_cta[row_, 0])} reaches {32 * quarter} to {32 * quarter + 31}:"
                 " add (warp % 4) << 21 to the address",
                 one,
-                same=name,
+                same=(name, rule),
+                context=Context(rule),
             )
         if lane >> 7:
             batch.report(
@@ -153,8 +157,8 @@ def _places(
                 f"{name} at {taddr:#x}: bits 23 and up of the address are not looked at; they"
                 " should be 0",
                 one,
-                "warning",
-                same=name,
+                same=(name, "bits"),
+                context=Context("tensor-address-bits"),
             )
         inside = lane & 31
         if inside not in ((0,) if shape.tall else (0, 16)):

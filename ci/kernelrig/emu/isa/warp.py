@@ -19,6 +19,7 @@ from kernelrig.emu.isa._forms import (
     typed,
     write,
 )
+from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.numerics.arrays import BOOL, F32, I32, LANES, U32, Array, Mask, whole
@@ -127,8 +128,8 @@ def _check_sources(batch: WarpBatch, absent: Array, source: Array) -> None:
             f"lane {lane} takes the value of lane {int(source[row_at, lane])}, which does not "
             "take part: what it gets is undefined, and must not be used",
             absent,
-            "warning",
             same="shfl of an absent lane",
+            context=Context("shuffle-of-an-absent-lane"),
         )
 
 
@@ -194,8 +195,8 @@ def _activemask(i: Instruction) -> Step:
                 "activemask in a warp that has diverged: which lanes are together is up to the "
                 "hardware; pass on the mask of lanes instead",
                 lanes,
-                "warning",
                 same="activemask",
+                context=Context("activemask-diverged"),
             )
         return _masks(lanes)
 

@@ -19,6 +19,7 @@ from kernelrig.emu.launch.estimate import Estimate, Watch
 from kernelrig.emu.launch.execution import Schedule, ScheduleRun, run
 from kernelrig.emu.launch.expect import compare
 from kernelrig.emu.launch.loader import Loaded
+from kernelrig.emu.launch.severities import Severities
 from kernelrig.emu.launch.workers import Died, Loss, Workers, raised_at
 from kernelrig.emu.machine.findings import OBSERVER_OF, Finding, merge
 from kernelrig.emu.machine.grouping import grouped
@@ -38,6 +39,7 @@ ALL_OBSERVERS = ("memory", "races", "init", "sync")
 LARGE_BYTES = 1 << 28
 """Of global memory."""
 SILENT = Watch()
+AS_TABLED = Severities()
 MOST_LOST = 4
 """Where the first schedules to end have no result, so many of them, no others are begun."""
 _ALWAYS = frozenset({"results", "run"})
@@ -110,6 +112,7 @@ def emulate(
     *,
     partial: bool = False,
     also: Sequence[Callable[[], Hooks]] = (),
+    severities: Severities = AS_TABLED,
 ) -> Outcome:
     """Run `loaded` under each of `schedules`; `dump` names the buffers to bring back.
 
@@ -117,9 +120,11 @@ def emulate(
     The dumped buffers of a large launch go through files without a name in the folder `spill`.
     `keep` is called in those processes with the machine of each schedule at its end; what it
     returns must be picklable. `also` makes observers that report no findings, for `keep`.
+    `severities` are what the user says of the table; the launch file may say more.
     Raises CiError if a process died: it says of what, and where in the kernel; with `partial` only
     if no schedule has a result, else the outcome has it as `lost`.
     """
+    judged = severities.over(loaded.entry.severities)
     jobs = min(jobs or len(os.sched_getaffinity(0)), len(schedules))
     # Each schedule of a large launch gets a process, and has the memory as it is forked: what it
     # does not write is there once, for all of them.
@@ -169,7 +174,7 @@ def emulate(
         _add(counters, one.counters)
     unchecked = sorted(loaded.kernel.program.unchecked & rows.keys())
     return Outcome(
-        grouped(merge([f for f in o.findings if _is_requested(f, o, observe)] for o in ran)),
+        grouped(judged.apply(merge(_requested(o, observe) for o in ran))),
         ran[0].buffers,
         rows,
         tuple(unchecked),
@@ -181,6 +186,10 @@ def emulate(
         tuple(o.kept for o in ran),
         {schedules[n].number: _explain(loss, loaded, schedules[n]) for n, loss in lost.items()},
     )
+
+
+def _requested(one: _One, observe: Sequence[str]) -> list[Finding]:
+    return [f for f in one.findings if _is_requested(f, one, observe)]
 
 
 def _is_requested(finding: Finding, one: _One, observe: Sequence[str]) -> bool:

@@ -78,7 +78,9 @@ class ExpectEntry:
 
 @dataclass(frozen=True, slots=True)
 class LaunchEntry:
-    """The whole file. Schema 2 added the two layouts, which are optional."""
+    """The whole file. Schema 2 added the two layouts, which are optional. `severities` are of rules
+    of the emulator's table (severities.py), by name.
+    """
 
     schema: Literal[1, 2]
     entry: str
@@ -93,6 +95,7 @@ class LaunchEntry:
     expect: dict[str, ExpectEntry] = field(default_factory=dict)
     shared_layout: tuple[SharedEntry, ...] = ()
     tensor_layout: tuple[TensorEntry, ...] = ()
+    severities: dict[str, Literal["error", "warning", "off"]] = field(default_factory=dict)
 
 
 def read_launch(path: Path, *, large: bool = False) -> LaunchEntry:
@@ -122,7 +125,15 @@ def read_launch(path: Path, *, large: bool = False) -> LaunchEntry:
 def _complaints(launch: LaunchEntry, *, large: bool) -> list[str]:
     """Return what is wrong with a file whose types are right."""
     said = []
-    for key in ("buffers", "args", "tensor_maps", "expect", "shared_layout", "tensor_layout"):
+    for key in (
+        "buffers",
+        "args",
+        "tensor_maps",
+        "expect",
+        "shared_layout",
+        "tensor_layout",
+        "severities",
+    ):
         if len(getattr(launch, key)) > MAX_ENTRIES:
             said.append(f"{key!r} has {len(getattr(launch, key))} entries, at most {MAX_ENTRIES}")
     if said:

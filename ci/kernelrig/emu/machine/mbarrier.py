@@ -278,7 +278,12 @@ class Barriers:
         if not is_running(machine, slot):
             called = name_of(machine.memory, "shared", offset)
             text = f"{op.name} signals the mbarrier {called} of a CTA that has exited"
-            self._report_op(op, "exited", text, offset)
+            if kind == "commit":
+                names = self._context("exited", offset, op.wait).objects
+                context = Context("commit-to-an-exited-cta", names, wait=op.wait)
+                self.machine.report_op(op, "leak", text, same=("commit", offset), context=context)
+            else:
+                self._report_op(op, "exited", text, offset)
             return
         if barrier is None:
             called = name_of(machine.memory, "shared", offset)

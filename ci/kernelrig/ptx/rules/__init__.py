@@ -5,6 +5,7 @@ sees them broken in a run. A rule that both check is one row, so that both name 
 a `code` are static rules; the emulator's findings carry `name` as their rule.
 """
 
+from kernelrig.ptx.rules.emulated import EMULATED_RULES
 from kernelrig.ptx.rules.mbarrier import MBARRIER_RULES
 from kernelrig.ptx.rules.order import ORDER_RULES
 from kernelrig.ptx.rules.proven import (
@@ -28,7 +29,8 @@ from kernelrig.ptx.rules.row import IsaRule
 from kernelrig.ptx.rules.uninitialised import VALUE_RULES
 
 ISA_RULES: dict[str, IsaRule] = {
-    rule.name: rule for rule in (*STATIC_RULES, *ORDER_RULES, *VALUE_RULES, *MBARRIER_RULES)
+    rule.name: rule
+    for rule in (*STATIC_RULES, *ORDER_RULES, *VALUE_RULES, *MBARRIER_RULES, *EMULATED_RULES)
 }
 
 __all__ = [

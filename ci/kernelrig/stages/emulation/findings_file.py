@@ -67,6 +67,7 @@ class Ran:
     says of each that has no result, by its number, what ended it: all else is of the others.
     `engine_note` says why the engine, of those that "auto" may be, was not the native one.
 
+    `severities` and `strict` are what was said of severities besides the emulator's table.
     `dumps` has a file for each schedule; those that left the same bits share one.
     """
 
@@ -80,6 +81,8 @@ class Ran:
     engine: Literal["native", "numpy"]
     engine_note: str = ""
     lost: dict[str, str] = field(default_factory=dict)
+    severities: dict[str, str] = field(default_factory=dict)
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)

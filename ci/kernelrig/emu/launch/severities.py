@@ -1,0 +1,126 @@
+"""How severe a finding is: the table, a line for each rule, and what a user says instead.
+
+The severity of a rule and its section are those of its row in kernelrig.ptx.rules, where it has
+one. What is added here is whether hardware is known to show it. "no" means that PTX forbids it and
+that no GPU is known on which it does harm; "unknown", that nobody has tried, or said so here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from kernelrig.emu.machine.findings import OBSERVER_OF, Finding
+from kernelrig.errors import ConfigError
+from kernelrig.ptx.rules import ISA_RULES
+
+Severity = Literal["error", "warning", "off"]
+Shows = Literal["yes", "no", "unknown"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "off")
+
+SHOWN_BY_HARDWARE: Mapping[str, Shows] = {
+    "out-of-bounds": "yes",
+    "misaligned": "yes",
+    "mismatch": "yes",
+    "deadlock": "yes",
+    "mbarrier-never-completes": "yes",
+    "mbarrier-unobserved": "yes",
+    "init-without-fence": "no",
+    "address-not-published": "no",
+    "load-not-waited": "no",
+    "tensor-fence-after-wait": "no",
+    "tensor-lanes-unnamed": "no",
+    "commit-to-an-exited-cta": "no",
+}
+"""What is known; of any other rule it is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeverityRow:
+    """A line of the table. `section` is of the PTX ISA, empty where none says it."""
+
+    rule: str
+    severity: Severity
+    section: str
+    shows: Shows
+    text: str
+
+
+def _rows() -> Iterable[SeverityRow]:
+    for kind, observer in OBSERVER_OF.items():
+        text = f"what is of this kind and of no rule below; observer {observer}"
+        yield SeverityRow(kind, "error", "", SHOWN_BY_HARDWARE.get(kind, "unknown"), text)
+    for name, rule in sorted(ISA_RULES.items()):
+        shows = SHOWN_BY_HARDWARE.get(name, "unknown")
+        yield SeverityRow(name, rule.severity, rule.section, shows, rule.text)
+
+
+TABLE: Mapping[str, SeverityRow] = {row.rule: row for row in _rows()}
+_ALWAYS = frozenset({"mismatch", "deadlock", "step-limit"})
+"""Rules that are never off, and never warnings: behind them nothing was established."""
+
+
+@dataclass(frozen=True, slots=True)
+class Severities:
+    """What a user says of severities: by rule, and whether every warning is an error (`strict`)."""
+
+    by_rule: Mapping[str, Severity] = field(default_factory=dict)
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        for rule, severity in self.by_rule.items():
+            if rule not in TABLE:
+                raise ConfigError(
+                    f"no rule is called {rule!r}", "python -m kernelrig.emu rules lists them"
+                )
+            if severity not in SEVERITIES:
+                raise ConfigError(f"{rule}: a severity is {', '.join(SEVERITIES)}, not {severity}")
+            if rule in _ALWAYS and severity != "error":
+                raise ConfigError(f"{rule} is always an error: behind it nothing is established")
+
+    def over(self, others: Mapping[str, Severity]) -> Severities:
+        """Return these with what `others`, of a launch file, say of further rules."""
+        return replace(self, by_rule={**others, **self.by_rule})
+
+    @property
+    def text(self) -> str:
+        """What differs from the table, "" if nothing does."""
+        said = [f"{rule}={severity}" for rule, severity in self.by_rule.items()]
+        return ", ".join([*said, *(["every warning is an error"] if self.strict else [])])
+
+    def apply(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """Return the findings with their severities, without those that are off."""
+        judged = (replace(f, severity=self._of(f)) for f in findings)
+        return tuple(f for f in judged if f.severity != "off")
+
+    def _of(self, finding: Finding) -> str:
+        said = self.by_rule.get(finding.rule, finding.severity)
+        return "error" if said == "warning" and self.strict else said
+
+
+def read_severities(words: Iterable[str], *, strict: bool = False) -> Severities:
+    """Read `RULE=error`, `RULE=warning` and `RULE=off`.
+
+    Raises:
+        ConfigError: a word is none of these, or its rule is not in the table.
+    """
+    by_rule: dict[str, Severity] = {}
+    for word in words:
+        rule, _, said = word.partition("=")
+        found = next((s for s in SEVERITIES if s == said), None)
+        if found is None:
+            raise ConfigError(f"--severity takes RULE=error, warning or off, not {word!r}")
+        by_rule[rule] = found
+    return Severities(by_rule, strict)
+
+
+def table_text() -> str:
+    """Return the table: rule, severity, whether hardware shows it, section, text."""
+    head = ("rule", "severity", "on hardware", "PTX ISA", "what it says")
+    lines = [head, *((r.rule, r.severity, r.shows, r.section, r.text) for r in TABLE.values())]
+    widths = [max(len(line[n]) for line in lines) for n in range(4)]
+    return "\n".join(
+        "  ".join((*(cell.ljust(w) for cell, w in zip(line, widths, strict=False)), line[4]))
+        for line in lines
+    )

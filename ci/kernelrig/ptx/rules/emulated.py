@@ -1,0 +1,74 @@
+"""What only a run shows, and what is legal but seldom meant. The message of a finding says the fix.
+
+A section is empty where no part of the PTX ISA says it.
+"""
+
+from __future__ import annotations
+
+from kernelrig.ptx.rules.row import IsaRule
+
+EMULATED_RULES = (
+    IsaRule(
+        "tensor-lanes",
+        "9.7.16.8",
+        "tcgen05.ld and st name lanes of the warp's own quarter of tensor memory",
+        "a warp reaches no others",
+        "",
+    ),
+    IsaRule(
+        "tensor-lanes-unnamed",
+        "9.7.16.8",
+        "tcgen05.ld and st name the warp's own lanes, also where the address is that of the alloc",
+        "an address without lanes names 0 to 31; hardware takes the warp's own",
+        "",
+        severity="warning",
+    ),
+    IsaRule(
+        "tensor-address-bits",
+        "9.7.16.1",
+        "the bits of a tensor memory address above lane 127 are 0",
+        "they are not looked at",
+        "",
+        severity="warning",
+    ),
+    IsaRule(
+        "commit-to-an-exited-cta",
+        "9.7.16.6.1 and 9.7.16.12.1",
+        "a tcgen05.commit has arrived before the CTA of its mbarrier exits",
+        "PTX is divided on whether a later commit of the thread, which was waited for, covers it",
+        "wait for the last commit to that mbarrier before its CTA exits",
+        severity="warning",
+    ),
+    IsaRule(
+        "shuffle-of-an-absent-lane",
+        "9.7.9.6",
+        "the source lane of a shfl.sync takes part",
+        "what it gives is undefined",
+        "",
+        severity="warning",
+    ),
+    IsaRule(
+        "activemask-diverged",
+        "9.7.13.11",
+        "activemask is executed by whole warps",
+        "which lanes are together is up to the hardware",
+        "",
+        severity="warning",
+    ),
+    IsaRule(
+        "division-by-zero",
+        "9.7.1",
+        "no integer is divided by zero",
+        "PTX leaves the result open",
+        "",
+        severity="warning",
+    ),
+    IsaRule(
+        "register-not-written",
+        "",
+        "a register is written before it is read",
+        "it holds anything",
+        "",
+        severity="warning",
+    ),
+)

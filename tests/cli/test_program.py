@@ -191,8 +191,8 @@ def test_outside_a_project_one_sentence_says_what_a_project_is(tmp_path: Path) -
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr == (
         f"no project in {tmp_path} or above it: no folder there has kernel/kernels.yaml, "
-        "remotes.yaml, tasks.py; go to the folder of a project, or pass `kernelrig --root DIR TASK`"
-        "\n"
+        "remotes.yaml, tasks.py; go to the folder of a project, make this one with"
+        " `kernelrig init`, or pass `kernelrig --root DIR TASK`\n"
     )
     assert run_process([*COMMAND, "--list"], cwd=tmp_path).exit_code == 0
 

@@ -31,7 +31,7 @@ from kernelrig.proc import catch_signals, let_through
 _OFFERED = {"complete", "help", "list", "print-completion-script", "version"}
 _READ_BY_INVOKE = {"debug", "list-depth", "list-format", "write-pyc"}
 """Options of Invoke's own: those that mean something here, and those that its Program reads."""
-_MORE_WORDS = {"bench": "--also", "experiment": "--name", "run": "--also"}
+_MORE_WORDS = {"bench": "--also", "experiment": "--name", "init": "--program", "run": "--also"}
 """The tasks that take more words than they need, and the flag that takes those after the last."""
 _TAKES_REST = "run"
 """The task that takes words behind `--`."""

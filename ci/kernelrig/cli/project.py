@@ -17,18 +17,28 @@ def use_root(root: Path) -> None:
     _chosen[:] = [root.resolve()]
 
 
+def new_root() -> Path:
+    """Return the folder that a new project is made in: the chosen one, or else the current one."""
+    return _chosen[0] if _chosen else _current()
+
+
 def project_root() -> Path:
     """Return the folder of the project, by default the nearest one upward that is a project."""
     if _chosen:
         return _chosen[0]
-    try:
-        here = Path.cwd()
-    except FileNotFoundError as e:
-        raise ConfigError("the current folder was removed", "go to the folder of a project") from e
+    here = _current()
     for folder in (here, *here.parents):
         if any((folder / marker).is_file() for marker in MARKERS):
             return folder
     raise ConfigError(
         f"no project in {here} or above it: no folder there has {', '.join(MARKERS)}",
-        "go to the folder of a project, or pass `kernelrig --root DIR TASK`",
+        "go to the folder of a project, make this one with `kernelrig init`, or pass"
+        " `kernelrig --root DIR TASK`",
     )
+
+
+def _current() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError as e:
+        raise ConfigError("the current folder was removed", "go to the folder of a project") from e

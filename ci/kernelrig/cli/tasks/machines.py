@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelrig.cli.command import command
 from kernelrig.cli.flag_values import name_list, whole_number
-from kernelrig.cli.project import project_root
+from kernelrig.cli.project import new_root, project_root
 from kernelrig.cli.reply import Reply
 from kernelrig.cli.tasks.flags import SYSTEM_CUDA
 from kernelrig.errors import ConfigError
@@ -49,6 +50,21 @@ def remote_add(
         replace_entry=replace,
     )
     return Reply(text)
+
+
+@command(
+    iterable=["program"],
+    help={"program": "a CUDA program, as prog.cu; default: write one that passes"},
+)
+def init(program: list[str]) -> Reply:
+    """Make this folder a project: kernels.yaml, remotes.yaml, tasks.py, a workflow, .gitignore."""
+    from kernelrig.config.new_project import init_project
+
+    if len(program) > 1:
+        raise ConfigError("init takes one program", "add the others to kernel/kernels.yaml")
+    written = init_project(new_root(), Path(program[0]) if program else None)
+    text = "\n".join(f"wrote {name}" for name in written) or "everything is there already"
+    return Reply(f"{text}\nnext: kernelrig build, kernelrig check")
 
 
 @command(

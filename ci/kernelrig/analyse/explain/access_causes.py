@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from kernelrig.analyse.explain.estimated_cost import estimated, most_saved, place, places, waiting
 from kernelrig.analyse.explain.launch_evidence import LANES, Evidence, opcode, rising
@@ -67,9 +67,9 @@ def uncoalesced(e: Evidence) -> Iterator[CostCause]:
     An atomic operation moves no more than its own words. Where the address is of a value that was
     loaded, no layout brings lanes together: that has a name of its own.
     """
-    scattered = _looked_up(e.code)
     base = e.code[0].address if e.code else 0
     held = [x for x in _excess(e, SECTORS) if opcode(x.sass) not in _ATOMICS]
+    scattered = _looked_up(e.code, {x.at + base for x in held})
     yield from _partly_used(
         e,
         "uncoalesced",
@@ -113,11 +113,11 @@ def _partly_used(
     )
 
 
-def _looked_up(code: Sequence[CountedInstruction]) -> frozenset[int]:
-    """Return the addresses of accesses whose own address is made of a value that was loaded."""
+def _looked_up(code: Sequence[CountedInstruction], wanted: Set[int]) -> frozenset[int]:
+    """Return which of these accesses, by address, take their own address from a loaded value."""
     found = set()
     for at, c in enumerate(code):
-        address = _ADDRESS.search(c.sass)
+        address = _ADDRESS.search(c.sass) if c.address in wanted else None
         if opcode(c.sass) in _ACCESSES and address and _loaded(code, at, address[1], _STEPS):
             found.add(c.address)
     return frozenset(found)

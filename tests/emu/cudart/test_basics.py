@@ -69,11 +69,12 @@ def test_a_pointer_to_host_memory_is_found(run: partial[Ran]) -> None:
 
 def test_calls_fail_with_the_codes_of_cuda(run: partial[Ran]) -> None:
     ran = run("errors")
-    assert ran.printed.split() == ["cudaErrorInvalidValue", "0", "1", "1", "1", "0", "1"]
+    assert ran.printed.split() == ["cudaErrorInvalidValue", "0", "1", "1", "1", "1", "0", "1"]
     assert ran.run.exit_code == 4
     assert ran.run.notes[0].place == at("axpy<<<1, 2048>>>")
     assert [(note.text, note.code) for note in ran.run.notes] == [
         ("a launch returned cudaErrorInvalidValue", 1),
+        ("cudaMemcpy returned cudaErrorInvalidValue", 1),
         ("cudaMemcpy returned cudaErrorInvalidValue", 1),
         ("cudaMemcpy returned cudaErrorInvalidValue", 1),
         ("cudaFree returned cudaErrorInvalidValue", 1),

@@ -96,6 +96,7 @@ static int errors() {
   printf("%s\n", cudaGetErrorName(cudaGetLastError()));
   printf("%d\n", cudaGetLastError());
   printf("%d\n", cudaMemcpy(h, d, 256, cudaMemcpyDeviceToHost));
+  printf("%d\n", cudaMemcpy(h, d + 1, size_t(-4), cudaMemcpyDeviceToHost));
   printf("%d\n", cudaMemcpy(h, h + 1, 4, cudaMemcpyDeviceToHost));
   printf("%d\n", cudaFree(d + 1));
   printf("%d\n", cudaFree(d));

@@ -81,7 +81,7 @@ Place place_of(const void* pointer, size_t bytes) {
   if (!is_device_address(address))
     return {static_cast<uint8_t*>(const_cast<void*>(pointer))};
   auto found = allocation_of(address);
-  if (found == process().allocations.end() || address - found->first + bytes > found->second.bytes)
+  if (found == process().allocations.end() || bytes > found->second.bytes - (address - found->first))
     return {nullptr, nullptr, true, cudaErrorInvalidValue};
   uint64_t offset = address - DEVICE_BASE;
   Kind kind = found->second.kind;

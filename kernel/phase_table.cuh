@@ -45,6 +45,16 @@ struct PhaseTable {
   }
 };
 
+// The first columns of a table of `rows` rows.
+inline std::vector<Cycles> first_columns(const std::vector<Cycles> &words, int rows,
+                                         size_t columns) {
+  const size_t wide = rows == 0 ? 0 : words.size() / rows;
+  std::vector<Cycles> first;
+  for (int row = 0; row < rows; ++row)
+    first.insert(first.end(), words.begin() + row * wide, words.begin() + row * wide + columns);
+  return first;
+}
+
 // One quantity over the rows that have it. p95 is the smallest value that at least 95% of them do
 // not exceed.
 struct Figures {

@@ -95,7 +95,7 @@ struct Buffers {
   const uint16_t *comb; // BF16 bits, [n / comb_block, rows_per_image, comb_block]: table_entry
   uint16_t *c;          // BF16 bits, [m, n]
   void *workspace;
-  unsigned long long *phase_clocks; // [phase_rows, phases] in a timing build, else null
+  unsigned long long *phase_clocks; // phase_shape() in a timing build, else null
   const uint16_t *bias;             // BF16 bits, [n], for BIAS_THEN_ADD, else null
 };
 
@@ -152,12 +152,32 @@ template <class Gemm> Problem make_problem(int images, int ctas) {
           FunctionOf<Gemm>::VALUE};
 }
 
-// The shape of phase_clocks, [rows, phases]; empty in a build without clocks.
+// What a trace build records of one role in a row of phase_clocks: the records lie behind the
+// phases, in this order (phase_clock.cuh). Its phases are PHASES from `first_phase` on.
+struct TraceRole {
+  int first_phase, phases, marks;
+};
+
+// Whether a trace build of the kernel records more than cycles: it has a list TRACE_ROLES.
+template <class Gemm, class = void> struct IsTraced : std::false_type {};
+template <class Gemm>
+struct IsTraced<Gemm, std::void_t<decltype(Gemm::TRACE_ROLES)>> : std::true_type {};
+
+template <class Gemm> size_t trace_row_words() {
+  size_t words = 0;
+  if constexpr (IsTraced<Gemm>::value) {
+    for (const TraceRole &role : Gemm::TRACE_ROLES)
+      words += trace_words(role.marks);
+  }
+  return words;
+}
+
+// The shape of phase_clocks, [rows, phases and what is traced]; empty in a build without clocks.
 template <class Gemm>
 std::vector<uint64_t> phase_shape(const Problem &p, const Geometry &geometry) {
   if (!TIMING_BUILD)
     return {};
-  return {static_cast<uint64_t>(Gemm::phase_rows(p, geometry)), std::size(Gemm::PHASES)};
+  return {static_cast<uint64_t>(Gemm::phase_rows(p, geometry)), std::size(Gemm::PHASES) + trace_row_words<Gemm>()};
 }
 
 } // namespace kernelrig

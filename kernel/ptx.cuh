@@ -41,6 +41,12 @@ __device__ __forceinline__ uint64_t global_ns() {
   return ns;
 }
 
+__device__ __forceinline__ uint32_t sm() {
+  uint32_t number;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(number));
+  return number;
+}
+
 // ---- clusters -----------------------------------------------------------------------------------
 
 __device__ __forceinline__ uint32_t cluster_rank() {

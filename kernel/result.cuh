@@ -12,6 +12,7 @@
 #include "nvml.cuh"
 #include "options.cuh"
 #include "phase_table.cuh"
+#include "phase_trace.cuh"
 #include "problem.cuh"
 #include "role_figures.cuh"
 
@@ -64,6 +65,7 @@ struct Result {
   int phase_rows = 0; // each phase has the number of rows in which it was recorded
   std::vector<Figures> phases;
   std::optional<RoleFigures> roles;
+  std::optional<PhaseTrace> trace;
   bool failed = false;
   Failure failure{};
 };
@@ -150,6 +152,10 @@ inline std::string result_text(const Result &result) {
   if (result.roles) {
     json.line().key("roles");
     append_roles(json, *result.roles);
+  }
+  if (result.trace) {
+    json.line().key("trace");
+    append_trace(json, *result.trace);
   }
   json.line().key("error");
   if (result.failed) {

@@ -17,6 +17,7 @@
 #include "nvml.cuh"
 #include "options.cuh"
 #include "phase_table.cuh"
+#include "phase_trace.cuh"
 #include "problem.cuh"
 #include "reference.cuh"
 #include "relay.cuh"
@@ -304,10 +305,16 @@ private:
     if (!TIMING_BUILD)
       return;
     const DeviceMemory &clocks = set.memory.phase_clocks;
-    phase_table_ = {Gemm::phase_rows(problem_, geometry_), phase_names<Gemm>(),
-                    std::vector<Cycles>(clocks.bytes() / sizeof(Cycles)), launch_ms};
-    KERNELRIG_CUDA(cudaMemcpy(phase_table_.cycles.data(), clocks.template as<void>(),
-                              clocks.bytes(), cudaMemcpyDeviceToHost));
+    std::vector<Cycles> words(clocks.bytes() / sizeof(Cycles));
+    KERNELRIG_CUDA(cudaMemcpy(words.data(), clocks.template as<void>(), clocks.bytes(),
+                              cudaMemcpyDeviceToHost));
+    phase_table_ = {
+        Gemm::phase_rows(problem_, geometry_), phase_names<Gemm>(), {}, launch_ms};
+    phase_table_.cycles = first_columns(words, phase_table_.rows, phase_table_.names.size());
+    if constexpr (TRACE_BUILD && IsTraced<Gemm>::value) {
+      result_.trace = read_trace(words, phase_table_.rows, phase_table_.names,
+                                 list_of(Gemm::TRACE_ROLES));
+    }
     result_.phase_rows = phase_table_.rows;
     result_.phases = phase_figures(phase_table_);
     if constexpr (HasRoles<Gemm>::value) {

@@ -252,6 +252,14 @@ using LoadClock = kernelrig::PhaseClock<LOAD_PHASES>;
 using MmaClock = kernelrig::PhaseClock<MMA_PHASES>;
 using EpilogueClock = kernelrig::PhaseClock<EPILOGUE_PHASES>;
 
+// What a trace build records of a tile, behind the phases of its row: the first tiles of each pair.
+constexpr int LOAD_MARKS = Config::K_STEPS * LOAD_PHASES;
+constexpr int LOAD_TRACE = PHASE_COUNT;
+constexpr int MMA_TRACE = LOAD_TRACE + kernelrig::trace_words(LOAD_MARKS);
+constexpr int EPILOGUE_TRACE = MMA_TRACE + kernelrig::trace_words(MMA_PHASES);
+constexpr int EPILOGUE_WORDS = kernelrig::trace_words(EPILOGUE_PHASES);
+constexpr int ROW_WORDS = EPILOGUE_TRACE + EPILOGUE_WARPS * EPILOGUE_WORDS;
+
 // The tiles of one pair: a contiguous run; the first tiles % pairs pairs have one tile more.
 struct Run {
   int first, count;
@@ -271,7 +279,14 @@ struct Cta {
   unsigned long long *clocks;
 
   __device__ __forceinline__ unsigned long long *clocks_of(int tile, int first_phase) const {
-    return clocks + static_cast<size_t>(tile) * PHASE_COUNT + first_phase;
+    return clocks + static_cast<size_t>(tile) * ROW_WORDS + first_phase;
+  }
+
+  // Only the even CTA's first tiles are recorded; by one thread, which the caller chooses.
+  template <class Clock>
+  __device__ __forceinline__ void record(Clock &clock, int tile, int at, int marks) const {
+    if (rank == 0 && tile - run.first < kernelrig::TRACE_TILES)
+      clock.record(clocks_of(tile, at), marks);
   }
 };
 
@@ -318,6 +333,7 @@ __device__ __forceinline__ void load_inputs(const Cta &cta, const CUtensorMap &a
   Stage stage;
   for (int tile = cta.run.first; tile < cta.run.first + cta.run.count; ++tile) {
     LoadClock clock;
+    cta.record(clock, tile, LOAD_TRACE, LOAD_MARKS);
     clock.start();
     const Tile at(tile);
     const int a_row = at.row + cta.rank * Config::CTA_ROWS;
@@ -360,6 +376,7 @@ __device__ __forceinline__ void multiply(const Cta &cta, uint32_t tmem) {
   Accumulator accumulator;
   for (int tile = cta.run.first; tile < cta.run.first + cta.run.count; ++tile) {
     MmaClock clock;
+    cta.record(clock, tile, MMA_TRACE, MMA_PHASES);
     clock.start();
     wait_relaxed(cta.smem + Config::ACCUM_RELEASED + 8 * accumulator.index, accumulator.parity ^ 1,
                  "accum_released");
@@ -445,6 +462,8 @@ template <int COLUMNS> struct Epilogue {
     const int cta_row = cta.rank * Config::CTA_ROWS + lane_group * Config::BOX_ROWS;
     for (int tile = cta.run.first; tile < cta.run.first + cta.run.count; ++tile) {
       EpilogueClock clock;
+      if (threadIdx.x % 32 == 0)
+        cta.record(clock, tile, EPILOGUE_TRACE + warp * EPILOGUE_WORDS, EPILOGUE_PHASES);
       clock.start();
       const Tile at(tile);
       const int row = at.row + cta_row;
@@ -736,6 +755,7 @@ using kernelrig::PhaseTable;
 using kernelrig::Problem;
 using kernelrig::RoleCounts;
 using kernelrig::TensorMap;
+using kernelrig::TraceRole;
 using kernelrig::UsageError;
 
 struct Params {
@@ -797,6 +817,17 @@ struct Gemm {
 #endif
   };
   static_assert(std::size(PHASES) == PHASE_COUNT);
+  static constexpr TraceRole TRACE_ROLES[] = {
+      {0, LOAD_PHASES, LOAD_MARKS},
+      {LOAD_PHASES, MMA_PHASES, MMA_PHASES},
+      {LOAD_PHASES + MMA_PHASES, EPILOGUE_PHASES, EPILOGUE_PHASES},
+      {LOAD_PHASES + MMA_PHASES + EPILOGUE_PHASES, EPILOGUE_PHASES, EPILOGUE_PHASES},
+      {LOAD_PHASES + MMA_PHASES + 2 * EPILOGUE_PHASES, EPILOGUE_PHASES, EPILOGUE_PHASES},
+      {LOAD_PHASES + MMA_PHASES + 3 * EPILOGUE_PHASES, EPILOGUE_PHASES, EPILOGUE_PHASES},
+#if EPILOGUE_WARPS == 5
+      {LOAD_PHASES + MMA_PHASES + 4 * EPILOGUE_PHASES, EPILOGUE_PHASES, EPILOGUE_PHASES},
+#endif
+  };
 
   static int tiles(const Problem &problem) {
     return (problem.m + Config::TILE_ROWS - 1) / Config::TILE_ROWS * Config::TILES_ACROSS;

@@ -107,9 +107,12 @@ struct Config {
   static constexpr int CONSUMERS = 2; // warpgroups
   static constexpr int WARPGROUP = 128;
   static constexpr int THREADS = WARPGROUP * (1 + CONSUMERS);
-#ifdef KERNELRIG_WATCHDOG_NS // its assertion is a call, which needs more registers than 24
+#if defined(KERNELRIG_WATCHDOG_NS) // its assertion is a call, which needs more registers than 24
   static constexpr int LOAD_REGISTERS = 96;
   static constexpr int CONSUMER_REGISTERS = 208;
+#elif defined(KERNELRIG_TRACE) // so does what a clock records
+  static constexpr int LOAD_REGISTERS = 56;
+  static constexpr int CONSUMER_REGISTERS = 224;
 #else
   static constexpr int LOAD_REGISTERS = 24;
   static constexpr int CONSUMER_REGISTERS = 240;
@@ -166,6 +169,15 @@ enum LoadPhase { RING_WAIT, ISSUE };
 enum ConsumerPhase { TURN_WAIT, MULTIPLY, STORE };
 using LoadClock = PhaseClock<LOAD_PHASES>;
 using ConsumerClock = PhaseClock<CONSUMER_PHASES>;
+
+// What a trace build records of the first tiles of each consumer, behind the phases of the row.
+constexpr int LOAD_MARKS =
+    kernelrig::TRACE_TILES * Config::CONSUMERS * Config::K_STEPS * LOAD_PHASES;
+constexpr int CONSUMER_MARKS = kernelrig::TRACE_TILES * CONSUMER_PHASES;
+constexpr int LOAD_TRACE = PHASE_COUNT;
+constexpr int CONSUMER_TRACE = LOAD_TRACE + kernelrig::trace_words(LOAD_MARKS);
+constexpr int CONSUMER_WORDS = kernelrig::trace_words(CONSUMER_MARKS);
+constexpr int ROW_WORDS = CONSUMER_TRACE + Config::CONSUMERS * CONSUMER_WORDS;
 
 // The tiles of one consumer: a contiguous run of all tiles sorted by class.
 struct Run {
@@ -409,7 +421,7 @@ extern "C" __global__ void __launch_bounds__(Config::THREADS, 1)
   const int group = blockIdx.x / Config::SLICES;
   const int consumers = Config::CONSUMERS * (gridDim.x / Config::SLICES);
   const int tiles = (m + Config::TILE_ROWS - 1) / Config::TILE_ROWS;
-  unsigned long long *const clocks = phase_clocks + static_cast<size_t>(blockIdx.x) * PHASE_COUNT;
+  unsigned long long *const clocks = phase_clocks + static_cast<size_t>(blockIdx.x) * ROW_WORDS;
 
   if (warp == 0 && ptx::elect_one()) {
     ptx::prefetch_tensor_map(&a_map);
@@ -430,6 +442,7 @@ extern "C" __global__ void __launch_bounds__(Config::THREADS, 1)
     if (warp == 0 && ptx::elect_one()) {
       LoadClock clock;
       load_weights(smem, b_map, slice);
+      clock.record(clocks + LOAD_TRACE, LOAD_MARKS);
       clock.start();
       load_inputs(smem, a_map, tiles, consumers, group, slice, clock);
       clock.write(clocks);
@@ -449,6 +462,8 @@ extern "C" __global__ void __launch_bounds__(Config::THREADS, 1)
     consumer.c_map = &c_map;
     consumer.staging = smem + Config::STAGING_OFFSET + (warp - 4) * Config::WARP_STAGING_BYTES;
     ConsumerClock clock;
+    if (threadIdx.x % Config::WARPGROUP == 0)
+      clock.record(clocks + CONSUMER_TRACE + number * CONSUMER_WORDS, CONSUMER_MARKS);
     clock.start();
     consumer.run(Run(tiles, consumers, Config::CONSUMERS * group + number), clock);
     if (threadIdx.x % Config::WARPGROUP == 0)
@@ -475,6 +490,7 @@ using kernelrig::list_of;
 using kernelrig::PhaseTable;
 using kernelrig::Problem;
 using kernelrig::TensorMap;
+using kernelrig::TraceRole;
 using kernelrig::UsageError;
 
 struct Params {
@@ -538,6 +554,10 @@ struct Gemm {
   static constexpr const char *PHASES[PHASE_COUNT] = {
       "W0: ring wait", "W0: issue",           "WG1: table and turn", "WG1: MMAs",
       "WG1: store",    "WG2: table and turn", "WG2: MMAs",           "WG2: store"};
+  static constexpr TraceRole TRACE_ROLES[] = {
+      {0, LOAD_PHASES, LOAD_MARKS},
+      {LOAD_PHASES, CONSUMER_PHASES, CONSUMER_MARKS},
+      {LOAD_PHASES + CONSUMER_PHASES, CONSUMER_PHASES, CONSUMER_MARKS}};
 
   static size_t workspace_bytes(const Problem &) { return 0; }
 

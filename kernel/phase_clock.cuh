@@ -1,16 +1,16 @@
 // The device part of a timing build (KERNELRIG_TIMING): each mark() adds the cycles since the mark
 // before to a phase. In every other build it compiles to nothing.
 //
-// A trace build (KERNELRIG_TRACE, how many tiles of a CTA it records) also writes when each phase
-// ended, by %globaltimer, which all SMs share. What a clock records is TRACE_HEAD words and two for
-// each mark: CTA << 32 | SM, how often mark() was called, the time of start(), then phase and end.
-// It lies in the row of phase_clocks behind the phases. The stores cost time: those of a phase are
-// counted in the next one.
+// A trace build (KERNELRIG_TRACE: how many tiles of a role it records) also writes when each phase
+// ended, by %globaltimer, which all SMs share (trace_role.cuh). The stores cost time: those of one
+// phase are counted in the next.
 //
 // A kernel names its phases in `Gemm::PHASES`, and its phase_clocks are [phase_rows, phases]. One
 // thread of each role has a clock of that role's phases and writes it into its row: once at the end
 // where a row is a CTA, a fresh clock for each tile where a row is a tile.
 #pragma once
+
+#include "trace_role.cuh"
 
 #ifdef KERNELRIG_TRACE
 #include "ptx.cuh"
@@ -34,10 +34,8 @@ constexpr int TRACE_TILES = KERNELRIG_TRACE;
 constexpr bool TRACE_BUILD = false;
 constexpr int TRACE_TILES = 0;
 #endif
-constexpr int TRACE_HEAD = 3;
 
-// Words of one clock's record of at most `marks` marks.
-constexpr int trace_words(int marks) { return TRACE_BUILD ? TRACE_HEAD + 2 * marks : 0; }
+constexpr int trace_words(int marks) { return TRACE_BUILD ? record_words(marks) : 0; }
 
 template <int PHASE_COUNT> struct PhaseClock {
 #ifdef KERNELRIG_TIMING

@@ -1,5 +1,5 @@
-// What the clocks of a trace build recorded (phase_clock.cuh), for the result file. Plain C++ but
-// for the list of roles, a function of the words of phase_clocks.
+// What the clocks of a trace build recorded (trace_role.cuh), for the result file. Plain C++, a
+// function of the words of phase_clocks.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 #include "json.cuh"
 #include "phase_table.cuh"
-#include "problem.cuh"
+#include "trace_role.cuh"
 
 namespace kernelrig {
 
@@ -39,7 +39,7 @@ inline PhaseTrace read_trace(const std::vector<Cycles> &words, int rows,
     const Cycles *record = words.data() + row * wide + phases.size();
     for (const TraceRole &role : roles) {
       const Cycles *const head = record;
-      record += trace_words(role.marks);
+      record += record_words(role.marks);
       if (head[0] == UNWRITTEN || trace.clocks.size() == MOST_TRACED_CLOCKS)
         continue;
       TracedClock clock;

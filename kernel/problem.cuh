@@ -152,12 +152,6 @@ template <class Gemm> Problem make_problem(int images, int ctas) {
           FunctionOf<Gemm>::VALUE};
 }
 
-// What a trace build records of one role in a row of phase_clocks: the records lie behind the
-// phases, in this order (phase_clock.cuh). Its phases are PHASES from `first_phase` on.
-struct TraceRole {
-  int first_phase, phases, marks;
-};
-
 // Whether a trace build of the kernel records more than cycles: it has a list TRACE_ROLES.
 template <class Gemm, class = void> struct IsTraced : std::false_type {};
 template <class Gemm>

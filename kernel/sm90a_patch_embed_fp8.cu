@@ -555,9 +555,9 @@ struct Gemm {
       "W0: ring wait", "W0: issue",           "WG1: table and turn", "WG1: MMAs",
       "WG1: store",    "WG2: table and turn", "WG2: MMAs",           "WG2: store"};
   static constexpr TraceRole TRACE_ROLES[] = {
-      {0, LOAD_PHASES, LOAD_MARKS},
-      {LOAD_PHASES, CONSUMER_PHASES, CONSUMER_MARKS},
-      {LOAD_PHASES + CONSUMER_PHASES, CONSUMER_PHASES, CONSUMER_MARKS}};
+      {0, LOAD_MARKS},
+      {LOAD_PHASES, CONSUMER_MARKS},
+      {LOAD_PHASES + CONSUMER_PHASES, CONSUMER_MARKS}};
 
   static size_t workspace_bytes(const Problem &) { return 0; }
 

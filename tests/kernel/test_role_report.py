@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from kernelrig.files.serialization import from_json
 from kernelrig.model import Phase
 from kernelrig.proc import run_process
-from kernelrig.stages.harness.result import Roles
+from kernelrig.stages.harness.result import PhaseTrace, Roles
 
 from tests.kernel.host_program import compile_for_host
 
@@ -125,6 +126,26 @@ def test_phases_that_are_not_those_of_the_roles_are_refused(program: Path) -> No
     assert say(program, "misnamed") == (
         "a report by role of 5 epilogue warps cannot have 17 phases\n"
     )
+
+
+def test_a_trace_has_what_was_recorded_and_times_from_the_earliest_start_on(
+    program: Path, tmp_path: Path
+) -> None:
+    """Of two rows of 8 phases and the records of W0 (96 marks), WG1 and WG2 (12 each)."""
+    words = np.full((2, 8 + 195 + 27 + 27), 2**64 - 1, np.uint64)
+    words[0, 8:17] = [5 << 32 | 131, 3, 1000, 0, 1032, 1, 1064, 0, 1064]
+    words[1, 8 + 195 : 8 + 195 + 27] = [6 << 32 | 7, 40, 1010, *[2, 1500] * 12]
+    words[1, -27:-24] = [6 << 32 | 7, 1, 1020]  # whose mark was never written
+    (tmp_path / "words").write_bytes(words.tobytes())
+    (tmp_path / "trace.json").write_text(say(program, "trace", "2", str(tmp_path / "words")))
+    trace = from_json(PhaseTrace, tmp_path / "trace.json")
+    assert trace.phases[5:] == ("WG2: table and turn", "WG2: MMAs", "WG2: store")
+    first, second, third = trace.clocks
+    assert (first.row, first.first_phase, first.cta, first.sm) == (0, 0, 5, 131)
+    assert (first.marked, first.start, first.marks) == (3, 0, ((0, 32), (1, 64), (0, 64)))
+    assert (second.row, second.first_phase, second.cta, second.sm) == (1, 2, 6, 7)
+    assert (second.marked, second.start, second.marks) == (40, 10, ((2, 500),) * 12)
+    assert third.marks == ((2**64 - 1, 2**64 - 1 - 1000),)  # no phase and no time: a reader says so
 
 
 def test_the_result_file_has_the_same_figures(program: Path, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from kernelrig.model import (
     SourceCounters,
     StageKind,
     StageRecord,
+    Timeline,
     TimingAnalysis,
 )
 from kernelrig.model.symbol import is_called
@@ -252,6 +253,44 @@ def _of_run(folder: Path, run: Run, stage: str) -> PhaseCapture:
         names = ", ".join(r.name for r, _ in found)
         raise ConfigError(f"{run.id} has phases of several stages", f"--stage is one of {names}")
     return found[0][1]
+
+
+def measured_trace(root: Path, name: str, stage: str, file: str) -> Timeline:
+    """Write the timeline of a trace build's result file or run to `file`, and return it.
+
+    ConfigError for a name that is neither, or a file that cannot be written; ProtocolError where
+    nothing was traced, or what was recorded cannot be.
+    """
+    if Path(name).is_file():
+        with _named(name):
+            timeline = stages.phase_timeline(stages.load_result(Path(name)))
+    else:
+        timeline = _trace_of_run(load_finished(root, name), stage)
+    try:
+        rundir.write_atomic(Path(file), report.render_timeline(timeline))
+    except OSError as e:
+        raise ConfigError(f"--output: {file} cannot be written: {e.strerror}") from e
+    return timeline
+
+
+def _trace_of_run(directory: RunDirectory, stage: str) -> Timeline:
+    run = directory.run
+    passed = [r for r in _timed(run) if r.verdict.outcome is Outcome.PASS]
+    found = [
+        (record.name, seen)
+        for record in passed
+        if stage in ("", record.name)
+        and (seen := stages.load_timing(_stage_folder(directory.folder, run, record))).trace
+    ]
+    if not found:
+        raise ConfigError(
+            f"{run.id} has no trace of a timing stage that passed",
+            "run `ci/invoke remote-test --variant trace`",
+        )
+    if len(found) > 1:
+        names = ", ".join(name for name, _ in found)
+        raise ConfigError(f"{run.id} has traces of several stages", f"--stage is one of {names}")
+    return stages.phase_timeline(found[0][1])
 
 
 def _timed(run: Run) -> list[StageRecord]:

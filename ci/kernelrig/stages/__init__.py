@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kernelrig.stages.profile.merged_plans import merge_plans
     from kernelrig.stages.table import why_not
     from kernelrig.stages.timing.phase_capture import phase_capture, releases_early
+    from kernelrig.stages.timing.phase_trace import phase_timeline
     from kernelrig.stages.timing.plausibility import THROTTLE_REASONS
     from kernelrig.stages.timing.reader import load_timing, nearest_rank
     from kernelrig.stages.verdicts import read_stage
@@ -43,6 +44,7 @@ __all__ = [
     "merge_plans",
     "nearest_rank",
     "phase_capture",
+    "phase_timeline",
     "read_stage",
     "releases_early",
     "stage_jobs",

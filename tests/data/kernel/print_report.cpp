@@ -1,5 +1,6 @@
 // Prints what kernel/phase_table.cuh and kernel/role_report.cuh make of made tables, for a host
 // compiler alone (tests/kernel/test_role_report.py).
+//   print_report trace ROWS FILE   the words of phase_clocks in FILE, as the trace of a result file
 //   print_report figures    p95 of 1..N for some N
 //   print_report plain      the table of a kernel without roles
 //   print_report roles | json | even CYCLES | drained | misnamed
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "phase_table.cuh"
+#include "phase_trace.cuh"
 #include "role_figures.cuh"
 #include "role_report.cuh"
 
@@ -52,6 +54,20 @@ void print_plain() {
   table.cycles = {10, 100,       UNWRITTEN, 20, 300, UNWRITTEN,
                   30, UNWRITTEN, UNWRITTEN, 40, 500, UNWRITTEN};
   std::fputs(phase_table_text(table).c_str(), stdout);
+}
+
+// Phases and roles are those of the kernel for sm_90a, of whose consumers 4 tiles are recorded.
+void print_trace(int rows, const char *file) {
+  const std::vector<std::string> phases = {
+      "W0: ring wait", "W0: issue",           "WG1: table and turn", "WG1: MMAs",
+      "WG1: store",    "WG2: table and turn", "WG2: MMAs",           "WG2: store"};
+  std::vector<Cycles> words;
+  std::FILE *const from = std::fopen(file, "rb");
+  for (Cycles word; from != nullptr && std::fread(&word, sizeof word, 1, from) == 1;)
+    words.push_back(word);
+  Json json;
+  append_trace(json, read_trace(words, rows, phases, {{0, 96}, {2, 12}, {5, 12}}));
+  std::puts(json.text().c_str());
 }
 
 void print_figures() {
@@ -106,6 +122,8 @@ int main(int argc, char **argv) {
     print_plain();
   } else if (what == "figures") {
     print_figures();
+  } else if (what == "trace" && argc > 3) {
+    print_trace(std::stoi(argv[2]), argv[3]);
   } else {
     try {
       return print(what, argc > 2 ? std::stoull(argv[2]) : 0);

@@ -12,6 +12,8 @@ from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply, of_run
 from kernelrig.cli.tasks.flags import BUILD, KERNEL, SYSTEM_CUDA
 from kernelrig.errors import ConfigError
+from kernelrig.model import Timeline
+from kernelrig.terminal.text import one_line
 
 
 @command(
@@ -172,6 +174,8 @@ def emulate(
         "engine": "native, numpy, or auto: native where it can be built",
         "launch": "trace this launch file and no kernel of kernel/kernels.yaml",
         "module": "the PTX of --launch, if not the one it names",
+        "measured": "run, or result file, of a `trace` build: what it recorded on its GPU",
+        "stage": "which timing stage of the run of --measured; default: the only one with a trace",
         "output": "file to write",
         "system_cuda": SYSTEM_CUDA,
     },
@@ -187,10 +191,19 @@ def trace(
     engine: str = "auto",
     launch: str = "",
     module: str = "",
+    measured: str = "",
+    stage: str = "",
     output: str = "trace.json",
     system_cuda: bool = False,
 ) -> Reply:
-    """Write the order of warps, copies and barriers of an emulated launch, for Perfetto."""
+    """Write what warps of an emulated launch, or of a measured one, did when, for Perfetto."""
+    if measured:
+        given = (kernel, arch, variant, case, pattern, launch, module)
+        if any(given):
+            raise ConfigError("--measured names what was run: it takes no kernel and no launch")
+        return _measured_trace(measured, stage, output)
+    if stage:
+        raise ConfigError("--stage is one of a run", "pass --measured RUN too")
     from kernelrig.run import tracing
 
     if module and not launch:
@@ -210,16 +223,31 @@ def trace(
     )
     traced = tracing.trace(project_root(), request, output)
     timeline = traced.timeline
-    lines = [
-        f"{timeline.title}: order, not time",
-        f"{len(timeline.tracks)} tracks, {len(timeline.slices)} slices, {len(timeline.flows)} flows"
-        + (f"; {timeline.left_out} later events are left out" if timeline.left_out else ""),
-    ]
+    lines = [f"{timeline.title}: order, not time", _counts(timeline)]
     if traced.errors or traced.stopped:
         ended = "it did not reach its end, " if traced.stopped else ""
         lines.append(f"{ended}{traced.errors} errors were found: `invoke emulate` says which")
-    lines += [f"written: {output}", "next: open it in https://ui.perfetto.dev"]
-    return Reply("\n".join(lines))
+    return Reply("\n".join([*lines, *_written(output)]))
+
+
+def _measured_trace(name: str, stage: str, output: str) -> Reply:
+    from kernelrig.run.analyses import measured_trace
+
+    timeline = measured_trace(project_root(), name, stage, output)
+    note = "the build records while it runs: its phases last longer than production's"
+    title = one_line(timeline.title)
+    return Reply("\n".join([title, note, _counts(timeline), *_written(output)]))
+
+
+def _counts(timeline: Timeline) -> str:
+    left_out = f"; {timeline.left_out} later events are left out" if timeline.left_out else ""
+    shown = (timeline.tracks, timeline.slices, timeline.flows)
+    tracks, slices, flows = map(len, shown)
+    return f"{tracks} tracks, {slices} slices, {flows} flows{left_out}"
+
+
+def _written(output: str) -> list[str]:
+    return [f"written: {output}", "next: open it in https://ui.perfetto.dev"]
 
 
 @command(

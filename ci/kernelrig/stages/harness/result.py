@@ -122,6 +122,31 @@ class Roles:
 
 
 @dataclass(frozen=True, slots=True)
+class TracedClock:
+    """What one role of a trace build recorded in one row: a tile, or all tiles of a CTA.
+
+    Times are in ns from the earliest `start` on. Each of `marks` is the index of a phase, from
+    `first_phase` on, and when it ended; of `marked` phases the first ones are kept.
+    """
+
+    row: int
+    first_phase: int
+    cta: int
+    sm: int
+    marked: int
+    start: int
+    marks: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseTrace:
+    """The records of a trace build's last launch; `phases` are the names of all roles' phases."""
+
+    phases: tuple[str, ...]
+    clocks: tuple[TracedClock, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ShapeSeen:
     m: int
     n: int
@@ -166,6 +191,7 @@ class HarnessResult:
     phases: tuple[Phase, ...] = ()
     phase_rows: int = 0
     roles: Roles | None = None
+    trace: PhaseTrace | None = None
     function: str = Function.ROUND_THEN_ADD
     sets: int | None = None
     spot_checks: tuple[SpotCheck, ...] | None = None

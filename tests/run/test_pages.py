@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,15 @@ def test_what_cannot_be_read_is_a_sentence_and_no_error(tmp_path: Path) -> None:
 def test_an_emulated_run_has_no_time(tmp_path: Path) -> None:
     content = pages.read_content(directory(tmp_path, runs.EMULATED), runs.EMULATED)
     assert content.absent["timing"].startswith("No time of timing: emulated, ")
+
+
+def test_a_page_vouches_for_no_record_that_was_changed(tmp_path: Path) -> None:
+    held = directory(tmp_path, runs.INCOMPLETE)
+    write_reports(runs.INCOMPLETE, held.folder)
+    changed = replace(runs.INCOMPLETE, missing=())
+    (held.folder / "run.json").write_bytes(serialization.to_json(changed).encode())
+    with pytest.raises(ProtocolError, match=r"run\.json was changed"):
+        pages.write_again(tmp_path, runs.INCOMPLETE.id)
 
 
 @pytest.mark.long  # it fetches the wheel that draws

@@ -13,7 +13,7 @@ from kernelrig import report, stages
 from kernelrig.build import toolchain
 from kernelrig.errors import CiError
 from kernelrig.files import rundir
-from kernelrig.files.manifest import MANIFEST, require_unchanged, write_manifest
+from kernelrig.files.manifest import MANIFEST, require_last_record, write_manifest
 from kernelrig.files.regular_file import read_regular
 from kernelrig.model import (
     DeviceKind,
@@ -31,7 +31,7 @@ from kernelrig.notebook import trend
 from kernelrig.notebook.database import FILE, open_history
 from kernelrig.run.figures import observe, stage_folder
 from kernelrig.run.past_runs import TIME
-from kernelrig.run.store import RUNS, SOURCES, RunDirectory, load_run
+from kernelrig.run.store import RUNS, SOURCES, RunDirectory, load_finished
 from kernelrig.terminal.text import one_line
 
 _SOURCE_BYTES = 4 << 20
@@ -58,14 +58,13 @@ def write_page(directory: RunDirectory, run: Run) -> None:
 def write_again(root: Path, name: str) -> Path:
     """Write the page of a recorded run anew, with its charts; return where it is.
 
-    ProtocolError if a finished run is not as it was when it ended, CiError where the library that
-    draws charts cannot be fetched.
+    ProtocolError if a finished run is not as it was when it ended, or the record of another one as
+    its last report left it; CiError where the library that draws charts cannot be fetched.
     """
-    directory = load_run(root, name)
+    directory = load_finished(root, name)
     folder, run = directory.folder, directory.run
     ended = (folder / MANIFEST).is_file()
-    if run.state == "finished":
-        require_unchanged(folder)
+    require_last_record(folder)  # the manifest that is written here would vouch for it
     library = toolchain.fetch_wheels(root, toolchain.CHARTS)
     rundir.write_atomic(folder / report.PAGE, _render(directory, run, library))
     if ended:

@@ -63,6 +63,34 @@ def test_a_plain_program_needs_sources_and_variants_alone(project: Project) -> N
     assert (kernel.level, kernel.cuda, kernel.cases) == (0, False, {})
 
 
+def test_two_lines_are_a_plain_program(project: Project) -> None:
+    project("kernel/p.cu", "")
+    text = "schema: 2\nkernels:\n  p:\n    sources: p.cu\n"
+    kernel = config.load_kernels(project("kernel/kernels.yaml", text))["p"]
+    assert (kernel.level, kernel.sources) == (0, {"sm_100a": "p.cu", "sm_90a": "p.cu"})
+    assert [(v.name, v.program) for v in kernel.variants.values()] == [("production", "p")]
+    old = project("kernel/kernels.yaml", text.replace("schema: 2", "schema: 1"))
+    assert len(mistakes(lambda: config.load_kernels(old))) == 2  # sources, variants
+    wrong = project("kernel/kernels.yaml", text.replace("p.cu", "q.cu"))
+    (said,) = mistakes(lambda: config.load_kernels(wrong))
+    assert said.startswith("kernel/kernels.yaml:4: no file 'q.cu' in kernel/")
+
+
+@pytest.mark.parametrize("key", ["kernel_regex: k", "cases: {smoke: {images: 1}}", "level: 1"])
+def test_an_entry_with_a_key_of_the_harness_is_no_plain_program(project: Project, key: str) -> None:
+    project("kernel/p.cu", "")
+    text = f"schema: 2\nkernels:\n  p:\n    {key}\n    sources: p.cu\n"
+    root = project("kernel/kernels.yaml", text)
+    assert "missing key 'shape' in 'p'" in "\n".join(mistakes(lambda: config.load_kernels(root)))
+
+
+def test_a_whole_entry_means_the_same_in_both_schemas(project: Project) -> None:
+    project("kernel/gemm.cu", "")
+    one = config.load_kernels(project("kernel/kernels.yaml", KERNEL))
+    two = project("kernel/kernels.yaml", KERNEL.replace("schema: 1", "schema: 2"))
+    assert config.load_kernels(two) == one
+
+
 @pytest.mark.parametrize(
     ("label", "of_90a", "of_100a"),
     [
@@ -104,17 +132,20 @@ def test_variants_of_a_plain_program_may_share_its_name(project: Project) -> Non
         (
             "    shape: {rows_per_image: 196, n: 768, k: 768}\n",
             "",
-            "3: missing key 'shape' in 'gemm'; a harness program (level 1) needs it",
+            "3: missing key 'shape' in 'gemm'; a harness program (level 1) needs it;"
+            " a program with a main of its own says 'level: 0' and needs none of these",
         ),
         (
             "smoke: {images: 1}, sanitizer: {images: 7, ctas: 4}",
             "",
-            "3: missing key 'cases' in 'gemm'; a harness program (level 1) needs it",
+            "3: missing key 'cases' in 'gemm'; a harness program (level 1) needs it;"
+            " a program with a main of its own says 'level: 0' and needs none of these",
         ),
         (
             "kernel_regex: gemm_kernel",
             "label: x",
-            "3: missing key 'kernel_regex' in 'gemm'; a harness program (level 1) needs it",
+            "3: missing key 'kernel_regex' in 'gemm'; a harness program (level 1) needs it;"
+            " a program with a main of its own says 'level: 0' and needs none of these",
         ),
         (
             "gemm_kernel",

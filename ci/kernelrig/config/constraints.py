@@ -85,7 +85,8 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
             if not getattr(kernel, key):
                 yield Complaint(
                     (),
-                    f"missing key '{key}' in '{kernel.name}'; a harness program (level 1) needs it",
+                    f"missing key '{key}' in '{kernel.name}'; a harness program (level 1) needs it;"
+                    " a program with a main of its own says 'level: 0' and needs none of these",
                 )
     for key in ("sources", "variants"):
         if not getattr(kernel, key):

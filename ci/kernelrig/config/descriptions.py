@@ -51,10 +51,13 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "env": "Environment variables of every command on the host.",
     },
     "Kernel": {
-        "sources": f"{_ARCH_MAP}: the source file, relative to kernel/.",
-        "variants": "The ways to compile it, by name; `production` is the default of every task.",
+        "sources": f"{_ARCH_MAP}: the source file, relative to kernel/. In schema 2 also one file, "
+        "which is compiled for sm_100a and sm_90a.",
+        "variants": "The ways to compile it, by name; `production` is the default of every task. "
+        "Schema 2 has it without being told.",
         "level": "1: a program with the harness's command line and result files. 0: any program, "
-        "judged by its exit code and `expected_lines`.",
+        "judged by its exit code and `expected_lines`. Default: 1; in schema 2 0, of an entry "
+        "without kernel_regex, cases, shape and accum_tol.",
         "kernel_regex": "Regular expression of the kernel function's name: resources, sanitizers "
         "and profiles are of the functions that it matches.",
         "label": "What reports must say of its times, for example that it is a stand-in; one text, "

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kernelrig.config.constraints import kernel_rules, remote_rules, stage_rules
-from kernelrig.config.schema import KernelsFile, PlanFile, RemotesFile
+from kernelrig.config.schema import ARCHS, KernelsFile, PlanFile, RemotesFile
 from kernelrig.config.yaml_source import Document, read_yaml
 from kernelrig.errors import ConfigError
 from kernelrig.files.validation import Complaint, Loc, convert, nearest, unknown_key
@@ -60,6 +60,7 @@ def remote_sources(root: Path) -> dict[str, str]:
 def load_kernels(root: Path) -> dict[str, Kernel]:
     """Read kernel/kernels.yaml: the kernels by name."""
     document = read_yaml(root / KERNELS, KERNELS)
+    _fill_in(document.value)
     folder = (root / KERNELS).parent
 
     def rules(way: Loc, kernel: Kernel) -> Iterable[Complaint]:
@@ -103,6 +104,26 @@ def read_remotes(document: Document) -> dict[str, Remote]:
     _upgrade_remotes(document.value)
     file = read_file(document, RemotesFile, "remotes", lambda way, remote: remote_rules(remote))
     return file.remotes or {}
+
+
+_OF_THE_HARNESS = ("level", "kernel_regex", "cases", "shape", "accum_tol")
+"""Keys of which a plain program has none, in files of schema 2."""
+
+
+def _fill_in(value: object) -> None:
+    """Write out what an entry of schema 2 may leave unsaid; one of schema 1 says everything.
+
+    An entry with no key of the harness is a plain program. One source is that of every arch, and
+    without variants there is `production`, whose program is called as the kernel.
+    """
+    if not isinstance(value, dict) or value.get("schema") != 2:
+        return
+    for loc, entry in _entries(value, ("kernels",), ()):
+        if not any(key in entry for key in _OF_THE_HARNESS):
+            entry["level"] = 0
+        if isinstance(source := entry.get("sources"), str):
+            entry["sources"] = dict.fromkeys(ARCHS, source)
+        entry.setdefault("variants", {"production": {"program": str(loc[-1])}})
 
 
 def _upgrade_remotes(value: object) -> None:

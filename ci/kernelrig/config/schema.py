@@ -17,6 +17,9 @@ from kernelrig.files.rundir import write_json
 from kernelrig.files.validation import NAMED_BY_KEY, adapter
 from kernelrig.model import Kernel, ProfilePlan, Remote, Stage
 
+ARCHS = ("sm_100a", "sm_90a")
+"""What a source is for that names no arch: B200 and H200."""
+
 
 @dataclass(frozen=True, slots=True)
 class RemotesFile:
@@ -30,7 +33,7 @@ class RemotesFile:
 class KernelsFile:
     """The kernels to build: kernel/kernels.yaml."""
 
-    schema: Literal[1]
+    schema: Literal[1, 2]
     kernels: dict[str, Kernel]
 
 
@@ -55,7 +58,18 @@ def json_schema(kind: type) -> dict[str, Any]:
     """Return the JSON Schema of a file."""
     from kernelrig.config.descriptions import DESCRIPTIONS  # no task needs them
 
-    return record_schema(kind, DESCRIPTIONS)
+    schema = record_schema(kind, DESCRIPTIONS)
+    if kind is KernelsFile:
+        _allow_short_entries(schema["$defs"]["Kernel"])
+    return schema
+
+
+def _allow_short_entries(kernel: dict[str, Any]) -> None:
+    """Allow what config.load fills in: one source for every arch, and no variants."""
+    sources = kernel["properties"]["sources"]
+    kinds = {key: sources.pop(key) for key in ("type", "additionalProperties")}
+    sources["anyOf"] = [{"type": "string"}, kinds]
+    kernel["required"].remove("variants")
 
 
 def record_schema(

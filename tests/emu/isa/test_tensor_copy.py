@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from kernelrig.emu.frontend.variables import UnsupportedKernel
@@ -70,6 +72,46 @@ def test_a_swizzle_is_of_absolute_addresses() -> None:
     result = run(body, A, image(map_), np.zeros(1024, np.uint8))
     assert result.buffers["out"][16:32].tolist() == A[0, :16].tolist()
     assert result.buffers["out"][128 + 32 : 128 + 48].tolist() == A[1, :16].tolist()
+
+
+@pytest.mark.parametrize("rank", [4, 5])
+def test_boxes_of_four_and_five_dimensions(rank: int) -> None:
+    """In order, what is out of bounds zero (PTX ISA 5.5): the last dimension by one element."""
+    array = A.reshape((2, 4, 4, 8, 64) if rank == 5 else (8, 4, 8, 64))
+    box = (32, 4, 2, 2, 2)[:rank]
+    at = (16, 2, 1, 3 if rank == 5 else 7, 0)[:rank]
+    count = math.prod(box)
+    out = np.ones(count, np.uint8)
+    body = START + load(at, nbytes=count) + WAIT + store_tile(count)
+    result = run(body, array, image(map_of(array, "u8", box)), out)
+    assert result.kinds == []
+    padded = np.zeros(tuple(n + b for n, b in zip(array.shape, box[::-1], strict=True)), np.uint8)
+    padded[tuple(slice(n) for n in array.shape)] = array
+    places = zip(at[::-1], box[::-1], strict=True)
+    want = padded[tuple(slice(first, first + size) for first, size in places)]
+    assert np.array_equal(result.buffers["out"], want.reshape(-1))
+
+
+@pytest.mark.parametrize(("rank", "form"), [(4, ""), (5, ""), (5, ".add")])
+def test_boxes_of_four_and_five_dimensions_are_stored(rank: int, form: str) -> None:
+    """FILL writes thread t to words 4 t to 4 t + 3; what lies out of bounds is dropped."""
+    shape = (2, 3, 2, 2, 8)[5 - rank :]
+    target = np.ones(shape, np.uint32)
+    box = (8, 2, 2, 2, 2)[:rank]
+    at = (0, 0, 0, 1, 1)[:rank]
+    corner = ", ".join(map(str, at))
+    name = f"cp.{'reduce.' if form else ''}async.bulk.tensor.{rank}d.global.shared::cta{form}"
+    store = f"{name}.bulk_group [%rd1, {{{corner}}}], [%r2];\n"
+    map_ = image(map_of(target, "u32", box))
+    result = run(START + FILL + store + DRAIN, target, map_, np.zeros(1))
+    assert result.kinds == []
+    tile = (np.arange(math.prod(box), dtype=np.uint32) // 4).reshape(box[::-1])
+    want = target.copy()
+    places = zip(at[::-1], box[::-1], shape, strict=True)
+    inside = tuple(slice(first, min(first + size, dim)) for first, size, dim in places)
+    part = tile[tuple(slice(s.stop - s.start) for s in inside)]
+    want[inside] = part + 1 if form else part
+    assert np.array_equal(result.buffers["a"], want)
 
 
 def test_what_is_out_of_bounds_is_zero_and_counts_in_full() -> None:
@@ -315,8 +357,6 @@ def test_a_store_whose_source_is_read_after_the_exit_is_a_leak() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
-         " [%r2], [%rd1, {0, 0, 0, 0}], [%r1];", ".4d is not supported"),
         ("cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
          " [%r2], [%rd1, {0, 0, 0}], [%r1], {%h1};", ".im2col is not supported"),
         ("cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes"

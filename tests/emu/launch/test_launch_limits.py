@@ -81,3 +81,35 @@ def test_a_number_of_schedules_or_processes_that_ends_no_machine(
     assert main(["run", str(tmp_path / "none.json"), flag, str(HUGE)]) == 2
     said = "error: --schedules is at most 10000, --jobs 1024, not "
     assert capsys.readouterr().err.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("directive", "changes", "said"),
+    [
+        (".maxntid 16", {}, "'block' has 32 threads, and k takes at most 16 (.maxntid)"),
+        (".reqntid 64", {}, "'block' is [32, 1, 1], and k takes [64, 1, 1] alone (.reqntid)"),
+        (
+            ".explicitcluster .reqnctapercluster 2, 1, 1",
+            {},
+            "'cluster' is [1, 1, 1], and k takes [2, 1, 1] alone (.reqnctapercluster)",
+        ),
+        (".reqntid 32, 1, 1", {}, ""),
+        (".maxntid 8, 4 .minnctapersm 2", {}, ""),
+        (".reqnctapercluster 2", {"grid": [2, 1, 1], "cluster": [2, 1, 1]}, ""),
+    ],
+)
+def test_a_launch_keeps_to_the_kernels_directives(
+    directive: str,
+    changes: dict[str, Any],
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "launch.json").write_text(json.dumps({**GOOD, **changes}))
+    (tmp_path / "k.ptx").write_text(
+        ".version 9.0\n.target sm_100a\n.address_size 64\n"
+        f".visible .entry k(.param .u64 a) {directive} {{ ret; }}\n"
+    )
+    words = ["--module", str(tmp_path / "k.ptx"), "--jobs", "1", "--engine", "numpy"]
+    assert main(["run", str(tmp_path / "launch.json"), *words]) == (2 if said else 0)
+    assert said in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""cp.async.bulk.tensor of tiles, 1 to 3 dimensions. PTX ISA 9.7.9.27, layouts 5.5.
+"""cp.async.bulk.tensor of tiles, 1 to 5 dimensions. PTX ISA 9.7.9.27, layouts 5.5.
 
 A box lies in shared memory with its fastest dimension first, its rows without gaps or, under a
 swizzle, as far apart as that is wide, its 16-byte chunks permuted by the swizzle on the absolute
@@ -39,11 +39,11 @@ SHARED_ALIGNMENT = 128
 _PATTERN = 1024  # bytes after which every swizzle repeats
 _CHUNKS = np.dtype(np.complex128)  # 16 bytes that NumPy moves as one
 _OPERATIONS = "add min max inc dec and or xor"
-_RANKS = {"1d": 1, "2d": 2, "3d": 3}
+_RANKS = {"1d": 1, "2d": 2, "3d": 3, "4d": 4, "5d": 5}
 
 
 def _rank(i: Instruction) -> int:
-    return _RANKS[chosen(i, "1d 2d 3d")]
+    return _RANKS[chosen(i, " ".join(_RANKS))]
 
 
 def _tensor(i: Instruction, operand: Operand, rank: int) -> list[Read]:
@@ -302,7 +302,7 @@ def _prefetch(i: Instruction) -> Step:
     return Step(run, tuple(_tensor(i, tensor, rank)), effect=True, native=native)
 
 
-_DIMENSIONS = "1d 2d 3d tile L2::cache_hint"
+_DIMENSIONS = "1d 2d 3d 4d 5d tile L2::cache_hint"
 
 _TRIED = {
     "cp.async.bulk.global.mbarrier::complete_tx::bytes.tensor": "1d 2d 3d tile shared::cluster",

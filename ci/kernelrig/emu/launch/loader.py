@@ -66,6 +66,8 @@ def load(
     function = _function(module, entry.entry, module_path.name)
     buffers = {name: Buffer(_size(b)) for name, b in entry.buffers.items()}
     geometry = Geometry(entry.grid, entry.block, entry.cluster)
+    if said := _out_of_bounds(function, entry):
+        raise ConfigError(f"{path.name}: {said}")
     try:
         kernel = bind(
             module, function, geometry, buffers, entry.dynamic_smem_bytes, source, _layout(entry)
@@ -77,6 +79,33 @@ def load(
     _fill_buffers(entry, kernel, path)
     _fill_arguments(entry, kernel, function, path)
     return Loaded(entry, path.parent, kernel, sha256_file(module_path))
+
+
+def _out_of_bounds(function: Function, entry: LaunchEntry) -> str:
+    """Say what of the launch the kernel's directives forbid (PTX ISA 11.4), "" if nothing."""
+    exact = {"reqntid": ("block", entry.block), "reqnctapercluster": ("cluster", entry.cluster)}
+    for directive, (key, given) in exact.items():
+        asked = _triple(function, directive)
+        if asked and asked != given:
+            return (
+                f"'{key}' is {list(given)}, and {function.name} takes {list(asked)} alone"
+                f" (.{directive})"
+            )
+    most, threads = _triple(function, "maxntid"), math.prod(entry.block)
+    if most and threads > math.prod(most):
+        return (
+            f"'block' has {threads} threads, and {function.name} takes at most {math.prod(most)}"
+            " (.maxntid)"
+        )
+    return ""
+
+
+def _triple(function: Function, directive: str) -> tuple[int, int, int] | None:
+    values = function.directive(directive)
+    if not values:
+        return None
+    x, y, z = [*(int(v) for v in values), 1, 1][:3]
+    return x, y, z
 
 
 def _layout(entry: LaunchEntry) -> Layout:

@@ -80,6 +80,7 @@ def report(schedules: int, observed: str, /, **changes: Any) -> dict[str, Any]: 
         "stopped": [],
         "dumps": {"C": ["out.npy"] * schedules},
         "lost": {},
+        "severities": {},
     }
     run |= {k: v for k, v in changes.items() if k in run}
     rest = {k: v for k, v in changes.items() if k not in run}
@@ -262,6 +263,7 @@ def spoil_output(folder: Path) -> None:
         (0, {"schedules": 1}, "integer-0.json is not what was asked: schedules 1, not 2"),
         (0, {"seed": 7}, "integer-0.json is not what was asked: seed 7, not 0"),
         (0, {"accumulate": "hardware"}, "integer-0.json is not what was asked: accumulate"),
+        (0, {"severities": {"race": "off"}}, "integer-0.json is not what was asked: severities"),
         (0, {"observed": ["memory"]}, "the emulator has no observer for sync"),
         (0, {"split": ["memory"]}, "integer-0.json is not what was asked: findings of"),
         (0, {"findings": [RACE]}, "integer-0.json is not what was asked: exit code 0, not 1"),

@@ -171,6 +171,8 @@ def _emulate_one(
         loaded = load(built.folder / launch.file, ptx, kernel.sources[built.arch])
         if stages.OUTPUT not in loaded.entry.expect:
             raise ProtocolError(f"no expected {stages.OUTPUT}: kernels.yaml has no shape")
+        if loaded.entry.severities:
+            raise ProtocolError(f"{launch.file.name} of the kernel's program changes severities")
         outcome = emulate(loaded, schedules_of(first, emulation.schedules), observed, jobs=1)
     except CiError as e:
         return EmulatedSet(broken(str(e)), time.monotonic() - began)

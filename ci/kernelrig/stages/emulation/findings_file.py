@@ -20,6 +20,7 @@ from kernelrig.stages.record import log_tail
 FOUND, REJECTED, FAILED = 1, 2, 4
 ERROR = "error: "
 SPLIT = "split"
+_AS_TABLED = "those of the table"
 _NUMBER = re.compile(r"0|[1-9]\d{0,8}", re.ASCII)
 
 
@@ -177,6 +178,10 @@ def _counted(seen: Emulated) -> Counter[Found]:
     return Counter(replace(f, cause=None) for f in (*seen.findings, *seen.others))
 
 
+def _severities(ran: Ran) -> str:
+    return ", ".join(f"{rule}={said}" for rule, said in ran.severities.items()) or _AS_TABLED
+
+
 def _find_mismatch(
     seen: Emulated, command: Command, exit_code: int, context: Context
 ) -> Verdict | None:
@@ -191,6 +196,8 @@ def _find_mismatch(
         ("exit code", exit_code, listed),
         ("PTX", seen.run.module_sha256, ptx or "none"),
         ("findings of", set(seen.split) or observe, observe),
+        # The kernel's own program writes the launch file: it has no say in what counts.
+        ("severities", _severities(seen.run), _AS_TABLED),
     ]
     if "--schedules" in asked:
         pairs += [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernelrig.cli.command import command
 from kernelrig.cli.flag_values import name_list, optional_whole_number, whole_number
@@ -12,8 +13,9 @@ from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply, of_run
 from kernelrig.cli.tasks.flags import BUILD, KERNEL, SYSTEM_CUDA
 from kernelrig.errors import ConfigError
-from kernelrig.model import Timeline
-from kernelrig.terminal.text import one_line
+
+if TYPE_CHECKING:
+    from kernelrig.model import Timeline
 
 
 @command(
@@ -232,6 +234,7 @@ def trace(
 
 def _measured_trace(name: str, stage: str, output: str) -> Reply:
     from kernelrig.run.analyses import measured_trace
+    from kernelrig.terminal.text import one_line
 
     timeline = measured_trace(project_root(), name, stage, output)
     note = "the build records while it runs: its phases last longer than production's"

@@ -72,7 +72,10 @@ def test_two_regions_lie_apart_if_no_element_shares_a_byte(
     assert (done.exit_code, done.stdout) == (0, f"{said}\n")
 
 
-@pytest.mark.parametrize(("kernel", "arch"), DESCRIBED)
+@pytest.mark.parametrize(
+    ("kernel", "arch"),
+    [pytest.param(*of, marks=pytest.mark.long if of[1] != "sm_100a" else ()) for of in DESCRIBED],
+)
 def test_describe_writes_what_the_kernel_declares(
     kernel: str, arch: str, cuda_toolchain: Toolchain, tmp_path: Path
 ) -> None:

@@ -21,13 +21,13 @@ def is_executable(path: Path) -> bool:
         return file.read(len(_ELF)) == _ELF and path.suffix not in (".o", ".a")
 
 
-def check_executable(program: Path, library: Path) -> None:
-    """Raise ConfigError where the host side of `program` cannot run with `library`.
+def functions_of(program: Path) -> frozenset[str]:
+    """Return the functions that an executable takes from libraries.
 
-    All functions of CUDA that are missing are named.
+    Raises ConfigError where its host side has a CUDA runtime of its own, or one of another CUDA.
     """
     undefined = [name.partition("@") for name in _symbols(program, "--undefined-only")]
-    wanted = {name for name, _, _ in undefined}
+    wanted = frozenset(name for name, _, _ in undefined)
     if not wanted & {_REGISTERS, _DRIVER_ONLY}:
         raise ConfigError(
             f"{program.name} is not linked with a shared CUDA runtime: its own cannot be replaced",
@@ -40,6 +40,11 @@ def check_executable(program: Path, library: Path) -> None:
             f"{program.name} is linked with {others[0]}, and libcudart.so.13 is what there is here",
             "link it with CUDA 13, or give its sources",
         )
+    return wanted
+
+
+def check_functions(wanted: frozenset[str], library: Path) -> None:
+    """Raise ConfigError for functions of CUDA that `library` does not have; all are named."""
     has = {name.partition("@")[0] for name in _symbols(library, "--defined-only")}
     if missing := sorted(name for name in wanted - has if is_cuda_function(name)):
         raise ConfigError(refused(missing), "ci/docs/run.md lists what there is")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from kernelrig.build.program_executable import check_executable, is_executable
+from kernelrig.build.program_executable import check_functions, functions_of, is_executable
 from kernelrig.build.program_sources import SOURCES, BuiltProgram, build_program
 from kernelrig.build.toolchain import find_toolchain, require_arch
 from kernelrig.config.selection import choose
@@ -72,6 +72,8 @@ def emulate_program(
     """
     _check(request)
     device = device_of(request.arch)
+    first = request.files[0]
+    wanted = functions_of(first) if is_executable(first) else None  # before anything is compiled
     engine = choose_engine(request.engine, say)
     if engine.why:
         say(f"{engine.why}: the engine is numpy")
@@ -79,7 +81,11 @@ def emulate_program(
     require_arch(tools, request.arch)
     libraries = library_folder(tools.root / "include", say)
     with tempfile.TemporaryDirectory(prefix="kernelrig-run-") as place:
-        built = _built(request, tools, libraries, Path(place))
+        if wanted is not None:
+            check_functions(wanted, libraries / "libcudart.so")
+            built = BuiltProgram(first.absolute(), ())
+        else:
+            built = _built(request, tools, libraries, Path(place))
         resources = {
             r.name: Resources(r.registers, r.stack_bytes, r.shared_bytes) for r in built.resources
         }
@@ -105,13 +111,8 @@ def emulate_program(
 def _built(
     request: ProgramRequest, tools: Toolchain, libraries: Path, folder: Path
 ) -> BuiltProgram:
-    """Return the program: compiled, or an executable that was given."""
+    """Return the compiled program."""
     first = request.files[0]
-    if is_executable(first):
-        if len(request.files) > 1 or request.nvcc_flags:
-            raise ConfigError(f"{first} is an executable: it takes no other files, and no flags")
-        check_executable(first, libraries / "libcudart.so")
-        return BuiltProgram(first.absolute(), ())
     with working(f"compiling {first.name} for {request.arch}"):
         return build_program(
             request.files, request.arch, tools, libraries, folder, request.nvcc_flags, HEADERS
@@ -138,3 +139,7 @@ def _check(request: ProgramRequest) -> None:
         if file.suffix not in SOURCES and not is_executable(file):
             known = ", ".join(SOURCES)
             raise ConfigError(f"{file} is no executable, and no source: those end in {known}")
+    if is_executable(request.files[0]) and (len(request.files) > 1 or request.nvcc_flags):
+        raise ConfigError(
+            f"{request.files[0]} is an executable: it takes no other files, and no flags"
+        )

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 from kernelrig.emu.__main__ import main
+from kernelrig.emu.launch.execution import Schedule
+from kernelrig.emu.launch.exploration import emulate
+from kernelrig.emu.launch.loader import load
 from kernelrig.emu.launch.severities import SHOWN_BY_HARDWARE, TABLE, read_severities
 from kernelrig.errors import ConfigError
 from kernelrig.ptx.rules import ISA_RULES
@@ -55,6 +58,15 @@ def test_an_error_is_a_warning_where_the_launch_file_says_so(
     assert run(tmp_path, BEYOND, severities={"out-of-bounds": "warning"}) == 0
     assert severities(tmp_path) == {"out-of-bounds": "warning"}
     assert "severities: out-of-bounds=warning" in capsys.readouterr().out
+
+
+def test_who_calls_the_emulator_decides_whether_a_launch_file_may_soften_it(
+    tmp_path: Path,
+) -> None:
+    assert run(tmp_path, BEYOND, severities={"out-of-bounds": "off"}) == 0
+    loaded = load(tmp_path / "launch.json")
+    assert loaded.entry.severities
+    assert emulate(loaded, (Schedule(),), jobs=1).failed
 
 
 def test_the_command_goes_before_the_launch_file(tmp_path: Path) -> None:

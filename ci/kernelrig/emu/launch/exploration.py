@@ -120,11 +120,11 @@ def emulate(
     The dumped buffers of a large launch go through files without a name in the folder `spill`.
     `keep` is called in those processes with the machine of each schedule at its end; what it
     returns must be picklable. `also` makes observers that report no findings, for `keep`.
-    `severities` are what the user says of the table; the launch file may say more.
+    `severities` are what the caller says of the table: what the launch file says counts only where
+    the caller took it, as one of a user's may soften a finding and one of a kernel's may not.
     Raises CiError if a process died: it says of what, and where in the kernel; with `partial` only
     if no schedule has a result, else the outcome has it as `lost`.
     """
-    judged = severities.over(loaded.entry.severities)
     jobs = min(jobs or len(os.sched_getaffinity(0)), len(schedules))
     # Each schedule of a large launch gets a process, and has the memory as it is forked: what it
     # does not write is there once, for all of them.
@@ -174,7 +174,7 @@ def emulate(
         _add(counters, one.counters)
     unchecked = sorted(loaded.kernel.program.unchecked & rows.keys())
     return Outcome(
-        grouped(judged.apply(merge(_requested(o, observe) for o in ran))),
+        grouped(severities.apply(merge(_requested(o, observe) for o in ran))),
         ran[0].buffers,
         rows,
         tuple(unchecked),

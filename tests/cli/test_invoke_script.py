@@ -245,6 +245,30 @@ def test_only_the_tests_get_what_only_they_need(machine: Machine) -> None:
     assert machine.locks == [["build", "base"], ["build", "base", "dev"]]
 
 
+@pytest.mark.limit(30)
+def test_the_core_compiles_while_pip_installs(machine: Machine) -> None:
+    machine.add_python()
+    machine.add("git", "#!/bin/sh\n")
+    machine.add("g++", "#!/bin/sh\nexit 1\n")
+    build = machine.root / "ci/kernelrig/emu/native/core_build.py"
+    build.parent.mkdir(parents=True)
+    for package in build.parents[:3]:
+        (package / "__init__.py").touch()
+    build.write_text(
+        "def build(folder):\n"
+        f"    with open({str(machine.calls)!r} + '.core', 'w') as told:\n"
+        "        told.write(str(folder))\n"
+    )
+    told = Path(f"{machine.calls}.core")
+    os.mkfifo(told)
+    # pip goes on when the core's compiler has been started: one after the other, it would not end.
+    Path(f"{machine.calls}.edit").write_text(
+        f'[ ! -p "{told}" ] || {{ cat "{told}" >"{told}.seen"; rm "{told}"; }}'
+    )
+    machine.invoke("test")
+    assert Path(f"{told}.seen").read_text() == str(machine.root / "artifacts" / "native")
+
+
 def test_the_tests_install_again_into_an_environment_of_an_older_pyproject(
     machine: Machine,
 ) -> None:

@@ -315,5 +315,7 @@ def test_half_a_warpgroup_is_found() -> None:
         before=descriptors(128, 1024) + "setp.ge.u32 %p1, %r1, 64; @%p1 bra OUT;",
     ).replace("ret;", "OUT: ret;")  # fmt: skip
     found = run_product(text, np.zeros(SIZE, np.uint8), 4)
-    assert found.kinds == ["barrier-misuse"]
-    assert "by 2 of the 4 warps of a warpgroup" in found.findings[0].message
+    waits, misuse = found.findings
+    assert (waits.kind, misuse.kind) == ("deadlock", "barrier-misuse")
+    assert "a wgmma.mma_async that 2 of the 4 warps of a warpgroup have issued" in waits.message
+    assert "by 2 of the 4 warps of a warpgroup" in misuse.message

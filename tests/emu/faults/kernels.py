@@ -125,14 +125,34 @@ def _warpgroup() -> Kernel:
     place(image, 0x400, a, k_major(128, 1024), 128)
     place(image, 0x400 + 8192, b, k_major(128, 1024), 128)
     d = 2 * values(a, "e4m3") @ values(b, "e4m3").T
+    out = _fragments(d)
+    return Kernel(
+        "warpgroup", 128, {"in": image}, {"out": out}, ("in", "out"), shared_bytes=10240
+    )  # fmt: skip
+
+
+def _fragments(d: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return what the 128 threads of a warpgroup hold of a result of 64 x 8."""
     out = np.zeros((128, 4), np.float32)
     for t in range(128):
         for v in range(4):
             row = 16 * (t // 32) + t % 32 // 4 + 8 * (v >> 1)
             out[t, v] = d[row, 2 * (t % 4) + (v & 1)]
-    return Kernel(
-        "warpgroup", 128, {"in": image}, {"out": out}, ("in", "out"), shared_bytes=10240
-    )  # fmt: skip
+    return out
+
+
+def _stages() -> Kernel:
+    rng = np.random.default_rng(5)
+    image, d = np.zeros((4, 9216), np.uint8), np.zeros((64, 8))
+    for step in image:
+        a, b = operand(rng, 64, "e4m3"), operand(rng, 8, "e4m3")
+        space = np.zeros(10240, np.uint8)
+        place(space, 0x400, a, k_major(128, 1024), 128)
+        place(space, 0x400 + 8192, b, k_major(128, 1024), 128)
+        step[:] = space[:9216]
+        d += values(a, "e4m3") @ values(b, "e4m3").T
+    out = _fragments(d)
+    return Kernel("stages", 160, {"in": image}, {"out": out}, ("in", "out"), shared_bytes=20480)
 
 
 def _map(buffer: str, dtype: str, dims: list[int], box: list[int], swizzle: str) -> dict[str, Any]:
@@ -176,4 +196,5 @@ def _pair() -> Kernel:
     )  # fmt: skip
 
 
-KERNELS = {k.name: k for k in (_ring(), _threads(), _cluster(), _warpgroup(), _product(), _pair())}
+_ALL = (_ring(), _threads(), _cluster(), _warpgroup(), _stages(), _product(), _pair())
+KERNELS = {k.name: k for k in _ALL}

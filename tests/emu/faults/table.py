@@ -248,7 +248,9 @@ WARPGROUP = tuple(
         ("(b) operands written without a proxy fence", "proxy fence", "", "proxy-fence",
          ("first",)),
         ("operands not waited for", "meet", "", "race", ("first", "place")),
-        ("operands overwritten while others multiply", "done", "", "race", ("reuse",)),
+        ("operands overwritten while others multiply", "commit",
+         "wgmma.commit_group.sync.aligned; st.shared.b32 [%r5], %r1;", "race",
+         ("commit", "first", "second")),
         ("an operand half placed", "bytes", "setp.lt.u32 %p1, %r4, 4096;", "uninitialised",
          ("first",)),
         ("(d) layout code of another swizzle", "descriptor", "mov.b64 %rd6, 0x8000004000010000;",
@@ -266,6 +268,21 @@ WARPGROUP = tuple(
         ("a warp of the warpgroup stays away", "fence",
          "setp.ge.u32 %p2, %r1, 96; @%p2 ret; wgmma.fence.sync.aligned;", "barrier-misuse",
          ("first", "fence")),
+    )
+)  # fmt: skip
+
+STAGES = tuple(
+    Fault("stages", *rest)
+    for rest in (
+        ("a stage is freed before the products that read it", "release",
+         "@%p6 mbarrier.arrive.shared::cta.b64 _, [%r15]; wgmma.wait_group.sync.aligned 0;",
+         "race", ("load", "product")),
+        ("a stage is freed behind a wait that leaves its group", "release",
+         "wgmma.wait_group.sync.aligned 1; @%p6 mbarrier.arrive.shared::cta.b64 _, [%r15];",
+         "race", ("load", "product")),
+        ("a warp multiplies before the stage is full", "full wait",
+         "setp.lt.u32 %p3, %r1, 32; @!%p3 mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r14],"
+         " %r12;", "race", ("load", "product")),
     )
 )  # fmt: skip
 
@@ -397,4 +414,4 @@ PAIR = tuple(
     )
 )  # fmt: skip
 
-FAULTS = (*RING, *THREADS, *CLUSTER, *WARPGROUP, *PRODUCT, *PAIR)
+FAULTS = (*RING, *THREADS, *CLUSTER, *WARPGROUP, *STAGES, *PRODUCT, *PAIR)

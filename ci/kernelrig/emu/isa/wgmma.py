@@ -23,7 +23,6 @@ from kernelrig.emu.machine.instruction_table import (
     row,
 )
 from kernelrig.emu.machine.machine_state import WarpBatch
-from kernelrig.emu.machine.operations import ALL_LANES
 from kernelrig.emu.numerics.arrays import BOOL, U32, U64, Array, Held, Mask, Pending, whole
 from kernelrig.emu.tensor.accumulator import Accumulator, chained
 from kernelrig.emu.tensor.formats import FORMATS
@@ -204,9 +203,12 @@ def _issue(
     if not form.a_in_registers:
         a_bits = np.broadcast_to(a[0], (batch.size, a[0].shape[1]))[:, 0].tolist()
     together: dict[tuple[int, int, int, int, bool], list[int]] = {}
+    numbers: list[int] = []
     for at, warp in enumerate(batch.warps.tolist()):
         asked = (batch.at, a_bits[at], b_bits[at], int(keep[at]))
+        numbers.append(groups.issued.get(warp, 0))
         first = groups.agree(warp, asked)
+        waiting.take_part(groups.first_of(warp), numbers[-1])
         if first != asked:
             report_disagreement(batch, at, form, asked, first)
         slot, number = int(batch.slot[at, 0]), int(batch.warp_in_cta[at, 0])
@@ -232,7 +234,8 @@ def _issue(
             batch, members[0], -1, form.name, steps, stream=stream, also=tuple(members[1:])
         )
         for at in members:
-            waiting.add(op, int(batch.warps[at]), ALL_LANES)
+            warp = int(batch.warps[at])
+            waiting.add_part(op, warp, groups.first_of(warp), numbers[at])
 
 
 # Groups and fences.

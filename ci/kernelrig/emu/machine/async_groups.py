@@ -6,7 +6,7 @@ share one list; it is copied where they diverge.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -85,12 +85,22 @@ class Groups:
 
     def commit(self, batch: WarpBatch, mask: Mask) -> None:
         """Make a group, maybe an empty one, of what is not committed."""
-        for _, _, queues in self._of_batch(batch, mask):
+        for row, _, queues in self._of_batch(batch, mask):
             for queue in queues:
                 if not self.machine.hooks:
-                    _forget(queue)
+                    self._forget(int(batch.warps[row]), queue)
                 queue.groups.append(queue.uncommitted)
                 queue.uncommitted = []
+
+    def _forget(self, warp: int, queue: _Queue) -> None:
+        """Drop what is done from the front: no wait needs it any more."""
+        done = 0
+        for group in queue.groups:
+            if any(True for op in group for _ in self._blocking(warp, op, read=False)):
+                break
+            self._left(warp, group)
+            done += 1
+        del queue.groups[:done]
 
     def issued(self, warp: int, lanes: int) -> list[tuple[int, list[Op]]]:
         """Return what lanes issued so far and have not waited for; those that did alike as one."""
@@ -108,10 +118,19 @@ class Groups:
         for row, _, queues in self._of_batch(batch, mask):
             for queue in queues:
                 for op in queue.older(newest, read):
-                    if not (op.read if read else op.done):
+                    for key in self._blocking(int(batch.warps[row]), op, read):
                         ready[row] = False
-                        keys[op] = None
+                        keys[key] = None
         return None if not keys else Blocked(ready, tuple(keys))
+
+    def _blocking(self, warp: int, op: Op, read: bool) -> Iterable[object]:
+        """Yield the keys of what a wait of `warp` for `op` has to wait for."""
+        if not (op.read if read else op.done):
+            yield op
+
+    def _left(self, warp: int, ops: Iterable[Op]) -> list[Op]:
+        """A warp waits for these no more: return all that is complete with them."""
+        return list(dict.fromkeys(ops))
 
     def waited(self, batch: WarpBatch, mask: Mask, newest: int | None, read: bool = False) -> None:
         """The wait returned: notify observers of what is complete for these threads."""
@@ -119,7 +138,7 @@ class Groups:
             return
         for row, lanes, queues in self._of_batch(batch, mask):
             for queue in queues:
-                ops = list(dict.fromkeys(queue.older(newest, read)))
+                ops = self._left(int(batch.warps[row]), queue.older(newest, read))
                 last = max(len(queue.groups) - (newest or 0), 0)
                 queue.seen_read = max(queue.seen_read, last)
                 if not read:
@@ -181,16 +200,81 @@ class CopyGroups(Groups):
         """Nothing leaks: the thread's exit ends its copies."""
 
 
+WARPGROUP = 4
+"""Warps of a warpgroup."""
+
+
+@dataclass(eq=False, slots=True)
+class JointProduct:
+    """What the warps of a warpgroup issue together: as an operation of each batch of them.
+
+    `warps` have issued it, `unwaited` have not waited for it.
+    """
+
+    ops: list[Op] = field(default_factory=list)
+    warps: int = 0
+    unwaited: int = WARPGROUP
+
+
 class MatrixGroups(Groups):
-    """Of wgmma.mma_async: a warp's, all lanes together."""
+    """Of wgmma.mma_async: a warpgroup's. A warp that waits for its own waits for the part of each
+    other warp, issued or not: PTX ISA 9.7.15.7 makes groups per warpgroup, so that one thread's
+    word after its wait is enough for those who refill the operands.
+    """
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine, "matrix products", "wgmma.commit_group")
+        self._products: dict[tuple[str, int, int], JointProduct] = {}
+        self._of_op: dict[tuple[Op, int], tuple[str, int, int]] = {}
 
+    def take_part(self, first: int, number: int) -> None:
+        """A warp issues product `number` of the warpgroup whose first warp is `first`."""
+        key = ("wgmma", first, number)
+        self._products.setdefault(key, JointProduct()).warps += 1
+        self.machine.wake(key)
 
-def _forget(queue: _Queue) -> None:
-    """Drop what is done from the front: no wait needs it any more."""
-    done = 0
-    while done < len(queue.groups) and all(op.done for op in queue.groups[done]):
-        done += 1
-    del queue.groups[:done]
+    def add_part(self, op: Op, warp: int, first: int, number: int) -> None:
+        """`op` is the part of `warp` in that product."""
+        key = ("wgmma", first, number)
+        ops = self._products[key].ops
+        if op not in ops:
+            ops.append(op)
+        self._of_op[op, warp] = key
+        self.add(op, warp, ALL_LANES)
+
+    def _blocking(self, warp: int, op: Op, read: bool) -> Iterable[object]:
+        key = self._of_op.get((op, warp))
+        joint = self._products.get(key) if key else None
+        if joint is None:
+            yield from super()._blocking(warp, op, read)
+            return
+        if joint.warps < WARPGROUP:
+            yield key
+        for part in joint.ops:
+            yield from super()._blocking(warp, part, read)
+
+    def _left(self, warp: int, ops: Iterable[Op]) -> list[Op]:
+        every: dict[Op, None] = {}
+        for op in ops:
+            key = self._of_op.pop((op, warp), None)
+            joint = self._products.get(key) if key else None
+            every |= dict.fromkeys(joint.ops if joint else [op])
+            if key and joint:
+                joint.unwaited -= 1
+                if not joint.unwaited:
+                    del self._products[key]
+        return list(every)
+
+    def describe(self, key: object) -> Stall | None:
+        match key:
+            case ("wgmma", int(first), int(number)):
+                return self._stall(first, self._warps_of(first, number))
+        return super().describe(key)
+
+    def _warps_of(self, first: int, number: int) -> int:
+        """Return how many warps have issued a product."""
+        return self._products["wgmma", first, number].warps
+
+    def _stall(self, first: int, warps: int) -> Stall:
+        text = f"a wgmma.mma_async that {warps} of the {WARPGROUP} warps of a warpgroup have issued"
+        return Stall("", text, BARRIER, frozenset(range(first, first + WARPGROUP)))

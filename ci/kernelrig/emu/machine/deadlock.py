@@ -65,6 +65,9 @@ def report_deadlock(machine: Machine, parked: list[WarpBatch], converging: list[
         context=Context(first.stall.rule, tuple(objects)),
         warps=[*first.warps],
     )
+    for component in machine.components:
+        if hasattr(component, "stuck"):
+            component.stuck()
 
 
 def _stall(machine: Machine, key: object) -> Stall | None:

@@ -24,7 +24,7 @@ from kernelrig.emu.native.sync import native_op, native_part, stream_number
 from kernelrig.emu.numerics.arrays import BOOL, LANES, UNSIGNED, Array
 
 _ALIGN = 64
-_USE_KEYS, _BARRIER_KEYS, _OP_KEYS = 1 << 59, 1 << 60, 1 << 61
+_USE_KEYS, _BARRIER_KEYS, _OP_KEYS, _PRODUCT_KEYS = 1 << 59, 1 << 60, 1 << 61, 1 << 62
 _TURN_KEY = _USE_KEYS - 1
 
 
@@ -232,6 +232,8 @@ class NativeMachine(Machine):
                 return _BARRIER_KEYS | slot * SLOT_BYTES + offset
             case Op(number=number) if number >= 0:
                 return _OP_KEYS | number
+            case ("wgmma", int(first), int(number)):
+                return _PRODUCT_KEYS | number << 32 | first
             case NativeUse():
                 return _USE_KEYS | name.name[3] << 1 | name.cluster
             case str() if name == TURN:
@@ -245,6 +247,9 @@ class NativeMachine(Machine):
 
     def key_name(self, number: int) -> object:
         """Return the key of a number."""
+        if number & _PRODUCT_KEYS:
+            product, first = divmod(number & ~_PRODUCT_KEYS, 1 << 32)
+            return ("wgmma", first, product)
         if number & _OP_KEYS:
             return self.queue.op(number & ~_OP_KEYS)
         if number & _BARRIER_KEYS:
@@ -265,7 +270,7 @@ class NativeMachine(Machine):
             self.calls.core_op_read(self.core, key.number)
         if known is not None:
             del self.key_names[known]
-        elif isinstance(key, Op) or (isinstance(key, tuple) and key[0] == "mbarrier"):
+        elif isinstance(key, Op) or (isinstance(key, tuple) and key[0] in ("mbarrier", "wgmma")):
             known = self.key(key)
         elif key == TURN:
             known = _TURN_KEY

@@ -65,7 +65,7 @@ class _GroupsOfCore(Groups):
         for row, warp, lanes in _rows(batch, mask):
             found = self._unfinished(warp, lanes, _left(newest), read)
             ready[row] = not found
-            keys |= dict.fromkeys(map(self.machine.queue.op, found))
+            keys |= dict.fromkeys(map(self.machine.key_name, found))
         return None if not keys else Blocked(ready, tuple(keys))
 
     def waited(self, batch: WarpBatch, mask: Mask, newest: int | None, read: bool = False) -> None:
@@ -75,7 +75,7 @@ class _GroupsOfCore(Groups):
             )
 
     def _unfinished(self, warp: int, lanes: int, newest: int, read: bool) -> list[int]:
-        """Return the numbers of the operations that lanes of a warp wait for."""
+        """Return the numbers of the keys of what lanes of a warp wait for."""
         asked = self.machine.core, self.kind, warp, lanes, newest, read
         count = self.machine.calls.core_group_unfinished(*asked, None, 0)
         found = (ctypes.c_int64 * count)()
@@ -135,6 +135,9 @@ class NativeMatrixGroups(_GroupsOfCore, MatrixGroups):
     """Of wgmma."""
 
     kind = MATRIX
+
+    def _warps_of(self, first: int, number: int) -> int:
+        return int(self.machine.calls.core_product_warps(self.machine.core, number << 32 | first))
 
 
 PARTS: dict[Callable[[Any], Any], Callable[[Any], Any]] = {

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelrig.emu.machine.async_groups import WARPGROUP
 from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import LANES, Array, whole
@@ -26,7 +27,7 @@ from kernelrig.emu.tensor.summation import (
     multiply_into,
 )
 
-WARPS = 4
+WARPS = WARPGROUP
 M = WARPS * WARP_ROWS
 
 
@@ -77,17 +78,25 @@ class Warpgroups:
         self.settled: dict[tuple[int, int], tuple[int, Array]] = {}
         self.open: dict[int, dict[Accumulator, None]] = {}
 
+    def first_of(self, warp: int) -> int:
+        """Return the first warp of its warpgroup."""
+        warps = self.machine.geometry.warps
+        return warp // warps * warps + warp % warps // WARPS * WARPS
+
     def agree(self, warp: int, asked: tuple[int, ...]) -> tuple[int, ...]:
         """Return what the first warp of the warpgroup asked for in this product."""
         number = self.issued.get(warp, 0)
         self.issued[warp] = number + 1
-        warps = self.machine.geometry.warps
-        key = (warp // warps * warps + warp % warps // WARPS * WARPS, number)
+        key = (self.first_of(warp), number)
         entry = self.expected.setdefault(key, _Asked(asked, warp))
         entry.count += 1
         if entry.count == WARPS:
             del self.expected[key]
         return entry.what
+
+    def stuck(self) -> None:
+        """Nothing can go on: who waits for a product of absent warps waits for ever."""
+        self.finish()
 
     def finish(self) -> None:
         """Report products that not all warps of a warpgroup took part in."""

@@ -118,6 +118,7 @@ constexpr int64_t USE_KEYS = int64_t(1) << 59;      // and the use of a barrier
 constexpr int64_t TURN_KEY = USE_KEYS - 1;          // the next CTA of a cluster leaves its barrier
 constexpr int64_t BARRIER_KEYS = int64_t(1) << 60;  // and the flat byte of an mbarrier
 constexpr int64_t OP_KEYS = int64_t(1) << 61;       // and the number of an operation
+constexpr int64_t PRODUCT_KEYS = int64_t(1) << 62;  // and that of a warpgroup's product (JointProduct)
 
 struct Sync;
 

@@ -22,13 +22,49 @@ template <class Each> void older(const Queue& queue, int64_t newest, bool read, 
 
 } // namespace
 
+bool Sync::is_over(const Issued& one) const {
+  const JointProduct* together = warpgroups.joint_of(one.together);
+  if (!together)
+    return is_over(one.op, false);
+  return together->warps == WARPGROUP &&
+         std::all_of(together->parts.begin(), together->parts.end(),
+                     [this](const auto& part) { return is_over(part.first, false); });
+}
+
+void Sync::left(const Issued& one, std::vector<int64_t>& clocks) {
+  const auto add = [&clocks](int64_t clock) {
+    if (std::find(clocks.begin(), clocks.end(), clock) == clocks.end())
+      clocks.push_back(clock);
+  };
+  const auto together = warpgroups.joint.find(one.together);
+  if (together == warpgroups.joint.end())
+    return add(one.clock);
+  for (const auto& part : together->second.parts)
+    add(part.second);
+  if (!--together->second.unwaited)
+    warpgroups.joint.erase(together);
+}
+
 std::vector<int64_t> Sync::unfinished(GroupKind kind, int warp, Mask lanes, int64_t newest,
                                       bool read) {
   std::vector<int64_t> found;
+  const auto add = [&found](int64_t key) {
+    if (std::find(found.begin(), found.end(), key) == found.end())
+      found.push_back(key);
+  };
   for (Queue* queue : queues_of(kind, warp, lanes))
     older(*queue, newest, read, [&](const Issued& one) {
-      if (!is_over(one.op, read) && std::find(found.begin(), found.end(), one.op) == found.end())
-        found.push_back(one.op);
+      const JointProduct* together = warpgroups.joint_of(one.together);
+      if (!together) {
+        if (!is_over(one.op, read))
+          add(OP_KEYS | one.op);
+        return;
+      }
+      if (together->warps < WARPGROUP)
+        add(PRODUCT_KEYS | one.together);
+      for (const auto& part : together->parts)
+        if (!is_over(part.first, read))
+          add(OP_KEYS | part.first);
     });
   return found;
 }
@@ -44,11 +80,8 @@ void Sync::waited(GroupKind kind, int warp, Mask lanes, int64_t newest, bool rea
       continue;
     thread_local std::vector<int64_t> clocks;
     clocks.clear();
-    if (memory.races)
-      older(*queue, newest, read, [](const Issued& one) {
-        if (std::find(clocks.begin(), clocks.end(), one.clock) == clocks.end())
-          clocks.push_back(one.clock);
-      });
+    if (memory.races || kind == MATRIX_GROUPS)
+      older(*queue, newest, read, [this](const Issued& one) { left(one, clocks); });
     queue->seen_read = std::max(queue->seen_read, size_t(last));
     if (!read) {
       queue->groups.erase(queue->groups.begin(), queue->groups.begin() + last);
@@ -79,10 +112,9 @@ Answer groups_may_pass(Context& context, const Instruction& instruction, uint8_t
   keys.clear();
   for (int n = 0; n < context.count; n++) {
     const Row& row = context.rows[n];
-    for (int64_t op : sync->unfinished(GroupKind(instruction.immediates[0]), row.warp, row.lanes,
-                                       instruction.immediates[1], read)) {
+    for (int64_t key : sync->unfinished(GroupKind(instruction.immediates[0]), row.warp, row.lanes,
+                                        instruction.immediates[1], read)) {
       going[row.row] = 0;
-      const int64_t key = OP_KEYS | op;
       if (std::find(keys.begin(), keys.end(), key) == keys.end())
         keys.push_back(key);
     }

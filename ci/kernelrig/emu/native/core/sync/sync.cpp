@@ -146,9 +146,9 @@ std::vector<Queue*> Sync::queues_of(GroupKind kind, int warp, Mask lanes) {
   return result;
 }
 
-void Sync::add(GroupKind kind, int warp, Mask lanes, const Op& op) {
+void Sync::add(GroupKind kind, int warp, Mask lanes, const Op& op, int64_t together) {
   for (Queue* queue : queues_of(kind, warp, lanes))
-    queue->uncommitted.push_back({op.id, op.lane, op.at, op.name, op.clock});
+    queue->uncommitted.push_back({op.id, op.lane, op.at, op.name, op.clock, together});
 }
 
 bool Sync::is_over(int64_t op, bool read) const {
@@ -159,9 +159,13 @@ bool Sync::is_over(int64_t op, bool read) const {
 void Sync::commit(GroupKind kind, int warp, Mask lanes) {
   for (Queue* queue : queues_of(kind, warp, lanes)) {
     // What is done needs no wait any more, but the race detector learns of a wait.
-    const auto over = [this](const Issued& one) { return is_over(one.op, false); };
+    const auto over = [this](const Issued& one) { return is_over(one); };
     while (!memory.races && !queue->groups.empty() &&
            std::all_of(queue->groups.front().begin(), queue->groups.front().end(), over)) {
+      thread_local std::vector<int64_t> unheard;
+      for (const Issued& one : queue->groups.front())
+        left(one, unheard);
+      unheard.clear();
       queue->groups.pop_front();
       queue->seen_read -= queue->seen_read > 0;
     }

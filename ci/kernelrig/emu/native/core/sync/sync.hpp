@@ -42,6 +42,7 @@ struct Issued {
   int64_t op;
   int32_t lane, at, name;
   int64_t clock;  // its number in the race detector
+  int64_t together = -1;  // of wgmma: the key of the product that it is a part of
 };
 struct Queue {
   Mask lanes = ALL;
@@ -202,13 +203,16 @@ struct Sync {
 
   // Groups.
   std::vector<Queue*> queues_of(GroupKind kind, int warp, Mask lanes);
-  void add(GroupKind kind, int warp, Mask lanes, const Op& op);
+  void add(GroupKind kind, int warp, Mask lanes, const Op& op, int64_t together = -1);
   void commit(GroupKind kind, int warp, Mask lanes);
-  // What a wait that leaves `newest` groups waits for, of -1 also what is not committed; and what
-  // there is to do where it returns.
+  // The keys of what a wait that leaves `newest` groups waits for, of -1 also what is not committed;
+  // and what there is to do where it returns.
   std::vector<int64_t> unfinished(GroupKind kind, int warp, Mask lanes, int64_t newest, bool read);
   void waited(GroupKind kind, int warp, Mask lanes, int64_t newest, bool read);
   bool is_over(int64_t op, bool read) const;
+  bool is_over(const Issued& one) const;
+  // A warp waits for it no more: what is complete with it.
+  void left(const Issued& one, std::vector<int64_t>& clocks);
 
   // Operations. `issue` makes one of `warps` together, by one lane or (-1) all; with `by_lanes`, of
   // these lanes each for itself. It has to be started (Core::issue).

@@ -76,6 +76,12 @@ int64_t core_products_expected(Core* core, int64_t* out, int64_t limit) {
   return int64_t(found.size());
 }
 
+// How many warps of a warpgroup have issued a product that a warp waits for.
+int core_product_warps(Core* core, int64_t key) {
+  const JointProduct* found = core->sync->warpgroups.joint_of(key);
+  return found ? found->warps : 0;
+}
+
 // Whether a wait gave up already; `add`: it does now.
 int core_gave_up(Core* core, int warp, int at, int64_t flat, int64_t phase, int add) {
   auto& known = core->sync->returned;
@@ -103,8 +109,8 @@ void core_group_commit(Core* core, int kind, int warp, uint32_t lanes) {
   core->sync->commit(GroupKind(kind), warp, lanes);
 }
 
-// A wait of Python's for groups, as that of `wait_for_groups`: the operations that it waits for, up
-// to `limit` of them; how many there are is returned.
+// A wait of Python's for groups, as that of `wait_for_groups`: the keys of what it waits for, up to
+// `limit` of them; how many there are is returned.
 int64_t core_group_unfinished(Core* core, int kind, int warp, uint32_t lanes, int64_t newest,
                               int read, int64_t* out, int64_t limit) {
   const std::vector<int64_t> found =

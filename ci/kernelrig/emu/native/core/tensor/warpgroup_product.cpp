@@ -167,6 +167,7 @@ struct Issue {
   const Operand* reads;         // scale-d, B, A, D
   int of_a;                     // how many of A
   Accumulator* sums = nullptr;
+  std::vector<int64_t> keys;    // by row: of the product that its warp issues
 
   Issue(Context& context, const Instruction& instruction)
       : context(context), instruction(instruction), sync(*context.core.sync),
@@ -280,17 +281,25 @@ struct Issue {
     return true;
   }
 
+  // The key of the product that a warp issues next.
+  int64_t next_of(int warp) const {
+    const int64_t warps = sync.memory.warps, in_cta = warp % warps;
+    const int64_t first = warp - in_cta + in_cta / WARPGROUP * WARPGROUP;
+    return Warpgroups::key_of(warpgroups.issued[size_t(warp)], first);
+  }
+
   // See that warps of a warpgroup ask for the same.
   bool agree(const Row& row, const AskedProduct& asked) {
-    const int64_t warps = sync.memory.warps, in_cta = row.warp % warps;
-    const int64_t first = row.warp - in_cta + in_cta / WARPGROUP * WARPGROUP;
-    const int64_t number = warpgroups.issued[size_t(row.warp)]++;
+    const int64_t key = next_of(row.warp);
+    warpgroups.issued[size_t(row.warp)]++;
     const auto [entry, made] = warpgroups.expected.try_emplace(
-        number << 32 | first, Expected{asked, row.warp, 0, warpgroups.order});
+        key, Expected{asked, row.warp, 0, warpgroups.order});
     warpgroups.order += made;
     const AskedProduct what = entry->second.what;
     if (++entry->second.count == WARPGROUP)
       warpgroups.expected.erase(entry);
+    warpgroups.joint[key].warps++;
+    context.core.wake(PRODUCT_KEYS | key);
     if (what == asked)
       return true;
     const int64_t about[] = {row.row,         asked.at, int64_t(asked.a), int64_t(asked.b),
@@ -318,10 +327,12 @@ struct Issue {
     context.batch.view.pending |= NATIVE_PENDING;
     thread_local std::vector<Together> groups;
     size_t used = 0;
+    keys.resize(context.batch.warps.size());
     for (int r = 0; r < context.count; r++) {
       const Row& row = context.rows[r];
       const AskedProduct asked{instruction.at, form.a_in_registers ? 0 : descriptor(row, 2),
                                descriptor(row, 1), adds(row)};
+      keys[size_t(row.row)] = next_of(row.warp);
       if (!agree(row, asked))
         return false;
       const int64_t slot = core.slot_of[row.warp];
@@ -390,8 +401,13 @@ struct Issue {
     op->step = product_step;
     op->stream = STREAMS | (sums->serial << 16 | (together.slot * 8 + together.warpgroup));
     context.core.issue(op);
-    for (const Row* row : rows)
-      sync.add(MATRIX_GROUPS, row->warp, ALL, *op);
+    for (const Row* row : rows) {
+      const int64_t key = keys[size_t(row->row)];
+      auto& parts = warpgroups.joint[key].parts;
+      if (parts.empty() || parts.back().first != op->id)
+        parts.emplace_back(op->id, op->clock);
+      sync.add(MATRIX_GROUPS, row->warp, ALL, *op, key);
+    }
     return true;
   }
 

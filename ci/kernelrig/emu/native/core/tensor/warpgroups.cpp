@@ -52,6 +52,7 @@ void Warpgroups::start(int warps) {
   commits.assign(size_t(warps), 0);
   fenced.assign(size_t(warps), -1);
   expected.clear();
+  joint.clear();
   order = time = 0;
   settled.assign(size_t(warps), {});
   open.assign(size_t(warps), {});

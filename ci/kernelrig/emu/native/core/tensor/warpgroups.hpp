@@ -77,6 +77,13 @@ struct Expected {
   int64_t order;
 };
 
+// What the warps of a warpgroup issue together: operations and their numbers in the race detector,
+// one of each batch of them. `warps` have issued it, `unwaited` have not waited for it.
+struct JointProduct {
+  std::vector<std::pair<int64_t, int64_t>> parts;
+  int warps = 0, unwaited = WARPGROUP;
+};
+
 // What a register held when it was last waited for, the first of an accumulator.
 struct SettledRegister {
   int64_t number, time;
@@ -104,12 +111,20 @@ struct Warpgroups {
 
   std::vector<int64_t> issued, commits, fenced;  // by warp; fenced -1 for never
   std::unordered_map<int64_t, Expected> expected;  // by warpgroup and number of the product
+  std::unordered_map<int64_t, JointProduct> joint;  // by the same
   int64_t order = 0, time = 0, serials = 0;
   std::vector<std::vector<SettledRegister>> settled;  // by warp
   std::vector<std::vector<Accumulator*>> open;        // by warp, in the order of their start
   std::vector<std::vector<HeldRegister>> held;        // by warp and register
 
   void start(int warps);
+
+  // Of product `number` of a warpgroup, that of its first warp.
+  static int64_t key_of(int64_t number, int64_t first) { return number << 32 | first; }
+  const JointProduct* joint_of(int64_t key) const {
+    const auto found = joint.find(key);
+    return found == joint.end() ? nullptr : &found->second;
+  }
 
   Accumulator* make(const std::vector<int32_t>& warps, const WarpgroupForm& form,
                     const Operand* operands);

@@ -7,12 +7,15 @@
 // it. The second rule is for an acc on a BF16 tie whose sum with comb is a tie too: seen once in
 // 7e8 outputs, two ulp apart and both right. The other patterns are compared bit for bit. (A
 // baseline may round elsewhere; its ulp is then of what it rounds: function.cuh.)
+//
+// Wrong elements are also counted by tile of C, so that a report can show where they are.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "failure.cuh"
@@ -36,6 +39,12 @@ struct Wanted {
   double acc;
   double abs_sum;
   uint16_t bits;
+};
+
+// Of C by row of tiles; a tile has `rows` x `columns` elements, the last of a row or column less.
+struct WrongTiles {
+  int rows, columns;
+  unsigned long long *counts; // device memory
 };
 
 struct Tally {
@@ -119,9 +128,20 @@ inline unsigned long long spot_mismatches(const Problem &problem, Pattern patter
 
 constexpr int REFERENCE_TILE =
     64; // outputs of a CTA in each direction, 4 x 4 a thread, strided by 16
+constexpr int MOST_TILES = 64; // of the counts by tile, in each direction
 constexpr int REFERENCE_DEPTH = 32; // products summed in FP32 before they are added to the FP64 sum
 
-__device__ inline void tally_element(const ReferenceProblem &p, Tally *tally,
+// The edge of a tile of which wrong elements are counted: whole CTAs of the reference, as many as
+// it takes for no more than MOST_TILES.
+inline int tile_edge(int size) {
+  int edge = REFERENCE_TILE;
+  while ((size + edge - 1) / edge > MOST_TILES)
+    edge *= 2;
+  return edge;
+}
+
+// Returns whether the element is wrong.
+__device__ inline bool tally_element(const ReferenceProblem &p, Tally *tally,
                                      unsigned long long index, float acc, float abs_sum,
                                      const Addends &addends, uint16_t got_bits) {
   const uint16_t wanted_bits = output_of(p.function, acc, addends);
@@ -146,10 +166,11 @@ __device__ inline void tally_element(const ReferenceProblem &p, Tally *tally,
     atomicAdd(&tally->mismatches, 1ull);
     atomicMin(&tally->first_mismatch, index);
   }
+  return wrong;
 }
 
 __global__ void __launch_bounds__(256)
-    reference_compare(ReferenceProblem p, const uint16_t *c, Tally *tally) {
+    reference_compare(ReferenceProblem p, const uint16_t *c, Tally *tally, WrongTiles tiles) {
   __shared__ float a_part[REFERENCE_DEPTH][REFERENCE_TILE + 1];
   __shared__ float b_part[REFERENCE_DEPTH][REFERENCE_TILE + 1];
   const int row_zero = blockIdx.x * REFERENCE_TILE;
@@ -196,6 +217,7 @@ __global__ void __launch_bounds__(256)
     }
     __syncthreads();
   }
+  unsigned long long wrong = 0;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
 #pragma unroll
@@ -205,9 +227,14 @@ __global__ void __launch_bounds__(256)
       if (row >= p.m || column >= p.n)
         continue;
       const unsigned long long index = static_cast<unsigned long long>(row) * p.n + column;
-      tally_element(p, tally, index, static_cast<float>(acc[i][j]), abs_sum[i][j],
-                    addends_of(p, row, column), c[index]);
+      wrong += tally_element(p, tally, index, static_cast<float>(acc[i][j]), abs_sum[i][j],
+                             addends_of(p, row, column), c[index]);
     }
+  }
+  if (wrong != 0) {
+    const int across_tiles = (p.n + tiles.columns - 1) / tiles.columns;
+    atomicAdd(&tiles.counts[row_zero / tiles.rows * across_tiles + column_zero / tiles.columns],
+              wrong);
   }
 }
 
@@ -220,13 +247,21 @@ inline Comparison compare_all(const Problem &problem, Pattern pattern, uint64_t 
   Tally *device_tally = nullptr;
   KERNELRIG_CUDA(cudaMalloc(&device_tally, sizeof tally));
   KERNELRIG_CUDA(cudaMemcpy(device_tally, &tally, sizeof tally, cudaMemcpyHostToDevice));
+  WrongTiles tiles{tile_edge(p.m), tile_edge(p.n), nullptr};
+  std::vector<unsigned long long> counts(static_cast<size_t>((p.m + tiles.rows - 1) / tiles.rows) *
+                                         ((p.n + tiles.columns - 1) / tiles.columns));
+  const size_t counts_bytes = counts.size() * sizeof counts[0];
+  KERNELRIG_CUDA(cudaMalloc(&tiles.counts, counts_bytes));
+  KERNELRIG_CUDA(cudaMemset(tiles.counts, 0, counts_bytes));
   const dim3 grid((p.m + REFERENCE_TILE - 1) / REFERENCE_TILE,
                   (p.n + REFERENCE_TILE - 1) / REFERENCE_TILE);
-  reference_compare<<<grid, 256, 0, stream>>>(p, c, device_tally);
+  reference_compare<<<grid, 256, 0, stream>>>(p, c, device_tally, tiles);
   KERNELRIG_CUDA(cudaGetLastError());
   KERNELRIG_CUDA(cudaStreamSynchronize(stream));
   KERNELRIG_CUDA(cudaMemcpy(&tally, device_tally, sizeof tally, cudaMemcpyDeviceToHost));
   KERNELRIG_CUDA(cudaFree(device_tally));
+  KERNELRIG_CUDA(cudaMemcpy(counts.data(), tiles.counts, counts_bytes, cudaMemcpyDeviceToHost));
+  KERNELRIG_CUDA(cudaFree(tiles.counts));
   if (tally.beyond_exact != 0) {
     throw Failure{
         EXIT_CUDA, "kernelrigBeyondExact", 0,
@@ -245,6 +280,10 @@ inline Comparison compare_all(const Problem &problem, Pattern pattern, uint64_t 
   comparison.max_rel_error = bits_float(tally.max_rel_bits);
   comparison.accum_tol = accum_tol;
   if (tally.mismatches != 0) {
+    comparison.tile_rows = tiles.rows;
+    comparison.tile_columns = tiles.columns;
+    comparison.tiles_across = (p.n + tiles.columns - 1) / tiles.columns;
+    comparison.wrong_by_tile = std::move(counts);
     Mismatch &first = comparison.first;
     first.found = true;
     first.row = static_cast<long long>(tally.first_mismatch / problem.n);

@@ -33,6 +33,9 @@ struct Comparison {
   double max_rel_error = 0.0; // relative to max(|acc|, |comb|, |C|, sum |a b|)
   double accum_tol = 0.0;
   Mismatch first;
+  // Of the elements that are wrong, by row of tiles of C; empty where none is.
+  int tile_rows = 0, tile_columns = 0, tiles_across = 0;
+  std::vector<unsigned long long> wrong_by_tile;
 };
 
 struct Sample {
@@ -91,12 +94,27 @@ inline void append_comparison(Json &json, const char *name, const Comparison &co
   } else {
     json.null();
   }
+  json.key("wrong");
+  if (comparison.wrong_by_tile.empty()) {
+    json.null();
+  } else {
+    json.open('{').field("tile_rows", comparison.tile_rows);
+    json.field("tile_columns", comparison.tile_columns).key("counts").open('[');
+    for (size_t i = 0; i < comparison.wrong_by_tile.size(); ++i) {
+      if (i % comparison.tiles_across == 0)
+        json.open('[');
+      json.value(comparison.wrong_by_tile[i]);
+      if ((i + 1) % comparison.tiles_across == 0)
+        json.close(']');
+    }
+    json.close(']').close('}');
+  }
   json.close('}');
 }
 
 inline std::string result_text(const Result &result) {
   Json json;
-  json.open('{').line().field("schema", 2).field("program", result.program);
+  json.open('{').line().field("schema", 3).field("program", result.program);
   json.field("kernel", result.kernel).field("label", result.label);
   json.field("function", function_name(result.problem.function));
   json.line().field("mode", mode_name(result.options.mode));

@@ -210,6 +210,7 @@ def comparison(pattern: str, seed: int, elements: int) -> dict[str, Any]:
         "max_rel_error": 0.0,
         "accum_tol": TOL,
         "first_mismatch": None,
+        "wrong": None,
     }
 
 
@@ -226,7 +227,7 @@ def result(
     after = seed + (len(samples) - 1) % SETS
     shown = (pattern, after) if mode == "time" else (pattern, seed)
     return {
-        "schema": 2,
+        "schema": 3,
         "program": "siglip_vision",
         "kernel": "patch_embed_gemm",
         "label": LABEL,

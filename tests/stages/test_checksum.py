@@ -5,7 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernelrig.model import CommandResult, EndedBy, Outcome, Pattern, Stage, StageKind, StageRecord
+from kernelrig.model import (
+    CommandResult,
+    EndedBy,
+    Outcome,
+    Pattern,
+    Stage,
+    StageKind,
+    StageRecord,
+    WrongTiles,
+)
 from kernelrig.report.entries import entries
 from kernelrig.stages import Context, read_stage
 
@@ -87,7 +96,7 @@ def test_a_right_result_passes(tmp_path: Path, pattern: Pattern) -> None:
         ("shape.m", 27),
         ("shape.n", 63),
         ("exit_code", 71),
-        ("schema", 3),
+        ("schema", 4),
         ("device", None),
         ("device.uuid", "GPU-another"),
         ("device.name", "NVIDIA B200"),
@@ -154,6 +163,7 @@ def test_an_output_still_full_of_poison_fails(tmp_path: Path, bits: int) -> None
 def test_a_mismatch_names_row_column_got_and_wanted(tmp_path: Path) -> None:
     compared = bench.comparison("integer", 0, ELEMENTS)
     compared |= {"mismatches": 12, "nan_count": 2, "first_mismatch": MISMATCH}
+    compared["wrong"] = tiles(12)
     record = read(tmp_path, good(exit_code=71, compared=compared), 71)
     assert record.verdict.outcome is Outcome.FAIL
     assert record.verdict.summary == (
@@ -165,10 +175,60 @@ def test_a_nan_output_is_shown_by_its_bits(tmp_path: Path) -> None:
     first = MISMATCH | {"got": None, "got_bits": 0x7FFF}
     compared = bench.comparison("integer", 0, ELEMENTS)
     compared |= {"mismatches": 1, "nan_count": 1, "first_mismatch": first, "max_abs_error": None}
+    compared["wrong"] = tiles(1)
     record = read(tmp_path, good(exit_code=71, compared=compared), 71)
     assert record.verdict.summary.startswith(
         "row 3, column 17: got NaN or infinity (0x7fff), wanted 5.0"
     )
+
+
+def tiles(*counts: int) -> dict[str, Any]:
+    """Return counts of wrong elements as the harness writes them, a row of tiles of C."""
+    columns = -(-outputs.N // len(counts))
+    return {"tile_rows": 64, "tile_columns": columns, "counts": [list(counts)]}
+
+
+def test_wrong_elements_are_counted_by_tile_for_the_report(tmp_path: Path) -> None:
+    compared = bench.comparison("integer", 0, ELEMENTS)
+    compared |= {"mismatches": 12, "first_mismatch": MISMATCH, "wrong": tiles(0, 12)}
+    (check,) = read(tmp_path, good(exit_code=71, compared=compared), 71).checks
+    rows = bench.IMAGES * outputs.ROWS_PER_IMAGE
+    assert check.wrong == WrongTiles(rows, outputs.N, 64, -(-outputs.N // 2), ((0, 12),))
+    (right,) = read(tmp_path, good()).checks
+    assert right.wrong is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (tiles(11), "11 elements are wrong by tile, 12 in all"),
+        (tiles(13, -1), "a count by tile is no number from 0"),
+        (tiles(0, 12) | {"counts": [[12]]}, "the counts by tile are not of 1 x 2 tiles"),
+        (tiles(12) | {"counts": [[12], [0]]}, "the counts by tile are not of 1 x 1 tiles"),
+        (tiles(12) | {"tile_rows": 0}, "elements has none"),
+        (tiles(12) | {"tile_columns": 1, "counts": [[12]]}, "the counts by tile are not of"),
+        (None, "wrong elements are not counted by tile"),
+    ],
+)
+def test_counts_by_tile_that_contradict_the_comparison_are_an_error(
+    tmp_path: Path, wrong: dict[str, Any] | None, said: str
+) -> None:
+    compared = bench.comparison("integer", 0, ELEMENTS)
+    compared |= {"mismatches": 12, "first_mismatch": MISMATCH, "wrong": wrong}
+    record = read(tmp_path, good(exit_code=71, compared=compared), 71)
+    assert record.verdict.outcome is Outcome.ERROR
+    assert said in record.verdict.summary
+    (check,) = record.checks
+    assert check.wrong is None
+
+
+def test_a_result_of_schema_2_counts_no_tiles_and_is_read(tmp_path: Path) -> None:
+    compared = bench.comparison("integer", 0, ELEMENTS)
+    compared |= {"mismatches": 12, "first_mismatch": MISMATCH}
+    del compared["wrong"]
+    record = read(tmp_path, good(schema=2, exit_code=71, compared=compared), 71)
+    assert record.verdict.outcome is Outcome.FAIL
+    assert read(tmp_path, good(schema=2)).verdict.outcome is Outcome.PASS
 
 
 def test_an_exit_code_that_contradicts_the_comparison_is_an_error(tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def test_an_exit_of_0_with_findings_in_the_xml_fails(tmp_path: Path) -> None:
         ("kernel", "another_gemm"),
         ("shape.k", 64),
         ("exit_code", 70),
-        ("schema", 3),
+        ("schema", 4),
         ("device", None),
         ("device.uuid", "GPU-0"),
         ("device.compute_capability", "10.0"),

@@ -274,6 +274,7 @@ def test_a_wrong_output_after_timing_fails_and_names_the_element(tmp_path: Path)
         "wanted_bits": 16544,
     }
     verified = bench.comparison("random", 3, ELEMENTS) | {"mismatches": 5, "first_mismatch": first}
+    verified["wrong"] = {"tile_rows": 64, "tile_columns": 64, "counts": [[5]]}
     record = read(tmp_path, good(exit_code=71, verified_after_timing=verified), 71)
     assert record.verdict.outcome is Outcome.FAIL
     assert record.verdict.summary.startswith("in the last timed launch: row 3, column 17: got -8.0")

@@ -45,7 +45,7 @@ class WrongTiles:
 class Check:
     """One JUnit case: a check, its verdict and its findings. `facts` are label -> value.
 
-    `wrong` is None where no output was wrong, or not every element was compared here.
+    `wrong` is None where no output was wrong, or it is not known where.
     """
 
     name: str

@@ -52,12 +52,13 @@ def run_compiled(
     kernel: str = "",
     launch: int = 0,
     clusters: int = 0,
+    flags: tuple[str, ...] = (),
 ) -> Ran:
     libraries = library_folder(tools.root / "include", lambda _: None).resolve()
     source = f"{(PROGRAMS / name).relative_to(Path.cwd())}.cu"
     program = f"{OUT}/{name}.program"
     argv = program_argv([Path(source)], arch, tools, libraries, Path(program), ())
-    folder = compile_once(argv, tools, source=source)
+    folder = compile_once([*argv, *flags], tools, source=source)
     log = parse_ptxas_log((folder / LOG).read_text())
     resources = {r.name: Resources(r.registers, r.stack_bytes, r.shared_bytes) for r in log}
     asked = Program(folder / f"{name}.program", arguments, libraries, source, resources)

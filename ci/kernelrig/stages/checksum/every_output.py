@@ -19,6 +19,7 @@ from kernelrig.model import (
     failed,
     unreadable,
 )
+from kernelrig.stages.checksum.outputs import MOST_TILES
 from kernelrig.stages.context import Context
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 ROWS_AT_ONCE = 512
-TILE, MOST_TILES = 64, 64
-"""Of the map of wrong elements: a tile's edge, and how many there are at most in a direction."""
+TILE = 64
+"""The least edge of a tile in the map of wrong elements."""
 KEPT = 1 << 21
 """Elements of an output of which all blocks are kept: 18 bytes each."""
 

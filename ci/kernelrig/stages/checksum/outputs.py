@@ -10,7 +10,7 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from kernelrig.model import Function, Pattern, Shape, Verdict, broken, failed
+from kernelrig.model import Function, Pattern, Shape, Verdict, WrongTiles, broken, failed
 from kernelrig.stages.context import Context
 from kernelrig.stages.harness.ended import EXIT_MISMATCH
 from kernelrig.stages.harness.result import Compared, HarnessResult
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kernelrig.reference.expected import Disagreement
 
 MIN_SAMPLED = 1024
+MOST_TILES = 64
+"""Of the counts of wrong elements, in each direction."""
 TILE = 256
 """Every 256 x 256 tile of the output must hold a sampled element: a tile is what kernels skip."""
 
@@ -62,11 +64,45 @@ def judge_compared(
         return broken(
             f"exit code {seen.exit_code} with {compared.mismatches} mismatches in the result"
         )
+    if odd := _odd_tiles(compared, seen):
+        return broken(odd)
     return (
         failed(describe_mismatch(compared))
         if wrong
         else _judge_errors(compared, pattern, seen.shape.k)
     )
+
+
+def wrong_tiles(seen: HarnessResult) -> WrongTiles | None:
+    """Return where the program found wrong elements; None where it says no such thing."""
+    compared = seen.compared
+    if compared is None or compared.wrong is None or _odd_tiles(compared, seen):
+        return None
+    wrong = compared.wrong
+    return WrongTiles(seen.shape.m, seen.shape.n, wrong.tile_rows, wrong.tile_columns, wrong.counts)
+
+
+def _odd_tiles(compared: Compared, seen: HarnessResult) -> str:
+    """Return how the counts by tile contradict the rest of the result; empty if they do not."""
+    wrong, m, n = compared.wrong, seen.shape.m, seen.shape.n
+    if wrong is None:
+        missing = seen.schema > 2 and compared.mismatches
+        return "wrong elements are not counted by tile" if missing else ""
+    if min(wrong.tile_rows, wrong.tile_columns) < 1:
+        return f"a tile of {wrong.tile_rows} x {wrong.tile_columns} elements has none"
+    tiles = -(-m // wrong.tile_rows), -(-n // wrong.tile_columns)
+    if max(tiles) > MOST_TILES or (len(wrong.counts), *map(len, wrong.counts)) != (
+        tiles[0],
+        *[tiles[1]] * tiles[0],
+    ):
+        return f"the counts by tile are not of {tiles[0]} x {tiles[1]} tiles"
+    size = wrong.tile_rows * wrong.tile_columns
+    if any(not 0 <= count <= size for row in wrong.counts for count in row):
+        return f"a count by tile is no number from 0 to {size}"
+    total = sum(map(sum, wrong.counts))
+    if total != compared.mismatches:
+        return f"{total} elements are wrong by tile, {compared.mismatches} in all"
+    return ""
 
 
 def _judge_errors(compared: Compared, pattern: Pattern, k: int) -> Verdict | None:

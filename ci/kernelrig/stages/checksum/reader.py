@@ -14,11 +14,12 @@ from kernelrig.model import (
     StageRecord,
     StageResult,
     Verdict,
+    WrongTiles,
     broken,
     passed,
 )
 from kernelrig.stages.checksum.command import check_runs
-from kernelrig.stages.checksum.outputs import judge_compared, judge_sampled
+from kernelrig.stages.checksum.outputs import judge_compared, judge_sampled, wrong_tiles
 from kernelrig.stages.context import Context, case_text, stage_case
 from kernelrig.stages.harness.reader import read_harness
 from kernelrig.stages.harness.result import Asked, HarnessResult
@@ -39,17 +40,17 @@ def read_checksum(
             verdict = broken(f"{name} was planned, and the journal has no record of it")
             checks.append(Check(title, verdict))
             continue
-        verdict, facts = _judge(commands[name], ended, asked, folder, context)
-        checks.append(Check(title, verdict, ended.seconds, facts=facts))
+        verdict, facts, wrong = _judge(commands[name], ended, asked, folder, context)
+        checks.append(Check(title, verdict, ended.seconds, facts=facts, wrong=wrong))
     return stage_record(stage, result, context, checks)
 
 
 def _judge(
     command: Command, ended: CommandResult, asked: Asked, folder: Path, context: Context
-) -> tuple[Verdict, dict[str, str]]:
+) -> tuple[Verdict, dict[str, str], WrongTiles | None]:
     seen = read_harness(command, ended, asked, folder, context)
     if isinstance(seen, Verdict):
-        return seen, {}
+        return seen, {}, None
     pattern = Pattern(seen.pattern)
     verdict = judge_compared(seen.compared, pattern, asked.seed, seen, context) or judge_sampled(
         seen, asked.seed, context
@@ -58,7 +59,8 @@ def _judge(
         verdict = passed(
             f"all {seen.compared.elements} elements right, {len(seen.sampled)} recomputed"
         )
-    return verdict or broken("nothing was compared"), checksum_facts(seen, context)
+    facts = checksum_facts(seen, context)
+    return verdict or broken("nothing was compared"), facts, wrong_tiles(seen)
 
 
 def checksum_facts(seen: HarnessResult, context: Context) -> dict[str, str]:

@@ -12,8 +12,8 @@ from kernelrig.files.serialization import from_json
 from kernelrig.model import Case, Function, Pattern, Phase
 from kernelrig.stages.context import Context
 
-SCHEMAS = (1, 2)
-"""Of 1 are the programs of older builds, which check no timed launch."""
+SCHEMAS = (1, 2, 3)
+"""Of 1 are programs that check no timed launch, of 2 those that count no wrong elements by tile."""
 
 COMPUTE_CAPABILITIES = {"sm_90a": "9.0", "sm_100a": "10.0"}
 """'a' code runs on exactly this compute capability and on nothing newer."""
@@ -75,8 +75,20 @@ class Mismatch:
 
 
 @dataclass(frozen=True, slots=True)
+class WrongCounts:
+    """How many elements are wrong, by rows of tiles of C; the last tile of a row may have less."""
+
+    tile_rows: int
+    tile_columns: int
+    counts: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Compared:
-    """What the program found when it compared every element with its own reference."""
+    """What the program found when it compared every element with its own reference.
+
+    `wrong` is None where none was, and of schemas before 3.
+    """
 
     pattern: str
     seed: int
@@ -87,6 +99,7 @@ class Compared:
     max_rel_error: float | None
     accum_tol: float
     first_mismatch: Mismatch | None
+    wrong: WrongCounts | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ from kernelrig.emu.native.products import (
 )
 from kernelrig.emu.tensor.summation import F32, multiply_into
 
-SIZES = [(128, 256, 32), (128, 8, 16), (64, 96, 8), (16, 24, 32), (256, 16, 32)]
+SIZES = [(128, 256, 32), (128, 8, 16), (64, 96, 8), (16, 24, 32), (256, 16, 32), (256, 120, 32),
+         (64, 72, 16), (12, 10, 7)]  # fmt: skip
 
 
 def drawn(rng: np.random.Generator, *shape: int) -> F32:
@@ -56,8 +58,11 @@ def test_products_have_the_bits_of_numpy(by_blas: bool, adds: bool) -> None:
             assert d.tobytes() == expected.tobytes()
 
 
-def test_a_function_that_adds_in_another_order_is_not_called() -> None:
-    def backwards(
+@pytest.fixture
+def other_blas() -> Iterator[int]:
+    """A cblas_sgemm that rounds an element as if D came first; its address."""
+
+    def multiply_otherwise(
         _: int, of_a: int, of_b: int, m: int, n: int, k: int, alpha: float,
         a: int, stride_a: int, b: int, stride_b: int, beta: float, d: int, stride: int,
     ) -> None:  # fmt: skip
@@ -67,7 +72,7 @@ def test_a_function_that_adds_in_another_order_is_not_called() -> None:
         made.b = MatrixWords(b, stride_b, of_b == 111)
         made.d, made.stride = d, stride
         multiply_at(ctypes.addressof(made))
-        if beta:  # as if D came first: another rounding
+        if beta:
             flat = (ctypes.c_float * n).from_address(d)
             flat[0] = float(np.nextafter(np.float32(flat[0]), np.float32(np.inf)))
 
@@ -75,7 +80,22 @@ def test_a_function_that_adds_in_another_order_is_not_called() -> None:
     function = ctypes.CFUNCTYPE(
         None, plain, plain, plain, long, long, long, real, place, long, place, long, real, place,
         long,
-    )(backwards)  # fmt: skip
-    assert not does_the_same(ctypes.cast(function, ctypes.c_void_p).value or 0)
+    )(multiply_otherwise)  # fmt: skip
+    yield ctypes.cast(function, ctypes.c_void_p).value or 0  # noqa: PT022 - it lives as long
+
+
+def test_a_function_that_adds_in_another_order_is_not_called(other_blas: int) -> None:
+    assert not does_the_same(other_blas)
     known = sgemm()
     assert known is None or does_the_same(known)
+
+
+def test_the_core_multiplies_itself_only_where_that_has_the_bits_of_blas(other_blas: int) -> None:
+    rng = np.random.default_rng(1)
+    a, b, d = (rng.random(shape, np.float32) for shape in ((128, 32), (96, 32), (128, 96)))
+    expected = d.copy()
+    multiply_into(a, b, expected, True)
+    expected[0, 0] = np.nextafter(expected[0, 0], np.float32(np.inf))
+    words, python = words_of(a, b, d, True), ON_PRODUCT(multiply_at)
+    assert core_calls().core_multiply(other_blas, python, ctypes.byref(words)) == 1
+    assert d.tobytes() == expected.tobytes()

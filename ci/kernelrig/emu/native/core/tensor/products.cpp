@@ -1,8 +1,14 @@
 #include "tensor/products.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <vector>
 
 #include "machine.hpp"
+#include "rounding.hpp"
+#include "tensor/fma_product.hpp"
 
 using namespace emu;
 
@@ -31,16 +37,95 @@ void make_canonical(float* values, int64_t count) {
       words[n] = (words[n] & ~SIGN) > INFINITE ? ONE_NAN : words[n];
 }
 
-}  // namespace
-
-bool Products::make(const MatrixProduct& p) const {
-  if (!sgemm)
-    return python(&p) >= 0;
+void make_by_blas(Products::Sgemm sgemm, const MatrixProduct& p) {
   constexpr int BY_ROWS = 101, AS_IS = 111, TRANSPOSED = 112;  // of cblas
   sgemm(BY_ROWS, p.a.by_columns ? TRANSPOSED : AS_IS, p.b.by_columns ? AS_IS : TRANSPOSED, p.m,
         p.n, p.k, 1, p.a.values, p.a.stride, p.b.values, p.b.stride, p.adds ? 1 : 0, p.d, p.stride);
   for (int64_t row = 0; row < p.m; row++)
     make_canonical(p.d + row * p.stride, p.n);
+}
+
+// Floats of both signs whose exponents lie anywhere between two, and some that are special.
+class Drawn {
+public:
+  Drawn(int lowest, int highest, bool specials)
+      : lowest(uint64_t(lowest)), range(uint64_t(highest - lowest + 1)), specials(specials) {}
+
+  std::vector<float> values(int64_t count) {
+    std::vector<float> made(static_cast<size_t>(count));
+    for (float& value : made)
+      value = one();
+    return made;
+  }
+
+private:
+  uint64_t lowest, range, state = 0x9E3779B97F4A7C15;
+  bool specials;
+
+  float one() {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    const uint64_t bits = state >> 20;
+    const uint32_t sign = uint32_t(bits) & SIGN;
+    if (bits % 61 == 0)
+      return bits_as<float>(sign);
+    if (specials && bits % 509 == 1)
+      return bits_as<float>(sign | INFINITE);
+    if (specials && bits % 1021 == 2)
+      return bits_as<float>(sign | ONE_NAN);
+    const uint32_t exponent = uint32_t(lowest + (bits >> 24) % range + 127);
+    return bits_as<float>(sign | exponent << 23 | (uint32_t(bits) & 0x7FFFFF));
+  }
+};
+
+// Whether fma_product makes the bits of `sgemm`: of values that cancel, that vanish, and that are
+// too large or special.
+bool does_the_same(Products::Sgemm sgemm, MatrixProduct p) {
+  struct Range {
+    int lowest, highest;
+    bool specials;
+  };
+  for (const auto& [lowest, highest, specials] :
+       {Range{-12, 12, false}, Range{-76, -58, false}, Range{40, 66, true}}) {
+    Drawn drawn(lowest, highest, specials);
+    const std::vector<float> a = drawn.values(p.m * p.k), b = drawn.values(p.n * p.k);
+    std::vector<float> found = drawn.values(p.m * p.n), wanted = found;
+    p.a.values = a.data();
+    p.a.stride = p.a.by_columns ? p.m : p.k;
+    p.b.values = b.data();
+    p.b.stride = p.b.by_columns ? p.n : p.k;
+    p.stride = p.n;
+    p.d = wanted.data();
+    make_by_blas(sgemm, p);
+    p.d = found.data();
+    fma_product(p);
+    if (std::memcmp(found.data(), wanted.data(), found.size() * sizeof(float)))
+      return false;
+  }
+  return true;
+}
+
+// The same, tried once for products of a size.
+bool is_fma_product(Products::Sgemm sgemm, const MatrixProduct& p) {
+  if (!has_fma_product(p))
+    return false;
+  using Size = std::array<int64_t, 7>;
+  thread_local std::map<Size, bool> tried;
+  const Size size{p.m, p.n, p.k, p.a.by_columns, p.b.by_columns, p.adds,
+                  int64_t(reinterpret_cast<intptr_t>(sgemm))};
+  const auto found = tried.find(size);
+  return found != tried.end() ? found->second
+                              : tried.emplace(size, does_the_same(sgemm, p)).first->second;
+}
+
+}  // namespace
+
+bool Products::make(const MatrixProduct& p) const {
+  if (!sgemm)
+    return python(&p) >= 0;
+  if (is_fma_product(sgemm, p))
+    fma_product(p);
+  else
+    make_by_blas(sgemm, p);
   return true;
 }
 

@@ -2,7 +2,8 @@
 //
 // How it works. Both engines multiply with NumPy's BLAS, so that floats agree to the bit. Where that
 // library has a cblas_sgemm which adds to D as NumPy's product and a sum do (native/products.py
-// tries it), the core calls it as NumPy would. Elsewhere Python's routine does the product.
+// tries it), the core calls it as NumPy would, or multiplies itself (fma_product.hpp) where that
+// gave the same bits when a product of the size was tried. Elsewhere Python's routine does it.
 #pragma once
 
 #include <cstdint>

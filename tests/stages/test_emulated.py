@@ -166,13 +166,6 @@ def test_what_measures_time_is_skipped_with_the_reason(kind: StageKind, tmp_path
     assert (record.device, record.machine) == (DeviceKind.EMULATOR, "")
 
 
-def test_a_plain_program_has_no_launch_to_emulate() -> None:
-    kernel = replace(bench.KERNEL, level=0)
-    assert why_not(kernel, "sm_90a", SMOKE, DeviceKind.EMULATOR) == (
-        "patch_embed is a plain program: it describes no launch to emulate"
-    )
-
-
 def test_a_case_too_large_is_emulated_as_the_largest_that_is_not() -> None:
     cases = {**bench.KERNEL.cases, "full": replace(bench.KERNEL.cases["full"], images=4736)}
     kernel = replace(bench.KERNEL, cases=cases)

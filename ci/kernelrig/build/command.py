@@ -124,6 +124,15 @@ def _host_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...
     )
 
 
+def user_flags(request: Request, tools: Toolchain) -> tuple[str, ...]:
+    """Return what kernels.yaml says of compiling it, in any folder: definitions, headers, flags."""
+    return (
+        *(nvcc_define(name, value) for name, value in _defines(request)),
+        *(w for name in request.kernel.extras for w in ("-isystem", str(tools.extras[name]))),
+        *request.way.nvcc_flags,
+    )
+
+
 def _headers(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...]:
     """Return the include flags of the extras.
 

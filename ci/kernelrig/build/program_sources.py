@@ -41,17 +41,20 @@ def build_program(
     folder: Path,
     flags: Sequence[str] = (),
     headers: Path | None = None,
+    cwd: Path | None = None,
+    libs: Sequence[str] = (),
 ) -> BuiltProgram:
     """Compile `sources` for `arch` and link them with the library in `libraries`, into `folder`.
 
-    `flags` are the user's, for nvcc; `headers` is a folder for what no other has. ptxas takes the
-    PTX too, so that what a GPU would refuse is refused here. Raises BuildError with the compiler's
+    `flags` are the user's, for nvcc, `libs` those for the linker; `headers` is a folder for what no
+    other has. Sources are relative to `cwd`, the current folder by default. ptxas takes the PTX
+    too, so that what a GPU would refuse is refused here. Raises BuildError with the compiler's
     output; ConfigError for functions of CUDA that the library does not have, all of them.
     """
     made = folder / "program"
-    argv = program_argv(sources, arch, tools, libraries, made, flags, headers)
-    done = run_process(argv, timeout_s=COMPILE_LIMIT_S)
-    log = readable_log(done, Path.cwd())
+    argv = program_argv(sources, arch, tools, libraries, made, flags, headers, libs)
+    done = run_process(argv, cwd=cwd, timeout_s=COMPILE_LIMIT_S)
+    log = readable_log(done, cwd or Path.cwd())
     if done.exit_code:
         if _RELOCATABLE in log:
             raise ConfigError(
@@ -94,8 +97,9 @@ def program_argv(
     made: Path,
     flags: Sequence[str],
     headers: Path | None = None,
+    libs: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return nvcc's command line, for the current folder.
+    """Return nvcc's command line, for the folder that the sources are relative to.
 
     The rest of the user's environment, as CPATH, is theirs. PWD goes into the line table.
     """
@@ -116,5 +120,6 @@ def program_argv(
         # Behind all other folders of headers: those of the user, and of a whole toolkit.
         *(("-Xcompiler", f"-idirafter,{headers}") if headers else ()),
         f"-L{libraries}",
+        *libs,
         *("-lcudart", "-lcuda", "-lcurand"),
     )

@@ -1,6 +1,6 @@
 """`python -m kernelrig.emu run LAUNCH.json`: one launch, in the emulator.
 
-`split FINDINGS.json` takes a part of its findings.
+`split FINDINGS.json` takes a part of its findings; `program FOLDER` runs a whole program.
 
 Exit 0: no error; 1: at least one finding of severity error; 2: bad input; 4: the emulator itself
 failed, or the system ended it, in all schedules or in some.
@@ -63,7 +63,12 @@ def run_command(argv: list[str] | None = None) -> int:
     Raises ConfigError for input that cannot be read or emulated, CiError if memory runs out or a
     process dies.
     """
-    arguments = _parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    end = words.index("--") if "--" in words else len(words)
+    arguments = _parser().parse_args(words[:end])
+    arguments.words = words[end + 1 :]
+    if arguments.words and arguments.command is not _program:
+        raise ConfigError("only `program` takes words behind --")
     try:
         code: int = arguments.command(arguments)
     except RecursionError as e:
@@ -116,6 +121,18 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--dump", action="append", default=[], metavar="BUFFER=FILE.npy")
     run.add_argument("--json", type=Path, metavar="FILE", help="write findings and statistics")
     run.set_defaults(command=_run)
+    program = commands.add_parser("program", help="run a program; behind -- are its arguments")
+    program.add_argument("program", type=Path, metavar="FOLDER", help="program, program.json")
+    program.add_argument("--arch", required=True)
+    program.add_argument("--observe", default=",".join(ALL_OBSERVERS))
+    program.add_argument("--schedules", type=int, default=SCHEDULES)
+    program.add_argument("--seed", type=int, default=0)
+    program.add_argument("--max-steps", type=int, default=DEFAULT_STEPS)
+    program.add_argument(
+        "--engine", choices=tuple(map(str, EmulatorEngine)), default=Emulation().engine.value
+    )
+    program.add_argument("--json", type=Path, required=True, metavar="FILE")
+    program.set_defaults(command=_program)
     split = commands.add_parser("split", help="keep some observers' findings of a run")
     split.add_argument("findings", type=Path, metavar="FINDINGS.json")
     split.add_argument("--observe", required=True, help="of memory, races, init, sync")
@@ -129,6 +146,17 @@ def _parser() -> argparse.ArgumentParser:
 def _rules(_: argparse.Namespace) -> int:
     print(table_text())
     return 0
+
+
+def _program(arguments: argparse.Namespace) -> int:
+    from kernelrig.emu.cudart.program_command import run_described  # a launch needs none of it
+
+    observe = _observers(arguments.observe)
+    if not 1 <= arguments.schedules <= MOST_SCHEDULES or arguments.max_steps < 1:
+        raise ConfigError(f"--schedules is from 1 to {MOST_SCHEDULES}, --max-steps from 1")
+    code, said = run_described(arguments, observe, _tell)
+    _write(arguments.json, said)
+    return code
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -279,12 +307,17 @@ def _dump(name: str, path: Path, outcome: Outcome) -> list[str]:
 
 def _split(arguments: argparse.Namespace) -> int:
     """Keep the findings of some observers, of a run that had them all; exit as that run would."""
+    from kernelrig.emu.cudart.program_verdict import SCHEMA as PROGRAM_SCHEMA
+
     observe = _observers(arguments.observe)
     path: Path = arguments.findings
     try:
         found = strict_json.load(path)
-        if found["schema"] != SCHEMA or not set(observe) <= set(found["run"]["observed"]):
+        made_by = PROGRAM_SCHEMA if "launches" in found else SCHEMA
+        if found["schema"] != made_by or not set(observe) <= set(found["run"]["observed"]):
             raise ConfigError(f"{path.name}: was not made with {', '.join(observe)} observed")
+        if "launches" in found:
+            return _split_program(found, observe, arguments.json)
         kept, others = _kept(found["findings"], observe)
         errors = sum(f["severity"] == "error" for f in kept)
         lost = [str(said) for said in found["run"].get("lost", {}).values()]
@@ -296,6 +329,18 @@ def _split(arguments: argparse.Namespace) -> int:
     print(f"emulated: {', '.join(observe)}: {errors} errors, {len(kept) - errors} warnings")
     if lost and not errors:
         raise CiError(all_lost(lost))
+    return 1 if errors else 0
+
+
+def _split_program(found: dict[str, Any], observe: tuple[str, ...], path: Path) -> int:
+    """Keep the findings of some observers in each launch; exit 1 for errors of theirs."""
+    launches, errors = [], 0
+    for launch in found["launches"]:
+        kept, others = _kept(launch["findings"], observe)
+        errors += sum(f["severity"] == "error" for f in kept)
+        launches.append({**launch, "findings": kept, "others": others})
+    _write(path, {**found, "launches": launches, "split": observe})
+    print(f"emulated: {', '.join(observe)}: {errors} errors in {len(launches)} launches")
     return 1 if errors else 0
 
 

@@ -185,11 +185,11 @@ def _assign(p: RunSpec) -> list[Assigned]:
     if p.remote is not None:
         from kernelrig.run.executors.host import HostExecutor
 
-        found.append((HostExecutor(p.remote, stop_at_first=p.stop_at_first), others))
+        found.append((HostExecutor(p.remote, p.stop_at_first, p.system_cuda), others))
     elif others:
         from kernelrig.run.executors.emulator import EmulatorExecutor
 
-        found.append((EmulatorExecutor(p.emulation), others))
+        found.append((EmulatorExecutor(p.emulation, p.system_cuda), others))
     return found
 
 

@@ -18,6 +18,7 @@ from kernelrig.emu.cudart.library_build import HEADERS, library_folder
 from kernelrig.emu.cudart.modules import Resources
 from kernelrig.emu.cudart.program_launch import HowToRun
 from kernelrig.emu.cudart.program_session import Program, run_program
+from kernelrig.emu.cudart.program_verdict import exit_code
 from kernelrig.emu.launch.engines import choose_engine
 from kernelrig.emu.launch.execution import DEFAULT_STEPS, Schedule
 from kernelrig.emu.launch.exploration import ALL_OBSERVERS
@@ -27,7 +28,7 @@ from kernelrig.model import (
     EmulatorEngine,
     Toolchain,
 )
-from kernelrig.run.program_report import exit_code, program_record, report_text
+from kernelrig.run.program_report import program_record, report_text
 from kernelrig.terminal.log import say, working
 
 DEFAULT_ARCH = "sm_100a"

@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kernelrig.emu.__main__ import brief, shown
-from kernelrig.emu.cudart.messages import Noted
 from kernelrig.emu.cudart.program_launch import LaunchRun
 from kernelrig.emu.cudart.program_session import Note, ProgramRun
+from kernelrig.emu.cudart.program_verdict import located, note_kind, note_line
 from kernelrig.emu.machine.findings import Finding as Found
-from kernelrig.errors import ConfigError
 from kernelrig.findings.location import frame_of
 from kernelrig.model import (
     EmulatedLaunch,
@@ -67,21 +66,7 @@ def _finding_record(ran: LaunchRun, found: Found) -> Finding:
 
 
 def _note_record(note: Note) -> HostNote:
-    kind = note.kind.name.lower().replace("_", "-")
-    return HostNote(kind, note.place, _note_line(note).partition(": ")[2])
-
-
-def exit_code(ran: ProgramRun) -> int:
-    """Return 1 for an error finding, a launch that did not end, or the program's own failure.
-
-    Where none of these was seen and no launch was observed nothing was established: that is 2.
-    """
-    found = any(f.severity == "error" for launch in ran.launches for f in launch.findings)
-    stopped = any(launch.stopped for launch in ran.launches)
-    touched = any(note.kind is Noted.HOST_ACCESS for note in ran.notes)
-    if found or stopped or touched or ran.exit_code:
-        return 1
-    return 0 if any(launch.observed for launch in ran.launches) else ConfigError.exit_code
+    return HostNote(note_kind(note), note.place, note_line(note).partition(": ")[2])
 
 
 def report_text(ran: ProgramRun, device: str, schedules: int) -> str:
@@ -162,7 +147,7 @@ def _listed(numbers: Sequence[int]) -> str:
 def _launch_lines(launch: LaunchRun, findings: Sequence[Found]) -> list[str]:
     if not findings and not launch.differing and not launch.stopped:
         return []
-    lines = [f"{_at(launch.place)}launch {launch.number}: {_configuration(launch)}"]
+    lines = [f"{located(launch.place)}launch {launch.number}: {_configuration(launch)}"]
     for finding in findings:
         follows = finding.cause is not None
         lines.append(f"  follows from that: {brief(finding)}" if follows else shown(finding))
@@ -188,27 +173,5 @@ def _triple(values: Sequence[int]) -> str:
 
 def _note_lines(notes: Sequence[Note]) -> list[str]:
     """Return a line for each note; of equal ones the first, with their number."""
-    counts = Counter(map(_note_line, notes))
+    counts = Counter(map(note_line, notes))
     return [f"{line}, {n} times" if n > 1 else line for line, n in counts.items()]
-
-
-def _note_line(note: Note) -> str:
-    at, where = _at(note.place), f"{note.allocation} + {note.offset:#x}"
-    match note.kind:
-        case Noted.FAILED_CALL:
-            return f"warning: {at}{note.text} ({note.code})"
-        case Noted.UNWRITTEN_COPY:
-            return (
-                f"warning: {at}{note.text} read {note.size} bytes that nothing wrote, the first at"
-                f" {where}"
-            )
-        case Noted.HOST_ACCESS:
-            return (
-                f"error: the host touched device memory, {where}: only kernels reach what"
-                " cudaMalloc made; copy it with cudaMemcpy"
-            )
-    return f"warning: {at}{note.text}"
-
-
-def _at(place: str) -> str:
-    return f"{place}: " if place else ""

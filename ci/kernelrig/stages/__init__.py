@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kernelrig.stages.emulation.command import MAX_IMAGES, OBSERVERS, OUTPUT, Launch, launches
     from kernelrig.stages.harness.result import Clock, load_result
     from kernelrig.stages.jobs import inspect_early, stage_jobs
+    from kernelrig.stages.plain.emulated_program import emulated_programs, program_place
     from kernelrig.stages.preflight.reader import judge_preflight
     from kernelrig.stages.profile.merged_plans import merge_plans
     from kernelrig.stages.table import why_not
@@ -35,6 +36,7 @@ __all__ = [
     "Clock",
     "Context",
     "Launch",
+    "emulated_programs",
     "expected_rows",
     "inspect_early",
     "judge_preflight",
@@ -45,6 +47,7 @@ __all__ = [
     "nearest_rank",
     "phase_capture",
     "phase_timeline",
+    "program_place",
     "read_stage",
     "releases_early",
     "stage_jobs",

@@ -1,7 +1,7 @@
 """The table of stages: for each kind the commands that it runs and the reader of what they left.
 
-A kind has up to three pairs: for a program that speaks the harness's command line, for a plain
-program, and for a launch in the emulator. A kind without a pair cannot be run that way.
+A kind has up to four pairs: for a program that speaks the harness's command line and for a plain
+program, on a host and in the emulator. A kind without a pair cannot be run that way.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from kernelrig.stages.emulation.command import (
 from kernelrig.stages.emulation.reader import read_emulated_checksum, read_emulated_sanitizer
 from kernelrig.stages.fault.reader import read_fault
 from kernelrig.stages.plain.command import program_commands
+from kernelrig.stages.plain.emulated_program import emulated_program_commands
+from kernelrig.stages.plain.program_findings import read_emulated_program
 from kernelrig.stages.plain.reader import read_program
 from kernelrig.stages.profile.command import profile_commands
 from kernelrig.stages.profile.reader import read_profile
@@ -61,9 +63,11 @@ class Row:
     harness: Pair | None = None
     plain: Pair | None = None
     emulated: Pair | None = None
+    emulated_plain: Pair | None = None
 
 
 _SANITIZER = Pair(sanitizer_commands, read_sanitizer)
+_EMULATED_PROGRAM = Pair(emulated_program_commands, read_emulated_program)
 _PROFILE = Pair(profile_commands, read_profile)
 _BENCH = Pair(bench_commands, read_bench)
 
@@ -72,11 +76,13 @@ TABLE: Mapping[StageKind, Row] = {
         harness=Pair(checksum_commands, read_checksum),
         plain=Pair(program_commands, read_program),
         emulated=Pair(emulated_checksum_commands, read_emulated_checksum),
+        emulated_plain=_EMULATED_PROGRAM,
     ),
     StageKind.SANITIZER: Row(
         harness=_SANITIZER,
         plain=_SANITIZER,
         emulated=Pair(emulated_sanitizer_commands, read_emulated_sanitizer),
+        emulated_plain=_EMULATED_PROGRAM,
     ),
     StageKind.TIMING: Row(harness=Pair(timing_commands, read_timing)),
     StageKind.PROFILE: Row(harness=_PROFILE, plain=_PROFILE),
@@ -91,7 +97,7 @@ def find_pair(kernel: Kernel, kind: StageKind, device: DeviceKind) -> Pair | Non
     """Return how a stage of `kind` is run and read on `device`, None if it cannot be."""
     row = TABLE.get(kind, Row())
     if device is DeviceKind.EMULATOR:
-        return row.emulated
+        return row.emulated if kernel.level else row.emulated_plain
     return row.harness if kernel.level else row.plain
 
 

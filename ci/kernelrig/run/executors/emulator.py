@@ -12,6 +12,7 @@ from kernelrig import report, stages
 from kernelrig.model import DeviceKind, Emulation, Host, Stage, StageRecord
 from kernelrig.remote import run_job_here
 from kernelrig.run.durations import stage_seconds
+from kernelrig.run.emulated_programs import prepare_programs
 from kernelrig.run.executors import Ended
 from kernelrig.run.executors.command_log import CommandLog
 from kernelrig.run.judging import judge_stage
@@ -25,12 +26,14 @@ class EmulatorExecutor:
     """Emulates launches; `emulation` says in how many schedules, from which seed."""
 
     emulation: Emulation
+    system_cuda: bool = False
 
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
         """Let the programs describe their launches, then run the emulator's commands on them."""
         run, builds, remote = directory.run, directory.builds, directory.remote
         needed = stages.launches(run.plan, run.kernel, builds, remote)
         prepare_launches(directory.folder, needed, run.kernel, builds)
+        prepare_programs(directory, system_cuda=self.system_cuda)
         jobs = stages.stage_jobs(run.plan, run.kernel, builds, None, remote, self.emulation)
         host = Host(platform.node(), platform.python_version(), "", 0)
         directory.save(replace(directory.run, host=host, jobs=jobs))

@@ -14,6 +14,7 @@ from kernelrig.model import DeviceKind, Outcome, Remote, Stage, StageKind, Stage
 from kernelrig.remote import HostLink, connect
 from kernelrig.remote.protocol import HostRefused
 from kernelrig.run.durations import good_seconds, stage_seconds
+from kernelrig.run.emulated_programs import prepare_programs
 from kernelrig.run.executors import Ended
 from kernelrig.run.judging import judge_preflight, judge_stage
 from kernelrig.run.launches import prepare_launches
@@ -27,9 +28,10 @@ class HostExecutor:
 
     remote: Remote
     stop_at_first: bool = False
+    system_cuda: bool = False
 
     def run(self, directory: RunDirectory, planned: Sequence[Stage]) -> Ended:
-        upload = upload_set(directory)
+        upload = upload_set(directory, system_cuda=self.system_cuda)
         with connect(self.remote, root=directory.root) as link:
             known = replace(directory.remote, host_key=link.host_key)
             directory.save(replace(directory.run, remote=known, host=link.facts))
@@ -121,7 +123,7 @@ class UploadSet:
     blobs: dict[str, Path]
 
 
-def upload_set(directory: RunDirectory) -> UploadSet:
+def upload_set(directory: RunDirectory, *, system_cuda: bool = False) -> UploadSet:
     """Gather what is to be shipped: programs and tools for a GPU, PTX and launches to emulate."""
     run, builds, remote = directory.run, directory.builds, directory.remote
     if run.profiling is not None:  # what reads the reports must be here before a host is paid for
@@ -129,6 +131,7 @@ def upload_set(directory: RunDirectory) -> UploadSet:
     if directory.device is DeviceKind.EMULATOR:
         needed = stages.launches(run.plan, run.kernel, builds, remote, run.seed)
         files = prepare_launches(directory.folder, needed, run.kernel, builds)
+        files |= prepare_programs(directory, system_cuda=system_cuda)
         return UploadSet(files, {rundir.sha256_file(path): path for path in files.values()})
     placed = [*builds.by_variant.items(), *((("", t),) if (t := builds.selftest) else ())]
     files = {str(rundir.build_folder(Path(), v) / b.program): b.binary for v, b in placed}

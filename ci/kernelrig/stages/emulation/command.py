@@ -86,7 +86,8 @@ def why_not_emulated(kernel: Kernel, stage: Stage) -> str:
     if stage.kind not in (StageKind.CHECKSUM, StageKind.SANITIZER, StageKind.FAULT):
         return f"emulated: no {stage.kind}, as the emulator models results and ordering, not time"
     if not kernel.level:
-        return f"{kernel.name} is a plain program: it describes no launch to emulate"
+        plain = (StageKind.CHECKSUM, StageKind.SANITIZER)
+        return "" if stage.kind in plain else f"{kernel.name} is a plain program: no {stage.kind}"
     if emulated_case(kernel, stage) is None:
         return f"{kernel.name} has no case of {MAX_IMAGES} images or fewer to emulate"
     return ""
@@ -96,7 +97,7 @@ def launches(
     plan: Plan, kernel: Kernel, builds: Builds, remote: RecordedRemote, seed: int | None = None
 ) -> tuple[Launch, ...]:
     """Return what the plan's commands launch on an emulator, each once; elsewhere nothing."""
-    if executor(kernel, remote.device, None)[0] is not DeviceKind.EMULATOR:
+    if not kernel.level or executor(kernel, remote.device, None)[0] is not DeviceKind.EMULATOR:
         return ()
     found: dict[Launch, None] = {}
     for stage in plan.on_host:
@@ -156,7 +157,10 @@ def emulated_sanitizer_commands(stage: Stage, setup: Setup) -> tuple[Command, ..
         index = setup.plan.on_host.index(first) + 1
         findings = stage_folder(Path("../.."), index, first.name) / findings
     words = ("split", str(findings), "--observe", OBSERVERS[stage.tool])
-    return (*commands, _command(stage.tool, (*words, "--json", f"{stage.tool}.json"), LEAST_S))
+    return (
+        *commands,
+        emulator_command(stage.tool, (*words, "--json", f"{stage.tool}.json"), LEAST_S),
+    )
 
 
 def emulated_fault_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
@@ -187,14 +191,14 @@ def _run(
         *("--dump", f"{OUTPUT}={name}.npy", "--json", f"{name}.json"),
         *(_large_words(launch.case) if launch.case.images > MAX_IMAGES else ()),
     )
-    return _command(name, words, max(stage.time_s, LEAST_S), ok_exit)
+    return emulator_command(name, words, max(stage.time_s, LEAST_S), ok_exit)
 
 
 def _large_words(case: Case) -> tuple[str, ...]:
     return ("--large", "--jobs", "1", "--max-steps", str(case.images * STEPS_PER_IMAGE))
 
 
-def _command(
+def emulator_command(
     name: str, words: tuple[str, ...], time_s: float, ok_exit: tuple[int, ...] = (0,)
 ) -> Command:
     """Return a command of this package's emulator: an emulator's host is this machine."""

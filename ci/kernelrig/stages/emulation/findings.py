@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from kernelrig import __version__
 from kernelrig.findings import (
@@ -18,9 +19,21 @@ from kernelrig.findings import (
 from kernelrig.model import Finding
 from kernelrig.model.frame import Frame
 from kernelrig.stages.context import Context
-from kernelrig.stages.emulation.findings_file import Emulated, Found
+from kernelrig.stages.emulation.findings_file import Found
 
 TOOL = "emulator"
+
+
+class Listed(Protocol):
+    """What holds findings as the emulator writes them, and those that a part leaves out."""
+
+    @property
+    def findings(self) -> tuple[Found, ...]: ...
+
+    @property
+    def others(self) -> tuple[Found, ...]: ...
+
+
 _LIST = re.compile(r"(\W*#)(?:(?:, | and )(?:\w+ )?#)+")
 _OF_THE_LAUNCH = ("deadlock", "mismatch")
 """Kinds whose message describes the state of the whole launch, another in each schedule."""
@@ -32,7 +45,7 @@ def acceptance(context: Context) -> Acceptance:
 
 
 def emulated_findings(
-    seen: Emulated, wanted: Sequence[Found], context: Context
+    seen: Listed, wanted: Sequence[Found], context: Context
 ) -> tuple[Finding, ...]:
     """Return a finding for each of `wanted`, which are of the file `seen`, in its order.
 

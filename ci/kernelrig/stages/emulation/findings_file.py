@@ -124,6 +124,22 @@ def read_emulated(
     """Return what an emulation or a split found, or the error that says why that is not known."""
     if ended is None:
         return judge_missing(command)
+    if (verdict := judge_emulator(command, ended, folder)) is not None:
+        return verdict
+    tail = log_tail(folder, command.name)
+    path = folder / f"{command.name}.json"
+    try:
+        seen = from_json(Emulated, path)
+    except ProtocolError as e:
+        return unreadable(e.message, *tail)
+    wrong = _find_mismatch(seen, command, ended.exit_code or 0, context)
+    if wrong is None and SPLIT in command.argv:
+        wrong = _judge_whole(seen, command, folder)
+    return wrong or seen
+
+
+def judge_emulator(command: Command, ended: CommandResult, folder: Path) -> Verdict | None:
+    """Return why the emulator has established nothing, None where it left its file."""
     if ended.ended_by is EndedBy.TIME_LIMIT:
         limit = f"the emulation did not end within {command.time_s:.0f} s"
         return broken(f"{limit}; give the stage more time or a smaller case")
@@ -142,14 +158,7 @@ def read_emulated(
     if not path.is_file():
         said = f": {tail[-1]}" if tail else ""
         return broken(f"the emulator left no {path.name}{said}", *tail[:-1])
-    try:
-        seen = from_json(Emulated, path)
-    except ProtocolError as e:
-        return unreadable(e.message, *tail)
-    wrong = _find_mismatch(seen, command, ended.exit_code, context)
-    if wrong is None and SPLIT in command.argv:
-        wrong = _judge_whole(seen, command, folder)
-    return wrong or seen
+    return None
 
 
 def _judge_whole(seen: Emulated, command: Command, folder: Path) -> Verdict | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 from kernelrig.model import (
@@ -51,14 +52,33 @@ def judge_program(
 ) -> Verdict:
     if (verdict := judge_end(command, ended, folder, context)) is not None:
         return verdict
-    if ended.exit_code != 0:
-        return failed(f"exit status {ended.exit_code}, wanted 0", *log_tail(folder, command.name))
+    assert ended.exit_code is not None, "judge_end returns a verdict for every other end"
+    verdict = judge_exit_status(ended.exit_code, folder, command.name, context)
+    if verdict.outcome == "pass" and not context.kernel.expected_lines:
+        return passed(f"{verdict.summary}; nothing else was checked")
+    return verdict
+
+
+def judge_exit_status(code: int, folder: Path, name: str, context: Context) -> Verdict:
+    """Judge the exit code, -N for signal N, and the lines that must be in `name`'s output."""
+    if code < 0:
+        return failed(f"it was ended by signal {signal_name(-code)}", *log_tail(folder, name))
+    if code != 0:
+        return failed(f"exit status {code}, wanted 0", *log_tail(folder, name))
     if not context.kernel.expected_lines:
-        return passed("exit status 0; nothing else was checked")
-    stdout = read_log(folder, command.name)
+        return passed("exit status 0")
+    stdout = read_log(folder, name)
     if stdout is None:
-        return broken(f"{command.name}.stdout.log is missing: its expected lines cannot be found")
+        return broken(f"{name}.stdout.log is missing: its expected lines cannot be found")
     if missing := missing_lines(context.kernel, stdout):
         return failed(f"the program did not print '{missing[0]}'", *missing[1:])
     count = len(context.kernel.expected_lines)
     return passed(f"exit status 0 and {count} expected line{'s' if count > 1 else ''}")
+
+
+def signal_name(number: int) -> str:
+    """Return SIGSEGV for 11; real-time signals have no names."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

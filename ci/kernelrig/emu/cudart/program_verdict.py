@@ -1,0 +1,90 @@
+"""What a run of a program is judged by: its exit code, and a document of what was seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernelrig.emu.cudart.messages import Noted
+from kernelrig.emu.cudart.program_launch import HowToRun, LaunchRun
+from kernelrig.emu.cudart.program_session import Note, ProgramRun
+from kernelrig.errors import ConfigError
+
+SCHEMA = 1
+"""Of its file."""
+
+
+def exit_code(ran: ProgramRun) -> int:
+    """Return 1 for an error finding, a launch that did not end, or the program's own failure.
+
+    Where none of these was seen and no launch was observed nothing was established: that is 2.
+    """
+    found = any(f.severity == "error" for launch in ran.launches for f in launch.findings)
+    stopped = any(launch.stopped for launch in ran.launches)
+    touched = any(note.kind is Noted.HOST_ACCESS for note in ran.notes)
+    if found or stopped or touched or ran.exit_code:
+        return 1
+    return 0 if any(launch.observed for launch in ran.launches) else ConfigError.exit_code
+
+
+def document(ran: ProgramRun, how: HowToRun, engine_note: str) -> dict[str, Any]:
+    """Return what `python -m kernelrig.emu program` writes."""
+    return {
+        "schema": SCHEMA,
+        "exit_code": ran.exit_code,
+        "verdict": exit_code(ran),
+        "launches": [_launch(launch) for launch in ran.launches],
+        "notes": [{"kind": note_kind(note), "text": note_line(note)} for note in ran.notes],
+        "run": {
+            "observed": list(how.observe),
+            "schedules": how.schedules,
+            "seed": how.first.seed,
+            "engine": how.first.engine,
+            "engine_note": engine_note,
+        },
+    }
+
+
+def _launch(launch: LaunchRun) -> dict[str, Any]:
+    return {
+        "number": launch.number,
+        "place": launch.place,
+        "kernel": launch.kernel,
+        "grid": launch.grid,
+        "block": launch.block,
+        "cluster": launch.cluster,
+        "observed": launch.observed,
+        "ctas": launch.ctas,
+        "stopped": launch.stopped,
+        "instructions": launch.instructions,
+        "differing": launch.differing,
+        "findings": [f.as_record() for f in launch.findings],
+    }
+
+
+def note_kind(note: Note) -> str:
+    """Return the kind as documents have it: `failed-call`."""
+    return note.kind.name.lower().replace("_", "-")
+
+
+def note_line(note: Note) -> str:
+    """Return a note as one line, from its severity on."""
+    at, where = located(note.place), f"{note.allocation} + {note.offset:#x}"
+    match note.kind:
+        case Noted.FAILED_CALL:
+            return f"warning: {at}{note.text} ({note.code})"
+        case Noted.UNWRITTEN_COPY:
+            return (
+                f"warning: {at}{note.text} read {note.size} bytes that nothing wrote, the first at"
+                f" {where}"
+            )
+        case Noted.HOST_ACCESS:
+            return (
+                f"error: the host touched device memory, {where}: only kernels reach what"
+                " cudaMalloc made; copy it with cudaMemcpy"
+            )
+    return f"warning: {at}{note.text}"
+
+
+def located(place: str) -> str:
+    """Return what stands before a text of `place`."""
+    return f"{place}: " if place else ""

@@ -138,6 +138,28 @@ def _plain() -> list[Program]:
                 st.global.v4.b32 [%rd3], {{%r20, %r21, %r22, %r23}};
             """
             made.append(Program(f"matrix.x{count}{trans}", body))
+    body = """
+        ld.global.v4.b32 {%r20, %r21, %r22, %r23}, [%rd1];
+        movmatrix.sync.aligned.m8n8.trans.b16 %r20, %r20;
+        movmatrix.sync.aligned.m8n8.trans.b16 %r24, %r21;
+        st.global.v4.b32 [%rd4], {%r20, %r24, %r22, %r21};
+    """
+    made.append(Program("movmatrix", body))
+    body = """
+        .reg .b128 %q<4>;
+        ld.global.b128 %q0, [%rd1];
+        mov.b128 {%rd20, %rd21}, %q0;
+        st.shared.b128 [%r2], %q0;
+        mov.b128 %q1, {%rd21, %rd20};
+        ld.shared.b128 %q2, [%r2];
+        ld.global.u32 %r20, [%rd2];
+        setp.lt.s32 %p1, %r20, 0;
+        @%p1 mov.b128 %q2, %q1;
+        st.global.b128 [%rd3], %q1;
+        @!%p1 ld.global.b128 %q2, [%rd2];
+        st.global.b128 [%rd4], %q2;
+    """
+    made.append(Program("b128", body))
     for size, kind in ((4, "ca"), (8, "ca"), (16, "ca"), (16, "cg")):
         body = f"""
             {fill}

@@ -258,7 +258,20 @@ def test_unsupported_forms_are_rejected(text: str, reason: str) -> None:
     assert reason in unsupported.value.instructions[0].text
 
 
-def test_a_register_of_128_bits_is_unsupported() -> None:
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("ld.global.b128 %rd1, [%rd1];", "%rd1 is no register of 128 bits"),
+        ("mov.b128 %q, %rd1;", "moves registers of 128 bits and pairs of 64"),
+        ("add.u64 %rd1, %q, %rd1;", "cannot be an operand here"),
+    ],
+)
+def test_registers_of_128_bits_are_moved_alone(text: str, reason: str) -> None:
     with pytest.raises(UnsupportedKernel) as unsupported:
-        run_ptx(".reg .b128 %q; ld.global.b128 %q, [%rd1];", ONE)
-    assert "registers of 128 bits are not supported" in unsupported.value.instructions[0].text
+        run_ptx(f".reg .b128 %q; {text}", ONE)
+    assert reason in unsupported.value.instructions[0].text
+
+
+def test_what_nothing_wrote_of_a_register_of_128_bits_is_named() -> None:
+    result = run_ptx(".reg .b128 %q; st.global.b128 [%rd1], %q;", ONE)
+    assert any("%q" in f.message and f.kind == "uninitialised" for f in result.findings)

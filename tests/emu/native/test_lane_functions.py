@@ -18,6 +18,7 @@ from kernelrig.emu.isa import (
     half,
     integer,
     logic,
+    mma,
     move,
     warp,
 )
@@ -39,7 +40,8 @@ from tests.emu.native.lane_functions import (
 
 MODULES = {
     "address": address, "bits": bits, "compare": compare, "control": control, "convert": convert,
-    "float": floats, "half": half, "integer": integer, "logic": logic, "move": move, "warp": warp,
+    "float": floats, "half": half, "integer": integer, "logic": logic, "mma": mma, "move": move,
+    "warp": warp,
 }  # fmt: skip
 
 MORE = """
@@ -51,6 +53,7 @@ bfe.u64 %rd1, %rd2, 3, 9; max.relu.s16x2 %r1, %r2, %r3; mad.wide.u16 %r1, %h1, %
 mad24.lo.u32 %r1, %r2, %r3, %r4; mad24.hi.s32 %r1, %r2, %r3, %r4;
 mov.v2.u32 {%r1, %r2}, {%r2, %r3}; mov.v4.b16 {%h1, %h2, %h3, %h4}, {%h4, %h3, %h2, %h1};
 mov.b64 {%h1, _, %h3, %h4}, %rd1; mov.b64 %rd1, {%h1, %h2, %h3, %h4}; mov.pred %p1, %p2;
+mov.b128 {%rd1, %rd2}, {%rd2, %rd3};
 mov.b16 %h1, %h2; mov.b64 %rd1, %rd2; mov.f32 %f1, 0f7FC12345; mov.v2.f64 {%fd1, _}, {%fd2, %fd3};
 cvta.shared.u64 %rd1, %rd2; cvta.to.local.u64 %rd1, %rd2; cvta.global.u64 %rd1, %rd2;
 isspacep.global %p1, %rd1; isspacep.local %p1, %rd1; getctarank.u64 %r1, %rd1;
@@ -162,13 +165,31 @@ def conversions() -> Iterator[str]:
         yield f"cvt.rz.{to}x2.f32 %r1, %f2, %f3; cvt.rn.satfinite.{to}x2.f32 %r1, %f2, %f3;"
 
 
+def products() -> Iterator[str]:
+    """Give mma.sync of every handler."""
+    of_d, of_a, of_b = ("{%r1, %r2, %r3, %r4}", "{%r5, %r6, %r7, %r8}", "{%r9, %r10}")
+    for form in ("k16.row.col.f32.f16.f16.f32", "k8.row.col.f32.tf32.tf32.f32",
+                 "k32.row.col.f32.e4m3.e5m2.f32", "k32.row.col.s32.s8.u8.s32",
+                 "k32.row.col.satfinite.s32.u8.s8.s32"):  # fmt: skip
+        yield f"mma.sync.aligned.m16n8{form} {of_d}, {of_a}, {of_b}, {of_d};"
+    for form in ("k8.row.col.f32.bf16.bf16.f32", "k4.row.col.f32.tf32.tf32.f32"):
+        yield f"mma.sync.aligned.m16n8{form} {of_d}, {{%r5, %r6}}, %r9, {of_d};"
+    half = "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16"
+    yield f"{half} {{%r1, %r2}}, {of_a}, {of_b}, {{%r3, %r4}};"
+    yield "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%r1, %r2}, %r5, %r9, {%r3, %r4};"
+    yield "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%fd1, %fd2}, %fd3, %fd4, {%fd5, %fd6};"
+    yield "movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2;"
+
+
 @cache
 def instructions() -> dict[str, tuple[Instruction, Row]]:
     """Return the instructions of all cases, one of each form, by their text."""
     texts = [trial(cases, "sm_100a", "9.0").text for cases in FAMILIES.values()]
     texts.append(
         kernel_text(
-            "\n".join((MORE, *comparisons(), *arithmetic(), *conversions())), ["out"], "sm_100a"
+            "\n".join((MORE, *comparisons(), *arithmetic(), *conversions(), *products())),
+            ["out"],
+            "sm_100a",
         )
     )
     table = instruction_table()

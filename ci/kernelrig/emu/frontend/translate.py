@@ -9,6 +9,7 @@ from kernelrig.emu.frontend.variables import (
     UnsupportedKernel,
     VariableLayout,
 )
+from kernelrig.emu.frontend.wide_registers import split
 from kernelrig.emu.machine.instruction_table import Step, Table, Unsupported
 from kernelrig.emu.machine.program import Program
 from kernelrig.emu.machine.special_registers import known_special
@@ -23,6 +24,7 @@ def compile_kernel(
     Raises:
         UnsupportedKernel: what no row of the table takes, all of it.
     """
+    function = split(function)
     flow = control_flow(function)
     steps, names, unchecked, unsupported = _steps(function, table, layout)
     if unsupported:

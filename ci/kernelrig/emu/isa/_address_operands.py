@@ -41,7 +41,8 @@ def target(i: Instruction, operand: Operand, dtype: Type) -> Write:
 def elements(i: Instruction, operand: Operand) -> tuple[Operand, ...]:
     """Return the elements of an operand: as many as the instruction's vector is long."""
     count = vector_length(i)
-    items = operand.items if isinstance(operand, Vector) else (operand,)
+    one = count == 1 and "b128" in i.flags  # a register that is a pair
+    items = operand.items if isinstance(operand, Vector) and not one else (operand,)
     if len(items) != count or (count > 1 and not isinstance(operand, Vector)):
         raise Unsupported(f"{i.mnemonic}: {operand} is not {count} elements")
     return items

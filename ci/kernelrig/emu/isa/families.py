@@ -21,6 +21,7 @@ from kernelrig.emu.isa import (
     logic,
     matrix_load,
     mbarrier,
+    mma,
     move,
     remote_store,
     tcgen05_alloc,
@@ -37,8 +38,8 @@ from kernelrig.emu.machine.instruction_table import Table
 
 FAMILIES = (
     address, atomic, barrier, bits, bulk, compare, control, convert, cp_async, fence, float, half,
-    integer, logic, matrix_load, mbarrier, memory, move, remote_store, tcgen05_alloc, tcgen05_load,
-    tcgen05_mma, tensor_copy, warp, wgmma,
+    integer, logic, matrix_load, mbarrier, memory, mma, move, remote_store, tcgen05_alloc,
+    tcgen05_load, tcgen05_mma, tensor_copy, warp, wgmma,
 )  # fmt: skip
 
 

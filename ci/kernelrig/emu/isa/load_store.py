@@ -19,7 +19,7 @@ from kernelrig.emu.machine.thread_memory import (
     store,
 )
 from kernelrig.emu.numerics.arrays import SIGNED, U64, UNSIGNED, Array, Mask
-from kernelrig.ptx import Instruction, Integer, Operand
+from kernelrig.ptx import Instruction, Integer, Operand, Vector
 from kernelrig.ptx.types import BYTES
 
 Dtype = np.dtype[Any]
@@ -31,18 +31,24 @@ _VECTOR_BYTES = 16
 
 
 def _dtype(i: Instruction) -> Dtype:
-    """Return the unsigned or, for .sN, signed type of the elements: registers are wider, or not."""
+    """Return the unsigned or, for .sN, signed type of the elements: registers are wider, or not.
+
+    Of .b128 it is that of a half: its registers are pairs (frontend/wide_registers.py).
+    """
     name = next((word for word in TYPES.split() if word in i.flags), "")
     if not name:
         raise Unsupported(f"{i.mnemonic}: the type is missing")
-    if name == "b128":
-        raise Unsupported(f"{i.mnemonic}: registers of 128 bits are not supported")
-    return (SIGNED if name[0] == "s" else UNSIGNED)[BYTES[name]]
+    return (SIGNED if name[0] == "s" else UNSIGNED)[min(BYTES[name], U64.itemsize)]
 
 
 def _elements(i: Instruction, operand: Operand, dtype: Dtype) -> tuple[Operand, ...]:
     """Return what the instruction loads into, or stores."""
     items = elements(i, operand)
+    if "b128" in i.flags:
+        pairs = [item for item in items if isinstance(item, Vector)]
+        if len(pairs) != len(items):
+            raise Unsupported(f"{i.mnemonic}: {operand} is no register of 128 bits")
+        items = tuple(half for pair in pairs for half in pair.items)
     size = len(items) * dtype.itemsize
     limit = _GLOBAL_VECTOR_BYTES if "global" in i.flags else _VECTOR_BYTES
     if size > limit:

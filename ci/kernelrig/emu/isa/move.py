@@ -19,7 +19,7 @@ from kernelrig.emu.isa._forms import (
     write,
 )
 from kernelrig.emu.machine.instruction_table import Row, Step, Unsupported, row
-from kernelrig.emu.numerics.arrays import UNSIGNED, Array
+from kernelrig.emu.numerics.arrays import U64, UNSIGNED, Array
 from kernelrig.ptx import Instruction, Special, Vector
 
 
@@ -98,10 +98,21 @@ def _vector(i: Instruction) -> Step:
     return Step(run, reads, writes, native=native("mov", kind))
 
 
+def _wide(i: Instruction) -> Step:
+    """mov.b128: its registers are pairs of 64 bits, as what is packed into them."""
+    targets, sources = (flat(operand) for operand in expect(i, 2))
+    if len(targets) != 2 or len(sources) != 2:
+        raise Unsupported(f"{i.mnemonic} moves registers of 128 bits and pairs of 64")
+    run: Callable[..., tuple[Array, ...]] = lambda *values: values  # noqa: E731
+    reads, writes = tuple(read(s, U64) for s in sources), tuple(write(t, U64) for t in targets)
+    return Step(run, reads, writes, native=native("mov", U64))
+
+
 _TYPES = "b8 u8 s8 b16 u16 s16 b32 u32 s32 f32 b64 u64 s64 f64 pred f16 bf16 f16x2 bf16x2"
 
 _UNTRIED = {
     "mov": "b8 u8 s8 s16 s64 f16 bf16 f16x2 bf16x2",
+    "mov.b128": WHOLLY,
     "mov.v2": WHOLLY,
     "mov.v4": " ".join(set(_TYPES.split()) - {"u32"}),
 }
@@ -109,6 +120,7 @@ _UNTRIED = {
 ROWS: tuple[Row, ...] = compared(
     (
         row("mov", _mov, takes=_TYPES),
+        row("mov", _wide, "b128"),
         row("mov", _vector, "v2", _TYPES),
         row("mov", _vector, "v4", _TYPES),
     ),

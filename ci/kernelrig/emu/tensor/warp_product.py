@@ -1,0 +1,196 @@
+"""mma.sync: where the elements of a warp's matrices lie in its registers, and how they are summed.
+
+PTX ISA 9.7.14.5. All shapes but the m8n8k4 of f16 share one layout. With t the lane's number modulo
+4 and g the lane's number / 4, register v of A holds the word t + 4 (v / 2) along K of row g + 8
+(v % 2), register v of B that of column g. Words have 32 bits, of f64 64. D has two neighbours a
+lane, of columns 2 t and the next one, in row g and then in row g + 8; of f16, they share one
+register.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelrig.emu.numerics.arrays import F32, F64, I32, I64, U8, U32, Array
+from kernelrig.emu.numerics.float_functions import fma64
+from kernelrig.emu.numerics.rounding import F16, NAN, canonical
+from kernelrig.emu.tensor.formats import FORMATS, Format, decode
+from kernelrig.emu.tensor.summation import HOPPER, hardware_sum
+
+COLUMNS = 8
+_GROUP = 4  # lanes that share a row
+_KINDS: dict[str, np.dtype[Any]] = {"f32": F32, "f64": F64, "s32": I32}
+_LIMITS = -(1 << 31), (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class WarpForm:
+    """What the text of an mma.sync says. `k` counts elements, `bits` those of one.
+
+    `operation` is what is counted of .b1: "and" or "xor"; "" of what is multiplied.
+    """
+
+    m: int
+    k: int
+    d: str
+    a: str
+    b: str
+    bits: int
+    satfinite: bool = False
+    operation: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"mma.sync.m{self.m}n{COLUMNS}k{self.k}.{self.d}.{self.a}.{self.b}"
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """The registers of A, of B, and of C and D."""
+        words = self.k * self.bits // (64 if self.a == "f64" else 32) // _GROUP
+        rows = self.m // COLUMNS
+        return rows * words, words, rows * (1 if self.d == "f16" else 2)
+
+
+def words_of(registers: list[Array], rows: int) -> Array:
+    """Return a matrix of words by warp, row and K, of registers (warps, 32); `rows` of A: M."""
+    held = np.stack(registers)
+    halves = rows // COLUMNS
+    warps = held.shape[1]
+    parts = held.reshape(len(registers) // halves, halves, warps, COLUMNS, _GROUP)
+    words = parts.transpose(2, 1, 3, 0, 4)  # warp, row's half, row, word's group, word
+    return np.ascontiguousarray(words).reshape(warps, rows, -1)
+
+
+def sums_of(registers: list[Array], form: WarpForm) -> Array:
+    """Return C by warp, row and column, of the type that its registers have."""
+    held = np.stack(registers)
+    warps = held.shape[1]
+    if form.d == "f16":
+        pairs = np.ascontiguousarray(held).view(F16)
+        parts = pairs.reshape(-1, warps, COLUMNS, _GROUP, 2).transpose(1, 0, 2, 3, 4)
+    else:
+        typed = held.view(_KINDS[form.d])
+        parts = typed.reshape(-1, 2, warps, COLUMNS, _GROUP).transpose(2, 0, 3, 4, 1)
+    return np.ascontiguousarray(parts).reshape(warps, form.m, COLUMNS)
+
+
+def registers_of(sums: Array, form: WarpForm) -> tuple[Array, ...]:
+    """Return D's registers, (warps, 32) each, of sums by warp, row and column."""
+    warps = len(sums)
+    parts = sums.reshape(warps, -1, COLUMNS, _GROUP, 2)
+    if form.d == "f16":
+        pairs = np.ascontiguousarray(parts.transpose(1, 0, 2, 3, 4)).view(U32)
+        return tuple(pairs.reshape(len(pairs), warps, -1))
+    bits = np.dtype(np.uint64) if form.d == "f64" else U32
+    typed = np.ascontiguousarray(parts.transpose(1, 4, 0, 2, 3)).view(bits)
+    return tuple(typed.reshape(-1, warps, COLUMNS * _GROUP))
+
+
+def product(form: WarpForm, a: list[Array], b: list[Array], c: list[Array]) -> tuple[Array, ...]:
+    """Return D's registers, (warps, 32) each, of the bits of all others."""
+    left, right = words_of(a, form.m), words_of(b, COLUMNS)
+    start = sums_of(c, form)
+    if form.d == "f64":
+        return registers_of(_of_doubles(left.view(F64), right.view(F64), start), form)
+    if form.d == "s32":
+        return registers_of(_of_integers(form, left, right, start), form)
+    values, others = (elements(w, FORMATS[f]) for w, f in ((left, form.a), (right, form.b)))
+    return registers_of(_rounded(form, _sums(values, others, start.astype(F64))), form)
+
+
+def elements(words: Array, form: Format) -> NDArray[np.float32]:
+    """Return the values of words, the last axis longer by the elements of one."""
+    return decode(np.ascontiguousarray(words).view(U8), form)
+
+
+def _sums(a: Array, b: Array, c: Array) -> Array:
+    """Return the sums in float64, which holds each product: over K in its order, then C."""
+    a, b = a.astype(F64), b.astype(F64)
+    total = np.zeros(c.shape, F64)
+    for k in range(a.shape[2]):
+        total += a[:, :, None, k] * b[:, None, :, k]
+    return np.asarray(total + c)
+
+
+def _rounded(form: WarpForm, total: Array) -> Array:
+    """Return sums as the type of D: rounded to nearest, and every NaN the one of tensor cores."""
+    if form.d == "f32":
+        return np.asarray(canonical(total.astype(np.float32)))
+    half = total.astype(F16)
+    return np.where(np.isnan(half), NAN[F16], half)
+
+
+def _of_doubles(a: Array, b: Array, c: Array) -> Array:
+    """Return sums of float64, rounded at each step of K, from C on."""
+    step, total = fma64(), c
+    for k in range(a.shape[2]):
+        left, right = np.broadcast_arrays(a[:, :, None, k], b[:, None, :, k])
+        total = step(left, right, total)
+    return np.asarray(canonical(total))
+
+
+def _of_integers(form: WarpForm, a: Array, b: Array, c: Array) -> Array:
+    if form.operation:
+        total = _bits_in_common(form.operation, a, b)
+    else:
+        left, right = (_integers(w, f) for w, f in ((a, form.a), (b, form.b)))
+        total = np.einsum("wmk,wnk->wmn", left, right)
+    total = total + c.astype(I64)
+    if form.satfinite:
+        total = np.clip(total, *_LIMITS)
+    return np.asarray(total.astype(np.uint64).astype(U32).view(np.int32))
+
+
+def _bits_in_common(operation: str, a: Array, b: Array) -> Array:
+    left, right = a[:, :, None, :], b[:, None, :, :]
+    both = left & right if operation == "and" else left ^ right
+    return np.asarray(np.bitwise_count(both).sum(axis=-1, dtype=I64))
+
+
+def _integers(words: Array, name: str) -> Array:
+    """Return elements of 8 or 4 bits, the lowest first."""
+    held = np.ascontiguousarray(words).view(U8)
+    if name[1:] == "4":
+        held = np.stack((held & 15, held >> 4), axis=-1).reshape(*held.shape[:-1], -1)
+    wide = held.astype(I64)
+    sign = 1 << (int(name[1:]) - 1)
+    return (wide ^ sign) - sign if name[0] == "s" else wide
+
+
+def hardware_product(
+    form: WarpForm, a: list[Array], b: list[Array], c: list[Array]
+) -> tuple[Array, ...]:
+    """Return D's registers as an H200 was measured to make them of floats.
+
+    It has no product of 8-bit floats for a warp: ptxas converts them to f16, multiplies the lower
+    half of each word and then the upper, from zero on, and adds C to the sum.
+    """
+    left, right, start = words_of(a, form.m), words_of(b, COLUMNS), sums_of(c, form)
+    made = np.empty(start.shape, start.dtype)
+    rounding = replace(HOPPER, half=form.d == "f16")
+    for warp, before in enumerate(start.astype(np.float32)):
+        if form.bits > 8:
+            forms = FORMATS[form.a], FORMATS[form.b]
+            values, others = elements(left[warp], forms[0]), elements(right[warp], forms[1])
+            made[warp] = hardware_sum(values, others, forms, before, rounding)
+            continue
+        total: NDArray[np.float32] | None = None
+        for half in (0, 2):
+            values = _half_words(left[warp], half, FORMATS[form.a])
+            others = _half_words(right[warp], half, FORMATS[form.b])
+            total = hardware_sum(values, others, (FORMATS["f16"], FORMATS["f16"]), total, rounding)
+        assert total is not None
+        made[warp] = _rounded(form, total.astype(F64) + before)
+    if form.d == "f16":
+        made = np.where(np.isnan(made), NAN[F16], made)
+    return registers_of(made, form)
+
+
+def _half_words(words: Array, first: int, form: Format) -> NDArray[np.float32]:
+    """Return two of the four elements of each word."""
+    held = np.ascontiguousarray(words).view(U8).reshape(len(words), -1, 4)
+    return decode(np.ascontiguousarray(held[..., first : first + 2]).reshape(len(words), -1), form)

@@ -1,0 +1,213 @@
+"""mma.sync of every form: the programs, their data, and what a GPU leaves.
+
+`python -m tests.emu.mma_cases OUT.npz` runs them on a GPU, says where the emulator differs, and
+writes what the GPU left. Warps of one launch have data of different kinds: small integers, which
+add up exactly, numbers of like and of far magnitudes, and any bits at all.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from kernelrig.emu.isa.mma import form_of
+from kernelrig.emu.launch.engines import NUMPY
+from kernelrig.emu.numerics.arrays import UNSIGNED
+from kernelrig.emu.tensor.warp_product import WarpForm
+from kernelrig.ptx import parse_ptx
+from numpy.typing import NDArray
+
+from tests.emu.gpu import Gpu, GpuError
+from tests.emu.harness import HEAD, Result, run_text
+
+LANES, WARPS = 32, 8
+KINDS = ("integers", "like", "like", "far", "far", "bits", "bits", "bits")
+"""Of the data of each warp."""
+
+
+def _forms() -> tuple[str, ...]:
+    made = []
+    for shape in ("m16n8k8", "m16n8k16"):
+        made += [f"{shape}.row.col.{d}.f16.f16.{d}" for d in ("f16", "f32")]
+        made.append(f"{shape}.row.col.f32.bf16.bf16.f32")
+    made += [f"m16n8k{k}.row.col.f32.tf32.tf32.f32" for k in (4, 8)]
+    eight = ("e4m3", "e5m2")
+    made += [
+        f"m16n8k32.row.col.{d}.{a}.{b}.{d}" for d in ("f16", "f32") for a in eight for b in eight
+    ]
+    made += [f"m16n8k16.row.col.{d}.e4m3.e4m3.{d}" for d in ("f16", "f32")]
+    for shapes, types in (
+        (("m8n8k16", "m16n8k16", "m16n8k32"), ("s8", "u8")),
+        (("m8n8k32", "m16n8k32", "m16n8k64"), ("s4", "u4")),
+    ):
+        for shape in shapes:
+            made += [f"{shape}.row.col.s32.{a}.{b}.s32" for a in types for b in types]
+            made.append(f"{shape}.row.col.satfinite.s32.{types[0]}.{types[1]}.s32")
+    for shape in ("m8n8k128", "m16n8k128", "m16n8k256"):
+        made += [f"{shape}.row.col.s32.b1.b1.s32.{o}.popc" for o in ("and", "xor")]
+    made += [f"{s}.row.col.f64.f64.f64.f64" for s in ("m8n8k4", "m16n8k4", "m16n8k8", "m16n8k16")]
+    return tuple(made)
+
+
+FORMS = _forms()
+
+
+_FLOATS = {
+    "f16": (5, 10), "bf16": (8, 7), "tf32": (8, 23), "e4m3": (4, 3), "e5m2": (5, 2),
+    "f32": (8, 23), "f64": (11, 52),
+}  # fmt: skip
+"""The bits of exponents and fractions."""
+_FAR = {"f16": 20, "bf16": 60, "tf32": 60, "e4m3": 12, "e5m2": 20, "f32": 60, "f64": 100}
+
+
+def text_of(form: str) -> str:
+    """A kernel k(a, b, c, d): registers one behind the other, each with a word a thread."""
+    shape = shape_of(form)
+    wide = shape.d == "f64"
+    size, register = (8, "b64") if wide else (4, "b32")
+    of_a, of_b, of_d = shape.counts
+    counts = {"a": of_a, "b": of_b, "c": of_d, "d": of_d}
+    lines = [f".reg .{register} %{name}<{count}>;" for name, count in counts.items()]
+    lines += [".reg .b32 %t; .reg .b64 %off, %at;", "mov.u32 %t, %tid.x;"]
+    lines.append(f"mul.wide.u32 %off, %t, {size};")
+    for name in "abc":
+        lines.append(f"ld.param.u64 %at, [{name}]; add.s64 %at, %at, %off;")
+        for n in range(counts[name]):
+            lines.append(f"ld.global.{register} %{name}{n}, [%at+{n * size * LANES * WARPS}];")
+    named = ({n: ", ".join(f"%{n}{k}" for k in range(count))} for n, count in counts.items())
+    listed = {name: text for one in named for name, text in one.items()}
+    lines.append(f"mma.sync.aligned.{form} " + ", ".join(f"{{{listed[n]}}}" for n in "dabc") + ";")
+    lines.append("ld.param.u64 %at, [d]; add.s64 %at, %at, %off;")
+    for n in range(of_d):
+        lines.append(f"st.global.{register} [%at+{n * size * LANES * WARPS}], %d{n};")
+    params = ", ".join(f".param .u64 {name}" for name in "abcd")
+    body = "\n".join(lines)
+    head = HEAD.format(target="sm_90a").replace("9.0", "8.7")
+    return f"{head}.visible .entry k({params})\n{{\n{body}\nret;\n}}\n"
+
+
+@cache
+def shape_of(form: str) -> WarpForm:
+    text = (
+        f"{HEAD.format(target='sm_90a')}.entry k()\n{{\nmma.sync.aligned.{form} 0, 0, 0, 0;\n}}\n"
+    )
+    entry = parse_ptx(text, "form.ptx").function("k")
+    assert entry is not None
+    return form_of(entry.instructions[0])
+
+
+def _hashed(count: int, salt: int) -> NDArray[np.uint64]:
+    """splitmix64: the same bits with every NumPy."""
+    x = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    x += np.uint64(salt * 0x51ED270B + 0x7654321)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    return x ^ (x >> np.uint64(31))
+
+
+def _float_bits(kind: str, data: str, random: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    exponent_bits, fraction_bits = _FLOATS[kind]
+    sign = random & np.uint64(1)
+    bias, fraction = (1 << exponent_bits - 1) - 1, random >> np.uint64(64 - fraction_bits)
+    if data == "integers":
+        value = random >> np.uint64(8) & np.uint64(3)  # 0 to 3
+        exponent = np.where(value > 1, bias + 1, bias).astype(np.uint64)
+        fraction = np.where(value == 3, np.uint64(1 << fraction_bits - 1), np.uint64(0))
+        bits = exponent << np.uint64(fraction_bits) | fraction
+        bits = np.where(value == 0, np.uint64(0), bits)
+    else:
+        reach = 4 if data == "like" else _FAR[kind]
+        exponent = np.uint64(bias - reach // 2) + (random >> np.uint64(8)) % np.uint64(reach)
+        bits = exponent << np.uint64(fraction_bits) | fraction
+    made: NDArray[np.uint64] = bits | sign << np.uint64(exponent_bits + fraction_bits)
+    return made
+
+
+def _registers(kind: str, bits: int, count: int, salt: int) -> NDArray[Any]:
+    """Return (count, 256) words of elements of a type, by warp of each kind of data."""
+    size = 64 if kind == "f64" else 32
+    each = size // bits
+    random = _hashed(count * WARPS * LANES * each, salt).reshape(count, WARPS, LANES, each)
+    made = random.copy()
+    if kind in _FLOATS:
+        for warp, data in enumerate(KINDS):
+            if data != "bits":
+                made[:, warp] = _float_bits(kind, data, random[:, warp])
+    if bits < 64:
+        made &= np.uint64((1 << bits) - 1)
+    shifts = np.arange(each, dtype=np.uint64) * np.uint64(bits)
+    words = np.bitwise_or.reduce(made << shifts, axis=-1)
+    listed: NDArray[Any] = words.reshape(count, WARPS * LANES).astype(UNSIGNED[size // 8])
+    return listed
+
+
+def data_of(form: str) -> dict[str, NDArray[Any]]:
+    """Return what the kernel of a form is given, and room for its results."""
+    shape = shape_of(form)
+    of_a, of_b, of_d = shape.counts
+    salt = sum(map(ord, form))
+    d_bits = {"f16": 16, "f64": 64}.get(shape.d, 32)
+    c = _registers(shape.d, d_bits, of_d, salt + 2)
+    return {
+        "a": _registers(shape.a, shape.bits, of_a, salt),
+        "b": _registers(shape.b, shape.bits, of_b, salt + 1),
+        "c": c,
+        "d": np.zeros_like(c),
+    }
+
+
+def emulated(form: str, engine: str = NUMPY, *, hardware: bool = True) -> Result:
+    return run_text(
+        text_of(form), data_of(form), block=(LANES * WARPS, 1, 1), engine=engine,
+        hardware_accumulation=hardware,
+    )  # fmt: skip
+
+
+def on_gpu(gpu: Gpu, form: str) -> NDArray[Any]:
+    left: NDArray[Any] = gpu.run(
+        text_of(form), "k", data_of(form), grid=(1, 1, 1), block=(LANES * WARPS, 1, 1)
+    )["d"]
+    return left
+
+
+def differing(ours: NDArray[Any], theirs: NDArray[Any]) -> list[str]:
+    """Return by kind of data how many words differ, and the first of them."""
+    found = []
+    for warp, data in enumerate(KINDS):
+        lanes = slice(warp * LANES, (warp + 1) * LANES)
+        here, there = ours[:, lanes], theirs[:, lanes]
+        places = np.argwhere(here != there)
+        if len(places):
+            at = tuple(places[0])
+            said = f"register {at[0]} lane {at[1]}: {here[at]:#x}, not {there[at]:#x}"
+            found.append(f"warp {warp}, {data}: {len(places)} of {here.size} words, {said}")
+    return found
+
+
+def main(arguments: Sequence[str]) -> int:
+    gpu = Gpu()
+    left: dict[str, NDArray[Any]] = {}
+    failed = 0
+    for form in FORMS:
+        try:
+            left[form] = on_gpu(gpu, form)
+        except GpuError as e:
+            failed += 1
+            sys.stdout.write(f"{form}: {e}\n")
+            gpu = Gpu()
+            continue
+        lines = differing(emulated(form).buffers["d"], left[form])
+        failed += bool(lines)
+        sys.stdout.write(f"{form}: {'differs' if lines else 'the same'}\n")
+        sys.stdout.writelines(f"  {line}\n" for line in lines)
+        sys.stdout.flush()
+    if arguments:
+        np.savez_compressed(arguments[0], **left)  # type: ignore[arg-type]
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

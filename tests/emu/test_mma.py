@@ -1,0 +1,71 @@
+"""mma.sync and movmatrix, in both engines."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernelrig.emu.frontend.variables import UnsupportedKernel
+
+from tests.emu.harness import ENGINES, run_ptx
+from tests.emu.mma_cases import FORMS, emulated
+from tests.emu.places import places
+
+
+@pytest.mark.parametrize("hardware", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_both_engines_leave_the_same_bits(form: str, hardware: bool) -> None:
+    left, right = (emulated(form, engine, hardware=hardware) for engine in ENGINES)
+    assert (left.findings, right.findings) == ((), ())
+    assert np.array_equal(left.buffers["d"], right.buffers["d"])
+
+
+PRODUCT = "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 "
+ARGUMENTS = "{%f1, %f2, %f3, %f4}, {%r1, %r2}, {%r3}, {%f5, %f6, %f7, %f8};"
+ZEROS = "".join(f"mov.f32 %f{n}, 0f00000000; " for n in range(1, 9)) + "".join(
+    f"mov.b32 %r{n}, 0; " for n in range(1, 4)
+)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_product_of_part_of_a_warp_is_reported(engine: str) -> None:
+    body = f"{ZEROS} mov.u32 %r4, %laneid; setp.lt.u32 %p1, %r4, 31; @%p1 {PRODUCT} {ARGUMENTS}"
+    result = run_ptx(body, {}, engine=engine)
+    assert [(f.kind, f.lanes) for f in result.findings] == [("barrier-misuse", 0x7FFFFFFF)]
+    assert "all threads of the warp must execute it" in result.findings[0].message
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_a_lane_holds_that_takes_no_part_counts_as_zero(engine: str) -> None:
+    body = (
+        places(c=16)
+        + f"""
+        {ZEROS} mov.u32 %r4, %laneid; mov.b32 %r1, 0x3f803f80; mov.b32 %r3, 0x3f803f80;
+        setp.lt.u32 %p1, %r4, 31; @%p1 {PRODUCT} {ARGUMENTS}
+        st.global.v4.f32 [%rd1], {{%f1, %f2, %f3, %f4}};
+    """
+    )
+    result = run_ptx(body, {"c": np.zeros((32, 4), np.float32)}, engine=engine)
+    assert result.kinds == ["barrier-misuse"]
+    # Lane 31 has K 6 and 7 of row 7 and of column 7, and sums of its own.
+    rows = np.full((32, 2), 8.0)
+    rows[28:31] = 6.0
+    rows[3:31:4, 1] = 6.0
+    rows[31] = 0.0
+    assert result.buffers["c"][:, :2].tolist() == rows.tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16 %r1, %r2, %r3, %r4;", "shapes of .f16"),
+        (f"{PRODUCT.replace('bf16.f32', 'f16.f32')} {ARGUMENTS}", "no product of these types"),
+        (f"{PRODUCT.replace('row.col', 'row.row')} {ARGUMENTS}", "col is missing"),
+        (f"{PRODUCT.replace('row.', 'row.satfinite.')} {ARGUMENTS}", ".satfinite is of .s8"),
+        (f"{PRODUCT.replace('k8', 'k16')} {ARGUMENTS}", "takes 4 registers of A, not 2"),
+        (f"{PRODUCT.replace('sync', 'sp.sync')} {ARGUMENTS}", ".sp is not supported"),
+    ],
+)
+def test_other_forms_are_refused(text: str, why: str) -> None:
+    with pytest.raises(UnsupportedKernel) as refused:
+        run_ptx(text, {})
+    assert why in str(refused.value)

@@ -10,9 +10,21 @@ if TYPE_CHECKING:
     from kernelrig.build.cache import RECORD, load_build
     from kernelrig.build.command import Request
     from kernelrig.build.compiler import build_all
+    from kernelrig.build.device_code import HostCode, compile_device_code, read_host_code
     from kernelrig.build.listing import table
     from kernelrig.build.tunable_builds import compile_described, try_sets
 
-__all__ = ["RECORD", "Request", "build_all", "compile_described", "load_build", "table", "try_sets"]
+__all__ = [
+    "RECORD",
+    "HostCode",
+    "Request",
+    "build_all",
+    "compile_described",
+    "compile_device_code",
+    "load_build",
+    "read_host_code",
+    "table",
+    "try_sets",
+]
 
 __getattr__ = lazy_exports(__name__)

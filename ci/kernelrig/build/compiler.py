@@ -83,7 +83,7 @@ def _compile(
     if done.exit_code:
         if full := next((line for line in log.splitlines() if _FULL in line), ""):
             raise CiError(f"no room to compile {request.name}: {full.strip()}", FREE_SOME)
-        raise _compile_error(request, done, log, (*argv, *output_argv(request, "/tmp")))
+        raise compile_error(request, done, log, (*argv, *output_argv(request, "/tmp")))
     for line in log.splitlines():
         if "warning" in line:
             say(line)
@@ -185,9 +185,10 @@ def readable_log(done: Completed, root: Path) -> str:
     return _PLACE.sub(r"\1:\2: ", text)
 
 
-def _compile_error(
+def compile_error(
     request: Request, done: Completed, log: str, shown: tuple[str, ...]
 ) -> BuildError:
+    """Return the error of a compile that failed: the first error of `log` first, then `shown`."""
     lines = log.strip().splitlines()
     first = next((i for i, line in enumerate(lines) if _ERROR.search(line)), 0)
     if len(lines) > first + SHOWN_LINES:

@@ -59,6 +59,13 @@ def write_result(text: str) -> int:
     return _write(for_stdout(log_text(text)))
 
 
+def clear_screen() -> None:
+    """Begin a new screen, where stdout is a terminal."""
+    with contextlib.suppress(OSError):
+        if sys.stdout.isatty():
+            sys.stdout.write("\x1b[H\x1b[2J\x1b[3J")
+
+
 def write_document(text: str) -> int:
     """Write a JSON document to stdout as write_result does text."""
     return _write(log_json(text))

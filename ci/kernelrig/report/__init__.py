@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         render_page,
     )
     from kernelrig.report.phase_budget import render_phases
-    from kernelrig.report.screen import render_run
+    from kernelrig.report.screen import render_attempt, render_run
     from kernelrig.report.source_budget import render_source
     from kernelrig.report.source_graph import render_graph
     from kernelrig.report.trace_events import render_timeline
@@ -45,6 +45,7 @@ __all__ = [
     "draw_charts",
     "exit_code",
     "next_command",
+    "render_attempt",
     "render_bench",
     "render_checks",
     "render_comparison",

@@ -51,6 +51,12 @@ def render_run(run: Run, body: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
+def render_attempt(run: Run, what: str) -> str:
+    """Render stages that are of no run directory: the verdict on `what`, and the causes."""
+    found = entries(run)
+    return "\n".join([f"{run_word(run)}: {what}{_counted(found)}", *_causes(found)]) + "\n"
+
+
 def entry_lines(entry: Entry, number: int, explained: int | None = None) -> list[str]:
     """Return everything known of an entry, unwrapped; the heading first.
 
@@ -96,11 +102,14 @@ def _verdict(run: Run, found: Sequence[Entry]) -> str:
     judged = (s.verdict for s in run.stages if s.kind is StageKind.FAULT)
     if verdict := next((v for v in judged if v.outcome in (Outcome.PASS, Outcome.FAIL)), None):
         return f"{said}: {one_line(verdict.summary)}"
-    said += _not_run(run)
+    return said + _not_run(run) + _counted(found)
+
+
+def _counted(found: Sequence[Entry]) -> str:
     causes = f": {len(found)} {'cause' if len(found) == 1 else 'causes'}" if found else ""
     explained = sum(len(e.explains) for e in found)
     causes += f", which explain{'s' * (len(found) == 1)} {explained} more" if explained else ""
-    return said + causes
+    return causes
 
 
 def _not_run(run: Run) -> str:

@@ -8,7 +8,7 @@ from kernelrig import lazy_exports
 
 if TYPE_CHECKING:
     from kernelrig.static.accepted_figures import accept_figures, load_accepted
-    from kernelrig.static.inspection import Inspection, inspect_build, read_module
+    from kernelrig.static.inspection import Inspection, inspect_build, inspect_ptx, read_module
     from kernelrig.static.sass_diff import diff_sass
     from kernelrig.static.subject import Subject
     from kernelrig.static.tunable_sets import check_sets, describe_sets, set_name
@@ -21,6 +21,7 @@ __all__ = [
     "describe_sets",
     "diff_sass",
     "inspect_build",
+    "inspect_ptx",
     "load_accepted",
     "read_module",
     "set_name",

@@ -100,7 +100,7 @@ def inspect_build(
     rules = subject.sass.rules if subject.sass else (sass_rules.NONE_ASKED,)
     checks += _family(rules, lambda: check_sass(subject, graphs.all()))
     checks += _family(role_rules.RULES, lambda: _roles(subject, graphs.all(), threads))
-    checks += _family(PTX_RULES, lambda: _ptx(subject, functions, ptx))
+    checks += _family(PTX_RULES, lambda: _ptx(subject, [f.name for f in functions], ptx))
     checks.append(check_fingerprint(subject, prints, then))
     review = Acceptance(TOOL, __version__, today or datetime.now(UTC).date(), kernel.accepted)
     checks = [_reviewed(check, review, Sources(build, root)) for check in checks]
@@ -111,6 +111,22 @@ def inspect_build(
         lambda: live_notes(subject, functions, build, folder, nvdisasm) if nvdisasm else (),
     )
     return Inspection(tuple(checks), notes, figures)
+
+
+def inspect_ptx(kernel: Kernel, build: Build, root: Path) -> tuple[Check, ...]:
+    """Judge the PTX of `build` by its rules: all that can be judged before there is a cubin."""
+    subject = Subject(kernel, build.arch, build.variant)
+
+    def ask() -> Iterator[Check]:
+        module = read_ptx(build)
+        entries = [f.name for f in module.entries if subject.means(f.name)]
+        if not entries:
+            raise ProtocolError(f"the PTX has no kernel called '{subject.function}'")
+        yield from _ptx(subject, entries, module)
+
+    review = Acceptance(TOOL, __version__, datetime.now(UTC).date(), kernel.accepted)
+    sources = Sources(build, root)
+    return tuple(_reviewed(check, review, sources) for check in _family(PTX_RULES, ask))
 
 
 def read_module(build: Build, functions: Mapping[tuple[str, int], str] | None = None) -> Module:
@@ -169,13 +185,13 @@ def _roles(subject: Subject, graphs: Sequence[RoleGraph], threads: int) -> Itera
 
 
 def _ptx(
-    subject: Subject, functions: Sequence[Function], ptx: ptx_text.Module | CiError
+    subject: Subject, entries: Sequence[str], ptx: ptx_text.Module | CiError
 ) -> Iterator[Check]:
     if isinstance(ptx, CiError):
         raise ptx
-    for function in functions:
-        checks = check_ptx(ptx, function.name, subject.source)
-        yield from _named(checks, function.name, len(functions))
+    for name in entries:
+        checks = check_ptx(ptx, name, subject.source)
+        yield from _named(checks, name, len(entries))
 
 
 def _reviewed(check: Check, review: Acceptance, sources: Sources) -> Check:

@@ -2,7 +2,7 @@
 
 from invoke import Collection
 
-from kernelrig.cli.tasks.kernels import build, check, emulate, sass_diff, trace
+from kernelrig.cli.tasks.kernels import build, check, emulate, sass_diff, trace, watch
 from kernelrig.cli.tasks.machines import clean, doctor, init, ncu_catalogue, remote_add, test
 from kernelrig.cli.tasks.measurements import analyze_source, analyze_timing, compare, explain
 from kernelrig.cli.tasks.notebook import experiment, history, list_runs, report, show
@@ -44,6 +44,7 @@ ns = Collection(
     show,
     test,
     trace,
+    watch,
 )
 
 __all__ = ["ns"]

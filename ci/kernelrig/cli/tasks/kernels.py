@@ -11,8 +11,9 @@ from kernelrig.cli.command import command
 from kernelrig.cli.flag_values import name_list, optional_whole_number, whole_number
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply, of_run
+from kernelrig.cli.streams import clear_screen, write_result
 from kernelrig.cli.tasks.flags import BUILD, KERNEL, SYSTEM_CUDA
-from kernelrig.errors import ConfigError
+from kernelrig.errors import ConfigError, Interrupted
 
 if TYPE_CHECKING:
     from kernelrig.model import Timeline
@@ -162,6 +163,52 @@ def emulate(
         run = run_plan(project_root(), request)
         return of_run(run, render_sets(run))
     return of_run(run_plan(project_root(), request))
+
+
+@command(
+    help={
+        "kernel": KERNEL,
+        "arch": "sm_100a, sm_90a ...; default: the kernel's first",
+        "variant": "default: production",
+        "case": "a case of kernel/kernels.yaml, or images=N,ctas=N; default: smoke",
+        "schedules": "schedules of the launch",
+        "once": "judge the sources as they are and end",
+        "system_cuda": SYSTEM_CUDA,
+    }
+)
+def watch(
+    kernel: str = "",
+    arch: str = "",
+    variant: str = "",
+    case: str = "",
+    schedules: str = "2",
+    once: bool = False,
+    system_cuda: bool = False,
+) -> Reply:
+    """Judge a kernel on every save, in seconds: PTX rules, a small case emulated; never time."""
+    from kernelrig.run.quick_verdict import Attempt, WatchRequest, judge_sources
+    from kernelrig.run.watching import watch as watch_sources
+
+    request = WatchRequest(
+        kernel=kernel,
+        arch=arch,
+        variant=variant,
+        case=case,
+        schedules=whole_number("schedules", schedules),
+        system_cuda=system_cuda,
+    )
+    if once:
+        attempt = judge_sources(project_root(), request)
+        return Reply(attempt.text, attempt.exit_code, run=attempt.run)
+
+    def show(attempt: Attempt) -> None:
+        clear_screen()
+        if write_result(attempt.text):
+            raise Interrupted("nobody reads the verdicts any more")
+
+    with contextlib.suppress(Interrupted):
+        watch_sources(project_root(), request, show)
+    return Reply("watching has ended")
 
 
 @command(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from kernelrig import config
 from kernelrig.config.new_project import init_project
+from kernelrig.config.shipped_selftest import shipped_selftest
 from kernelrig.errors import ConfigError
 from kernelrig.files.new_files import conflicts, write_new
 
+ROOT = Path(__file__).parents[2]
 ALL = [
     "kernel/kernels.yaml",
     "remotes.yaml",
@@ -126,3 +129,19 @@ def test_a_file_that_cannot_be_written_takes_the_others_with_it(tmp_path: Path) 
     with pytest.raises(OSError, match="b"):
         write_new(tmp_path, texts)
     assert contents(tmp_path) == {}
+
+
+def test_a_project_has_the_self_test_of_the_sanitizers_without_an_entry_of_its_own(
+    tmp_path: Path,
+) -> None:
+    init_project(tmp_path)
+    shipped = shipped_selftest(tmp_path)
+    own = config.load_kernels(ROOT)[shipped.name]
+    assert replace(own, sources=shipped.sources) == shipped
+    for source in shipped.sources.values():
+        path = tmp_path / "kernel" / source
+        assert path.read_bytes() == (ROOT / "kernel/sanitizer_selftest.cu").read_bytes()
+        assert (path.parent / "failure.cuh").read_bytes() == (
+            ROOT / "kernel/failure.cuh"
+        ).read_bytes()
+    assert shipped.name not in config.load_kernels(tmp_path)

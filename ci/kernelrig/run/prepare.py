@@ -22,6 +22,7 @@ from kernelrig.config.selection import (
     require_sense,
     stage_variants,
 )
+from kernelrig.config.shipped_selftest import shipped_selftest
 from kernelrig.errors import ConfigError
 from kernelrig.model import (
     Build,
@@ -169,7 +170,7 @@ def prepare_run(root: Path, request: RunRequest) -> RunSpec:
     }
     device, _ = executor(kernel, remote.device, None)
     if device is DeviceKind.GPU and any(s.kind is StageKind.SANITIZER for s in plan.stages):
-        needed[SELFTEST, ""] = (choose_kernel(kernels, SELFTEST), "")
+        needed[SELFTEST, ""] = (kernels.get(SELFTEST) or shipped_selftest(root), "")
     wanted = {}
     for (name, place), (k, v) in needed.items():
         held = given.get((name, place))

@@ -48,6 +48,9 @@ def test_products_have_the_bits_of_numpy(by_blas: bool, adds: bool) -> None:
     for m, n, k in SIZES:
         for transposed in (False, True):
             a, b, d = drawn(rng, m, k), drawn(rng, n, k), drawn(rng, m, n + 5)
+            a[m // 4 : m // 2] = np.copysign(np.float32(0), a[m // 4 : m // 2])
+            # with half of B finite
+            b[: n // 2] = np.nan_to_num(b[: n // 2], posinf=1, neginf=-1)
             if transposed:
                 a, b = np.asfortranarray(a), np.asfortranarray(b)
             expected = d.copy()

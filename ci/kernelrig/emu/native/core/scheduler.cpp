@@ -208,7 +208,7 @@ bool Core::masks(Batch& batch, const Segment&, const Predicate& predicate, int a
 }
 
 Batch* Core::may_issue(Batch* batch, const Segment& segment) {
-  std::vector<Mask> mask;
+  thread_local std::vector<Mask> mask, all;
   const bool guards = segment.guard.given();
   // A guard that is false for all lanes skips the instruction: there is nothing to wait for.
   if (guards) {
@@ -216,11 +216,10 @@ Batch* Core::may_issue(Batch* batch, const Segment& segment) {
       return nullptr;
     if (std::all_of(mask.begin(), mask.end(), [](Mask one) { return !one; }))
       return batch;
-  } else {
-    mask = batch->lanes;
   }
   if (segment.collective != ALONE && (guards || !batch->whole())) {
-    std::vector<Mask> all;
+    if (!guards)
+      mask = batch->lanes;
     if (!needed(*batch, segment, mask, all))
       return nullptr;
     Batch* gathered = gather(batch, all);
@@ -228,16 +227,15 @@ Batch* Core::may_issue(Batch* batch, const Segment& segment) {
       return nullptr;
     if (gathered != batch) {
       batch = gathered;
-      if (!guards)
-        mask = batch->lanes;
-      else if (!masks(*batch, segment, segment.guard, segment.first, mask))
+      if (guards && !masks(*batch, segment, segment.guard, segment.first, mask))
         return nullptr;
     }
   }
   if (!segment.waits)
     return batch;
   // Warps that may go on leave the others parked: they are separate batches from here.
-  std::vector<uint8_t> may(batch->warps.size(), 1);
+  thread_local std::vector<uint8_t> may;
+  may.assign(batch->warps.size(), 1);
   const int blocked = ask(*batch, segment, guards ? mask.data() : nullptr, may.data());
   if (failed(blocked))
     return nullptr;
@@ -268,7 +266,9 @@ Batch* Core::may_issue(Batch* batch, const Segment& segment) {
 int Core::ask(Batch& batch, const Segment& segment, const Mask* mask, uint8_t* going) {
   if (!segment.may_pass)
     return call.ready(&batch, mask, going);
-  std::vector<Row> whole, asked;
+  thread_local std::vector<Row> whole, asked;
+  whole.clear();
+  asked.clear();
   for (size_t row = 0; row < batch.warps.size(); row++) {
     const int warp = batch.warps[row];
     const Mask lanes = mask ? mask[row] : batch.lanes[row];
@@ -337,7 +337,9 @@ Batch* Core::branch(Batch* batch, const Segment& segment) {
     batch->segment() = target;
     return batch;
   }
-  std::vector<Mask> taken = batch->lanes, rest = batch->lanes;
+  thread_local std::vector<Mask> taken, rest;
+  taken = batch->lanes;
+  rest = batch->lanes;
   Mask some = 0, others = 0;
   for (size_t row = 0; row < taken.size(); row++) {
     const uint8_t* file = files + batch->warps[row] * file_bytes;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "rounding.hpp"
+
 #ifdef __FMA__
 #include <immintrin.h>
 #endif
@@ -12,7 +14,7 @@ namespace emu {
 #ifdef __FMA__
 namespace {
 
-constexpr uint32_t ONE_NAN = 0x7FFFFFFF;
+constexpr uint32_t INFINITE = 0x7F800000, ONE_NAN = 0x7FFFFFFF;
 
 struct Ymm {
   static constexpr int WIDTH = 8;
@@ -53,9 +55,9 @@ constexpr int ROWS = 4;  // 12 of 16
 #endif
 constexpr int MOST_VECTORS = 3, STEP = Ymm::WIDTH;
 
-// A block of D, ROWS x `vectors`; `b` is the panel, by k.
+// A block of D, ROWS x `vectors`; `b` is the panel, by k: up to `last` of them.
 template <class T, int vectors, bool adds>
-void block(const MatrixProduct& p, int64_t row, const float* b, float* d) {
+void block(const MatrixProduct& p, int64_t row, const float* b, int64_t last, float* d) {
   typename T::V sums[ROWS][vectors];
 #pragma GCC unroll 8
   for (int r = 0; r < ROWS; r++)
@@ -64,7 +66,7 @@ void block(const MatrixProduct& p, int64_t row, const float* b, float* d) {
       sums[r][v] = T::zero();
   const int64_t by_row = p.a.by_columns ? 1 : p.a.stride, by_k = p.a.by_columns ? p.a.stride : 1;
   const float* a = p.a.values + row * by_row;
-  for (int64_t k = 0; k < p.k; k++, a += by_k, b += vectors * T::WIDTH) {
+  for (int64_t k = 0; k < last; k++, a += by_k, b += vectors * T::WIDTH) {
     typename T::V of_b[vectors];
 #pragma GCC unroll 8
     for (int v = 0; v < vectors; v++)
@@ -119,14 +121,54 @@ void pack(const MatrixProduct& p, int64_t column, int width, float* into) {
     }
 }
 
-template <class T, int vectors> void panel(const MatrixProduct& p, int64_t column, float* packed) {
-  pack(p, column, vectors * T::WIDTH, packed);
+// Whether no value is infinite or a NaN.
+bool are_finite(const float* values, int64_t count) {
+  uint32_t largest[STEP] = {};
+  for (int64_t n = 0; n < count; n += STEP)
+    for (int lane = 0; lane < STEP; lane++)
+      largest[lane] = std::max(largest[lane], bits_as<uint32_t>(values[n + lane]) << 1);
+  return *std::max_element(largest, largest + STEP) < INFINITE << 1;
+}
+
+// Whether all values are zero, of lines that lie `stride` apart.
+bool are_zero(const float* values, int64_t lines, int64_t length, int64_t stride) {
+  for (int64_t line = 0; line < lines; line++, values += stride) {
+    uint32_t any = 0;
+    for (int64_t n = 0; n < length; n++)
+      any |= bits_as<uint32_t>(values[n]) << 1;
+    if (any)
+      return false;
+  }
+  return true;
+}
+
+// Which blocks have rows of A that are zero, as those beyond a tensor are: with finite B, they add
+// zero. Returns whether there are any.
+bool find_zeros(const MatrixProduct& p, std::vector<uint8_t>& blocks) {
+  blocks.clear();
+  bool any = false;
+  for (int64_t row = 0; row < p.m; row += ROWS) {
+    const bool zero = p.a.by_columns
+                          ? are_zero(p.a.values + row, p.k, ROWS, p.a.stride)
+                          : are_zero(p.a.values + row * p.a.stride, ROWS, p.k, p.a.stride);
+    blocks.push_back(zero);
+    any |= zero;
+  }
+  return any;
+}
+
+template <class T, int vectors>
+void panel(const MatrixProduct& p, const uint8_t* zeros, int64_t column, float* packed) {
+  constexpr int width = vectors * T::WIDTH;
+  pack(p, column, width, packed);
+  const bool skips = zeros && are_finite(packed, p.k * width);
   for (int64_t row = 0; row < p.m; row += ROWS) {
     float* d = p.d + row * p.stride + column;
+    const int64_t last = skips && zeros[row / ROWS] ? 0 : p.k;
     if (p.adds)
-      block<T, vectors, true>(p, row, packed, d);
+      block<T, vectors, true>(p, row, packed, last, d);
     else
-      block<T, vectors, false>(p, row, packed, d);
+      block<T, vectors, false>(p, row, packed, last, d);
   }
 }
 
@@ -138,18 +180,20 @@ bool has_fma_product(const MatrixProduct& p) {
 
 void fma_product(const MatrixProduct& p) {
   thread_local std::vector<float> packed;
+  thread_local std::vector<uint8_t> blocks;
   packed.resize(size_t(p.k * MOST_VECTORS * Widest::WIDTH));
   float* const at = packed.data();
   constexpr int WIDTH = Widest::WIDTH;
+  const uint8_t* const zeros = find_zeros(p, blocks) ? blocks.data() : nullptr;
   int64_t column = 0;
   for (; column + 3 * WIDTH <= p.n; column += 3 * WIDTH)
-    panel<Widest, 3>(p, column, at);
+    panel<Widest, 3>(p, zeros, column, at);
   for (; column + 2 * WIDTH <= p.n; column += 2 * WIDTH)
-    panel<Widest, 2>(p, column, at);
+    panel<Widest, 2>(p, zeros, column, at);
   for (; column + WIDTH <= p.n; column += WIDTH)
-    panel<Widest, 1>(p, column, at);
+    panel<Widest, 1>(p, zeros, column, at);
   for (; column < p.n; column += STEP)
-    panel<Ymm, 1>(p, column, at);
+    panel<Ymm, 1>(p, zeros, column, at);
 }
 #else
 bool has_fma_product(const MatrixProduct&) { return false; }

@@ -83,16 +83,12 @@ UnitPattern pattern_of(const Key& key) {
   return made;
 }
 
-// What is shifted to its place in a float lacks the difference of the biases, 2^`scale`; it is exact
-// of subnormals too.
-float scaled(uint32_t size, float scale, uint32_t sign) {
-  return bits_as<float>(bits_as<uint32_t>(bits_as<float>(size) * scale) | sign);
-}
-
+// What is shifted to its place in a float, with copies of its sign, lacks the difference of the
+// biases, 2^120; it is exact of subnormals too.
 float of_e4m3(uint8_t code) {
-  const uint32_t size = code & 0x7F;
-  const float value = scaled(size << 20, 0x1p120f, uint32_t(code & 0x80) << 24);
-  return size == 0x7F ? bits_as<float>(0x7FC00000u) : value;
+  const uint32_t bits = uint32_t(int32_t(int8_t(code)) << 20) & 0x87F00000;
+  const float value = bits_as<float>(bits) * 0x1p120f;
+  return (bits & 0x7F00000) == 0x7F00000 ? bits_as<float>(0x7FC00000u) : value;
 }
 float of_e5m2(uint8_t code) { return of_f16(uint32_t(code) << 8); }
 float of_s8(uint8_t code) { return float(int8_t(code)); }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -24,6 +26,7 @@ from kernelrig.reference.one_thread import one_thread
 
 RESIDENT_CTAS = 16
 DEFAULT_STEPS = 20_000_000
+_CANCELS = "clusterlaunchcontrol"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +97,32 @@ def run(
     order = _cluster_order(kernel)
     if schedule.ctas:
         order = order[: -(-schedule.ctas // group) * group]
-    waves = range(0, len(order), resident)
-    progress.cells[WAVES] = len(waves)
+    unlaunched = machine.unlaunched = deque(order.reshape(-1, group))
+    most = _clusters_at_once(kernel, schedule, min(resident // group, len(unlaunched)))
     with one_thread():
-        for wave, first in enumerate(waves):
+        for wave in count():
+            if not unlaunched:
+                break
             progress.cells[WAVE] = wave
-            scheduler.start(order[first : first + resident])
+            progress.cells[WAVES] = wave - (-len(unlaunched) // most)
+            taken = [unlaunched.popleft() for _ in range(min(most, len(unlaunched)))]
+            scheduler.start(np.concatenate(taken))
             if machine.hooks:
                 machine.hooks.started(machine)
             scheduler.run()
             if machine.stopped:
                 break
     return ScheduleRun(machine, machine.findings.all, scheduler.steps, kernel.program.counts())
+
+
+def _clusters_at_once(kernel: Kernel, schedule: Schedule, most: int) -> int:
+    """Return how many clusters a wave has. Of a kernel that cancels launches, schedules hold some
+    back, as a GPU may: it could cancel nothing otherwise.
+    """
+    function = kernel.program.function
+    if all(i.opcode != _CANCELS for i in function.instructions) or most < 2:
+        return max(most, 1)
+    return random.Random(f"launch {schedule.seed}:{schedule.number}").randrange(1, most + 1)
 
 
 def _cluster_order(kernel: Kernel) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

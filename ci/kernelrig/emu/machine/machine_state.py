@@ -9,6 +9,7 @@ one. Batches share arrays, which are never written in place.
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -217,7 +218,7 @@ class Machine:
 
     `slot_of`, `rank_of` and `cta_of` map a warp to its resident CTA, that one's rank in its
     cluster, and its linear index in the grid. `time` counts instructions; clock registers
-    return it as cycles.
+    return it as cycles. `unlaunched` are the CTAs, a cluster each, that wait for their wave.
     """
 
     program: Program
@@ -243,6 +244,7 @@ class Machine:
     last_wait: dict[int, Wait] = field(default_factory=dict)  # by warp: the mbarrier passed last
     stopped: bool = False  # by a trap, or a fault that leaves nothing to go on with
     output: DeviceOutput = field(default_factory=DeviceOutput)
+    unlaunched: deque[NDArray[np.int64]] = field(default_factory=deque)
     _parts: dict[object, Any] = field(default_factory=dict)
     _waiting: dict[object, list[WarpBatch]] = field(default_factory=dict)
 

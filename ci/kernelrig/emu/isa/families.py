@@ -38,8 +38,8 @@ from kernelrig.emu.isa import (
 from kernelrig.emu.machine.instruction_table import Table
 
 FAMILIES = (
-    address, atomic, barrier, bits, bulk, cluster_launch, compare, control, convert, cp_async, fence,
-    float, half, integer, logic, matrix_load, mbarrier, memory, mma, move, remote_store,
+    address, atomic, barrier, bits, bulk, cluster_launch, compare, control, convert, cp_async,
+    fence, float, half, integer, logic, matrix_load, mbarrier, memory, mma, move, remote_store,
     tcgen05_alloc, tcgen05_load, tcgen05_mma, tensor_copy, warp, wgmma,
 )  # fmt: skip
 

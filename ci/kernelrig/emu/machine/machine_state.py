@@ -214,11 +214,10 @@ class WarpBatch:
 
 @dataclass
 class Machine:
-    """A GPU on which one wave of CTAs runs at a time.
+    """A GPU on which one wave of CTAs runs at a time; `unlaunched` clusters wait for theirs.
 
     `slot_of`, `rank_of` and `cta_of` map a warp to its resident CTA, that one's rank in its
-    cluster, and its linear index in the grid. `time` counts instructions; clock registers
-    return it as cycles. `unlaunched` are the CTAs, a cluster each, that wait for their wave.
+    cluster, and its linear index in the grid. `time` counts instructions; clocks return it.
     """
 
     program: Program
@@ -253,10 +252,9 @@ class Machine:
 
         A part may have `finish()`, called when all warps have exited (leaks are found there).
         """
-        made = self._parts.get(kind)
-        if made is None:
-            made = self._parts[kind] = kind(self)
-        part: Part = made
+        if kind not in self._parts:
+            self._parts[kind] = kind(self)
+        part: Part = self._parts[kind]
         return part
 
     @property

@@ -66,7 +66,7 @@ PIPELINE: tuple[Row, ...] = (
     row("      VIADD R10, R10, 0x1", 8 * ONE),
     row("      ISETP.NE.AND P0, PT, R10, 0x4, PT", 8 * ONE),
     row("@P0   BRA @30", 8 * ONE),
-    row("      STG.E.128 desc[UR4][R12.64], R40", 2 * ONE),
+    row("      STG.E.128 desc[UR4][R6.64], R40", 2 * ONE),
     row("      BRA @38", 2 * ONE),
     # 38: every warp again
     row("      VIADD R6, R6, 0x1", EVERY),

@@ -141,6 +141,17 @@ def test_too_few_warps_are_named_where_latency_is_not_hidden() -> None:
     assert names(("UTMALDG.2D [UR8], [UR4]", 10, 1, {}), changes=few) == []
 
 
+def test_a_grid_that_does_not_fill_the_gpu_is_named() -> None:
+    few = {
+        "launch__waves_per_multiprocessor": 0.1,
+        "launch__grid_size": 80.0,
+        "sm__warps_active.avg.per_cycle_active": 8.0,
+    }
+    assert names(changes=few) == ["small-grid"]
+    assert names(changes=few | {"launch__waves_per_multiprocessor": 2.0}) != ["small-grid"]
+    assert "small-grid" not in names(("LDGSTS.E.BYPASS.128 [R4], [R12]", 10, 32, {}), changes=few)
+
+
 def of_code(rows: tuple[Row, ...]) -> dict[str, tuple[str, ...]]:
     """Return the causes of a launch of this code, with the places that they name."""
     counters = read_counter_page(page(rows))
@@ -236,6 +247,101 @@ def test_divisions_by_what_the_compiler_does_not_know_are_named() -> None:
     assert next(iter(of_code(DIVIDED))) == "divisions"
     converted = tuple((t.replace("MUFU.RCP", "FMUL"), n, s) for t, n, s in DIVIDED)
     assert "divisions" not in of_code(converted)
+
+
+DOUBLED = (
+    row("      LDG.E R4, desc[UR4][R12.64]", 800),
+    row("      F2F.F64.F32 R6, R4", 800, wait=30),
+    row("      DFMA R6, R6, R6, R8", 800, wait=20),
+    row("      F2F.F32.F64 R5, R6", 800, wait=30),
+    row("      STG.E desc[UR4][R14.64], R5", 800, selected=40),
+    row("      EXIT", 8),
+)
+
+
+def test_values_that_are_doubles_on_the_way_alone_are_named() -> None:
+    assert next(iter(of_code(DOUBLED))) == "double-precision"
+    meant = tuple((t.replace("F2F.F32.F64 R5, R6", "DADD R4, R6, R8"), n, s) for t, n, s in DOUBLED)
+    assert "double-precision" not in of_code(meant), "the results are of 64 bits"
+
+
+LOOKED_UP = (
+    row("      LDG.E R4, desc[UR4][R12.64]", 800),
+    row("      LDC R6, c[0x3][R4]", 800, wait=60),
+    row("      STG.E desc[UR4][R14.64], R6", 800, selected=40),
+    row("      EXIT", 8),
+)
+
+
+def test_constants_that_lanes_look_up_are_named() -> None:
+    assert next(iter(of_code(LOOKED_UP))) == "constant-look-ups"
+    same = tuple((t.replace("c[0x3][R4]", "c[0x3][0x40]"), n, s) for t, n, s in LOOKED_UP)
+    assert "constant-look-ups" not in of_code(same)
+
+
+POLLED = (
+    row("      MOV R10, RZ", 8),
+    row("      LDS R8, [UR4+0x400]", 4000, wait=90),
+    row("      ISETP.NE.AND P0, PT, R8, R5, PT", 4000, wait=90),
+    row("@P0   BRA @1", 4000, wait=20),
+    row("      FFMA R6, R5, R7, R6", 800, selected=40),
+    row("      STG.E desc[UR4][R14.64], R6", 800),
+    row("      EXIT", 8),
+)
+
+
+def test_loops_that_only_look_at_one_place_are_busy_waits() -> None:
+    assert next(iter(of_code(POLLED))) == "busy-waits"
+    next_word = tuple(
+        (t.replace("[UR4+0x400]", "[R10]").replace("ISETP.NE.AND P0", "VIADD R10"), n, s)
+        for t, n, s in POLLED
+    )
+    assert "busy-waits" not in of_code(next_word), "each turn loads another word"
+
+
+SUMMED = (
+    row("      MOV R10, RZ", 8),
+    row("      LDG.E R8, desc[UR4][R12.64]", 800),
+    row("      FADD R6, R6, R8", 800, long_sb=90),
+    row("      STG.E desc[UR4][R14.64], R6", 800),
+    row("      IADD3 R12, R12, 0x4, RZ", 800),
+    row("      ISETP.NE.AND P0, PT, R12, R9, PT", 800, selected=40),
+    row("@P0   BRA @1", 800),
+    row("      EXIT", 8),
+)
+
+
+def test_a_sum_that_is_stored_each_time_is_named() -> None:
+    assert "sums-in-memory" in of_code(SUMMED)
+    other = tuple((t.replace("IADD3 R12, R12", "IADD3 R14, R14"), n, s) for t, n, s in SUMMED)
+    assert "sums-in-memory" not in of_code(other), "each turn stores another word"
+
+
+def loading(loads: int, width: str = "") -> tuple[Row, ...]:
+    """Return a loop that loads so often before it waits."""
+    sums = tuple(
+        row(f"      FADD R6, R6, R{20 + 4 * i}", 800, long_sb=90 // loads) for i in range(loads)
+    )
+    return (
+        *(
+            row(f"      LDG.E{width} R{20 + 4 * i}, desc[UR4][R12.64+{16 * i:#x}]", 800)
+            for i in range(loads)
+        ),
+        *sums,
+        row("      IADD3 R12, R12, 0x40, RZ", 800, selected=40),
+        row("      ISETP.NE.AND P0, PT, R12, R9, PT", 800),
+        row("@P0   BRA @0", 800),
+        row("      EXIT", 8),
+    )
+
+
+def test_loads_that_are_waited_for_one_by_one_are_too_few() -> None:
+    assert list(of_code(loading(1))) == ["few-loads"]
+    assert "few-loads" not in of_code(loading(4, ".128"))
+    counters = read_counter_page(page(loading(1)))
+    source = analyse_source(counters, top=MOST_STALLED)
+    full = Evidence(LAUNCH, QUIET | {"dram": 0.8}, counters.instructions, source)
+    assert "few-loads" not in {c.name for c in find_causes(full)}
 
 
 STRIDED = (

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator, Sequence, Set
 
 from kernelrig.analyse.explain.estimated_cost import estimated, most_saved, place, places, waiting
-from kernelrig.analyse.explain.launch_evidence import LANES, Evidence, opcode, rising
+from kernelrig.analyse.explain.launch_evidence import ADDRESS, LANES, Evidence, opcode, rising
 from kernelrig.model import CostCause, CountedInstruction, MemoryExcess
 
 WAVEFRONTS, SECTORS = "wavefronts of shared memory", "sectors of global memory"
-_ADDRESS = re.compile(r"\[(R\d+)")
 _REGISTER = re.compile(r"\bR\d+")
 _LOADS = ("LDG", "LD", "LDS")
 _NEARBY, _STEPS = 96, 4
@@ -69,7 +68,7 @@ def uncoalesced(e: Evidence) -> Iterator[CostCause]:
     """
     base = e.code[0].address if e.code else 0
     held = [x for x in _excess(e, SECTORS) if opcode(x.sass) not in _ATOMICS]
-    scattered = _looked_up(e.code, {x.at + base for x in held})
+    scattered = looked_up(e.code, {x.at + base for x in held})
     yield from _partly_used(
         e,
         "uncoalesced",
@@ -113,11 +112,11 @@ def _partly_used(
     )
 
 
-def _looked_up(code: Sequence[CountedInstruction], wanted: Set[int]) -> frozenset[int]:
+def looked_up(code: Sequence[CountedInstruction], wanted: Set[int]) -> frozenset[int]:
     """Return which of these accesses, by address, take their own address from a loaded value."""
     found = set()
     for at, c in enumerate(code):
-        address = _ADDRESS.search(c.sass) if c.address in wanted else None
+        address = ADDRESS.search(c.sass) if c.address in wanted else None
         if opcode(c.sass) in _ACCESSES and address and _loaded(code, at, address[1], _STEPS):
             found.add(c.address)
     return frozenset(found)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kernelrig.analyse.explain import access_causes, instruction_causes, warp_causes
+from kernelrig.analyse.explain import (
+    access_causes,
+    instruction_causes,
+    load_causes,
+    loop_causes,
+    warp_causes,
+)
 from kernelrig.analyse.explain.launch_evidence import Evidence
 from kernelrig.model import CostCause
 
@@ -31,13 +37,19 @@ _LOOKS: Sequence[tuple[float, Callable[[Evidence], Iterator[CostCause]]]] = (
     (1.0, access_causes.lanes_off),
     (1.0, warp_causes.divergence),
     (1.0, instruction_causes.divisions),
+    (1.0, instruction_causes.doubles),
+    (1.0, instruction_causes.constants),
+    (1.0, loop_causes.busy_waits),
+    (1.0, loop_causes.sums_in_memory),
     (1.0, warp_causes.idle_warps),
     (1.0, access_causes.reads_again),
     (1.0, warp_causes.uneven_sms),
+    (1.0, warp_causes.small_grid),
     (0.9, warp_causes.power),
     (0.8, warp_causes.short_ring),
     (0.7, warp_causes.barriers),
     (0.6, warp_causes.low_occupancy),
+    (0.6, load_causes.few_loads),
 )
 """Each with its rank: those of less than 1 are often what others lead to."""
 _LATER = {"scattered": 0.7}

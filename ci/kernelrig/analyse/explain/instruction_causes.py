@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from kernelrig.analyse.explain.estimated_cost import estimated, most_saved, places, waiting
@@ -10,6 +11,10 @@ from kernelrig.model import CostCause, CountedInstruction
 
 _FURTHEST = 160
 """Instructions of the longest division, one of 64 bits, from its first conversion on."""
+_DOUBLES = ("DADD", "DMUL", "DFMA", "DSETP")
+_CONVERSIONS = ("F2F", "F2I", "I2F", "MUFU")
+_CONVERTED = ("F2F.F64.F32", "F2F.F32.F64")
+_INDEXED = re.compile(r"c\[0x[0-9a-f]+\]\s*\[R\d")
 _ENDS = ("BRA", "BSYNC", "RET", "EXIT", "CALL", "STG", "LDG", "BAR")
 
 
@@ -57,3 +62,55 @@ def _divisions(code: Sequence[CountedInstruction]) -> list[CountedInstruction]:
         else:
             at += 1
     return found
+
+
+def doubles(e: Evidence) -> Iterator[CostCause]:
+    """Arithmetic of 64 bits on values that come and go with 32: a literal without its f.
+
+    Where no value is converted from and to 32 bits, double precision is what was meant.
+    """
+    held = [c for c in e.code if _is_double(c.sass) and c.executed]
+    ways = {way for c in held for way in _CONVERTED if way in c.sass}
+    executed = sum(c.executed for c in e.code)
+    if len(ways) < len(_CONVERTED) or not executed:
+        return
+    count = sum(c.executed for c in held)
+    inside = {c.address for c in held}
+    stalls = e.stalled(lambda c: waiting(c) if c.address in inside else 0)
+    issue = e.units.get("issue", 0.0) * count / executed
+    busy = max(e.units.get("fp64", 0.0), e.units.get("special", 0.0))
+    yield from estimated(
+        "double-precision",
+        "values of 32 bits are converted to 64, computed with and converted back",
+        "literals and functions of 32 bits: 0.5f, sqrtf; double only where its digits are needed",
+        max(stalls + issue, busy * 0.85),
+        most_saved(e, "issue", "alu", "fma", "fp64", "special"),
+        places(sorted(held, key=lambda c: -c.samples)),
+        percent_of_instructions=100 * count / executed,
+        fp64_percent=100 * e.units.get("fp64", 0.0),
+        conversions_percent=100 * e.units.get("special", 0.0),
+    )
+
+
+def _is_double(sass: str) -> bool:
+    return opcode(sass) in _DOUBLES or (opcode(sass) in _CONVERSIONS and "F64" in sass)
+
+
+def constants(e: Evidence) -> Iterator[CostCause]:
+    """Look-ups in constant memory by lanes with different indices: one after the other."""
+    held = [c for c in e.code if opcode(c.sass) == "LDC" and _INDEXED.search(c.sass) and c.executed]
+    if not held or e.source is None:
+        return
+    base, inside = e.code[0].address, {c.address for c in held}
+    behind = {t.at + base for t in e.source.top if "LDC" in t.waits_for}
+    stalls = e.stalled(lambda c: waiting(c) if c.address in inside or c.address in behind else 0)
+    yield from estimated(
+        "constant-look-ups",
+        "lanes of a warp read different places of constant memory, one after the other",
+        "keep a table that lanes index differently in shared memory, or read it with __ldg",
+        stalls,
+        most_saved(e, "issue"),
+        places(sorted(held, key=lambda c: -c.executed)),
+        stall_percent=100 * stalls,
+        executed=float(sum(c.executed for c in held)),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from kernelrig.model import CountedInstruction, PowerUse, ProfiledLaunch, Source
 LANES = 32
 MOST_STALLED = 1000
 """Instructions whose stalls are looked at for what wrote the register that they wait for."""
+ADDRESS = re.compile(r"\[(R\d+)[^\]]*\]")
+"""The address of an access by a thread's register."""
 _ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
 _UNITS = {
     "tensor": ("sm__pipe_tensor_cycles_active" + _ELAPSED,),
@@ -29,6 +32,8 @@ _UNITS = {
 }
 _NO_STALL = frozenset({"selected", "not_selected"})
 _NOT_FOUND = 0.0
+_SPECIALISED = 0.2
+"""Busy share of the tensor pipe, beyond which few warps feed it and more hide nothing."""
 _NEAR, _LOW = 0.95, 0.8
 """Of the card's highest SM clock: what is below the first is slowed, below the second in full."""
 _SLOWED = 0.35
@@ -70,6 +75,10 @@ class Evidence:
         return self.value("sm__cycles_elapsed.max") * self.value("launch__sm_count")
 
     @property
+    def launch_cycles(self) -> float:
+        return self.value("sm__cycles_elapsed.max")
+
+    @property
     def idle(self) -> float:
         """The share of time that cycles cost in which a scheduler issued nothing, 0 to 1.
 
@@ -80,6 +89,12 @@ class Evidence:
         now, most = self.clocks
         slowed = rising(_NEAR - now / most, 0.0, _NEAR - _LOW) if now and most else 0.0
         return min(1.0, max(0.0, 1.0 - active)) * (1.0 - slowed * (1.0 - _SLOWED))
+
+    @property
+    def is_specialised(self) -> bool:
+        """Whether asynchronous copies or tensor cores do the work, and few warps feed them."""
+        copies = self.executed("UTMALDG", "UBLKCP", "LDGSTS")
+        return bool(copies) or self.units.get("tensor", 0.0) > _SPECIALISED
 
     @property
     def is_slowed(self) -> bool:

@@ -26,7 +26,7 @@ _FULL_MEMORY = (0.6, REACHABLE)
 _ELECTED, _DIVERGED = 1.5, 0.75
 """Lanes that execute what a role elects one for, and the share below which others wait for them."""
 _SPECIALISED = 0.2
-"""Busy share of the tensor pipe, beyond which few warps feed it and more hide nothing."""
+"""Busy share of the tensor pipe, beyond which few warps feed it."""
 
 
 def idle_warps(e: Evidence) -> Iterator[CostCause]:
@@ -166,7 +166,7 @@ def short_ring(e: Evidence) -> Iterator[CostCause]:
 
 def low_occupancy(e: Evidence) -> Iterator[CostCause]:
     """Too few warps to hide latency, where nothing asynchronous hides it."""
-    if e.executed("UTMALDG", "UBLKCP", "LDGSTS") or e.units.get("tensor", 0.0) > _SPECIALISED:
+    if e.is_specialised:
         return
     active = e.value("sm__warps_active.avg.per_cycle_active")
     most = e.value("device__attribute_max_warps_per_multiprocessor")
@@ -193,7 +193,37 @@ def low_occupancy(e: Evidence) -> Iterator[CostCause]:
     )
 
 
+def small_grid(e: Evidence) -> Iterator[CostCause]:
+    """Fewer CTAs than the GPU holds at a time: SMs without any, or without warps to hide latency.
+
+    A persistent kernel that feeds its warps by asynchronous copies needs no more.
+    """
+    waves, sms = e.value("launch__waves_per_multiprocessor"), e.value("launch__sm_count")
+    if not 0 < waves < 1 or not sms or e.is_specialised:
+        return
+    active = e.value("sm__warps_active.avg.per_cycle_active")
+    grid = e.value("launch__grid_size")
+    used = min(1.0, grid / sms)
+    held = active * used / max(1.0, e.value("device__attribute_max_warps_per_multiprocessor"))
+    latency = e.stalled_for("long_sb", "short_sb", "wait", "lg", "mio")
+    after = max(held, e.busiest("l2") / REACHABLE)
+    yield from estimated(
+        "small-grid",
+        "the grid has fewer CTAs than the GPU holds at a time",
+        "smaller tiles, or split the longest dimension, so that there are several CTAs for each SM",
+        min(1.0 - used + used * latency, 1.0 - after) * 0.85,
+        max(0.0, 1.0 - after),
+        (),
+        ctas=grid,
+        sms=sms,
+        waves=waves,
+        active_warps=active,
+    )
+
+
 def uneven_sms(e: Evidence) -> Iterator[CostCause]:
+    if 0 < e.value("launch__waves_per_multiprocessor") < 1 and not e.is_specialised:
+        return  # a small grid
     average, longest = e.value("sm__cycles_active.avg"), e.value("sm__cycles_active.max")
     elapsed = e.value("sm__cycles_elapsed.max")
     if not average or not longest or not elapsed:

@@ -1,0 +1,73 @@
+"""Causes that lie in how loads of global memory are spread over a warp's instructions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kernelrig.analyse.explain.access_causes import SECTORS, looked_up
+from kernelrig.analyse.explain.estimated_cost import REACHABLE, estimated, most_saved, places
+from kernelrig.analyse.explain.launch_evidence import LANES, Evidence, opcode, rising
+from kernelrig.model import CostCause
+
+_LOADS = ("LDG", "LD")
+_WIDTH = re.compile(r"\.(?:[US](8|16)|(64|128))\b")
+_ENOUGH_BYTES = 24 << 10
+"""On their way to an SM at a time: what keeps memory busy, by its rate and its latency."""
+_FULL = 0.75
+"""Busy share of L2 or DRAM, from which on memory is full."""
+_SHORT = (10_000.0, 40_000.0)
+"""Cycles of a launch that starts and ends most of its time, and of one that hardly does."""
+
+
+def few_loads(e: Evidence) -> Iterator[CostCause]:
+    """Loads of neighbouring words that a warp waits for one by one, while memory is not full.
+
+    A load whose address was loaded just before cannot come earlier, and one of scattered sectors
+    is another cause's.
+    """
+    use = max(e.units.get("dram", 0.0), e.units.get("l2", 0.0))
+    if e.source is None or use > _FULL or not e.code or e.is_specialised:
+        return
+    base = e.code[0].address
+    loads = [c for c in e.code if opcode(c.sass) in _LOADS and c.executed]
+    chained = looked_up(e.code, {c.address for c in loads})
+    scattered = {x.at + base for x in e.source.excess if x.unit == SECTORS}
+    free = [c for c in loads if c.address not in chained and c.address not in scattered]
+    waited = {t.waits_for.rpartition(" at ")[2].partition(" ")[0] for t in e.source.top}
+    held = [c for c in free if f"{c.address - base:#x}" in waited]
+    behind = {
+        t.at + base: c
+        for t in e.source.top
+        for c in held
+        if t.waits_for.rpartition(" at ")[2].startswith(f"{c.address - base:#x} ")
+    }
+    passes = sum(c.executed for c in e.code if c.address in behind)
+    if not passes:
+        return
+    bytes_each = sum(_bytes(c.sass) * c.executed for c in free) / sum(c.executed for c in free)
+    per_wait = max(1.0, sum(c.executed for c in free) / passes)
+    active = e.value("sm__warps_active.avg.per_cycle_active")
+    on_way = active * LANES * bytes_each * per_wait
+    if not active or on_way > _ENOUGH_BYTES:
+        return
+    stalls = e.stalled(lambda c: c.stalls.get("long_sb", 0) if c.address in behind else 0)
+    least = max(use / REACHABLE, on_way / _ENOUGH_BYTES)
+    yield from estimated(
+        "few-loads",
+        "warps wait for each load before the next: too few bytes are on their way to fill memory",
+        "load 16 bytes a lane, and unroll: several loads before the first is used",
+        min(stalls, 1.0 - least) * 0.9 * rising(e.launch_cycles, *_SHORT),
+        most_saved(e, "issue", "l1"),
+        places(sorted(held, key=lambda c: -c.executed)),
+        bytes_a_lane=bytes_each,
+        loads_a_wait=per_wait,
+        bytes_on_the_way=on_way,
+        stall_percent=100 * stalls,
+    )
+
+
+def _bytes(sass: str) -> float:
+    """Return the bytes that a lane loads."""
+    found = _WIDTH.search(sass.partition("[")[0])
+    return int(found[1] or found[2]) / 8 if found else 4.0

@@ -42,6 +42,20 @@ def test_the_exit_code(ran: ProgramRun, code: int) -> None:
     assert exit_code(ran) == code
 
 
+def test_an_overlooked_launch_fails_the_run_and_notes_that_were_dropped_are_counted() -> None:
+    refused = Note(Noted.OVERLOOKED_LAUNCH, 1, "the launch of add was refused, why: E", "a.cu:9")
+    ran = ProgramRun(0, (CLEAN,), (refused, refused), dropped=3)
+    assert exit_code(ran) == 1
+    assert report_text(ran, "NVIDIA H200", 2).splitlines()[:2] == [
+        "error: a.cu:9: the launch of add was refused, why: E (1): nothing ran, and the program"
+        " never read the error; read cudaGetLastError after each launch, 2 times",
+        "note: 3 more warnings of CUDA calls",
+    ]
+    assert program_record(ran, "NVIDIA H200", 2).notes[0].kind == "overlooked-launch"
+    read = replace(refused, kind=Noted.REFUSED_LAUNCH)
+    assert exit_code(replace(ran, notes=(read,))) == 0
+
+
 def test_what_several_launches_of_a_kernel_found_is_said_once() -> None:
     launches = [replace(CLEAN, number=n, findings=(RACE,)) for n in range(1, 13)]
     other = replace(CLEAN, number=13, kernel="sub", findings=(RACE, WARNING))

@@ -22,7 +22,13 @@ _CUDA = re.compile(r"(__)?cu(da)?[A-Z]|cu(blas|dnn|rand|fft|sparse|solver|pti)|n
 
 _RELOCATABLE = "__cudaRegisterLinkedBinary"
 _NO_LIBRARY = re.compile(r"cannot find -l(\w+)")
-_LIBRARY = re.compile(r"(cu|nv|npp|nccl)\w*")
+_LIBRARY = re.compile(
+    r"(cublas|cublasLt|cudnn|cufft|cufftw|cusparse|cusolver|cutensor|cufile|cupti|nvblas|nvjpeg|npp|nccl"
+    r"|nvidia-ml|nvshmem|nvgraph|nvcuvid|nvcomp|cusparseLt)(_?\w*)"
+)
+_NO_HEADER = re.compile(
+    r"fatal error: (?:\S*/)?(\w+?)(?:_v2|_api|Xt)?\.(?:h|hpp|cuh): No such file"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,8 @@ def build_program(
     too, so that what a GPU would refuse is refused here. Raises BuildError with the compiler's
     output; ConfigError for functions of CUDA that the library does not have, all of them.
     """
+    if unlinkable := sorted(set(filter(is_cuda_library, map(_named_library, flags)))):
+        raise ConfigError(_no_library(unlinkable))
     made = folder / "program"
     argv = program_argv(sources, arch, tools, libraries, made, flags, headers, libs)
     done = run_process(argv, cwd=cwd, timeout_s=COMPILE_LIMIT_S)
@@ -62,8 +70,9 @@ def build_program(
                 "leave out -rdc=true and -dc",
             )
         if libraries_missing := sorted(set(filter(is_cuda_library, _NO_LIBRARY.findall(log)))):
-            names = ", ".join(libraries_missing)
-            raise ConfigError(f"the program links what cannot be run without a GPU: {names}")
+            raise ConfigError(_no_library(libraries_missing))
+        if included := sorted(set(filter(is_cuda_library, _NO_HEADER.findall(log)))):
+            raise ConfigError(_no_library(included))
         missing = sorted({name for name in _UNDEFINED.findall(log) if is_cuda_function(name)})
         if missing:
             raise ConfigError(refused(missing), "ci/docs/run.md lists what there is")
@@ -75,7 +84,16 @@ def build_program(
     return BuiltProgram(made, parse_ptxas_log(log))
 
 
+def _named_library(flag: str) -> str:
+    return flag.removeprefix("-l") if flag.startswith("-l") else ""
+
+
+def _no_library(names: Sequence[str]) -> str:
+    return f"the program uses what cannot be run without a GPU: {', '.join(names)}"
+
+
 def is_cuda_library(name: str) -> bool:
+    """Whether a library's host functions start kernels, or ask a GPU: none of them is here."""
     return _LIBRARY.fullmatch(name) is not None
 
 

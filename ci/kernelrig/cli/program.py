@@ -74,8 +74,7 @@ class KernelrigProgram(Program):
         as_json = "--json" in argv
         try:
             with catch_signals(), let_through():
-                _check_rest(argv, rest)
-                self._run_tasks(argv)
+                self._run_tasks(argv, rest)
         except ParseError as e:
             flags = {name: list(c.flags) for name, c in self._make_parser().contexts.items()}
             error = usage_error(e, argv[1:], flags, self.options.flags)
@@ -92,7 +91,7 @@ class KernelrigProgram(Program):
             return show_error("", e, as_json=as_json)
         return 0
 
-    def _run_tasks(self, argv: list[str]) -> None:
+    def _run_tasks(self, argv: list[str], rest: tuple[str, ...]) -> None:
         self.create_config()
         if (shell := wanted_script(argv[1:])) is not None:
             sys.stdout.write(completion_script(shell))
@@ -101,9 +100,14 @@ class KernelrigProgram(Program):
         self.parse_core(argv)
         self.parse_collection()
         self.parse_tasks()
+        self._check_rest(rest)
         self._take_root()
         self.parse_cleanup()
         self.execute()
+
+    def _check_rest(self, rest: tuple[str, ...]) -> None:
+        if rest and _TAKES_REST not in [parsed.name for parsed in self.tasks]:
+            raise ConfigError(f"only `{_TAKES_REST}` takes words behind --", "leave them out")
 
     def _take_root(self) -> None:
         if self.args.root.value:
@@ -175,11 +179,6 @@ class KernelrigProgram(Program):
         sys.stdout.write(f"Usage: {self.binary} [--options] TASK [--flags]\n\nOptions:\n\n")
         self.print_columns(self.options.help_tuples())
         self.list_tasks()
-
-
-def _check_rest(argv: list[str], rest: tuple[str, ...]) -> None:
-    if rest and _TAKES_REST not in argv:
-        raise ConfigError(f"only `{_TAKES_REST}` takes words behind --", "leave them out")
 
 
 def run_command() -> None:

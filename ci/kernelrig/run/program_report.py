@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from kernelrig.emu.__main__ import brief, shown
 from kernelrig.emu.cudart.program_launch import LaunchRun
 from kernelrig.emu.cudart.program_session import Note, ProgramRun
-from kernelrig.emu.cudart.program_verdict import located, note_kind, note_line
+from kernelrig.emu.cudart.program_verdict import dropped_lines, located, note_kind, note_line
 from kernelrig.emu.machine.findings import Finding as Found
 from kernelrig.findings.location import frame_of
 from kernelrig.model import (
@@ -93,6 +93,7 @@ def report_text(ran: ProgramRun, device: str, schedules: int) -> str:
         for kernel, numbers in again.items()
     ]
     lines += _note_lines(ran.notes)
+    lines += dropped_lines(ran)
     errors = sum(severity == "error" for severity in seen.values())
     warnings = len(seen) - errors
     lines.append(f"the program {_ending(ran.exit_code)}")

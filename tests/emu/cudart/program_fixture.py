@@ -51,6 +51,7 @@ def run_compiled(
     engine: str = "native",
     kernel: str = "",
     launch: int = 0,
+    ctas: int = 0,
     clusters: int = 0,
     flags: tuple[str, ...] = (),
 ) -> Ran:
@@ -69,6 +70,7 @@ def run_compiled(
         jobs=1,
         kernel=kernel,
         launch=launch,
+        ctas=ctas,
         clusters=clusters,
     )
     said: list[str] = []

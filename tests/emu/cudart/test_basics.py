@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from kernelrig.emu.cudart.messages import Noted
 from kernelrig.emu.cudart.program_session import Note
+from kernelrig.emu.cudart.program_verdict import exit_code
+from kernelrig.errors import ConfigError
 from kernelrig.model import Toolchain
+from kernelrig.run.program_report import report_text
 
 from tests.emu.cudart.program_fixture import Ran, run_compiled
 
@@ -73,13 +76,52 @@ def test_calls_fail_with_the_codes_of_cuda(run: partial[Ran]) -> None:
     assert ran.run.exit_code == 4
     assert ran.run.notes[0].place == at("axpy<<<1, 2048>>>")
     assert [(note.text, note.code) for note in ran.run.notes] == [
-        ("a launch returned cudaErrorInvalidValue", 1),
+        (
+            "the launch of axpy was refused, a block of 2048 x 1 x 1 threads, of at most 1024, 64"
+            " of them in z: cudaErrorInvalidValue",
+            1,
+        ),
         ("cudaMemcpy returned cudaErrorInvalidValue", 1),
         ("cudaMemcpy returned cudaErrorInvalidValue", 1),
         ("cudaMemcpy returned cudaErrorInvalidValue", 1),
         ("cudaFree returned cudaErrorInvalidValue", 1),
         ("cudaFree returned cudaErrorInvalidValue", 1),
     ]
+
+
+def test_a_refused_launch_whose_error_nobody_reads_fails_the_run(run: partial[Ran]) -> None:
+    ran = run("refused").run
+    assert (ran.exit_code, len(ran.launches)) == (0, 1)
+    (note,) = ran.notes
+    assert (note.place, note.code) == (at("axpy<<<1, 32, 64 << 10>>>"), 1)
+    assert "65536 bytes of dynamic shared memory, of at most 49152" in note.text
+    assert exit_code(ran) == 1
+    assert "error: " + note.place in report_text(ran, "NVIDIA B200", 1)
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        ("13", "cudaLaunchAttributeDeviceUpdatableKernelNode is not emulated"),
+        ("77", "launch attribute 77 is not emulated"),
+    ],
+)
+def test_a_launch_attribute_that_is_not_emulated_ends_the_run(
+    run: partial[Ran], number: str, said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        run("attribute", number)
+
+
+def test_the_ctas_of_a_cooperative_launch_wait_for_one_another(run: partial[Ran]) -> None:
+    ran = run("cooperative", ctas=1)
+    assert (ran.run.exit_code, ran.findings, ran.run.notes) == (0, [], ())
+    assert ran.run.launches[0].ctas == 0
+
+
+def test_registered_host_memory_is_shared_with_kernels(run: partial[Ran]) -> None:
+    ran = run("pinned-later")
+    assert (ran.printed, ran.findings) == ("1 713 1\n", [])
 
 
 def test_a_copy_of_what_nothing_wrote_is_noted(run: partial[Ran]) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -29,12 +30,15 @@ from kernelrig.emu.machine.state_spaces import (
     GlobalMemory,
     distance,
 )
+from kernelrig.errors import CiError
 
 PAGE = mmap.PAGESIZE
 RUN_PAGES = 256
 _PAGEMAP_BYTES = 8  # of an entry: Documentation/admin-guide/mm/pagemap.rst
 NULL_BYTES = 1 << 32
 HOST_MEMORY = "host memory"
+GRID_WORKSPACE = "the grid's workspace"
+GRID_WORKSPACE_BYTES = 8
 MAX_SPAN = 1 << 38
 """Bytes of address space for device memory: those behind are the host's."""
 _PUNCH_HOLE = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
@@ -161,16 +165,14 @@ class DeviceMemory:
             os.ftruncate(file, span)
         self.kinds: dict[int, Kind] = {}  # by the start of the allocation
         self.freed: list[Allocation] = []
-        self._allocations: list[Allocation] = []
+        self._allocations: list[Allocation] = []  # by their starts, which are in `_starts`
+        self._starts: list[int] = []
         self._end = 0
+        self.used = 0
 
     def close(self) -> None:
         for file in self.files:
             os.close(file)
-
-    @property
-    def used(self) -> int:
-        return sum(a.size for a in self._allocations)
 
     @property
     def arena(self) -> SharedArena:
@@ -189,20 +191,33 @@ class DeviceMemory:
                 return None
             start = found
         made = Allocation(name, start, size, kind in (Kind.CONSTANT, Kind.PARAMETERS))
-        places = [a.start for a in self._allocations]
-        self._allocations.insert(bisect_left(places, start), made)
+        at = bisect_left(self._starts, start)
+        self._allocations.insert(at, made)
+        self._starts.insert(at, start)
+        self.used += size
         self.kinds[start] = kind
         self._end = max(self._end, start + size)
         return made
 
+    @cached_property
+    def grid_workspace(self) -> int:
+        """The address of what the CTAs of cooperative launches synchronise by (driver_abi.h)."""
+        made = self.allocate(GRID_WORKSPACE_BYTES, Kind.DEVICE, GRID_WORKSPACE)
+        if made is None:
+            raise CiError("no room for the workspace of cooperative launches")
+        self.arena.fill(made, bytes(made.size))
+        return made.address
+
     def free(self, address: int) -> bool:
         """Free the allocation that starts there; False where none does."""
         start = address - GLOBAL_BASE
-        found = next((a for a in self._allocations if a.start == start), None)
-        if found is None:
+        at = bisect_left(self._starts, start)
+        if at == len(self._starts) or self._starts[at] != start:
             return False
-        self.arena.written[start : start + found.size] = 0
-        self._allocations.remove(found)
+        found = self._allocations.pop(at)
+        del self._starts[at]
+        _clear(self.files[1], start, found.size)
+        self.used -= found.size
         self.freed.append(found)
         del self.kinds[start]
         first, last = -(-start // PAGE) * PAGE, (start + found.size) // PAGE * PAGE
@@ -214,8 +229,11 @@ class DeviceMemory:
     def find(self, address: int) -> Allocation | None:
         """Return the allocation that holds an address."""
         flat = address - GLOBAL_BASE
-        inside = (a for a in self._allocations if a.start <= flat < a.start + max(a.size, 1))
-        return next(inside, None)
+        at = bisect_right(self._starts, flat) - 1
+        if at < 0:
+            return None
+        found = self._allocations[at]
+        return found if flat < found.start + max(found.size, 1) else None
 
     def apply(self, changes: list[Change]) -> None:
         """Make what a schedule left the content of the files."""
@@ -236,6 +254,14 @@ class DeviceMemory:
                 return start
             end = one.start + one.size
         return None
+
+
+def _clear(file: int, start: int, size: int) -> None:
+    """Write zeros; whole pages are given back by `_punch`."""
+    first, last = -(-start // PAGE) * PAGE, (start + size) // PAGE * PAGE
+    parts = [(start, first), (last, start + size)] if first < last else [(start, start + size)]
+    for low, high in parts:
+        os.pwrite(file, bytes(high - low), low)
 
 
 def _punch(file: int, start: int, size: int) -> None:

@@ -45,6 +45,10 @@ class Noted(IntEnum):
     UNWRITTEN_COPY = 1
     HOST_ACCESS = 2
     TENSOR_MAP = 3
+    REFUSED_LAUNCH = 4
+    ERROR_READ = 5
+    UNSUPPORTED = 6
+    OVERLOOKED_LAUNCH = 7
 
 
 class BrokenMessage(Exception):

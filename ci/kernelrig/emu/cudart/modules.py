@@ -38,6 +38,10 @@ class Resources:
     shared_bytes: int = 0
 
 
+def short_name(entry: str) -> str:
+    return demangled(entry).partition("(")[0].removeprefix("void ")
+
+
 @dataclass(frozen=True)
 class LoadedFunction:
     """A kernel: its entry in PTX, compiled for the place of its parameters and variables."""
@@ -49,7 +53,7 @@ class LoadedFunction:
     @cached_property
     def name(self) -> str:
         """The function's name without its parameters: `axpy`."""
-        return demangled(self.entry.name).partition("(")[0].removeprefix("void ")
+        return short_name(self.entry.name)
 
     def message(self, number: int, target: int) -> FunctionMessage:
         """Return what the host side is told."""

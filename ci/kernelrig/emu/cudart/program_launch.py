@@ -52,7 +52,9 @@ class HowToRun:
         return named and self.launch in (0, number)
 
     def part_of(self, geometry: Geometry) -> int:
-        """Return how many CTAs of a grid are run, 0 for all."""
+        """Return how many CTAs of a grid are run, 0 for all: a cooperative one waits for all."""
+        if geometry.grid_workspace:
+            return 0
         asked = self.clusters * geometry.cluster_ctas or self.ctas
         asked = -(-asked // geometry.cluster_ctas) * geometry.cluster_ctas
         return asked if asked < geometry.ctas else 0
@@ -112,9 +114,10 @@ def run_launch(
 
     Raises ConfigError for a launch that cannot be emulated, CiError if a process died.
     """
+    workspace = memory.grid_workspace if asked.cooperative else 0
+    geometry = Geometry(asked.grid, asked.block, asked.cluster, workspace)
     arena = memory.arena
     arena.fill(function.compiled.params, asked.params)
-    geometry = Geometry(asked.grid, asked.block, asked.cluster)
     try:
         kernel = function.compiled.kernel(geometry, arena, {}, asked.dynamic_shared_bytes)
     except Unsupported as e:
@@ -122,9 +125,12 @@ def run_launch(
     name = function.entry.name
     entry = LaunchEntry(2, name, asked.grid, asked.block, {}, (), cluster=asked.cluster)
     observed, ctas = how.observes(number, function.name), how.part_of(geometry)
+    first = replace(how.first, ctas=ctas)
+    if asked.cooperative:
+        first = replace(first, resident_ctas=geometry.ctas)
     outcome = emulate(
         Loaded(entry, Path(), kernel),
-        schedules_of(replace(how.first, ctas=ctas), how.schedules if observed else 1),
+        schedules_of(first, how.schedules if observed else 1),
         how.observe if observed else (),
         jobs=how.jobs,
         watch=Watch(say),

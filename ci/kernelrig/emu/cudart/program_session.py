@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
@@ -15,7 +15,7 @@ from kernelrig.emu.cudart.devices import Device
 from kernelrig.emu.cudart.fat_binary import choose_ptx
 from kernelrig.emu.cudart.host_lines import HostLines
 from kernelrig.emu.cudart.messages import BrokenMessage, Callers, Noted, NoteMessage, Request
-from kernelrig.emu.cudart.modules import LoadedFunction, LoadedModule, Resources
+from kernelrig.emu.cudart.modules import LoadedFunction, LoadedModule, Resources, short_name
 from kernelrig.emu.cudart.program_launch import SUCCESS, HowToRun, LaunchRun, run_launch
 from kernelrig.emu.cudart.tensor_maps import tensor_map_of
 from kernelrig.errors import CiError, ConfigError
@@ -61,11 +61,15 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class ProgramRun:
-    """How a program ended: its exit code, -N for signal N, and what was seen until then."""
+    """How a program ended: its exit code, -N for signal N, and what was seen until then.
+
+    `dropped` counts notes beyond the first MAX_NOTES.
+    """
 
     exit_code: int
     launches: tuple[LaunchRun, ...]
     notes: tuple[Note, ...]
+    dropped: int = 0
 
 
 def run_program(
@@ -99,7 +103,12 @@ def run_program(
         ours.close()
         theirs.close()
         memory.close()
-    return ProgramRun(code, tuple(session.launches), tuple(session.notes))
+    return ProgramRun(
+        code,
+        tuple(session.launches),
+        (*session.notes, *session.overlooked),
+        session.dropped,
+    )
 
 
 def _unknown(_: bytes) -> tuple[int, bytes]:
@@ -130,6 +139,8 @@ class _Session:
         self._names: dict[str, int] = {}
         self.launches: list[LaunchRun] = []
         self.notes: list[Note] = []
+        self.dropped = 0
+        self.unread: list[Note] = []
 
     def serve(self, connection: socket.socket) -> None:
         """Answer requests until the program closes its end."""
@@ -231,13 +242,28 @@ class _Session:
 
     def _note(self, body: bytes) -> tuple[int, bytes]:
         said = messages.read_note(body)
-        self._keep(self._described(said))
+        match said.kind:
+            case Noted.UNSUPPORTED:
+                place = self._lines.place(said.callers)
+                raise ConfigError(f"{place}: {said.text}" if place else said.text)
+            case Noted.REFUSED_LAUNCH if len(self.unread) < MAX_NOTES:
+                name, _, why = said.text.partition(" ")
+                said = replace(said, text=f"the launch of {short_name(name)} {why}")
+                self.unread.append(self._described(said))
+            case Noted.ERROR_READ:
+                for note in self.unread:
+                    self._keep(note)
+                self.unread.clear()
+            case _:
+                self._keep(self._described(said))
         return SUCCESS, b""
 
     def _keep(self, note: Note) -> None:
         """Keep a note: of very many the first, and an error, by which the verdict is no pass."""
         if len(self.notes) < MAX_NOTES + (note.kind is Noted.HOST_ACCESS):
             self.notes.append(note)
+        else:
+            self.dropped += 1
 
     def _described(self, said: NoteMessage) -> Note:
         found = self._memory.find(said.address) if said.address else None
@@ -246,6 +272,11 @@ class _Session:
             return Note(said.kind, said.code, said.text, place)
         offset = said.address - found.address
         return Note(said.kind, said.code, said.text, place, found.name, offset, said.size)
+
+    @property
+    def overlooked(self) -> list[Note]:
+        """Launches that were refused with an error that the program never read."""
+        return [replace(note, kind=Noted.OVERLOOKED_LAUNCH) for note in self.unread]
 
     def _tensor_map(self, body: bytes) -> tuple[int, bytes]:
         asked = messages.read_tensor_map(body)

@@ -11,17 +11,20 @@ from kernelrig.errors import ConfigError
 
 SCHEMA = 1
 """Of its file."""
+ERRORS = (Noted.HOST_ACCESS, Noted.OVERLOOKED_LAUNCH)
+"""What of the host code is an error of the run; the rest are warnings."""
 
 
 def exit_code(ran: ProgramRun) -> int:
-    """Return 1 for an error finding, a launch that did not end, or the program's own failure.
+    """Return 1 for an error finding, a launch that did not end or was refused unnoticed, or the
+    program's own failure.
 
     Where none of these was seen and no launch was observed nothing was established: that is 2.
     """
     found = any(f.severity == "error" for launch in ran.launches for f in launch.findings)
     stopped = any(launch.stopped for launch in ran.launches)
-    touched = any(note.kind is Noted.HOST_ACCESS for note in ran.notes)
-    if found or stopped or touched or ran.exit_code:
+    wrong = any(note.kind in ERRORS for note in ran.notes)
+    if found or stopped or wrong or ran.exit_code:
         return 1
     return 0 if any(launch.observed for launch in ran.launches) else ConfigError.exit_code
 
@@ -33,7 +36,10 @@ def document(ran: ProgramRun, how: HowToRun, engine_note: str) -> dict[str, Any]
         "exit_code": ran.exit_code,
         "verdict": exit_code(ran),
         "launches": [_launch(launch) for launch in ran.launches],
-        "notes": [{"kind": note_kind(note), "text": note_line(note)} for note in ran.notes],
+        "notes": [
+            *({"kind": note_kind(note), "text": note_line(note)} for note in ran.notes),
+            *({"kind": "dropped", "text": text} for text in dropped_lines(ran)),
+        ],
         "run": {
             "observed": list(how.observe),
             "schedules": how.schedules,
@@ -70,12 +76,17 @@ def note_line(note: Note) -> str:
     """Return a note as one line, from its severity on."""
     at, where = located(note.place), f"{note.allocation} + {note.offset:#x}"
     match note.kind:
-        case Noted.FAILED_CALL:
+        case Noted.FAILED_CALL | Noted.REFUSED_LAUNCH:
             return f"warning: {at}{note.text} ({note.code})"
         case Noted.UNWRITTEN_COPY:
             return (
                 f"warning: {at}{note.text} read {note.size} bytes that nothing wrote, the first at"
                 f" {where}"
+            )
+        case Noted.OVERLOOKED_LAUNCH:
+            return (
+                f"error: {at}{note.text} ({note.code}): nothing ran, and the program never read the"
+                " error; read cudaGetLastError after each launch"
             )
         case Noted.HOST_ACCESS:
             return (
@@ -83,6 +94,11 @@ def note_line(note: Note) -> str:
                 " cudaMalloc made; copy it with cudaMemcpy"
             )
     return f"warning: {at}{note.text}"
+
+
+def dropped_lines(ran: ProgramRun) -> list[str]:
+    """Return the line that says how many notes were dropped, if some were."""
+    return [f"note: {ran.dropped} more warnings of CUDA calls"] if ran.dropped else []
 
 
 def located(place: str) -> str:

@@ -50,6 +50,7 @@ class Geometry:
     grid: Dimensions
     block: Dimensions
     cluster: Dimensions = (1, 1, 1)
+    grid_workspace: int = 0  # address that kernels synchronise grids by, if it is cooperative
 
     @property
     def ctas(self) -> int:
@@ -61,8 +62,7 @@ class Geometry:
 
     @property
     def warps(self) -> int:
-        """Warps of a CTA."""
-        return -(-self.threads // LANES)
+        return -(-self.threads // LANES)  # of a CTA
 
     @property
     def cluster_ctas(self) -> int:

@@ -74,6 +74,10 @@ def special(batch: WarpBatch, name: str, part: str) -> Array:
             return _constant(0)
         case "reserved_smem_offset_end":
             return _constant(RESERVED_BYTES)
+        case "envreg1":
+            return _constant(geometry.grid_workspace >> 32)
+        case "envreg2":
+            return _constant(geometry.grid_workspace & 0xFFFF_FFFF)
         case "is_explicit_cluster":
             return np.array([[geometry.cluster_ctas > 1]])
     raise Unsupported(f"special register %{name} has no value here")
@@ -134,5 +138,5 @@ _KNOWN = frozenset(
     cluster_nctarank laneid warpid nwarpid smid nsmid gridid clock clock_hi clock64 globaltimer
     globaltimer_lo globaltimer_hi lanemask_eq lanemask_le lanemask_lt lanemask_ge lanemask_gt
     dynamic_smem_size total_smem_size aggr_smem_size reserved_smem_offset_begin
-    reserved_smem_offset_end is_explicit_cluster""".split()  # noqa: SIM905
+    reserved_smem_offset_end is_explicit_cluster envreg1 envreg2""".split()  # noqa: SIM905
 )

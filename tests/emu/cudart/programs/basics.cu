@@ -6,6 +6,8 @@
 #include <string>
 #include <unistd.h>
 
+#include <cooperative_groups.h>
+
 __global__ void axpy(float* y, const float* x, float a, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n)
@@ -44,6 +46,14 @@ __global__ void claim(int x) { assert(x == 3 && "why"); }
 __global__ void stop() { __trap(); }
 
 __global__ void read(int* to, const int* from) { *to = *from; }
+
+// Each CTA reads what the next one wrote.
+__global__ void rotate(int* out, int* in) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, n = gridDim.x * blockDim.x;
+  in[i] = i;
+  cooperative_groups::this_grid().sync();
+  out[i] = in[(i + blockDim.x) % n];
+}
 
 template <class T> static T* on_device(int n) {
   T* made = nullptr;
@@ -102,6 +112,53 @@ static int errors() {
   printf("%d\n", cudaFree(d));
   printf("%d\n", cudaFree(d));
   return 4;
+}
+
+static int refused() {
+  float* d = on_device<float>(32);
+  axpy<<<1, 32>>>(d, d, 1, 0);
+  axpy<<<1, 32, 64 << 10>>>(d, d, 1, 0);
+  return cudaDeviceSynchronize();
+}
+
+static int attribute(int id) {
+  cudaLaunchAttribute one{};
+  one.id = cudaLaunchAttributeID(id);
+  cudaLaunchConfig_t config{};
+  config.gridDim = 1, config.blockDim = 32, config.attrs = &one, config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, stop);
+}
+
+static int cooperative() {
+  int *in = on_device<int>(96), *out = on_device<int>(96), h[96];
+  void* args[] = {&out, &in};
+  if (cudaLaunchCooperativeKernel((void*)rotate, 3, 32, args, 0, 0))
+    return 1;
+  cudaMemcpy(h, out, sizeof h, cudaMemcpyDeviceToHost);
+  for (int i = 0; i < 96; i++)
+    if (h[i] != (i + 32) % 96)
+      return 2;
+  return 0;
+}
+
+static int pinned_later() {
+  float* h = (float*)malloc(1 << 16);
+  float* mine = h + 3;  // not where a page begins
+  for (int i = 0; i < 5000; i++)
+    mine[i] = i;
+  float* d;
+  if (cudaHostRegister(mine, 4 * 5000, cudaHostRegisterMapped) ||
+      cudaHostGetDevicePointer(&d, mine, 0))
+    return 1;
+  axpy<<<40, 128>>>(d, d, 1, 5000);
+  cudaDeviceSynchronize();
+  bool seen = mine[4999] == 2 * 4999.0f;
+  mine[0] = 7;
+  axpy<<<1, 1>>>(d, d, 1, 1);
+  seen = seen && cudaHostUnregister(mine) == cudaSuccess && mine[0] == 14 && mine[17] == 34;
+  printf("%d %d %d\n", seen, cudaHostUnregister(mine), cudaHostRegister(nullptr, 4, 0));
+  free(h);
+  return 0;
 }
 
 static int unwritten() {
@@ -200,6 +257,14 @@ int main(int argc, char** argv) {
     return beyond();
   if (what == "errors")
     return errors();
+  if (what == "refused")
+    return refused();
+  if (what == "attribute")
+    return attribute(atoi(argv[2]));
+  if (what == "cooperative")
+    return cooperative();
+  if (what == "pinned-later")
+    return pinned_later();
   if (what == "unwritten")
     return unwritten();
   if (what == "managed")

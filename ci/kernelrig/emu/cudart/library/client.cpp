@@ -25,6 +25,7 @@ namespace {
 constexpr char VARIABLE_NAME[] = "KERNELRIG_CUDART";
 constexpr int NO_EMULATOR = 112;  // exit status; program_session.py knows it
 int connection = -1;
+thread_local cudaError_t refused_with = cudaSuccess;  // the last refused launch, until it is read
 
 [[noreturn]] void leave(const char* why) {
   fprintf(stderr, "kernelrig: %s\n", why);
@@ -114,8 +115,9 @@ struct Start {
     p.marks = static_cast<uint8_t*>(map_shared(marks, span, nullptr, both, 0));
     if (p.view == MAP_FAILED || p.marks == MAP_FAILED)
       leave("device memory cannot be mapped");
-    close(memory);
     close(marks);
+    p.memory_file = memory;
+    fcntl(memory, F_SETFD, FD_CLOEXEC);
     pthread_atfork(nullptr, nullptr, in_forked_child);
     struct sigaction action {};
     action.sa_sigaction = touched;
@@ -189,11 +191,31 @@ cudaError_t finished(const char* call, cudaError_t code, const void* caller) {
     return code;
   last_error = code;
   if (!p.forked) {
-    Note note{Noted::FAILED_CALL, static_cast<uint32_t>(code), 0, 0,
-              callers_of(caller)};
-    ask(Request::NOTE, packed(note) + call + " returned " + error_name(code));
+    std::lock_guard held(p.lock);
+    bool refused = !p.refusal.empty();
+    Note note{refused ? Noted::REFUSED_LAUNCH : Noted::FAILED_CALL, static_cast<uint32_t>(code), 0,
+              0, callers_of(caller)};
+    std::string text = refused ? p.refusal + ": " : std::string(call) + " returned ";
+    ask(Request::NOTE, packed(note) + text + error_name(code));
+    if (refused)
+      refused_with = code;
+    p.refusal.clear();
   }
   return code;
+}
+
+void error_was_read(cudaError_t code) {
+  Process& p = process();
+  if (code == cudaSuccess || code != refused_with || p.forked)
+    return;
+  refused_with = cudaSuccess;
+  ask(Request::NOTE, packed(Note{Noted::ERROR_READ, static_cast<uint32_t>(code), 0, 0, {0, 0}}));
+}
+
+void unsupported(const std::string& what, const void* caller) {
+  Note note{Noted::UNSUPPORTED, 0, 0, 0, callers_of(caller)};
+  ask(Request::NOTE, packed(note) + what);  // it ends the connection: the process ends in there
+  leave(what.c_str());
 }
 
 }  // namespace cudart

@@ -252,7 +252,7 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* out, const void* stub,
   if (!out || !config)
     FINISHED(cudaErrorInvalidValue);
   Geometry geometry{config->gridDim, config->blockDim};
-  take_attributes(geometry, config->attrs, config->numAttrs);
+  take_attributes(geometry, config->attrs, config->numAttrs, __builtin_return_address(0));
   int resident = 0;
   dim3 block = config->blockDim;
   if (cudaError_t error = occupancy(&resident, kernel_of(stub), int(block.x * block.y * block.z),

@@ -2,6 +2,10 @@
 
 #include "runtime.hpp"
 
+#pragma GCC visibility push(default)
+#include "include/cudaProfiler.h"
+#pragma GCC visibility pop
+
 #include <cstring>
 #include <string_view>
 
@@ -57,10 +61,12 @@ extern "C" {
 CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
 CUresult cuDriverGetVersion(int* version) { return CUresult(cudaDriverGetVersion(version)); }
 CUresult cuGetErrorName(CUresult code, const char** out) {
+  error_was_read(cudaError_t(code));
   *out = error_name(code);
   return CUDA_SUCCESS;
 }
 CUresult cuGetErrorString(CUresult code, const char** out) {
+  error_was_read(cudaError_t(code));
   *out = error_text(code);
   return CUDA_SUCCESS;
 }
@@ -117,6 +123,8 @@ CUresult cuCtxGetDevice(CUdevice* device) {
   *device = 0;
   return CUDA_SUCCESS;
 }
+CUresult cuProfilerStart() { return CUDA_SUCCESS; }
+CUresult cuProfilerStop() { return CUDA_SUCCESS; }
 CUresult cuCtxSynchronize() { DRIVER(cudaSuccess); }
 
 CUresult cuMemAlloc(CUdeviceptr* out, size_t bytes) {
@@ -262,7 +270,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
                     config->sharedMemBytes};
   static_assert(sizeof(CUlaunchAttribute) == sizeof(cudaLaunchAttribute), "one layout");
   take_attributes(geometry, reinterpret_cast<const cudaLaunchAttribute*>(config->attrs),
-                  config->numAttrs);
+                  config->numAttrs, CALLER);
   DRIVER(launch_function(function, geometry, args, extra, CALLER));
 }
 

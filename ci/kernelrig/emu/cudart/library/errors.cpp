@@ -211,13 +211,23 @@ using namespace cudart;
 
 extern "C" {
 
-const char* cudaGetErrorName(cudaError_t code) { return error_name(code); }
-const char* cudaGetErrorString(cudaError_t code) { return error_text(code); }
+const char* cudaGetErrorName(cudaError_t code) {
+  error_was_read(code);
+  return error_name(code);
+}
+const char* cudaGetErrorString(cudaError_t code) {
+  error_was_read(code);
+  return error_text(code);
+}
 
 cudaError_t cudaGetLastError() {
   cudaError_t last = last_error;
   last_error = cudaSuccess;
+  error_was_read(last);
   return last;
 }
-cudaError_t cudaPeekAtLastError() { return last_error; }
+cudaError_t cudaPeekAtLastError() {
+  error_was_read(last_error);
+  return last_error;
+}
 }

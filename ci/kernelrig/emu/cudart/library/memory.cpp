@@ -2,6 +2,7 @@
 
 #include "runtime.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include <sys/mman.h>
@@ -47,6 +48,50 @@ cudaError_t allocate(void** out, uint64_t bytes, Kind kind, const void* caller) 
   adopt(address, bytes, kind);
   *out = reinterpret_cast<void*>(address);
   return cudaSuccess;
+}
+
+// Memory of the program's own that kernels are to reach: its pages become those of an allocation,
+// which has the device's address for them, and stay where the program has them.
+cudaError_t pin(void* pointer, size_t bytes, const void* caller) {
+  Process& p = process();
+  std::lock_guard held(p.lock);
+  auto address = reinterpret_cast<uint64_t>(pointer);
+  if (!address || !bytes || is_device_address(address))
+    return cudaErrorInvalidValue;
+  uint64_t start = address / PAGE * PAGE, size = (address + bytes - start + PAGE - 1) / PAGE * PAGE;
+  for (auto& [at, one] : p.pinned)
+    if (at < start + size && start < at + one.bytes)
+      return cudaErrorHostMemoryAlreadyRegistered;
+  void* made = nullptr;
+  if (cudaError_t error = allocate(&made, size, Kind::HOST, caller))
+    return error;
+  auto device = reinterpret_cast<uint64_t>(made);
+  auto* pages = reinterpret_cast<void*>(start);
+  memcpy(made, pages, size);
+  if (mmap(pages, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, p.memory_file,
+           off_t(device - DEVICE_BASE)) != pages)
+    return cudaErrorOperatingSystem;
+  p.pinned[start] = {size, device, address};
+  return cudaSuccess;
+}
+
+cudaError_t unpin(void* pointer) {
+  Process& p = process();
+  std::lock_guard held(p.lock);
+  auto found = std::find_if(p.pinned.begin(), p.pinned.end(), [&](auto& one) {
+    return one.second.pointer == reinterpret_cast<uint64_t>(pointer);
+  });
+  if (found == p.pinned.end())
+    return cudaErrorHostMemoryNotRegistered;
+  auto [start, one] = *found;
+  auto* made = reinterpret_cast<void*>(one.device);
+  auto* pages = reinterpret_cast<void*>(start);
+  if (mmap(pages, one.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+           0) != pages)
+    return cudaErrorOperatingSystem;
+  memcpy(pages, made, one.bytes);
+  p.pinned.erase(found);
+  return release(made, true);
 }
 
 cudaError_t release(void* pointer, bool host) {
@@ -211,9 +256,29 @@ cudaError_t cudaFree(void* pointer) { FINISHED(release(pointer, false)); }
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { FINISHED(release(pointer, false)); }
 cudaError_t cudaFreeHost(void* pointer) { FINISHED(release(pointer, true)); }
 
+cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned) {
+  FINISHED(pin(pointer, bytes, CALLER));
+}
+cudaError_t cudaHostUnregister(void* pointer) { FINISHED(unpin(pointer)); }
+cudaError_t cudaHostGetFlags(unsigned* flags, void* pointer) {
+  std::lock_guard held(process().lock);
+  auto found = allocation_of(reinterpret_cast<uint64_t>(pointer));
+  if (!flags || found == process().allocations.end() || found->second.kind != Kind::HOST)
+    FINISHED(cudaErrorInvalidValue);
+  *flags = cudaHostAllocMapped;
+  FINISHED(cudaSuccess);
+}
+
 cudaError_t cudaHostGetDevicePointer(void** out, void* host, unsigned) {
   auto address = reinterpret_cast<uint64_t>(host);
   std::lock_guard held(process().lock);
+  if (auto after = process().pinned.upper_bound(address); out && after != process().pinned.begin()) {
+    auto& [start, pinned] = *std::prev(after);
+    if (address - start < pinned.bytes) {
+      *out = reinterpret_cast<void*>(pinned.device + (address - start));
+      FINISHED(cudaSuccess);
+    }
+  }
   auto found = allocation_of(address);
   if (!out || found == process().allocations.end() || found->second.kind != Kind::HOST)
     FINISHED(cudaErrorInvalidValue);

@@ -2,7 +2,7 @@
 
 #include "runtime.hpp"
 
-#include <array>
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <unordered_map>
@@ -45,38 +45,84 @@ struct Configuration {
 thread_local std::vector<Configuration> configurations;
 thread_local const void* configured_at = nullptr;
 
-// What CUDA takes no launch for.
-cudaError_t check(const Kernel& kernel, const Launch& launch) {
+// Why CUDA takes no launch; `why` says it.
+cudaError_t check(const Kernel& kernel, const Launch& launch, std::string* why) {
   const FunctionFacts& facts = kernel.facts;
   const uint32_t *grid = launch.grid, *block = launch.block, *cluster = launch.cluster;
-  for (int i = 0; i < 3; i++)
-    if (!grid[i] || !block[i])
-      return cudaErrorInvalidValue;
+  auto refuse = [&](cudaError_t code, const std::string& text) {
+    *why = text;
+    return code;
+  };
+  auto triple = [](const auto* of) {
+    return std::to_string(of[0]) + " x " + std::to_string(of[1]) + " x " + std::to_string(of[2]);
+  };
   uint64_t threads = uint64_t(block[0]) * block[1] * block[2];
-  if (threads > uint64_t(attribute(cudaDevAttrMaxThreadsPerBlock)) || block[2] > 64 ||
-      grid[0] > 0x7FFFFFFF || grid[1] > 65535 || grid[2] > 65535)
-    return cudaErrorInvalidValue;
-  if (threads > uint64_t(facts.max_threads))
-    return cudaErrorInvalidValue;
+  uint64_t most = std::min(attribute(cudaDevAttrMaxThreadsPerBlock), facts.max_threads);
+  if (!grid[0] || !grid[1] || !grid[2])
+    return refuse(cudaErrorInvalidValue, "a grid of " + triple(grid) + " has no CTA");
+  if (grid[0] > 0x7FFFFFFF || grid[1] > 65535 || grid[2] > 65535)
+    return refuse(cudaErrorInvalidValue,
+                  "a grid of " + triple(grid) + ", of at most 2147483647 x 65535 x 65535 CTAs");
+  if (!threads || threads > most || block[2] > 64)
+    return refuse(cudaErrorInvalidValue, "a block of " + triple(block) + " threads, of at most " +
+                                             std::to_string(most) + ", 64 of them in z");
   if (facts.required_block[0])
     for (int i = 0; i < 3; i++)
       if (block[i] != uint32_t(facts.required_block[i]))
-        return cudaErrorInvalidValue;
-  if (launch.dynamic_shared_bytes > uint64_t(kernel.dynamic_limit) ||
-      uint64_t(launch.dynamic_shared_bytes) + facts.shared_bytes >
-          uint64_t(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)))
-    return cudaErrorInvalidValue;
+        return refuse(cudaErrorInvalidValue, "a block of " + triple(block) +
+                                                 " threads, and the kernel needs " +
+                                                 triple(facts.required_block));
+  uint64_t shared = launch.dynamic_shared_bytes;
+  if (shared > uint64_t(kernel.dynamic_limit) ||
+      shared + facts.shared_bytes > uint64_t(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)))
+    return refuse(cudaErrorInvalidValue,
+                  std::to_string(shared) + " bytes of dynamic shared memory, of at most " +
+                      std::to_string(kernel.dynamic_limit) +
+                      " (cudaFuncAttributeMaxDynamicSharedMemorySize)");
   uint64_t ctas = uint64_t(cluster[0]) * cluster[1] * cluster[2];
   if (!ctas || ctas > (kernel.any_cluster_size ? 16u : 8u))
-    return cudaErrorInvalidClusterSize;
+    return refuse(cudaErrorInvalidClusterSize, "a cluster of " + std::to_string(ctas) + " CTAs");
   for (int i = 0; i < 3; i++) {
     if (grid[i] % cluster[i])
-      return cudaErrorInvalidClusterSize;
+      return refuse(cudaErrorInvalidClusterSize, "a grid of " + triple(grid) +
+                                                     " CTAs in clusters of " + triple(cluster));
     if (facts.required_cluster[0] && cluster[i] != uint32_t(facts.required_cluster[i]))
-      return cudaErrorInvalidClusterSize;
+      return refuse(cudaErrorInvalidClusterSize, "a cluster of " + triple(cluster) +
+                                                     " CTAs, and the kernel needs " +
+                                                     triple(facts.required_cluster));
   }
   return cudaSuccess;
 }
+
+// What a launch attribute does here. Those without a row are refused: none is ignored unknowingly.
+enum class Use { TAKEN, HINT, EVENT, UNSUPPORTED };
+struct AttributeRow {
+  int id;
+  const char* name;
+  Use use;
+};
+constexpr AttributeRow ATTRIBUTES[] = {
+    {cudaLaunchAttributeIgnore, "Ignore", Use::HINT},
+    {cudaLaunchAttributeAccessPolicyWindow, "AccessPolicyWindow", Use::HINT},
+    {cudaLaunchAttributeCooperative, "Cooperative", Use::TAKEN},
+    {cudaLaunchAttributeSynchronizationPolicy, "SynchronizationPolicy", Use::HINT},
+    {cudaLaunchAttributeClusterDimension, "ClusterDimension", Use::TAKEN},
+    {cudaLaunchAttributeClusterSchedulingPolicyPreference, "ClusterSchedulingPolicyPreference",
+     Use::HINT},
+    // The kernel before has ended, and griddepcontrol.wait waits for nothing.
+    {cudaLaunchAttributeProgrammaticStreamSerialization, "ProgrammaticStreamSerialization",
+     Use::HINT},
+    {cudaLaunchAttributeProgrammaticEvent, "ProgrammaticEvent", Use::EVENT},
+    {cudaLaunchAttributePriority, "Priority", Use::HINT},
+    {cudaLaunchAttributeMemSyncDomainMap, "MemSyncDomainMap", Use::HINT},
+    {cudaLaunchAttributeMemSyncDomain, "MemSyncDomain", Use::HINT},
+    // A GPU may use it or ClusterDimension, as it has room.
+    {cudaLaunchAttributePreferredClusterDimension, "PreferredClusterDimension", Use::HINT},
+    {cudaLaunchAttributeLaunchCompletionEvent, "LaunchCompletionEvent", Use::EVENT},
+    {cudaLaunchAttributeDeviceUpdatableKernelNode, "DeviceUpdatableKernelNode", Use::UNSUPPORTED},
+    {cudaLaunchAttributePreferredSharedMemoryCarveout, "PreferredSharedMemoryCarveout", Use::HINT},
+    {cudaLaunchAttributeNvlinkUtilCentricScheduling, "NvlinkUtilCentricScheduling", Use::HINT},
+};
 
 }  // namespace
 
@@ -85,12 +131,11 @@ int attribute(int which) {
   return found == process().attributes.end() ? 0 : found->second;
 }
 
-cudaError_t launch(Kernel& kernel, const Geometry& geometry, void** args, const void* caller,
-                   const std::string* buffer) {
+namespace {
+
+cudaError_t start(Kernel& kernel, const Geometry& geometry, void** args, const void* caller,
+                  const std::string* buffer, std::string* why) {
   Process& p = process();
-  std::lock_guard held(p.lock);
-  if (p.sticky)
-    return p.sticky;
   if (cudaError_t error = learn(kernel))
     return error;
   const FunctionFacts& facts = kernel.facts;
@@ -107,7 +152,7 @@ cudaError_t launch(Kernel& kernel, const Geometry& geometry, void** args, const 
                static_cast<uint32_t>(std::min<size_t>(geometry.shared, 1u << 30)),
                geometry.cooperative,
                callers_of(caller)};
-  if (cudaError_t error = check(kernel, asked))
+  if (cudaError_t error = check(kernel, asked, why))
     return error;
   if (geometry.cooperative) {
     int resident = 0;
@@ -115,8 +160,11 @@ cudaError_t launch(Kernel& kernel, const Geometry& geometry, void** args, const 
             occupancy(&resident, &kernel, int(block.x * block.y * block.z), geometry.shared))
       return error;
     if (uint64_t(grid.x) * grid.y * grid.z >
-        uint64_t(resident) * attribute(cudaDevAttrMultiProcessorCount))
+        uint64_t(resident) * attribute(cudaDevAttrMultiProcessorCount)) {
+      *why = "a cooperative grid that does not fit on the GPU, whose SMs hold " +
+             std::to_string(resident) + " of its CTAs each";
       return cudaErrorCooperativeLaunchTooLarge;
+    }
   }
   std::string params(facts.param_bytes, '\0');
   if (buffer)
@@ -132,13 +180,40 @@ cudaError_t launch(Kernel& kernel, const Geometry& geometry, void** args, const 
   return cudaSuccess;
 }
 
-void take_attributes(Geometry& geometry, const cudaLaunchAttribute* attributes, unsigned count) {
+}  // namespace
+
+cudaError_t launch(Kernel& kernel, const Geometry& geometry, void** args, const void* caller,
+                   const std::string* buffer) {
+  Process& p = process();
+  std::lock_guard held(p.lock);
+  if (p.sticky)
+    return p.sticky;
+  std::string why = "the kernel is not known";
+  cudaError_t error = start(kernel, geometry, args, caller, buffer, &why);
+  if (!error && geometry.event)
+    record_event(geometry.event);
+  if (error)
+    p.refusal = kernel.name + " was refused, " + why;
+  return error;
+}
+
+void take_attributes(Geometry& geometry, const cudaLaunchAttribute* attributes, unsigned count,
+                     const void* caller) {
   for (unsigned i = 0; i < count; i++) {
     const cudaLaunchAttribute& a = attributes[i];
+    auto row = std::find_if(std::begin(ATTRIBUTES), std::end(ATTRIBUTES),
+                            [&](const AttributeRow& one) { return one.id == int(a.id); });
+    if (row == std::end(ATTRIBUTES))
+      unsupported("launch attribute " + std::to_string(a.id) + " is not emulated", caller);
+    if (row->use == Use::UNSUPPORTED)
+      unsupported(std::string("cudaLaunchAttribute") + row->name + " is not emulated", caller);
     if (a.id == cudaLaunchAttributeClusterDimension)
       geometry.cluster = dim3(a.val.clusterDim.x, a.val.clusterDim.y, a.val.clusterDim.z);
     else if (a.id == cudaLaunchAttributeCooperative)
       geometry.cooperative = a.val.cooperative;
+    else if (row->use == Use::EVENT)
+      geometry.event = a.id == cudaLaunchAttributeProgrammaticEvent ? a.val.programmaticEvent.event
+                                                                    : a.val.launchCompletionEvent.event;
   }
 }
 
@@ -320,7 +395,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* st
   if (!kernel || !config)
     FINISHED(config ? cudaErrorInvalidResourceHandle : cudaErrorInvalidValue);
   Geometry geometry{config->gridDim, config->blockDim, dim3(0), config->dynamicSmemBytes};
-  take_attributes(geometry, config->attrs, config->numAttrs);
+  take_attributes(geometry, config->attrs, config->numAttrs, CALLER);
   FINISHED(launch(*kernel, geometry, args, CALLER));
 }
 

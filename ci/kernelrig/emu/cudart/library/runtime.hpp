@@ -45,7 +45,15 @@ enum class Request : uint32_t {
 // What an allocation is; the numbers of cudart/heap.py.
 enum class Kind : uint32_t { DEVICE, MANAGED, HOST, VARIABLE, CONSTANT };
 
-enum class Noted : uint32_t { FAILED_CALL, UNWRITTEN_COPY, HOST_ACCESS };  // TENSOR_MAP, 3, is the emulator's
+enum class Noted : uint32_t {
+  FAILED_CALL,
+  UNWRITTEN_COPY,
+  HOST_ACCESS,
+  TENSOR_MAP,      // the emulator's own
+  REFUSED_LAUNCH,  // nothing ran: an error of the run unless the program reads the code
+  ERROR_READ,      // the program read the code of what failed
+  UNSUPPORTED,     // the run ends: what is asked for cannot be emulated
+};
 
 #pragma pack(push, 1)
 // Where the program made a call, and what called that: CUDA's headers have functions of their own.
@@ -118,6 +126,11 @@ struct Allocation {
   Kind kind;
 };
 
+// Pages of the host's that are those of an allocation at `device`; `pointer` is what was registered.
+struct Pinned {
+  uint64_t bytes, device, pointer;
+};
+
 struct Answer {
   cudaError_t error;
   std::string data;
@@ -159,13 +172,22 @@ struct Process {
   uint8_t* view = nullptr;   // device memory, readable and writable, from DEVICE_BASE
   uint8_t* marks = nullptr;  // one for each byte of it that was written
   uint64_t span = 0;         // of both
+  int memory_file = -1;
+  std::map<uint64_t, Pinned> pinned;  // by the first page of the host's
   cudaError_t sticky = cudaSuccess;   // a kernel that failed: no call succeeds after it
   cudaError_t failing = cudaSuccess;  // what the call that launched it leaves to the next
   bool forked = false;
+  std::string refusal;  // the kernel's name and why, if the call that now ends was refused a launch
 };
 Process& process();
 
 extern thread_local cudaError_t last_error;
+
+// The program has read an error: a launch that was refused with it is not overlooked.
+void error_was_read(cudaError_t code);
+
+// Ends the run: `what` names the thing and why it cannot be emulated.
+[[noreturn]] void unsupported(const std::string& what, const void* caller);
 
 inline bool is_device_address(uint64_t address) {
   return address >= DEVICE_BASE && address < DEVICE_BASE + process().span;
@@ -179,6 +201,8 @@ void adopt(uint64_t address, uint64_t bytes, Kind kind);
 
 cudaError_t allocate(void** out, uint64_t bytes, Kind kind, const void* caller);
 cudaError_t release(void* pointer, bool host);
+cudaError_t pin(void* pointer, size_t bytes, const void* caller);
+cudaError_t unpin(void* pointer);
 
 // Copies between any two places; `kind` is checked against them.
 cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, const void* caller);
@@ -188,12 +212,16 @@ struct Geometry {
   dim3 grid, block, cluster{0, 0, 0};  // 0: no cluster is asked for
   size_t shared = 0;
   bool cooperative = false;
+  cudaEvent_t event = nullptr;  // that the launch records
 };
 
 // Launches a kernel: `args` points to each argument, or `buffer` holds them all.
 cudaError_t launch(Kernel& kernel, const Geometry& geometry, void** args, const void* caller,
                    const std::string* buffer = nullptr);
-void take_attributes(Geometry& geometry, const cudaLaunchAttribute* attributes, unsigned count);
+void take_attributes(Geometry& geometry, const cudaLaunchAttribute* attributes, unsigned count,
+                     const void* caller);
+
+void record_event(cudaEvent_t event);
 
 // A module that is loaded as the program runs, and kernels and variables of it.
 cudaError_t load_module(const void* image, uint32_t* out);

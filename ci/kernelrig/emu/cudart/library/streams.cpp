@@ -80,6 +80,9 @@ cudaError_t elapsed(float* ms, cudaEvent_t first, cudaEvent_t last) {
 }
 
 }  // namespace
+
+void record_event(cudaEvent_t event) { record(event, nullptr); }
+
 }  // namespace cudart
 
 using namespace cudart;

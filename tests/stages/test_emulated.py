@@ -19,6 +19,7 @@ from kernelrig.model import (
     Builds,
     CommandResult,
     DeviceKind,
+    Emulation,
     EndedBy,
     Fault,
     Outcome,
@@ -81,6 +82,7 @@ def report(schedules: int, observed: str, /, **changes: Any) -> dict[str, Any]: 
         "dumps": {"C": ["out.npy"] * schedules},
         "lost": {},
         "severities": {},
+        "strict": False,
     }
     run |= {k: v for k, v in changes.items() if k in run}
     rest = {k: v for k, v in changes.items() if k not in run}
@@ -257,6 +259,7 @@ def spoil_output(folder: Path) -> None:
         (0, {"seed": 7}, "integer-0.json is not what was asked: seed 7, not 0"),
         (0, {"accumulate": "hardware"}, "integer-0.json is not what was asked: accumulate"),
         (0, {"severities": {"race": "off"}}, "integer-0.json is not what was asked: severities"),
+        (0, {"strict": True}, "integer-0.json is not what was asked: strict True, not False"),
         (0, {"observed": ["memory"]}, "the emulator has no observer for sync"),
         (0, {"split": ["memory"]}, "integer-0.json is not what was asked: findings of"),
         (0, {"findings": [RACE]}, "integer-0.json is not what was asked: exit code 0, not 1"),
@@ -283,6 +286,15 @@ def test_what_is_not_established_is_an_error(
     record = read_smoke(tmp_path, code, **changes)
     assert record.verdict.outcome is Outcome.ERROR
     assert record.verdict.summary.startswith(said)
+
+
+def test_severities_of_the_user_reach_each_command_and_are_looked_for_in_each_answer() -> None:
+    how = Emulation(severities=("race=warning",), strict=True)
+    jobs = stage_jobs(PLAN, bench.KERNEL, Builds(BUILD), None, EMULATOR, emulation=how)
+    argvs = [c.argv for job in jobs for c in job.commands if "kernelrig.emu" in c.argv]
+    assert len(argvs) > len(TOOLS)
+    for argv in argvs:
+        assert "--severity race=warning --strict" in " ".join(argv)
 
 
 @pytest.mark.parametrize(("code", "how"), [(2, "refused"), (4, "failed")])

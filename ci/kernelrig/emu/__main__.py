@@ -110,14 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--jobs", type=int, default=0, help="processes; 0: one a processor")
     run.add_argument("--source", default="", help="the file whose lines findings name")
-    run.add_argument(
-        "--severity",
-        action="append",
-        default=[],
-        metavar="RULE=LEVEL",
-        help="error, warning or off for a rule (`rules` lists them)",
-    )
-    run.add_argument("--strict", action="store_true", help="every warning is an error")
+    _add_severities(run)
     run.add_argument("--dump", action="append", default=[], metavar="BUFFER=FILE.npy")
     run.add_argument("--json", type=Path, metavar="FILE", help="write findings and statistics")
     run.set_defaults(command=_run)
@@ -137,10 +130,22 @@ def _parser() -> argparse.ArgumentParser:
     split.add_argument("findings", type=Path, metavar="FINDINGS.json")
     split.add_argument("--observe", required=True, help="of memory, races, init, sync")
     split.add_argument("--json", type=Path, required=True, metavar="FILE")
+    _add_severities(split)  # those that the run was asked for: a part of another is refused
     split.set_defaults(command=_split)
     rules = commands.add_parser("rules", help="list the rules with their severities")
     rules.set_defaults(command=_rules)
     return parser
+
+
+def _add_severities(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--severity",
+        action="append",
+        default=[],
+        metavar="RULE=LEVEL",
+        help="error, warning or off for a rule (`rules` lists them)",
+    )
+    parser.add_argument("--strict", action="store_true", help="every warning is an error")
 
 
 def _rules(_: argparse.Namespace) -> int:
@@ -318,6 +323,10 @@ def _split(arguments: argparse.Namespace) -> int:
             raise ConfigError(f"{path.name}: was not made with {', '.join(observe)} observed")
         if "launches" in found:
             return _split_program(found, observe, arguments.json)
+        asked = read_severities(arguments.severity, strict=arguments.strict)
+        had = (found["run"]["severities"], found["run"]["strict"])
+        if had != (dict(asked.by_rule), asked.strict):
+            raise ConfigError(f"{path.name}: was made with other severities")
         kept, others = _kept(found["findings"], observe)
         errors = sum(f["severity"] == "error" for f in kept)
         lost = [str(said) for said in found["run"].get("lost", {}).values()]

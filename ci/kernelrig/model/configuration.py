@@ -55,7 +55,8 @@ class Emulation:
     which engine; `auto` is the native one where it can be built.
 
     `checked_schedules` applies to a launch of which only the outputs are compared. `tools` are the
-    sanitizers whose observers look for a fault; empty = all of them.
+    sanitizers whose observers look for a fault; empty = all of them. `severities` are RULE=LEVEL,
+    what the user says besides the emulator's table; `strict`: every warning is an error.
     """
 
     schedules: int = 4
@@ -64,6 +65,8 @@ class Emulation:
     accumulate: Literal["fp32", "hardware"] = "fp32"
     tools: tuple[str, ...] = ()
     engine: EmulatorEngine = EmulatorEngine.AUTO
+    severities: tuple[str, ...] = ()
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,6 +189,7 @@ def _left_of_emulation(run: Run) -> list[str]:
         *(f"{p} data" for p in patterns if len(patterns) < len(Pattern)),
         *(t for t in tools if len(tools) < len(_TOOLS)),
         *_fewer_schedules(run.emulation),
+        *_other_severities(run.emulation),
     ]
 
 
@@ -199,6 +200,12 @@ def _fewer_schedules(how: Emulation | None) -> list[str]:
     given = ((how.schedules, usual.schedules), (how.checked_schedules, usual.checked_schedules))
     least = min((have for have, wanted in given if have < wanted), default=0)
     return [f"{least} schedule{'s' if least > 1 else ''} a launch"] if least else []
+
+
+def _other_severities(how: Emulation | None) -> list[str]:
+    """Name rules that were made less than the table says: what counts is narrower."""
+    said = how.severities if how else ()
+    return [f"severity {one_line(word)}" for word in said if not word.endswith("=error")]
 
 
 _TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")

@@ -29,7 +29,10 @@ _CASE = re.compile(r"images=(\d{1,4})(?:,ctas=(\d{1,4}))?")
 
 def prepare_emulation(root: Path, request: EmulateRequest) -> RunSpec:
     """Return the plan of an emulation; with a fault, the one stage that is to detect it."""
+    from kernelrig.emu.launch.severities import read_severities
+
     how = request.emulation()
+    read_severities(how.severities, strict=how.strict)  # before anything is compiled
     kernel = choose_kernel(config.load_kernels(root), request.kernel)
     if request.tunables:
         return _prepare_tunables(kernel, request)
@@ -129,6 +132,8 @@ def run_launch(launch: Path, module: str, request: EmulateRequest, *, large: boo
     words += ["--module", module] if module else []
     words += ["--large"] if large else []
     words += ["--observe", ",".join(request.observe)] if request.observe else []
+    words += [word for said in request.severities for word in ("--severity", said)]
+    words += ["--strict"] if request.strict else []
     return run_command(words)
 
 

@@ -22,6 +22,7 @@ from kernelrig.emu.cudart.program_verdict import exit_code
 from kernelrig.emu.launch.engines import choose_engine
 from kernelrig.emu.launch.execution import DEFAULT_STEPS, Schedule
 from kernelrig.emu.launch.exploration import ALL_OBSERVERS
+from kernelrig.emu.launch.severities import read_severities
 from kernelrig.errors import ConfigError
 from kernelrig.model import (
     EmulatedProgram,
@@ -53,6 +54,8 @@ class ProgramRequest:
     launch: int = 0
     ctas: int = 0
     clusters: int = 0
+    severities: tuple[str, ...] = ()
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ def emulate_program(
     Raises ConfigError, BuildError, and CiError for what cannot be emulated.
     """
     _check(request)
+    severities = read_severities(request.severities, strict=request.strict)
     device = device_of(request.arch)
     first = request.files[0]
     wanted = functions_of(first) if is_executable(first) else None  # before anything is compiled
@@ -103,10 +107,12 @@ def emulate_program(
             launch=request.launch,
             ctas=request.ctas,
             clusters=request.clusters,
+            severities=severities,
         )
         ran = run_program(program, device, how, say, stdout)
     record = program_record(ran, device.name, request.schedules)
-    return ProgramReport(record, report_text(ran, device.name, request.schedules), exit_code(ran))
+    text = report_text(ran, device.name, request.schedules, severities.text)
+    return ProgramReport(record, text, exit_code(ran))
 
 
 def _built(

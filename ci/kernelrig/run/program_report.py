@@ -69,7 +69,7 @@ def _note_record(note: Note) -> HostNote:
     return HostNote(note_kind(note), note.place, note_line(note).partition(": ")[2])
 
 
-def report_text(ran: ProgramRun, device: str, schedules: int) -> str:
+def report_text(ran: ProgramRun, device: str, schedules: int, severities: str = "") -> str:
     """Return the report: what each launch found, what host calls did, how the program ended.
 
     A finding that several launches of a kernel have is shown with the first of them, and so is what
@@ -96,6 +96,8 @@ def report_text(ran: ProgramRun, device: str, schedules: int) -> str:
     lines += dropped_lines(ran)
     errors = sum(severity == "error" for severity in seen.values())
     warnings = len(seen) - errors
+    if severities:
+        lines.append(f"severities: {severities}")
     lines.append(f"the program {_ending(ran.exit_code)}")
     observed = sum(launch.observed for launch in ran.launches)
     count = _counted(observed)

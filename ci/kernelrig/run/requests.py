@@ -58,9 +58,11 @@ class EmulateRequest:
     system_cuda: bool = False
     only_fault: str = ""
     tunables: bool = False
+    severities: tuple[str, ...] = ()
+    strict: bool = False
 
     def emulation(self) -> Emulation:
-        how = Emulation(seed=self.seed)
+        how = Emulation(seed=self.seed, severities=self.severities, strict=self.strict)
         if self.schedules is not None:
             if not 1 <= self.schedules <= MOST_SCHEDULES:
                 raise ConfigError(

@@ -20,6 +20,7 @@ from kernelrig.emu.launch.engines import choose_engine
 from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.launch.exploration import emulate, schedules_of
 from kernelrig.emu.launch.loader import load
+from kernelrig.emu.launch.severities import read_severities
 from kernelrig.emu.launch.workers import Died, Loss, Workers
 from kernelrig.emu.machine.progress import Progress
 from kernelrig.errors import CiError, ProtocolError
@@ -173,7 +174,13 @@ def _emulate_one(
             raise ProtocolError(f"no expected {stages.OUTPUT}: kernels.yaml has no shape")
         if loaded.entry.severities:
             raise ProtocolError(f"{launch.file.name} of the kernel's program changes severities")
-        outcome = emulate(loaded, schedules_of(first, emulation.schedules), observed, jobs=1)
+        outcome = emulate(
+            loaded,
+            schedules_of(first, emulation.schedules),
+            observed,
+            jobs=1,
+            severities=read_severities(emulation.severities, strict=emulation.strict),
+        )
     except CiError as e:
         return EmulatedSet(broken(str(e)), time.monotonic() - began)
     seconds = time.monotonic() - began

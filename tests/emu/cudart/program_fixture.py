@@ -14,7 +14,8 @@ from kernelrig.emu.cudart.modules import Resources
 from kernelrig.emu.cudart.program_launch import HowToRun
 from kernelrig.emu.cudart.program_session import Program, ProgramRun, run_program
 from kernelrig.emu.launch.execution import Schedule
-from kernelrig.emu.launch.exploration import ALL_OBSERVERS
+from kernelrig.emu.launch.exploration import ALL_OBSERVERS, AS_TABLED
+from kernelrig.emu.launch.severities import Severities
 from kernelrig.emu.machine.findings import Finding
 from kernelrig.model import Toolchain
 
@@ -54,6 +55,7 @@ def run_compiled(
     ctas: int = 0,
     clusters: int = 0,
     flags: tuple[str, ...] = (),
+    severities: Severities = AS_TABLED,
 ) -> Ran:
     libraries = library_folder(tools.root / "include", lambda _: None).resolve()
     source = f"{(PROGRAMS / name).relative_to(Path.cwd())}.cu"
@@ -72,6 +74,7 @@ def run_compiled(
         launch=launch,
         ctas=ctas,
         clusters=clusters,
+        severities=severities,
     )
     said: list[str] = []
     with tempfile.TemporaryFile() as stdout:

@@ -10,6 +10,7 @@ import pytest
 from kernelrig.emu.cudart.messages import Noted
 from kernelrig.emu.cudart.program_session import Note
 from kernelrig.emu.cudart.program_verdict import exit_code
+from kernelrig.emu.launch.severities import read_severities
 from kernelrig.errors import ConfigError
 from kernelrig.model import Toolchain
 from kernelrig.run.program_report import report_text
@@ -50,6 +51,14 @@ def test_a_race_is_found_at_its_line_and_the_program_goes_on(run: partial[Ran]) 
     ran = run("race")
     assert ran.errors[0] == ("race", f"{at('+= part[threadIdx.x + step]')} sum")
     assert (ran.run.exit_code, len(ran.printed.split())) == (0, 1)
+
+
+def test_severities_hold_for_every_launch(run: partial[Ran]) -> None:
+    kinds = {f.rule for f in run("race").findings}
+    softer = read_severities([f"{rule}=warning" for rule in kinds])
+    ran = run("race", severities=softer)
+    assert ran.errors == []
+    assert {f.rule for f in ran.findings} == kinds
 
 
 def test_an_access_behind_an_allocation_names_it(run: partial[Ran]) -> None:

@@ -11,6 +11,8 @@ from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.launch.exploration import emulate
 from kernelrig.emu.launch.loader import load
 from kernelrig.emu.launch.severities import SHOWN_BY_HARDWARE, TABLE, read_severities
+from kernelrig.emu.machine.findings import Finding, Sighting
+from kernelrig.emu.machine.grouping import grouped
 from kernelrig.errors import ConfigError
 from kernelrig.ptx.rules import ISA_RULES
 
@@ -88,6 +90,26 @@ def test_the_command_goes_before_the_launch_file(tmp_path: Path) -> None:
 def test_what_cannot_be_said_is_refused(word: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         read_severities([word])
+
+
+def test_what_follows_from_a_finding_that_is_off_says_so() -> None:
+    seen = Sighting(schedules=frozenset({0}))
+    misuse = Finding(
+        "barrier-misuse", "error", "too many", rule="mbarrier-arrive", objects=("full",),
+        sighting=seen,
+    )  # fmt: skip
+    hang = Finding("deadlock", "error", "waits", rule="deadlock", objects=("full",), sighting=seen)
+    for word, left in (
+        ("mbarrier-arrive=warning", [("deadlock", "waits"), ("barrier-misuse", "too many")]),
+        (
+            "mbarrier-arrive=off",
+            [("deadlock", "waits; follows from mbarrier-arrive, which is off")],
+        ),
+    ):
+        said = read_severities([word])
+        linked = grouped(said.apply([hang, misuse]))
+        assert [(f.kind, f.message) for f in said.shown(linked)] == left
+        assert all(f.cause is None for f in said.shown(linked))
 
 
 def test_the_table_has_a_line_for_each_rule(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from kernelrig.cli.flag_values import name_list, optional_whole_number, whole_nu
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply, of_run
 from kernelrig.cli.streams import clear_screen, write_result
-from kernelrig.cli.tasks.flags import BUILD, KERNEL, SYSTEM_CUDA
+from kernelrig.cli.tasks.flags import BUILD, KERNEL, SEVERITY, STRICT, SYSTEM_CUDA
 from kernelrig.errors import ConfigError, Interrupted
 
 if TYPE_CHECKING:
@@ -103,6 +103,8 @@ def check(
         "launch": "run this launch file and nothing else, as `python -m kernelrig.emu run` does",
         "module": "the PTX of --launch, if not the one it names",
         "large": "let the buffers of --launch be as large as memory is free",
+        "severity": SEVERITY,
+        "strict": STRICT,
         "system_cuda": SYSTEM_CUDA,
     },
 )
@@ -122,6 +124,8 @@ def emulate(
     launch: str = "",
     module: str = "",
     large: bool = False,
+    severity: str = "",
+    strict: bool = False,
     system_cuda: bool = False,
 ) -> Reply:
     """Emulate a kernel's PTX on this machine: outputs, races, deadlocks, barriers; never time."""
@@ -141,6 +145,8 @@ def emulate(
         system_cuda=system_cuda,
         only_fault=only_fault,
         tunables=tunables,
+        severities=name_list("severity", severity),
+        strict=strict,
     )
     if module and not launch:
         raise ConfigError("--module is the PTX of a launch file", "pass --launch FILE too")

@@ -11,7 +11,7 @@ from kernelrig.cli.flag_values import name_list, optional_whole_number, whole_nu
 from kernelrig.cli.project import project_root
 from kernelrig.cli.reply import Reply
 from kernelrig.cli.rest import rest_of_command
-from kernelrig.cli.tasks.flags import SYSTEM_CUDA
+from kernelrig.cli.tasks.flags import SEVERITY, STRICT, SYSTEM_CUDA
 from kernelrig.errors import ConfigError
 
 
@@ -31,6 +31,8 @@ from kernelrig.errors import ConfigError
         "clusters": "run only the first clusters of each grid",
         "max_steps": "end a launch after so many steps of a schedule; default: 20 million",
         "engine": "native, numpy, or auto: native where it can be built",
+        "severity": SEVERITY,
+        "strict": STRICT,
         "system_cuda": SYSTEM_CUDA,
     },
 )
@@ -48,6 +50,8 @@ def run(
     clusters: str = "0",
     max_steps: str = "",
     engine: str = "auto",
+    severity: str = "",
+    strict: bool = False,
     system_cuda: bool = False,
 ) -> Reply:
     """Compile and run a CUDA program on this machine, its kernels emulated; never time."""
@@ -71,6 +75,8 @@ def run(
         clusters=whole_number("clusters", clusters),
         max_steps=optional_whole_number("max-steps", max_steps),
         engine=engine,
+        severities=name_list("severity", severity),
+        strict=strict,
         system_cuda=system_cuda,
     )
     # With --json stdout is for the document: the program's own output goes where progress goes.

@@ -13,9 +13,10 @@ from kernelrig.emu.cudart.messages import LaunchMessage, Triple
 from kernelrig.emu.cudart.modules import LoadedFunction
 from kernelrig.emu.launch.estimate import Watch
 from kernelrig.emu.launch.execution import Schedule
-from kernelrig.emu.launch.exploration import emulate, schedules_of
+from kernelrig.emu.launch.exploration import AS_TABLED, emulate, schedules_of
 from kernelrig.emu.launch.file import LaunchEntry
 from kernelrig.emu.launch.loader import Loaded
+from kernelrig.emu.launch.severities import Severities
 from kernelrig.emu.machine.addressing import NO_WINDOW, NULL_POINTER
 from kernelrig.emu.machine.findings import Finding
 from kernelrig.emu.machine.instruction_table import Unsupported
@@ -45,6 +46,7 @@ class HowToRun:
     launch: int = 0
     ctas: int = 0
     clusters: int = 0
+    severities: Severities = AS_TABLED
 
     def observes(self, number: int, name: str) -> bool:
         """Whether a launch is one of those that were asked for."""
@@ -135,6 +137,7 @@ def run_launch(
         jobs=how.jobs,
         watch=Watch(say),
         keep=_left,
+        severities=how.severities,
     )
     left = [kept for kept in outcome.kept if isinstance(kept, _Left)]
     differing = _differing(arena, left)

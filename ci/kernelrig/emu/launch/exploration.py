@@ -174,7 +174,7 @@ def emulate(
         _add(counters, one.counters)
     unchecked = sorted(loaded.kernel.program.unchecked & rows.keys())
     return Outcome(
-        grouped(severities.apply(merge(_requested(o, observe) for o in ran))),
+        severities.shown(grouped(severities.apply(merge(_requested(o, observe) for o in ran)))),
         ran[0].buffers,
         rows,
         tuple(unchecked),

@@ -7,7 +7,7 @@ that no GPU is known on which it does harm; "unknown", that nobody has tried, or
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -90,9 +90,29 @@ class Severities:
         return ", ".join([*said, *(["every warning is an error"] if self.strict else [])])
 
     def apply(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """Return the findings with their severities, without those that are off."""
-        judged = (replace(f, severity=self._of(f)) for f in findings)
-        return tuple(f for f in judged if f.severity != "off")
+        """Return the findings with their severities, also those that are off: they may explain
+        others, and are left out once causes are linked (`shown`).
+        """
+        return tuple(replace(f, severity=self._of(f)) for f in findings)
+
+    def shown(self, linked: Sequence[Finding]) -> tuple[Finding, ...]:
+        """Return the findings but those that are off, each `cause` an index into what is returned.
+
+        What follows from one that is off stands for itself, an error if it is one, and says so.
+        """
+        kept = [n for n, f in enumerate(linked) if f.severity != "off"]
+        place = {number: at for at, number in enumerate(kept)}
+
+        def moved(finding: Finding) -> Finding:
+            if finding.cause is None or finding.cause in place:
+                at = None if finding.cause is None else place[finding.cause]
+                return replace(finding, cause=at)
+            rule = linked[finding.cause].rule
+            return replace(
+                finding, cause=None, message=f"{finding.message}; follows from {rule}, which is off"
+            )
+
+        return tuple(moved(linked[n]) for n in kept)
 
     def _of(self, finding: Finding) -> str:
         said = self.by_rule.get(finding.rule, finding.severity)

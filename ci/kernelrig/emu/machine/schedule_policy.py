@@ -1,10 +1,12 @@
 """Which batch or asynchronous operation goes next: one policy a schedule.
 
 PTX promises little about order, and faults hide where hardware usually keeps one. A schedule is an
-adversary: it chooses among all that can go on, within what PTX allows. Schedule 0 completes
-operations as early as possible, schedule 1 as late as possible: a missing wait shows in the second,
-a buffer that is freed too early in the first. The others are random, half of them unfair: some
-warps and operations are a hundred times slower, so that others get rounds ahead.
+adversary: it chooses among all that can go on, within what PTX allows. Schedule 0 alone is
+friendly, as hardware mostly is: operations complete at once, and warps take turns; what a program
+reads behind a launch is what this schedule left. Schedule 1 completes operations as late as
+possible: a missing wait shows there, a buffer that is freed too early in the first. The others are
+random, half of them unfair: some warps and operations are a hundred times slower, so that others
+get rounds ahead.
 
 All choices come from one seeded generator: a schedule's number and seed repeat it.
 """
@@ -17,14 +19,15 @@ from dataclasses import dataclass, field
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.operations import Op
 
-EARLY, LATE, RANDOM, UNFAIR = "early", "late", "random", "unfair"
+FRIENDLY, LATE, RANDOM, UNFAIR = "friendly", "late", "random", "unfair"
 
 
 @dataclass
 class Policy:
-    """A way to schedule. `early` and `late` complete operations at once, or only when nothing else
-    can go on; with `late`, a CTA goes as far as it can before the next. `random` picks anybody,
-    `unfair` lets some warps and operations wait much longer.
+    """A way to schedule. `friendly` and `late` complete operations at once, or only when nothing
+    else can go on. With `friendly`, batches take turns at what synchronises or starts something;
+    with `late`, a CTA goes as far as it can before the next. `random` picks anybody, `unfair` lets
+    some warps and operations wait much longer.
     """
 
     kind: str
@@ -35,7 +38,7 @@ class Policy:
     def of(cls, schedule: int, rng: random.Random) -> Policy:
         """Return the policy of schedule number 0, 1, ...: the two plain ones, then in turns."""
         # Plain ones first: their findings are the easiest to follow, and most faults show there.
-        kinds = (EARLY, LATE, RANDOM, UNFAIR)
+        kinds = (FRIENDLY, LATE, RANDOM, UNFAIR)
         return cls(kinds[schedule] if schedule < 4 else kinds[2 + schedule % 2], rng)
 
     @property
@@ -44,12 +47,12 @@ class Policy:
 
         `late` has all of them do so: code that does not ask again is seen for sure.
         """
-        return {EARLY: 0.0, LATE: 1.0}.get(self.kind, 0.2)
+        return {FRIENDLY: 0.0, LATE: 1.0}.get(self.kind, 0.2)
 
     @property
     def elected(self) -> str:
         """The lane that elect.sync takes, unless the command names one: PTX specifies none."""
-        return {EARLY: "first", LATE: "last"}.get(self.kind, "hash")
+        return {FRIENDLY: "first", LATE: "last"}.get(self.kind, "hash")
 
     @property
     def patient(self) -> bool:
@@ -63,17 +66,17 @@ class Policy:
 
     def yields(self) -> bool:
         """Whether a batch that could go on lets others run first."""
-        if self.kind in (EARLY, LATE):
-            return False
+        if self.kind in (FRIENDLY, LATE):
+            return self.kind == FRIENDLY
         return self.rng.random() < 0.3
 
     def splits(self) -> bool:
         """Whether warps at the same instruction are scheduled separately."""
-        return self.kind not in (EARLY, LATE) and self.rng.random() < 0.2
+        return self.kind not in (FRIENDLY, LATE) and self.rng.random() < 0.2
 
     def next(self, batches: list[WarpBatch], heads: list[Op]) -> WarpBatch | Op:
         """Return one of them; at least one list is not empty."""
-        if self.kind == EARLY:
+        if self.kind == FRIENDLY:
             return heads[0] if heads else batches[0]
         # Late: a CTA runs as far as it can, and operations complete only when nothing else can go
         # on: a wait that is missing reads old bytes.

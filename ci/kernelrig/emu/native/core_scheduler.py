@@ -25,7 +25,7 @@ from kernelrig.emu.machine.divergent_collectives import (
 )
 from kernelrig.emu.machine.machine_state import ReconvergencePoint
 from kernelrig.emu.machine.progress import Progress
-from kernelrig.emu.machine.schedule_policy import EARLY, LATE, RANDOM, UNFAIR, Policy
+from kernelrig.emu.machine.schedule_policy import FRIENDLY, LATE, RANDOM, UNFAIR, Policy
 from kernelrig.emu.native.batch_facade import (
     IN_FLIGHT,
     PYTHON_IN_FLIGHT,
@@ -48,7 +48,7 @@ from kernelrig.emu.native.sync import FAULTS, ON_FAULT, LastWaits, settle_parts
 from kernelrig.emu.native.warpgroups import ON_REPORT, report
 from kernelrig.emu.numerics.arrays import LANES, UNDEFINED
 
-_KINDS = {EARLY: 0, LATE: 1, RANDOM: 2, UNFAIR: 3}
+_KINDS = {FRIENDLY: 0, LATE: 1, RANDOM: 2, UNFAIR: 3}
 _ELECTED = {"first": 0, "last": 1, "hash": 2}
 FAILED = -1
 

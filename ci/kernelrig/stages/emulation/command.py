@@ -17,6 +17,7 @@ from kernelrig.model import (
     Case,
     Command,
     DeviceKind,
+    Emulation,
     Kernel,
     Pattern,
     Plan,
@@ -156,7 +157,8 @@ def emulated_sanitizer_commands(stage: Stage, setup: Setup) -> tuple[Command, ..
     else:
         index = setup.plan.on_host.index(first) + 1
         findings = stage_folder(Path("../.."), index, first.name) / findings
-    words = ("split", str(findings), "--observe", OBSERVERS[stage.tool])
+    said = _severity_words(setup.emulation)
+    words = ("split", str(findings), "--observe", OBSERVERS[stage.tool], *said)
     return (
         *commands,
         emulator_command(stage.tool, (*words, "--json", f"{stage.tool}.json"), LEAST_S),
@@ -188,10 +190,16 @@ def _run(
         *("--source", setup.kernel.sources[setup.build.arch], "--observe", observed),
         *("--schedules", str(schedules), "--seed", str(how.seed), "--accumulate", how.accumulate),
         *("--engine", how.engine.value),
+        *_severity_words(how),
         *("--dump", f"{OUTPUT}={name}.npy", "--json", f"{name}.json"),
         *(_large_words(launch.case) if launch.case.images > MAX_IMAGES else ()),
     )
     return emulator_command(name, words, max(stage.time_s, LEAST_S), ok_exit)
+
+
+def _severity_words(how: Emulation) -> tuple[str, ...]:
+    said = tuple(word for said in how.severities for word in ("--severity", said))
+    return (*said, "--strict") if how.strict else said
 
 
 def _large_words(case: Case) -> tuple[str, ...]:

@@ -205,8 +205,13 @@ def _find_mismatch(
         ("exit code", exit_code, listed),
         ("PTX", seen.run.module_sha256, ptx or "none"),
         ("findings of", set(seen.split) or observe, observe),
-        # The kernel's own program writes the launch file: it has no say in what counts.
-        ("severities", _severities(seen.run), _AS_TABLED),
+    ]
+    # The kernel's own program writes the launch file: it has no say in what counts.
+    words = zip(command.argv, command.argv[1:], strict=False)
+    said = ", ".join(word for flag, word in words if flag == "--severity")
+    pairs += [
+        ("severities", _severities(seen.run), said or _AS_TABLED),
+        ("strict", seen.run.strict, "--strict" in command.argv),
     ]
     if "--schedules" in asked:
         pairs += [

@@ -26,7 +26,7 @@ double weight(Core& core, int64_t key) {
 void Core::choose(Batch*& batch, Op*& op) {
   batch = nullptr;
   op = nullptr;
-  if (policy.kind == EARLY) {
+  if (policy.kind == FRIENDLY) {
     if (!heads.empty())
       op = heads.front();
     else

@@ -29,14 +29,16 @@ private:
   int position = 624;
 };
 
-enum Kind : int { EARLY, LATE, RANDOM, UNFAIR };
+enum Kind : int { FRIENDLY, LATE, RANDOM, UNFAIR };
 
 // Which batch or operation goes next (schedule_policy.Policy).
 struct Policy {
-  Kind kind = EARLY;
+  Kind kind = FRIENDLY;
   std::unordered_map<int64_t, double> slow;
 
-  bool yields(Random& random) const { return kind > LATE && random.uniform() < 0.3; }
+  bool yields(Random& random) const {
+    return kind == FRIENDLY || (kind > LATE && random.uniform() < 0.3);
+  }
   bool splits(Random& random) const { return kind > LATE && random.uniform() < 0.2; }
 };
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
+from typing import Any
 
 import numpy as np
-from kernelrig.emu.launch.bind import Buffer, bind
-from kernelrig.emu.launch.execution import Schedule
+import pytest
+from kernelrig.emu.launch.bind import Buffer, Kernel, bind
+from kernelrig.emu.launch.engines import NATIVE
+from kernelrig.emu.launch.execution import Schedule, run
 from kernelrig.emu.machine.machine_state import Geometry
+from kernelrig.emu.native.races_records import Records
 from kernelrig.emu.observe.access_check import MOST_IN_RUN, MOST_WRONG
 from kernelrig.emu.observe.clocks import MOST_OPERATIONS
 from kernelrig.emu.observe.races import Races
@@ -67,8 +71,7 @@ mov.u32 %r6, %ctaid.x; setp.gt.u32 %p2, %r6, {last};
 """
 
 
-def test_a_race_that_ctas_repeat_stops_costing_and_another_one_is_still_found() -> None:
-    ctas = 64
+def repeated(ctas: int) -> Kernel:
     text = REPEATED.format(last=ctas - 3)
     shared = ".shared .align 8 .b8 tile[128];"
     module = parse_ptx(kernel_text(text, ["C"], "sm_90a", shared=shared), "test.ptx")
@@ -77,10 +80,32 @@ def test_a_race_that_ctas_repeat_stops_costing_and_another_one_is_still_found() 
     buffers = {"C": Buffer(4, np.zeros(4, np.uint8))}
     kernel = bind(module, function, Geometry((ctas, 1, 1), (96, 1, 1), (1, 1, 1)), buffers)
     kernel.fill_params([b.address.to_bytes(8, "little") for b in kernel.buffers.values()])
+    return kernel
+
+
+def test_a_race_that_ctas_repeat_stops_costing_and_another_one_is_still_found() -> None:
+    ctas = 64
+    kernel = repeated(ctas)
     ran, _ = run_both(kernel, Schedule(2, resident_ctas=8), (Races,), recorded=False)
     assert {f.objects for f in ran.findings} == {("tile",), ("C",)}
-    repeated = sum(f.count for f in ran.findings if f.objects == ("tile",))
-    assert MOST_IN_RUN < repeated < MOST_IN_RUN + 100 * ctas
+    events = sum(f.count for f in ran.findings if f.objects == ("tile",))
+    assert MOST_IN_RUN < events < MOST_IN_RUN + 100 * ctas
+
+
+def test_the_core_reads_what_raced_once_and_counts_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[int] = []
+    make = Records.record
+
+    def record(self: Records, number: int) -> Any:  # noqa: ANN401 - a record's fields
+        read.append(number)
+        return make(self, number)
+
+    monkeypatch.setattr(Records, "record", record)
+    ran = run(repeated(16), Schedule(2, engine=NATIVE), [Races()])
+    assert sum(f.count for f in ran.findings) > 3000
+    assert 0 < len(read) < 100
 
 
 def test_tensor_memory_that_races_all_the_time_is_watched_no_longer() -> None:

@@ -17,7 +17,7 @@ from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.numerics.arrays import LANES, Array
 from kernelrig.emu.observe.access_records import LANE_BITS
 from kernelrig.emu.observe.clocks import ROWS, AsyncOperation, Cluster, Warp
-from kernelrig.emu.observe.conflicts import Reports
+from kernelrig.emu.observe.conflicts import Reported, Reports
 from kernelrig.errors import CiError
 
 CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE, FULL = range(5)
@@ -38,6 +38,8 @@ class Found(ctypes.Structure):
         ("who", ctypes.c_void_p),
         ("asynchronous", ctypes.c_int32),
         ("columns", ctypes.c_int32),
+        ("number", ctypes.c_int32),
+        ("alike", ctypes.POINTER(ctypes.c_int32)),
     )
 
 
@@ -207,6 +209,7 @@ class NativeReports:
         self.records = Records(core, races)
         self._reports = Reports(cast(Any, self.records))
         self._wait = wait
+        self._known: dict[tuple[int, str], Reported] = {}
 
     def started(self, machine: Machine) -> None:
         self._reports.machine = machine
@@ -217,19 +220,39 @@ class NativeReports:
         if found.event == FULL:
             text = "the race detector has no numbers left for further accesses"
             raise RacesFull(text, "run fewer CTAs, or leave races out of --observe")
+        if found.event == CONFLICT:
+            self._conflicts(machine, found)
+            return
         access: Any = _Access(self.records, found, self._wait)
         codes = found.codes[: found.count]
         if found.event == ADVICE:
             self._reports.advise(access, set(codes))
             return
-        named = f"CTA {found.region}"
-        if access.space == "global":
-            named = machine.memory.global_.allocations[found.region].name
-        region: Any = _Region(named, found.shift)
+        region: Any = _region(machine, found)
         granules: Any = found.granules[: found.count]
-        if found.event == CONFLICT:
-            wrong = [(code, i) for i, code in enumerate(codes)]
-            self._reports.report(region, access, granules, wrong)
-        else:
-            reads = found.event == READ_NON_COHERENT
-            self._reports.report_non_coherent(region, access, granules, codes[0], reads)
+        reads = found.event == READ_NON_COHERENT
+        self._reports.report_non_coherent(region, access, granules, codes[0], reads)
+
+    def _conflicts(self, machine: Machine, found: Found) -> None:
+        """Report conflicts; of those that are known by what the core says of them, only count."""
+        region: Any = _region(machine, found)
+        access: Any = None
+        for index in range(found.count):
+            granule = found.granules[index]
+            name = self._reports.object_at(region, granule, SPACES[found.space])
+            key = (found.alike[index], name)
+            known = self._known.get(key)
+            if known is not None:
+                self._reports.report_again(known, found.number, found.bits)
+                continue
+            access = access or _Access(self.records, found, self._wait)
+            granules: Any = [granule]
+            wrong = [(found.codes[index], 0)]
+            (self._known[key],) = self._reports.report(region, access, granules, wrong)
+
+
+def _region(machine: Machine, found: Found) -> _Region:
+    named = f"CTA {found.region}"
+    if SPACES[found.space] == "global":
+        named = machine.memory.global_.allocations[found.region].name
+    return _Region(named, found.shift)

@@ -134,13 +134,16 @@ class Reports:
     def __init__(self, records: AccessRecords) -> None:
         self.records = records
         self.machine: Machine | None = None
-        self._pairs: dict[tuple[object, ...], _Report] = {}
-        self._statements: dict[tuple[object, ...], _Report] = {}
+        self._pairs: dict[tuple[object, ...], Reported] = {}
+        self._statements: dict[tuple[object, ...], Reported] = {}
         self._objects: dict[tuple[str, int, int], str] = {}
         self._sides: dict[int, Side] = {}
 
-    def report(self, region: Region, access: Access, granules: Where, wrong: Wrong) -> None:
+    def report(
+        self, region: Region, access: Access, granules: Where, wrong: Wrong
+    ) -> list[Reported]:
         """Report accesses (code and element of each) that are not ordered before this one."""
+        reported = []
         now = Side(access.who, access.write, access.at, access.bits)
         for code, element in wrong:
             before = self._side(code)
@@ -154,7 +157,7 @@ class Reports:
             )
             rule = rule_of(before, now, access.space, ordered, taken)
             granule = _number(granules, element)
-            name = self._object(region, granule, access.space)
+            name = self.object_at(region, granule, access.space)
             how = "ordered, but through different proxies" if ordered else "nothing orders them"
 
             def text(
@@ -164,7 +167,15 @@ class Reports:
                 return f"{now.text} at {place}, after the {before.text} {self._line(before)}: {how}"
 
             kind = "proxy-fence" if ordered else "race"
-            self._report(kind, access, before, rule, name, text)
+            reported.append(self._report(kind, access, before, rule, name, text))
+        return reported
+
+    def report_again(self, known: Reported, warp: int, lanes: int) -> None:
+        """Count a pair of statements that is reported, by lanes of a warp on the machine."""
+        assert self.machine
+        self.machine.report(
+            known.kind, known.message, warp, lanes, known.at, "error", 1, known.same, known.context
+        )
 
     def report_non_coherent(
         self, region: Region, access: Access, granules: Where, code: int, reads: bool
@@ -173,7 +184,7 @@ class Reports:
         before = self._side(code)
         now = Side(access.who, access.write, access.at, access.bits)
         granule = _number(granules, 0)
-        name = self._object(region, granule, access.space)
+        name = self.object_at(region, granule, access.space)
         which = "this" if reads else "that"
 
         def text() -> str:
@@ -209,7 +220,8 @@ class Reports:
         assert self.machine
         return place_in(region, granule, space, self.machine.memory.names)
 
-    def _object(self, region: Region, granule: int, space: str) -> str:
+    def object_at(self, region: Region, granule: int, space: str) -> str:
+        """Return the name of what lies at a granule, empty for none."""
         # By what it depends on: places that race do so again and again.
         key = (region.name if space == "global" else space, granule, region.shift)
         name = self._objects.get(key)
@@ -231,7 +243,7 @@ class Reports:
 
     def _report(
         self, kind: str, access: Access, before: Side, rule: str, name: str, text: Callable[[], str]
-    ) -> None:
+    ) -> Reported:
         """Report a pair; of statements that are known the first message stands for all."""
         machine = self.machine
         assert machine
@@ -248,12 +260,10 @@ class Reports:
                 related = tuple(f for f in (other, *_early(wait)) if f.line)
                 objects = (name,) if name else ()
                 context = Context(rule, objects, related, wait=wait, reads=not access.write)
-                known = self._statements[both] = _Report(message, access.at, both, context)
+                known = self._statements[both] = Reported(kind, message, access.at, both, context)
             self._pairs[pair] = known
-        machine.report(
-            kind, known.message, access.who.number, access.bits, known.at, "error", 1, known.same,
-            known.context,
-        )  # fmt: skip
+        self.report_again(known, access.who.number, access.bits)
+        return known
 
     def _wait(self, access: Access) -> Wait | None:
         assert self.machine
@@ -263,9 +273,10 @@ class Reports:
 
 
 @dataclass(frozen=True, slots=True)
-class _Report:
+class Reported:
     """What is reported of a pair of statements, whichever of their copies conflict."""
 
+    kind: str
     message: str
     at: int
     same: tuple[object, ...]

@@ -422,9 +422,46 @@ void Races::check(Region& region, const Access& access, Where where, Codes codes
   }
 }
 
+// A number for all that a report says of a conflict, but for where it is and who does the later
+// access (observe.conflicts.Reports).
+int32_t Races::alike(const Access& access, Code code) {
+  const Record& record = records_.of(code);
+  const Actor &before = *record.who, &now = *access.who;
+  const Clock* clock = known(record.cluster);
+  const bool own = record.cluster == now.cluster->number;
+  bool ordered = access.space != SPACE_TENSOR && record.asynchronous != int(access.asynchronous) &&
+                 clock;
+  if (ordered) {
+    int wide = own ? now.cluster->columns : 0;
+    for (const RowRef& row : clock->rows) wide = std::max(wide, row ? row->size : 0);
+    for (Mask left = records_.lanes(code); left; left &= left - 1) {
+      const int column = record.column + __builtin_ctz(left);
+      ordered &= column < wide && time_at(clock->rows[SAME], column) >= record.time;
+    }
+  }
+  const bool taken = access.space == SPACE_TENSOR &&
+                     time_at(access.clock->rows[ORDERED], record.column) >= record.time;
+  const bool one_place =
+      before.place_cta == now.place_cta && before.place_warp == now.place_warp;
+  const int64_t bits = ordered | taken << 1 | one_place << 2 | (before.cta == now.cta) << 3 |
+                       (before.cluster == now.cluster) << 4 | access.write << 5 |
+                       (access.operation != nullptr) << 6 | (record.write != 0) << 7;
+  const void* name =
+      before.is_operation ? static_cast<const Operation&>(before).name : nullptr;
+  return alike_
+      .try_emplace({access.space, access.at, record.at, int64_t(reinterpret_cast<intptr_t>(name)),
+                    bits},
+                   int32_t(alike_.size()))
+      .first->second;
+}
+
 void Races::tell(int event, const Region& region, const Access& access,
                  const std::vector<Code>& codes, const std::vector<int32_t>& granules) {
   if (silent_) return;
+  current_ = &access;
+  std::vector<int32_t> numbers;
+  if (event == CONFLICT)
+    for (const Code code : codes) numbers.push_back(alike(access, code));
   const Found found{event,
                     access.space,
                     region.name,
@@ -437,8 +474,9 @@ void Races::tell(int event, const Region& region, const Access& access,
                     granules.data(),
                     access.who,
                     access.asynchronous,
-                    access.who->cluster->columns};
-  current_ = &access;
+                    access.who->cluster->columns,
+                    access.who->number,
+                    numbers.data()};
   silent_ = report_(user_, &found) != 0;
   current_ = nullptr;
 }

@@ -8,7 +8,9 @@
 // to `Report`; its words are made in Python, which reads the records as they lie here.
 #pragma once
 
+#include <array>
 #include <list>
+#include <map>
 #include <string>
 #include <unordered_map>
 
@@ -25,7 +27,8 @@ constexpr size_t MOST_INSTANCES = 1024;
 enum Event : int { CONFLICT, READ_NON_COHERENT, WROTE_NON_COHERENT, ADVICE, FULL };
 
 // What is reported: `codes` that are not ordered before the access under way, and the granule of
-// each (of others than conflicts the first of the access). Valid during the call.
+// each (of others than conflicts the first of the access). Conflicts that are alike but for the
+// names of their granules have one number in `alike`. Valid during the call.
 struct Found {
   int event, space, region;  // `region`: the number of its allocation or CTA
   int shift;                 // of the region
@@ -36,6 +39,8 @@ struct Found {
   const int32_t* granules;
   const Actor* who;
   int asynchronous, columns;  // of the access; of its cluster
+  int number;                 // of its warp, on the machine
+  const int32_t* alike;       // of conflicts, else null
 };
 using Report = int (*)(void*, const Found*);  // not 0: nothing more is reported
 
@@ -150,6 +155,7 @@ class Races {
   int column_of(Cluster& cluster);
   void check_non_coherent(Region& region, const Access& access);
   void note_non_coherent(Region& region);
+  int32_t alike(const Access& access, Code code);
   void tell(int event, const Region& region, const Access& access, const std::vector<Code>& codes,
             const std::vector<int32_t>& granules);
 
@@ -172,6 +178,7 @@ class Races {
   Variables variables_[2];  // of global and of shared memory, by flat byte
   Sync sequential_;         // of fence.sc
   const Access* current_ = nullptr;
+  std::map<std::array<int64_t, 5>, int32_t> alike_;  // conflicts by what a report says of them
 
   // Of the access under way, kept for the next.
   std::vector<Share> shares_;

@@ -41,7 +41,7 @@ def test_signed_bytes() -> None:
         (0x10400014, "f8f6f4", 2, "sparse"),
         (0x10400050, "f8f6f4", 2, "bit 6 is set"),
         (0x10400020, "f8f6f4", 2, "type of D in bits 4-5 is 2"),
-        (0x10400290, "f8f6f4", 2, "e2m1: types under a byte are not modelled"),
+        (0x10408290, "f8f6f4", 2, "A is e2m1, which is K-major: clear bit 15"),
         (0x10400010, "f8f6f4", 1, "cta_group::1 takes 64 or 128"),
         (0x10000010, "f8f6f4", 2, "N in bits 17-22 is 0"),
         (0x10420010, "f8f6f4", 2, "N in bits 17-22 is 264"),

@@ -26,8 +26,10 @@ from kernelrig.emu.isa import (
     move,
     remote_store,
     tcgen05_alloc,
+    tcgen05_copy,
     tcgen05_load,
     tcgen05_mma,
+    tcgen05_scaled,
     tensor_copy,
     warp,
     wgmma,
@@ -40,7 +42,8 @@ from kernelrig.emu.machine.instruction_table import Table
 FAMILIES = (
     address, atomic, barrier, bits, bulk, cluster_launch, compare, control, convert, cp_async,
     fence, float, half, integer, logic, matrix_load, mbarrier, memory, mma, move, remote_store,
-    tcgen05_alloc, tcgen05_load, tcgen05_mma, tensor_copy, warp, wgmma,
+    tcgen05_alloc, tcgen05_copy, tcgen05_load, tcgen05_mma, tcgen05_scaled, tensor_copy, warp,
+    wgmma,
 )  # fmt: skip
 
 

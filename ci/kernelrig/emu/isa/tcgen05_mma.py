@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.isa._forms import expect, flat, read
-from kernelrig.emu.machine.addressing import running_slots
+from kernelrig.emu.isa._tensor_operands import (
+    Wrong,
+    check_operand,
+    cta_group_of,
+    slots_of,
+    tensor_address,
+    value_at,
+)
 from kernelrig.emu.machine.instruction_table import Native, Read, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
@@ -22,21 +29,17 @@ from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.machine.state_spaces import (
     OFFSET_MASK,
     RANK_SHIFT,
-    RESERVED_BYTES,
     SHARED_WINDOW,
 )
 from kernelrig.emu.numerics.arrays import BOOL, I64, LANES, U16, U32, U64, Array, Mask
-from kernelrig.emu.tensor.instruction_descriptor import KINDS, Product, doubtful, product
+from kernelrig.emu.tensor.instruction_descriptor import KINDS, doubtful, product
 from kernelrig.emu.tensor.operand_layout import (
     BadDescriptor,
     Operand,
-    check_layout,
     sm100_descriptor,
 )
 from kernelrig.emu.tensor.tensor_memory import (
-    COLUMN_MASK,
     COLUMNS,
-    LANE_SHIFT,
     TENSOR_LANES,
     TensorMemory,
 )
@@ -61,23 +64,8 @@ class _Form:
         return f"tcgen05.mma.cta_group::{self.cta_group}.kind::{self.kind}"
 
 
-class _Wrong(Exception):
-    """The instruction does not start; `kind` is that of the finding."""
-
-    def __init__(self, kind: str, text: str) -> None:
-        super().__init__(text)
-        self.kind = kind
-
-
-def _cta_group(i: Instruction) -> int:
-    found = [n for n in (1, 2) if f"cta_group::{n}" in i.flags]
-    if len(found) != 1:
-        raise Unsupported(f"{i.mnemonic} needs .cta_group::1 or .cta_group::2")
-    return found[0]
-
-
 def _mma(i: Instruction) -> Step:
-    group = _cta_group(i)
+    group = cta_group_of(i)
     kind = next(k for k in KINDS if f"kind::{k}" in i.flags)
     operands = list(i.operands)
     if len(operands) < 5 or not isinstance(operands[0], Address):
@@ -101,12 +89,12 @@ def _mma(i: Instruction) -> Step:
         for row_, lane in batch.threads(mask):
             one = np.zeros((batch.size, LANES), np.bool_)
             one[row_, lane] = True
-            numbers = [_at(v, row_, lane) for v in values]
+            numbers = [value_at(v, row_, lane) for v in values]
             try:
                 steps = _decoded(batch, row_, one, form, numbers)
             except BadDescriptor as wrong:
                 batch.report("descriptor", f"{form.name}: {wrong}", one)
-            except _Wrong as wrong:
+            except Wrong as wrong:
                 batch.report(wrong.kind, f"{form.name}: {wrong}", one)
             else:
                 stream = ("tensor", int(batch.warps[row_]), lane, group)
@@ -125,12 +113,6 @@ def _mma(i: Instruction) -> Step:
     return Step(run, reads, effect=True, stop=True, native=native)
 
 
-def _at(array: Array, row_: int, lane: int) -> int:
-    """Return what the thread holds of a register."""
-    rows, lanes = array.shape
-    return int(array[row_ if rows > 1 else 0, lane if lanes > 1 else 0])
-
-
 def _decoded(
     batch: WarpBatch, row_: int, one: NDArray[np.bool_], form: _Form, values: list[int]
 ) -> Multiplication:
@@ -138,7 +120,7 @@ def _decoded(
 
     Raises:
         BadDescriptor: a descriptor breaks a rule.
-        _Wrong: an address does.
+        Wrong: an address does.
     """
     machine = batch.machine
     memory = machine.part(TensorMemory)
@@ -147,25 +129,25 @@ def _decoded(
     found = product(bits, form.kind, group)
     if doubt := doubtful(found, group):
         batch.report("descriptor", f"{form.name}: {doubt}", one, "warning")
-    slots = _slots(batch, memory, int(batch.slot[row_, 0]), group)
+    slots = slots_of(batch, memory, int(batch.slot[row_, 0]), group)
     rows, columns = found.m // group, found.n // group
     a: Operand | tuple[int, int]
     if form.a_in_tensor_memory:
         if found.a_mn_major:
             raise BadDescriptor("A in tensor memory cannot be MN-major: clear bit 15")
-        a = _tensor_address("A", a_bits, found, group)
+        if found.a.bits:
+            raise BadDescriptor(f"A of {found.a.name} in tensor memory is not modelled")
+        a = tensor_address("A", a_bits, found, group)
     else:
         a = Operand(sm100_descriptor(a_bits), rows, found.a, found.a_mn_major)
-        _check_operand(batch, "A", a)
+        check_operand(batch, "A", a)
     b = Operand(sm100_descriptor(b_bits), columns, found.b, found.b_mn_major)
-    _check_operand(batch, "B", b)
-    lane, column = _tensor_address("D", d, found, group)
+    check_operand(batch, "B", b)
+    lane, column = tensor_address("D", d, found, group)
     if column + width(found.m, found.n, group) > COLUMNS:
-        raise _Wrong(
-            "tmem", f"D has {found.n} columns from column {column} on: there are {COLUMNS}"
-        )
+        raise Wrong("tmem", f"D has {found.n} columns from column {column} on: there are {COLUMNS}")
     if isinstance(a, tuple) and a[0] != lane:
-        raise _Wrong("tmem", f"A starts at lane {a[0]} and D at lane {lane}: they must be the same")
+        raise Wrong("tmem", f"A starts at lane {a[0]} and D at lane {lane}: they must be the same")
     hardware = machine.hardware_accumulation
     if hardware and form.kind != "i8" and (form.kind != "f8f6f4" or found.d != "f32"):
         batch.report(
@@ -189,50 +171,6 @@ def _decoded(
         _kept(masks, group) if any(masks) else None,
         hardware,
     )
-
-
-def _slots(batch: WarpBatch, memory: TensorMemory, slot: int, group: int) -> tuple[int, ...]:
-    if group == 1:
-        return (slot,)
-    ctas = batch.machine.geometry.cluster_ctas
-    if ctas % 2:
-        raise _Wrong("tmem", f"a cluster of {ctas} has no pairs: make its size a multiple of 2")
-    even = memory.even(slot)
-    if not running_slots(batch.machine)[memory.peer(slot)]:
-        raise _Wrong(
-            "out-of-bounds",
-            "the other CTA of the pair has exited, and its memory with it: synchronise the cluster"
-            " (barrier.cluster) before any of its CTAs exits",
-        )
-    return (even, even + 1)
-
-
-def _check_operand(batch: WarpBatch, what: str, operand: Operand) -> None:
-    """Check that an operand can be read as it is described, from shared memory."""
-    check_layout(what, operand.descriptor.swizzle, operand.form, operand.mn_major)
-    low, high = operand.span
-    limit = RESERVED_BYTES + batch.machine.memory.shared_bytes
-    if low < RESERVED_BYTES or high > limit:
-        d = operand.descriptor
-        raise _Wrong(
-            "out-of-bounds",
-            f"{what} is read from shared {low:#x} to {high - 1:#x} ({operand.rows} rows from"
-            f" {d.start:#x}, leading offset {d.leading}, stride offset {d.stride}, swizzle"
-            f" {d.swizzle.name}), and the CTA has {RESERVED_BYTES:#x} to {limit - 1:#x}",
-        )
-
-
-def _tensor_address(what: str, address: int, found: Product, group: int) -> tuple[int, int]:
-    """Return the lane and column of an operand in tensor memory."""
-    lane, column = address >> LANE_SHIFT & 0xFFFF, address & COLUMN_MASK
-    allowed = (0, 16) if found.m == 64 and group == 1 else (0,)
-    if lane not in allowed:
-        raise _Wrong(
-            "tmem",
-            f"{what} at {address:#x} starts at lane {lane}; a product of M {found.m} with"
-            f" cta_group::{group} takes {' or '.join(map(str, allowed))}",
-        )
-    return lane, column
 
 
 def _kept(masks: list[int], group: int) -> NDArray[np.bool_]:
@@ -262,7 +200,7 @@ class _Commit:
 
 
 def _commit(i: Instruction) -> Step:
-    group = _cta_group(i)
+    group = cta_group_of(i)
     multicast = "multicast::cluster" in i.flags
     address, *rest = expect(i, 2 if multicast else 1)
     if not isinstance(address, Address):
@@ -273,8 +211,10 @@ def _commit(i: Instruction) -> Step:
         machine = batch.machine
         barriers = machine.part(Barriers)
         for row_, lane in batch.threads(mask):
-            ranks = _ranks(batch, row_, lane, name, _at(masks[0], row_, lane)) if masks else None
-            places = _barriers(batch, row_, lane, name, _at(address, row_, lane), ranks)
+            ranks = (
+                _ranks(batch, row_, lane, name, value_at(masks[0], row_, lane)) if masks else None
+            )
+            places = _barriers(batch, row_, lane, name, value_at(address, row_, lane), ranks)
             stream = ("tensor", int(batch.warps[row_]), lane, group)
             steps = _Commit(barriers, places)
             machine.issue(batch, row_, lane, name, steps, stream=stream, leaves_stream=True)

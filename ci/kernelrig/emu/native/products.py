@@ -63,9 +63,11 @@ def decode_descriptor(machine: Machine, bits: int, kind: int, cta_group: int, in
         return 0
     exact = not machine.hardware_accumulation and found.d == "f32"
     made, names = TensorForm.from_address(into), list(FORMATS)
+    exact &= not (found.a.bits or found.b.bits)  # types under a byte are Python's
     made.is_plain = exact and not (found.negate_a or found.negate_b or doubtful(found, cta_group))
     made.m, made.n = found.m, found.n
-    made.a, made.b = names.index(found.a.name), names.index(found.b.name)
+    if exact:
+        made.a, made.b = names.index(found.a.name), names.index(found.b.name)
     made.a_mn_major, made.b_mn_major = found.a_mn_major, found.b_mn_major
     return 0
 

@@ -5,17 +5,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kernelrig.emu.tensor.formats import BF16, E4M3, E5M2, F16, S8, TF32, U8, Format
+from kernelrig.emu.tensor.formats import (
+    BF16,
+    DENSE_E2M1,
+    E2M1,
+    E2M3,
+    E3M2,
+    E4M3,
+    E5M2,
+    F16,
+    S8,
+    TF32,
+    U8,
+    Format,
+)
 from kernelrig.emu.tensor.operand_layout import BadDescriptor
 
 _TYPES: dict[str, dict[int, Format]] = {
     "f16": {0: F16, 1: BF16},
     "tf32": {2: TF32},
-    "f8f6f4": {0: E4M3, 1: E5M2},
+    "f8f6f4": {0: E4M3, 1: E5M2, 3: E2M3, 4: E3M2, 5: E2M1},
     "i8": {0: U8, 1: S8},
 }
 KINDS = tuple(_TYPES)
-_SUB_BYTE = {3: "e2m3", 4: "e3m2", 5: "e2m1"}
+_SCALED: dict[str, dict[int, Format]] = {
+    "mxf8f6f4": _TYPES["f8f6f4"],
+    "mxf4": {1: DENSE_E2M1},
+    "mxf4nvf4": {1: DENSE_E2M1},
+}
+SCALED_KINDS = tuple(_SCALED)
 _RESULTS: dict[str, dict[int, str]] = {
     "f16": {0: "f16", 1: "f32"},
     "tf32": {1: "f32"},
@@ -73,11 +91,8 @@ def product(bits: int, kind: str, cta_group: int) -> Product:
         form = _TYPES[kind].get(field(low, 3))
         if form is None:
             allowed = ", ".join(f"{code} {f.name}" for code, f in _TYPES[kind].items())
-            narrow = _SUB_BYTE.get(field(low, 3), "") if kind == "f8f6f4" else ""
-            reason = f" ({narrow}: types under a byte are not modelled)" if narrow else ""
             raise wrong(
-                f"the type of {name} in bits {low}-{low + 2} is {field(low, 3)}{reason};"
-                f" allowed: {allowed}"
+                f"the type of {name} in bits {low}-{low + 2} is {field(low, 3)}; allowed: {allowed}"
             )
         forms.append(form)
     a, b = forms
@@ -103,7 +118,82 @@ def product(bits: int, kind: str, cta_group: int) -> Product:
     step = 16 * cta_group
     if b.bytes == 1 and b_mn_major and n % step:
         raise wrong(f"N is {n}; an 8-bit MN-major B takes multiples of {step}")
+    for name, form, low in (("A", a, 15), ("B", b, 16)):
+        if form.bits and field(low, 1):
+            raise wrong(f"{name} is {form.name}, which is K-major: clear bit {low}")
     return Product(m, n, a, b, d, negate_a, negate_b, bool(field(15, 1)), b_mn_major, saturate)
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """What a block-scaled product says of its scales: their type, and the byte of a column of
+    tensor memory that the first one of A and of B is in; `vectors` scales a row.
+    """
+
+    type: str
+    a_byte: int
+    b_byte: int
+    vectors: int
+
+
+@lru_cache(maxsize=256)
+def scaled_product(bits: int, kind: str, vectors: int, cta_group: int) -> tuple[Product, Scaling]:
+    """Decode an instruction descriptor of a block-scaled `kind` (PTX ISA 9.7.16.4.2).
+
+    Raises:
+        BadDescriptor: a field has no meaning for that kind, CTA group and number of scales.
+    """
+
+    def wrong(what: str) -> BadDescriptor:
+        return BadDescriptor(f"instruction descriptor {bits:#010x} of kind::{kind}: {what}")
+
+    def field(low: int, width: int) -> int:
+        return bits >> low & (1 << width) - 1
+
+    if field(0, 3):
+        raise wrong("bits 0-2 ask for a sparse product, which is not modelled; they must be 0")
+    for low, width in ((3, 1), (6, 1), (24, 3)):
+        if field(low, width):
+            raise wrong(f"bits {low}-{low + width - 1} are set, and must be 0")
+    if field(31, 1):
+        raise wrong("bit 31 (K 96) is for sm_103a alone; clear it")
+    forms = []
+    for name, low in (("A", 7), ("B", 10)):
+        form = _SCALED[kind].get(field(low, 3))
+        if form is None:
+            allowed = ", ".join(f"{code} {f.name}" for code, f in _SCALED[kind].items())
+            raise wrong(
+                f"the type of {name} in bits {low}-{low + 2} is {field(low, 3)}; allowed: {allowed}"
+            )
+        forms.append(form)
+    majors = bool(field(15, 1)), bool(field(16, 1))
+    for name, form, major, low in zip("AB", forms, majors, (15, 16), strict=True):
+        if form.bits and major:
+            raise wrong(f"{name} is {form.name}, which is K-major: clear bit {low}")
+    m, n = 128 * field(27, 2), 8 * field(17, 6)
+    rows = (128,) if cta_group == 1 else (128, 256)
+    if m not in rows:
+        raise wrong(f"M in bits 27-28 is {m} (its code M / 128); allowed: {rows}")
+    step = 8 if cta_group == 1 else 16
+    if not step <= n <= 256 or n % step:
+        raise wrong(f"N in bits 17-22 is {n} (its code N / 8); {step} to 256 in steps of {step}")
+    scale = "ue8m0" if field(23, 1) else "ue4m3"
+    if scale == "ue4m3" and kind != "mxf4nvf4":
+        raise wrong("bit 23 is 0 (scales of ue4m3), and must be 1 (ue8m0)")
+    if scale == "ue4m3" and vectors != 4:
+        raise wrong("scales of ue4m3 (bit 23 is 0) come 4 a row: .scale_vec::4X or .block16")
+    a_byte, b_byte = field(29, 2), field(4, 2)
+    for name, byte, low in (("A", a_byte, 29), ("B", b_byte, 4)):
+        if byte % vectors:
+            raise wrong(
+                f"the id of {name}'s scales in bits {low}-{low + 1} is {byte}; {vectors} scales a"
+                f" row start at {', '.join(map(str, range(0, 4, vectors)))}"
+            )
+    a, b = forms
+    found = Product(
+        m, n, a, b, "f32", bool(field(13, 1)), bool(field(14, 1)), majors[0], majors[1]
+    )  # fmt: skip
+    return found, Scaling(scale, a_byte, b_byte, vectors)
 
 
 def doubtful(found: Product, cta_group: int) -> str:

@@ -87,13 +87,8 @@ class Multiplication:
     def __call__(self, op: Op) -> Iterator[None]:
         """Read the operands; then, some time, add to D."""
         group = len(self.slots)
-        machine = self.memory.machine
-        columns = width(self.product.m, self.product.n, group)
-        for slot in self.slots:
-            wrong = self.memory.fault(slot, self.column, columns)
-            if wrong:
-                machine.report_op(op, "tmem", f"{op.name}: D has {wrong}")
-                return
+        if not self.has_room(op, "D", self.column, width(self.product.m, self.product.n, group)):
+            return
         b = [self._fetch(op, self.b, slot) for slot in self.slots]
         columns_of_b = np.concatenate(b) if group == 2 else b[0]
         if self.product.negate_b:
@@ -103,6 +98,15 @@ class Multiplication:
         yield
         for number, slot in enumerate(self.slots):
             self._add(op, number, slot, rows[number], columns_of_b)
+
+    def has_room(self, op: Op, what: str, column: int, columns: int) -> bool:
+        """Say whether all CTAs own these columns; report it where one does not."""
+        for slot in self.slots:
+            wrong = self.memory.fault(slot, column, columns)
+            if wrong:
+                self.memory.machine.report_op(op, "tmem", f"{op.name}: {what} has {wrong}")
+                return False
+        return True
 
     # Reading.
     def _fetch(self, op: Op, operand: Operand, slot: int) -> F32:

@@ -1,0 +1,84 @@
+"""What the families of tcgen05 share: CTA groups, operands in shared memory and tensor memory."""
+
+from __future__ import annotations
+
+from kernelrig.emu.machine.addressing import running_slots
+from kernelrig.emu.machine.instruction_table import Unsupported
+from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.machine.state_spaces import RESERVED_BYTES
+from kernelrig.emu.numerics.arrays import Array
+from kernelrig.emu.tensor.instruction_descriptor import Product
+from kernelrig.emu.tensor.operand_layout import Descriptor, Operand, check_layout
+from kernelrig.emu.tensor.tensor_memory import COLUMN_MASK, LANE_SHIFT, TensorMemory
+from kernelrig.ptx import Instruction
+
+
+class Wrong(Exception):
+    """The instruction does not start; `kind` is that of the finding."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+def cta_group_of(i: Instruction) -> int:
+    found = [n for n in (1, 2) if f"cta_group::{n}" in i.flags]
+    if len(found) != 1:
+        raise Unsupported(f"{i.mnemonic} needs .cta_group::1 or .cta_group::2")
+    return found[0]
+
+
+def value_at(array: Array, row_: int, lane: int) -> int:
+    """Return what the thread holds of a register."""
+    rows, lanes = array.shape
+    return int(array[row_ if rows > 1 else 0, lane if lanes > 1 else 0])
+
+
+def slots_of(batch: WarpBatch, memory: TensorMemory, slot: int, group: int) -> tuple[int, ...]:
+    if group == 1:
+        return (slot,)
+    ctas = batch.machine.geometry.cluster_ctas
+    if ctas % 2:
+        raise Wrong("tmem", f"a cluster of {ctas} has no pairs: make its size a multiple of 2")
+    even = memory.even(slot)
+    if not running_slots(batch.machine)[memory.peer(slot)]:
+        raise Wrong(
+            "out-of-bounds",
+            "the other CTA of the pair has exited, and its memory with it: synchronise the cluster"
+            " (barrier.cluster) before any of its CTAs exits",
+        )
+    return (even, even + 1)
+
+
+def check_operand(batch: WarpBatch, what: str, operand: Operand) -> None:
+    """Check that an operand can be read as it is described, from shared memory."""
+    check_layout(what, operand.descriptor.swizzle, operand.form, operand.mn_major)
+    check_span(batch, what, operand.rows, operand.descriptor, operand.span)
+
+
+def check_span(
+    batch: WarpBatch, what: str, rows: int, d: Descriptor, span: tuple[int, int]
+) -> None:
+    """Check that what is read lies in the CTA's shared memory."""
+    low, high = span
+    limit = RESERVED_BYTES + batch.machine.memory.shared_bytes
+    if low < RESERVED_BYTES or high > limit:
+        raise Wrong(
+            "out-of-bounds",
+            f"{what} is read from shared {low:#x} to {high - 1:#x} ({rows} rows from"
+            f" {d.start:#x}, leading offset {d.leading}, stride offset {d.stride}, swizzle"
+            f" {d.swizzle.name}), and the CTA has {RESERVED_BYTES:#x} to {limit - 1:#x}",
+        )
+
+
+def tensor_address(what: str, address: int, found: Product, group: int) -> tuple[int, int]:
+    """Return the lane and column of an operand in tensor memory."""
+    lane, column = address >> LANE_SHIFT & 0xFFFF, address & COLUMN_MASK
+    allowed = (0, 16) if found.m == 64 and group == 1 else (0,)
+    if lane not in allowed:
+        raise Wrong(
+            "tmem",
+            f"{what} at {address:#x} starts at lane {lane}; a product of M {found.m} with"
+            f" cta_group::{group} takes {' or '.join(map(str, allowed))}",
+        )
+    return lane, column

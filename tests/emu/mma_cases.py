@@ -174,8 +174,14 @@ def on_gpu(gpu: Gpu, form: str) -> NDArray[Any]:
 
 
 def differing(ours: NDArray[Any], theirs: NDArray[Any]) -> list[str]:
-    """Return by kind of data how many words differ, and the first of them."""
+    """Return by kind of data how many words differ, and the first of them.
+
+    A NaN of float64 stands for any other: an H200 keeps digits of one it was given.
+    """
     found = []
+    if ours.itemsize == 8:
+        none = np.isnan(ours.view(np.float64)) & np.isnan(theirs.view(np.float64))
+        theirs = np.where(none, ours, theirs)
     for warp, data in enumerate(KINDS):
         lanes = slice(warp * LANES, (warp + 1) * LANES)
         here, there = ours[:, lanes], theirs[:, lanes]

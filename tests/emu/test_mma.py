@@ -6,17 +6,46 @@ import numpy as np
 import pytest
 from kernelrig.emu.frontend.variables import UnsupportedKernel
 
+from tests.emu.gpu import Gpu
 from tests.emu.harness import ENGINES, run_ptx
-from tests.emu.mma_cases import FORMS, emulated
+from tests.emu.mma_cases import FORMS, differing, emulated, on_gpu
 from tests.emu.places import places
+from tests.toolchain_fixture import REPOSITORY
+
+RECORDED = REPOSITORY / "tests/data/emu/mma-h200-580.159.04.npz"
+"""What an H200 left of every form: `python -m tests.emu.mma_cases`."""
 
 
-@pytest.mark.parametrize("hardware", [False, True])
 @pytest.mark.parametrize("form", FORMS)
-def test_both_engines_leave_the_same_bits(form: str, hardware: bool) -> None:
-    left, right = (emulated(form, engine, hardware=hardware) for engine in ENGINES)
+def test_both_engines_leave_the_same_bits(form: str) -> None:
+    left, right = (emulated(form, engine, hardware=False) for engine in ENGINES)
     assert (left.findings, right.findings) == ((), ())
     assert np.array_equal(left.buffers["d"], right.buffers["d"])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("form", FORMS)
+def test_sums_are_those_of_an_h200_to_the_bit(form: str, engine: str) -> None:
+    with np.load(RECORDED) as recorded:
+        assert differing(emulated(form, engine).buffers["d"], recorded[form]) == []
+
+
+@pytest.mark.parametrize("form", [f for f in FORMS if ".s32." in f or ".f64." in f])
+def test_exact_sums_are_those_of_an_h200_in_every_mode(form: str) -> None:
+    with np.load(RECORDED) as recorded:
+        assert differing(emulated(form, hardware=False).buffers["d"], recorded[form]) == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_small_integers_add_up_as_on_an_h200_in_every_mode(form: str) -> None:
+    with np.load(RECORDED) as recorded:
+        ours, theirs = emulated(form, hardware=False).buffers["d"], recorded[form]
+        assert np.array_equal(ours[:, :32], theirs[:, :32])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_emulator_and_gpu_agree_on_every_bit(form: str, gpu: Gpu) -> None:
+    assert differing(emulated(form).buffers["d"], on_gpu(gpu, form)) == []
 
 
 PRODUCT = "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 "

@@ -23,7 +23,7 @@ SENTENCES = {
     "cvt.s32.f32 %r1, %f1;": "cvt.s32.f32 needs .rni, .rzi, .rmi or .rpi",
     "setp.lo.s32 %p1, %r1, %r2;": "setp.lo.s32: .lo compares unsigned integers",
     "setp.lt.and.s32 %p1, %r1, %r2;": "setp.lt.and.s32 needs a predicate as its last operand",
-    "cvt.rn.satfinite.e2m1x2.f32 %h1, %f1, %f2;": "e2m1x2",
+    "cvt.rn.satfinite.e2m1x2.f32 %h1, %f1, %f2;": "%h1 has 16 bits",
     "sqrt.approx.f64 %fd1, %fd1;": "sqrt.approx.f64: .approx is not supported",
     "vadd.u32.u32.u32 %r1, %r2, %r3;": "unknown opcode 'vadd'",
 }

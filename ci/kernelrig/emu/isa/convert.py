@@ -220,16 +220,16 @@ def _to_integer(i: Instruction, target: str, source: str) -> Step:
 def _floats(i: Instruction, target: str, source: str) -> Step:
     flags = _flags(i)
     to, of = TYPES[target], TYPES[source]
-    if _SIZES[target] < _SIZES[source] or {target, source} == {"f16", "bf16"}:
-        if flags.mode == "none":
+    between = {target, source} == {"f16", "bf16"}  # of these ptxas makes .rn where nothing is said
+    if _SIZES[target] < _SIZES[source] or between:
+        if flags.mode == "none" and not between:
             raise Unsupported(f"{i.mnemonic} needs a mode of rounding")
     elif flags.mode not in ("none", "rn"):
         raise Unsupported(f"{i.mnemonic} takes no rounding mode: the result is exact")
     plain = not (flags.ftz or flags.sat or flags.relu or flags.finite)
-    if plain and flags.integral == "none":
-        quick = _QUICK.get((target, source, flags.mode))
-        if quick:
-            return pure(i, quick, of, result=to, native=native("cvt.plain", target, source))
+    quick = _QUICK.get((target, source, flags.mode))
+    if plain and flags.integral == "none" and quick:
+        return pure(i, quick, of, result=to, native=native("cvt.plain", target, source))
     value, finish = _VALUES[source], _narrow(target, flags)
 
     def run(x: Array) -> Array:

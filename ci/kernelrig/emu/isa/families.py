@@ -14,6 +14,7 @@ from kernelrig.emu.isa import (
     compare,
     control,
     convert,
+    convert_narrow,
     cp_async,
     fence,
     float,
@@ -40,7 +41,8 @@ from kernelrig.emu.isa import (
 from kernelrig.emu.machine.instruction_table import Table
 
 FAMILIES = (
-    address, atomic, barrier, bits, bulk, cluster_launch, compare, control, convert, cp_async,
+    address, atomic, barrier, bits, bulk, cluster_launch, compare, control, convert, convert_narrow,
+    cp_async,
     fence, float, half, integer, logic, matrix_load, mbarrier, memory, mma, move, remote_store,
     tcgen05_alloc, tcgen05_copy, tcgen05_load, tcgen05_mma, tcgen05_scaled, tensor_copy, warp,
     wgmma,

@@ -187,8 +187,8 @@ _POLICY_WORDS = (
 )
 
 _TRIED = {
-    "ld": "global shared param v4 b16 b32 b64 u8 s8 u16 s16 u64",
-    "st": "global shared shared::cluster v2 v4 b16 b32 b64",
+    "ld": "global shared param v4 b16 b32 b64 b128 u8 s8 u16 s16 u64",
+    "st": "global shared shared::cluster v2 v4 b16 b32 b64 b128",
 }
 ROWS: tuple[Row, ...] = partly(
     (

@@ -10,7 +10,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.isa._forms import expect, flat, native, read, write
+from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, flat, native, partly, read, write
 from kernelrig.emu.machine.instruction_table import Native, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.numerics.arrays import LANES, U16, U32, U64, Array, Mask, whole
@@ -140,7 +140,13 @@ def _movmatrix(i: Instruction) -> Step:
 _WORDS = " ".join(
     [*{shape for shapes in _SHAPES.values() for shape in shapes}, *_BITS, *_OF_D]
 )  # fmt: skip
+_ON_H200 = "tests/emu/test_mma.py, H200, driver 580.159.04"
+_TRIED = {"mma.aligned.col.row.sync": f"{_WORDS} satfinite and xor popc"}
 ROWS: tuple[Row, ...] = (
-    row("mma", _mma, "sync aligned row col", f"{_WORDS} satfinite and xor popc rn"),
-    row("movmatrix", _movmatrix, "sync aligned m8n8 trans b16"),
+    *partly(
+        (row("mma", _mma, "sync aligned row col", f"{_WORDS} satfinite and xor popc rn"),),
+        _ON_H200,
+        _TRIED,
+    ),
+    row("movmatrix", _movmatrix, "sync aligned m8n8 trans b16", checked=MEMORY_ON_H200),
 )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kernelrig.emu.isa._forms import (
+    MEMORY_ON_H200,
     WHOLLY,
     chosen,
     compared,
@@ -112,17 +113,18 @@ _TYPES = "b8 u8 s8 b16 u16 s16 b32 u32 s32 f32 b64 u64 s64 f64 pred f16 bf16 f16
 
 _UNTRIED = {
     "mov": "b8 u8 s8 s16 s64 f16 bf16 f16x2 bf16x2",
-    "mov.b128": WHOLLY,
     "mov.v2": WHOLLY,
     "mov.v4": " ".join(set(_TYPES.split()) - {"u32"}),
 }
 
-ROWS: tuple[Row, ...] = compared(
-    (
-        row("mov", _mov, takes=_TYPES),
-        row("mov", _wide, "b128"),
-        row("mov", _vector, "v2", _TYPES),
-        row("mov", _vector, "v4", _TYPES),
+ROWS: tuple[Row, ...] = (
+    row("mov", _wide, "b128", checked=MEMORY_ON_H200),
+    *compared(
+        (
+            row("mov", _mov, takes=_TYPES),
+            row("mov", _vector, "v2", _TYPES),
+            row("mov", _vector, "v4", _TYPES),
+        ),
+        _UNTRIED,
     ),
-    _UNTRIED,
 )

@@ -14,7 +14,7 @@ from kernelrig.config.selection import SELFTEST
 from kernelrig.files.rundir import write_atomic
 from kernelrig.model import Kernel, Variant
 
-SOURCES = Path(__file__).parents[1] / "templates/selftest"
+SOURCES = Path(__file__).parents[1] / "selftest"
 PLACE = Path("artifacts/selftest")
 
 

@@ -1,0 +1,1 @@
+../../../kernel/sanitizer_selftest.cu

@@ -1,1 +1,0 @@
-../../../../kernel/sanitizer_selftest.cu

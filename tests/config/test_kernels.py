@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from kernelrig import config
+from kernelrig.config.selection import choose_kernel
 from kernelrig.errors import ConfigError
-from kernelrig.model import AcceptedFinding, Budget, Case, Shape
+from kernelrig.model import AcceptedFinding, Budget, Case, Invocation, Shape
 
 from tests.config.projects import Project, mistakes
 
@@ -84,6 +85,78 @@ def test_an_entry_with_a_key_of_the_harness_is_no_plain_program(project: Project
     assert "missing key 'shape' in 'p'" in "\n".join(mistakes(lambda: config.load_kernels(root)))
 
 
+PLAIN = """\
+schema: 3
+default: p
+kernels:
+  p:
+    sources: p.cu
+    args: ["1"]
+    env: {MODE: fast}
+    files: [in.npy]
+    must_print: "^ok"
+    metrics:
+      time_ms: 'avg ([0-9.]+) ms'
+      hits: {regex: '(\\d+) hits', better: higher, unit: hits}
+    cases:
+      smoke: {args: []}
+      full: {env: {SIZE: "9"}, files: [more.bin]}
+  q: {sources: p.cu}
+"""
+
+
+def test_a_plain_program_says_how_it_is_started_and_what_it_prints(project: Project) -> None:
+    for name in ("p.cu", "in.npy", "more.bin"):
+        project(f"kernel/{name}", "")
+    kernels = config.load_kernels(project("kernel/kernels.yaml", PLAIN))
+    p = kernels["p"]
+    assert (p.level, p.default, kernels["q"].default) == (0, True, False)
+    assert choose_kernel(kernels, "") is p
+    assert p.invocation("smoke") == Invocation((), {"MODE": "fast"}, ("in.npy",))
+    full = Invocation(("1",), {"MODE": "fast", "SIZE": "9"}, ("in.npy", "more.bin"))
+    assert p.invocation("") == p.invocation("full") == full
+    assert p.invocation("sanitizer") == Invocation(("1",), {"MODE": "fast"}, ("in.npy",))
+    assert [(m.name, m.unit, m.better) for m in p.metrics.values()] == [
+        ("time_ms", "ms", "lower"),
+        ("hits", "hits", "higher"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "mistake"),
+    [
+        ("default: p", "default: pp", "2: 'default' names 'pp'; kernels: p, q; did you mean 'p'?"),
+        ("^ok", "(", "9: 'must_print' is not a regular expression: missing ), unterminated"
+         " subpattern at position 0"),
+        ("avg ([0-9.]+) ms", "avg ms", "11: 'regex' has 0 groups; the number is its one group:"
+         " (...)"),
+        (", better: higher", "", "12: metric 'hits' needs 'better: lower' or 'better: higher', or a"
+         " name that ends in a unit: _ns, _us, _ms, _s, _gbs, _gflops, _tflops"),
+        ("in.npy", "gone.npy", "8: no file 'gone.npy' in kernel/"),
+        ("{SIZE:", "{2D:", "15: '2D' cannot be a name in 'env'; use letters, digits and '_'"),
+        ("  q: {", "  q: {default: true, ", "16: unknown key 'default'; write `default: q` beside"
+         " 'kernels'"),
+        ("smoke: {args: []}", "smoke: {args: 1}", "14: 'args' must be a list, not 1"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_plain_program_is_named(
+    project: Project, old: str, new: str, mistake: str
+) -> None:
+    for name in ("p.cu", "in.npy", "more.bin"):
+        project(f"kernel/{name}", "")
+    root = project("kernel/kernels.yaml", PLAIN.replace(old, new))
+    assert f"kernel/kernels.yaml:{mistake}" in mistakes(lambda: config.load_kernels(root))
+
+
+def test_what_is_new_of_plain_programs_needs_a_file_of_schema_3(project: Project) -> None:
+    project("kernel/p.cu", "")
+    root = project("kernel/kernels.yaml", PLAIN.replace("schema: 3", "schema: 2"))
+    said = "\n".join(mistakes(lambda: config.load_kernels(root)))
+    for key in ("env", "files", "must_print", "metrics", "cases"):
+        assert f"'{key}' of a plain program needs a file of schema 3" in said
+    assert "'default' needs a file of schema 3" in said
+
+
 def test_a_whole_entry_means_the_same_in_both_schemas(project: Project) -> None:
     project("kernel/gemm.cu", "")
     one = config.load_kernels(project("kernel/kernels.yaml", KERNEL))
@@ -133,19 +206,22 @@ def test_variants_of_a_plain_program_may_share_its_name(project: Project) -> Non
             "    shape: {rows_per_image: 196, n: 768, k: 768}\n",
             "",
             "3: missing key 'shape' in 'gemm'; a harness program (level 1) needs it;"
-            " a program with a main of its own says 'level: 0' and needs none of these",
+            " a plain program, with a main of its own, needs 'sources' alone: leave out"
+            " kernel_regex, shape, accum_tol and cases of images, or say 'level: 0'",
         ),
         (
             "smoke: {images: 1}, sanitizer: {images: 7, ctas: 4}",
             "",
             "3: missing key 'cases' in 'gemm'; a harness program (level 1) needs it;"
-            " a program with a main of its own says 'level: 0' and needs none of these",
+            " a plain program, with a main of its own, needs 'sources' alone: leave out"
+            " kernel_regex, shape, accum_tol and cases of images, or say 'level: 0'",
         ),
         (
             "kernel_regex: gemm_kernel",
             "label: x",
             "3: missing key 'kernel_regex' in 'gemm'; a harness program (level 1) needs it;"
-            " a program with a main of its own says 'level: 0' and needs none of these",
+            " a plain program, with a main of its own, needs 'sources' alone: leave out"
+            " kernel_regex, shape, accum_tol and cases of images, or say 'level: 0'",
         ),
         (
             "gemm_kernel",
@@ -235,7 +311,7 @@ def test_variants_of_a_plain_program_may_share_its_name(project: Project) -> Non
             "5: an expected line is one line with something in it, not 'a\\nb'",
         ),
         ('"2025.3"', "2025.3", "13: 'tool_version' must be text, not 2025.3; put it in quotes"),
-        ("kernels:", "kernels: {}\nx:", "3: unknown key 'x'; known keys: kernels, schema"),
+        ("kernels:", "kernels: {}\nx:", "3: unknown key 'x'; known keys: default, kernels, schema"),
     ],
 )
 def test_a_mistake_in_a_kernel_is_named(project: Project, old: str, new: str, mistake: str) -> None:

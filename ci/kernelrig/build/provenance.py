@@ -59,20 +59,26 @@ def provenance(root: Path) -> Provenance:
 
 
 def with_builds(
-    origin: Provenance, root: Path, builds: Mapping[str, Build], own: Sequence[Build]
+    origin: Provenance,
+    root: Path,
+    builds: Mapping[str, Build],
+    own: Sequence[Build],
+    files: Sequence[str] = (),
 ) -> Provenance:
-    """Add a run's builds by name. What went into its `own`, those made from the files of this tree,
-    is compared with the commit, whatever git was told to ignore or to hide.
+    """Add a run's builds by name, and the hashes of its input `files`. They, and what went into its
+    `own`, those made from the files of this tree, are compared with the commit, whatever git was
+    told to ignore or to hide.
     """
     versions = sorted({b.toolchain_version for b in builds.values()})
     origin = replace(
         origin,
         builds={name: b.key for name, b in builds.items()},
         toolchain="; ".join(versions),
+        files={name: sha256_file(root / name) for name in files},
     )
-    if not origin.commit or not own:
+    if not origin.commit or not (own or files):
         return origin
-    inputs = {pair for b in own for pair in b.inputs.items()}
+    inputs = {pair for b in own for pair in b.inputs.items()} | set(origin.files.items())
     if (root / KERNELS).is_file():  # it has the flags and definitions of each build
         inputs.add((KERNELS, sha256_file(root / KERNELS)))
     others = _not_in_commit(root, origin.commit, sorted(inputs))

@@ -86,7 +86,8 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
                 yield Complaint(
                     (),
                     f"missing key '{key}' in '{kernel.name}'; a harness program (level 1) needs it;"
-                    " a program with a main of its own says 'level: 0' and needs none of these",
+                    " a plain program, with a main of its own, needs 'sources' alone: leave out"
+                    " kernel_regex, shape, accum_tol and cases of images, or say 'level: 0'",
                 )
     for key in ("sources", "variants"):
         if not getattr(kernel, key):
@@ -178,6 +179,7 @@ _MADE_BY = {
     StageKind.BUILD: "invoke build",
     StageKind.TUNABLES: "invoke check --tunables",
     StageKind.EXIT_STATUS: "invoke remote-test",
+    StageKind.METRICS: "invoke remote-test",
     StageKind.BENCH: "invoke bench",
     StageKind.FAULT: "invoke emulate --only-fault",
 }

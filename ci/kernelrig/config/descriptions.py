@@ -19,6 +19,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     "KernelsFile": {
         "schema": _SCHEMA,
         "kernels": "The kernels, by the name that --kernel takes.",
+        "default": "The kernel that is meant where --kernel is not given (schema 3).",
     },
     "PlanFile": {
         "schema": _SCHEMA,
@@ -75,6 +76,15 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "expected_lines": "Lines that a plain program must print.",
         "cuda": "false: a CPU program, compiled by g++ alone.",
         "extras": "Locks (ci/locks/NAME.txt) whose wheels have headers that the sources include.",
+        "env": "Environment variables of a plain program.",
+        "files": "Input files of a plain program, relative to kernel/. They are shipped; an "
+        "argument that names one is given its place.",
+        "program_cases": "Ways to start a plain program, by name: args, env and files.",
+        "must_print": "Regular expression that a plain program's output must match somewhere.",
+        "must_not_print": "Regular expression that nothing in its output may match.",
+        "metrics": "Numbers that a plain program prints, by name: a regular expression with one "
+        "group, as time_ms: 'avg ([0-9.]+) ms'.",
+        "default": "Whether it is the default kernel.",
     },
     "Variant": {
         "program": "File name of the binary; a result file names the program that wrote it.",
@@ -87,6 +97,17 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     "Case": {
         "images": "Images: each has `rows_per_image` rows of the product.",
         "ctas": "At most so many CTAs in the grid; 0 = one per SM.",
+    },
+    "ProgramCase": {
+        "args": "Arguments; default: those of the kernel.",
+        "env": "Environment variables, added to those of the kernel.",
+        "files": "Input files, added to those of the kernel.",
+    },
+    "PrintedMetric": {
+        "regex": "Regular expression; its one group is the number.",
+        "unit": "Unit of the number; names that end in _ns, _us, _ms, _s, _gbs, _tflops or _gflops "
+        "say it themselves.",
+        "better": "lower or higher: which way is good. Times and rates say it by their unit.",
     },
     "Shape": {
         "rows_per_image": "Rows of A per image: M = images x rows_per_image.",

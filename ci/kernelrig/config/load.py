@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from kernelrig.config.constraints import kernel_rules, remote_rules, stage_rules
+from kernelrig.config.plain_programs import (
+    early_complaints,
+    fill_in_program,
+    is_plain,
+    program_rules,
+    written_as,
+)
 from kernelrig.config.schema import ARCHS, KernelsFile, PlanFile, RemotesFile
 from kernelrig.config.yaml_source import Document, read_yaml
 from kernelrig.errors import ConfigError
 from kernelrig.files.validation import Complaint, Loc, convert, nearest, unknown_key
-from kernelrig.model import Case, Kernel, Plan, Remote, Role, Stage, Variant
+from kernelrig.model import (
+    Case,
+    Kernel,
+    Plan,
+    PrintedMetric,
+    ProgramCase,
+    Remote,
+    Role,
+    Stage,
+    Variant,
+)
 
 T = TypeVar("T")
 Key = str | int
@@ -28,6 +46,8 @@ _NAMED_BY_KEY: dict[type, tuple[tuple[tuple[str, ...], type], ...]] = {
         (("kernels",), Kernel),
         (("kernels", "*", "variants"), Variant),
         (("kernels", "*", "cases"), Case),
+        (("kernels", "*", "program_cases"), ProgramCase),
+        (("kernels", "*", "metrics"), PrintedMetric),
         (("kernels", "*", "sass", "*", "roles"), Role),
     ),
     PlanFile: (),
@@ -60,13 +80,18 @@ def remote_sources(root: Path) -> dict[str, str]:
 def load_kernels(root: Path) -> dict[str, Kernel]:
     """Read kernel/kernels.yaml: the kernels by name."""
     document = read_yaml(root / KERNELS, KERNELS)
+    early = tuple(early_complaints(document.value))
     _fill_in(document.value)
     folder = (root / KERNELS).parent
 
-    def rules(way: Loc, kernel: Kernel) -> Iterable[Complaint]:
-        return kernel_rules(kernel, folder)
+    def rules(way: Loc, kernel: Kernel) -> Iterator[Complaint]:
+        yield from kernel_rules(kernel, folder)
+        yield from program_rules(kernel, folder)
 
-    return read_file(document, KernelsFile, "kernels", rules).kernels
+    file = read_file(document, KernelsFile, "kernels", rules, early)
+    if not file.default:
+        return file.kernels
+    return {**file.kernels, file.default: replace(file.kernels[file.default], default=True)}
 
 
 def load_plan(root: Path, name: str) -> Plan:
@@ -106,21 +131,19 @@ def read_remotes(document: Document) -> dict[str, Remote]:
     return file.remotes or {}
 
 
-_OF_THE_HARNESS = ("level", "kernel_regex", "cases", "shape", "accum_tol")
-"""Keys of which a plain program has none, in files of schema 2."""
-
-
 def _fill_in(value: object) -> None:
     """Write out what an entry of schema 2 may leave unsaid; one of schema 1 says everything.
 
     An entry with no key of the harness is a plain program. One source is that of every arch, and
     without variants there is `production`, whose program is called as the kernel.
     """
-    if not isinstance(value, dict) or value.get("schema") != 2:
+    if not isinstance(value, dict) or value.get("schema") not in (2, 3):
         return
     for loc, entry in _entries(value, ("kernels",), ()):
-        if not any(key in entry for key in _OF_THE_HARNESS):
+        if is_plain(entry):
             entry["level"] = 0
+        if entry.get("level") == 0:
+            fill_in_program(entry)
         if isinstance(source := entry.get("sources"), str):
             entry["sources"] = dict.fromkeys(ARCHS, source)
         entry.setdefault("variants", {"production": {"program": str(loc[-1])}})
@@ -140,9 +163,13 @@ def read_file(
     kind: type[T],
     section: str,
     rules: Callable[[Loc, Any], Iterable[Complaint]],
+    early: Iterable[Complaint] = (),
 ) -> T:
-    """Convert a whole file to its record; raise one ConfigError that lists all its mistakes."""
+    """Convert a whole file to its record; raise one ConfigError that lists all its mistakes, those
+    that were found `early` among them.
+    """
     complaints = [Complaint(loc, text) for loc, text in document.problems.items()]
+    complaints += early
     complaints += _put_names(document.value, kind)
     record, found = convert(kind, document.value)
     complaints += found
@@ -163,7 +190,7 @@ def read_file(
 
 def raise_complaints(document: Document, complaints: Iterable[Complaint], record: T | None) -> T:
     """Return the record if there is nothing to complain of; else raise all of it, with lines."""
-    lines = sorted({(document.line(c.loc), c.text) for c in complaints})
+    lines = sorted({(document.line(written_as(c.loc)), c.text) for c in complaints})
     if lines or record is None:
         raise ConfigError("\n".join(f"{document.label}:{line}: {text}" for line, text in lines))
     return record

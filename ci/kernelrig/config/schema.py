@@ -33,8 +33,9 @@ class RemotesFile:
 class KernelsFile:
     """The kernels to build: kernel/kernels.yaml."""
 
-    schema: Literal[1, 2]
+    schema: Literal[1, 2, 3]
     kernels: dict[str, Kernel]
+    default: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +66,22 @@ def json_schema(kind: type) -> dict[str, Any]:
 
 
 def _allow_short_entries(kernel: dict[str, Any]) -> None:
-    """Allow what config.load fills in: one source for every arch, and no variants."""
+    """Allow what config.load fills in: one source for every arch, no variants, cases of plain
+    programs under the one key, and a metric that is its regular expression alone.
+    """
     sources = kernel["properties"]["sources"]
     kinds = {key: sources.pop(key) for key in ("type", "additionalProperties")}
     sources["anyOf"] = [{"type": "string"}, kinds]
     kernel["required"].remove("variants")
+    cases, own = kernel["properties"]["cases"], kernel["properties"].pop("program_cases")
+    cases["additionalProperties"] = {
+        "anyOf": [cases["additionalProperties"], own["additionalProperties"]]
+    }
+    metrics = kernel["properties"]["metrics"]
+    metrics["additionalProperties"] = {
+        "anyOf": [{"type": "string"}, metrics["additionalProperties"]]
+    }
+    del kernel["properties"]["default"]
 
 
 def record_schema(

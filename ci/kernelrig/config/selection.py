@@ -73,17 +73,22 @@ def choose_recorded(remotes: Mapping[str, Remote], recorded: RecordedRemote, run
 
 
 def choose_kernel(kernels: Mapping[str, Kernel], wanted: str) -> Kernel:
-    """Return the kernel called `wanted`, or else the only one that is not a tool or a baseline."""
+    """Return the kernel called `wanted`, or else the default: what the file's `default` names, or
+    the only one that is not a tool or a baseline.
+    """
     if wanted in kernels:
         return kernels[wanted]
     if not kernels:
         raise ConfigError("kernel/kernels.yaml has no kernels", "add one under 'kernels'")
-    own = [k for k in kernels.values() if not k.baseline and k.name != SELFTEST]
+    own = [k for k in kernels.values() if k.default] or [
+        k for k in kernels.values() if not k.baseline and k.name != SELFTEST
+    ]
     if not wanted and len(own) == 1:
         return own[0]
     wrong = f"unknown kernel '{wanted}'" if wanted else "no kernel was named"
     raise ConfigError(
-        f"{wrong}; kernels: {', '.join(kernels)}{nearest(wanted, kernels)}", "pass --kernel NAME"
+        f"{wrong}; kernels: {', '.join(kernels)}{nearest(wanted, kernels)}",
+        "pass --kernel NAME" if wanted else "pass --kernel NAME, or write `default: NAME`",
     )
 
 

@@ -17,7 +17,18 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernelrig.files.decoder import DoubtfulError, decode
-from kernelrig.model import Case, Experiment, Kernel, ProfilePlan, Remote, Role, Variant
+from kernelrig.model import (
+    FILLED_IN,
+    Case,
+    Experiment,
+    Kernel,
+    PrintedMetric,
+    ProfilePlan,
+    ProgramCase,
+    Remote,
+    Role,
+    Variant,
+)
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -27,7 +38,9 @@ T = TypeVar("T")
 Loc = tuple[str | int, ...]
 """The path to a value: keys and list indices from the top."""
 
-NAMED_BY_KEY: tuple[type, ...] = (Remote, Kernel, Variant, Case, Role, ProfilePlan, Experiment)
+NAMED_BY_KEY: tuple[type, ...] = (
+    *(Remote, Kernel, Variant, Case, ProgramCase, PrintedMetric, Role, ProfilePlan, Experiment),
+)
 """Records whose name is their key in the file, or the file's own: they have no key `name`."""
 
 _WANTED = {
@@ -84,7 +97,8 @@ def nearest(word: str, allowed: Iterable[str]) -> str:
 
 def known_keys(kind: type) -> list[str]:
     hidden = {"name"} if kind in NAMED_BY_KEY else set()
-    return sorted({f.name for f in dataclasses.fields(kind)} - hidden)
+    written = {f.name for f in dataclasses.fields(kind) if not f.metadata.get(FILLED_IN)}
+    return sorted(written - hidden)
 
 
 def unknown_key(kind: type, key: str) -> str:

@@ -11,6 +11,11 @@ from kernelrig.model.rule import SassRules
 from kernelrig.model.tunable import Tunable
 from kernelrig.model.verdict import DeviceKind, Function, Pattern, StageKind
 
+FILLED_IN = "filled in"
+"""Of a field that no file has as a key: what is read from it follows from other keys."""
+FULL = "full"
+"""The case of a stage that names none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Remote:
@@ -110,6 +115,37 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramCase:
+    """One way to start a plain program. Without `args` it has those of its kernel; `env` and
+    `files` are added to the kernel's.
+    """
+
+    name: str
+    args: tuple[str, ...] | None = None
+    env: dict[str, str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """How a plain program is started; `files` are its input files, relative to kernel/."""
+
+    args: tuple[str, ...]
+    env: dict[str, str]
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedMetric:
+    """A number that a plain program prints, the group of `regex`. `better`: which way is good."""
+
+    name: str
+    regex: str
+    unit: str = ""
+    better: Literal["", "lower", "higher"] = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Budget:
     """The limits of a build; None = not limited. Shared memory is static + dynamic bytes a CTA.
 
@@ -172,11 +208,33 @@ class Kernel:
     expected_lines: tuple[str, ...] = ()
     cuda: bool = True
     extras: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    program_cases: dict[str, ProgramCase] = field(default_factory=dict, metadata={FILLED_IN: True})
+    must_print: str = ""
+    must_not_print: str = ""
+    metrics: dict[str, PrintedMetric] = field(default_factory=dict)
+    default: bool = field(default=False, metadata={FILLED_IN: True})
+
+    def invocation(self, case: str) -> Invocation:
+        """Return how a plain program is started for `case`; one that it lacks is as without."""
+        own = self.program_cases.get(case or FULL, ProgramCase(case))
+        args = self.args if own.args is None else own.args
+        return Invocation(
+            args, {**self.env, **own.env}, tuple(dict.fromkeys((*self.files, *own.files)))
+        )
+
+    @property
+    def judges_output(self) -> bool:
+        """Whether anything that a plain program prints is judged."""
+        return bool(self.expected_lines or self.must_print or self.must_not_print)
 
     def judged_as(self, kind: StageKind) -> StageKind:
-        """Return what a stage of `kind` is of this kernel: a plain program compares no outputs."""
-        plain = kind is StageKind.CHECKSUM and not self.level
-        return StageKind.EXIT_STATUS if plain else kind
+        """Return what a stage of `kind` is of this kernel: nothing but its own program compares a
+        plain program's outputs, and measures its times.
+        """
+        plain = {StageKind.CHECKSUM: StageKind.EXIT_STATUS, StageKind.TIMING: StageKind.METRICS}
+        return kind if self.level else plain.get(kind, kind)
 
     def label_for(self, arch: str) -> str:
         """Return what every report must say of a build for `arch`, empty if nothing."""

@@ -83,7 +83,8 @@ class StageRecord:
 class Provenance:
     """Where a run comes from: enough to reproduce it; `no_commit` is why there is no commit.
 
-    `not_in_commit` are the files that went into its builds and are not as they were committed.
+    `not_in_commit` are the files that went into its builds and are not as they were committed,
+    `files` the SHA-256 of each input file of a plain program by its path in the project.
     """
 
     commit: str
@@ -95,6 +96,7 @@ class Provenance:
     toolchain: str
     no_commit: str = ""
     not_in_commit: tuple[str, ...] = ()
+    files: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ class StageKind(StrEnum):
     EXIT_STATUS = "exit status"  # what a checksum stage is of a plain program
     SANITIZER = "sanitizer"
     TIMING = "timing"
+    METRICS = "metrics"  # what a timing stage is of a plain program: what it prints of itself
     PROFILE = "profile"
     BENCH = "bench"
     FAULT = "fault"

@@ -118,7 +118,7 @@ def _timing(run: Run) -> str:
     if run.bench is not None:
         compared = [s for s in run.stages if s.kind is StageKind.BENCH]
         return "; ".join(markdown(_compared(s)) for s in compared) or "not in this run"
-    stages = [s for s in run.stages if s.kind is StageKind.TIMING]
+    stages = [s for s in run.stages if s.kind in (StageKind.TIMING, StageKind.METRICS)]
     if not stages:
         return "not in this run"
     return "; ".join(_timing_of(stage, run.kernel.label_for(run.arch)) for stage in stages)
@@ -135,7 +135,8 @@ def _compared(stage: StageRecord) -> str:
 
 def _timing_of(stage: StageRecord, label: str) -> str:
     facts = [_fact(stage.checks, name) for name in ("median", "throughput", "samples", "regime")]
-    if not has_run(stage) or not any(value for _, value in facts):
+    plain = stage.kind is StageKind.METRICS
+    if plain or not has_run(stage) or not any(value for _, value in facts):
         return markdown(f"{stage_word(stage)}: {stage.verdict.summary}")
     said = ", ".join(f"{name} {value}" for name, value in facts if value)
     baseline = (c.verdict.summary for c in stage.checks if c.name == BASELINE_CHECK)

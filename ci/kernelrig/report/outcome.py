@@ -173,7 +173,7 @@ def scope(run: Run) -> str:
         return f"{_joined(left)} only" if left else ""
     kinds, _ = _ESTABLISHED[run.purpose]
     judged = {s.kind for s in run.stages if s.kind in kinds and _establishes(s)}
-    bare = judged == {StageKind.EXIT_STATUS} and not run.kernel.expected_lines
+    bare = judged == {StageKind.EXIT_STATUS} and not run.kernel.judges_output
     return "the exit status only" if bare else ""
 
 

@@ -1,6 +1,7 @@
 """The figures of a recorded run, as the history keeps them and rules of experiments name them.
 
     time_ms  sm_mhz  power_w  temperature_c  energy_j          of a timing stage, and of a bench
+    the metrics of kernels.yaml                                of a plain program's timing stage
     change_percent  mdd_percent  noise_percent                 of a bench: B compared with A
     cycles.ROLE_AND_PHASE                                      of a timing variant's phases
     registers  spill_bytes  stack_bytes  shared_bytes          of a build
@@ -30,6 +31,7 @@ from kernelrig.model import (
     Build,
     Candidate,
     DeviceKind,
+    Host,
     HostClass,
     Observed,
     Outcome,
@@ -54,7 +56,7 @@ def observe(folder: Path, run: Run) -> tuple[Observed, ...]:
     if run.state != "finished":
         return ()
     found: list[Observed] = []
-    for part in (_builds, _timings, _bench, _profiles):
+    for part in (_builds, _timings, _printed, _bench, _profiles):
         try:
             found += part(folder, run)
         except (CiError, OSError):
@@ -139,6 +141,41 @@ def _timings(folder: Path, run: Run) -> Iterator[Observed]:
             continue
         host_class, own = found
         yield from _timing(folder, run, record, host_class, own)
+
+
+def _printed(_: Path, run: Run) -> Iterator[Observed]:
+    """Yield what a plain program says of itself on a GPU, where no stage found it wrong."""
+    if run.host is None or any(s.verdict.outcome is Outcome.FAIL for s in run.stages):
+        return
+    for record in run.stages:
+        judged = record.kind is StageKind.METRICS and record.verdict.outcome is Outcome.PASS
+        if judged and record.device is DeviceKind.GPU:
+            yield from _of_metrics(run, record, run.host)
+
+
+def _of_metrics(run: Run, record: StageRecord, host: Host) -> Iterator[Observed]:
+    of = _of_run(
+        run,
+        stage=record.name,
+        variant=record.variant or run.variant,
+        regime="printed by the program",
+        host_class=f"{record.machine}, driver {host.driver.split('.')[0]}",
+        card=host.gpu.get("uuid", ""),
+        build=record.build,
+    )
+    for check in record.checks:
+        if check.name in run.kernel.metrics and check.facts.get("metric") == check.name:
+            facts = check.facts
+            yield replace(
+                of,
+                metric=check.name,
+                case=facts["case"],
+                value=float(facts["value"]),
+                low=float(facts["least"]),
+                high=float(facts["most"]),
+                samples=int(facts["processes"]),
+                unit=facts.get("unit", ""),
+            )
 
 
 def _timing(

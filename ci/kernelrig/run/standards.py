@@ -71,7 +71,15 @@ def _static(kernel: Kernel, arch: str, variant: str) -> dict[str, object]:
 
 def _of_outputs(kernel: Kernel, arch: str, variant: str, stage: Stage) -> dict[str, object]:
     if not kernel.level:
-        return {"args": kernel.args, "expected_lines": kernel.expected_lines}
+        start = kernel.invocation(stage.case)
+        more = {
+            "env": start.env,
+            "files": start.files,
+            "must_print": kernel.must_print,
+            "must_not_print": kernel.must_not_print,
+        }
+        said = {"args": start.args, "expected_lines": kernel.expected_lines}
+        return said | {key: value for key, value in more.items() if value}
     return {
         "case": kernel.cases.get(stage.case or "full"),
         "patterns": stage.patterns,

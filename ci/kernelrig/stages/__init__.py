@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kernelrig.stages.harness.result import Clock, load_result
     from kernelrig.stages.jobs import inspect_early, stage_jobs
     from kernelrig.stages.plain.emulated_program import emulated_programs, program_place
+    from kernelrig.stages.plain.invocation import FILES, input_files
     from kernelrig.stages.preflight.reader import judge_preflight
     from kernelrig.stages.profile.merged_plans import merge_plans
     from kernelrig.stages.table import why_not
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from kernelrig.stages.verdicts import read_stage
 
 __all__ = [
+    "FILES",
     "MAX_IMAGES",
     "OBSERVERS",
     "OUTPUT",
@@ -38,6 +40,7 @@ __all__ = [
     "Launch",
     "emulated_programs",
     "expected_rows",
+    "input_files",
     "inspect_early",
     "judge_preflight",
     "launches",

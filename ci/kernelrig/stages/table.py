@@ -35,6 +35,7 @@ from kernelrig.stages.emulation.reader import read_emulated_checksum, read_emula
 from kernelrig.stages.fault.reader import read_fault
 from kernelrig.stages.plain.command import program_commands
 from kernelrig.stages.plain.emulated_program import emulated_program_commands
+from kernelrig.stages.plain.metrics import metric_commands, read_metrics
 from kernelrig.stages.plain.program_findings import read_emulated_program
 from kernelrig.stages.plain.reader import read_program
 from kernelrig.stages.profile.command import profile_commands
@@ -84,7 +85,9 @@ TABLE: Mapping[StageKind, Row] = {
         emulated=Pair(emulated_sanitizer_commands, read_emulated_sanitizer),
         emulated_plain=_EMULATED_PROGRAM,
     ),
-    StageKind.TIMING: Row(harness=Pair(timing_commands, read_timing)),
+    StageKind.TIMING: Row(
+        harness=Pair(timing_commands, read_timing), plain=Pair(metric_commands, read_metrics)
+    ),
     StageKind.PROFILE: Row(harness=_PROFILE, plain=_PROFILE),
     StageKind.BENCH: Row(harness=_BENCH, plain=_BENCH),
     StageKind.FAULT: Row(emulated=Pair(emulated_fault_commands, read_fault)),
@@ -111,6 +114,8 @@ def why_not(kernel: Kernel, arch: str, stage: Stage, device: DeviceKind = Device
         return lacking or why_not_emulated(kernel, stage)
     if find_pair(kernel, stage.kind, device) is None:
         return f"{kernel.name} is a plain program: it has no {stage.kind} mode"
+    if stage.kind is StageKind.TIMING and not kernel.level and not kernel.metrics:
+        return f"{kernel.name} is a plain program without 'metrics': nothing says its times"
     if stage.kind in _NEED_CUDA and not kernel.cuda:
         return f"{kernel.name} is a CPU program (cuda: false)"
     return lacking

@@ -132,7 +132,8 @@ def upload_set(directory: RunDirectory, *, system_cuda: bool = False) -> UploadS
         needed = stages.launches(run.plan, run.kernel, builds, remote, run.seed)
         files = prepare_launches(directory.folder, needed, run.kernel, builds)
         files |= prepare_programs(directory, system_cuda=system_cuda)
-        return UploadSet(files, {rundir.sha256_file(path): path for path in files.values()})
+        blobs = {rundir.sha256_file(path): path for path in files.values()}
+        return _with_input_files(directory, UploadSet(files, blobs))
     placed = [*builds.by_variant.items(), *((("", t),) if (t := builds.selftest) else ())]
     files = {str(rundir.build_folder(Path(), v) / b.program): b.binary for v, b in placed}
     # By the hash that was verified when the build was loaded: a file changed since is detected.
@@ -140,4 +141,12 @@ def upload_set(directory: RunDirectory, *, system_cuda: bool = False) -> UploadS
     if remote.tools == "ship" and any(s.kind is StageKind.SANITIZER for s in run.plan.stages):
         files["tools/"] = wheel = toolchain.fetch_sanitizer_wheel(directory.root)
         blobs[rundir.sha256_file(wheel)] = wheel
-    return UploadSet(files, blobs)
+    return _with_input_files(directory, UploadSet(files, blobs))
+
+
+def _with_input_files(directory: RunDirectory, upload: UploadSet) -> UploadSet:
+    """Add the input files of plain programs, by the hashes that the run's record has of them."""
+    known = directory.run.provenance.files
+    placed = {str(stages.FILES / name): directory.root / name for name in known}
+    blobs = {digest: directory.root / name for name, digest in known.items()}
+    return UploadSet(upload.files | placed, upload.blobs | blobs)

@@ -20,6 +20,7 @@ from kernelrig.bench import interleave
 from kernelrig.model import Bench, Command, Pattern, Slot, Stage
 from kernelrig.stages.checksum.command import watchdog_s
 from kernelrig.stages.context import Setup, case_text, stage_case
+from kernelrig.stages.plain.command import program_command
 from kernelrig.stages.timing.command import timed_command
 
 RELAY, CHOICE = "relay", "KERNELRIG_CHOICE_FILE"
@@ -73,8 +74,8 @@ def slot_commands(
 def _lone_command(stage: Stage, bench: Bench, number: int, slot: Slot, setup: Setup) -> Command:
     name, kernel = command_name(number, slot), setup.kernel
     if not kernel.level:
-        argv, env = (setup.program, *kernel.args), {"KERNELRIG_SAMPLES": f"{name}.samples"}
-        return Command(name, argv, stage.time_s, env=env, core_dump=kernel.cuda)
+        command = program_command(name, stage, setup)
+        return replace(command, env={**command.env, "KERNELRIG_SAMPLES": f"{name}.samples"})
     command = timed_command(name, slot_stage(stage, bench, slot), setup)
     if kernel.baseline:
         return replace(command, env={CHOICE: choice_file(slot.candidate)})

@@ -1,7 +1,8 @@
 """The bench stage: what each candidate measured in its slots, and the result of each pair.
 
 Harness programs time themselves. A plain program prints a line `sample_ms NUMBER` for each of its
-samples, or writes it into the file that its environment calls KERNELRIG_SAMPLES. The statistics are
+samples, or writes it into the file that its environment calls KERNELRIG_SAMPLES; where it does
+neither, its first metric counts that is a time. The statistics are
 kernelrig.bench's.
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from kernelrig.errors import ProtocolError
 from kernelrig.files import serialization
 from kernelrig.files.rundir import write_atomic
 from kernelrig.model import (
@@ -31,6 +33,7 @@ from kernelrig.model import (
     Verdict,
     broken,
     passed,
+    unreadable,
 )
 from kernelrig.stages.bench.command import (
     RELAY,
@@ -45,6 +48,7 @@ from kernelrig.stages.bench.process import ended_process, read_choice
 from kernelrig.stages.context import Context, Setup
 from kernelrig.stages.harness.ended import judge_end, judge_missing
 from kernelrig.stages.harness.result import Clock, HarnessResult
+from kernelrig.stages.plain.metrics import printed_times_ms
 from kernelrig.stages.plain.reader import judge_program
 from kernelrig.stages.record import find_command, log_tail, read_log, read_text, stage_record
 from kernelrig.stages.timing.plausibility import find_untimely
@@ -235,8 +239,13 @@ def _read_process(
         if wrong.outcome != "pass":
             return wrong
         if not found:
+            try:
+                found = printed_times_ms(context.kernel, folder, command.name, ended.seconds)
+            except ProtocolError as e:
+                return unreadable(e.message, e.hint)
+        if not found:
             said = log_tail(folder, command.name)
-            return broken("it printed no `sample_ms NUMBER` that is a time", *said)
+            return broken("it printed no `sample_ms NUMBER`, and no metric of it is a time", *said)
         if untimely := find_untimely(found, ended.seconds):
             return broken(f"{untimely}; the times are not counted", *log_tail(folder, command.name))
         gpu = context.host.gpu if context.kernel.cuda else {}

@@ -5,6 +5,7 @@ Stages of one case share one run of the program, under all observers; each takes
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from kernelrig.files.rundir import stage_folder
@@ -27,6 +28,7 @@ from kernelrig.stages.emulation.command import (
     emulator_command,
     why_not_emulated,
 )
+from kernelrig.stages.plain.invocation import program_env, program_words
 
 PART = "program"
 """The command that takes the part of an exit status stage: what memcheck and synccheck find."""
@@ -63,7 +65,8 @@ def first_of(stage: Stage, plan: Plan, kernel: Kernel) -> Stage:
 
 
 def _way(stage: Stage, kernel: Kernel) -> tuple[object, ...]:
-    return (stage.variant, kernel.args)
+    start = kernel.invocation(stage.case)
+    return (stage.variant, start.args, tuple(start.env.items()), start.files)
 
 
 def emulated_program_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
@@ -80,9 +83,12 @@ def emulated_program_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]
             *("program", str(Path("../..") / program_place(setup.variant))),
             *("--arch", setup.build.arch, "--observe", ",".join(OBSERVERS.values())),
             *("--schedules", str(how.schedules), "--seed", str(how.seed)),
-            *("--engine", how.engine.value, "--json", str(findings), "--", *setup.kernel.args),
+            *("--engine", how.engine.value, "--json", str(findings), "--"),
+            *program_words(setup.kernel, stage.case),
         )
-        commands = (emulator_command(RUN, words, max(stage.time_s, LEAST_S), (0, 1, 2)),)
+        made = emulator_command(RUN, words, max(stage.time_s, LEAST_S), (0, 1, 2))
+        env = program_env(setup.kernel, stage.case)
+        commands = (replace(made, env={**env, **made.env}),)
     else:
         index = setup.plan.on_host.index(first) + 1
         findings = stage_folder(Path("../.."), index, first.name) / findings

@@ -35,7 +35,7 @@ from kernelrig.stages.emulation.findings_file import SPLIT, Found, judge_emulato
 from kernelrig.stages.emulation.reader import NOTE
 from kernelrig.stages.harness.ended import judge_missing
 from kernelrig.stages.plain.emulated_program import PART
-from kernelrig.stages.plain.reader import judge_exit_status
+from kernelrig.stages.plain.reader import judge_exit_status, judge_patterns
 from kernelrig.stages.record import find_command, stage_record
 
 HOST_ACCESS = "host-access"
@@ -119,10 +119,12 @@ def read_emulated_program(
     review = acceptance(context)
     errors, warnings = _findings(seen, "error", context), _findings(seen, "warning", context)
     verdict = _judge_launches(name, seen, errors)
+    where = folder / commands[name].argv[commands[name].argv.index(SPLIT) + 1]
     if not stage.tool:
-        where = folder / commands[name].argv[commands[name].argv.index(SPLIT) + 1]
         verdict = _judge_end(seen, where.parent, verdict, context)
     checks = [Check(title, verdict, seconds, facts=_facts(seen))]
+    if not stage.tool and (output := judge_patterns(where.parent, RUN, context)):
+        checks.append(Check("output", output))
     checks += [_finding_check(f, name, review) for f in errors]
     notes = [_note(seen), *(f"{name} warns: {describe(f)}" for f in warnings)]
     if not stage.tool:

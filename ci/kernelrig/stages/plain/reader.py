@@ -5,11 +5,13 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+from kernelrig.errors import ProtocolError
 from kernelrig.model import (
     Check,
     Command,
     CommandResult,
     Kernel,
+    Outcome,
     Stage,
     StageJob,
     StageRecord,
@@ -18,9 +20,11 @@ from kernelrig.model import (
     broken,
     failed,
     passed,
+    unreadable,
 )
 from kernelrig.stages.context import Context
 from kernelrig.stages.harness.ended import judge_end, judge_missing
+from kernelrig.stages.plain.pattern_search import find_patterns
 from kernelrig.stages.record import find_command, log_tail, read_log, stage_record
 
 
@@ -40,21 +44,55 @@ def read_program(
         verdict = (
             judge_missing(command)
             if ended is None
-            else judge_program(command, ended, folder, context)
+            else judge_start(command, ended, folder, context)
         )
         seconds = ended.seconds if ended else 0.0
         checks.append(Check(f"{context.build.program} runs", verdict, seconds))
+        if ended is not None and (said := judge_patterns(folder, command.name, context)):
+            checks.append(Check("output", said))
     return stage_record(stage, result, context, checks)
 
 
 def judge_program(
     command: Command, ended: CommandResult, folder: Path, context: Context
 ) -> Verdict:
+    """Judge one start of the program by all that is expected: its end, lines and patterns."""
+    verdict = judge_start(command, ended, folder, context)
+    if verdict.outcome is not Outcome.PASS:
+        return verdict
+    said = judge_patterns(folder, command.name, context)
+    return verdict if said is None or said.outcome is Outcome.PASS else said
+
+
+def judge_patterns(folder: Path, name: str, context: Context) -> Verdict | None:
+    """Judge what must and must not match in `name`'s output; None if kernels.yaml names neither."""
+    kernel = context.kernel
+    wanted = {"must_print": kernel.must_print, "must_not_print": kernel.must_not_print}
+    wanted = {key: pattern for key, pattern in wanted.items() if pattern}
+    if not wanted:
+        return None
+    outputs = [folder / f"{name}.{stream}.log" for stream in ("stdout", "stderr")]
+    if missing := next((path.name for path in outputs if not path.is_file()), ""):
+        return broken(f"{missing} is missing: nothing says what the program printed")
+    try:
+        found = find_patterns(wanted, outputs)
+    except ProtocolError as e:
+        return unreadable(e.message, e.hint)
+    if kernel.must_print and not found["must_print"]:
+        tail = log_tail(folder, name)
+        return failed(f"nothing that it printed matches must_print: {kernel.must_print}", *tail)
+    if bad := found.get("must_not_print"):
+        return failed(f"it printed '{bad[0]}', which must_not_print matches", *bad[1:5])
+    return passed(f"as {' and '.join(wanted)} say")
+
+
+def judge_start(command: Command, ended: CommandResult, folder: Path, context: Context) -> Verdict:
+    """Judge one start of the program by its exit status and the lines that it must print."""
     if (verdict := judge_end(command, ended, folder, context)) is not None:
         return verdict
     assert ended.exit_code is not None, "judge_end returns a verdict for every other end"
     verdict = judge_exit_status(ended.exit_code, folder, command.name, context)
-    if verdict.outcome == "pass" and not context.kernel.expected_lines:
+    if verdict.outcome is Outcome.PASS and not context.kernel.judges_output:
         return passed(f"{verdict.summary}; nothing else was checked")
     return verdict
 

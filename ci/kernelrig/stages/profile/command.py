@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernelrig.model import Command, Pattern, ProfileRun, Stage
 from kernelrig.stages.checksum.command import watchdog_s
 from kernelrig.stages.context import Setup, case_text, stage_case
+from kernelrig.stages.plain.invocation import program_env, program_words
 
 PATTERN = Pattern.RANDOM
 
@@ -12,8 +13,14 @@ PATTERN = Pattern.RANDOM
 def profile_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
     """Return the profiled runs of the program; their reports are read here, not exported there."""
     assert setup.profiling is not None, "a run of a profile stage says what it measures"
+    env = program_env(setup.kernel, stage.case)
     return tuple(
-        Command(run.name, (*_ncu_argv(run, setup), *_program_argv(run, stage, setup)), stage.time_s)
+        Command(
+            run.name,
+            (*_ncu_argv(run, setup), *_program_argv(run, stage, setup)),
+            stage.time_s,
+            env=env,
+        )
         for run in setup.profiling.runs
     )
 
@@ -28,15 +35,20 @@ def _ncu_argv(run: ProfileRun, setup: Setup) -> tuple[str, ...]:
         *("--replay-mode", run.replay, "--clock-control", run.clocks),
         *("--cache-control", run.caches),
         *("--launch-skip", str(run.launch_skip), "--launch-count", str(run.launch_count)),
-        *("--kernel-name", f"regex:{run.kernel or setup.kernel.kernel_regex}"),
+        *_kernel_option(run.kernel or setup.kernel.kernel_regex),
         *options,
         *("--force-overwrite", "--export", run.name),
     )
 
 
+def _kernel_option(pattern: str) -> tuple[str, ...]:
+    """Return which kernels are meant; a plain program may leave it open."""
+    return ("--kernel-name", f"regex:{pattern}") if pattern else ()
+
+
 def _program_argv(run: ProfileRun, stage: Stage, setup: Setup) -> tuple[str, ...]:
     if setup.kernel.level == 0:
-        return (setup.program, *setup.kernel.args)
+        return (setup.program, *program_words(setup.kernel, stage.case))
     return (
         *(setup.program, "--mode", "once", "--samples", str(run.launch_skip + run.launch_count)),
         *("--case", case_text(stage_case(setup.kernel, stage))),

@@ -7,6 +7,7 @@ import hashlib
 from kernelrig.model import Command, Host, Pattern, RecordedRemote, Stage, Tool
 from kernelrig.stages.checksum.command import watchdog_s
 from kernelrig.stages.context import Setup, case_text, stage_case
+from kernelrig.stages.plain.invocation import program_env, program_words
 
 TOOL = "compute-sanitizer"
 ERROR_EXIT = 86
@@ -73,6 +74,7 @@ def sanitizer_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
             stage.tool,
             (*argv, *_file_options(stage.tool), *_program_argv(stage, setup)),
             stage.time_s,
+            env=program_env(setup.kernel, stage.case),
         ),
     )
 
@@ -88,7 +90,7 @@ def _file_options(tool: str) -> tuple[str, ...]:
 
 def _program_argv(stage: Stage, setup: Setup) -> tuple[str, ...]:
     if setup.kernel.level == 0:
-        return (setup.program, *setup.kernel.args)
+        return (setup.program, *program_words(setup.kernel, stage.case))
     return (
         *(setup.program, "--mode", "once", "--samples", "1"),
         *("--case", case_text(stage_case(setup.kernel, stage))),

@@ -21,6 +21,7 @@ from kernelrig.model import (
     CommandResult,
     EndedBy,
     Finding,
+    Outcome,
     Stage,
     StageJob,
     StageRecord,
@@ -38,7 +39,7 @@ from kernelrig.stages.harness.assertion import read_assertions
 from kernelrig.stages.harness.ended import judge_exit, judge_lost
 from kernelrig.stages.harness.hang import WaitNames, describe_wait, read_triage
 from kernelrig.stages.harness.result import Asked, find_mismatch, load_result
-from kernelrig.stages.plain.reader import missing_lines
+from kernelrig.stages.plain.reader import judge_patterns, missing_lines
 from kernelrig.stages.record import (
     TAIL_LINES,
     find_command,
@@ -259,7 +260,10 @@ def _judge_proof(stage: Stage, folder: Path, context: Context) -> Verdict | None
     if context.kernel.level == 0:
         stdout = read_log(folder, stage.tool) or ""
         missing = missing_lines(context.kernel, stdout)
-        return failed(f"the program did not print '{missing[0]}'") if missing else None
+        if missing:
+            return failed(f"the program did not print '{missing[0]}'")
+        said = judge_patterns(folder, stage.tool, context)
+        return None if said is None or said.outcome is Outcome.PASS else said
     try:
         seen = load_result(folder / f"{stage.tool}.json")
     except ProtocolError as e:

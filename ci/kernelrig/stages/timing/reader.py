@@ -61,7 +61,7 @@ def read_timing(
 
     There must be one of the timed variant. One of another variant may be skipped, but not fail.
     """
-    gate = _judge_gate(context)
+    gate = judge_gate(context)
     if gate is not None:
         return stage_record(stage, result, context, [Check("time", gate)])
     command = next((c for c in job.commands if c.name == COMMAND), None)
@@ -87,15 +87,20 @@ def load_timing(folder: Path) -> HarnessResult:
     return load_result(folder / f"{COMMAND}.json")
 
 
-def _judge_gate(context: Context) -> Verdict | None:
-    checksums = [r for r in context.earlier.values() if r.kind is StageKind.CHECKSUM]
+def judge_gate(context: Context) -> Verdict | None:
+    """Return why a time does not count: its build was not found right in this run. None if it was.
+
+    Of a plain program what is right is its exit status, and its output.
+    """
+    kind = context.kernel.judged_as(StageKind.CHECKSUM)
+    checksums = [r for r in context.earlier.values() if r.kind is kind]
     own = [r for r in checksums if r.variant == context.build.variant]
     if not own:
-        what = f"no checksum stage of variant {context.build.variant} is in this run"
+        what = f"no {kind} stage of variant {context.build.variant} is in this run"
         return broken(f"not counted: {what}; add one to --only")
     bad = [r.name for r in checksums if r.verdict.outcome in (Outcome.FAIL, Outcome.ERROR)]
     if bad:
-        return skipped(f"not counted: checksum stage {bad[0]} did not pass")
+        return skipped(f"not counted: {kind} stage {bad[0]} did not pass")
     unjudged = next((r for r in own if r.verdict.outcome is Outcome.SKIP), None)
     if unjudged is None:
         return None

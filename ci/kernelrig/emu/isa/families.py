@@ -32,6 +32,7 @@ from kernelrig.emu.isa import (
     tcgen05_mma,
     tcgen05_scaled,
     tensor_copy,
+    tensor_map_edit,
     warp,
     wgmma,
 )
@@ -44,7 +45,8 @@ FAMILIES = (
     address, atomic, barrier, bits, bulk, cluster_launch, compare, control, convert, convert_narrow,
     cp_async,
     fence, float, half, integer, logic, matrix_load, mbarrier, memory, mma, move, remote_store,
-    tcgen05_alloc, tcgen05_copy, tcgen05_load, tcgen05_mma, tcgen05_scaled, tensor_copy, warp,
+    tcgen05_alloc, tcgen05_copy, tcgen05_load, tcgen05_mma, tcgen05_scaled, tensor_copy,
+    tensor_map_edit, warp,
     wgmma,
 )  # fmt: skip
 

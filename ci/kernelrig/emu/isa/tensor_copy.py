@@ -31,6 +31,7 @@ from kernelrig.emu.tensor.tensor_map import (
     Clip,
     TensorMap,
     decode,
+    draft_errors,
     swizzled,
 )
 from kernelrig.ptx import Instruction, Operand, TensorAddress
@@ -121,7 +122,11 @@ def _box(issuer: Issuer, address: Array, coordinates: tuple[Array, ...], write: 
     if at is None:
         return None
     memory = issuer.machine.memory.global_
-    map_ = decode(memory.bytes[at : at + IMAGE_BYTES].tobytes())
+    found = memory.bytes[at : at + IMAGE_BYTES].tobytes()
+    map_ = decode(found)
+    if errors := draft_errors(found):
+        issuer.report("descriptor", f"the tensor map was edited, and is none: {errors[0]}", at)
+        return None
     if map_ is None:
         text = "these 128 bytes are no tensor map: pass one that cuTensorMapEncodeTiled made, as a"
         issuer.report("descriptor", f"{text} __grid_constant__ parameter or in global memory", at)

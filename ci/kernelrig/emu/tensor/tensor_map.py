@@ -40,6 +40,15 @@ NAN_FILL = b"\xf7\x7f"
 _MAGIC = b"tiledmap"
 _IMAGE = struct.Struct("<8s6B2xQ5I4x4Q5H5B")  # dims less 1: the largest is 2^32
 _CHECKSUM = struct.Struct("<I")
+_DRAFT = b"mapdraft"
+"""The mark of a map that a kernel edits, and that is none yet."""
+_LISTS = {"global_dim": (8, 5), "global_stride": (13, 4), "box_dim": (17, 5),
+          "element_stride": (22, 5)}  # fmt: skip
+_FIELDS = {"elemtype": 1, "rank": 2, "swizzle_mode": 3, "interleave_layout": 4, "fill_mode": 6,
+           "global_address": 7}  # fmt: skip
+"""Where fields of tensormap.replace stand in an image: the first and how many, or the one."""
+_ELEMENT_CODES = {**{n: n for n in range(8)}, 9: 8, 10: 9}
+"""Numbers of types in PTX ISA, Table 33, and in cuda.h: PTX has an f32 with .ftz between."""
 
 
 @dataclass(frozen=True)
@@ -202,8 +211,7 @@ class TensorMap:
             *_padded([d - 1 for d in self.dims], 5), *_padded(self.strides_bytes, 4),
             *_padded(self.box, 5), *_padded(steps, 5),
         )  # fmt: skip
-        body = body.ljust(IMAGE_BYTES - _CHECKSUM.size, b"\0")
-        return body + _CHECKSUM.pack(zlib.crc32(body))
+        return _sealed(body)
 
 
 class Clip(NamedTuple):
@@ -222,6 +230,54 @@ class Clip(NamedTuple):
         return 0 in self.shape
 
 
+def edited(image: bytes, field: str, at: int, value: int) -> bytes:
+    """Return an image with another `field` of tensormap.replace (PTX ISA 9.7.9.28, Table 33).
+
+    What was no map is one of zeros. It is a map for copies as soon as it breaks no rule.
+
+    Raises:
+        ValueError: the field has no such place or value.
+    """
+    known = image[: len(_MAGIC)] in (_MAGIC, _DRAFT)
+    words = list(_IMAGE.unpack_from(image if known else bytes(IMAGE_BYTES)))
+    if field in _LISTS:
+        first, count = _LISTS[field]
+        if not 0 <= at < count:
+            raise ValueError(f"ordinal {at}: 0 to {count - 1} are allowed")
+        limit = {"global_stride": 64, "global_dim": 32, "box_dim": 16, "element_stride": 8}[field]
+        number = value - 1 if field == "global_dim" else value
+        if number < 0 or number >> limit:
+            raise ValueError(f"{value} is out of range")
+        words[first + at] = number
+    else:
+        known_values = _ELEMENT_CODES if field == "elemtype" else {n: n for n in range(256)}
+        if field == "rank":
+            known_values = {n: n + 1 for n in range(5)}
+        if field != "global_address" and value not in known_values:
+            raise ValueError(f"{value} is not supported")
+        words[_FIELDS[field]] = value if field == "global_address" else known_values[value]
+    words[0] = _MAGIC
+    made = _sealed(_IMAGE.pack(*words))
+    if (map_ := decode(made)) is None or map_.errors():
+        words[0] = _DRAFT
+        made = _sealed(_IMAGE.pack(*words))
+    return made
+
+
+def _sealed(fields: bytes) -> bytes:
+    body = fields.ljust(IMAGE_BYTES - _CHECKSUM.size, b"\0")
+    return body + _CHECKSUM.pack(zlib.crc32(body))
+
+
+def draft_errors(image: bytes) -> tuple[str, ...]:
+    """Return what makes an edited map none; empty where it was not edited."""
+    if image[: len(_DRAFT)] != _DRAFT:
+        return ()
+    made = _sealed(_MAGIC + image[len(_MAGIC) : -_CHECKSUM.size])
+    map_ = decode(made)
+    return ("a field has no meaning",) if map_ is None else map_.errors()
+
+
 @lru_cache(maxsize=1024)
 def decode(image: bytes) -> TensorMap | None:
     """Read a tensor map; None where the bytes are none."""
@@ -232,6 +288,10 @@ def decode(image: bytes) -> TensorMap | None:
         return None
     _, dtype, rank, swizzle, interleave, promotion, fill, address, *lists = _IMAGE.unpack_from(body)
     dims, strides, box, steps = lists[:5], lists[5:9], lists[9:14], lists[14:19]
+    tables = ((dtype, ELEMENT_BYTES), (swizzle, SWIZZLES), (interleave, INTERLEAVES),
+              (promotion, L2_PROMOTIONS), (fill, OOB_FILLS))  # fmt: skip
+    if any(number >= len(table) for number, table in tables) or not 1 <= rank <= 5:
+        return None
     return TensorMap(
         list(ELEMENT_BYTES)[dtype],
         address,

@@ -128,6 +128,21 @@ def test_the_ctas_of_a_cooperative_launch_wait_for_one_another(run: partial[Ran]
     assert ran.run.launches[0].ctas == 0
 
 
+def test_a_captured_graph_runs_at_each_launch_and_not_before(run: partial[Ran]) -> None:
+    ran = run("captured")
+    first, second = ran.printed.splitlines()
+    assert first == "0 0, 0 times 31, 2 times 62"
+    # StreamCaptureUnsupported, Invalidated; the same; Implicit, Invalidated; Unmatched or Unjoined
+    assert second == "900 901 900 901 906 901 904 903"
+    assert (ran.findings, len(ran.run.launches)) == ([], 2)
+
+
+def test_nodes_of_a_graph_run_behind_what_they_need(run: partial[Ran]) -> None:
+    ran = run("nodes")
+    assert ran.printed == "0, 63, 280, 3 nodes, 1\n"
+    assert ran.findings == []
+
+
 def test_registered_host_memory_is_shared_with_kernels(run: partial[Ran]) -> None:
     ran = run("pinned-later")
     assert (ran.printed, ran.findings) == ("1 713 1\n", [])

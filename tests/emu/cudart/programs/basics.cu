@@ -161,6 +161,85 @@ static int pinned_later() {
   return 0;
 }
 
+// Two streams are captured and joined: y = 0, y += 2 x, then host and copy. Nothing runs before the
+// graph is launched.
+static int captured() {
+  float *x = on_device<float>(32), *y = on_device<float>(32), h[32];
+  for (int i = 0; i < 32; i++)
+    h[i] = i;
+  cudaMemcpy(x, h, sizeof h, cudaMemcpyHostToDevice);
+  cudaStream_t one, two;
+  cudaEvent_t fork, join;
+  cudaStreamCreate(&one), cudaStreamCreate(&two), cudaEventCreate(&fork), cudaEventCreate(&join);
+  int count = 0;
+  cudaStreamBeginCapture(one, cudaStreamCaptureModeGlobal);
+  cudaMemsetAsync(y, 0, 128, one);
+  cudaEventRecord(fork, one);
+  cudaStreamWaitEvent(two, fork, 0);
+  axpy<<<1, 32, 0, two>>>(y, x, 2, 32);
+  cudaEventRecord(join, two);
+  cudaStreamWaitEvent(one, join, 0);
+  cudaLaunchHostFunc(one, [](void* at) { ++*static_cast<int*>(at); }, &count);
+  cudaMemcpyAsync(h, y, sizeof h, cudaMemcpyDeviceToHost, one);
+  cudaGraph_t graph;
+  cudaError_t ended = cudaStreamEndCapture(one, &graph);
+  cudaGraphExec_t exec;
+  cudaError_t made = cudaGraphInstantiate(&exec, graph, 0);
+  printf("%d %d, %d times %g, ", ended, made, count, h[31]);
+  for (int i = 0; i < 2; i++)
+    cudaGraphLaunch(exec, one);
+  printf("%d times %g\n", count, h[31]);
+  // What may not be done in a capture ends it.
+  cudaStreamBeginCapture(one, cudaStreamCaptureModeGlobal);
+  cudaError_t synced = cudaStreamSynchronize(one);
+  printf("%d %d", synced, cudaStreamEndCapture(one, &graph));
+  cudaStreamBeginCapture(one, cudaStreamCaptureModeGlobal);
+  cudaError_t allocated = cudaMalloc(&x, 4);
+  printf(" %d %d", allocated, cudaStreamEndCapture(one, &graph));
+  cudaStreamBeginCapture(one, cudaStreamCaptureModeGlobal);
+  cudaError_t copied = cudaMemcpy(h, y, 4, cudaMemcpyDeviceToHost);
+  printf(" %d %d", copied, cudaStreamEndCapture(one, &graph));
+  cudaStreamBeginCapture(one, cudaStreamCaptureModeGlobal);
+  cudaEventRecord(fork, one);
+  cudaStreamWaitEvent(two, fork, 0);
+  cudaMemsetAsync(y, 0, 128, two);
+  printf(" %d %d\n", cudaStreamEndCapture(one, &graph), cudaStreamEndCapture(two, &graph));
+  return 0;
+}
+
+// y = 1 (memset of a word's bits), then y += a x twice, the second by changed parameters.
+static int nodes() {
+  float *x = on_device<float>(32), *y = on_device<float>(32), h[32], one = 1, a = 2;
+  for (int i = 0; i < 32; i++)
+    h[i] = i;
+  cudaMemcpy(x, h, sizeof h, cudaMemcpyHostToDevice);
+  cudaGraph_t graph;
+  cudaGraphNode_t set, added, back;
+  cudaGraphCreate(&graph, 0);
+  int n = 32;
+  void* args[] = {&y, &x, &a, &n};
+  cudaKernelNodeParams kernel{(void*)axpy, dim3(1), dim3(32), 0, args, nullptr};
+  cudaGraphAddKernelNode(&added, graph, nullptr, 0, &kernel);
+  cudaMemsetParams word{y, 0, 0, 4, 32, 1};
+  memcpy(&word.value, &one, 4);
+  cudaGraphAddMemsetNode(&set, graph, nullptr, 0, &word);
+  cudaGraphAddDependencies(graph, &set, &added, nullptr, 1);
+  cudaGraphAddMemcpyNode1D(&back, graph, &added, 1, h, y, sizeof h, cudaMemcpyDeviceToHost);
+  cudaGraphExec_t exec;
+  cudaError_t made = cudaGraphInstantiate(&exec, graph, 0);
+  a = 9;  // the node has its own
+  cudaGraphLaunch(exec, 0);
+  printf("%d, %g, ", made, h[31]);
+  cudaGraphExecKernelNodeSetParams(exec, added, &kernel);
+  cudaGraphLaunch(exec, 0);
+  size_t count = 0;
+  cudaGraphGetNodes(graph, nullptr, &count);
+  printf("%g, %zu nodes, ", h[31], count);
+  cudaGraphAddDependencies(graph, &back, &set, nullptr, 1);
+  printf("%d\n", cudaGraphInstantiate(&exec, graph, 0));
+  return 0;
+}
+
 static int unwritten() {
   float* d = on_device<float>(32);
   float h[32];
@@ -263,6 +342,10 @@ int main(int argc, char** argv) {
     return attribute(atoi(argv[2]));
   if (what == "cooperative")
     return cooperative();
+  if (what == "captured")
+    return captured();
+  if (what == "nodes")
+    return nodes();
   if (what == "pinned-later")
     return pinned_later();
   if (what == "unwritten")

@@ -3,6 +3,7 @@
 #include "runtime.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include <unistd.h>
@@ -198,6 +199,40 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { FINISHED(cudaSuccess); }
 cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) { FINISHED(cudaSuccess); }
+cudaError_t cudaDeviceGetLimit(size_t* out, cudaLimit which) {
+  if (!out)
+    FINISHED(cudaErrorInvalidValue);
+  // What a GPU answers before any is set; here none of them limits anything.
+  *out = which == cudaLimitStackSize ? 1024 : which == cudaLimitMallocHeapSize ? 8 << 20
+                                          : which == cudaLimitPrintfFifoSize ? 1 << 20 : 0;
+  FINISHED(cudaSuccess);
+}
+cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* out) {
+  if (!out)
+    FINISHED(cudaErrorInvalidValue);
+  *out = cudaFuncCachePreferNone;
+  FINISHED(cudaSuccess);
+}
+cudaError_t cudaCtxResetPersistingL2Cache() { FINISHED(cudaSuccess); }
+cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp*) {
+  *device = DEVICE_ONLY;
+  FINISHED(cudaSuccess);
+}
+cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { FINISHED(cudaErrorInvalidDevice); }
+cudaError_t cudaDeviceDisablePeerAccess(int) { FINISHED(cudaErrorInvalidDevice); }
+cudaError_t cudaDeviceGetPCIBusId(char* out, int size, int device) {
+  if (!out || size < 13 || of_device(device))
+    FINISHED(of_device(device) ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
+  snprintf(out, size_t(size), "0000:00:00.0");
+  FINISHED(cudaSuccess);
+}
+cudaError_t cudaFuncGetName(const char** out, const void* stub) {
+  Kernel* kernel = kernel_of(stub);
+  if (!kernel || !out)
+    FINISHED(out ? cudaErrorInvalidDeviceFunction : cudaErrorInvalidValue);
+  *out = kernel->name.c_str();
+  FINISHED(cudaSuccess);
+}
 cudaError_t cudaProfilerStart() { FINISHED(cudaSuccess); }
 cudaError_t cudaProfilerStop() { FINISHED(cudaSuccess); }
 

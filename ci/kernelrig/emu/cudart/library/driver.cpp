@@ -1,12 +1,14 @@
 // The driver's functions: by linking with libcuda, or by asking the runtime for them.
 
-#include "runtime.hpp"
+#include "graphs.hpp"
 
 #pragma GCC visibility push(default)
 #include "include/cudaProfiler.h"
 #pragma GCC visibility pop
 
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <string_view>
 
 using namespace cudart;
@@ -21,16 +23,6 @@ cudaError_t copy_driver(uint64_t to, const void* to_host, uint64_t from, const v
                         size_t bytes, cudaMemcpyKind kind, const void* caller) {
   void* target = to_host ? const_cast<void*>(to_host) : reinterpret_cast<void*>(to);
   return copy(target, from_host ? from_host : reinterpret_cast<void*>(from), bytes, kind, caller);
-}
-
-template <class T> cudaError_t fill_elements(uint64_t to, T value, size_t count) {
-  std::lock_guard held(process().lock);
-  if (cudaError_t error = fill(reinterpret_cast<void*>(to), 0, count * sizeof(T)))
-    return error;
-  auto* at = process().view + (to - DEVICE_BASE);
-  for (size_t i = 0; i < count; i++)
-    memcpy(at + i * sizeof(T), &value, sizeof(T));
-  return cudaSuccess;
 }
 
 cudaError_t launch_function(CUfunction function, const Geometry& geometry, void** args,
@@ -139,6 +131,47 @@ CUresult cuMemAllocHost(void** out, size_t bytes) {
 CUresult cuMemFree(CUdeviceptr address) {
   DRIVER(release(reinterpret_cast<void*>(address), false));
 }
+CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned) {
+  DRIVER(allocate(out, bytes, Kind::HOST, CALLER));
+}
+#undef cuMemHostRegister
+CUresult cuMemHostRegister(void* pointer, size_t bytes, unsigned flags) {
+  return CUresult(cudaHostRegister(pointer, bytes, flags));
+}
+CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned flags) {
+  return CUresult(cudaHostRegister(pointer, bytes, flags));
+}
+CUresult cuMemHostUnregister(void* pointer) { return CUresult(cudaHostUnregister(pointer)); }
+CUresult cuMemHostGetDevicePointer(CUdeviceptr* out, void* pointer, unsigned flags) {
+  return CUresult(cudaHostGetDevicePointer(reinterpret_cast<void**>(out), pointer, flags));
+}
+CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream stream) {
+  return CUresult(cudaMallocAsync(reinterpret_cast<void**>(out), bytes, stream));
+}
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
+  return CUresult(cudaFreeAsync(reinterpret_cast<void*>(address), stream));
+}
+CUresult cuMemAllocPitch(CUdeviceptr* out, size_t* pitch, size_t width, size_t rows, unsigned) {
+  return CUresult(cudaMallocPitch(reinterpret_cast<void**>(out), pitch, width, rows));
+}
+CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+  return CUresult(cudaMemcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes,
+                             cudaMemcpyDefault));
+}
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return CUresult(cudaMemcpyAsync(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes,
+                                  cudaMemcpyDefault, stream));
+}
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return CUresult(cudaMemcpyAsync(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes,
+                                  cudaMemcpyDeviceToDevice, stream));
+}
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) {
+  return CUresult(cudaMemsetAsync(reinterpret_cast<void*>(to), value, count, stream));
+}
+CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
+  DRIVER(enqueue(stream, cudaGraphNodeTypeMemset, [=] { return fill_words(to, value, count); }));
+}
 CUresult cuMemFreeHost(void* pointer) { DRIVER(release(pointer, true)); }
 CUresult cuMemGetInfo(size_t* free_bytes, size_t* total) {
   return CUresult(cudaMemGetInfo(free_bytes, total));
@@ -146,14 +179,18 @@ CUresult cuMemGetInfo(size_t* free_bytes, size_t* total) {
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t bytes) {
   DRIVER(copy_driver(to, nullptr, 0, from, bytes, cudaMemcpyHostToDevice, CALLER));
 }
-CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream) {
-  DRIVER(copy_driver(to, nullptr, 0, from, bytes, cudaMemcpyHostToDevice, CALLER));
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
+  DRIVER(enqueue(stream, cudaGraphNodeTypeMemcpy, [=, caller = CALLER] {
+    return copy_driver(to, nullptr, 0, from, bytes, cudaMemcpyHostToDevice, caller);
+  }));
 }
 CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t bytes) {
   DRIVER(copy_driver(0, to, from, nullptr, bytes, cudaMemcpyDeviceToHost, CALLER));
 }
-CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream) {
-  DRIVER(copy_driver(0, to, from, nullptr, bytes, cudaMemcpyDeviceToHost, CALLER));
+CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  DRIVER(enqueue(stream, cudaGraphNodeTypeMemcpy, [=, caller = CALLER] {
+    return copy_driver(0, to, from, nullptr, bytes, cudaMemcpyDeviceToHost, caller);
+  }));
 }
 CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
   DRIVER(copy_driver(to, nullptr, from, nullptr, bytes, cudaMemcpyDeviceToDevice, CALLER));
@@ -162,16 +199,24 @@ CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, size_t count) {
   DRIVER(fill(reinterpret_cast<void*>(to), value, count));
 }
 CUresult cuMemsetD16(CUdeviceptr to, unsigned short value, size_t count) {
-  DRIVER(fill_elements(to, value, count));
+  DRIVER(fill_halves(to, value, count));
 }
 CUresult cuMemsetD32(CUdeviceptr to, unsigned value, size_t count) {
-  DRIVER(fill_elements(to, value, count));
+  DRIVER(fill_words(to, value, count));
 }
 
 CUresult cuStreamCreate(CUstream* out, unsigned flags) {
   return CUresult(cudaStreamCreateWithFlags(out, flags));
 }
 CUresult cuStreamDestroy(CUstream stream) { return CUresult(cudaStreamDestroy(stream)); }
+CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int priority) {
+  return CUresult(cudaStreamCreateWithPriority(out, flags, priority));
+}
+CUresult cuStreamQuery(CUstream stream) { return CUresult(cudaStreamQuery(stream)); }
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+  return CUresult(cudaStreamWaitEvent(stream, event, flags));
+}
+CUresult cuEventQuery(CUevent event) { return CUresult(cudaEventQuery(event)); }
 CUresult cuStreamSynchronize(CUstream stream) { return CUresult(cudaStreamSynchronize(stream)); }
 CUresult cuEventCreate(CUevent* out, unsigned flags) {
   return CUresult(cudaEventCreateWithFlags(out, flags));
@@ -200,6 +245,63 @@ CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned, CUjit_op
 }
 CUresult cuModuleLoadFatBinary(CUmodule* out, const void* image) {
   return cuModuleLoadData(out, image);
+}
+CUresult cuModuleLoad(CUmodule* out, const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string image{std::istreambuf_iterator<char>(file), {}};
+  if (!file.good() && image.empty())
+    DRIVER(CUDA_ERROR_FILE_NOT_FOUND);
+  return cuModuleLoadData(out, image.c_str());
+}
+// Libraries are modules that no context owns, and their kernels functions.
+CUresult cuLibraryLoadData(CUlibrary* out, const void* image, CUjit_option*, void**, unsigned,
+                           CUlibraryOption*, void**, unsigned) {
+  return cuModuleLoadData(reinterpret_cast<CUmodule*>(out), image);
+}
+CUresult cuLibraryUnload(CUlibrary) { return CUDA_SUCCESS; }
+CUresult cuLibraryGetKernel(CUkernel* out, CUlibrary library, const char* name) {
+  return cuModuleGetFunction(reinterpret_cast<CUfunction*>(out),
+                             reinterpret_cast<CUmodule>(library), name);
+}
+CUresult cuLibraryGetModule(CUmodule* out, CUlibrary library) {
+  *out = reinterpret_cast<CUmodule>(library);
+  return CUDA_SUCCESS;
+}
+CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary library,
+                            const char* name) {
+  return cuModuleGetGlobal(address, bytes, reinterpret_cast<CUmodule>(library), name);
+}
+CUresult cuKernelGetFunction(CUfunction* out, CUkernel kernel) {
+  *out = reinterpret_cast<CUfunction>(kernel);
+  return CUDA_SUCCESS;
+}
+CUresult cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel kernel, CUdevice) {
+  return cuFuncSetAttribute(reinterpret_cast<CUfunction>(kernel), which, value);
+}
+CUresult cuKernelGetAttribute(int* value, CUfunction_attribute which, CUkernel kernel, CUdevice) {
+  return cuFuncGetAttribute(value, which, reinterpret_cast<CUfunction>(kernel));
+}
+CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
+CUresult cuFuncLoad(CUfunction) { return CUDA_SUCCESS; }
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* out, CUfunction function,
+                                                              int threads, size_t dynamic,
+                                                              unsigned) {
+  DRIVER(occupancy(out, reinterpret_cast<Kernel*>(function), threads, dynamic));
+}
+CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
+  return CUresult(cudaDeviceCanAccessPeer(can, device, peer));
+}
+CUresult cuCtxGetLimit(size_t* out, CUlimit which) {
+  return CUresult(cudaDeviceGetLimit(out, cudaLimit(which)));
+}
+CUresult cuCtxSetLimit(CUlimit, size_t) { return CUDA_SUCCESS; }
+CUresult cuCtxGetApiVersion(CUcontext, unsigned* version) {
+  *version = CUDA_VERSION;
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxGetState(CUdevice, unsigned* flags, int* active) {
+  *flags = 0, *active = 1;
+  return CUDA_SUCCESS;
 }
 CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
 CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, const char* name) {
@@ -258,16 +360,16 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* out, CUfunction functi
   DRIVER(occupancy(out, reinterpret_cast<Kernel*>(function), threads, dynamic));
 }
 CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                        unsigned by, unsigned bz, unsigned shared, CUstream, void** args,
+                        unsigned by, unsigned bz, unsigned shared, CUstream stream, void** args,
                         void** extra) {
-  Geometry geometry{dim3(gx, gy, gz), dim3(bx, by, bz), dim3(0), shared};
+  Geometry geometry{dim3(gx, gy, gz), dim3(bx, by, bz), dim3(0), shared, false, nullptr, stream};
   DRIVER(launch_function(function, geometry, args, extra, CALLER));
 }
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** args,
                           void** extra) {
   Geometry geometry{dim3(config->gridDimX, config->gridDimY, config->gridDimZ),
                     dim3(config->blockDimX, config->blockDimY, config->blockDimZ), dim3(0),
-                    config->sharedMemBytes};
+                    config->sharedMemBytes, false, nullptr, config->hStream};
   static_assert(sizeof(CUlaunchAttribute) == sizeof(cudaLaunchAttribute), "one layout");
   take_attributes(geometry, reinterpret_cast<const cudaLaunchAttribute*>(config->attrs),
                   config->numAttrs, CALLER);
@@ -339,6 +441,14 @@ void* driver_function(const char* name) {
       HAS(cuModuleGetGlobal), HAS(cuFuncSetAttribute),
       HAS(cuFuncGetAttribute), HAS(cuLaunchKernel), HAS(cuLaunchKernelEx),
       HAS(cuOccupancyMaxActiveBlocksPerMultiprocessor), HAS(cuTensorMapEncodeTiled),
+      HAS(cuMemHostAlloc), HAS(cuMemFreeHost), HAS(cuMemAllocAsync), HAS(cuMemFreeAsync),
+      HAS(cuMemcpyHtoDAsync), HAS(cuMemcpyDtoHAsync), HAS(cuMemcpyDtoDAsync), HAS(cuMemcpyAsync),
+      HAS(cuMemcpy), HAS(cuMemsetD8Async), HAS(cuMemsetD32Async), HAS(cuStreamQuery),
+      HAS(cuStreamWaitEvent), HAS(cuEventCreate), HAS(cuEventDestroy), HAS(cuEventRecord),
+      HAS(cuEventSynchronize), HAS(cuEventQuery), HAS(cuLibraryLoadData), HAS(cuLibraryUnload),
+      HAS(cuLibraryGetKernel), HAS(cuLibraryGetModule), HAS(cuLibraryGetGlobal),
+      HAS(cuKernelGetFunction), HAS(cuKernelSetAttribute), HAS(cuKernelGetAttribute),
+      HAS(cuFuncLoad),
   };
   auto found = known.find(name);
   return found == known.end() ? nullptr : found->second;

@@ -1,6 +1,6 @@
 // Memory: allocations, copies, fills, symbols.
 
-#include "runtime.hpp"
+#include "graphs.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -30,7 +30,7 @@ void adopt(uint64_t address, uint64_t bytes, Kind kind) {
   memset(p.marks + (address - DEVICE_BASE), 1, bytes);
 }
 
-cudaError_t allocate(void** out, uint64_t bytes, Kind kind, const void* caller) {
+cudaError_t allocate(void** out, uint64_t bytes, Kind kind, const void* caller, bool captured) {
   Process& p = process();
   std::lock_guard held(p.lock);
   if (!out)
@@ -38,6 +38,8 @@ cudaError_t allocate(void** out, uint64_t bytes, Kind kind, const void* caller) 
   *out = nullptr;
   if (p.sticky)
     return p.sticky;
+  if (cudaError_t error = captured ? cudaSuccess : unsafe_in_capture())
+    return error;
   if (!bytes)
     return cudaSuccess;
   Answer made = ask(Request::ALLOCATE, packed(bytes, static_cast<uint32_t>(kind),
@@ -179,6 +181,55 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
   return cudaSuccess;
 }
 
+// Copies rows of rows: what has no array.
+cudaError_t copy_3d(const cudaMemcpy3DParms& how, const void* caller) {
+  if (how.srcArray || how.dstArray)
+    return cudaErrorInvalidValue;  // nothing here makes one
+  const cudaPitchedPtr &from = how.srcPtr, &to = how.dstPtr;
+  const cudaPos &first = how.srcPos, &place = how.dstPos;
+  if (how.extent.width > from.pitch || how.extent.width > to.pitch)
+    return cudaErrorInvalidPitchValue;
+  for (size_t z = 0; z < how.extent.depth; z++)
+    for (size_t y = 0; y < how.extent.height; y++) {
+      size_t source = ((first.z + z) * from.ysize + first.y + y) * from.pitch + first.x;
+      size_t target = ((place.z + z) * to.ysize + place.y + y) * to.pitch + place.x;
+      if (cudaError_t error = copy(static_cast<char*>(to.ptr) + target,
+                                   static_cast<const char*>(from.ptr) + source, how.extent.width,
+                                   how.kind, caller))
+        return error;
+    }
+  return cudaSuccess;
+}
+
+cudaError_t unwrite(void* at, size_t bytes) {
+  std::lock_guard held(process().lock);
+  Place place = place_of(at, bytes);
+  if (place.marks)
+    memset(place.marks, 0, bytes);
+  return place.error;
+}
+
+namespace {
+
+template <class T> cudaError_t fill_elements(uint64_t to, T value, size_t count) {
+  std::lock_guard held(process().lock);
+  if (cudaError_t error = fill(reinterpret_cast<void*>(to), 0, count * sizeof(T)))
+    return error;
+  auto* at = process().view + (to - DEVICE_BASE);
+  for (size_t i = 0; i < count; i++)
+    memcpy(at + i * sizeof(T), &value, sizeof(T));
+  return cudaSuccess;
+}
+
+}  // namespace
+
+cudaError_t fill_halves(uint64_t to, uint16_t value, size_t count) {
+  return fill_elements(to, value, count);
+}
+cudaError_t fill_words(uint64_t to, uint32_t value, size_t count) {
+  return fill_elements(to, value, count);
+}
+
 cudaError_t fill(void* to, int value, size_t bytes) {
   Process& p = process();
   std::lock_guard held(p.lock);
@@ -221,11 +272,45 @@ cudaError_t copy_symbol(const void* symbol, void* host, const void* source, size
   return host ? copy(host, place, bytes, kind, caller) : copy(place, source, bytes, kind, caller);
 }
 
+// An allocation of a stream; of a captured one its bytes are new at each launch of the graph.
+cudaError_t allocate_in(cudaStream_t stream, void** out, size_t bytes, const void* caller) {
+  if (!is_stream(stream))
+    return cudaErrorInvalidResourceHandle;
+  if (cudaError_t error = allocate(out, bytes, Kind::DEVICE, caller, true))
+    return error;
+  CUstream_st* one = stream_of(stream);
+  if (!one || !one->capture)
+    return cudaSuccess;
+  return enqueue(stream, cudaGraphNodeTypeMemAlloc, [at = *out, bytes] { return unwrite(at, bytes); });
+}
+
+cudaError_t fill_rows(void* to, size_t pitch, int value, size_t width, size_t rows) {
+  for (size_t row = 0; row < rows; row++)
+    if (cudaError_t error = fill(static_cast<char*>(to) + row * pitch, value, width))
+      return error;
+  return cudaSuccess;
+}
+
+cudaError_t fill_slices(cudaPitchedPtr to, int value, cudaExtent extent) {
+  for (size_t z = 0; z < extent.depth; z++) {
+    auto at = static_cast<char*>(to.ptr) + z * to.pitch * to.ysize;
+    if (cudaError_t error = fill_rows(at, to.pitch, value, extent.width, extent.height))
+      return error;
+  }
+  return cudaSuccess;
+}
+
 }  // namespace
 }  // namespace cudart
 
 using namespace cudart;
 #define CALLER __builtin_return_address(0)
+// Work of a stream; `caller` is the program's call, and what follows is captured besides.
+#define COPIED(stream, work, ...)                                                                  \
+  enqueue(stream, cudaGraphNodeTypeMemcpy,                                                         \
+          [=, caller = CALLER __VA_OPT__(, ) __VA_ARGS__]() -> cudaError_t { return work; })
+#define FILLED(stream, work)                                                                       \
+  enqueue(stream, cudaGraphNodeTypeMemset, [=]() -> cudaError_t { return work; })
 
 extern "C" {
 
@@ -243,17 +328,46 @@ cudaError_t cudaMallocHost(void** out, size_t bytes) {
 cudaError_t cudaHostAlloc(void** out, size_t bytes, unsigned) {
   FINISHED(allocate(out, bytes, Kind::HOST, CALLER));
 }
-cudaError_t cudaMallocAsync(void** out, size_t bytes, cudaStream_t) {
-  FINISHED(allocate(out, bytes, Kind::DEVICE, CALLER));
+cudaError_t cudaMallocAsync(void** out, size_t bytes, cudaStream_t stream) {
+  FINISHED(allocate_in(stream, out, bytes, CALLER));
+}
+cudaError_t cudaMallocFromPoolAsync(void** out, size_t bytes, cudaMemPool_t pool,
+                                    cudaStream_t stream) {
+  if (!is_pool(pool))
+    FINISHED(cudaErrorInvalidValue);
+  FINISHED(allocate_in(stream, out, bytes, CALLER));
 }
 cudaError_t cudaMallocPitch(void** out, size_t* pitch, size_t width, size_t rows) {
   if (!pitch)
     FINISHED(cudaErrorInvalidValue);
+  if (width > SIZE_MAX - 511 || (rows && (width + 511) / 512 * 512 > SIZE_MAX / rows))
+    FINISHED(cudaErrorMemoryAllocation);
   *pitch = (width + 511) / 512 * 512;
   FINISHED(allocate(out, *pitch * rows, Kind::DEVICE, CALLER));
 }
-cudaError_t cudaFree(void* pointer) { FINISHED(release(pointer, false)); }
-cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { FINISHED(release(pointer, false)); }
+cudaError_t cudaMalloc3D(cudaPitchedPtr* out, cudaExtent extent) {
+  if (!out)
+    FINISHED(cudaErrorInvalidValue);
+  if (extent.depth && extent.height > SIZE_MAX / extent.depth)
+    FINISHED(cudaErrorMemoryAllocation);
+  *out = {nullptr, 0, extent.width, extent.height};
+  return cudaMallocPitch(&out->ptr, &out->pitch, extent.width, extent.height * extent.depth);
+}
+cudaError_t cudaFree(void* pointer) {
+  if (cudaError_t error = pointer ? unsafe_in_capture() : cudaSuccess)
+    FINISHED(error);
+  FINISHED(release(pointer, false));
+}
+cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
+  CUstream_st* one = is_stream(stream) ? stream_of(stream) : nullptr;
+  if (!one || !one->capture)
+    FINISHED(is_stream(stream) ? release(pointer, false) : cudaErrorInvalidResourceHandle);
+  auto found = allocation_of(reinterpret_cast<uint64_t>(pointer));
+  if (found == process().allocations.end())
+    FINISHED(cudaErrorInvalidValue);
+  auto work = [=, bytes = found->second.bytes] { return unwrite(pointer, bytes); };
+  FINISHED(enqueue(stream, cudaGraphNodeTypeMemFree, work));
+}
 cudaError_t cudaFreeHost(void* pointer) { FINISHED(release(pointer, true)); }
 
 cudaError_t cudaHostRegister(void* pointer, size_t bytes, unsigned) {
@@ -287,50 +401,79 @@ cudaError_t cudaHostGetDevicePointer(void** out, void* host, unsigned) {
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-  FINISHED(copy(to, from, bytes, kind, CALLER));
+  FINISHED(COPIED(nullptr, copy(to, from, bytes, kind, caller)));
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t) {
-  FINISHED(copy(to, from, bytes, kind, CALLER));
+                            cudaStream_t stream) {
+  FINISHED(COPIED(stream, copy(to, from, bytes, kind, caller)));
+}
+cudaError_t cudaMemcpyPeer(void* to, int device, const void* from, int other, size_t bytes) {
+  if (device || other)
+    FINISHED(cudaErrorInvalidDevice);
+  FINISHED(COPIED(nullptr, copy(to, from, bytes, cudaMemcpyDefault, caller)));
+}
+cudaError_t cudaMemcpyPeerAsync(void* to, int device, const void* from, int other, size_t bytes,
+                                cudaStream_t stream) {
+  if (device || other)
+    FINISHED(cudaErrorInvalidDevice);
+  FINISHED(COPIED(stream, copy(to, from, bytes, cudaMemcpyDefault, caller)));
+}
+cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* how) {
+  if (!how)
+    FINISHED(cudaErrorInvalidValue);
+  FINISHED(COPIED(nullptr, copy_3d(all, caller), all = *how));
+}
+cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* how, cudaStream_t stream) {
+  if (!how)
+    FINISHED(cudaErrorInvalidValue);
+  FINISHED(COPIED(stream, copy_3d(all, caller), all = *how));
 }
 cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch,
                          size_t width, size_t rows, cudaMemcpyKind kind) {
-  FINISHED(copy_rows(to, to_pitch, from, from_pitch, width, rows, kind, CALLER));
+  FINISHED(COPIED(nullptr,
+                  copy_rows(to, to_pitch, from, from_pitch, width, rows, kind, caller)));
 }
 cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
-                              size_t width, size_t rows, cudaMemcpyKind kind, cudaStream_t) {
-  FINISHED(copy_rows(to, to_pitch, from, from_pitch, width, rows, kind, CALLER));
+                              size_t width, size_t rows, cudaMemcpyKind kind,
+                              cudaStream_t stream) {
+  FINISHED(COPIED(stream, copy_rows(to, to_pitch, from, from_pitch, width, rows, kind, caller)));
 }
-cudaError_t cudaMemset(void* to, int value, size_t bytes) { FINISHED(fill(to, value, bytes)); }
-cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) {
-  FINISHED(fill(to, value, bytes));
+cudaError_t cudaMemset(void* to, int value, size_t bytes) {
+  FINISHED(FILLED(nullptr, fill(to, value, bytes)));
+}
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  FINISHED(FILLED(stream, fill(to, value, bytes)));
 }
 cudaError_t cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t rows) {
-  for (size_t row = 0; row < rows; row++)
-    if (cudaError_t error = fill(static_cast<char*>(to) + row * pitch, value, width))
-      FINISHED(error);
-  FINISHED(cudaSuccess);
+  FINISHED(FILLED(nullptr, fill_rows(to, pitch, value, width, rows)));
 }
 cudaError_t cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t rows,
-                              cudaStream_t) {
-  return cudaMemset2D(to, pitch, value, width, rows);
+                              cudaStream_t stream) {
+  FINISHED(FILLED(stream, fill_rows(to, pitch, value, width, rows)));
+}
+cudaError_t cudaMemset3D(cudaPitchedPtr to, int value, cudaExtent extent) {
+  FINISHED(FILLED(nullptr, fill_slices(to, value, extent)));
+}
+cudaError_t cudaMemset3DAsync(cudaPitchedPtr to, int value, cudaExtent extent,
+                              cudaStream_t stream) {
+  FINISHED(FILLED(stream, fill_slices(to, value, extent)));
 }
 
 cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset,
                                cudaMemcpyKind kind) {
-  FINISHED(copy_symbol(symbol, nullptr, from, bytes, offset, kind, CALLER));
+  FINISHED(COPIED(nullptr, copy_symbol(symbol, nullptr, from, bytes, offset, kind, caller)));
 }
 cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes,
-                                    size_t offset, cudaMemcpyKind kind, cudaStream_t) {
-  FINISHED(copy_symbol(symbol, nullptr, from, bytes, offset, kind, CALLER));
+                                    size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
+  FINISHED(COPIED(stream, copy_symbol(symbol, nullptr, from, bytes, offset, kind, caller)));
 }
 cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset,
                                  cudaMemcpyKind kind) {
-  FINISHED(copy_symbol(symbol, to, nullptr, bytes, offset, kind, CALLER));
+  FINISHED(COPIED(nullptr, copy_symbol(symbol, to, nullptr, bytes, offset, kind, caller)));
 }
 cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset,
                                       cudaMemcpyKind kind, cudaStream_t) {
-  FINISHED(copy_symbol(symbol, to, nullptr, bytes, offset, kind, CALLER));
+  FINISHED(COPIED(nullptr, copy_symbol(symbol, to, nullptr, bytes, offset, kind, caller)));
 }
 cudaError_t cudaGetSymbolAddress(void** out, const void* symbol) {
   auto* found = variable_of(symbol);

@@ -1,6 +1,6 @@
 // What nvcc's host code registers before main, and launches.
 
-#include "runtime.hpp"
+#include "graphs.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -133,9 +133,10 @@ int attribute(int which) {
 
 namespace {
 
-cudaError_t start(Kernel& kernel, const Geometry& geometry, void** args, const void* caller,
-                  const std::string* buffer, std::string* why) {
-  Process& p = process();
+// What a launch asks the emulator for; an error, and `why`, if CUDA would refuse it.
+cudaError_t prepare(Kernel& kernel, const Geometry& geometry, const void* caller, Launch* asked,
+                    std::string* why) {
+  *why = "the kernel is not known";
   if (cudaError_t error = learn(kernel))
     return error;
   const FunctionFacts& facts = kernel.facts;
@@ -145,42 +146,74 @@ cudaError_t start(Kernel& kernel, const Geometry& geometry, void** args, const v
   else if (!cluster.x)
     cluster = dim3(1, 1, 1);
   const dim3 &grid = geometry.grid, &block = geometry.block;
-  Launch asked{facts.number,
-               {grid.x, grid.y, grid.z},
-               {block.x, block.y, block.z},
-               {cluster.x, cluster.y, cluster.z},
-               static_cast<uint32_t>(std::min<size_t>(geometry.shared, 1u << 30)),
-               geometry.cooperative,
-               callers_of(caller)};
-  if (cudaError_t error = check(kernel, asked, why))
+  *asked = {facts.number,
+            {grid.x, grid.y, grid.z},
+            {block.x, block.y, block.z},
+            {cluster.x, cluster.y, cluster.z},
+            static_cast<uint32_t>(std::min<size_t>(geometry.shared, 1u << 30)),
+            geometry.cooperative,
+            callers_of(caller)};
+  if (cudaError_t error = check(kernel, *asked, why))
     return error;
-  if (geometry.cooperative) {
-    int resident = 0;
-    if (cudaError_t error =
-            occupancy(&resident, &kernel, int(block.x * block.y * block.z), geometry.shared))
-      return error;
-    if (uint64_t(grid.x) * grid.y * grid.z >
-        uint64_t(resident) * attribute(cudaDevAttrMultiProcessorCount)) {
-      *why = "a cooperative grid that does not fit on the GPU, whose SMs hold " +
-             std::to_string(resident) + " of its CTAs each";
-      return cudaErrorCooperativeLaunchTooLarge;
-    }
-  }
-  std::string params(facts.param_bytes, '\0');
-  if (buffer)
-    params.replace(0, std::min(params.size(), buffer->size()), *buffer, 0, params.size());
-  else
-    for (size_t i = 0; i < kernel.params.size(); i++)
-      memcpy(params.data() + kernel.params[i].offset, args[i], kernel.params[i].bytes);
-  Answer ran = ask(Request::LAUNCH, packed(asked) + params);
+  if (!geometry.cooperative)
+    return cudaSuccess;
+  int resident = 0;
+  *why = "its occupancy is not known";
+  if (cudaError_t error =
+          occupancy(&resident, &kernel, int(block.x * block.y * block.z), geometry.shared))
+    return error;
+  if (uint64_t(grid.x) * grid.y * grid.z <=
+      uint64_t(resident) * attribute(cudaDevAttrMultiProcessorCount))
+    return cudaSuccess;
+  *why = "a cooperative grid that does not fit on the GPU, whose SMs hold " +
+         std::to_string(resident) + " of its CTAs each";
+  return cudaErrorCooperativeLaunchTooLarge;
+}
+
+cudaError_t emulate(const Launch& asked, const std::string& arguments, cudaEvent_t event) {
+  Answer ran = ask(Request::LAUNCH, packed(asked) + arguments);
   size_t printed = std::min<size_t>(unpacked<uint32_t>(ran.data), ran.data.size() - 4);
   fwrite(ran.data.data() + 4, 1, printed, stdout);
   fwrite(ran.data.data() + 4 + printed, 1, ran.data.size() - 4 - printed, stderr);
-  p.failing = ran.error;
+  process().failing = ran.error;
+  if (event)
+    record_event(event);
   return cudaSuccess;
 }
 
+cudaError_t refused(const std::string& name, cudaError_t error, const std::string& why) {
+  process().refusal = name + " was refused, " + why;
+  return error;
+}
+
+cudaError_t unknown_kernel() {
+  return refused("?", cudaErrorInvalidResourceHandle, "it is no kernel of the program");
+}
+
 }  // namespace
+
+cudaError_t keep_arguments(Kernel& kernel, void** args, std::string* out) {
+  std::lock_guard held(process().lock);
+  if (cudaError_t error = learn(kernel))
+    return error;
+  out->assign(kernel.facts.param_bytes, '\0');
+  for (size_t i = 0; i < kernel.params.size(); i++)
+    memcpy(out->data() + kernel.params[i].offset, args[i], kernel.params[i].bytes);
+  return cudaSuccess;
+}
+
+cudaError_t launch_now(Kernel& kernel, const Geometry& geometry, const std::string& arguments,
+                       const void* caller) {
+  Process& p = process();
+  std::lock_guard held(p.lock);
+  if (p.sticky)
+    return p.sticky;
+  Launch asked;
+  std::string why;
+  if (cudaError_t error = prepare(kernel, geometry, caller, &asked, &why))
+    return refused(kernel.name, error, why);
+  return emulate(asked, arguments, geometry.event);
+}
 
 cudaError_t launch(Kernel& kernel, const Geometry& geometry, void** args, const void* caller,
                    const std::string* buffer) {
@@ -188,13 +221,23 @@ cudaError_t launch(Kernel& kernel, const Geometry& geometry, void** args, const 
   std::lock_guard held(p.lock);
   if (p.sticky)
     return p.sticky;
-  std::string why = "the kernel is not known";
-  cudaError_t error = start(kernel, geometry, args, caller, buffer, &why);
-  if (!error && geometry.event)
-    record_event(geometry.event);
-  if (error)
-    p.refusal = kernel.name + " was refused, " + why;
-  return error;
+  Launch asked;
+  std::string why, arguments;
+  if (cudaError_t error = prepare(kernel, geometry, caller, &asked, &why))
+    return refused(kernel.name, error, why);
+  if (buffer) {
+    arguments.assign(kernel.facts.param_bytes, '\0');
+    arguments.replace(0, std::min(arguments.size(), buffer->size()), *buffer, 0, arguments.size());
+  } else if (cudaError_t error = keep_arguments(kernel, args, &arguments)) {
+    return refused(kernel.name, error, "its arguments are not known");
+  }
+  CUgraphNode_st node;
+  node.type = cudaGraphNodeTypeKernel;
+  node.kernel = {const_cast<Kernel*>(&kernel), geometry.grid, geometry.block,
+                 unsigned(geometry.shared), nullptr, nullptr};
+  node.work = [=, event = geometry.event] { return emulate(asked, arguments, event); };
+  cudaError_t error = enqueue(geometry.stream, std::move(node));
+  return error ? refused(kernel.name, error, "its stream takes none") : error;
 }
 
 void take_attributes(Geometry& geometry, const cudaLaunchAttribute* attributes, unsigned count,
@@ -272,7 +315,16 @@ cudaError_t learn(Kernel& kernel) {
 
 Kernel* kernel_of(const void* stub) {
   auto found = registered().kernels.find(stub);
-  return found == registered().kernels.end() ? nullptr : &found->second;
+  if (found != registered().kernels.end())
+    return &found->second;
+  // cudaKernel_t, which launches take for a stub too: a kernel's own address.
+  for (auto& [name, kernel] : registered().loaded)
+    if (kernel == stub)
+      return kernel;
+  for (auto& [symbol, kernel] : registered().kernels)
+    if (&kernel == stub)
+      return &kernel;
+  return nullptr;
 }
 
 const std::pair<const uint64_t, Allocation>* variable_of(const void* symbol) {
@@ -357,15 +409,22 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, 
   return cudaSuccess;
 }
 
+cudaError_t cudaGetKernel(cudaKernel_t* out, const void* stub) {
+  if (!out)
+    FINISHED(cudaErrorInvalidValue);
+  *out = reinterpret_cast<cudaKernel_t>(kernel_of(stub));
+  FINISHED(*out ? cudaSuccess : cudaErrorInvalidDeviceFunction);
+}
 cudaError_t __cudaGetKernel(cudaKernel_t* out, const void* stub) {
   *out = reinterpret_cast<cudaKernel_t>(kernel_of(stub));
   return *out ? cudaSuccess : cudaErrorInvalidDeviceFunction;
 }
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** args,
-                               size_t shared, cudaStream_t) {
+                               size_t shared, cudaStream_t stream) {
   const void* caller = configured_at ? configured_at : CALLER;
   configured_at = nullptr;
   Geometry geometry{grid, block, dim3(0), shared};
+  geometry.stream = stream;
   return finished("a launch", launch(*reinterpret_cast<Kernel*>(kernel), geometry, args, caller),
                   caller);
 }
@@ -375,26 +434,27 @@ cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, 
 }
 
 cudaError_t cudaLaunchKernel(const void* stub, dim3 grid, dim3 block, void** args, size_t shared,
-                             cudaStream_t) {
+                             cudaStream_t stream) {
   Kernel* kernel = kernel_of(stub);
   if (!kernel)
-    FINISHED(cudaErrorInvalidResourceHandle);
-  FINISHED(launch(*kernel, {grid, block, dim3(0), shared}, args, CALLER));
+    FINISHED(unknown_kernel());
+  FINISHED(launch(*kernel, {grid, block, dim3(0), shared, false, nullptr, stream}, args, CALLER));
 }
 
 cudaError_t cudaLaunchCooperativeKernel(const void* stub, dim3 grid, dim3 block, void** args,
-                                        size_t shared, cudaStream_t) {
+                                        size_t shared, cudaStream_t stream) {
   Kernel* kernel = kernel_of(stub);
   if (!kernel)
-    FINISHED(cudaErrorInvalidResourceHandle);
-  FINISHED(launch(*kernel, {grid, block, dim3(0), shared, true}, args, CALLER));
+    FINISHED(unknown_kernel());
+  FINISHED(launch(*kernel, {grid, block, dim3(0), shared, true, nullptr, stream}, args, CALLER));
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* stub, void** args) {
   Kernel* kernel = kernel_of(stub);
   if (!kernel || !config)
-    FINISHED(config ? cudaErrorInvalidResourceHandle : cudaErrorInvalidValue);
+    FINISHED(config ? unknown_kernel() : cudaErrorInvalidValue);
   Geometry geometry{config->gridDim, config->blockDim, dim3(0), config->dynamicSmemBytes};
+  geometry.stream = config->stream;
   take_attributes(geometry, config->attrs, config->numAttrs, CALLER);
   FINISHED(launch(*kernel, geometry, args, CALLER));
 }

@@ -199,21 +199,37 @@ std::map<uint64_t, Allocation>::iterator allocation_of(uint64_t address);
 // Makes an allocation of the emulator's known: its pages are the program's where it may touch them.
 void adopt(uint64_t address, uint64_t bytes, Kind kind);
 
-cudaError_t allocate(void** out, uint64_t bytes, Kind kind, const void* caller);
+// `captured`: while a stream is captured too, where CUDA makes a node of it.
+cudaError_t allocate(void** out, uint64_t bytes, Kind kind, const void* caller,
+                     bool captured = false);
 cudaError_t release(void* pointer, bool host);
 cudaError_t pin(void* pointer, size_t bytes, const void* caller);
 cudaError_t unpin(void* pointer);
 
 // Copies between any two places; `kind` is checked against them.
 cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, const void* caller);
+cudaError_t copy_3d(const cudaMemcpy3DParms& how, const void* caller);
 cudaError_t fill(void* to, int value, size_t bytes);
+cudaError_t fill_halves(uint64_t to, uint16_t value, size_t count);
+cudaError_t fill_words(uint64_t to, uint32_t value, size_t count);
+
+// Makes what was written there as if nothing had written it.
+cudaError_t unwrite(void* at, size_t bytes);
 
 struct Geometry {
   dim3 grid, block, cluster{0, 0, 0};  // 0: no cluster is asked for
   size_t shared = 0;
   bool cooperative = false;
   cudaEvent_t event = nullptr;  // that the launch records
+  cudaStream_t stream = nullptr;
 };
+
+// The arguments that `args` points to, as the kernel gets them.
+cudaError_t keep_arguments(Kernel& kernel, void** args, std::string* out);
+
+// A launch with such arguments, whatever its stream does.
+cudaError_t launch_now(Kernel& kernel, const Geometry& geometry, const std::string& arguments,
+                       const void* caller);
 
 // Launches a kernel: `args` points to each argument, or `buffer` holds them all.
 cudaError_t launch(Kernel& kernel, const Geometry& geometry, void** args, const void* caller,

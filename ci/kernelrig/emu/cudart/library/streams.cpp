@@ -1,19 +1,10 @@
 // Streams and events. Every call has done its work when it returns, so they order nothing; what can
 // be wrong with them, a handle that is none, is still an error. Elapsed times are never numbers.
 
-#include "runtime.hpp"
+#include "graphs.hpp"
 
+#include <algorithm>
 #include <cmath>
-#include <set>
-
-struct CUstream_st {
-  unsigned flags;
-  int priority;
-};
-struct CUevent_st {
-  unsigned flags;
-  bool recorded;
-};
 
 namespace cudart {
 namespace {
@@ -27,30 +18,34 @@ Handles& handles() {
   return *all;
 }
 
-bool is_stream(cudaStream_t stream) {
-  auto number = reinterpret_cast<uintptr_t>(stream);
-  std::lock_guard held(process().lock);
-  return number <= 2 || handles().streams.count(stream);  // 0: default, 1: legacy, 2: per thread
-}
-
 bool is_event(cudaEvent_t event) {
   std::lock_guard held(process().lock);
   return handles().events.count(event);
 }
 
+// Of calls that wait for a stream or an event, or ask it: none may be made while it is captured.
 cudaError_t of_stream(cudaStream_t stream) {
-  return is_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle;
+  if (!is_stream(stream))
+    return cudaErrorInvalidResourceHandle;
+  CUstream_st* one = stream_of(stream);
+  if (one && one->capture) {
+    one->capture->invalid = true;
+    return cudaErrorStreamCaptureUnsupported;
+  }
+  return cudaSuccess;
 }
 
 cudaError_t of_event(cudaEvent_t event) {
-  return is_event(event) ? cudaSuccess : cudaErrorInvalidResourceHandle;
+  if (!is_event(event))
+    return cudaErrorInvalidResourceHandle;
+  return event->capture ? cudaErrorCapturedEvent : cudaSuccess;
 }
 
 cudaError_t make_stream(cudaStream_t* out, unsigned flags, int priority) {
   if (!out || flags > cudaStreamNonBlocking)
     return cudaErrorInvalidValue;
   std::lock_guard held(process().lock);
-  *out = new CUstream_st{flags, priority};
+  *out = new CUstream_st{flags, priority, nullptr, {}};
   handles().streams.insert(*out);
   return cudaSuccess;
 }
@@ -59,7 +54,7 @@ cudaError_t make_event(cudaEvent_t* out, unsigned flags) {
   if (!out || flags > 7)
     return cudaErrorInvalidValue;
   std::lock_guard held(process().lock);
-  *out = new CUevent_st{flags, false};
+  *out = new CUevent_st{flags, false, nullptr, {}};
   handles().events.insert(*out);
   return cudaSuccess;
 }
@@ -67,11 +62,40 @@ cudaError_t make_event(cudaEvent_t* out, unsigned flags) {
 cudaError_t record(cudaEvent_t event, cudaStream_t stream) {
   if (!is_event(event) || !is_stream(stream))
     return cudaErrorInvalidResourceHandle;
-  event->recorded = true;
+  CUstream_st* one = stream_of(stream);
+  event->capture = one ? one->capture : nullptr;
+  event->recorded = !event->capture;
+  event->last.clear();
+  if (event->capture)
+    event->last = one->last;
+  return cudaSuccess;
+}
+
+// A stream that waits for an event of a capture is captured with it from here on.
+cudaError_t wait(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+  if (!is_event(event) || !is_stream(stream))
+    return cudaErrorInvalidResourceHandle;
+  std::lock_guard held(process().lock);
+  CUstream_st* one = stream_of(stream);
+  if (!event->capture) {
+    bool isolated = one && one->capture && event->recorded && !(flags & cudaEventWaitExternal);
+    return isolated ? cudaErrorStreamCaptureIsolation : cudaSuccess;
+  }
+  if (!one)
+    return cudaErrorStreamCaptureImplicit;
+  if (one->capture && one->capture != event->capture)
+    return cudaErrorStreamCaptureMerge;
+  one->capture = event->capture;
+  event->capture->streams.insert(one);
+  for (cudaGraphNode_t node : event->last)
+    if (std::find(one->last.begin(), one->last.end(), node) == one->last.end())
+      one->last.push_back(node);
   return cudaSuccess;
 }
 
 cudaError_t elapsed(float* ms, cudaEvent_t first, cudaEvent_t last) {
+  if (ms && is_event(first) && is_event(last) && (first->capture || last->capture))
+    return cudaErrorCapturedEvent;
   if (!ms || !is_event(first) || !is_event(last))
     return ms ? cudaErrorInvalidResourceHandle : cudaErrorInvalidValue;
   *ms = NAN;
@@ -80,6 +104,18 @@ cudaError_t elapsed(float* ms, cudaEvent_t first, cudaEvent_t last) {
 }
 
 }  // namespace
+
+bool is_stream(cudaStream_t stream) {
+  auto number = reinterpret_cast<uintptr_t>(stream);
+  std::lock_guard held(process().lock);
+  return number <= 2 || handles().streams.count(stream);  // 0: default, 1: legacy, 2: per thread
+}
+
+CUstream_st* stream_of(cudaStream_t stream) {
+  static thread_local CUstream_st of_thread;
+  auto number = reinterpret_cast<uintptr_t>(stream);
+  return number == 2 ? &of_thread : number < 2 ? nullptr : stream;
+}
 
 void record_event(cudaEvent_t event) { record(event, nullptr); }
 
@@ -100,32 +136,36 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   std::lock_guard held(process().lock);
   if (!handles().streams.erase(stream))
     FINISHED(cudaErrorInvalidResourceHandle);
+  forget_captures(stream);
   delete stream;
   FINISHED(cudaSuccess);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { FINISHED(of_stream(stream)); }
 cudaError_t cudaStreamQuery(cudaStream_t stream) { FINISHED(of_stream(stream)); }
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  FINISHED(is_stream(stream) ? of_event(event) : cudaErrorInvalidResourceHandle);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+  FINISHED(wait(stream, event, flags));
 }
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
-  *flags = reinterpret_cast<uintptr_t>(stream) > 2 && is_stream(stream) ? stream->flags : 0;
-  FINISHED(of_stream(stream));
+  CUstream_st* one = is_stream(stream) ? stream_of(stream) : nullptr;
+  *flags = one ? one->flags : 0;
+  FINISHED(is_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
-  *priority = reinterpret_cast<uintptr_t>(stream) > 2 && is_stream(stream) ? stream->priority : 0;
-  FINISHED(of_stream(stream));
+  CUstream_st* one = is_stream(stream) ? stream_of(stream) : nullptr;
+  *priority = one ? one->priority : 0;
+  FINISHED(is_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
-  if (!is_stream(stream) || !function)
-    FINISHED(function ? cudaErrorInvalidResourceHandle : cudaErrorInvalidValue);
-  function(data);
-  FINISHED(cudaSuccess);
+  if (!function)
+    FINISHED(cudaErrorInvalidValue);
+  FINISHED(enqueue(stream, cudaGraphNodeTypeHost, [=] { return function(data), cudaSuccess; }));
 }
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void* data,
                                   unsigned) {
-  if (!is_stream(stream) || !function)
-    FINISHED(function ? cudaErrorInvalidResourceHandle : cudaErrorInvalidValue);
+  if (!function)
+    FINISHED(cudaErrorInvalidValue);
+  if (cudaError_t error = of_stream(stream))
+    FINISHED(error);
   function(stream, process().sticky, data);
   FINISHED(cudaSuccess);
 }
@@ -152,5 +192,29 @@ cudaError_t cudaEventQuery(cudaEvent_t event) { FINISHED(of_event(event)); }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t first, cudaEvent_t last) {
   FINISHED(elapsed(ms, first, last));
 }
-cudaError_t cudaDeviceSynchronize() { FINISHED(cudaSuccess); }
+cudaError_t cudaDeviceSynchronize() { FINISHED(unsafe_in_capture()); }
+
+cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void* pointer, size_t, unsigned) {
+  std::lock_guard held(process().lock);
+  auto found = allocation_of(reinterpret_cast<uint64_t>(pointer));
+  bool managed = found != process().allocations.end() && found->second.kind == Kind::MANAGED;
+  FINISHED(managed ? of_stream(stream) : cudaErrorInvalidValue);
+}
+cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* out) {
+  if (!out)
+    FINISHED(cudaErrorInvalidValue);
+  *out = reinterpret_cast<uintptr_t>(stream);
+  FINISHED(is_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
+}
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
+  if (!device)
+    FINISHED(cudaErrorInvalidValue);
+  *device = 0;
+  FINISHED(is_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
+}
+// Access policies, synchronisation policies and priorities order nothing here.
+cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID,
+                                   const cudaStreamAttrValue*) {
+  FINISHED(is_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
+}
 }

@@ -1,0 +1,77 @@
+// What streams do: at once, or kept as a node of a graph while the stream is being captured.
+#pragma once
+
+#include "runtime.hpp"
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <thread>
+
+using Work = std::function<cudaError_t()>;
+
+struct CUgraphNode_st {
+  cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+  Work work;
+  std::vector<CUgraphNode_st*> needs;
+  cudaKernelNodeParams kernel{};
+  std::shared_ptr<CUgraph_st> child;
+  void* memory = nullptr;  // that the node allocates or frees
+};
+
+struct CUgraph_st {
+  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
+};
+
+namespace cudart {
+
+// A capture that goes on: what streams are asked for goes into `graph`.
+struct Capture {
+  cudaGraph_t graph;
+  CUstream_st* origin;
+  cudaStreamCaptureMode mode;
+  std::thread::id thread;
+  unsigned long long id;
+  bool invalid = false;
+  std::set<CUstream_st*> streams;
+};
+
+}  // namespace cudart
+
+struct CUstream_st {
+  unsigned flags = 0;
+  int priority = 0;
+  cudart::Capture* capture = nullptr;
+  std::vector<cudaGraphNode_t> last;  // of the capture: what the next node of this stream needs
+};
+
+struct CUevent_st {
+  unsigned flags = 0;
+  bool recorded = false;
+  cudart::Capture* capture = nullptr;
+  std::vector<cudaGraphNode_t> last;
+};
+
+namespace cudart {
+
+bool is_stream(cudaStream_t stream);
+// The stream's state; null for the default stream, which is never captured.
+CUstream_st* stream_of(cudaStream_t stream);
+
+// Does the work, or keeps it if `stream` is being captured.
+cudaError_t enqueue(cudaStream_t stream, CUgraphNode_st node);
+inline cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType type, Work work) {
+  CUgraphNode_st node;
+  node.type = type;
+  node.work = std::move(work);
+  return enqueue(stream, std::move(node));
+}
+
+// The error of a call that may not be made while some stream is captured, which ends that capture.
+cudaError_t unsafe_in_capture();
+
+void forget_captures(CUstream_st* stream);
+
+bool is_pool(cudaMemPool_t pool);
+
+}  // namespace cudart

@@ -98,7 +98,7 @@ def test_a_lock_has_what_is_needed_in_versions_that_fit_and_no_more(
     assert unfit == [], STALE
 
 
-@pytest.mark.parametrize("extra", ["cuda", "cublas", "sanitizer"])
+@pytest.mark.parametrize("extra", ["cuda", "cublas", "curand", "sanitizer"])
 def test_the_tools_are_locked_as_pyproject_pins_them(extra: str) -> None:
     assert sorted(e.pin for e in locked(extra).values()) == sorted(EXTRAS[extra]), STALE
 

@@ -9,7 +9,7 @@ import pytest
 from kernelrig import config
 from kernelrig.config.selection import choose_kernel
 from kernelrig.errors import ConfigError
-from kernelrig.model import AcceptedFinding, Budget, Case, Invocation, Shape
+from kernelrig.model import AcceptedFinding, Budget, Case, Invocation, Shape, Variant
 
 from tests.config.projects import Project, mistakes
 
@@ -92,6 +92,7 @@ kernels:
   p:
     sources: p.cu
     args: ["1"]
+    libs: [curand]
     env: {MODE: fast}
     files: [in.npy]
     must_print: "^ok"
@@ -111,6 +112,7 @@ def test_a_plain_program_says_how_it_is_started_and_what_it_prints(project: Proj
     kernels = config.load_kernels(project("kernel/kernels.yaml", PLAIN))
     p = kernels["p"]
     assert (p.level, p.default, kernels["q"].default) == (0, True, False)
+    assert p.variants == {"production": Variant("production", "p", libs=("curand",))}
     assert choose_kernel(kernels, "") is p
     assert p.invocation("smoke") == Invocation((), {"MODE": "fast"}, ("in.npy",))
     full = Invocation(("1",), {"MODE": "fast", "SIZE": "9"}, ("in.npy", "more.bin"))
@@ -126,17 +128,17 @@ def test_a_plain_program_says_how_it_is_started_and_what_it_prints(project: Proj
     ("old", "new", "mistake"),
     [
         ("default: p", "default: pp", "2: 'default' names 'pp'; kernels: p, q; did you mean 'p'?"),
-        ("^ok", "(", "9: 'must_print' is not a regular expression: missing ), unterminated"
+        ("^ok", "(", "10: 'must_print' is not a regular expression: missing ), unterminated"
          " subpattern at position 0"),
-        ("avg ([0-9.]+) ms", "avg ms", "11: 'regex' has 0 groups; the number is its one group:"
+        ("avg ([0-9.]+) ms", "avg ms", "12: 'regex' has 0 groups; the number is its one group:"
          " (...)"),
-        (", better: higher", "", "12: metric 'hits' needs 'better: lower' or 'better: higher', or a"
+        (", better: higher", "", "13: metric 'hits' needs 'better: lower' or 'better: higher', or a"
          " name that ends in a unit: _ns, _us, _ms, _s, _gbs, _gflops, _tflops"),
-        ("in.npy", "gone.npy", "8: no file 'gone.npy' in kernel/"),
-        ("{SIZE:", "{2D:", "15: '2D' cannot be a name in 'env'; use letters, digits and '_'"),
-        ("  q: {", "  q: {default: true, ", "16: unknown key 'default'; write `default: q` beside"
+        ("in.npy", "gone.npy", "9: no file 'gone.npy' in kernel/"),
+        ("{SIZE:", "{2D:", "16: '2D' cannot be a name in 'env'; use letters, digits and '_'"),
+        ("  q: {", "  q: {default: true, ", "17: unknown key 'default'; write `default: q` beside"
          " 'kernels'"),
-        ("smoke: {args: []}", "smoke: {args: 1}", "14: 'args' must be a list, not 1"),
+        ("smoke: {args: []}", "smoke: {args: 1}", "15: 'args' must be a list, not 1"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_plain_program_is_named(

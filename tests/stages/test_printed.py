@@ -11,7 +11,7 @@ from kernelrig.model import Outcome, PrintedMetric
 from kernelrig.stages.plain import pattern_search
 from kernelrig.stages.plain.metrics import printed_times_ms, printed_values
 from kernelrig.stages.plain.pattern_search import find_patterns
-from kernelrig.stages.plain.reader import judge_patterns
+from kernelrig.stages.plain.reader import judge_exit_status, judge_patterns
 
 from tests.stages import bench
 
@@ -77,6 +77,16 @@ def test_an_output_that_did_not_come_back_is_no_pass(printed: Path) -> None:
     verdict = judge_patterns(printed, "program", bench.context(kernel=kernel))
     assert verdict is not None
     assert verdict.outcome is Outcome.ERROR
+
+
+def test_a_library_that_the_host_lacks_is_no_fault_of_the_program(printed: Path) -> None:
+    said = "./p: error while loading shared libraries: libcurand.so.10: cannot open shared object"
+    (printed / "program.stderr.log").write_text(f"{said} file: No such file or directory\n")
+    verdict = judge_exit_status(127, printed, "program", bench.context(kernel=PLAIN))
+    assert verdict.outcome is Outcome.ERROR
+    assert verdict.summary == "the host has no libcurand.so.10, which the program links"
+    other = judge_exit_status(126, printed, "program", bench.context(kernel=PLAIN))
+    assert other.outcome is Outcome.FAIL
 
 
 def metric(regex: str, unit: str = "ms") -> PrintedMetric:

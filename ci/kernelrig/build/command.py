@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelrig.build.define import c_string, define_value, host_define, nvcc_define
+from kernelrig.build.libraries import extras_of, library_folders, link_words
 from kernelrig.errors import ConfigError
 from kernelrig.model import Function, Kernel, Toolchain, Variant
 from kernelrig.model.frame import COMPILED_UNDER
@@ -103,7 +104,8 @@ def _nvcc_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...
         request.source,
         # The 13.0 wheels' nvcc.profile names lib64, which they lack.
         f"-L{home}/{libraries}",
-        *request.way.libs,
+        *(f"-L{shown_path(f, root)}" for f in library_folders(request.way, tools, root)),
+        *link_words(request.way.libs),
     )
 
 
@@ -120,7 +122,7 @@ def _host_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...
         *_headers(request, tools, root),
         *request.way.nvcc_flags,
         request.source,
-        *request.way.libs,
+        *link_words(request.way.libs),
     )
 
 
@@ -128,7 +130,7 @@ def user_flags(request: Request, tools: Toolchain) -> tuple[str, ...]:
     """Return what kernels.yaml says of compiling it, in any folder: definitions, headers, flags."""
     return (
         *(nvcc_define(name, value) for name, value in _defines(request)),
-        *(w for name in request.kernel.extras for w in ("-isystem", str(tools.extras[name]))),
+        *(w for path in _folders(request, tools) for w in ("-isystem", str(path))),
         *request.way.nvcc_flags,
     )
 
@@ -138,8 +140,15 @@ def _headers(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...]:
 
     A wheel tree is named by a hash of its pins: with its path the pins are in the key.
     """
-    folders = (shown_path(tools.extras[name], root) for name in request.kernel.extras)
+    folders = (shown_path(path, root) for path in _folders(request, tools))
     return tuple(word for folder in folders for word in ("-isystem", folder))
+
+
+def _folders(request: Request, tools: Toolchain) -> tuple[Path, ...]:
+    """Return the folders of the headers of a request's extras, and of the libraries it links."""
+    linked = extras_of(request.way, system=tools.origin == "system")
+    names = dict.fromkeys((*request.kernel.extras, *linked))
+    return tuple(tools.extras[name] for name in names)
 
 
 def _environment(tools: Toolchain, *first: str) -> tuple[str, ...]:

@@ -90,7 +90,8 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "program": "File name of the binary; a result file names the program that wrote it.",
         "defines": "-D names with their values.",
         "nvcc_flags": "More flags of nvcc, or of g++ for a CPU program.",
-        "libs": "Libraries for the linker: -lNAME, or a file relative to the repository.",
+        "libs": "Libraries for the linker: a name, as cuda, curand, cublas or m, a flag, or a file "
+        "relative to the repository. What the toolkit's wheels lack of them is fetched.",
         "archs": "The archs that it exists for; default: every arch of the kernel.",
         "function": "What its outputs are compared with.",
     },

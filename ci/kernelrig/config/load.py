@@ -15,7 +15,7 @@ from kernelrig.config.plain_programs import (
     program_rules,
     written_as,
 )
-from kernelrig.config.schema import ARCHS, KernelsFile, PlanFile, RemotesFile
+from kernelrig.config.schema import ARCHS, SHORT, KernelsFile, PlanFile, RemotesFile
 from kernelrig.config.yaml_source import Document, read_yaml
 from kernelrig.errors import ConfigError
 from kernelrig.files.validation import Complaint, Loc, convert, nearest, unknown_key
@@ -146,7 +146,10 @@ def _fill_in(value: object) -> None:
             fill_in_program(entry)
         if isinstance(source := entry.get("sources"), str):
             entry["sources"] = dict.fromkeys(ARCHS, source)
-        entry.setdefault("variants", {"production": {"program": str(loc[-1])}})
+        if "variants" not in entry:
+            short = SHORT if value["schema"] == 3 else ()
+            said = {key: entry.pop(key) for key in short if key in entry}
+            entry["variants"] = {"production": {"program": str(loc[-1]), **said}}
 
 
 def _upgrade_remotes(value: object) -> None:

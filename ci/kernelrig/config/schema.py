@@ -17,6 +17,9 @@ from kernelrig.files.rundir import write_json
 from kernelrig.files.validation import NAMED_BY_KEY, adapter
 from kernelrig.model import Kernel, ProfilePlan, Remote, Stage
 
+SHORT = ("defines", "nvcc_flags", "libs")
+"""Keys of a variant that an entry without variants may have itself, in files of schema 3."""
+
 ARCHS = ("sm_100a", "sm_90a")
 """What a source is for that names no arch: B200 and H200."""
 
@@ -62,6 +65,8 @@ def json_schema(kind: type) -> dict[str, Any]:
     schema = record_schema(kind, DESCRIPTIONS)
     if kind is KernelsFile:
         _allow_short_entries(schema["$defs"]["Kernel"])
+        of_variant = schema["$defs"]["Variant"]["properties"]
+        schema["$defs"]["Kernel"]["properties"] |= {key: of_variant[key] for key in SHORT}
     return schema
 
 

@@ -10,12 +10,14 @@ from pathlib import Path
 
 from kernelrig import stages
 from kernelrig.build.command import Request, user_flags
+from kernelrig.build.libraries import link_words
 from kernelrig.build.program_sources import build_program
 from kernelrig.build.toolchain import find_toolchain
 from kernelrig.emu.cudart.library_build import HEADERS, library_folder
 from kernelrig.errors import CiError
 from kernelrig.files import rundir
 from kernelrig.model import SCHEMA, Build
+from kernelrig.run.spec import extras_for
 from kernelrig.run.store import SOURCES, RunDirectory
 from kernelrig.terminal.log import say, working
 
@@ -45,7 +47,8 @@ def _build(directory: RunDirectory, built: Build, place: Path, *, system_cuda: b
         )
     kernel = directory.run.kernel
     request = Request(kernel, built.arch, built.variant)
-    tools = find_toolchain(directory.root, system=system_cuda, extras=kernel.extras)
+    extras = sorted(set(extras_for(request, system_cuda=system_cuda)))
+    tools = find_toolchain(directory.root, system=system_cuda, extras=extras)
     libraries = library_folder(tools.root / "include", say)
     with working(f"compiling {request.name} for the emulator"):
         made = build_program(
@@ -57,7 +60,7 @@ def _build(directory: RunDirectory, built: Build, place: Path, *, system_cuda: b
             user_flags(request, tools),
             HEADERS,
             cwd=kept,
-            libs=request.way.libs,
+            libs=link_words(request.way.libs),
         )
     known = {
         "schema": SCHEMA,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kernelrig import build
 from kernelrig.build import toolchain
+from kernelrig.build.libraries import extras_of
 from kernelrig.model import (
     Bench,
     Build,
@@ -77,11 +78,16 @@ def find_tools(
     if not requests:
         return None
     needs_cuda = any(r.kernel.cuda for r in requests)
-    extras = sorted({extra for r in requests for extra in r.kernel.extras})
+    extras = sorted({e for r in requests for e in extras_for(r, system_cuda=system_cuda)})
     tools = toolchain.find_toolchain(root, system=system_cuda, cuda=needs_cuda, extras=extras)
     for arch in sorted({r.arch for r in requests if r.kernel.cuda}):
         toolchain.require_arch(tools, arch)
     return tools
+
+
+def extras_for(request: build.Request, *, system_cuda: bool) -> tuple[str, ...]:
+    """Return the locks whose wheels a build needs beside the toolkit."""
+    return (*request.kernel.extras, *extras_of(request.way, system=system_cuda))
 
 
 def tools_of(root: Path, wanted: Mapping[str, BuildSpec], *, system_cuda: bool) -> Toolchain | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from pathlib import Path
 
@@ -26,6 +27,10 @@ from kernelrig.stages.context import Context
 from kernelrig.stages.harness.ended import judge_end, judge_missing
 from kernelrig.stages.plain.pattern_search import find_patterns
 from kernelrig.stages.record import find_command, log_tail, read_log, stage_record
+
+_NOT_LOADED = 127
+"""What a program exits with that the system could not load."""
+_LIBRARY = re.compile(r"error while loading shared libraries: (\S+): cannot open")
 
 
 def missing_lines(kernel: Kernel, stdout: str) -> list[str]:
@@ -101,6 +106,10 @@ def judge_exit_status(code: int, folder: Path, name: str, context: Context) -> V
     """Judge the exit code, -N for signal N, and the lines that must be in `name`'s output."""
     if code < 0:
         return failed(f"it was ended by signal {signal_name(-code)}", *log_tail(folder, name))
+    tail = log_tail(folder, name)
+    if code == _NOT_LOADED and (library := _LIBRARY.search("\n".join(tail))):
+        hint = "install it there, or name its folder as LD_LIBRARY_PATH in the remote's `env`"
+        return broken(f"the host has no {library[1]}, which the program links", hint)
     if code != 0:
         return failed(f"exit status {code}, wanted 0", *log_tail(folder, name))
     if not context.kernel.expected_lines:

@@ -33,6 +33,10 @@ class Result:
     def kinds(self) -> list[str]:
         return [f.kind for f in self.findings if f.severity == "error"]
 
+    @property
+    def warnings(self) -> list[str]:
+        return [f.rule for f in self.findings if f.severity == "warning"]
+
 
 def kernel_text(
     body: str, params: Sequence[str], target: str, directives: str = "", shared: str = ""

@@ -84,11 +84,10 @@ class Megakernels:
         loaded = self.broken(fault, sizes)
         for number in schedules:
             found = emulate(loaded, (Schedule(number),), jobs=1).findings
-            errors = tuple(f for f in found if f.severity == "error")
             for kind in named:
-                for finding in errors:
+                for finding in found:
                     if finding.kind == kind:
-                        return Catch(finding, sizes, errors)
+                        return Catch(finding, sizes, found)
         return None
 
     def _described(self, arch: str, variant: str, sizes: Sizes) -> Path:

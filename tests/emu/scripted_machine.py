@@ -214,5 +214,9 @@ class Play:
         return [f.kind for f in self.machine.findings if f.severity == "error"]
 
     @property
+    def warnings(self) -> list[str]:
+        return [f.kind for f in self.machine.findings if f.severity == "warning"]
+
+    @property
     def messages(self) -> list[str]:
         return [f"{f.message}; {f.advice}" for f in self.machine.findings]

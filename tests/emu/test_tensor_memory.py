@@ -202,13 +202,21 @@ def test_warps_that_diverge_and_reconverge_before_the_wait_get_their_own(
     assert (found.buffers["out"][:, :2] == (lanes << 8 | np.arange(2))).all()
 
 
-def test_registers_of_a_load_are_not_there_before_the_wait() -> None:
-    found = one_warp(f"""
+@pytest.mark.parametrize("number", range(4))
+def test_a_register_of_a_load_is_held_back_until_it_is_there(number: int) -> None:
+    found = one_warp(
+        f"""
+        mov.u32 %d1, 7;
+        tcgen05.st.sync.aligned.32x32b.x1.b32 [%r50], {{%d1}};
+        tcgen05.wait::st.sync.aligned;
         tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%d1}}, [%r50];
         st.global.b32 [%rd1], %d1;
         {WAIT_LD}
-    """)
-    assert found.kinds == ["uninitialised"]
+    """,
+        number=number,
+    )
+    assert (found.kinds, found.warnings) == ([], ["tensor-load-read-early"])
+    assert set(found.buffers["out"][:, 0].tolist()) == {7}
     assert "before tcgen05.wait::ld" in found.findings[0].message
 
 

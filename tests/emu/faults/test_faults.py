@@ -38,7 +38,7 @@ def test_a_fault_is_found_with_its_line(fault: Fault, tmp_path: Path) -> None:
     for number in range(SCHEDULES):
         seen += found(loaded, number)
         if any(
-            (f.severity, f.kind) == ("error", fault.kind)
+            (f.severity, f.kind) == (fault.severity, fault.kind)
             and f.ptx_line in lines
             and fault.words in f"{f.message}; {f.advice}"
             for f in seen

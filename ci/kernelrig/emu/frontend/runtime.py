@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 
 from kernelrig.emu.machine.findings import Context
+from kernelrig.emu.machine.loads_in_flight import LOADED, bring_loads
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.numerics import arrays
 from kernelrig.emu.numerics.arrays import BOOL, UNSIGNED, Array, Held
@@ -34,6 +35,8 @@ def unready(batch: WarpBatch, register: int, at: int) -> Array:
     name = batch.machine.program.function.registers[register].name
     batch.at = at
     if isinstance(value, arrays.Pending):
+        if value.tag == LOADED:
+            bring_loads(batch)
         batch.report(
             "uninitialised",
             f"{instruction.mnemonic} reads {name} before {value.text}",
@@ -41,7 +44,10 @@ def unready(batch: WarpBatch, register: int, at: int) -> Array:
             same=value.text,
             context=Context(_rule_of(value.text)),
         )
-        return value.values
+        values = value.values
+        if value.tag == LOADED:
+            batch.registers[register] = values
+        return values
     batch.report(
         "uninitialised",
         f"{instruction.mnemonic} reads {name}, which nothing has written",
@@ -63,4 +69,4 @@ def nothing(kind: str) -> Array:
 
 def _rule_of(wait: str) -> str:
     """Return the rule of a register that is read before `wait`, the instruction it waits for."""
-    return "load-not-waited" if "tcgen05" in wait else "wgmma-not-waited"
+    return "tensor-load-read-early" if "tcgen05" in wait else "wgmma-not-waited"

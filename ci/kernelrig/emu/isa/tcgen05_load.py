@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from kernelrig.emu.isa._forms import flat, read
 from kernelrig.emu.machine.findings import Context
 from kernelrig.emu.machine.instruction_table import Blocked, Native, Row, Step, Unsupported, row
-from kernelrig.emu.machine.machine_state import Machine, WarpBatch
+from kernelrig.emu.machine.loads_in_flight import LOADED, InFlight
+from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.operations import Op
 from kernelrig.emu.numerics.arrays import I64, LANES, U32, Array, Mask, Pending, whole
 from kernelrig.emu.tensor.tensor_memory import COLUMN_MASK, LANE_SHIFT, TensorMemory
@@ -26,19 +27,10 @@ from kernelrig.ptx import Address, Instruction, Integer, Operand, Register, Vect
 SHAPES = {"32x32b": 1, "16x64b": 1, "16x32bx2": 1, "16x128b": 2, "16x256b": 4}
 """Shape -> registers of a thread at .x1."""
 NUMBERS = {f"x{1 << n}": 1 << n for n in range(8)}
-LOADED = "tcgen05.wait::ld"
 _WORDS = ("b32", "u32", "s32", "f32")
 UNTOUCHED = np.uint32(0xFFE1DEAD)  # what a register holds whose load was not waited for
 
 Index = NDArray[np.intp]
-
-
-class InFlight:
-    """Loads and stores of tensor memory that no wait has seen complete, by warp."""
-
-    def __init__(self, machine: Machine) -> None:
-        self.loads: dict[int, list[Op]] = {}
-        self.stores: dict[int, list[Op]] = {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kernelrig.emu.frontend.translate import compile_kernel
 from kernelrig.emu.frontend.variables import VariableLayout
 from kernelrig.emu.isa.families import instruction_table
+from kernelrig.emu.launch.called_names import named_symbols
 from kernelrig.emu.launch.layout import (
     SharedEntry,
     TensorEntry,
@@ -211,7 +212,9 @@ def compile_entry(
         UnsupportedKernel: all unsupported instructions.
         Unsupported: a variable that has none, or more local memory than a thread has.
     """
-    variables = [*module.variables, *entry.variables]
+    reached = named_symbols(module, entry)
+    variables = [v for v in module.variables if v.space != "shared" or v.name in reached]
+    variables += entry.variables
     places: dict[str, tuple[str, int]] = {
         name: ("param", params.address + offset)
         for name, (offset, _) in param_offsets(entry).items()

@@ -282,6 +282,10 @@ class Barriers:
                 names = self._context("exited", offset, op.wait).objects
                 context = Context("commit-to-an-exited-cta", names, wait=op.wait)
                 self.machine.report_op(op, "leak", text, same=("commit", offset), context=context)
+            elif machine.slot_of[op.warp] == slot:
+                names = self._context("exited", offset, op.wait).objects
+                context = Context("bytes-for-an-exited-cta", names, wait=op.wait)
+                self.machine.report_op(op, "leak", text, same=("own", offset), context=context)
             else:
                 self._report_op(op, "exited", text, offset)
             return

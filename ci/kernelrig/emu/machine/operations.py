@@ -90,6 +90,11 @@ class OperationQueue:
             op.machine.hooks.op_done(op)
         op.machine.wake(op)
 
+    def finish(self, op: Op) -> None:
+        """Let `op`, one of the heads, do all of its events."""
+        while not op.done:
+            self.step(op)
+
     def _leave_stream(self, op: Op) -> None:
         """Let the operation behind it start."""
         if op.stream is None:

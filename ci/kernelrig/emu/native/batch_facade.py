@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelrig.emu.machine.loads_in_flight import LOADED
 from kernelrig.emu.machine.machine_state import InFlightRegisters, WarpBatch
 from kernelrig.emu.native.core_calls import View
 from kernelrig.emu.numerics.arrays import UNDEFINED, Array, Held, Mask, Pending
@@ -26,7 +27,6 @@ ALL = 0xFFFF_FFFF
 SET, UNSET, IN_FLIGHT, PYTHON_IN_FLIGHT = range(4)
 """Of `NativeBatch.flags`: what a register holds; what is in flight is the core's, or Python's."""
 _OF_CORE = 2  # of View.pending: results in flight that the core holds
-LOADED = "tcgen05.wait::ld"
 _OF_PRODUCT = 2  # of core_pending: what brings a register is a product
 
 

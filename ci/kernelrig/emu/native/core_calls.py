@@ -157,6 +157,7 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "core_pending": (c_int, (c_void_p, c_void_p, c_int, c_int64, c_void_p)),
     "core_acting_wait": (c_int, (c_void_p,)),
     "core_warpgroups": (None, (c_void_p, c_void_p, c_void_p, c_int)),
+    "core_complete": (None, (c_void_p, c_int64)),
     "core_product_warps": (c_int, (c_void_p, c_int64)),
     "core_products_expected": (c_int64, (c_void_p, c_void_p, c_int64)),
     "core_op": (c_int, (c_void_p, c_int64, c_void_p)),

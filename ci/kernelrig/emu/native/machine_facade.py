@@ -316,6 +316,12 @@ class NativeQueue(OperationQueue):
             machine.hooks.op_done(op)
         machine.wake(op)
 
+    def finish(self, op: Op) -> None:
+        if op.number in self.by_id:
+            super().finish(op)
+        else:
+            self._machine.calls.core_complete(self._machine.core, op.number)
+
     def _leave_stream(self, op: Op) -> None:
         if op.stream is not None:
             self._machine.calls.core_leave_stream(self._machine.core, op.number)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelrig.emu.isa.tcgen05_load import InFlight
 from kernelrig.emu.machine.async_groups import BulkGroups, MatrixGroups
 from kernelrig.emu.machine.bulk_copy import report_exited
 from kernelrig.emu.machine.findings import Wait
 from kernelrig.emu.machine.lane_groups import Lanes
+from kernelrig.emu.machine.loads_in_flight import InFlight
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
 from kernelrig.emu.machine.operations import Op

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernelrig.emu.isa.tcgen05_load import InFlight
+from kernelrig.emu.machine.loads_in_flight import InFlight
 from kernelrig.emu.machine.operations import Op
 
 if TYPE_CHECKING:

@@ -148,7 +148,9 @@ def report_arrival(machine: Machine, warp: int, lanes: int, at: int, barrier: Ba
 
 def report_bytes(op: Op, barrier: Barrier) -> None:
     """Report a copy whose proxy may not know of the mbarrier that counts its bytes."""
-    _report(op, f"{op.name} counts its bytes on the {barrier}, {_ASYNC}", barrier)
+    context = Context("init-not-in-async-proxy", (barrier.name or str(barrier),))
+    text = f"{op.name} counts its bytes on the {barrier}, {_ASYNC}"
+    op.machine.report_op(op, "barrier-misuse", text, same="async proxy", context=context)
 
 
 def report_signal(op: Op, barrier: Barrier) -> None:

@@ -32,6 +32,32 @@ EMULATED_RULES = (
         severity="warning",
     ),
     IsaRule(
+        "tensor-load-read-early",
+        "9.7.16.6.4.5",
+        "a register that a tcgen05.ld brings is read behind a tcgen05.wait::ld",
+        "the load is asynchronous: until that wait the register is undefined",
+        "tcgen05.wait::ld between the load and the first use of its registers",
+        severity="warning",
+    ),
+    IsaRule(
+        "init-not-in-async-proxy",
+        "9.7.13.4",
+        "between an mbarrier.init and the copies that count their bytes there is a"
+        " fence.mbarrier_init or a fence.proxy.async",
+        "the init is a write of the generic proxy, and barriers of threads order no proxies",
+        "fence.mbarrier_init.release.cluster behind the inits, in the thread that made them",
+        severity="warning",
+    ),
+    IsaRule(
+        "bytes-for-an-exited-cta",
+        "",
+        "a CTA waits for the copies into its shared memory before it exits",
+        "no part of PTX says what becomes of them: its shared memory may be another CTA's by then",
+        "wait for the mbarriers of all copies before the exit, or do not start those that nobody"
+        " waits for",
+        severity="warning",
+    ),
+    IsaRule(
         "commit-to-an-exited-cta",
         "9.7.16.6.1 and 9.7.16.12.1",
         "a tcgen05.commit has arrived before the CTA of its mbarrier exits",

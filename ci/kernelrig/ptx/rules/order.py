@@ -26,6 +26,7 @@ ORDER_RULES = (
         "behind the wait for a commit there is a tcgen05.fence::after_thread_sync",
         "the wait alone does not order tcgen05 instructions behind it",
         "tcgen05.fence::after_thread_sync behind the wait",
+        severity="warning",
     ),
     IsaRule(
         "tensor-commit-not-waited",

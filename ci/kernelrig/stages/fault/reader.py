@@ -45,12 +45,12 @@ def read_fault(
 
 def _judge(fault: Fault, seen: Emulated, context: Context) -> Check:
     title = f"{fault.name} is found"
-    found = emulated_findings(seen, seen.errors, context)
+    found = emulated_findings(seen, seen.findings, context)
     texts = tuple(map(describe, found))
     schedules = seen.run.schedules
     facts = {"schedules": str(schedules), "shows as": ", ".join(fault.kinds)}
     wanted = " or ".join(fault.kinds)
-    if seen.lost and not any(f.kind in fault.kinds for f in seen.errors):
+    if seen.lost and not any(f.kind in fault.kinds for f in seen.findings):
         return Check(title, broken(seen.lost, *texts), findings=found, facts=facts)
     if not found:
         looked = f"{schedules} schedule{'s' if schedules > 1 else ''}"
@@ -58,11 +58,11 @@ def _judge(fault: Fault, seen: Emulated, context: Context) -> Check:
         return Check(title, verdict, facts=facts)
     own = [
         (f.schedule, f.kind, text)
-        for f, text in zip(seen.errors, texts, strict=True)
+        for f, text in zip(seen.findings, texts, strict=True)
         if f.kind in fault.kinds
     ]
     if not own:
-        kinds = " and ".join(dict.fromkeys(f.kind for f in seen.errors))
+        kinds = " and ".join(dict.fromkeys(f.kind for f in seen.findings))
         verdict = failed(f"{fault.name} is not found as {wanted}, but as {kinds}", *texts)
         return Check(title, verdict, findings=found, facts=facts)
     first, kind, text = min(own)

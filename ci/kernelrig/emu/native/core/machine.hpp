@@ -186,6 +186,8 @@ struct Core {
   // waiting.cpp
   void park(Batch* batch, const int64_t* keys, int count);
   void wake(int64_t key);
+  // Let an operation that nothing is before do all of its events.
+  void complete(int64_t id);
   void issue(Op* op);
   void leave_stream(Op& op);
   void finish(Op& op);

@@ -88,6 +88,11 @@ void Core::step(Op& op) {
   wake(OP_KEYS | id);
 }
 
+void Core::complete(int64_t id) {
+  for (auto op = ops.find(id); op != ops.end() && !shared.stopped; op = ops.find(id))
+    step(*op->second);
+}
+
 // Nothing can go on: release the batches that only wait to reconverge.
 bool Core::release_waiters() {
   for (const auto& point : points)

@@ -168,6 +168,8 @@ int core_op(Core* core, int64_t number, int64_t* out) {
   return 1;
 }
 
+void core_complete(Core* core, int64_t number) { core->complete(number); }
+
 // An operation of Python's has read its sources.
 void core_op_read(Core* core, int64_t number) {
   const auto found = core->ops.find(number);

@@ -6,36 +6,15 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <thread>
-#include <utility>
 #include <vector>
 
+#include "device_memory.cuh"
 #include "failure.cuh"
 #include "function.cuh"
 #include "inputs.cuh"
 #include "problem.cuh"
 
 namespace kernelrig {
-
-class DeviceMemory {
-public:
-  explicit DeviceMemory(size_t bytes) : bytes_(bytes) {
-    if (bytes > 0)
-      KERNELRIG_CUDA(cudaMalloc(&address_, bytes));
-  }
-  DeviceMemory(DeviceMemory &&other) noexcept
-      : address_(std::exchange(other.address_, nullptr)), bytes_(other.bytes_) {}
-  DeviceMemory(const DeviceMemory &) = delete;
-  DeviceMemory &operator=(const DeviceMemory &) = delete;
-  ~DeviceMemory() { cudaFree(address_); } // its status would repeat an earlier error
-
-  template <class T> T *as() const { return static_cast<T *>(address_); }
-  size_t bytes() const { return bytes_; }
-
-private:
-  void *address_ = nullptr;
-  size_t bytes_;
-};
 
 constexpr int NAN_BYTE = 0xFF; // BF16 0xFFFF is a NaN: an unwritten output is never a number
 
@@ -128,35 +107,9 @@ inline void fill_with_nan(const DeviceMemory &memory, cudaStream_t stream) {
   KERNELRIG_CUDA(cudaMemsetAsync(memory.as<void>(), NAN_BYTE, memory.bytes(), stream));
 }
 
-constexpr size_t COPY_PIECE_BYTES = size_t{64} << 20;
-
-// Compute the content of `memory` in pieces on the host with make(first byte, end byte,
-// destination) and copy each.
-template <class Make> void copy_in_pieces(const DeviceMemory &memory, Make make) {
-  std::vector<uint8_t> piece(std::min(memory.bytes(), COPY_PIECE_BYTES));
-  for (size_t begin = 0; begin < memory.bytes(); begin += piece.size()) {
-    const size_t bytes = std::min(piece.size(), memory.bytes() - begin);
-    make(begin, begin + bytes, piece.data());
-    KERNELRIG_CUDA(
-        cudaMemcpy(memory.as<uint8_t>() + begin, piece.data(), bytes, cudaMemcpyHostToDevice));
-  }
-}
-
 inline void fill_operand_on_host(const DeviceMemory &memory, Pattern pattern, uint64_t base) {
-  copy_in_pieces(memory, [&](size_t begin, size_t end, uint8_t *piece) {
-    const size_t workers =
-        std::clamp<size_t>((end - begin) >> 20, 1, std::thread::hardware_concurrency() + 1);
-    const size_t share = (end - begin + workers - 1) / workers;
-    std::vector<std::thread> threads;
-    for (size_t from = begin; from < end; from += share) {
-      threads.emplace_back([=] {
-        for (size_t i = from; i < std::min(from + share, end); ++i) {
-          piece[i - begin] = operand_at(pattern, base, i);
-        }
-      });
-    }
-    for (std::thread &thread : threads)
-      thread.join();
+  copy_made(memory, 1, [=](uint8_t *piece, uint64_t from, uint64_t i) {
+    piece[i - from] = operand_at(pattern, base, i);
   });
 }
 

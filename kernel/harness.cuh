@@ -1,11 +1,14 @@
-// The host side of every kernel: arguments, inputs, reference, comparison, timing, result file,
-// launch description. A kernel file includes this one header for its host part; problem.cuh
-// describes what the kernel must define.
+// The host side of every patch-embed kernel: arguments, inputs, reference, comparison, timing,
+// result file, launch description. A kernel file includes this one header for its host part;
+// problem.cuh describes what the kernel must define. The host side of any other function is
+// operation.cuh, which has most of these headers in common with it.
 //
 //   failure, json, options     errors and exit codes, output, command line
+//   tensor, device_memory      element types, what a tensor starts with, memory of the device
 //   inputs, buffers            the bits of the inputs, their device memory
 //   reference, sampling        comparison of every element on the device, samples for Python
 //   device, timing, nvml       the GPU, samples, clocks
+//   timed_loop, guarded_run    samples alone or in a relay; the run as a whole
 //   spot_check, timed_outputs  which timed launches are checked, and how
 //   relay                      measurement slots for several processes on one GPU
 //   phase_clock, phase_table   cycles per phase of a CTA or of a tile
@@ -20,7 +23,6 @@
 #pragma once
 
 #include <cstdio>
-#include <exception>
 #include <string>
 
 #include "failure.cuh"
@@ -30,6 +32,7 @@
 #include "role_report.cuh"
 #include "tensor_map.cuh"
 #ifndef KERNELRIG_DESCRIBE_ONLY
+#include "guarded_run.cuh"
 #include "result.cuh"
 #include "session.cuh"
 #include "watchdog.cuh"
@@ -73,29 +76,9 @@ template <class Gemm> int measure(const Options &options) {
     if (!write_refusal.empty())
       throw UsageError{write_refusal};
   }
-  Watchdog watchdog(options.watchdog_s);
-  try {
+  return guarded(result, options, [&](Watchdog &watchdog) {
     Session<Gemm>(options, result, watchdog).run();
-  } catch (const Failure &failure) {
-    result.failed = true;
-    result.failure = failure;
-  } catch (const std::exception &error) { // the host is out of memory or of threads
-    result.failed = true;
-    result.failure = {EXIT_CUDA, "hostError", 0, error.what(), source_place(__FILE__, __LINE__)};
-  }
-  if (result.failed) {
-    const Failure &failure = result.failure;
-    result.exit_code = failure.exit_code;
-    std::fprintf(stderr, "%s: %s: %s (%d) at %s\n", KERNELRIG_PROGRAM, failure.text.c_str(),
-                 failure.name.c_str(), failure.code, failure.where.c_str());
-  }
-  watchdog.stop();
-  const std::string write_error = write_result(result);
-  if (!write_error.empty()) {
-    std::fprintf(stderr, "%s: %s\n", KERNELRIG_PROGRAM, write_error.c_str());
-    return result.exit_code == EXIT_OK ? EXIT_USAGE : result.exit_code;
-  }
-  return result.exit_code;
+  });
 }
 #endif
 

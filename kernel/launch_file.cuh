@@ -11,6 +11,7 @@
 #include "json.cuh"
 #include "options.cuh"
 #include "problem.cuh"
+#include "tensor.cuh"
 
 namespace kernelrig {
 
@@ -86,17 +87,43 @@ inline void append_layout(Json &json, const LaunchArgs &launch) {
   json.close(']');
 }
 
-inline std::string launch_text(const Options &options, const Problem &p, const std::string &entry,
-                               const Geometry &geometry, const LaunchArgs &launch,
-                               uint64_t workspace_bytes, const std::vector<uint64_t> &phase_shape) {
-  const uint64_t m = p.m, n = p.n, k = p.k;
-  Json json;
+// A launch file up to its buffers.
+inline void append_head(Json &json, const std::string &entry, const Geometry &geometry) {
   json.open('{').line().field("schema", 2).line().field("entry", entry);
   append_extent(json.line(), "grid", geometry.grid);
   append_extent(json, "block", geometry.block);
   append_extent(json, "cluster", geometry.cluster);
   json.line().field("dynamic_smem_bytes", geometry.dynamic_smem_bytes);
   json.line().key("buffers").open('{');
+}
+
+// What follows the buffers.
+inline void append_rest(Json &json, const LaunchArgs &launch) {
+  json.close('}').line().key("tensor_maps").open('{');
+  for (const TensorMap &map : launch.tensor_maps)
+    append_tensor_map(json, map);
+  json.close('}').line().key("args").open('[');
+  for (const Argument &argument : launch.args) {
+    json.open('{');
+    if (argument.kind == "f32") {
+      json.field("f32", argument.real);
+    } else if (argument.name.empty()) {
+      json.field(argument.kind.c_str(), argument.number);
+    } else {
+      json.field(argument.kind.c_str(), argument.name);
+    }
+    json.close('}');
+  }
+  json.close(']');
+  append_layout(json, launch);
+}
+
+inline std::string launch_text(const Options &options, const Problem &p, const std::string &entry,
+                               const Geometry &geometry, const LaunchArgs &launch,
+                               uint64_t workspace_bytes, const std::vector<uint64_t> &phase_shape) {
+  const uint64_t m = p.m, n = p.n, k = p.k;
+  Json json;
+  append_head(json, entry, geometry);
   append_operand(json, "A", options, {m, k});
   append_operand(json, "B", options, {n, k});
   append_buffer(json, "comb", "bf16", combined_shape(p));
@@ -111,38 +138,14 @@ inline std::string launch_text(const Options &options, const Problem &p, const s
     append_buffer(json, "phase_clocks", "u64", phase_shape);
     json.field("kind", "undefined").close('}').close('}');
   }
-  json.close('}').line().key("tensor_maps").open('{');
-  for (const TensorMap &map : launch.tensor_maps)
-    append_tensor_map(json, map);
-  json.close('}').line().key("args").open('[');
-  for (const Argument &argument : launch.args) {
-    json.open('{');
-    if (argument.name.empty()) {
-      json.field(argument.kind.c_str(), argument.number);
-    } else {
-      json.field(argument.kind.c_str(), argument.name);
-    }
-    json.close('}');
-  }
-  json.close(']');
-  append_layout(json, launch);
+  append_rest(json, launch);
   return json.close('}').text() + "\n";
 }
 
-// An .npy (format 1.0) of 16-bit words; BF16 is written as its raw bits.
+// An .npy of 16-bit words; BF16 is written as its raw bits.
 inline std::string npy_of_words(const std::vector<uint16_t> &words,
                                 const std::vector<uint64_t> &shape) {
-  std::string header = "{'descr': '<u2', 'fortran_order': False, 'shape': (";
-  for (size_t i = 0; i < shape.size(); ++i)
-    header += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  header += "), }";
-  while ((10 + header.size() + 1) % 64 != 0)
-    header += ' ';
-  header += '\n';
-  std::string file("\x93NUMPY\x01\x00", 8);
-  file += static_cast<char>(header.size() & 0xFF);
-  file += static_cast<char>(header.size() >> 8);
-  file += header;
+  std::string file = npy_head("<u2", shape);
   for (const uint16_t word : words) {
     file += static_cast<char>(word & 0xFF);
     file += static_cast<char>(word >> 8);

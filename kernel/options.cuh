@@ -8,10 +8,12 @@
 #include <cstdlib>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "failure.cuh"
 #include "inputs.cuh"
+#include "tensor.cuh"
 
 namespace kernelrig {
 
@@ -25,6 +27,9 @@ inline const char *mode_name(Mode mode) {
 struct Options {
   int images = 4736; // the full problem
   int ctas = 0;      // 0: every SM
+  // of an operation: the case's numbers by name, and what --input and --output say
+  std::vector<std::pair<std::string, long long>> numbers;
+  std::vector<TensorSpec> inputs, outputs;
   Mode mode = Mode::NONE;
   Pattern pattern = Pattern::RANDOM;
   uint64_t seed = 0;
@@ -44,6 +49,23 @@ constexpr int MAX_IMAGES = 1000000; // M = 196 million rows still fits an int
 constexpr int MAX_CTAS = 65535;
 constexpr int MAX_SAMPLES = 1000000;
 constexpr int MAX_SLOTS = 100000;
+
+// What a program computes: the patch-embed GEMM, or an operation whose tensors flags declare.
+enum class Program { PATCH_EMBED, OPERATION };
+
+constexpr long long MAX_CASE_NUMBER = 1000000000000; // 10^12
+
+inline std::string operation_usage(const std::string &program) {
+  return "usage: " + program +
+         " --mode check|time|once|describe --case NAME=N,...\n"
+         "       --input NAME:DTYPE:SHAPE:VALUES:LOW:HIGH ... --output NAME:DTYPE:SHAPE ...\n"
+         "       [--pattern constant|integer|random] [--seed N] [--warmup-s S] [--samples N]\n"
+         "       [--relay FILE --turns N,N... [--settle-s S]] [--device N] [--watchdog S]\n"
+         "       [--out DIR] [--result FILE]\n"
+         "the rig passes --input and --output as kernels.yaml declares them\n"
+         "exit codes: 0 ok, 2 usage, 70 a CUDA call failed, 71 an output was not written,\n"
+         "            72 wrong device, 73 the watchdog fired\n";
+}
 
 inline std::string usage_text(const std::string &program) {
   return "usage: " + program +
@@ -120,6 +142,36 @@ inline void parse_case(const std::string &text, Options &options) {
   }
 }
 
+inline void parse_numbers(const std::string &text, Options &options) {
+  for (const std::string &part : tensor_text::parts_of(text, ',')) {
+    const size_t equals = part.find('=');
+    const std::string key = part.substr(0, equals);
+    if (equals == std::string::npos || !tensor_text::is_identifier(key))
+      throw UsageError{"--case has '" + part + "': expected NAME=N"};
+    for (const auto &[name, number] : options.numbers) {
+      if (name == key)
+        throw UsageError{"--case names " + key + " twice"};
+    }
+    const uint64_t number =
+        parse_whole(key + " in --case", part.substr(equals + 1), 0, MAX_CASE_NUMBER);
+    options.numbers.emplace_back(key, static_cast<long long>(number));
+  }
+}
+
+inline void add_tensor(const std::string &flag, const std::string &text, Options &options) {
+  TensorSpec tensor;
+  const std::string wrong = parse_tensor(text, flag == "--input", tensor);
+  if (!wrong.empty())
+    throw UsageError{flag + " '" + text + "': " + wrong};
+  for (const std::vector<TensorSpec> *known : {&options.inputs, &options.outputs}) {
+    for (const TensorSpec &other : *known) {
+      if (other.name == tensor.name)
+        throw UsageError{flag + " names " + tensor.name + " a second time"};
+    }
+  }
+  (flag == "--input" ? options.inputs : options.outputs).push_back(tensor);
+}
+
 inline Mode parse_mode(const std::string &text) {
   for (const Mode mode : {Mode::CHECK, Mode::TIME, Mode::ONCE, Mode::DESCRIBE}) {
     if (text == mode_name(mode))
@@ -174,7 +226,14 @@ inline void settle(const std::set<std::string> &given, Options &options) {
   }
 }
 
-inline Options parse_options(int argc, char **argv) {
+inline void require_operation(const Options &options) {
+  if (options.mode == Mode::NONE)
+    throw UsageError{"pass --mode check, time, once or describe"};
+  if (options.numbers.empty() || options.outputs.empty())
+    throw UsageError{"pass --case NAME=N,... and --output NAME:DTYPE:SHAPE, as the rig does"};
+}
+
+inline Options parse_options(int argc, char **argv, Program program = Program::PATCH_EMBED) {
   Options options;
   std::set<std::string> given;
   for (int i = 1; i < argc; ++i) {
@@ -191,13 +250,15 @@ inline Options parse_options(int argc, char **argv) {
     static const std::set<std::string> known = {
         "--case",  "--mode",     "--pattern", "--seed",     "--warmup-s", "--samples", "--relay",
         "--turns", "--settle-s", "--device",  "--watchdog", "--out",      "--result"};
-    if (known.count(name) == 0) {
+    const bool is_tensor =
+        program == Program::OPERATION && (name == "--input" || name == "--output");
+    if (known.count(name) == 0 && !is_tensor) {
       std::string all;
       for (const std::string &one : known)
         all += (all.empty() ? "" : ", ") + one;
       throw UsageError{"unknown option '" + name + "': known are " + all};
     }
-    if (!given.insert(name).second)
+    if (!given.insert(name).second && !is_tensor)
       throw UsageError{name + " is given twice"};
     if (!joined) {
       if (i + 1 == argc)
@@ -206,7 +267,11 @@ inline Options parse_options(int argc, char **argv) {
     }
     if (value.empty())
       throw UsageError{name + " needs a value"};
-    if (name == "--case")
+    if (is_tensor)
+      add_tensor(name, value, options);
+    if (name == "--case" && program == Program::OPERATION)
+      parse_numbers(value, options);
+    else if (name == "--case")
       parse_case(value, options);
     if (name == "--mode")
       options.mode = parse_mode(value);
@@ -234,6 +299,8 @@ inline Options parse_options(int argc, char **argv) {
       options.result = value;
   }
   settle(given, options);
+  if (program == Program::OPERATION)
+    require_operation(options);
   return options;
 }
 

@@ -67,9 +67,8 @@
 #include <vector>
 
 #include "function.cuh"
-#include "memory_layout.cuh"
+#include "launch.cuh"
 #include "phase_clock.cuh"
-#include "tensor_map_rules.cuh"
 
 namespace kernelrig {
 
@@ -82,13 +81,6 @@ struct Problem {
   Function function;
 };
 
-struct Geometry {
-  dim3 grid, block, cluster = dim3(1, 1, 1);
-  size_t dynamic_smem_bytes = 0;
-
-  int ctas() const { return static_cast<int>(grid.x * grid.y * grid.z); }
-};
-
 struct Buffers {
   const uint8_t *a;
   const uint8_t *b;
@@ -98,34 +90,6 @@ struct Buffers {
   unsigned long long *phase_clocks; // phase_shape() in a timing build, else null
   const uint16_t *bias;             // BF16 bits, [n], for BIAS_THEN_ADD, else null
 };
-
-// One kernel parameter: {"buffer": "A"}, {"tensor_map": "A_map"} or a scalar under its type's name.
-// The buffers are A, B, comb, C, and workspace and phase_clocks where the kernel has them.
-struct Argument {
-  std::string kind;
-  std::string name;
-  long long number = 0;
-
-  static Argument buffer(const std::string &name) { return {"buffer", name}; }
-  static Argument tensor_map(const std::string &name) { return {"tensor_map", name}; }
-  static Argument i32(long long number) { return {"i32", "", number}; }
-  static Argument u32(long long number) { return {"u32", "", number}; }
-  static Argument null() { return {"u64", "", 0}; }
-  static Argument phase_clocks() { return TIMING_BUILD ? buffer("phase_clocks") : null(); }
-};
-
-// What describe writes of a launch besides its buffers. A kernel without names for its shared or
-// tensor memory leaves the layouts empty.
-struct LaunchArgs {
-  std::vector<Argument> args;
-  std::vector<TensorMap> tensor_maps;
-  std::vector<SharedRegion> shared_layout = {};
-  std::vector<TensorRegion> tensor_layout = {};
-};
-
-template <class Region, size_t COUNT> std::vector<Region> list_of(const Region (&regions)[COUNT]) {
-  return {regions, regions + COUNT};
-}
 
 template <class Gemm, class = void> struct FunctionOf {
   static constexpr Function VALUE = Function::ROUND_THEN_ADD;

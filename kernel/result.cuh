@@ -49,6 +49,20 @@ struct SpotCheck {
   std::vector<uint16_t> bits;
 };
 
+// An output of an operation after a checked launch. Elements that kept both of two canaries, one in
+// each of two launches, were not written.
+struct OutputFacts {
+  std::string name, file; // the .npy beside the result file
+  unsigned long long elements = 0, unwritten = 0, first_unwritten = 0;
+};
+
+// The bits that a timed launch of an operation left at the places of spot_check.cuh.
+struct TimedOutput {
+  int sample;
+  std::string name;
+  std::vector<uint32_t> bits;
+};
+
 struct Result {
   std::string program, kernel, label;
   Options options;
@@ -69,6 +83,9 @@ struct Result {
   std::vector<Figures> phases;
   std::optional<RoleFigures> roles;
   std::optional<PhaseTrace> trace;
+  bool is_operation = false;
+  std::vector<OutputFacts> outputs;
+  std::vector<TimedOutput> timed_outputs;
   bool failed = false;
   Failure failure{};
 };
@@ -112,17 +129,51 @@ inline void append_comparison(Json &json, const char *name, const Comparison &co
   json.close('}');
 }
 
+// What was computed: the case and the shape of the product, or the case and the tensors.
+inline void append_problem(Json &json, const Result &result) {
+  const Options &options = result.options;
+  json.key("case").open('{');
+  if (!result.is_operation) {
+    json.field("images", result.problem.images).field("ctas", result.problem.ctas).close('}');
+    json.key("shape").open('{').field("m", result.problem.m).field("n", result.problem.n);
+    json.field("k", result.problem.k).close('}');
+    return;
+  }
+  for (const auto &[name, number] : options.numbers)
+    json.field(name.c_str(), number);
+  json.close('}').line().key("tensors").open('[');
+  for (const std::vector<TensorSpec> *tensors : {&options.inputs, &options.outputs}) {
+    for (const TensorSpec &tensor : *tensors)
+      json.value(tensor.text);
+  }
+  json.close(']').line().key("outputs").open('[');
+  for (const OutputFacts &output : result.outputs) {
+    json.open('{').field("name", output.name).field("file", output.file);
+    json.field("elements", output.elements).field("unwritten", output.unwritten);
+    json.field("first_unwritten", output.first_unwritten).close('}');
+  }
+  json.close(']').line().key("timed_outputs").open('[');
+  for (const TimedOutput &timed : result.timed_outputs) {
+    json.line().open('{').field("sample", timed.sample).field("name", timed.name);
+    json.key("bits").open('[');
+    for (const uint32_t bits : timed.bits)
+      json.value(bits);
+    json.close(']').close('}');
+  }
+  json.close(']');
+}
+
 inline std::string result_text(const Result &result) {
   Json json;
-  json.open('{').line().field("schema", 3).field("program", result.program);
+  json.open('{').line().field("schema", result.is_operation ? 4 : 3);
+  json.field("program", result.program);
   json.field("kernel", result.kernel).field("label", result.label);
-  json.field("function", function_name(result.problem.function));
+  if (!result.is_operation)
+    json.field("function", function_name(result.problem.function));
   json.line().field("mode", mode_name(result.options.mode));
   json.field("pattern", pattern_name(result.options.pattern)).field("seed", result.options.seed);
-  json.key("case").open('{').field("images", result.problem.images);
-  json.field("ctas", result.problem.ctas).close('}');
-  json.key("shape").open('{').field("m", result.problem.m).field("n", result.problem.n);
-  json.field("k", result.problem.k).close('}').field("exit_code", result.exit_code);
+  append_problem(json, result);
+  json.field("exit_code", result.exit_code);
   json.line().key("regime");
   result.regime.empty() ? json.null() : json.value(result.regime);
   append_device(json.line(), result.device);

@@ -20,10 +20,10 @@
 #include "phase_trace.cuh"
 #include "problem.cuh"
 #include "reference.cuh"
-#include "relay.cuh"
 #include "result.cuh"
 #include "role_figures.cuh"
 #include "sampling.cuh"
+#include "timed_loop.cuh"
 #include "timed_outputs.cuh"
 #include "timing.cuh"
 #include "watchdog.cuh"
@@ -194,45 +194,6 @@ private:
     const ProblemMemory &memory_of(int sample) const { return all[sample % sets()]->memory; }
   };
 
-  void time_once(const Rotation &work) {
-    doing("timing");
-    const auto warm = [&](double seconds) { return seconds >= options_.warmup_s; };
-    add(time_launches(work, stream_, warm, 0, options_.samples, *nvml_, [] {}));
-  }
-
-  // The result has the samples of this process's slots in order, equally many of each. Returns when
-  // the last slot of all processes is over, so that the verification does not disturb others. The
-  // process of slot 0 puts load on the GPU while the others start: a power limiter takes seconds of
-  // load to settle.
-  void time_in_relay(const Rotation &work) {
-    const Relay relay(options_.relay, options_.slots);
-    work.launch(0); // loads the module; a launch error shows before the first slot
-    KERNELRIG_CUDA(cudaStreamSynchronize(stream_));
-    relay.ready();
-    for (const int slot : options_.slots) {
-      doing("waiting for slot " + std::to_string(slot));
-      const bool leads = slot == 0;
-      if (!leads)
-        relay.wait_for(slot);
-      doing("timing in slot " + std::to_string(slot));
-      const double warmup_s = options_.warmup_s + (leads ? options_.settle_s : 0.0);
-      const auto warm = [&](double seconds) {
-        return seconds >= warmup_s && (!leads || relay.all_ready());
-      };
-      const int first = static_cast<int>(result_.samples_ms.size());
-      add(time_launches(work, stream_, warm, first, options_.samples, *nvml_,
-                        [&] { relay.over(slot); }));
-    }
-    doing("waiting for the relay's end");
-    relay.wait_for_all();
-  }
-
-  void add(const Timing &timing) {
-    result_.samples_ms.insert(result_.samples_ms.end(), timing.samples_ms.begin(),
-                              timing.samples_ms.end());
-    result_.during.insert(result_.during.end(), timing.during.begin(), timing.during.end());
-  }
-
   // Leaves the outputs of the last timed launch in the result and returns its set.
   std::unique_ptr<Set<Gemm>> time() {
     doing("filling inputs to rotate over");
@@ -249,20 +210,11 @@ private:
       fill_with_nan(memory.phase_clocks, stream_);
       input_bytes += memory.input_bytes();
     }
-    char regime[64];
-    std::snprintf(regime, sizeof regime,
-                  options_.relay.empty() ? "steady after %.1f s"
-                                         : "steady after %g s of each slot of a relay",
-                  options_.warmup_s);
-    result_.regime = regime;
-    const int slots = options_.relay.empty() ? 1 : static_cast<int>(options_.slots.size());
-    const int samples = options_.samples * slots;
+    const int samples = timed_samples(options_);
     const TimedOutputs outputs(problem_, Pattern::RANDOM, options_.seed, samples,
                                static_cast<int>(sets.size()));
     const Rotation work{sets, outputs, geometry_, stream_};
-    options_.relay.empty() ? time_once(work) : time_in_relay(work);
-    result_.after = nvml_->read();
-    result_.sets = work.sets();
+    TimedLoop(options_, result_, watchdog_, *nvml_, stream_).run(work);
     result_.spot_checks = outputs.read();
     launch_ms_ = result_.samples_ms.back();
     const int last = outputs.set_of(samples - 1);
@@ -282,7 +234,7 @@ private:
     const double ms = median(result_.samples_ms);
     const double flop = 2.0 * problem_.m * problem_.n * problem_.k;
     std::printf("%s data, %s, %zu samples rotating over %zu sets of inputs\n",
-                pattern_name(Pattern::RANDOM), regime, result_.samples_ms.size(), sets.size());
+                pattern_name(Pattern::RANDOM), result_.regime.c_str(), result_.samples_ms.size(), sets.size());
     std::printf("Custom kernel: %.3f ms  %.2f TFLOPS\n", ms, flop / ms * 1e-9);
     if (TIMING_BUILD) {
       std::fputs(Gemm::phase_report(phase_table_, problem_, geometry_, sm_ghz()).c_str(), stdout);

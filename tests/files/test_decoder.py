@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernelrig.config.load import _put_names
+from kernelrig.config.load import _put_names, fill_in
 from kernelrig.config.schema import FILES
 from kernelrig.config.yaml_source import read_yaml
 from kernelrig.files.decoder import DoubtfulError, decode
@@ -33,6 +33,8 @@ ODD: list[Any] = [
 
 def _yaml(name: str, path: str) -> tuple[type, Any]:
     value = read_yaml(ROOT / path, path).value
+    if name == "kernels":
+        assert list(fill_in(value, (ROOT / path).parent)) == []
     assert list(_put_names(value, FILES[name])) == []
     return FILES[name], value
 

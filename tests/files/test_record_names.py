@@ -12,13 +12,20 @@ import pytest
 from kernelrig.errors import ProtocolError
 from kernelrig.files import record_names
 from kernelrig.files.serialization import from_json, to_json
-from kernelrig.model import Bench, Build, Candidate, Fault, Run
+from kernelrig.model import Bench, Build, Candidate, Dtype, Fault, Input, Output, Run
 
 from tests.files.test_serialization import BUILD, RUN
 
+KERNEL = replace(
+    RUN.kernel,
+    inputs={"x": Input(Dtype.F32, ("rows",))},
+    outputs={"y": Output(Dtype.BF16, ("rows",))},
+    flop={"f32": "rows"},
+)
 FULL = replace(
     RUN,
-    bench=Bench((Candidate("a", "b", RUN.kernel, "production", "sm_90a", "k"),), 7, 1.2),
+    kernel=KERNEL,
+    bench=Bench((Candidate("a", "b", KERNEL, "production", "sm_90a", "k"),), 7, 1.2),
     fault=Fault("shared-race", "it races", ("race",), "production", "smoke"),
 )
 ODD = (

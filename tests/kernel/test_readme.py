@@ -14,6 +14,8 @@ from tests.kernel.bad_kernels import REPOSITORY, read_head
 from tests.kernel.host_program import KERNEL
 
 README = (KERNEL / "README.md").read_text()
+SOFTMAX = (KERNEL / "examples/softmax.py").read_text()
+YAML = (KERNEL / "kernels.yaml").read_text()
 OPTIONS = (KERNEL / "options.cuh").read_text()
 
 
@@ -21,6 +23,18 @@ def test_every_option_is_named_and_no_other() -> None:
     (known,) = re.findall(r"known = \{(.*?)\}", OPTIONS, re.DOTALL)
     usage = README.partition("## What a harness program does")[2].partition("| `--mode` |")[0]
     assert set(re.findall(r"--[a-z][a-z-]*", usage)) == set(re.findall(r"--[a-z][a-z-]*", known))
+
+
+def test_the_example_is_as_the_page_shows_it() -> None:
+    source = (KERNEL / "examples/softmax.cu").read_text()
+    for language, text in (("cpp", source), ("python", SOFTMAX), ("yaml", YAML)):
+        shown = next(
+            b
+            for b in re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+            if "softmax" in b.lower() or "x.max" in b
+        )
+        lines = [line.partition(" #")[0].partition(" //")[0].strip() for line in shown.split("\n")]
+        assert [line for line in lines if line not in text] == []
 
 
 def test_every_mode_pattern_and_exit_code_is_named() -> None:
@@ -37,8 +51,10 @@ def test_every_mode_pattern_and_exit_code_is_named() -> None:
 def test_every_kernel_source_and_variant_is_named() -> None:
     kernels = config.load_kernels(REPOSITORY)
     sources = set(chain(*(k.sources.values() for k in kernels.values())))
-    assert sources == {p.name for p in KERNEL.glob("*.cu")}
-    assert set(re.findall(r"`(\w+\.cu)`", README)) == sources
+    examples = {f"examples/{p.name}" for p in (KERNEL / "examples").glob("*.cu")}
+    own_sources = {p.name for p in KERNEL.glob("*.cu")}
+    assert sources == own_sources | examples
+    assert set(re.findall(r"`(\w+\.cu)`", README)) == own_sources
     assert set(re.findall(r"`(\w+\.cuh)`", README)) <= HARNESS
     own = kernels["patch_embed"]
     assert {v for v in own.variants if f"`{v}`" not in README} == set()

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kernelrig.config.expectations import budget_rules, sass_rules, tunable_rules
+from kernelrig.config.operation_sizes import operation_rules
 from kernelrig.files.record_names import MOST, is_arch, is_identifier, is_name
 from kernelrig.files.validation import Complaint, Loc, nearest
 from kernelrig.model import DeviceKind, Kernel, Remote, Stage, StageKind
@@ -81,7 +82,8 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
     """Check one kernel; `folder` is what its sources are relative to."""
     yield from name_rule(kernel.name)
     if kernel.level == 1:
-        for key in ("kernel_regex", "cases", "shape"):
+        wanted = ("kernel_regex", "cases", *(() if kernel.is_operation else ("shape",)))
+        for key in wanted:
             if not getattr(kernel, key):
                 yield Complaint(
                     (),
@@ -124,9 +126,12 @@ def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:
     yield from budget_rules(kernel)
     yield from tunable_rules(kernel)
     yield from sass_rules(kernel)
+    yield from operation_rules(kernel)
     for case in kernel.cases.values():
         for complaint in name_rule(case.name):
             yield Complaint(("cases", case.name), complaint.text)
+        if kernel.is_operation:
+            continue
         yield from _positive(("cases", case.name, "images"), case.images)
         if not 0 <= case.ctas <= _LARGEST:
             yield Complaint(

@@ -67,7 +67,16 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "`build --all` leaves it out.",
         "cases": "Problem sizes, by the name that plans and --case use.",
         "accum_tol": f"{_ARCH_MAP}: relative tolerance of the hardware's accumulation.",
-        "shape": "The matrix product behind a case.",
+        "shape": "The matrix product behind a case of patch_embed.",
+        "inputs": "The tensors that an operation reads, by name (schema 3).",
+        "outputs": "The tensors that an operation writes, by name; with it the kernel is an "
+        "operation, and its cases are any named whole numbers.",
+        "reference": "Python file, relative to kernel/, with `def reference(case, inputs)`: what "
+        "the outputs must be, in NumPy.",
+        "bytes_moved": "Bytes that memory must move in a launch at the least, an expression over "
+        "the case's numbers; default: each tensor once.",
+        "flop": "Operations of a launch by the type of their operands (e4m3, e5m2, i8, bf16, f16, "
+        "tf32, f32), expressions over the case's numbers.",
         "budgets": f"{_ARCH_MAP}, then by variant: the most resources a build may use.",
         "tunables": f"{_ARCH_MAP}, then by name: constants that -D sets.",
         "sass": f"{_ARCH_MAP}: what is expected of the SASS.",
@@ -109,6 +118,19 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "unit": "Unit of the number; names that end in _ns, _us, _ms, _s, _gbs, _tflops or _gflops "
         "say it themselves.",
         "better": "lower or higher: which way is good. Times and rates say it by their unit.",
+    },
+    "Input": {
+        "dtype": "Type of its elements.",
+        "shape": "Extents, slowest first: numbers, or expressions over the case's numbers.",
+        "values": "Random data: uniform; uneven, of magnitudes that differ by up to 2^15; ramp, "
+        "which rises every 251 elements; zeros.",
+        "range": "Least and largest value, [-2, 2] by default.",
+    },
+    "Output": {
+        "dtype": "Type of its elements.",
+        "shape": "Extents, slowest first: numbers, or expressions over the case's numbers.",
+        "max_abs": "Largest error; with no tolerance the reference rounded to `dtype` is wanted.",
+        "max_rel": "Largest error relative to the reference; added to `max_abs`.",
     },
     "Shape": {
         "rows_per_image": "Rows of A per image: M = images x rows_per_image.",

@@ -11,7 +11,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from kernelrig.errors import ConfigError, ProtocolError
@@ -69,6 +69,9 @@ MEASURED = Language(
     decimals=True,
     truths=True,
 )
+
+SIZE = replace(WHOLE, operand="number")
+"""Over the numbers of a case: extents, bytes and FLOP of an operation."""
 
 _SUMS: dict[str, _Operation] = {"+": operator.add, "-": operator.sub}
 _PRODUCTS: dict[str, _Operation] = {
@@ -139,12 +142,12 @@ def parse_number(text: str) -> Expression:
     return _of_kind(parse(text), Kind.NUMBER, "write `1 if ... else 0` for a number")
 
 
-def evaluate(text: str, values: Mapping[str, int]) -> int:
+def evaluate(text: str, values: Mapping[str, int], language: Language = WHOLE) -> int:
     """Return the value of a whole-number expression; ConfigError where it has none."""
-    expression = parse(text, WHOLE)
+    expression = parse(text, language)
     if missing := expression.missing(values):
-        known = ", ".join(values) or "there are none"
-        raise ConfigError(f"no {WHOLE.operand} is called '{missing[0]}'; tunables: {known}")
+        known, operand = ", ".join(values) or "there are none", language.operand
+        raise ConfigError(f"no {operand} is called '{missing[0]}'; {operand}s: {known}")
     try:
         return int(expression.evaluate(values))
     except ProtocolError as e:

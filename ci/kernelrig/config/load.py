@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kernelrig.config.constraints import kernel_rules, remote_rules, stage_rules
+from kernelrig.config.operation_entries import operation_complaints
 from kernelrig.config.plain_programs import (
     early_complaints,
     fill_in_program,
@@ -80,9 +81,8 @@ def remote_sources(root: Path) -> dict[str, str]:
 def load_kernels(root: Path) -> dict[str, Kernel]:
     """Read kernel/kernels.yaml: the kernels by name."""
     document = read_yaml(root / KERNELS, KERNELS)
-    early = tuple(early_complaints(document.value))
-    _fill_in(document.value)
     folder = (root / KERNELS).parent
+    early = tuple(fill_in(document.value, folder))
 
     def rules(way: Loc, kernel: Kernel) -> Iterator[Complaint]:
         yield from kernel_rules(kernel, folder)
@@ -129,6 +129,17 @@ def read_remotes(document: Document) -> dict[str, Remote]:
     _upgrade_remotes(document.value)
     file = read_file(document, RemotesFile, "remotes", lambda way, remote: remote_rules(remote))
     return file.remotes or {}
+
+
+def fill_in(value: object, folder: Path) -> Iterator[Complaint]:
+    """Turn the value of a kernels.yaml in `folder` into that of its records; yield its mistakes."""
+    yield from early_complaints(value)
+    _fill_in(value)
+    if not isinstance(value, dict):
+        return
+    for loc, entry in _entries(value, ("kernels",), ()):
+        for found in operation_complaints(value, entry, folder):
+            yield Complaint((*loc, *found.loc), found.text)
 
 
 def _fill_in(value: object) -> None:

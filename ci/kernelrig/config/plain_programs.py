@@ -10,7 +10,7 @@ from kernelrig.files.record_names import is_identifier, is_name
 from kernelrig.files.validation import Complaint, Loc, known_keys, nearest, unknown_key
 from kernelrig.model import Kernel, ProgramCase
 
-OF_THE_HARNESS = ("level", "kernel_regex", "shape", "accum_tol")
+OF_THE_HARNESS = ("level", "kernel_regex", "shape", "accum_tol", "outputs")
 """Keys of which a plain program has none, in files of schema 2 and later."""
 _NEW = ("env", "files", "must_print", "must_not_print", "metrics")
 """Keys that came with schema 3."""

@@ -67,6 +67,7 @@ def json_schema(kind: type) -> dict[str, Any]:
         _allow_short_entries(schema["$defs"]["Kernel"])
         of_variant = schema["$defs"]["Variant"]["properties"]
         schema["$defs"]["Kernel"]["properties"] |= {key: of_variant[key] for key in SHORT}
+        _allow_numbers(schema["$defs"]["Kernel"], schema["$defs"]["Case"])
     return schema
 
 
@@ -87,6 +88,12 @@ def _allow_short_entries(kernel: dict[str, Any]) -> None:
         "anyOf": [{"type": "string"}, metrics["additionalProperties"]]
     }
     del kernel["properties"]["default"]
+
+
+def _allow_numbers(kernel: dict[str, Any], case: dict[str, Any]) -> None:
+    """Allow what config.load takes from a case of an operation, and hide what it fills in."""
+    del kernel["properties"]["reference_text"], case["properties"]["numbers"]
+    case["additionalProperties"] = {"type": "integer", "minimum": 0}
 
 
 def record_schema(

@@ -107,11 +107,24 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A problem size: `images` x Shape.rows_per_image rows; `ctas` caps the grid, 0 = every SM."""
+    """A problem size: `images` x Shape.rows_per_image rows; `ctas` caps the grid, 0 = every SM.
+
+    Of an operation, whose tensors have shapes of their own, it is any named whole `numbers`.
+    """
 
     name: str
-    images: int
+    images: int = 0
     ctas: int = 0
+    numbers: tuple[tuple[str, int], ...] = field(default=(), metadata={FILLED_IN: True})
+
+    @property
+    def values(self) -> dict[str, int]:
+        """The numbers by name, as programs get and report them."""
+        return dict(self.numbers) or {"images": self.images, "ctas": self.ctas}
+
+    def __str__(self) -> str:
+        """Return it as the programs' `--case` takes it."""
+        return ",".join(f"{name}={number}" for name, number in self.values.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +183,63 @@ class Shape:
     k: int
 
 
+class Dtype(StrEnum):
+    """The type of a tensor's elements."""
+
+    E4M3 = "e4m3"
+    E5M2 = "e5m2"
+    BF16 = "bf16"
+    F16 = "f16"
+    F32 = "f32"
+    I8 = "i8"
+    U8 = "u8"
+    I32 = "i32"
+    U32 = "u32"
+
+    @property
+    def is_float(self) -> bool:
+        return self not in (Dtype.I8, Dtype.U8, Dtype.I32, Dtype.U32)
+
+    @property
+    def bytes_each(self) -> int:
+        if self in (Dtype.BF16, Dtype.F16):
+            return 2
+        return 4 if self in (Dtype.F32, Dtype.I32, Dtype.U32) else 1
+
+
+class Values(StrEnum):
+    """What random data of an input is: kernelrig.reference.tensors has the formulas."""
+
+    UNIFORM = "uniform"
+    UNEVEN = "uneven"
+    RAMP = "ramp"
+    ZEROS = "zeros"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A tensor that an operation reads; extents are expressions over the case's numbers."""
+
+    dtype: Dtype
+    shape: tuple[int | str, ...]
+    values: Values = Values.UNIFORM
+    range: tuple[float, float] = (-2.0, 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A tensor that an operation writes, right within `max_abs` + `max_rel` x |reference|.
+
+    An element is also right if it is the reference rounded to `dtype`: without a tolerance it must
+    be. NaN and infinity never are.
+    """
+
+    dtype: Dtype
+    shape: tuple[int | str, ...]
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class AcceptedFinding:
     """A reviewed finding of a sanitizer, the emulator or `check`; accepted until `expires`."""
@@ -187,7 +257,9 @@ class Kernel:
 
     `budgets` are by arch, then by variant; `tunables` and `sass` by arch. `label` is shown in every
     report: one text, or a text per arch where a stand-in serves one arch only. `extras` are those
-    locks (`ci/locks`) whose wheels have headers that the sources include.
+    locks (`ci/locks`) whose wheels have headers that the sources include. A harness program with
+    `outputs` is an operation: its tensors are declared here, and `reference_text` is the text of
+    the Python file `reference`, which computes the outputs from the inputs.
     """
 
     name: str
@@ -200,6 +272,12 @@ class Kernel:
     cases: dict[str, Case] = field(default_factory=dict)
     accum_tol: dict[str, float] = field(default_factory=dict)
     shape: Shape | None = None
+    inputs: dict[str, Input] = field(default_factory=dict)
+    outputs: dict[str, Output] = field(default_factory=dict)
+    reference: str = ""
+    reference_text: str = field(default="", metadata={FILLED_IN: True})
+    bytes_moved: int | str = ""
+    flop: dict[str, int | str] = field(default_factory=dict)
     budgets: dict[str, dict[str, Budget]] = field(default_factory=dict)
     tunables: dict[str, dict[str, Tunable]] = field(default_factory=dict)
     sass: dict[str, SassRules] = field(default_factory=dict)
@@ -228,6 +306,11 @@ class Kernel:
     def judges_output(self) -> bool:
         """Whether anything that a plain program prints is judged."""
         return bool(self.expected_lines or self.must_print or self.must_not_print)
+
+    @property
+    def is_operation(self) -> bool:
+        """Whether it is a harness program whose tensors are declared."""
+        return bool(self.outputs)
 
     def judged_as(self, kind: StageKind) -> StageKind:
         """Return what a stage of `kind` is of this kernel: nothing but its own program compares a

@@ -94,7 +94,7 @@ def is_about(experiment: Experiment, kernel: Kernel | None, o: Observed) -> bool
     if not (experiment.case and o.case):
         return True
     case = kernel.cases.get(experiment.case) if kernel else None
-    named = f"images={case.images},ctas={case.ctas}" if case else experiment.case
+    named = str(case) if case else experiment.case
     return o.case in (named, experiment.case)
 
 

@@ -35,6 +35,11 @@ def spot_seed(seed: int, sample: int) -> int:
     return int(hash_at("spot rows", seed, np.array([sample]))[0] >> _SEED_SHIFT)
 
 
+def timed_seed(seed: int, sample: int) -> int:
+    """Return the seed of the inputs that a timed launch of an operation has (operation_session)."""
+    return int(hash_at("timed inputs", seed, np.array([sample]))[0] >> _SEED_SHIFT)
+
+
 def spot_expected(
     rows: int,
     *,

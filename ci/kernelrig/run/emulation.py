@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from kernelrig import build, config, stages
+from kernelrig.config.operation_sizes import operation_at
 from kernelrig.config.selection import choose, choose_kernel, choose_targets
 from kernelrig.errors import ConfigError
+from kernelrig.files.record_names import is_identifier
 from kernelrig.model import Case, Kernel, Pattern, Plan, Stage, StageKind
 from kernelrig.run.fault import CASE, read_fault
 from kernelrig.run.requests import EmulateRequest
@@ -143,7 +145,8 @@ def plan_for(kernel: Kernel, request: EmulateRequest) -> tuple[Kernel, Plan]:
     A case of more than `stages.MAX_IMAGES` images is emulated once by default: on integers, with
     all observers, every output compared.
     """
-    cases = [read_case(kernel, text) for text in ([request.case] if request.case else CASES)]
+    wanted = [request.case] if request.case else default_cases(kernel)
+    cases = [read_case(kernel, text) for text in wanted]
     patterns = tuple(Pattern)
     if request.pattern:
         patterns = (Pattern(choose(tuple(Pattern), request.pattern, "pattern")),)
@@ -152,14 +155,14 @@ def plan_for(kernel: Kernel, request: EmulateRequest) -> tuple[Kernel, Plan]:
         by_observer = {observer: tool for tool, observer in stages.OBSERVERS.items()}
         tools = tuple(by_observer[choose(by_observer, n, "observer")] for n in request.observe)
     last = cases[-1]
-    if large := last.images > stages.MAX_IMAGES:
+    if large := stages.is_large(kernel, last):
         cases = cases if request.pattern else []
         tools = tools if request.observe or not request.pattern else ()
     time_s = LARGE_LIMIT_S if large else LIMIT_S
     disk_mb = _disk_mb(kernel, last, request)
     checked = tuple(
         Stage(
-            f"checksum-{c.images}x{c.ctas}",
+            f"checksum-{'x'.join(map(str, c.values.values()))}",
             StageKind.CHECKSUM,
             case=c.name,
             patterns=patterns,
@@ -187,8 +190,38 @@ def plan_for(kernel: Kernel, request: EmulateRequest) -> tuple[Kernel, Plan]:
     return replace(kernel, cases=known), Plan(PLAN, (*checked, *observed))
 
 
+def default_cases(kernel: Kernel) -> tuple[str, ...]:
+    """Return the cases that are emulated where none is named, the last one with all observers."""
+    if not kernel.is_operation:
+        return CASES
+    small = [c for c in kernel.cases.values() if not stages.is_large(kernel, c)]
+    if not small:
+        known = ", ".join(kernel.cases)
+        raise ConfigError(
+            f"every case of {kernel.name} is large: {known}", "pass --case NAME for one of them"
+        )
+    return tuple(c.name for c in sorted(small, key=lambda c: operation_at(kernel, c).bytes))
+
+
+def _read_numbers(kernel: Kernel, text: str) -> Case:
+    """Read `rows=8,columns=100`, or the name of a case of an operation."""
+    if text in kernel.cases:
+        return kernel.cases[text]
+    pairs = [part.partition("=") for part in text.split(",")]
+    if any(not is_identifier(name) or not re.fullmatch(r"\d{1,12}", n) for name, _, n in pairs):
+        known = ", ".join(kernel.cases)
+        raise ConfigError(f"unknown case '{text}'; write NAME=N,NAME=N, or one of {known}")
+    if len({name for name, _, _ in pairs}) != len(pairs):
+        raise ConfigError(f"case '{text}' names a number twice")
+    case = Case(text, numbers=tuple((name, int(n)) for name, _, n in pairs))
+    operation_at(kernel, case)
+    return case
+
+
 def read_case(kernel: Kernel, text: str) -> Case:
     """Read `images=N,ctas=N`, or the name of a case of the kernel."""
+    if kernel.is_operation:
+        return _read_numbers(kernel, text)
     found = _CASE.fullmatch(text)
     case = Case(text, int(found[1]), int(found[2] or 0)) if found else kernel.cases.get(text)
     if case is None:
@@ -202,6 +235,8 @@ def read_case(kernel: Kernel, text: str) -> Case:
 def _disk_mb(kernel: Kernel, case: Case, request: EmulateRequest) -> int:
     """Return the limit of what a command may write: an output of 2-byte numbers each schedule."""
     shape = kernel.shape
+    if kernel.is_operation:
+        return 1024 + ((request.schedules or 1) * operation_at(kernel, case).bytes >> 20)
     output = 2 * case.images * shape.rows_per_image * shape.n if shape else 0
     return 1024 + ((request.schedules or 1) * output >> 20)
 

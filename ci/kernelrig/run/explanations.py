@@ -163,7 +163,7 @@ def _pieces(directory: RunDirectory, run: Run) -> tuple[tuple[SharedPiece, ...],
         name = _profiled(run).name
         case = next(s.case for s in run.plan.stages if s.name == name)
         asked = run.kernel.cases[case or "full"]
-        return describe(directory.made[""], asked).pieces, ()
+        return describe(directory.made[""], asked, run.kernel).pieces, ()
     except (CiError, StopIteration, KeyError):
         return (), ("the program names no parts of its shared memory",)
 

@@ -22,6 +22,11 @@ _JUDGES: Mapping[StageKind, tuple[str, ...]] = {
     StageKind.CHECKSUM: (
         "reference/expected.py",
         "reference/inputs.py",
+        "reference/wanted_outputs.py",
+        "reference/reference_child.py",
+        "reference/tensors.py",
+        "config/operation_sizes.py",
+        "stages/checksum/declared_outputs.py",
         "stages/checksum/command.py",
         "stages/checksum/reader.py",
         "stages/harness/ended.py",
@@ -87,7 +92,13 @@ def _of_outputs(kernel: Kernel, arch: str, variant: str, stage: Stage) -> dict[s
         "accum_tol": kernel.accum_tol.get(arch),
         "shape": kernel.shape,
         "function": kernel.variants[variant].function,
+        **({"operation": _operation(kernel)} if kernel.is_operation else {}),
     }
+
+
+def _operation(kernel: Kernel) -> dict[str, object]:
+    keys = ("inputs", "outputs", "reference_text")
+    return {key: getattr(kernel, key) for key in keys}
 
 
 @cache

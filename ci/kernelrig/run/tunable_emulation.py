@@ -170,8 +170,9 @@ def _emulate_one(
         prepare_launches(built.folder, [launch], kernel, Builds(built))
         ptx = built.folder / f"{built.program}.ptx"
         loaded = load(built.folder / launch.file, ptx, kernel.sources[built.arch])
-        if stages.OUTPUT not in loaded.entry.expect:
-            raise ProtocolError(f"no expected {stages.OUTPUT}: kernels.yaml has no shape")
+        first_output = stages.output_names(kernel)[0]
+        if first_output not in loaded.entry.expect:
+            raise ProtocolError(f"no expected {first_output}: kernels.yaml has no shape")
         if loaded.entry.severities:
             raise ProtocolError(f"{launch.file.name} of the kernel's program changes severities")
         outcome = emulate(

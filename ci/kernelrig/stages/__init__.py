@@ -12,9 +12,18 @@ from kernelrig import lazy_exports
 
 if TYPE_CHECKING:
     from kernelrig.stages.chains import Chains
+    from kernelrig.stages.checksum.declared_outputs import wanted_at
     from kernelrig.stages.checksum.every_output import expected_rows
     from kernelrig.stages.context import Context
-    from kernelrig.stages.emulation.command import MAX_IMAGES, OBSERVERS, OUTPUT, Launch, launches
+    from kernelrig.stages.emulation.command import (
+        MAX_IMAGES,
+        OBSERVERS,
+        OUTPUT,
+        Launch,
+        is_large,
+        launches,
+        output_names,
+    )
     from kernelrig.stages.harness.result import Clock, load_result
     from kernelrig.stages.jobs import inspect_early, stage_jobs
     from kernelrig.stages.plain.emulated_program import emulated_programs, program_place
@@ -42,18 +51,21 @@ __all__ = [
     "expected_rows",
     "input_files",
     "inspect_early",
+    "is_large",
     "judge_preflight",
     "launches",
     "load_result",
     "load_timing",
     "merge_plans",
     "nearest_rank",
+    "output_names",
     "phase_capture",
     "phase_timeline",
     "program_place",
     "read_stage",
     "releases_early",
     "stage_jobs",
+    "wanted_at",
     "why_not",
 ]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from kernelrig.config.operation_sizes import case_words
 from kernelrig.files.rundir import build_folder
 from kernelrig.model import (
     Bench,
@@ -120,4 +121,9 @@ def stage_case(kernel: Kernel, stage: Stage) -> Case:
 
 def case_text(case: Case) -> str:
     """Return the case as the programs' `--case` takes it."""
-    return f"images={case.images},ctas={case.ctas}"
+    return str(case)
+
+
+def problem_words(setup: Setup, stage: Stage) -> tuple[str, ...]:
+    """Return the flags that tell a harness program the problem of a stage."""
+    return case_words(setup.kernel, stage_case(setup.kernel, stage))

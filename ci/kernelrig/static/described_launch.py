@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kernelrig.config.operation_sizes import case_words
 from kernelrig.errors import CiError, ProtocolError
 from kernelrig.files import strict_json
-from kernelrig.model import Build, Case, SharedPiece
+from kernelrig.model import Build, Case, Kernel, SharedPiece
 from kernelrig.proc import run_process
 
 DESCRIBE_LIMIT_S = 60.0
@@ -33,10 +34,10 @@ class NoLaunch(CiError):
     """The program calls a library that launches its own kernels: there is no launch to describe."""
 
 
-def describe(build: Build, case: Case) -> Launch:
+def describe(build: Build, case: Case, kernel: Kernel) -> Launch:
     """Run the program with `--mode describe`; NoLaunch if a library launches, else CiError."""
     with tempfile.TemporaryDirectory(prefix="kernelrig-") as name:
-        words = ["--mode", "describe", "--case", f"images={case.images},ctas={case.ctas}"]
+        words = ["--mode", "describe", *case_words(kernel, case)]
         done = run_process([build.binary, *words, "--out", name], timeout_s=DESCRIBE_LIMIT_S)
         if done.exit_code:
             lines = (done.stderr or done.stdout).strip().splitlines() or ["it printed nothing"]

@@ -170,7 +170,7 @@ def _launch(subject: Subject, build: Build) -> Launch | Verdict:
     if not subject.kernel.level:
         return skipped("a plain program does not say how it launches its kernels")
     try:
-        return describe(build, next(iter(subject.kernel.cases.values())))
+        return describe(build, next(iter(subject.kernel.cases.values())), subject.kernel)
     except NoLaunch as e:
         return skipped(f"no launch to judge: {e}")
     except CiError as e:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from kernelrig.bench import interleave
 from kernelrig.model import Bench, Command, Pattern, Slot, Stage
 from kernelrig.stages.checksum.command import watchdog_s
-from kernelrig.stages.context import Setup, case_text, stage_case
+from kernelrig.stages.context import Setup, problem_words
 from kernelrig.stages.plain.command import program_command
 from kernelrig.stages.timing.command import timed_command
 
@@ -123,7 +123,7 @@ def choose_command(stage: Stage, candidate: int, setup: Setup) -> Command:
     """Return a checked launch before the relay: what a library chooses, it chooses alone."""
     name = f"choose-{chr(ord('a') + candidate)}"
     argv = (
-        *(setup.program, "--mode", "check", "--case", case_text(stage_case(setup.kernel, stage))),
+        *(setup.program, "--mode", "check", *problem_words(setup, stage)),
         *("--pattern", Pattern.RANDOM.value, "--seed", str(setup.seed(stage.seeds[0]))),
         *("--watchdog", watchdog_s(stage), "--result", f"{name}.json"),
     )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from kernelrig.model import Command, Pattern, Stage
-from kernelrig.stages.context import Setup, case_text, stage_case
+from kernelrig.stages.context import Setup, problem_words
 
 WATCHDOG_MARGIN_S = 30
 """The agent's limit comes first, as it dumps the hang; the program's own is the last resort."""
@@ -25,12 +25,12 @@ def check_runs(stage: Stage) -> Iterator[tuple[str, Pattern, int]]:
 
 def checksum_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
     """Return one `--mode check` command for each pattern and seed."""
-    case = case_text(stage_case(setup.kernel, stage))
+    problem = problem_words(setup, stage)
     return tuple(
         Command(
             name,
             (
-                *(setup.program, "--mode", "check", "--case", case),
+                *(setup.program, "--mode", "check", *problem),
                 *("--pattern", pattern.value, "--seed", str(setup.seed(seed))),
                 *("--watchdog", watchdog_s(stage), "--result", f"{name}.json"),
             ),

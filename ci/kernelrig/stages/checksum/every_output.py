@@ -66,7 +66,7 @@ def judge_output(
         said = f"{list(got.shape)} of {got.dtype}"
         wanted_form = f"[{rows}, {shape.n}] of BF16 bits"
         return WrongOutput(unreadable(f"{file.name} is {said}, wanted {wanted_form}"))
-    wrong, shown, in_tiles = 0, list[str](), _Tiles(rows, shape.n)
+    wrong, shown, in_tiles = 0, list[str](), Tiles(rows, shape.n)
     for first, wanted in expected_rows(rows, context.function, pattern, seed, tolerance, shape):
         part = got.reshape(-1)[first * shape.n :][: wanted.bits.size]
         places = np.flatnonzero(wanted.wrong(part))
@@ -80,7 +80,7 @@ def judge_output(
     return WrongOutput(verdict, in_tiles.counted())
 
 
-class _Tiles:
+class Tiles:
     """Counts of wrong elements by tile; tiles grow until there are few enough."""
 
     def __init__(self, rows: int, columns: int) -> None:

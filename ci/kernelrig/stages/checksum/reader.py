@@ -19,6 +19,11 @@ from kernelrig.model import (
     passed,
 )
 from kernelrig.stages.checksum.command import check_runs
+from kernelrig.stages.checksum.declared_outputs import (
+    judge_operation,
+    operation_facts,
+    operation_said,
+)
 from kernelrig.stages.checksum.outputs import judge_compared, judge_sampled, wrong_tiles
 from kernelrig.stages.context import Context, case_text, stage_case
 from kernelrig.stages.harness.reader import read_harness
@@ -51,6 +56,12 @@ def _judge(
     seen = read_harness(command, ended, asked, folder, context)
     if isinstance(seen, Verdict):
         return seen, {}, None
+    if context.kernel.is_operation:
+        wrong = judge_operation(seen, asked, folder, command.name, context)
+        facts = operation_facts(seen, context)
+        if wrong is None:
+            return passed(operation_said(asked, context)), facts, None
+        return wrong.verdict, facts, wrong.tiles
     pattern = Pattern(seen.pattern)
     verdict = judge_compared(seen.compared, pattern, asked.seed, seen, context) or judge_sampled(
         seen, asked.seed, context

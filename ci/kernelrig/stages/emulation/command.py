@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelrig.config.operation_sizes import operation_at
 from kernelrig.files.rundir import stage_folder
 from kernelrig.model import (
     Builds,
@@ -40,9 +41,16 @@ RUN = "emulate"
 CHECKED = "memory,sync"
 """Observers where outputs are judged: they cost little, and name the cause of a wrong output."""
 
+CHECKED_OPERATION = f"{CHECKED},init"
+"""Any number may be right in an output, and so may what was there before: init finds what no thread
+has written."""
+
 OUTPUT = "C"
 MAX_IMAGES = 16
 """A larger case takes minutes and gigabytes: it is emulated where a stage asks for it."""
+
+MAX_BYTES = 1 << 22
+"""Of all tensors of an operation, the same."""
 
 STEPS_PER_IMAGE = 50_000
 """Of a schedule at most, from which the step limit of a larger case follows."""
@@ -65,7 +73,7 @@ class Launch:
     @property
     def place(self) -> Path:
         """Its folder in the run's folder, here and on the host."""
-        shape = f"{self.case.images}x{self.case.ctas}"
+        shape = "x".join(map(str, self.case.values.values()))
         return Path("launches", self.variant or "own", f"{shape}-{self.pattern.value}-{self.seed}")
 
     @property
@@ -76,10 +84,26 @@ class Launch:
 def emulated_case(kernel: Kernel, stage: Stage) -> Case | None:
     """Return the stage's case, or in place of one that is too large the largest that is not."""
     case = stage_case(kernel, stage)
-    if case.images <= MAX_IMAGES or stage.whole:
+    if not is_large(kernel, case) or stage.whole:
         return case
-    small = [c for c in kernel.cases.values() if c.images <= MAX_IMAGES]
-    return max(small, key=lambda c: c.images, default=None)
+    small = [c for c in kernel.cases.values() if not is_large(kernel, c)]
+    return max(small, key=lambda c: problem_size(kernel, c), default=None)
+
+
+def is_large(kernel: Kernel, case: Case) -> bool:
+    """Return whether a case is emulated only where that is asked for."""
+    most = MAX_BYTES if kernel.is_operation else MAX_IMAGES
+    return problem_size(kernel, case) > most
+
+
+def problem_size(kernel: Kernel, case: Case) -> int:
+    """Return the bytes of an operation's tensors, or the images of patch_embed."""
+    return operation_at(kernel, case).bytes if kernel.is_operation else case.images
+
+
+def output_names(kernel: Kernel) -> tuple[str, ...]:
+    """Return the buffers that a launch of the kernel writes."""
+    return tuple(kernel.outputs) or (OUTPUT,)
 
 
 def why_not_emulated(kernel: Kernel, stage: Stage) -> str:
@@ -90,7 +114,8 @@ def why_not_emulated(kernel: Kernel, stage: Stage) -> str:
         plain = (StageKind.CHECKSUM, StageKind.SANITIZER)
         return "" if stage.kind in plain else f"{kernel.name} is a plain program: no {stage.kind}"
     if emulated_case(kernel, stage) is None:
-        return f"{kernel.name} has no case of {MAX_IMAGES} images or fewer to emulate"
+        most = f"{MAX_BYTES} bytes" if kernel.is_operation else f"{MAX_IMAGES} images"
+        return f"{kernel.name} has no case of {most} or fewer to emulate"
     return ""
 
 
@@ -135,8 +160,9 @@ def emulated_checksum_commands(stage: Stage, setup: Setup) -> tuple[Command, ...
     schedules = setup.emulation.checked_schedules
     launched = _launches_of(stage, setup.kernel, setup.variant, setup.drawn)
     named = zip(check_runs(stage), launched, strict=True)
+    observed = CHECKED_OPERATION if setup.kernel.is_operation else CHECKED
     return tuple(
-        _run(name, launch, CHECKED, schedules, stage, setup) for (name, _, _), launch in named
+        _run(name, launch, observed, schedules, stage, setup) for (name, _, _), launch in named
     )
 
 
@@ -191,8 +217,9 @@ def _run(
         *("--schedules", str(schedules), "--seed", str(how.seed), "--accumulate", how.accumulate),
         *("--engine", how.engine.value),
         *_severity_words(how),
-        *("--dump", f"{OUTPUT}={name}.npy", "--json", f"{name}.json"),
-        *(_large_words(launch.case) if launch.case.images > MAX_IMAGES else ()),
+        *(w for dump in dumped(setup.kernel, name).items() for w in ("--dump", "=".join(dump))),
+        *("--json", f"{name}.json"),
+        *(_large_words(launch.case) if is_large(setup.kernel, launch.case) else ()),
     )
     return emulator_command(name, words, max(stage.time_s, LEAST_S), ok_exit)
 
@@ -202,8 +229,16 @@ def _severity_words(how: Emulation) -> tuple[str, ...]:
     return (*said, "--strict") if how.strict else said
 
 
+def dumped(kernel: Kernel, command: str) -> dict[str, str]:
+    """Return the file that a command leaves each output in."""
+    if not kernel.is_operation:
+        return {OUTPUT: f"{command}.npy"}
+    return {name: f"{command}.{name}.npy" for name in kernel.outputs}
+
+
 def _large_words(case: Case) -> tuple[str, ...]:
-    return ("--large", "--jobs", "1", "--max-steps", str(case.images * STEPS_PER_IMAGE))
+    steps = ("--max-steps", str(case.images * STEPS_PER_IMAGE)) if case.images else ()
+    return ("--large", "--jobs", "1", *steps)
 
 
 def emulator_command(

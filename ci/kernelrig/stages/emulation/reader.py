@@ -30,9 +30,10 @@ from kernelrig.model import (
     unreadable,
 )
 from kernelrig.stages.checksum.command import check_runs
-from kernelrig.stages.checksum.every_output import judge_output
+from kernelrig.stages.checksum.declared_outputs import judge_files
+from kernelrig.stages.checksum.every_output import WrongOutput, judge_output
 from kernelrig.stages.context import Context, case_text, stage_case
-from kernelrig.stages.emulation.command import OUTPUT, PATTERN, RUN, emulated_case
+from kernelrig.stages.emulation.command import PATTERN, RUN, emulated_case, output_names
 from kernelrig.stages.emulation.findings import acceptance, emulated_findings
 from kernelrig.stages.emulation.findings_file import Emulated, Found, read_emulated
 from kernelrig.stages.record import find_command, stage_record
@@ -124,18 +125,27 @@ def judge_outputs(
     """Judge what each schedule left in C, every element of it; say where the first wrong one is."""
     if seen.lost:
         return broken(seen.lost), None
-    files = seen.run.dumps.get(OUTPUT, ())
-    if len(files) != seen.run.schedules:
-        return unreadable(f"{len(files)} outputs for {seen.run.schedules} schedules"), None
-    for number, name in enumerate(files):
-        if name in files[:number]:
-            continue
-        if Path(name).name != name:
-            return unreadable(f"{name} is no file of the stage's own folder"), None
-        if wrong := judge_output(folder / name, *launch, context):
-            said = f"schedule {number}: {wrong.verdict.summary}"
-            return replace(wrong.verdict, summary=said), wrong.tiles
-    return passed(f"all elements right in {len(files)} schedules"), None
+    for output in output_names(context.kernel):
+        files = seen.run.dumps.get(output, ())
+        if len(files) != seen.run.schedules:
+            return unreadable(f"{len(files)} outputs for {seen.run.schedules} schedules"), None
+        for number, name in enumerate(files):
+            if name in files[:number]:
+                continue
+            if Path(name).name != name:
+                return unreadable(f"{name} is no file of the stage's own folder"), None
+            if wrong := _judge_output(output, folder / name, launch, context):
+                said = f"schedule {number}: {wrong.verdict.summary}"
+                return replace(wrong.verdict, summary=said), wrong.tiles
+    return passed(f"all elements right in {seen.run.schedules} schedules"), None
+
+
+def _judge_output(
+    output: str, file: Path, launch: tuple[Case, Pattern, int], context: Context
+) -> WrongOutput | None:
+    if context.kernel.is_operation:
+        return judge_files({output: file}, *launch, context)
+    return judge_output(file, *launch, context)
 
 
 def _check(

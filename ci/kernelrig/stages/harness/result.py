@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 
+from kernelrig.config.operation_sizes import operation_at
 from kernelrig.errors import ProtocolError
 from kernelrig.files.serialization import from_json
 from kernelrig.model import Case, Function, Pattern, Phase
 from kernelrig.stages.context import Context
 
-SCHEMAS = (1, 2, 3)
-"""Of 1 are programs that check no timed launch, of 2 those that count no wrong elements by tile."""
+SCHEMAS, OPERATION_SCHEMA = (1, 2, 3), 4
+"""Of 1 are programs that check no timed launch, of 2 those that count no wrong elements by tile; of
+4 are operations."""
 
 COMPUTE_CAPABILITIES = {"sm_90a": "9.0", "sm_100a": "10.0"}
 """'a' code runs on exactly this compute capability and on nothing newer."""
@@ -176,10 +178,39 @@ class SpotCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputSeen:
+    """An output of an operation, written to a file beside the result.
+
+    `unwritten` elements kept both of the canaries that two launches found in them; the first one
+    is at `first_unwritten`, in row order.
+    """
+
+    name: str
+    file: str
+    elements: int
+    unwritten: int
+    first_unwritten: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOutput:
+    """The bits that a timed launch of an operation left in an output at sampled places."""
+
+    sample: int
+    name: str
+    bits: tuple[int, ...]
+
+
+NO_PRODUCT = ShapeSeen(0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class HarnessResult:
     """A program's `--result` file. Numbers that are not finite arrive as null.
 
     Schema 2 has `sets` and `spot_checks`, and `verified_after_timing` is of the last timed launch.
+    Schema 4 is of operations: no shape of a product, but `tensors` as the command line declared
+    them, and `outputs`.
     """
 
     schema: int
@@ -190,7 +221,6 @@ class HarnessResult:
     pattern: str
     seed: int
     case: dict[str, int]
-    shape: ShapeSeen
     exit_code: int
     regime: str | None
     device: DeviceSeen | None
@@ -208,6 +238,10 @@ class HarnessResult:
     function: str = Function.ROUND_THEN_ADD
     sets: int | None = None
     spot_checks: tuple[SpotCheck, ...] | None = None
+    shape: ShapeSeen = NO_PRODUCT
+    tensors: tuple[str, ...] = ()
+    outputs: tuple[OutputSeen, ...] = ()
+    timed_outputs: tuple[TimedOutput, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,12 +320,13 @@ def find_mismatch(seen: HarnessResult, asked: Asked, exit_code: int, context: Co
     shape = kernel.shape
     wanted_arch = COMPUTE_CAPABILITIES.get(build.arch, build.arch)
     device = seen.device
+    schemas = (OPERATION_SCHEMA,) if kernel.is_operation else SCHEMAS
     pairs = [
-        ("schema", seen.schema, seen.schema if seen.schema in SCHEMAS else SCHEMAS[-1]),
+        ("schema", seen.schema, seen.schema if seen.schema in schemas else schemas[-1]),
         ("program", seen.program, build.program),
         ("function", seen.function, context.function),
         ("mode", seen.mode, asked.mode),
-        ("case", seen.case, {"images": case.images, "ctas": case.ctas}),
+        ("case", seen.case, case.values),
         ("seed", seen.seed, asked.seed),
         ("exit code", seen.exit_code, exit_code),
     ]
@@ -300,6 +335,10 @@ def find_mismatch(seen: HarnessResult, asked: Asked, exit_code: int, context: Co
     if shape is not None:
         wanted = (case.images * shape.rows_per_image, shape.n, shape.k)
         pairs.append(("shape", (seen.shape.m, seen.shape.n, seen.shape.k), wanted))
+    if kernel.is_operation:
+        operation = operation_at(kernel, case)
+        declared = (*map(str, operation.inputs), *map(str, operation.outputs))
+        pairs.append(("tensors", seen.tensors, declared))
     if device is not None:
         pairs.append(("compute capability", device.compute_capability, wanted_arch))
         if device.driver and context.host.driver:

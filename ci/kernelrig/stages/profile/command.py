@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelrig.model import Command, Pattern, ProfileRun, Stage
 from kernelrig.stages.checksum.command import watchdog_s
-from kernelrig.stages.context import Setup, case_text, stage_case
+from kernelrig.stages.context import Setup, problem_words
 from kernelrig.stages.plain.invocation import program_env, program_words
 
 PATTERN = Pattern.RANDOM
@@ -51,7 +51,7 @@ def _program_argv(run: ProfileRun, stage: Stage, setup: Setup) -> tuple[str, ...
         return (setup.program, *program_words(setup.kernel, stage.case))
     return (
         *(setup.program, "--mode", "once", "--samples", str(run.launch_skip + run.launch_count)),
-        *("--case", case_text(stage_case(setup.kernel, stage))),
+        *problem_words(setup, stage),
         *("--pattern", PATTERN.value, "--seed", str(setup.seed(stage.seeds[0]))),
         *("--watchdog", watchdog_s(stage), "--result", f"{run.name}.json"),
     )

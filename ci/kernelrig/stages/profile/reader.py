@@ -36,7 +36,7 @@ from kernelrig.model import (
     profile_figures,
     unreadable,
 )
-from kernelrig.stages.checksum.outputs import judge_sampled
+from kernelrig.stages.checksum.declared_outputs import judge_once
 from kernelrig.stages.context import Context, stage_case
 from kernelrig.stages.harness.ended import judge_lost
 from kernelrig.stages.harness.result import Asked, find_mismatch, load_result
@@ -149,7 +149,7 @@ def _judge_program(run: ProfileRun, stage: Stage, folder: Path, context: Context
     mismatch = find_mismatch(seen, asked, 0, context)
     if mismatch or seen.error is not None:
         return broken(mismatch or f"the result of a profiled run holds an error: {seen.error}")
-    return judge_sampled(seen, asked.seed, context)
+    return judge_once(seen, asked, folder, run.name, context)
 
 
 def _judge_launches(

@@ -6,7 +6,7 @@ import hashlib
 
 from kernelrig.model import Command, Host, Pattern, RecordedRemote, Stage, Tool
 from kernelrig.stages.checksum.command import watchdog_s
-from kernelrig.stages.context import Setup, case_text, stage_case
+from kernelrig.stages.context import Setup, problem_words
 from kernelrig.stages.plain.invocation import program_env, program_words
 
 TOOL = "compute-sanitizer"
@@ -93,7 +93,7 @@ def _program_argv(stage: Stage, setup: Setup) -> tuple[str, ...]:
         return (setup.program, *program_words(setup.kernel, stage.case))
     return (
         *(setup.program, "--mode", "once", "--samples", "1"),
-        *("--case", case_text(stage_case(setup.kernel, stage))),
+        *problem_words(setup, stage),
         *("--pattern", PATTERN.value, "--seed", str(setup.seed(stage.seeds[0]))),
         *("--watchdog", watchdog_s(stage), "--result", f"{stage.tool}.json"),
     )

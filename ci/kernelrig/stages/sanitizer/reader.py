@@ -33,7 +33,7 @@ from kernelrig.model import (
     unreadable,
 )
 from kernelrig.stages.chains import Chains
-from kernelrig.stages.checksum.outputs import judge_sampled
+from kernelrig.stages.checksum.declared_outputs import judge_once
 from kernelrig.stages.context import Context, stage_case
 from kernelrig.stages.harness.assertion import read_assertions
 from kernelrig.stages.harness.ended import judge_exit, judge_lost
@@ -271,7 +271,7 @@ def _judge_proof(stage: Stage, folder: Path, context: Context) -> Verdict | None
     mismatch = find_mismatch(seen, _asked(stage, context), 0, context)
     if mismatch or seen.error is not None:
         return broken(mismatch or f"the result of a clean run holds an error: {seen.error}")
-    return judge_sampled(seen, context.seed(stage.seeds[0]), context)
+    return judge_once(seen, _asked(stage, context), folder, stage.tool, context)
 
 
 def _asked(stage: Stage, context: Context) -> Asked:

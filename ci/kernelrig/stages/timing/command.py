@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelrig.model import Command, Pattern, Stage
 from kernelrig.stages.checksum.command import watchdog_s
-from kernelrig.stages.context import Setup, case_text, stage_case
+from kernelrig.stages.context import Setup, problem_words
 
 COMMAND = "timing"
 
@@ -17,7 +17,7 @@ def timing_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]:
 def timed_command(name: str, stage: Stage, setup: Setup) -> Command:
     """Return a process that times itself: random data, since zeros run a quarter faster."""
     argv = (
-        *(setup.program, "--mode", "time", "--case", case_text(stage_case(setup.kernel, stage))),
+        *(setup.program, "--mode", "time", *problem_words(setup, stage)),
         *("--pattern", Pattern.RANDOM.value, "--seed", str(setup.seed(stage.seeds[0]))),
         *("--warmup-s", f"{stage.warmup_s:g}", "--samples", str(stage.samples)),
         *("--watchdog", watchdog_s(stage), "--result", f"{name}.json"),

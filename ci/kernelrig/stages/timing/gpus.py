@@ -58,6 +58,12 @@ KNOWN = (
 FP8_FLOP_PER_CLOCK_PER_SM = {"9.0": 8192, "10.0": 16384, "10.3": 16384}
 """Dense FP8 tensor throughput, a product and a sum counted as two."""
 
+SHARE_OF_FP8 = {"e4m3": 1, "e5m2": 1, "i8": 1, "bf16": 2, "f16": 2, "tf32": 4}
+"""How much slower the tensor cores are for each type of operands."""
+
+F32_FLOP_PER_CLOCK_PER_SM = 256
+"""Of the CUDA cores: 128 fused multiply-adds (compute capabilities 9.0 and 10.x)."""
+
 _LEAST_SHARE = 0.5
 """Of a row's figure: a host that gives less than that speaks of another GPU."""
 
@@ -86,6 +92,12 @@ class GpuFigures:
         """The most of FP8, dense, at the highest SM clock."""
         rate = FP8_FLOP_PER_CLOCK_PER_SM[self.compute_capability]
         return self.sm_count * rate * self.sm_mhz * 1e6
+
+    def rate(self, operands: str) -> float:
+        """Return the FLOP a second with operands of a type, at the highest SM clock."""
+        if operands == "f32":
+            return self.sm_count * F32_FLOP_PER_CLOCK_PER_SM * self.sm_mhz * 1e6
+        return self.flop_per_s / SHARE_OF_FP8[operands]
 
     @property
     def bytes_per_s(self) -> float:

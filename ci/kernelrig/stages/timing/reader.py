@@ -43,11 +43,15 @@ from kernelrig.stages.timing.plausibility import (
     find_untimely,
     name_reasons,
 )
-from kernelrig.stages.timing.speed_of_light import Lightspeed, lightspeed, product_flop
+from kernelrig.stages.timing.speed_of_light import Lightspeed, lightspeed, problem_of, throughput
 from kernelrig.stages.timing.spot_checks import (
     judge_rotation,
     judge_timed_outputs,
     spot_check_facts,
+)
+from kernelrig.stages.timing.timed_operation import (
+    judge_operation_rotation,
+    judge_timed_operation,
 )
 
 _NOTE = 200
@@ -117,7 +121,7 @@ def _judge(
     gpu = figures_of(context.host.gpu)
     if isinstance(gpu, str):
         return broken(gpu), {}
-    facts = timing_facts(seen, samples, lightspeed(seen.shape, gpu), context)
+    facts = timing_facts(seen, samples, lightspeed(problem_of(seen, context.kernel), gpu), context)
     said = _headline(seen, samples, facts, context)
     try:
         phases = stage_phases(seen, context)
@@ -139,11 +143,30 @@ def read_timed(
     if isinstance(seen, Verdict):
         return seen
     return (
-        judge_timed_outputs(stage.samples, seen, context)
+        _judge_outputs(stage, asked, seen, folder, command, context)
         or _judge_times(stage, command, ended, seen, context)
-        or judge_rotation(seen, context)
+        or _judge_rotation(asked, seen, context)
         or seen
     )
+
+
+def _judge_outputs(
+    stage: Stage,
+    asked: Asked,
+    seen: HarnessResult,
+    folder: Path,
+    command: Command,
+    context: Context,
+) -> Verdict | None:
+    if context.kernel.is_operation:
+        return judge_timed_operation(stage.samples, asked, seen, folder, command.name, context)
+    return judge_timed_outputs(stage.samples, seen, context)
+
+
+def _judge_rotation(asked: Asked, seen: HarnessResult, context: Context) -> Verdict | None:
+    if context.kernel.is_operation:
+        return judge_operation_rotation(seen, asked, context)
+    return judge_rotation(seen, context)
 
 
 def _judge_times(
@@ -162,7 +185,8 @@ def _judge_times(
         return broken(f"the regime is '{(seen.regime or '')[:80]}', asked for was '{asked}'")
     if odd := find_untimely(seen.samples_ms, ended.seconds) or find_other_device(seen.device, gpu):
         return broken(f"{odd}; the times are not counted")
-    least, light = min(s for s in seen.samples_ms if s is not None), lightspeed(seen.shape, gpu)
+    least = min(s for s in seen.samples_ms if s is not None)
+    light = lightspeed(problem_of(seen, context.kernel), gpu)
     if least < light.floor_ms:
         return broken(
             f"a sample of {least:.4g} ms beats the speed of light, {light.floor_ms:.4g} ms"
@@ -193,7 +217,7 @@ def timing_facts(
         "least": f"{ordered[0]:.4f} ms",
         "most": f"{ordered[-1]:.4f} ms",
         "samples": str(len(ordered)),
-        "throughput": f"{product_flop(seen.shape) / median / 1e9:.2f} TFLOP/s",
+        "throughput": throughput(problem_of(seen, context.kernel), median),
         "fraction of speed of light": f"{light.floor_ms / median:.3f}",
         "speed of light": f"{light.floor_ms:.4f} ms ({light.bound} bound)",
         "speed of light at": f"{light.sm_mhz:.0f} MHz, figures of {light.source}",
@@ -207,6 +231,7 @@ def timing_facts(
         "temperature": span([c.temperature_c for c in clocks], "C"),
         "throttle reasons": throttle_text(c.throttle_reasons for c in clocks),
         "spot checks": spot_check_facts(seen),
+        "sets of inputs": str(seen.sets) if context.kernel.is_operation else "",
     }
     return {label: value for label, value in facts.items() if value}
 

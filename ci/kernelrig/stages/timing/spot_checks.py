@@ -45,6 +45,9 @@ def judge_timed_outputs(samples: int, seen: HarnessResult, context: Context) -> 
 
 def spot_check_facts(seen: HarnessResult) -> str:
     checks = seen.spot_checks or ()
+    if seen.timed_outputs:
+        launches = len({t.sample for t in seen.timed_outputs})
+        return f"{launches} timed launches, {len(seen.timed_outputs[0].bits)} outputs of each"
     if not checks:
         return "none: an older harness"
     return f"{len(checks)} timed launches, {len(checks[0].bits)} outputs of each"

@@ -1,0 +1,264 @@
+// The tensors of an operation: element types, what a flag says of one, and the values that inputs
+// start with: the same bits here on host and device, and in Python (kernelrig.reference.tensors).
+// Compiles as plain C++ too.
+//
+// A flag is NAME:DTYPE:EXTENTxEXTENT...[:VALUES:LOW:HIGH], as `x:f32:8x1000:uniform:-4:4`. With
+// u = unit_at(hash_base(NAME, seed), i) of inputs.cuh, i the row-major index, the value of an input
+// before it is rounded to its type, nearest even (integers: cut) is
+//
+//   pattern constant   1
+//   pattern integer    floor(3 u) - 1; of an unsigned type floor(3 u)
+//   pattern random     by VALUES:
+//     uniform          LOW + (HIGH - LOW) * u
+//     uneven           the same, divided by 2^0 .. 2^15 as the lowest bits of the hash say
+//     ramp             LOW + (HIGH - LOW) * (i mod 251) / 256
+//
+// and 0 in every pattern for VALUES zeros.
+#pragma once
+
+#include <cctype>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "inputs.cuh"
+
+namespace kernelrig {
+
+enum class Dtype { E4M3, E5M2, BF16, F16, F32, I8, U8, I32, U32 };
+enum class Values { UNIFORM, UNEVEN, RAMP, ZEROS };
+
+struct DtypeFacts {
+  const char *name;
+  unsigned bytes;
+  bool is_float;
+  const char *npy; // what an .npy calls it; a type without a name there is kept as its bits
+};
+
+// By the number of the Dtype.
+inline constexpr DtypeFacts DTYPES[] = {{"e4m3", 1, true, "|u1"}, {"e5m2", 1, true, "|u1"},
+                                        {"bf16", 2, true, "<u2"}, {"f16", 2, true, "<f2"},
+                                        {"f32", 4, true, "<f4"},  {"i8", 1, false, "|i1"},
+                                        {"u8", 1, false, "|u1"},  {"i32", 4, false, "<i4"},
+                                        {"u32", 4, false, "<u4"}};
+inline constexpr const char *VALUES[] = {"uniform", "uneven", "ramp", "zeros"};
+
+struct TensorSpec {
+  std::string text; // the flag's, which the result file repeats
+  std::string name;
+  Dtype dtype = Dtype::F32;
+  std::vector<uint64_t> shape;
+  Values values = Values::UNIFORM;
+  float low = 0.0f, high = 0.0f;
+
+  const DtypeFacts &facts() const { return DTYPES[static_cast<int>(dtype)]; }
+  uint64_t elements() const {
+    uint64_t count = 1;
+    for (const uint64_t extent : shape)
+      count *= extent;
+    return count;
+  }
+  uint64_t bytes() const { return elements() * facts().bytes; }
+};
+
+constexpr uint64_t MAX_TENSOR_BYTES = uint64_t{1} << 40;
+constexpr size_t MAX_DIMENSIONS = 8;
+
+namespace tensor_text {
+
+inline std::vector<std::string> parts_of(const std::string &text, char separator) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == separator)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
+}
+
+inline bool is_identifier(const std::string &text) {
+  if (text.empty() || text.size() > 100 || std::isdigit(static_cast<unsigned char>(text[0])))
+    return false;
+  for (const char c : text) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_')
+      return false;
+  }
+  return true;
+}
+
+template <class Entry, size_t COUNT>
+int number_in(const Entry (&table)[COUNT], const std::string &name) {
+  for (size_t i = 0; i < COUNT; ++i) {
+    if constexpr (std::is_same_v<Entry, DtypeFacts>) {
+      if (name == table[i].name)
+        return static_cast<int>(i);
+    } else if (name == table[i]) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+inline bool read_float(const std::string &text, float &value) {
+  char *end = nullptr;
+  value = static_cast<float>(std::strtod(text.c_str(), &end));
+  return !text.empty() && *end == '\0' && value - value == 0.0f;
+}
+
+} // namespace tensor_text
+
+// Returns what is wrong with the text of a flag, or an empty string and the tensor.
+inline std::string parse_tensor(const std::string &text, bool is_input, TensorSpec &tensor) {
+  using namespace tensor_text;
+  const std::vector<std::string> parts = parts_of(text, ':');
+  if (parts.size() != (is_input ? 6 : 3)) {
+    return std::string("expected NAME:DTYPE:EXTENTxEXTENT") +
+           (is_input ? ":VALUES:LOW:HIGH" : "");
+  }
+  tensor.text = text;
+  tensor.name = parts[0];
+  if (!is_identifier(tensor.name))
+    return "'" + parts[0] + "' is no name: letters, digits and '_'";
+  const int dtype = number_in(DTYPES, parts[1]);
+  if (dtype < 0)
+    return "unknown dtype '" + parts[1] + "': e4m3, e5m2, bf16, f16, f32, i8, u8, i32 or u32";
+  tensor.dtype = static_cast<Dtype>(dtype);
+  uint64_t bytes = tensor.facts().bytes;
+  for (const std::string &extent : parts_of(parts[2], 'x')) {
+    char *end = nullptr;
+    const uint64_t number = std::strtoull(extent.c_str(), &end, 10);
+    const bool digits = !extent.empty() && std::isdigit(static_cast<unsigned char>(extent[0]));
+    if (!digits || *end != '\0' || number == 0 || number > MAX_TENSOR_BYTES / bytes)
+      return "'" + parts[2] + "' is no shape of 1 element to 1 TiB, as 8x1000";
+    bytes *= number;
+    tensor.shape.push_back(number);
+  }
+  if (tensor.shape.size() > MAX_DIMENSIONS)
+    return "'" + parts[2] + "' has more than 8 dimensions";
+  if (!is_input)
+    return "";
+  const int values = number_in(VALUES, parts[3]);
+  if (values < 0)
+    return "unknown values '" + parts[3] + "': uniform, uneven, ramp or zeros";
+  tensor.values = static_cast<Values>(values);
+  if (!read_float(parts[4], tensor.low) || !read_float(parts[5], tensor.high))
+    return "'" + parts[4] + ":" + parts[5] + "' are no two numbers";
+  return "";
+}
+
+// A float to a number of fewer bits, nearest even, kept at the largest code; NaN does not occur.
+KERNELRIG_HD uint32_t rounded_code(float value, int mantissa_bits, int bias, uint32_t largest) {
+  const uint32_t bits = float_bits(value);
+  const uint32_t magnitude = bits & 0x7FFFFFFFu;
+  const int exponent = static_cast<int>(magnitude >> 23) - 127;
+  const int kept = exponent < 1 - bias ? 1 - bias : exponent; // below that the quantum stays
+  const int shift = 23 - mantissa_bits + kept - exponent;
+  if (exponent < -126 || shift > 24)
+    return 0;
+  const uint32_t significand = (magnitude & 0x7FFFFFu) | 0x800000u;
+  const uint32_t half = 1u << (shift - 1);
+  uint32_t steps = significand >> shift;
+  const uint32_t rest = significand & ((half << 1) - 1);
+  if (rest > half || (rest == half && (steps & 1u)))
+    ++steps;
+  const uint32_t code = (static_cast<uint32_t>(kept + bias - 1) << mantissa_bits) + steps;
+  return code < largest ? code : largest;
+}
+
+// What the elements of an input are made from; the device gets this instead of the spec.
+struct TensorFill {
+  Dtype dtype;
+  Values values;
+  Pattern pattern;
+  uint64_t base;
+  float low, scale;
+};
+
+inline TensorFill fill_of(const TensorSpec &tensor, Pattern pattern, uint64_t seed) {
+  return {tensor.dtype,
+          tensor.values,
+          pattern,
+          hash_base(tensor.name.c_str(), seed),
+          tensor.low,
+          tensor.high - tensor.low};
+}
+
+KERNELRIG_HD float value_at(const TensorFill &fill, uint64_t index) {
+  if (fill.values == Values::ZEROS)
+    return 0.0f;
+  if (fill.pattern == Pattern::CONSTANT)
+    return 1.0f;
+  if (fill.pattern == Pattern::INTEGER) {
+    const bool is_unsigned = fill.dtype == Dtype::U8 || fill.dtype == Dtype::U32;
+    const float whole = whole_part(scale_then_add(unit_at(fill.base, index), 3.0f, 0.0f));
+    return is_unsigned ? whole : whole - 1.0f;
+  }
+  if (fill.values == Values::RAMP) {
+    const float step = static_cast<float>(static_cast<uint32_t>(index % 251)) * 0x1p-8f;
+    return scale_then_add(step, fill.scale, fill.low);
+  }
+  const float value = scale_then_add(unit_at(fill.base, index), fill.scale, fill.low);
+  if (fill.values == Values::UNIFORM)
+    return value;
+  const uint32_t halvings = static_cast<uint32_t>(hash_at(fill.base, index)) & 15u;
+  return value * bits_float((127u - halvings) << 23);
+}
+
+// The bits of an element, in the lowest bytes of the number.
+KERNELRIG_HD uint32_t element_at(const TensorFill &fill, uint64_t index) {
+  const float value = value_at(fill, index);
+  const uint32_t sign = float_bits(value) >> 31;
+  switch (fill.dtype) {
+  case Dtype::E4M3:
+    return e4m3_from_float(value);
+  case Dtype::E5M2:
+    return sign << 7 | rounded_code(value, 2, 15, 0x7B);
+  case Dtype::F16:
+    return sign << 15 | rounded_code(value, 10, 15, 0x7BFF);
+  case Dtype::BF16:
+    return bf16_from_float(value);
+  case Dtype::F32:
+    return float_bits(value);
+  default: // the range of an integer's values fits its type: kernelrig checks it
+    return static_cast<uint32_t>(static_cast<int64_t>(value));
+  }
+}
+
+KERNELRIG_HD void store_element(uint8_t *tensor, const TensorFill &fill, uint64_t index) {
+  const uint32_t bits = element_at(fill, index);
+  switch (fill.dtype) {
+  case Dtype::BF16:
+  case Dtype::F16:
+    reinterpret_cast<uint16_t *>(tensor)[index] = static_cast<uint16_t>(bits);
+    break;
+  case Dtype::F32:
+  case Dtype::I32:
+  case Dtype::U32:
+    reinterpret_cast<uint32_t *>(tensor)[index] = bits;
+    break;
+  default:
+    tensor[index] = static_cast<uint8_t>(bits);
+  }
+}
+
+// The head of an .npy (format 1.0); the elements follow in row order.
+inline std::string npy_head(const char *dtype, const std::vector<uint64_t> &shape) {
+  std::string header =
+      std::string("{'descr': '") + dtype + "', 'fortran_order': False, 'shape': (";
+  for (size_t i = 0; i < shape.size(); ++i)
+    header += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  header += shape.size() == 1 ? ",), }" : "), }";
+  while ((10 + header.size() + 1) % 64 != 0)
+    header += ' ';
+  header += '\n';
+  std::string head("\x93NUMPY\x01\x00", 8);
+  head += static_cast<char>(header.size() & 0xFF);
+  head += static_cast<char>(header.size() >> 8);
+  return head + header;
+}
+
+} // namespace kernelrig

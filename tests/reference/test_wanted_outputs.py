@@ -18,9 +18,10 @@ def operation(*outputs: OutputTensor) -> Operation:
     return Operation((("rows", 4), ("scale", 3)), (X,), outputs, 0, ())
 
 
-def output(name: str = "y", dtype: Dtype = Dtype.F32, **changes: float) -> OutputTensor:
-    tolerances = {"max_abs": 0.0, "max_rel": 0.0} | changes
-    return OutputTensor(name, dtype, (4, 5), tolerances["max_abs"], tolerances["max_rel"])
+def output(
+    name: str = "y", dtype: Dtype = Dtype.F32, *, max_abs: float = 0.0, max_rel: float = 0.0
+) -> OutputTensor:
+    return OutputTensor(name, dtype, (4, 5), max_abs, max_rel)
 
 
 def refused(body: str, *outputs: OutputTensor) -> str:
@@ -80,9 +81,9 @@ def test_several_outputs_are_told_apart_by_their_names() -> None:
     assert "it returned no mapping of y, z" in refused("    return inputs['x']\n", *outputs)
 
 
-def of(values: list[float], dtype: Dtype, **tolerances: float) -> Wanted:
+def of(values: list[float], dtype: Dtype, *, max_abs: float = 0.0, max_rel: float = 0.0) -> Wanted:
     exact = np.array([values], np.float64)
-    tensor = output(dtype=dtype, **tolerances)
+    tensor = output(dtype=dtype, max_abs=max_abs, max_rel=max_rel)
     return Wanted(tensor, exact, encoded(exact, dtype))
 
 

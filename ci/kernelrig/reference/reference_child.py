@@ -79,7 +79,7 @@ def _function(path: Path) -> Callable[..., Any]:
     return checked
 
 
-def _where(error: Exception) -> str:
+def _where(error: BaseException) -> str:
     """Return what was raised, at the line of the user's file that led there."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.endswith(FILE)]
     line = f"line {frames[-1].lineno}: " if frames else ""

@@ -62,7 +62,8 @@ def _prepare_tunables(kernel: Kernel, request: EmulateRequest) -> RunSpec:
         raise ConfigError(f"{kernel.name} has no tunables for {arch}; see kernel/kernels.yaml")
     pattern = request.pattern or Pattern.INTEGER.value
     cased, whole = plan_for(
-        kernel, replace(request, case=request.case or TUNABLES_CASE, pattern=pattern)
+        kernel,
+        replace(request, case=request.case or one_case(kernel, TUNABLES_CASE), pattern=pattern),
     )
     first = next(s for s in whole.stages if s.kind is StageKind.CHECKSUM)
     if first.whole:
@@ -90,7 +91,7 @@ def _prepare_tunables(kernel: Kernel, request: EmulateRequest) -> RunSpec:
 def _prepare_fault(root: Path, kernel: Kernel, request: EmulateRequest) -> RunSpec:
     arch = choose_targets(kernel, request.arch, request.variant)[0][0]
     fault, patch = read_fault(root, request.only_fault, arch)
-    case = request.case or fault.case or CASE
+    case = request.case or fault.case or one_case(kernel, CASE)
     kernel, whole = plan_for(kernel, replace(request, case=case, pattern=""))
     _require_level(kernel)
     observed = [s for s in whole.stages if s.kind is StageKind.SANITIZER]
@@ -201,6 +202,11 @@ def default_cases(kernel: Kernel) -> tuple[str, ...]:
             f"every case of {kernel.name} is large: {known}", "pass --case NAME for one of them"
         )
     return tuple(c.name for c in sorted(small, key=lambda c: operation_at(kernel, c).bytes))
+
+
+def one_case(kernel: Kernel, of_patch_embed: str) -> str:
+    """Return the case of a single launch where none is named."""
+    return default_cases(kernel)[-1] if kernel.is_operation else of_patch_embed
 
 
 def _read_numbers(kernel: Kernel, text: str) -> Case:

@@ -19,7 +19,7 @@ from kernelrig.errors import ConfigError
 from kernelrig.files import rundir
 from kernelrig.model import Builds, Pattern, Timeline
 from kernelrig.run.builds import make_builds
-from kernelrig.run.emulation import read_case
+from kernelrig.run.emulation import one_case, read_case
 from kernelrig.run.launches import prepare_launches
 from kernelrig.run.spec import BuildSpec, find_tools
 from kernelrig.stages import Launch
@@ -91,7 +91,7 @@ def _of_kernel(root: Path, request: TraceRequest, folder: Path) -> tuple[Loaded,
             "pass --launch FILE",
         )
     arch, variant = choose_targets(kernel, request.arch, request.variant)[0]
-    case = read_case(kernel, request.case or CASE)
+    case = read_case(kernel, request.case or one_case(kernel, CASE))
     named = choose(tuple(Pattern), request.pattern or Pattern.RANDOM.value, "pattern")
     pattern = Pattern(named)
     wanted = {"": BuildSpec(build.Request(kernel, arch, variant))}

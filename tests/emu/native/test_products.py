@@ -12,6 +12,8 @@ from kernelrig.emu.native.products import (
     ON_PRODUCT,
     MatrixWords,
     ProductWords,
+    _matrix,
+    _rows,
     does_the_same,
     multiply_at,
     sgemm,
@@ -20,6 +22,7 @@ from kernelrig.emu.tensor.summation import F32, multiply_into
 
 SIZES = [(128, 256, 32), (128, 8, 16), (64, 96, 8), (16, 24, 32), (256, 16, 32), (256, 120, 32),
          (64, 72, 16), (12, 10, 7)]  # fmt: skip
+LAST = 4
 
 
 def drawn(rng: np.random.Generator, *shape: int) -> F32:
@@ -61,23 +64,31 @@ def test_products_have_the_bits_of_numpy(by_blas: bool, adds: bool) -> None:
             assert d.tobytes() == expected.tobytes()
 
 
+def last_rows(a: F32, b: F32) -> F32:
+    """Return the last rows of A x B^T, added up from the last k on."""
+    sums = np.zeros((LAST, len(b)), np.float32)
+    for of_a, of_b in zip(a[-LAST:, ::-1].T, b[:, ::-1].T, strict=True):
+        sums += of_a[:, None] * of_b
+    return sums
+
+
 @pytest.fixture
 def other_blas() -> Iterator[int]:
-    """A cblas_sgemm that rounds an element as if D came first; its address."""
+    """A cblas_sgemm that adds up its last rows from the end; its address."""
 
     def multiply_otherwise(
         _: int, of_a: int, of_b: int, m: int, n: int, k: int, alpha: float,
         a: int, stride_a: int, b: int, stride_b: int, beta: float, d: int, stride: int,
     ) -> None:  # fmt: skip
-        made = words_of(np.empty((m, k), np.float32), np.empty((n, k), np.float32),
-                        np.empty((m, n), np.float32), beta != 0)  # fmt: skip
-        made.a = MatrixWords(a, stride_a, of_a == 112)
-        made.b = MatrixWords(b, stride_b, of_b == 111)
-        made.d, made.stride = d, stride
-        multiply_at(ctypes.addressof(made))
-        if beta:
-            flat = (ctypes.c_float * n).from_address(d)
-            flat[0] = float(np.nextafter(np.float32(flat[0]), np.float32(np.inf)))
+        made = ProductWords(
+            m, n, k, MatrixWords(a, stride_a, of_a == 112), MatrixWords(b, stride_b, of_b == 111),
+            d, stride, beta != 0,
+        )  # fmt: skip
+        last = _rows(d, m, n, stride)[-LAST:]
+        start = last.copy() if beta else np.zeros_like(last)
+        with np.errstate(all="ignore"):
+            multiply_at(ctypes.addressof(made))
+            last[:] = start + last_rows(_matrix(made.a, m, k), _matrix(made.b, n, k))
 
     long, plain, real, place = ctypes.c_int64, ctypes.c_int, ctypes.c_float, ctypes.c_void_p
     function = ctypes.CFUNCTYPE(
@@ -98,7 +109,7 @@ def test_the_core_multiplies_itself_only_where_that_has_the_bits_of_blas(other_b
     a, b, d = (rng.random(shape, np.float32) for shape in ((128, 32), (96, 32), (128, 96)))
     expected = d.copy()
     multiply_into(a, b, expected, True)
-    expected[0, 0] = np.nextafter(expected[0, 0], np.float32(np.inf))
+    expected[-LAST:] = d[-LAST:] + last_rows(a, b)
     words, python = words_of(a, b, d, True), ON_PRODUCT(multiply_at)
     assert core_calls().core_multiply(other_blas, python, ctypes.byref(words)) == 1
     assert d.tobytes() == expected.tobytes()

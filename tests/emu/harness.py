@@ -70,12 +70,15 @@ def run_text(
     observers: Sequence[Hooks] = (),
     entry: str = "k",
     arguments: Sequence[bytes] | None = None,
+    behind: Sequence[bytes] = (),
     **schedule: Any,  # noqa: ANN401 - fields of Schedule
 ) -> Result:
-    """Run a whole module; each buffer is passed by its address, in order, or `arguments` are."""
+    """Run a whole module; each buffer is passed by its address, in order, then what is `behind`, or
+    `arguments` are.
+    """
     kernel = bound_text(
         text, buffers, Geometry(grid, block, cluster), dynamic_shared_bytes,
-        shapes=shapes, undefined=undefined, entry=entry, arguments=arguments,
+        shapes=shapes, undefined=undefined, entry=entry, arguments=arguments, behind=behind,
     )  # fmt: skip
     ran = run(kernel, Schedule(**schedule), observers)
     memory = ran.machine.memory.global_
@@ -97,6 +100,7 @@ def bound_text(
     undefined: Sequence[str] = (),
     entry: str = "k",
     arguments: Sequence[bytes] | None = None,
+    behind: Sequence[bytes] = (),
 ) -> Kernel:
     """Bind a whole module, as `run_text` runs it."""
     module = parse_ptx(text, "test.ptx")
@@ -121,6 +125,7 @@ def bound_text(
     passed = arguments
     if passed is None:
         passed = [made.address.to_bytes(8, "little") for made in kernel.buffers.values()]
+        passed += behind
     kernel.fill_params(passed)
     return kernel
 

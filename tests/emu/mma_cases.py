@@ -99,7 +99,7 @@ def shape_of(form: str) -> WarpForm:
     return form_of(entry.instructions[0])
 
 
-def _hashed(count: int, salt: int) -> NDArray[np.uint64]:
+def hashed(count: int, salt: int) -> NDArray[np.uint64]:
     """splitmix64: the same bits with every NumPy."""
     x = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     x += np.uint64(salt * 0x51ED270B + 0x7654321)
@@ -130,7 +130,7 @@ def _registers(kind: str, bits: int, count: int, salt: int) -> NDArray[Any]:
     """Return (count, 256) words of elements of a type, by warp of each kind of data."""
     size = 64 if kind == "f64" else 32
     each = size // bits
-    random = _hashed(count * WARPS * LANES * each, salt).reshape(count, WARPS, LANES, each)
+    random = hashed(count * WARPS * LANES * each, salt).reshape(count, WARPS, LANES, each)
     made = random.copy()
     if kind in _FLOATS:
         for warp, data in enumerate(KINDS):

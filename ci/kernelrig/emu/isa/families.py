@@ -35,6 +35,7 @@ from kernelrig.emu.isa import (
     tensor_map_edit,
     warp,
     wgmma,
+    wmma,
 )
 from kernelrig.emu.isa import (
     load_store as memory,
@@ -43,11 +44,9 @@ from kernelrig.emu.machine.instruction_table import Table
 
 FAMILIES = (
     address, atomic, barrier, bits, bulk, cluster_launch, compare, control, convert, convert_narrow,
-    cp_async,
-    fence, float, half, integer, logic, matrix_load, mbarrier, memory, mma, move, remote_store,
-    tcgen05_alloc, tcgen05_copy, tcgen05_load, tcgen05_mma, tcgen05_scaled, tensor_copy,
-    tensor_map_edit, warp,
-    wgmma,
+    cp_async, fence, float, half, integer, logic, matrix_load, mbarrier, memory, mma, move,
+    remote_store, tcgen05_alloc, tcgen05_copy, tcgen05_load, tcgen05_mma, tcgen05_scaled,
+    tensor_copy, tensor_map_edit, warp, wgmma, wmma,
 )  # fmt: skip
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kernelrig.emu.isa._forms import MEMORY_ON_H200, expect, flat, native, partly, read, write
+from kernelrig.emu.isa._whole_warps import of_lanes, whole_warps
 from kernelrig.emu.machine.instruction_table import Native, Row, Step, Unsupported, row
 from kernelrig.emu.machine.machine_state import WarpBatch
-from kernelrig.emu.numerics.arrays import LANES, U16, U32, U64, Array, Mask, whole
+from kernelrig.emu.numerics.arrays import LANES, U16, U32, U64, Array, Mask
 from kernelrig.emu.tensor.formats import FORMATS
 from kernelrig.emu.tensor.warp_product import WarpForm, hardware_product, product
 from kernelrig.ptx import Instruction
@@ -41,7 +41,6 @@ _RESULTS = {
 }  # fmt: skip
 _OF_D = ("f16", "f32", "f64", "s32")
 _NATIVE = {name: number for number, name in enumerate(FORMATS)}
-_ALL_LANES = "all threads of the warp must execute it, and none may have exited (PTX ISA 9.7.14)"
 
 
 def form_of(i: Instruction) -> WarpForm:
@@ -71,22 +70,6 @@ def form_of(i: Instruction) -> WarpForm:
     return WarpForm(m, k, d, a, b, _BITS[a], "satfinite" in i.flags, operation)
 
 
-def _whole_warps(batch: WarpBatch, mask: Mask, name: str) -> NDArray[np.bool_]:
-    """Return the lanes that execute; report warps that miss some."""
-    lanes = batch.mask_of(mask)
-    missing = lanes.any(axis=1, keepdims=True) & ~lanes.all(axis=1, keepdims=True)
-    if missing.any():
-        split = lanes & missing
-        batch.report("barrier-misuse", f"{name}: {_ALL_LANES}", split, same="whole warp")
-    return lanes
-
-
-def _of_lanes(values: tuple[Array, ...], lanes: NDArray[np.bool_]) -> list[Array]:
-    """Return whole registers; what lanes hold that do not execute counts as zero."""
-    held = [whole(v, len(lanes)) for v in values]
-    return held if lanes.all() else [np.where(lanes, h, h.dtype.type(0)) for h in held]
-
-
 def _mma(i: Instruction) -> Step:
     form = form_of(i)
     of_a, of_b, of_d = form.counts
@@ -98,8 +81,8 @@ def _mma(i: Instruction) -> Step:
     exact = form.d in ("f64", "s32")
 
     def run(batch: WarpBatch, mask: Mask, *values: Array) -> Array | tuple[Array, ...]:
-        lanes = _whole_warps(batch, mask, form.name)
-        held = _of_lanes(values, lanes)
+        lanes = whole_warps(batch, mask, form.name)
+        held = of_lanes(values, lanes)
         hardware = batch.machine.hardware_accumulation and not exact
         multiply = hardware_product if hardware else product
         made = multiply(form, held[:of_a], held[of_a : of_a + of_b], held[of_a + of_b :])
@@ -126,7 +109,7 @@ def _movmatrix(i: Instruction) -> Step:
     target, source = expect(i, 2)
 
     def run(batch: WarpBatch, mask: Mask, value: Array) -> Array:
-        (held,) = _of_lanes((value,), _whole_warps(batch, mask, "movmatrix"))
+        (held,) = of_lanes((value,), whole_warps(batch, mask, "movmatrix"))
         rows = np.ascontiguousarray(held).view(U16).reshape(-1, 8, 8)
         turned = np.ascontiguousarray(rows.swapaxes(1, 2))
         return turned.reshape(-1, 2 * LANES).view(U32)

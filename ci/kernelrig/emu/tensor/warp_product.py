@@ -94,31 +94,42 @@ def product(form: WarpForm, a: list[Array], b: list[Array], c: list[Array]) -> t
     """Return D's registers, (warps, 32) each, of the bits of all others."""
     left, right = words_of(a, form.m), words_of(b, COLUMNS)
     start = sums_of(c, form)
-    if form.d == "f64":
-        return registers_of(_of_doubles(left.view(F64), right.view(F64), start), form)
-    if form.d == "s32":
-        return registers_of(_of_integers(form, left, right, start), form)
-    values, others = (elements(w, FORMATS[f]) for w, f in ((left, form.a), (right, form.b)))
-    return registers_of(_rounded(form, _sums(values, others, start.astype(F64))), form)
+    if form.operation:
+        total = _bits_in_common(form.operation, left, right)
+        return registers_of(integer_result(total, start, form.satfinite), form)
+    values, others = elements(left, form.a), elements(right, form.b)
+    return registers_of(sums(values, others, start, form.d, form.satfinite), form)
 
 
-def elements(words: Array, form: Format) -> NDArray[np.float32]:
-    """Return the values of words, the last axis longer by the elements of one."""
-    return decode(np.ascontiguousarray(words).view(U8), form)
+def sums(a: Array, b: Array, c: Array, d: str, satfinite: bool = False) -> Array:
+    """Return A x B^T + C as type `d`, by warp: A and B are (warps, rows, K).
 
-
-def _sums(a: Array, b: Array, c: Array) -> Array:
-    """Return the sums in float64, which holds each product: over K in its order, then C."""
+    Of floats of up to 32 bits they are made in float64, which holds each product: over K in its
+    order, then C.
+    """
+    if d == "f64":
+        return _of_doubles(a, b, c)
+    if d == "s32":
+        return integer_result(np.einsum("wmk,wnk->wmn", a, b), c, satfinite)
     a, b = a.astype(F64), b.astype(F64)
     total = np.zeros(c.shape, F64)
     for k in range(a.shape[2]):
         total += a[:, :, None, k] * b[:, None, :, k]
-    return np.asarray(total + c)
+    return rounded(total + c.astype(F64), d)
 
 
-def _rounded(form: WarpForm, total: Array) -> Array:
-    """Return sums as the type of D: rounded to nearest, and every NaN the one of tensor cores."""
-    if form.d == "f32":
+def elements(words: Array, name: str) -> Array:
+    """Return the elements of words, the last axis longer by those of one: integers as int64."""
+    if name == "f64":
+        return words.view(F64)
+    if name[0] in "su":
+        return _integers(words, name)
+    return decode(np.ascontiguousarray(words).view(U8), FORMATS[name])
+
+
+def rounded(total: Array, d: str) -> Array:
+    """Return sums as f32 or f16, rounded to nearest, and every NaN the one of tensor cores."""
+    if d == "f32":
         return np.asarray(canonical(total.astype(np.float32)))
     half = total.astype(F16)
     return np.where(np.isnan(half), NAN[F16], half)
@@ -133,14 +144,10 @@ def _of_doubles(a: Array, b: Array, c: Array) -> Array:
     return np.asarray(canonical(total))
 
 
-def _of_integers(form: WarpForm, a: Array, b: Array, c: Array) -> Array:
-    if form.operation:
-        total = _bits_in_common(form.operation, a, b)
-    else:
-        left, right = (_integers(w, f) for w, f in ((a, form.a), (b, form.b)))
-        total = np.einsum("wmk,wnk->wmn", left, right)
+def integer_result(total: Array, c: Array, satfinite: bool) -> Array:
+    """Return int64 sums with C as int32: clamped, or as they wrap."""
     total = total + c.astype(I64)
-    if form.satfinite:
+    if satfinite:
         total = np.clip(total, *_LIMITS)
     return np.asarray(total.astype(np.uint64).astype(U32).view(np.int32))
 
@@ -175,7 +182,7 @@ def hardware_product(
     for warp, before in enumerate(start.astype(np.float32)):
         if form.bits > 8:
             forms = FORMATS[form.a], FORMATS[form.b]
-            values, others = elements(left[warp], forms[0]), elements(right[warp], forms[1])
+            values, others = elements(left[warp], form.a), elements(right[warp], form.b)
             made[warp] = hardware_sum(values, others, forms, before, rounding)
             continue
         total: NDArray[np.float32] | None = None
@@ -184,7 +191,7 @@ def hardware_product(
             others = _half_words(right[warp], half, FORMATS[form.b])
             total = hardware_sum(values, others, (FORMATS["f16"], FORMATS["f16"]), total, rounding)
         assert total is not None
-        made[warp] = _rounded(form, total.astype(F64) + before)
+        made[warp] = rounded(total.astype(F64) + before, form.d)
     if form.d == "f16":
         made = np.where(np.isnan(made), NAN[F16], made)
     return registers_of(made, form)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kernelrig.model.build import Build, Builds, FunctionResources, Toolchain, TriedSet
     from kernelrig.model.configuration import (
         FILLED_IN,
+        FULL,
         AcceptedFinding,
         Budget,
         Case,
@@ -176,6 +177,7 @@ __all__ = [
     "BASELINE_CHECK",
     "DRAWN_BITS",
     "FILLED_IN",
+    "FULL",
     "MORE_MINUTES",
     "PROFILE_FIGURES",
     "SCHEMA",

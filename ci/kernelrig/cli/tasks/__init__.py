@@ -3,7 +3,7 @@
 from invoke import Collection
 
 from kernelrig.cli.tasks.kernels import build, check, emulate, sass_diff, trace, watch
-from kernelrig.cli.tasks.machines import clean, doctor, init, ncu_catalogue, remote_add, test
+from kernelrig.cli.tasks.machines import clean, doctor, init, ncu_catalogue, new, remote_add, test
 from kernelrig.cli.tasks.measurements import analyze_source, analyze_timing, compare, explain
 from kernelrig.cli.tasks.notebook import experiment, history, list_runs, report, show
 from kernelrig.cli.tasks.programs import run
@@ -35,6 +35,7 @@ ns = Collection(
     init,
     list_runs,
     ncu_catalogue,
+    new,
     profile,
     remote_add,
     remote_test,

@@ -69,6 +69,21 @@ def init(program: list[str]) -> Reply:
 
 @command(
     help={
+        "name": "name of the kernel and of its source, kernel/NAME.cu",
+        "template": "plain, elementwise or gemm: programs that check themselves",
+    }
+)
+def new(name: str, template: str = "plain") -> Reply:
+    """Add a kernel that passes to the project: its source, and its entry in kernels.yaml."""
+    from kernelrig.config.new_kernel import add_kernel
+
+    written = add_kernel(project_root(), name, template)
+    text = "\n".join(f"wrote {path}" for path in written)
+    return Reply(f"{text}\nnext: kernelrig remote-test --kernel {name}")
+
+
+@command(
+    help={
         "remote": "prune this host instead of this machine",
         "days": "keep what is younger; default: 14",
         "runs": "list which recorded runs may be removed, and why the others stay",

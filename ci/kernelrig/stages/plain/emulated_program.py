@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kernelrig.files.rundir import stage_folder
 from kernelrig.model import (
+    FULL,
     Builds,
     Command,
     DeviceKind,
@@ -30,6 +31,8 @@ from kernelrig.stages.emulation.command import (
 )
 from kernelrig.stages.plain.invocation import program_env, program_words
 
+SMALL = "sanitizer"
+"""The case of a plain program that is emulated in place of the whole, where it has it."""
 PART = "program"
 """The command that takes the part of an exit status stage: what memcheck and synccheck find."""
 
@@ -64,8 +67,14 @@ def first_of(stage: Stage, plan: Plan, kernel: Kernel) -> Stage:
     )
 
 
+def emulated_start(stage: Stage, kernel: Kernel) -> str:
+    """Return the case that is emulated: in place of the whole the sanitizers', which is small."""
+    whole = stage.case in ("", FULL)
+    return SMALL if whole and not stage.whole and SMALL in kernel.program_cases else stage.case
+
+
 def _way(stage: Stage, kernel: Kernel) -> tuple[object, ...]:
-    start = kernel.invocation(stage.case)
+    start = kernel.invocation(emulated_start(stage, kernel))
     return (stage.variant, start.args, tuple(start.env.items()), start.files)
 
 
@@ -84,10 +93,10 @@ def emulated_program_commands(stage: Stage, setup: Setup) -> tuple[Command, ...]
             *("--arch", setup.build.arch, "--observe", ",".join(OBSERVERS.values())),
             *("--schedules", str(how.schedules), "--seed", str(how.seed)),
             *("--engine", how.engine.value, "--json", str(findings), "--"),
-            *program_words(setup.kernel, stage.case),
+            *program_words(setup.kernel, emulated_start(stage, setup.kernel)),
         )
         made = emulator_command(RUN, words, max(stage.time_s, LEAST_S), (0, 1, 2))
-        env = program_env(setup.kernel, stage.case)
+        env = program_env(setup.kernel, emulated_start(stage, setup.kernel))
         commands = (replace(made, env={**env, **made.env}),)
     else:
         index = setup.plan.on_host.index(first) + 1

@@ -6,7 +6,7 @@ reached its end in every schedule, and no observer of the stage has an error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -15,9 +15,11 @@ from kernelrig.errors import ProtocolError
 from kernelrig.files.serialization import from_json
 from kernelrig.findings import Acceptance, describe
 from kernelrig.model import (
+    FULL,
     Check,
     Command,
     Finding,
+    Kernel,
     Stage,
     StageJob,
     StageRecord,
@@ -34,7 +36,7 @@ from kernelrig.stages.emulation.findings import acceptance, emulated_findings
 from kernelrig.stages.emulation.findings_file import SPLIT, Found, judge_emulator
 from kernelrig.stages.emulation.reader import NOTE
 from kernelrig.stages.harness.ended import judge_missing
-from kernelrig.stages.plain.emulated_program import PART
+from kernelrig.stages.plain.emulated_program import PART, emulated_start
 from kernelrig.stages.plain.reader import judge_exit_status, judge_patterns
 from kernelrig.stages.record import find_command, stage_record
 
@@ -126,7 +128,11 @@ def read_emulated_program(
     if not stage.tool and (output := judge_patterns(where.parent, RUN, context)):
         checks.append(Check("output", output))
     checks += [_finding_check(f, name, review) for f in errors]
-    notes = [_note(seen), *(f"{name} warns: {describe(f)}" for f in warnings)]
+    notes = [
+        _note(seen),
+        *_case_note(stage, context.kernel),
+        *(f"{name} warns: {describe(f)}" for f in warnings),
+    ]
     if not stage.tool:
         said = dict.fromkeys(note.text for note in seen.notes)
         notes += [f"host code: {text}" for text in list(said)[:MOST_NOTES]]
@@ -266,6 +272,11 @@ def _facts(seen: SeenProgram) -> dict[str, str]:
         "observed": ", ".join(run.observed),
         "warp-instructions": str(sum(launch.instructions for launch in seen.launches)),
     }
+
+
+def _case_note(stage: Stage, kernel: Kernel) -> Iterator[str]:
+    if (started := emulated_start(stage, kernel)) != stage.case:
+        yield f"{stage.case or FULL} is for a GPU: case {started} was emulated in its place"
 
 
 def _note(seen: SeenProgram | None) -> str:

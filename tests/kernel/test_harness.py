@@ -24,7 +24,8 @@ def built(cuda_toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -
     """Return patch_embed_cuda for Hopper, as other tests have it: compiled once per change."""
     kernel = config.load_kernels(REPOSITORY)["patch_embed_cuda"]
     project = copy_kernel_folder(tmp_path_factory.mktemp("kernels"))
-    return build_to_describe(project, Request(kernel, "sm_90a", "production"), cuda_toolchain)
+    request = Request(kernel, "sm_90a", "production")
+    return build_to_describe(project, request, cuda_toolchain, runs=True)
 
 
 @pytest.fixture

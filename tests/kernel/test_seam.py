@@ -31,7 +31,8 @@ KERNEL = Kernel(
 def probe(tmp_path_factory: pytest.TempPathFactory, cuda_toolchain: Toolchain) -> Build:
     root = copy_kernel_folder(tmp_path_factory.mktemp("seam"))
     shutil.copy(PROBE, root / "kernel")
-    return build_to_describe(root, Request(KERNEL, "sm_90a", "timing"), cuda_toolchain)
+    request = Request(KERNEL, "sm_90a", "timing")
+    return build_to_describe(root, request, cuda_toolchain, runs=True)
 
 
 def run(probe: Build, *flags: str | Path) -> Completed:

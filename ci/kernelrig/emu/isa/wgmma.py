@@ -25,7 +25,7 @@ from kernelrig.emu.machine.instruction_table import (
 from kernelrig.emu.machine.machine_state import WarpBatch
 from kernelrig.emu.numerics.arrays import BOOL, U32, U64, Array, Held, Mask, Pending, whole
 from kernelrig.emu.tensor.accumulator import Accumulator, chained
-from kernelrig.emu.tensor.formats import FORMATS
+from kernelrig.emu.tensor.formats import FORMATS, S8, U8
 from kernelrig.emu.tensor.operand_layout import (
     Operand,
 )
@@ -48,7 +48,7 @@ from kernelrig.ptx import Instruction, Integer, Register, Vector
 from kernelrig.ptx import Operand as Named
 
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)")
-_TYPES = ("f16", "bf16", "tf32", "e4m3", "e5m2")
+_TYPES = ("f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8")
 PRODUCT = "wgmma"
 """The handler of a product in the native core."""
 _GROUPS = 2  # of what is committed and waited for, in the native core
@@ -64,14 +64,17 @@ def form_of(i: Instruction) -> Form:
 def _form(i: Instruction) -> tuple[Form, tuple[Register, ...], tuple[Named, ...], Named, Named]:
     """Return the form, the registers of D, A's operands, B's, and scale-d."""
     shapes = [m for q in i.qualifiers if (m := _SHAPE.fullmatch(q))]
-    types = [q for q in i.qualifiers if q == "f32" or q in _TYPES]
+    types = [q for q in i.qualifiers if q in ("f32", "s32") or q in _TYPES]
     if len(shapes) != 1 or len(types) != 3:
         raise Unsupported(f"{i.mnemonic} needs a shape, and the types of D, A and B")
     n, k = (int(g) for g in shapes[0].groups())
     d, a, b = types[0], FORMATS.get(types[1]), FORMATS.get(types[2])
-    if a is None or b is None or d not in ("f16", "f32"):
+    if a is None or b is None or d not in ("f16", "f32", "s32"):
         raise Unsupported(f"{i.mnemonic}: no product of these types")
-    eight = a.bytes == 1 and b.bytes == 1
+    whole_numbers = {a.name, b.name} <= {"s8", "u8"}
+    if whole_numbers != (d == "s32") or ("satfinite" in i.flags and not whole_numbers):
+        raise Unsupported(f"{i.mnemonic}: no product of these types")
+    eight = a.bytes == 1 and b.bytes == 1 and (whole_numbers or not {a, b} & {S8, U8})
     if (a is not b and not eight) or (d == "f16" and not eight and types[1] != "f16"):
         raise Unsupported(f"{i.mnemonic}: no product of these types")
     if k != a.k or n % 8 or not 8 <= n <= 256:
@@ -80,14 +83,18 @@ def _form(i: Instruction) -> tuple[Form, tuple[Register, ...], tuple[Named, ...]
         raise Unsupported(f"{i.mnemonic} under a guard is not supported: branch around it")
     in_registers = isinstance(i.operand(1), Vector)
     transposes = (1 if in_registers else 2) if a.bytes == 2 else 0
-    target, a_operand, b_operand, scale, *numbers = expect(i, 6 + transposes)
+    target, a_operand, b_operand, scale, *numbers = expect(
+        i, 4 if whole_numbers else 6 + transposes
+    )
+    if whole_numbers and n > 32 and n % 16:
+        raise Unsupported(f"{i.mnemonic}: N of integers is 8, 16, 24, 32, and from there in 16s")
     found = [o.value for o in numbers if isinstance(o, Integer)]
     if len(found) != len(numbers) or not all(abs(v) == 1 for v in found[:2]):
         raise Unsupported(f"{i.mnemonic}: the scales of A and B are 1 or -1, transposes 0 or 1")
     if any(v not in (0, 1) for v in found[2:]):
         raise Unsupported(f"{i.mnemonic}: a transpose is 0 or 1")
     registers = _of_type(i, flat(target), "D", _WORDS)
-    if len(registers) != n // (2 if d == "f32" else 4):
+    if len(registers) != n // (4 if d == "f16" else 2):
         raise Unsupported(f"{i.mnemonic} has {len(registers)} registers of D, for N {n} and {d}")
     of_a = flat(a_operand)
     if in_registers and len(of_a) != 4:
@@ -99,9 +106,10 @@ def _form(i: Instruction) -> tuple[Form, tuple[Register, ...], tuple[Named, ...]
     _of_type(i, tuple(o for o in descriptors if isinstance(o, Register)), "a descriptor", _WIDE)
     majors = [bool(v) for v in found[2:]]
     a_mn = majors[0] if len(majors) == 2 else False
+    a_sign, b_sign = found[:2] if found else (1, 1)
     form = Form(
-        n, d, a, b, in_registers, found[0], found[1], a_mn, majors[-1] if majors else False,
-        registers[0].index,
+        n, d, a, b, in_registers, a_sign, b_sign, a_mn, majors[-1] if majors else False,
+        registers[0].index, "satfinite" in i.flags,
     )  # fmt: skip
     return form, registers, of_a, b_operand, scale
 
@@ -127,7 +135,7 @@ def _mma_async(i: Instruction) -> Step:
         scale, b = ready(batch, scale, form, BOOL), ready(batch, b, form, U64)
         of_a = [ready(batch, v, form, U32 if form.a_in_registers else U64) for v in a]
         keep = np.broadcast_to(scale, (batch.size, scale.shape[1]))[:, 0]
-        found = chained(held, form.n, form.d == "f16")
+        found = chained(held, form.n, form.d)
         result: tuple[Held, ...]
         if found is None:
             accumulator = _started(batch, groups, form, held, bool(keep.any()))
@@ -159,7 +167,7 @@ def _started(
     batch: WarpBatch, groups: Warpgroups, form: Form, held: tuple[Held, ...], keep: bool
 ) -> Accumulator:
     """Begin a chain with what the registers of D hold."""
-    accumulator = Accumulator(batch.warps.tolist(), form.n, form.d == "f16", form.register)
+    accumulator = Accumulator(batch.warps.tolist(), form.n, form.d, form.register)
     first = held[0]
     late = False
     for at, warp in enumerate(batch.warps.tolist()):
@@ -319,10 +327,12 @@ def _settle(batch: WarpBatch, left: int) -> None:
 
 
 _SHAPES = " ".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32))
-_TAKES = f"{_SHAPES} f32 {' '.join(_TYPES)}"
+_TAKES = f"{_SHAPES} f32 {' '.join(_TYPES[:5])}"
+_INTEGERS = f"{_SHAPES} s8 u8 satfinite"
 _ON_H200 = "tests/emu/test_wgmma_on_hardware.py"
 ROWS: tuple[Row, ...] = (
     row("wgmma", _mma_async, "mma_async sync aligned", _TAKES, _ON_H200),
+    row("wgmma", _mma_async, "mma_async sync aligned s32", _INTEGERS),
     row("wgmma", _fence, "fence sync aligned", checked=_ON_H200),
     row("wgmma", _commit, "commit_group sync aligned", checked=_ON_H200),
     row("wgmma", _wait, "wait_group sync aligned", checked=_ON_H200),

@@ -90,7 +90,7 @@ class CoreScheduler:
         self.on_report = ON_REPORT(self._guarded(partial(report, machine)))
         machine.calls.core_warpgroups(
             machine.core, self.on_report, machine.encoded.product_names.ctypes.data,
-            machine.hardware_accumulation,
+            machine.python_products,
         )  # fmt: skip
         self.callbacks = Callbacks(
             **{name: kind(self._guarded(getattr(self, f"_{name}"))) for name, kind in CALLBACKS}

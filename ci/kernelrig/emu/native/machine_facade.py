@@ -149,6 +149,12 @@ class NativeMachine(Machine):
         part: Part = made
         return part
 
+    @property
+    def python_products(self) -> bool:
+        """Whether Python makes the products of warpgroups: as hardware, or of integers."""
+        integers = any(".s32." in name for name in self.encoded.op_names)
+        return self.hardware_accumulation or integers
+
     def new_wave(self) -> None:
         super().new_wave()
         self.queue = NativeQueue(self)

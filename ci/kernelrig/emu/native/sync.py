@@ -311,7 +311,7 @@ def native_part(machine: NativeMachine, kind: Callable[[Any], Any]) -> Callable[
     made = _PARTS.get(kind, kind)
     if machine.synchronises:
         made = operation_groups.PARTS.get(kind, made)
-        if not machine.hardware_accumulation:
+        if not machine.python_products:
             made = _OF_PRODUCTS.get(kind, made)
     return made
 

@@ -13,21 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelrig.emu.numerics.arrays import Array, Pending, whole
-from kernelrig.emu.tensor.summation import F32
 
 WARP_ROWS = 16
 WAIT = "the wgmma.wait_group of its group"
 
 
 class Accumulator:
-    """The sums of some warps, (warps, 16, n). `group` is by warp the last group that adds to them.
+    """The sums of some warps, (warps, 16, n): float32, or int32 of type s32. `group` is by warp the
+    last group that adds to them.
 
     `register` is the index of the first register, which identifies an accumulator of a warp.
     """
 
-    def __init__(self, warps: list[int], n: int, half: bool, register: int) -> None:
-        self.sums = np.zeros((len(warps), WARP_ROWS, n), np.float32)
-        self.half = half
+    def __init__(self, warps: list[int], n: int, type_: str, register: int) -> None:
+        kind: type[np.int32] | type[np.float32] = np.int32 if type_ == "s32" else np.float32
+        self.sums: Array = np.zeros((len(warps), WARP_ROWS, n), kind)
+        self.type = type_
+        self.half = half = type_ == "f16"
         self.register = register
         self.group = dict.fromkeys(warps, 0)
         self._registers: NDArray[np.uint32] | None = None
@@ -36,7 +38,7 @@ class Accumulator:
 
     @property
     def n(self) -> int:
-        return self.sums.shape[2]
+        return int(self.sums.shape[2])
 
     def load(self, values: list[Array]) -> None:
         """Start from what the registers hold."""
@@ -46,18 +48,18 @@ class Accumulator:
             pairs = np.ascontiguousarray(held).view(np.float16).reshape(len(held), warps, 32, 2)
             floats = pairs.transpose(0, 3, 1, 2).reshape(2 * len(held), warps, 32)
         else:
-            floats = held.view(np.float32)
+            floats = held.view(self.sums.dtype)
         # 8 columns, the row's half, the column of a pair, warp, row, pair
         parts = floats.reshape(self.n // 8, 2, 2, warps, 8, 4)
         self.sums[...] = parts.transpose(3, 1, 4, 0, 5, 2).reshape(self.sums.shape)
 
-    def of(self, rows: NDArray[np.intp]) -> F32:
+    def of(self, rows: NDArray[np.intp]) -> Array:
         """Return the sums of some warps, stacked: for `set`, which may find them changed."""
         some = slice(int(rows[0]), int(rows[0]) + len(rows))
         together = bool((rows == np.arange(some.start, some.stop)).all())
         return self.sums[some if together else rows].reshape(-1, self.n)
 
-    def set(self, rows: NDArray[np.intp], sums: F32) -> None:
+    def set(self, rows: NDArray[np.intp], sums: Array) -> None:
         """Let the sums of some warps be these, stacked."""
         self._registers = None
         if np.may_share_memory(sums, self.sums) and not self.half:
@@ -107,14 +109,14 @@ class Fragment(Pending):
         return Fragment(self.tag, self.number, rows)
 
 
-def chained(values: tuple[object, ...], n: int, half: bool) -> Fragment | None:
+def chained(values: tuple[object, ...], n: int, type_: str) -> Fragment | None:
     """Return the first register of an accumulator of this form, if these are all of its, in their
     order.
     """
     first = values[0]
     if not isinstance(first, Fragment) or first.number:
         return None
-    if (first.tag.n, first.tag.half) != (n, half):
+    if (first.tag.n, first.tag.type) != (n, type_):
         return None
     fragments = first.tag.fragments
     if len(values) == len(fragments) and all(map(is_, values, fragments)):

@@ -24,8 +24,10 @@ from kernelrig.emu.tensor.summation import (
     HOPPER,
     HOPPER_FP8,
     hardware_sum,
+    multiply,
     multiply_into,
 )
+from kernelrig.emu.tensor.warp_product import integer_result
 
 WARPS = WARPGROUP
 M = WARPS * WARP_ROWS
@@ -45,6 +47,7 @@ class Form:
     a_mn_major: bool
     b_mn_major: bool
     register: int  # index of D's first
+    satfinite: bool = False
 
     @property
     def name(self) -> str:
@@ -151,6 +154,11 @@ class WarpgroupProduct:
         a = -a if form.a_sign < 0 else a
         b = -b if form.b_sign < 0 else b
         before = self.accumulator.of(self.rows) if self.adds else None
+        if form.d == "s32":  # 2^24 holds what 32 bytes add up to
+            total = multiply(a, b).astype(np.int64)
+            start = np.zeros(total.shape, np.int32) if before is None else before
+            self.accumulator.set(self.rows, integer_result(total, start, form.satfinite))
+            return
         if self.hardware:
             rounding = replace(HOPPER_FP8 if form.a.bytes == 1 else HOPPER, half=form.d == "f16")
             sums = hardware_sum(a, b, (form.a, form.b), before, rounding)

@@ -80,7 +80,7 @@ def test_a_cause_shows_line_chain_the_other_access_fix_and_counts() -> None:
         "   with kernel/cuda_patch_embed_fp8.cu:290",
         "   inlined: store ptx.cuh:194 < store_box cuda_patch_embed_fp8.cu:304 <",
         "   patch_embed_gemm :660",
-        "   seen: 32 times, 4 schedules, 8 warps, 2 CTAs; first by (0,0,0) to (31,0,0) in",
+        "   seen: 32 times over all lanes and schedules, 4 schedules, 8 warps, 2 CTAs;",
     ]
 
 

@@ -282,7 +282,8 @@ def shown(finding: Finding) -> str:
     """Return a finding as a person reads it."""
     where = finding.source or (f"PTX line {finding.ptx_line}" if finding.ptx_line else "the launch")
     thread = f" (CTA {finding.cta} warp {finding.warp})" if finding.cta >= 0 else ""
-    times = f", {finding.count} times" if finding.count > 1 else ""
+    over = "over all lanes and schedules"
+    times = f", {finding.count} times {over}" if finding.count > 1 else ""
     head = f"{finding.severity}: {finding.kind}: {where}{thread}{times}: {finding.message}"
     said = [head]
     if finding.fix:

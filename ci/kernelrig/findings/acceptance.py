@@ -68,8 +68,7 @@ class Acceptance:
 
 def describe(finding: Finding) -> str:
     """Describe a finding in one line: its kind and location, what happened, the threads."""
-    times = f"{finding.count} times" if finding.count > 1 else ""
-    seen = ", ".join(filter(None, (finding.threads, times)))
+    seen = ", ".join(filter(None, (finding.threads, finding.times)))
     return f"{headline(finding)}: {finding.message}" + (f" ({seen})" if seen else "")
 
 

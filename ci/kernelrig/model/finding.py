@@ -43,6 +43,14 @@ class Finding:
     explained_by: str = ""
 
     @property
+    def times(self) -> str:
+        """How often it was seen, "" for once. What counts schedules counts each lane of each."""
+        if self.count < 2:
+            return ""
+        over = " over all lanes and schedules" if self.schedules else ""
+        return f"{self.count} times{over}"
+
+    @property
     def at(self) -> str:
         """`kernel/gemm.cu:304`, the file alone without a line, empty without a file."""
         return f"{self.file}:{self.line}" if self.line else self.file

@@ -312,7 +312,7 @@ def describe_finding(finding: Finding) -> str:
         finding.kernel and f"kernel {finding.kernel}",
         finding.at and f"at {finding.at}",
         finding.threads and f"threads {finding.threads}",
-        f"{finding.count} times" if finding.count > 1 else "",
+        finding.times,
         finding.fix and f"suggested fix: {finding.fix}",
         finding.fingerprint and f"fingerprint {finding.fingerprint}",
         finding.accepted and f"accepted: {finding.accepted}",

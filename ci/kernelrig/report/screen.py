@@ -197,8 +197,9 @@ def _seen(entry: Entry) -> str:
     """Return how often the fault was seen, by which thread first, and in which stages."""
     f = entry.finding
     assert f is not None
-    counts = ((f.count, "time"), (f.schedules, "schedule"), (f.warps, "warp"), (f.ctas, "CTA"))
-    words = [f"{n} {word}{'s' if n > 1 else ''}" for n, word in counts if n > (word == "time")]
+    counts = ((f.schedules, "schedule"), (f.warps, "warp"), (f.ctas, "CTA"))
+    words = [f"{n} {word}{'s' if n > 1 else ''}" for n, word in counts if n]
+    words = [f.times, *words] if f.times else words
     first = [f"first by {f.threads}"] if f.threads else []
     by = [f"stages {', '.join(entry.stages)}" if len(entry.stages) > 1 else entry.stages[0]]
     name = [f"fingerprint {f.fingerprint}"] if f.fingerprint else []

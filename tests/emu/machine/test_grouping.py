@@ -55,6 +55,25 @@ def test_faults_of_other_lines_or_buffers_stay_apart_and_explain_nothing() -> No
     assert [f.cause for f in found] == [None, None, None]
 
 
+def test_what_one_missing_fence_breaks_is_one_finding() -> None:
+    """Copies at lines 5 and 6 read what lines 10 and 20 write; 7 is of another writer."""
+    fences = [
+        finding("proxy-fence", 5, "A", related=(READ,)),
+        finding("proxy-fence", 5, "B", related=(WRITE,)),
+        finding("proxy-fence", 6, "C", related=(WRITE,)),
+        finding("proxy-fence", 7, "A", related=(LINE_30,)),
+    ]
+    one, apart = grouped(fences)
+    assert (one.source, one.count, one.related) == ("kernel/k.cu:5 f", 3, (READ, WRITE))
+    assert (apart.source, apart.count) == ("kernel/k.cu:7 f", 1)
+    inits = [
+        finding("barrier-misuse", n, f"b + {n}", rule="init-not-in-async-proxy") for n in (5, 6)
+    ]
+    assert [f.count for f in grouped(inits)] == [2]
+    others = [finding("barrier-misuse", n, f"b + {n}", rule="mbarrier-init") for n in (5, 6)]
+    assert [f.count for f in grouped(others)] == [1, 1]
+
+
 def test_schedules_warps_and_ctas_are_counted() -> None:
     other = finding("race", 5, "A[1]", schedules=(1,))
     other = replace(other, sighting=replace(other.sighting, threads=frozenset({(2, 1), (2, 3)})))

@@ -6,6 +6,9 @@ instruction, and again in what follows from it. A reader wants the first line to
 Merging: findings of one kind, rule and source line about one array of barriers or one buffer are
 one. They are counted, and a few of their messages stay as examples.
 
+What one missing fence breaks is one finding too, at however many lines: proxy fences by the lines
+of either side that they share, the fence behind mbarrier inits for the whole kernel.
+
 Linking: `cause` is set only where one of these holds, so that an independent fault keeps its place:
 
 - two findings whose threads passed the same mbarrier wait early: the first explains the others, and
@@ -52,6 +55,8 @@ RANK = {
 """Kinds in the order in which one explains the other, where nothing else is known."""
 WRONG_BYTES = "mbarrier-bytes"
 """The rule of a deadlock that is a cause: no other fault makes an mbarrier's bytes wrong."""
+_ONE_FENCE = frozenset({"init-not-in-async-proxy"})
+"""Rules of which all findings of a kernel have one cause."""
 ORDER_FAULTS = frozenset({"race", "uninitialised", "proxy-fence"})
 
 Explains = Callable[[Finding, Finding], bool]
@@ -62,7 +67,7 @@ def grouped(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     merged: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
         merged.setdefault(_merge_key(finding), []).append(finding)
-    each = [_merged(same) for same in merged.values()]
+    each = _of_one_fence([_merged(same) for same in merged.values()])
     misuses = [f for f in each if f.kind == "barrier-misuse"]
     ordered = sorted((_with_misuse(f, misuses) for f in each), key=_rank)
     roots = [_root(ordered, index) for index in range(len(ordered))]
@@ -104,6 +109,41 @@ def _merged(same: Sequence[Finding]) -> Finding:
     return replace(joined(first, others), examples=examples[:EXAMPLES])
 
 
+def _of_one_fence(findings: Sequence[Finding]) -> list[Finding]:
+    """Join findings that the same missing fence explains: those that share a line, in turn."""
+    groups: list[tuple[set[object], list[Finding]]] = []
+    for finding in findings:
+        lines = _fence_lines(finding)
+        sharing = [g for g in groups if lines & g[0]]
+        groups = [g for g in groups if g not in sharing]
+        found = [f for _, members in sharing for f in members]
+        groups.append((lines.union(*(known for known, _ in sharing)), [*found, finding]))
+    return [members[0] if len(members) == 1 else _joined_lines(members) for _, members in groups]
+
+
+def _fence_lines(finding: Finding) -> set[object]:
+    """Return what findings of the same missing fence have in common; nothing for other rules."""
+    about = (finding.kind, finding.rule, finding.severity)
+    if finding.rule in _ONE_FENCE:
+        return {about}
+    if finding.kind != "proxy-fence":
+        return set()
+    return {(about, line) for line in (_line(finding), *finding.related[:1])}
+
+
+def _joined_lines(same: Sequence[Finding]) -> Finding:
+    made = _merged(same)
+    sides = (frame for f in (made, *same) for frame in (*f.related, _own_frame(f)) if frame)
+    lines = dict.fromkeys(sides)
+    return replace(made, related=tuple(f for f in lines if f != _own_frame(made)))
+
+
+def _own_frame(finding: Finding) -> Frame | None:
+    """Return the frame that the finding is located at."""
+    at = (f for f in finding.frames if finding.source.startswith(f"{f.file}:{f.line}"))
+    return next(at, None)
+
+
 def _with_misuse(finding: Finding, misuses: Sequence[Finding]) -> Finding:
     """Note at an early wait that its mbarrier was misused in the same schedules."""
     wait = finding.sighting.wait
@@ -134,9 +174,7 @@ def _at_its_wait(finding: Finding) -> Finding:
     wait = finding.sighting.wait
     if wait is None or not (wait.misused and wait.frame.line):
         return finding
-    read = next(
-        (f for f in finding.frames if finding.source.startswith(f"{f.file}:{f.line}")), None
-    )
+    read = _own_frame(finding)
     what = finding.message.removesuffix(f"; {wait.text}")
     otherwise = finding.fix.removesuffix(wait.fix)
     others = (*((read,) if read else ()), *(f for f in finding.related if f != wait.frame))

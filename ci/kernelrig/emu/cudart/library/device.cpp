@@ -220,6 +220,10 @@ cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp*) {
 }
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { FINISHED(cudaErrorInvalidDevice); }
 cudaError_t cudaDeviceDisablePeerAccess(int) { FINISHED(cudaErrorInvalidDevice); }
+cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr, int, int) {
+  *value = 0;
+  FINISHED(cudaErrorInvalidDevice);
+}
 cudaError_t cudaDeviceGetPCIBusId(char* out, int size, int device) {
   if (!out || size < 13 || of_device(device))
     FINISHED(of_device(device) ? cudaErrorInvalidDevice : cudaErrorInvalidValue);

@@ -2,10 +2,6 @@
 
 #include "graphs.hpp"
 
-#pragma GCC visibility push(default)
-#include "include/cudaProfiler.h"
-#pragma GCC visibility pop
-
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -90,8 +86,10 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice) {
   return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice) { return CUDA_SUCCESS; }
+// Names of older versions, which cuda.h no longer declares and programs still link.
+#define OLDER __attribute__((visibility("default")))
 #undef cuCtxCreate
-CUresult cuCtxCreate_v2(CUcontext* out, unsigned, CUdevice) {
+OLDER CUresult cuCtxCreate_v2(CUcontext* out, unsigned, CUdevice) {
   *out = reinterpret_cast<CUcontext>(&context);
   return CUDA_SUCCESS;
 }
@@ -134,11 +132,7 @@ CUresult cuMemFree(CUdeviceptr address) {
 CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned) {
   DRIVER(allocate(out, bytes, Kind::HOST, CALLER));
 }
-#undef cuMemHostRegister
 CUresult cuMemHostRegister(void* pointer, size_t bytes, unsigned flags) {
-  return CUresult(cudaHostRegister(pointer, bytes, flags));
-}
-CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned flags) {
   return CUresult(cudaHostRegister(pointer, bytes, flags));
 }
 CUresult cuMemHostUnregister(void* pointer) { return CUresult(cudaHostUnregister(pointer)); }
@@ -227,7 +221,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
 }
 CUresult cuEventSynchronize(CUevent event) { return CUresult(cudaEventSynchronize(event)); }
 #undef cuEventElapsedTime
-CUresult cuEventElapsedTime(float* ms, CUevent first, CUevent last) {
+OLDER CUresult cuEventElapsedTime(float* ms, CUevent first, CUevent last) {
   return CUresult(cudaEventElapsedTime(ms, first, last));
 }
 CUresult cuEventElapsedTime_v2(float* ms, CUevent first, CUevent last) {
@@ -287,6 +281,30 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* out, CUfuncti
                                                               int threads, size_t dynamic,
                                                               unsigned) {
   DRIVER(occupancy(out, reinterpret_cast<Kernel*>(function), threads, dynamic));
+}
+CUresult cuDeviceGetUuid(CUuuid* out, CUdevice device) {
+  memset(out, 0, sizeof *out);
+  DRIVER(device ? cudaErrorInvalidDevice : cudaSuccess);
+}
+CUresult cuMemGetAddressRange(CUdeviceptr* start, size_t* bytes, CUdeviceptr address) {
+  std::lock_guard held(process().lock);
+  auto found = allocation_of(address);
+  if (found == process().allocations.end())
+    DRIVER(CUDA_ERROR_NOT_FOUND);
+  if (start)
+    *start = found->first;
+  if (bytes)
+    *bytes = found->second.bytes;
+  DRIVER(cudaSuccess);
+}
+CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream) {
+  DRIVER(enqueue(stream, cudaGraphNodeTypeMemset, [=] { return fill_halves(to, value, count); }));
+}
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz,
+                                   unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                   CUstream stream, void** args) {
+  Geometry geometry{dim3(gx, gy, gz), dim3(bx, by, bz), dim3(0), shared, true, nullptr, stream};
+  DRIVER(launch_function(function, geometry, args, nullptr, CALLER));
 }
 CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   return CUresult(cudaDeviceCanAccessPeer(can, device, peer));

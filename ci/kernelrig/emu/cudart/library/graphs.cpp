@@ -507,6 +507,13 @@ cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t
     found->work = [p = *params] { return p.fn(p.userData), cudaSuccess; };
   FINISHED(found ? cudaSuccess : cudaErrorInvalidValue);
 }
+// The memory of graphs is device memory like all other: none of it is set aside.
+cudaError_t cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttributeType, void* value) {
+  if (!value || device)
+    FINISHED(device ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
+  *static_cast<uint64_t*>(value) = 0;
+  FINISHED(cudaSuccess);
+}
 cudaError_t cudaDeviceGraphMemTrim(int device) {
   FINISHED(device ? cudaErrorInvalidDevice : cudaSuccess);
 }

@@ -23,6 +23,9 @@
 #pragma GCC visibility push(default)
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+
+#include "include/cudaProfiler.h"
+#include "include/cuda_profiler_api.h"
 #pragma GCC visibility pop
 
 namespace cudart {

@@ -32,7 +32,7 @@ from kernelrig.emu.launch.loader import Loaded, load
 from kernelrig.emu.native.core_build import cache_folder
 from kernelrig.emu.observe.registry import OBSERVERS
 from kernelrig.errors import CiError
-from kernelrig.model import Builds, Case, Pattern
+from kernelrig.model import Builds, Case, Pattern, Toolchain
 from kernelrig.proc import run_process
 from kernelrig.run.launches import prepare_launches
 from kernelrig.stages import Launch
@@ -61,8 +61,8 @@ class Rate:
 class Kernels:
     """What is timed, by name; each is compiled when it is asked for."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.tools = folder, find_toolchain(REPOSITORY)
+    def __init__(self, folder: Path, tools: Toolchain | None = None) -> None:
+        self.folder, self.tools = folder, tools or find_toolchain(REPOSITORY)
         self.own = Megakernels(folder, self.tools)
         self.known: Mapping[str, Callable[[], Loaded]] = {
             "blackwell": partial(self._ours, "patch_embed", "sm_100a", (8, 2)),

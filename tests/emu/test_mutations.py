@@ -24,7 +24,7 @@ from tests.emu.faults.kernels import KERNELS
 from tests.emu.native.test_random_programs import SANITIZED_PROGRAMS
 from tests.toolchain_fixture import REPOSITORY
 
-FEW, MANY = 100, 10_000
+FEW, MANY, PARTS = 100, 10_000, 16
 SANITIZED_MUTATIONS = 1000
 SANITIZED_PLACES = ("tests/emu/test_mutations.py", "tests/emu/native", "tests/emu/faults",
                     "--ignore=tests/emu/native/test_core_build.py")  # fmt: skip
@@ -228,12 +228,20 @@ def test_many_mutations_leave_nothing_behind(
     assert held[-1] - held[2] < ALLOWED_GROWTH, [h >> 20 for h in held]
 
 
-@pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("count", "seed"),
+    [(FEW, 3), *(pytest.param(MANY // PARTS, 4 + n, marks=pytest.mark.long) for n in range(PARTS))],
+)
 def test_whatever_mutations_make_gets_one_clear_answer_the_same_of_both_engines(
-    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    count: int,
+    seed: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    record_property: Callable[[str, object], None],
 ) -> None:
     library()  # what it says of compiling is no finding
-    codes, _ = mutate(FEW if seed == 3 else MANY, seed, tmp_path, capsys, ("numpy", "native"))
+    codes, _ = mutate(count, seed, tmp_path, capsys, ("numpy", "native"))
+    record_property("mutations", sum(codes.values()))  # others changed nothing
     assert set(codes) == {0, 1, 2}
 
 

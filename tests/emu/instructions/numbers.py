@@ -243,6 +243,21 @@ def _integral(kind: str, mode: str) -> Case:
                 nan=True)  # fmt: skip
 
 
+def _packed(form: str) -> Case:
+    """Two s32, clamped; below 16 bits with the low bits of a third above them."""
+    signed, bits = form[0] == "s", int(form[1:])
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+
+    def run(a: int, b: int, c: int = 0) -> int:
+        first, second = (min(max(oracle.signed(x, 32), low), high) for x in (a, b))
+        both = cut(first, bits) << bits | cut(second, bits)
+        return cut(c << 2 * bits | both, 32)
+
+    if bits == 16:
+        return Case(f"cvt.pack.sat.{form}.s32 d, a, b;", "i32 i32", "i32", run)
+    return Case(f"cvt.pack.sat.{form}.s32.b32 d, a, b, c;", "i32 i32 i32", "i32", run)
+
+
 _INTS = tuple(f"{k}{n}" for n in (8, 16, 32, 64) for k in "us")
 
 
@@ -299,6 +314,9 @@ CONVERT: tuple[Case, ...] = (
     _tf32("rz", "", 90),
     _tf32("rn", "relu", 90),
     _tf32("rna", "satfinite", 100),
+    *(_packed(f"{k}{n}") for n in (16, 8, 4, 2) for k in "us"),
+    _between("bf16", "f16", "", "", 90),
+    _between("f16", "bf16", "rn", "", 90),
 )  # fmt: skip
 
 

@@ -90,7 +90,8 @@ def test_the_device_part_alone_is_the_same_code(tmp_path: Path, cuda_toolchain: 
     kernel = config.load_kernels(REPOSITORY)["patch_embed_cuda"]
     request = Request(kernel, "sm_90a", "production")
     project = copy_kernel_folder(tmp_path / "kernels")
-    whole = build_to_describe(project, request, cuda_toolchain)
+    # As test_harness has it: one compilation for both.
+    whole = build_to_describe(project, request, cuda_toolchain, runs=True)
     alone = tmp_path / "alone.cubin"
     argv = compile_argv(request, cuda_toolchain, REPOSITORY)
     done = run_process([*argv, "-cubin", "-DKERNELRIG_DEVICE_ONLY", "-o", alone], cwd=REPOSITORY)

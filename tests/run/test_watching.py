@@ -63,6 +63,50 @@ def project(tmp_path: Path, cuda_toolchain: Toolchain) -> Path:
     return tmp_path
 
 
+RACY = """\
+#include <cstdio>
+__global__ void first(int *out) {
+  __shared__ int part[64];
+  part[threadIdx.x] = threadIdx.x;
+  out[threadIdx.x] = part[63 - threadIdx.x];
+}
+int main() {
+  int *out, host[64];
+  cudaMalloc(&out, sizeof host);
+  first<<<1, 64>>>(out);
+  cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost);
+  std::printf("%d\\n", host[0]);
+}
+"""
+PLAIN = """\
+schema: 3
+kernels:
+  prog: {sources: prog.cu, must_print: '^63$'}
+"""
+
+
+@pytest.mark.long
+def test_a_plain_program_is_judged_as_in_its_emulated_stages(
+    tmp_path: Path, cuda_toolchain: Toolchain
+) -> None:
+    source, kernels = tmp_path / "kernel/prog.cu", tmp_path / "kernel/kernels.yaml"
+    source.parent.mkdir()
+    source.write_text(RACY)
+    kernels.write_text(PLAIN)
+    (tmp_path / "artifacts").mkdir()
+    (tmp_path / "artifacts/tools").symlink_to(REPOSITORY / "artifacts/tools")
+    racy = judge_sources(tmp_path, WatchRequest())
+    assert racy.exit_code == 1
+    assert "\n1. race at kernel/prog.cu:5 in first\n" in racy.text
+    source.write_text(RACY.replace("  out[", "  __syncthreads();\n  out["))
+    right = judge_sources(tmp_path, WatchRequest())
+    assert (right.exit_code, "kernel/prog.cu" in right.inputs) == (0, True)
+    kernels.write_text(PLAIN.replace("63", "64"))
+    other = judge_sources(tmp_path, WatchRequest())
+    assert other.exit_code == 1
+    assert "nothing that it printed matches must_print: ^64$" in other.text
+
+
 @pytest.fixture
 def watch(project: Path) -> Iterator[subprocess.Popen[str]]:
     argv = [sys.executable, "-m", "kernelrig", "--root", str(project), "watch"]

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import platform
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TextIO
 
 from kernelrig import __version__, build, config, report, stages, static
 from kernelrig.config.selection import choose_kernel, choose_targets
@@ -41,6 +43,7 @@ from kernelrig.model import (
     Purpose,
     RecordedRemote,
     Run,
+    Stage,
     StageKind,
     StageRecord,
     StageResult,
@@ -48,17 +51,19 @@ from kernelrig.model import (
     join_checks,
 )
 from kernelrig.proc import process_threads
+from kernelrig.run.emulated_programs import prepare_programs
 from kernelrig.run.emulation import plan_for
 from kernelrig.run.launches import prepare_launches
-from kernelrig.run.program import ProgramRequest, emulate_program
 from kernelrig.run.requests import EmulateRequest
 from kernelrig.run.spec import find_tools
+from kernelrig.run.store import RunDirectory
 from kernelrig.terminal.log import working
 
 KEPT = Path("artifacts/watch")
 MOST_KEPT = 16
 """Launches that are kept, each of a few MB."""
 SMOKE = "smoke"
+Redirect = Callable[[TextIO], contextlib.AbstractContextManager[object]]
 SCHEDULES = 2
 LOOK_S = 0.1
 
@@ -117,62 +122,78 @@ def judge_sources(root: Path, request: WatchRequest) -> Attempt:
         )
     arch, variant = choose_targets(kernel, request.arch, request.variant)[0]
     wanted = build.Request(kernel, arch, variant)
-    if not kernel.level:
-        return _judge_program(root, wanted, request, began)
     tools = find_tools(root, [wanted], system_cuda=request.system_cuda)
     assert tools is not None, "a CUDA kernel needs tools"
-    case = request.case or (SMOKE if SMOKE in kernel.cases else next(iter(kernel.cases)))
-    asked = EmulateRequest(case=case, schedules=request.schedules, pattern="")
-    kernel, whole = plan_for(kernel, asked)
-    plan = Plan("watch", tuple(s for s in whole.stages if s.kind is StageKind.SANITIZER))
+    judged = _judge_harness_program if kernel.level else _judge_plain_program
     with tempfile.TemporaryDirectory(prefix="kernelrig-watch-") as place:
-        folder = Path(place)
-        own = rundir.build_folder(folder, "")
-        own.mkdir(parents=True)
-        (folder / "host").mkdir()
-        with process_threads(2) as pool:
-            made = pool.submit(build.compile_device_code, root, wanted, tools, own)
-            read = pool.submit(build.read_host_code, root, wanted, tools, folder / "host")
-            while wait((made,), LOOK_S).not_done or wait((read,), LOOK_S).not_done:
-                pass  # a signal that comes just before a wait is heard at its end
-        built, code = made.result(), read.result()
-        run = _run_of(kernel, arch, variant, plan, asked)
-        check = _check(kernel, built, root)
-        launches = _launches(root, wanted, tools, code, run, Builds(built))
-        (folder / "launches").symlink_to(launches)
-        records = _emulate(folder, run, built, root)
-    run = replace(run, stages=(check, *records), state="finished")
+        rundir.build_folder(Path(place), "").mkdir(parents=True)
+        run, inputs = judged(root, Path(place), wanted, tools, request)
     seconds = time.monotonic() - began
-    what = f"{kernel.name} {arch} {variant}, case {case}, emulated, {seconds:.1f} s"
-    inputs = tuple(dict.fromkeys((*built.inputs, *code.inputs)))
+    case = f", case {run.plan.stages[-1].case}" if run.plan.stages[-1].case else ""
+    what = f"{kernel.name} {arch} {variant}{case}, emulated, {seconds:.1f} s"
     return Attempt(report.render_attempt(run, what), report.exit_code(run), inputs, run)
 
 
-def _judge_program(
-    root: Path, wanted: build.Request, request: WatchRequest, began: float
-) -> Attempt:
-    """Run a plain program, its kernels emulated: it describes no launch, it makes them."""
-    how = ProgramRequest(
-        files=(root / wanted.source,),
-        arch=wanted.arch,
-        nvcc_flags=wanted.way.nvcc_flags,
-        schedules=request.schedules,
-        system_cuda=request.system_cuda,
+def _judge_harness_program(
+    root: Path, folder: Path, wanted: build.Request, tools: Toolchain, request: WatchRequest
+) -> tuple[Run, tuple[str, ...]]:
+    """Judge one small launch, as the program describes it; return the record and the inputs."""
+    kernel = wanted.kernel
+    case = request.case or (SMOKE if SMOKE in kernel.cases else next(iter(kernel.cases)))
+    asked = EmulateRequest(case=case, schedules=request.schedules)
+    kernel, whole = plan_for(kernel, asked)
+    plan = Plan("watch", tuple(s for s in whole.stages if s.kind is StageKind.SANITIZER))
+    (folder / "host").mkdir()
+    own = rundir.build_folder(folder, "")
+    with process_threads(2) as pool:
+        made = pool.submit(build.compile_device_code, root, wanted, tools, own)
+        read = pool.submit(build.read_host_code, root, wanted, tools, folder / "host")
+        while wait((made,), LOOK_S).not_done or wait((read,), LOOK_S).not_done:
+            pass  # a signal that comes just before a wait is heard at its end
+    built, code = made.result(), read.result()
+    run = _run_of(kernel, wanted, plan, asked)
+    launches = _launches(root, wanted, tools, code, run, Builds(built))
+    (folder / "launches").symlink_to(launches)
+    return _judged(root, folder, run, built), tuple(dict.fromkeys((*built.inputs, *code.inputs)))
+
+
+def _judge_plain_program(
+    root: Path, folder: Path, wanted: build.Request, tools: Toolchain, request: WatchRequest
+) -> tuple[Run, tuple[str, ...]]:
+    """Judge the whole program: it describes no launch, it makes them."""
+    kernel, case = wanted.kernel, request.case
+    observed = (
+        Stage(tool, StageKind.SANITIZER, case, tool=tool)  # type: ignore[arg-type]
+        for tool in stages.OBSERVERS
     )
-    said = emulate_program(root, how)
-    word = "fail" if said.exit_code else "pass"
-    seconds = time.monotonic() - began
-    head = f"{word}: {wanted.kernel.name} {wanted.arch}, emulated, {seconds:.1f} s\n"
-    return Attempt(head + said.text, said.exit_code, (wanted.source,))
+    plan = Plan("watch", (Stage("program", StageKind.CHECKSUM, case), *observed))
+    own = rundir.build_folder(folder, "")
+    built = build.compile_device_code(root, wanted, tools, own)
+    run = _run_of(kernel, wanted, plan, EmulateRequest(schedules=request.schedules))
+    directory = RunDirectory(root, folder, run)
+    directory.made = {"": built}
+    directory.keep_sources(built, root)
+    files = stages.input_files(plan, kernel)
+    for name in files:
+        kept = folder / stages.FILES / name
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(root / name, kept)
+    prepare_programs(directory, system_cuda=request.system_cuda)
+    return _judged(root, folder, run, built), (*built.inputs, *files)
 
 
-def _run_of(kernel: Kernel, arch: str, variant: str, plan: Plan, how: EmulateRequest) -> Run:
+def _judged(root: Path, folder: Path, run: Run, built: Build) -> Run:
+    stages_judged = (_check(run.kernel, built, root), *_emulate(folder, run, built, root))
+    return replace(run, stages=stages_judged, state="finished")
+
+
+def _run_of(kernel: Kernel, wanted: build.Request, plan: Plan, how: EmulateRequest) -> Run:
     """Return the record that the stages are judged in; nothing of it is filed."""
     return Run(
         id="",
         kernel=kernel,
-        variant=variant,
-        arch=arch,
+        variant=wanted.variant,
+        arch=wanted.arch,
         remote=None,
         plan=plan,
         provenance=Provenance("", "", __version__, "", "", {}, ""),
@@ -271,15 +292,32 @@ def _carry_out(command: Command) -> CommandResult:
     """Run the emulator's command in this process and this folder, its output into the logs."""
     _, _, _, *words = command.argv  # python -m kernelrig.emu
     began, utc = time.monotonic(), rundir.utc_now()
-    with (
-        Path(f"{command.name}.stdout.log").open("w") as out,
-        Path(f"{command.name}.stderr.log").open("w") as err,
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        code = emulator(words)
+    before = dict(os.environ)
+    os.environ.update(command.env)
+    try:
+        with (
+            _written_to(f"{command.name}.stdout.log", 1, contextlib.redirect_stdout),
+            _written_to(f"{command.name}.stderr.log", 2, contextlib.redirect_stderr),
+        ):
+            code = emulator(words)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
     seconds = time.monotonic() - began
     return CommandResult(command.name, EndedBy.EXIT, code, started_utc=utc, seconds=seconds)
+
+
+@contextlib.contextmanager
+def _written_to(name: str, number: int, redirected: Redirect) -> Iterator[None]:
+    """Let a stream of this process, and of those that it starts, go to a file meanwhile."""
+    kept = os.dup(number)
+    try:
+        with Path(name).open("w") as file, redirected(file):
+            os.dup2(file.fileno(), number)
+            yield
+    finally:
+        os.dup2(kept, number)
+        os.close(kept)
 
 
 def _here(arch: str) -> RecordedRemote:

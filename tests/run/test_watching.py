@@ -104,7 +104,7 @@ def test_a_plain_program_is_judged_as_in_its_emulated_stages(
     kernels.write_text(PLAIN.replace("63", "64"))
     other = judge_sources(tmp_path, WatchRequest())
     assert other.exit_code == 1
-    assert "nothing that it printed matches must_print: ^64$" in other.text
+    assert "nothing that it printed matches\n   must_print: ^64$\n" in other.text
 
 
 @pytest.fixture

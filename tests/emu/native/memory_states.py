@@ -97,8 +97,9 @@ class State:
 def new_state() -> State:
     buffers = {"a": np.zeros(4096, np.uint8), "b": np.zeros(1000, np.uint8)}
     text = kernel_text(
-        f".local .align 32 .b8 frame[{LOCAL_BYTES}];", list(buffers), "sm_100a", "", MODULE
-    )
+        f".local .align 32 .b8 frame[{LOCAL_BYTES}]; mov.u32 %r1, tile;",
+        list(buffers), "sm_100a", "", MODULE,
+    )  # fmt: skip
     ran = run_text(text, buffers, grid=(4, 1, 1), block=(64, 1, 1), cluster=(2, 1, 1)).ran
     machine = ran.machine
     assert machine.memory.shared_bytes == SHARED_BYTES

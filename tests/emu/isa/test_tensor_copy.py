@@ -10,7 +10,7 @@ from kernelrig.emu.frontend.variables import UnsupportedKernel
 from kernelrig.emu.observe.publication import Publication
 
 from tests.emu.boxes import SHARED, START, WAIT, image, map_of, store_tile
-from tests.emu.harness import Result, run_ptx
+from tests.emu.harness import ENGINES, Result, run_ptx
 
 LOAD = "cp.async.bulk.tensor.{rank}d.{form}global.tile.mbarrier::complete_tx::bytes"
 A = (np.arange(64 * 256) * 7919 >> 3).astype(np.uint8).reshape(64, 256)
@@ -70,8 +70,39 @@ def test_a_swizzle_is_of_absolute_addresses() -> None:
     map_ = map_of(A, "u8", (128, 8), swizzle="128B")
     body = START + "add.u32 %r2, %r2, 128;\n" + load((0, 0), nbytes=1024) + WAIT + store_tile(1024)
     result = run(body, A, image(map_), np.zeros(1024, np.uint8))
+    assert (result.kinds, result.warnings) == ([], ["swizzle-not-aligned"])
+    assert "128 bytes behind a multiple of 1024" in result.findings[0].message
+    assert "line n is permuted as line n + 1 of" in result.findings[0].message
     assert result.buffers["out"][16:32].tolist() == A[0, :16].tolist()
     assert result.buffers["out"][128 + 32 : 128 + 48].tolist() == A[1, :16].tolist()
+
+
+@pytest.mark.parametrize(
+    ("swizzle", "span", "rows", "off", "rules"),
+    [
+        ("128B", 128, 8, 0, []),
+        ("128B", 128, 8, 512, ["swizzle-not-aligned"]),
+        ("128B", 128, 4, 512, []),  # half a pattern, as parts of a larger tile are
+        ("64B", 64, 8, 512, []),
+        ("64B", 64, 8, 256, ["swizzle-not-aligned"]),
+        ("32B", 32, 8, 256, []),
+        ("32B", 32, 8, 128, ["swizzle-not-aligned"]),
+        ("none", 128, 8, 128, []),
+    ],
+)
+def test_a_box_off_its_pattern_is_a_warning_once(
+    swizzle: str, span: int, rows: int, off: int, rules: list[str]
+) -> None:
+    map_ = map_of(A, "u8", (span, rows), swizzle=swizzle)
+    body = START + f"add.u32 %r2, %r2, {off};\n" + load((0, 0), nbytes=rows * span) + WAIT
+    buffers: dict[str, np.ndarray] = {"a": A, "map": image(map_), "out": np.zeros(1)}
+    for number, engine in enumerate(ENGINES):
+        result = run_ptx(
+            body, buffers, shared=SHARED, block=(64, 1, 1), number=number, engine=engine
+        )
+        assert (result.kinds, result.warnings) == ([], rules)
+    for finding in result.findings:
+        assert finding.count == 1
 
 
 @pytest.mark.parametrize("rank", [4, 5])

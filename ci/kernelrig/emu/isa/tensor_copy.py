@@ -19,15 +19,16 @@ from kernelrig.emu.machine.bulk_copy import (
     start_store,
 )
 from kernelrig.emu.machine.instruction_table import Native, Read, Row, Step, Unsupported, row
-from kernelrig.emu.machine.machine_state import WarpBatch
+from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.operations import Op
-from kernelrig.emu.machine.state_spaces import GLOBAL_BASE
+from kernelrig.emu.machine.state_spaces import GLOBAL_BASE, SLOT_BYTES
 from kernelrig.emu.numerics.arrays import I32, I64, U16, UNSIGNED, Array, Mask
 from kernelrig.emu.numerics.read_modify_write import Combine, combination
 from kernelrig.emu.tensor.tensor_map import (
     CHUNK,
     IMAGE_ALIGNMENT,
     IMAGE_BYTES,
+    SWIZZLES,
     Clip,
     TensorMap,
     decode,
@@ -37,6 +38,7 @@ from kernelrig.emu.tensor.tensor_map import (
 from kernelrig.ptx import Instruction, Operand, TensorAddress
 
 SHARED_ALIGNMENT = 128
+LINE = 128  # bytes whose chunks a swizzle permutes alike
 _PATTERN = 1024  # bytes after which every swizzle repeats
 _CHUNKS = np.dtype(np.complex128)  # 16 bytes that NumPy moves as one
 _OPERATIONS = "add min max inc dec and or xor"
@@ -224,6 +226,8 @@ def _load(i: Instruction) -> Step:
             to, box.map.shared_bytes, space, "destination", write=True, align=SHARED_ALIGNMENT
         )
         found = landings(issuer, target, barrier, ranks, pair)
+        if target is not None:
+            issuer.machine.part(_Unaligned).look(issuer, box.map, target)
         put = _Put(box.map)
         start_load(issuer, box.load, put, found, box.size)
 
@@ -236,6 +240,27 @@ def _load(i: Instruction) -> Step:
     cluster = int(space == "shared::cluster")
     native = Native("bulk.tensor.load", (rank, int(pair), int(multicast), cluster))
     return Step(run, tuple(reads), effect=True, stop=True, native=native)
+
+
+class _Unaligned:
+    """Instructions of which a box was off its swizzle's pattern: each is said once."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.said: set[int] = set()
+
+    def look(self, issuer: Issuer, map_: TensorMap, at: int) -> None:
+        """Report a box that is not where the pattern starts; parts of a pattern may be anywhere."""
+        pattern = LINE * SWIZZLES[map_.swizzle] // CHUNK
+        off = at % pattern if pattern else 0
+        if not off or map_.shared_bytes < pattern or issuer.batch.at in self.said:
+            return
+        self.said.add(issuer.batch.at)
+        text = (
+            f"a box with swizzle {map_.swizzle} at shared {at % SLOT_BYTES:#x}, {off} bytes behind"
+            f" a multiple of {pattern}: its {LINE}-byte line n is permuted as line"
+            f" n + {off // LINE} of the pattern"
+        )
+        issuer.report("descriptor", text, "swizzle", rule="swizzle-not-aligned")
 
 
 class _Put:
@@ -267,6 +292,7 @@ def _store(i: Instruction) -> Step:
         if operation and combine is None:
             issuer.report("descriptor", f"no .{operation} of {box.map.dtype}", "reduction")
         elif at is not None:
+            issuer.machine.part(_Unaligned).look(issuer, box.map, at)
             start_store(
                 issuer,
                 lambda op: _from_shared(op, box.map, at),

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from kernelrig.emu.machine.addressing import is_running, locate
 from kernelrig.emu.machine.async_groups import BulkGroups
+from kernelrig.emu.machine.findings import NO_CONTEXT, Context
 from kernelrig.emu.machine.lane_groups import value_at
 from kernelrig.emu.machine.machine_state import Machine, WarpBatch
 from kernelrig.emu.machine.mbarrier import Barriers
@@ -103,8 +104,9 @@ class Issuer(NamedTuple):
         reached = space == "shared::cluster" and 0 <= rank < machine.geometry.cluster_ctas
         return slot * SLOT_BYTES + offset if reached and is_running(machine, slot) else None
 
-    def report(self, kind: str, text: str, same: object = None) -> None:
-        self.batch.report(kind, f"{self.what}: {text}", self.mask, same=same)
+    def report(self, kind: str, text: str, same: object = None, rule: str = "") -> None:
+        context = Context(rule) if rule else NO_CONTEXT
+        self.batch.report(kind, f"{self.what}: {text}", self.mask, same=same, context=context)
 
     def issue(self, steps: Callable[[Op], Iterator[None]]) -> Op:
         return self.machine.issue(self.batch, self.row, self.lane, self.what, steps)

@@ -49,6 +49,15 @@ EMULATED_RULES = (
         severity="warning",
     ),
     IsaRule(
+        "swizzle-not-aligned",
+        "5.5.7",
+        "shared memory of a swizzled box starts where the swizzle's pattern does",
+        "the pattern is of absolute addresses: what reads the box by another base address, as a"
+        " matrix descriptor does, finds its 16-byte chunks elsewhere",
+        "align the buffer to the pattern: 1024 bytes for 128B, 512 for 64B, 256 for 32B",
+        severity="warning",
+    ),
+    IsaRule(
         "bytes-for-an-exited-cta",
         "",
         "a CTA waits for the copies into its shared memory before it exits",

@@ -4,6 +4,7 @@
 // A load reads; then, for each CTA that it lands in, it writes, and completes its bytes on the
 // mbarrier. A store reads, then writes. Each of these is an event.
 #include <cstring>
+#include <utility>
 
 #include "registry.hpp"
 #include "sync/sync.hpp"
@@ -152,6 +153,18 @@ bool box_of(Sync& sync, Context& context, const Issuer& issuer, const Operand* o
                                            extent(*copy.map, copy.clip), 1, write) >= 0;
 }
 
+// Whether a box starts where the pattern of its swizzle does, or Python was told of the first that
+// does not (isa.tensor_copy).
+constexpr int64_t LINE = 128;
+bool is_on_pattern(Sync& sync, const TensorMap& map, int64_t at, int instruction) {
+  const int64_t pattern = map.swizzle * (LINE / CHUNK);
+  if (!pattern || at < 0 || at % pattern == 0 || map.shared_bytes < pattern)
+    return true;
+  if (sync.off_pattern.size() <= size_t(instruction))
+    sync.off_pattern.resize(size_t(instruction) + 1);
+  return std::exchange(sync.off_pattern[size_t(instruction)], uint8_t(1));
+}
+
 // Where a load to `target` lands (bulk_copy.landings); false for what is reported. `ctas` are the
 // ranks of a multicast, -1 for none.
 bool land(Sync& sync, const Issuer& issuer, int64_t target, int64_t barrier, int64_t ctas,
@@ -227,7 +240,8 @@ Result tensor_load(Context& context, const Instruction& instruction) {
             sync->in_shared(warp, issuer.value<int64_t>(context, operands[1]), 8, 8, cluster);
         const int64_t ctas =
             multicast ? issuer.value<uint16_t>(context, operands[3 + rank]) : -1;
-        return land(*sync, issuer, target, barrier, ctas, pair, copy);
+        return is_on_pattern(*sync, *copy.map, target, instruction.at) &&
+               land(*sync, issuer, target, barrier, ctas, pair, copy);
       },
       [&](const Issuer& issuer, auto& copy) { issue(*sync, instruction, issuer, copy, false); });
 }
@@ -246,7 +260,7 @@ Result tensor_store(Context& context, const Instruction& instruction) {
           return false;
         copy.from = sync->in_shared(issuer.row.warp, issuer.value<int64_t>(context, operands[0]),
                                     copy.map->shared_bytes, SHARED_ALIGNMENT, false);
-        return copy.from >= 0;
+        return copy.from >= 0 && is_on_pattern(*sync, *copy.map, copy.from, instruction.at);
       },
       [&](const Issuer& issuer, auto& copy) { issue(*sync, instruction, issuer, copy, true); });
 }

@@ -19,6 +19,7 @@ void Sync::start(int warps) {
   wait_numbers.clear();
   last_wait.assign(size_t(warps), -1);
   returned.clear();
+  off_pattern.clear();
   wanted.assign(size_t(warps), {});
   for (auto& kind : queues)
     kind.assign(size_t(warps), {});

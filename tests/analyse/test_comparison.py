@@ -86,6 +86,22 @@ OUTLIERS = {
     "lts__throughput.avg.pct_of_peak_sustained_elapsed": ("%", 5.2, 6.92),
     "smsp__average_warps_issue_stalled_imc_miss_per_issue_active.ratio": ("inst", 0.16, 0.85),
     "dram__bytes_write.sum": ("byte", 375808.0, 601600.0),
+    # of 12 of another one
+    "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio": (
+        "inst",
+        5.093,
+        7.366,
+    ),
+    "smsp__average_warps_issue_stalled_no_instruction_per_issue_active.ratio": (
+        "inst",
+        0.478,
+        2.081,
+    ),
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": ("", 448.0, 531.0),
+    "smsp__pcsamp_warps_issue_stalled_no_instructions": ("", 8.0, 59.0),
+    "smsp__pcsamp_warps_issue_stalled_long_scoreboard": ("", 500.0, 500.0),
+    # of a launch of 20 us, whose waits are tried again
+    "smsp__inst_executed_op_branch.sum": ("inst", 75564.0, 76069.0),
 }
 
 
@@ -93,7 +109,15 @@ OUTLIERS = {
     ("cycles", "moved"),
     [
         (10_300.0, set()),
-        (2e6, {"l1tex__throughput.avg.pct_of_peak_sustained_active", "sm__cycles_active.sum"}),
+        (
+            2e6,
+            {
+                "l1tex__throughput.avg.pct_of_peak_sustained_active",
+                "sm__cycles_active.sum",
+                "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
+                "smsp__average_warps_issue_stalled_no_instruction_per_issue_active.ratio",
+            },
+        ),
     ],
     ids=["short", "long"],
 )

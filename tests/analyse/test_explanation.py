@@ -39,6 +39,7 @@ PLANTED = "KERNELRIG_PLANTED_REPORTS"
 MOST_CHARACTERS = 6000
 """Of an answer as JSON: less than 2,000 tokens, which have three characters each."""
 
+SECTORS = "L2 Theoretical Sectors Global"
 LAUNCH = {
     "sm__cycles_elapsed.max": 1e6,
     "sm__cycles_elapsed.avg": 1e6,
@@ -123,13 +124,20 @@ def test_stalls_at_a_barrier_lie_on_the_instruction_behind_it() -> None:
     assert names(*lines, changes=short | {latency: 100.0}) == ["serial-section"]
     assert names(*lines, units={"dram": 0.92}, changes=short) == []
     full = Evidence(LAUNCH | short, QUIET | {"l2": 0.92}, code(WORK, *lines), None)
-    assert find_causes(full)[0].figures["stall_percent"] == 0, "they would wait for L2"
+    assert find_causes(full) == (), "they would wait for L2"
+    busy = (*lines, ("IADD3 R1, R2, R3, RZ", 1000, 32, {"not_selected": 4000}))
+    assert names(*busy, changes=short) == [], "others issue meanwhile"
 
 
 def test_warps_that_end_early_are_named_and_those_that_feed_tensor_cores_are_not() -> None:
     early = {"sm__warps_active.avg.per_cycle_active": 32.0}
     assert names(changes=early) == ["idle-warps"]
-    assert names(units={"tensor": 0.5}, changes=early) == []
+    assert names(changes=early | {"sm__warps_active.avg.per_cycle_active": 50.0}) == []
+    (cause,), (fed,) = (
+        find_causes(Evidence(LAUNCH | early, QUIET | {"tensor": use}, code(WORK), None))
+        for use in (0.0, 0.5)
+    )
+    assert fed.most_percent < cause.most_percent / 2, "tensor cores work while warps wait"
 
 
 def test_too_few_warps_are_named_where_latency_is_not_hidden() -> None:
@@ -290,6 +298,14 @@ POLLED = (
 )
 
 
+def test_a_lock_that_warps_try_for_is_a_busy_wait() -> None:
+    tried = "ATOMG.E.CAS.STRONG.GPU PT, R8, [R4], R6, R7"
+    lock = tuple((t.replace("LDS R8, [UR4+0x400]", tried), n, s) for t, n, s in POLLED)
+    assert next(iter(of_code(lock))) == "busy-waits"
+    counted = tuple((t.replace(".CAS", ".ADD"), n, s) for t, n, s in lock)
+    assert "busy-waits" not in of_code(counted)
+
+
 def test_loops_that_only_look_at_one_place_are_busy_waits() -> None:
     assert next(iter(of_code(POLLED))) == "busy-waits"
     next_word = tuple(
@@ -344,13 +360,45 @@ def test_loads_that_are_waited_for_one_by_one_are_too_few() -> None:
     assert "few-loads" not in {c.name for c in find_causes(full)}
 
 
+def test_words_that_l1_holds_and_that_are_loaded_again_are_named() -> None:
+    counters = read_counter_page(page(loading(2)))
+    source = analyse_source(counters, top=MOST_STALLED)
+
+    def found(hits: float, l1: float) -> set[str]:
+        values = LAUNCH | {"l1tex__t_sector_hit_rate.pct": hits}
+        units = QUIET | {"l1": l1}
+        evidence = Evidence(values, units, counters.instructions, source)
+        return {c.name for c in find_causes(evidence)}
+
+    assert "loaded-again" in found(95.0, 0.9)
+    assert "loaded-again" not in found(50.0, 0.9)
+    assert "loaded-again" not in found(95.0, 0.4)
+
+
+def test_sectors_that_dram_moves_once_are_no_gain() -> None:
+    """Sixteen words are loaded by as many instructions: caches keep the rest of each sector."""
+    moved = {SECTORS: 32000.0, f"{SECTORS} Ideal": 8000.0}
+    line = CountedInstruction(
+        0, "LDG.E R4, desc[UR4][R2.64]", 99, 0, 1000, 32000, 32000, {"long_sb": 99}, moved
+    )
+    code = (line, CountedInstruction(16, "EXIT", 0, 0, 32, 1024, 1024))
+    source = analyse_source(SourceCounters("k", code), top=MOST_STALLED)
+
+    def most(dram_bytes: float) -> float:
+        values = LAUNCH | {"dram__bytes_read.sum": dram_bytes}
+        evidence = Evidence(values, QUIET | {"dram": 0.85, "l2": 0.85}, code, source)
+        return sum(c.most_percent for c in find_causes(evidence) if c.name == "uncoalesced")
+
+    assert most(32 * 8000.0) < 8
+    assert most(32 * 32000.0) > 30
+
+
 STRIDED = (
     CountedInstruction(0, "LDG.E R4, desc[UR4][R2.64]", 5, 0, 1000, 32000, 32000),
     CountedInstruction(16, "IMAD.WIDE R6, R4, 0x4, R10", 99, 0, 1000, 32000, 32000),
     CountedInstruction(32, "LDG.E R8, desc[UR4][R6.64]", 5, 0, 1000, 32000, 32000),
     CountedInstruction(48, "EXIT", 0, 0, 32, 1024, 1024),
 )
-SECTORS = "L2 Theoretical Sectors Global"
 
 
 @pytest.mark.parametrize(
@@ -398,6 +446,10 @@ def test_warps_that_stand_at_a_barrier_while_one_works_are_idle() -> None:
     assert causes["idle-warps"] == ("warps W1 on",)
     busy = tuple((t, n, {"wait": 280} if "barrier" in s else s) for t, n, s in STANDING)
     assert "idle-warps" not in of_code(busy)
+    role = tuple(
+        (t.replace("FFMA R6, R5, R7, R6", "UTMALDG.2D [UR8], [UR4]"), n, s) for t, n, s in STANDING
+    )
+    assert "idle-warps" not in of_code(role), "a role that loads is few warps by design"
 
 
 def test_other_causes_of_a_launch_follow_from_its_numbers() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kernelrig.analyse.comparison.counter_kind import (
+    FETCH_SHARE_OF_SAMPLES,
     ORDER,
     PHASES,
     SAMPLE_EVENTS,
@@ -152,6 +153,8 @@ def _moved_samples(
         p, q = a[name].value / of_a, b[name].value / of_b
         if max(p, q) >= _LEAST_SHARE:
             noise = _sample_noise(p, of_a, q, of_b)
+            if "no_instruction" in name or "imc" in name:
+                noise += FETCH_SHARE_OF_SAMPLES * max(p, q)
             yield from _if_moved("stalls", name, "% of samples", 100 * p, 100 * q, 100 * noise)
 
 

@@ -35,14 +35,18 @@ class Noise:
         by_count = self.events * math.sqrt(abs(a) + abs(b)) if self.events else 0.0
         return self.share * max(abs(a), abs(b)) + self.least + by_count
 
-    def of_launch(self, cycles: float) -> Noise:
+    def of_launch(self, cycles: float, times: float = 1.0) -> Noise:
         """Return the noise of what is by the cycles of a launch that takes so many; 0 = unknown."""
-        return replace(self, share=self.share + START_CYCLES / cycles) if cycles else self
+        return replace(self, share=self.share + times * START_CYCLES / cycles) if cycles else self
 
 
 EXACT = Noise(0.0)
 PROGRAM = Noise(0.005, least=64)
 """Of what the program does: retried waits alone differ from launch to launch."""
+BRANCHES = Noise(0.03, least=64)
+"""Waits that are tried again are branches above all."""
+CONFLICTS = Noise(0.01, least=64, events=4)
+"""Also of data that arrive from memory while others are read."""
 CACHED = Noise(0.12, events=8, least=2000)
 """Of what depends on the order in which CTAs meet in a cache."""
 TRAFFIC = Noise(0.05, events=8, least=2000)
@@ -61,6 +65,8 @@ RATE = Noise(0.06)
 SHARE_OF_SAMPLES = 0.10
 """Of samples by reason: beyond what independent samples would vary."""
 SAMPLE_EVENTS = 5.0
+FETCH_SHARE_OF_SAMPLES = 0.5
+"""Of samples of warps without an instruction or constant."""
 
 _NEVER = re.compile(
     r"profiler__|device__|numa__|nvlink__|pcie__|c2clink__|ctc__|launch__(?:stack|uses|context|func)"
@@ -114,9 +120,9 @@ def noise_of(name: str, unit: str, cycles: float = 0.0) -> Noise:
     if name.startswith("launch__"):
         return EXACT
     if "stalled_no_instruction" in name or "stalled_imc_miss" in name:
-        return FETCH_RATIO
+        return FETCH_RATIO.of_launch(cycles)
     if "issue_stalled" in name or "warp_latency" in name:
-        return STALL_RATIO
+        return STALL_RATIO.of_launch(cycles, times=2)
     if unit == "%" or name.endswith(".pct") or ".pct_of_peak" in name:
         return PERCENT.of_launch(cycles if "peak_sustained" in name else 0.0)
     if ".per_" in name or "/" in unit:
@@ -127,6 +133,10 @@ def noise_of(name: str, unit: str, cycles: float = 0.0) -> Noise:
         return CYCLES.of_launch(cycles)
     if name.startswith("dram__bytes_write"):
         return WRITTEN_BACK
+    if "op_branch" in name:
+        return BRANCHES
+    if "bank_conflicts" in name:
+        return CONFLICTS
     if re.search(r"lookup|evict|hit|miss|fill|dram__|lts__|lrc__|xbar", name):
         return CACHED
     if re.search(r"inst|thread|branch|wavefront|bank|shared|requests|sass", name):

@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence, Set
 
-from kernelrig.analyse.explain.estimated_cost import estimated, most_saved, place, places, waiting
+from kernelrig.analyse.explain.estimated_cost import (
+    REACHABLE,
+    estimated,
+    most_saved,
+    place,
+    places,
+    waiting,
+)
 from kernelrig.analyse.explain.launch_evidence import ADDRESS, LANES, Evidence, opcode, rising
 from kernelrig.model import CostCause, CountedInstruction, MemoryExcess
 
@@ -24,6 +31,8 @@ _WARM_L2 = 1.25
 """Of the peak of its sectors as ncu counts them: what L2 reaches that hits."""
 _SECTORS_A_CYCLE = 3.0
 """Of global memory, by an L1: as was seen where lanes load from 32 sectors."""
+_PARTLY_WRITTEN = 2.25
+_SECTOR_BYTES = 32
 _HOT = 0.8
 """Of its peak: what a slice of L2 reaches that adds to one address all the time."""
 _FENCES = ("MEMBAR", "ERRBAR", "CCTL", "FENCE")
@@ -87,10 +96,15 @@ def uncoalesced(e: Evidence) -> Iterator[CostCause]:
 def _partly_used(
     e: Evidence, name: str, do: str, held: Sequence[MemoryExcess]
 ) -> Iterator[CostCause]:
-    excess = sum(x.moved - x.needed for x in held)
+    excess = float(sum(x.moved - x.needed for x in held))
     total = sum(c.counters.get("L2 Theoretical Sectors Global", 0.0) for c in e.code)
     if not excess or not total:
         return
+    # Sectors that are written in part cost L2 more than those that are read.
+    written = (_PARTLY_WRITTEN - 1.0) * sum(
+        x.moved - x.needed for x in held if opcode(x.sass).startswith("ST")
+    )
+    excess, total = excess + written, total + written
     loads = sum(x.moved for x in held if not opcode(x.sass).startswith("ST"))
     kept = min(loads * e.value("l1tex__t_sector_hit_rate.pct") / 100, excess)
     share, moved = excess / total, (excess - kept) / (total - kept)
@@ -104,12 +118,23 @@ def _partly_used(
         "accesses to global memory move sectors of which lanes use a part",
         do,
         max(below, l1 * full, stalls * full),
-        most_saved(e, "l1", "dram", "issue"),
+        min(most_saved(e, "l1", "dram", "issue"), 1.0 - _dram_needed(e) / REACHABLE),
         map(_excess_place, held),
         excess_percent=100 * share,
         below_l1_percent=100 * moved,
         bytes_used_of_sector=32 * (1 - share),
     )
+
+
+def _dram_needed(e: Evidence) -> float:
+    """Return the busy share of DRAM that is left where only words that are accessed are moved.
+
+    Parts of a sector that accesses use one after the other are moved once, where caches keep it.
+    """
+    moved = e.value("dram__bytes_read.sum") + e.value("dram__bytes_write.sum")
+    ideal = "L2 Theoretical Sectors Global Ideal"
+    wanted = _SECTOR_BYTES * sum(c.counters.get(ideal, 0.0) for c in e.code)
+    return e.units.get("dram", 0.0) * min(1.0, wanted / moved) if moved else 0.0
 
 
 def looked_up(code: Sequence[CountedInstruction], wanted: Set[int]) -> frozenset[int]:

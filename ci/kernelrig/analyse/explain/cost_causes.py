@@ -49,6 +49,7 @@ _LOOKS: Sequence[tuple[float, Callable[[Evidence], Iterator[CostCause]]]] = (
     (0.8, warp_causes.short_ring),
     (0.7, warp_causes.barriers),
     (0.6, warp_causes.low_occupancy),
+    (0.8, load_causes.loaded_again),
     (0.6, load_causes.few_loads),
 )
 """Each with its rank: those of less than 1 are often what others lead to."""

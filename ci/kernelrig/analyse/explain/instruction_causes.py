@@ -11,6 +11,10 @@ from kernelrig.model import CostCause, CountedInstruction
 
 _FURTHEST = 160
 """Instructions of the longest division, one of 64 bits, from its first conversion on."""
+_LEFT = 0.88
+"""Of the time of instructions that go: something cheaper stands in their place."""
+_PIPE = 0.6
+"""Of the time for which their pipe is busy: others work beside it."""
 _DOUBLES = ("DADD", "DMUL", "DFMA", "DSETP")
 _CONVERSIONS = ("F2F", "F2I", "I2F", "MUFU")
 _CONVERTED = ("F2F.F64.F32", "F2F.F32.F64")
@@ -30,18 +34,23 @@ def divisions(e: Evidence) -> Iterator[CostCause]:
     if not count or not executed:
         return
     inside = {c.address for c in held}
-    stalls = e.stalled(lambda c: waiting(c) if c.address in inside else 0)
-    issue = e.units.get("issue", 0.0) * count / executed
+    share = e.samples(lambda c: _in_arithmetic(c) if c.address in inside else 0)
     yield from estimated(
         "divisions",
         "integers are divided by values that are known at run time: tens of instructions each",
         "divisors that are known when compiled, shifts, or a multiplication by a precomputed"
         " reciprocal; indices of 32 bits",
-        stalls + issue,
+        share * _LEFT,
         most_saved(e, "issue", "alu", "fma", "special"),
         places(sorted(held, key=lambda c: -c.executed)),
+        time_percent=100 * share,
         percent_of_instructions=100 * count / executed,
     )
+
+
+def _in_arithmetic(c: CountedInstruction) -> int:
+    """Return the samples of an instruction but those of waiting for memory."""
+    return sum(n for reason, n in c.stalls.items() if reason != "long_sb")
 
 
 def _divisions(code: Sequence[CountedInstruction]) -> list[CountedInstruction]:
@@ -76,14 +85,13 @@ def doubles(e: Evidence) -> Iterator[CostCause]:
         return
     count = sum(c.executed for c in held)
     inside = {c.address for c in held}
-    stalls = e.stalled(lambda c: waiting(c) if c.address in inside else 0)
-    issue = e.units.get("issue", 0.0) * count / executed
+    share = e.samples(lambda c: _in_arithmetic(c) if c.address in inside else 0)
     busy = max(e.units.get("fp64", 0.0), e.units.get("special", 0.0))
     yield from estimated(
         "double-precision",
         "values of 32 bits are converted to 64, computed with and converted back",
         "literals and functions of 32 bits: 0.5f, sqrtf; double only where its digits are needed",
-        max(stalls + issue, busy * 0.85),
+        max(share * _LEFT, busy * _PIPE),
         most_saved(e, "issue", "alu", "fma", "fp64", "special"),
         places(sorted(held, key=lambda c: -c.samples)),
         percent_of_instructions=100 * count / executed,
@@ -108,7 +116,7 @@ def constants(e: Evidence) -> Iterator[CostCause]:
         "constant-look-ups",
         "lanes of a warp read different places of constant memory, one after the other",
         "keep a table that lanes index differently in shared memory, or read it with __ldg",
-        stalls,
+        min(stalls, 0.985),
         most_saved(e, "issue"),
         places(sorted(held, key=lambda c: -c.executed)),
         stall_percent=100 * stalls,

@@ -126,6 +126,16 @@ class Evidence:
         )
         return self.idle * sum(map(count, self.code)) / all_stalls if all_stalls else 0.0
 
+    def samples(self, count: Callable[[CountedInstruction], float]) -> float:
+        """Return the share of the warps' time that `count` counts samples of, 0 to 1."""
+        every = sum(n for c in self.code for n in c.stalls.values())
+        return sum(map(count, self.code)) / every if every else 0.0
+
+    @property
+    def hidden(self) -> float:
+        """The share of the warps' time in which one could issue, and another did."""
+        return self.samples(lambda c: c.stalls.get("not_selected", 0))
+
     def stalled_for(self, *reasons: str) -> float:
         return self.stalled(lambda c: sum(c.stalls.get(r, 0) for r in reasons))
 

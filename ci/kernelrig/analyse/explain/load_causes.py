@@ -14,6 +14,8 @@ _LOADS = ("LDG", "LD")
 _WIDTH = re.compile(r"\.(?:[US](8|16)|(64|128))\b")
 _ENOUGH_BYTES = 24 << 10
 """On their way to an SM at a time: what keeps memory busy, by its rate and its latency."""
+_BUSY_L1, _HITS = 0.7, 0.75
+_QUEUES = ("long_sb", "lg", "mio", "tex", "not_selected")
 _FULL = 0.75
 """Busy share of L2 or DRAM, from which on memory is full."""
 _SHORT = (10_000.0, 40_000.0)
@@ -26,7 +28,8 @@ def few_loads(e: Evidence) -> Iterator[CostCause]:
     A load whose address was loaded just before cannot come earlier, and one of scattered sectors
     is another cause's.
     """
-    use = max(e.units.get("dram", 0.0), e.units.get("l2", 0.0))
+    dram = e.units.get("dram", 0.0)
+    use = max(dram, e.units.get("l2", 0.0))
     if e.source is None or use > _FULL or not e.code or e.is_specialised:
         return
     base = e.code[0].address
@@ -52,18 +55,44 @@ def few_loads(e: Evidence) -> Iterator[CostCause]:
     if not active or on_way > _ENOUGH_BYTES:
         return
     stalls = e.stalled(lambda c: c.stalls.get("long_sb", 0) if c.address in behind else 0)
-    least = max(use / REACHABLE, on_way / _ENOUGH_BYTES)
+    least = max(dram / REACHABLE, on_way / _ENOUGH_BYTES)
     yield from estimated(
         "few-loads",
         "warps wait for each load before the next: too few bytes are on their way to fill memory",
         "load 16 bytes a lane, and unroll: several loads before the first is used",
         min(stalls, 1.0 - least) * 0.9 * rising(e.launch_cycles, *_SHORT),
-        most_saved(e, "issue", "l1"),
+        most_saved(e, "issue"),
         places(sorted(held, key=lambda c: -c.executed)),
         bytes_a_lane=bytes_each,
         loads_a_wait=per_wait,
         bytes_on_the_way=on_way,
         stall_percent=100 * stalls,
+    )
+
+
+def loaded_again(e: Evidence) -> Iterator[CostCause]:
+    """Loads of what L1 holds, over and over, that keep it busy: work for registers and tiles."""
+    l1, hits = e.units.get("l1", 0.0), e.value("l1tex__t_sector_hit_rate.pct") / 100
+    loads = [c for c in e.code if opcode(c.sass) in _LOADS and c.executed]
+    others = e.executed("LDS", "STS", "LDSM", "ATOMS", "LDL", "STL")
+    count = sum(c.executed for c in loads)
+    if e.source is None or l1 < _BUSY_L1 or hits < _HITS or others > count / 2:
+        return
+    base = e.code[0].address
+    inside = {c.address for c in loads}
+    inside |= {t.at + base for t in e.source.top if any(o in t.waits_for for o in ("LDG", "LD "))}
+    share = e.samples(
+        lambda c: sum(c.stalls.get(r, 0) for r in _QUEUES) if c.address in inside else 0
+    )
+    yield from estimated(
+        "loaded-again",
+        "the same words are loaded from L1 again and again, which is busy with that",
+        "keep what is used again in registers, several outputs a thread, or in shared memory",
+        share * hits,
+        most_saved(e, "issue", "l1"),
+        places(sorted(loads, key=lambda c: -c.executed)),
+        time_percent=100 * share,
+        l1_hit_percent=100 * hits,
     )
 
 

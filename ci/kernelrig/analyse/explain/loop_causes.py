@@ -14,6 +14,8 @@ from kernelrig.sass.writes import may_write
 _LONGEST_POLL = 24
 """Instructions of a loop that only looks at memory until it has changed."""
 _LOADS = ("LDG", "LD", "LDS")
+_TRIES = re.compile(r"\bATOM[GS]?(?:\.\w+)*\.(?:CAS|EXCH)")
+"""Atomic operations of a lock."""
 _STORES = ("STG", "ST", "STS", "RED", "REDG", "UTMASTG", "UBLKCP")
 _NEAR = 256
 """Instructions behind a store within which the same address is accessed again."""
@@ -32,6 +34,9 @@ def busy_waits(e: Evidence) -> Iterator[CostCause]:
     if not held or not all_samples:
         return
     share = sum(c.samples for c in held) / all_samples
+    # Where one warp polls for its CTA, the others wait for it at a barrier.
+    joined = e.samples(lambda c: c.stalls.get("barrier", 0))
+    share += joined if share < joined else 0.0
     yield from estimated(
         "busy-waits",
         "warps poll memory until another warp has written it: their work is done in turn",
@@ -40,7 +45,7 @@ def busy_waits(e: Evidence) -> Iterator[CostCause]:
         share,
         most_saved(e, "issue", "alu", "l1"),
         places(sorted(held, key=lambda c: -c.samples)),
-        samples_percent=100 * share,
+        time_percent=100 * share,
     )
 
 
@@ -56,7 +61,7 @@ def _polls(code: Sequence[CountedInstruction]) -> Iterator[Sequence[CountedInstr
         loop = code[first : n + 1]
         if any(opcode(x.sass) in _STORES for x in loop):
             continue
-        loads = [x for x in loop if opcode(x.sass) in _LOADS]
+        loads = [x for x in loop if opcode(x.sass) in _LOADS or _TRIES.search(x.sass)]
         parsed = [profiled_instruction(x.address, x.sass) for x in loop]
         if loads and all(_stands(x, parsed) for x in loads):
             yield loop

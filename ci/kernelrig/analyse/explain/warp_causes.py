@@ -23,6 +23,9 @@ _IDLE, _STANDS = 0.35, 0.8
 """Shares of a CTA's warps, and of the samples of warps that do nothing but wait."""
 _FULL_MEMORY = (0.6, REACHABLE)
 """Busy shares of L2 or DRAM, from which on barriers cost less, and at which they cost nothing."""
+_UNEVEN = 0.8
+"""Of what warps wait at barriers: the rest they would wait elsewhere, being uneven."""
+_SHARED = ("LDS", "STS")
 _ELECTED, _DIVERGED = 1.5, 0.75
 """Lanes that execute what a role elects one for, and the share below which others wait for them."""
 _SPECIALISED = 0.2
@@ -32,10 +35,10 @@ _SPECIALISED = 0.2
 def idle_warps(e: Evidence) -> Iterator[CostCause]:
     """Warps that end early, or stand at a barrier nearly all the time, while others work.
 
-    Roles that feed a tensor pipe or a ring are few warps by design.
+    Roles that feed a tensor pipe or a ring stand by design, and do not end; more warps gain less
+    there, as what is asynchronous goes on without them.
     """
-    if e.executed("UTMALDG", "UBLKCP") or e.units.get("tensor", 0.0) > _SPECIALISED:
-        return
+    roles_by_design = e.executed("UTMALDG", "UBLKCP") or e.units.get("tensor", 0.0) > _SPECIALISED
     active = e.value("sm__warps_active.avg.per_cycle_active")
     possible = _ctas(e) * math.ceil(e.value("launch__block_size") / LANES)
     waves = e.value("launch__waves_per_multiprocessor")
@@ -48,14 +51,14 @@ def idle_warps(e: Evidence) -> Iterator[CostCause]:
     ]
     samples = sum(r.samples for r in roles)
     stands = sum(r.samples for r in standing) / samples if 0 < len(standing) < len(roles) else 0.0
-    idle = max(ended, stands)
+    idle = ended if roles_by_design else max(ended, stands)
     if idle < _IDLE:
         return
     yield from estimated(
         "idle-warps",
         "some warps of the CTA end early or wait for the others, which do all the work",
         "give each warp the same share of the work",
-        idle * 0.85,
+        idle * (0.25 if roles_by_design else 0.85),
         min(idle, most_saved(e)),
         (f"warps {r.warps}" for r in standing),
         idle_percent=100 * idle,
@@ -100,10 +103,11 @@ def barriers(e: Evidence) -> Iterator[CostCause]:
     # A warp that waits at a barrier is sampled on the instruction behind it.
     behind = {b.address for a, b in itertools.pairwise(e.code) if opcode(a.sass) == "BAR"}
     products = e.executed("WARPGROUP")
-    stalls = e.stalled(
+    waits = e.samples(
         lambda c: c.stalls.get("barrier", 0) if not products or c.address in behind else 0
     )
-    issue = e.units.get("issue", 0.0) * passes / max(1, sum(c.executed for c in e.code))
+    # What others can issue meanwhile costs nothing, nor all of it where warps are not as even.
+    stalls = waits * (1.0 - e.hidden) * _UNEVEN
     # Where memory is full, warps would wait for it in place of the barrier.
     full = rising(max(e.units.get("l2", 0.0), e.units.get("dram", 0.0)), *_FULL_MEMORY)
     stalls *= 1.0 - full
@@ -118,12 +122,20 @@ def barriers(e: Evidence) -> Iterator[CostCause]:
         if long
         else "leave out barriers between steps that touch different data; __syncwarp where one"
         " warp's lanes alone exchange data",
-        stalls + issue,
-        most_saved(e),
+        stalls,
+        most_saved(e, *_units_of_one(e)),
         places(sorted(held, key=lambda c: -c.samples)),
-        stall_percent=100 * stalls,
+        time_percent=100 * waits,
         cycles_a_pass=cycles,
     )
+
+
+def _units_of_one(e: Evidence) -> tuple[str, ...]:
+    """Return the units that single lanes keep busy, while the warps of their CTA wait for them."""
+    accesses = [c for c in e.code if c.executed and opcode(c.sass) in _SHARED]
+    count = sum(c.executed for c in accesses)
+    alone = sum(c.executed for c in accesses if c.threads <= _ELECTED * c.executed)
+    return ("l1", "issue") if count and alone > count / 2 else ()
 
 
 def short_ring(e: Evidence) -> Iterator[CostCause]:
@@ -173,7 +185,13 @@ def low_occupancy(e: Evidence) -> Iterator[CostCause]:
     block = e.value("launch__block_size")
     if not active or not most or not block:
         return
-    possible = _ctas(e) * math.ceil(block / LANES)
+    sms = e.value("launch__sm_count")
+    ctas = _ctas(e)
+    if 0 < e.value("launch__grid_size") < sms:
+        return  # a small grid
+    if sms and e.value("launch__grid_size"):
+        ctas = min(ctas, math.ceil(e.value("launch__grid_size") / sms))
+    possible = ctas * math.ceil(block / LANES)
     if possible > 0.5 * most:
         return
     latency = e.stalled_for("long_sb", "short_sb", "wait", "lg", "mio")
@@ -181,8 +199,8 @@ def low_occupancy(e: Evidence) -> Iterator[CostCause]:
     yield from estimated(
         "low-occupancy",
         "too few warps fit an SM to hide the latency of memory and arithmetic",
-        "less of what limits the CTAs of an SM (shared memory, registers), or independent work in"
-        " each warp",
+        "less of what limits the CTAs of an SM (shared memory, registers, the grid), or independent"
+        " work in each warp",
         min(latency, 1.0 - after) * 0.85,
         max(0.0, 1.0 - after),
         (),
@@ -194,22 +212,22 @@ def low_occupancy(e: Evidence) -> Iterator[CostCause]:
 
 
 def small_grid(e: Evidence) -> Iterator[CostCause]:
-    """Fewer CTAs than the GPU holds at a time: SMs without any, or without warps to hide latency.
+    """Fewer CTAs than SMs: some have none, and the others few warps to hide latency.
 
     A persistent kernel that feeds its warps by asynchronous copies needs no more.
     """
     waves, sms = e.value("launch__waves_per_multiprocessor"), e.value("launch__sm_count")
-    if not 0 < waves < 1 or not sms or e.is_specialised:
+    grid = e.value("launch__grid_size")
+    if not 0 < waves < 1 or grid >= sms or e.is_specialised:
         return
     active = e.value("sm__warps_active.avg.per_cycle_active")
-    grid = e.value("launch__grid_size")
     used = min(1.0, grid / sms)
     held = active * used / max(1.0, e.value("device__attribute_max_warps_per_multiprocessor"))
     latency = e.stalled_for("long_sb", "short_sb", "wait", "lg", "mio")
     after = max(held, e.busiest("l2") / REACHABLE)
     yield from estimated(
         "small-grid",
-        "the grid has fewer CTAs than the GPU holds at a time",
+        "the grid has fewer CTAs than the GPU has SMs",
         "smaller tiles, or split the longest dimension, so that there are several CTAs for each SM",
         min(1.0 - used + used * latency, 1.0 - after) * 0.85,
         max(0.0, 1.0 - after),
@@ -222,7 +240,7 @@ def small_grid(e: Evidence) -> Iterator[CostCause]:
 
 
 def uneven_sms(e: Evidence) -> Iterator[CostCause]:
-    if 0 < e.value("launch__waves_per_multiprocessor") < 1 and not e.is_specialised:
+    if 0 < e.value("launch__grid_size") < e.value("launch__sm_count") and not e.is_specialised:
         return  # a small grid
     average, longest = e.value("sm__cycles_active.avg"), e.value("sm__cycles_active.max")
     elapsed = e.value("sm__cycles_elapsed.max")

@@ -80,6 +80,57 @@ def test_rows_of_an_operand_are_named_by_the_product(got: Numbers, text: str, op
     assert (pattern.operand, bool(pattern.fix)) == (operand, True)
 
 
+def without(part: slice, sign: int = -1) -> Numbers:
+    return WANTED + sign * (A[:, part] @ B[:, part].T)
+
+
+def later(values: Numbers, by: int) -> Numbers:
+    """Each row from `by` on holds the row `by` before it."""
+    return np.concatenate([values[:by], values[:-by]])
+
+
+def test_rows_that_are_rotated_by_the_lanes_of_a_warp_are_named() -> None:
+    wanted = RNG.integers(-99, 99, (256, 8)).astype(np.float64)
+    got = np.concatenate([np.roll(half, -32, 0) for half in (wanted[:128], wanted[128:])])
+    made = Output(got, wanted, got == wanted, 0.0, 0.0, 2, 2**-8)
+    pattern = pattern_of(made, None)
+    assert pattern is not None
+    assert pattern.text.endswith("the rows of each 128 are rotated by 32")
+
+
+@pytest.mark.parametrize(
+    ("got", "text"),
+    [
+        (without(slice(16, 32)), "the products of K 16 to 31 are missing"),
+        (without(slice(40, 48)), "the products of K 40 to 47 are missing"),
+        (without(slice(32, 48), 1), "the products of K 32 to 47 are counted twice"),
+        (without(slice(0, DEPTH), 1), "the product of A and B is counted twice"),
+        (
+            A[ROW, np.arange(DEPTH) ^ (ROW >> 2) % 2 * 8] @ B.T + ADDED,
+            "16-byte units of A, of 2-byte elements, are permuted along K by the row as 32B"
+            " swizzle does",
+        ),
+        (
+            A @ B[COLUMN.T, np.arange(DEPTH) ^ (COLUMN.T >> 1) % 4 * 4].T + ADDED,
+            "16-byte units of B, of 4-byte elements, are permuted along K by the row as 64B"
+            " swizzle does",
+        ),
+        (
+            A @ B.T + later(ADDED, 21),
+            "the product of A and B is right, and row r adds what belongs to row r - 21",
+        ),
+    ],
+)
+def test_parts_of_a_product_are_named(got: Numbers, text: str) -> None:
+    pattern = found(got)
+    assert text in pattern.text
+    assert pattern.fix
+
+
+def test_a_row_of_another_image_is_found_wherever_that_is() -> None:
+    assert found(later(WANTED, 19)).text.endswith("row r holds the expected row r - 19")
+
+
 def test_the_pattern_is_that_of_the_wrong_elements_and_counts_those_that_fit() -> None:
     got = WANTED.copy()
     got[:32] = np.roll(WANTED, -1, 0)[:32]

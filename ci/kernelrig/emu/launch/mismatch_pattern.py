@@ -24,6 +24,11 @@ _MOST_PRODUCTS = 1 << 33
 _STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256)
 _SHIFTS = tuple(sign * step for step in _STEPS for sign in (1, -1))
 _BLOCKS = (8, 16, 32, 64, 128)
+_LANES = 128
+"""Rows of tensor memory; a warp has a quarter of them."""
+_K_STEPS = (8, 16, 32, 64, 128)
+_MOST_K_STEPS = 1024
+_MOST_SEARCHED = 1 << 26
 _BITS = tuple(1 << n for n in range(9))
 _SWIZZLES = (("128B", 0, 8), ("64B", 1, 4), ("32B", 2, 2))
 """Name, and that unit u of row r is at u ^ (r >> shift) % units."""
@@ -39,12 +44,15 @@ Predict = Callable[[Index, Index], Numbers]
 class Product:
     """The product of two inputs: `rows` names the one with the output's rows, `columns` the other.
 
-    `values` has the shape of the output.
+    `values` has the shape of the output; `a` and `b` are the two inputs, a line a row or column of
+    it.
     """
 
     rows: str
     columns: str
     values: Numbers
+    a: Numbers
+    b: Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +115,7 @@ def product_of(inputs: Mapping[str, Numbers], wanted: Numbers) -> Product | None
             continue
         left = wanted[finite] - values[finite]
         if np.var(left) < 0.5 * np.var(wanted[finite]):
-            found.append(Product(a, b, values))
+            found.append(Product(a, b, values, rows, columns))
     return found[0] if len(found) == 1 else None
 
 
@@ -161,14 +169,16 @@ def _hypotheses(output: Output, product: Product | None) -> Iterator[_Hypothesis
     if (constant := _constant(output)) is not None:
         text = f"the difference is {constant:+g}"
         yield _Hypothesis(text, _plus(wanted, _moved(0, 0), constant))
-    for by in _SHIFTS:
+    for by in _shifts(output, wanted):
         text = f"row r holds the expected row r {_sign(by)}"
         yield _Hypothesis(text, _plus(wanted, _moved(by, 0)))
         text = f"column c holds the expected column c {_sign(by)}"
         yield _Hypothesis(text, _plus(wanted, _moved(0, by)))
     yield from _exchanges(output)
     if product is not None:
-        yield from _of_product(product, wanted)
+        yield from _of_product(product, wanted, output)
+        yield from _of_steps(product, wanted)
+        yield from _of_units(product, wanted)
 
 
 def _constant(output: Output) -> float | None:
@@ -193,18 +203,106 @@ def _exchanges(output: Output) -> Iterator[_Hypothesis]:
             _plus(wanted, _swizzled(shift, units, unit)),
             fix="write shared memory with the swizzle that the tensor map or descriptor has",
         )
+    for lanes in range(32, _LANES, 32):
+        text = f"the rows of each {_LANES} are rotated by {lanes}"
+        fix = "give each warp the lanes of tensor memory of its quarter: (warp % 4) << 21"
+        yield _Hypothesis(text, _plus(wanted, _rotated(lanes)), fix=fix)
     for n in _BLOCKS:
         text = f"blocks of {n} x {n} are transposed"
         yield _Hypothesis(text, _plus(wanted, _transposed(n)))
 
 
-def _of_product(product: Product, wanted: Numbers) -> Iterator[_Hypothesis]:
+def _shifts(output: Output, wanted: Numbers, less: Numbers | None = None) -> tuple[int, ...]:
+    """Return the usual shifts of rows, and the one by which a row of wrong elements is found.
+
+    `less` is taken from what is there: what is left of it is to be a row of `wanted`.
+    """
+    if wanted.size > _MOST_SEARCHED:
+        return _SHIFTS
+    row = int((~output.right).sum(1).argmax())
+    columns = np.flatnonzero(~output.right[row])[:_SAMPLE]
+    here = output.got[row, columns] - (0 if less is None else less[row, columns])
+    with np.errstate(invalid="ignore"):
+        near = output.max_abs + 2 * output.epsilon * np.abs(output.got[row, columns])
+        fits = (np.abs(wanted[:, columns] - here) <= near).mean(1)
+    by = int(fits.argmax()) - row
+    return (*_SHIFTS, by) if by and fits.max() >= SHARE and by not in _SHIFTS else _SHIFTS
+
+
+def _of_steps(product: Product, wanted: Numbers) -> Iterator[_Hypothesis]:
+    """Yield hypotheses of a part of K that is missing or counted twice, and of all of it."""
+    depth = product.a.shape[1]
+    yield _Hypothesis(
+        f"the product of {product.rows} and {product.columns} is counted twice",
+        _sum(_plus(wanted, _moved(0, 0)), _plus(product.values, _moved(0, 0))),
+        fix="let the first product of a tile not add to the accumulator",
+        rounded=True,
+    )
+    for step in _K_STEPS:
+        if step >= depth or depth // step > _MOST_K_STEPS:
+            continue
+        for first in range(0, depth, step):
+            for sign, what in ((-1, "are missing"), (1, "are counted twice")):
+                yield _Hypothesis(
+                    f"the products of K {first} to {min(first + step, depth) - 1} {what}",
+                    _with_part(product, wanted, slice(first, first + step), sign),
+                    fix="check the count of K steps, and the descriptors and stage of that one",
+                    rounded=True,
+                )
+
+
+def _with_part(product: Product, wanted: Numbers, part: slice, sign: int) -> Predict:
+    a, b = product.a[:, part], product.b[:, part]
+
+    def predict(rows: Index, columns: Index) -> Numbers:
+        products: Numbers = np.einsum("nk,nk->n", a[rows], b[columns])
+        return wanted[rows, columns] + sign * products
+
+    return predict
+
+
+def _of_units(product: Product, wanted: Numbers) -> Iterator[_Hypothesis]:
+    """Yield hypotheses of an operand whose 16-byte units another swizzle permutes along K."""
+    depth = product.a.shape[1]
+    added = wanted - product.values
+    for span, shift, units in _SWIZZLES:
+        for unit in (16, 8, 4):  # elements of 1, 2 and 4 bytes
+            if depth % (units * unit):
+                continue
+            for name, of_rows in ((product.rows, True), (product.columns, False)):
+                yield _Hypothesis(
+                    f"16-byte units of {name}, of {16 // unit}-byte elements, are permuted along K"
+                    f" by the row as {span} swizzle does",
+                    _permuted(product, added, (shift, units, unit), of_rows=of_rows),
+                    fix=f"read {name} with the swizzle that it was written with",
+                    operand=name,
+                    rounded=True,
+                )
+
+
+def _permuted(
+    product: Product, added: Numbers, swizzle: tuple[int, int, int], *, of_rows: bool
+) -> Predict:
+    shift, units, unit = swizzle
+    one, other = (product.a, product.b) if of_rows else (product.b, product.a)
+    along = np.arange(one.shape[1])
+
+    def predict(rows: Index, columns: Index) -> Numbers:
+        lines, against = (rows, columns) if of_rows else (columns, rows)
+        at = along ^ ((lines >> shift) % units * unit)[:, None]
+        products: Numbers = np.einsum("nk,nk->n", one[lines[:, None], at], other[against])
+        return products + added[rows, columns]
+
+    return predict
+
+
+def _of_product(product: Product, wanted: Numbers, output: Output) -> Iterator[_Hypothesis]:
     """Yield hypotheses of another row of an operand, or of another row of what is added.
 
     Rows of an operand beyond its end are zero: so a tensor map fills them.
     """
     values, added, here = product.values, wanted - product.values, _moved(0, 0)
-    for by in _SHIFTS:
+    for by in _shifts(output, added, values):
         for name, line, move in (
             (product.rows, "row r", _moved(by, 0)),
             (product.columns, "column c", _moved(0, by)),
@@ -227,6 +325,13 @@ def _of_product(product: Product, wanted: Numbers) -> Iterator[_Hypothesis]:
 
 def _moved(down: int, across: int) -> Move:
     return lambda rows, columns: (rows + down, columns + across)
+
+
+def _rotated(lanes: int) -> Move:
+    return lambda rows, columns: (
+        rows // _LANES * _LANES + (rows % _LANES + lanes) % _LANES,
+        columns,
+    )
 
 
 def _exchanged(down: int, across: int) -> Move:

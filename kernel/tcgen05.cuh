@@ -2,7 +2,7 @@
 // and the loads that signal the even CTA's barrier. PTX ISA 9.1, section 9.7.16.
 //
 // Tensor memory is 128 lanes x 512 columns of 32 bits per CTA; an address is lane << 16 | column. A
-// kernel uses one cta_group for all its instructions: here always 2.
+// kernel uses one cta_group for all its instructions: 2 here, 1 in the namespace `single`.
 #pragma once
 
 #include <cstdint>
@@ -157,5 +157,52 @@ __device__ __forceinline__ void load_columns(uint32_t (&r)[64], uint32_t address
                  "=r"(r[61]), "=r"(r[62]), "=r"(r[63])
                : "r"(address));
 }
+
+// ---- cta_group::1: one CTA by itself ------------------------------------------------------------
+
+namespace single {
+
+// kind::f16, BF16 x BF16 -> F32, both K-major (table 42): bit 4 D = F32, 7 and 10 BF16, 17.. N / 8,
+// 24.. M / 16.
+__host__ __device__ constexpr uint32_t instruction_descriptor_bf16(uint32_t m, uint32_t n) {
+  return 1u << 4 | 1u << 7 | 1u << 10 | (n / 8) << 17 | (m / 16) << 24;
+}
+
+template <int COLUMNS> __device__ __forceinline__ void alloc(uint32_t to_shared) {
+  asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(to_shared),
+               "n"(COLUMNS)
+               : "memory");
+}
+
+__device__ __forceinline__ void relinquish_alloc_permit() {
+  asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" ::: "memory");
+}
+
+template <int COLUMNS> __device__ __forceinline__ void dealloc(uint32_t address) {
+  asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(address), "n"(COLUMNS)
+               : "memory");
+}
+
+// D[128, N] (+)= A[128, 16] x B[N, 16]^T; D is overwritten where `accumulate` is false.
+__device__ __forceinline__ void mma_bf16(uint32_t d, uint64_t a, uint64_t b, uint32_t instruction,
+                                         bool accumulate) {
+  asm volatile("{\n"
+               ".reg .pred accumulate;\n"
+               "setp.ne.b32 accumulate, %4, 0;\n"
+               "tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, accumulate;\n"
+               "}" ::"r"(d),
+               "l"(a), "l"(b), "r"(instruction), "r"(static_cast<uint32_t>(accumulate))
+               : "memory");
+}
+
+// One arrival once all earlier MMAs of this thread are complete, including their reads of shared
+// memory.
+__device__ __forceinline__ void commit(uint32_t barrier) {
+  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(
+                   barrier)
+               : "memory");
+}
+
+} // namespace single
 
 } // namespace kernelrig::tcgen05

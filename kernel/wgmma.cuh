@@ -80,4 +80,27 @@ template <int REGISTERS> __device__ __forceinline__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }
 
+// D[64, 64] (+)= A[64, 16] x B[64, 16]^T in BF16; D is overwritten where `accumulate` is false.
+// Thread t holds in d[4 j + 2 h + e] row 16 (t / 32) + t % 32 / 4 + 8 h, column 8 j + 2 (t % 4) +
+// e.
+__device__ __forceinline__ void mma_m64n64k16_bf16(float (&d)[32], uint64_t a, uint64_t b,
+                                                   bool accumulate) {
+  asm volatile("{\n"
+               ".reg .pred accumulate;\n"
+               "setp.ne.b32 accumulate, %34, 0;\n"
+               "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+               "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+               "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+               "%32, %33, accumulate, 1, 1, 0, 0;\n"
+               "}"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]),
+                 "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]),
+                 "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),
+                 "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),
+                 "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
+                 "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+                 "+f"(d[30]), "+f"(d[31])
+               : "l"(a), "l"(b), "r"(static_cast<uint32_t>(accumulate)));
+}
+
 } // namespace kernelrig::wgmma

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kernelrig.bench import interleave
-from kernelrig.model import Bench, Command, Pattern, Slot, Stage
+from kernelrig.model import Bench, Command, Kernel, Pattern, Slot, Stage
 from kernelrig.stages.checksum.command import watchdog_s
 from kernelrig.stages.context import Setup, problem_words
 from kernelrig.stages.plain.command import program_command
@@ -77,7 +77,7 @@ def _lone_command(stage: Stage, bench: Bench, number: int, slot: Slot, setup: Se
         command = program_command(name, stage, setup)
         return replace(command, env={**command.env, "KERNELRIG_SAMPLES": f"{name}.samples"})
     command = timed_command(name, slot_stage(stage, bench, slot), setup)
-    if kernel.baseline:
+    if _chooses(kernel):
         return replace(command, env={CHOICE: choice_file(slot.candidate)})
     return command
 
@@ -95,7 +95,7 @@ def relay_commands(
     stage: Stage, bench: Bench, slots: Sequence[Slot], setups: Sequence[Setup]
 ) -> tuple[Command, ...]:
     """Return a command for each baseline that may have to choose, then the relay itself."""
-    choosing = [i for i, s in enumerate(setups) if s.kernel.baseline]
+    choosing = [i for i, s in enumerate(setups) if _chooses(s.kernel)]
     limited = _limited(stage, slots)
     lines = [f"dd if=/dev/zero of={RELAY} bs={len(slots)} count=1 2>{RELAY}.dd || exit 1"]
     for (candidate, process), own in slots_of(slots).items():
@@ -112,6 +112,11 @@ def relay_commands(
         *(choose_command(stage, i, setups[i]) for i in choosing),
         Command(RELAY, ("sh", "-c", script), limited.time_s, core_dump=True),
     )
+
+
+def _chooses(kernel: Kernel) -> bool:
+    """Return whether a library may choose the kernels: an operation's launch is its own."""
+    return kernel.baseline and not kernel.is_operation
 
 
 def choice_file(candidate: int) -> str:

@@ -84,7 +84,8 @@ __device__ __forceinline__ void multiply(const CUtensorMap &a_map, const CUtenso
       tcgen05::single::mma_bf16(accumulator, tcgen05::matrix_descriptor(a),
                                 tcgen05::matrix_descriptor(b), INSTRUCTION, step > 0 || part > 0);
     }
-    tcgen05::single::commit(base + Config::INPUTS_RELEASED + 8 * stage);
+    if (step + Config::STAGES < steps) // or nobody waits, and the CTA may be gone when it arrives
+      tcgen05::single::commit(base + Config::INPUTS_RELEASED + 8 * stage);
   }
   tcgen05::single::commit(base + Config::ACCUM_READY);
 }

@@ -19,7 +19,7 @@ BROKEN = {
 """Template -> what is replaced in it, by what, and what is said then."""
 
 
-def tested(root: Path, kernel: str) -> Completed:
+def outcome_of(root: Path, kernel: str) -> Completed:
     words = (sys.executable, "-m", "kernelrig", "remote-test", "--kernel", kernel)
     env = {"PYTHONPATH": str(ROOT / "ci"), "PATH": "/usr/bin:/bin", "HOME": str(root)}
     return run_process(words, cwd=root, env=env, timeout_s=600)
@@ -33,12 +33,12 @@ def test_each_template_passes_and_a_broken_one_fails(tmp_path: Path) -> None:
     (tmp_path / "artifacts/tools").symlink_to((ROOT / "artifacts/tools").resolve())
     for template in SOURCES:
         add_kernel(tmp_path, template, template)
-        good = tested(tmp_path, template)
+        good = outcome_of(tmp_path, template)
         assert (good.exit_code, good.stdout.split(":")[0]) == (0, "pass"), good.stdout + good.stderr
         source = tmp_path / f"kernel/{template}.cu"
         text, (old, new, said) = source.read_text(), BROKEN[template]
         assert old in text
         source.write_text(text.replace(old, new))
-        bad = tested(tmp_path, template)
+        bad = outcome_of(tmp_path, template)
         assert bad.exit_code == 1, bad.stdout + bad.stderr
         assert said in " ".join(bad.stdout.split())

@@ -64,7 +64,7 @@ def init(program: list[str]) -> Reply:
         raise ConfigError("init takes one program", "add the others to kernel/kernels.yaml")
     written = init_project(new_root(), Path(program[0]) if program else None)
     text = "\n".join(f"wrote {name}" for name in written) or "everything is there already"
-    return Reply(f"{text}\nnext: kernelrig build, kernelrig check")
+    return Reply(f"{text}\nnext: kernelrig remote-test")
 
 
 @command(

@@ -23,6 +23,7 @@ from kernelrig.model import (
     Kernel,
     Pattern,
     Plan,
+    ProgramCase,
     Remote,
     Stage,
     StageKind,
@@ -249,3 +250,20 @@ def test_a_given_build_that_nobody_would_run_is_refused(
     with pytest.raises(ConfigError) as error:
         choose_builds([given(name) for name in names], "gemm", "sm_100a", named)
     assert error.value.message == f"--build {told}"
+
+
+def test_a_case_that_a_plain_program_lacks_is_named_unless_every_plan_has_it() -> None:
+    kernel = Kernel(
+        "p",
+        {"sm_90a": "p.cu"},
+        {"production": Variant("production", "p")},
+        level=0,
+        program_cases={"small": ProgramCase("small")},
+    )
+    for case in ("", "smoke", "full", "small"):
+        require_sense(kernel, Plan("own", (Stage("s", StageKind.CHECKSUM, case),)))
+    with pytest.raises(ConfigError) as caught:
+        require_sense(kernel, Plan("own", (Stage("s", StageKind.CHECKSUM, "smal"),)))
+    assert str(caught.value) == (
+        "unknown case 'smal' of p (stage s); known: small; did you mean 'small'?"
+    )

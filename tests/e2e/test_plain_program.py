@@ -75,6 +75,7 @@ def first(project: Project) -> Answer:
 
 def test_a_program_gets_its_files_environment_and_arguments_by_case(first: Answer) -> None:
     assert (first.exit_code, first.sentences) == (0, [])
+    assert "was not written" not in first.progress
     logs = {p.parent.name: p.read_text() for p in first.folder.glob("stages/*/program.stdout.log")}
     assert logs["01-smoke"] == "mode small read apple\n"
     assert logs["06-checksum"].startswith("mode whole read apple\navg 0.002 us")

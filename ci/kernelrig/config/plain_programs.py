@@ -16,7 +16,8 @@ _NEW = ("env", "files", "must_print", "must_not_print", "metrics")
 """Keys that came with schema 3."""
 CASES, PROGRAM_CASES = "cases", "program_cases"
 """The key in the file, and the field of the record that holds those of a plain program."""
-_OF_PLANS = ("smoke", "sanitizer", "full")
+OF_PLANS = ("smoke", "sanitizer", "full")
+"""Cases that the plans which come with the package name: a plain program need not have them."""
 MOST_PATTERN = 1000
 _UNITS: Mapping[str, tuple[str, str]] = {
     "ns": ("ns", "lower"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from kernelrig.config.plain_programs import OF_PLANS
 from kernelrig.errors import ConfigError
 from kernelrig.files.validation import nearest
 from kernelrig.model import Build, Kernel, Pattern, Plan, RecordedRemote, Remote, StageKind
@@ -207,6 +208,15 @@ def narrow(plan: Plan, only: Sequence[str]) -> Plan:
     )
 
 
+def require_case(kernel: Kernel, case: str, of: str) -> None:
+    """Raise ConfigError for a case that a plain program does not have, and no plan takes as read.
+
+    `of` says what names it, in the message.
+    """
+    if case and case not in OF_PLANS:
+        choose(kernel.program_cases, case, "case", of)
+
+
 def require_sense(kernel: Kernel, plan: Plan) -> None:
     """Raise ConfigError for a plan that the kernel cannot pass, before a host costs money.
 
@@ -216,6 +226,8 @@ def require_sense(kernel: Kernel, plan: Plan) -> None:
     for stage in (s for s in plan.on_host if s.variant):
         named_by = f"{kernel.name} (stage {stage.name} of plan {plan.name})"
         choose(kernel.variants, stage.variant, "variant", named_by)
+    for stage in () if kernel.level else plan.on_host:
+        require_case(kernel, stage.case, f"{kernel.name} (stage {stage.name})")
     on_host = plan.on_host if kernel.level else ()
     for stage in on_host:
         choose(kernel.cases, stage.case or "full", "case", f"{kernel.name} (stage {stage.name})")

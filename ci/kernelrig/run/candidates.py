@@ -14,7 +14,13 @@ from pathlib import Path
 from kernelrig import build, config
 from kernelrig.build.worktree import checkout
 from kernelrig.config.constraints import MOST_SAMPLES
-from kernelrig.config.selection import choose, choose_kernel, choose_remote, choose_targets
+from kernelrig.config.selection import (
+    choose,
+    choose_kernel,
+    choose_remote,
+    choose_targets,
+    require_case,
+)
 from kernelrig.errors import ConfigError
 from kernelrig.model import (
     Bench,
@@ -104,7 +110,7 @@ def prepare_bench(root: Path, request: BenchRequest) -> RunSpec:
     stage = Stage(
         PLAN,
         StageKind.BENCH,
-        case=request.case if first.kernel.level else "",
+        case=request.case,
         time_s=120.0,
         warmup_s=request.warmup_s,
         samples=request.samples,
@@ -179,3 +185,5 @@ def _given(kernels: Mapping[str, Kernel], w: Named, remote: Remote) -> BuildSpec
 def _require_timed(kernel: Kernel, case: str) -> None:
     if kernel.level:
         choose(kernel.cases, case, "case", kernel.name)
+    else:
+        require_case(kernel, case, kernel.name)

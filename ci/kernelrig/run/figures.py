@@ -22,7 +22,7 @@ from statistics import median
 
 from kernelrig import build, stages
 from kernelrig.bench.slots import WARM_UP
-from kernelrig.errors import CiError, ConfigError
+from kernelrig.errors import CiError, ConfigError, ProtocolError
 from kernelrig.files import rundir, serialization
 from kernelrig.model import (
     PROFILE_FIGURES,
@@ -164,18 +164,17 @@ def _of_metrics(run: Run, record: StageRecord, host: Host) -> Iterator[Observed]
         build=record.build,
     )
     for check in record.checks:
-        if check.name in run.kernel.metrics and check.facts.get("metric") == check.name:
-            facts = check.facts
-            yield replace(
-                of,
-                metric=check.name,
-                case=facts["case"],
-                value=float(facts["value"]),
-                low=float(facts["least"]),
-                high=float(facts["most"]),
-                samples=int(facts["processes"]),
-                unit=facts.get("unit", ""),
-            )
+        facts = check.facts
+        if check.name not in run.kernel.metrics or facts.get("metric") != check.name:
+            continue
+        try:
+            value, low, high = (float(facts[key]) for key in ("value", "least", "most"))
+            samples = int(facts["processes"])
+        except (KeyError, ValueError) as e:
+            raise ProtocolError(f"{record.name} of {run.id}: {check.name} is no figure: {e}") from e
+        case, unit = facts.get("case", ""), facts.get("unit", "")
+        figure = replace(of, metric=check.name, case=case, samples=samples, unit=unit)
+        yield replace(figure, value=value, low=low, high=high)
 
 
 def _timing(

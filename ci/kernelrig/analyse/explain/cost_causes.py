@@ -43,14 +43,14 @@ _LOOKS: Sequence[tuple[float, Callable[[Evidence], Iterator[CostCause]]]] = (
     (1.0, loop_causes.sums_in_memory),
     (1.0, warp_causes.idle_warps),
     (1.0, access_causes.reads_again),
-    (1.0, warp_causes.uneven_sms),
+    (0.9, warp_causes.uneven_sms),
     (1.0, warp_causes.small_grid),
     (0.9, warp_causes.power),
     (0.8, warp_causes.short_ring),
     (0.7, warp_causes.barriers),
     (0.6, warp_causes.low_occupancy),
     (0.8, load_causes.loaded_again),
-    (0.6, load_causes.few_loads),
+    (0.55, load_causes.few_loads),
 )
 """Each with its rank: those of less than 1 are often what others lead to."""
 _LATER = {"scattered": 0.7}

@@ -414,6 +414,11 @@ PAIR = tuple(
         ("(h) the pair has not met before the alloc", "meet wait", "", "tmem", ("alloc",)),
         ("(h) the pair does not meet before the dealloc", "leave wait", "", "barrier-misuse",
          ("exit arrive",)),
+        ("(h) one CTA frees before the barrier, the other behind it", "dealloc",
+         "setp.ne.u32 %p8, %r30, 0; @!%p8 tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r10, 32;"
+         " barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;"
+         " @%p8 tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r10, 32; ret;", "deadlock",
+         ("dealloc", "exit wait")),
         ("inits not published", "publish", "", "barrier-misuse", ("load a", "load b", "commit")),
         ("tensor memory leaks", "dealloc", "", "leak", ("alloc",)),
         ("an mma of one CTA in a pair", "first",

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 SHARE = 0.95
 """Of the wrong elements, that must fit."""
 _SAMPLE = 4096
+_GLANCE = 128
+"""Wrong elements that most hypotheses are dropped by."""
 _MOST_PRODUCTS = 1 << 33
 _STEPS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256)
 _SHIFTS = tuple(sign * step for step in _STEPS for sign in (1, -1))
@@ -138,12 +140,13 @@ def pattern_of(output: Output, product: Product | None) -> Pattern | None:
     if output.got.ndim != 2:
         return None
     rows, columns = np.nonzero(~output.right)
-    if len(rows) > _SAMPLE:
-        some = np.random.default_rng(0).choice(len(rows), _SAMPLE, replace=False)
-    else:
-        some = np.arange(len(rows))
+    rng = np.random.default_rng(0)
+    some = rng.permutation(len(rows))[:_SAMPLE]
+    few = some[:_GLANCE]
     most, best = 0, None
     for tried in _hypotheses(output, product):
+        if _fits(output, tried, rows[few], columns[few]) < SHARE * 0.85 * len(few):
+            continue
         if _fits(output, tried, rows[some], columns[some]) < SHARE * 0.95 * len(some):
             continue
         if (count := _fits(output, tried, rows, columns)) > most:

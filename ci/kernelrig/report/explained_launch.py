@@ -78,10 +78,12 @@ def _cause(c: CostCause) -> str:
 
 def _interval(c: CostCause) -> str:
     least, most = (1 / (1 - percent / 100) for percent in (c.least_percent, c.most_percent))
-    return (
-        f"{c.least_percent:.1f} to {c.most_percent:.1f}% of the time"
-        f" ({least:.2f} to {most:.2f} times as fast), estimated"
-    )
+    return f"{time_saved(c)} ({least:.2f} to {most:.2f} times as fast), estimated"
+
+
+def time_saved(c: CostCause) -> str:
+    """Return the interval that removing a cause is estimated to save."""
+    return f"{c.least_percent:.1f} to {c.most_percent:.1f}% of the time"
 
 
 def _power(p: PowerUse | None) -> str:

@@ -7,7 +7,7 @@ import pytest
 from kernelrig.emu.launch.engines import NATIVE, NUMPY
 from kernelrig.emu.observe import event_timeline as observed
 from kernelrig.emu.observe.event_timeline import TimelineObserver
-from kernelrig.model import Flow, Timeline
+from kernelrig.model import Flow, Timeline, Track
 
 from tests.emu.harness import run_ptx
 
@@ -100,3 +100,13 @@ def test_events_over_the_limit_are_counted_and_left_out(monkeypatch: pytest.Monk
     assert cut.left_out > 0
     assert 0 < len(cut.slices) < len(whole.slices)
     assert all(one.start <= 2 * 4 for one in cut.slices)
+
+
+def test_the_ends_of_operations_in_flight_are_no_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    observer = TimelineObserver()
+    observer._flying = {object(): observed._Operation(0, 1, "copy", ())}  # type: ignore[dict-item]
+    observer._tracks = [Track("CTA 0", "operations in flight")]
+    monkeypatch.setattr(observed, "MOST_EVENTS", 4)
+    observer.events = 4
+    timeline = observer.timeline("")
+    assert (timeline.left_out, len(timeline.slices)) == (0, 1)

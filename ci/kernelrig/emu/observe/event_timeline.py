@@ -56,7 +56,8 @@ class TimelineObserver(Hooks):
 
     def timeline(self, title: str) -> Timeline:
         """Return what was recorded; a warp is named by the function most of its events are in."""
-        for op in tuple(self._flying):
+        left_out = max(self.events - MOST_EVENTS, 0)
+        for op in tuple(self._flying):  # their ends are no events
             self.op_done(op)
         tracks = list(self._tracks)
         for track, functions in self._functions.items():
@@ -68,7 +69,7 @@ class TimelineObserver(Hooks):
             tuple(tracks),
             tuple(sorted(self.slices, key=lambda s: (s.start, s.track))),
             tuple(self.flows),
-            max(self.events - MOST_EVENTS, 0),
+            left_out,
         )
 
     def started(self, machine: Machine) -> None:

@@ -18,6 +18,7 @@ from kernelrig.model import (
     SourceRole,
     TimingAnalysis,
 )
+from kernelrig.report.explained_launch import time_saved
 from kernelrig.report.page.content import Content
 from kernelrig.report.page.launch_charts import (
     budget_chart,
@@ -75,7 +76,7 @@ def _worth_trying(tried: list[CostCause]) -> Html:
             "li",
             tag("b", c.name),
             f" at {', '.join(c.at)}" if c.at else "",
-            tag("span", f"{_interval(c)}, estimated", class_="label"),
+            tag("span", f"{time_saved(c)}, estimated", class_="label"),
             tag("p", c.means),
             tag("p", tag("b", "do"), " ", c.do, class_="fix"),
             tag("p", _numbers(c.figures), class_="more"),
@@ -88,12 +89,8 @@ def _worth_trying(tried: list[CostCause]) -> Html:
 def _other_causes(others: list[CostCause]) -> Html:
     if not others:
         return Html()
-    rows = [(c.name, _interval(c), _numbers(c.figures)) for c in others]
+    rows = [(c.name, time_saved(c), _numbers(c.figures)) for c in others]
     return join(tag("h3", "Other causes"), table(("cause", "saves (estimated)", "figures"), rows))
-
-
-def _interval(c: CostCause) -> str:
-    return f"{c.least_percent:.1f} to {c.most_percent:.1f}% of the time"
 
 
 def _figures(x: Explanation) -> Html:

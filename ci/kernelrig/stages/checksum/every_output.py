@@ -125,27 +125,25 @@ def expected_rows(
 ) -> Iterator[tuple[int, Expected]]:
     """Yield the expected output in blocks of rows, each with the number of its first row.
 
-    The blocks of a small output are kept: several schedules and stages compare with them.
+    A small output is kept: several schedules and stages compare with it.
     """
-    how = (function, pattern, seed, accum_tol, shape)
-    block = _kept_rows if rows * shape.n <= KEPT else _made_rows
-    for first in range(0, rows, ROWS_AT_ONCE):
-        yield first, block(first, min(ROWS_AT_ONCE, rows - first), *how)
+    made = _kept_output if rows * shape.n <= KEPT else _made_rows
+    yield from made(rows, function, pattern, seed, accum_tol, shape)
 
 
 def _made_rows(
-    first: int,
-    count: int,
-    function: Function,
-    pattern: Pattern,
-    seed: int,
-    accum_tol: float,
-    shape: Shape,
-) -> Expected:
-    return _output_rows(function, pattern, seed, accum_tol, shape).rows(first, count)
+    rows: int, function: Function, pattern: Pattern, seed: int, accum_tol: float, shape: Shape
+) -> Iterator[tuple[int, Expected]]:
+    output = _output_rows(function, pattern, seed, accum_tol, shape)
+    for first in range(0, rows, ROWS_AT_ONCE):
+        yield first, output.rows(first, min(ROWS_AT_ONCE, rows - first))
 
 
-_kept_rows = lru_cache(maxsize=4 * KEPT // (ROWS_AT_ONCE * 768))(_made_rows)
+@lru_cache(maxsize=4)
+def _kept_output(
+    rows: int, function: Function, pattern: Pattern, seed: int, accum_tol: float, shape: Shape
+) -> tuple[tuple[int, Expected], ...]:
+    return tuple(_made_rows(rows, function, pattern, seed, accum_tol, shape))
 
 
 @lru_cache(maxsize=4)

@@ -140,6 +140,23 @@ def test_warps_that_end_early_are_named_and_those_that_feed_tensor_cores_are_not
     assert fed.most_percent < cause.most_percent / 2, "tensor cores work while warps wait"
 
 
+def test_a_busy_tensor_pipe_at_the_power_limit_leaves_little_to_gain() -> None:
+    lines: tuple[tuple[str, int, int, dict[str, int]], ...] = (
+        ("UTMALDG.2D [UR8], [UR4]", 10, 1, {}),
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", 1000, 32, {}),
+        ("LDS R9, [R5]", 1000, 32, {"barrier": 100}),
+    )
+
+    def most(clock_hz: float, tensor: float) -> float:
+        values = LAUNCH | {"gpc__cycles_elapsed.avg.per_second": clock_hz}
+        e = Evidence(values, QUIET | {"tensor": tensor}, code(WORK, *lines), None)
+        return max(c.most_percent for c in find_causes(e) if c.name == "many-barriers")
+
+    assert most(1.98e9, 0.76) > 16, "what is left up to 92% of its peak"
+    assert most(1.5e9, 0.76) < 8
+    assert most(1.5e9, 0.5) > 30, "the pipe idles half of the time"
+
+
 def test_too_few_warps_are_named_where_latency_is_not_hidden() -> None:
     few = {
         "launch__occupancy_limit_shared_mem": 1.0,

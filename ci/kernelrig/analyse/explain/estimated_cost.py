@@ -25,6 +25,7 @@ REACHABLE = 0.92
 """Of a unit's peak: what copies and products that are tuned to it reach on an H200."""
 _PIPES = ("issue", "alu", "fma", "fp64", "special", "l1")
 """These get to their peak; DRAM, and the tensor pipe of a real product, do not."""
+_TENSOR_BOUND = 0.7
 _SPREAD = math.sqrt(2)
 _MOST_PERCENT = 99.9
 """That is said to be saved: something of a launch is left, and a speedup is finite."""
@@ -61,7 +62,10 @@ def most_saved(e: Evidence, *relieved: str) -> float:
     """Return the share of time that can go at the most, where these units do less than before."""
     pipes = max((e.units.get(u, 0.0) for u in _PIPES if u not in relieved), default=0.0)
     memory = e.busiest("l2", *_PIPES, *relieved) / REACHABLE
-    return max(0.0, 1.0 - max(pipes, memory))
+    tensor = e.units.get("tensor", 0.0) / REACHABLE
+    left = max(0.0, 1.0 - max(pipes, memory))
+    # A tensor pipe that is busy draws the power: at the limit fewer cycles are slower ones.
+    return min(left, (1.0 - tensor) * e.idle_cost) if tensor > _TENSOR_BOUND else left
 
 
 def waiting(c: CountedInstruction) -> int:

@@ -86,9 +86,14 @@ class Evidence:
         with fewer of them the clock falls further.
         """
         active = self.value("smsp__issue_active.avg.per_cycle_active")
+        return min(1.0, max(0.0, 1.0 - active)) * self.idle_cost
+
+    @property
+    def idle_cost(self) -> float:
+        """What a cycle without work costs, of one at the highest clock: less at the power limit."""
         now, most = self.clocks
         slowed = rising(_NEAR - now / most, 0.0, _NEAR - _LOW) if now and most else 0.0
-        return min(1.0, max(0.0, 1.0 - active)) * (1.0 - slowed * (1.0 - _SLOWED))
+        return 1.0 - slowed * (1.0 - _SLOWED)
 
     @property
     def is_specialised(self) -> bool:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kernelrig.config.new_kernel import SOURCES, add_kernel
+from kernelrig.config.new_kernel import TEMPLATE_NAMES, add_kernel
 from kernelrig.config.new_project import init_project
 from kernelrig.proc import Completed, run_process
 
@@ -15,6 +15,7 @@ BROKEN = {
     "plain": ("a * x[i] + y[i]", "a * x[i] - y[i]", "nothing that it printed matches must_print"),
     "elementwise": ("0.044715f", "0.144715f", "nothing that it printed matches must_print"),
     "gemm": ("__syncthreads(); // everyone", "// everyone", "race at kernel/gemm.cu:"),
+    "operation": ("      to[column] =", "      if (column != 7) to[column] =", "never written"),
 }
 """Template -> what is replaced in it, by what, and what is said then."""
 
@@ -31,7 +32,7 @@ def test_each_template_passes_and_a_broken_one_fails(tmp_path: Path) -> None:
     init_project(tmp_path)
     (tmp_path / "artifacts").mkdir()
     (tmp_path / "artifacts/tools").symlink_to((ROOT / "artifacts/tools").resolve())
-    for template in SOURCES:
+    for template in TEMPLATE_NAMES:
         add_kernel(tmp_path, template, template)
         good = outcome_of(tmp_path, template)
         assert (good.exit_code, good.stdout.split(":")[0]) == (0, "pass"), good.stdout + good.stderr

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from kernelrig import config
-from kernelrig.config.new_kernel import SOURCES, add_kernel
+from kernelrig.config.new_kernel import HARNESS, SOURCES, add_kernel
 from kernelrig.config.new_project import init_project
 from kernelrig.errors import ConfigError
 
@@ -32,6 +33,33 @@ def test_each_template_becomes_a_kernel_beside_the_others(root: Path) -> None:
     assert text.startswith(before)  # comments on saxpy stay with it
 
 
+def test_an_operation_comes_with_its_reference_and_the_harness(root: Path) -> None:
+    written = add_kernel(root, "act", "operation")
+    kernel = config.load_kernels(root)["act"]
+    assert kernel.is_operation
+    assert kernel.reference_text == (root / "kernel/act.py").read_text()
+    headers = {f"kernel/harness/{p.name}" for p in HARNESS.glob("*.cuh")}
+    assert set(written) == {"kernel/act.cu", "kernel/act.py", "kernel/kernels.yaml"} | headers
+    other = add_kernel(root, "another", "operation")  # the headers are there already
+    assert other == ["kernel/another.cu", "kernel/another.py", "kernel/kernels.yaml"]
+
+
+def test_every_header_that_the_harness_includes_comes_with_it() -> None:
+    included = {
+        name
+        for path in HARNESS.glob("*.cuh")
+        for name in re.findall(r'#include "([^"]+)"', path.read_text())
+    }
+    assert included <= {path.name for path in HARNESS.glob("*.cuh")}
+
+
+def test_a_header_of_another_text_is_in_the_way(root: Path) -> None:
+    (root / "kernel/harness").mkdir()
+    (root / "kernel/harness/ptx.cuh").write_text("// mine\n")
+    with pytest.raises(ConfigError, match=r"kernel/harness/ptx\.cuh is there, with another text"):
+        add_kernel(root, "act", "operation")
+
+
 def test_a_file_of_schema_2_is_made_one_of_3(root: Path) -> None:
     path = root / "kernel/kernels.yaml"
     path.write_text("schema: 2 # old\nkernels:\n    saxpy: {sources: saxpy.cu}")
@@ -48,7 +76,7 @@ def test_a_file_of_schema_2_is_made_one_of_3(root: Path) -> None:
             "",
             "act",
             "gemn",
-            "unknown template 'gemn'; templates: plain, elementwise, gemm",
+            "unknown template 'gemn'; templates: plain, elementwise, gemm, operation",
         ),
         ("", "../act", "plain", "'../act' cannot be a kernel's name"),
         ("", "saxpy", "plain", "kernel/kernels.yaml has a kernel 'saxpy' already"),

@@ -17,6 +17,10 @@ from kernelrig.files.validation import nearest
 
 SOURCES = {"plain": "saxpy.cu", "elementwise": "elementwise.cu", "gemm": "gemm.cu"}
 """Template -> its source; its entry is in new-TEMPLATE.yaml."""
+OPERATION = "operation"
+"""The template that comes with the harness's headers and a reference."""
+TEMPLATE_NAMES = (*SOURCES, OPERATION)
+HARNESS = Path(__file__).parents[1] / "harness"
 
 
 def add_kernel(root: Path, name: str, template: str) -> list[str]:
@@ -25,17 +29,16 @@ def add_kernel(root: Path, name: str, template: str) -> list[str]:
     Nothing is overwritten, and the rest of kernels.yaml stays as it is. ConfigError for a name that
     is taken, and for a file that cannot be edited; then nothing is written.
     """
-    if template not in SOURCES:
-        known = ", ".join(SOURCES)
+    if template not in TEMPLATE_NAMES:
+        known = ", ".join(TEMPLATE_NAMES)
         raise ConfigError(
-            f"unknown template '{template}'; templates: {known}{nearest(template, SOURCES)}"
+            f"unknown template '{template}'; templates: {known}{nearest(template, TEMPLATE_NAMES)}"
         )
     if not is_name(name):
         raise ConfigError(f"'{name}' cannot be a kernel's name", "use letters, digits, '_' and '-'")
     if name in load_kernels(root):
         raise ConfigError(f"{KERNELS} has a kernel '{name}' already", "choose another name")
-    source = f"{Path(KERNELS).parent}/{name}.cu"
-    texts = {source: (TEMPLATES / SOURCES[template]).read_text(encoding="utf-8")}
+    texts = _texts(Path(KERNELS).parent, name, template)
     if wrong := conflicts(root, texts):
         raise ConfigError("\n".join(["nothing was written:", *wrong]), "choose another name")
     entry = (TEMPLATES / f"new-{template}.yaml").read_text(encoding="utf-8")
@@ -43,6 +46,23 @@ def add_kernel(root: Path, name: str, template: str) -> list[str]:
     written = write_new(root, texts)
     write_atomic(root / KERNELS, text)
     return [*written, KERNELS]
+
+
+def _texts(folder: Path, name: str, template: str) -> dict[str, str]:
+    """Return the files of a new kernel besides its entry; of an operation the harness too."""
+    if template != OPERATION:
+        return {f"{folder}/{name}.cu": _read(TEMPLATES / SOURCES[template])}
+    headers = sorted(HARNESS.glob("*.cuh"))
+    source = _read(HARNESS / "softmax.cu").replace('"../operation.cuh"', '"harness/operation.cuh"')
+    return {
+        f"{folder}/{name}.cu": source,
+        f"{folder}/{name}.py": _read(HARNESS / "softmax-reference.txt"),
+        **{f"{folder}/harness/{header.name}": _read(header) for header in headers},
+    }
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 def _of_schema_3(document: Document) -> Document:

@@ -70,7 +70,8 @@ def init(program: list[str]) -> Reply:
 @command(
     help={
         "name": "name of the kernel and of its source, kernel/NAME.cu",
-        "template": "plain, elementwise or gemm: programs that check themselves",
+        "template": "plain, elementwise or gemm: programs that check themselves; operation: a"
+        " function of named tensors, with the harness's headers and a reference in NumPy",
     }
 )
 def new(name: str, template: str = "plain") -> Reply:

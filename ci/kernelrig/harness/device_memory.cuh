@@ -1,0 +1,1 @@
+../../../kernel/device_memory.cuh

@@ -1,0 +1,1 @@
+../../../kernel/guarded_run.cuh

@@ -1,0 +1,1 @@
+../../../kernel/launch_file.cuh

@@ -1,0 +1,1 @@
+../../../kernel/memory_layout.cuh

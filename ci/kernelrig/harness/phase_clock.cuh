@@ -1,0 +1,1 @@
+../../../kernel/phase_clock.cuh

@@ -1,0 +1,1 @@
+../../../kernel/result.cuh

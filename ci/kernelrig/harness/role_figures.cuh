@@ -1,0 +1,1 @@
+../../../kernel/role_figures.cuh

@@ -1,0 +1,1 @@
+../../../kernel/examples/softmax.cu

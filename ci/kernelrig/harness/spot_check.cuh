@@ -1,0 +1,1 @@
+../../../kernel/spot_check.cuh

@@ -1,0 +1,1 @@
+../../../kernel/tcgen05.cuh

@@ -1,0 +1,1 @@
+../../../kernel/tensor_map_rules.cuh

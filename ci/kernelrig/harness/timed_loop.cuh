@@ -1,0 +1,1 @@
+../../../kernel/timed_loop.cuh

@@ -1,0 +1,1 @@
+../../../kernel/trace_role.cuh

@@ -17,7 +17,7 @@ _ENOUGH_BYTES = 24 << 10
 _BUSY_L1, _HITS = 0.7, 0.75
 _QUEUES = ("long_sb", "lg", "mio", "tex", "not_selected")
 _FULL = 0.75
-"""Busy share of L2 or DRAM, from which on memory is full."""
+"""Busy share of a level of memory, from which on it is full."""
 _SHORT = (10_000.0, 40_000.0)
 """Cycles of a launch that starts and ends most of its time, and of one that hardly does."""
 
@@ -29,7 +29,7 @@ def few_loads(e: Evidence) -> Iterator[CostCause]:
     is another cause's.
     """
     dram = e.units.get("dram", 0.0)
-    use = max(dram, e.units.get("l2", 0.0))
+    use = max(dram, e.units.get("l2", 0.0), e.units.get("l1", 0.0))
     if e.source is None or use > _FULL or not e.code or e.is_specialised:
         return
     base = e.code[0].address

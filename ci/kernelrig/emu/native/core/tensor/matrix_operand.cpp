@@ -86,7 +86,7 @@ UnitPattern pattern_of(const Key& key) {
 // What is shifted to its place in a float, with copies of its sign, lacks the difference of the
 // biases, 2^120; it is exact of subnormals too.
 float of_e4m3(uint8_t code) {
-  const uint32_t bits = uint32_t(int32_t(int8_t(code)) << 20) & 0x87F00000;
+  const uint32_t bits = uint32_t(int32_t(int8_t(code))) << 20 & 0x87F00000;
   const float value = bits_as<float>(bits) * 0x1p120f;
   return (bits & 0x7F00000) == 0x7F00000 ? bits_as<float>(0x7FC00000u) : value;
 }

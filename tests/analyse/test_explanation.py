@@ -319,6 +319,8 @@ def test_a_lock_that_warps_try_for_is_a_busy_wait() -> None:
     tried = "ATOMG.E.CAS.STRONG.GPU PT, R8, [R4], R6, R7"
     lock = tuple((t.replace("LDS R8, [UR4+0x400]", tried), n, s) for t, n, s in POLLED)
     assert next(iter(of_code(lock))) == "busy-waits"
+    largest = row("      FMNMX R6, R8, R5, !PT", 4000, wait=10)
+    assert "busy-waits" not in of_code((*lock[:2], largest, *lock[2:])), "an atomic maximum"
     counted = tuple((t.replace(".CAS", ".ADD"), n, s) for t, n, s in lock)
     assert "busy-waits" not in of_code(counted)
 

@@ -1,10 +1,12 @@
 """What costs a launch time, and the share of its time that each cause explains: a model of ours.
 
 A cause makes a unit do work that need not be, or makes warps stand while nothing issues. What it
-costs is estimated twice: as the time for which it keeps its unit busy, and as the share of idle
-issue slots whose stalls lie where the cause is. The larger of both is the estimate. What is gained
-can be no more than what the next unit leaves: a unit does not get beyond REACHABLE of its peak. L2
-sets no such limit: its busiest part goes beyond what ncu counts as its peak once caches are warm.
+costs is estimated as the time for which it keeps its unit busy, as the share of idle issue slots
+whose stalls lie where the cause is, or, of waits and of instructions that go, as the share of the
+warps' time that is spent there while no other warp could issue. The largest that a cause has is the
+estimate. What is gained can be no more than what the next unit leaves: a unit does not get beyond
+REACHABLE of its peak. L2 sets no such limit: its busiest part goes beyond what ncu counts as its
+peak once caches are warm.
 
 The interval ends at the estimate times the square root of two, or at that most, and is no wider
 than a factor of two, in the time that is saved and in how many times as fast the launch becomes.

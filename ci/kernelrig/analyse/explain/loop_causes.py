@@ -16,6 +16,7 @@ _LONGEST_POLL = 24
 _LOADS = ("LDG", "LD", "LDS")
 _TRIES = re.compile(r"\bATOM[GS]?(?:\.\w+)*\.(?:CAS|EXCH)")
 """Atomic operations of a lock."""
+_COMPARE = ("ISETP", "FSETP", "LOP3", "R2UR", "BRA", "ATOM", "ATOMG", "ATOMS")
 _STORES = ("STG", "ST", "STS", "RED", "REDG", "UTMASTG", "UBLKCP")
 _NEAR = 256
 """Instructions behind a store within which the same address is accessed again."""
@@ -63,8 +64,19 @@ def _polls(code: Sequence[CountedInstruction]) -> Iterator[Sequence[CountedInstr
             continue
         loads = [x for x in loop if opcode(x.sass) in _LOADS or _TRIES.search(x.sass)]
         parsed = [profiled_instruction(x.address, x.sass) for x in loop]
-        if loads and all(_stands(x, parsed) for x in loads):
+        if loads and all(_stands(x, parsed) for x in loads) and _only_compared(parsed):
             yield loop
+
+
+def _only_compared(loop: Sequence[Instruction]) -> bool:
+    """Return whether what a loop loads decides when it ends, and nothing is computed of it."""
+    loaded = {
+        o for i in loop if i.root in _LOADS or i.root.startswith("ATOM") for o in i.operands[:2]
+    }
+    loaded = {o for o in loaded if _REGISTERS.fullmatch(o)}
+    others = (i for i in loop if i.root not in (*_LOADS, *_COMPARE))
+    read = (r for i in others for o in i.operands[1:] for r in _REGISTERS.findall(o))
+    return loaded.isdisjoint(read)
 
 
 def _target(c: CountedInstruction) -> int:

@@ -64,6 +64,8 @@ def test_a_wheels_library_is_found_by_the_linkers_name(tmp_path: Path, tools: To
     way = replace(WAY, libs=("curand",), nvcc_flags=())
     (folder,) = library_folders(way, tools, tmp_path)
     assert (folder / "libcurand.so").resolve().name == "libcurand.so.10"
+    # What other libraries of the wheel need is found by its own name.
+    assert (folder / "libcurand.so.10").is_file()
 
 
 def test_a_toolkits_own_stub_is_taken(tmp_path: Path, tools: Toolchain) -> None:

@@ -87,6 +87,7 @@ def _nvcc_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...
     home = shown_path(tools.root, root)
     libraries = "lib64" if (tools.root / "lib64").is_dir() else "lib"
     virtual = request.arch.replace("sm_", "compute_")
+    folders = [shown_path(f, root) for f in library_folders(request.way, tools, root)]
     return (
         *_environment(tools, f"{home}/bin"),
         shown_path(tools.nvcc, root),
@@ -104,7 +105,7 @@ def _nvcc_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...
         request.source,
         # The 13.0 wheels' nvcc.profile names lib64, which they lack.
         f"-L{home}/{libraries}",
-        *(f"-L{shown_path(f, root)}" for f in library_folders(request.way, tools, root)),
+        *(word for f in folders for word in (f"-L{f}", "-Xlinker", f"-rpath-link={f}")),
         *link_words(request.way.libs),
     )
 

@@ -54,7 +54,8 @@ def extras_of(way: Variant, *, system: bool) -> tuple[str, ...]:
 def library_folders(way: Variant, tools: Toolchain, root: Path) -> tuple[Path, ...]:
     """Return the folders in which the linker finds a variant's libraries, behind the toolkit's own.
 
-    `root` is the project, among whose tools they are made.
+    `root` is the project, among whose tools they are made. In each of those from wheels are also
+    the libraries that its own need.
     """
     folders = []
     for name in linked_names(way):
@@ -73,13 +74,20 @@ def _named(name: str, where: Path, root: Path) -> Path:
     if not found:
         raise ProtocolError(f"the wheels of {name} have no lib{name}.so in {where}")
     folder = where.parents[2].with_name(f"{where.parents[2].name}.links")
-    link = folder / f"lib{name}.so"
-    if not link.is_symlink():
-        folder.mkdir(exist_ok=True)
-        part = folder / part_name()
-        part.symlink_to(Path("..") / found[0].relative_to(folder.parent))
-        part.replace(link)
+    _link(folder / f"lib{name}.so", found[0])
+    for path in where.glob("lib*.so.*"):
+        _link(folder / path.name, path)
     return folder
+
+
+def _link(link: Path, path: Path) -> None:
+    """Make a link to a file below the folder that the link's own folder is in."""
+    if link.is_symlink():
+        return
+    link.parent.mkdir(exist_ok=True)
+    part = link.with_name(part_name())
+    part.symlink_to(Path("..") / path.relative_to(link.parents[1]))
+    part.replace(link)
 
 
 def _driver_stub(tools: Toolchain, root: Path) -> Path:

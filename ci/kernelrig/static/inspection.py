@@ -72,6 +72,9 @@ def inspect_build(
     `then` are its accepted figures; with `accept` its own take their place. Without nvdisasm
     there is no note on live registers; no rule depends on them.
     """
+    if not kernel.level and not build.resources:
+        said = "the program has no kernel of its own: there is nothing to check"
+        return Inspection((Check("kernels", skipped(said)),))
     subject = Subject(kernel, build.arch, build.variant)
     launch = _launch(subject, build)
     try:

@@ -45,9 +45,7 @@ remotes:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    (tmp_path / "kernel").mkdir()
-    for source in (ROOT / "kernel").glob("*.*"):
-        shutil.copy(source, tmp_path / "kernel")
+    shutil.copytree(ROOT / "kernel", tmp_path / "kernel")
     (tmp_path / "remotes.yaml").write_text(REMOTES)
     return tmp_path
 

@@ -85,13 +85,13 @@ def test_both_addresses_are_checked_when_it_is_issued() -> None:
         places(a=8)
         + """
         mov.u32 %r2, tile;
-        cp.async.cg.shared.global [%r2+504], [%rd1], 16;
+        cp.async.cg.shared.global [%r2+488], [%rd1], 16;
         cp.async.cg.shared.global [%r2], [%rd1+496], 16;
     """
     )
     result = run_ptx(body, {"a": A}, shared=TILE)
     assert [(f.kind, f.message.split(":")[0], f.count) for f in result.findings] == [
-        ("misaligned", "cp.async of 16 bytes at tile + 0x1f8 (shared 0x5f8)", 32),
+        ("misaligned", "cp.async of 16 bytes at tile + 0x1e8 (shared 0x5e8)", 32),
         ("out-of-bounds", "source of cp.async of 16 bytes at 0x7f00000101f8", 31),
     ]
 

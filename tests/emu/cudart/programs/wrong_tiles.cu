@@ -21,8 +21,8 @@ int main() {
       c[static_cast<size_t>(row) * N + column] = wanted_at(p, row, column).bits;
   uint16_t *device = nullptr;
   cudaMalloc(&device, c.size() * 2);
-  for (const bool spoilt : {false, true}) {
-    if (spoilt) {
+  for (const bool wrong : {false, true}) {
+    if (wrong) {
       c[0] ^= 1;
       c[static_cast<size_t>(127) * N + 63] = 0x7FC0; // NaN, in the same tile
       c[static_cast<size_t>(M) * N - 1] ^= 1;

@@ -48,6 +48,9 @@ def test_everything_an_entry_can_say_comes_back_as_it_went_in(tmp_path: Path) ->
         gpu="1e5", tools="ship", python="python3.12",
         connect_timeout_s=2.5, boot_s=0.5, silence_s=5.5, give_up_s=60.0, answer_s=90.0,
         env={"A": "1", "B": "täglich: \"x\"\n", "C": ""},
+        price_per_hour=4.5, max_minutes=30.0, max_cost=2.0, tags=False,
+        up=("rent", "--tag={request}", "# no"), status=("ask", "{id}"), down=("drop", "{id}"),
+        on_idle=("shutdown", "-h", "now"),
     )  # fmt: skip
     add(tmp_path, remote)
     assert config.load_remotes(tmp_path) == {"host": remote}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from kernelrig import config
+from kernelrig.config.selection import choose_remote
 from kernelrig.errors import ConfigError
 from kernelrig.model import Remote
 
@@ -64,9 +67,9 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
     assert remote_mistakes(project, entries) == [
         "remotes.yaml:3: 'port' must be a whole number, not '22'; take it out of its quotes",
         "remotes.yaml:3: unknown key 'timeout'; known keys: answer_s, arch, boot_s, "
-        "connect_timeout_s, device, env, give_up_s, gpu, host, host_key, identity_file, jump, "
-        "kind, port, python, "
-        "silence_s, tools, user, workdir",
+        "connect_timeout_s, device, down, env, give_up_s, gpu, host, host_key, identity_file, "
+        "jump, kind, max_cost, max_minutes, on_idle, port, price_per_hour, python, silence_s, "
+        "status, tags, tools, up, user, workdir",
         "remotes.yaml:5: 'arch' must be text, not 90; put it in quotes",
         "remotes.yaml:6: 'kind' must be one of ssh, embedded, not 'shh'; did you mean 'ssh'?",
         "remotes.yaml:8: 'sm90' is not an arch; write it as sm_90a or sm_100a",
@@ -129,6 +132,15 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
             "'give_up_s' must be more than 0, not -1",
         ),
         ("{arch: sm_90a, host: h, answer_s: 0}", "'answer_s' must be more than 0, not 0"),
+        ("{arch: sm_90a, host: h, max_minutes: 0}", "'max_minutes' must be more than 0, not 0"),
+        (
+            "{arch: sm_90a, host: h, max_cost: 2}",
+            "'max_cost' needs 'price_per_hour', which says its minutes",
+        ),
+        (
+            "{arch: sm_90a, host: h, on_idle: [halt]}",
+            "'on_idle' is a command: it may be in remotes.local.yaml only",
+        ),
         (
             "{arch: sm_90a, host: h, connect_timeout_s: 1:30}",
             "'connect_timeout_s' must be a number, not '1:30'",
@@ -136,8 +148,9 @@ def test_every_mistake_of_a_file_is_reported_at_once_with_its_line(project: Proj
         (
             "{arch: sm_90a, host: h, name: a}",
             "unknown key 'name'; known keys: answer_s, arch, boot_s, connect_timeout_s, device, "
-            "env, give_up_s, gpu, host, host_key, identity_file, jump, kind, port, python, "
-            "silence_s, tools, user, workdir",
+            "down, env, give_up_s, gpu, host, host_key, identity_file, jump, kind, max_cost, "
+            "max_minutes, on_idle, port, price_per_hour, python, silence_s, status, tags, tools, "
+            "up, user, workdir",
         ),
         ("!!python/name:os.system x", "'x' cannot be a tag:yaml.org,2002:python/name:os.system"),
     ],
@@ -222,3 +235,63 @@ def test_a_file_that_is_no_utf_8_is_refused(tmp_path: Path) -> None:
     assert mistakes(lambda: config.load_remotes(tmp_path)) == [
         "remotes.yaml: not UTF-8 text; save it as UTF-8"
     ]
+
+
+RENTED = {
+    "arch": "sm_90a",
+    "up": ["rent", "{request}"],
+    "status": ["ask", "{request}"],
+    "down": ["drop", "{id}"],
+}
+
+
+def local_mistakes(root: Path, **changes: object) -> list[str]:
+    text = f"schema: 2\nremotes:\n  r: {json.dumps({**RENTED, **changes})}\n"
+    (root / "remotes.local.yaml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        config.load_remotes(root)
+    return str(caught.value).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("changes", "mistake"),
+    [
+        ({"down": []}, "'up' needs 'down': what is rented must be found and given back"),
+        ({"status": ["ask"]}, "'status' must ask for {request}"),
+        ({"tags": False}, "'status' must ask for {id} (tags: false)"),
+        ({"down": ["drop"]}, "'down' must name {id} or {request}: the host to give back"),
+        ({"up": ["rent", ""]}, "'up' is a list of words, none of them empty"),
+        ({"kind": "embedded"}, "an embedded remote is this machine: it takes no 'up'"),
+    ],
+)
+def test_a_rental_that_could_be_lost_is_refused(
+    tmp_path: Path, changes: dict[str, object], mistake: str
+) -> None:
+    assert local_mistakes(tmp_path, **changes) == [f"remotes.local.yaml:3: {mistake}"]
+
+
+def test_a_rented_remote_has_an_address_only_while_it_is_up(tmp_path: Path) -> None:
+    text = f"schema: 2\nremotes:\n  r: {json.dumps(RENTED)}\n"
+    (tmp_path / "remotes.local.yaml").write_text(text)
+    remotes = config.load_remotes(tmp_path)
+    with pytest.raises(ConfigError, match=r"^remote 'r' is not up; `invoke up r` rents it$"):
+        choose_remote(remotes, "r")
+    up = replace(remotes["r"], host="203.0.113.7", port=40022)
+    config.add_remote(tmp_path, up, replace=True)
+    assert choose_remote(config.load_remotes(tmp_path), "r") == up
+
+
+@pytest.mark.parametrize(
+    ("price", "minutes", "cost", "limit"),
+    [
+        (None, None, None, None),
+        (5.0, None, None, None),
+        (5.0, None, 1.0, 12.0),
+        (5.0, 9.0, 1.0, 9.0),
+    ],
+)
+def test_the_minutes_of_a_run_follow_from_its_time_and_its_cost(
+    price: float | None, minutes: float | None, cost: float | None, limit: float | None
+) -> None:
+    remote = Remote("r", "sm_90a", price_per_hour=price, max_minutes=minutes, max_cost=cost)
+    assert remote.limit_minutes == limit

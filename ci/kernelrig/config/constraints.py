@@ -39,10 +39,15 @@ def name_rule(name: str) -> Iterator[Complaint]:
         )
 
 
+LOCAL_KEYS = ("up", "status", "down", "on_idle")
+"""Commands of a remote, which only the user's own file may have: a reviewed one comes from others.
+"""
+
+
 def remote_rules(remote: Remote) -> Iterator[Complaint]:
     yield from name_rule(remote.name)
     yield from _arch_rule(("arch",), remote.arch)
-    if remote.kind == "ssh" and not remote.host:
+    if remote.kind == "ssh" and not remote.host and not remote.up:
         yield Complaint((), f"missing key 'host' in '{remote.name}'; an ssh remote needs one")
     if remote.kind == "embedded":
         for key in ("host", "user", "port", "identity_file", "host_key", "jump"):
@@ -76,6 +81,38 @@ def remote_rules(remote: Remote) -> Iterator[Complaint]:
         text = "must be more than 2, for the agent shows every 2 s that it is alive"
         yield Complaint(("silence_s",), f"'silence_s' {text}, not {remote.silence_s:g}")
     yield from _identifiers(("env",), remote.env)
+    yield from _budget_rules(remote)
+    yield from _rental_rules(remote)
+
+
+def _budget_rules(remote: Remote) -> Iterator[Complaint]:
+    for key in ("price_per_hour", "max_minutes", "max_cost"):
+        if (value := getattr(remote, key)) is not None:
+            yield from _positive((key,), value)
+    if remote.max_cost is not None and remote.price_per_hour is None:
+        yield Complaint(("max_cost",), "'max_cost' needs 'price_per_hour', which says its minutes")
+
+
+def _rental_rules(remote: Remote) -> Iterator[Complaint]:
+    given = [key for key in LOCAL_KEYS if getattr(remote, key)]
+    if given and remote.kind == "embedded":
+        yield Complaint(
+            (given[0],), f"an embedded remote is this machine: it takes no '{given[0]}'"
+        )
+    rents = [key for key in ("up", "status", "down") if getattr(remote, key)]
+    if 0 < len(rents) < 3:
+        (absent, *_) = (key for key in ("up", "status", "down") if key not in rents)
+        text = f"'{rents[0]}' needs '{absent}': what is rented must be found and given back"
+        yield Complaint((rents[0],), text)
+    for key in LOCAL_KEYS:
+        if any("\0" in word or not word for word in getattr(remote, key)):
+            yield Complaint((key,), f"'{key}' is a list of words, none of them empty")
+    asked = "{request}" if remote.tags else "{id}"
+    if remote.status and not any(asked in word for word in remote.status):
+        why = "" if remote.tags else " (tags: false)"
+        yield Complaint(("status",), f"'status' must ask for {asked}{why}")
+    if remote.down and not any("{id}" in w or "{request}" in w for w in remote.down):
+        yield Complaint(("down",), "'down' must name {id} or {request}: the host to give back")
 
 
 def kernel_rules(kernel: Kernel, folder: Path) -> Iterator[Complaint]:

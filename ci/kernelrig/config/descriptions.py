@@ -50,6 +50,19 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "answer_s": "Seconds that the agent may work on one reply, such as hashing what is there, "
         "and be silent beside the time limit of a command.",
         "env": "Environment variables of every command on the host.",
+        "price_per_hour": "What an hour of the host costs, in any currency: plans and summaries "
+        "then say what a run costs.",
+        "max_minutes": "Minutes for which a run may hold the host. One that cannot fit is refused; "
+        "one that reaches them ends after the stage that runs then.",
+        "max_cost": "What a run may cost, by `price_per_hour`; a limit as `max_minutes` is.",
+        "up": "Command that rents the host, as a list of words without a shell; remotes.local.yaml "
+        "only. `{request}` is replaced by the request's id, which is to become a tag there.",
+        "status": "Command that says what the provider has under `{request}`, or `{id}`: JSON or "
+        "key=value with state, id, address, port, user, fingerprint.",
+        "down": "Command that gives back what the provider has as `{id}`, or under `{request}`.",
+        "on_idle": "Command that the host itself runs after `up --down-after MINUTES` without a "
+        "run, such as [shutdown, -h, now]; it needs no credential of the provider.",
+        "tags": "false: the provider cannot be asked by `{request}`, so `up` asks you.",
     },
     "Kernel": {
         "sources": f"{_ARCH_MAP}: the source file, relative to kernel/. In schema 2 also one file, "

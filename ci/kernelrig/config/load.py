@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kernelrig.config.constraints import kernel_rules, remote_rules, stage_rules
+from kernelrig.config.constraints import LOCAL_KEYS, kernel_rules, remote_rules, stage_rules
 from kernelrig.config.operation_entries import operation_complaints
 from kernelrig.config.plain_programs import (
     early_complaints,
@@ -127,8 +127,14 @@ def load_plan(root: Path, name: str) -> Plan:
 
 def read_remotes(document: Document) -> dict[str, Remote]:
     _upgrade_remotes(document.value)
-    file = read_file(document, RemotesFile, "remotes", lambda way, remote: remote_rules(remote))
-    return file.remotes or {}
+
+    def rules(way: Loc, remote: Remote) -> Iterator[Complaint]:
+        yield from remote_rules(remote)
+        if document.label != LOCAL_REMOTES:
+            for key in (key for key in LOCAL_KEYS if getattr(remote, key)):
+                yield Complaint((key,), f"'{key}' is a command: it may be in {LOCAL_REMOTES} only")
+
+    return read_file(document, RemotesFile, "remotes", rules).remotes or {}
 
 
 def fill_in(value: object, folder: Path) -> Iterator[Complaint]:

@@ -113,6 +113,9 @@ def _lines(remote: Remote, column: int) -> list[str]:
         if isinstance(value, dict):
             lines.append(f"{' ' * (column + 2)}{f.name}:\n")
             lines += [f"{' ' * (column + 4)}{scalar(k)}: {scalar(v)}\n" for k, v in value.items()]
+        elif isinstance(value, tuple):
+            lines.append(f"{' ' * (column + 2)}{f.name}:\n")
+            lines += [f"{' ' * (column + 4)}- {scalar(word)}\n" for word in value]
         else:
             lines.append(f"{' ' * (column + 2)}{f.name}: {scalar(value)}\n")
     return lines

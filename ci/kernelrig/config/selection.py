@@ -35,7 +35,7 @@ def choose_remote(remotes: Mapping[str, Remote], wanted: str, default: str = "")
     if not wanted and default in remotes:
         return remotes[default]
     if wanted in remotes:
-        return remotes[wanted]
+        return require_address(remotes[wanted])
     if not remotes:
         raise ConfigError(
             "no remotes: neither remotes.yaml nor remotes.local.yaml has an entry",
@@ -46,6 +46,15 @@ def choose_remote(remotes: Mapping[str, Remote], wanted: str, default: str = "")
         f"{wrong}; remotes: {', '.join(sorted(remotes))}{nearest(wanted, remotes)}",
         "pass --remote NAME, or add one with `invoke remote-add NAME USER@HOST`",
     )
+
+
+def require_address(remote: Remote) -> Remote:
+    """Return the remote; ConfigError for one that is to be rented, and has no address so far."""
+    if remote.up and not remote.host:
+        raise ConfigError(
+            f"remote '{remote.name}' is not up", f"`invoke up {remote.name}` rents it"
+        )
+    return remote
 
 
 def choose_recorded(remotes: Mapping[str, Remote], recorded: RecordedRemote, run_id: str) -> Remote:
@@ -70,7 +79,7 @@ def choose_recorded(remotes: Mapping[str, Remote], recorded: RecordedRemote, run
                 " launched",
                 hint,
             )
-    return remote
+    return require_address(remote)
 
 
 def choose_kernel(kernels: Mapping[str, Kernel], wanted: str) -> Kernel:

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
         Plan,
         PrintedMetric,
         ProgramCase,
-        Remote,
         Shape,
         Stage,
         Values,
@@ -127,6 +126,7 @@ if TYPE_CHECKING:
         HostNote,
         LaunchFinding,
     )
+    from kernelrig.model.remote import Remote
     from kernelrig.model.resource_usage import AcceptedBuild, AcceptedBuilds, Usage
     from kernelrig.model.rule import Latency, Role, Rule, SassRule, SassRules
     from kernelrig.model.run import (

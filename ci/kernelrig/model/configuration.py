@@ -9,41 +9,12 @@ from typing import Literal
 
 from kernelrig.model.rule import SassRules
 from kernelrig.model.tunable import Tunable
-from kernelrig.model.verdict import DeviceKind, Function, Pattern, StageKind
+from kernelrig.model.verdict import Function, Pattern, StageKind
 
 FILLED_IN = "filled in"
 """Of a field that no file has as a key: what is read from it follows from other keys."""
 FULL = "full"
 """The case of a stage that names none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """A host to run on: `ssh` through its sshd, `embedded` is this machine through our own server.
-
-    `tools` says whose compute-sanitizer runs: the `host`'s own, or one that we `ship`.
-    """
-
-    name: str
-    arch: str
-    kind: Literal["ssh", "embedded"] = "ssh"
-    host: str = ""
-    user: str = ""
-    port: int = 0
-    identity_file: str = ""
-    host_key: str = ""
-    jump: str = ""
-    workdir: str = "~/.kernelrig"
-    device: Literal[DeviceKind.GPU, DeviceKind.EMULATOR] = DeviceKind.GPU
-    gpu: str = ""
-    tools: Literal["host", "ship"] = "host"
-    python: str = "python3"
-    connect_timeout_s: float = 15.0
-    boot_s: float = 60.0
-    silence_s: float = 30.0
-    give_up_s: float = 300.0
-    answer_s: float = 600.0
-    env: dict[str, str] = field(default_factory=dict, repr=False)
 
 
 class EmulatorEngine(StrEnum):

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kernelrig.model.configuration import Kernel, Remote
+from kernelrig.model.configuration import Kernel
+from kernelrig.model.remote import Remote
 from kernelrig.model.verdict import DeviceKind
 
 

@@ -1,0 +1,55 @@
+"""A host to run on, as remotes.yaml and remotes.local.yaml describe it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kernelrig.model.verdict import DeviceKind
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A host to run on: `ssh` through its sshd, `embedded` is this machine through our own server.
+
+    `tools` says whose compute-sanitizer runs: the `host`'s own, or one that we `ship`. `up`,
+    `status` and `down` rent the host, say what became of it and give it back: commands that are run
+    on this machine. `on_idle` is run on the host itself.
+    """
+
+    name: str
+    arch: str
+    kind: Literal["ssh", "embedded"] = "ssh"
+    host: str = ""
+    user: str = ""
+    port: int = 0
+    identity_file: str = ""
+    host_key: str = ""
+    jump: str = ""
+    workdir: str = "~/.kernelrig"
+    device: Literal[DeviceKind.GPU, DeviceKind.EMULATOR] = DeviceKind.GPU
+    gpu: str = ""
+    tools: Literal["host", "ship"] = "host"
+    python: str = "python3"
+    connect_timeout_s: float = 15.0
+    boot_s: float = 60.0
+    silence_s: float = 30.0
+    give_up_s: float = 300.0
+    answer_s: float = 600.0
+    env: dict[str, str] = field(default_factory=dict, repr=False)
+    price_per_hour: float | None = None
+    max_minutes: float | None = None
+    max_cost: float | None = None
+    up: tuple[str, ...] = ()
+    status: tuple[str, ...] = ()
+    down: tuple[str, ...] = ()
+    on_idle: tuple[str, ...] = ()
+    tags: bool = True
+
+    @property
+    def limit_minutes(self) -> float | None:
+        """Return how long a run may hold the host, by its time and by its cost; None = any time."""
+        limits = [] if self.max_minutes is None else [self.max_minutes]
+        if self.max_cost is not None and self.price_per_hour:
+            limits.append(60 * self.max_cost / self.price_per_hour)
+        return min(limits, default=None)

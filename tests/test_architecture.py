@@ -40,6 +40,7 @@ SAME_NAME = {
     "races": "the detector, and its form in the native core",
     "reader": "of what a stage left: one a kind of stage",
     "tensor_memory": "its state in the emulator, and the static rules about it",
+    "workers": "forked processes, and those that run schedules of a launch",
 }
 """File names that two or more packages use, each with the noun that it is in all of them."""
 
@@ -161,8 +162,9 @@ def test_one_place_turns_an_exception_into_a_verdict_or_the_end_of_a_run() -> No
     edges = (
         "cli/",
         "emu/__main__.py",
-        "emu/launch/workers.py",
+        "proc/workers.py",
         "emu/native/core_scheduler.py",
+        "engines/task_registry.py",
         "emu/native/core_observer.py",
         "remote/agent/",
     )

@@ -27,12 +27,12 @@ from kernelrig.emu.launch.file import read_launch
 from kernelrig.emu.launch.loader import load
 from kernelrig.emu.launch.memory_need import require_memory
 from kernelrig.emu.launch.severities import SHOWN_BY_HARDWARE, read_severities, table_text
-from kernelrig.emu.launch.workers import raised_at
 from kernelrig.emu.machine.findings import OBSERVER_OF, Finding
 from kernelrig.emu.observe.registry import OBSERVERS
 from kernelrig.errors import CiError, ConfigError
 from kernelrig.files import strict_json
 from kernelrig.model import Emulation, EmulatorEngine
+from kernelrig.proc.workers import raised_at
 from kernelrig.terminal.text import log_text
 
 SCHEDULES = 4

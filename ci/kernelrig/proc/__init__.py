@@ -7,6 +7,7 @@ from kernelrig.proc.process import (
     Attached,
     Completed,
     attached_process,
+    end_processes,
     run_process,
     stream_process,
 )
@@ -16,6 +17,7 @@ __all__ = [
     "Completed",
     "attached_process",
     "catch_signals",
+    "end_processes",
     "held_back",
     "let_through",
     "process_threads",

@@ -137,6 +137,12 @@ def end_processes() -> None:
         _kill(process)
 
 
+def forget_processes() -> None:
+    """Know of no process: in a fork, those of the parent are not this process's to end."""
+    _RUNNING.clear()
+    STARTER.set(None)
+
+
 @contextlib.contextmanager
 def attached_process(
     argv: Sequence[str | Path],

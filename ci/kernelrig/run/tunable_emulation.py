@@ -21,7 +21,7 @@ from kernelrig.emu.launch.execution import Schedule
 from kernelrig.emu.launch.exploration import emulate, schedules_of
 from kernelrig.emu.launch.loader import load
 from kernelrig.emu.launch.severities import read_severities
-from kernelrig.emu.launch.workers import Died, Loss, Workers
+from kernelrig.emu.launch.workers import Loss, Workers
 from kernelrig.emu.machine.progress import Progress
 from kernelrig.errors import CiError, ProtocolError
 from kernelrig.model import (
@@ -39,6 +39,7 @@ from kernelrig.model import (
     passed,
 )
 from kernelrig.proc import run_jobs
+from kernelrig.proc.workers import Died
 from kernelrig.run.launches import prepare_launches
 from kernelrig.stages import Launch
 from kernelrig.static import set_name

@@ -20,7 +20,7 @@ from kernelrig.emu.launch.execution import Schedule, ScheduleRun, run
 from kernelrig.emu.launch.expect import compare
 from kernelrig.emu.launch.loader import Loaded
 from kernelrig.emu.launch.severities import Severities
-from kernelrig.emu.launch.workers import Died, Loss, Workers, raised_at
+from kernelrig.emu.launch.workers import Loss, Workers
 from kernelrig.emu.machine.findings import OBSERVER_OF, Finding, merge
 from kernelrig.emu.machine.grouping import grouped
 from kernelrig.emu.machine.hooks import Hooks
@@ -34,6 +34,7 @@ from kernelrig.emu.observe.initialisation import Init
 from kernelrig.emu.observe.last_writer import LastWriter
 from kernelrig.emu.observe.registry import OBSERVERS
 from kernelrig.errors import CiError
+from kernelrig.proc.workers import Died, raised_at
 
 ALL_OBSERVERS = ("memory", "races", "init", "sync")
 LARGE_BYTES = 1 << 28

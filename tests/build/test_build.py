@@ -158,12 +158,17 @@ def test_a_function_that_is_not_the_projects_reaches_the_compiler(checkout: Chec
 
 def test_every_tunable_is_passed_and_a_variant_overrides_it(checkout: Checkout) -> None:
     (checkout.root / "kernel" / "demo.cpp").write_text(
-        '#include <cstdio>\nint main() { std::printf("%d %d", DEPTH, UNROLL); }\n'
+        "#include <cstdio>\n#ifdef OPEN\n#error left out at its value\n#endif\n"
+        'int main() { std::printf("%d %d %d", DEPTH, UNROLL, WIDE); }\n'
     )
-    tunables = {"sm_90a": {"DEPTH": Tunable(4, (3, 4, 5)), "UNROLL": Tunable(6, (1, 6))}}
+    flags = {
+        "wide": Tunable(7, (0, 7), flag="-DWIDE={}", without=0),
+        "open": Tunable(0, (0, 7), flag="-DOPEN={}", without=0),
+    }
+    tunables = {"sm_90a": {"DEPTH": Tunable(4, (3, 4, 5)), "UNROLL": Tunable(6, (1, 6)), **flags}}
     way = replace(checkout.kernel.variants["production"], defines={"UNROLL": 1})
     checkout.kernel = replace(checkout.kernel, tunables=tunables, variants={"production": way})
-    assert said_by(checkout.build()) == "4 1"
+    assert said_by(checkout.build()) == "4 1 7"
 
 
 def test_other_flags_defines_and_tools_are_another_build(checkout: Checkout) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from kernelrig import config
+from kernelrig.config.tuned_defaults import with_defaults
+from kernelrig.errors import ConfigError
 from kernelrig.model import Budget, Role, SassRule, Tunable
 
 from tests.config.projects import Project, mistakes
@@ -52,6 +54,50 @@ def test_what_a_kernel_is_held_to_is_read_whole(project: Project) -> None:
     assert said.rules[1] == SassRule(
         "S002", "mma-count", "a", "b", "c", role="mma", count={"UTCQMMA": "4 * UNROLL"}
     )
+
+
+FLAG = "UNROLL: {default: 6, values: [1, 2, 3, 6]"
+
+
+def test_a_tunable_is_a_flag_from_schema_4_on(project: Project) -> None:
+    root = load(project, FLAG, f"{FLAG}, flag: '--maxrregcount={{}}', without: 6")
+    said = [
+        "kernel/kernels.yaml:12: 'flag' of a tunable needs a file of schema 4",
+        "kernel/kernels.yaml:12: 'without' of a tunable needs a file of schema 4",
+    ]
+    assert mistakes(lambda: config.load_kernels(root)) == said
+    path = root / "kernel/kernels.yaml"
+    path.write_text(path.read_text().replace("schema: 1", "schema: 4"))
+    unroll = config.load_kernels(root)["gemm"].tunables["sm_100a"]["UNROLL"]
+    assert unroll == Tunable(6, (1, 2, 3, 6), flag="--maxrregcount={}", without=6)
+
+
+@pytest.mark.parametrize(
+    ("said", "mistake"),
+    [
+        ("flag: '-x {}'", "'flag' of 'UNROLL' is '-x {}'; it must be one word that begins with"),
+        ("flag: '-x$(id){}'", "'flag' of 'UNROLL' is '-x$(id){}'; it must be one word that begins"),
+        ("flag: -x", "'flag' of 'UNROLL' is '-x'; it must be one word that begins with"),
+        ("without: 6", "'without' of 'UNROLL' is the value at which its 'flag' is left out"),
+        ("flag: '-x={}', without: 7", "'without' of 'UNROLL' is 7, which is not among its values"),
+    ],
+)
+def test_a_flag_that_cannot_be_is_named(project: Project, said: str, mistake: str) -> None:
+    root = load(project, FLAG, f"{FLAG}, {said}")
+    path = root / "kernel/kernels.yaml"
+    path.write_text(path.read_text().replace("schema: 1", "schema: 4"))
+    (first,) = mistakes(lambda: config.load_kernels(root))
+    assert first.startswith(f"kernel/kernels.yaml:12: {mistake}")
+
+
+def test_other_defaults_are_an_edit_of_the_text_alone(project: Project) -> None:
+    root = load(project)
+    old, new = with_defaults(root, "gemm", "sm_100a", {"DEPTH": 5, "UNROLL": 1})
+    assert old == KERNEL
+    assert new == KERNEL.replace("default: 4", "default: 5").replace("default: 6", "default: 1")
+    odd = load(project, "default: 4", "default: 0x4")
+    with pytest.raises(ConfigError, match="cannot be edited"):
+        with_defaults(odd, "gemm", "sm_100a", {"DEPTH": 5})
 
 
 def test_a_variant_changes_a_tunable_and_leaves_the_others(project: Project) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from kernelrig.build.define import c_string, define_value, host_define, nvcc_define
 from kernelrig.build.libraries import extras_of, library_folders, link_words
 from kernelrig.errors import ConfigError
-from kernelrig.model import Function, Kernel, Toolchain, Variant
+from kernelrig.model import Function, Kernel, Toolchain, Tunable, Variant
 from kernelrig.model.frame import COMPILED_UNDER
 
 KERNELS = Path("kernel")
@@ -101,7 +101,7 @@ def _nvcc_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...
         *("-Xptxas", "-v"),
         *(nvcc_define(name, value) for name, value in _defines(request)),
         *_headers(request, tools, root),
-        *request.way.nvcc_flags,
+        *_flags(request),
         request.source,
         # The 13.0 wheels' nvcc.profile names lib64, which they lack.
         f"-L{home}/{libraries}",
@@ -121,7 +121,7 @@ def _host_argv(request: Request, tools: Toolchain, root: Path) -> tuple[str, ...
         "-Wl,--gc-sections",
         *(host_define(name, value) for name, value in _defines(request)),
         *_headers(request, tools, root),
-        *request.way.nvcc_flags,
+        *_flags(request),
         request.source,
         *link_words(request.way.libs),
     )
@@ -132,7 +132,7 @@ def user_flags(request: Request, tools: Toolchain) -> tuple[str, ...]:
     return (
         *(nvcc_define(name, value) for name, value in _defines(request)),
         *(w for path in _folders(request, tools) for w in ("-isystem", str(path))),
-        *request.way.nvcc_flags,
+        *_flags(request),
     )
 
 
@@ -169,4 +169,18 @@ def _defines(request: Request) -> list[tuple[str, str]]:
     if way.function is not Function.ROUND_THEN_ADD:
         ours.append(("KERNELRIG_FUNCTION", way.function.name))
     chosen = kernel.tuned(request.arch, request.variant) | way.defines
-    return [*ours, *((name, define_value(name, value)) for name, value in chosen.items())]
+    flags = {n for n, t in kernel.tunables.get(request.arch, {}).items() if t.flag}
+    return [*ours, *((n, define_value(n, value)) for n, value in chosen.items() if n not in flags)]
+
+
+def _flags(request: Request) -> tuple[str, ...]:
+    """Return the variant's own words for the compiler, and those that tunables stand for."""
+    kernel = request.kernel
+    tunables = kernel.tunables.get(request.arch, {})
+    tuned = kernel.tuned(request.arch, request.variant)
+    set_by = (t.flag.replace("{}", str(tuned[n])) for n, t in tunables.items() if _has(t, tuned[n]))
+    return (*request.way.nvcc_flags, *set_by)
+
+
+def _has(tunable: Tunable, value: int) -> bool:
+    return bool(tunable.flag) and value != tunable.without

@@ -91,7 +91,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "flop": "Operations of a launch by the type of their operands (e4m3, e5m2, i8, bf16, f16, "
         "tf32, f32), expressions over the case's numbers.",
         "budgets": f"{_ARCH_MAP}, then by variant: the most resources a build may use.",
-        "tunables": f"{_ARCH_MAP}, then by name: constants that -D sets.",
+        "tunables": f"{_ARCH_MAP}, then by name: constants that -D sets, and flags.",
         "sass": f"{_ARCH_MAP}: what is expected of the SASS.",
         "accepted": "Reviewed findings that are not faults of the kernel.",
         "args": "Arguments of a plain program.",
@@ -164,6 +164,9 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "values": "Values that `check --tunables` and a sweep try.",
         "structural": "true: tried in every combination with the other structural ones; "
         "false: in pairs.",
+        "flag": "A word for the compiler in place of -D; the value stands where it has {}, as in "
+        "--maxrregcount={} (schema 4).",
+        "without": "The value at which the flag is left out (schema 4).",
     },
     "SassRules": {
         "source": "The source that the rules are for; a build of another is not judged by them.",

@@ -10,9 +10,10 @@ from kernelrig.config.expression import evaluate
 from kernelrig.errors import ConfigError
 from kernelrig.files.record_names import is_identifier
 from kernelrig.files.validation import Complaint, Loc, nearest
-from kernelrig.model import Kernel, SassRule, SassRules
+from kernelrig.model import Kernel, SassRule, SassRules, Tunable
 
 _CODE = re.compile(r"S[0-9]{3}")
+_FLAG = re.compile(r"-[\w.,:+/=-]*\{\}[\w.,:+/=-]*", re.ASCII)
 _KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _FORMS = ("must_have", "must_not_have", "count", "order")
 HARNESS = "KERNELRIG_"
@@ -36,7 +37,20 @@ def tunable_rules(kernel: Kernel) -> Iterator[Complaint]:
             if tunable.default not in tunable.values:
                 text = f"'default' of '{name}' is {tunable.default}, which is not among its values"
                 yield Complaint((*way, "default"), f"{text}: {_listed(tunable.values)}")
+            yield from (Complaint((*way, *c.loc), c.text) for c in _flag_rules(name, tunable))
     yield from _define_rules(kernel)
+
+
+def _flag_rules(name: str, tunable: Tunable) -> Iterator[Complaint]:
+    if tunable.flag and not _FLAG.fullmatch(tunable.flag):
+        text = f"'flag' of '{name}' is '{tunable.flag[:60]}'; it must be one word that begins with"
+        yield Complaint(("flag",), f"{text} '-' and has {{}} where the value stands")
+    if tunable.without is not None and not tunable.flag:
+        text = f"'without' of '{name}' is the value at which its 'flag' is left out: it has none"
+        yield Complaint(("without",), text)
+    elif tunable.without is not None and tunable.without not in tunable.values:
+        text = f"'without' of '{name}' is {tunable.without}, which is not among its values"
+        yield Complaint(("without",), f"{text}: {_listed(tunable.values)}")
 
 
 def sass_rules(kernel: Kernel) -> Iterator[Complaint]:

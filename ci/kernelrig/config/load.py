@@ -146,15 +146,20 @@ def fill_in(value: object, folder: Path) -> Iterator[Complaint]:
     for loc, entry in _entries(value, ("kernels",), ()):
         for found in operation_complaints(value, entry, folder):
             yield Complaint((*loc, *found.loc), found.text)
+    if value.get("schema") in (1, 2, 3):
+        for loc, entry in _entries(value, ("kernels", "*", "tunables", "*"), ()):
+            for key in ("flag", "without"):
+                if key in entry:
+                    yield Complaint((*loc, key), f"'{key}' of a tunable needs a file of schema 4")
 
 
 def _fill_in(value: object) -> None:
-    """Write out what an entry of schema 2 may leave unsaid; one of schema 1 says everything.
+    """Write out what an entry from schema 2 on may leave unsaid; one of schema 1 says everything.
 
     An entry with no key of the harness is a plain program. One source is that of every arch, and
     without variants there is `production`, whose program is called as the kernel.
     """
-    if not isinstance(value, dict) or value.get("schema") not in (2, 3):
+    if not isinstance(value, dict) or value.get("schema") not in (2, 3, 4):
         return
     for loc, entry in _entries(value, ("kernels",), ()):
         if is_plain(entry):
@@ -164,7 +169,7 @@ def _fill_in(value: object) -> None:
         if isinstance(source := entry.get("sources"), str):
             entry["sources"] = dict.fromkeys(ARCHS, source)
         if "variants" not in entry:
-            short = SHORT if value["schema"] == 3 else ()
+            short = SHORT if value["schema"] >= 3 else ()
             said = {key: entry.pop(key) for key in short if key in entry}
             entry["variants"] = {"production": {"program": str(loc[-1]), **said}}
 

@@ -66,9 +66,9 @@ def _read(path: Path) -> str:
 
 
 def _of_schema_3(document: Document) -> Document:
-    """Return the file with the schema that its new entry needs; 3 reads all that 2 does."""
+    """Return the file in the schema that its new entry needs: 3 or 4, which read all of 2."""
     schema = document.value.get("schema")
-    if schema == 3:
+    if schema in (3, 4):
         return document
     line = document.line(("schema",))
     if schema != 2:

@@ -18,7 +18,7 @@ from kernelrig.files.validation import NAMED_BY_KEY, adapter
 from kernelrig.model import Kernel, ProfilePlan, Remote, Stage
 
 SHORT = ("defines", "nvcc_flags", "libs")
-"""Keys of a variant that an entry without variants may have itself, in files of schema 3."""
+"""Keys of a variant that an entry without variants may have itself, from schema 3 on."""
 
 ARCHS = ("sm_100a", "sm_90a")
 """What a source is for that names no arch: B200 and H200."""
@@ -36,7 +36,7 @@ class RemotesFile:
 class KernelsFile:
     """The kernels to build: kernel/kernels.yaml."""
 
-    schema: Literal[1, 2, 3]
+    schema: Literal[1, 2, 3, 4]
     kernels: dict[str, Kernel]
     default: str = ""
 

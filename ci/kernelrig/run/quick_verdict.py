@@ -26,7 +26,6 @@ from kernelrig.config.selection import choose_kernel, choose_targets
 from kernelrig.emu.__main__ import main as emulator
 from kernelrig.emu.native.core_build import NotBuilt
 from kernelrig.emu.native.library import library
-from kernelrig.emu.native.products import sgemm
 from kernelrig.errors import BuildError, ConfigError
 from kernelrig.files import rundir, serialization
 from kernelrig.model import (
@@ -106,7 +105,6 @@ def import_all() -> None:
     _ = (build.compile_device_code, report.render_attempt, stages.read_stage, static.inspect_ptx)
     with contextlib.suppress(NotBuilt):  # the engine is numpy then
         library()
-        sgemm()
 
 
 def judge_sources(root: Path, request: WatchRequest) -> Attempt:

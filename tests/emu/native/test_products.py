@@ -1,28 +1,38 @@
-"""Products that the core has made, by BLAS or by Python: NumPy's bits."""
+"""Products of matrices: one order of additions, in both engines, on every CPU."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
+from kernelrig.emu.native.core_build import Variant, build
 from kernelrig.emu.native.core_calls import core_calls
-from kernelrig.emu.native.products import (
-    ON_PRODUCT,
-    MatrixWords,
-    ProductWords,
-    _matrix,
-    _rows,
-    does_the_same,
-    multiply_at,
-    sgemm,
-)
-from kernelrig.emu.tensor.summation import F32, multiply_into
+from kernelrig.emu.native.core_sources import SOURCES
+from kernelrig.emu.tensor.summation import F32, multiply, multiply_into
 
 SIZES = [(128, 256, 32), (128, 8, 16), (64, 96, 8), (16, 24, 32), (256, 16, 32), (256, 120, 32),
-         (64, 72, 16), (12, 10, 7)]  # fmt: skip
-LAST = 4
+         (64, 72, 16), (64, 4, 8), (12, 10, 7), (1, 1, 1)]  # fmt: skip
+
+
+class MatrixWords(ctypes.Structure):
+    """`Matrix` of core/tensor/products.hpp."""
+
+    _fields_ = (
+        ("values", ctypes.c_void_p), ("stride", ctypes.c_int64), ("by_columns", ctypes.c_int64),
+    )  # fmt: skip
+
+
+class ProductWords(ctypes.Structure):
+    """`MatrixProduct` of core/tensor/products.hpp."""
+
+    _fields_ = (
+        ("m", ctypes.c_int64), ("n", ctypes.c_int64), ("k", ctypes.c_int64),
+        ("a", MatrixWords), ("b", MatrixWords),
+        ("d", ctypes.c_void_p), ("stride", ctypes.c_int64), ("adds", ctypes.c_int64),
+    )  # fmt: skip
 
 
 def drawn(rng: np.random.Generator, *shape: int) -> F32:
@@ -34,19 +44,15 @@ def drawn(rng: np.random.Generator, *shape: int) -> F32:
 
 def words_of(a: F32, b: F32, d: F32, adds: bool) -> ProductWords:
     def matrix(of: F32) -> MatrixWords:
-        by_columns = of.strides[0] == of.itemsize
+        by_columns = of.strides[0] == of.itemsize and of.shape[1] > 1
         return MatrixWords(of.ctypes.data, max(of.strides) // of.itemsize, by_columns)
 
     (m, k), n = a.shape, len(b)
     return ProductWords(m, n, k, matrix(a), matrix(b), d.ctypes.data, d.strides[0] // 4, adds)
 
 
-@pytest.mark.parametrize("by_blas", [True, False])
-@pytest.mark.parametrize("adds", [True, False])
-def test_products_have_the_bits_of_numpy(by_blas: bool, adds: bool) -> None:
-    function = sgemm() if by_blas else None
-    if by_blas and function is None:
-        pytest.skip("NumPy's BLAS is none that the core calls")
+def compare(core: ctypes.CDLL, adds: bool) -> None:
+    """Let `core` and NumPy make products of all sizes and layouts."""
     rng = np.random.default_rng(1)
     for m, n, k in SIZES:
         for transposed in (False, True):
@@ -59,57 +65,44 @@ def test_products_have_the_bits_of_numpy(by_blas: bool, adds: bool) -> None:
             expected = d.copy()
             with np.errstate(all="ignore"):
                 multiply_into(a, b, expected[:, :n], adds)
-                words, python = words_of(a, b, d[:, :n], adds), ON_PRODUCT(multiply_at)
-                assert core_calls().core_multiply(function, python, ctypes.byref(words)) == 1
+            core.core_multiply(ctypes.byref(words_of(a, b, d[:, :n], adds)))
             assert d.tobytes() == expected.tobytes()
 
 
-def last_rows(a: F32, b: F32) -> F32:
-    """Return the last rows of A x B^T, added up from the last k on."""
-    sums = np.zeros((LAST, len(b)), np.float32)
-    for of_a, of_b in zip(a[-LAST:, ::-1].T, b[:, ::-1].T, strict=True):
-        sums += of_a[:, None] * of_b
-    return sums
+@pytest.mark.parametrize("adds", [True, False])
+def test_both_engines_make_the_same_bits(adds: bool) -> None:
+    compare(core_calls(), adds)
 
 
-@pytest.fixture
-def other_blas() -> Iterator[int]:
-    """A cblas_sgemm that adds up its last rows from the end; its address."""
-
-    def multiply_otherwise(
-        _: int, of_a: int, of_b: int, m: int, n: int, k: int, alpha: float,
-        a: int, stride_a: int, b: int, stride_b: int, beta: float, d: int, stride: int,
-    ) -> None:  # fmt: skip
-        made = ProductWords(
-            m, n, k, MatrixWords(a, stride_a, of_a == 112), MatrixWords(b, stride_b, of_b == 111),
-            d, stride, beta != 0,
-        )  # fmt: skip
-        last = _rows(d, m, n, stride)[-LAST:]
-        start = last.copy() if beta else np.zeros_like(last)
-        with np.errstate(all="ignore"):
-            multiply_at(ctypes.addressof(made))
-            last[:] = start + last_rows(_matrix(made.a, m, k), _matrix(made.b, n, k))
-
-    long, plain, real, place = ctypes.c_int64, ctypes.c_int, ctypes.c_float, ctypes.c_void_p
-    function = ctypes.CFUNCTYPE(
-        None, plain, plain, plain, long, long, long, real, place, long, place, long, real, place,
-        long,
-    )(multiply_otherwise)  # fmt: skip
-    yield ctypes.cast(function, ctypes.c_void_p).value or 0  # noqa: PT022 - it lives as long
+@pytest.mark.long
+@pytest.mark.parametrize("march", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "native"])
+def test_the_core_makes_the_same_bits_with_vectors_of_any_width(march: str, tmp_path: Path) -> None:
+    if march == "x86-64-v4" and "avx512f" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("this CPU has no AVX-512")
+    for path in [*SOURCES.rglob("*.hpp"), SOURCES / "tensor" / "products.cpp"]:
+        copy = tmp_path / "core" / path.relative_to(SOURCES)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+    library = ctypes.CDLL(str(build(Variant(march), tmp_path / "made", tmp_path / "core")))
+    for adds in (True, False):
+        compare(library, adds)
 
 
-def test_a_function_that_adds_in_another_order_is_not_called(other_blas: int) -> None:
-    assert not does_the_same(other_blas)
-    known = sgemm()
-    assert known is None or does_the_same(known)
-
-
-def test_the_core_multiplies_itself_only_where_that_has_the_bits_of_blas(other_blas: int) -> None:
-    rng = np.random.default_rng(1)
-    a, b, d = (rng.random(shape, np.float32) for shape in ((128, 32), (96, 32), (128, 96)))
-    expected = d.copy()
-    multiply_into(a, b, expected, True)
-    expected[-LAST:] = d[-LAST:] + last_rows(a, b)
-    words, python = words_of(a, b, d, True), ON_PRODUCT(multiply_at)
-    assert core_calls().core_multiply(other_blas, python, ctypes.byref(words)) == 1
-    assert d.tobytes() == expected.tobytes()
+def test_an_element_is_added_up_k_after_k_with_every_step_rounded_and_then_d() -> None:
+    one, tiny, large = np.float32(1), np.float32(2.0**-13), np.float32(2.0**24)
+    rows = {
+        # large + 1 is large again: from the other end the sum would be 1
+        (large, one, -large): 0.0,
+        (large, -large, one): 1.0,
+        # (1 + 2^-13)^2 loses its last bit before -1 is added: a fused step would keep it
+        (one + tiny, -one): 2.0**-12,
+    }
+    for row, expected in rows.items():
+        a = np.array([row], np.float32)
+        b = np.array([[row[0] if row[0] == one + tiny else one, *([one] * (len(row) - 1))]])
+        assert multiply(a, b.astype(np.float32)) == np.float32(expected)
+    d = np.full((1, 1), large)
+    multiply_into(np.ones((1, 3), np.float32), np.ones((1, 3), np.float32), d, True)
+    assert d == large + np.float32(
+        4
+    )  # 3 is added at once, and rounds to 4; one by one would be lost

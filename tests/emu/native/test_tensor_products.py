@@ -177,12 +177,6 @@ def test_engines_agree(name: str) -> None:
         CASES[name](number)
 
 
-def test_engines_agree_where_python_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernelrig.emu.native.core_scheduler.sgemm", lambda: None)
-    for name in ("fp8 of a pair", "along rows"):
-        CASES[name](1)
-
-
 def test_plain_products_are_done_in_the_core() -> None:
     with counted_steps() as left:
         for run in PLAIN.values():

@@ -28,7 +28,6 @@ from kernelrig.emu.machine.machine_state import Machine
 from kernelrig.emu.machine.progress import Progress
 from kernelrig.emu.native.encode import encoded
 from kernelrig.emu.native.library import OUT_OF_MEMORY
-from kernelrig.emu.native.products import sgemm
 from kernelrig.emu.numerics.arrays import Array
 from kernelrig.emu.observe.initialisation import Init
 from kernelrig.emu.observe.last_writer import LastWriter
@@ -132,7 +131,6 @@ def emulate(
     large = len(loaded.kernel.memory) >= LARGE_BYTES
     if any(schedule.engine == NATIVE for schedule in schedules):  # once, for all processes
         encoded(loaded.kernel.program)
-        sgemm()
 
     def hopeless(ended: Mapping[int, _One | Loss]) -> bool:
         lost = sum(isinstance(one, Loss) for one in ended.values())

@@ -114,8 +114,7 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "core_leave_stream": (None, (c_void_p, c_int64)),
     "core_finish": (None, (c_void_p, c_int64)),
     "core_tensor_products": (None, (c_void_p, c_void_p)),
-    "core_products": (None, (c_void_p, c_void_p, c_void_p)),
-    "core_multiply": (c_int, (c_void_p, c_void_p, c_void_p)),
+    "core_multiply": (None, (c_void_p,)),
     "core_sync": (
         None,
         (c_void_p, c_void_p, POINTER(c_char_p), c_int64, c_void_p, c_int),

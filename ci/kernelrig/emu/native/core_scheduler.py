@@ -37,13 +37,7 @@ from kernelrig.emu.native.core_calls import CALLBACKS, Callbacks
 from kernelrig.emu.native.machine_facade import NativeMachine
 from kernelrig.emu.native.memory import NativeMemory
 from kernelrig.emu.native.observers import listens_to_others
-from kernelrig.emu.native.products import (
-    ON_DESCRIPTOR,
-    ON_PRODUCT,
-    decode_descriptor,
-    multiply_at,
-    sgemm,
-)
+from kernelrig.emu.native.products import ON_DESCRIPTOR, decode_descriptor
 from kernelrig.emu.native.sync import FAULTS, ON_FAULT, LastWaits, settle_parts
 from kernelrig.emu.native.warpgroups import ON_REPORT, report
 from kernelrig.emu.numerics.arrays import LANES, UNDEFINED
@@ -82,8 +76,6 @@ class CoreScheduler:
             machine.core, ctypes.byref(self.memory.table), names, len(said), self.on_fault,
             not machine.synchronises,
         )  # fmt: skip
-        self.on_product = ON_PRODUCT(self._guarded(multiply_at))
-        machine.calls.core_products(machine.core, sgemm(), self.on_product)
         self.on_descriptor = ON_DESCRIPTOR(self._guarded(partial(decode_descriptor, machine)))
         machine.calls.core_tensor_products(machine.core, self.on_descriptor)
         machine.last_wait = LastWaits(machine)  # type: ignore[assignment]

@@ -46,28 +46,25 @@ HOPPER = Rounding(25)  # of f16, bf16 and tf32
 
 
 def multiply(a: F32, b: F32) -> F32:
-    """Return A x B^T in fp32: (m, k) and (n, k) give (m, n)."""
-    return np.asarray(a @ b.T, np.float32)
+    """Return A x B^T in fp32: (m, k) and (n, k) give (m, n).
 
-
-_products = np.empty(0, np.float32)
+    Each element is added up from zero, k after k, every product and every sum rounded: a BLAS would
+    add up in another order on another CPU, and the core has to make the same bits.
+    """
+    total, product = np.zeros((2, len(a), len(b)), np.float32)
+    for left, right in zip(np.ascontiguousarray(a.T), np.ascontiguousarray(b.T), strict=True):
+        np.multiply(left[:, None], right, out=product)
+        total += product
+    return total
 
 
 def multiply_into(a: F32, b: F32, d: F32, adds: bool) -> None:
-    """Let D be A x B^T, or add it: each element is the sum over k, in BLAS's order, and then D's.
-
-    A NaN is the one that tensor cores make.
-    """
-    global _products
-    if not adds:
-        np.matmul(a, b.T, out=d)
-        _canonical(d)
-        return
-    if _products.size < d.size:
-        _products = np.empty(d.size, np.float32)
-    product = _products[: d.size].reshape(d.shape)
-    np.matmul(a, b.T, out=product)
-    d += product
+    """Let D be A x B^T, or add it. A NaN is the one that tensor cores make."""
+    product = multiply(a, b)
+    if adds:
+        d += product
+    else:
+        d[...] = product
     _canonical(d)
 
 

@@ -11,7 +11,6 @@
 #include <unordered_map>
 
 #include "core.hpp"
-#include "tensor/products.hpp"
 
 namespace emu {
 
@@ -201,7 +200,6 @@ struct Core {
 
   std::vector<int64_t> blocked_by;  // the keys of the last `ready`
   std::shared_ptr<Sync> sync;
-  Products products;
 
 private:
   void advance(Batch* batch);

@@ -1,155 +1,186 @@
 #include "tensor/products.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <map>
 #include <vector>
 
-#include "machine.hpp"
 #include "rounding.hpp"
-#include "tensor/fma_product.hpp"
-
-using namespace emu;
 
 namespace emu {
 namespace {
 
-constexpr uint32_t INFINITE = 0x7F800000, SIGN = 0x80000000, ONE_NAN = 0x7FFFFFFF;
+// Of vectors as wide as the CPU has them: rows of a block, and vectors of a row, that registers hold.
+#if defined(__AVX512F__)
+constexpr int BYTES = 64, ROWS = 8, MOST_VECTORS = 3;
+#elif defined(__AVX__)
+constexpr int BYTES = 32, ROWS = 4, MOST_VECTORS = 2;
+#else
+constexpr int BYTES = 16, ROWS = 4, MOST_VECTORS = 2;
+#endif
+constexpr int WIDTH = BYTES / int(sizeof(float)), QUAD = 4;
+typedef float Vector __attribute__((vector_size(BYTES)));
+typedef float Quad __attribute__((vector_size(16)));
+typedef int Lanes __attribute__((vector_size(16)));
 
-bool has_nan(const uint32_t* words, int64_t count) {
-  constexpr int BLOCK = 16;  // as vectors
-  uint32_t largest[BLOCK] = {};
-  int64_t n = 0;
-  for (; n + BLOCK <= count; n += BLOCK)
-    for (int lane = 0; lane < BLOCK; lane++)
-      largest[lane] = std::max(largest[lane], words[n + lane] & ~SIGN);
-  for (; n < count; n++)
-    largest[0] = std::max(largest[0], words[n] & ~SIGN);
-  return *std::max_element(largest, largest + BLOCK) > INFINITE;
+inline Vector load(const float* from) {
+  Vector made;
+  std::memcpy(&made, from, BYTES);
+  return made;
 }
+inline void store(float* into, Vector values) { std::memcpy(into, &values, BYTES); }
 
-// NaNs become the one that tensor cores make.
-void make_canonical(float* values, int64_t count) {
-  auto* words = reinterpret_cast<uint32_t*>(values);
-  if (has_nan(words, count))
-    for (int64_t n = 0; n < count; n++)
-      words[n] = (words[n] & ~SIGN) > INFINITE ? ONE_NAN : words[n];
-}
-
-void make_by_blas(Products::Sgemm sgemm, const MatrixProduct& p) {
-  constexpr int BY_ROWS = 101, AS_IS = 111, TRANSPOSED = 112;  // of cblas
-  sgemm(BY_ROWS, p.a.by_columns ? TRANSPOSED : AS_IS, p.b.by_columns ? AS_IS : TRANSPOSED, p.m,
-        p.n, p.k, 1, p.a.values, p.a.stride, p.b.values, p.b.stride, p.adds ? 1 : 0, p.d, p.stride);
-  for (int64_t row = 0; row < p.m; row++)
-    make_canonical(p.d + row * p.stride, p.n);
-}
-
-// Floats of both signs whose exponents lie anywhere between two, and some that are special.
-class Drawn {
-public:
-  Drawn(int lowest, int highest, bool specials)
-      : lowest(uint64_t(lowest)), range(uint64_t(highest - lowest + 1)), specials(specials) {}
-
-  std::vector<float> values(int64_t count) {
-    std::vector<float> made(static_cast<size_t>(count));
-    for (float& value : made)
-      value = one();
-    return made;
-  }
-
-private:
-  uint64_t lowest, range, state = 0x9E3779B97F4A7C15;
-  bool specials;
-
-  float one() {
-    state = state * 6364136223846793005 + 1442695040888963407;
-    const uint64_t bits = state >> 20;
-    const uint32_t sign = uint32_t(bits) & SIGN;
-    if (bits % 61 == 0)
-      return bits_as<float>(sign);
-    if (specials && bits % 509 == 1)
-      return bits_as<float>(sign | INFINITE);
-    if (specials && bits % 1021 == 2)
-      return bits_as<float>(sign | ONE_NAN);
-    const uint32_t exponent = uint32_t(lowest + (bits >> 24) % range + 127);
-    return bits_as<float>(sign | exponent << 23 | (uint32_t(bits) & 0x7FFFFF));
-  }
+// A panel of B, laid out by k, as wide as columns of D: whole vectors.
+struct Panel {
+  const float* b;
+  float* d;
+  int64_t stride;
+  bool adds, finite;
 };
 
-// Whether fma_product makes the bits of `sgemm`: of values that cancel, that vanish, and that are
-// too large or special; of each, once with rows of A that are zero. A BLAS may add up its last rows
-// or columns in another order than the rest, so all are looked at.
-bool does_the_same(Products::Sgemm sgemm, MatrixProduct p) {
-  constexpr int64_t ROWS = 8;
-  struct Range {
-    int lowest, highest;
-    bool specials, zeros;
-  };
-  for (const auto& [lowest, highest, specials, zeros] :
-       {Range{-12, 12, false, false}, Range{-12, 12, false, true}, Range{-76, -58, false, false},
-        Range{40, 66, true, false}, Range{40, 66, true, true}}) {
-    Drawn drawn(lowest, highest, specials);
-    std::vector<float> a = drawn.values(p.m * p.k);
-    const std::vector<float> b = drawn.values(p.n * p.k);
-    for (int64_t row = 0; row < p.m; row++)
-      for (int64_t k = 0; zeros && row / ROWS % 2 && k < p.k; k++) {
-        float& value = a[size_t(p.a.by_columns ? k * p.m + row : row * p.k + k)];
-        value = bits_as<float>(bits_as<uint32_t>(value) & SIGN);
-      }
-    std::vector<float> found = drawn.values(p.m * p.n), wanted = found;
-    p.a.values = a.data();
-    p.a.stride = p.a.by_columns ? p.m : p.k;
-    p.b.values = b.data();
-    p.b.stride = p.b.by_columns ? p.n : p.k;
-    p.stride = p.n;
-    p.d = wanted.data();
-    make_by_blas(sgemm, p);
-    p.d = found.data();
-    fma_product(p);
-    if (std::memcmp(found.data(), wanted.data(), found.size() * sizeof(float)))
-      return false;
+// Rows of A from `row` on, and the panel, as far as `last` of k.
+template <int rows, int vectors>
+void block(const MatrixProduct& p, int64_t row, const Panel& panel, int64_t last) {
+  Vector sums[rows][vectors];  // in registers, which takes loops that are unrolled
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v++)
+      sums[r][v] = Vector{};
+  const int64_t by_row = p.a.by_columns ? 1 : p.a.stride, by_k = p.a.by_columns ? p.a.stride : 1;
+  const float *a = p.a.values + row * by_row, *b = panel.b;
+  for (int64_t k = 0; k < last; k++, a += by_k, b += vectors * WIDTH) {
+    Vector of_b[vectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v++)
+      of_b[v] = load(b + v * WIDTH);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+      for (int v = 0; v < vectors; v++)
+        sums[r][v] += a[r * by_row] * of_b[v];  // two roundings: the compiler contracts nothing
   }
-  return true;
+  const Vector nan = bits_as<float>(NAN_F32) + Vector{};
+  float* into = panel.d + row * panel.stride;
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; r++, into += panel.stride)
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v++) {
+      Vector made = sums[r][v];
+      if (panel.adds)
+        made += load(into + v * WIDTH);
+      store(into + v * WIDTH, made == made ? made : nan);
+    }
 }
 
-// The same, tried once for products of a size.
-bool is_fma_product(Products::Sgemm sgemm, const MatrixProduct& p) {
-  if (!has_fma_product(p))
-    return false;
-  using Size = std::array<int64_t, 7>;
-  thread_local std::map<Size, bool> tried;
-  const Size size{p.m, p.n, p.k, p.a.by_columns, p.b.by_columns, p.adds,
-                  int64_t(reinterpret_cast<intptr_t>(sgemm))};
-  const auto found = tried.find(size);
-  return found != tried.end() ? found->second
-                              : tried.emplace(size, does_the_same(sgemm, p)).first->second;
+// Let 4 x 4 values be columns that were rows.
+void transpose(const float* from, int64_t stride, float* into, int64_t width) {
+  Quad rows[QUAD], halves[QUAD];
+  for (int n = 0; n < QUAD; n++)
+    std::memcpy(&rows[n], from + n * stride, sizeof(Quad));
+  for (int n = 0; n < QUAD; n += 2) {
+    halves[n] = __builtin_shuffle(rows[n], rows[n + 1], Lanes{0, 4, 1, 5});
+    halves[n + 1] = __builtin_shuffle(rows[n], rows[n + 1], Lanes{2, 6, 3, 7});
+  }
+  for (int n = 0; n < 2; n++) {
+    rows[2 * n] = __builtin_shuffle(halves[n], halves[n + 2], Lanes{0, 1, 4, 5});
+    rows[2 * n + 1] = __builtin_shuffle(halves[n], halves[n + 2], Lanes{2, 3, 6, 7});
+  }
+  for (int n = 0; n < QUAD; n++)
+    std::memcpy(into + n * width, &rows[n], sizeof(Quad));
+}
+
+// Lay out columns of D from `column` on, rows of B, by k; zeros behind them up to `width`.
+void pack(const MatrixProduct& p, int64_t column, int64_t columns, int64_t width, float* into) {
+  const int64_t stride = p.b.stride;
+  if (columns < width)
+    std::fill_n(into, p.k * width, 0.0f);
+  if (p.b.by_columns) {
+    for (int64_t k = 0; k < p.k; k++)
+      std::copy_n(p.b.values + k * stride + column, columns, into + k * width);
+    return;
+  }
+  const int64_t fours = p.k % QUAD ? 0 : columns / QUAD * QUAD;
+  const float* from = p.b.values + column * stride;
+  for (int64_t n = 0; n < fours; n += QUAD, from += QUAD * stride)
+    for (int64_t k = 0; k < p.k; k += QUAD)
+      transpose(from + k, stride, into + k * width + n, width);
+  for (int64_t n = fours; n < columns; n++, from += stride)
+    for (int64_t k = 0; k < p.k; k++)
+      into[k * width + n] = from[k];
+}
+
+// The largest of values that lie in lines `stride` apart, as bits without the sign.
+uint32_t largest(const float* values, int64_t lines, int64_t length, int64_t stride) {
+  uint32_t found = 0;
+  for (int64_t line = 0; line < lines; line++, values += stride)
+    for (int64_t n = 0; n < length; n++)
+      found = std::max(found, bits_as<uint32_t>(values[n]) & 0x7FFFFFFF);
+  return found;
+}
+
+// Which blocks have rows of A that are all zero, as those beyond a tensor are: they add zero, where
+// B is finite.
+const std::vector<uint8_t>& find_zeros(const MatrixProduct& p) {
+  thread_local std::vector<uint8_t> blocks;
+  blocks.clear();
+  for (int64_t row = 0; row + ROWS <= p.m; row += ROWS)
+    blocks.push_back(!(p.a.by_columns
+                           ? largest(p.a.values + row, p.k, ROWS, p.a.stride)
+                           : largest(p.a.values + row * p.a.stride, ROWS, p.k, p.a.stride)));
+  return blocks;
+}
+
+template <int vectors>
+void multiply_panel(const MatrixProduct& p, const std::vector<uint8_t>& zeros, const Panel& panel) {
+  int64_t row = 0;
+  for (const uint8_t zero : zeros) {
+    block<ROWS, vectors>(p, row, panel, zero && panel.finite ? 0 : p.k);
+    row += ROWS;
+  }
+  for (; row < p.m; row++)
+    block<1, vectors>(p, row, panel, p.k);
+}
+
+void copy_rows(const float* from, int64_t stride, float* into, int64_t other, int64_t rows,
+               int64_t columns) {
+  for (int64_t row = 0; row < rows; row++)
+    std::copy_n(from + row * stride, columns, into + row * other);
 }
 
 }  // namespace
 
-bool Products::make(const MatrixProduct& p) const {
-  if (!sgemm)
-    return python(&p) >= 0;
-  if (is_fma_product(sgemm, p))
-    fma_product(p);
-  else
-    make_by_blas(sgemm, p);
-  return true;
+void multiply(const MatrixProduct& p) {
+  thread_local std::vector<float> packed, last;
+  packed.resize(size_t(p.k * MOST_VECTORS * WIDTH));
+  const std::vector<uint8_t>& zeros = find_zeros(p);
+  const bool any = std::find(zeros.begin(), zeros.end(), 1) != zeros.end();
+  for (int64_t column = 0; column < p.n;) {
+    const int64_t columns = std::min(p.n - column, int64_t(MOST_VECTORS * WIDTH));
+    const int64_t vectors = (columns + WIDTH - 1) / WIDTH, width = vectors * WIDTH;
+    pack(p, column, columns, width, packed.data());
+    float* const d = p.d + column;
+    Panel panel{packed.data(), d, p.stride, p.adds != 0,
+                any && largest(packed.data(), 1, p.k * width, 0) < 0x7F800000};
+    if (columns < width) {  // D ends within a vector
+      last.resize(size_t(p.m * width));
+      panel.d = last.data();
+      panel.stride = width;
+      if (p.adds)
+        copy_rows(d, p.stride, panel.d, width, p.m, columns);
+    }
+    if (vectors == 1)
+      multiply_panel<1>(p, zeros, panel);
+    else if (vectors == 2)
+      multiply_panel<2>(p, zeros, panel);
+    else
+      multiply_panel<MOST_VECTORS>(p, zeros, panel);
+    if (columns < width)
+      copy_rows(panel.d, width, d, p.stride, p.m, columns);
+    column += columns;
+  }
 }
 
 }  // namespace emu
 
-extern "C" {
-
-// How products are made: by a cblas_sgemm with 64-bit integers, or where it is null by Python.
-void core_products(Core* core, Products::Sgemm sgemm, int (*python)(const MatrixProduct*)) {
-  core->products = {sgemm, python};
-}
-
-// `Products::make`, for tests.
-int core_multiply(Products::Sgemm sgemm, int (*python)(const MatrixProduct*),
-                  const MatrixProduct* product) {
-  return Products{sgemm, python}.make(*product);
-}
-}
+// For tests.
+extern "C" void core_multiply(const emu::MatrixProduct* product) { emu::multiply(*product); }

@@ -1,9 +1,11 @@
-// Products of matrices, as tensor/summation.py makes them.
+// Products of matrices, as tensor/summation.py makes them: each element of D is added up alone, from
+// zero, k after k, every product and every sum rounded; then D's old value is added.
 //
-// How it works. Both engines multiply with NumPy's BLAS, so that floats agree to the bit. Where that
-// library has a cblas_sgemm which adds to D as NumPy's product and a sum do (native/products.py
-// tries it), the core calls it as NumPy would, or multiplies itself (fma_product.hpp) where that
-// gave the same bits when a product of the size was tried. Elsewhere Python's routine does it.
+// No library makes them: a BLAS adds up in another order on another CPU, or of another shape. This
+// order has the same bits on every machine, however wide its vectors are, in both engines.
+//
+// How it works. A panel of B, as wide as some vectors, is laid out by k; blocks of D stay in
+// registers for all of k.
 #pragma once
 
 #include <cstdint>
@@ -26,15 +28,7 @@ struct MatrixProduct {
   int64_t adds;
 };
 
-struct Products {
-  using Sgemm = void (*)(int order, int a, int b, int64_t m, int64_t n, int64_t k, float alpha,
-                         const float* of_a, int64_t stride_of_a, const float* of_b,
-                         int64_t stride_of_b, float beta, float* d, int64_t stride);
-  Sgemm sgemm = nullptr;
-  int (*python)(const MatrixProduct*) = nullptr;
-
-  // Returns false where Python raised.
-  bool make(const MatrixProduct& product) const;
-};
+// NaNs become the one that tensor cores make.
+void multiply(const MatrixProduct& product);
 
 }  // namespace emu

@@ -7,6 +7,7 @@
 
 #include "registry.hpp"
 #include "sync/sync.hpp"
+#include "tensor/products.hpp"
 
 namespace emu {
 
@@ -160,12 +161,9 @@ bool add(Core& core, Op& op, TensorProduct& product) {
   for (int number = 0; number < (together ? 1 : product.group); number++)
     for (const TensorTile* tile = tiles; tile != tiles + count; tile++) {
       float* into = d[number] + (tile->lane + product.lane) * COLUMNS + product.column;
-      if (!core.products.make({together ? form.m : tile->rows, tile->columns, k,
-                               from_row(a, number * rows + tile->row), from_row(b, tile->column),
-                               into, COLUMNS, product.accumulates})) {
-        core.failed(-1);
-        return false;
-      }
+      multiply({together ? form.m : tile->rows, tile->columns, k,
+                from_row(a, number * rows + tile->row), from_row(b, tile->column), into, COLUMNS,
+                product.accumulates});
     }
   return false;
 }

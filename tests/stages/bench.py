@@ -116,7 +116,14 @@ HOST = Host(
             "driver_version": "580.159.04",
             "compute_cap": "9.0",
             "mig.mode.current": "Disabled",
+            "pci.bus_id": "00000000:00:06.0",
+            "clocks.sm": "345",
+            "clocks.mem": "3201",
             "clocks.max.sm": "1980",
+            "clocks_event_reasons.active": "0x0000000000000001",
+            "power.limit": "700.00",
+            "temperature.gpu": "37",
+            "ecc.errors.uncorrected.volatile.total": "0",
             "sm_count": "132",
             "max_sm_clock_khz": "1980000",
             "memory_clock_khz": "3201000",
@@ -131,6 +138,9 @@ HOST = Host(
         ),
         "ncu": Tool("/usr/local/cuda/bin/ncu", "2025.3.1.0"),
     },
+    machine="x86_64",
+    xid_errors=(),
+    clock_ahead_s=0.1,
 )
 
 H200 = RecordedRemote(name="h200", arch="sm_90a", kind="embedded", gpu="H200")

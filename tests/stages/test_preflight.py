@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from kernelrig.model import (
+    Check,
     Outcome,
     Plan,
     ProfilePlan,
@@ -18,7 +19,7 @@ from kernelrig.model import (
     visible_gpu,
 )
 from kernelrig.stages import judge_preflight, merge_plans
-from kernelrig.stages.preflight.reader import version_tuple
+from kernelrig.stages.preflight.system import version_tuple
 
 from tests.stages import bench
 
@@ -46,6 +47,11 @@ def check(
     return judge_preflight(bench.KERNEL, builds, replace(bench.HOST, **changes), remote, plan)
 
 
+def named(record: StageRecord, name: str) -> Check:
+    (found,) = (c for c in record.checks if c.name == name)
+    return found
+
+
 def test_a_good_host_passes_every_check() -> None:
     record = check()
     assert record.verdict.outcome is Outcome.PASS
@@ -55,13 +61,21 @@ def test_a_good_host_passes_every_check() -> None:
         "python",
         "glibc",
         "disk",
+        "clock",
         "GPU",
         "GPU name",
         "compute capability for sm_90a",
         "driver",
         "MIG",
         "GPU not in use",
+        "ECC",
+        "Xid errors",
+        "throttle reasons",
+        "clocks",
+        "power limit",
+        "temperature",
         "compute-sanitizer",
+        "instruction set",
     ]
 
 
@@ -126,6 +140,33 @@ def test_a_good_host_passes_every_check() -> None:
         ),
         ({"tools": {}}, "no compute-sanitizer on host-17; set `tools: ship` for this remote"),
         ({"problems": ("nvidia-smi hangs",)}, "nvidia-smi hangs"),
+        (
+            {"machine": "aarch64"},
+            "host-17 is aarch64, and the programs are built for x86_64; choose another remote",
+        ),
+        (
+            {"gpu": {"clocks_event_reasons.active": "0x0000000000000048"}},
+            "the GPU is slowed down: hardware slowdown, thermal slowdown by hardware;"
+            " wait until it has cooled, or choose another host",
+        ),
+        (
+            {"gpu": {"ecc.errors.uncorrected.volatile.total": "3"}},
+            "3 uncorrected ECC errors since its driver was loaded; reset the GPU, or choose"
+            " another host",
+        ),
+        (
+            {"gpu": {"remapped_rows.pending": "Yes"}},
+            "rows of its memory wait to be remapped; reset the GPU (`nvidia-smi --gpu-reset`),"
+            " or choose another host",
+        ),
+        (
+            {"gpu": {"remapped_rows.failure": "1"}},
+            "rows of its memory could not be remapped: it is worn out; choose another host",
+        ),
+        (
+            {"xid_errors": ({"bus": "0000:00:06", "xid": "79", "text": "fallen off"},)},
+            "Xid 79 since boot: GPU has fallen off the bus; reboot the host, or choose another",
+        ),
     ],
 )
 def test_each_thing_that_is_wrong_with_a_host_is_one_sentence(
@@ -136,6 +177,78 @@ def test_each_thing_that_is_wrong_with_a_host_is_one_sentence(
     assert [c.verdict.summary for c in record.checks if c.verdict.outcome is Outcome.ERROR] == [
         sentence
     ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "summary"),
+    [
+        ({"clock_ahead_s": -90.0}, "clock", "the clock of host-17 is 90 s behind ours"),
+        (
+            {"gpu": {"clocks_event_reasons.active": "0x0000000000000003"}},
+            "throttle reasons",
+            "the clocks are held: application clocks",
+        ),
+        (
+            {"gpu": {"power.limit": "500.00", "power.default_limit": "700.00"}},
+            "power limit",
+            "500 W, 700 W by default: it is slower under load",
+        ),
+        ({"gpu": {"temperature.gpu": "84"}}, "temperature", "84 C"),
+        (
+            {"gpu": {"ecc.mode.current": "Disabled", "ecc.errors.uncorrected.volatile.total": ""}},
+            "ECC",
+            "ECC is off: an error of its memory is a wrong result that nothing reports",
+        ),
+        (
+            {"gpu": {"memory.used": "40000", "utilization.gpu": "0"}},
+            "GPU not in use",
+            "no process is listed, and 40000 MiB and 0% of the GPU are in use",
+        ),
+        (
+            {"xid_errors": ({"bus": "0000:00:06", "xid": "94", "text": "contained"},)},
+            "Xid errors",
+            "Xid 94 since boot: contained",
+        ),
+    ],
+)
+def test_what_a_person_should_know_of_a_host_passes_with_a_warning(
+    changes: dict[str, Any], name: str, summary: str
+) -> None:
+    record = check(**changes)
+    assert record.verdict.outcome is Outcome.PASS
+    (warned,) = (c for c in record.checks if c.warning)
+    assert (warned.name, warned.verdict.summary) == (name, summary)
+    assert record.notes[0] == f"{name}: {summary}: {warned.warning}"
+
+
+def test_what_concerns_another_gpu_of_the_host_is_nothing_against_this_one() -> None:
+    others = (GPU | {"uuid": "GPU-99", "pci.bus_id": "00000000:18:00.0"},)
+    record = check(
+        gpus=(GPU, *others),
+        gpu_processes=("GPU-99, 4711, python, 1024",),
+        xid_errors=({"bus": "0000:18:00", "xid": "79", "text": "fallen off"},),
+    )
+    assert record.verdict.outcome is Outcome.PASS
+    assert not [c for c in record.checks if c.warning]
+
+
+@pytest.mark.parametrize("number", ["13", "31", "43", "45"])
+def test_the_fault_of_a_program_is_nothing_against_its_gpu(number: str) -> None:
+    record = check(xid_errors=({"bus": "?", "xid": number, "text": "pid=1"},))
+    assert record.verdict.outcome is Outcome.PASS
+    found = named(record, "Xid errors")
+    assert (found.verdict.summary, found.warning) == (
+        f"Xid {number} since boot, which are faults of programs",
+        "",
+    )
+
+
+@pytest.mark.parametrize("said", ["", "[N/A]", "9" * 400, "-1", "nan", "0x1; rm"])
+def test_a_figure_that_is_none_is_unknown_and_nothing_passes_for_it(said: str) -> None:
+    fields = ("clocks.max.sm", "power.limit", "temperature.gpu", "clocks_event_reasons.active")
+    record = check(gpu=dict.fromkeys((*fields, "ecc.errors.uncorrected.volatile.total"), said))
+    unknown = [c.name for c in record.checks if c.verdict.outcome is Outcome.SKIP]
+    assert unknown == ["ECC", "throttle reasons", "clocks", "power limit", "temperature"]
 
 
 @pytest.mark.parametrize(
@@ -172,19 +285,21 @@ def test_no_other_gpu_passes_for_the_one_asked_for(
     asked: str, found: str, outcome: Outcome
 ) -> None:
     record = check(remote=replace(bench.H200, gpu=asked), gpu={"name": found})
-    assert record.checks[4].verdict.outcome is outcome
+    assert named(record, "GPU name").verdict.outcome is outcome
 
 
 def test_a_remote_that_names_no_gpu_takes_any() -> None:
     record = check(remote=replace(bench.H200, gpu=""))
     assert record.verdict.outcome is Outcome.PASS
-    assert record.checks[4].verdict.outcome is Outcome.SKIP
+    assert named(record, "GPU name").verdict.outcome is Outcome.SKIP
 
 
 def test_the_shipped_sanitizer_needs_none_on_the_host() -> None:
     record = check(remote=replace(bench.H200, tools="ship"), tools={})
     assert record.verdict.outcome is Outcome.PASS
-    assert record.checks[-1].verdict.summary == "compute-sanitizer 2026.4.0.0 (ship)"
+    assert named(record, "compute-sanitizer").verdict.summary == (
+        "compute-sanitizer 2026.4.0.0 (ship)"
+    )
 
 
 def test_a_plan_without_sanitizers_needs_no_sanitizer() -> None:
@@ -270,7 +385,7 @@ def test_of_several_gpus_the_one_that_a_program_takes_is_judged(
 @pytest.mark.parametrize("visible", ["2", "", "-1", "GPU-", "GPU-33", "NoDevFiles"])
 def test_a_choice_that_names_no_gpu_of_the_host_is_an_error(visible: str) -> None:
     record = check(gpus=TWO, gpu_index=visible_gpu(TWO, visible))
-    assert record.verdict.summary == (
+    assert named(record, "GPU").verdict.summary == (
         "CUDA_VISIBLE_DEVICES of remote 'h200' names none of its 2 GPUs: see its `env`"
     )
     assert record.machine == ""

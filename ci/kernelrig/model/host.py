@@ -58,6 +58,8 @@ class Host:
 
     `gpu_index` is the place in `gpus` of the one that programs use, None if CUDA_VISIBLE_DEVICES
     shows them none. `admin`: the login is root's. `machine` is its instruction set: `x86_64`.
+    `boot` identifies this boot of it. `xid_errors` are those of its kernel log, with PCI address,
+    number and text; None where that cannot be read. `clock_ahead_s` is against ours, None unknown.
     """
 
     hostname: str
@@ -73,6 +75,12 @@ class Host:
     gpu_index: int | None = 0
     admin: bool = False
     machine: str = ""
+    system: str = ""
+    kernel: str = ""
+    boot: str = ""
+    container: bool = False
+    xid_errors: tuple[dict[str, str], ...] | None = None
+    clock_ahead_s: float | None = None
 
     @property
     def gpu(self) -> dict[str, str]:

@@ -45,7 +45,8 @@ class WrongTiles:
 class Check:
     """One JUnit case: a check, its verdict and its findings. `facts` are label -> value.
 
-    `wrong` is None where no output was wrong, or it is not known where.
+    `wrong` is None where no output was wrong, or it is not known where. `warning`: what to do about
+    something that is not as it should be, and does not keep the check from passing.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Check:
     findings: tuple[Finding, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
     wrong: WrongTiles | None = None
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,7 @@ class HostLink:
         self._answer_s = answer_s
         self._idle_s = idle_s
         self._facts: Host | None = None
+        self._clock_ahead_s: float | None = None
         self._hashes: dict[Path, str] = {}
         self._last_progress = time.monotonic()
         self._session: AgentSession | None = None
@@ -106,7 +107,8 @@ class HostLink:
             if found is None:
                 why = "; ".join(c.text for c in complaints)
                 raise ProtocolError(f"{self.remote.name}: the host's facts are garbled: {why}")
-            self._facts = _recorded(found, self.remote)
+            known = replace(found, clock_ahead_s=self._clock_ahead_s)
+            self._facts = _recorded(known, self.remote)
         return self._facts
 
     def ship(self, files: Mapping[str, Path]) -> Shipped:
@@ -280,7 +282,10 @@ class HostLink:
 
     def _greet(self, session: AgentSession) -> None:
         told = {"workdir": self.remote.workdir, "env": self.remote.env, "idle_s": self._idle_s}
-        session.ask({"op": "hello", **told})
+        asked = time.time()
+        there = session.ask({"op": "hello", **told}).get("utc_s")
+        if isinstance(there, float):  # half of the time that the answer took is for each way
+            self._clock_ahead_s = round(there - (asked + time.time()) / 2, 1)
 
     def _progressed(self) -> None:
         self._last_progress = time.monotonic()

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from .disk import free_bytes
 from .gpu_figures import driver_figures, with_figures
+from .kernel_log import xid_errors
 from .process_table import run_tool
 from .refusal import Json
+from .system import system_facts
 from .tools import PROBE_S, TOOL_VERSIONS, describe_tool, find_tool
 
 GPU_CORE_FIELDS = ("name", "uuid", "driver_version")
@@ -32,6 +34,15 @@ GPU_FIELDS = (
     "memory.total",
     "ecc.errors.uncorrected.volatile.total",
 )
+CONDITION_FIELDS = (
+    "uuid",
+    "power.default_limit",
+    "utilization.gpu",
+    "ecc.mode.current",
+    "remapped_rows.pending",
+    "remapped_rows.failure",
+)
+"""Asked apart, as an older nvidia-smi that rejects one of them must still list the others."""
 
 
 def query_gpus(smi: str, problems: list[str]) -> list[dict[str, str]]:
@@ -39,11 +50,9 @@ def query_gpus(smi: str, problems: list[str]) -> list[dict[str, str]]:
     for fields in (GPU_FIELDS, GPU_CORE_FIELDS):
         argv = [smi, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
         code, output = run_tool(argv, PROBE_S)
-        rows = [
-            [v.strip() for v in line.split(",")] for line in output.splitlines() if line.strip()
-        ]
-        if code == 0 and rows and all(len(row) == len(fields) for row in rows):
-            return [{name: row[i] for i, name in enumerate(fields)} for row in rows]
+        rows = parse_rows(fields, output)
+        if code == 0 and rows:
+            return rows
         first = output.strip().splitlines()[0] if output.strip() else "no output"
         problems.append(f"nvidia-smi does not list the GPUs (exit {code}): {first}")
         if code is None:
@@ -51,9 +60,25 @@ def query_gpus(smi: str, problems: list[str]) -> list[dict[str, str]]:
     return []
 
 
+def parse_rows(fields: tuple[str, ...], output: str) -> list[dict[str, str]]:
+    """Return the fields of each row; none if one row has another number of them."""
+    rows = [[v.strip() for v in line.split(",")] for line in output.splitlines() if line.strip()]
+    if any(len(row) != len(fields) for row in rows):
+        return []
+    return [dict(zip(fields, row)) for row in rows]
+
+
+def query_condition(smi: str) -> dict[str, dict[str, str]]:
+    """Return what else nvidia-smi says of each GPU by its UUID; nothing where it cannot."""
+    argv = [smi, f"--query-gpu={','.join(CONDITION_FIELDS)}", "--format=csv,noheader,nounits"]
+    code, output = run_tool(argv, PROBE_S)
+    rows = parse_rows(CONDITION_FIELDS, output) if code == 0 else []
+    return {row["uuid"]: row for row in rows}
+
+
 def query_gpu_processes(smi: str, problems: list[str]) -> list[str]:
-    """Return a line for each process that uses a GPU: pid, name, memory in MiB."""
-    argv = [smi, "--query-compute-apps=pid,process_name,used_memory"]
+    """Return a line for each process that uses a GPU: its UUID, pid, name, memory in MiB."""
+    argv = [smi, "--query-compute-apps=gpu_uuid,pid,process_name,used_memory"]
     code, output = run_tool([*argv, "--format=csv,noheader,nounits"], PROBE_S)
     if code != 0:
         problems.append(f"nvidia-smi does not list the processes on the GPU (exit {code})")
@@ -101,8 +126,13 @@ def gather_facts(workdir: Path) -> Json:
         gpus = pool.submit(query_gpus, smi, problems) if smi else None
         driver = pool.submit(driver_figures) if smi else None
         users = pool.submit(query_gpu_processes, smi, problems) if smi else None
+        condition = pool.submit(query_condition, smi) if smi else None
+        xids = pool.submit(xid_errors) if smi else None
     found = with_figures(gpus.result(), driver.result()) if gpus and driver else []
+    more = condition.result() if condition else {}
+    found = [{**more.get(gpu["uuid"], {}), **gpu} for gpu in found]
     return {
+        **system_facts(),
         "hostname": platform.node(),
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -112,6 +142,7 @@ def gather_facts(workdir: Path) -> Json:
         "gpus": found,
         "gpu_processes": users.result() if users else [],
         "gpu_counters_admin_only": counters_admin_only(),
+        "xid_errors": xids.result() if xids else None,
         "tools": {name: tool.result() for name, tool in tools.items()},
         "problems": sorted(problems),
         "admin": os.geteuid() == 0,

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import platform
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -92,7 +93,8 @@ class Server:
         self.workdir.make()
         adopt(request.get("env", {}))
         self.wire.idle_s = request.get("idle_s", self.wire.idle_s)
-        return {"workdir": str(self.workdir.path), "python": platform.python_version()}
+        told = {"workdir": str(self.workdir.path), "python": platform.python_version()}
+        return {**told, "utc_s": time.time()}
 
     # shipping
 

@@ -1,0 +1,109 @@
+"""Whether the host's GPU is the one that was asked for, whole, and not in use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from kernelrig.model import Build, Check, Host, RecordedRemote, Verdict, broken, passed, skipped
+from kernelrig.stages.harness.result import COMPUTE_CAPABILITIES
+from kernelrig.stages.preflight.figures import figure
+from kernelrig.stages.preflight.system import version_tuple
+
+UNSEEN_MIB, UNSEEN_PERCENT = 1024, 10
+"""A GPU that nobody uses shows less; nvidia-smi itself shows as some percent."""
+
+
+def gpu_checks(builds: Sequence[Build], host: Host, remote: RecordedRemote) -> Iterator[Check]:
+    """Judge the GPU that a program uses there: the first that CUDA_VISIBLE_DEVICES shows."""
+    if not host.gpus:
+        absent = f"no GPU on {host.hostname}: nvidia-smi lists none; choose another remote"
+        yield Check("GPU", broken(absent))
+        return
+    gpu = host.gpu
+    if not gpu:
+        text = (
+            f"CUDA_VISIBLE_DEVICES of remote '{remote.name}' names none of its"
+            f" {len(host.gpus)} GPUs: see its `env`"
+        )
+        yield Check("GPU", broken(text))
+        return
+    name = gpu.get("name", "")
+    yield Check("GPU", passed(f"{name}, {gpu.get('uuid', 'no UUID')}"))
+    yield Check("GPU name", _name(name, remote.gpu))
+    found = gpu.get("compute_cap", "")
+    for arch in sorted({b.arch for b in builds} or {remote.arch}):
+        yield Check(f"compute capability for {arch}", _capability(arch, found, name))
+    yield Check("driver", _driver(builds, host))
+    yield Check("MIG", _mig(gpu.get("mig.mode.current", ""), name))
+    yield _in_use(host)
+
+
+def _name(name: str, wanted: str) -> Verdict:
+    if not wanted:
+        return skipped("remotes.yaml names no `gpu` for this remote")
+    if re.search(rf"(?<!\w){re.escape(wanted)}(?!\w)", name):  # no GB200 passes for a B200
+        return passed(f"{name} is the {wanted} that was asked for")
+    return broken(
+        f"the GPU is '{name}', remotes.yaml asks for '{wanted}'; rent that one, or change `gpu`"
+    )
+
+
+def _mig(mode: str, name: str) -> Verdict:
+    if mode.lower() == "enabled":
+        return broken(
+            f"MIG is on for {name}: a slice is not the GPU; switch it off with `nvidia-smi -mig 0`"
+        )
+    return passed(f"MIG {mode or 'not supported'}")
+
+
+def _in_use(host: Host) -> Check:
+    """Judge what else uses this GPU; what another container runs there shows in its load alone."""
+    name, gpu = "GPU not in use", host.gpu
+    own = [re.sub(r"^GPU-[^,]*, *", "", line) for line in host.gpu_processes if _is_on(line, gpu)]
+    if own:
+        text = f"the GPU is in use by another process: {', '.join(own[:3])}; wait, or end it"
+        return Check(name, broken(text))
+    quiet = passed("no other process on the GPU")
+    used, busy = (figure(gpu, field) or 0.0 for field in ("memory.used", "utilization.gpu"))
+    if used > UNSEEN_MIB or busy > UNSEEN_PERCENT:
+        text = f"no process is listed, and {used:.0f} MiB and {busy:.0f}% of the GPU are in use"
+        return Check(name, passed(text), warning="another container may share it: look again")
+    return Check(name, quiet)
+
+
+def _is_on(line: str, gpu: Mapping[str, str]) -> bool:
+    """Return whether a process is on this GPU; of one without a UUID it is assumed."""
+    return not line.startswith("GPU-") or line.startswith(f"{gpu.get('uuid', '')},")
+
+
+def _capability(arch: str, found: str, name: str) -> Verdict:
+    wanted = COMPUTE_CAPABILITIES.get(arch)
+    if wanted is None:
+        known = ", ".join(COMPUTE_CAPABILITIES)
+        return broken(f"no compute capability is known for arch {arch}; known: {known}")
+    if found == wanted:
+        return passed(f"compute capability {found} runs {arch}")
+    fits = next((a for a, c in COMPUTE_CAPABILITIES.items() if c == found), "")
+    hint = f"build for {fits} (`arch` in remotes.yaml)" if fits else "choose another remote"
+    return broken(
+        f"{arch} code runs on compute capability {wanted} only,"
+        f" {name} has {found or 'an unknown one'}; {hint}"
+    )
+
+
+def _driver(builds: Sequence[Build], host: Host) -> Verdict:
+    if not builds:
+        return skipped(f"driver {host.driver or 'not known'}; no build is here to compare it with")
+    needed = max((b.min_driver for b in builds), key=version_tuple)
+    found = version_tuple(host.driver)
+    if not version_tuple(needed):
+        return broken("the build does not say which driver it needs; build it again")
+    if not found:
+        return broken(f"the driver of {host.hostname} is not known, the build needs {needed}")
+    if found < version_tuple(needed):
+        return broken(
+            f"driver {host.driver} on {host.hostname}, the build needs {needed}; rent an image with"
+            " a newer driver, install cuda-compat, or build with an older toolkit through CUDA_HOME"
+        )
+    return passed(f"driver {host.driver}, needed {needed}")

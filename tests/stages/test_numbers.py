@@ -17,7 +17,7 @@ from kernelrig.stages.harness.assertion import parse_assertions
 from kernelrig.stages.harness.hang import parse_triage
 from kernelrig.stages.harness.result import load_result
 from kernelrig.stages.numbers import whole_number
-from kernelrig.stages.preflight.system import version_tuple
+from kernelrig.stages.preflight.host_system import version_tuple
 
 from tests.stages import bench, outputs
 from tests.stages.test_spot_checks import REAL, judged

@@ -19,7 +19,7 @@ from kernelrig.model import (
     visible_gpu,
 )
 from kernelrig.stages import judge_preflight, merge_plans
-from kernelrig.stages.preflight.system import version_tuple
+from kernelrig.stages.preflight.host_system import version_tuple
 
 from tests.stages import bench
 

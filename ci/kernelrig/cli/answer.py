@@ -126,6 +126,7 @@ class ToolAnswer:
     ok: bool
     text: str
     fix: str
+    level: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,7 @@ DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "ok": "false: it is missing or unusable.",
         "text": "What was found.",
         "fix": "What to do where it is not ok.",
+        "level": "ok, missing; of a remote ok, warn, fail or unknown.",
     },
     "RunEntry": {
         "id": "Run id.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kernelrig.cli.answer import (
     Answer,
@@ -31,6 +32,9 @@ from kernelrig.report.outcome import (
     stage_verdicts,
 )
 
+if TYPE_CHECKING:
+    from kernelrig.build.toolchain import Item
+
 RUNS = "artifacts/runs"
 
 
@@ -46,7 +50,7 @@ def reply_document(task: str, reply: Reply) -> str:
         findings=tuple(_findings(run.stages)) if run else (),
         builds=tuple(map(_build, reply.builds)),
         baselines=tuple(_baselines(reply.baselines)),
-        tools=tuple(ToolAnswer(i.name, i.ok, i.text, "" if i.ok else i.fix) for i in reply.tools),
+        tools=tuple(map(_tool, reply.tools)),
         runs=reply.runs,
         trends=reply.trends,
         experiments=reply.experiments,
@@ -156,3 +160,8 @@ def _baselines(files: Iterable[Baselines]) -> Iterable[BaselineAnswer]:
                 median_ms=tuple(run.median_ms for run in held.runs),
                 runs=tuple(run.run for run in held.runs),
             )
+
+
+def _tool(item: Item) -> ToolAnswer:
+    level = item.level or ("ok" if item.ok else "missing")
+    return ToolAnswer(item.name, item.ok, item.text, "" if level == "ok" else item.fix, level)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kernelrig.stages.jobs import inspect_early, stage_jobs
     from kernelrig.stages.plain.emulated_program import emulated_programs, program_place
     from kernelrig.stages.plain.invocation import FILES, input_files
-    from kernelrig.stages.preflight.reader import judge_preflight
+    from kernelrig.stages.preflight.reader import host_checks, judge_preflight
     from kernelrig.stages.profile.merged_plans import merge_plans
     from kernelrig.stages.table import why_not
     from kernelrig.stages.timing.phase_capture import phase_capture, releases_early
@@ -49,6 +49,7 @@ __all__ = [
     "Launch",
     "emulated_programs",
     "expected_rows",
+    "host_checks",
     "input_files",
     "inspect_early",
     "is_large",

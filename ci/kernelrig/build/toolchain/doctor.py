@@ -1,4 +1,4 @@
-"""The local part of `invoke doctor`: what this machine has, and how to install what is missing."""
+"""`invoke doctor` of this machine: what it has, and how to install what is missing."""
 
 from __future__ import annotations
 
@@ -25,16 +25,24 @@ ENOUGH_BYTES = 2 << 30
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One line: what was checked, whether it is fine, what was found, and the suggested fix."""
+    """One line: what was checked, whether it is fine, what was found, and the suggested fix.
+
+    `level` is the line's first word where there are more than `ok` and `missing`.
+    """
 
     name: str
     ok: bool
     text: str
     fix: str = ""
+    level: str = ""
 
     def __str__(self) -> str:
-        line = f"{'ok' if self.ok else 'missing':8} {self.name:10} {self.text}"
-        return line if self.ok else f"{line}; {self.fix}"
+        return self.line()
+
+    def line(self, width: int = 10) -> str:
+        level = self.level or ("ok" if self.ok else "missing")
+        line = f"{level:8} {self.name:{width}} {self.text}"
+        return f"{line}; {self.fix}" if self.fix and level != "ok" else line
 
 
 def describe(root: Path, *, system: bool = False) -> tuple[Item, ...]:

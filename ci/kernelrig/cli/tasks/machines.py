@@ -132,9 +132,19 @@ def ncu_catalogue(remote: str = "", chip: str = "", find: str = "", line: str = 
     return Reply(catalogue_refresh.describe_catalogues(root))
 
 
-@command(help={"system_cuda": SYSTEM_CUDA})
-def doctor(system_cuda: bool = False) -> Reply:
-    """Check this machine: tools, why each was chosen, and how to install what is missing."""
+@command(
+    help={
+        "remote": "check this host in place of this machine, with preflight's probe and checks",
+        "system_cuda": SYSTEM_CUDA,
+    }
+)
+def doctor(remote: str = "", system_cuda: bool = False) -> Reply:
+    """Check this machine, or whether a host is worth its price; what is wrong and what to do."""
+    if remote:
+        from kernelrig.run.host_examination import examine
+
+        found = examine(project_root(), remote)
+        return Reply(found.text, exit_code=0 if found.fit else 4, tools=found.items)
     from kernelrig.build.toolchain import describe
 
     items = (*describe(project_root(), system=system_cuda), _emulator())

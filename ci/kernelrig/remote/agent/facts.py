@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .disk import free_bytes
+from .distribution import system_facts
 from .gpu_figures import driver_figures, with_figures
 from .kernel_log import xid_errors
 from .process_table import run_tool
 from .refusal import Json
-from .system import system_facts
 from .tools import PROBE_S, TOOL_VERSIONS, describe_tool, find_tool
 
 GPU_CORE_FIELDS = ("name", "uuid", "driver_version")

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kernelrig.model import Build, Check, Host, RecordedRemote, Verdict, broken, passed, skipped
 from kernelrig.stages.harness.result import COMPUTE_CAPABILITIES
-from kernelrig.stages.preflight.figures import figure
-from kernelrig.stages.preflight.system import version_tuple
+from kernelrig.stages.preflight.host_system import version_tuple
+from kernelrig.stages.preflight.smi_figures import figure
 
 UNSEEN_MIB, UNSEEN_PERCENT = 1024, 10
 """A GPU that nobody uses shows less; nvidia-smi itself shows as some percent."""

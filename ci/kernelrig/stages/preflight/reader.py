@@ -25,10 +25,10 @@ from kernelrig.model import (
     passed,
     skipped,
 )
-from kernelrig.stages.preflight.condition import condition_checks
 from kernelrig.stages.preflight.gpu import gpu_checks
-from kernelrig.stages.preflight.system import judge_clock, judge_machine, system_checks
-from kernelrig.stages.preflight.tools import tool_checks
+from kernelrig.stages.preflight.gpu_condition import condition_checks
+from kernelrig.stages.preflight.host_system import judge_clock, judge_machine, system_checks
+from kernelrig.stages.preflight.needed_tools import tool_checks
 
 
 def judge_preflight(

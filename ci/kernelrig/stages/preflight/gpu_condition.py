@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kernelrig.model import Check, Host, broken, passed, skipped
-from kernelrig.stages.preflight.figures import figure, is_yes, whole
+from kernelrig.stages.preflight.smi_figures import figure, is_yes, whole
 from kernelrig.stages.timing.plausibility import THROTTLE_REASONS
 
 XIDS_OF_PROGRAMS = frozenset(("13", "31", "43", "45"))
